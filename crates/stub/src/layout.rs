@@ -44,7 +44,7 @@ pub const INTERRUPT_RETURN_ENTRY: u64 = STUB_BASE + 128;
 pub const STUB_SIZE: u64 = 0x10_0000;
 /// [`Control`], read-only in the sandbox.
 pub const CONTROL_BASE: u64 = 0x11_0000_0000;
-/// [`Shared`], writable on both sides.
+/// [`SharedState`], writable on both sides.
 pub const SHARED_BASE: u64 = 0x12_0000_0000;
 /// The vCPUs' private slots, each with a `PerCpu` (`elf/percpu.rs`) and a signal stack.
 pub const SLOT_BASE: u64 = 0x13_0000_0000;
@@ -59,7 +59,7 @@ pub const MAX_VCPUS: usize = 64;
 pub mod boot_fd {
     /// The sealed file that the sandbox cannot write: [`Control`](super::Control), hypercall page, trampolines.
     pub const READ_ONLY: i32 = 0;
-    /// The file that both sides write: [`Shared`](super::Shared).
+    /// The file that both sides write: [`SharedState`](super::SharedState).
     pub const WRITABLE: i32 = 1;
     /// The file of guest RAM, which both sides write too.
     pub const RAM: i32 = 2;
@@ -231,7 +231,7 @@ impl SiteMap {
 /// What both sides write; the monitor does not trust it.
 #[repr(C, align(4096))]
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedState {
     /// Doorbell lookups by code that runs on the guest's stack: direct calls and trampolines.
     pub direct_sections: Sections,
     /// Lookups in [`direct_sections`](Self::direct_sections) that found no doorbell.
@@ -277,13 +277,13 @@ pub struct RunPage {
     /// Event counts since the start.
     pub counters: Counters,
     /// The vCPU's interrupt state; used only if the vCPU has a local APIC.
-    pub interrupts: Interrupts,
+    pub interrupts: VcpuInterrupts,
 }
 
 /// A vCPU's interrupt state, apart from its [`Lapic`].
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub struct Interrupts {
+pub struct VcpuInterrupts {
     /// Whether the vCPU is in the guest, halted or neither.
     pub mode: VcpuMode,
     /// Paravirtual EOI.

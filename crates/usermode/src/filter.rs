@@ -13,7 +13,7 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 use stub::layout::{
-    FD_BASE, FILTER_MAX, Filter, PARK_SYSCALL, SHARED_BASE, STUB_BASE, STUB_SIZE, Shared,
+    FD_BASE, FILTER_MAX, Filter, PARK_SYSCALL, SHARED_BASE, STUB_BASE, STUB_SIZE, SharedState,
 };
 
 use super::error::UsermodeError;
@@ -45,7 +45,7 @@ const OWN_PID_PLACEHOLDER: u32 = 0x7fff_5a5a;
 /// sandbox itself, except the descriptor thread, whose number is the process's, and `epoll_wait` on a
 /// descriptor from FD_BASE on.
 pub fn vcpu_program(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, Error> {
-    let shared_end = SHARED_BASE + size_of::<Shared>() as u64;
+    let shared_end = SHARED_BASE + size_of::<SharedState>() as u64;
     let mut rules = vec![
         (
             libc::SYS_write,

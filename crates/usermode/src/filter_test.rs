@@ -1,6 +1,6 @@
 use seccompiler::sock_filter;
 use stub::layout::{
-    FD_BASE, FILTER_MAX, GUEST_END, PARK_SYSCALL, SHARED_BASE, STUB_BASE, STUB_SIZE, Shared,
+    FD_BASE, FILTER_MAX, GUEST_END, PARK_SYSCALL, SHARED_BASE, STUB_BASE, STUB_SIZE, SharedState,
 };
 
 use super::{
@@ -158,7 +158,7 @@ fn a_futex_is_allowed_in_shared_memory_only() {
             [address, operation, 1, timeout, 0, 0],
         ))
     };
-    let end = SHARED_BASE + size_of::<Shared>() as u64;
+    let end = SHARED_BASE + size_of::<SharedState>() as u64;
     assert_eq!(
         (futex(SHARED_BASE, 0, 0), futex(end - 4, 1, 0)),
         (ALLOW, ALLOW)

@@ -64,7 +64,7 @@ pub unsafe trait SharedLayout: Send + Sync {}
 // SAFETY: integers and atomics throughout; the constant parts lie in memory the sandbox maps read-only.
 unsafe impl SharedLayout for stub::layout::Control {}
 // SAFETY: atomics throughout.
-unsafe impl SharedLayout for stub::layout::Shared {}
+unsafe impl SharedLayout for stub::layout::SharedState {}
 
 impl<T: SharedLayout> Mapping<T> {
     /// Makes a memory file of `size` bytes, which must hold a whole `T` at its start, and maps that. `fill` writes

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use stub::layout::Shared;
+use stub::layout::SharedState;
 
 use super::error::UsermodeError;
 use super::exit_status::describe;
@@ -36,7 +36,7 @@ pub struct Process {
 impl Process {
     /// Lets the watcher thread wait for the end of the child `pid`, which no other code may reap. At the end
     /// that thread hands every vCPU over to the monitor, so that no waiter sleeps on.
-    pub fn watch(pid: libc::pid_t, shared: &Arc<Mapping<Shared>>) -> Result<Self, Error> {
+    pub fn watch(pid: libc::pid_t, shared: &Arc<Mapping<SharedState>>) -> Result<Self, Error> {
         let mut process = Self {
             pid,
             ended: Arc::default(),

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
 use stub::lapic::Lapic;
-use stub::layout::{Control, HYPERCALL_OFFSET, PATCH_OFFSET, PATCH_SIZE, Shared};
+use stub::layout::{Control, HYPERCALL_OFFSET, PATCH_OFFSET, PATCH_SIZE, SharedState};
 use stub::vcpu_mode::Notification;
 use vm_memory::{FileOffset, MmapRegion};
 
@@ -33,7 +33,7 @@ pub struct Sandbox {
     /// The control page, which the sandbox maps read-only.
     pub control: Mapping<Control>,
     /// The memory that both sides write.
-    pub shared: Arc<Mapping<Shared>>,
+    pub shared: Arc<Mapping<SharedState>>,
     /// The monitor's writable mapping of the trampolines.
     pub trampolines: MmapRegion,
     /// The descriptors that doorbells write to.
@@ -54,8 +54,8 @@ impl Sandbox {
         let size = PATCH_OFFSET + PATCH_SIZE;
         let fill = |control: &mut Control| fill_control(control, config, ram.start());
         let (read_only, control) = Mapping::create(c"vmbell-read-only", size, fill)?;
-        let writable = memory_file(c"vmbell-writable", size_of::<Shared>() as u64)?;
-        let shared = Arc::new(Mapping::<Shared>::new(&writable, 0)?);
+        let writable = memory_file(c"vmbell-writable", size_of::<SharedState>() as u64)?;
+        let shared = Arc::new(Mapping::<SharedState>::new(&writable, 0)?);
         for (id, lapic) in (0..config.vcpus).zip(&shared.lapics) {
             lapic.reset(id);
         }
@@ -143,7 +143,7 @@ impl Sandbox {
 /// Waits until each vCPU's thread has told its number.
 fn await_threads(
     config: &VmConfig,
-    shared: &Shared,
+    shared: &SharedState,
     process: &Process,
     bound: &mut ProgressBound<'_>,
 ) -> Result<Vec<VcpuThread>, Error> {

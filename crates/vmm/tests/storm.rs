@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use stub::layout::{SHARED_BASE, Shared};
+use stub::layout::{SHARED_BASE, SharedState};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{CODE, DONE_PORT, Parameters, Results};
@@ -89,8 +89,8 @@ impl Drop for SetAtEnd<'_> {
 fn lookups(sandbox: i32) -> (u64, u64) {
     let memory = File::open(format!("/proc/{sandbox}/mem")).unwrap();
     let kinds = [
-        offset_of!(Shared, direct_sections),
-        offset_of!(Shared, trap_sections),
+        offset_of!(SharedState, direct_sections),
+        offset_of!(SharedState, trap_sections),
     ];
     let (mut begun, mut ended) = (0, 0);
     for sections in kinds {

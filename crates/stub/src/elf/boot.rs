@@ -17,7 +17,7 @@ use crate::elf::trap::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGUSR1
 use crate::layout::{
     CONTROL_BASE, Control, FILTER_MAX, Filter, GUEST_END, HYPERCALL_OFFSET, HYPERCALL_PAGE,
     MAX_VCPUS, PAGE, PARK_SYSCALL, PATCH_BASE, PATCH_OFFSET, PATCH_SIZE, RAM_BASE, SHARED_BASE,
-    SLOT_BASE, SLOT_SIZE, STUB_BASE, STUB_SIZE, Shared, boot_fd, exit_code,
+    SLOT_BASE, SLOT_SIZE, STUB_BASE, STUB_SIZE, SharedState, boot_fd, exit_code,
 };
 use crate::sync::Ordering::{Relaxed, SeqCst};
 
@@ -94,7 +94,7 @@ pub extern "C" fn boot() -> ! {
     map(
         3,
         SHARED_BASE,
-        size_of::<Shared>() as u64,
+        size_of::<SharedState>() as u64,
         PROT_READ | PROT_WRITE,
         Some((boot_fd::WRITABLE, 0)),
     );
@@ -180,7 +180,7 @@ fn unmap_the_rest(ram_size: u64) {
         (PATCH_BASE, PATCH_SIZE),
         (STUB_BASE, STUB_SIZE),
         (CONTROL_BASE, size_of::<Control>() as u64),
-        (SHARED_BASE, size_of::<Shared>() as u64),
+        (SHARED_BASE, size_of::<SharedState>() as u64),
         (SLOT_BASE, SLOT_SIZE * MAX_VCPUS as u64),
         (TASK_END, 0),
     ];

@@ -9,8 +9,8 @@ use crate::elf::context::Context;
 use crate::elf::interrupt::ResamplePoll;
 use crate::lapic::Lapic;
 use crate::layout::{
-    CONTROL_BASE, Control, HaltFds, Interrupts, PAGE, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE,
-    Shared,
+    CONTROL_BASE, Control, HaltFds, PAGE, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE, SharedState,
+    VcpuInterrupts,
 };
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, AtomicU64};
@@ -72,7 +72,7 @@ impl PerCpu {
     }
 
     /// This vCPU's interrupt state, apart from its local APIC.
-    pub fn interrupts(&self) -> &'static Interrupts {
+    pub fn interrupts(&self) -> &'static VcpuInterrupts {
         &self.run().interrupts
     }
 }
@@ -95,7 +95,7 @@ pub fn control() -> &'static Control {
 
 /// The memory that both the monitor and the sandbox write.
 #[inline(always)]
-pub fn shared() -> &'static Shared {
+pub fn shared() -> &'static SharedState {
     // SAFETY: as for `control`; all fields are atomic.
-    unsafe { &*(SHARED_BASE as *const Shared) }
+    unsafe { &*(SHARED_BASE as *const SharedState) }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use stub::layout::{FD_BASE, Interrupts, RunPage, SHARED_BASE, Shared};
+use stub::layout::{FD_BASE, RunPage, SHARED_BASE, SharedState, VcpuInterrupts};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::bus::{Backlog, BusDevice};
 use vmbell::doorbell::Sharing;
@@ -96,9 +96,9 @@ fn filler(vm: &Arc<dyn Vm>, random: &mut Random, gadget: u64) -> Box<dyn Vcpu> {
 
 /// A vCPU that writes over the modes of both vCPUs, which say how they are notified.
 fn flipper(vm: &Arc<dyn Vm>, random: &mut Random) -> Box<dyn Vcpu> {
-    let run = std::mem::offset_of!(Shared, runs);
+    let run = std::mem::offset_of!(SharedState, runs);
     let interrupts = std::mem::offset_of!(RunPage, interrupts);
-    let mode = std::mem::offset_of!(Interrupts, mode);
+    let mode = std::mem::offset_of!(VcpuInterrupts, mode);
     let place = SHARED_BASE + (run + interrupts + mode) as u64;
     scatter::take(vm, 1, random, place, 8, &[])
 }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use stub::layout::{FD_BASE, RunPage, SHARED_BASE, SLOT_BASE, Shared};
+use stub::layout::{FD_BASE, RunPage, SHARED_BASE, SLOT_BASE, SharedState};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::Parameters;
@@ -110,7 +110,7 @@ fn spray(random: &mut Random, gadget: u64, index: u32, threads: &[u64], sleeps: 
             (WRITE, [fd, value(random, index), 8, 0])
         }
         1 => {
-            let run_pages = std::mem::offset_of!(Shared, runs) as u64;
+            let run_pages = std::mem::offset_of!(SharedState, runs) as u64;
             let run = SHARED_BASE + run_pages + random.below(2) * size_of::<RunPage>() as u64;
             let word = random.pick(&[run, run + 64, SHARED_BASE]);
             let wait = sleeps && random.once_in(4);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use stub::layout::{
     CONTROL_BASE, Control, FD_BASE, HYPERCALL_PAGE, INTERRUPT_RETURN, PATCH_BASE, SHARED_BASE,
-    SLOT_BASE, SLOT_SIZE, STUB_BASE, Shared,
+    SLOT_BASE, SLOT_SIZE, STUB_BASE, SharedState,
 };
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
@@ -98,7 +98,7 @@ impl World {
             2 => aligned(random, base(0), 2 * SIZE),
             3 => self.target(random),
             4 => aligned(random, SLOT_BASE, 3 * SLOT_SIZE),
-            5 => aligned(random, SHARED_BASE, size_of::<Shared>() as u64),
+            5 => aligned(random, SHARED_BASE, size_of::<SharedState>() as u64),
             6 => aligned(random, CONTROL_BASE, size_of::<Control>() as u64),
             7 => random.pick(&self.numbers),
             8 => system_call(random),
@@ -142,7 +142,7 @@ impl World {
 
     /// A system call that the stub makes itself, or any.
     fn arguments(&self, random: &mut Random) -> (u64, [u64; 4]) {
-        let shared = SHARED_BASE + (random.below(size_of::<Shared>() as u64) & !3);
+        let shared = SHARED_BASE + (random.below(size_of::<SharedState>() as u64) & !3);
         match random.below(6) {
             0 => (
                 1,

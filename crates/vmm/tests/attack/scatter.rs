@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stub::layout::{Counters, Interrupts, MAX_VCPUS, RunPage, SHARED_BASE, Shared};
+use stub::layout::{Counters, MAX_VCPUS, RunPage, SHARED_BASE, SharedState, VcpuInterrupts};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::Parameters;
@@ -56,7 +56,7 @@ pub fn take(
         0xffff_ffff,
         random.below(64),
         random.word(),
-        SHARED_BASE + random.below(size_of::<Shared>() as u64),
+        SHARED_BASE + random.below(size_of::<SharedState>() as u64),
         base(index),
         // Where the choices begin: anything but 0.
         random.word() | 1,
@@ -85,23 +85,23 @@ pub fn take(
 
 /// A part of the shared memory: its place and its size.
 fn part(random: &mut Random) -> (u64, u64) {
-    let run = offset_of!(Shared, runs);
+    let run = offset_of!(SharedState, runs);
     let page = size_of::<RunPage>();
-    let lapics = offset_of!(Shared, lapics);
+    let lapics = offset_of!(SharedState, lapics);
     let interrupts = run + offset_of!(RunPage, interrupts);
     let parts = [
-        (0, size_of::<Shared>()),
+        (0, size_of::<SharedState>()),
         (0, lapics),
         (lapics, (run - lapics) / MAX_VCPUS * 2),
         (run, 2 * page),
         (run, page),
         (run, offset_of!(RunPage, exit)),
         (run + offset_of!(RunPage, exit), 64),
-        (interrupts, size_of::<Interrupts>()),
-        (interrupts + offset_of!(Interrupts, mode), 8),
+        (interrupts, size_of::<VcpuInterrupts>()),
+        (interrupts + offset_of!(VcpuInterrupts, mode), 8),
         (
-            interrupts + offset_of!(Interrupts, pv_eoi),
-            offset_of!(Interrupts, interrupt_handler),
+            interrupts + offset_of!(VcpuInterrupts, pv_eoi),
+            offset_of!(VcpuInterrupts, interrupt_handler),
         ),
         (run + offset_of!(RunPage, counters), size_of::<Counters>()),
         (run + offset_of!(RunPage, thread_id), 8),

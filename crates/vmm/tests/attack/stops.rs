@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use stub::layout::{SHARED_BASE, Shared};
+use stub::layout::{SHARED_BASE, SharedState};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::Sharing;
 use vmbell_guest::{DONE_PORT, PARAMETERS, Parameters, Results, offset};
@@ -205,7 +205,7 @@ fn round(watch: &'static Watch, random: &mut Random) {
     };
     let mut vcpu = start(&vm, programs::storm(), parameters, 0);
     // Lookups that seem to be under way for ever.
-    let counters = std::mem::offset_of!(Shared, lapics) as u64;
+    let counters = std::mem::offset_of!(SharedState, lapics) as u64;
     let mut scribbler = hostile.then(|| scatter::take(&vm, 1, random, SHARED_BASE, counters, &[]));
     let mut ringing = Ringing {
         watch,

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use stub::layout::{MAX_VCPUS, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE, Shared};
+use stub::layout::{MAX_VCPUS, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE, SharedState};
 use vm_memory::GuestAddress;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{DONE_PORT, Parameters};
@@ -18,7 +18,8 @@ use crate::harness::{
     AREA, HANG, await_that, begin_at, chain, configured, count, event, programs, start,
 };
 
-const RUNS: u64 = SHARED_BASE + (size_of::<Shared>() - MAX_VCPUS * size_of::<RunPage>()) as u64;
+const RUNS: u64 =
+    SHARED_BASE + (size_of::<SharedState>() - MAX_VCPUS * size_of::<RunPage>()) as u64;
 
 /// Enters a vCPU for some time, or until its sandbox ends. No panic, no hang.
 fn enter_for(vcpu: &mut Box<dyn Vcpu>, time: Duration) -> Result<u64, String> {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use stub::layout::{MAX_VCPUS, RunPage, SHARED_BASE, Shared};
+use stub::layout::{MAX_VCPUS, RunPage, SHARED_BASE, SharedState};
 use vm_memory::GuestAddress;
 use vmbell::irq::Gsi;
 use vmbell_guest::{CODE, Parameters};
@@ -103,7 +103,8 @@ fn a_handler_is_set_before_the_first_run_and_in_the_guest<H: Hypervisor>(h: &H) 
     }
 }
 
-const RUNS: u64 = SHARED_BASE + (size_of::<Shared>() - MAX_VCPUS * size_of::<RunPage>()) as u64;
+const RUNS: u64 =
+    SHARED_BASE + (size_of::<SharedState>() - MAX_VCPUS * size_of::<RunPage>()) as u64;
 
 /// Enters a vCPU until its sandbox or the time is at its end.
 fn enter_until(vcpu: &mut Box<dyn Vcpu>, end: Instant) -> String {
