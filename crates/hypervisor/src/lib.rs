@@ -3,14 +3,12 @@
 //! A [`Hypervisor`] makes a [`Vm`], and a [`Vm`] makes [`Vcpu`]s. Each vCPU runs on the thread that calls
 //! [`Vcpu::run`]. Where backends differ, the difference is a [`Capability`], which a caller asks for once.
 
-mod buses;
 mod capability;
 mod config;
 mod cpu_features;
 mod device_memory;
 mod error;
 mod exit;
-mod ioevents;
 mod irqs;
 mod registration;
 mod stage;
@@ -29,16 +27,14 @@ use measure::Measure;
 use vm_memory::GuestMemoryMmap;
 use vmbell::irq::Gic;
 
-pub use buses::Buses;
 pub use capability::{Capability, Support};
 pub use config::{Containment, PatchMode, SpinPolicy, VmConfig};
 pub use cpu_features::{CpuFeatures, CpuidRegister};
 pub use device_memory::{AssignedDevices, DeviceMemory, Rule as DeviceMemoryRule, shared_memory};
 pub use error::{Error, chain};
-pub use exit::{Fault, VmEntry, VmExit};
-pub use ioevents::IoEvents;
+pub use exit::{Buses, Fault, VmEntry, VmExit};
 pub use irqs::{ForwardedInterrupt, ForwardedState, IrqTrigger, Irqs};
-pub use registration::{Doorbell, Irqfd};
+pub use registration::{Doorbell, IoEvents, Irqfd};
 pub use stage::{CreatedVcpus, Stage};
 pub use vmbell::irq::Irqchip;
 

@@ -1,16 +1,17 @@
 //! What a registration returns: the value that owns it, of a doorbell ([`Doorbell`]) or of an irqfd ([`Irqfd`]).
 //!
 //! Dropping it removes the registration, on the thread that drops it. If that fails, because a sandbox is stopped, the
-//! registration keeps its place until the guest ends; a caller that has to know calls `remove`, and may try again. The value
-//! does not keep the guest: when the guest is gone, so is the registration.
+//! registration keeps its place until the guest ends; a caller that has to know calls `remove`, and may try again. The
+//! value does not keep the guest: when the guest is gone, so is the registration.
 
 use std::fmt;
 use std::sync::Arc;
 
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::irq::Gsi;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::{Error, IrqTrigger};
-use vmbell::irq::Gsi;
 
 /// A registered doorbell: matching guest writes signal its eventfd until it is removed or dropped.
 ///
@@ -164,6 +165,19 @@ impl Drop for Removal {
             let _ = (self.remove)();
         }
     }
+}
+
+/// Registers doorbells, from any thread. Every [`Vm`](super::Vm) implements it.
+pub trait IoEvents: Send + Sync {
+    /// Registers a doorbell: once this returns, a matching guest write signals `event` instead of leaving to
+    /// the VMM, until the returned value is removed or dropped.
+    fn register_ioevent(
+        &self,
+        event: &Arc<EventFd>,
+        address: IoEventAddress,
+        datamatch: Datamatch,
+        sharing: Sharing,
+    ) -> Result<Doorbell, Error>;
 }
 
 #[cfg(test)]

@@ -45,8 +45,6 @@
 mod descriptors;
 mod doorbells;
 mod error;
-mod events;
-mod exit_status;
 mod filter;
 mod halt_fds;
 mod irqchip;

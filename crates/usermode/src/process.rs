@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 
 use stub::layout::SharedState;
 
-use super::error::UsermodeError;
-use super::exit_status::describe;
+use super::error::{UsermodeError, describe_exit_status};
 use super::mapping::Mapping;
 use super::progress::{Backoff, STALL_TIMEOUT};
 use super::wait::futex_wake;
@@ -85,7 +84,7 @@ impl Process {
         let status = self.ended.get()?;
         Some(match self.kill_reason.get() {
             Some(reason) => format!("killed by the monitor: {reason}"),
-            None => describe(*status, self.started.load(Relaxed)),
+            None => describe_exit_status(*status, self.started.load(Relaxed)),
         })
     }
 

@@ -2,17 +2,21 @@
 //! irqchip. Its functions run on any thread.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 
+use stub::event::Event;
 use stub::ioapic::Source;
 use stub::layout::{MAX_VCPUS, PATCH_BASE, RAM_BASE};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
 use vmbell::eventfd::EventId;
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
-use vmbell_hypervisor::measure::{BareExit, BareLoop, EventCounter, ExitCounts, Measure};
+use vmbell_hypervisor::measure::{
+    BareExit, BareLoop, EventCounter, EventCounts, ExitCounts, Measure,
+};
 use vmbell_hypervisor::{
     AssignedDevices, Capability, CreatedVcpus, DeviceMemory, Doorbell, Error, ForwardedInterrupt,
     IoEvents, IrqTrigger, Irqfd, Irqs, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig,
@@ -21,7 +25,6 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::doorbells::{Doorbells, light_exits};
 use super::error::UsermodeError;
-use super::events::Events;
 use super::irqchip::{Interrupts, IrqfdWatcher};
 use super::patch::Patcher;
 use super::probe::unsupported;
@@ -333,5 +336,31 @@ impl Drop for LineOwner {
         {
             interrupts.lock(&guest.sandbox).unforward_line(self.gsi);
         }
+    }
+}
+
+/// Adds the counts of the vCPUs' run pages and of the monitor's irqchip.
+#[derive(Debug)]
+pub struct Events(pub(super) Arc<UsermodeGuest>);
+
+impl EventCounter for Events {
+    fn source(&self) -> &str {
+        "the engine, where each event happens"
+    }
+
+    fn exits(&self) -> &str {
+        Event::Exit.name()
+    }
+
+    fn read(&mut self) -> io::Result<EventCounts> {
+        let count = |event: Event| {
+            let runs = self.0.sandbox.shared.runs.iter();
+            let all = runs.map(|run| run.counters.events.get(event));
+            let below = all.fold(0, u64::wrapping_add);
+            let interrupts = self.0.interrupts.as_ref();
+            let above = interrupts.map_or(0, |interrupts| interrupts.events.get(event));
+            (event.name().to_owned(), below.wrapping_add(above))
+        };
+        Ok(Event::ALL.into_iter().map(count).collect())
     }
 }

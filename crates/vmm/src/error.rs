@@ -1,7 +1,14 @@
-//! Why a machine could not run its guest.
+//! Why a machine could not run its guest, and why a PC or an arm64 board cannot be built or cannot continue.
+
+use std::io;
 
 use vmbell::bus::BusError;
+use vmbell_devices::pci::PciError;
 use vmbell_hypervisor::{Error, Fault};
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::pci::AssignError;
+
+use crate::{ImageError, RamError};
 
 /// Why the machine could not run its guest.
 #[derive(Debug, thiserror::Error)]
@@ -37,5 +44,165 @@ pub enum MachineError {
     Thread {
         /// The error of the thread's start.
         source: std::io::Error,
+    },
+}
+
+/// The errors of a PC.
+#[derive(Debug, thiserror::Error)]
+pub enum PcError {
+    /// The backend lacks a capability that operating systems need.
+    #[error(transparent)]
+    Lacking(Error),
+    /// The PC cannot have this RAM.
+    #[error(transparent)]
+    Ram(#[from] RamError),
+    /// The backend could not make the guest.
+    #[error("cannot make the guest")]
+    Create(#[source] Error),
+    /// The backend could not make a vCPU.
+    #[error("cannot make a vcpu")]
+    Vcpu(#[source] Error),
+    /// The ACPI tables could not be written or read.
+    #[error("cannot access the ACPI tables in guest memory")]
+    Tables(#[source] vm_memory::GuestMemoryError),
+    /// What a BIOS leaves in RAM could not be written.
+    #[error("cannot write what a BIOS leaves to guest memory")]
+    Bios(#[source] vm_memory::GuestMemoryError),
+    /// The guest went to sleep, and did not say where it wants to wake up.
+    #[error(
+        "the guest woke up and its waking vector in the FACS is {vector:#x}: it must be an address below 1 MiB, \
+         and not 0"
+    )]
+    WakingVector {
+        /// The guest-physical address in the FACS.
+        vector: u32,
+    },
+    /// Two devices have overlapping addresses.
+    #[error("two devices of the board clash")]
+    Bus(#[from] BusError),
+    /// A function could not be added to the PCI bus.
+    #[error(transparent)]
+    Pci(#[from] PciError),
+    /// The eventfds of the pci-testdev could not be made.
+    #[error("cannot make a pci-testdev")]
+    Testdev {
+        /// The error of the eventfd.
+        source: io::Error,
+    },
+    /// The eventfds or threads of a virtio device could not be made.
+    #[error("cannot make a {device}")]
+    Virtio {
+        /// The name of the device.
+        device: &'static str,
+        /// The error of the eventfd or thread.
+        source: io::Error,
+    },
+    /// A device of the host cannot be opened or given to the guest.
+    #[error("a device of the host cannot be assigned")]
+    Passthrough(#[source] Box<PassthroughError>),
+    /// A device of the host was to be given to the guest a second time.
+    #[error("{name} is assigned to this guest already")]
+    AssignedTwice {
+        /// The device.
+        name: String,
+    },
+    /// A PCI device of the host cannot be a function of this PC's bus.
+    #[error("{name} cannot be assigned")]
+    Assign {
+        /// The device.
+        name: String,
+        /// Why.
+        source: AssignError,
+    },
+    /// The board has no place for a platform device.
+    #[error("{name} cannot be assigned: the board has no free {what} left")]
+    NoRoom {
+        /// The device.
+        name: String,
+        /// What it would need.
+        what: &'static str,
+    },
+    /// The board has no place for a virtio device on MMIO registers.
+    #[error(
+        "the board has no free {what} left for a {device} on MMIO: put it on PCI (transport=pci)"
+    )]
+    NoPlace {
+        /// The name of the device.
+        device: &'static str,
+        /// What it would need.
+        what: &'static str,
+    },
+    /// The image cannot be booted.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The machine could not run the guest.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// A device could not do what the guest asked for, so the guest was stopped.
+    #[error("{device} failed, and the guest was stopped")]
+    Device {
+        /// The name of the device.
+        device: &'static str,
+        /// The error of the device.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// The errors of an arm64 board.
+#[derive(Debug, thiserror::Error)]
+pub enum VirtError {
+    /// The backend lacks a capability that operating systems need.
+    #[error(transparent)]
+    Lacking(Error),
+    /// The backend's interrupt controllers are not those of arm64.
+    #[error("the board of an arm64 kernel needs an arm64 host")]
+    NoGic,
+    /// The board cannot have this RAM.
+    #[error(transparent)]
+    Ram(#[from] RamError),
+    /// The backend could not make the guest.
+    #[error("cannot make the guest")]
+    Create(#[source] Error),
+    /// The backend could not make a vCPU.
+    #[error("cannot make a vcpu")]
+    Vcpu(#[source] Error),
+    /// Two devices have overlapping addresses.
+    #[error("two devices of the board clash")]
+    Bus(#[from] BusError),
+    /// The board has no place for a further virtio device.
+    #[error("the board has no place for a {device}: it has {most} devices already")]
+    NoPlace {
+        /// The name of the device.
+        device: &'static str,
+        /// The most virtio devices.
+        most: u32,
+    },
+    /// The device tree could not be written.
+    #[error("cannot write the device tree")]
+    Tree(#[source] vm_fdt::Error),
+    /// The device tree is larger than an image has to take.
+    #[error("the device tree has {len} bytes, and there is room for {room}")]
+    TreeSize {
+        /// The bytes of the tree.
+        len: usize,
+        /// The bytes of its place.
+        room: u64,
+    },
+    /// The device tree could not be copied into guest memory.
+    #[error("cannot write the device tree to guest memory")]
+    Memory(#[source] vm_memory::GuestMemoryError),
+    /// The image cannot be booted.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The machine could not run the guest.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// A device could not do what the guest asked for, so the guest was stopped.
+    #[error("{device} failed, and the guest was stopped")]
+    Device {
+        /// The name of the device.
+        device: &'static str,
+        /// The error of the device.
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }

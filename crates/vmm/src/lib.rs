@@ -31,32 +31,30 @@
 //! ```
 
 mod backend;
+mod board_devices;
 mod error;
 mod image;
-mod mmio;
 mod off;
 mod pc;
 mod ram;
 mod runner;
-mod serial;
 mod stop;
-mod together;
 mod virt;
-
-pub use backend::{Backend, ChosenBackend, choose_backend};
-pub use error::MachineError;
-pub use image::{Arm64Image, Boot, ElfError, INFORMATION, Image, ImageError};
-pub use pc::{AssignedEvent, OnEvent, Pc, PcConfig, PcError, PlatformPlace, VCPUS_MAX};
-pub use ram::{MEMORY_MAX, MEMORY_MIN, RamError};
-pub use runner::Runner;
-pub use serial::SerialPort;
-pub use stop::{Deadline, Stop, done};
-pub use virt::{Virt, VirtConfig, VirtError};
 
 use std::sync::Arc;
 
 use vmbell::bus::{Backlog, Bus};
 use vmbell_hypervisor::{Vcpu, Vm};
+
+pub use backend::{Backend, ChosenBackend, choose_backend};
+pub use board_devices::SerialPort;
+pub use error::MachineError;
+pub use image::{Arm64Image, Boot, ElfError, INFORMATION, Image, ImageError};
+pub use pc::{AssignedEvent, OnEvent, Pc, PcConfig, PcError, PlatformPlace, VCPUS_MAX};
+pub use ram::{MEMORY_MAX, MEMORY_MIN, RamError};
+pub use runner::Runner;
+pub use stop::{Deadline, Stop, done};
+pub use virt::{Virt, VirtConfig, VirtError};
 
 /// A guest with its devices.
 #[derive(Debug)]

@@ -9,9 +9,8 @@
 
 use core::arch::global_asm;
 
-use crate::elf::context::{Context, RAX, RDI, RSI};
-use crate::elf::exit::heavy_exit;
-use crate::elf::exit::{report, ring_all, ring_in};
+use crate::elf::entry::{Context, RAX, RDI, RSI};
+use crate::elf::exit::{heavy_exit, report, ring_all, ring_in};
 use crate::elf::interrupt;
 use crate::elf::kick::KICK;
 use crate::elf::percpu::{PerCpu, control, shared};

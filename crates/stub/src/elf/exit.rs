@@ -5,7 +5,7 @@
 //! heavy one waits until the monitor enters the vCPU again. A fault that the guest cannot continue after is reported to
 //! the monitor with the bytes of the instruction.
 
-use crate::elf::context::{Context, truncate};
+use crate::elf::entry::{Context, truncate};
 use crate::elf::interrupt;
 use crate::elf::percpu::{PerCpu, control, shared};
 use crate::elf::syscall::{exit_group, futex_wait, futex_wake, ring_eventfd};

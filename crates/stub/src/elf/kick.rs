@@ -7,8 +7,7 @@
 //!
 //! The interrupt signal takes the same ways, but makes the vCPU look at its local APIC only.
 
-use crate::elf::context::Context;
-use crate::elf::entry::{stub_exit_begin, stub_exit_end, stub_resume};
+use crate::elf::entry::{Context, stub_exit_begin, stub_exit_end, stub_resume};
 use crate::elf::exit::hand_over;
 use crate::elf::percpu::PerCpu;
 use crate::elf::trap::SIGUSR1;

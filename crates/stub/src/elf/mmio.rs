@@ -1,9 +1,8 @@
 //! Emulates loads and stores to a hole in the guest's memory, on the vCPU's thread.
 
 use crate::decode::{Instruction, Operation, Source, decode};
-use crate::elf::context::{Context, truncate};
-use crate::elf::exit::heavy_exit;
-use crate::elf::exit::{in_ram, report, ring};
+use crate::elf::entry::{Context, truncate};
+use crate::elf::exit::{heavy_exit, in_ram, report, ring};
 use crate::elf::interrupt;
 use crate::elf::percpu::PerCpu;
 use crate::event::Event;

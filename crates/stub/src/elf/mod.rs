@@ -6,7 +6,6 @@
 #![allow(unsafe_code)]
 
 mod boot;
-mod context;
 mod direct;
 mod entry;
 mod exit;

@@ -5,7 +5,7 @@
 
 use core::mem::offset_of;
 
-use crate::elf::context::Context;
+use crate::elf::entry::Context;
 use crate::elf::interrupt::ResamplePoll;
 use crate::lapic::Lapic;
 use crate::layout::{

@@ -2,7 +2,7 @@
 //! `wrmsr`.
 
 use crate::decode::{Instruction, Operation, decode};
-use crate::elf::context::{Context, RAX, RCX, RDI, RDX, RSI};
+use crate::elf::entry::{Context, RAX, RCX, RDI, RDX, RSI};
 use crate::elf::exit::{hand_over, heavy_exit, in_ram, report, ring};
 use crate::elf::interrupt::{self, MsrResult};
 use crate::elf::percpu::{PerCpu, control};

@@ -2,8 +2,7 @@
 
 use core::mem::offset_of;
 
-use crate::elf::context::Context;
-use crate::elf::entry::stub_start;
+use crate::elf::entry::{Context, stub_start};
 use crate::elf::exit::{await_entry, report};
 use crate::elf::percpu::{PerCpu, control};
 use crate::elf::syscall::exit_group;
@@ -109,9 +108,9 @@ fn enter_first(frame: &mut Context, cpu: &PerCpu) {
         *frame.register(number) = 0;
     }
     let entry = &run.entry;
-    *frame.register(crate::elf::context::RSP) = entry.rsp.load(Relaxed);
-    *frame.register(crate::elf::context::RDI) = entry.rdi.load(Relaxed);
-    *frame.register(crate::elf::context::RSI) = entry.rsi.load(Relaxed);
+    *frame.register(crate::elf::entry::RSP) = entry.rsp.load(Relaxed);
+    *frame.register(crate::elf::entry::RDI) = entry.rdi.load(Relaxed);
+    *frame.register(crate::elf::entry::RSI) = entry.rsi.load(Relaxed);
     frame.rip = entry.rip.load(Relaxed);
     frame.flags_register = 0x202;
     if interrupt::has_lapics() {

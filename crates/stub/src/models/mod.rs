@@ -3,7 +3,6 @@
 //! --target-dir target/loom`.
 
 mod forwarded;
-mod kernel;
 mod line;
 mod requests;
 mod vcpu;

@@ -1,17 +1,18 @@
-//! A vCPU's thread that takes the steps of the stub's `interrupt` and `kick` modules.
+//! A vCPU's thread that takes the steps of the stub's `interrupt` and `kick` modules, and the kernel's side of that
+//! thread and of its senders: pending signals, a futex and an epoll descriptor.
 //!
 //! Mode word, local APIC, message and paravirtual EOI are the real ones.
 
 use std::cell::Cell;
 
+use loom::sync::atomic::Ordering::SeqCst;
+use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+use loom::thread::{self, JoinHandle};
+
+use super::lapic;
 use crate::lapic::{Destination, Lapic, Message, Mode, Raise};
 use crate::pv_eoi::{Completion, GuestByte, PvEoi};
 use crate::vcpu_mode::{Notification, VcpuMode};
-use loom::sync::{Arc, Condvar, Mutex};
-use loom::thread::{self, JoinHandle};
-
-use super::kernel::{Kernel, Pending};
-use super::lapic;
 
 /// The vector that ends the guest. It is the lowest, so it is taken last.
 pub const STOP: u8 = 0x21;
@@ -268,5 +269,90 @@ impl Vcpu {
             *self.shared.kicks.lock().unwrap() += 1;
             self.shared.handed_over.notify_all();
         }
+    }
+}
+
+/// Signals that are pending for the thread.
+#[derive(Default)]
+pub struct Pending {
+    pub interrupt: bool,
+    pub kick: bool,
+}
+
+/// The state that the kernel keeps for the vCPU's thread.
+#[derive(Default)]
+struct Waiting {
+    signals: Pending,
+    /// Whether the wake eventfd was written since the last wait on the epoll descriptor.
+    edge: bool,
+}
+
+/// The kernel as the vCPU's thread and its senders use it.
+#[derive(Default)]
+pub struct Kernel {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+impl Kernel {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap()
+    }
+
+    pub fn interrupt(&self) {
+        let was = std::mem::replace(&mut self.waiting().signals.interrupt, true);
+        assert!(!was, "one signal is enough, and is on its way");
+        self.changed.notify_all();
+    }
+
+    pub fn kick(&self) {
+        self.waiting().signals.kick = true;
+        self.changed.notify_all();
+    }
+
+    pub fn write_eventfd(&self) {
+        self.waiting().edge = true;
+        self.changed.notify_all();
+    }
+
+    pub fn take(&self) -> Pending {
+        std::mem::take(&mut self.waiting().signals)
+    }
+
+    /// Runs guest code until a signal interrupts it.
+    pub fn run_guest(&self) -> Pending {
+        let mut waiting = self.waiting();
+        while !waiting.signals.any() {
+            waiting = self.changed.wait(waiting).unwrap();
+        }
+        std::mem::take(&mut waiting.signals)
+    }
+
+    pub fn futex_wait(&self, mode: &VcpuMode, expected: u32) {
+        let waiting = self.waiting();
+        let signalled = waiting.signals.any();
+        // Under the lock, as the kernel compares under the lock of the futex's queue.
+        if !signalled && mode.word().load(SeqCst) == expected {
+            drop(self.changed.wait(waiting).unwrap());
+        }
+    }
+
+    pub fn futex_wake(&self) {
+        let _queue = self.waiting();
+        self.changed.notify_all();
+    }
+
+    pub fn epoll_wait(&self) {
+        let mut waiting = self.waiting();
+        while !waiting.edge && !waiting.signals.any() {
+            waiting = self.changed.wait(waiting).unwrap();
+        }
+        waiting.edge = false;
+    }
+}
+
+impl Pending {
+    pub fn any(&self) -> bool {
+        self.interrupt || self.kick
     }
 }

@@ -17,9 +17,9 @@ use vmbell::eventfd::EventId;
 use vmbell::irq::{Gsi, IrqError, Route, Routing, Target};
 
 use super::apics::Apics;
+use super::interrupts::Resampler;
 use super::ioapic::{Change, IoApic};
 use super::messages;
-use super::resampler::Resampler;
 
 /// Routes, irqfds and the I/O APIC.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
-//! The monitor's entry points to a guest's interrupt controllers. The local APICs are in shared memory, the
-//! rest is in [`Controller`].
+//! The monitor's entry points to a guest's interrupt controllers, and the resamplefds, which the ack of a GSI signals
+//! (Linux `irqfd_resampler_ack`). The local APICs are in shared memory, the rest is in [`Controller`].
 //!
-//! A thread that raises an interrupt does all of it itself: it changes the controllers, sets the request in the
-//! local APIC and notifies the vCPU if the vCPU would not look by itself ([`stub::vcpu_mode`]). EOIs end in the
-//! stub, except those of a pin with more resamplefds than the stub can signal: these come here on the vCPU's
-//! thread.
+//! A thread that raises an interrupt does all of it itself: it changes the controllers, sets the request in the local
+//! APIC and notifies the vCPU if the vCPU would not look by itself ([`stub::vcpu_mode`]). EOIs end in the stub, except
+//! those of a pin with more resamplefds than the stub can signal: these come here on the vCPU's thread. The stub
+//! signals a resamplefd by its descriptor in the sandbox, the monitor by its own.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,6 @@ use super::super::sandbox::Sandbox;
 use super::apics::{Apics, NotifyVcpu};
 use super::controller::{Controller, ControllerState, Irqfd};
 use super::ioapic;
-use super::resampler::Resampler;
 use crate::revocation::Unfinished;
 
 /// The interrupt controllers of one guest, on the monitor's side.
@@ -240,3 +239,53 @@ fn offset(address: u64, len: u8) -> Option<u64> {
     let offset = address.checked_sub(ioapic::BASE)?;
     (offset < ioapic::SIZE && len == 4).then_some(offset)
 }
+
+/// The resamplefd of an irqfd.
+#[derive(Debug)]
+pub struct Resampler {
+    event: EventFd,
+    /// Its descriptor in the sandbox; never 0.
+    descriptor: u32,
+    /// Whether the irqfd was removed. Locked while the monitor signals the resamplefd, so that a removal waits for it.
+    is_removed: Mutex<bool>,
+}
+
+impl Resampler {
+    /// A resamplefd whose number in the sandbox is `descriptor`.
+    pub fn new(event: EventFd, descriptor: u32) -> Self {
+        Self {
+            event,
+            descriptor,
+            is_removed: Mutex::new(false),
+        }
+    }
+
+    /// Its descriptor in the sandbox.
+    pub fn descriptor(&self) -> u32 {
+        self.descriptor
+    }
+
+    /// The monitor's ack: signals the resamplefd, unless the irqfd was removed. It does not wait for room in the count,
+    /// which the guest may fill.
+    pub fn ack(&self, signaller: &Signaller) {
+        let is_removed = self
+            .is_removed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if !*is_removed {
+            signaller.signal(&self.event);
+        }
+    }
+
+    /// Once this returns, the monitor no longer signals the resamplefd.
+    pub fn retire(&self) {
+        *self
+            .is_removed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = true;
+    }
+}
+
+#[cfg(test)]
+#[path = "interrupts_test.rs"]
+mod tests;

@@ -15,7 +15,6 @@ mod controller;
 mod interrupts;
 mod ioapic;
 mod messages;
-mod resampler;
 mod watcher;
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! A PCI device of VFIO behind the three traits of [`AssignedPci`](super::AssignedPci): its registers, its memory in the
-//! guest, and its interrupts. Called on the threads of vCPUs, and on the thread that takes the device out of the guest.
+//! A PCI device of VFIO behind the three traits of [`AssignedPci`](super::AssignedPci): its registers, its memory in
+//! the guest, and its interrupts. Called on the threads of vCPUs, and on the thread that takes the device out of the
+//! guest.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};

@@ -2,16 +2,14 @@
 //!
 //! It has RAM from 0, the kernel's interrupt controllers and timer, a serial port, PCI, a clock, ACPI tables and
 //! registers, and firmware configuration. The guest can end the run by a write to
-//! [`DONE_PORT`](vmbell_hypervisor::x86_64::DONE_PORT), where QEMU has `isa-debug-exit`, by switching the machine off (the letters
-//! of `Shutdown` to their port, or ACPI's S5), and by resetting it. Each vCPU runs on a thread of its own, until the
-//! guest goes to sleep (S3); then the caller's thread waits for the clock to wake it.
+//! [`DONE_PORT`](vmbell_hypervisor::x86_64::DONE_PORT), where QEMU has `isa-debug-exit`, by switching the machine off
+//! (the letters of `Shutdown` to their port, or ACPI's S5), and by resetting it. Each vCPU runs on a thread of its own,
+//! until the guest goes to sleep (S3); then the caller's thread waits for the clock to wake it.
 
 mod assigned;
 mod bios;
-mod error;
 mod flush;
 mod layout;
-mod mmio;
 mod platform;
 mod plug;
 mod power;
@@ -20,17 +18,6 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use vm_memory::{Bytes, GuestAddress};
-
-pub use assigned::{AssignedEvent, OnEvent};
-pub use error::PcError;
-pub use layout::VCPUS_MAX;
-pub use platform::PlatformPlace;
-
-use self::assigned::Assigned;
-use self::platform::Taken;
-use super::off::{Off, Switch};
-use super::serial::{self, SerialPort};
-use super::{Boot, Image, MEMORY_MAX, Machine, Stop, ram};
 use vmbell::bus::{BusDevice, BusRange};
 use vmbell::irq::Routing;
 use vmbell_devices::pci::{PciRoot, Routes};
@@ -40,6 +27,17 @@ use vmbell_devices::{
     RTC_PORTS, SERIAL_LEN, SERIAL_PORTS, SHUTDOWN_PORT, ShutdownPort, acpi_tables,
 };
 use vmbell_hypervisor::{Capability, CpuFeatures, EntryPoint, Hypervisor, Irqchip, Irqs, VmConfig};
+
+use self::assigned::Assigned;
+use self::platform::Taken;
+use super::board_devices::{self, SerialPort};
+use super::off::{Off, Switch};
+use super::{Boot, Image, MEMORY_MAX, Machine, Stop, ram};
+
+pub use super::error::PcError;
+pub use assigned::{AssignedEvent, OnEvent};
+pub use layout::VCPUS_MAX;
+pub use platform::PlatformPlace;
 
 /// The settings of a PC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +111,7 @@ impl Pc {
         let pm1 = power::registers(machine.vm(), &switch);
         let board = layout::board(config.memory)?;
         let pci = PciRoot::new(&machine.pio, &machine.mmio, board)?;
-        let serial = serial::port(machine.vm(), Box::new(output), &switch)?;
+        let serial = board_devices::serial_port(machine.vm(), Box::new(output), &switch)?;
         let irqs: Arc<dyn Irqs> = machine.vm().clone();
         let pc = Self {
             machine,

@@ -1,13 +1,16 @@
-//! Platform devices of the host in a PC's guest. No bus tells the guest of them: their registers are between RAM and the
-//! PCI devices, and their lines are pins of the I/O APIC that the board leaves free. What the guest has to know is in
-//! their device-tree node.
+//! Devices of a PC that no bus tells the guest of: platform devices of the host, and virtio devices on MMIO registers.
+//! They share addresses and pins.
+//!
+//! Their registers are between RAM and the PCI devices, and their lines are pins of the I/O APIC that the board leaves
+//! free. What the guest has to know of a platform device is in its device-tree node; the DSDT describes the virtio
+//! devices.
 
 use std::sync::{Arc, PoisonError};
 
-use super::{AssignedEvent, OnEvent, Pc, PcError};
-use crate::MEMORY_MAX;
 use vmbell::irq::Gsi;
 use vmbell_devices::virtio::mmio::Location;
+use vmbell_devices::virtio::vhost::Worker;
+use vmbell_devices::virtio::{Handler, VirtioConfig};
 use vmbell_hypervisor::{AssignedDevices, Irqs};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
@@ -17,6 +20,10 @@ use vmbell_vfio::interrupt::InterruptPath;
 use vmbell_vfio::kernel::Vfio;
 use vmbell_vfio::node::{NodeInterrupt, NodeRegion, Trigger};
 use vmbell_vfio::placed::{Access, Guest, Handover, Place, Placed, Wire};
+
+use super::{AssignedEvent, OnEvent, Pc, PcError};
+use crate::board_devices::MmioPlace;
+use crate::{MEMORY_MAX, MachineError};
 
 /// The addresses of registers: RAM ends below, and PCI begins above.
 const FIRST_ADDRESS: u64 = MEMORY_MAX;
@@ -48,7 +55,7 @@ pub(super) struct Taken {
 
 impl Taken {
     /// Takes addresses and a pin for a virtio device; if there are none, the error says what is missing.
-    pub(super) fn take_virtio(&mut self) -> Result<Location, &'static str> {
+    fn take_virtio(&mut self) -> Result<Location, &'static str> {
         let address = FIRST_ADDRESS + self.bytes;
         if END_ADDRESS - address < Location::LEN {
             return Err("addresses");
@@ -157,4 +164,54 @@ impl Pc {
 fn no_room(device: &Device, what: &'static str) -> PcError {
     let name = device.name().to_owned();
     PcError::NoRoom { name, what }
+}
+
+impl Pc {
+    /// Adds a virtio device with so many queues on MMIO registers.
+    ///
+    /// # Errors
+    /// The board has no addresses or no pin for it, or the process no descriptors or threads.
+    pub fn add_virtio_mmio<D: Handler + 'static>(
+        &self,
+        handler: D,
+        queues: u16,
+        config: VirtioConfig,
+    ) -> Result<(), PcError> {
+        self.at_next(D::NAME, config, |place| place.plug(handler, queues))
+    }
+
+    /// Adds a virtio device whose queues a worker serves on MMIO registers.
+    ///
+    /// # Errors
+    /// The board has no addresses or no pin for it, or the process no descriptors or threads.
+    pub fn add_vhost_mmio<W: Worker + 'static>(
+        &self,
+        worker: W,
+        config: VirtioConfig,
+    ) -> Result<(), PcError> {
+        self.at_next(W::NAME, config, |place| place.plug_worker(worker))
+    }
+
+    fn at_next(
+        &self,
+        device: &'static str,
+        config: VirtioConfig,
+        plug: impl FnOnce(MmioPlace<'_>) -> Result<(), MachineError>,
+    ) -> Result<(), PcError> {
+        let mut taken = self.platform.lock().unwrap_or_else(PoisonError::into_inner);
+        let location = taken.take_virtio();
+        let location = location.map_err(|what| PcError::NoPlace { device, what })?;
+        Ok(plug(MmioPlace {
+            machine: &self.machine,
+            switch: &self.switch,
+            location,
+            config,
+        })?)
+    }
+
+    /// Where these devices are.
+    pub(super) fn virtio_mmio(&self) -> Vec<Location> {
+        let taken = self.platform.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.virtio().to_vec()
+    }
 }

@@ -4,7 +4,6 @@
 //! on registers in memory. A device tree tells the image of all of them. The guest starts its other vCPUs, switches the
 //! machine off and resets it by PSCI, which the backend answers. Each vCPU runs on a thread of its own.
 
-mod error;
 mod plug;
 mod tree;
 
@@ -20,12 +19,12 @@ use vmbell_hypervisor::aarch64::IMAGE_RAM;
 use vmbell_hypervisor::{Capability, EntryPoint, Hypervisor, Irqchip, VmConfig};
 
 use self::tree::Description;
+use super::board_devices::{self, SerialPort};
 use super::image::TREE_LEN;
 use super::off::{Off, Switch};
-use super::serial::{self, SerialPort};
 use super::{Arm64Image, Boot, Machine, Stop, ram};
 
-pub use error::VirtError;
+pub use super::error::VirtError;
 
 /// The settings of a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +76,7 @@ impl Virt {
         vm.set_routing(&routes).map_err(VirtError::Create)?;
         let machine = Machine::new(vm);
         let switch = Arc::new(Switch::default());
-        let serial = serial::port(machine.vm(), Box::new(output), &switch)?;
+        let serial = board_devices::serial_port(machine.vm(), Box::new(output), &switch)?;
         let serial = Arc::new(serial);
         let range = BusRange::new(SERIAL, SERIAL_LEN)?;
         machine.mmio.insert(range, Arc::clone(&serial) as _)?;

@@ -14,7 +14,7 @@ use vmbell_devices::virtio::{Handler, VirtioConfig};
 
 use super::{Virt, VirtError};
 use crate::MachineError;
-use crate::mmio::Place;
+use crate::board_devices::MmioPlace;
 use crate::off::Off;
 
 impl Virt {
@@ -65,14 +65,14 @@ impl Virt {
         &self,
         device: &'static str,
         config: VirtioConfig,
-        plug: impl FnOnce(Place<'_>) -> Result<(), MachineError>,
+        plug: impl FnOnce(MmioPlace<'_>) -> Result<(), MachineError>,
     ) -> Result<(), VirtError> {
         let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
         if *devices >= VIRTIO_MAX {
             let most = VIRTIO_MAX;
             return Err(VirtError::NoPlace { device, most });
         }
-        plug(Place {
+        plug(MmioPlace {
             machine: &self.machine,
             switch: &self.switch,
             location: virtio(*devices),

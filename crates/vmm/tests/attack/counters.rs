@@ -2,8 +2,8 @@
 //! resamplefds, and what halted vCPUs sleep in. All eventfds of devices block. Whatever the counts are, calls of the
 //! monitor return: acknowledgements, notifications, removals, kicks, and the end of a device.
 //!
-//! And guests that change the modes of their vCPUs, as if these halted all the time. Then an irqfd is given to the vCPU that it
-//! seems to have woken, which takes the monitor two descriptors for each vCPU, until the guest ends.
+//! And guests that change the modes of their vCPUs, as if these halted all the time. Then an irqfd is given to the vCPU
+//! that it seems to have woken, which takes the monitor two descriptors for each vCPU, until the guest ends.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

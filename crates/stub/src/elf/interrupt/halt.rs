@@ -1,7 +1,7 @@
 //! `hlt`: the vCPU's thread sleeps in the sandbox until an interrupt can be delivered.
 
 use super::inject::is_masked;
-use crate::elf::context::Context;
+use crate::elf::entry::Context;
 use crate::elf::kick::{KICK, hand_over_kick};
 use crate::elf::percpu::{PerCpu, control};
 use crate::elf::syscall::{epoll_wait, futex_wait, ring_eventfd};

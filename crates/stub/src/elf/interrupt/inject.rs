@@ -6,8 +6,8 @@
 //! on the vCPU's thread, writes it to the guest's stack, so the stack pointer must be in RAM.
 
 use super::eoi::{self, learn_from_injection};
-use crate::elf::context::{Context, RSP};
 use crate::elf::direct;
+use crate::elf::entry::{Context, RSP};
 use crate::elf::exit::{in_ram, report};
 use crate::elf::kick::INTERRUPT;
 use crate::elf::percpu::PerCpu;

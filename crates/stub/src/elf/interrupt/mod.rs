@@ -14,7 +14,7 @@ mod eoi;
 mod halt;
 mod inject;
 
-use crate::elf::context::Context;
+use crate::elf::entry::Context;
 use crate::elf::kick::{INTERRUPT, KICK};
 use crate::elf::percpu::{PerCpu, control};
 use crate::elf::trap::{SIGUSR1, SIGUSR2};

@@ -9,14 +9,14 @@ use stub::event::{Event, EventCounts};
 use stub::ioapic::{EoiActions, Lines, Pin, PinLine, Pins, Source, begin_service, eoi_pins};
 use stub::lapic::{Lapic, Message};
 use stub::vcpu_mode::Notification;
+use vmbell::eventfd::EventId;
+use vmbell::irq::{Gsi, IrqError, Route, Target};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::super::apics::Apics;
 use super::super::controller::{Controller, ControllerState, Irqfd};
-use super::super::resampler::Resampler;
+use super::super::interrupts::Resampler;
 use super::lapic;
-use vmbell::eventfd::EventId;
-use vmbell::irq::{Gsi, IrqError, Route, Target};
 
 pub const IOREGSEL: u64 = 0;
 pub const IOWIN: u64 = 0x10;

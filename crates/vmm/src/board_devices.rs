@@ -1,24 +1,25 @@
-//! Plugs virtio devices with MMIO registers into a machine: the doorbells of their notifications and acknowledgements, and
-//! their lines.
+//! The devices that boards of both architectures have: virtio devices with MMIO registers, plugged in with the
+//! doorbells of their notifications and acknowledgements and with their lines, and the serial port, whose interrupt is
+//! an irqfd.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use vmbell::bus::BusRange;
+use vmbell::irq::Gsi;
+use vmbell_devices::virtio::mmio::{Interrupt, Location, VirtioMmio};
+use vmbell_devices::virtio::vhost::Worker;
+use vmbell_devices::virtio::{Handler, Notify, Raise, VirtioConfig};
+use vmbell_devices::{SERIAL_GSI, Serial};
+use vmbell_hypervisor::{Error, IrqTrigger, Irqs, Vm};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::off::{Off, Switch};
 use super::{Machine, MachineError};
-use vmbell::bus::BusRange;
-use vmbell::irq::Gsi;
-use vmbell_devices::virtio::Handler;
-use vmbell_devices::virtio::mmio::{Interrupt, Location, VirtioMmio};
-use vmbell_devices::virtio::vhost::Worker;
-use vmbell_devices::virtio::{Notify, Raise, VirtioConfig};
-use vmbell_hypervisor::{Error, IrqTrigger, Irqs};
 
-/// A place for a device, with what its user has chosen.
-pub(super) struct Place<'m> {
+/// The position of a device, with what its user has chosen.
+pub(super) struct MmioPlace<'m> {
     pub(super) machine: &'m Machine,
     /// It is turned if the device's line fails.
     pub(super) switch: &'m Arc<Switch>,
@@ -26,8 +27,8 @@ pub(super) struct Place<'m> {
     pub(super) config: VirtioConfig,
 }
 
-impl Place<'_> {
-    /// Plugs in a device with so many queues, which threads of this process serve.
+impl MmioPlace<'_> {
+    /// Plugs in a device with this number of queues, which threads of this process serve.
     pub(super) fn plug<D: Handler + 'static>(
         self,
         handler: D,
@@ -125,4 +126,26 @@ impl fmt::Debug for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Edge").field(&self.gsi).finish()
     }
+}
+
+/// The serial port of a board.
+pub type SerialPort = Serial<Box<dyn Write + Send>>;
+
+/// A port that prints to `output`, and turns `switch` if it cannot. Its place is the board's.
+pub(super) fn serial_port(
+    vm: &Arc<dyn Vm>,
+    output: Box<dyn Write + Send>,
+    switch: &Arc<Switch>,
+) -> Result<SerialPort, MachineError> {
+    let connect = || {
+        let event = EventFd::new(EFD_NONBLOCK).map_err(|source| Error::System {
+            operation: "make an eventfd",
+            source,
+        })?;
+        vm.register_irqfd(&Arc::new(event), Gsi::new(SERIAL_GSI)?, None)
+    };
+    let irqfd = connect().map_err(MachineError::Serial)?;
+    let switch = Arc::clone(switch);
+    let on_error = move |error| switch.turn(Off::failed("the serial port", error));
+    Ok(Serial::new(output, Some(Box::new(irqfd)), on_error))
 }

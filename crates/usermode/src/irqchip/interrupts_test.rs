@@ -4,9 +4,10 @@ mod hang;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 
-use super::*;
 use hang::HANG;
 use vmbell::eventfd::drain;
+
+use super::*;
 
 /// The largest count that a write makes.
 const FULL: u64 = u64::MAX - 1;
