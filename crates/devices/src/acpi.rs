@@ -32,7 +32,7 @@ use crate::serial::{SERIAL_GSI, SERIAL_LEN, SERIAL_PORTS};
 /// Guest-physical address of the root pointer, from which on guests look for it.
 pub const ACPI_BASE: u32 = 0xe_0000;
 
-/// Guest-physical address of the FACS, directly behind the root pointer.
+/// Guest-physical address of the FACS, directly after the root pointer.
 const FACS_ADDRESS: u32 = ACPI_BASE + ALIGNMENT;
 /// Guest-physical address of the 32-bit word in the FACS at which a sleeping guest wants to wake up.
 pub const WAKING_VECTOR: u32 = FACS_ADDRESS + 12;
@@ -64,7 +64,7 @@ impl Tables {
     }
 }
 
-/// The bytes to put at [`ACPI_BASE`], for a machine with `cpus` CPUs, this PCI bus and these virtio devices beside it. A
+/// The bytes to put at [`ACPI_BASE`], for a machine with `cpus` CPUs, this PCI bus and these virtio devices. A
 /// CPU's APIC ID is its number. CPUs above 254 are not in the tables, because they would need x2APIC entries.
 pub fn acpi_tables(cpus: u32, board: &Board, virtio: &[Location]) -> Vec<u8> {
     let mut tables = Tables(vec![0; 20]);
@@ -139,7 +139,7 @@ fn objects(board: &Board, virtio: &[Location]) -> Vec<u8> {
     bytes
 }
 
-/// The object that tells how a guest sleeps in this way: the values for PM1a and PM1b, and two that are reserved.
+/// The object that says how a guest sleeps in this way: the values for PM1a and PM1b, and two that are reserved.
 fn sleep_package(name: &str, sleep: Sleep, bytes: &mut Vec<u8>) {
     let kind = sleep.kind();
     let package = Package::new(vec![&kind, &kind, &0_u8, &0_u8]);

@@ -1,9 +1,9 @@
 //! QEMU's pc-testdev (`hw/misc/pc-testdev.c`): what kvm-unit-tests uses to drive interrupt lines and to test the
 //! emulation of port and memory accesses.
 //!
-//! It has four parts, each a device on a bus: a [latch](TestLatch) of four bytes on ports, [interrupt lines](TestLines),
-//! a port that takes a [page](TestFlush) out of the guest's page tables on the host, and [memory](TestMemory) of which
-//! every access leaves the guest. All run on the thread of the vCPU that accesses them.
+//! It has four parts, each a device on a bus: a [latch](TestLatch) of four bytes on ports, [interrupt
+//! lines](TestLines), a port that takes a [page](TestFlush) out of the guest's page tables on the host, and
+//! [memory](TestMemory) of which every access leaves the guest. All run on the thread of the vCPU that accesses them.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -60,7 +60,7 @@ impl BusDevice for TestLatch {
 type OnError<E> = Box<dyn Fn(E) + Send + Sync>;
 
 /// The interrupt lines: a byte written to the port of a line sets the level of the GSI with the line's number, up
-/// unless the byte is 0. Each byte of a wider write is for a line of its own.
+/// unless the byte is 0. Each byte of a wider write is for its own line.
 pub struct TestLines {
     irqs: Arc<dyn Irqs>,
     on_error: OnError<Error>,

@@ -109,7 +109,7 @@ impl VmConfig {
         self.check_device_memory()
     }
 
-    /// Fails with [`Error::DeviceMemory`] unless each piece of device memory has a place of its own.
+    /// Fails with [`Error::DeviceMemory`] unless each piece of device memory has its own place.
     fn check_device_memory(&self) -> Result<(), Error> {
         let mut taken = vec![(self.ram_base, self.ram_size)];
         for (address, memory) in &self.device_memory {
@@ -177,7 +177,7 @@ pub enum PatchMode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Containment {
     /// For every guest. On the usermode backend each removal stops the whole sandbox once and lets it go on,
-    /// since hostile guest code may ring by a system call of its own, which no state shows.
+    /// since hostile guest code may ring by its own system call, which no state shows.
     #[default]
     Strict,
     /// For guests that do not attack the usermode backend's stub. A guest that does may ring once more for each

@@ -17,7 +17,7 @@ use super::{Error, ForwardedInterrupt};
 /// file that a device model reads.
 #[derive(Clone, Debug)]
 pub struct DeviceMemory {
-    /// The file, which can be mapped as shared memory. Nobody may shorten it as long as the guest has the memory.
+    /// The file, which can be mapped as shared memory. No process may shorten it as long as the guest has the memory.
     pub file: Arc<File>,
     /// Where the memory begins in the file, in bytes; a multiple of 4096.
     pub offset: u64,

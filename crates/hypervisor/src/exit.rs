@@ -59,7 +59,7 @@ pub enum VmExit {
         /// The value that the guest wrote.
         data: u64,
     },
-    /// The guest halts its CPU. At the next entry it goes on behind that instruction. There is none on arm64: after
+    /// The guest halts its CPU. At the next entry it continues after that instruction. There is none on arm64: after
     /// `wfi` the vCPU sleeps in the kernel until an interrupt comes or it is kicked.
     Halt,
     /// The guest asks the firmware to switch it off (PSCI `SYSTEM_OFF` on arm64); no vCPU of it can be entered again.
@@ -108,7 +108,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The value with which the guest goes on.
+/// The value with which the guest continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VmEntry {
     /// No value; a read is answered with 0.

@@ -1,5 +1,5 @@
-//! What a bench and tests ask of a guest's backend, beyond running the guest: counts of exits and of events by the names of
-//! KVM's tracepoints, the processes whose CPU time is the guest's, and the least that an exit costs.
+//! What a bench and tests ask of a guest's backend, beyond running the guest: counts of exits and of events by the
+//! names of KVM's tracepoints, the processes whose CPU time is the guest's, and the least that an exit costs.
 //!
 //! The code in which an event happens counts it: the kernel, or the usermode engine. All of this can be asked on any
 //! thread.
@@ -66,7 +66,7 @@ pub enum BareExit {
     Pio,
     /// A store to an address without memory.
     Mmio,
-    /// A store of four bytes that signals an eventfd, which nobody reads. The kernel answers it and the guest goes on, so
+    /// A store of four bytes that signals an eventfd, which no thread reads. The kernel answers it and the guest continues, so
     /// the guest leaves for the loop only once in a run.
     Ioeventfd,
 }

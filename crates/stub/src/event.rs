@@ -12,7 +12,7 @@ pub enum Event {
     Entry,
     /// The guest is left, for whatever reason.
     Exit,
-    /// An exit goes on to the VMM.
+    /// An exit continues to the VMM.
     UserspaceExit,
     /// `in` or `out`.
     Pio,

@@ -117,7 +117,7 @@ pub struct Filter {
     pub code: [u64; FILTER_MAX],
 }
 
-/// What the monitor tells the sandbox; the sandbox cannot write it.
+/// What the monitor passes to the sandbox; the sandbox cannot write it.
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub struct Control {

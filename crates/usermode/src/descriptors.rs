@@ -22,7 +22,7 @@ use super::process::Process;
 use super::progress::ProgressBound;
 use vmbell_hypervisor::Error;
 
-/// The CPU time that the vCPUs of a sandbox may use until its descriptor thread, which was stopped and goes on, has parked
+/// The CPU time that the vCPUs of a sandbox may use until its descriptor thread, which was stopped and continues, has parked
 /// again. That takes this thread microseconds, but vCPUs may get the CPU before it.
 const PARK_BUDGET: Duration = Duration::from_secs(30);
 

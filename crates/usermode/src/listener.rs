@@ -1,7 +1,7 @@
 //! The seccomp listener of a sandbox's descriptor thread (Linux `uapi/linux/seccomp.h`, 5.9).
 //!
 //! The descriptor thread waits for ever in a system call that the kernel reports to this listener. A signal
-//! that stops the sandbox ends the call; when the sandbox goes on, the kernel repeats the call under a new id.
+//! that stops the sandbox ends the call; when the sandbox continues, the kernel repeats the call under a new id.
 //! No wait here is without a bound. SECCOMP_IOCTL_NOTIF_RECV is called only when there is a notification to
 //! receive: once no thread has the filter any more, it would block for ever (before Linux 6.11) or fail again
 //! and again.
@@ -101,7 +101,7 @@ impl Listener {
                 return Ok(notification.id);
             }
             let error = io::Error::last_os_error();
-            // ENOENT: the system call was interrupted before it was received. If the sandbox goes on, it is
+            // ENOENT: the system call was interrupted before it was received. If the sandbox continues, it is
             // reported again.
             if !matches!(error.raw_os_error(), Some(libc::EINTR | libc::ENOENT)) {
                 return Err(error);
@@ -137,7 +137,7 @@ impl Listener {
             match error.raw_os_error() {
                 Some(libc::EINTR) => {}
                 // The sandbox was stopped (SIGSTOP, a freezer) before this call or during it. Its thread parks
-                // again, under another id, when it goes on.
+                // again, under another id, when it continues.
                 Some(libc::ENOENT | libc::ESRCH) => *parked = self.await_parked(bound)?,
                 _ => return Err(error),
             }

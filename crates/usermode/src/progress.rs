@@ -1,18 +1,18 @@
-//! Bounds on waits for the sandbox by its own progress, not by the clock alone. Runs on the threads that start sandboxes
-//! and that register or remove a doorbell or an irqfd.
+//! Bounds on waits for the sandbox by its own progress, not by the clock alone. Runs on the threads that start
+//! sandboxes and that register or remove a doorbell or an irqfd.
 //!
-//! A busy host leaves a runnable thread without a CPU for a second and more, so a short deadline takes an honest sandbox
-//! for a hostile one. Only system calls are used, because a confined monitor may not open files in `/proc`.
+//! A busy host leaves a runnable thread without a CPU for a second and more, so a short deadline takes an honest
+//! sandbox for a hostile one. Only system calls are used, because a confined monitor may not open files in `/proc`.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use super::process::Process;
 
-/// How long a wait goes on while somebody keeps the sandbox stopped (SIGSTOP).
+/// How long a wait continues while another process keeps the sandbox stopped (SIGSTOP).
 const STOPPED_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a wait goes on while the sandbox, which is not stopped, gets no CPU. A host with eight busy loops leaves
+/// How long a wait continues while the sandbox, which is not stopped, gets no CPU. A host with eight busy loops leaves
 /// a sandbox of nice 19 without one for about 2.4 s; a frozen or traced sandbox never gets one.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 

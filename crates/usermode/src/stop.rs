@@ -24,7 +24,7 @@ impl Process {
     /// way in the sandbox has ended. It needs no cooperation of the code in the sandbox.
     ///
     /// A sandbox that is stopped already stays stopped. If another process stops the sandbox at the same time,
-    /// it goes on together with this stop, because the kernel does not tell the two apart. The error is
+    /// it continues together with this stop, because the kernel does not tell the two apart. The error is
     /// [`io::ErrorKind::TimedOut`] if the sandbox was never seen stopped although it used its CPU time, or got none
     /// ([`ProgressBound`]).
     pub fn stop_and_continue(&self) -> io::Result<()> {

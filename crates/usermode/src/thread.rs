@@ -65,7 +65,7 @@ impl VcpuThread {
         }
     }
 
-    /// Makes the vCPU leave the guest. `cpu_time` tells the CPU time that its sandbox, which has this number of
+    /// Makes the vCPU leave the guest. `cpu_time` returns the CPU time that its sandbox, which has this number of
     /// `vcpus`, has used. The process must not have been reaped.
     pub fn kick(&self, vcpus: u32, cpu_time: impl FnOnce() -> Duration) -> KickResult {
         let now = nanoseconds();

@@ -9,14 +9,14 @@ const HEADER: usize = 8;
 pub struct Capability<'b> {
     /// What it is.
     pub id: u16,
-    /// All bytes behind its header. The answer does not say where it ends.
+    /// All bytes after its header. The answer does not say where it ends.
     pub body: &'b [u8],
 }
 
 /// A chain that leads nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChainError {
-    /// A capability does not lie behind the structure and in the answer.
+    /// A capability does not lie after the structure and in the answer.
     #[error("a capability at offset {offset} is outside of the answer, which has {len} bytes")]
     Outside {
         /// Its offset.
@@ -24,7 +24,7 @@ pub enum ChainError {
         /// The length of the answer.
         len: usize,
     },
-    /// A capability is not behind the one that leads to it, so the chain might never end.
+    /// A capability is not after the one that leads to it, so the chain might never end.
     #[error("the capability at offset {offset} leads back to offset {next}")]
     Backwards {
         /// The offset of the capability.

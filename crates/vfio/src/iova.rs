@@ -47,7 +47,7 @@ pub enum IovaError {
     /// The list of ranges is cut off.
     #[error("the list of address ranges is cut off")]
     Ranges,
-    /// A range has no address, or is not behind the one before.
+    /// A range has no address, or is not after the one before.
     #[error("the address range from {first:#x} to {last:#x} is empty or not behind the one before")]
     Range {
         /// Its first address.

@@ -239,7 +239,7 @@ struct PlacedRegion {
 impl Drop for PlacedRegion {
     fn drop(&mut self) {
         for address in self.mapped.drain(..) {
-            // Nobody could be told; what stays mapped keeps the device open until the guest ends.
+            // No caller can receive an error; what stays mapped keeps the device open until the guest ends.
             let _ = self.backend.unmap_device_memory(address);
         }
         let _ = self.mmio.remove(self.range);

@@ -46,7 +46,7 @@ impl Switch {
     /// Turns the machine off, so that no vCPU enters the guest again. If it is off already, the first reason stays.
     pub(super) fn turn(&self, off: Off) {
         self.lock().get_or_insert(off);
-        // The vCPU on whose thread this is, too: it must not execute the instruction behind.
+        // The vCPU on whose thread this is, too: it must not execute the instruction after it.
         if let Some(kick) = self.kick.get() {
             kick();
         }

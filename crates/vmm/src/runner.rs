@@ -126,7 +126,7 @@ impl Machine {
             let mut runner = self.runner(vcpu);
             let outcome = loop {
                 match runner.run() {
-                    // The kick is neither for the end of the run nor for `until`, so the vCPU goes on.
+                    // The kick is neither for the end of the run nor for `until`, so the vCPU continues.
                     Ok(Stop::Kicked) if !ended.load(Ordering::Acquire) && !until() => {}
                     outcome => break outcome,
                 }

@@ -44,7 +44,7 @@ pub const fn done(exit: &VmExit) -> Option<u32> {
     }
 }
 
-/// Kicks a vCPU from a thread of its own (`vmbell-deadline`) once a condition holds, unless it is dropped
+/// Kicks a vCPU from its own thread (`vmbell-deadline`) once a condition holds, unless it is dropped
 /// before: a guest that loops for ever does not stop by itself.
 #[derive(Debug)]
 pub struct Deadline {

@@ -14,7 +14,7 @@ const MSIX_LENGTH: usize = 12;
 pub(super) const MSI_WIDE: u16 = 1 << 7;
 pub(super) const MSI_MASKABLE: u16 = 1 << 8;
 
-/// The first offset behind the header.
+/// The first offset after the header.
 pub(super) const FIRST: u8 = 0x40;
 /// Bytes of the ID and of the pointer to the next capability.
 pub(super) const HEADER: usize = 2;
@@ -30,7 +30,7 @@ pub struct Capability {
     /// The bits of these registers that the guest can write. What the list is too short for is read-only.
     pub writable: Vec<u8>,
     /// How many bytes of the capability follow these registers. The function answers for them, if it has
-    /// [registers of its own](super::Registers::own).
+    /// [own registers](super::Registers::own).
     pub own: usize,
 }
 
@@ -50,7 +50,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// A capability of so many bytes. Fails if it ends outside of configuration space.
+    /// A capability of this length. Fails if it ends outside of configuration space.
     pub(super) fn new(id: u8, at: u8, len: usize) -> Result<Self, CapabilityError> {
         let found = Self { id, at, len };
         if found.end() > CONFIG_SIZE {
@@ -69,7 +69,7 @@ impl Found {
         self.at
     }
 
-    /// The offset behind its last byte if it is MSI or MSI-X; of others the one behind the two bytes of the header.
+    /// The offset after its last byte if it is MSI or MSI-X; of others the one after the two bytes of the header.
     pub fn end(self) -> usize {
         usize::from(self.at) + self.len
     }
@@ -186,11 +186,11 @@ fn at(config: &[u8; CONFIG_SIZE], at: u8) -> Result<Found, CapabilityError> {
 /// The length in bytes of an MSI capability with this message control register (PCI 3.0, figure 6-9).
 const fn msi_length(control: u16) -> usize {
     let data_end = if control & MSI_WIDE == 0 { 10 } else { 14 };
-    // Two bytes are reserved behind the data.
+    // Two bytes are reserved after the data.
     data_end + if control & MSI_MASKABLE == 0 { 0 } else { 10 }
 }
 
-/// Checks that the device can have `new` beside the capabilities before it.
+/// Checks that the device can have `new` in addition to the capabilities before it.
 pub(super) fn check_beside<'f>(
     found: impl IntoIterator<Item = &'f Found>,
     new: Found,

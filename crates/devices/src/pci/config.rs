@@ -78,7 +78,7 @@ impl ConfigSpace {
         space
     }
 
-    /// Adds what a function has beside the header.
+    /// Adds what a function has in addition to the header.
     pub(super) fn add(&mut self, registers: &Registers) {
         if registers.own {
             self.own = [0xff; CONFIG_SIZE];
@@ -139,7 +139,7 @@ impl ConfigSpace {
         self.write(INTERRUPT_LINE, &[line]);
     }
 
-    /// Reads at any offset and width; bytes behind the end are 0xff.
+    /// Reads at any offset and width; bytes after the end are 0xff.
     pub fn read(&self, offset: usize, data: &mut [u8]) {
         for (index, byte) in data.iter_mut().enumerate() {
             let register = offset.checked_add(index).and_then(|at| self.bytes.get(at));

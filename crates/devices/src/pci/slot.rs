@@ -32,7 +32,7 @@ impl<'b> Buses<'b> {
         }
     }
 
-    /// The memory beside the bus that a BAR at `range` would cover.
+    /// The memory outside of the bus that a BAR at `range` would cover.
     fn reserved(self, space: BarSpace, range: BusRange) -> Option<BusRange> {
         let mut reserved = self.reserved.iter().copied();
         match space {

@@ -8,7 +8,7 @@ const DATA: usize = 8;
 const COUNT: usize = 12;
 const NAME: usize = 16;
 
-/// The bytes of a header; a guest reads zeros behind its end.
+/// The bytes of a header; a guest reads zeros after its end.
 #[derive(Clone, Debug)]
 pub(super) struct Header {
     bytes: Vec<u8>,
@@ -26,7 +26,7 @@ impl Header {
         Self { bytes }
     }
 
-    /// The byte at any offset; 0 behind the end.
+    /// The byte at any offset; 0 after the end.
     pub(super) fn byte(&self, offset: u64) -> u8 {
         let index = usize::try_from(offset).ok();
         index

@@ -4,7 +4,7 @@ use vmbell::doorbell::{Datamatch, IoEventAddress};
 
 /// The datamatch of the datamatch test, and the byte that the test without an eventfd counts.
 const MATCH: u8 = 0xfa;
-/// The byte that the header tells a guest to write for a wildcard.
+/// The byte that the header has a guest write for a wildcard.
 const ANY: u8 = 0xce;
 
 /// The BAR that the writes of a test go to.
@@ -108,7 +108,7 @@ pub(super) struct Test {
 }
 
 impl Test {
-    /// The offset to which the guest must write: each test has a byte of its own.
+    /// The offset to which the guest must write: each test has its own byte.
     pub(super) fn offset(self) -> u64 {
         self.space.half() + u64::from(self.index)
     }

@@ -44,7 +44,7 @@ pub(super) struct Clock {
     c: u8,
     /// When the seconds began to count: a whole number of seconds later is the end of an update.
     phase: Duration,
-    /// Seconds since 1970 at `phase`, while the time goes on.
+    /// Seconds since 1970 at `phase`, while the time continues.
     at_phase: i64,
     /// How many updates have ended since `phase`.
     updates: u64,
@@ -91,7 +91,7 @@ impl Clock {
         match register {
             REGISTER_A => self.change(now, |clock| clock.a = value & !UIP),
             REGISTER_B => self.change(now, |clock| {
-                // A time that is being set is none whose end could be told.
+                // The end of a time that is being set is not known.
                 let cleared = if value & SET == 0 {
                     0
                 } else {
@@ -160,7 +160,7 @@ impl Clock {
         }
     }
 
-    /// The registers of time and date while the time goes on.
+    /// The registers of time and date while the time continues.
     fn shown(&self) -> [u8; 8] {
         self.format().encode(self.moment(self.updates))
     }

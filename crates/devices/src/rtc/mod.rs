@@ -16,7 +16,7 @@ use vmbell::thread::{EventLoop, ThreadKind, Timer};
 
 use self::clock::Clock;
 
-/// The first of its two ports: the number of a register, and behind it the register.
+/// The first of its two ports: the number of a register, and after it the register.
 pub const RTC_PORTS: u64 = 0x70;
 /// How many ports it has.
 pub const RTC_LEN: u64 = 2;
@@ -107,7 +107,7 @@ impl Shared {
         }
     }
 
-    /// The thread: the clock goes on to the moment at which it may interrupt.
+    /// The thread: the clock advances to the moment at which it may interrupt.
     fn expire(&self, timer: &Timer) {
         let mut state = self.lock();
         state.clock.advance(self.now());

@@ -46,7 +46,7 @@ pub enum KvmError {
         /// The first Linux version that has it.
         since: &'static str,
     },
-    /// The process has a handler of its own for the signal that is to kick vCPUs.
+    /// The process has its own handler for the signal that is to kick vCPUs.
     #[error(
         "signal {signal} cannot kick vcpus, because this process has another handler for it: choose a signal without one \
          (Kvm::with_kick_signal)"

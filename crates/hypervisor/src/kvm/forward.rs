@@ -238,7 +238,7 @@ impl ForwardedInterrupt for Forwarded {
 impl Drop for Forwarded {
     fn drop(&mut self) {
         let request = irq(self.device.as_raw_fd(), self.index);
-        // Nobody could be told of an error, and the end of the file does the same.
+        // No caller can receive an error, and the end of the file does the same.
         // SAFETY: `module` is open as long as `self`, `request` the structure that the call reads.
         let _ = unsafe { ioctl_with_ref(&self.module, UNFORWARD(), &request) };
     }

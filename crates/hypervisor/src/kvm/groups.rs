@@ -1,6 +1,6 @@
 //! Groups of doorbells: several items on one address and length, as far as KVM can express them.
 //!
-//! An item whose match no other item has is an ioeventfd of its own; items that share a match get a
+//! An item whose match no other item has is a separate ioeventfd; items that share a match get a
 //! [relay](super::relay). When a second item joins a match, the kernel's registration moves from the eventfd of
 //! the first item to that of the relay. A write in between leaves the guest; the thread of the vCPU hands it to
 //! [`Groups::deliver`], so that no write is lost and the VMM sees no exit.

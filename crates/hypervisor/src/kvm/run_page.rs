@@ -1,9 +1,9 @@
-//! A vCPU's run page: `struct kvm_run` and the pages behind it, which the kernel shares with this process.
+//! A vCPU's run page: `struct kvm_run` and the pages after it, which the kernel shares with this process.
 //!
 //! The kernel writes it only during `KVM_RUN`, and the thread of the vCPU reads it only outside (Linux
 //! Documentation/virt/kvm/api.rst, 5): that thread has the [`RunPage`]. Two parts differ: other threads write
-//! `immediate_exit` at any time, through a [`RunMapping`], and the ring of coalesced writes in the pages behind belongs
-//! to all vCPUs; both are used through atomics.
+//! `immediate_exit` at any time, through a [`RunMapping`], and the ring of coalesced writes in the pages after it
+//! belongs to all vCPUs; both are used through atomics.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;

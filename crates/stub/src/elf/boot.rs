@@ -252,7 +252,7 @@ fn start_vcpu(index: u64) {
     cpu.index.store((index & 0xffff_ffff) as u32, Relaxed);
     let result: i64;
     // SAFETY: the child gets the top of its slot for a stack and never returns from `vcpu`; the
-    // parent goes on as after any system call.
+    // parent continues as after any system call.
     unsafe {
         asm!(
             "syscall",

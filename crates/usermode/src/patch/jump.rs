@@ -4,7 +4,7 @@
 //! The five bytes of the jump cover more instructions than the `out`. Each further instruction that began there
 //! now begins with a byte of the jump's distance, and the distance is chosen so that this byte is an invalid
 //! opcode in 64-bit mode. A branch to such an instruction therefore traps, and the stub continues at the copy
-//! of the instruction behind the trampoline.
+//! of the instruction after the trampoline.
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,

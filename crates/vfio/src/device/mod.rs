@@ -187,7 +187,7 @@ impl Device {
     /// Makes the device quiet: its interrupts are disabled, and so is a PCI device's bus mastering, so that it does no
     /// more DMA; and it is reset if it can be.
     pub fn quiesce(&self) {
-        // Nobody could be told of an error, and the kernel does the same when the file is closed.
+        // No caller can receive an error, and the kernel does the same when the file is closed.
         for irq in self.irqs.iter().filter(|irq| irq.count > 0) {
             let _ = self.disable(irq.index);
         }

@@ -17,7 +17,7 @@ use vmbell_hypervisor::{AssignedDevices, ForwardedInterrupt, ForwardedState, Irq
 /// Who hands an interrupt on to the guest, and who tells the device of its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterruptPath {
-    /// An irqfd hands it on. It is an edge, and its end is told to nobody.
+    /// An irqfd hands it on. It is an edge, and the device does not learn of its end.
     Irqfd,
     /// An irqfd hands it on, and the guest's EOI unmasks it through the resample eventfd.
     Resample,
@@ -159,7 +159,7 @@ impl Drop for Line {
             // VFIO refuses requests about an interrupt that is forwarded, and has no eventfd of it.
             return;
         }
-        // Nobody could be told of an error, and the device's own end does all of it again.
+        // No caller can receive an error, and the device's own end does all of it again.
         if let Way::Irqfd(Wire {
             resample: Some(_), ..
         }) = &self.way

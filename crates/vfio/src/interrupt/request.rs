@@ -18,7 +18,7 @@ pub struct RemovalRequest {
 }
 
 impl RemovalRequest {
-    /// Calls `asked`, on a thread of its own, each time the host asks. `None` if the device has no such interrupt.
+    /// Calls `asked`, on its own thread, each time the host asks. `None` if the device has no such interrupt.
     pub fn watch(
         device: &Arc<Device>,
         mut asked: impl FnMut() + Send + 'static,

@@ -1,6 +1,6 @@
-//! The message-signalled interrupts of a PCI device: one eventfd for each vector, which is an irqfd as long as the guest
-//! has given the vector a message and does not mask it. A vector that is signalled while it is none is pending: its
-//! eventfd counts, and raises the interrupt once it is an irqfd again.
+//! The message-signalled interrupts of a PCI device: one eventfd for each vector, which is an irqfd as long as the
+//! guest has given the vector a message and does not mask it. A vector that is signalled while it is none is pending:
+//! its eventfd counts, and raises the interrupt once it is an irqfd again.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -122,7 +122,7 @@ impl Vectors {
 
 impl Drop for Vectors {
     fn drop(&mut self) {
-        // The device first: nothing signals an eventfd that is gone. Nobody could be told of an error.
+        // The device first: nothing signals an eventfd that is gone. No caller can receive an error.
         let _ = self.device.disable(self.index);
     }
 }

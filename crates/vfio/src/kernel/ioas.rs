@@ -1,4 +1,4 @@
-//! An IOAS of an iommufd: the addresses of one IOMMU, for devices that have a file of their own (Linux
+//! An IOAS of an iommufd: the addresses of one IOMMU, for devices with their own file (Linux
 //! `Documentation/userspace-api/iommufd.rst`).
 
 use std::os::fd::AsRawFd;

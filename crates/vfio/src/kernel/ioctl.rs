@@ -246,7 +246,7 @@ pub fn map_dma(container: &File, address: u64, region: &GuestRegionMmap) -> io::
         iova: address,
         size: region.len(),
     };
-    // SAFETY: `request` is the structure of this request and outlives it. The memory is guest memory, which nobody
+    // SAFETY: `request` is the structure of this request and outlives it. The memory is guest memory, which no code
     // refers to as Rust values, and the kernel keeps its pages until they are unmapped.
     check(unsafe { ioctl_with_ref(container, VFIO_IOMMU_MAP_DMA(), &request) }).map(drop)
 }

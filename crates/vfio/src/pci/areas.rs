@@ -20,7 +20,7 @@ impl fmt::Display for Area {
     }
 }
 
-/// The first byte and the one behind the last.
+/// The first byte and the one after the last.
 type Span = (u64, u64);
 
 /// The areas to map of a BAR of `size` bytes: the whole pages of `areas`, in order and apart from each other, without

@@ -26,7 +26,7 @@ pub enum AssignError {
         /// The type: 1 for a PCI bridge, 2 for a CardBus bridge.
         kind: u8,
     },
-    /// The interrupt pin is none of INTA to INTD.
+    /// The interrupt pin is not one of INTA to INTD.
     #[error("interrupt pin {pin} is none of 1 (INTA) to 4 (INTD)")]
     Pin {
         /// The register.

@@ -2,8 +2,8 @@
 //!
 //! [`AssignedPci`] emulates the registers that say where the device is and how it interrupts: BARs, command, INTx, MSI
 //! and MSI-X. All other registers are the device's. How the device is reached is behind three traits: [`PciAccess`] for
-//! its registers, [`GuestMapping`] for what the guest reaches without an exit, [`InterruptWiring`] for its interrupts. All of it
-//! runs on the thread of the vCPU that accesses, those of several vCPUs at a time.
+//! its registers, [`GuestMapping`] for what the guest reaches without an exit, [`InterruptWiring`] for its interrupts.
+//! All of it runs on the thread of the vCPU that accesses, those of several vCPUs at a time.
 
 mod areas;
 mod error;
@@ -71,7 +71,7 @@ pub trait InterruptWiring: Send + Sync {
     fn is_pending(&self, vector: u16) -> bool;
 }
 
-/// What is known of a device beside its configuration space.
+/// What is known of a device in addition to its configuration space.
 #[derive(Clone, Debug, Default)]
 pub struct PciInfo {
     /// The BARs; the entry after a 64-bit BAR is empty.

@@ -180,7 +180,7 @@ impl Open {
         }
     }
 
-    /// The vectors of an index, which is enabled with so many if it was not.
+    /// The vectors of an index, which is enabled with this number of vectors if it was not.
     fn enabled(&self, index: u32, messages: &[Option<Msi>]) -> Result<interrupt::Vectors, Failure> {
         let count = u32::try_from(messages.len())?;
         let mut vectors =
@@ -376,7 +376,7 @@ impl InterruptWiring for Open {
 impl Drop for Open {
     fn drop(&mut self) {
         *self.interrupts() = EnabledInterrupts::Off;
-        // Nobody could be told; what stays mapped keeps the device open until the guest ends.
+        // No caller can receive an error; what stays mapped keeps the device open until the guest ends.
         let _ = self.watch();
         self.device.quiesce();
     }

@@ -19,7 +19,7 @@ const HEAD: usize = multiboot::SEARCH;
 /// The contents.
 #[derive(Clone, Debug)]
 pub(super) enum Contents {
-    /// Nobody shortens it meanwhile, or loading fails.
+    /// No process shortens it meanwhile, or loading fails.
     File(Arc<File>),
     Bytes(Arc<[u8]>),
 }

@@ -52,7 +52,7 @@ const SECOND: Handler = (
 /// Returns.
 const NOTHING: Handler = (0xc0, &[0xcf]);
 
-/// Writes the vectors with their handlers, and both data areas. The extended one is directly behind the RAM that guests
+/// Writes the vectors with their handlers, and both data areas. The extended one is directly after the RAM that guests
 /// may use.
 pub(super) fn write(memory: &GuestMemoryMmap) -> Result<(), GuestMemoryError> {
     let mut vectors = Vec::new();

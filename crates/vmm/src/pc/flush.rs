@@ -12,7 +12,7 @@ const PAGE: usize = 4096;
 ///
 /// A change of the page's protection on the host makes KVM drop its mapping of the page (`mmu_notifier`). QEMU takes
 /// all access away and gives it back, but in between another thread that touches the page would fail. So this
-/// function adds a right that nobody uses, and takes that away again.
+/// function adds a right that no code uses, and takes that away again.
 pub(super) fn flush(memory: &GuestMemoryMmap, address: u64) -> io::Result<()> {
     let Ok(page) = memory.get_host_address(GuestAddress(address)) else {
         return Ok(());

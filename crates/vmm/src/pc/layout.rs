@@ -7,7 +7,7 @@ use vmbell_devices::pci::{Board, Pin, Window, Windows};
 /// The most vCPUs of a board.
 pub const VCPUS_MAX: u16 = 64;
 
-/// The first of the pins of the I/O APIC to which only PCI devices lead, and how many there are: those behind the 16
+/// The first of the pins of the I/O APIC to which only PCI devices lead, and how many there are: those after the 16
 /// that have their number from ISA, as in chipsets with an I/O APIC.
 const FIRST_PCI_GSI: u32 = 16;
 const PCI_GSIS: usize = 8;
@@ -15,7 +15,7 @@ const PCI_GSIS: usize = 8;
 /// needs for real mode.
 const KERNEL: (u64, u64) = (0xfec0_0000, 0x0140_0000);
 
-/// The PCI bus of a PC with so many bytes of RAM. BARs get ports above those of the board, 32-bit addresses between the
+/// The PCI bus of a PC with this number of bytes of RAM. BARs get ports above those of the board, 32-bit addresses between the
 /// most RAM and the interrupt controllers, and 64-bit addresses far above 4 GiB.
 pub(super) fn board(memory: u64) -> Result<Board, BusError> {
     Ok(Board {

@@ -3,7 +3,7 @@
 //! It has RAM from 0, the kernel's interrupt controllers and timer, a serial port, PCI, a clock, ACPI tables and
 //! registers, and firmware configuration. The guest can end the run by a write to
 //! [`DONE_PORT`](vmbell_hypervisor::x86_64::DONE_PORT), where QEMU has `isa-debug-exit`, by switching the machine off
-//! (the letters of `Shutdown` to their port, or ACPI's S5), and by resetting it. Each vCPU runs on a thread of its own,
+//! (the letters of `Shutdown` to their port, or ACPI's S5), and by resetting it. Each vCPU runs on its own thread,
 //! until the guest goes to sleep (S3); then the caller's thread waits for the clock to wake it.
 
 mod assigned;
@@ -163,7 +163,7 @@ impl Pc {
         Ok(())
     }
 
-    /// Writes the ACPI tables, which tell of the devices that have been plugged in.
+    /// Writes the ACPI tables, which describe the devices that have been plugged in.
     fn write_tables(&self) -> Result<(), PcError> {
         let board = layout::board(self.config.memory)?;
         let tables = acpi_tables(self.config.vcpus.into(), &board, &self.virtio_mmio());

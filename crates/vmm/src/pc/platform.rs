@@ -54,7 +54,7 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Takes addresses and a pin for a virtio device; if there are none, the error says what is missing.
+    /// Takes addresses and a pin for a virtio device; if they are used up, the error says what is missing.
     fn take_virtio(&mut self) -> Result<Location, &'static str> {
         let address = FIRST_ADDRESS + self.bytes;
         if END_ADDRESS - address < Location::LEN {
@@ -167,7 +167,7 @@ fn no_room(device: &Device, what: &'static str) -> PcError {
 }
 
 impl Pc {
-    /// Adds a virtio device with so many queues on MMIO registers.
+    /// Adds a virtio device with this number of queues on MMIO registers.
     ///
     /// # Errors
     /// The board has no addresses or no pin for it, or the process no descriptors or threads.

@@ -1,4 +1,4 @@
-//! The devices that a PC has only if somebody plugs them in.
+//! The devices that a PC has only if its user plugs them in.
 
 use std::io;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Pc {
         self.machine.vm().memory()
     }
 
-    /// Adds a virtio device with so many queues to the PCI bus.
+    /// Adds a virtio device with this number of queues to the PCI bus.
     pub fn add_virtio<D: Handler + 'static>(
         &self,
         handler: D,

@@ -1,8 +1,8 @@
-//! Bounds how long requests to a back end of vhost-user take together, on a thread of its own.
+//! Bounds how long requests to a back end of vhost-user take together, on its own thread.
 //!
-//! The `vhost` crate repeats a read or write that has timed out or was interrupted (0.18.0,
-//! `vhost_user/connection.rs`, `Error::SocketRetry`), so SO_RCVTIMEO does not end a request. When the time is over, this
-//! shuts the socket down: then every read and write of it ends, also that of an answer that comes a byte at a time.
+//! The `vhost` crate repeats a read or write that has timed out or was interrupted (0.18.0, `vhost_user/connection.rs`,
+//! `Error::SocketRetry`), so SO_RCVTIMEO does not end a request. When the time is over, this shuts the socket down:
+//! then every read and write of it ends, also that of an answer that comes a byte at a time.
 
 use std::io;
 use std::net::Shutdown;

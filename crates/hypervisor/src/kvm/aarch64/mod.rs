@@ -1,5 +1,5 @@
-//! The arm64 part of the KVM backend: what the host offers, what a guest has besides memory, a vCPU's initial state,
-//! hypercalls and lines, the description of a fault, and the guest of bare loops.
+//! The arm64 part of the KVM backend: what the host offers, what a guest has in addition to memory, a vCPU's initial
+//! state, hypercalls and lines, the description of a fault, and the guest of bare loops.
 
 pub mod bare;
 pub mod boot;

@@ -23,7 +23,7 @@ pub const XSAVE: u32 = 1 << 26;
 /// CPUID.7.0:EBX, FSGSBASE.
 pub const FSGSBASE: u32 = 1;
 
-/// What a vCPU's CPUID tells beside what KVM supports.
+/// What a vCPU's CPUID has in addition to what KVM supports.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
     /// The index of the vCPU, which is its APIC ID too.

@@ -1,7 +1,7 @@
 //! Describes the fault of a guest program from what the guest's exception handler has left in memory.
 //!
 //! A fault in a guest program ends in a triple fault. Before that, the handler has pushed the CPU's exception
-//! frame on a stack of its own (see `boot/`). The guest can write to that stack too and so forge the
+//! frame on its own stack (see `boot/`). The guest can write to that stack too and so forge the
 //! description: it is only reported, and nothing depends on it. Runs on the thread of the vCPU.
 
 use kvm_bindings::{KVM_INTERNAL_ERROR_EMULATION, kvm_regs};

@@ -65,7 +65,7 @@ pub const fn handler(vector: u64) -> u64 {
 }
 
 /// The exception handlers. They leave `[cr2, rax, vector, error code, rip, cs, rflags, rsp, ss]` on the stack
-/// and then cause a triple fault. That exit has a reason of its own, so the other exits need no comparison to
+/// and then cause a triple fault. That exit has its own reason, so the other exits need no comparison to
 /// tell it apart.
 pub fn handlers() -> Result<Vec<u8>, Error> {
     let assemble = || -> Result<Vec<u8>, IcedError> {
@@ -104,7 +104,7 @@ pub const fn thunk(vector: u64) -> u64 {
 /// The entries of all vectors that are no exceptions: each pushes its vector and jumps to `handler`.
 pub fn interrupt_thunks(start: u64, handler: u64) -> Result<Vec<u8>, Error> {
     let assemble = || -> Result<Vec<u8>, IcedError> {
-        // The pointer is behind the last entry. The jump is indirect because a direct one might not reach the
+        // The pointer is after the last entry. The jump is indirect because a direct one might not reach the
         // handler.
         let pointer = start + thunk(256);
         let mut bytes = Vec::new();
