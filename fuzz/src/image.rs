@@ -83,14 +83,14 @@ pub fn fuzz(data: &[u8]) {
     let initrd = vec![INITRD; usize::from(input.word()) % 0x1000 * 16];
     let boot = Boot {
         arguments,
-        environment: (options & 1 != 0).then(|| b"NAME=VALUE\n".to_vec()),
-        initrd: (options & 2 != 0).then_some(initrd),
+        environment: (options & 1 != 0).then(|| b"NAME=VALUE\n".to_vec().into()),
+        initrd: (options & 2 != 0).then(|| initrd.clone().into()),
     };
     let image = Image::parse("dir/image".to_owned(), &changed(template, &mut input));
     let Ok(image) = image else { return };
     let memory = GuestMemoryMmap::<()>::from_ranges(&[(GuestAddress(0), RAM)]).unwrap();
     if let Ok(entry) = image.load(&memory, &boot) {
-        check(&memory, entry, &boot);
+        check(&memory, entry, boot.initrd.map(|_| &initrd[..]));
     }
 }
 
@@ -116,7 +116,7 @@ fn changed(template: Template, input: &mut Input<'_>) -> Vec<u8> {
     file
 }
 
-fn check(memory: &GuestMemoryMmap, entry: EntryPoint, boot: &Boot) {
+fn check(memory: &GuestMemoryMmap, entry: EntryPoint, file: Option<&[u8]>) {
     let EntryPoint::Protected { pc, eax, ebx, esi } = entry else {
         panic!("{entry:?}")
     };
@@ -133,23 +133,21 @@ fn check(memory: &GuestMemoryMmap, entry: EntryPoint, boot: &Boot) {
             .read_obj(GuestAddress(INFORMATION.0 + 0x258))
             .unwrap();
         taken = preferred + u64::from(word(esi + 0x260));
-        boot.initrd
-            .as_ref()
-            .map(|_| [word(esi + 0x218), word(esi + 0x21c)])
+        file.map(|_| [word(esi + 0x218), word(esi + 0x21c)])
     } else {
         assert_eq!(ebx, information);
         let modules = (eax != 0x2bad_b002).then(|| word(ebx + 16));
         let module = modules.filter(|modules| *modules != 0);
         module.map(|at| [word(at), word(at + 8)])
     };
-    if let (Some([at, len]), Some(file)) = (initrd, &boot.initrd) {
+    if let (Some([at, len]), Some(file)) = (initrd, file) {
         let mut bytes = vec![0; usize::try_from(len).unwrap()];
         memory
             .read_slice(&mut bytes, GuestAddress(at.into()))
             .unwrap();
-        assert_eq!(&bytes, file);
+        assert_eq!(bytes, file);
         assert!(at.is_multiple_of(4096) && u64::from(at) >= taken);
     } else {
-        assert!(eax == 0x2bad_b002 || boot.initrd.is_none());
+        assert!(eax == 0x2bad_b002 || file.is_none());
     }
 }

@@ -10,13 +10,12 @@ mod plug;
 mod virt;
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use self::device::Device;
@@ -25,7 +24,7 @@ use self::plug::Plugged;
 use super::values;
 use crate::confine::{self, Devices};
 use vmbell_hypervisor::{CpuFeatures, Hypervisor};
-use vmbell_vmm::{Arm64Image, Boot, Image, Pc, PcConfig, VCPUS_MAX};
+use vmbell_vmm::{Arm64Image, Boot, BootFile, Image, Pc, PcConfig, VCPUS_MAX};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -225,8 +224,8 @@ fn boot(args: &RunArgs) -> Result<u8> {
 fn files(args: &RunArgs) -> Result<Boot> {
     Ok(Boot {
         arguments: args.append.clone(),
-        environment: contents("environment file", args.env.as_deref(), args.memory)?,
-        initrd: contents("initrd", args.initrd.as_deref(), args.memory)?,
+        environment: file("environment file", args.env.as_deref(), args.memory)?,
+        initrd: file("initrd", args.initrd.as_deref(), args.memory)?,
     })
 }
 
@@ -237,19 +236,18 @@ fn kvm() -> Result<Box<dyn Hypervisor>> {
         .with_context(|| elsewhere(command))
 }
 
-/// What is in a file, if the user named one, for a guest with so many bytes of RAM.
-fn contents(what: &str, path: Option<&Path>, memory: u64) -> Result<Option<Vec<u8>>> {
+/// A file, if the user named one, for a guest with so many bytes of RAM.
+fn file(what: &str, path: Option<&Path>, memory: u64) -> Result<Option<BootFile>> {
     let Some(path) = path else { return Ok(None) };
-    let mut bytes = Vec::new();
-    // Of a device or a pipe nobody knows how much comes.
-    let read = File::open(path).and_then(|file| file.take(memory).read_to_end(&mut bytes));
-    let read = read.with_context(|| format!("cannot read {what} {}", path.display()))?;
-    ensure!(
-        (read as u64) < memory,
-        "{what} {} does not fit into the machine's memory of {memory} bytes: give it more (--memory)",
-        path.display()
-    );
-    Ok(Some(bytes))
+    let name = path.display();
+    match BootFile::open(path, memory) {
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => bail!(
+            "{what} {name} does not fit into the machine's memory of {memory} bytes: give it more (--memory)"
+        ),
+        opened => Ok(Some(
+            opened.with_context(|| format!("cannot read {what} {name}"))?,
+        )),
+    }
 }
 
 /// The hint for a host without KVM: how to run the same command in the lab.

@@ -1,5 +1,5 @@
-//! The contents of an image: bytes, or a file, of which only what is needed is read. Segments go from the file into the
-//! guest's memory at once, since a kernel has tens of megabytes.
+//! The contents of an image or of another file for the guest: bytes, or a file, of which only what is needed is read. Its
+//! parts go from the file into the guest's memory at once, since a kernel and its initrd have tens of megabytes.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
@@ -19,29 +19,58 @@ const HEAD: usize = multiboot::SEARCH;
 /// The contents.
 #[derive(Clone, Debug)]
 pub(super) enum Contents {
-    /// No process shortens it meanwhile, or loading fails.
-    File(Arc<File>),
+    File {
+        file: Arc<File>,
+        /// The length in bytes when it was opened.
+        len: u64,
+    },
     Bytes(Arc<[u8]>),
+}
+
+/// Why a part of a file is not in guest memory.
+#[derive(Debug)]
+pub(super) enum CopyError {
+    /// The file has another length than when it was opened.
+    Changed {
+        /// The length in bytes then.
+        before: u64,
+        /// The length now.
+        now: u64,
+    },
+    /// The file cannot be read, or guest memory cannot be written.
+    Memory(GuestMemoryError),
 }
 
 impl Contents {
     /// Those of a file. A pipe is read up to its end if `is_image` says of its first bytes that they are an image's.
     pub(super) fn open(path: &Path, is_image: impl Fn(&[u8]) -> bool) -> io::Result<Self> {
-        let mut file = File::open(path)?;
-        if file.metadata()?.is_file() {
-            return Ok(Self::File(Arc::new(file)));
+        Self::from_path(path, |mut file| {
+            let mut bytes = head(&mut file)?;
+            if is_image(&bytes) {
+                file.read_to_end(&mut bytes)?;
+            }
+            Ok(bytes)
+        })
+    }
+
+    /// Those of a file. What is not a regular file is read by `read`.
+    pub(super) fn from_path(
+        path: &Path,
+        read: impl FnOnce(File) -> io::Result<Vec<u8>>,
+    ) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if metadata.is_file() {
+            let (file, len) = (Arc::new(file), metadata.len());
+            return Ok(Self::File { file, len });
         }
-        let mut bytes = head(&mut file)?;
-        if is_image(&bytes) {
-            file.read_to_end(&mut bytes)?;
-        }
-        Ok(Self::Bytes(bytes.into()))
+        Ok(Self::Bytes(read(file)?.into()))
     }
 
     /// The first bytes.
     pub(super) fn head(&self) -> io::Result<Vec<u8>> {
         match self {
-            Self::File(file) => {
+            Self::File { file, .. } => {
                 let mut file = &**file;
                 file.seek(SeekFrom::Start(0))?;
                 head(&mut file)
@@ -51,42 +80,73 @@ impl Contents {
     }
 
     /// Their length.
-    pub(super) fn len(&self) -> io::Result<u64> {
+    pub(super) fn len(&self) -> u64 {
         match self {
-            Self::File(file) => Ok(file.metadata()?.len()),
-            Self::Bytes(bytes) => Ok(bytes.len() as u64),
+            Self::File { len, .. } => *len,
+            Self::Bytes(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// All of them.
+    pub(super) fn bytes(&self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::File { file, len } => {
+                let (mut file, mut bytes) = (&**file, Vec::new());
+                file.seek(SeekFrom::Start(0))?;
+                file.take(*len).read_to_end(&mut bytes)?;
+                Ok(bytes)
+            }
+            Self::Bytes(bytes) => Ok(bytes.to_vec()),
         }
     }
 
     /// Calls `parse` with what any place of the contents can be read from.
     pub(super) fn parsed<P: Parse>(&self, parse: P) -> P::Output {
         match self {
-            Self::File(file) => parse.parse(&ReadCache::new(&**file)),
+            Self::File { file, .. } => parse.parse(&ReadCache::new(&**file)),
             Self::Bytes(bytes) => parse.parse(&bytes[..]),
         }
     }
 
-    /// Copies a range into guest memory.
+    /// Copies a range into guest memory, and [checks the length](Self::check_len).
     pub(super) fn copy(
         &self,
         range: &Range<u64>,
         memory: &GuestMemoryMmap,
         at: GuestAddress,
-    ) -> Result<(), GuestMemoryError> {
+    ) -> Result<(), CopyError> {
         let count = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
-        match self {
-            Self::File(file) => {
+        let copied = match self {
+            Self::File { file, .. } => {
                 let mut file = &**file;
-                file.seek(SeekFrom::Start(range.start))
-                    .map_err(GuestMemoryError::IOError)?;
-                memory.read_exact_volatile_from(at, &mut file, count)
+                let found = file.seek(SeekFrom::Start(range.start));
+                found
+                    .map_err(GuestMemoryError::IOError)
+                    .and_then(|_| memory.read_exact_volatile_from(at, &mut file, count))
             }
             Self::Bytes(bytes) => {
                 let mut bytes = Cursor::new(bytes);
                 bytes.set_position(range.start);
                 memory.read_exact_volatile_from(at, &mut bytes, count)
             }
+        };
+        // A file that has become shorter explains an error.
+        self.check_len()?;
+        copied.map_err(CopyError::Memory)
+    }
+
+    /// Fails if the file has become shorter or longer since it was opened.
+    pub(super) fn check_len(&self) -> Result<(), CopyError> {
+        let Self::File { file, len: before } = self else {
+            return Ok(());
+        };
+        let now = file.metadata();
+        let now = now.map_err(|error| CopyError::Memory(GuestMemoryError::IOError(error)))?;
+        let (before, now) = (*before, now.len());
+        if before != now {
+            return Err(CopyError::Changed { before, now });
         }
+        Ok(())
     }
 }
 

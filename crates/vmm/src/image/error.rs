@@ -3,6 +3,8 @@
 
 use std::io;
 
+use super::contents::CopyError;
+
 /// The reason why an image cannot be booted.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
@@ -243,6 +245,18 @@ pub enum ImageError {
         /// The bytes of the area.
         room: usize,
     },
+    /// A file has another length than when it was opened.
+    #[error(
+        "{file} had {before} bytes and now has {now}: it must not change until the guest has started"
+    )]
+    Changed {
+        /// The file.
+        file: String,
+        /// The length in bytes when it was opened.
+        before: u64,
+        /// The length now.
+        now: u64,
+    },
     /// Guest memory could not be written.
     #[error("cannot write {what} of {image} to guest memory")]
     Memory {
@@ -253,6 +267,24 @@ pub enum ImageError {
         /// The error of the write.
         source: vm_memory::GuestMemoryError,
     },
+}
+
+impl ImageError {
+    /// A part of a file that was to be copied into the memory of a guest for `image`.
+    pub(super) fn copy(file: &str, image: &str, what: &'static str, error: CopyError) -> Self {
+        match error {
+            CopyError::Changed { before, now } => Self::Changed {
+                file: file.to_owned(),
+                before,
+                now,
+            },
+            CopyError::Memory(source) => Self::Memory {
+                image: image.to_owned(),
+                what,
+                source,
+            },
+        }
+    }
 }
 
 /// An offset, the bytes there, and the CPU for which the kernel is (Linux `Documentation/arch/arm64/booting.rst`,

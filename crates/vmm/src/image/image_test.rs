@@ -310,7 +310,7 @@ fn memory_is_described_within_its_bounds() {
 fn environment_is_the_only_module() {
     let boot = Boot {
         arguments: String::new(),
-        environment: Some(b"NR_CPUS=2\n".to_vec()),
+        environment: Some(b"NR_CPUS=2\n".to_vec().into()),
         ..Boot::default()
     };
     for (flags, alignment) in [(0, 16), (1, 4096)] {
@@ -328,7 +328,7 @@ fn environment_is_the_only_module() {
 fn environment_that_does_not_fit_is_refused() {
     let boot = Boot {
         arguments: String::new(),
-        environment: Some(vec![b'#'; 0x1_0000]),
+        environment: Some(vec![b'#'; 0x1_0000].into()),
         ..Boot::default()
     };
     let image = parse(&elf32(0, 0x40_0000, 64)).unwrap();

@@ -4,6 +4,7 @@
 //! [`Image::open`] reads and checks a file; [`Image::load`] copies it into guest RAM, with the
 //! [information](Boot) for its entry point. Both run on the caller's thread.
 
+mod boot_file;
 mod contents;
 mod elf;
 mod error;
@@ -18,12 +19,13 @@ use std::ops::Range;
 use std::path::Path;
 
 use object::ReadRef;
-use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryError, GuestMemoryMmap};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 use vmbell_hypervisor::EntryPoint;
 
 use self::contents::{Contents, Parse};
 use self::linux::{Initrd, SetupHeader};
 
+pub use self::boot_file::BootFile;
 pub use self::linux::Arm64Image;
 pub(super) use self::linux::TREE_LEN;
 pub use error::ImageError;
@@ -34,15 +36,14 @@ pub use object::read::Error as ElfError;
 pub const INFORMATION: GuestAddress = GuestAddress(low_memory::INFORMATION as u64);
 
 /// The arguments and files with which an image is started.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Boot {
     /// The arguments, which go after the image's name unless it is a kernel of Linux.
     pub arguments: String,
-    /// The contents of a file that becomes the only module of a Multiboot image: kvm-unit-tests reads lines of
-    /// `NAME=VALUE` from it.
-    pub environment: Option<Vec<u8>>,
+    /// The file that becomes the only module of a Multiboot image: kvm-unit-tests reads lines of `NAME=VALUE` from it.
+    pub environment: Option<BootFile>,
     /// The first file system of a kernel of Linux.
-    pub initrd: Option<Vec<u8>>,
+    pub initrd: Option<BootFile>,
 }
 
 /// A part of a file and its address in memory.
@@ -175,7 +176,7 @@ impl Image {
             let address = GuestAddress(segment.address);
             self.contents
                 .copy(&segment.file, memory, address)
-                .map_err(|source| self.failed("its contents", source))?;
+                .map_err(|error| ImageError::copy(&self.name, &self.name, "its contents", error))?;
             self.write(
                 memory,
                 &low_memory::zeros(segment),
@@ -211,12 +212,12 @@ impl Image {
         end: u64,
         last: u64,
     ) -> Result<Option<Initrd>, ImageError> {
-        let Some(bytes) = &boot.initrd else {
+        let Some(file) = &boot.initrd else {
             return Ok(None);
         };
         let ram = memory.last_addr().0.saturating_add(1);
-        let initrd = Initrd::place(&self.name, bytes.len(), end, ram, last)?;
-        self.write(memory, bytes, GuestAddress(initrd.address), "the initrd")?;
+        let initrd = Initrd::place(&self.name, file.len(), end, ram, last)?;
+        file.copy(&self.name, memory, GuestAddress(initrd.address))?;
         Ok(Some(initrd))
     }
 
@@ -229,15 +230,11 @@ impl Image {
     ) -> Result<(), ImageError> {
         memory
             .write_slice(bytes, at)
-            .map_err(|source| self.failed(what, source))
-    }
-
-    fn failed(&self, what: &'static str, source: GuestMemoryError) -> ImageError {
-        ImageError::Memory {
-            image: self.name.clone(),
-            what,
-            source,
-        }
+            .map_err(|source| ImageError::Memory {
+                image: self.name.clone(),
+                what,
+                source,
+            })
     }
 }
 

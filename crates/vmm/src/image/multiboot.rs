@@ -222,9 +222,10 @@ pub(in crate::image) fn information(
     let name = area.push_text(LOADER);
     set(&mut area, 64, name);
     if let Some(module) = &boot.environment {
+        let module = module.bytes()?;
         flags |= HAS_MODULES;
         let entry = area.push(&[0; 16], 4);
-        let first = area.push(module, if align_modules { PAGE } else { 16 });
+        let first = area.push(&module, if align_modules { PAGE } else { 16 });
         let len = u32::try_from(module.len()).unwrap_or(u32::MAX);
         let entry_at = (entry - low_memory::INFORMATION) as usize;
         set(&mut area, entry_at, first);

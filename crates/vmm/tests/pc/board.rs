@@ -100,7 +100,7 @@ fn loader_hands_command_line_and_environment_over<H: Hypervisor>(hypervisor: &H)
     let play = Play {
         boot: Boot {
             arguments: "cpuid vmcall".to_owned(),
-            environment: Some(b"TEST_DEVICE=0\n".to_vec()),
+            environment: Some(b"TEST_DEVICE=0\n".to_vec().into()),
             ..Boot::default()
         },
         ..Play::new([

@@ -7,14 +7,12 @@
 use std::path::Path;
 
 use object::elf::EM_AARCH64;
-use vm_memory::{
-    Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryError, GuestMemoryMmap, GuestMemoryRegion,
-};
+use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
 use super::{Initrd, SetupHeader};
 use crate::image::contents::Contents;
 use crate::image::error::{cpu, unpacker};
-use crate::image::{Boot, ImageError, elf, multiboot};
+use crate::image::{Boot, BootFile, ImageError, elf, multiboot};
 
 /// The magic number and its offset.
 const MAGIC: &[u8] = b"ARM\x64";
@@ -67,8 +65,6 @@ impl Header {
 pub struct Arm64Image {
     name: String,
     contents: Contents,
-    /// The file's length.
-    len: u64,
     header: Option<Header>,
 }
 
@@ -102,23 +98,16 @@ impl Arm64Image {
     }
 
     fn of(name: String, contents: Contents) -> Result<Self, ImageError> {
-        let read = contents.head().and_then(|head| Ok((head, contents.len()?)));
-        let (head, len) = match read {
-            Ok(read) => read,
-            Err(source) => {
-                return Err(ImageError::Read {
-                    image: name,
-                    source,
-                });
-            }
-        };
+        let head = contents.head().map_err(|source| ImageError::Read {
+            image: name.clone(),
+            source,
+        })?;
         if let Some(refusal) = refusal(&name, &head) {
             return Err(refusal);
         }
         Ok(Self {
             name,
             contents,
-            len,
             header: Header::find(&head),
         })
     }
@@ -151,13 +140,11 @@ impl Arm64Image {
             });
         }
         self.contents
-            .copy(&(0..self.len), memory, GuestAddress(entry))
-            .map_err(|source| self.failed("its contents", source))?;
-        let initrd = initrd.map(|bytes| {
-            let initrd = Initrd::place(&self.name, bytes.len(), end, ram, u64::MAX)?;
-            memory
-                .write_slice(bytes, GuestAddress(initrd.address))
-                .map_err(|source| self.failed("the initrd", source))?;
+            .copy(&(0..self.contents.len()), memory, GuestAddress(entry))
+            .map_err(|error| ImageError::copy(&self.name, &self.name, "its contents", error))?;
+        let initrd = initrd.map(|file| {
+            let initrd = Initrd::place(&self.name, file.len(), end, ram, u64::MAX)?;
+            file.copy(&self.name, memory, GuestAddress(initrd.address))?;
             Ok((initrd.address, initrd.len))
         });
         let initrd = initrd.transpose()?;
@@ -170,17 +157,18 @@ impl Arm64Image {
 
     /// The first address of the image in RAM from `base` to `ram`, and the end of the memory that it may use.
     fn place(&self, base: u64, ram: u64) -> (u64, u64) {
+        let len = self.contents.len();
         if let Some(header) = self.header {
             let entry = base.saturating_add(header.text_offset);
-            return (entry, entry.saturating_add(header.image_size.max(self.len)));
+            return (entry, entry.saturating_add(header.image_size.max(len)));
         }
         let entry = base + FLAT_OFFSET;
         let end = base + FLAT_END.min((ram - base) / 2);
-        (entry, end.max(entry.saturating_add(self.len)))
+        (entry, end.max(entry.saturating_add(len)))
     }
 
     /// The initrd. That of an image without a header may be the environment, as kvm-unit-tests have it.
-    fn check_files<'b>(&self, boot: &'b Boot) -> Result<Option<&'b Vec<u8>>, ImageError> {
+    fn check_files<'b>(&self, boot: &'b Boot) -> Result<Option<&'b BootFile>, ImageError> {
         let what = match (&boot.environment, &boot.initrd) {
             (None, initrd) => return Ok(initrd.as_ref()),
             (environment, None) if !self.is_kernel() => return Ok(environment.as_ref()),
@@ -191,14 +179,6 @@ impl Arm64Image {
             image: self.name.clone(),
             what,
         })
-    }
-
-    fn failed(&self, what: &'static str, source: GuestMemoryError) -> ImageError {
-        ImageError::Memory {
-            image: self.name.clone(),
-            what,
-            source,
-        }
     }
 }
 

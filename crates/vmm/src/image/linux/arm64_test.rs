@@ -1,6 +1,7 @@
 #![cfg(not(any(loom, miri)))]
 
 use proptest::prelude::*;
+use vm_memory::Bytes;
 
 use super::*;
 
@@ -31,7 +32,7 @@ fn parse(file: &[u8]) -> Result<Arm64Image, ImageError> {
 
 fn boot(initrd: &[u8]) -> Boot {
     Boot {
-        initrd: Some(initrd.to_vec()),
+        initrd: Some(initrd.to_vec().into()),
         ..Boot::default()
     }
 }
@@ -93,7 +94,7 @@ fn file_without_a_header_goes_to_512_kib_and_has_half_of_ram_up_to_128_mib() {
 #[test]
 fn initrd_of_a_file_without_a_header_may_be_its_environment() {
     let (memory, image) = (memory(RAM), parse(&flat(8)).unwrap());
-    let environment = Some(b"A=1\n".to_vec());
+    let environment = Some(b"A=1\n".to_vec().into());
     let mut boot = Boot {
         environment,
         ..Boot::default()
@@ -101,7 +102,7 @@ fn initrd_of_a_file_without_a_header_may_be_its_environment() {
     let loaded = image.load(&memory, &boot).unwrap();
     assert_eq!(loaded.initrd, Some((END - 4096, 4)));
     assert_eq!(&bytes(&memory, END - 4096), b"A=1\n");
-    boot.initrd = Some(Vec::new());
+    boot.initrd = Some(Vec::new().into());
     let error = image.load(&memory, &boot).unwrap_err().to_string();
     assert!(error.contains("in addition to its initrd"), "{error}");
 }
@@ -200,7 +201,7 @@ fn what_the_kernel_cannot_take_is_refused() {
     });
     assert!(error.contains("room for 2047"), "{error}");
     let error = load(&Boot {
-        environment: Some(Vec::new()),
+        environment: Some(Vec::new().into()),
         ..Boot::default()
     });
     assert!(error.contains("environment file (--env)"), "{error}");
@@ -259,8 +260,9 @@ fn kernel_goes_from_its_file_into_ram_and_one_that_shrank_meanwhile_is_an_error(
     assert!(
         matches!(
             error,
-            ImageError::Memory {
-                what: "its contents",
+            ImageError::Changed {
+                before: 68,
+                now: 64,
                 ..
             }
         ),

@@ -93,7 +93,7 @@ fn bzimage(version: u16) -> Vec<u8> {
 fn boot(initrd: Option<&[u8]>) -> Boot {
     Boot {
         arguments: "console=ttyS0 quiet".to_owned(),
-        initrd: initrd.map(<[u8]>::to_vec),
+        initrd: initrd.map(|bytes| bytes.to_vec().into()),
         ..Boot::default()
     }
 }
@@ -256,7 +256,7 @@ fn initrd_stays_below_what_the_kernel_can_reach() {
 #[test]
 fn files_that_an_image_has_no_use_for_are_refused() {
     let boot = Boot {
-        environment: Some(Vec::new()),
+        environment: Some(Vec::new().into()),
         ..Boot::default()
     };
     let error = parse(&bzimage(0x020f))

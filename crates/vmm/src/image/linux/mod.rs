@@ -32,12 +32,11 @@ impl Initrd {
     /// above `last`.
     pub(in crate::image) fn place(
         image: &str,
-        len: usize,
+        len: u64,
         kernel: u64,
         ram: u64,
         last: u64,
     ) -> Result<Self, ImageError> {
-        let len = u64::try_from(len).unwrap_or(u64::MAX);
         let end = ram.min(last.saturating_add(1));
         let address = end.checked_sub(len).map(|address| address / PAGE * PAGE);
         match address.filter(|address| *address >= kernel) {
