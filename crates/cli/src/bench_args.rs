@@ -12,77 +12,79 @@ use super::values::{self, CpuList};
 use vmbell_bench::scenario::MOST_DOORBELLS;
 use vmbell_hypervisor::SpinPolicy;
 
-/// Measure what it costs to ring: scenarios side by side, and the host's own floors
+/// Measure notification paths: doorbells and interrupts on each backend, and this host's floors
+///
+/// The rows are measured in turns, so that what changes on the host changes for all. A device-model row is what a
+/// notification costs without an eventfd; a floor is what this host needs for a system call or a wake-up alone.
 #[derive(Args, Debug)]
 pub(super) struct BenchArgs {
-    /// What to measure: names of `vmbell list`, or globs such as 'portio-*'; without any, the rows that
-    /// answer the first questions about a host
+    /// Measure these rows: names of `vmbell list`, or globs such as 'portio-*' [default: the rows that answer the first
+    /// questions about a host]
     ///
-    /// A scenario brings along the device model row that it is compared with, and the floors.
+    /// The device-model row that a row is compared with and the floors are measured too.
     #[arg(value_name = "NAME")]
     pub(super) names: Vec<String>,
 
-    /// Measure every row; those of an assigned device where this host has it
+    /// Measure every row, including those of an assigned device if this host has it
     #[arg(short, long, conflicts_with = "names")]
     pub(super) all: bool,
 
-    /// Measure nothing but what is named
+    /// Measure only the named rows
     #[arg(long, requires = "names")]
     pub(super) only: bool,
 
-    /// Measure each doorbell several times, with so many others registered beside it: at other addresses, and
-    /// at its own for other values; for example 1,10,100,1000, and 4096 at most
+    /// Measure each doorbell once for each N, with N doorbells registered at other addresses, and N at its address for
+    /// other values; at most 4096, such as 1,10,100,1000
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_DOORBELLS)))]
     pub(super) doorbells: Vec<u32>,
 
-    /// Measure each doorbell several times, rung by so many vCPUs at the same time; for example 1,2, and 64
-    /// at most
+    /// Measure each doorbell once for each N, written by N vCPUs at the same time; at most 64, such as 1,2
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) vcpus: Vec<u32>,
 
-    /// Take all ratios to this entry, instead of to the device model of each kind
+    /// Compare all rows with this one, instead of with the device-model row of each kind
     #[arg(long, value_name = "NAME")]
     pub(super) reference: Option<String>,
 
-    /// Measured runs of each entry; by default 50, or as many as end within 12 s (40 s with --all or
-    /// names), but 10 at least; in the lab 3
+    /// Measure each row in N runs [default: as many as end within 12 s (40 s with --all or names), from 10 to 50; 3 in the
+    /// lab]
     #[arg(short, long, value_name = "N", value_parser = values::runs)]
     pub(super) runs: Option<u32>,
 
-    /// Rounds before them that are not kept
+    /// Discard this number of runs first
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     pub(super) warmup: u32,
 
-    /// How long one run takes at least; the number of operations follows from it [default: 15ms]
+    /// Let one run take this time at least, by its number of operations [default: 15ms]
     #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
     pub(super) min_time: Option<Duration>,
 
-    /// How many operations one run has, whatever time they take [default in the lab: 2000]
+    /// Run exactly N operations in one run [default in the lab: 2000]
     #[arg(long, value_name = "N", conflicts_with = "min_time", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) ops: Option<u64>,
 
-    /// Stop after this time, write what is finished and exit with 124; 0 for no limit
+    /// Stop the command after this time, write what is finished and exit with 124; 0 is no limit
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::duration)]
     pub(super) timeout: Duration,
 
-    /// Give a row up when one run of it takes longer than this, and go on with the others; 0 for no
-    /// limit [default: 10s, or 20 times --min-time if that is more; in the lab 60s]
+    /// Give up a row if one run of it takes longer than this, and go on with the others; 0 is no limit [default: 10s, or 20
+    /// times --min-time if that is longer; 60s in the lab]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(super) run_timeout: Option<Duration>,
 
-    /// CPUs to pin to, e.g. 0,2: the guest to the first, its VMM and whoever waits to the second
+    /// Pin the guest to the first CPU of LIST, and its VMM and the threads that wait to the second, such as 0,2
     #[arg(short = 'C', long, value_name = "LIST", value_parser = values::cpus)]
     pub(super) cpu: Option<CpuList>,
 
-    /// How the two sides of a heavy exit wait for each other
+    /// Wait in this way for the other side of an exit to the VMM, where guest and VMM are two processes
     #[arg(long, value_name = "POLICY", value_enum, default_value_t = Policy::Sleep)]
     pub(super) spin: Policy,
 
-    /// What runs the guests, one or several with commas; without it, every backend that can run here
+    /// Run guests on these backends, separated by commas [default: every backend that works here]
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
     pub(super) backend: Vec<BackendName>,
 
-    /// Repeat the order of an earlier run, by the seed in its report
+    /// Measure in the order of an earlier report, which has its seed
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u32>,
 
@@ -92,27 +94,27 @@ pub(super) struct BenchArgs {
     #[command(flatten)]
     pub(super) exports: ExportArgs,
 
-    /// How the report looks on the terminal
+    /// Show the report in this style
     #[arg(long, value_enum, default_value_t = Style::Auto)]
     pub(super) style: Style,
 
-    /// The unit of all times on the terminal and in Markdown; without it, the one that fits each
+    /// Show all times in this unit [default: the one that fits each]
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(super) time_unit: Option<TimeUnit>,
 
-    /// In which order rows stand
+    /// Sort the rows
     #[arg(long, value_enum, default_value_t = Sort::Auto)]
     pub(super) sort: Sort,
 
-    /// Do not say what to doubt about the numbers
+    /// Print no warnings
     #[arg(long)]
     pub(super) no_warnings: bool,
 
-    /// No progress and no warnings
+    /// Print neither progress nor warnings
     #[arg(short, long, conflicts_with = "verbose")]
     pub(super) quiet: bool,
 
-    /// More columns: mean, extremes and CPU time per operation
+    /// Show more columns: mean, minimum, maximum and CPU time per operation
     #[arg(short, long)]
     pub(super) verbose: bool,
 }
@@ -120,11 +122,11 @@ pub(super) struct BenchArgs {
 /// A spin policy by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Policy {
-    /// Sleep at once: no core is burnt, two wake-ups an exit
+    /// Sleep at once: uses no CPU time, and takes two wake-ups per exit
     Sleep,
-    /// Watch the other side: cheap exits, paid with a spare core
+    /// Poll: exits are cheaper, and a core is busy all the time
     Spin,
-    /// Watch for a short while if the other side runs on another CPU, else sleep
+    /// Poll for a short time if the other side runs on another CPU, then sleep
     Adaptive,
 }
 
@@ -141,20 +143,20 @@ impl From<Policy> for SpinPolicy {
 /// A backend by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum BackendName {
-    /// The best one that this host offers; the report says which and why
+    /// kvm if it works here, otherwise usermode
     Auto,
-    /// The kernel's own, by /dev/kvm
+    /// The kernel's KVM, /dev/kvm
     Kvm,
-    /// Guest code in a sandboxed process, without /dev/kvm
+    /// vmbell's own, which runs guest code in a sandboxed process without /dev/kvm
     Usermode,
 }
 
 /// An order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Sort {
-    /// As `vmbell list` has them
+    /// In the order of `vmbell list`
     Auto,
-    /// The same
+    /// In the order of `vmbell list`
     Command,
     /// The fastest first
     #[value(alias = "mean-time")]

@@ -9,19 +9,19 @@ use clap::ValueEnum;
 /// What is shown, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Style {
-    /// Colours and progress where there is a terminal; honours NO_COLOR
+    /// Use colours and progress on a terminal, unless NO_COLOR forbids colours
     Auto,
-    /// Neither colours nor progress
+    /// Use neither colours nor progress
     Basic,
-    /// Colours, terminal or not, and progress where there is a terminal
+    /// Use colours always, and progress on a terminal
     Full,
-    /// Progress, no colours
+    /// Use progress, and no colours
     Nocolor,
-    /// Colours, no progress
+    /// Use colours, and no progress
     Color,
-    /// Nothing but exports, and no warnings
+    /// Print nothing; write the exports only
     None,
-    /// `name cycles`, one a line, as kvm-unit-tests' vmexit prints
+    /// Print lines `name cycles`, as kvm-unit-tests' vmexit does
     Vmexit,
 }
 

@@ -49,9 +49,9 @@ impl Arm64 {
     /// The options of L1.
     const fn options(self) -> &'static [&'static str] {
         match self {
-            Self::Gicv3 => &["--gic", "3", "--smp", "1"],
-            Self::Gicv2 => &["--gic", "2", "--smp", "1"],
-            Self::Pl031 => &["--gic", "3", "--smp", "2", "--device", "pl031"],
+            Self::Gicv3 => &["--gic", "3", "--vcpus", "1"],
+            Self::Gicv2 => &["--gic", "2", "--vcpus", "1"],
+            Self::Pl031 => &["--gic", "3", "--vcpus", "2", "--device", "pl031"],
         }
     }
 

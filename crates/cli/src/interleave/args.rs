@@ -13,19 +13,18 @@ const TURNS: u32 = 40;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Before and after")]
 pub(crate) struct BeforeArgs {
-    /// Compare with an earlier report, after measuring; may be given several times. See `vmbell compare`
+    /// Compare the result with this earlier report, as `vmbell compare` does; may be given several times
     #[arg(long, value_name = "FILE", conflicts_with = "interleave")]
     pub(crate) baseline: Vec<PathBuf>,
 
-    /// Measure in turns with another vmbell and compare: an older program, or the same one behind words such as 'taskset -c 2
-    /// vmbell'
+    /// Measure in turns with another vmbell and compare: an older program, or a command such as 'taskset -c 2 vmbell'
     ///
-    /// In each turn both run once, in an order of chance, so that whatever drifts on the host acts on both. The command is split
-    /// into words as a shell does it; `bench` and the options of this command line follow.
+    /// In each turn both run once, in random order, so that what drifts on the host acts on both. COMMAND is split into words
+    /// as by a shell; `bench` and the options of this command line are appended.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) interleave: Option<String>,
 
-    /// How often both are measured; each time with 3 runs, unless --runs says otherwise
+    /// Take N turns, of 3 runs each unless --runs says otherwise
     #[arg(long, value_name = "N", requires = "interleave", default_value_t = TURNS, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) turns: u32,
 
@@ -33,7 +32,7 @@ pub(crate) struct BeforeArgs {
     #[arg(long, value_name = "FOLDER", requires = "interleave")]
     pub(crate) keep_turns: Option<PathBuf>,
 
-    /// Exit with 1 if the whole interval of a row is above this, such as 5%
+    /// Exit with 1 if a row is slower by more than this, such as 5%, in its whole confidence interval
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     pub(crate) fail_above: Option<f64>,
 }

@@ -22,26 +22,25 @@ const TIME_LIMIT: Duration = Duration::from_secs(5 * 60);
 #[derive(Debug, Args)]
 pub(super) struct Machine {
     /// Count time in instructions, on one CPU: the same run again gives the same figures
-    #[arg(long, conflicts_with = "smp")]
+    #[arg(long, conflicts_with = "vcpus")]
     deterministic: bool,
-    /// Virtual CPUs of L1
-    #[arg(long, value_name = "N", default_value = "2")]
-    smp: NonZeroU32,
-    /// Memory of L1, such as 2G; at least 128M
+    /// Give L1 N CPUs
+    #[arg(long, alias = "smp", value_name = "N", default_value = "2")]
+    vcpus: NonZeroU32,
+    /// Give L1 this much memory, such as 2G; at least 128M
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     memory: u64,
-    /// Time limit of the program, from its start in L1 [default: 5m; 15m for `bench vmms`,
-    /// 30m for `bench net`]
+    /// Kill the program after this time from its start in L1 [default: 5m; 15m for `bench vmms`, 30m for `bench net`]
     #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
     timeout: Option<Duration>,
-    /// Time limit of one boot, from the start of QEMU to that of the program
+    /// Give up a boot if the program has not started after this time
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::positive_duration)]
     boot_timeout: Duration,
-    /// The version of arm64's interrupt controller, which KVM's guests have too [default: 3]
+    /// Use this version of arm64's interrupt controller in L1 and in guests [default: 3]
     #[arg(long, value_name = "2|3", value_parser = gic)]
     gic: Option<Gic>,
-    /// Give L1 a device that it can assign to a guest with VFIO: edu (0000:00:03.0), e1000e (0000:00:04.0) or virtio-net
-    /// (0000:00:07.0), on arm64 pl031 (9010000.pl031). It is bound to VFIO's driver, or with driver=none to nothing
+    /// Add a device that L1 can assign to a guest with VFIO: edu (0000:00:03.0), e1000e (0000:00:04.0) or virtio-net
+    /// (0000:00:07.0), on arm64 pl031 (9010000.pl031). It is bound to VFIO's driver, or to no driver with driver=none
     #[arg(long, value_name = "NAME[,driver=none]", value_parser = device)]
     device: Vec<Plugged>,
     /// Load a kernel module: one of the kernel in use, or a file, whose path has a slash
@@ -53,9 +52,9 @@ pub(super) struct Machine {
     /// Add a QEMU argument
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     qemu_arg: Vec<String>,
-    /// Show the kernel's console on the standard error stream
-    #[arg(short, long)]
-    verbose: bool,
+    /// Show the console of L1's kernel on standard error
+    #[arg(long, alias = "verbose", short_alias = 'v')]
+    console: bool,
 }
 
 impl Machine {
@@ -87,7 +86,7 @@ impl Machine {
                 Mode::Deterministic
             } else {
                 Mode::Functional {
-                    cpus: self.smp.get(),
+                    cpus: self.vcpus.get(),
                 }
             },
             memory: self.memory,
@@ -99,7 +98,7 @@ impl Machine {
             devices: self.device.clone(),
             parameters: self.append.clone(),
             qemu: self.qemu_arg.clone(),
-            show_console: self.verbose,
+            show_console: self.console,
         })
     }
 }

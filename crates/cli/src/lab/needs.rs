@@ -63,8 +63,8 @@ impl Needs {
             Suite::Vmms(_) => Self {
                 // A VMM that spins for ten seconds of a clock that counts instructions has executed 10,000,000,000.
                 defaults: texts(match is_counted {
-                    true => &[("runs", "1"), ("ops", "20"), ("time-limit", "10s")],
-                    false => &[("ops", "20"), ("time-limit", "2m")],
+                    true => &[("runs", "1"), ("ops", "20"), ("run-timeout", "10s")],
+                    false => &[("ops", "20"), ("run-timeout", "2m")],
                 }),
                 time_limit: Some(Duration::from_secs(15 * 60)),
                 vmms: true,
@@ -95,11 +95,11 @@ impl Needs {
         // guests hang. L1's clock runs fast if this host was busy when L1 measured its counter.
         let mut defaults = texts(match is_counted {
             true => &[
-                ("time-limit", "2s"),
+                ("run-timeout", "2s"),
                 ("transactions", "500"),
                 ("bytes", "1M"),
             ],
-            false => &[("time-limit", "5m")],
+            false => &[("run-timeout", "5m")],
         });
         let path = |(option, name)| (option, format!("{GUEST}/{name}"));
         defaults.extend(LINUX.map(path));

@@ -115,7 +115,7 @@ pub(crate) struct NetArgs {
     pub(super) exits: CountExits,
 
     /// Give a boot or a run of netperf up after this time, and go on with the other ways
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
+    #[arg(long = "run-timeout", alias = "time-limit", value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
     pub(super) time_limit: Duration,
 
     #[command(flatten)]

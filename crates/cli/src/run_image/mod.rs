@@ -29,13 +29,13 @@ use vmbell_vmm::{Arm64Image, Boot, BootFile, Image, Pc, PcConfig, VCPUS_MAX};
 const EXAMPLES: &str = "\
 Examples:
   vmbell run x86/vmexit.flat --device pci-testdev
-  vmbell run x86/vmexit.flat --smp 2 --append 'cpuid vmcall ipi'
-  vmbell run x86/ioapic.flat --smp 4 --device pc-testdev
-  vmbell run x86/apic.flat --smp 2 --device pc-testdev --cpu -x2apic
+  vmbell run x86/vmexit.flat --vcpus 2 --append 'cpuid vmcall ipi'
+  vmbell run x86/ioapic.flat --vcpus 4 --device pc-testdev
+  vmbell run x86/apic.flat --vcpus 2 --device pc-testdev --cpu-features -x2apic
   vmbell run kernel.elf --device vfio-pci,host=0000:00:03.0
   vmbell run x86/vmexit.flat --device pci-testdev,pv=on --append 'pci-mem pci-io'
   vmbell run vmlinuz --initrd initrd.img --append console=ttyS0 -m 512M --device virtio-blk,file=disk.img
-  vmbell run Image --initrd initrd.img --append console=ttyS0 --smp 2 --device virtio-rng    on arm64
+  vmbell run Image --initrd initrd.img --append console=ttyS0 --vcpus 2 --device virtio-rng    on arm64
   vmbell run arm/selftest.flat --device chr-testdev --append vectors-kernel                  on arm64
   vmbell run x86/vmexit.flat --sandbox off    with every system call, to find out whether the sandbox is in the way
   vmbell lab -- vmbell run x86/vmexit.flat    where there is no /dev/kvm
@@ -108,16 +108,16 @@ pub(super) struct RunArgs {
     )]
     append: String,
 
-    /// How many vCPUs, at most 64; all but the first wait until they are started
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = vcpus())]
-    smp: u16,
+    /// Give the guest N vCPUs, at most 64; all but the first wait until they are started
+    #[arg(long, alias = "smp", value_name = "N", default_value_t = 1, value_parser = vcpus())]
+    vcpus: u16,
 
-    /// Features of the CPU to hide from the guest, e.g. `-x2apic,-pcid`
+    /// Hide these features of the CPU from the guest, e.g. `-x2apic,-pcid`
     ///
     /// The names are those of /proc/cpuinfo. The guest sees all others that KVM supports on this CPU. To hide
     /// what the CPU does not have is no error.
-    #[arg(long, value_name = "-NAME,...", default_value = "", hide_default_value = true, allow_hyphen_values = true, value_parser = cpu::hidden)]
-    cpu: CpuFeatures,
+    #[arg(long, alias = "cpu", value_name = "-NAME,...", default_value = "", hide_default_value = true, allow_hyphen_values = true, value_parser = cpu::hidden)]
+    cpu_features: CpuFeatures,
 
     /// Whether the guest may end an interrupt by a bit in its memory, without an exit
     #[arg(
@@ -272,8 +272,8 @@ fn quoted(argument: OsString) -> String {
 fn boot_on(hypervisor: &dyn Hypervisor, args: &RunArgs, image: &Image, boot: &Boot) -> Result<u8> {
     let config = PcConfig {
         memory: args.memory,
-        vcpus: args.smp,
-        hidden: args.cpu,
+        vcpus: args.vcpus,
+        hidden: args.cpu_features,
         pv_eoi: args.pv_eoi == "on",
         shared_memory: args.device.iter().any(Device::shares_memory),
     };

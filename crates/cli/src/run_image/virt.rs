@@ -21,7 +21,7 @@ pub(super) fn boot_on(
     image: &Arm64Image,
     boot: &Boot,
 ) -> Result<u8> {
-    if args.cpu != CpuFeatures::NONE {
+    if args.cpu_features != CpuFeatures::NONE {
         bail!("--cpu hides features that CPUID shows, which arm64 does not have: leave it out");
     }
     if args.pv_eoi != "on" {
@@ -34,7 +34,7 @@ pub(super) fn boot_on(
     }
     let config = VirtConfig {
         memory: args.memory,
-        vcpus: args.smp,
+        vcpus: args.vcpus,
         shared_memory: args.device.iter().any(Device::shares_memory),
     };
     let virt = Virt::new(hypervisor, config, io::stdout())?;

@@ -20,20 +20,21 @@ Examples:
   vmbell bench rings --reset=1000 --wrap-counters       reset under load; one variant, no ratio
   vmbell bench rings --json | jq '.results[].counts'    print kicks and calls of every run
 
-Options of one group, on the same line, are opposites. Names are those of Linux's virtio_test.
+Opposites are --split and --packed, each switch and its --no form, and the three ways to poll: --wrap-counters,
+--no-wrap-counters and --wide-tokens. Names are those of Linux's virtio_test.
 ";
 
-/// Measure virtqueues: a driver and a device that wake each other, as Linux's virtio_test
+/// Measure virtqueues: a driver and a device that notify each other, as Linux's virtio_test does
 ///
-/// The work is a fixed number of buffers of 1024 bytes; each is offered by a driver thread and given
-/// back by a device thread, both of which sleep on an eventfd when there is nothing to do.
+/// A driver thread offers a fixed number of buffers of 1024 bytes, and a device thread gives them back. Both sleep on an eventfd
+/// when there is nothing to do.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct VirtqueueArgs {
-    /// A split ring (the default)
+    /// Use a split ring (the default)
     #[arg(long, help_heading = VARIANTS)]
     pub(super) split: bool,
-    /// A packed ring
+    /// Use a packed ring
     #[arg(long, help_heading = VARIANTS)]
     pub(super) packed: bool,
 
@@ -44,69 +45,69 @@ pub(crate) struct VirtqueueArgs {
     #[arg(long, help_heading = VARIANTS)]
     pub(super) no_event_idx: bool,
 
-    /// Buffers of several pieces in a table of their own, VIRTIO_F_INDIRECT_DESC (the default)
+    /// Put the pieces of a buffer into an indirect table, VIRTIO_F_INDIRECT_DESC (the default)
     #[arg(long, help_heading = VARIANTS)]
     pub(super) indirect: bool,
-    /// Buffers of several pieces as a chain in the ring
+    /// Put the pieces of a buffer into the ring as a chain
     #[arg(long, help_heading = VARIANTS)]
     pub(super) no_indirect: bool,
 
-    /// The layout of version 1, VIRTIO_F_VERSION_1 (the default)
+    /// Use the layout of version 1, VIRTIO_F_VERSION_1 (the default)
     #[arg(long = "virtio-1", help_heading = VARIANTS)]
     pub(super) virtio_1: bool,
-    /// A split ring as legacy devices have it, its used part on a page of its own
+    /// Use the split ring of legacy devices, whose used ring begins on a page boundary
     #[arg(long = "no-virtio-1", help_heading = VARIANTS)]
     pub(super) no_virtio_1: bool,
 
-    /// Be called after three quarters of what is in flight
+    /// Interrupt after 3/4 of the buffers in flight
     #[arg(long, help_heading = VARIANTS)]
     pub(super) delayed_interrupt: bool,
-    /// Be called after the next buffer (the default)
+    /// Interrupt after the next buffer (the default)
     #[arg(long, help_heading = VARIANTS)]
     pub(super) no_delayed_interrupt: bool,
 
-    /// Poll with 32 bits that count wraps
+    /// Poll with 32-bit tokens that count wraps
     #[arg(long, help_heading = VARIANTS)]
     pub(super) wrap_counters: bool,
-    /// Poll with 32 bits that do not
+    /// Poll with 32-bit tokens that do not count wraps
     #[arg(long, help_heading = VARIANTS)]
     pub(super) no_wrap_counters: bool,
-    /// Poll with 64 bits, which nothing deceives
+    /// Poll with ABA-safe 64-bit tokens
     #[arg(long, help_heading = VARIANTS)]
     pub(super) wide_tokens: bool,
 
-    /// Buffers in flight: a number, or `random` for 1 to the size of the ring, drawn each time
+    /// Keep N buffers in flight, or each time a random number up to the size of the ring
     #[arg(long, value_name = "N|random", default_value = "1", value_parser = batch, help_heading = "Work")]
     pub(super) batch: Batch,
-    /// Empty the queue and start it again after every N buffers [default of N: 1]
+    /// Reset the queue after every N buffers [default of N: 1]
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = values::positive, help_heading = "Work")]
     pub(super) reset: Option<u64>,
-    /// Descriptors of the ring
+    /// Use a ring of N descriptors
     #[arg(long, value_name = "N", default_value = "256", help_heading = "Work")]
     pub(super) ring_size: u16,
-    /// Pieces that each buffer is in
+    /// Divide each buffer into N pieces
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Work")]
     pub(super) pieces: u16,
-    /// Buffers of one run [default: what fits in half a second, up to the 1048576 of virtio_test]
+    /// Process N buffers in a run [default: what takes half a second, at most the 1048576 of virtio_test]
     #[arg(long, value_name = "N", value_parser = values::positive, help_heading = "Work")]
     pub(super) bufs: Option<u64>,
-    /// Both sides in turns on one thread: nobody sleeps, and runs differ by their code alone
+    /// Run both sides in turns on one thread, without sleeping
     #[arg(long, help_heading = "Work")]
     pub(super) one_thread: bool,
 
-    /// Runs of each variant
-    #[arg(short, long, value_name = "N", default_value = "5", value_parser = values::runs)]
+    /// Measure each variant in N runs
+    #[arg(short = 'r', long = "runs", alias = "repeat", value_name = "N", default_value = "5", value_parser = values::runs)]
     pub(super) repeat: u32,
-    /// CPUs to pin to, e.g. 0,2: the driver to the first, the device to the second
+    /// Pin the driver to the first CPU of LIST, and the device to the second, such as 0,2
     #[arg(short = 'C', long, value_name = "LIST", value_parser = values::cpus)]
     pub(super) cpu: Option<CpuList>,
-    /// Repeat the order of an earlier command
+    /// Measure in the order of an earlier report, which has its seed
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u32>,
     /// Print the report of `vmbell bench` as JSON, every run included
     #[arg(long)]
     pub(super) json: bool,
-    /// No progress
+    /// Print no progress
     #[arg(short, long)]
     pub(super) quiet: bool,
 }

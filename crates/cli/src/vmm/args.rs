@@ -14,7 +14,7 @@ Examples:
   vmbell list vmms                                show which VMMs are here
   vmbell bench vmms                               measure all of them
   vmbell bench vmms qemu-pc qemu-microvm --ratios show how much more or less the second one costs
-  vmbell bench vmms --only cpuid,pio-nobody --runs 10
+  vmbell bench vmms --rows cpuid,pio-nobody --runs 10
                                                   measure some rows, more often
   vmbell bench vmms --vmm mine='my-vmm --kernel {image} --append {cmdline} --disk {disk}'
                                                   add a VMM by its command line
@@ -56,20 +56,20 @@ pub(crate) struct VmmArgs {
     #[arg(long, value_name = "NAME=COMMAND", value_parser = template::parse)]
     pub(super) vmm: Vec<Template>,
 
-    /// The virtio devices that a VMM is given, if it can have them
-    #[arg(long, value_enum, value_name = "DEVICE,...", value_delimiter = ',', default_values_t = [Device::Rng, Device::Blk])]
+    /// Give each VMM these virtio devices, if it can have them
+    #[arg(long = "virtio", alias = "device", value_enum, value_name = "DEVICE,...", value_delimiter = ',', default_values_t = [Device::Rng, Device::Blk])]
     pub(super) device: Vec<Device>,
 
-    /// How many vCPUs a VMM is given; with 1 there is no interrupt between two. A VMM of --vmm has its own number
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    /// Give each guest N vCPUs; with 1 there is no row of an interrupt between two. A VMM of --vmm has its own number
+    #[arg(long = "vcpus", alias = "smp", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) smp: u32,
 
     /// What QEMU runs its guest with
     #[arg(long, value_enum, value_name = "NAME", default_value_t = Accel::Auto)]
     pub(super) accel: Accel,
 
-    /// Measure these rows only
-    #[arg(long, value_name = "ROW,...", value_delimiter = ',', value_parser = row)]
+    /// Measure only these rows
+    #[arg(long = "rows", alias = "only", value_name = "ROW,...", value_delimiter = ',', value_parser = row)]
     pub(super) only: Vec<String>,
 
     /// Count exits, and those that go to the VMM, in one further boot of each
@@ -87,7 +87,7 @@ pub(crate) struct VmmArgs {
     pub(super) ops: u32,
 
     /// Give a boot up after this time, and go on with the other VMMs
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
+    #[arg(long = "run-timeout", alias = "time-limit", value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
     pub(super) time_limit: Duration,
 
     #[command(flatten)]

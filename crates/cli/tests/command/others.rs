@@ -109,6 +109,56 @@ fn old_names_of_suites_work_and_name_the_new_ones() {
 }
 
 #[test]
+fn one_word_means_one_thing_and_old_words_still_work() {
+    let help = |command: &[&str]| stdout(vmbell(command).arg("--help"));
+    for (command, new, old) in [
+        (&["lab"][..], "--vcpus", "--smp"),
+        (&["lab"], "--console", "--verbose"),
+        (&["run"], "--vcpus", "--smp"),
+        (&["run"], "--cpu-features", "--cpu "),
+        (&["bench", "vmms"], "--vcpus", "--smp"),
+        (&["bench", "vmms"], "--virtio", "--device"),
+        (&["bench", "vmms"], "--rows", "--only"),
+        (&["bench", "vmms"], "--run-timeout", "--time-limit"),
+        (&["bench", "net"], "--run-timeout", "--time-limit"),
+        (&["bench", "rings"], "--runs", "--repeat"),
+    ] {
+        let options = help(command);
+        let option = |name: &str| {
+            options.contains(&format!("{name} ")) || options.contains(&format!("{name}\n"))
+        };
+        assert!(option(new) && !option(old), "{command:?}: {options}");
+    }
+    for old in [
+        &[
+            "vmm",
+            "--only",
+            "cpuid",
+            "--smp",
+            "1",
+            "--device",
+            "rng",
+            "--time-limit",
+            "1s",
+            "--list",
+        ][..],
+        &["net", "--time-limit", "1s", "--list"],
+        &[
+            "lab",
+            "run",
+            "--smp",
+            "1",
+            "-v",
+            "--",
+            "vmbell",
+            "--version",
+        ],
+    ] {
+        vmbell(old).assert().success();
+    }
+}
+
+#[test]
 fn suite_paths_is_the_default() {
     let report = |words: &[&str]| {
         let row = [

@@ -108,7 +108,7 @@ fn help_has_examples_and_the_meaning_of_the_status() {
     vmbell(&["run", "--help"]).assert().success().stdout(
         contains("--device pci-testdev")
             .and(contains("at most 64"))
-            .and(contains("--cpu -x2apic"))
+            .and(contains("--cpu-features -x2apic"))
             .and(contains("vmbell lab -- vmbell run"))
             .and(contains("2N+1")),
     );
