@@ -42,29 +42,31 @@ fn report_of(all: Vec<Series>, timing: Timing) -> Report {
         series: all,
         ..Record::default()
     };
-    assemble(
-        &record,
-        Context {
-            tool: Tool {
-                name: "vmbell".to_owned(),
-                version: "0.1.0".to_owned(),
-                git: None,
-            },
-            options: &options,
-            plan: &crate::Plan::default(),
-            host: Host::default(),
-            backends: ["usermode", "kvm"]
-                .map(|name| Backend {
-                    name: name.to_owned(),
-                    ..Backend::default()
-                })
-                .into(),
-            started: SystemTime::UNIX_EPOCH,
-            duration: Duration::from_secs(3),
-            counting: None,
-            compared: &["cycles"],
+    let backends = ["usermode", "kvm"].map(|name| Backend {
+        name: name.to_owned(),
+        ..Backend::default()
+    });
+    let plan = crate::Plan::default();
+    let kind = paths(&record, &backends, &plan, &options);
+    let context = Context {
+        tool: Tool {
+            name: "vmbell".to_owned(),
+            version: "0.1.0".to_owned(),
+            git: None,
         },
-    )
+        options: &options,
+        plan: &plan,
+        host: Host::default(),
+        backends: backends.into(),
+        started: SystemTime::UNIX_EPOCH,
+        duration: Duration::from_secs(3),
+        compared: &["cycles"],
+    };
+    assemble(&record, context, kind)
+}
+
+fn of(row: &Row) -> &Measured {
+    row.measured().unwrap()
 }
 
 fn close(value: Option<f64>, expected: f64) -> bool {
@@ -79,15 +81,16 @@ fn times_are_nanoseconds_per_operation() {
         None,
         &[100.0, 110.0, 120.0],
     )]);
-    let row = &report.results[0];
-    assert!(close(row.median_ns, 110.0), "{row:?}");
-    assert!(close(row.mean_ns, 110.0), "{row:?}");
-    assert!(close(row.stddev_ns, 10.0), "{row:?}");
-    assert_eq!(row.samples_ns, [100.0, 110.0, 120.0]);
-    assert!(close(row.user_ns, 100.0), "{row:?}");
-    assert!(close(row.system_ns, 300.0), "{row:?}");
-    assert_eq!(report.spin, "adaptive");
-    assert_eq!(report.plan.finished, 3);
+    let row = &report.common.results[0];
+    let (times, cpu) = (&of(row).times, of(row).cpu.unwrap());
+    assert!(close(Some(times.median), 110.0), "{row:?}");
+    assert!(close(Some(times.mean), 110.0), "{row:?}");
+    assert!(close(times.stddev, 10.0), "{row:?}");
+    assert_eq!(times.samples, [100.0, 110.0, 120.0]);
+    assert!(close(Some(cpu.user), 100.0), "{row:?}");
+    assert!(close(Some(cpu.system), 300.0), "{row:?}");
+    assert_eq!(report.paths().unwrap().spin, "adaptive");
+    assert_eq!(report.common.plan.finished, 3);
 }
 
 #[test]
@@ -97,29 +100,13 @@ fn exits_are_per_operation_and_absent_from_floors() {
         series("floor-x", Group::Floor, None, &[100.0]),
     ]);
     assert_eq!(
-        report.results[0].exits,
+        report.common.results[0].exits(),
         Some(Exits {
-            light: Some(1.0),
-            heavy: 0.5
+            total: Some(1.5),
+            userspace: Some(0.5)
         })
     );
-    assert_eq!(report.results[1].exits, None);
-}
-
-#[test]
-fn instructions_are_told_only_where_the_clock_counts_them() {
-    let all = || {
-        vec![series(
-            "x",
-            Group::Scenario,
-            None,
-            &[2985.0, 2985.0, 2991.0],
-        )]
-    };
-    let instructions = |timing| report_of(all(), timing).results[0].instructions;
-    assert_eq!(instructions(Timing::Native), None);
-    assert_eq!(instructions(Timing::Emulated), None);
-    assert_eq!(instructions(Timing::Instructions), Some(2985.0));
+    assert_eq!(report.common.results[1].exits(), None);
 }
 
 #[test]
@@ -130,8 +117,8 @@ fn emulated_times_are_no_valid_ones() {
         (Timing::Instructions, false),
     ] {
         let report = report_of(vec![series("x", Group::Scenario, None, &[1.0])], timing);
-        assert_eq!(report.timing == Timing::Native, valid);
-        assert_eq!(report.results[0].timing_valid, valid);
+        assert_eq!(report.common.timing == Timing::Native, valid);
+        assert_eq!(report.common.results[0].timing_valid, valid);
     }
 }
 
@@ -143,27 +130,22 @@ fn a_ratio_needs_both_rows() {
         series("alone", Group::Scenario, Some("absent"), &[50.0; 5]),
     ];
     let report = report(all);
-    let ratio = report.results[1].ratio.as_ref().unwrap();
+    let ratio = report.common.results[1].ratio().unwrap();
     assert!(close(Some(ratio.value), 0.25));
     assert_eq!(ratio.reference, "old");
-    assert_eq!(report.results[2].ratio, None);
-    assert_eq!(report.results[2].reference.as_deref(), Some("absent"));
+    assert_eq!(report.common.results[2].ratio(), None);
+    assert_eq!(
+        report.common.results[2].reference.as_deref(),
+        Some("absent")
+    );
 }
 
 #[test]
 fn a_row_without_samples_has_no_numbers_at_all() {
     let mut failed = series("x", Group::Scenario, None, &[100.0]);
     failed.give_up(Status::Failed, "it broke".to_owned());
-    let row = report(vec![failed]).results.remove(0);
-    assert_eq!(row.status, Status::Failed);
-    assert_eq!(row.reason.as_deref(), Some("it broke"));
-    assert_eq!(
-        (row.mean_ns, row.median_ns, row.user_ns),
-        (None, None, None)
-    );
-    assert_eq!(row.exits, None);
-    assert_eq!(row.percentiles_ns, None);
-    assert!(row.samples_ns.is_empty());
+    let row = report(vec![failed]).common.results.remove(0);
+    assert_eq!(row.outcome, Outcome::Failed(Some("it broke".to_owned())));
 }
 
 #[test]
@@ -178,9 +160,9 @@ fn single_latencies_make_the_percentiles() {
         },
         CpuTime::default(),
     );
-    let row = report(vec![latency]).results.remove(0);
-    assert_eq!(row.percentiles_of, PercentilesOf::Operations);
-    let p99 = row.percentiles_ns.unwrap().p99.unwrap();
+    let row = report(vec![latency]).common.results.remove(0);
+    assert_eq!(of(&row).times.percentiles_of, PercentilesOf::Operations);
+    let p99 = of(&row).times.percentiles.unwrap().p99.unwrap();
     assert!((985.0..=995.0).contains(&p99), "{p99}");
 }
 
@@ -192,11 +174,11 @@ fn questions_are_answered_as_far_as_their_rows_are_there() {
         on("kvm", "portio-wildcard-eventfd", &[10.0; 3]),
     ]);
     assert_eq!(
-        report.highlights.len(),
+        report.paths().unwrap().highlights.len(),
         1,
         "kvm's own device model is not there"
     );
-    let highlight = &report.highlights[0];
+    let highlight = &report.paths().unwrap().highlights[0];
     assert_eq!(highlight.new, "portio-wildcard-eventfd");
     assert_eq!(highlight.backend, "usermode");
     assert!(close(Some(highlight.ratio.value), 0.25));
@@ -214,13 +196,14 @@ fn ratios_are_taken_within_a_backend() {
         fast,
         slow,
     ]);
-    let ratio = |row: usize| report.results[row].ratio.as_ref().map(|ratio| ratio.value);
+    let ratio = |row: usize| report.common.results[row].ratio().map(|ratio| ratio.value);
     assert!(
         close(ratio(2), 0.5) && close(ratio(3), 0.1),
         "{:?}",
-        report.results
+        report.common.results
     );
     let backends: Vec<&str> = report
+        .common
         .results
         .iter()
         .map(|row| row.backend.as_str())
@@ -256,16 +239,24 @@ fn what_is_counted_stands_by_run_and_its_ratio_by_operation() {
         counted("old", None, 1000),
         counted("new", Some("old"), 500),
     ])
+    .common
     .results;
     assert_eq!(
-        rows[0].events.get("cycles"),
+        of(&rows[0]).events.get("cycles"),
         Some([1000, 1001, 1002].as_slice())
     );
-    assert_eq!(rows[1].counts.get("kicks"), Some([0, 1, 2].as_slice()));
-    assert_eq!((rows[1].exits, rows[1].exits_per_op), (None, Some(2.0)));
-    assert!(rows[0].ratios.is_empty());
-    assert!(close(Some(rows[1].ratios["cycles"].value), 501.0 / 1001.0));
-    assert!(close(Some(rows[1].ratios["exits"].value), 1.0));
+    assert_eq!(of(&rows[1]).counts.get("kicks"), Some([0, 1, 2].as_slice()));
+    let all = Exits {
+        total: Some(2.0),
+        userspace: None,
+    };
+    assert_eq!(rows[1].exits(), Some(all));
+    assert!(of(&rows[0]).ratios.is_empty());
+    assert!(close(
+        Some(of(&rows[1]).ratios["cycles"].value),
+        501.0 / 1001.0
+    ));
+    assert!(close(Some(of(&rows[1]).ratios["exits"].value), 1.0));
 }
 
 #[test]
@@ -281,7 +272,10 @@ fn a_percentile_that_is_only_the_largest_value_is_not_stated() {
             };
             series.push(sample, CpuTime::default());
         }
-        percentiles(&series, &samples).unwrap()
+        of(&report(vec![series]).common.results[0])
+            .times
+            .percentiles
+            .unwrap()
     };
     assert_eq!((of(9).p90, of(99).p99, of(999).p99_9), (None, None, None));
     assert!(of(10).p90.is_some() && of(100).p99.is_some() && of(1000).p99_9.is_some());
@@ -291,8 +285,8 @@ fn a_percentile_that_is_only_the_largest_value_is_not_stated() {
 fn light_exits_are_unknown_if_one_run_did_not_count_them() {
     let mut one = series("x", Group::Scenario, None, &[100.0, 100.0]);
     one.samples[1].light = None;
-    let exits = report(vec![one]).results[0].exits.unwrap();
-    assert_eq!((exits.light, exits.heavy), (None, 0.5));
+    let exits = report(vec![one]).common.results[0].exits().unwrap();
+    assert_eq!((exits.total, exits.userspace), (None, Some(0.5)));
 }
 
 #[test]
@@ -305,23 +299,26 @@ fn a_time_below_the_resolution_bounds_the_ratio() {
     };
     // Two ticks of 2 GHz are 1 ns.
     let bounded = report(vec![reference(), new(0.5, Some(2))]);
-    let row = &bounded.results[1];
-    assert_eq!((row.resolution_ns, row.bound_ns()), (Some(1.0), Some(1.0)));
-    let ratio = row.ratio.as_ref().unwrap();
+    let row = &bounded.common.results[1];
+    assert_eq!(
+        (of(row).times.resolution, row.bound()),
+        (Some(1.0), Some(1.0))
+    );
+    let ratio = row.ratio().unwrap();
     assert!(
         ratio.is_bound && close(Some(ratio.value), 1.0 / 200.0),
         "{ratio:?}"
     );
     for (ns, resolution) in [(1.0, Some(2)), (0.5, None)] {
         let exact = report(vec![reference(), new(ns, resolution)]);
-        let ratio = exact.results[1].ratio.as_ref().unwrap();
+        let ratio = exact.common.results[1].ratio().unwrap();
         assert!(
             !ratio.is_bound && close(Some(ratio.value), ns / 200.0),
             "{ratio:?}"
         );
     }
     let counted = report_of(vec![reference(), new(0.5, Some(2))], Timing::Instructions);
-    assert_eq!(counted.results[1].bound_ns(), None);
+    assert_eq!(counted.common.results[1].bound(), None);
 }
 
 #[test]
@@ -329,5 +326,5 @@ fn nothing_is_compared_with_a_time_below_its_resolution() {
     let mut old = series("old", Group::Scenario, None, &[0.5]);
     old.remarks.resolution = Some(2);
     let new = series("new", Group::Scenario, Some("old"), &[100.0]);
-    assert_eq!(report(vec![old, new]).results[1].ratio, None);
+    assert_eq!(report(vec![old, new]).common.results[1].ratio(), None);
 }

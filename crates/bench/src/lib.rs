@@ -78,7 +78,7 @@ mod verdict;
 mod wait;
 pub mod workload;
 
-pub use assemble::{Context, assemble};
+pub use assemble::{Context, assemble, paths};
 pub use catalogue::{Entry, Factory, Remarks};
 pub use clock::{Clock, ClockError};
 pub use cpu_time::CpuTime;

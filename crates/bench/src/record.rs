@@ -143,14 +143,17 @@ impl Record {
         }
     }
 
-    /// How many rounds have been measured by all entries that still take part.
-    pub fn rounds(&self) -> u32 {
-        let live = self.series.iter().filter(|series| series.reason.is_none());
-        let fewest = live
-            .map(|series| series.samples.len())
-            .min()
-            .unwrap_or_default();
-        u32::try_from(fewest).unwrap_or(u32::MAX)
+    /// Drops the runs of a round that an earlier call did not finish, and returns how many rounds are left: the round is
+    /// measured again, so that runs with the same index are of the same round for all entries that still take part.
+    pub fn resume(&mut self) -> u32 {
+        let is_live = |series: &Series| series.reason.is_none();
+        let live = self.series.iter().filter(|series| is_live(series));
+        let whole = live.map(|series| series.samples.len()).min();
+        let whole = whole.unwrap_or_default();
+        for series in self.series.iter_mut().filter(|series| is_live(series)) {
+            series.truncate(whole);
+        }
+        u32::try_from(whole).unwrap_or(u32::MAX)
     }
 
     /// Drops the runs of a round that not every entry has finished, so that all entries have the same

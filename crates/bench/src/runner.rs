@@ -33,7 +33,7 @@ struct Live {
 
 /// Measures `entries` by `plan`. `record`, made by [`Record::of`] the same entries, is brought up to
 /// date after every run, so that another thread can report what is finished at any time. A record that
-/// an earlier call began is continued, without the rows that were given up.
+/// an earlier call began is continued without the rows that were given up, from the round that it did not finish.
 pub fn run(
     entries: &[Entry],
     options: &Options,
@@ -78,7 +78,7 @@ impl Runner<'_> {
         let mut live = self.prepare(entries)?;
         self.share_ops(&mut live);
         self.rounds(&mut live, Phase::WarmUp, 0..self.plan.warmup)?;
-        let done = lock(self.record).rounds();
+        let done = lock(self.record).resume();
         self.rounds(&mut live, Phase::Measure, done..self.plan.runs)
     }
 

@@ -344,3 +344,62 @@ fn runs_that_calibration_left_too_short_grow_before_they_are_kept() {
         assert!(run.elapsed_ns >= 0.5e12, "{run:?}");
     }
 }
+
+#[test]
+fn after_a_stuck_row_the_unfinished_round_is_measured_again_by_all_others() {
+    /// Each run takes as long as the rounds that were measured when it began.
+    struct Rounds(Arc<Mutex<Vec<String>>>, &'static str);
+    impl Subject for Rounds {
+        fn name(&self) -> &str {
+            self.1
+        }
+        #[allow(clippy::cast_precision_loss, reason = "few runs")]
+        fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+            let mut log = self.0.lock().unwrap();
+            log.push(self.1.to_owned());
+            let runs = log.iter().filter(|name| *name == self.1).count();
+            Ok(Sample {
+                ops,
+                elapsed_ns: runs as f64,
+                ..Sample::default()
+            })
+        }
+    }
+    let log = Log::default();
+    let entries = ["a", "b", "stuck"].map(|name| {
+        let log = Arc::clone(&log);
+        Entry::new(Group::Scenario, name, "", move |_| {
+            Ok(Box::new(Rounds(Arc::clone(&log), name)))
+        })
+    });
+    let record = Mutex::new(Record::of(&entries));
+    run(
+        &entries,
+        &options(Limit::none()),
+        &fixed(3, 0),
+        &record,
+        &mut Silent,
+    );
+    {
+        // The third round ended at the stuck row: `a` has run in it, and `b` has not.
+        let mut record = record.lock().unwrap();
+        record.series[1].samples.pop();
+        record.series[2].give_up(Status::Failed, "it did not stop".to_owned());
+    }
+    run(
+        &entries,
+        &options(Limit::none()),
+        &fixed(5, 0),
+        &record,
+        &mut Silent,
+    );
+    let record = record.into_inner().unwrap();
+    let elapsed = |series: usize| -> Vec<f64> {
+        let samples = record.series[series].samples.iter();
+        samples.map(|sample| sample.elapsed_ns).collect()
+    };
+    // Both ran three times before and three times after; the third run before counts for neither.
+    assert_eq!(elapsed(0), [1.0, 2.0, 4.0, 5.0, 6.0]);
+    assert_eq!(elapsed(1), [1.0, 2.0, 4.0, 5.0, 6.0]);
+    assert_eq!(record.series[0].ns_per_op().len(), 5);
+}

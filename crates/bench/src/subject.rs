@@ -6,6 +6,7 @@
 use std::error::Error;
 
 use vmbell_hypervisor::SpinPolicy;
+use vmbell_report::ExitsOfRun;
 
 /// Something to measure: a scenario with a guest, or one of the host's floors.
 ///
@@ -58,7 +59,7 @@ pub struct Sample {
     pub heavy: u64,
     /// Single latencies in nanoseconds if each operation is timed by itself, else empty.
     pub latencies_ns: Vec<u64>,
-    /// All exits together, where light and heavy ones are not told apart.
+    /// All exits that the guest causes, where light and heavy ones are not told apart.
     pub exits: Option<u64>,
     /// What the host or the backend counted during the run, as names and counts.
     pub events: Vec<(String, u64)>,
@@ -67,6 +68,24 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// The run's exits as a report counts them.
+    #[allow(clippy::cast_precision_loss, reason = "far fewer operations than 2^53")]
+    pub(crate) fn exits_of_run(&self) -> ExitsOfRun {
+        let operations = self.ops as f64;
+        match self.exits {
+            Some(all) => ExitsOfRun {
+                operations,
+                total: Some(all),
+                userspace: None,
+            },
+            None => ExitsOfRun {
+                operations,
+                total: self.light.map(|light| light + self.heavy),
+                userspace: Some(self.heavy),
+            },
+        }
+    }
+
     /// The run's nanoseconds per operation: the median of its latencies if there are any (one late
     /// wake-up must not move it), else its time divided by its operations.
     #[allow(

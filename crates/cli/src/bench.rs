@@ -21,7 +21,7 @@ use super::{compare, cpus, interleave, interrupt, seed, time_unit};
 use vmbell_bench::scenario::Scan;
 use vmbell_bench::{Entry, Limit, Options, Plan, Wanted, catalogue, select, set_reference, timing};
 use vmbell_report::compare::CompareOptions;
-use vmbell_report::{Look, Report, TimeUnit, Timing};
+use vmbell_report::{Backend, Look, Report, TimeUnit, Timing};
 
 /// How long the rows that answer the first questions are measured.
 const FIRST: Duration = Duration::from_secs(12);
@@ -54,13 +54,9 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     let unit = time_unit::checked(args.time_unit, timing, &options.clock)?;
     let progress = Progress::new(args.style.progress() && !args.quiet);
     let record = supervise(entries, options.clone(), plan, progress)?;
-    let mut report = begun.report(
-        &record,
-        (&options, &plan),
-        choices.iter().map(Choice::report).collect(),
-        None,
-        &[],
-    );
+    let backends: Vec<Backend> = choices.iter().map(Choice::report).collect();
+    let kind = vmbell_bench::paths(&record, &backends, &plan, &options);
+    let mut report = begun.report(&record, (&options, &plan), backends, kind, &[]);
     if args.sort == Sort::Median {
         sort_by_median(&mut report);
     }
@@ -91,9 +87,7 @@ fn baseline(args: &BenchArgs) -> Result<Vec<Report>> {
     if args.before.fail_above.is_some() && args.before.baseline.is_empty() {
         return Err(Usage::new("--fail-above needs --baseline or --interleave").into());
     }
-    let exports = args.exports.given();
-    let exports: Vec<_> = exports.iter().filter_map(|(_, path)| *path).collect();
-    if let Some(path) = replaced(&exports, &args.before.baseline) {
+    if let Some(path) = replaced(&args.exports.paths(), &args.before.baseline) {
         let path = compare::shown(path);
         let text = format!("the export would replace the baseline '{path}': give it another name");
         return Err(Usage::new(text).into());
@@ -110,7 +104,7 @@ fn compare_with(
     stdout_is_taken: bool,
 ) -> Result<Exit> {
     let options = CompareOptions {
-        seed: report.seed,
+        seed: report.common.seed,
         ..CompareOptions::default()
     };
     let how = (args.style, args.before.fail_above);
@@ -208,8 +202,9 @@ fn hint(args: &BenchArgs) -> String {
 fn sort_by_median(report: &mut Report) {
     let key = |median: Option<f64>| median.unwrap_or(f64::INFINITY);
     report
+        .common
         .results
-        .sort_by(|a, b| key(a.median_ns).total_cmp(&key(b.median_ns)));
+        .sort_by(|a, b| key(a.median()).total_cmp(&key(b.median())));
 }
 
 /// Shows the report on stdout, or on stderr if an export uses stdout.
@@ -250,7 +245,7 @@ fn show(
 
 /// What to run next, after the rows that answer the first questions.
 fn next(report: &Report, args: &BenchArgs) -> String {
-    if wanted(args) != Wanted::First || report.interrupted || report.timed_out {
+    if wanted(args) != Wanted::First || report.ended_early() {
         return String::new();
     }
     let mut commands = vec![
@@ -265,7 +260,12 @@ fn next(report: &Report, args: &BenchArgs) -> String {
         ),
         ("vmbell probe", "what this host offers each backend"),
     ];
-    if !report.backends.iter().any(|backend| backend.name == "kvm") {
+    if !report
+        .common
+        .backends
+        .iter()
+        .any(|backend| backend.name == "kvm")
+    {
         commands.push((
             "vmbell lab -- vmbell bench",
             "the rows on real KVM inside QEMU, in exits",

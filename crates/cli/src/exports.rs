@@ -5,66 +5,69 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
 use super::exit::Usage;
-use vmbell_report::{Export, Report, TimeUnit};
+use vmbell_report::{EXPORTERS, Export, Exporter, Report, TimeUnit};
 
-/// Where the report is written.
-#[derive(Args, Debug)]
-pub(super) struct ExportArgs {
-    /// Write the report as JSON; - is stdout
-    #[arg(long, value_name = "FILE")]
-    export_json: Option<PathBuf>,
+/// Where the report is written: an option `--export-NAME FILE` for each of [`EXPORTERS`].
+#[derive(Clone, Debug, Default)]
+pub(super) struct ExportArgs(Vec<(&'static dyn Exporter, PathBuf)>);
 
-    /// Write the report as Markdown; - is stdout
-    #[arg(long, value_name = "FILE")]
-    export_markdown: Option<PathBuf>,
+impl Args for ExportArgs {
+    fn augment_args(command: Command) -> Command {
+        command.args(EXPORTERS.map(|exporter| {
+            Arg::new(exporter.option())
+                .long(exporter.option())
+                .value_name("FILE")
+                .help(exporter.help())
+                .value_parser(value_parser!(PathBuf))
+        }))
+    }
 
-    /// Write every sample as CSV; - is stdout
-    #[arg(long, value_name = "FILE")]
-    export_csv: Option<PathBuf>,
-
-    /// Write the medians as OpenMetrics text, for example to a folder that node_exporter's textfile collector reads; -
-    /// is stdout
-    #[arg(long, value_name = "FILE")]
-    export_openmetrics: Option<PathBuf>,
-}
-
-impl ExportArgs {
-    /// Each option's name and what was given, in the order of the options.
-    pub(super) fn given(&self) -> [(&'static str, Option<&Path>); 4] {
-        [
-            ("--export-json", self.export_json.as_deref()),
-            ("--export-markdown", self.export_markdown.as_deref()),
-            ("--export-csv", self.export_csv.as_deref()),
-            ("--export-openmetrics", self.export_openmetrics.as_deref()),
-        ]
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
     }
 }
 
-type Writer = fn(&Report, Option<TimeUnit>) -> String;
+impl FromArgMatches for ExportArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |exporter: &'static dyn Exporter| {
+            let path = matches.get_one::<PathBuf>(exporter.option())?;
+            Some((exporter, path.clone()))
+        };
+        Ok(Self(EXPORTERS.into_iter().filter_map(given).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl ExportArgs {
+    /// The formats that were asked for, each with its file, in the order of the options.
+    pub(super) fn given(&self) -> impl Iterator<Item = (&'static dyn Exporter, &Path)> {
+        let given = self.0.iter();
+        given.map(|(exporter, path)| (*exporter, path.as_path()))
+    }
+
+    /// The files.
+    pub(super) fn paths(&self) -> Vec<&Path> {
+        self.given().map(|(_, path)| path).collect()
+    }
+}
 
 /// The files and streams that the report is exported to.
-pub(super) struct Exports(Vec<(Export, Writer)>);
+pub(super) struct Exports(Vec<(Export, &'static dyn Exporter)>);
 
 impl Exports {
     /// Opens all of them, before anything is measured.
     pub(super) fn open(args: &ExportArgs) -> Result<Self> {
-        let writers: [Writer; 4] = [
-            |report, _| vmbell_report::json(report),
-            vmbell_report::markdown,
-            |report, _| vmbell_report::csv(report),
-            |report, _| vmbell_report::openmetrics(report),
-        ];
-        let given = args.given();
-        let given: Vec<_> = given.iter().filter_map(|(_, path)| *path).collect();
-        distinct(&given).map_err(Usage::new)?;
+        distinct(&args.paths()).map_err(Usage::new)?;
         let mut exports = Vec::new();
-        for ((_, path), writer) in args.given().into_iter().zip(writers) {
-            if let Some(path) = path {
-                exports.push((Export::open(path)?, writer));
-            }
+        for (exporter, path) in args.given() {
+            exports.push((Export::open(path)?, exporter));
         }
         if exports.iter().filter(|(to, _)| to.is_stdout()).count() > 1 {
             return Err(Usage::new("only one --export-... can go to stdout").into());
@@ -82,7 +85,7 @@ impl Exports {
         let results: Vec<Result<(), _>> = self
             .0
             .into_iter()
-            .map(|(to, writer)| to.finish(&writer(report, unit)))
+            .map(|(to, exporter)| to.finish(&exporter.write(report, unit)))
             .collect();
         results.into_iter().collect::<Result<(), _>>()?;
         Ok(())

@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime};
 use super::exit::Exit;
 use super::version;
 use vmbell_bench::{Clock, Context, Options, Plan, Record, assemble, host};
-use vmbell_report::{Backend, Counting, Host, Report, Status, Timing, Tool};
+use vmbell_report::{Backend, Host, Kind, Report, Row, Status, Timing, Tool};
 
 /// A command that has begun to measure: when that was, and on which host.
 #[derive(Debug)]
@@ -25,14 +25,14 @@ impl Begun {
         }
     }
 
-    /// Makes the report of `record`. `compared` names the events that its rows are compared by, besides
-    /// time.
+    /// Makes the report of `record` with what its suite adds. `compared` names the events that its rows are compared by,
+    /// besides time.
     pub(super) fn report(
         self,
         record: &Record,
         (options, plan): (&Options, &Plan),
         backends: Vec<Backend>,
-        counting: Option<Counting>,
+        kind: Kind,
         compared: &[&str],
     ) -> Report {
         let context = Context {
@@ -43,10 +43,9 @@ impl Begun {
             backends,
             started: self.started,
             duration: self.begun.elapsed(),
-            counting,
             compared,
         };
-        assemble(record, context)
+        assemble(record, context, kind)
     }
 }
 
@@ -71,14 +70,14 @@ pub(super) fn clock(timing: Timing) -> Clock {
 /// The exit status for a report. An interrupt and the time limit come before a failed row, which they
 /// may have caused.
 pub(super) fn exit(report: &Report) -> Exit {
-    exit_of(report, report.results.iter().map(|row| row.status))
+    exit_of(report, report.common.results.iter().map(Row::status))
 }
 
 /// The same for a report whose success depends on these statuses.
 pub(super) fn exit_of(report: &Report, mut statuses: impl Iterator<Item = Status> + Clone) -> Exit {
-    if report.interrupted {
+    if report.common.interrupted {
         Exit::Interrupted
-    } else if report.timed_out {
+    } else if report.common.timed_out {
         Exit::TimedOut
     } else if statuses.clone().any(|status| status == Status::Failed) {
         Exit::Failed

@@ -19,7 +19,7 @@ use super::{cpus, interrupt, net, seed, values};
 use vmbell_bench::stat::{ON, Pace, SPARED, TAKEN};
 use vmbell_bench::{Limit, Observer, Options, Plan, Record, Sample, host, timing};
 use vmbell_hypervisor::SpinPolicy;
-use vmbell_report::{Counting, Form, Look, Report, Status, json, terminal};
+use vmbell_report::{Kind, Look, Report, Row, Status, Work, json, terminal};
 
 /// The number of interrupts with `--deterministic`.
 const INTERRUPTS: u64 = 500;
@@ -125,8 +125,7 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     let lines = Lines::every(args.interval);
     let mut record = supervise(choice.stat(pace), options.clone(), plan, lines)?;
     record.keep_whole_rounds();
-    let counting = Counting {
-        form: Form::Events,
+    let work = Work {
         text: describe(args, &record),
         operation: "interrupt".to_owned(),
         source: source(&record),
@@ -135,13 +134,8 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     let compared = events(&record);
     let compared: Vec<&str> = compared.iter().map(String::as_str).collect();
     let facts = (&options, &plan);
-    let mut report = begun.report(
-        &record,
-        facts,
-        vec![choice.report()],
-        Some(counting),
-        &compared,
-    );
+    let backends = vec![choice.report()];
+    let mut report = begun.report(&record, facts, backends, Kind::Eoi(work), &compared);
     without_the_bit(&mut report);
     leave_out(&mut report, args)?;
     for warning in vmbell_report::warnings(&report) {
@@ -207,18 +201,23 @@ fn events(record: &Record) -> BTreeSet<String> {
 /// and compares nothing.
 fn without_the_bit(report: &mut Report) {
     let Some(on) = report
+        .common
         .results
         .iter_mut()
-        .find(|row| row.command == ON && row.status == Status::Ok)
+        .find(|row| row.command == ON)
     else {
         return;
     };
-    let spared = on.counts.get(SPARED).unwrap_or_default();
+    let Some(measured) = on.measured_mut() else {
+        return;
+    };
+    let spared = measured.counts.get(SPARED).unwrap_or_default();
     if spared.iter().any(|count| *count > 0) {
         return;
     }
-    (on.reference, on.ratio) = (None, None);
-    on.ratios.clear();
+    measured.ratio = None;
+    measured.ratios.clear();
+    on.reference = None;
     on.note = Some(format!(
         "no interrupt was ended by the bit, so this compares nothing: {}",
         why_no_bit(&on.backend)
@@ -249,7 +248,8 @@ fn why_no_bit(backend: &str) -> &'static str {
 /// Removes the events that the arguments exclude; an error if nothing has the name that they want.
 fn leave_out(report: &mut Report, args: &StatArgs) -> Result<()> {
     let happened = |runs: &[u64]| runs.iter().any(|count| *count > 0);
-    let all = || report.results.iter().flat_map(|row| row.events.iter());
+    let measured = || report.common.results.iter().filter_map(Row::measured);
+    let all = || measured().flat_map(|row| row.events.iter());
     let counted: BTreeSet<String> = all()
         .filter(|(_, runs)| happened(runs))
         .map(|(name, _)| name.to_owned())
@@ -264,7 +264,8 @@ fn leave_out(report: &mut Report, args: &StatArgs) -> Result<()> {
         ))
         .into());
     }
-    for row in &mut report.results {
+    let rows = report.common.results.iter_mut();
+    for row in rows.filter_map(Row::measured_mut) {
         row.events
             .retain(|name| named(name) && (counted.contains(name) || !args.skip_zero));
     }

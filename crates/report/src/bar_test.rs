@@ -4,8 +4,15 @@ use crate::sample;
 /// A report whose first rows have these medians, and the others none.
 fn report(medians: &[f64]) -> Report {
     let mut report = sample::report();
-    for (index, row) in report.results.iter_mut().enumerate() {
-        row.median_ns = medians.get(index).copied();
+    let model = report.common.results[0].clone();
+    for (index, row) in report.common.results.iter_mut().enumerate() {
+        match medians.get(index) {
+            Some(median) => {
+                row.outcome = model.outcome.clone();
+                sample::of(row).times.median = *median;
+            }
+            None => row.outcome = crate::Outcome::Skipped(None),
+        }
     }
     report
 }

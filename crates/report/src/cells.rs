@@ -2,9 +2,8 @@
 //! cells and differ in nothing else.
 
 use super::columns::Paint;
-use super::model::{Group, PercentilesOf, Ratio, Report, Row, Status};
 use super::time_unit::{self, TimeUnit};
-use super::{Timing, units};
+use super::{Group, Measured, PercentilesOf, Ratio, Report, Row, Status, Timing, units};
 
 /// The rows of one group, those of one name side by side.
 #[derive(Debug)]
@@ -93,10 +92,10 @@ fn table(report: &Report, group: Group, unit: Option<TimeUnit>) -> Table<'_> {
     };
     let mut lines: Vec<Line<'_>> = Vec::new();
     for row in &rows {
-        let Some(median) = row.median_ns else {
+        let Some(measured) = row.measured() else {
             continue;
         };
-        let numbers = numbers(report, row, median, unit);
+        let numbers = numbers(report, row, measured, unit);
         let at = lines.iter().position(|line| line.name == row.command);
         let at = at.unwrap_or_else(|| {
             lines.push(Line {
@@ -128,12 +127,12 @@ fn backends<'r>(rows: &[&'r Row]) -> Vec<&'r str> {
 /// The rows that were not measured, those with one reason together.
 pub(super) fn excuses(report: &Report) -> Vec<Excuse<'_>> {
     let mut excuses: Vec<Excuse<'_>> = Vec::new();
-    for row in report.results.iter().filter(|row| row.median_ns.is_none()) {
+    for row in report.common.results.iter().filter(|row| !row.is_ok()) {
         let excuse = Excuse {
             names: vec![&row.command],
             backend: &row.backend,
-            status: row.status,
-            reason: row.reason.as_deref().unwrap_or("no reason is known"),
+            status: row.status(),
+            reason: row.reason().unwrap_or("no reason is known"),
         };
         let same = excuses.iter_mut().find(|other| {
             let key = |excuse: &Excuse<'_>| {
@@ -164,8 +163,12 @@ impl Excuse<'_> {
 
     /// What happened to which rows, as `skipped on kvm: a, b`.
     pub(super) fn what(&self, report: &Report) -> String {
-        let place = if report.backends.len() > 1
-            && report.backends.iter().any(|b| b.name == self.backend)
+        let place = if report.common.backends.len() > 1
+            && report
+                .common
+                .backends
+                .iter()
+                .any(|b| b.name == self.backend)
         {
             format!(" on {}", self.backend)
         } else {
@@ -175,41 +178,44 @@ impl Excuse<'_> {
     }
 }
 
-/// The cells of a row with this median.
-pub(super) fn numbers(report: &Report, row: &Row, median: f64, unit: Option<TimeUnit>) -> Numbers {
+/// The cells of a row with these numbers.
+pub(super) fn numbers(
+    report: &Report,
+    row: &Row,
+    measured: &Measured,
+    unit: Option<TimeUnit>,
+) -> Numbers {
     let time = |ns| time_unit::measured(ns, report, unit);
-    let cpu = row
-        .user_ns
-        .zip(row.system_ns)
-        .map(|(user, system)| user + system);
+    let times = &measured.times;
+    let cpu = measured.cpu.map(|cpu| cpu.user + cpu.system);
     // Operations that are timed one by one wait for each other, so they have a latency and no rate. A
     // number of instructions is not a time and has no rate either.
-    let (star, rate) = match (row.percentiles_of, report.timing) {
+    let (star, rate) = match (times.percentiles_of, report.common.timing) {
         (PercentilesOf::Runs, Timing::Instructions) => ("", None),
-        (PercentilesOf::Runs, _) => ("", Some(units::rate(median))),
+        (PercentilesOf::Runs, _) => ("", Some(units::rate(times.median))),
         (PercentilesOf::Operations, _) => ("*", None),
     };
     let is_reference = |other: &Row| {
         other.reference.as_deref() == Some(row.command.as_str()) && other.backend == row.backend
     };
-    let bound = row.bound_ns();
+    let bound = times.bound();
+    let spread = times.spread.filter(|_| bound.is_none());
+    let p99 = times.percentiles.and_then(|percentiles| percentiles.p99);
+    let more = [Some(times.mean), Some(times.min), Some(times.max), cpu];
     Numbers {
-        median_ns: median,
-        median: bound.map_or_else(|| time(median), |bound| format!("<{}", time(bound))),
-        spread: row.spread.filter(|_| bound.is_none()).map(units::percent),
-        p99: row
-            .percentiles_ns
-            .and_then(|percentiles| percentiles.p99)
-            .map(|p99| format!("{}{star}", time(p99))),
+        median_ns: times.median,
+        median: bound.map_or_else(|| time(times.median), |bound| format!("<{}", time(bound))),
+        spread: spread.map(units::percent),
+        p99: p99.map(|p99| format!("{}{star}", time(p99))),
         rate: rate.filter(|_| bound.is_none()),
-        more: [row.mean_ns, row.min_ns, row.max_ns, cpu].map(|ns| ns.map(time)),
-        exits: row.exits.map(|exits| {
-            let dash = || "-".to_owned();
-            let light = exits.light.map_or_else(dash, units::per_op);
-            [light, units::per_op(exits.heavy)]
+        more: more.map(|ns| ns.map(time)),
+        exits: measured.exits.and_then(|exits| {
+            let heavy = units::per_op(exits.userspace?);
+            let light = exits.light().map_or_else(|| "-".to_owned(), units::per_op);
+            Some([light, heavy])
         }),
-        ratio: row.ratio.as_ref().map(RatioCells::of),
-        is_reference: report.results.iter().any(is_reference),
+        ratio: measured.ratio.as_ref().map(RatioCells::of),
+        is_reference: report.common.results.iter().any(is_reference),
     }
 }
 

@@ -3,43 +3,70 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use super::{Report, Timing};
+use super::{Exporter, Report, TimeUnit, Timing};
+
+/// The format as an export.
+#[derive(Debug)]
+pub(super) struct Csv;
+
+impl Exporter for Csv {
+    fn option(&self) -> &'static str {
+        "export-csv"
+    }
+
+    fn extension(&self) -> &'static str {
+        "csv"
+    }
+
+    fn help(&self) -> &'static str {
+        "Write every sample as CSV; - is stdout"
+    }
+
+    fn write(&self, report: &Report, _: Option<TimeUnit>) -> String {
+        csv(report)
+    }
+}
 
 /// Writes every sample of `report`; an entry that was not measured has no rows.
 pub fn csv(report: &Report) -> String {
-    let measured = match report.timing {
+    let measured = match report.common.timing {
         Timing::Native => "ns_per_op",
         Timing::Emulated => "emulated_ns_per_op",
         Timing::Instructions => "instructions_per_op",
     };
-    // Of the reports of `vmbell bench vmms`; exits are of the row, and stand in each line.
-    let has_exits = report.results.iter().any(|row| row.exit_reasons.is_some());
+    // Of VMMs and networks; exits are of the row, and stand in each line.
+    let has_exits = !report.vmms().is_empty()
+        && report
+            .common
+            .results
+            .iter()
+            .any(|row| row.exits().is_some());
     let heading = if has_exits {
         ",exits_per_op,userspace_exits_per_op"
     } else {
         ""
     };
     let mut text = format!("command,group,backend,spin,run,ops,{measured}{heading}\n");
-    for row in &report.results {
-        let exits = match row.exits {
+    for row in &report.common.results {
+        let exits = match row.exits() {
             _ if !has_exits => String::new(),
             Some(exits) => {
-                let all = exits.light.map(|light| (light + exits.heavy).to_string());
-                format!(",{},{}", all.unwrap_or_default(), exits.heavy)
+                let text = |number: Option<f64>| number.map_or_else(String::new, |n| n.to_string());
+                format!(",{},{}", text(exits.total), text(exits.userspace))
             }
             None => ",,".to_owned(),
         };
-        for (run, ns) in row.samples_ns.iter().enumerate() {
+        let Some(times) = row.times() else { continue };
+        for (run, (ns, ops)) in times.samples.iter().zip(&times.ops).enumerate() {
             // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
-                "{},{},{},{},{},{},{ns}{exits}",
+                "{},{},{},{},{},{ops},{ns}{exits}",
                 field(&row.command),
                 row.group.name(),
                 field(&row.backend),
-                field(row.spin.as_deref().unwrap_or_default()),
+                field(row.setting.spin.as_deref().unwrap_or_default()),
                 run + 1,
-                row.ops_of(run),
             );
         }
     }
@@ -62,8 +89,8 @@ mod tests {
     #[test]
     fn names_with_commas_quotes_and_lines_are_one_field() {
         let mut report = sample::report();
-        report.results[0].command = "portio,doorbells=5".to_owned();
-        report.results[1].command = "a \"b\"\nc".to_owned();
+        report.common.results[0].command = "portio,doorbells=5".to_owned();
+        report.common.results[1].command = "a \"b\"\nc".to_owned();
         let text = csv(&report);
         assert!(
             text.contains("\n\"portio,doorbells=5\",scenario,"),
@@ -81,26 +108,28 @@ mod tests {
             heading(&report),
             Some(format!("{columns}instructions_per_op"))
         );
-        report.timing = Timing::Emulated;
+        report.common.timing = Timing::Emulated;
         assert_eq!(
             heading(&report),
             Some(format!("{columns}emulated_ns_per_op"))
         );
-        report.timing = Timing::Native;
+        report.common.timing = Timing::Native;
         assert_eq!(heading(&report), Some(format!("{columns}ns_per_op")));
     }
 
     #[test]
-    fn exits_that_were_counted_stand_in_each_line() {
-        let mut report = sample::report();
-        report.results[0].exit_reasons = Some(crate::ExitReasons::default());
-        report.results[1].exits = None;
-        let text = csv(&report);
+    fn exits_of_vmms_stand_in_each_line() {
+        let first = sample::of_vmm("a", "cpuid", 900.0);
+        let mut second = sample::of_vmm("a", "timer", 900.0);
+        sample::of(&mut second).exits = None;
+        let text = csv(&sample::of_vmms(
+            vec![sample::vmm("a", 1, false)],
+            vec![first, second],
+        ));
         let line = |number: usize| text.lines().nth(number).unwrap_or_default();
         let end = ",ns_per_op,exits_per_op,userspace_exits_per_op";
         assert!(line(0).ends_with(end), "{text}");
         assert!(line(1).ends_with(",1,1"), "{text}");
-        let second = report.results[0].samples_ns.len() + 1;
-        assert!(line(second).ends_with(",,"), "{text}");
+        assert!(line(5).ends_with(",,"), "{text}");
     }
 }

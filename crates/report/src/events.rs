@@ -4,45 +4,48 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{Counting, Counts, Ratio, Report, Row};
+use super::{Counts, Measured, Ratio, Report, Row, Work};
 
 /// Writes `report` for the terminal.
-pub(super) fn events(report: &Report, counting: &Counting) -> String {
-    let names = by_frequency(&report.results);
+pub(super) fn events(report: &Report, work: &Work) -> String {
+    let names = by_frequency(&report.common.results);
     let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
     let mut table = EventTable {
         text: String::new(),
         width: width.max(20),
-        rows: &report.results,
+        rows: &report.common.results,
     };
-    let backend = &report.backend;
-    // Writing to a String cannot fail.
-    let _ = writeln!(table.text, "backend   {} ({})", backend.name, backend.why);
-    let _ = writeln!(table.text, "counted   by {}", counting.source);
-    let _ = writeln!(table.text, "workload  {}\n", counting.text);
+    // Writing to a String cannot fail, here and below.
+    for backend in &report.common.backends {
+        let _ = writeln!(table.text, "backend   {} ({})", backend.name, backend.why);
+    }
+    let _ = writeln!(table.text, "counted   by {}", work.source);
+    let _ = writeln!(table.text, "workload  {}\n", work.text);
     table.line("event", "change", |row| Some(row.command.clone()));
     for name in names {
         table.event(name);
     }
     table.line("", "", |_| Some(String::new()));
-    let own = report.results.first().map(|row| &row.counts);
-    for (name, _) in own.into_iter().flat_map(Counts::iter) {
-        table.line(name, "", |row| Some(of(&row.counts, name)?.to_string()));
+    let own = table.rows.first().and_then(Row::measured);
+    for (name, _) in own.into_iter().flat_map(|row| row.counts.iter()) {
+        let count = |row: &Row| of(&row.measured()?.counts, name);
+        table.line(name, "", |row| Some(count(row)?.to_string()));
     }
-    let ratio = report
-        .results
-        .last()
-        .and_then(|row| row.ratios.get("exits"));
-    let each = &counting.operation;
+    let ratio = table.last().and_then(|row| row.ratios.get("exits"));
+    let each = &work.operation;
     let title = format!("exits per {each}");
     table.line(&title, &ratio.map_or_else(String::new, change), |row| {
-        Some(format!("{:.3}", row.exits_per_op?))
+        Some(format!("{:.3}", row.exits()?.total?))
     });
     table.line(&format!("{each}s a second"), "", |row| {
-        Some(format!("{:.0}", 1e9 / row.median_ns?))
+        Some(format!("{:.0}", 1e9 / row.median()?))
     });
-    for row in &report.results {
-        if let Some(why) = row.reason.as_ref().or(row.note.as_ref()) {
+    for row in &report.common.results {
+        let exits_note = row.measured().and_then(|row| row.exits_note.as_deref());
+        for why in [row.reason(), row.note.as_deref(), exits_note]
+            .into_iter()
+            .flatten()
+        {
             let _ = write!(table.text, "\n{}: {why}\n", row.command);
         }
     }
@@ -78,18 +81,23 @@ impl EventTable<'_> {
         let _ = writeln!(self.text, "{}", line.trim_end());
     }
 
+    /// The numbers of the last row.
+    fn last(&self) -> Option<&Measured> {
+        self.rows.last()?.measured()
+    }
+
     /// Whether the last row is compared with the first.
     fn compares(&self) -> bool {
-        self.rows.last().is_some_and(|row| !row.ratios.is_empty())
+        self.last().is_some_and(|row| !row.ratios.is_empty())
     }
 
     /// The line of an event; it has a change if the last row is compared with the first.
     fn event(&mut self, name: &str) {
         let rows = self.rows;
-        let count = |row: &Row| of(&row.events, name);
+        let count = |row: &Row| of(&row.measured()?.events, name);
         let ends = rows.first().zip(rows.last());
         let ends = ends.and_then(|(before, after)| count(before).zip(count(after)));
-        let change = match rows.last().and_then(|row| row.ratios.get(name)) {
+        let change = match self.last().and_then(|row| row.ratios.get(name)) {
             Some(ratio) => change(ratio),
             None if self.compares()
                 && ends.is_some_and(|(before, after)| before == 0 && after > 0) =>
@@ -110,7 +118,8 @@ fn of(counts: &Counts, name: &str) -> Option<u64> {
 /// All events, the most frequent first.
 fn by_frequency(rows: &[Row]) -> Vec<&str> {
     let mut most: BTreeMap<&str, u64> = BTreeMap::new();
-    for (name, runs) in rows.iter().flat_map(|row| row.events.iter()) {
+    let measured = rows.iter().filter_map(Row::measured);
+    for (name, runs) in measured.flat_map(|row| row.events.iter()) {
         let most = most.entry(name).or_default();
         *most = (*most).max(runs.iter().sum());
     }

@@ -2,9 +2,8 @@
 //! host.
 
 use super::cpu_list;
-use super::model::{Backend, PercentilesOf, Report, Row};
 use super::warnings::{BUSY, WIDE};
-use super::{Timing, units};
+use super::{Backend, PercentilesOf, Report, Row, Timing, units};
 
 /// The header's lines as labels and texts, in order.
 pub fn header(report: &Report) -> Vec<(&'static str, String)> {
@@ -15,11 +14,18 @@ pub fn header(report: &Report) -> Vec<(&'static str, String)> {
         ("backend", backends(report)),
         ("CPUs", cpus(report)),
     ];
-    if report.results.iter().any(|row| row.spin.is_some()) {
-        lines.push(("spin", spin_in_words(&report.spin).to_owned()));
+    let has_spin = || {
+        report
+            .common
+            .results
+            .iter()
+            .any(|row| row.setting.spin.is_some())
+    };
+    if let Some(paths) = report.paths().filter(|_| has_spin()) {
+        lines.push(("spin", spin_in_words(&paths.spin).to_owned()));
     }
     lines.push(("runs", runs(report)));
-    if report.timing == Timing::Native {
+    if report.common.timing == Timing::Native {
         lines.push(("quality", quality(report)));
     }
     lines.extend(timing(report).map(|text| ("timing", text.to_owned())));
@@ -56,7 +62,7 @@ const fn emulation(backend: &Backend) -> &'static str {
 
 /// What the numbers are if they are not times of a real CPU; `None` if they are.
 pub(super) fn timing(report: &Report) -> Option<&'static str> {
-    match report.timing {
+    match report.common.timing {
         Timing::Native => None,
         Timing::Emulated => Some(
             "emulated: times say nothing about hardware, nor do their ratios; exits are counted \
@@ -71,7 +77,7 @@ pub(super) fn timing(report: &Report) -> Option<&'static str> {
 
 /// The title of the column of medians.
 pub(super) const fn median_title(report: &Report) -> &'static str {
-    match report.timing {
+    match report.common.timing {
         Timing::Native => "median",
         Timing::Emulated => "emulated",
         Timing::Instructions => "instructions",
@@ -80,7 +86,7 @@ pub(super) const fn median_title(report: &Report) -> &'static str {
 
 /// The word for a ratio below 1: `faster` or `fewer`.
 pub(super) const fn below_one(report: &Report) -> &'static str {
-    match report.timing {
+    match report.common.timing {
         Timing::Native | Timing::Emulated => "faster",
         Timing::Instructions => "fewer",
     }
@@ -89,18 +95,19 @@ pub(super) const fn below_one(report: &Report) -> &'static str {
 fn backends(report: &Report) -> String {
     let one =
         |backend: &Backend| format!("{} ({}){}", backend.name, backend.why, emulation(backend));
-    match report.backends.as_slice() {
-        [] => one(&report.backend),
-        all => all.iter().map(one).collect::<Vec<_>>().join("; "),
-    }
+    let all: Vec<String> = report.common.backends.iter().map(one).collect();
+    all.join("; ")
 }
 
 /// Whether the host was quiet enough for the numbers to come out the same again.
 #[allow(clippy::cast_precision_loss, reason = "a number of CPUs")]
 fn quality(report: &Report) -> String {
-    let (load, cpus) = (report.host.load.unwrap_or_default(), report.host.cpus);
-    let measured = || report.results.iter().filter(|row| row.is_ok());
-    let wide = measured().filter(|row| row.spread.is_some_and(|spread| spread > WIDE));
+    let (load, cpus) = (
+        report.common.host.load.unwrap_or_default(),
+        report.common.host.cpus,
+    );
+    let measured = || report.common.results.iter().filter_map(Row::times);
+    let wide = measured().filter(|times| times.spread.is_some_and(|spread| spread > WIDE));
     let (wide, all) = (wide.count(), measured().count());
     let mut parts = Vec::new();
     if load > BUSY * cpus as f64 {
@@ -130,16 +137,19 @@ fn count_of(number: usize, what: &str) -> String {
 }
 
 pub(super) fn tool(report: &Report) -> String {
-    let tool = &report.tool;
+    let tool = &report.common.tool;
     let git = tool
         .git
         .as_ref()
         .map_or_else(String::new, |git| format!(" ({git})"));
-    format!("{} {}{git}, {}", tool.name, tool.version, report.started)
+    format!(
+        "{} {}{git}, {}",
+        tool.name, tool.version, report.common.started
+    )
 }
 
 pub(super) fn host(report: &Report) -> String {
-    let host = &report.host;
+    let host = &report.common.host;
     let mut parts = vec![host.kernel.clone(), host.cpu.clone()];
     parts.extend(host.microcode.as_ref().map(|m| format!("microcode {m}")));
     parts.push(match host.cpus {
@@ -163,11 +173,11 @@ const fn on_off(on: bool) -> &'static str {
 
 pub(super) fn mitigations(report: &Report) -> String {
     let mut parts = Vec::new();
-    let on = report.host.mitigated(true);
+    let on = report.common.host.mitigated(true);
     if !on.is_empty() {
         parts.push(on.join(", "));
     }
-    let open = report.host.mitigated(false);
+    let open = report.common.host.mitigated(false);
     if !open.is_empty() {
         parts.push(format!("left open: {}", open.join(", ")));
     }
@@ -178,13 +188,18 @@ pub(super) fn mitigations(report: &Report) -> String {
 }
 
 fn cpus(report: &Report) -> String {
-    match report.cpus.as_slice() {
+    match report.common.cpus.as_slice() {
         [] => "not pinned".to_owned(),
         [only] => format!("everything on {only}"),
         [first, second, ..] if first == second => format!("everything on {first}"),
         [first, rest @ ..] => {
             let rest = cpu_list::Display(rest);
-            if report.results.iter().any(|row| row.spin.is_some()) {
+            if report
+                .common
+                .results
+                .iter()
+                .any(|row| row.setting.spin.is_some())
+            {
                 format!("guest on {first}, its VMM and whoever waits for a bell on {rest}")
             } else {
                 format!("guest and its VMM on {first}, whoever waits for a bell on {rest}")
@@ -194,15 +209,15 @@ fn cpus(report: &Report) -> String {
 }
 
 fn runs(report: &Report) -> String {
-    let plan = &report.plan;
+    let plan = &report.common.plan;
     let warmup = match plan.warmup {
         0 => "no warm-up".to_owned(),
         1 => "1 warm-up round".to_owned(),
         rounds => format!("{rounds} warm-up rounds"),
     };
-    let early = if report.interrupted {
+    let early = if report.common.interrupted {
         "; INTERRUPTED before the end"
-    } else if report.timed_out {
+    } else if report.common.timed_out {
         "; TIME LIMIT reached before the end"
     } else {
         ""
@@ -218,19 +233,25 @@ fn runs(report: &Report) -> String {
     };
     format!(
         "{runs} of {length} each, interleaved in random order (seed {}), {warmup}, {:.1} s in all{early}",
-        report.seed, report.duration,
+        report.common.seed, report.common.duration,
     )
 }
 
 /// The footnotes that the measured rows need, each once.
 pub(super) fn footnotes<'r>(report: &'r Report) -> Vec<&'r str> {
-    let measured = || report.results.iter().filter(|row| row.is_ok());
+    let measured = || report.common.results.iter().filter(|row| row.is_ok());
     let mut notes = Vec::new();
-    if report.backends.len() > 1 && report.backends.iter().any(|one| one.emulates_kernel_mode) {
+    if report.common.backends.len() > 1
+        && report
+            .common
+            .backends
+            .iter()
+            .any(|one| one.emulates_kernel_mode)
+    {
         notes.push("† emulates the guest's kernel mode: its exits are none of the CPU");
     }
-    if measured().any(|row| row.ratio.is_some()) {
-        notes.push(match report.ratios_to.as_str() {
+    if measured().any(|row| row.ratio().is_some()) {
+        notes.push(match report.paths().map_or("", |paths| paths.ratios_to.as_str()) {
             "device model" => "ratio: to the way through the device model in the VMM",
             "first value" => "ratio: to the first value of the scan",
             _ => {
@@ -239,17 +260,24 @@ pub(super) fn footnotes<'r>(report: &'r Report) -> Vec<&'r str> {
             }
         });
     }
-    if measured().any(|row| row.percentiles_of == PercentilesOf::Operations) {
+    let of_operations = |row: &Row| {
+        row.times()
+            .is_some_and(|times| times.percentiles_of == PercentilesOf::Operations)
+    };
+    if measured().any(of_operations) {
         notes.push("* over single operations; every other p99 is over runs, each the mean of its operations");
     }
-    if measured().any(|row| row.bound_ns().is_some()) {
+    if measured().any(|row| row.bound().is_some()) {
         notes.push(
             "< less than two ticks of the time stamp counter, which cannot be told from none",
         );
     }
-    let of_row = |row: &'r Row| [&row.note, &row.exits_note];
+    let of_row = |row: &'r Row| {
+        let of_exits = row.measured().and_then(|row| row.exits_note.as_deref());
+        [row.note.as_deref(), of_exits]
+    };
     for note in measured().flat_map(of_row).flatten() {
-        if !notes.contains(&note.as_str()) {
+        if !notes.contains(&note) {
             notes.push(note);
         }
     }
@@ -258,8 +286,8 @@ pub(super) fn footnotes<'r>(report: &'r Report) -> Vec<&'r str> {
 
 /// The status of a row without numbers and its reason, as `skipped: reason`.
 pub(super) fn excuse(row: &Row) -> String {
-    match &row.reason {
-        Some(reason) => format!("{}: {reason}", row.status.name()),
-        None => row.status.name().to_owned(),
+    match row.reason() {
+        Some(reason) => format!("{}: {reason}", row.status().name()),
+        None => row.status().name().to_owned(),
     }
 }

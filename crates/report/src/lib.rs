@@ -10,23 +10,25 @@ pub mod bootstrap;
 mod cells;
 mod columns;
 pub mod compare;
-mod counting;
 mod counts;
 pub mod cpu_list;
 mod csv;
 mod events;
+mod exits;
+mod exporter;
 mod file;
 mod header;
 mod host;
 mod json;
 mod markdown;
-mod model;
 mod openmetrics;
 pub mod outliers;
 mod page;
 mod perf_stat;
 mod random;
 mod reading;
+mod report;
+mod row;
 pub mod statistics;
 mod terminal;
 mod text;
@@ -40,32 +42,37 @@ mod vmm_counts;
 mod vmm_exits;
 mod vmm_table;
 mod warnings;
-mod written;
+mod wire;
+mod work;
 
-pub use counting::{Counted, Counting, EventUnit, Form, Scope};
 pub use counts::Counts;
 pub use csv::csv;
+pub use exits::{ExitReasons, Exits, ExitsOfRun, Reasons, ReasonsOfRun, is_of_host};
+pub use exporter::{EXPORTERS, Exporter};
 pub use file::{Export, ExportError};
 pub use header::{header, spin_in_words};
 pub use host::Host;
 pub use json::{ParseError, json, parse};
 pub use markdown::markdown;
-pub use model::{
-    AddressSpace, Backend, Exits, Group, Highlight, Percentiles, PercentilesOf, Planned, Ratio,
-    Report, Row, SCHEMA_VERSION, Status, Tool, Tsc,
-};
 pub use openmetrics::openmetrics;
 pub use page::{Run, page};
 pub use random::Random;
 pub use reading::{ReadError, Reading, parse_any};
+pub use report::{Backend, Common, Highlight, Kind, Paths, Planned, Report, Tool, Tsc};
+pub use row::{
+    AddressSpace, CpuNs, Group, Measured, Outcome, Percentiles, PercentilesOf, Ratio, Row, Setting,
+    Status, Times,
+};
 pub use terminal::{Look, terminal};
 pub use text::visible;
 pub use time_unit::TimeUnit;
 pub use timestamp::rfc3339;
 pub use timing::Timing;
 pub use vmexit::vmexit;
-pub use vmm::{ExitReasons, Vmm, VmmDevice, VmmGuest};
+pub use vmm::{Vmm, VmmDevice, VmmGuest};
 pub use warnings::{Warning, warnings};
+pub use wire::SCHEMA_VERSION;
+pub use work::{Counted, EventUnit, Scope, Work};
 
 #[cfg(test)]
 mod sample;

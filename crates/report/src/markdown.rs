@@ -5,11 +5,33 @@ use std::fmt::Write;
 use super::Report;
 use super::cells::{Numbers, RatioCells, excuses, tables};
 use super::header::{below_one, footnotes, header, median_title};
-use super::{TimeUnit, vmm_table};
+use super::{Exporter, TimeUnit, vmm_table};
+
+/// The format as an export.
+#[derive(Debug)]
+pub(super) struct Markdown;
+
+impl Exporter for Markdown {
+    fn option(&self) -> &'static str {
+        "export-markdown"
+    }
+
+    fn extension(&self) -> &'static str {
+        "md"
+    }
+
+    fn help(&self) -> &'static str {
+        "Write the report as Markdown; - is stdout"
+    }
+
+    fn write(&self, report: &Report, unit: Option<TimeUnit>) -> String {
+        markdown(report, unit)
+    }
+}
 
 /// Writes `report` as GitHub-flavoured Markdown, with times in `unit` or in the one that fits each.
 pub fn markdown(report: &Report, unit: Option<TimeUnit>) -> String {
-    if !report.vmms.is_empty() {
+    if !report.vmms().is_empty() {
         return vmm_table::markdown(report, unit);
     }
     let mut text = String::new();
@@ -17,7 +39,8 @@ pub fn markdown(report: &Report, unit: Option<TimeUnit>) -> String {
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(text, "- **{label}**: {}", escape(&line));
     }
-    for sentence in &report.verdict {
+    let paths = report.paths();
+    for sentence in paths.iter().flat_map(|paths| &paths.verdict) {
         let _ = writeln!(text, "\n**{}**", escape(sentence));
     }
     for table in tables(report, unit) {
@@ -33,7 +56,7 @@ pub fn markdown(report: &Report, unit: Option<TimeUnit>) -> String {
              |:---|{left}---:|---:|---:|---:|---:|---:|---:|:---:|",
             capitalized(table.group.name()),
             capitalized(median_title(report)),
-            report.ratios_to
+            paths.map_or("reference", |paths| &paths.ratios_to)
         );
         for line in &table.lines {
             for (backend, numbers) in table.backends.iter().zip(&line.numbers) {
@@ -54,13 +77,14 @@ pub fn markdown(report: &Report, unit: Option<TimeUnit>) -> String {
     for note in footnotes(report) {
         let _ = writeln!(text, "\n{}", escape(note));
     }
-    if !report.highlights.is_empty() {
+    let highlights = paths.map_or(&[][..], |paths| &paths.highlights);
+    if !highlights.is_empty() {
         let _ = writeln!(
             text,
             "\nRatios that matter (new/old, below 1 = {}):\n",
             below_one(report)
         );
-        for highlight in &report.highlights {
+        for highlight in highlights {
             let ratio = RatioCells::of(&highlight.ratio);
             let _ = writeln!(
                 text,

@@ -7,7 +7,29 @@
 use std::fmt::Write;
 
 use super::timestamp::unix_seconds;
-use super::{Report, Row, Status, Timing};
+use super::{Exporter, Report, Row, Status, TimeUnit, Timing};
+
+/// The format as an export.
+#[derive(Debug)]
+pub(super) struct OpenMetrics;
+
+impl Exporter for OpenMetrics {
+    fn option(&self) -> &'static str {
+        "export-openmetrics"
+    }
+
+    fn extension(&self) -> &'static str {
+        "prom"
+    }
+
+    fn help(&self) -> &'static str {
+        "Write the medians as OpenMetrics text, for example to a folder that node_exporter's textfile collector reads; - is stdout"
+    }
+
+    fn write(&self, report: &Report, _: Option<TimeUnit>) -> String {
+        openmetrics(report)
+    }
+}
 
 /// Writes the medians of `report`, with what a reader of a dashboard needs to judge them.
 pub fn openmetrics(report: &Report) -> String {
@@ -25,7 +47,7 @@ struct Text(String);
 
 impl Text {
     fn of_the_run(&mut self, report: &Report) {
-        let host = &report.host;
+        let host = &report.common.host;
         self.family(
             "vmbell_run_info",
             "The program that measured, and the host that it measured on.",
@@ -33,9 +55,12 @@ impl Text {
         self.sample(
             "vmbell_run_info",
             &[
-                ("version", &report.tool.version),
-                ("revision", report.tool.git.as_deref().unwrap_or_default()),
-                ("timing", report.timing.name()),
+                ("version", &report.common.tool.version),
+                (
+                    "revision",
+                    report.common.tool.git.as_deref().unwrap_or_default(),
+                ),
+                ("timing", report.common.timing.name()),
                 ("kernel", &host.kernel),
                 ("cpu", &host.cpu),
                 ("microcode", host.microcode.as_deref().unwrap_or_default()),
@@ -45,7 +70,7 @@ impl Text {
             1.0,
         );
         #[allow(clippy::cast_precision_loss, reason = "far fewer seconds than 2^53")]
-        let started = unix_seconds(&report.started).map(|seconds| seconds as f64);
+        let started = unix_seconds(&report.common.started).map(|seconds| seconds as f64);
         self.gauge(
             "vmbell_run_start_timestamp_seconds",
             "When measuring began, in Unix time.",
@@ -54,9 +79,9 @@ impl Text {
         self.gauge(
             "vmbell_run_duration_seconds",
             "How long the whole run took.",
-            Some(report.duration),
+            Some(report.common.duration),
         );
-        let is_whole = !report.interrupted && !report.timed_out;
+        let is_whole = !report.ended_early();
         self.gauge(
             "vmbell_run_complete",
             "1 if the run ended by itself, 0 if a signal or its time limit ended it.",
@@ -69,25 +94,25 @@ impl Text {
             report,
             "vmbell_operation_measured",
             "1 if the row was measured, 0 if it failed; a row that was skipped has no sample.",
-            |row| match row.status {
+            |row| match row.status() {
                 Status::Ok => Some(1.0),
                 Status::Failed => Some(0.0),
                 Status::Skipped => None,
             },
         );
-        match report.timing {
+        match report.common.timing {
             Timing::Native => {
                 self.rows(
                     report,
                     "vmbell_operation_seconds",
                     "The median time of one operation.",
-                    |row| Some(row.median_ns.filter(|_| row.timing_valid)? / 1e9),
+                    |row| Some(row.median().filter(|_| row.timing_valid)? / 1e9),
                 );
                 self.rows(
                     report,
                     "vmbell_operation_spread_ratio",
                     "The median absolute deviation of the runs times 1.4826, as a share of the median.",
-                    |row| row.spread.filter(|_| row.timing_valid),
+                    |row| row.times()?.spread.filter(|_| row.timing_valid),
                 );
             }
             Timing::Emulated => {}
@@ -95,11 +120,11 @@ impl Text {
                 report,
                 "vmbell_operation_instructions",
                 "The median number of instructions of one operation.",
-                |row| row.instructions,
+                Row::median,
             ),
         }
         self.exits(report);
-        if report.timing != Timing::Emulated {
+        if report.common.timing != Timing::Emulated {
             self.ratios(report);
         }
     }
@@ -108,11 +133,15 @@ impl Text {
         let name = "vmbell_operation_exits";
         self.family(
             name,
-            "Exits of one operation: light ones are answered below the VMM, heavy ones by it.",
+            "Exits of one operation: light ones are answered below the VMM, heavy ones by it; a total where they are not told apart.",
         );
         for row in measured(report) {
-            let Some(exits) = row.exits else { continue };
-            for (kind, exits) in [("light", exits.light), ("heavy", Some(exits.heavy))] {
+            let Some(exits) = row.exits() else { continue };
+            let kinds = match exits.userspace {
+                Some(heavy) => [("light", exits.light()), ("heavy", Some(heavy))],
+                None => [("total", exits.total), ("heavy", None)],
+            };
+            for (kind, exits) in kinds {
                 if let Some(exits) = exits {
                     self.of_row(name, row, &[("kind", kind)], exits);
                 }
@@ -126,8 +155,9 @@ impl Text {
             name,
             "The median by that of the row's reference, most often the way through the device model.",
         );
-        for row in measured(report).filter(|row| row.timing_valid || row.instructions.is_some()) {
-            if let Some(ratio) = &row.ratio {
+        let counts = report.common.timing == Timing::Instructions;
+        for row in measured(report).filter(|row| row.timing_valid || counts) {
+            if let Some(ratio) = row.ratio() {
                 self.of_row(name, row, &[("reference", &ratio.reference)], ratio.value);
             }
         }
@@ -142,7 +172,7 @@ impl Text {
         value: impl Fn(&Row) -> Option<f64>,
     ) {
         self.family(name, help);
-        for row in &report.results {
+        for row in &report.common.results {
             if let Some(value) = value(row) {
                 self.of_row(name, row, &[], value);
             }
@@ -185,7 +215,7 @@ impl Text {
 
 /// The rows that were measured.
 fn measured(report: &Report) -> impl Iterator<Item = &Row> {
-    report.results.iter().filter(|row| row.is_ok())
+    report.common.results.iter().filter(|row| row.is_ok())
 }
 
 /// A label's value as both formats escape it.

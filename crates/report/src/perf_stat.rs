@@ -5,29 +5,30 @@ use std::fmt::Write as _;
 
 use super::header::excuse;
 use super::statistics::{Summary, error_of_mean};
-use super::{Counting, EventUnit, Ratio, Report, Row, Scope};
+use super::{EventUnit, Measured, Ratio, Report, Scope, Work};
 
 /// The name of the parameter that holds all switches of a row's variant.
 const SWITCHES: &str = "switches";
 
 /// Writes `report` for the terminal.
-pub(super) fn perf_stat(report: &Report, counting: &Counting) -> String {
-    let mut text = format!(" {}; seed {}\n", counting.text, report.seed);
-    for row in &report.results {
+pub(super) fn perf_stat(report: &Report, work: &Work) -> String {
+    let mut text = format!(" {}; seed {}\n", work.text, report.common.seed);
+    for row in &report.common.results {
         let switches = row.parameters.get(SWITCHES).unwrap_or(&row.command);
-        let runs = row.samples_ns.len();
+        let runs = row.times().map_or(0, |times| times.samples.len());
         let _ = write!(
             text,
             "\n Virtqueue counter stats for '{switches}' ({runs} runs):\n\n"
         );
-        if row.is_ok() {
-            block(&mut text, row, counting);
-        } else {
-            let _ = writeln!(text, "{:>18} {}", "", excuse(row));
+        match row.measured() {
+            Some(measured) => block(&mut text, measured, work),
+            None => {
+                let _ = writeln!(text, "{:>18} {}", "", excuse(row));
+            }
         }
     }
-    ratios(&mut text, report, counting);
-    let mut missing = counting
+    ratios(&mut text, report, work);
+    let mut missing = work
         .events
         .iter()
         .filter(|event| event.scope.is_none())
@@ -39,17 +40,25 @@ pub(super) fn perf_stat(report: &Report, counting: &Counting) -> String {
         }
         text.push('\n');
     }
-    if report.interrupted {
+    if report.common.interrupted {
         text.push_str("\n INTERRUPTED: only whole rounds are shown\n");
     }
     text
 }
 
-fn ratios(text: &mut String, report: &Report, counting: &Counting) {
-    if report.results.iter().any(|row| row.ratio.is_some()) {
+fn ratios(text: &mut String, report: &Report, work: &Work) {
+    if report
+        .common
+        .results
+        .iter()
+        .any(|row| row.ratio().is_some())
+    {
         text.push_str("\n ratios of medians (new/old, below 1 = less), with 95 % confidence:\n\n");
     }
-    for row in &report.results {
+    for row in &report.common.results {
+        let Some(measured) = row.measured() else {
+            continue;
+        };
         let mut line = |of: &str, ratio: &Ratio| {
             let interval = match ratio.interval() {
                 Some([low, high]) => format!("[{low:.4}, {high:.4}]"),
@@ -62,9 +71,9 @@ fn ratios(text: &mut String, report: &Report, counting: &Counting) {
                 row.command
             );
         };
-        row.ratio.iter().for_each(|ratio| line("time", ratio));
-        for event in &counting.events {
-            let ratio = row.ratios.get(&event.event);
+        measured.ratio.iter().for_each(|ratio| line("time", ratio));
+        for event in &work.events {
+            let ratio = measured.ratios.get(&event.event);
             ratio
                 .into_iter()
                 .for_each(|ratio| line(&event.event, ratio));
@@ -76,13 +85,13 @@ fn ratios(text: &mut String, report: &Report, counting: &Counting) {
     clippy::cast_precision_loss,
     reason = "counts of a benchmark are far below 2^53"
 )]
-fn block(text: &mut String, row: &Row, counting: &Counting) {
-    let seconds = row.seconds();
-    let all: u64 = (0..seconds.len()).map(|run| row.ops_of(run)).sum();
+fn block(text: &mut String, row: &Measured, work: &Work) {
+    let seconds = row.times.seconds();
+    let all: u64 = row.times.ops.iter().sum();
     let ops = (all as f64 / seconds.len().max(1) as f64).max(1.0);
-    let operation = &counting.operation;
+    let operation = &work.operation;
     let each = |runs: &[f64]| format!("{:.3} a {operation}", mean(runs) / ops);
-    for event in &counting.events {
+    for event in &work.events {
         let name = match event.scope {
             Some(Scope::User) => format!("{}:u", event.event),
             _ => event.event.clone(),

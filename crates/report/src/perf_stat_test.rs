@@ -19,9 +19,8 @@ fn a_line_is_perfs() {
 #[test]
 fn a_row_without_numbers_says_why() {
     let mut report = sample::perf_stat();
-    report.interrupted = true;
-    report.results[1].status = crate::Status::Skipped;
-    report.results[1].reason = Some("interrupted".to_owned());
+    report.common.interrupted = true;
+    report.common.results[1].outcome = crate::Outcome::Skipped(Some("interrupted".to_owned()));
     let text = terminal(&report, Look::default());
     assert!(text.contains("skipped: interrupted"), "{text}");
     assert!(text.contains("INTERRUPTED"), "{text}");

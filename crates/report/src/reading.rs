@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value};
 
+use super::wire::Written;
 use super::{Report, SCHEMA_VERSION};
 
 /// A report, and what a reader must know about how it was read.
@@ -63,24 +64,25 @@ pub enum ReadError {
     },
 }
 
-/// Reads a report of this version, or as much as this version knows of a later one.
+/// Reads a report of this version or an earlier one, or as much as this version knows of a later one.
 pub fn parse_any(text: &str) -> Result<Reading, ReadError> {
     if text.trim().is_empty() {
         return Err(ReadError::Empty);
     }
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let report = serde_path_to_error::deserialize(&mut deserializer);
-    let report: Report = report.map_err(|error| failure(text, error))?;
+    let written = serde_path_to_error::deserialize(&mut deserializer);
+    let written: Written = written.map_err(|error| failure(text, error))?;
     deserializer.end().map_err(|source| {
         let path = "its end".to_owned();
         ReadError::Syntax { path, source }
     })?;
-    let warnings = match report.schema_version {
-        ..=SCHEMA_VERSION => Vec::new(),
+    let warnings = match written.schema_version {
+        found if found <= u64::from(SCHEMA_VERSION) => Vec::new(),
         found => vec![format!(
             "schema version {found} is newer than {SCHEMA_VERSION}: what this version does not know was left out"
         )],
     };
+    let report = written.into();
     Ok(Reading { report, warnings })
 }
 

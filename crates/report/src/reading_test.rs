@@ -32,26 +32,29 @@ fn a_report_of_this_version_is_read_without_a_warning() {
 #[test]
 fn a_newer_report_is_read_as_far_as_it_is_known() {
     let text = changed(|report| {
-        report["schema_version"] = json!(2);
+        report["schema_version"] = json!(3);
         report["weather"] = json!({"rain": true});
         report["results"][0]["colour"] = json!("red");
     });
     let reading = parse_any(&text).unwrap();
-    assert_eq!(reading.report.results, sample::report().results);
+    assert_eq!(
+        reading.report.common.results,
+        sample::report().common.results
+    );
     assert_eq!(reading.warnings.len(), 1);
-    assert!(reading.warnings[0].starts_with("schema version 2 is newer than 1"));
+    assert!(reading.warnings[0].starts_with("schema version 3 is newer than 2"));
 }
 
 #[test]
 fn a_newer_report_whose_fields_have_other_types_is_an_error_that_names_one() {
     let text = changed(|report| {
-        report["schema_version"] = json!(2);
+        report["schema_version"] = json!(3);
         report["results"][1]["median"] = json!({"value": 3});
     });
     let error = error(&text);
     assert!(
         error.starts_with(
-            "schema version 2 is newer than 1, and its field 'results[1].median' cannot be read: invalid type: map, \
+            "schema version 3 is newer than 2, and its field 'results[1].median' cannot be read: invalid type: map, \
              expected f64 at line "
         ),
         "{error}"
@@ -133,7 +136,7 @@ fn files_of_others_are_named() {
 #[test]
 fn a_report_whose_version_is_no_number_is_not_taken_for_another_programs() {
     let text = json(&crate::sample::report());
-    let text = text.replacen("\"schema_version\": 1", "\"schema_version\": \"7\"", 1);
+    let text = text.replacen("\"schema_version\": 2", "\"schema_version\": \"7\"", 1);
     let error = parse_any(&text).unwrap_err();
     assert!(matches!(error, ReadError::Field { .. }), "{error:?}");
     assert!(error.to_string().contains("schema_version"), "{error}");

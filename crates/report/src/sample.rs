@@ -1,23 +1,59 @@
 //! A report with one row of each kind, the same on every host: the snapshots of all writers use it.
 
-use super::model::{
-    Backend, Exits, Highlight, Percentiles, PercentilesOf, Planned, Ratio, Report, Row,
-    SCHEMA_VERSION, Tool, Tsc,
+use super::{
+    Backend, Common, Counted, Counts, CpuNs, EventUnit, Exits, Group, Highlight, Host, Kind,
+    Measured, Outcome, Paths, Percentiles, PercentilesOf, Planned, Ratio, Report, Row, Scope,
+    Setting, Status, Times, Timing, Tool, Tsc, Vmm, VmmDevice, VmmGuest, Work,
 };
-use super::{Counted, Counting, Counts, EventUnit, Form, Host, Scope, Timing};
-use super::{Group, Status, Vmm, VmmDevice, VmmGuest};
+
+/// The numbers of a measured row.
+pub(super) fn of(row: &mut Row) -> &mut Measured {
+    row.measured_mut().expect("a measured row")
+}
+
+/// What a report of paths has in addition.
+pub(super) fn paths(report: &mut Report) -> &mut Paths {
+    match &mut report.kind {
+        Kind::Paths(paths) => paths,
+        kind => panic!("{kind:?}"),
+    }
+}
+
+/// The report as if it compared these VMMs.
+pub(super) fn of_vmms(vmms: Vec<Vmm>, rows: Vec<Row>) -> Report {
+    let template = report();
+    let backend = |vmm: &Vmm| Backend {
+        name: vmm.name.clone(),
+        ..Backend::default()
+    };
+    Report {
+        common: Common {
+            backends: vmms.iter().map(backend).collect(),
+            results: rows,
+            ..template.common
+        },
+        kind: Kind::Vmms(vmms),
+    }
+}
+
+/// A row of a VMM with this median.
+pub(super) fn of_vmm(vmm: &str, name: &str, ns: f64) -> Row {
+    let mut row = row(name, Group::Scenario, 14_200.0, Some((0.0, 1.0)));
+    row.backend = vmm.to_owned();
+    of(&mut row).times.median = ns;
+    row
+}
 
 /// The report of the lab's deterministic mode, where one instruction takes one virtual nanosecond.
 pub(super) fn counted() -> Report {
     let mut report = report();
-    report.timing = Timing::Instructions;
-    report.plan = Planned {
+    report.common.timing = Timing::Instructions;
+    report.common.plan = Planned {
         min_time: 0.0,
         ops: Some(2000),
-        ..report.plan
+        ..report.common.plan
     };
-    for row in &mut report.results {
-        row.instructions = row.median_ns.map(f64::round);
+    for row in &mut report.common.results {
         row.timing_valid = false;
     }
     report
@@ -31,112 +67,117 @@ pub(super) fn report() -> Report {
         14_200.0,
         Some((0.0, 1.0)),
     );
-    let wildcard = Row {
-        reference: Some("portio-no-eventfd".to_owned()),
-        ratio: Some(ratio("portio-no-eventfd", 0.44, 0.43, 0.46)),
-        ..row(
+    let wildcard = compared(
+        row(
             "portio-wildcard-eventfd",
             Group::Scenario,
             6240.0,
             Some((1.0, 0.0)),
-        )
-    };
-    let spinning = Row {
-        spin: Some("spin".to_owned()),
-        reference: Some("portio-no-eventfd".to_owned()),
-        ratio: Some(ratio("portio-no-eventfd", 1.02, 0.97, 1.09)),
-        ..row(
+        ),
+        ratio("portio-no-eventfd", 0.44, 0.43, 0.46),
+    );
+    let mut spinning = compared(
+        row(
             "portio-no-eventfd+spin",
             Group::Scenario,
             14_484.0,
             Some((0.0, 1.0)),
-        )
-    };
-    let latency = Row {
-        percentiles_of: PercentilesOf::Operations,
-        ..row(
-            "portio-notify-latency",
-            Group::Scenario,
-            12_900.0,
-            Some((1.0, 0.002)),
-        )
-    };
+        ),
+        ratio("portio-no-eventfd", 1.02, 0.97, 1.09),
+    );
+    spinning.setting.spin = Some("spin".to_owned());
+    let mut latency = row(
+        "portio-notify-latency",
+        Group::Scenario,
+        12_900.0,
+        Some((1.0, 0.002)),
+    );
+    of(&mut latency).times.percentiles_of = PercentilesOf::Operations;
     let floor = |name, ns| Row {
         backend: "host".to_owned(),
-        spin: None,
-        cpus: vec![0],
+        setting: Setting {
+            cpus: vec![0],
+            ..Setting::default()
+        },
         ..row(name, Group::Floor, ns, None)
     };
     Report {
-        schema_version: SCHEMA_VERSION,
-        tool: Tool {
-            name: "vmbell".to_owned(),
-            version: "0.1.0".to_owned(),
-            git: Some("0123456789ab".to_owned()),
-        },
-        host: host(),
-        started: "2026-11-21T09:30:00Z".to_owned(),
-        duration: 12.34,
-        interrupted: false,
-        timing: Timing::Native,
-        timed_out: false,
-        seed: 42,
-        plan: Planned {
-            runs: 4,
-            finished: 4,
-            warmup: 1,
-            min_time: 0.015,
-            ops: None,
-        },
-        backend: Backend {
-            name: "usermode".to_owned(),
-            why: "there is no /dev/kvm".to_owned(),
-            emulates_kernel_mode: false,
-        },
-        spin: "sleep".to_owned(),
-        cpus: vec![0, 1],
-        tsc: Tsc {
-            hz: 2.5e9,
-            invariant: true,
-        },
-        results: vec![
-            device_model,
-            spinning,
-            wildcard,
-            latency,
-            unmeasured(
-                "portio-wildcard-eventfd+jmp",
-                Status::Skipped,
-                "needs | a pipe",
-            ),
-            unmeasured(
-                "mmio-no-eventfd",
-                Status::Failed,
-                "the guest stopped: #PF at 0x1000",
-            ),
-            floor("floor-getppid", 712.0),
-            floor("floor-eventfd-write", 803.0),
-        ],
-        backends: Vec::new(),
-        verdict: Vec::new(),
-        highlights: vec![
-            Highlight {
-                new: "portio-wildcard-eventfd".to_owned(),
-                backend: "usermode".to_owned(),
-                text: "an eventfd on a port, instead of the device model".to_owned(),
-                ratio: ratio("portio-no-eventfd", 0.44, 0.43, 0.46),
+        common: Common {
+            tool: Tool {
+                name: "vmbell".to_owned(),
+                version: "0.1.0".to_owned(),
+                git: Some("0123456789ab".to_owned()),
             },
-            Highlight {
-                new: "doorbell-word".to_owned(),
-                backend: "usermode".to_owned(),
-                text: "a doorbell word, against the bare eventfd write".to_owned(),
-                ratio: ratio("floor-eventfd-write", 0.0525, 0.0501, 0.061),
+            host: host(),
+            started: "2026-11-21T09:30:00Z".to_owned(),
+            duration: 12.34,
+            interrupted: false,
+            timed_out: false,
+            timing: Timing::Native,
+            seed: 42,
+            plan: Planned {
+                runs: 4,
+                finished: 4,
+                warmup: 1,
+                min_time: 0.015,
+                ops: None,
             },
-        ],
-        ratios_to: "device model".to_owned(),
-        counting: None,
-        vmms: Vec::new(),
+            backends: vec![Backend {
+                name: "usermode".to_owned(),
+                why: "there is no /dev/kvm".to_owned(),
+                emulates_kernel_mode: false,
+            }],
+            cpus: vec![0, 1],
+            tsc: Tsc {
+                hz: 2.5e9,
+                invariant: true,
+            },
+            results: vec![
+                device_model,
+                spinning,
+                wildcard,
+                latency,
+                unmeasured(
+                    "portio-wildcard-eventfd+jmp",
+                    Status::Skipped,
+                    "needs | a pipe",
+                ),
+                unmeasured(
+                    "mmio-no-eventfd",
+                    Status::Failed,
+                    "the guest stopped: #PF at 0x1000",
+                ),
+                floor("floor-getppid", 712.0),
+                floor("floor-eventfd-write", 803.0),
+            ],
+        },
+        kind: Kind::Paths(Paths {
+            spin: "sleep".to_owned(),
+            verdict: Vec::new(),
+            highlights: vec![
+                Highlight {
+                    new: "portio-wildcard-eventfd".to_owned(),
+                    backend: "usermode".to_owned(),
+                    text: "an eventfd on a port, instead of the device model".to_owned(),
+                    ratio: ratio("portio-no-eventfd", 0.44, 0.43, 0.46),
+                },
+                Highlight {
+                    new: "doorbell-word".to_owned(),
+                    backend: "usermode".to_owned(),
+                    text: "a doorbell word, against the bare eventfd write".to_owned(),
+                    ratio: ratio("floor-eventfd-write", 0.0525, 0.0501, 0.061),
+                },
+            ],
+            ratios_to: "device model".to_owned(),
+        }),
     }
+}
+
+/// The row with its comparison.
+fn compared(mut row: Row, ratio: Ratio) -> Row {
+    row.reference = Some(ratio.reference.clone());
+    of(&mut row).ratio = Some(ratio);
+    row
 }
 
 fn host() -> Host {
@@ -167,79 +208,61 @@ fn host() -> Host {
 }
 
 fn row(name: &str, group: Group, ns: f64, exits: Option<(f64, f64)>) -> Row {
-    let samples_ns: Vec<f64> = [0.98, 1.0, 1.0, 1.06].map(|x| (x * ns).round()).to_vec();
-    let share = |share: f64| Some((ns * share * 1000.0).round() / 1000.0);
-    Row {
-        command: name.to_owned(),
-        group,
-        status: Status::Ok,
-        reason: None,
-        mean_ns: share(1.01),
-        stddev_ns: share(0.035),
-        median_ns: share(1.0),
-        instructions: None,
-        user_ns: share(0.25),
-        system_ns: share(0.75),
-        min_ns: share(0.98),
-        max_ns: share(1.06),
-        parameters: [].into(),
-        backend: "usermode".to_owned(),
-        spin: Some("sleep".to_owned()),
-        cpus: vec![0, 1],
-        exits: exits.map(|(light, heavy)| Exits {
-            light: Some(light),
-            heavy,
-        }),
-        timing_valid: true,
-        ops_per_run: 1000,
-        ops: Vec::new(),
+    let samples: Vec<f64> = [0.98, 1.0, 1.0, 1.06].map(|x| (x * ns).round()).to_vec();
+    let share = |share: f64| (ns * share * 1000.0).round() / 1000.0;
+    let times = Times {
+        mean: share(1.01),
+        stddev: Some(share(0.035)),
+        median: share(1.0),
+        min: share(0.98),
+        max: share(1.06),
         shortest_run: Some(0.015),
-        samples_ns,
-        percentiles_ns: Some(Percentiles {
+        percentiles: Some(Percentiles {
             p50: ns,
             p90: Some(ns * 1.04),
             p99: Some(ns * 1.05),
             p99_9: None,
         }),
-        percentiles_of: PercentilesOf::Runs,
         spread: Some(0.015),
-        outliers: 0,
-        outliers_shift: 0.0,
+        ..Times::of(&samples, vec![1000; 4]).expect("samples")
+    };
+    let measured = Measured {
+        cpu: Some(CpuNs {
+            user: share(0.25),
+            system: share(0.75),
+        }),
+        exits: exits.map(|(light, heavy)| Exits {
+            total: Some(light + heavy),
+            userspace: Some(heavy),
+        }),
+        ..Measured::of(times)
+    };
+    Row {
+        command: name.to_owned(),
+        group,
+        backend: "usermode".to_owned(),
+        parameters: [].into(),
+        setting: Setting {
+            spin: Some("sleep".to_owned()),
+            cpus: vec![0, 1],
+            address_space: None,
+        },
+        timing_valid: true,
         reference: None,
-        ratio: None,
-        exits_per_op: None,
-        events: Counts::default(),
-        counts: Counts::default(),
-        ratios: [].into(),
         note: None,
-        exits_note: None,
-        exit_reasons: None,
-        resolution_ns: None,
-        address_space: None,
+        outcome: Outcome::Measured(Box::new(measured)),
     }
 }
 
 fn unmeasured(name: &str, status: Status, reason: &str) -> Row {
+    let reason = Some(reason.to_owned());
     Row {
-        command: name.to_owned(),
-        group: Group::Scenario,
-        status,
-        reason: Some(reason.to_owned()),
-        mean_ns: None,
-        stddev_ns: None,
-        median_ns: None,
-        user_ns: None,
-        system_ns: None,
-        min_ns: None,
-        max_ns: None,
-        exits: None,
-        ops_per_run: 0,
-        shortest_run: None,
-        samples_ns: Vec::new(),
-        percentiles_ns: None,
-        spread: None,
+        outcome: match status {
+            Status::Failed => Outcome::Failed(reason),
+            Status::Ok | Status::Skipped => Outcome::Skipped(reason),
+        },
         reference: Some("portio-no-eventfd".to_owned()),
-        ..row(name, Group::Scenario, 0.0, None)
+        ..row(name, Group::Scenario, 1.0, None)
     }
 }
 
@@ -247,12 +270,14 @@ fn unmeasured(name: &str, status: Status, reason: &str) -> Row {
 pub(super) fn two_backends() -> Report {
     let usermode = report();
     let mut kvm = usermode.clone();
-    for row in &mut kvm.results {
+    for row in &mut kvm.common.results {
         row.backend = "kvm".to_owned();
-        row.median_ns = row.median_ns.map(|ns| ns / 2.0);
+        if let Some(measured) = row.measured_mut() {
+            measured.times.median /= 2.0;
+        }
     }
     let mut results = Vec::new();
-    for (mut kvm, usermode) in kvm.results.into_iter().zip(usermode.results) {
+    for (mut kvm, usermode) in kvm.common.results.into_iter().zip(usermode.common.results) {
         if usermode.group == Group::Scenario && !usermode.command.contains('+') {
             if usermode.command == "portio-notify-latency" {
                 kvm = unmeasured(
@@ -275,118 +300,119 @@ pub(super) fn two_backends() -> Report {
         backend("kvm", "/dev/kvm opens"),
         backend("usermode", "runs everywhere"),
     ];
-    Report {
-        backend: backends[0].clone(),
-        backends,
-        verdict: vec![
-            "kvm: a doorbell costs 3.12 µs, 0.44 of an exit to the VMM (7.10 µs) here".to_owned(),
-        ],
-        results,
-        ..report()
-    }
+    let mut report = report();
+    report.common.backends = backends;
+    report.common.results = results;
+    paths(&mut report).verdict =
+        vec!["kvm: a doorbell costs 3.12 µs, 0.44 of an exit to the VMM (7.10 µs) here".to_owned()];
+    report
 }
 
-/// A report of `vmbell bench eoi`: two modes of a guest that takes 500 interrupts, and the events of each.
+/// A row of one group with these samples, and these operations of each.
+fn counting(name: &str, group: Group, ns: f64, samples: &[f64], ops: u64) -> Row {
+    let mut row = row(name, group, ns, None);
+    let times = &mut of(&mut row).times;
+    times.samples = samples.to_vec();
+    times.ops = vec![ops; samples.len()];
+    row
+}
+
+/// A report of interrupts: two modes of a guest that takes 500 of them, and the events of each.
 pub(super) fn events() -> Report {
-    let mode = |name: &str, [exits, msr, spared]: [u64; 3]| Row {
-        ops_per_run: 500,
-        samples_ns: vec![3e6],
-        exits: None,
-        exits_per_op: Some(exits as f64 / 500.0),
-        events: counts(&[
+    let mode = |name: &str, [exits, msr, spared]: [u64; 3]| {
+        let mut row = counting(name, Group::Scenario, 3e6, &[3e6], 500);
+        let measured = of(&mut row);
+        measured.exits = Some(Exits {
+            total: Some(exits as f64 / 500.0),
+            userspace: None,
+        });
+        measured.events = counts(&[
             ("kvm:kvm_cpuid", &[0]),
             ("kvm:kvm_exit", &[exits]),
             ("kvm:kvm_msr", &[msr]),
             ("kvm:kvm_pv_eoi", &[spared]),
-        ]),
-        counts: counts(&[("interrupts taken", &[500]), ("ends by the bit", &[spared])]),
-        ..row(name, Group::Scenario, 3e6, None)
+        ]);
+        measured.counts = counts(&[("interrupts taken", &[500]), ("ends by the bit", &[spared])]);
+        row
     };
     let off = mode("pv-eoi-off", [2000, 500, 0]);
-    let on = Row {
-        ratios: [
-            ("exits", 0.75),
-            ("kvm:kvm_exit", 0.75),
-            ("kvm:kvm_msr", 0.002),
-        ]
-        .map(|(name, value)| {
-            let ratio = ratio("pv-eoi-off", value, value - 0.001, value + 0.001);
-            (name.to_owned(), ratio)
-        })
-        .into(),
-        ..mode("pv-eoi-on", [1500, 1, 499])
-    };
-    Report {
-        backend: Backend {
-            name: "kvm".to_owned(),
-            why: "chosen by --backend".to_owned(),
-            emulates_kernel_mode: false,
-        },
-        results: vec![off, on],
-        counting: Some(Counting {
-            form: Form::Events,
-            text: "500 interrupts".to_owned(),
-            operation: "interrupt".to_owned(),
-            source: "tracepoints of the kernel".to_owned(),
-            events: Vec::new(),
-        }),
-        ..report()
-    }
+    let mut on = mode("pv-eoi-on", [1500, 1, 499]);
+    of(&mut on).ratios = [
+        ("exits", 0.75),
+        ("kvm:kvm_exit", 0.75),
+        ("kvm:kvm_msr", 0.002),
+    ]
+    .map(|(name, value)| {
+        let ratio = ratio("pv-eoi-off", value, value - 0.001, value + 0.001);
+        (name.to_owned(), ratio)
+    })
+    .into();
+    let mut report = report();
+    report.common.backends = vec![Backend {
+        name: "kvm".to_owned(),
+        why: "chosen by --backend".to_owned(),
+        emulates_kernel_mode: false,
+    }];
+    report.common.results = vec![off, on];
+    report.kind = Kind::Eoi(Work {
+        text: "500 interrupts".to_owned(),
+        operation: "interrupt".to_owned(),
+        source: "tracepoints of the kernel".to_owned(),
+        events: Vec::new(),
+    });
+    report
 }
 
-/// A report of `vmbell bench rings`: two variants, on a host that counts some of the events.
+/// A report of rings: two variants, on a host that counts some of the events.
 pub(super) fn perf_stat() -> Report {
-    let variant = |name: &str, ns: f64| Row {
-        ops_per_run: 500,
-        parameters: [("switches".to_owned(), format!("--split {name}"))].into(),
-        samples_ns: vec![0.95 * ns, 1.05 * ns],
-        events: counts(&[
+    let variant = |name: &str, ns: f64| {
+        let mut row = counting(name, Group::Floor, ns, &[0.95 * ns, 1.05 * ns], 500);
+        row.parameters = [("switches".to_owned(), format!("--split {name}"))].into();
+        let measured = of(&mut row);
+        measured.events = counts(&[
             ("task-clock", &[190_000, 210_000]),
             ("instructions", &[950_000, 1_050_000]),
-        ]),
-        counts: counts(&[("kicks", &[500, 500]), ("calls", &[0, 1])]),
-        ..row(name, Group::Floor, ns, None)
+        ]);
+        measured.counts = counts(&[("kicks", &[500, 500]), ("calls", &[0, 1])]);
+        row
     };
     let plain = variant("--no-wrap-counters", 1000.0);
-    let wide = Row {
-        reference: Some("--no-wrap-counters".to_owned()),
-        ratio: Some(ratio("--no-wrap-counters", 1.5, 1.25, 1.75)),
-        ratios: [("instructions", 2.0), ("task-clock", 1.0)]
-            .map(|(event, value)| {
-                (
-                    event.to_owned(),
-                    ratio("--no-wrap-counters", value, value, value),
-                )
-            })
-            .into(),
-        ..variant("--wide-tokens", 1500.0)
-    };
+    let mut wide = compared(
+        variant("--wide-tokens", 1500.0),
+        ratio("--no-wrap-counters", 1.5, 1.25, 1.75),
+    );
+    of(&mut wide).ratios = [("instructions", 2.0), ("task-clock", 1.0)]
+        .map(|(event, value)| {
+            (
+                event.to_owned(),
+                ratio("--no-wrap-counters", value, value, value),
+            )
+        })
+        .into();
     let event = |event: &str, unit, scope, reason: Option<&str>| Counted {
         event: event.to_owned(),
         unit,
         scope,
         reason: reason.map(str::to_owned),
     };
-    Report {
-        results: vec![plain, wide],
-        counting: Some(Counting {
-            form: Form::PerfStat,
-            text: "500 buffers a run".to_owned(),
-            operation: "buffer".to_owned(),
-            source: "perf_event_open(2)".to_owned(),
-            events: vec![
-                event("task-clock", EventUnit::Ns, Some(Scope::All), None),
-                event(
-                    "cycles",
-                    EventUnit::Count,
-                    None,
-                    Some("there is no counter"),
-                ),
-                event("instructions", EventUnit::Count, Some(Scope::User), None),
-            ],
-        }),
-        ..report()
-    }
+    let mut report = report();
+    report.common.results = vec![plain, wide];
+    report.kind = Kind::Rings(Work {
+        text: "500 buffers a run".to_owned(),
+        operation: "buffer".to_owned(),
+        source: "perf_event_open(2)".to_owned(),
+        events: vec![
+            event("task-clock", EventUnit::Ns, Some(Scope::All), None),
+            event(
+                "cycles",
+                EventUnit::Count,
+                None,
+                Some("there is no counter"),
+            ),
+            event("instructions", EventUnit::Count, Some(Scope::User), None),
+        ],
+    });
+    report
 }
 
 fn counts(counts: &[(&str, &[u64])]) -> Counts {

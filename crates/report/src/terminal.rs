@@ -9,10 +9,9 @@ use super::cells::{Numbers, RatioCells, Table, excuses, tables};
 use super::columns::{Cell, CellRow, Paint, layout, width};
 use super::events::events;
 use super::header::{below_one, footnotes, header, median_title};
-use super::model::{Backend, Report};
 use super::perf_stat::perf_stat;
 use super::text::wrap;
-use super::{Form, Group, TimeUnit, vmm_table};
+use super::{Group, Kind, Paths, Report, TimeUnit, vmm_table};
 
 /// Options of the terminal form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,21 +30,17 @@ pub struct Look {
     pub width: Option<usize>,
 }
 
-/// Writes `report` for a terminal, in the form that its [`Counting`](super::Counting) asks for.
+/// Writes `report` for a terminal, in the form of its suite.
 pub fn terminal(report: &Report, look: Look) -> String {
-    if !report.vmms.is_empty() {
-        return vmm_table::terminal(report, look);
-    }
-    match &report.counting {
-        None => bench(report, look),
-        Some(counting) => match counting.form {
-            Form::Events => events(report, counting),
-            Form::PerfStat => perf_stat(report, counting),
-        },
+    match &report.kind {
+        Kind::Paths(paths) => of_paths(report, paths, look),
+        Kind::Rings(work) => perf_stat(report, work),
+        Kind::Eoi(work) => events(report, work),
+        Kind::Vmms(_) | Kind::Net(_) => vmm_table::terminal(report, look),
     }
 }
 
-fn bench(report: &Report, look: Look) -> String {
+fn of_paths(report: &Report, paths: &Paths, look: Look) -> String {
     let mut text = String::new();
     let labels: Vec<(&str, String)> = header(report);
     let widest = labels.iter().map(|(label, _)| label.len()).max();
@@ -57,11 +52,11 @@ fn bench(report: &Report, look: Look) -> String {
         let _ = writeln!(text, "{label}  {line}");
     }
     text.push('\n');
-    for sentence in &report.verdict {
+    for sentence in &paths.verdict {
         let sentence = wrap(sentence, 0, look.width);
         let _ = writeln!(text, "{}", Paint::Bold.apply(&sentence, look.color));
     }
-    if !report.verdict.is_empty() {
+    if !paths.verdict.is_empty() {
         text.push('\n');
     }
     let tables: Vec<String> = tables(report, look.unit)
@@ -82,13 +77,13 @@ fn bench(report: &Report, look: Look) -> String {
         let what = excuse.paint().apply(&what, look.color);
         let _ = writeln!(text, "{what}\n  {}", wrap(excuse.reason, 2, look.width));
     }
-    text.push_str(&highlights(report, look));
+    text.push_str(&highlights(report, paths, look));
     text
 }
 
 /// The highlights: each ratio with its interval, and what it compares.
-fn highlights(report: &Report, look: Look) -> String {
-    if report.highlights.is_empty() {
+fn highlights(report: &Report, paths: &Paths, look: Look) -> String {
+    if paths.highlights.is_empty() {
         return String::new();
     }
     let title = format!(
@@ -96,7 +91,7 @@ fn highlights(report: &Report, look: Look) -> String {
         below_one(report)
     );
     let mut text = format!("\n{}\n", Paint::Bold.apply(&title, look.color));
-    let ratios: Vec<RatioCells> = report
+    let ratios: Vec<RatioCells> = paths
         .highlights
         .iter()
         .map(|highlight| RatioCells::of(&highlight.ratio))
@@ -111,7 +106,7 @@ fn highlights(report: &Report, look: Look) -> String {
     let numbers: Vec<CellRow> = ratios.iter().map(cells).collect();
     let indent = width(&numbers) + 2;
     let laid_out = layout(&numbers, look.color);
-    for (numbers, highlight) in laid_out.lines().zip(&report.highlights) {
+    for (numbers, highlight) in laid_out.lines().zip(&paths.highlights) {
         let backend = report.backend_of(highlight);
         let (new, old) = (&highlight.new, &highlight.ratio.reference);
         let meaning = format!("{backend}{} ({new} / {old})", highlight.text);
@@ -221,8 +216,7 @@ fn rows(report: &Report, table: &Table<'_>, columns: &[Column], look: Look) -> V
 
 /// The name of a backend, with a mark if it emulates the guest's kernel mode, which a footnote explains.
 fn marked(report: &Report, backend: &str) -> String {
-    let is_it = |other: &&Backend| other.name == backend && other.emulates_kernel_mode;
-    let mark = if report.backends.iter().any(|other| is_it(&other)) {
+    let mark = if report.emulates_kernel_mode(backend) {
         "†"
     } else {
         ""

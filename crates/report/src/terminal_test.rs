@@ -26,7 +26,7 @@ fn the_table_of_instructions() {
 #[test]
 fn emulated_times_are_marked_as_such() {
     let mut report = sample::report();
-    report.timing = crate::Timing::Emulated;
+    report.common.timing = crate::Timing::Emulated;
     let text = terminal(&report, Look::default());
     assert!(text.contains("\ntiming       emulated: "), "{text}");
     assert!(text.contains("  emulated  ± spread"), "{text}");
@@ -58,7 +58,7 @@ fn a_backend_that_emulates_the_kernel_mode_says_what_to_use_instead() {
     let mut report = sample::report();
     let text = terminal(&report, Look::default());
     assert!(!text.contains("emulates"), "{text}");
-    report.backend.emulates_kernel_mode = true;
+    report.common.backends[0].emulates_kernel_mode = true;
     let text = terminal(&report, Look::default());
     let why = "(there is no /dev/kvm); emulates the guest's kernel mode: use the usermode backend";
     assert!(text.contains(why), "{text}");
@@ -67,10 +67,10 @@ fn a_backend_that_emulates_the_kernel_mode_says_what_to_use_instead() {
 #[test]
 fn a_time_below_its_resolution_is_a_bound_and_so_is_its_ratio() {
     let mut report = sample::report();
-    let row = &mut report.results[2];
-    row.median_ns = Some(0.58);
-    row.spread = Some(1.5);
-    row.resolution_ns = Some(1.0);
+    let row = sample::of(&mut report.common.results[2]);
+    row.times.median = 0.58;
+    row.times.spread = Some(1.5);
+    row.times.resolution = Some(1.0);
     let ratio = row.ratio.as_mut().unwrap();
     (ratio.value, ratio.ci_low, ratio.ci_high) = (1.0 / 14_200.0, None, None);
     ratio.is_bound = true;
@@ -81,7 +81,7 @@ fn a_time_below_its_resolution_is_a_bound_and_so_is_its_ratio() {
     assert_eq!(cells[1..4], ["<1.00", "ns", "-"], "{text}");
     assert!(cells.contains(&"<1/14200"), "{text}");
     assert!(text.contains("\n< less than two ticks"), "{text}");
-    report.results[2].median_ns = Some(1.0);
+    sample::of(&mut report.common.results[2]).times.median = 1.0;
     let text = terminal(&report, Look::default());
     assert!(!text.contains("<1.00"), "{text}");
 }
@@ -89,9 +89,10 @@ fn a_time_below_its_resolution_is_a_bound_and_so_is_its_ratio() {
 #[test]
 fn light_exits_that_are_not_counted_are_a_dash_with_a_reason() {
     let mut report = sample::report();
-    let row = &mut report.results[2];
+    let row = &mut report.common.results[2];
     assert_eq!(row.command, "portio-wildcard-eventfd");
-    row.exits.as_mut().unwrap().light = None;
+    let row = sample::of(row);
+    row.exits.as_mut().unwrap().total = None;
     row.exits_note = Some("light exits are not counted: for a test".to_owned());
     let text = terminal(&report, Look::default());
     let mut lines = text.lines();
@@ -107,8 +108,8 @@ fn light_exits_that_are_not_counted_are_a_dash_with_a_reason() {
 #[test]
 fn a_report_that_ended_early_says_so() {
     let mut report = sample::report();
-    report.interrupted = true;
-    report.plan.finished = 2;
+    report.common.interrupted = true;
+    report.common.plan.finished = 2;
     let text = terminal(&report, Look::default());
     assert!(text.contains("2 (of 4 wanted)"), "{text}");
     assert!(text.contains("INTERRUPTED"), "{text}");
@@ -117,7 +118,7 @@ fn a_report_that_ended_early_says_so() {
 #[test]
 fn a_note_of_several_rows_stands_once_and_only_below_numbers() {
     let mut report = sample::report();
-    for row in &mut report.results[6..] {
+    for row in &mut report.common.results[6..] {
         row.note = Some("one operation is there and back".to_owned());
     }
     let notes = |report: &Report| {
@@ -125,8 +126,8 @@ fn a_note_of_several_rows_stands_once_and_only_below_numbers() {
         text.matches("\none operation is there and back").count()
     };
     assert_eq!(notes(&report), 1);
-    for row in &mut report.results[6..] {
-        row.status = crate::Status::Skipped;
+    for row in &mut report.common.results[6..] {
+        row.outcome = crate::Outcome::Skipped(None);
     }
     assert_eq!(notes(&report), 0);
 }
@@ -167,7 +168,7 @@ fn no_line_is_wider_than_the_terminal() {
 #[test]
 fn a_backend_that_emulates_kernel_mode_is_marked_beside_the_other() {
     let mut report = sample::two_backends();
-    report.backends[0].emulates_kernel_mode = true;
+    report.common.backends[0].emulates_kernel_mode = true;
     let text = terminal(&report, Look::default());
     assert!(
         text.contains("kvm†  ") && !text.contains("usermode†"),

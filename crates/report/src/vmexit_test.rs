@@ -1,21 +1,22 @@
 //! Tests of the lines in the form of kvm-unit-tests' `vmexit`.
 
 use super::*;
-use crate::sample;
+use crate::{Outcome, sample};
 
 #[test]
 fn doorbells_have_the_suffix_of_their_bar_and_others_have_none() {
     let mut report = sample::report();
-    report.tsc.hz = 1e9;
-    let mut rows = report.results.clone();
+    report.common.tsc.hz = 1e9;
+    let mut rows = report.common.results.clone();
     rows.truncate(1);
-    let row = |name: &str, address_space, ns: f64| Row {
-        command: name.to_owned(),
-        address_space,
-        median_ns: Some(ns),
-        ..rows[0].clone()
+    let row = |name: &str, address_space, ns: f64| {
+        let mut row = rows[0].clone();
+        row.command = name.to_owned();
+        row.setting.address_space = address_space;
+        sample::of(&mut row).times.median = ns;
+        row
     };
-    report.results = vec![
+    report.common.results = vec![
         row("mmio-wildcard-eventfd", Some(AddressSpace::Mmio), 3529.0),
         row("portio-no-eventfd", Some(AddressSpace::Pio), 5535.4),
         row("hypercall-no-eventfd", None, 1519.6),
@@ -33,16 +34,20 @@ notify-portio-no-eventfd 1
 #[test]
 fn rows_without_numbers_say_why() {
     let mut report = sample::report();
-    let row = |name: &str, address_space, status| Row {
-        command: name.to_owned(),
-        address_space,
-        median_ns: None,
-        status,
-        ..report.results[0].clone()
+    let row = |name: &str, address_space, outcome| {
+        let mut row = report.common.results[0].clone();
+        row.command = name.to_owned();
+        row.setting.address_space = address_space;
+        row.outcome = outcome;
+        row
     };
-    report.results = vec![
-        row("mmio-no-eventfd", Some(AddressSpace::Mmio), Status::Skipped),
-        row("vmcall", None, Status::Failed),
+    report.common.results = vec![
+        row(
+            "mmio-no-eventfd",
+            Some(AddressSpace::Mmio),
+            Outcome::Skipped(None),
+        ),
+        row("vmcall", None, Outcome::Failed(None)),
     ];
     let text = vmexit(&report);
     assert_eq!(text, "mmio-no-eventfd:pci-mem (skipped)\nvmcall (failed)\n");

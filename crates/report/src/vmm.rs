@@ -1,7 +1,5 @@
 //! What a report of `vmbell bench vmms` says of each VMM, beside the rows: its program, and the machine that its guest found.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use super::Status;
@@ -34,15 +32,6 @@ pub struct Vmm {
     /// Why the exits of its rows could not be counted; `None` if they were, or if nobody asked for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exits_reason: Option<String>,
-}
-
-/// All exits of a row by the kernel's reasons, per operation: the mean over the batches of the boot that counts.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ExitReasons {
-    /// Exits of the guest, those for interrupts of the host among them.
-    pub kvm_exit: BTreeMap<String, f64>,
-    /// Returns to the VMM.
-    pub kvm_userspace_exit: BTreeMap<String, f64>,
 }
 
 /// The machine that the image found itself in.

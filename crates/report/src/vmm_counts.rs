@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use super::columns::{Cell, layout};
 use super::markdown::escape;
-use super::statistics::Summary;
+use super::statistics::median;
 use super::vmm_table::{cut, measured, names, padded, row, title};
-use super::{Look, Report, Vmm, units};
+use super::{Look, Report, Row, Vmm, units};
 
 /// The tables for a terminal, each with a blank line before it.
 pub(super) fn terminal(report: &Report, look: Look) -> String {
@@ -52,7 +52,8 @@ fn heading(count: &str) -> String {
 /// The names of all counts, in their order.
 fn counts(report: &Report) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
-    for (name, _) in report.results.iter().flat_map(|row| row.counts.iter()) {
+    let measured = report.common.results.iter().filter_map(Row::measured);
+    for (name, _) in measured.flat_map(|row| row.counts.iter()) {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -63,25 +64,27 @@ fn counts(report: &Report) -> Vec<&str> {
 /// The rows that have the count.
 fn counted<'r>(report: &'r Report, count: &str) -> Vec<&'r str> {
     let has = |name: &&str| {
-        let rows = &mut report.results.iter();
-        rows.any(|row| row.command == *name && row.counts.get(count).is_some())
+        let rows = &mut report.common.results.iter();
+        rows.any(|row| row.command == *name && of(row, count).is_some())
     };
     names(report).into_iter().filter(has).collect()
 }
 
+/// The count in each run.
+fn of<'r>(row: &'r Row, count: &str) -> Option<&'r [u64]> {
+    row.measured()?.counts.get(count)
+}
+
 /// The median over runs, per operation.
 fn cell(report: &Report, vmm: &Vmm, name: &str, count: &str) -> String {
-    let median = || {
+    let per_op = || {
         let row = row(report, vmm, name)?;
-        let runs = row.counts.get(count)?.iter().enumerate();
-        let per_op = |(run, count): (usize, &u64)| {
-            #[allow(clippy::cast_precision_loss, reason = "far fewer events than 2^53")]
-            let (count, ops) = (*count as f64, row.ops_of(run).max(1) as f64);
-            count / ops
-        };
-        Some(Summary::of(&runs.map(per_op).collect::<Vec<f64>>())?.median)
+        let runs = of(row, count)?.iter().zip(&row.times()?.ops);
+        #[allow(clippy::cast_precision_loss, reason = "far fewer events than 2^53")]
+        let each = runs.map(|(count, ops)| *count as f64 / (*ops).max(1) as f64);
+        median(&each.collect::<Vec<f64>>())
     };
-    median().map_or_else(|| "-".to_owned(), units::per_op)
+    per_op().map_or_else(|| "-".to_owned(), units::per_op)
 }
 
 #[cfg(test)]

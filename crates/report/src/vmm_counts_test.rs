@@ -1,26 +1,19 @@
 use super::super::sample::{self, vmm};
 use super::*;
-use crate::{Counts, Row};
+use crate::Counts;
 
 /// A report of two VMMs; each row has kicks of its runs of ten operations.
 fn report(rows: &[(&str, &str, &[u64])]) -> Report {
-    let template = sample::report();
-    let row = |(vmm, name, kicks): &(&str, &str, &[u64])| Row {
-        command: (*name).to_owned(),
-        backend: (*vmm).to_owned(),
-        median_ns: Some(1000.0),
-        ops_per_run: 10,
-        ops: Vec::new(),
-        counts: Counts::from_iter(
-            (!kicks.is_empty()).then(|| ("kicks".to_owned(), kicks.to_vec())),
-        ),
-        ..template.results[0].clone()
+    let row = |(vmm, name, kicks): &(&str, &str, &[u64])| {
+        let mut row = sample::of_vmm(vmm, name, 1000.0);
+        let measured = sample::of(&mut row);
+        measured.times.ops = vec![10; kicks.len()];
+        measured.counts =
+            Counts::from_iter((!kicks.is_empty()).then(|| ("kicks".to_owned(), kicks.to_vec())));
+        row
     };
-    Report {
-        results: rows.iter().map(row).collect(),
-        vmms: vec![vmm("a", 1, false), vmm("b", 1, false)],
-        ..template.clone()
-    }
+    let vmms = vec![vmm("a", 1, false), vmm("b", 1, false)];
+    sample::of_vmms(vmms, rows.iter().map(row).collect())
 }
 
 const ROWS: [(&str, &str, &[u64]); 4] = [

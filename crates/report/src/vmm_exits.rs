@@ -17,7 +17,7 @@ pub(super) fn terminal(report: &Report, look: Look) -> String {
     let mut text = String::new();
     let (columns, names) = counted(report);
     let cell = |vmm: &Vmm, name: &str| {
-        let exits = row(report, vmm, name).and_then(|row| row.exits);
+        let exits = row(report, vmm, name).and_then(Row::exits);
         Cell::from(padded(&exits.map_or_else(|| "-".to_owned(), cell), false))
     };
     for block in cut(&columns, &names, look.width, (TITLE, &cell)) {
@@ -46,7 +46,7 @@ pub(super) fn markdown(report: &Report) -> String {
     for name in names {
         let _ = write!(text, "| `{name}` |");
         for vmm in &columns {
-            let exits = row(report, vmm, name).and_then(|row| row.exits);
+            let exits = row(report, vmm, name).and_then(Row::exits);
             let _ = write!(text, " {} |", exits.map_or_else(|| "-".to_owned(), cell));
         }
         text.push('\n');
@@ -59,13 +59,13 @@ pub(super) fn markdown(report: &Report) -> String {
 
 /// The VMMs and the rows of which exits were counted.
 fn counted(report: &Report) -> (Vec<&Vmm>, Vec<&str>) {
-    let has = |row: &Row| row.exits.is_some();
+    let has = |row: &Row| row.exits().is_some();
     let of_vmm = |vmm: &&Vmm| {
-        let rows = &mut report.results.iter();
+        let rows = &mut report.common.results.iter();
         rows.any(|row| row.backend == vmm.name && has(row))
     };
     let of_name = |name: &&str| {
-        let rows = &mut report.results.iter();
+        let rows = &mut report.common.results.iter();
         rows.any(|row| row.command == *name && has(row))
     };
     let columns = measured(report).into_iter().filter(of_vmm).collect();
@@ -75,8 +75,8 @@ fn counted(report: &Report) -> (Vec<&Vmm>, Vec<&str>) {
 
 /// `3 (1)`: three exits, of which one goes on to the VMM.
 fn cell(exits: Exits) -> String {
-    let total = units::per_op(exits.light.unwrap_or_default() + exits.heavy);
-    format!("{total} ({})", units::per_op(exits.heavy))
+    let text = |number: Option<f64>| number.map_or_else(|| "?".to_owned(), units::per_op);
+    format!("{} ({})", text(exits.total), text(exits.userspace))
 }
 
 /// What the table's numbers are, and why some are not there: each reason once, with the rows and VMMs that it is for.
@@ -95,8 +95,13 @@ fn notes(report: &Report, has_table: bool) -> Vec<String> {
         if let Some(reason) = &vmm.exits_reason {
             add(reason, vmm.name.clone());
         }
-        for row in report.results.iter().filter(|row| row.backend == vmm.name) {
-            if let Some(reason) = &row.exits_note {
+        for row in report
+            .common
+            .results
+            .iter()
+            .filter(|row| row.backend == vmm.name)
+        {
+            if let Some(reason) = row.measured().and_then(|row| row.exits_note.as_deref()) {
                 add(reason, format!("{} ({})", row.command, row.backend));
             }
         }

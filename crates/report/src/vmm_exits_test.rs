@@ -6,23 +6,18 @@ type Measured<'a> = (&'a str, &'a str, Result<(f64, f64), &'a str>);
 
 /// A report of two VMMs; each row has exits, light and heavy, or the reason why there are none.
 fn report(rows: &[Measured<'_>]) -> Report {
-    let template = sample::report();
-    let row = |(vmm, name, exits): &Measured<'_>| Row {
-        command: (*name).to_owned(),
-        backend: (*vmm).to_owned(),
-        median_ns: Some(1000.0),
-        exits: exits.ok().map(|(light, heavy)| Exits {
-            light: Some(light),
-            heavy,
-        }),
-        exits_note: exits.err().map(str::to_owned),
-        ..template.results[0].clone()
+    let row = |(vmm, name, exits): &Measured<'_>| {
+        let mut row = sample::of_vmm(vmm, name, 1000.0);
+        let measured = sample::of(&mut row);
+        measured.exits = exits.ok().map(|(light, heavy)| Exits {
+            total: Some(light + heavy),
+            userspace: Some(heavy),
+        });
+        measured.exits_note = exits.err().map(str::to_owned);
+        row
     };
-    Report {
-        results: rows.iter().map(row).collect(),
-        vmms: vec![vmm("a", 1, false), vmm("b", 1, false)],
-        ..template.clone()
-    }
+    let vmms = vec![vmm("a", 1, false), vmm("b", 1, false)];
+    sample::of_vmms(vmms, rows.iter().map(row).collect())
 }
 
 fn lines(text: &str) -> Vec<String> {
@@ -51,7 +46,10 @@ fn a_reason_for_no_exits_is_said_once() {
         ("a", "timer", Err("odd marks")),
         ("b", "cpuid", Ok((1.0, 0.0))),
     ]);
-    report.vmms[0].exits_reason = Some("it takes root".to_owned());
+    let crate::Kind::Vmms(vmms) = &mut report.kind else {
+        panic!("{:?}", report.kind);
+    };
+    vmms[0].exits_reason = Some("it takes root".to_owned());
     for text in [terminal(&report, Look::default()), markdown(&report)] {
         let text = text.replace('\\', "");
         assert!(
@@ -68,7 +66,7 @@ fn a_reason_for_no_exits_is_said_once() {
 #[test]
 fn without_exits_there_is_nothing() {
     let mut report = report(&[("a", "cpuid", Ok((1.0, 0.0)))]);
-    report.results[0].exits = None;
+    sample::of(&mut report.common.results[0]).exits = None;
     assert_eq!(terminal(&report, Look::default()), "");
     assert_eq!(markdown(&report), "");
 }

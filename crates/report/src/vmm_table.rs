@@ -140,27 +140,27 @@ pub(super) fn labels(report: &Report) -> Vec<(String, String)> {
     ];
     lines.extend(timing(report).map(|text| ("timing".to_owned(), text.to_owned())));
     let vmm = |vmm: &Vmm| (vmm.name.clone(), vmm_in_words(vmm, report));
-    lines.extend(report.vmms.iter().map(vmm));
+    lines.extend(report.vmms().iter().map(vmm));
     lines
 }
 
 fn runs(report: &Report) -> String {
-    let early = if report.interrupted {
+    let early = if report.common.interrupted {
         "; INTERRUPTED before the end"
-    } else if report.timed_out {
+    } else if report.common.timed_out {
         "; TIME LIMIT reached before the end"
     } else {
         ""
     };
     // Where operations differ from row to row, the samples are whole runs.
-    let each = match report.plan.ops {
+    let each = match report.common.plan.ops {
         Some(ops) => format!(
             "{} batches of {ops} operations of each row, the VMMs in turns",
-            report.plan.runs
+            report.common.plan.runs
         ),
-        None => format!("{} boots of each VMM, in turns", report.plan.runs),
+        None => format!("{} boots of each VMM, in turns", report.common.plan.runs),
     };
-    format!("{each}, {:.1} s in all{early}", report.duration)
+    format!("{each}, {:.1} s in all{early}", report.common.duration)
 }
 
 fn vmm_in_words(vmm: &Vmm, report: &Report) -> String {
@@ -200,12 +200,12 @@ fn guest_in_words(guest: &VmmGuest, report: &Report) -> Vec<String> {
         guest.apic.clone(),
     ];
     parts.push(match (guest.tsc_hz, &guest.tsc_source) {
-        _ if report.timing == Timing::Instructions => "TSC of instructions".to_owned(),
+        _ if report.common.timing == Timing::Instructions => "TSC of instructions".to_owned(),
         (Some(hz), Some(source)) => format!("TSC {:.0} MHz by {source}", hz / 1e6),
         (Some(hz), None) => format!("TSC {:.0} MHz", hz / 1e6),
         (None, _) => format!(
             "TSC of a frequency that it does not tell, taken as the host's {:.0} MHz",
-            report.tsc.hz / 1e6
+            report.common.tsc.hz / 1e6
         ),
     });
     parts.extend(guest.devices.iter().map(device_in_words));
@@ -223,16 +223,16 @@ fn device_in_words(device: &VmmDevice) -> String {
 
 /// The VMMs that have a column.
 pub(super) fn measured(report: &Report) -> Vec<&Vmm> {
-    report.vmms.iter().filter(|vmm| vmm.boots > 0).collect()
+    report.vmms().iter().filter(|vmm| vmm.boots > 0).collect()
 }
 
 /// The names of all rows with a number, each after the one that it follows in its VMM.
 pub(super) fn names(report: &Report) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
-    for vmm in &report.vmms {
+    for vmm in report.vmms() {
         let mut after = 0;
-        let of_it = |row: &&Row| row.backend == vmm.name && row.median_ns.is_some();
-        for row in report.results.iter().filter(of_it) {
+        let of_it = |row: &&Row| row.backend == vmm.name && row.is_ok();
+        for row in report.common.results.iter().filter(of_it) {
             if let Some(place) = names.iter().position(|name| *name == row.command) {
                 after = place + 1;
             } else {
@@ -245,12 +245,12 @@ pub(super) fn names(report: &Report) -> Vec<&str> {
 }
 
 pub(super) fn row<'r>(report: &'r Report, vmm: &Vmm, name: &str) -> Option<&'r Row> {
-    let rows = &mut report.results.iter();
+    let rows = &mut report.common.results.iter();
     rows.find(|row| row.backend == vmm.name && row.command == name)
 }
 
 fn median(report: &Report, vmm: &Vmm, name: &str) -> Option<f64> {
-    row(report, vmm, name)?.median_ns
+    row(report, vmm, name)?.median()
 }
 
 /// The least median of a row; `None` if fewer than two VMMs can be compared.
@@ -355,14 +355,14 @@ fn number(report: &Report, vmm: &Vmm, name: &str, look: Look) -> String {
     };
     if !look.ratios {
         let text = |median| time_unit::measured(median, report, look.unit);
-        return row.median_ns.map_or_else(dash, text);
+        return row.median().map_or_else(dash, text);
     }
     let is_first = measured(report)
         .first()
         .is_some_and(|first| first.name == vmm.name);
-    match &row.ratio {
+    match row.ratio() {
         Some(ratio) => units::ratio(ratio.value),
-        None if is_first && row.median_ns.is_some() => "1".to_owned(),
+        None if is_first && row.is_ok() => "1".to_owned(),
         None => dash(),
     }
 }

@@ -1,26 +1,10 @@
 use super::super::sample::{self, vmm};
-use super::super::{Backend, Ratio};
+use super::super::{Outcome, Ratio};
 use super::*;
 
 fn report(vmms: Vec<Vmm>, medians: &[(&str, &str, f64)]) -> Report {
-    let template = sample::report();
-    let row = |(vmm, name, ns): &(&str, &str, f64)| Row {
-        command: (*name).to_owned(),
-        backend: (*vmm).to_owned(),
-        median_ns: Some(*ns),
-        ratio: None,
-        ..template.results[0].clone()
-    };
-    let backend = |vmm: &Vmm| Backend {
-        name: vmm.name.clone(),
-        ..Backend::default()
-    };
-    Report {
-        backends: vmms.iter().map(backend).collect(),
-        results: medians.iter().map(row).collect(),
-        vmms,
-        ..template.clone()
-    }
+    let row = |(vmm, name, ns): &(&str, &str, f64)| sample::of_vmm(vmm, name, *ns);
+    sample::of_vmms(vmms, medians.iter().map(row).collect())
 }
 
 fn line<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
@@ -74,7 +58,7 @@ fn an_emulated_column_is_never_the_best() {
 fn ratios_replace_the_numbers_where_they_are_asked_for() {
     let medians = [("a", "cpuid", 900.0), ("b", "cpuid", 1800.0)];
     let mut report = report(vec![vmm("a", 1, false), vmm("b", 1, false)], &medians);
-    report.results[1].ratio = Some(Ratio {
+    sample::of(&mut report.common.results[1]).ratio = Some(Ratio {
         reference: "cpuid (a)".to_owned(),
         value: 2.0,
         ci_low: None,
@@ -171,10 +155,8 @@ fn markdown_has_one_line_a_row_and_the_best_in_bold() {
 fn rows_that_several_vmms_lack_for_one_reason_are_named_once() {
     let medians = [("a", "timer", 1.0), ("b", "timer", 1.0)];
     let mut report = report(vec![vmm("a", 1, false), vmm("b", 1, false)], &medians);
-    for row in &mut report.results {
-        row.median_ns = None;
-        row.status = Status::Skipped;
-        row.reason = Some("there is none".to_owned());
+    for row in &mut report.common.results {
+        row.outcome = Outcome::Skipped(Some("there is none".to_owned()));
     }
     let text = terminal(&report, Look::default());
     assert!(

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use super::Group;
-use super::{Report, Timing, units};
+use super::{Group, Report, Row, Times, Timing, units};
 
 /// A spread above this share of the median means that the host was busy.
 pub(super) const WIDE: f64 = 0.10;
@@ -167,34 +166,45 @@ fn list(names: &[String]) -> String {
 #[allow(clippy::cast_precision_loss, reason = "a number of CPUs")]
 pub fn warnings(report: &Report) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let names = |pick: &dyn Fn(&super::Row) -> bool| -> Vec<String> {
+    let names = |pick: &dyn Fn(&Times, &Row) -> bool| -> Vec<String> {
         report
+            .common
             .results
             .iter()
-            .filter(|row| row.is_ok() && pick(row))
+            .filter(|row| row.times().is_some_and(|times| pick(times, row)))
             .map(|row| report.label(row))
             .collect()
     };
-    if report.timing == Timing::Emulated {
+    if report.common.timing == Timing::Emulated {
         warnings.push(Warning::Emulated);
     }
-    let has_guest = report.results.iter().any(|o| o.group == Group::Scenario);
-    if has_guest && report.timing == Timing::Native && !report.tsc.invariant {
+    let has_guest = report
+        .common
+        .results
+        .iter()
+        .any(|o| o.group == Group::Scenario);
+    if has_guest && report.common.timing == Timing::Native && !report.common.tsc.invariant {
         warnings.push(Warning::TscVaries);
     }
-    let (load, cpus) = (report.host.load.unwrap_or_default(), report.host.cpus);
+    let (load, cpus) = (
+        report.common.host.load.unwrap_or_default(),
+        report.common.host.cpus,
+    );
     if Warning::is_busy(load, cpus) {
         warnings.push(Warning::Loaded { load, cpus });
     }
     let one_cpu = report
+        .common
         .cpus
         .iter()
-        .all(|cpu| report.cpus.first() == Some(cpu));
-    if has_guest && report.spin == "spin" && one_cpu {
+        .all(|cpu| report.common.cpus.first() == Some(cpu));
+    if has_guest && report.paths().is_some_and(|paths| paths.spin == "spin") && one_cpu {
         warnings.push(Warning::SpinOnOneCpu);
     }
-    let slow = names(&|row| rates(row).is_some_and(|(asked, reached)| reached < REACHED * asked));
+    let slow =
+        names(&|_, row| rates(row).is_some_and(|(asked, reached)| reached < REACHED * asked));
     if let Some((asked, reached)) = report
+        .common
         .results
         .iter()
         .filter(|row| slow.contains(&report.label(row)))
@@ -208,23 +218,23 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
             reached,
         });
     }
-    let min_time = report.plan.min_time;
-    let short = names(&|row| {
+    let min_time = report.common.plan.min_time;
+    let short = names(&|times, _| {
         let is_short = |time| time < TOO_SHORT * min_time;
-        report.plan.ops.is_none() && row.shortest_run.is_some_and(is_short)
+        report.common.plan.ops.is_none() && times.shortest_run.is_some_and(is_short)
     });
     if !short.is_empty() {
         let names = short;
         warnings.push(Warning::Short { names, min_time });
     }
     let unmatched = |is_there: bool| {
-        names(&|row| {
+        names(&|_, row| {
             let reference = row.reference.as_deref();
-            let is_wanted = |other: &super::Row| {
+            let is_wanted = |other: &Row| {
                 Some(other.command.as_str()) == reference && other.backend == row.backend
             };
-            let lacks_ratio = reference.is_some() && row.ratio.is_none();
-            lacks_ratio && report.results.iter().any(is_wanted) == is_there
+            let lacks_ratio = reference.is_some() && row.ratio().is_none();
+            lacks_ratio && report.common.results.iter().any(is_wanted) == is_there
         })
     };
     for (names, warning) in [
@@ -239,11 +249,13 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
         }
     }
     // The spread of a time that cannot be told from none says nothing.
-    let wide = names(&|o| o.bound_ns().is_none() && o.spread.is_some_and(|spread| spread > WIDE));
+    let wide = names(&|times, _| {
+        times.bound().is_none() && times.spread.is_some_and(|spread| spread > WIDE)
+    });
     if !wide.is_empty() {
         warnings.push(Warning::Wide { names: wide });
     }
-    let moved = names(&|row| row.outliers > 0 && row.outliers_shift > MOVES);
+    let moved = names(&|times, _| times.outliers > 0 && times.outliers_shift > MOVES);
     if !moved.is_empty() {
         warnings.push(Warning::Outliers { names: moved });
     }
@@ -251,9 +263,9 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
 }
 
 /// The rate that a row was to have, if any, and the one that it had.
-fn rates(row: &super::Row) -> Option<(f64, f64)> {
+fn rates(row: &Row) -> Option<(f64, f64)> {
     let asked = row.parameters.get("rate")?.parse().ok()?;
-    Some((asked, 1e9 / row.median_ns?))
+    Some((asked, 1e9 / row.median()?))
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use vmbell_report::{Backend, Exits, Report, Row, Status, Timing, Vmm, json, parse, visible};
+use vmbell_report::{
+    Backend, Exits, Kind, Outcome, Report, Row, Status, Timing, Vmm, json, parse, visible,
+};
 
 /// A short run of every row, on the backend that every machine has.
 const ALL: &[&str] = &["--all", "--runs=5"];
@@ -43,10 +45,8 @@ pub(super) fn pages(vmbell: &Path, folder: &Path) -> Result<Vec<Page>> {
     let all = maker.measure("all", ALL)?;
     let again = maker.measure("again", ALL)?;
     let scan = maker.measure("scan", SCAN)?;
-    let emulated = Report {
-        timing: Timing::Emulated,
-        ..all.clone()
-    };
+    let mut emulated = all.clone();
+    emulated.common.timing = Timing::Emulated;
     Ok(vec![
         maker.page("bench", std::slice::from_ref(&all))?,
         maker.page("runs", &[backends(&all), backends(&again)])?,
@@ -103,19 +103,20 @@ impl Maker<'_> {
 /// How many bars each name has: one for each row whose numbers are of the first report's kind.
 fn bars(reports: &[Report]) -> BTreeMap<String, usize> {
     let mut bars = BTreeMap::new();
-    let timing = reports.first().map(|report| report.timing);
+    let timing = reports.first().map(|report| report.common.timing);
     for report in reports {
         let is_drawn = |row: &&Row| {
             let is_emulated = report
-                .vmms
+                .vmms()
                 .iter()
                 .any(|vmm| vmm.name == row.backend && vmm.emulated);
-            row.median_ns.is_some_and(|ns| ns > 0.0) && !is_emulated
+            row.median().is_some_and(|ns| ns > 0.0) && !is_emulated
         };
-        if report.timing == Timing::Emulated || Some(report.timing) != timing {
+        let of_report = report.common.timing;
+        if of_report == Timing::Emulated || Some(of_report) != timing {
             continue;
         }
-        for row in report.results.iter().filter(is_drawn) {
+        for row in report.common.results.iter().filter(is_drawn) {
             // The page shows them as escapes.
             let name = visible(&row.command);
             *bars.entry(name).or_default() += 1;
@@ -132,30 +133,27 @@ fn backends(report: &Report) -> Report {
         why: "made from a report".to_owned(),
         emulates_kernel_mode,
     };
-    two.backends = vec![backend("usermode", false), backend("kvm", true)];
+    two.common.backends = vec![backend("usermode", false), backend("kvm", true)];
     let guests = report
+        .common
         .results
         .iter()
         .filter(|row| row.backend == "usermode");
-    two.results.extend(guests.enumerate().map(|(place, row)| {
-        let row = Row {
-            backend: "kvm".to_owned(),
-            ..row.clone()
-        };
-        if place % 7 == 6 { failed(row) } else { row }
-    }));
+    two.common
+        .results
+        .extend(guests.enumerate().map(|(place, row)| {
+            let row = Row {
+                backend: "kvm".to_owned(),
+                ..row.clone()
+            };
+            if place % 7 == 6 { failed(row) } else { row }
+        }));
     two
 }
 
 fn failed(row: Row) -> Row {
     Row {
-        status: Status::Failed,
-        reason: Some("made to fail".to_owned()),
-        median_ns: None,
-        samples_ns: Vec::new(),
-        percentiles_ns: None,
-        exits: None,
-        ratio: None,
+        outcome: Outcome::Failed(Some("made to fail".to_owned())),
         ..row
     }
 }
@@ -168,45 +166,43 @@ fn vmms(report: &Report) -> Report {
         ("alioth", 0.8, false),
         ("tcg", 40.0, true),
     ];
-    let mut vmms = report.clone();
-    vmms.results.clear();
-    vmms.highlights.clear();
-    vmms.verdict.clear();
-    vmms.backends.clear();
+    let mut all = report.clone();
+    all.common.results.clear();
+    all.common.backends.clear();
+    all.kind = Kind::Vmms(NAMES.map(|(name, _, emulated)| vmm(name, emulated)).into());
     for (name, factor, emulated) in NAMES {
-        vmms.backends.push(Backend {
+        all.common.backends.push(Backend {
             name: name.to_owned(),
             ..Backend::default()
         });
-        vmms.vmms.push(vmm(name, emulated));
         // As many as the guest image has.
-        let guests = report
-            .results
-            .iter()
-            .filter(|row| row.backend == "usermode");
-        let rows = guests.take(24);
-        vmms.results.extend(rows.map(|row| {
-            Row {
-                backend: name.to_owned(),
-                median_ns: row.median_ns.map(|ns| ns * factor),
-                timing_valid: !emulated,
-                exits: row.exits.map(|exits| Exits {
-                    heavy: exits.heavy + f64::from(u8::from(emulated)),
-                    ..exits
-                }),
-                exit_reasons: Some(vmbell_report::ExitReasons {
+        let rows = report.common.results.iter();
+        let guests = rows.filter(|row| row.backend == "usermode").take(24);
+        let of_vmm = |row: &Row| {
+            let mut row = row.clone();
+            row.backend = name.to_owned();
+            row.timing_valid = !emulated;
+            if let Some(measured) = row.measured_mut() {
+                measured.times.median *= factor;
+                let more = |count: f64| count + f64::from(u8::from(emulated));
+                measured.exits = measured.exits.map(|exits| Exits {
+                    total: exits.total.map(more),
+                    userspace: exits.userspace.map(more),
+                });
+                measured.exit_reasons = Some(vmbell_report::ExitReasons {
                     kvm_exit: [
                         ("IO_INSTRUCTION".to_owned(), 1.0),
                         ("EXTERNAL_INTERRUPT".to_owned(), 0.01),
                     ]
                     .into(),
                     kvm_userspace_exit: [("KVM_EXIT_IO".to_owned(), 1.0)].into(),
-                }),
-                ..row.clone()
+                });
             }
-        }));
+            row
+        };
+        all.common.results.extend(guests.map(of_vmm));
     }
-    vmms
+    all
 }
 
 fn vmm(name: &str, emulated: bool) -> Vmm {
@@ -228,16 +224,18 @@ fn vmm(name: &str, emulated: bool) -> Vmm {
 /// The report with markup, quotes, control characters and long words wherever it has text.
 fn hostile(report: &Report) -> Report {
     let mut report = report.clone();
-    report.results.truncate(12);
+    report.common.results.truncate(12);
     let long = "incomprehensibilities".repeat(8);
-    for row in &mut report.results {
+    for row in &mut report.common.results {
         row.command = format!("{HOSTILE}{}", row.command);
         row.note = Some(format!("{HOSTILE}{long}"));
     }
-    report.host.cpu = format!("{HOSTILE}{long}");
-    report.host.kernel = HOSTILE.to_owned();
-    report.verdict = vec![format!("{HOSTILE}{long}")];
-    report.started = HOSTILE.to_owned();
-    report.spin = HOSTILE.to_owned();
+    report.common.host.cpu = format!("{HOSTILE}{long}");
+    report.common.host.kernel = HOSTILE.to_owned();
+    report.common.started = HOSTILE.to_owned();
+    if let Kind::Paths(paths) = &mut report.kind {
+        paths.verdict = vec![format!("{HOSTILE}{long}")];
+        paths.spin = HOSTILE.to_owned();
+    }
     report
 }

@@ -42,6 +42,7 @@ impl Recording {
         }
         let measured = |report: &Report| -> Vec<Name> {
             report
+                .common
                 .results
                 .iter()
                 .filter(|row| row.is_ok())
@@ -87,7 +88,7 @@ impl Recording {
             new.push(pair[1 - first].clone());
         }
         if let Some(change) = change {
-            for row in new.iter_mut().flat_map(|report| &mut report.results) {
+            for row in new.iter_mut().flat_map(|report| &mut report.common.results) {
                 if name(row) == change.row {
                     scale(row, change.factor);
                 }
@@ -123,10 +124,11 @@ fn name(row: &Row) -> Name {
 
 /// Multiplies the times of a row.
 fn scale(row: &mut Row, factor: f64) {
-    for ns in &mut row.samples_ns {
+    let Some(measured) = row.measured_mut() else {
+        return;
+    };
+    for ns in &mut measured.times.samples {
         *ns *= factor;
     }
-    if let Some(median) = &mut row.median_ns {
-        *median *= factor;
-    }
+    measured.times.median *= factor;
 }

@@ -13,6 +13,7 @@ use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{Interrupts, PARAMETERS, Parameters, programs};
 use vmbell_hypervisor::measure::{EventCounter, EventCounts};
 use vmbell_hypervisor::{Doorbell, Hypervisor, Irqchip, Irqfd, VmConfig};
+use vmbell_report::is_of_host;
 
 /// The name of the count of interrupts that the guest took.
 pub const TAKEN: &str = "interrupts taken";
@@ -143,12 +144,17 @@ impl Scenario for Interrupted {
         let later = guest.results()?;
         let of = |counts: &EventCounts, name: &str| counts.get(name).copied().unwrap_or_default();
         let since = |name: &str| of(&after, name) - of(&before, name);
+        let of_host: u64 = after
+            .keys()
+            .filter(|name| is_of_host(name))
+            .map(|name| since(name))
+            .sum();
         let taken = later.interrupts - earlier.interrupts;
         let spared = later.spared - earlier.spared;
         Ok(Sample {
             ops: taken,
             elapsed_ns,
-            exits: Some(since(counter.exits())),
+            exits: Some(since(counter.exits()).saturating_sub(of_host)),
             events: after
                 .keys()
                 .map(|name| (name.clone(), since(name)))

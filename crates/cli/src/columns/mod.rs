@@ -17,11 +17,9 @@ use super::style::{self, Style};
 use super::time_unit;
 use vmbell_bench::{Clock, host};
 use vmbell_report::bootstrap::ratio_of_medians;
-use vmbell_report::outliers::Outliers;
-use vmbell_report::statistics::{Summary, percentile, thousandths};
 use vmbell_report::{
-    Backend, Counts, Group, Host, Look, Percentiles, PercentilesOf, Planned, Ratio, Report, Row,
-    SCHEMA_VERSION, Status, TimeUnit, Timing, Tsc, Vmm, rfc3339,
+    Backend, Common, Group, Host, Kind, Look, Measured as Numbers, Outcome, Planned, Ratio, Report,
+    Row, Setting, Status, TimeUnit, Times, Timing, Tsc, Vmm, rfc3339,
 };
 
 /// The seed of the intervals of ratios: the same samples have the same interval.
@@ -116,37 +114,33 @@ impl Begun {
     pub(super) fn report(
         self,
         plan: Planned,
-        vmms: Vec<Vmm>,
+        kind: Kind,
         results: Vec<Row>,
         interrupted: bool,
     ) -> Report {
-        let backends: Vec<Backend> = vmms.iter().map(backend).collect();
-        Report {
-            schema_version: SCHEMA_VERSION,
-            tool: tool(),
-            host: self.host,
-            started: rfc3339(self.started),
-            duration: self.begun.elapsed().as_secs_f64(),
-            interrupted,
-            timing: self.timing,
-            timed_out: false,
-            seed: 0,
-            plan,
-            backend: backends.first().cloned().unwrap_or_default(),
-            backends,
-            spin: "sleep".to_owned(),
-            cpus: Vec::new(),
-            tsc: Tsc {
-                hz: self.clock.hz(),
-                invariant: self.clock.is_invariant(),
+        let mut report = Report {
+            common: Common {
+                tool: tool(),
+                host: self.host,
+                started: rfc3339(self.started),
+                duration: self.begun.elapsed().as_secs_f64(),
+                interrupted,
+                timed_out: false,
+                timing: self.timing,
+                seed: 0,
+                plan,
+                backends: Vec::new(),
+                cpus: Vec::new(),
+                tsc: Tsc {
+                    hz: self.clock.hz(),
+                    invariant: self.clock.is_invariant(),
+                },
+                results,
             },
-            results,
-            verdict: Vec::new(),
-            highlights: Vec::new(),
-            ratios_to: "first VMM".to_owned(),
-            counting: None,
-            vmms,
-        }
+            kind,
+        };
+        report.common.backends = report.vmms().iter().map(backend).collect();
+        report
     }
 }
 
@@ -173,7 +167,7 @@ pub(super) fn finish(
     let exported = exports.finish(report, unit);
     show(report, args.style, (unit, args.ratios), stdout_is_taken)?;
     exported?;
-    Ok(exit_of(report, report.vmms.iter().map(|vmm| vmm.status)))
+    Ok(exit_of(report, report.vmms().iter().map(|vmm| vmm.status)))
 }
 
 /// Prints the table, to stderr if stdout is taken by an export.
@@ -225,81 +219,36 @@ pub(super) struct Measured<'a> {
 }
 
 /// The row, without exits.
-#[allow(clippy::cast_precision_loss, reason = "far fewer operations than 2^53")]
 pub(super) fn row(measured: Measured<'_>) -> Row {
-    let Measured {
-        samples,
-        ops,
-        timing,
-        ..
-    } = measured;
-    let summary = Summary::of(&samples);
-    let stat = |pick: fn(&Summary) -> f64| summary.as_ref().map(pick);
-    let outliers = Outliers::of(&samples);
-    let differ = ops.iter().any(|one| Some(one) != ops.first());
-    let shortest = samples
-        .iter()
-        .zip(&ops)
-        .map(|(ns, ops)| ns * *ops as f64 / 1e9);
+    let times = Times::of(&measured.samples, measured.ops);
     Row {
         command: measured.name.to_owned(),
         group: Group::Scenario,
-        status: if samples.is_empty() {
-            Status::Skipped
-        } else {
-            Status::Ok
-        },
-        reason: measured.reason.filter(|_| samples.is_empty()),
-        mean_ns: stat(|s| s.mean),
-        stddev_ns: summary.as_ref().and_then(|s| s.stddev),
-        median_ns: stat(|s| s.median),
-        instructions: stat(|s| s.median)
-            .map(thousandths)
-            .filter(|_| timing == Timing::Instructions),
-        user_ns: None,
-        system_ns: None,
-        min_ns: stat(|s| s.min),
-        max_ns: stat(|s| s.max),
-        parameters: [].into(),
         backend: measured.vmm.to_owned(),
-        spin: None,
-        cpus: Vec::new(),
-        exits: None,
-        exit_reasons: None,
-        timing_valid: timing == Timing::Native && !measured.is_emulated,
-        ops_per_run: ops.last().copied().unwrap_or_default(),
-        shortest_run: shortest.min_by(f64::total_cmp),
-        percentiles_ns: Percentiles::of(samples.len() as f64, |share| percentile(&samples, share)),
-        percentiles_of: PercentilesOf::Runs,
-        spread: summary
-            .as_ref()
-            .filter(|_| samples.len() >= 3)
-            .map(Summary::relative_spread),
-        outliers: outliers.count as u64,
-        outliers_shift: outliers.median_shift,
+        parameters: [].into(),
+        setting: Setting::default(),
+        timing_valid: measured.timing == Timing::Native && !measured.is_emulated,
         reference: None,
-        ratio: None,
-        exits_per_op: None,
-        events: Counts::default(),
-        counts: Counts::default(),
-        ratios: [].into(),
         note: None,
-        exits_note: None,
-        address_space: None,
-        resolution_ns: None,
-        ops: if differ { ops } else { Vec::new() },
-        samples_ns: samples,
+        outcome: match times {
+            Some(times) => Outcome::Measured(Box::new(Numbers::of(times))),
+            None => Outcome::Skipped(measured.reason),
+        },
     }
 }
 
-/// The ratio of two rows' medians.
-pub(super) fn ratio(new: &Row, old: &Row) -> Option<Ratio> {
-    let measured = ratio_of_medians(&new.samples_ns, &old.samples_ns, SEED)?;
-    Some(Ratio {
-        reference: format!("{} ({})", old.command, old.backend),
-        value: measured.value,
-        ci_low: measured.interval.map(|[low, _]| low),
-        ci_high: measured.interval.map(|[_, high]| high),
+/// Compares the row with the row of another column in time.
+pub(super) fn compare(new: &mut Row, old: &Row) {
+    let reference = format!("{} ({})", old.command, old.backend);
+    let (Some(measured), Some(old)) = (new.measured_mut(), old.times()) else {
+        return;
+    };
+    let ratio = ratio_of_medians(&measured.times.samples, &old.samples, SEED);
+    measured.ratio = ratio.map(|ratio| Ratio {
+        reference,
+        value: ratio.value,
+        ci_low: ratio.interval.map(|[low, _]| low),
+        ci_high: ratio.interval.map(|[_, high]| high),
         is_bound: false,
-    })
+    });
 }

@@ -25,22 +25,18 @@ use super::progress::Progress;
 use super::{given, interrupt, measured, seed, words};
 use vmbell_bench::{Observer, Phase};
 use vmbell_report::compare::{CompareOptions, Pairing};
-use vmbell_report::{Export, Random, Report};
+use vmbell_report::{EXPORTERS, Export, Random, Report};
 
 /// Runs of a turn.
 const RUNS: &str = "--runs=3";
 
-/// The options of `bench` that are about the comparison and how it is shown.
-const OURS: [&str; 16] = [
+/// The options of `bench` that are about the comparison and how it is shown; those of exports are, too.
+const OURS: [&str; 12] = [
     "baseline",
     "interleave",
     "turns",
     "keep-turns",
     "fail-above",
-    "export-json",
-    "export-markdown",
-    "export-csv",
-    "export-openmetrics",
     "style",
     "sort",
     "time-unit",
@@ -59,7 +55,7 @@ struct Taken {
 
 /// Measures in turns with `other`, compares and shows.
 pub(super) fn run(args: &BenchArgs, other: &str) -> Result<Exit> {
-    if args.exports.given().iter().any(|(_, path)| path.is_some()) {
+    if args.exports.given().next().is_some() {
         return Err(Usage::new(
             "with --interleave there are two reports a turn: keep them with --keep-turns FOLDER, and see `vmbell compare --turns`",
         )
@@ -135,7 +131,9 @@ fn sides(args: &BenchArgs, other: &str) -> Result<[Side; 2]> {
     let Some((command, matches)) = paths(&cli, &matches) else {
         return Err(Usage::new("--interleave is an option of `vmbell bench` only").into());
     };
-    let mut options = given::words(command, matches, &OURS);
+    let exports = EXPORTERS.map(|exporter| exporter.option());
+    let ours = OURS.into_iter().chain(exports);
+    let mut options = given::words(command, matches, &ours.collect::<Vec<_>>());
     if args.runs.is_none() {
         options.insert(0, RUNS.into());
     }

@@ -8,20 +8,12 @@ use anyhow::{Context, bail};
 use crate::exports::{distinct, replaced};
 use vmbell_lab::Outcome;
 use vmbell_lab::job::OUT_FOLDER;
-use vmbell_report::Export;
-
-/// The options that name files for reports.
-pub(super) const OPTIONS: [&str; 4] = [
-    "export-json",
-    "export-markdown",
-    "export-csv",
-    "export-openmetrics",
-];
+use vmbell_report::{Export, Exporter};
 
 /// A report that is copied from L1 to a file of this host.
 #[derive(Debug)]
 pub(super) struct Exported {
-    option: &'static str,
+    exporter: &'static dyn Exporter,
     to: Export,
 }
 
@@ -29,7 +21,7 @@ impl Exported {
     /// Opens the files of this host, of which none may be one of `read`. What the command prints to stdout in L1 arrives on
     /// stdout here anyway.
     pub(super) fn open(
-        given: &[(&'static str, PathBuf)],
+        given: &[(&'static dyn Exporter, PathBuf)],
         read: &[PathBuf],
     ) -> anyhow::Result<Vec<Self>> {
         let paths: Vec<&Path> = given.iter().map(|(_, path)| path.as_path()).collect();
@@ -41,23 +33,25 @@ impl Exported {
             );
         }
         let mut exports = Vec::new();
-        for (option, path) in given {
+        for (exporter, path) in given {
             let to = Export::open(path)?;
             if !to.is_stdout() {
-                exports.push(Self { option, to });
+                let exporter = *exporter;
+                exports.push(Self { exporter, to });
             }
         }
         Ok(exports)
     }
 
     /// The name of the file in L1's folder.
-    fn name(&self) -> &'static str {
-        self.option
+    fn name(&self) -> String {
+        format!("report.{}", self.exporter.extension())
     }
 
     /// The option of the command in L1, and its value there.
     pub(super) fn in_l1(&self) -> (&'static str, OsString) {
-        (self.option, Path::new(OUT_FOLDER).join(self.name()).into())
+        let path = Path::new(OUT_FOLDER).join(self.name());
+        (self.exporter.option(), path.into())
     }
 
     /// Copies what L1 left.
@@ -67,7 +61,7 @@ impl Exported {
         status: u8,
     ) -> anyhow::Result<()> {
         for export in exports {
-            let name = export.name();
+            let name = &export.name();
             let text = match &mut outcome.files {
                 Some(files) => files
                     .text(name)

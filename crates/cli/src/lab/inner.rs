@@ -13,6 +13,7 @@ use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 use crate::args::{self, Cli};
 use crate::given::{self, is_given, option};
 use crate::suites::Suite;
+use vmbell_report::{EXPORTERS, Exporter};
 
 /// The word for this program.
 const NAME: &str = "vmbell";
@@ -94,11 +95,12 @@ impl Inner {
     }
 
     /// The files that options `--export-...` name.
-    pub(super) fn exports(&self) -> Vec<(&'static str, PathBuf)> {
-        let exports = super::exported::OPTIONS.into_iter();
-        exports
-            .flat_map(|name| self.values(name).map(move |value| (name, value.into())))
-            .collect()
+    pub(super) fn exports(&self) -> Vec<(&'static dyn Exporter, PathBuf)> {
+        let files = |exporter: &'static dyn Exporter| {
+            let values = self.values(exporter.option());
+            values.map(move |value| (exporter, value.into()))
+        };
+        EXPORTERS.into_iter().flat_map(files).collect()
     }
 
     /// The files of this host that the command line names, each by its absolute path.
@@ -108,7 +110,7 @@ impl Inner {
             let name = arg.get_long().unwrap_or_default();
             is_path(arg.get_value_parser())
                 && is_given(&self.matches, arg)
-                && !super::exported::OPTIONS.contains(&name)
+                && EXPORTERS.iter().all(|exporter| exporter.option() != name)
         });
         args.flat_map(|arg| self.matches.get_raw(arg.get_id().as_str()))
             .flatten()

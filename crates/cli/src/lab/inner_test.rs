@@ -53,6 +53,10 @@ fn exports_get_their_paths_in_l1_and_stdout_stays() {
     ];
     let exports = inner(&line).exports();
     let paths = [("export-json", "a.json"), ("export-csv", "-")];
+    let exports: Vec<_> = exports
+        .into_iter()
+        .map(|(exporter, path)| (exporter.option(), path))
+        .collect();
     assert_eq!(exports, paths.map(|(name, path)| (name, path.into())));
     assert_eq!(
         words(&line, &[], &[("export-json", "/out/export-json")]),

@@ -3,10 +3,11 @@
 //!
 //! The events are recorded, and read after the pattern has ended, so that nothing else runs meanwhile.
 
-use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind, Read};
+
+use vmbell_report::{Reasons, ReasonsOfRun};
 
 use crate::kvm_trace::{self, Instance, Line, TracefsError, Unreadable, Wanted, What, Whose};
 
@@ -62,10 +63,8 @@ pub(super) enum EventsError {
 /// What was counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Events {
-    /// Exits of the guest.
-    pub(super) exits: BTreeMap<String, u64>,
-    /// Returns to the VMM.
-    pub(super) userspace: BTreeMap<String, u64>,
+    /// Exits of the guest, and returns to the VMM.
+    pub(super) reasons: ReasonsOfRun,
     /// Notifications.
     pub(super) kicks: u64,
     /// Messages that interrupt.
@@ -118,8 +117,8 @@ impl Events {
             };
             let is_vmms = threads.contains(&event.thread);
             match event.what {
-                What::Exit(reason) if is_vmms => count(&mut events.exits, reason)?,
-                What::Userspace(reason) if is_vmms => count(&mut events.userspace, reason)?,
+                What::Exit(reason) if is_vmms => count(&mut events.reasons.exits, reason)?,
+                What::Userspace(reason) if is_vmms => count(&mut events.reasons.userspace, reason)?,
                 What::MmioWrite if is_vmms => events.kicks += 1,
                 What::Msi => events.interrupts += 1,
                 _ => {}
@@ -129,7 +128,7 @@ impl Events {
     }
 }
 
-fn count(reasons: &mut BTreeMap<String, u64>, reason: &str) -> Result<(), EventsError> {
+fn count(reasons: &mut Reasons, reason: &str) -> Result<(), EventsError> {
     if let Some(count) = reasons.get_mut(reason) {
         *count += 1;
         return Ok(());

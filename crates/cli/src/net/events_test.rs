@@ -18,14 +18,15 @@ fn events(text: &str) -> Result<Events, EventsError> {
 #[test]
 fn exits_and_kicks_are_the_vmms_and_interrupts_are_anybodys() {
     let events = events(TRACE).unwrap();
-    let reasons = |names: &[&str]| -> BTreeMap<String, u64> {
-        names.iter().map(|name| ((*name).to_owned(), 1)).collect()
-    };
+    let reasons =
+        |names: &[&str]| -> Reasons { names.iter().map(|name| ((*name).to_owned(), 1)).collect() };
     assert_eq!(
         events,
         Events {
-            exits: reasons(&["npf", "hlt"]),
-            userspace: reasons(&["KVM_EXIT_MMIO"]),
+            reasons: ReasonsOfRun {
+                exits: reasons(&["npf", "hlt"]),
+                userspace: reasons(&["KVM_EXIT_MMIO"]),
+            },
             kicks: 1,
             interrupts: 1,
         }

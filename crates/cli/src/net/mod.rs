@@ -43,7 +43,7 @@ use super::program::no_kvm;
 use super::progress::Progress;
 use super::vmm::version_of;
 use vmbell_bench::{Observer, Phase, timing};
-use vmbell_report::{Planned, Report, Status, Timing, Vmm};
+use vmbell_report::{Kind, Planned, Report, Status, Timing, Vmm};
 
 /// How often a boot that hangs is repeated at most: not at all on hardware. Where instructions are counted, [`spin`] ends
 /// one that hangs soon, and several in a row have hung.
@@ -254,7 +254,7 @@ fn report(
     let timing = begun.timing;
     let rows = rows::all(columns, patterns, timing);
     let vmms = columns.iter().map(vmm).collect();
-    begun.report(plan, vmms, rows, interrupted)
+    begun.report(plan, Kind::Net(vmms), rows, interrupted)
 }
 
 fn vmm(column: &Column) -> Vmm {

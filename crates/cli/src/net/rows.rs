@@ -1,12 +1,10 @@
 //! Makes a report's rows of what the boots gave.
 
-use std::collections::BTreeMap;
-
 use super::Column;
 use super::boot::{Counted, Measured};
 use super::pattern::Pattern;
 use crate::columns;
-use vmbell_report::statistics::{Summary, thousandths};
+use vmbell_report::statistics::thousandths;
 use vmbell_report::{Counts, ExitReasons, Exits, Row, Timing};
 
 /// The row of the time from the VMM's start to the guest's first program.
@@ -14,8 +12,6 @@ pub(super) const BOOT: &str = "boot";
 /// The names of counts that are no exits.
 const KICKS: &str = "kicks";
 const INTERRUPTS: &str = "interrupts";
-/// Exits for interrupts of the host itself, by the names of Intel's and AMD's reasons.
-const HOST: [&str; 4] = ["EXTERNAL_INTERRUPT", "NMI", "interrupt", "nmi"];
 
 /// The rows of all columns, with ratios to the first one that has results.
 pub(super) fn all(columns: &[Column], patterns: &[Pattern], timing: Timing) -> Vec<Row> {
@@ -29,7 +25,9 @@ pub(super) fn all(columns: &[Column], patterns: &[Pattern], timing: Timing) -> V
         for mut row in of_column(column, patterns, timing) {
             let mut old = all[..references].iter();
             let old = old.find(|old| old.command == row.command);
-            row.ratio = old.and_then(|old| columns::ratio(&row, old));
+            if let Some(old) = old {
+                columns::compare(&mut row, old);
+            }
             all.push(row);
         }
     }
@@ -70,63 +68,32 @@ fn of_column(column: &Column, patterns: &[Pattern], timing: Timing) -> Vec<Row> 
 }
 
 fn add_events(row: &mut Row, all: &[&Measured]) {
+    let Some(row) = row.measured_mut() else {
+        return;
+    };
     let results = all.iter().filter_map(|one| one.events.as_ref());
     let counted: Result<Vec<&Counted>, &String> = results.map(Result::as_ref).collect();
     match counted {
-        Ok(counted) if counted.len() == all.len() && !counted.is_empty() => {
-            add_counted(row, &counted);
-        }
+        Ok(counted) if counted.len() == all.len() => add_counted(row, &counted),
         Ok(_) => {}
         Err(reason) => row.exits_note = Some(reason.clone()),
     }
 }
 
-fn add_counted(row: &mut Row, counted: &[&Counted]) {
-    let of_guest = |(reason, _): &(&String, &u64)| !HOST.contains(&reason.as_str());
-    let total = median(counted, |one| {
-        one.events
-            .exits
+fn add_counted(row: &mut vmbell_report::Measured, counted: &[&Counted]) {
+    let caused = |one: &&Counted| one.events.reasons.caused(one.operations);
+    row.exits = Exits::of(&counted.iter().map(caused).collect::<Vec<_>>());
+    row.exit_reasons = Some(ExitReasons::of(
+        &counted
             .iter()
-            .filter(of_guest)
-            .map(|(_, count)| count)
-            .sum()
-    });
-    let heavy = median(counted, |one| one.events.userspace.values().sum());
-    row.exits = Some(Exits {
-        light: Some(thousandths((total - heavy).max(0.0))),
-        heavy,
-    });
-    row.exit_reasons = Some(ExitReasons {
-        kvm_exit: means(counted, |one| &one.events.exits),
-        kvm_userspace_exit: means(counted, |one| &one.events.userspace),
-    });
+            .map(|one| (&one.events.reasons, one.operations))
+            .collect::<Vec<_>>(),
+    ));
     let counts = |count: fn(&Counted) -> u64| counted.iter().map(|one| count(one)).collect();
     row.counts = Counts::from_iter([
         (KICKS.to_owned(), counts(|one| one.events.kicks)),
         (INTERRUPTS.to_owned(), counts(|one| one.events.interrupts)),
     ]);
-}
-
-/// The median over boots, per operation.
-#[allow(clippy::cast_precision_loss, reason = "far fewer events than 2^53")]
-fn median(counted: &[&Counted], count: impl Fn(&Counted) -> u64) -> f64 {
-    let one = |counted: &&Counted| count(counted) as f64 / counted.operations;
-    let counts: Vec<f64> = counted.iter().map(one).collect();
-    Summary::of(&counts).map_or(0.0, |summary| thousandths(summary.median))
-}
-
-#[allow(clippy::cast_precision_loss, reason = "far fewer events than 2^53")]
-fn means(
-    counted: &[&Counted],
-    of: fn(&Counted) -> &BTreeMap<String, u64>,
-) -> BTreeMap<String, f64> {
-    let mut sums: BTreeMap<String, f64> = BTreeMap::new();
-    for (reason, count) in counted.iter().flat_map(|one| of(one)) {
-        *sums.entry(reason.clone()).or_default() += *count as f64;
-    }
-    let all: f64 = counted.iter().map(|one| one.operations).sum();
-    let mean = |(reason, sum)| (reason, thousandths(sum / all));
-    sums.into_iter().map(mean).collect()
 }
 
 fn nanoseconds(time: std::time::Duration) -> f64 {

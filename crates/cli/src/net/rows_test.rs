@@ -5,14 +5,17 @@ use super::super::events::Events;
 use super::super::netperf::Done;
 use super::super::way::Way;
 use super::*;
+use vmbell_report::ReasonsOfRun;
 
 fn events(exits: &[(&str, u64)], userspace: u64, kicks: u64) -> Events {
     let exits = exits.iter();
     Events {
-        exits: exits
-            .map(|(reason, count)| ((*reason).to_owned(), *count))
-            .collect(),
-        userspace: [("KVM_EXIT_MMIO".to_owned(), userspace)].into(),
+        reasons: ReasonsOfRun {
+            exits: exits
+                .map(|(reason, count)| ((*reason).to_owned(), *count))
+                .collect(),
+            userspace: [("KVM_EXIT_MMIO".to_owned(), userspace)].into(),
+        },
         kicks,
         interrupts: 2 * kicks,
     }
@@ -59,13 +62,14 @@ fn a_row_has_the_medians_of_its_boots() {
     let [init, trips] = &rows_of(&column)[..] else {
         panic!("two rows")
     };
-    assert_eq!((&*init.command, init.median_ns), (BOOT, Some(3e6)));
-    assert_eq!((&*trips.command, trips.median_ns), ("rr", Some(200.0)));
+    assert_eq!((&*init.command, init.median()), (BOOT, Some(3e6)));
+    assert_eq!((&*trips.command, trips.median()), ("rr", Some(200.0)));
     let exits = Exits {
-        light: Some(2.0),
-        heavy: 1.0,
+        total: Some(3.0),
+        userspace: Some(1.0),
     };
-    assert_eq!(trips.exits, Some(exits));
+    assert_eq!(trips.exits(), Some(exits));
+    let trips = trips.measured().unwrap();
     let reasons = trips.exit_reasons.as_ref().unwrap();
     assert_eq!(reasons.kvm_exit["interrupt"], 0.5);
     assert_eq!(trips.counts.get("kicks"), Some(&[11, 11, 11][..]));
@@ -76,10 +80,11 @@ fn a_row_has_the_medians_of_its_boots() {
 fn a_row_says_why_nothing_was_counted() {
     let uncounted = column(vec![(100.0, Some(Err("no tracefs".to_owned())))]);
     let row = &rows_of(&uncounted)[1];
-    assert_eq!(row.exits_note.as_deref(), Some("no tracefs"));
-    assert_eq!(row.exits, None);
+    let note = |row: &Row| row.measured().unwrap().exits_note.clone();
+    assert_eq!(note(row).as_deref(), Some("no tracefs"));
+    assert_eq!(row.exits(), None);
     let unasked = column(vec![(100.0, None)]);
-    assert_eq!(rows_of(&unasked)[1].exits_note, None);
+    assert_eq!(note(&rows_of(&unasked)[1]), None);
 }
 
 #[test]
@@ -98,7 +103,7 @@ fn ratios_are_to_the_first_way_with_results() {
     let rows = all(&columns, &[Pattern::RoundTrip], Timing::Instructions);
     let ratios: Vec<Option<f64>> = rows
         .iter()
-        .map(|row| row.ratio.as_ref().map(|ratio| ratio.value))
+        .map(|row| row.ratio().map(|ratio| ratio.value))
         .collect();
     assert_eq!(ratios, [None, None, Some(1.0), Some(2.5)]);
 }

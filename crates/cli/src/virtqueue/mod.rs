@@ -24,7 +24,7 @@ use vmbell_bench::perf::{self, PerfEvent};
 use vmbell_bench::workload::{Batch, Threads, entry};
 use vmbell_bench::{Entry, Limit, Options, Plan, Record, Remarks, timing};
 use vmbell_hypervisor::SpinPolicy;
-use vmbell_report::{Backend, Counting, Form, Look, cpu_list, json, terminal};
+use vmbell_report::{Backend, Kind, Look, Work, cpu_list, json, terminal};
 
 /// How long a run of the slowest variant should take, if the user gave no number of buffers.
 const RUN: Duration = Duration::from_millis(500);
@@ -51,7 +51,7 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     let progress = Progress::new(!args.quiet);
     let mut record = supervise(entries, options.clone(), plan, progress)?;
     record.keep_whole_rounds();
-    let counting = counting(&variants, &record);
+    let work = work(&variants, &record);
     let backend = Backend {
         name: "host".to_owned(),
         why: "no guest takes part".to_owned(),
@@ -64,7 +64,7 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
         &record,
         (&options, &plan),
         vec![backend],
-        Some(counting),
+        Kind::Rings(work),
         &compared,
     );
     print(&if args.json {
@@ -128,10 +128,9 @@ fn entries(variants: &[Variant]) -> Vec<Entry> {
 }
 
 /// The work that all variants do, for the report.
-fn counting(variants: &[Variant], record: &Record) -> Counting {
+fn work(variants: &[Variant], record: &Record) -> Work {
     let text = variants.first().zip(record.series.first());
-    Counting {
-        form: Form::PerfStat,
+    Work {
         text: text.map_or_else(String::new, |(variant, series)| {
             describe(variant, series.ops_per_run(), &series.setting.cpus)
         }),

@@ -4,7 +4,7 @@ use super::args::VmmArgs;
 use super::rows::{self, Facts};
 use super::turns::{Column, Exits};
 use crate::columns::{self, Begun, State};
-use vmbell_report::{Planned, Report, Vmm};
+use vmbell_report::{Kind, Planned, Report, Vmm};
 
 /// Makes the report.
 pub(super) fn report(
@@ -29,7 +29,7 @@ pub(super) fn report(
         min_time: 0.0,
         ops: Some(args.ops.into()),
     };
-    begun.report(plan, vmms, rows, interrupted)
+    begun.report(plan, Kind::Vmms(vmms), rows, interrupted)
 }
 
 fn vmm(column: &Column) -> Vmm {

@@ -3,7 +3,7 @@
 use super::args::Device;
 use super::document::{Batches, DocumentRow};
 use super::turns::{Column, Exits};
-use crate::columns::{self, Measured, ratio};
+use crate::columns::{self, Measured, compare};
 use vmbell_bench::Clock;
 use vmbell_report::statistics::thousandths;
 use vmbell_report::{Row, Timing};
@@ -54,7 +54,9 @@ pub(super) fn rows(columns: &[Column], facts: Facts<'_>) -> Vec<Row> {
             .filter(|row| row.backend == name && name != first.launcher.name())
         {
             let old = references.iter().find(|old| old.command == row.command);
-            row.ratio = old.and_then(|old| ratio(row, old));
+            if let Some(old) = old {
+                compare(row, old);
+            }
         }
     }
     rows
@@ -79,13 +81,13 @@ fn of_column(column: &Column, facts: Facts<'_>) -> Vec<Row> {
         };
         let reason = same.iter().find_map(|row| row.result.as_ref().err());
         let mut row = row(column, named, (&batches, hz), reason, facts.timing);
-        if let (Exits::Counted(counted), true) = (&column.exits, row.is_ok()) {
-            match counted.of(&row.command) {
+        if let (Exits::Counted(counted), Some(measured)) = (&column.exits, row.measured_mut()) {
+            match counted.of(&named.name) {
                 Ok(counted) => {
-                    row.exits = Some(counted.exits);
-                    row.exit_reasons = Some(counted.reasons.clone());
+                    measured.exits = counted.exits;
+                    measured.exit_reasons = Some(counted.reasons.clone());
                 }
-                Err(reason) => row.exits_note = Some(reason.to_owned()),
+                Err(reason) => measured.exits_note = Some(reason.to_owned()),
             }
         }
         rows.push(row);

@@ -10,7 +10,10 @@ use tempfile::TempDir;
 use super::common::{quick, read_json, stdout, vmbell};
 
 fn report() -> Value {
-    serde_json::from_str(include_str!("../../../report/tests/data/report-v1.json")).unwrap()
+    serde_json::from_str(include_str!(
+        "../../../report/tests/data/schema1/first.json"
+    ))
+    .unwrap()
 }
 
 /// A report whose measured rows take `factor` of the time, and differ from round to round by what `seed` says.
@@ -191,17 +194,17 @@ fn an_error_that_quotes_a_file_cannot_command_the_terminal() {
 fn a_newer_report_is_compared_as_far_as_it_is_known() {
     let files = Files::new();
     let mut newer = report();
-    newer["schema_version"] = json!(2);
+    newer["schema_version"] = json!(3);
     newer["results"][0]["colour"] = json!("red");
     let old = files.write("old.json", &report().to_string());
     let new = files.write("new.json", &newer.to_string());
     vmbell(&["compare", &old, &new])
         .assert()
         .success()
-        .stderr(contains("new.json': schema version 2 is newer than 1"));
+        .stderr(contains("new.json': schema version 3 is newer than 2"));
     newer["results"] = json!("elsewhere");
     refuses(&newer.to_string()).stderr(contains(
-        "schema version 2 is newer than 1, and its field 'results' cannot be read",
+        "schema version 3 is newer than 2, and its field 'results' cannot be read",
     ));
 }
 

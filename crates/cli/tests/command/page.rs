@@ -120,11 +120,11 @@ fn what_is_no_report_is_refused_with_its_name_and_place() {
 
 #[test]
 fn of_a_newer_report_what_is_known_is_shown_and_the_rest_is_told() {
-    const TOLD: &str = "schema version 99 is newer than 1";
+    const TOLD: &str = "schema version 99 is newer than 2";
     let (dir, path) = measured();
     let whole = fs::read_to_string(&path).unwrap();
     let newer = whole.replacen(
-        "\"schema_version\": 1",
+        "\"schema_version\": 2",
         "\"schema_version\": 99, \"later\": []",
         1,
     );

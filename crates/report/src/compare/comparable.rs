@@ -97,28 +97,25 @@ fn facts(report: &Report) -> Facts {
         };
         facts.insert(fact, value.to_owned());
     };
-    refused("tool", &report.tool.name);
-    refused("CPU", &report.host.cpu);
-    refused("architecture", &report.host.arch);
-    refused("unit", report.timing.name());
+    refused("tool", &report.common.tool.name);
+    refused("CPU", &report.common.host.cpu);
+    refused("architecture", &report.common.host.arch);
+    refused("unit", report.common.timing.name());
     for (backend, spin) in spins(report) {
         refused(&format!("spin policy of {backend}"), &spin);
     }
-    for backend in report.backends.iter().chain([&report.backend]) {
+    for backend in &report.common.backends {
         let mode = kernel_mode(backend.emulates_kernel_mode);
         refused(&format!("guest's kernel mode on {}", backend.name), mode);
     }
-    for vmm in &report.vmms {
+    for vmm in report.vmms() {
         refused(
             &format!("guest's CPU under {}", vmm.name),
             kernel_mode(vmm.emulated),
         );
     }
-    if let Some(counting) = &report.counting {
-        refused(
-            "work",
-            &format!("{} ({})", counting.text, counting.operation),
-        );
+    if let Some(work) = report.work() {
+        refused("work", &format!("{} ({})", work.text, work.operation));
     }
     shown(report, &mut facts);
     facts
@@ -134,7 +131,7 @@ fn shown(report: &Report, facts: &mut Facts) {
         };
         facts.insert(fact, value.to_owned());
     };
-    let host = &report.host;
+    let host = &report.common.host;
     shown("kernel", &host.kernel);
     shown("CPUs online", &host.cpus.to_string());
     let yes_or_no = |yes: bool| if yes { "on" } else { "off" };
@@ -152,16 +149,24 @@ fn shown(report: &Report, facts: &mut Facts) {
     for (name, text) in &host.kvm_params {
         shown(&format!("parameter {name} of KVM"), text);
     }
-    let git = report.tool.git.as_deref().unwrap_or("no git revision");
-    shown("version", &format!("{} ({git})", report.tool.version));
-    let pinned: Vec<String> = report.cpus.iter().map(ToString::to_string).collect();
+    let git = report
+        .common
+        .tool
+        .git
+        .as_deref()
+        .unwrap_or("no git revision");
+    shown(
+        "version",
+        &format!("{} ({git})", report.common.tool.version),
+    );
+    let pinned: Vec<String> = report.common.cpus.iter().map(ToString::to_string).collect();
     shown("pinned to", &pinned.join(","));
-    let length = match report.plan.ops {
+    let length = match report.common.plan.ops {
         Some(ops) => format!("{ops} operations"),
-        None => crate::units::time(report.plan.min_time * 1e9),
+        None => crate::units::time(report.common.plan.min_time * 1e9),
     };
     shown("length of a run", &length);
-    for vmm in &report.vmms {
+    for vmm in report.vmms() {
         let version = vmm.version.as_deref().unwrap_or("unknown");
         shown(&format!("version of {}", vmm.name), version);
     }
@@ -170,12 +175,12 @@ fn shown(report: &Report, facts: &mut Facts) {
 /// For each backend, the spin policies of its rows that have one. Those of rows whose name fixes the policy are left out.
 fn spins(report: &Report) -> BTreeMap<String, String> {
     let mut spins: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    let chosen = report.results.iter().filter(|row| {
+    let chosen = report.common.results.iter().filter(|row| {
         let is_fixed = row.command.split(',').next().unwrap_or_default();
         row.is_ok() && !is_fixed.ends_with("+spin")
     });
     for row in chosen {
-        if let Some(spin) = &row.spin {
+        if let Some(spin) = &row.setting.spin {
             let spins = spins.entry(row.backend.clone()).or_default();
             if !spins.contains(&spin.as_str()) {
                 spins.push(spin);

@@ -1,11 +1,10 @@
 //! One row of a comparison: its numbers, and the verdict that they allow.
 
-use super::interval;
 use super::matching::MatchedRow;
-use super::resample::Sorted;
 use super::{ALPHA, CompareOptions, ComparedRow, Pairing, Side, Verdict, counted, permutation};
+use crate::bootstrap::{self, Sorted};
 use crate::statistics::median;
-use crate::{Random, Row};
+use crate::{Random, Row, Times};
 
 /// The numbers of the row with this index; its verdict follows when all p-values are known, unless there is none.
 pub(super) fn row(matched: &MatchedRow<'_>, index: usize, options: &CompareOptions) -> ComparedRow {
@@ -48,9 +47,9 @@ pub(super) fn row(matched: &MatchedRow<'_>, index: usize, options: &CompareOptio
     let mut random = Random::new(options.seed ^ seed);
     let resamples = options.resamples;
     row.interval = if in_turns {
-        interval::of_turns(old_logs, new_logs, resamples, &mut random)
+        bootstrap::of_turns(old_logs, new_logs, resamples, &mut random)
     } else {
-        interval::of_sides(old_logs, new_logs, resamples, &mut random)
+        bootstrap::of_sides(old_logs, new_logs, resamples, &mut random)
     };
     // The interval of few draws need not hold the ratio.
     row.interval = row
@@ -112,18 +111,16 @@ struct Samples {
 
 impl Samples {
     fn of(rows: &[&Row]) -> Self {
-        let raised = |row: &&Row| {
-            let least = row.resolution_ns.unwrap_or(f64::NEG_INFINITY);
-            row.samples_ns.iter().map(|ns| ns.max(least)).collect()
+        let all = || rows.iter().filter_map(|row| row.times());
+        let raised = |times: &Times| {
+            let least = times.resolution.unwrap_or(f64::NEG_INFINITY);
+            times.samples.iter().map(|ns| ns.max(least)).collect()
         };
-        let reports: Vec<Vec<f64>> = rows.iter().map(raised).collect();
+        let reports: Vec<Vec<f64>> = all().map(raised).collect();
         let middle = |samples: &Vec<f64>| median(samples).unwrap_or(f64::NAN);
         let medians: Vec<f64> = reports.iter().map(middle).collect();
         let median_ns = middle(&medians);
-        let resolution = rows
-            .iter()
-            .filter_map(|row| row.resolution_ns)
-            .reduce(f64::max);
+        let resolution = all().filter_map(|times| times.resolution).reduce(f64::max);
         Self {
             side: Side {
                 median_ns,
@@ -143,10 +140,10 @@ impl Samples {
 
     /// The logarithms of the samples; `None` if one has none.
     fn logs(&self) -> Option<Vec<Sorted>> {
-        let log = |ns: &f64| Some(ns.ln()).filter(|log| log.is_finite());
-        let report =
-            |samples: &Vec<f64>| Some(Sorted::of(samples.iter().map(log).collect::<Option<_>>()?));
-        self.reports.iter().map(report).collect()
+        self.reports
+            .iter()
+            .map(|samples| Sorted::logs(samples))
+            .collect()
     }
 }
 

@@ -108,9 +108,9 @@ pub(super) fn matched<'r>(
 
 /// The reason of the first report in which the row failed; `None` if it failed in none.
 fn failed(reports: &[Report], key: &RowKey) -> Option<Option<String>> {
-    let rows = reports.iter().flat_map(|report| &report.results);
-    let mut failed = rows.filter(|row| row.status == Status::Failed && RowKey::of(row) == *key);
-    failed.next().map(|row| row.reason.clone())
+    let rows = reports.iter().flat_map(|report| &report.common.results);
+    let mut failed = rows.filter(|row| row.status() == Status::Failed && RowKey::of(row) == *key);
+    failed.next().map(|row| row.reason().map(str::to_owned))
 }
 
 /// The measured rows of one side.
@@ -132,13 +132,10 @@ impl<'r> Rows<'r> {
             reports: Vec::new(),
             is_counted: reports
                 .iter()
-                .all(|report| report.timing == Timing::Instructions),
+                .all(|report| report.common.timing == Timing::Instructions),
         };
         for (index, report) in reports.iter().enumerate() {
-            let measured = report
-                .results
-                .iter()
-                .filter(|row| row.is_ok() && !row.samples_ns.is_empty());
+            let measured = report.common.results.iter().filter(|row| row.is_ok());
             let mut keyed: Vec<(RowKey, &Row)> = Vec::new();
             for row in measured {
                 let key = RowKey::of(row);

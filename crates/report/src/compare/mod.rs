@@ -1,7 +1,7 @@
 //! The comparison of two sides, each of one report or several: what changed from the old one to the new.
 //!
 //! Rows are matched by what they measure ([`RowKey`]). A ratio comes with two answers to the question whether it is noise:
-//! a confidence interval, which `interval` draws by resampling runs and the rounds in them, and a p-value, which
+//! a confidence interval, which [`bootstrap`](crate::bootstrap) draws by resampling reports and the runs in them, and a p-value, which
 //! `permutation` takes from the exchanges that would change nothing if nothing had changed. A [`Verdict`] needs both.
 
 mod adjust;
@@ -9,14 +9,12 @@ mod cells;
 mod comparable;
 mod counted;
 mod estimate;
-mod interval;
 mod json;
 mod markdown;
 mod matching;
 mod model;
 mod notes;
 mod permutation;
-mod resample;
 mod terminal;
 
 pub use comparable::Difference;
@@ -74,7 +72,10 @@ pub fn compare(
     }
     let notes = notes::notes(old, new, &matching, &rows, options.pairing);
     Ok(Comparison {
-        timing: new.first().map(|report| report.timing).unwrap_or_default(),
+        timing: new
+            .first()
+            .map(|report| report.common.timing)
+            .unwrap_or_default(),
         options: *options,
         old_reports: old.len(),
         new_reports: new.len(),

@@ -4,8 +4,8 @@
 //! are tried if they are few; else so many are drawn, and the measured one counts as one of them, so that no p-value is
 //! zero.
 
-use super::resample::median_in_place;
 use crate::Random;
+use crate::bootstrap::median_in_place;
 
 /// The most exchanges that are all tried; of more, one less than so many are drawn.
 const MOST: u64 = 1 << 14;

@@ -31,17 +31,17 @@ pub(super) fn report(
     random: &mut Random,
 ) -> Report {
     let mut report = sample::report();
-    let model = report.results[0].clone();
+    let model = report.common.results[0].clone();
     let shared = noise.of_reports * normal(random);
     let row = |index: usize| {
         let mut row = model.clone();
         row.command = format!("row-{index}");
         let own = shared + noise.of_rows * normal(random);
         let mut run = || 1000.0 * factor(index) * (own + noise.of_runs * normal(random)).exp();
-        row.samples_ns = (0..runs).map(|_| run()).collect();
+        sample::of(&mut row).times.samples = (0..runs).map(|_| run()).collect();
         row
     };
-    report.results = (0..rows).map(row).collect();
+    report.common.results = (0..rows).map(row).collect();
     report
 }
 
@@ -62,9 +62,9 @@ pub(super) fn comparison() -> Comparison {
                 |row| factors.get(row).copied().unwrap_or(1.0),
                 &mut random,
             );
-            report.results[3].resolution_ns = Some(5000.0);
-            report.results[4].command = alone.to_owned();
-            report.host.kernel = kernel.to_owned();
+            sample::of(&mut report.common.results[3]).times.resolution = Some(5000.0);
+            report.common.results[4].command = alone.to_owned();
+            report.common.host.kernel = kernel.to_owned();
             report
         };
         (0..10).map(|_| one()).collect()

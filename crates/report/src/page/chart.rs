@@ -36,7 +36,7 @@ impl Floors {
             Some(Floor {
                 letter: letter.to_string(),
                 name: row.command.clone(),
-                ns: row.median_ns?,
+                ns: row.median()?,
                 text: column.numbers(row)?.median,
             })
         };
@@ -84,7 +84,7 @@ pub(super) fn markup(lines: &[Line<'_>], columns: &[Column<'_>], floors: &Floors
         .iter()
         .map(|floor| (floor.letter.clone(), floor.ns))
         .collect();
-    let timing = first.report.timing;
+    let timing = first.report.common.timing;
     html! {
         figure.chart {
             (legend(&drawn))
@@ -154,9 +154,9 @@ fn bar(scale: Scale, column: &Column<'_>, row: &Row, floors: &[f64]) -> Markup {
 
 /// What is drawn of a row.
 fn mark(row: &Row) -> Option<Mark> {
-    let bound = row.bound_ns();
-    let median = bound.or(row.median_ns)?;
-    let spread = row.spread.filter(|_| bound.is_none());
+    let bound = row.bound();
+    let median = bound.or(row.median())?;
+    let spread = row.times()?.spread.filter(|_| bound.is_none());
     Some(Mark {
         median,
         whisker: spread.map(|spread| [1.0 - spread, 1.0 + spread].map(|share| share * median)),

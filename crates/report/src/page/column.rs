@@ -3,7 +3,7 @@
 use super::Run;
 use super::section::Section;
 use crate::cells::{Numbers, numbers};
-use crate::{Backend, Report, Row, Timing};
+use crate::{Report, Row, Timing};
 
 /// One backend, or one VMM, of one report.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ pub(super) fn columns(runs: &[Run]) -> Vec<Column<'_>> {
 /// The backends that have rows of their own, in the order of the rows.
 fn backends(report: &Report) -> Vec<&str> {
     let mut backends: Vec<&str> = Vec::new();
-    for row in &report.results {
+    for row in &report.common.results {
         let is_own = Section::of(report, row) != Section::Floors;
         if is_own && !backends.contains(&row.backend.as_str()) {
             backends.push(&row.backend);
@@ -60,7 +60,13 @@ fn backends(report: &Report) -> Vec<&str> {
     }
     // A VMM that gave no rows is explained elsewhere, and has no column.
     if backends.is_empty() {
-        backends.push(&report.backend.name);
+        backends.push(
+            report
+                .common
+                .backends
+                .first()
+                .map_or("", |first| &first.name),
+        );
     }
     backends
 }
@@ -107,21 +113,20 @@ impl<'r> Column<'r> {
 
     /// Whether the backend runs the guest's ring 0 in an instruction emulator.
     pub(super) fn emulates_kernel_mode(&self) -> bool {
-        let is_it = |one: &Backend| one.name == self.backend && one.emulates_kernel_mode;
-        is_it(&self.report.backend) || self.report.backends.iter().any(is_it)
+        self.report.emulates_kernel_mode(self.backend)
     }
 
     /// Whether its numbers are times of an emulated CPU, which say nothing about hardware.
     pub(super) fn is_emulated(&self) -> bool {
-        let vmms = &mut self.report.vmms.iter();
-        self.report.timing == Timing::Emulated
+        let vmms = &mut self.report.vmms().iter();
+        self.report.common.timing == Timing::Emulated
             || vmms.any(|vmm| vmm.name == self.backend && vmm.emulated)
     }
 
     /// The rows of a section that belong to the column.
     pub(super) fn rows(&self, section: Section) -> impl Iterator<Item = &'r Row> {
         let (report, backend) = (self.report, self.backend);
-        report.results.iter().filter(move |row| {
+        report.common.results.iter().filter(move |row| {
             Section::of(report, row) == section
                 && (row.backend == backend || section == Section::Floors)
         })
@@ -129,12 +134,12 @@ impl<'r> Column<'r> {
 
     /// The numbers of a row as text; `None` if it has none.
     pub(super) fn numbers(&self, row: &Row) -> Option<Numbers> {
-        Some(numbers(self.report, row, row.median_ns?, None))
+        Some(numbers(self.report, row, row.measured()?, None))
     }
 
     /// Whether both have numbers of one kind, which a drawing can have on one scale.
     pub(super) fn is_drawn_beside(&self, first: &Self) -> bool {
-        self.report.timing == first.report.timing && !self.is_emulated()
+        self.report.common.timing == first.report.common.timing && !self.is_emulated()
     }
 }
 
@@ -150,7 +155,7 @@ pub(super) fn lines<'r>(section: Section, columns: &[Column<'r>]) -> Vec<Line<'r
     let mut lines: Vec<Line<'r>> = Vec::new();
     for (place, column) in columns.iter().enumerate() {
         let mut after = 0;
-        for row in column.rows(section).filter(|row| row.median_ns.is_some()) {
+        for row in column.rows(section).filter(|row| row.is_ok()) {
             let at = lines.iter().position(|line| line.name == row.command);
             let at = at.unwrap_or_else(|| {
                 let rows = vec![None; columns.len()];

@@ -28,16 +28,12 @@ fn rows<'r>(column: &Column<'r>) -> Vec<&'r Row> {
     let all = Section::ALL
         .into_iter()
         .flat_map(|section| column.rows(section));
-    all.filter(|row| !row.events.is_empty() || !row.counts.is_empty())
-        .collect()
+    all.filter(|row| row.counted().next().is_some()).collect()
 }
 
 fn table(column: &Column<'_>, rows: &[&Row]) -> Markup {
     let mut names: Vec<&str> = Vec::new();
-    for (name, _) in rows
-        .iter()
-        .flat_map(|row| row.events.iter().chain(row.counts.iter()))
-    {
+    for (name, _) in rows.iter().flat_map(|row| row.counted()) {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -63,8 +59,8 @@ fn table(column: &Column<'_>, rows: &[&Row]) -> Markup {
 /// How often an event happened in one operation.
 #[allow(clippy::cast_precision_loss, reason = "far fewer events than 2^53")]
 fn per_op(row: &Row, name: &str) -> Option<f64> {
-    let counts = row.events.get(name).or_else(|| row.counts.get(name))?;
-    let ops: u64 = (0..counts.len()).map(|run| row.ops_of(run)).sum();
+    let (_, counts) = row.counted().find(|(other, _)| *other == name)?;
+    let ops: u64 = row.times()?.ops.iter().sum();
     let count: u64 = counts.iter().sum();
     (ops > 0).then(|| count as f64 / ops as f64)
 }

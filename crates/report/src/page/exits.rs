@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::column::{Column, Line, lines};
 use super::draw;
 use super::section::Section;
-use crate::{Exits, Row, units};
+use crate::{ExitReasons, Exits, Row, units};
 
 /// Whether the section is on the page.
 pub(super) fn has_any(columns: &[Column<'_>]) -> bool {
@@ -16,19 +16,28 @@ pub(super) fn has_any(columns: &[Column<'_>]) -> bool {
 
 /// The rows with exits.
 fn counted<'r>(columns: &[Column<'r>]) -> Vec<Line<'r>> {
-    let has = |line: &Line<'_>| line.cells(columns).any(|(_, row)| row.exits.is_some());
+    let has = |line: &Line<'_>| line.cells(columns).any(|(_, row)| exits(row).is_some());
     let all = Section::ALL
         .into_iter()
         .flat_map(|section| lines(section, columns));
     all.filter(has).collect()
 }
 
+/// The exits of a row, if those to the VMM are told from the others.
+fn exits(row: &Row) -> Option<Exits> {
+    row.exits().filter(|exits| exits.userspace.is_some())
+}
+
+fn reasons_of(row: &Row) -> Option<&ExitReasons> {
+    row.measured()?.exit_reasons.as_ref()
+}
+
 /// The section; nothing if no exits were counted.
 pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
     let lines = counted(columns);
     let total = |row: &Row| {
-        row.exits
-            .map(|exits| exits.light.unwrap_or_default() + exits.heavy)
+        let exits = exits(row)?;
+        exits.total.or(exits.userspace)
     };
     let all = lines
         .iter()
@@ -52,7 +61,7 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
                         @for line in &lines { li {
                             span.name { (line.name) }
                             div.bars { @for (column, row) in line.cells(columns) {
-                                @if let Some(exits) = row.exits { (bar(column, exits, most)) }
+                                @if let Some(exits) = exits(row) { (bar(column, exits, most)) }
                             } }
                         } }
                     }
@@ -66,19 +75,19 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
 
 fn bar(column: &Column<'_>, exits: Exits, most: f64) -> Markup {
     let amounts = [
-        ("light", exits.light.unwrap_or_default()),
-        ("heavy", exits.heavy),
+        ("light", exits.light().unwrap_or_default()),
+        ("heavy", exits.userspace.unwrap_or_default()),
     ];
     html! {
         div.line {
             (draw::stack(most, amounts))
             span.number {
                 @if let Some(letter) = column.mark() { span.letter { (letter) " " } }
-                @match exits.light {
+                @match exits.light() {
                     Some(light) => (units::per_op(light)),
                     None => "?",
                 }
-                " light, " (units::per_op(exits.heavy)) " heavy"
+                " light, " (units::per_op(exits.userspace.unwrap_or_default())) " heavy"
             }
         }
     }
@@ -89,7 +98,7 @@ fn reasons(columns: &[Column<'_>]) -> Markup {
     html! {
         @for column in columns {
             @let rows: Vec<&Row> = Section::ALL.into_iter().flat_map(|section| column.rows(section))
-                .filter(|row| row.exit_reasons.is_some()).collect();
+                .filter(|row| reasons_of(row).is_some()).collect();
             @if !rows.is_empty() {
                 details {
                     summary { "By the kernel's reasons: " (column.title()) }
@@ -101,7 +110,7 @@ fn reasons(columns: &[Column<'_>]) -> Markup {
                                 th scope="col" { "exits of the guest" }
                                 th scope="col" { "returns to the VMM" }
                             } }
-                            tbody { @for row in rows { @if let Some(reasons) = &row.exit_reasons { tr {
+                            tbody { @for row in rows { @if let Some(reasons) = reasons_of(row) { tr {
                                 th scope="row" { (row.command) }
                                 td { (listed(&reasons.kvm_exit)) }
                                 td { (listed(&reasons.kvm_userspace_exit)) }

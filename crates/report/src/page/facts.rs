@@ -87,12 +87,12 @@ fn hosts(runs: &[Run]) -> Markup {
 /// The facts of one run, as labels and texts.
 fn facts(run: &Run) -> Vec<(String, String)> {
     let report = &run.report;
-    if !report.vmms.is_empty() {
+    if !report.vmms().is_empty() {
         return vmm_table::labels(report);
     }
     let named = |(label, text): (&str, String)| (label.to_owned(), text);
     let mut facts: Vec<(String, String)> = header(report).into_iter().map(named).collect();
-    for (name, value) in &report.host.kvm_params {
+    for (name, value) in &report.common.host.kvm_params {
         facts.push((name.clone(), value.clone()));
     }
     facts
@@ -118,7 +118,7 @@ fn notes(runs: &[Run]) -> Markup {
     }
     if runs
         .iter()
-        .any(|run| run.report.vmms.iter().any(|vmm| vmm.emulated))
+        .any(|run| run.report.vmms().iter().any(|vmm| vmm.emulated))
     {
         notes.push(vmm_table::EMULATED);
     }

@@ -30,16 +30,16 @@ pub(super) fn headline(columns: &[Column<'_>]) -> String {
     else {
         return "Nothing was measured".to_owned();
     };
-    if first.report.timing == Timing::Emulated {
+    if first.report.common.timing == Timing::Emulated {
         return "An emulated CPU: exits were counted, and times say nothing".to_owned();
     }
-    if !first.report.vmms.is_empty() {
+    if !first.report.vmms().is_empty() {
         return least(first.report);
     }
-    if let Some(counting) = &first.report.counting {
+    if let Some(work) = first.report.work() {
         return format!(
             "What one {} costs in {} ways",
-            counting.operation,
+            work.operation,
             measured(&[*first])
         );
     }
@@ -51,7 +51,11 @@ pub(super) fn headline(columns: &[Column<'_>]) -> String {
     if let Some((what, row)) = doorbell(first) {
         return format!("A {what} {}{about}", share(first.report, row));
     }
-    match first.report.highlights.first() {
+    match first
+        .report
+        .paths()
+        .and_then(|paths| paths.highlights.first())
+    {
         Some(highlight) => {
             let ratio = RatioCells::of(&highlight.ratio).value;
             format!("{ratio} of the {}: {}", unit(first.report), highlight.text)
@@ -65,19 +69,19 @@ fn doorbell<'r>(column: &Column<'r>) -> Option<(&'static str, &'r Row)> {
     DOORBELLS.into_iter().find_map(|(name, what)| {
         let mut rows = column.rows(Section::GuestToHost);
         let row = rows.find(|row| row.command == name)?;
-        let reference = &row.ratio.as_ref()?.reference;
+        let reference = &row.ratio()?.reference;
         reference.ends_with("-no-eventfd").then_some((what, row))
     })
 }
 
 /// `costs 0.14 of a device-model write`.
 fn share(report: &Report, row: &Row) -> String {
-    let Some(ratio) = &row.ratio else {
+    let Some(ratio) = row.ratio() else {
         return String::new();
     };
     let of = if ratio.value < 1.0 { "of" } else { "times" };
     let ratio = RatioCells::of(ratio).value;
-    match report.timing {
+    match report.common.timing {
         Timing::Instructions => {
             format!("takes {ratio} {of} the instructions of a device-model write")
         }
@@ -86,7 +90,7 @@ fn share(report: &Report, row: &Row) -> String {
 }
 
 const fn unit(report: &Report) -> &'static str {
-    match report.timing {
+    match report.common.timing {
         Timing::Instructions => "instructions",
         Timing::Native | Timing::Emulated => "time",
     }
@@ -157,7 +161,7 @@ pub(super) fn top(headline: &str, runs: &[Run], columns: &[Column<'_>]) -> Marku
 /// The verdict of a run: a list for each sentence, with an item for each thing that a reader wants to know.
 fn verdict(run: &Run) -> Markup {
     html! {
-        @for sentence in &run.report.verdict {
+        @for sentence in run.report.paths().iter().flat_map(|paths| &paths.verdict) {
             ul.verdict { @for part in sentence.split("; ") { li { (part) } } }
         }
     }
@@ -169,8 +173,8 @@ fn place(run: &Run, is_named: bool) -> Markup {
     html! {
         span {
             @if is_named { b { (run.name) } " " }
-            (report.host.cpu) ", " (report.host.kernel) ", " (report.started)
-            @if report.interrupted || report.timed_out { ", ended early" }
+            (report.common.host.cpu) ", " (report.common.host.kernel) ", " (report.common.started)
+            @if report.ended_early() { ", ended early" }
         }
     }
 }
@@ -179,14 +183,14 @@ fn place(run: &Run, is_named: bool) -> Markup {
 fn each_run(columns: &[Column<'_>]) -> Markup {
     let figures: Vec<(&Column<'_>, String)> = columns
         .iter()
-        .filter(|column| column.report.timing != Timing::Emulated)
+        .filter(|column| column.report.common.timing != Timing::Emulated)
         .filter_map(|column| {
             let (what, row) = doorbell(column)?;
-            let cells = RatioCells::of(row.ratio.as_ref()?);
+            let cells = RatioCells::of(row.ratio()?);
             let interval = cells.interval.map_or_else(String::new, |[low, high]| {
                 format!(", with a 95 % interval of {low} to {high}")
             });
-            let reference = &row.ratio.as_ref()?.reference;
+            let reference = &row.ratio()?.reference;
             let mut rows = column.rows(Section::GuestToHost);
             let old = rows.find(|other| other.command == *reference);
             let (new, old) = (column.numbers(row)?.median, column.numbers(old?)?.median);
@@ -238,7 +242,8 @@ fn first_lines<'r>(columns: &[Column<'r>]) -> (Section, Vec<Line<'r>>) {
         if doorbell.is_some_and(|row| row.command == name) {
             return true;
         }
-        let mut highlights = columns.iter().flat_map(|column| &column.report.highlights);
+        let paths = columns.iter().filter_map(|column| column.report.paths());
+        let mut highlights = paths.flat_map(|paths| &paths.highlights);
         highlights.any(|highlight| highlight.new == name || highlight.ratio.reference == name)
     };
     let mut highlit: Vec<Line<'r>> = Vec::new();

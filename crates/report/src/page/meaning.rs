@@ -24,11 +24,14 @@ pub(super) fn has_any(columns: &[Column<'_>]) -> bool {
 
 /// A row whose operations were done back to back, so that its time is a vCPU's.
 fn paths<'r>(column: &Column<'r>) -> Vec<&'r Row> {
-    if column.report.timing != Timing::Native || column.is_emulated() {
+    if column.report.common.timing != Timing::Native || column.is_emulated() {
         return Vec::new();
     }
     let is_busy = |row: &&Row| {
-        row.percentiles_of == PercentilesOf::Runs && row.timing_valid && row.median_ns.is_some()
+        row.timing_valid
+            && row
+                .times()
+                .is_some_and(|times| times.percentiles_of == PercentilesOf::Runs)
     };
     Section::ALL
         .into_iter()
@@ -95,8 +98,9 @@ fn of_column(column: &Column<'_>, first: &[&str]) -> Markup {
 }
 
 fn table(column: &Column<'_>, caption: &str, paths: &[&Row]) -> Markup {
-    let is_compared = column.report.ratios_to != "first value";
-    let saves = is_compared && paths.iter().any(|row| row.ratio.is_some());
+    let suite = column.report.paths();
+    let is_compared = suite.is_none_or(|suite| suite.ratios_to != "first value");
+    let saves = is_compared && paths.iter().any(|row| row.ratio().is_some());
     html! {
         div.scroll tabindex="0" role="region" aria-label=(format!("Table: {caption}")) {
             table {
@@ -120,12 +124,12 @@ fn table(column: &Column<'_>, caption: &str, paths: &[&Row]) -> Markup {
 
 /// The cost of a row, or the least that can be told.
 fn cost(row: &Row) -> Option<f64> {
-    row.bound_ns().or(row.median_ns)
+    row.bound().or(row.median())
 }
 
 fn cores(row: &Row, rate: f64) -> Markup {
     let cores = cost(row).unwrap_or_default() * rate / 1e9;
-    let below = if row.bound_ns().is_some() { "<" } else { "" };
+    let below = if row.bound().is_some() { "<" } else { "" };
     html! {
         @if cores > 1.0 {
             strong.over { (below) (number(cores)) " ▲" }
@@ -139,8 +143,7 @@ fn cores(row: &Row, rate: f64) -> Markup {
 /// loses them.
 fn saved(row: &Row) -> Markup {
     let saved = row
-        .ratio
-        .as_ref()
+        .ratio()
         .filter(|ratio| ratio.value > 0.0)
         .zip(cost(row))
         .map(|(ratio, cost)| {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Timing, sample};
+use crate::{Outcome, Timing, sample};
 
 /// The text of a page as a reader of its source order has it: an element of its own line for each block, no drawings.
 fn text(page: &str) -> String {
@@ -50,10 +50,12 @@ fn the_page_of_a_native_run() {
 #[test]
 fn the_page_of_two_runs_of_two_backends() {
     let mut slower = sample::two_backends();
-    for row in &mut slower.results {
-        row.median_ns = row.median_ns.map(|ns| ns * 1.5);
+    for row in &mut slower.common.results {
+        if let Some(measured) = row.measured_mut() {
+            measured.times.median *= 1.5;
+        }
     }
-    slower.host.kernel = "Linux 6.19.0".to_owned();
+    slower.common.host.kernel = "Linux 6.19.0".to_owned();
     let runs = [
         Run::of("a.json", sample::two_backends()),
         Run::of("b.json", slower),
@@ -87,27 +89,31 @@ fn hostile_names_stay_text_everywhere() {
     const NAME: &str =
         "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;\u{1b}[31m\0\u{202e}";
     let mut report = sample::two_backends();
-    for row in &mut report.results {
+    for row in &mut report.common.results {
         row.command = format!("{NAME}{}", row.command);
         row.reference = Some(NAME.to_owned());
         row.note = Some(NAME.to_owned());
-        row.reason = row.reason.as_ref().map(|_| NAME.to_owned());
-        if let Some(ratio) = &mut row.ratio {
-            ratio.reference = NAME.to_owned();
+        match &mut row.outcome {
+            Outcome::Measured(measured) => {
+                if let Some(ratio) = &mut measured.ratio {
+                    ratio.reference = NAME.to_owned();
+                }
+            }
+            Outcome::Skipped(reason) | Outcome::Failed(reason) => *reason = Some(NAME.to_owned()),
         }
     }
-    for backend in &mut report.backends {
+    for backend in &mut report.common.backends {
         backend.why = NAME.to_owned();
     }
-    report.verdict = vec![NAME.to_owned()];
-    report.host.cpu = NAME.to_owned();
-    report.host.kvm_params = [(NAME.to_owned(), NAME.to_owned())].into();
-    report.started = NAME.to_owned();
-    report.tool.version = NAME.to_owned();
-    report.highlights[0].text = NAME.to_owned();
+    sample::paths(&mut report).verdict = vec![NAME.to_owned()];
+    report.common.host.cpu = NAME.to_owned();
+    report.common.host.kvm_params = [(NAME.to_owned(), NAME.to_owned())].into();
+    report.common.started = NAME.to_owned();
+    report.common.tool.version = NAME.to_owned();
+    sample::paths(&mut report).highlights[0].text = NAME.to_owned();
     let mut of_vmms = report.clone();
-    of_vmms.vmms = vec![sample::vmm(NAME, 1, false)];
-    for row in &mut of_vmms.results {
+    of_vmms.kind = crate::Kind::Vmms(vec![sample::vmm(NAME, 1, false)]);
+    for row in &mut of_vmms.common.results {
         row.backend = NAME.to_owned();
     }
     for page in [
@@ -125,7 +131,7 @@ fn hostile_names_stay_text_everywhere() {
 #[test]
 fn times_of_an_emulated_cpu_are_neither_drawn_nor_cores() {
     let mut report = sample::report();
-    report.timing = Timing::Emulated;
+    report.common.timing = Timing::Emulated;
     let page = page(&[Run::of("a.json", report)]);
     let text = text(&page);
     assert!(
@@ -167,8 +173,8 @@ fn events_that_were_counted_are_shown_by_operation_and_are_no_cores() {
 #[test]
 fn a_run_without_rows_is_a_page_too() {
     let mut report = sample::report();
-    report.results.clear();
-    report.highlights.clear();
+    report.common.results.clear();
+    sample::paths(&mut report).highlights.clear();
     let text = text(&page(&[Run::of("a.json", report)]));
     assert!(text.contains("Hosts and warnings"), "{text}");
 }

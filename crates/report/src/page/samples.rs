@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::column::Column;
 use super::section::Section;
-use crate::{PercentilesOf, Row, units};
+use crate::{Measured, PercentilesOf, Row, Times, units};
 
 /// Samples in one line of a table.
 const ACROSS: usize = 5;
@@ -13,6 +13,7 @@ const ACROSS: usize = 5;
 pub(super) fn id(column: &Column<'_>, row: &Row) -> String {
     let place = column
         .report
+        .common
         .results
         .iter()
         .position(|other| std::ptr::eq(other, row));
@@ -42,29 +43,32 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
 }
 
 fn of_row(column: &Column<'_>, row: &Row) -> Markup {
-    let summary = |label: &str, ns: Option<f64>| {
-        ns.map(|ns| format!("{label} {}", units::measured(ns, column.report.timing)))
+    let Some(Measured { times, cpu, .. }) = row.measured() else {
+        return html! {};
     };
-    let percentiles = row.percentiles_ns;
+    let summary = |label: &str, ns: Option<f64>| {
+        ns.map(|ns| {
+            format!(
+                "{label} {}",
+                units::measured(ns, column.report.common.timing)
+            )
+        })
+    };
+    let percentiles = times.percentiles;
     let facts: Vec<String> = [
-        summary("mean", row.mean_ns),
-        summary("standard deviation", row.stddev_ns),
-        summary("min", row.min_ns),
-        summary("max", row.max_ns),
+        summary("mean", Some(times.mean)),
+        summary("standard deviation", times.stddev),
+        summary("min", Some(times.min)),
+        summary("max", Some(times.max)),
         summary("p90", percentiles.and_then(|p| p.p90)),
         summary("p99", percentiles.and_then(|p| p.p99)),
         summary("p99.9", percentiles.and_then(|p| p.p99_9)),
-        summary(
-            "CPU time",
-            row.user_ns
-                .zip(row.system_ns)
-                .map(|(user, system)| user + system),
-        ),
+        summary("CPU time", cpu.map(|cpu| cpu.user + cpu.system)),
     ]
     .into_iter()
     .flatten()
     .collect();
-    let of = match row.percentiles_of {
+    let of = match times.percentiles_of {
         PercentilesOf::Runs => "percentiles are over runs",
         PercentilesOf::Operations => {
             "percentiles are over single operations, and a sample is the median of its run's"
@@ -75,15 +79,15 @@ fn of_row(column: &Column<'_>, row: &Row) -> Markup {
             summary {
                 (row.command)
                 @if column.mark().is_some() { " (" (column.title()) ")" }
-                " - " (row.samples_ns.len()) " samples"
+                " - " (times.samples.len()) " samples"
             }
             p { (facts.join(", ")) "; " (of) "." }
             @if let Some(note) = &row.note { p { (note) } }
             div.scroll tabindex="0" role="region" aria-label=(format!("Samples of {}", row.command)) {
                 table.samples id=(id(column, row)) {
-                    caption { (unit(column)) " for one operation, by run; " (ops(row)) }
+                    caption { (unit(column)) " for one operation, by run; " (ops(times)) }
                     tbody {
-                        @for (place, chunk) in row.samples_ns.chunks(ACROSS).enumerate() {
+                        @for (place, chunk) in times.samples.chunks(ACROSS).enumerate() {
                             tr {
                                 th scope="row" { (place * ACROSS + 1) }
                                 @for sample in chunk { td { (sample) } }
@@ -97,7 +101,7 @@ fn of_row(column: &Column<'_>, row: &Row) -> Markup {
 }
 
 fn unit(column: &Column<'_>) -> &'static str {
-    match column.report.timing {
+    match column.report.common.timing {
         crate::Timing::Native if column.is_emulated() => "Nanoseconds of an emulated CPU",
         crate::Timing::Native => "Nanoseconds",
         crate::Timing::Emulated => "Nanoseconds of an emulated CPU",
@@ -106,10 +110,10 @@ fn unit(column: &Column<'_>) -> &'static str {
 }
 
 /// How many operations each run had.
-fn ops(row: &Row) -> String {
-    if row.ops.is_empty() {
-        return format!("{} operations in each run", row.ops_per_run);
+fn ops(times: &Times) -> String {
+    if let Some(ops) = times.ops_per_run() {
+        return format!("{ops} operations in each run");
     }
-    let each: Vec<String> = row.ops.iter().map(u64::to_string).collect();
+    let each: Vec<String> = times.ops.iter().map(u64::to_string).collect();
     format!("operations of the runs: {}", each.join(", "))
 }

@@ -140,7 +140,7 @@ impl Scan<'_> {
     fn timing(&self) -> Timing {
         self.curves
             .first()
-            .map_or(Timing::Native, |(column, _)| column.report.timing)
+            .map_or(Timing::Native, |(column, _)| column.report.common.timing)
     }
 
     /// The first and the last point of each curve, for those who cannot see it.
@@ -162,7 +162,7 @@ impl Scan<'_> {
 
     fn drawing(&self) -> Markup {
         let points = || self.curves.iter().flat_map(|(_, points)| points);
-        let medians = points().filter_map(|(_, row)| row.median_ns);
+        let medians = points().filter_map(|(_, row)| row.median());
         let most = medians.fold(0.0, f64::max);
         let values: Vec<f64> = points().map(|(value, _)| *value).collect();
         let scale = Scale::Linear(most.max(f64::MIN_POSITIVE) * 1.15);
@@ -240,8 +240,10 @@ fn curve(
     let at = |(value, row): &(f64, &Row)| {
         Some((
             place(*value, values),
-            row.median_ns?,
-            row.spread.unwrap_or_default(),
+            row.median()?,
+            row.times()
+                .and_then(|times| times.spread)
+                .unwrap_or_default(),
         ))
     };
     let points: Vec<(f64, f64, f64)> = points.iter().filter_map(at).collect();

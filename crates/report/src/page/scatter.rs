@@ -61,16 +61,12 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
 
 /// The distances of the runs of a row from its median, as shares of it.
 fn distances(row: &Row) -> Vec<f64> {
-    let Some(median) = row
-        .median_ns
-        .filter(|median| *median > 0.0 && row.bound_ns().is_none())
-    else {
+    let times = row.times();
+    let Some(times) = times.filter(|times| times.median > 0.0 && times.bound().is_none()) else {
         return Vec::new();
     };
-    row.samples_ns
-        .iter()
-        .map(|sample| sample / median - 1.0)
-        .collect()
+    let distance = |sample: &f64| sample / times.median - 1.0;
+    times.samples.iter().map(distance).collect()
 }
 
 /// Half of the axis: 95 of 100 runs are within it.

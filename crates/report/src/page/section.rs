@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::chart::{self, Floors};
 use super::column::{Column, Line, lines};
 use super::table;
-use crate::{Group, Report, Row};
+use crate::{Group, Kind, Report, Row};
 
 /// Rows that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,16 +46,11 @@ impl Section {
             ("passthrough-", Section::Devices),
             ("platform-", Section::Devices),
         ];
-        if report.counting.is_some() {
-            return Self::Variants;
-        }
-        if !report.vmms.is_empty() {
-            return Self::Vmms;
-        }
-        match row.group {
-            Group::Floor => Self::Floors,
-            Group::Debug => Self::Variants,
-            Group::Scenario => PREFIXES
+        match (&report.kind, row.group) {
+            (Kind::Rings(_) | Kind::Eoi(_), _) | (Kind::Paths(_), Group::Debug) => Self::Variants,
+            (Kind::Vmms(_) | Kind::Net(_), _) => Self::Vmms,
+            (Kind::Paths(_), Group::Floor) => Self::Floors,
+            (Kind::Paths(_), Group::Scenario) => PREFIXES
                 .into_iter()
                 .find(|(prefix, _)| row.command.starts_with(prefix))
                 .map_or(Self::GuestToHost, |(_, section)| section),

@@ -108,12 +108,12 @@ fn at(column: &Column<'_>, columns: &[Column<'_>]) -> Option<usize> {
 
 /// The median by that of the same row and backend of the first report, if both are times or both are instructions.
 pub(super) fn to_base(line: &Line<'_>, column: &Column<'_>, columns: &[Column<'_>]) -> Option<f64> {
-    let median = |column: &Column<'_>| line.rows[at(column, columns)?]?.median_ns;
+    let median = |column: &Column<'_>| line.rows[at(column, columns)?]?.median();
     let base = columns
         .iter()
         .find(|base| base.of_run == 0 && base.backend == column.backend)?;
     let is_comparable = column.of_run > 0
-        && base.report.timing == column.report.timing
+        && base.report.common.timing == column.report.common.timing
         && !base.is_emulated()
         && !column.is_emulated();
     let (new, old) = (median(column)?, median(base)?);

@@ -7,10 +7,15 @@ use super::expected::{Expected, OVERHEAD};
 /// What is wrong with the report.
 pub(super) fn failures(report: &Report, expected: &Expected) -> Vec<String> {
     let mut failures = Vec::new();
-    if report.timing != Timing::Instructions {
-        failures.push(format!("timing is {:?}", report.timing));
+    if report.common.timing != Timing::Instructions {
+        failures.push(format!("timing is {:?}", report.common.timing));
     }
-    if report.backend.emulates_kernel_mode {
+    if report
+        .common
+        .backends
+        .iter()
+        .any(|backend| backend.emulates_kernel_mode)
+    {
         failures.push("kvm emulates the guest's kernel mode".to_owned());
     }
     let rows = || {
@@ -18,7 +23,7 @@ pub(super) fn failures(report: &Report, expected: &Expected) -> Vec<String> {
         rows.chain(expected.assigned.iter().map(|row| (row, 0.0)))
     };
     let is_main = |row: &&Row| rows().any(|((name, _), _)| *name == row.command);
-    for row in report.results.iter().filter(|row| !is_main(row)) {
+    for row in report.common.results.iter().filter(|row| !is_main(row)) {
         failures.extend(unmeasured(row, expected));
     }
     for ((name, userspace), least) in rows() {
@@ -34,7 +39,7 @@ pub(super) fn failures(report: &Report, expected: &Expected) -> Vec<String> {
             format!("{name} has {exits:?} exits for each operation: at most {most} are good")
         })
     }));
-    let instructions = |name: &str| find(report, name)?.instructions;
+    let instructions = |name: &str| find(report, name)?.median();
     failures.extend(expected.floors.iter().filter_map(|(name, floor)| {
         match (instructions(name), instructions(floor)) {
             (Some(row), Some(bare)) if row - bare <= OVERHEAD => None,
@@ -55,19 +60,18 @@ pub(super) fn failures(report: &Report, expected: &Expected) -> Vec<String> {
 }
 
 fn find<'r>(report: &'r Report, name: &str) -> Option<&'r Row> {
-    report.results.iter().find(|row| row.command == name)
+    report.common.results.iter().find(|row| row.command == name)
 }
 
 /// All exits for each operation, if they are counted.
 fn exits(row: &Row) -> Option<f64> {
-    let exits = row.exits.as_ref()?;
-    Some(exits.light? + exits.heavy)
+    row.exits()?.total
 }
 
 /// Why a row without figures is a failure; `None` if it has figures or a good reason.
 fn unmeasured(row: &Row, expected: &Expected) -> Option<String> {
-    let reason = row.reason.as_deref().unwrap_or("no reason given");
-    match row.status {
+    let reason = row.reason().unwrap_or("no reason given");
+    match row.status() {
         Status::Failed => Some(format!("{} failed: {reason}", row.command)),
         Status::Skipped if !expected.skips.iter().any(|good| reason.contains(good)) => {
             Some(format!("{} was skipped: {reason}", row.command))
@@ -77,19 +81,18 @@ fn unmeasured(row: &Row, expected: &Expected) -> Option<String> {
 }
 
 /// What is wrong with a row, which has to have at least `least` exits for each operation; `None` if nothing is.
-#[expect(clippy::float_cmp, reason = "counts divided by counts: equal or wrong")]
 fn fault(row: &Row, userspace: f64, least: f64) -> Option<String> {
     if !row.is_ok() {
-        let reason = row.reason.as_deref().unwrap_or("no reason given");
-        return Some(format!("{}: {reason}", row.status.name()));
+        let reason = row.reason().unwrap_or("no reason given");
+        return Some(format!("{}: {reason}", row.status().name()));
     }
-    let Some(counted) = &row.exits else {
+    let Some(counted) = row.exits() else {
         return Some("has no exit counts".to_owned());
     };
-    if counted.heavy != userspace {
+    if counted.userspace != Some(userspace) {
+        let found = counted.userspace.unwrap_or_default();
         return Some(format!(
-            "has {} heavy exits for each operation instead of {userspace}",
-            counted.heavy
+            "has {found} heavy exits for each operation instead of {userspace}"
         ));
     }
     let Some(total) = exits(row) else {
@@ -98,7 +101,7 @@ fn fault(row: &Row, userspace: f64, least: f64) -> Option<String> {
     if total < least {
         return Some(format!("has {total} exits for each operation"));
     }
-    match row.instructions {
+    match row.median() {
         Some(count) if count > 0.0 => None,
         _ => Some("has no count of instructions".to_owned()),
     }

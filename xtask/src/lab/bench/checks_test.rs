@@ -1,43 +1,49 @@
 use super::super::expected::{self, AARCH64, X86_64};
 use super::*;
-use vmbell_report::Exits;
+use vmbell_report::{Exits, Outcome};
 
 /// A stored report with the rows that are checked, all as they should be.
 pub(in super::super) fn good_report(expected: &Expected) -> Report {
-    let oldest = include_str!("../../../../crates/report/tests/data/report-v1.json");
+    let oldest = include_str!("../../../../crates/report/tests/data/schema1/first.json");
     let oldest = vmbell_report::parse(oldest).unwrap();
-    let row = |name: &str, exits| Row {
-        command: name.to_owned(),
-        status: Status::Ok,
-        reason: None,
-        instructions: Some(2985.0),
-        exits,
-        ..oldest.results[0].clone()
+    let row = |name: &str, exits| {
+        let mut row = oldest.common.results[0].clone();
+        row.command = name.to_owned();
+        let measured = row.measured_mut().unwrap();
+        measured.times.median = 2985.0;
+        measured.exits = exits;
+        row
     };
-    let counted = |(name, heavy): &expected::Exits, light| {
-        let (light, heavy) = (Some(light), *heavy);
-        row(name, Some(Exits { light, heavy }))
+    let counted = |(name, userspace): &expected::Exits, light| {
+        let (total, userspace) = (Some(light + userspace), Some(*userspace));
+        row(name, Some(Exits { total, userspace }))
     };
     let rows = expected.rows.iter().map(|row| counted(row, 1.0 - row.1));
     let floors = expected.floors.iter().map(|(_, floor)| row(floor, None));
     let assigned = expected.assigned.iter().map(|row| counted(row, 0.0));
-    let mut report = Report {
-        timing: Timing::Instructions,
-        results: rows.chain(floors).chain(assigned).collect(),
-        ..oldest.clone()
-    };
+    let mut report = oldest.clone();
+    report.common.timing = Timing::Instructions;
+    report.common.results = rows.chain(floors).chain(assigned).collect();
     for (name, other, _) in expected.ratios {
         if find(&report, other).is_none() {
-            report.results.push(row(other, None));
+            report.common.results.push(row(other, None));
         }
-        of(&mut report, name).instructions = Some(1000.0);
+        numbers(of(&mut report, name)).times.median = 1000.0;
     }
     report
 }
 
 fn of<'r>(report: &'r mut Report, name: &str) -> &'r mut Row {
     let row = |row: &&mut Row| row.command == name;
-    report.results.iter_mut().find(row).unwrap()
+    report.common.results.iter_mut().find(row).unwrap()
+}
+
+fn numbers(row: &mut Row) -> &mut vmbell_report::Measured {
+    row.measured_mut().unwrap()
+}
+
+fn exits(row: &mut Row) -> &mut Exits {
+    numbers(row).exits.as_mut().unwrap()
 }
 
 #[test]
@@ -64,52 +70,55 @@ fn each_fault_is_found() {
         &X86_64,
         &[
             (
-                |report| report.results[7].status = Status::Skipped,
+                |report| report.common.results[7].outcome = Outcome::Skipped(None),
                 "floor-kvm-run-pio was skipped: no reason given",
             ),
             (
-                |report| report.results[7].status = Status::Failed,
+                |report| report.common.results[7].outcome = Outcome::Failed(None),
                 "floor-kvm-run-pio failed: no reason given",
             ),
-            (|report| report.timing = Timing::Native, "timing is Native"),
             (
-                |report| report.backend.emulates_kernel_mode = true,
+                |report| report.common.timing = Timing::Native,
+                "timing is Native",
+            ),
+            (
+                |report| report.common.backends[0].emulates_kernel_mode = true,
                 "kvm emulates the guest's kernel mode",
             ),
             (
-                |report| report.results[1].exits.as_mut().unwrap().heavy = 0.0005,
+                |report| exits(&mut report.common.results[1]).userspace = Some(0.0005),
                 "portio-wildcard-eventfd has 0.0005 heavy exits for each operation instead of 0",
             ),
             (
-                |report| report.results[1].exits.as_mut().unwrap().light = Some(0.5),
+                |report| exits(&mut report.common.results[1]).total = Some(0.5),
                 "portio-wildcard-eventfd has 0.5 exits for each operation",
             ),
             (
-                |report| report.results[1].exits.as_mut().unwrap().light = None,
+                |report| exits(&mut report.common.results[1]).total = None,
                 "portio-wildcard-eventfd has no count of light exits",
             ),
             (
-                |report| report.results[1].instructions = None,
+                |report| numbers(&mut report.common.results[1]).times.median = 0.0,
                 "portio-wildcard-eventfd has no count of instructions",
             ),
             (
-                |report| report.results[1].status = Status::Skipped,
+                |report| report.common.results[1].outcome = Outcome::Skipped(None),
                 "portio-wildcard-eventfd skipped: no reason given",
             ),
             (
-                |report| report.results[0].instructions = Some(4000.0),
+                |report| numbers(&mut report.common.results[0]).times.median = 4000.0,
                 "portio-no-eventfd has Some(4000.0) instructions, its floor Some(2985.0): at most 350 more are good",
             ),
             (
-                |report| drop(report.results.remove(8)),
+                |report| drop(report.common.results.remove(8)),
                 "mmio-no-eventfd has Some(2985.0) instructions, its floor None: at most 350 more are good",
             ),
             (
-                |report| report.results[9].exits.as_mut().unwrap().heavy = 0.0005,
+                |report| exits(&mut report.common.results[9]).userspace = Some(0.0005),
                 "passthrough-intx-irqfd has 0.0005 heavy exits for each operation instead of 0",
             ),
             (
-                |report| drop(report.results.remove(1)),
+                |report| drop(report.common.results.remove(1)),
                 "portio-wildcard-eventfd is missing",
             ),
         ],
@@ -123,11 +132,11 @@ fn a_forwarded_interrupt_that_costs_too_much_is_found() {
         &AARCH64,
         &[
             (
-                |report| of(report, FORWARDED).exits.as_mut().unwrap().light = Some(1.2),
+                |report| exits(of(report, FORWARDED)).total = Some(1.2),
                 "platform-irq-forwarded has Some(1.2) exits for each operation: at most 1.1 are good",
             ),
             (
-                |report| of(report, FORWARDED).instructions = Some(1500.0),
+                |report| numbers(of(report, FORWARDED)).times.median = 1500.0,
                 "platform-irq-forwarded has Some(1500.0) instructions, platform-irq-resample Some(2985.0): \
                  at most 0.5 of that is good",
             ),

@@ -27,6 +27,7 @@ pub(super) fn run(
 ) -> Result<(StageCounts, Vec<String>)> {
     let (mut counts, mut report) = measure(launcher, expected.device, &[])?;
     let twice: Vec<String> = report
+        .common
         .results
         .iter()
         .filter(|row| took_one_twice(row))
@@ -39,14 +40,14 @@ pub(super) fn run(
         replace(&mut report, second);
     }
     let failures = failures(&report, expected);
-    let measured = report.results.iter().filter(|row| row.is_ok());
+    let measured = report.common.results.iter().filter(|row| row.is_ok());
     counts.passed = measured.count().saturating_sub(failures.len());
     Ok((counts, failures))
 }
 
 fn took_one_twice(row: &Row) -> bool {
-    let reason = row.reason.as_deref().unwrap_or_default();
-    row.status == Status::Failed && reason.contains(TWICE)
+    let reason = row.reason().unwrap_or_default();
+    row.status() == Status::Failed && reason.contains(TWICE)
 }
 
 /// Measures these rows, or all if there are none, in one boot. A row that failed makes the command fail, but it
@@ -80,8 +81,9 @@ fn measure(
 
 /// Puts the rows of `second` in the place of those of the same name.
 fn replace(report: &mut Report, second: Report) {
-    for row in second.results {
+    for row in second.common.results {
         if let Some(old) = report
+            .common
             .results
             .iter_mut()
             .find(|old| old.command == row.command)
@@ -95,17 +97,17 @@ fn replace(report: &mut Report, second: Report) {
 mod tests {
     use super::*;
     use checks::good_report;
+    use vmbell_report::Outcome;
 
     #[test]
     fn a_row_whose_guest_took_an_interrupt_twice_counts_as_it_was_measured_again() {
         let mut first = good_report(&X86_64);
-        let row = &mut first.results[7];
-        row.status = Status::Failed;
-        row.reason =
-            Some("the guest ended before its interrupts: it took one twice, or".to_owned());
-        assert!(took_one_twice(&first.results[7]) && !took_one_twice(&first.results[0]));
+        let rows = &mut first.common.results;
+        let reason = "the guest ended before its interrupts: it took one twice, or";
+        rows[7].outcome = Outcome::Failed(Some(reason.to_owned()));
+        assert!(took_one_twice(&rows[7]) && !took_one_twice(&rows[0]));
         let mut second = good_report(&X86_64);
-        second.results.drain(..7);
+        second.common.results.drain(..7);
         replace(&mut first, second);
         assert_eq!(failures(&first, &X86_64), Vec::<String>::new());
     }

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use super::super::document::{Batches, Document};
 use super::tally::Marked;
-use crate::kvm_trace::{Batch, Reasons};
-use vmbell_report::statistics::{Summary, thousandths};
 use vmbell_report::{ExitReasons, Exits};
 
 /// What was counted of each row of a VMM.
@@ -16,7 +14,7 @@ pub(in super::super) struct Counted(BTreeMap<String, Result<OfRow, String>>);
 #[derive(Clone, Debug, PartialEq)]
 pub(in super::super) struct OfRow {
     /// The exits that the operation causes: the median over batches.
-    pub(in super::super) exits: Exits,
+    pub(in super::super) exits: Option<Exits>,
     /// All exits by their reasons: the mean over batches.
     pub(in super::super) reasons: ExitReasons,
 }
@@ -60,38 +58,15 @@ fn of_row(batches: &Batches, marked: Option<&Marked>) -> Result<OfRow, String> {
         let wanted = batches.ticks.len();
         return Err(format!("{seen} of its {wanted} batches are in the trace"));
     };
-    let operations = batches.operations;
-    let total = median(&marked.batches, operations, Batch::of_guest);
-    let heavy = median(&marked.batches, operations, Batch::returns);
+    #[allow(clippy::cast_precision_loss, reason = "far fewer operations than 2^53")]
+    let operations = batches.operations as f64;
+    let runs = marked.batches.iter();
+    let caused: Vec<_> = runs.clone().map(|batch| batch.caused(operations)).collect();
+    let reasons: Vec<_> = runs.map(|batch| (batch, operations)).collect();
     Ok(OfRow {
-        exits: Exits {
-            // An exit that goes to the VMM in several pieces returns more than once.
-            light: Some(thousandths((total - heavy).max(0.0))),
-            heavy,
-        },
-        reasons: ExitReasons {
-            kvm_exit: means(&marked.batches, operations, |batch| &batch.exits),
-            kvm_userspace_exit: means(&marked.batches, operations, |batch| &batch.userspace),
-        },
+        exits: Exits::of(&caused),
+        reasons: ExitReasons::of(&reasons),
     })
-}
-
-#[allow(clippy::cast_precision_loss, reason = "far fewer exits than 2^53")]
-fn median(batches: &[Batch], operations: u64, count: fn(&Batch) -> u64) -> f64 {
-    let one = |batch| count(batch) as f64 / operations as f64;
-    let counts: Vec<f64> = batches.iter().map(one).collect();
-    Summary::of(&counts).map_or(0.0, |summary| thousandths(summary.median))
-}
-
-#[allow(clippy::cast_precision_loss, reason = "far fewer exits than 2^53")]
-fn means(batches: &[Batch], operations: u64, of: fn(&Batch) -> &Reasons) -> BTreeMap<String, f64> {
-    let mut sums: BTreeMap<String, f64> = BTreeMap::new();
-    for (reason, count) in batches.iter().flat_map(of) {
-        *sums.entry(reason.clone()).or_default() += *count as f64;
-    }
-    let all = operations as f64 * batches.len() as f64;
-    let mean = |(reason, sum)| (reason, thousandths(sum / all));
-    sums.into_iter().map(mean).collect()
 }
 
 #[cfg(test)]

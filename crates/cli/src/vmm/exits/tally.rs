@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::kvm_trace::{Batch, Event, Reasons, What};
+use crate::kvm_trace::{Event, What};
+use vmbell_report::{Reasons, ReasonsOfRun};
 
 /// The most threads, reasons of a batch and batches of a row that are counted.
 const THREADS: usize = 256;
@@ -34,7 +35,7 @@ pub(in super::super) enum TallyError {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marked {
     /// Each batch, in their order.
-    pub(super) batches: Vec<Batch>,
+    pub(super) batches: Vec<ReasonsOfRun>,
     /// Why the batches cannot be used.
     pub(super) spoilt: Option<&'static str>,
 }
@@ -60,7 +61,7 @@ struct Thread {
 #[derive(Debug)]
 struct Open {
     mark: u8,
-    batch: Batch,
+    batch: ReasonsOfRun,
     /// The reason of the last exit in it.
     last: Option<String>,
 }
@@ -137,7 +138,7 @@ impl Open {
     fn new(mark: u8) -> Self {
         Self {
             mark,
-            batch: Batch::default(),
+            batch: ReasonsOfRun::default(),
             last: None,
         }
     }

@@ -44,7 +44,7 @@ fn the_exits_of_the_marks_themselves_are_left_out() {
         What::Exit("cpuid"),
     ];
     let marked = one(&[&mark(5)[..], &batch, &mark(0), &[What::Exit("hlt")]].concat());
-    let wanted = Batch {
+    let wanted = ReasonsOfRun {
         exits: reasons(&[("cpuid", 2), ("io", 1)]),
         userspace: reasons(&[("KVM_EXIT_IO", 1)]),
     };
@@ -80,7 +80,7 @@ fn other_threads_are_not_counted() {
 fn a_batch_within_another_spoils_the_outer_one() {
     let marked = one(&[mark(5), mark(6), mark(0), mark(0)].concat());
     assert!(marked[&5].spoilt.is_some() && marked[&5].batches.is_empty());
-    assert_eq!(marked[&6].batches, [Batch::default()]);
+    assert_eq!(marked[&6].batches, [ReasonsOfRun::default()]);
 }
 
 #[test]

@@ -1,31 +1,27 @@
-//! The 95 % confidence interval of a ratio, by a bootstrap of two levels: reports are drawn with replacement, and in each
-//! drawn report its rounds.
+//! Two levels: reports are drawn with replacement, and in each drawn report its rounds; or boots and their batches.
 //!
 //! Few reports scatter less around their own middle than around the true one, and a resample of them still less. So their
 //! distances from the middle are widened first, by as much as the t distribution is wider than the normal one. All is
 //! done with logarithms, in which a ratio is a difference.
 
-use super::resample::{Sorted, median_in_place};
+use super::sorted::{Sorted, median_in_place};
+use super::{MIN_ROUNDS, ends};
 use crate::Random;
-use crate::statistics::percentile;
-
-/// With fewer rounds than this, resampling them says nothing about how they scatter.
-const MIN_ROUNDS: usize = 3;
 
 /// The interval of the ratio of two sides that were measured apart, each the logarithms of its reports' samples; `None` if
 /// one side is a single report of too few rounds.
-pub(super) fn of_sides(
+pub(crate) fn of_sides(
     old: Vec<Sorted>,
     new: Vec<Sorted>,
     resamples: usize,
     random: &mut Random,
 ) -> Option<[f64; 2]> {
     let (mut old, mut new) = (Drawn::of(old)?, Drawn::of(new)?);
-    ends(resamples, || new.draw(random) - old.draw(random))
+    interval(resamples, || new.draw(random) - old.draw(random))
 }
 
 /// The interval of the median over turns of the turns' ratios; there are at least two turns.
-pub(super) fn of_turns(
+pub(crate) fn of_turns(
     mut old: Vec<Sorted>,
     mut new: Vec<Sorted>,
     resamples: usize,
@@ -38,7 +34,7 @@ pub(super) fn of_turns(
     let mut drawn = ratios.clone();
     let centre = median_in_place(&mut drawn);
     let more = widening(ratios.len()) - 1.0;
-    ends(resamples, || {
+    interval(resamples, || {
         for drawn in &mut drawn {
             let turn = random.below(ratios.len());
             let ratio = new[turn].resample(random) - old[turn].resample(random);
@@ -90,13 +86,9 @@ impl Drawn {
     }
 }
 
-/// The ratios below and above which 2.5 % of the draws lie.
-fn ends(resamples: usize, mut draw: impl FnMut() -> f64) -> Option<[f64; 2]> {
-    let draws: Vec<f64> = (0..resamples).map(|_| draw()).collect();
-    Some([
-        percentile(&draws, 0.025)?.exp(),
-        percentile(&draws, 0.975)?.exp(),
-    ])
+/// The ends of the interval of a ratio, of whose logarithm these are the draws.
+fn interval(resamples: usize, mut draw: impl FnMut() -> f64) -> Option<[f64; 2]> {
+    Some(ends(resamples, || Some(draw()))?.map(f64::exp))
 }
 
 /// How much wider `count` values must scatter for their resamples to cover the true middle as often as they claim: by
@@ -126,5 +118,5 @@ fn widening(count: usize) -> f64 {
 }
 
 #[cfg(test)]
-#[path = "interval_test.rs"]
+#[path = "levels_test.rs"]
 mod tests;

@@ -1,33 +1,18 @@
-//! What a report adds when events were counted: who counted them, for which threads, and what one
-//! operation is.
+//! What a report of rings or of interrupts adds: the work that all rows do, and who counts its events.
 
 use serde::{Deserialize, Serialize};
 
 /// The work that all rows do, and the events that were counted during it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counting {
-    /// The form in which the terminal shows the report.
-    pub form: Form,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
     /// The work that all rows do, in words.
     pub text: String,
     /// One operation, in one word: `interrupt`, `buffer`.
     pub operation: String,
-    /// What counted the events: tracepoints or statistics of the kernel, the backend, or
-    /// `perf_event_open(2)`.
+    /// What counted the events: tracepoints or statistics of the kernel, the backend, or `perf_event_open(2)`.
     pub source: String,
-    /// The events that the report always shows, each with what the host counts of it. `vmbell bench eoi` has
-    /// none.
+    /// The events that the report always shows, each with what the host counts of it; empty for interrupts.
     pub events: Vec<Counted>,
-}
-
-/// A form of the report on the terminal other than the bench's table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Form {
-    /// A line for each event, and a column for each row of the report.
-    Events,
-    /// A block for each row of the report, as `perf stat` prints it.
-    PerfStat,
 }
 
 /// An event, and whether this host counts it.

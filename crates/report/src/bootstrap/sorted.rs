@@ -4,15 +4,22 @@ use crate::Random;
 
 /// The samples of one report, in the order of their sizes.
 #[derive(Clone, Debug)]
-pub(super) struct Sorted {
+pub(crate) struct Sorted {
     samples: Vec<f64>,
     /// How often each sample is in the present resample.
     drawn: Vec<u32>,
 }
 
 impl Sorted {
+    /// Sorts the logarithms of `samples`; `None` if there is no sample, or one has no logarithm.
+    pub(crate) fn logs(samples: &[f64]) -> Option<Self> {
+        let log = |sample: &f64| Some(sample.ln()).filter(|log| log.is_finite());
+        let logs: Option<Vec<f64>> = samples.iter().map(log).collect();
+        logs.filter(|logs| !logs.is_empty()).map(Self::of)
+    }
+
     /// Sorts `samples`, of which there is at least one.
-    pub(super) fn of(mut samples: Vec<f64>) -> Self {
+    pub(crate) fn of(mut samples: Vec<f64>) -> Self {
         samples.sort_unstable_by(f64::total_cmp);
         let drawn = vec![0; samples.len()];
         Self { samples, drawn }
@@ -56,7 +63,7 @@ impl Sorted {
 }
 
 /// The median of `values`, which are put in another order; NaN if there are none.
-pub(super) fn median_in_place(values: &mut [f64]) -> f64 {
+pub(crate) fn median_in_place(values: &mut [f64]) -> f64 {
     let half = values.len() / 2;
     if values.is_empty() {
         return f64::NAN;
@@ -71,5 +78,5 @@ pub(super) fn median_in_place(values: &mut [f64]) -> f64 {
 }
 
 #[cfg(test)]
-#[path = "resample_test.rs"]
+#[path = "sorted_test.rs"]
 mod tests;

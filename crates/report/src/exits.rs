@@ -1,0 +1,164 @@
+//! Exits per operation: defined here, and computed here from what each run counted.
+//!
+//! An exit is a moment at which the guest leaves the CPU because of what it does. Exits for interrupts of the host itself
+//! are not counted ([`is_of_host`]). Of these exits some reach the VMM's process; the kernel, or what stands in for it,
+//! answers the others. A number of a row is the median over its runs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::statistics::{median, thousandths};
+
+/// The kernel's reasons of exits that an interrupt of the host causes, by Intel's and AMD's names: the interrupts (KVM's
+/// statistic `irq_exits`), NMIs, and the exits at which KVM waits until a guest that masked interrupts takes one.
+const OF_HOST: [&str; 7] = [
+    "EXTERNAL_INTERRUPT",
+    "NMI",
+    "INTERRUPT_WINDOW",
+    "PENDING_INTERRUPT",
+    "interrupt",
+    "nmi",
+    "vintr",
+];
+/// KVM's statistic of exits for interrupts of the host.
+const IRQ_EXITS: &str = "irq_exits";
+/// The kernel's reason of a return to the VMM for a signal, which no exit of the guest caused.
+const SIGNAL: &str = "restart";
+
+/// Whether an event counts exits for interrupts of the host: a reason of `kvm:kvm_exit`, or KVM's statistic.
+pub fn is_of_host(event: &str) -> bool {
+    let reason = event.rsplit_once(':').map_or(event, |(_, reason)| reason);
+    reason == IRQ_EXITS || OF_HOST.contains(&reason)
+}
+
+/// Exits per operation of one row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Read")]
+pub struct Exits {
+    /// All exits; `None` if those below the VMM cannot be counted.
+    pub total: Option<f64>,
+    /// Exits that reached the VMM; `None` if they are not told from the others.
+    pub userspace: Option<f64>,
+}
+
+/// What one run counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ExitsOfRun {
+    /// Operations of the run.
+    pub operations: f64,
+    /// All exits; `None` if those below the VMM cannot be counted.
+    pub total: Option<u64>,
+    /// Exits that reached the VMM; `None` if they are not told from the others.
+    pub userspace: Option<u64>,
+}
+
+impl Exits {
+    /// Exits per operation: the median over runs, rounded to a thousandth. `None` if nothing was counted, or not in every
+    /// run.
+    pub fn of(runs: &[ExitsOfRun]) -> Option<Self> {
+        #[allow(clippy::cast_precision_loss, reason = "far fewer exits than 2^53")]
+        let per_operation = |pick: fn(&ExitsOfRun) -> Option<u64>| {
+            let one = |run: &ExitsOfRun| Some(pick(run)? as f64 / run.operations.max(1.0));
+            let each: Option<Vec<f64>> = runs.iter().map(one).collect();
+            median(&each?).map(thousandths)
+        };
+        let exits = Self {
+            total: per_operation(|run| run.total),
+            userspace: per_operation(|run| run.userspace),
+        };
+        (exits != Self::default()).then_some(exits)
+    }
+
+    /// Exits that were answered below the VMM, if they are told from the others. An exit that goes to the VMM in several
+    /// pieces returns more than once, so there may be fewer exits than returns.
+    pub fn light(self) -> Option<f64> {
+        Some(thousandths((self.total? - self.userspace?).max(0.0)))
+    }
+}
+
+/// [`Exits`] as files have them: schema 1 has `light` and `heavy` too, and its first reports have nothing else.
+#[derive(Deserialize)]
+struct Read {
+    #[serde(default)]
+    total: Option<f64>,
+    #[serde(default)]
+    userspace: Option<f64>,
+    #[serde(default)]
+    light: Option<f64>,
+    #[serde(default)]
+    heavy: Option<f64>,
+}
+
+impl From<Read> for Exits {
+    fn from(read: Read) -> Self {
+        let sum = read
+            .light
+            .zip(read.heavy)
+            .map(|(light, heavy)| light + heavy);
+        Self {
+            total: read.total.or(sum),
+            userspace: read.userspace.or(read.heavy),
+        }
+    }
+}
+
+/// All exits of a row by the kernel's reasons, per operation: the mean over runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExitReasons {
+    /// Exits of the guest, those for interrupts of the host included.
+    pub kvm_exit: BTreeMap<String, f64>,
+    /// Returns to the VMM, those for signals included.
+    pub kvm_userspace_exit: BTreeMap<String, f64>,
+}
+
+/// How often each reason occurred.
+pub type Reasons = BTreeMap<String, u64>;
+
+/// What one run counted by the kernel's reasons.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReasonsOfRun {
+    /// Exits of the guest.
+    pub exits: Reasons,
+    /// Returns to the VMM.
+    pub userspace: Reasons,
+}
+
+impl ReasonsOfRun {
+    /// The exits and returns that the guest causes, of a run of so many operations.
+    pub fn caused(&self, operations: f64) -> ExitsOfRun {
+        let sum = |reasons: &Reasons, is_left_out: fn(&str) -> bool| {
+            let kept = reasons.iter().filter(|(reason, _)| !is_left_out(reason));
+            kept.map(|(_, count)| count).sum()
+        };
+        ExitsOfRun {
+            operations,
+            total: Some(sum(&self.exits, |reason| OF_HOST.contains(&reason))),
+            userspace: Some(sum(&self.userspace, |reason| reason == SIGNAL)),
+        }
+    }
+}
+
+impl ExitReasons {
+    /// The reasons of runs, each with its operations.
+    pub fn of(runs: &[(&ReasonsOfRun, f64)]) -> Self {
+        let operations: f64 = runs.iter().map(|(_, operations)| operations).sum();
+        #[allow(clippy::cast_precision_loss, reason = "far fewer exits than 2^53")]
+        let means = |pick: fn(&ReasonsOfRun) -> &Reasons| {
+            let mut sums: BTreeMap<String, f64> = BTreeMap::new();
+            for (reason, count) in runs.iter().flat_map(|(run, _)| pick(run)) {
+                *sums.entry(reason.clone()).or_default() += *count as f64;
+            }
+            let mean = |(reason, sum)| (reason, thousandths(sum / operations.max(1.0)));
+            sums.into_iter().map(mean).collect()
+        };
+        Self {
+            kvm_exit: means(|run| &run.exits),
+            kvm_userspace_exit: means(|run| &run.userspace),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "exits_test.rs"]
+mod tests;

@@ -1,0 +1,50 @@
+//! The files that a report can be exported to: each format is an [`Exporter`], and [`EXPORTERS`] lists them.
+//!
+//! A new format is a file with its writer and its exporter, and a line in the list: the options of the command, the files
+//! that the lab brings back, and the help text follow from it.
+
+use super::{Report, TimeUnit};
+use crate::{csv, json, markdown, openmetrics};
+
+/// A format that reports are exported to.
+pub trait Exporter: std::fmt::Debug + Sync {
+    /// The option of the command that exports to it, without its hyphens: `export-json`.
+    fn option(&self) -> &'static str;
+
+    /// The extension of its files.
+    fn extension(&self) -> &'static str;
+
+    /// The help text of the option.
+    fn help(&self) -> &'static str;
+
+    /// Writes `report`; a format for people has its times in `unit`, or in the unit that fits each.
+    fn write(&self, report: &Report, unit: Option<TimeUnit>) -> String;
+}
+
+/// All formats, in the order of the options.
+pub const EXPORTERS: [&dyn Exporter; 4] = [
+    &json::Json,
+    &markdown::Markdown,
+    &csv::Csv,
+    &openmetrics::OpenMetrics,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn formats_have_names_and_extensions_of_their_own_and_write_something() {
+        let mut names = Vec::new();
+        for exporter in EXPORTERS {
+            names.extend([exporter.option(), exporter.extension()]);
+            let text = exporter.write(&sample::report(), None);
+            assert!(text.contains("portio-no-eventfd"), "{exporter:?}");
+        }
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

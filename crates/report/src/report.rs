@@ -1,0 +1,214 @@
+//! A report: what every measurement says of its host and plan, its rows, and what its suite adds.
+//!
+//! [`Kind`] has a variant for each suite, so that a writer asks for a suite and not for a combination of optional fields.
+//! `wire` reads and writes the JSON that `docs/report-schema.md` describes.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Group, Host, Ratio, Row, Timing, Vmm, Work};
+
+/// What one command measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// What every report has.
+    pub common: Common,
+    /// The suite, with what its reports have in addition.
+    pub kind: Kind,
+}
+
+/// What every report has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Common {
+    /// The program that measured.
+    pub tool: Tool,
+    /// The host that it measured on.
+    pub host: Host,
+    /// When measuring began, in RFC 3339.
+    pub started: String,
+    /// How long the whole command took, in seconds.
+    pub duration: f64,
+    /// Whether SIGINT stopped the command before it was done.
+    pub interrupted: bool,
+    /// Whether the command's own time limit stopped it before it was done.
+    pub timed_out: bool,
+    /// What one nanosecond of its times stands for.
+    pub timing: Timing,
+    /// The seed of the random order of runs and of the bootstrap.
+    pub seed: u64,
+    /// How much was to be measured, and how many runs were.
+    pub plan: Planned,
+    /// The backends, or the VMMs, that ran guests.
+    pub backends: Vec<Backend>,
+    /// The CPUs that threads were pinned to, the measured side's first; empty if none was.
+    pub cpus: Vec<usize>,
+    /// The time stamp counter, which guests measure with.
+    pub tsc: Tsc,
+    /// One row for each entry, measured or not.
+    pub results: Vec<Row>,
+}
+
+/// The suite of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// Paths between a guest and its host, and the host's floors.
+    Paths(Paths),
+    /// Variants of a virtqueue, in the form of `perf stat --repeat`.
+    Rings(Work),
+    /// Events of a guest that takes interrupts, with PV EOI off and on.
+    Eoi(Work),
+    /// One guest image in several VMMs.
+    Vmms(Vec<Vmm>),
+    /// Linux's network driver in a guest, by each way that a VMM has to serve it.
+    Net(Vec<Vmm>),
+}
+
+/// What a report of paths has in addition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Paths {
+    /// The spin policy that the command line chose.
+    pub spin: String,
+    /// What the numbers mean, in sentences.
+    pub verdict: Vec<String>,
+    /// The ratios that answer the usual questions, of those whose two entries were measured.
+    pub highlights: Vec<Highlight>,
+    /// What the ratios are taken to, in words: `device model`, `first value` (of a scan) or `reference`.
+    pub ratios_to: String,
+}
+
+impl Report {
+    /// The rows of one group, in the order of the report.
+    pub fn group(&self, group: Group) -> Vec<&Row> {
+        let rows = self.common.results.iter();
+        rows.filter(|row| row.group == group).collect()
+    }
+
+    /// What a report of paths has in addition; `None` for other suites.
+    pub const fn paths(&self) -> Option<&Paths> {
+        match &self.kind {
+            Kind::Paths(paths) => Some(paths),
+            _ => None,
+        }
+    }
+
+    /// The work that all rows do; `None` for suites whose rows do different work.
+    pub const fn work(&self) -> Option<&Work> {
+        match &self.kind {
+            Kind::Rings(work) | Kind::Eoi(work) => Some(work),
+            Kind::Paths(_) | Kind::Vmms(_) | Kind::Net(_) => None,
+        }
+    }
+
+    /// The VMMs that were compared; empty for suites without any.
+    pub fn vmms(&self) -> &[Vmm] {
+        match &self.kind {
+            Kind::Vmms(vmms) | Kind::Net(vmms) => vmms,
+            Kind::Paths(_) | Kind::Rings(_) | Kind::Eoi(_) => &[],
+        }
+    }
+
+    /// Whether the backend with this name runs the guest's kernel mode in an instruction emulator.
+    pub fn emulates_kernel_mode(&self, backend: &str) -> bool {
+        let mut backends = self.common.backends.iter();
+        backends.any(|one| one.name == backend && one.emulates_kernel_mode)
+    }
+
+    /// Whether the command stopped before it was done.
+    pub const fn ended_early(&self) -> bool {
+        self.common.interrupted || self.common.timed_out
+    }
+
+    /// The backend that a highlight is about, as `kvm: `; empty if only one ran guests.
+    pub(super) fn backend_of(&self, highlight: &Highlight) -> String {
+        if self.common.backends.len() > 1 {
+            format!("{}: ", highlight.backend)
+        } else {
+            String::new()
+        }
+    }
+
+    /// The name of a row, with its backend if several ran guests.
+    pub fn label(&self, row: &Row) -> String {
+        if self.common.backends.len() > 1 && row.group == Group::Scenario {
+            format!("{} ({})", row.command, row.backend)
+        } else {
+            row.command.clone()
+        }
+    }
+}
+
+impl Kind {
+    /// The name of the suite.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Paths(_) => "paths",
+            Self::Rings(_) => "rings",
+            Self::Eoi(_) => "eoi",
+            Self::Vmms(_) => "vmms",
+            Self::Net(_) => "net",
+        }
+    }
+}
+
+/// The program that measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Its name, `vmbell`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The git revision that it was built from; `None` if it was not built in a repository.
+    pub git: Option<String>,
+}
+
+/// How much was to be measured, and how many runs were.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Planned {
+    /// Measured runs that were asked for, of each entry.
+    pub runs: u32,
+    /// Measured runs of the entry that has the most of them.
+    #[serde(default)]
+    pub finished: u32,
+    /// Warm-up rounds before the measured ones, which are thrown away.
+    pub warmup: u32,
+    /// How long one run was meant to take, in seconds; without effect where `ops` is given.
+    pub min_time: f64,
+    /// Operations of each run, however long they take; `None` where `min_time` decides.
+    #[serde(default)]
+    pub ops: Option<u64>,
+}
+
+/// The backend that ran the guests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backend {
+    /// The name of the backend: `kvm`, `usermode`, or `host` where no guest takes part.
+    pub name: String,
+    /// Why this backend was taken, in words.
+    pub why: String,
+    /// Whether the backend runs the guest's ring 0 in an instruction emulator instead of on the CPU, so that exits cost
+    /// something else than on hardware.
+    #[serde(default)]
+    pub emulates_kernel_mode: bool,
+}
+
+/// The time stamp counter.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tsc {
+    /// Its measured frequency in Hz.
+    pub hz: f64,
+    /// Whether the CPU promises (CPUID) that the frequency never changes.
+    pub invariant: bool,
+}
+
+/// A ratio that answers one of the usual questions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Highlight {
+    /// The name of the entry in the numerator.
+    pub new: String,
+    /// The backend that both entries ran on; a floor has none of its own.
+    #[serde(default)]
+    pub backend: String,
+    /// What the ratio compares, in words.
+    pub text: String,
+    /// The ratio itself.
+    pub ratio: Ratio,
+}
