@@ -1,6 +1,5 @@
 //! `vmbell bench`: measures entries, exports the report and shows it.
 
-use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,19 +8,20 @@ use clap::ValueEnum;
 
 use super::backends::Choice;
 use super::bench_args::{BenchArgs, Sort};
+use super::deliver::{Delivery, deliver};
 use super::exit::{Exit, Usage};
 use super::exports::{Exports, replaced};
-use super::measured::{Begun, clock, exit};
+use super::measured::{Begun, exit};
 use super::output::print;
 use super::progress::Progress;
-use super::style::{self, Style};
+use super::style::Style;
 use super::suites::SuiteName;
 use super::supervise::supervise;
-use super::{compare, cpus, interleave, interrupt, seed, time_unit};
+use super::{compare, cpus, interleave, interrupt, seed};
 use vmbell_bench::scenario::Scan;
-use vmbell_bench::{Entry, Limit, Options, Plan, Wanted, catalogue, select, set_reference, timing};
+use vmbell_bench::{Entry, Limit, Options, Plan, Wanted, catalogue, select, set_reference};
 use vmbell_report::compare::CompareOptions;
-use vmbell_report::{Backend, Look, Report, TimeUnit, Timing};
+use vmbell_report::{Backend, Look, Report, Timing};
 
 /// How long the rows that answer the first questions are measured.
 const FIRST: Duration = Duration::from_secs(12);
@@ -36,14 +36,14 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     let entries = entries(&args, &choices)?;
     let cpus = cpus::choose(args.cpu.as_ref())?;
     let exports = Exports::open(&args.exports)?;
-    let timing = timing::here().map_err(Usage::new)?;
+    let begun = Begun::now()?;
+    let timing = begun.timing;
     let plan = plan(&args, timing);
-    let begun = Begun::now();
     let interrupted = interrupt::catch().context("cannot catch signals")?;
     let options = Options {
         cpus,
         spin: args.spin.into(),
-        clock: clock(timing),
+        clock: begun.clock,
         timing,
         limit: Limit::new(
             (args.timeout > Duration::ZERO).then_some(args.timeout),
@@ -51,7 +51,7 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
         )
         .with_run_timeout(run_timeout(&args, &plan, timing)),
     };
-    let unit = time_unit::checked(args.time_unit, timing, &options.clock)?;
+    let unit = begun.time_unit(args.time_unit)?;
     let progress = Progress::new(args.style.progress() && !args.quiet);
     let record = supervise(entries, options.clone(), plan, progress)?;
     let backends: Vec<Backend> = choices.iter().map(Choice::report).collect();
@@ -60,18 +60,18 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     if args.sort == Sort::Median {
         sort_by_median(&mut report);
     }
-    // Warnings come first, so that on a terminal the table is the last thing that is printed.
-    if !args.no_warnings && !args.quiet && args.style != Style::None {
-        for warning in vmbell_report::warnings(&report) {
-            eprintln!("warning: {warning}");
-        }
-    }
-    // Files are written before the terminal can fail, and the terminal shows the report even if a file
-    // could not be written.
     let stdout_is_taken = exports.use_stdout();
-    let exported = exports.finish(&report, unit);
-    show(&report, &args, unit, stdout_is_taken)?;
-    exported?;
+    let delivery = Delivery {
+        style: args.style,
+        warns: !args.no_warnings && !args.quiet,
+        look: Look {
+            verbose: args.verbose,
+            bars: true,
+            unit,
+            ..Look::default()
+        },
+    };
+    deliver(&report, exports, delivery, || next(&report, &args))?;
     Ok(match (exit(&report), baseline.as_slice()) {
         (exit, []) => exit,
         (Exit::Good, baseline) => compare_with(baseline, report, &args, stdout_is_taken)?,
@@ -205,42 +205,6 @@ fn sort_by_median(report: &mut Report) {
         .common
         .results
         .sort_by(|a, b| key(a.median()).total_cmp(&key(b.median())));
-}
-
-/// Shows the report on stdout, or on stderr if an export uses stdout.
-fn show(
-    report: &Report,
-    args: &BenchArgs,
-    unit: Option<TimeUnit>,
-    stdout_is_taken: bool,
-) -> Result<()> {
-    let color = if stdout_is_taken {
-        args.style.color(&io::stderr())
-    } else {
-        args.style.color(&io::stdout())
-    };
-    let text = match args.style {
-        Style::None => return Ok(()),
-        Style::Vmexit => vmbell_report::vmexit(report),
-        _ => {
-            vmbell_report::terminal(
-                report,
-                Look {
-                    color,
-                    verbose: args.verbose,
-                    bars: !stdout_is_taken && io::stdout().is_terminal(),
-                    unit,
-                    ratios: false,
-                    width: style::width(stdout_is_taken),
-                },
-            ) + &next(report, args)
-        }
-    };
-    if stdout_is_taken {
-        eprint!("{text}");
-        return Ok(());
-    }
-    print(&text)
 }
 
 /// What to run next, after the rows that answer the first questions.

@@ -2,27 +2,43 @@
 
 use std::time::{Instant, SystemTime};
 
-use super::exit::Exit;
-use super::version;
-use vmbell_bench::{Clock, Context, Options, Plan, Record, assemble, host};
-use vmbell_report::{Backend, Host, Kind, Report, Row, Status, Timing, Tool};
+use anyhow::Result;
 
-/// A command that has begun to measure: when that was, and on which host.
+use super::exit::{Exit, Usage};
+use super::{time_unit, version};
+use vmbell_bench::{Clock, Context, Options, Plan, Record, assemble, host, timing};
+use vmbell_report::{
+    Backend, Common, Host, Kind, Planned, Report, Row, Status, TimeUnit, Timing, Tool, Tsc, rfc3339,
+};
+
+/// A command that has begun to measure: when that was, on which host, and by which clock.
 #[derive(Debug)]
 pub(super) struct Begun {
     host: Host,
     started: SystemTime,
     begun: Instant,
+    /// What a nanosecond stands for.
+    pub(super) timing: Timing,
+    /// The clock that guests measure with.
+    pub(super) clock: Clock,
 }
 
 impl Begun {
     /// Notes the time and reads the facts about this host.
-    pub(super) fn now() -> Self {
-        Self {
+    pub(super) fn now() -> Result<Self> {
+        let timing = timing::here().map_err(Usage::new)?;
+        Ok(Self {
             host: host::probe(),
             started: SystemTime::now(),
             begun: Instant::now(),
-        }
+            timing,
+            clock: clock(timing),
+        })
+    }
+
+    /// The unit of all times that the user asks for; an error if the report cannot have it.
+    pub(super) fn time_unit(&self, unit: Option<time_unit::TimeUnit>) -> Result<Option<TimeUnit>> {
+        time_unit::checked(unit, self.timing, &self.clock)
     }
 
     /// Makes the report of `record` with what its suite adds. `compared` names the events that its rows are compared by,
@@ -47,10 +63,32 @@ impl Begun {
         };
         assemble(record, context, kind)
     }
+
+    /// What every report has, for rows that no record has.
+    pub(super) fn common(self, plan: Planned, backends: Vec<Backend>, results: Vec<Row>) -> Common {
+        Common {
+            tool: tool(),
+            host: self.host,
+            started: rfc3339(self.started),
+            duration: self.begun.elapsed().as_secs_f64(),
+            interrupted: false,
+            timed_out: false,
+            timing: self.timing,
+            seed: 0,
+            plan,
+            backends,
+            cpus: Vec::new(),
+            tsc: Tsc {
+                hz: self.clock.hz(),
+                invariant: self.clock.is_invariant(),
+            },
+            results,
+        }
+    }
 }
 
 /// This program, as a report names it.
-pub(super) fn tool() -> Tool {
+fn tool() -> Tool {
     Tool {
         name: "vmbell".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -60,7 +98,7 @@ pub(super) fn tool() -> Tool {
 
 /// The clock that guests measure with. Without a usable counter no guest can run, and floors need no
 /// counter, so any frequency will do. Where time is counted in instructions, the counter counts these.
-pub(super) fn clock(timing: Timing) -> Clock {
+fn clock(timing: Timing) -> Clock {
     if timing == Timing::Instructions {
         return Clock::of_instructions();
     }

@@ -11,13 +11,14 @@ use clap::{Args, ValueEnum};
 
 use super::backends::Choice;
 use super::bench_args::BackendName;
+use super::deliver::warn;
 use super::exit::{Exit, Usage};
-use super::measured::{Begun, clock, exit};
+use super::measured::{Begun, exit};
 use super::output::print;
 use super::supervise::supervise;
 use super::{cpus, interrupt, net, seed, values};
 use vmbell_bench::stat::{ON, Pace, SPARED, TAKEN};
-use vmbell_bench::{Limit, Observer, Options, Plan, Record, Sample, host, timing};
+use vmbell_bench::{Limit, Observer, Options, Plan, Record, Sample, host};
 use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{Kind, Look, Report, Row, Status, Work, json, terminal};
 
@@ -29,7 +30,11 @@ const EDGES: &str = if cfg!(target_arch = "aarch64") {
 } else {
     "MSIs"
 };
-/// How many runs each mode has otherwise.
+/// How many interrupts there are a second otherwise, for how long in each mode, and how long the command may take.
+const RATE: u32 = 25_000;
+const DURATION: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// How many runs each mode has then.
 const RUNS: u32 = 10;
 
 /// Count what happens to a guest that takes interrupts, with PV EOI off and on
@@ -40,13 +45,13 @@ pub(super) struct StatArgs {
     #[arg(long, value_enum, default_value_t = Guest::Own)]
     guest: Guest,
 
-    /// Interrupts a second, as near as the host allows
-    #[arg(long, value_name = "N", default_value_t = 25_000, value_parser = clap::value_parser!(u32).range(1..))]
-    rate: u32,
+    /// Interrupts a second, as near as the host allows [default: 25000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
 
-    /// For how long in each mode; the modes take turns, in 10 runs each
-    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = values::positive_duration)]
-    duration: Duration,
+    /// For how long in each mode; the modes take turns, in 10 runs each [default: 1s]
+    #[arg(short, long, value_name = "TIME", value_parser = values::positive_duration)]
+    duration: Option<Duration>,
 
     /// Exactly so many interrupts, each when the guest asks for it: the counts do not depend on time
     #[arg(long, conflicts_with_all = ["rate", "duration"])]
@@ -70,13 +75,13 @@ pub(super) struct StatArgs {
     #[arg(short, long, value_name = "TEXT")]
     filter: Option<String>,
 
-    /// What runs the guest
-    #[arg(long, value_enum, default_value_t = BackendName::Auto)]
-    backend: BackendName,
+    /// What runs the guest [default: auto]
+    #[arg(long, value_enum)]
+    backend: Option<BackendName>,
 
-    /// Stop after this time and exit with 124; 0 for no limit
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::duration)]
-    timeout: Duration,
+    /// Stop after this time and exit with 124; 0 for no limit [default: 5m]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    timeout: Option<Duration>,
 
     /// As JSON, the report of `vmbell bench`
     #[arg(long)]
@@ -85,6 +90,15 @@ pub(super) struct StatArgs {
     /// With --guest linux: further options of `vmbell bench net`
     #[arg(last = true, value_name = "OPTION")]
     options: Vec<OsString>,
+}
+
+impl StatArgs {
+    const fn rate(&self) -> u32 {
+        match self.rate {
+            Some(rate) => rate,
+            None => RATE,
+        }
+    }
 }
 
 /// Who takes the interrupts.
@@ -99,29 +113,31 @@ enum Guest {
 /// Runs both modes by turns and prints their counts.
 pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     if args.guest == Guest::Linux {
-        let of_own = args.deterministic || args.json || args.skip_zero || args.filter.is_some();
-        if of_own || args.interval.is_some() {
-            return Err(Usage::new("with --guest linux, options go behind `--`").into());
+        if let Some(option) = of_own(args) {
+            let text = format!(
+                "{option} is for --guest own: with --guest linux, the options of `vmbell net` go behind `--`"
+            );
+            return Err(Usage::new(text).into());
         }
         return net::pv_eoi(&args.options);
     }
     if !args.options.is_empty() {
         return Err(Usage::new("options behind `--` are for --guest linux").into());
     }
-    let choice = Choice::of(args.backend)?;
+    let choice = Choice::of(args.backend.unwrap_or(BackendName::Auto))?;
     choice.check()?;
     let interrupted = interrupt::catch().context("cannot catch signals")?;
-    let timing = timing::here().map_err(Usage::new)?;
-    let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
+    let begun = Begun::now()?;
+    let timeout = args.timeout.unwrap_or(TIMEOUT);
+    let timeout = (!timeout.is_zero()).then_some(timeout);
     let options = Options {
         cpus: cpus::choose(None)?,
         spin: SpinPolicy::Sleep,
-        clock: clock(timing),
+        clock: begun.clock,
         limit: Limit::new(timeout, interrupted),
-        timing,
+        timing: begun.timing,
     };
     let (pace, plan) = (pace(args), plan(args));
-    let begun = Begun::now();
     let lines = Lines::every(args.interval);
     let mut record = supervise(choice.stat(pace), options.clone(), plan, lines)?;
     record.keep_whole_rounds();
@@ -138,9 +154,7 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     let mut report = begun.report(&record, facts, backends, Kind::Eoi(work), &compared);
     without_the_bit(&mut report);
     leave_out(&mut report, args)?;
-    for warning in vmbell_report::warnings(&report) {
-        eprintln!("warning: {warning}");
-    }
+    warn(&report);
     print(&if args.json {
         json(&report)
     } else {
@@ -149,19 +163,36 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     Ok(exit(&report))
 }
 
+/// The first option of the command line that says something about vmbell's own guest only.
+fn of_own(args: &StatArgs) -> Option<&'static str> {
+    let given = [
+        ("--rate", args.rate.is_some()),
+        ("--duration", args.duration.is_some()),
+        ("--deterministic", args.deterministic),
+        ("--interval", args.interval.is_some()),
+        ("--skip-zero", args.skip_zero),
+        ("--filter", args.filter.is_some()),
+        ("--backend", args.backend.is_some()),
+        ("--timeout", args.timeout.is_some()),
+        ("--json", args.json),
+    ];
+    let mut given = given.into_iter().filter(|(_, is_given)| *is_given);
+    given.next().map(|(option, _)| option)
+}
+
 const fn pace(args: &StatArgs) -> Pace {
     if args.deterministic {
         Pace::Lockstep
     } else {
-        Pace::Rate(args.rate)
+        Pace::Rate(args.rate())
     }
 }
 
 /// The plan: both modes take the same number of interrupts in each of their runs. A number that the user
 /// gave is one run; a time is divided into several runs, of as many interrupts as this host takes in each.
 fn plan(args: &StatArgs) -> Plan {
-    let each = args.duration / RUNS;
-    let most = (f64::from(args.rate) * each.as_secs_f64()).round();
+    let each = args.duration.unwrap_or(DURATION) / RUNS;
+    let most = (f64::from(args.rate()) * each.as_secs_f64()).round();
     // Not negative; above u64::MAX the conversion saturates.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let most = (most as u64).max(1);
@@ -273,7 +304,7 @@ fn leave_out(report: &mut Report, args: &StatArgs) -> Result<()> {
 }
 
 fn describe(args: &StatArgs, record: &Record) -> String {
-    let rate = args.rate;
+    let rate = args.rate();
     let each = record.series.iter().map(|one| one.ops_per_run()).max();
     let each = each.unwrap_or_default();
     if args.deterministic {

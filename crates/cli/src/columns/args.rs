@@ -38,7 +38,7 @@ pub(crate) struct ColumnArgs {
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) time_unit: Option<TimeUnit>,
 
-    /// No progress
+    /// No progress and no warnings
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }

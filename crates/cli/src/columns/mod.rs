@@ -1,32 +1,106 @@
-//! A report whose columns are VMMs, as `vmbell bench vmms` and `vmbell bench net` make it, and its rows.
+//! The engine of comparisons of VMMs: columns, each a VMM with a guest, are booted in turns, counted and shown.
+//!
+//! `bench vmms` and `bench net` are data for it: which columns there are ([`Way`]), and what one boot of a column gives ([`Boot`]).
+//! `turns` boots them, `rows` makes rows of what they gave, and `report` makes the report and shows it.
 
 pub(super) mod args;
+mod ended;
+mod report;
+mod rows;
+mod turns;
 
-use std::io;
-use std::path::PathBuf;
-use std::time::{Instant, SystemTime};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
-use anyhow::Result;
+pub(super) use self::ended::{MOST_OUTPUT, in_words, keep, last_words, version_of};
+pub(super) use self::report::{Plan, finish, report};
+pub(super) use self::turns::{Turns, each};
+use vmbell_report::{ReasonsOfRun, Status, Vmm, VmmGuest};
 
-use self::args::ColumnArgs;
-use super::exit::Exit;
-use super::exports::Exports;
-use super::measured::{clock, exit_of, tool};
-use super::output::print;
-use super::style::{self, Style};
-use super::time_unit;
-use vmbell_bench::{Clock, host};
-use vmbell_report::bootstrap::ratio_of_medians;
-use vmbell_report::{
-    Backend, Common, Group, Host, Kind, Look, Measured as Numbers, Outcome, Planned, Ratio, Report,
-    Row, Setting, Status, TimeUnit, Times, Timing, Tsc, Vmm, rfc3339,
-};
+/// The hypervisor's signature in the CPUID of QEMU's TCG.
+const TCG: &str = "TCGTCGTCGTCG";
 
-/// The seed of the intervals of ratios: the same samples have the same interval.
-const SEED: u64 = 1;
+/// A VMM with a guest.
+pub(super) trait Way {
+    /// The name of its column.
+    fn name(&self) -> &str;
+
+    /// The VMM's program, or why it cannot be booted here.
+    fn program(&self) -> Result<PathBuf, String>;
+
+    /// The program's option that prints its version; `None` if it is not asked for that.
+    fn version(&self) -> Option<&'static str>;
+
+    /// Whether the guest's CPU is emulated.
+    fn is_emulated(&self) -> bool {
+        false
+    }
+}
+
+/// A way that is to be measured, and what its boots gave.
+#[derive(Debug)]
+pub(super) struct Column<W> {
+    /// The VMM and its guest.
+    pub(super) way: W,
+    /// The VMM's program, or why it cannot be booted here.
+    pub(super) program: Result<PathBuf, String>,
+    /// What the program says about its version.
+    pub(super) version: Option<String>,
+    /// What each boot gave.
+    pub(super) boots: Vec<Boot>,
+    /// The boot that gave nothing, after which there are no others.
+    pub(super) failure: Option<Failure>,
+    /// How many boots hung and were repeated, and what the last one did not do.
+    pub(super) hung: Option<(u32, String)>,
+    /// What a further boot counted of each row, or why there is nothing; `None` if there was none.
+    pub(super) counted: Option<Result<CountedRows, String>>,
+}
+
+/// What one boot gave.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Boot {
+    /// The machine that the guest found.
+    pub(super) guest: Option<VmmGuest>,
+    /// The rows, in the order of the table.
+    pub(super) rows: Vec<BootRow>,
+}
+
+/// A row of one boot.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct BootRow {
+    /// The name.
+    pub(super) name: String,
+    /// The times of its batches, or why there are none.
+    pub(super) batches: Result<Batches, String>,
+    /// What was counted meanwhile, or why nothing was; `None` if it was not asked for.
+    pub(super) counted: Option<Result<Vec<Counted>, String>>,
+}
+
+/// Batches of operations; one, if operations are not divided.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Batches {
+    /// Operations of each.
+    pub(super) operations: u64,
+    /// Nanoseconds of an operation, in each.
+    pub(super) ns: Vec<f64>,
+}
+
+/// What was counted of each row, or why nothing was.
+pub(super) type CountedRows = Vec<(String, Result<Vec<Counted>, String>)>;
+
+/// What was counted in a batch, or in a run of its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Counted {
+    /// Its operations.
+    pub(super) operations: f64,
+    /// Exits and returns to the VMM by the kernel's reasons.
+    pub(super) reasons: ReasonsOfRun,
+    /// Counts of other things, with their names.
+    pub(super) counts: Vec<(&'static str, u64)>,
+}
 
 /// A boot that gave no results.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     /// Why.
     pub(super) reason: String,
@@ -36,219 +110,73 @@ pub(super) struct Failure {
     pub(super) hung: bool,
 }
 
-/// What every column says of its VMM.
-#[derive(Debug)]
-pub(super) struct State<'a> {
-    /// The column's name.
-    pub(super) name: &'a str,
-    /// The VMM's program, or why it cannot be booted here.
-    pub(super) program: &'a Result<PathBuf, String>,
-    /// What the program says about its version.
-    pub(super) version: &'a Option<String>,
-    /// How many boots gave results.
-    pub(super) boots: usize,
-    /// The boot that gave none.
-    pub(super) failure: Option<&'a Failure>,
-    /// Why a boot before that was repeated.
-    pub(super) repeated: &'a Option<String>,
-}
-
-/// The column, for a guest of which nothing more is known.
-pub(super) fn vmm(state: State<'_>) -> Vmm {
-    let (status, reason) = match (state.program, state.failure) {
-        (Err(reason), _) => (Status::Skipped, Some(reason.clone())),
-        (_, Some(failure)) => (Status::Failed, Some(failure.reason.clone())),
-        (Ok(_), None) if state.boots == 0 => {
-            let reason = "the command ended before its turn";
-            (Status::Skipped, Some(reason.to_owned()))
-        }
-        (Ok(_), None) => (Status::Ok, None),
-    };
-    let failure = state.failure.filter(|_| status == Status::Failed);
-    let program = state.program.as_ref().ok();
-    Vmm {
-        name: state.name.to_owned(),
-        status,
-        reason,
-        last_output: failure.and_then(|failure| failure.last.clone()),
-        program: program.map(|path| path.display().to_string()),
-        version: state.version.clone(),
-        boots: u32::try_from(state.boots).unwrap_or(u32::MAX),
-        emulated: false,
-        guest: None,
-        repeated: state.repeated.clone(),
-        exits_reason: None,
-    }
-}
-
-/// A comparison that has begun: when that was, on which host, and by which clock.
-#[derive(Debug)]
-pub(super) struct Begun {
-    host: Host,
-    started: SystemTime,
-    begun: Instant,
-    /// What a nanosecond stands for.
-    pub(super) timing: Timing,
-    /// The counter of this host.
-    pub(super) clock: Clock,
-}
-
-impl Begun {
-    /// Notes the time and reads the facts about this host.
-    pub(super) fn now(timing: Timing) -> Self {
+impl<W: Way> Column<W> {
+    /// The column of a way: its program is looked for and asked for its version, until `stop` is set.
+    pub(super) fn find(way: W, stop: &AtomicBool) -> Self {
+        let program = way.program();
+        let version = program.as_deref().ok();
+        let version = version.and_then(|program| version_of(program, way.version()?, stop));
         Self {
-            started: SystemTime::now(),
-            begun: Instant::now(),
-            host: host::probe(),
-            timing,
-            clock: clock(timing),
+            version,
+            ..Self::new(way, program)
         }
     }
 
-    /// The unit of all times that the user asks for; an error if the report cannot have it.
-    pub(super) fn time_unit(&self, unit: Option<time_unit::TimeUnit>) -> Result<Option<TimeUnit>> {
-        time_unit::checked(unit, self.timing, &self.clock)
+    /// The column of a way whose program is known.
+    pub(super) const fn new(way: W, program: Result<PathBuf, String>) -> Self {
+        Self {
+            way,
+            program,
+            version: None,
+            boots: Vec::new(),
+            failure: None,
+            hung: None,
+            counted: None,
+        }
     }
 
-    /// Makes the report.
-    pub(super) fn report(
-        self,
-        plan: Planned,
-        kind: Kind,
-        results: Vec<Row>,
-        interrupted: bool,
-    ) -> Report {
-        let mut report = Report {
-            common: Common {
-                tool: tool(),
-                host: self.host,
-                started: rfc3339(self.started),
-                duration: self.begun.elapsed().as_secs_f64(),
-                interrupted,
-                timed_out: false,
-                timing: self.timing,
-                seed: 0,
-                plan,
-                backends: Vec::new(),
-                cpus: Vec::new(),
-                tsc: Tsc {
-                    hz: self.clock.hz(),
-                    invariant: self.clock.is_invariant(),
-                },
-                results,
-            },
-            kind,
+    /// The program, if the column is to be booted: no boot has failed.
+    pub(super) fn bootable(&self) -> Option<&Path> {
+        let program = self.program.as_deref().ok();
+        program.filter(|_| self.failure.is_none())
+    }
+
+    /// Whether the guest ran on an emulated CPU.
+    pub(super) fn is_emulated(&self) -> bool {
+        let guests = self.boots.iter().filter_map(|boot| boot.guest.as_ref());
+        let mut signatures = guests.filter_map(|guest| guest.hypervisor.as_deref());
+        self.way.is_emulated() || signatures.next() == Some(TCG)
+    }
+
+    /// What a report says of the VMM.
+    fn vmm(&self) -> Vmm {
+        let (status, reason) = match (&self.program, &self.failure) {
+            (Err(reason), _) => (Status::Skipped, Some(reason.clone())),
+            (_, Some(failure)) => (Status::Failed, Some(failure.reason.clone())),
+            (Ok(_), None) if self.boots.is_empty() => {
+                let reason = "the command ended before its turn";
+                (Status::Skipped, Some(reason.to_owned()))
+            }
+            (Ok(_), None) => (Status::Ok, None),
         };
-        report.common.backends = report.vmms().iter().map(backend).collect();
-        report
+        let failure = self.failure.as_ref().filter(|_| status == Status::Failed);
+        let program = self.program.as_ref().ok();
+        let counted = self.counted.as_ref();
+        Vmm {
+            name: self.way.name().to_owned(),
+            status,
+            reason,
+            last_output: failure.and_then(|failure| failure.last.clone()),
+            program: program.map(|path| path.display().to_string()),
+            version: self.version.clone(),
+            boots: u32::try_from(self.boots.len()).unwrap_or(u32::MAX),
+            emulated: self.is_emulated(),
+            guest: self.boots.first().and_then(|boot| boot.guest.clone()),
+            repeated: self.hung.as_ref().map(|(count, reason)| match count {
+                1 => reason.clone(),
+                _ => format!("{reason} (the last of {count})"),
+            }),
+            exits_reason: counted.and_then(|counted| counted.as_ref().err().cloned()),
+        }
     }
-}
-
-fn backend(vmm: &Vmm) -> Backend {
-    Backend {
-        name: vmm.name.clone(),
-        why: vmm
-            .version
-            .clone()
-            .or_else(|| vmm.program.clone())
-            .unwrap_or_default(),
-        emulates_kernel_mode: false,
-    }
-}
-
-/// Writes the report's files and prints its table; the exit status says whether every column gave results.
-pub(super) fn finish(
-    report: &Report,
-    exports: Exports,
-    unit: Option<TimeUnit>,
-    args: &ColumnArgs,
-) -> Result<Exit> {
-    let stdout_is_taken = exports.use_stdout();
-    let exported = exports.finish(report, unit);
-    show(report, args.style, (unit, args.ratios), stdout_is_taken)?;
-    exported?;
-    Ok(exit_of(report, report.vmms().iter().map(|vmm| vmm.status)))
-}
-
-/// Prints the table, to stderr if stdout is taken by an export.
-fn show(
-    report: &Report,
-    style: Style,
-    (unit, ratios): (Option<TimeUnit>, bool),
-    stdout_is_taken: bool,
-) -> Result<()> {
-    if style == Style::None {
-        return Ok(());
-    }
-    let look = Look {
-        color: if stdout_is_taken {
-            style.color(&io::stderr())
-        } else {
-            style.color(&io::stdout())
-        },
-        ratios,
-        unit,
-        width: style::width(stdout_is_taken),
-        ..Look::default()
-    };
-    let text = vmbell_report::terminal(report, look);
-    if stdout_is_taken {
-        eprint!("{text}");
-        return Ok(());
-    }
-    print(&text)
-}
-
-/// What a row is made of.
-#[derive(Clone, Debug)]
-pub(super) struct Measured<'a> {
-    /// Its name.
-    pub(super) name: &'a str,
-    /// The VMM's.
-    pub(super) vmm: &'a str,
-    /// Nanoseconds of one operation, in each sample.
-    pub(super) samples: Vec<f64>,
-    /// How many operations each sample has.
-    pub(super) ops: Vec<u64>,
-    /// Why there is no sample.
-    pub(super) reason: Option<String>,
-    /// What a nanosecond stands for.
-    pub(super) timing: Timing,
-    /// Whether the guest's CPU was emulated.
-    pub(super) is_emulated: bool,
-}
-
-/// The row, without exits.
-pub(super) fn row(measured: Measured<'_>) -> Row {
-    let times = Times::of(&measured.samples, measured.ops);
-    Row {
-        command: measured.name.to_owned(),
-        group: Group::Scenario,
-        backend: measured.vmm.to_owned(),
-        parameters: [].into(),
-        setting: Setting::default(),
-        timing_valid: measured.timing == Timing::Native && !measured.is_emulated,
-        reference: None,
-        note: None,
-        outcome: match times {
-            Some(times) => Outcome::Measured(Box::new(Numbers::of(times))),
-            None => Outcome::Skipped(measured.reason),
-        },
-    }
-}
-
-/// Compares the row with the row of another column in time.
-pub(super) fn compare(new: &mut Row, old: &Row) {
-    let reference = format!("{} ({})", old.command, old.backend);
-    let (Some(measured), Some(old)) = (new.measured_mut(), old.times()) else {
-        return;
-    };
-    let ratio = ratio_of_medians(&measured.times.samples, &old.samples, SEED);
-    measured.ratio = ratio.map(|ratio| Ratio {
-        reference,
-        value: ratio.value,
-        ci_low: ratio.interval.map(|[low, _]| low),
-        ci_high: ratio.interval.map(|[_, high]| high),
-        is_bound: false,
-    });
 }

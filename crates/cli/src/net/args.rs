@@ -8,7 +8,7 @@ use clap::Args;
 use super::interface::Name;
 use super::link::Card;
 use super::pattern::Pattern;
-use super::way::Way;
+use super::way::NetWay;
 use crate::columns::args::{ColumnArgs, CountExits};
 use crate::values;
 use vmbell_vfio::host::PciAddress;
@@ -44,7 +44,7 @@ Exit codes:
 pub(crate) struct NetArgs {
     /// The ways: names of --list; without any, all whose programs are found
     #[arg(value_name = "WAY", value_parser = way())]
-    pub(super) ways: Vec<Way>,
+    pub(super) ways: Vec<NetWay>,
 
     /// Say which ways and patterns there are, and start none
     #[arg(short, long, hide = true)]
@@ -125,7 +125,7 @@ pub(crate) struct NetArgs {
 impl NetArgs {
     /// The names of the ways that were given.
     pub(crate) fn names(&self) -> Vec<&'static str> {
-        self.ways.iter().map(|way| way.name()).collect()
+        self.ways.iter().map(|way| way.title()).collect()
     }
 
     /// The words to add to the kernel's command line.
@@ -151,11 +151,11 @@ impl NetArgs {
     }
 }
 
-fn way() -> impl clap::builder::TypedValueParser<Value = Way> {
+fn way() -> impl clap::builder::TypedValueParser<Value = NetWay> {
     use clap::builder::TypedValueParser;
-    clap::builder::PossibleValuesParser::new(Way::ALL.map(Way::name)).try_map(|name| {
-        let mut all = Way::ALL.into_iter();
-        all.find(|way| way.name() == name).ok_or("no such way")
+    clap::builder::PossibleValuesParser::new(NetWay::ALL.map(NetWay::title)).try_map(|name| {
+        let mut all = NetWay::ALL.into_iter();
+        all.find(|way| way.title() == name).ok_or("no such way")
     })
 }
 

@@ -1,8 +1,7 @@
 //! One boot: a network, a guest at its other end, and netperf on the host for each pattern.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -10,20 +9,22 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::args::NetArgs;
-use super::events::{Events, Recording};
+use super::events::Recording;
 use super::guest::{Files, INIT, READY};
 use super::interface::GUEST;
 use super::link::Link;
 use super::netperf::{self, Amount, Done};
 use super::pattern::Pattern;
 use super::spin;
-use super::way::{Guest, Way};
-use crate::columns::Failure;
+use super::way::{Guest, NetWay};
+use crate::columns::{
+    Batches, Boot, BootRow, Counted, Failure, MOST_OUTPUT, in_words, keep, last_words,
+};
 use crate::process::{self, End, Ended, Reached, Running, Task};
-use crate::vmm::last_words;
+use vmbell_report::statistics::thousandths;
 
-/// The most bytes that are kept of what a VMM or netperf prints.
-const MOST_OUTPUT: usize = 1 << 20;
+/// The row of the time from the VMM's start to the guest's first program.
+const BOOT: &str = "boot";
 /// Round trips before the first pattern, which are not measured: addresses are asked for, and pages touched.
 const WARM_UP: u32 = 100;
 
@@ -36,36 +37,9 @@ pub(super) struct Place<'a> {
     pub(super) cmdline: &'a str,
     /// Whether events are counted.
     pub(super) counts: bool,
-    /// How often one that hangs is repeated at most.
-    pub(super) repeats: u32,
     /// Whether a guest that spins is ended before its time limit.
     pub(super) ends_spinning: bool,
     pub(super) stop: &'a AtomicBool,
-}
-
-/// What a boot gave.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Booted {
-    /// The time from the VMM's start to the guest's first program.
-    pub(super) init: Duration,
-    /// What each pattern gave.
-    pub(super) measured: Vec<Measured>,
-}
-
-/// What a pattern gave in a boot.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Measured {
-    pub(super) pattern: Pattern,
-    pub(super) done: Done,
-    /// The events of a second run, or why there are none; `None` if nobody asked.
-    pub(super) events: Option<Result<Counted, String>>,
-}
-
-/// The events of a run.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Counted {
-    pub(super) events: Events,
-    pub(super) operations: f64,
 }
 
 impl Failure {
@@ -82,10 +56,10 @@ impl Place<'_> {
     /// Boots a guest and measures; what it and its VMM print is kept under `name` if that was asked for.
     pub(super) fn boot(
         &self,
-        way: Way,
+        way: NetWay,
         program: &Path,
-        name: &str,
-    ) -> Result<Result<Booted, Failure>> {
+        run: &str,
+    ) -> Result<Result<Boot, Failure>> {
         let card = self.args.card().filter(|_| way.is_assigned());
         let link = Link::new(card)?;
         let guest = Guest {
@@ -109,11 +83,8 @@ impl Place<'_> {
         let ended = running
             .end(Some(End::Lingered))
             .context("cannot end a VMM")?;
-        if let Some(folder) = &self.args.columns.keep {
-            kept(folder, &format!("{}-{name}", way.name()), &ended)?;
-        }
-        // What the VMM itself complains about tells more than what its guest printed.
-        let last = || last_words(&ended.errors).or_else(|| last_words(&ended.output));
+        keep(&self.args.columns, way.title(), run, &ended)?;
+        let last = || last_words(&ended);
         Ok(measured.map_err(|failure| match has_spun {
             true => Failure {
                 reason: format!("the guest spun for {:?} without an exit", spin::PERIOD),
@@ -127,7 +98,7 @@ impl Place<'_> {
         }))
     }
 
-    fn measure(&self, running: &mut Running, begun: Instant) -> Result<Booted, Failure> {
+    fn measure(&self, running: &mut Running, begun: Instant) -> Result<Boot, Failure> {
         self.reach(running, INIT, "the guest's first program did not start")?;
         let init = begun.elapsed();
         self.reach(running, READY, "netserver did not start in the guest")?;
@@ -140,20 +111,16 @@ impl Place<'_> {
             ..amount
         };
         self.netperf(Pattern::RoundTrip, short)?;
-        let mut measured = Vec::new();
+        let mut rows = vec![row(BOOT, 1.0, init.as_secs_f64() * 1e9)];
         for pattern in self.patterns {
             let done = self.netperf(*pattern, amount)?;
-            let events = match self.counts {
-                true => Some(self.count(running.id(), *pattern, amount)?),
-                false => None,
-            };
-            measured.push(Measured {
-                pattern: *pattern,
-                done,
-                events,
-            });
+            let mut row = row(pattern.name(), done.operations, thousandths(done.ns));
+            if self.counts {
+                row.counted = Some(self.count(running.id(), *pattern, amount)?);
+            }
+            rows.push(row);
         }
-        Ok(Booted { init, measured })
+        Ok(Boot { guest: None, rows })
     }
 
     fn reach(&self, running: &mut Running, mark: &str, not: &str) -> Result<(), Failure> {
@@ -180,8 +147,7 @@ impl Place<'_> {
         match &ended.end {
             End::Exited(status) if status.success() => {}
             End::Exited(status) => {
-                let said = last_words(&ended.errors).or_else(|| last_words(&ended.output));
-                let said = said.map_or_else(String::new, |said| format!(": {said}"));
+                let said = last_words(&ended).map_or_else(String::new, |said| format!(": {said}"));
                 let reason = format!("netperf ({name}) ended with {status}{said}");
                 return Err(Failure::of(reason, &ended.end));
             }
@@ -200,17 +166,31 @@ impl Place<'_> {
         process: u32,
         pattern: Pattern,
         amount: Amount,
-    ) -> Result<Result<Counted, String>, Failure> {
+    ) -> Result<Result<Vec<Counted>, String>, Failure> {
         let recording = match Recording::start() {
             Ok(recording) => recording,
             Err(error) => return Ok(Err(chain(error))),
         };
         let done = self.netperf(pattern, amount)?;
         let counted = recording.finish(process).map_err(chain);
-        Ok(counted.map(|events| Counted {
-            events,
-            operations: done.operations,
-        }))
+        Ok(counted.map(|events| vec![events.counted(done.operations)]))
+    }
+}
+
+/// A row of one number, without events.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive number of at most 2^31"
+)]
+fn row(name: &str, operations: f64, ns: f64) -> BootRow {
+    BootRow {
+        name: name.to_owned(),
+        batches: Ok(Batches {
+            operations: operations.round() as u64,
+            ns: vec![ns],
+        }),
+        counted: None,
     }
 }
 
@@ -227,22 +207,4 @@ fn run(words: &[OsString], limit: Duration, stop: &AtomicBool) -> io::Result<End
         stop,
         is_complete: &|_| false,
     })
-}
-
-fn in_words(end: &End, limit: Duration) -> String {
-    match end {
-        End::Exited(status) => format!("it ended with {status}"),
-        End::Lingered | End::Stopped => "it was ended".to_owned(),
-        End::TimeLimit => format!("it took longer than {limit:?}"),
-        End::TooMuch => "it printed more than 1 MiB and was ended".to_owned(),
-    }
-}
-
-fn kept(folder: &Path, name: &str, ended: &Ended) -> Result<()> {
-    for (suffix, bytes) in [("log", &ended.output), ("err", &ended.errors)] {
-        let path = folder.join(format!("{name}.{suffix}"));
-        let written = fs::File::create(&path).and_then(|mut file| file.write_all(bytes));
-        written.with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
 }

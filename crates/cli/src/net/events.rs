@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, Read};
 
 use vmbell_report::{Reasons, ReasonsOfRun};
 
+use crate::columns::Counted;
 use crate::kvm_trace::{self, Instance, Line, TracefsError, Unreadable, Wanted, What, Whose};
 
 /// The events. Of writes to registers those to the interrupt controllers are left out (Intel SDM volume 3, 11.4.1): the
@@ -35,6 +36,9 @@ const EVENTS: [Wanted; 5] = [
         filter: None,
     },
 ];
+/// The names of counts that are not exits.
+const KICKS: &str = "kicks";
+const INTERRUPTS: &str = "interrupts";
 /// The most reasons that are told apart: a kernel has fewer.
 const REASONS: usize = 256;
 
@@ -102,6 +106,15 @@ impl Recording {
 }
 
 impl Events {
+    /// What was counted in so many operations.
+    pub(super) fn counted(self, operations: f64) -> Counted {
+        Counted {
+            operations,
+            reasons: self.reasons,
+            counts: vec![(KICKS, self.kicks), (INTERRUPTS, self.interrupts)],
+        }
+    }
+
     fn of(text: &[u8], threads: &BTreeSet<u32>) -> Result<Self, EventsError> {
         let mut events = Self::default();
         let mut lines = text.split(|byte| *byte == b'\n');

@@ -2,7 +2,7 @@
 //!
 //! `way` says what VMM runs with which device, `pattern` what netperf does, `guest` makes the guest's file system and
 //! `link` its network. `boot` measures one boot, by `netperf` and `events`, whose words are not trusted, and `spin` ends
-//! one that hangs. The report is that of `vmbell bench vmms`: each way is a column.
+//! one that hangs. Turns, rows and the report are those of `crate::columns`.
 
 mod args;
 mod boot;
@@ -12,38 +12,34 @@ mod interface;
 mod link;
 mod netperf;
 mod pattern;
-mod rows;
 mod spin;
 mod tap;
 mod way;
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 use clap::Parser;
 use tempfile::TempDir;
 
 pub(super) use self::args::NetArgs;
-use self::boot::{Booted, Place};
+use self::boot::Place;
 use self::events::Recording;
 pub(super) use self::guest::DRIVERS;
 use self::guest::Files;
 use self::pattern::Pattern;
-use self::way::Way;
+use self::way::{Candidate, NetWay};
 use super::columns::args::CountExits;
-use super::columns::{self, Begun, Failure, State};
+use super::columns::{self, Column, Plan, Turns, Way};
 use super::exit::{Exit, Usage};
 use super::exports::Exports;
 use super::interrupt;
+use super::measured::Begun;
 use super::output::print;
 use super::program::no_kvm;
-use super::progress::Progress;
-use super::vmm::version_of;
-use vmbell_bench::{Observer, Phase, timing};
-use vmbell_report::{Kind, Planned, Report, Status, Timing, Vmm};
+use vmbell_report::{Kind, Timing};
 
 /// How often a boot that hangs is repeated at most: not at all on hardware. Where instructions are counted, [`spin`] ends
 /// one that hangs soon, and several in a row have hung.
@@ -52,32 +48,6 @@ const fn repeats(timing: Timing) -> u32 {
         Timing::Native => 0,
         Timing::Emulated => 2,
         Timing::Instructions => 8,
-    }
-}
-
-/// A way that is to be measured, and what its boots gave.
-#[derive(Debug)]
-struct Column {
-    way: Way,
-    /// The VMM's program, or why it cannot be run here.
-    program: Result<PathBuf, String>,
-    version: Option<String>,
-    boots: Vec<Booted>,
-    failure: Option<Failure>,
-    /// How many boots hung and were repeated, and what the last one did not do.
-    hung: Option<(u32, String)>,
-}
-
-impl Column {
-    const fn new(way: Way, program: Result<PathBuf, String>, version: Option<String>) -> Self {
-        Self {
-            way,
-            program,
-            version,
-            boots: Vec::new(),
-            failure: None,
-            hung: None,
-        }
     }
 }
 
@@ -91,16 +61,22 @@ struct Options {
 
 /// Measures round trips without and with paravirtual EOI, with further options of `vmbell bench net`.
 pub(super) fn pv_eoi(options: &[OsString]) -> Result<Exit> {
-    let ways = Way::EOIS.map(OsString::from);
+    let ways = NetWay::EOIS.map(OsString::from);
     let words = [OsString::new()].into_iter().chain(ways);
-    let parsed = Options::try_parse_from(words.chain(options.iter().cloned()));
-    run(&parsed.map_err(|error| Usage::new(error.to_string()))?.net)
+    match Options::try_parse_from(words.chain(options.iter().cloned())) {
+        Ok(options) => run(&options.net),
+        Err(error) if !error.use_stderr() => {
+            print(&error.to_string())?;
+            Ok(Exit::Good)
+        }
+        Err(error) => Err(Usage::new(error.to_string()).into()),
+    }
 }
 
 /// Whether the way with this name takes a card.
 pub(super) fn takes_card(name: &str) -> bool {
-    let mut ways = Way::ALL.into_iter();
-    ways.any(|way| way.is_assigned() && way.name() == name)
+    let mut ways = NetWay::ALL.into_iter();
+    ways.any(|way| way.is_assigned() && way.title() == name)
 }
 
 /// Measures the ways.
@@ -117,47 +93,53 @@ pub(super) fn run(args: &NetArgs) -> Result<Exit> {
     let mut columns = of(args, interrupted);
     if args.ways.is_empty() {
         // What the user did not name and what is not installed needs no word.
-        columns.retain(|column| column.program.is_ok() || !column.way.is_qemu());
+        columns.retain(|column| column.program.is_ok() || !column.way.way.is_qemu());
     }
     let exports = Exports::open(&args.columns.exports)?;
-    let begun = Begun::now(timing::here().map_err(Usage::new)?);
+    let begun = Begun::now()?;
     let unit = begun.time_unit(args.columns.time_unit)?;
-    let patterns = args.patterns();
-    let timing = begun.timing;
-    let stopped = take(args, &patterns, &files, &mut columns, timing, interrupted)?;
-    let report = report(begun, args, &columns, &patterns, stopped);
-    columns::finish(&report, exports, unit, &args.columns)
+    let turns = Turns {
+        args: &args.columns,
+        repeats: repeats(begun.timing),
+        stop: interrupted,
+    };
+    let stopped = take(args, &files, &mut columns, turns, begun.timing)?;
+    // Patterns have operations of different numbers.
+    let plan = Plan {
+        batches: 1,
+        ops: None,
+    };
+    let (args, what) = (&args.columns, (plan, &columns[..]));
+    let report = columns::report(begun, args, what, Kind::Net, stopped);
+    columns::finish(&report, exports, unit, args)
 }
 
 /// The columns that were asked for.
-fn of(args: &NetArgs, stop: &AtomicBool) -> Vec<Column> {
+fn of(args: &NetArgs, stop: &AtomicBool) -> Vec<Column<Candidate>> {
     let ways = match args.ways.is_empty() {
-        true => Way::ALL
+        true => NetWay::ALL
             .into_iter()
             .filter(|way| !way.is_special() && (args.card.is_some() || !way.is_assigned()))
             .collect(),
         false => args.ways.clone(),
     };
-    let mut columns: Vec<Column> = Vec::new();
+    let mut columns: Vec<Column<Candidate>> = Vec::new();
     for way in ways {
-        if columns.iter().all(|column| column.way != way) {
-            let program = way.program(args.card());
-            let version = program.as_deref().ok();
-            let version = version.and_then(|program| version_of(program, "--version", stop));
-            columns.push(Column::new(way, program, version));
+        if columns.iter().all(|column| column.way.way != way) {
+            let card = args.card();
+            columns.push(Column::find(Candidate { way, card }, stop));
         }
     }
     columns
 }
 
-/// Boots each column `args.columns.runs` times, in turns, until `stop` is set; returns whether it was.
+/// Boots the columns in turns; returns whether they were stopped.
 fn take(
     args: &NetArgs,
-    patterns: &[Pattern],
     files: &Files,
-    columns: &mut [Column],
+    columns: &mut [Column<Candidate>],
+    turns: Turns<'_>,
     timing: Timing,
-    stop: &AtomicBool,
 ) -> Result<bool> {
     let folder = TempDir::with_prefix("vmbell-net-").context("cannot make a temporary folder")?;
     let initrd = folder.path().join("initrd");
@@ -165,122 +147,34 @@ fn take(
         .initrd()
         .context("cannot make the guest's file system")?;
     fs::write(&initrd, bytes).context("cannot write the guest's file system")?;
-    args.columns.make_folder()?;
     if args.exits == CountExits::On {
         Recording::start().context("exits cannot be counted here")?;
     }
     let place = Place {
         args,
-        patterns,
+        patterns: &args.patterns(),
         files,
         initrd: &initrd,
         cmdline: &guest::cmdline(&args.append),
         counts: args.exits != CountExits::Off,
-        repeats: repeats(timing),
         ends_spinning: timing == Timing::Instructions,
-        stop,
+        stop: turns.stop,
     };
-    let mut progress = Progress::new(args.columns.progress());
-    let bootable = columns.iter().filter(|column| column.program.is_ok());
-    progress.phase(
-        Phase::Measure,
-        u64::from(args.columns.runs) * bootable.count() as u64,
-    );
-    for run in 1..=args.columns.runs {
-        for column in &mut *columns {
-            let Ok(program) = column.program.clone() else {
-                continue;
-            };
-            if column.failure.is_some() {
-                continue;
-            }
-            let booted = boot(&place, column, &program, run)?;
-            if stop.load(Ordering::Relaxed) {
-                return Ok(true);
-            }
-            let name = column.way.name();
-            match booted {
-                Ok(booted) => {
-                    progress.step(name, None);
-                    column.boots.push(booted);
-                }
-                Err(failure) => {
-                    progress.lost(name, Status::Failed, &failure.reason);
-                    column.failure = Some(failure);
-                }
-            }
-        }
-    }
-    Ok(false)
-}
-
-/// Boots a guest. One that hangs is booted again, if the place has it so, and the report says it: QEMU's emulated CPU
-/// delivers an interrupt twice now and then (docs/lab.md).
-fn boot(
-    place: &Place<'_>,
-    column: &mut Column,
-    program: &Path,
-    run: u32,
-) -> Result<Result<Booted, Failure>> {
-    let mut name = run.to_string();
-    for _ in 0..place.repeats {
-        match place.boot(column.way, program, &name)? {
-            Err(failure) if failure.hung && !place.stop.load(Ordering::Relaxed) => {
-                let before = column.hung.as_ref().map_or(0, |(count, _)| *count);
-                column.hung = Some((before + 1, failure.reason));
-                name.push_str("-again");
-            }
-            booted => return Ok(booted),
-        }
-    }
-    place.boot(column.way, program, &name)
-}
-
-fn report(
-    begun: Begun,
-    args: &NetArgs,
-    columns: &[Column],
-    patterns: &[Pattern],
-    interrupted: bool,
-) -> Report {
-    let most = columns.iter().map(|column| column.boots.len()).max();
-    let plan = Planned {
-        runs: args.columns.runs,
-        finished: u32::try_from(most.unwrap_or_default()).unwrap_or(u32::MAX),
-        warmup: 0,
-        min_time: 0.0,
-        ops: None,
-    };
-    let timing = begun.timing;
-    let rows = rows::all(columns, patterns, timing);
-    let vmms = columns.iter().map(vmm).collect();
-    begun.report(plan, Kind::Net(vmms), rows, interrupted)
-}
-
-fn vmm(column: &Column) -> Vmm {
-    let repeated = column.hung.as_ref().map(|(count, reason)| match count {
-        1 => reason.clone(),
-        _ => format!("{reason} (the last of {count})"),
-    });
-    columns::vmm(State {
-        name: column.way.name(),
-        program: &column.program,
-        version: &column.version,
-        boots: column.boots.len(),
-        failure: column.failure.as_ref(),
-        repeated: &repeated,
+    turns.take(columns, |candidate, program, run| {
+        place.boot(candidate.way, program, run)
     })
 }
 
 /// `--list`.
 fn list(args: &NetArgs) -> Result<Exit> {
     let mut text = "ways:\n".to_owned();
-    for way in Way::ALL {
-        let found = match way.program(args.card()) {
+    for way in NetWay::ALL {
+        let card = args.card();
+        let found = match (Candidate { way, card }).program() {
             Ok(program) => program.display().to_string(),
             Err(reason) => format!("not here: {reason}"),
         };
-        text.push_str(&format!("  {:17} {}; {found}\n", way.name(), way.text()));
+        text.push_str(&format!("  {:17} {}; {found}\n", way.title(), way.text()));
     }
     text.push_str("patterns:\n");
     for pattern in Pattern::ALL {

@@ -93,7 +93,7 @@ pub(super) fn read(output: &[u8], pattern: Pattern, amount: Amount) -> Result<Do
             .filter(|number: &f64| number.is_finite() && *number > 0.0)
             .ok_or_else(|| NetperfError::Number {
                 key,
-                value: crate::vmm::cleaned(text),
+                value: crate::text::cleaned(text),
             })
     };
     match pattern {
@@ -104,7 +104,7 @@ pub(super) fn read(output: &[u8], pattern: Pattern, amount: Amount) -> Result<Do
         Pattern::Stream(direction, _) => {
             let unit = value("THROUGHPUT_UNITS")?;
             if unit != MEGABITS {
-                return Err(NetperfError::Unit(crate::vmm::cleaned(unit)));
+                return Err(NetperfError::Unit(crate::text::cleaned(unit)));
             }
             let bytes = number(match direction {
                 Direction::In => "LOCAL_BYTES_SENT",

@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::link::{Card, Link};
+use crate::columns::Way;
 use crate::program::on_path;
+use crate::vmm::{BARE, QEMU};
 
 /// The guest's RAM in MiB.
 const MEMORY: &str = "256";
@@ -28,7 +30,7 @@ const OFFLOADS: [&str; 11] = [
 
 /// A way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct NetWay {
     vmm: Vmm,
     served: Served,
 }
@@ -65,7 +67,7 @@ pub(super) struct Guest<'a> {
     pub(super) cmdline: &'a str,
 }
 
-impl Way {
+impl NetWay {
     /// All, in the order of the table.
     pub(super) const ALL: [Self; 9] = [
         Self::of(Vmm::Vmbell, Served::Exit),
@@ -84,7 +86,7 @@ impl Way {
     const PV_EOI: Self = Self::of(Vmm::Vmbell, Served::Ioeventfd);
 
     /// The names of these two, the one without first.
-    pub(super) const EOIS: [&'static str; 2] = [Self::NO_PV_EOI.name(), Self::PV_EOI.name()];
+    pub(super) const EOIS: [&'static str; 2] = [Self::NO_PV_EOI.title(), Self::PV_EOI.title()];
 
     /// Whether it is one that is measured only if it is named.
     pub(super) const fn is_special(self) -> bool {
@@ -101,7 +103,7 @@ impl Way {
     }
 
     /// The name of its column.
-    pub(super) const fn name(self) -> &'static str {
+    pub(super) const fn title(self) -> &'static str {
         match (self.vmm, self.served) {
             (Vmm::Vmbell, Served::Exit) => "vmbell-exit",
             (Vmm::Vmbell, Served::Ioeventfd) => "vmbell-ioeventfd",
@@ -128,22 +130,6 @@ impl Way {
             (Vmm::Qemu, Served::Vhost) => "QEMU's pc with vhost-net",
             (Vmm::Qemu, Served::Assigned) => "QEMU's pc with the card of --card",
         }
-    }
-
-    /// The VMM's program, or why it cannot be run here with this card.
-    pub(super) fn program(self, card: Option<Card>) -> Result<PathBuf, String> {
-        let program = match self.vmm {
-            Vmm::Vmbell => std::env::current_exe()
-                .map_err(|error| format!("cannot tell where vmbell itself is: {error}"))?,
-            Vmm::Qemu => on_path("qemu-system-x86_64")?,
-        };
-        if self.served == Served::Vhost && !Path::new("/dev/vhost-net").exists() {
-            return Err("there is no /dev/vhost-net: `modprobe vhost_net` brings it".to_owned());
-        }
-        if self.is_assigned() && card.is_none() {
-            return Err("it takes a card: name one with --card and --wire".to_owned());
-        }
-        Ok(program)
     }
 
     /// Whether the VMM is QEMU, which need not be installed.
@@ -191,24 +177,8 @@ impl Way {
     }
 
     fn qemu(self, words: &mut Vec<OsString>, guest: Guest<'_>, link: &Link) {
-        words.extend(
-            [
-                "-M",
-                "pc,accel=kvm",
-                "-cpu",
-                "host",
-                "-m",
-                MEMORY,
-                "-nodefaults",
-                "-no-user-config",
-                "-no-reboot",
-                "-display",
-                "none",
-                "-serial",
-                "stdio",
-            ]
-            .map(Into::into),
-        );
+        words.extend(["-M", "pc,accel=kvm", "-cpu", "host", "-m", MEMORY].map(Into::into));
+        words.extend(BARE.map(Into::into));
         words.extend(["-kernel".into(), guest.kernel.into()]);
         words.extend(["-initrd".into(), guest.initrd.into()]);
         words.extend(["-append".into(), guest.cmdline.into()]);
@@ -231,5 +201,37 @@ impl Way {
         let card =
             format!("virtio-net-pci,netdev=net,mac={MAC},romfile=,ioeventfd={ioeventfd}{offloads}");
         words.extend(["-netdev", &backend, "-device", &card].map(OsString::from));
+    }
+}
+
+/// A way with the card of the command line, if there is one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub(super) way: NetWay,
+    pub(super) card: Option<Card>,
+}
+
+impl Way for Candidate {
+    fn name(&self) -> &str {
+        self.way.title()
+    }
+
+    fn program(&self) -> Result<PathBuf, String> {
+        let program = match self.way.vmm {
+            Vmm::Vmbell => std::env::current_exe()
+                .map_err(|error| format!("cannot tell where vmbell itself is: {error}"))?,
+            Vmm::Qemu => on_path(QEMU)?,
+        };
+        if self.way.served == Served::Vhost && !Path::new("/dev/vhost-net").exists() {
+            return Err("there is no /dev/vhost-net: `modprobe vhost_net` brings it".to_owned());
+        }
+        if self.way.is_assigned() && self.card.is_none() {
+            return Err("it takes a card: name one with --card and --wire".to_owned());
+        }
+        Ok(program)
+    }
+
+    fn version(&self) -> Option<&'static str> {
+        Some("--version")
     }
 }

@@ -107,7 +107,7 @@ pub(crate) struct VirtqueueArgs {
     /// Print the report of `vmbell bench` as JSON, every run included
     #[arg(long)]
     pub(super) json: bool,
-    /// Print no progress
+    /// Print neither progress nor warnings
     #[arg(short, long)]
     pub(super) quiet: bool,
 }

@@ -13,8 +13,9 @@ use anyhow::{Context as _, Result};
 
 pub(super) use args::{VARIANTS, VirtqueueArgs};
 
+use super::deliver::warn;
 use super::exit::{Exit, Usage};
-use super::measured::{Begun, clock, exit};
+use super::measured::{Begun, exit};
 use super::output::print;
 use super::progress::Progress;
 use super::supervise::supervise;
@@ -22,7 +23,7 @@ use super::{cpus, interrupt, seed};
 use variant::Variant;
 use vmbell_bench::perf::{self, PerfEvent};
 use vmbell_bench::workload::{Batch, Threads, entry};
-use vmbell_bench::{Entry, Limit, Options, Plan, Record, Remarks, timing};
+use vmbell_bench::{Entry, Limit, Options, Plan, Record, Remarks};
 use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{Backend, Kind, Look, Work, cpu_list, json, terminal};
 
@@ -36,15 +37,14 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     let variants = variant::all(args)?;
     let cpus = cpus::choose(args.cpu.as_ref())?;
     check_cpus(args, &cpus)?;
-    let timing = timing::here().map_err(Usage::new)?;
     let interrupted = interrupt::catch().context("cannot catch signals")?;
-    let begun = Begun::now();
+    let begun = Begun::now()?;
     let options = Options {
         cpus,
         spin: SpinPolicy::Sleep,
-        clock: clock(timing),
+        clock: begun.clock,
         limit: Limit::new(None, interrupted),
-        timing,
+        timing: begun.timing,
     };
     let plan = plan(args, &variants);
     let entries = entries(&variants);
@@ -67,6 +67,9 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
         Kind::Rings(work),
         &compared,
     );
+    if !args.quiet {
+        warn(&report);
+    }
     print(&if args.json {
         json(&report)
     } else {

@@ -1,24 +1,15 @@
-//! Which VMMs are asked for, and which of them are here: their programs and versions.
+//! Which VMMs are asked for, and which of them are here.
 
-use std::ffi::OsString;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use anyhow::Result;
 
-use super::args::{Accel, VmmArgs};
-use super::launcher::{Launcher, known};
-use super::serial;
-use super::turns::{Column, Exits};
+use super::args::VmmArgs;
+use super::launcher::{Launcher, Vmm, known};
+use crate::columns::{Column, version_of};
 use crate::exit::{Exit, Usage};
 use crate::output::print;
-use crate::process::{self, Task};
-use crate::program::no_kvm;
 use crate::suggest::did_you_mean;
-
-/// How long a program may take to print its version.
-const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
 /// The VMMs that were named; without names, all.
 pub(super) fn chosen(args: &VmmArgs) -> Result<Vec<Launcher>> {
@@ -51,57 +42,9 @@ pub(super) fn chosen(args: &VmmArgs) -> Result<Vec<Launcher>> {
     Ok(chosen)
 }
 
-/// Finds the program of a VMM and asks it for its version.
-pub(super) fn column(launcher: Launcher, accel: Accel, stop: &AtomicBool) -> Column {
-    let program = launcher.find();
-    let version = program
-        .as_deref()
-        .ok()
-        .and_then(|program| version_of(program, launcher.version()?, stop));
-    let emulates = match accel {
-        Accel::Auto => no_kvm().is_some(),
-        Accel::Kvm => false,
-        Accel::Tcg => true,
-    };
-    let accel_name = match &launcher {
-        Launcher::Qemu(_) if emulates => "tcg",
-        _ => "kvm",
-    };
-    let program = program.and_then(|program| match launcher.obstacle(accel) {
-        Some(obstacle) => Err(obstacle),
-        None => Ok(program),
-    });
-    Column {
-        launcher,
-        program,
-        version,
-        accel: accel_name,
-        boots: Vec::new(),
-        failure: None,
-        repeated: None,
-        exits: Exits::Off,
-    }
-}
-
 /// Whether the VMM's program is not on this host.
-pub(super) fn is_missing(column: &Column) -> bool {
-    column.launcher.find().is_err() && !matches!(column.launcher, Launcher::Template(_))
-}
-
-/// The first line that a program prints about its version.
-pub(crate) fn version_of(program: &Path, option: &str, stop: &AtomicBool) -> Option<String> {
-    let words: [OsString; 2] = [program.into(), option.into()];
-    let ended = process::run(&Task {
-        words: &words,
-        limit: VERSION_LIMIT,
-        most: super::turns::MOST_OUTPUT,
-        stop,
-        is_complete: &|_| false,
-    });
-    let output = ended.ok()?.output;
-    let text = String::from_utf8_lossy(&output);
-    let mut lines = text.lines().map(serial::cleaned);
-    lines.find(|line| !line.is_empty())
+pub(super) fn is_missing(column: &Column<Vmm>) -> bool {
+    column.way.launcher.find().is_err() && !matches!(column.way.launcher, Launcher::Template(_))
 }
 
 /// `--list`.
@@ -126,11 +69,11 @@ pub(super) fn list(launchers: &[Launcher], stop: &AtomicBool) -> Result<Exit> {
 }
 
 /// What was looked for, and how to add a VMM.
-pub(super) fn none_found(columns: &[Column]) -> String {
+pub(super) fn none_found(columns: &[Column<Vmm>]) -> String {
     let mut text = "error: there is no VMM that can run here:\n".to_owned();
     for column in columns {
         if let Err(reason) = &column.program {
-            text.push_str(&format!("  {}: {reason}\n", column.launcher.name()));
+            text.push_str(&format!("  {}: {reason}\n", column.way.launcher.name()));
         }
     }
     text + "install one, or name any other by its command line: \

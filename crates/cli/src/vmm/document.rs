@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use super::serial::cleaned;
+use crate::text::cleaned;
 use vmbell_report::{VmmDevice, VmmGuest};
 
 /// The most rows, samples of a row and devices that are read.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::args::{Accel, Device};
 use super::template::{Places, Template};
 use super::{alioth, qemu};
+use crate::columns::Way;
 use crate::program::{no_kvm, on_path};
 
 /// A VMM.
@@ -19,6 +20,55 @@ pub(super) enum Launcher {
     Vmbell,
     /// One that the user describes.
     Template(Template),
+}
+
+/// A VMM with the image as its guest.
+#[derive(Clone, Debug)]
+pub(super) struct Vmm {
+    /// The VMM.
+    pub(super) launcher: Launcher,
+    /// `kvm` or `tcg`.
+    pub(super) accel: &'static str,
+    /// Why it cannot run here with this choice, if it cannot.
+    obstacle: Option<String>,
+}
+
+impl Vmm {
+    /// The VMM with this choice of `--accel`.
+    pub(super) fn new(launcher: Launcher, accel: Accel) -> Self {
+        let emulates = match accel {
+            Accel::Auto => no_kvm().is_some(),
+            Accel::Kvm => false,
+            Accel::Tcg => true,
+        };
+        Self {
+            accel: match &launcher {
+                Launcher::Qemu(_) if emulates => "tcg",
+                _ => "kvm",
+            },
+            obstacle: launcher.obstacle(accel),
+            launcher,
+        }
+    }
+}
+
+impl Way for Vmm {
+    fn name(&self) -> &str {
+        self.launcher.name()
+    }
+
+    fn program(&self) -> Result<PathBuf, String> {
+        let program = self.launcher.find()?;
+        self.obstacle.clone().map_or(Ok(program), Err)
+    }
+
+    fn version(&self) -> Option<&'static str> {
+        self.launcher.version()
+    }
+
+    fn is_emulated(&self) -> bool {
+        self.accel == "tcg"
+    }
 }
 
 /// What a boot has.

@@ -1,39 +1,37 @@
 //! `vmbell bench vmms`: runs one guest image in every VMM that there is, and compares what it measures from inside.
 //!
-//! `choose` says which VMMs, `launcher` knows them and their command lines, `turns` boots them through `crate::process`, `serial`
-//! and `document` read what they print, which is not trusted, and `report` makes a report of the `rows`. The image is the
+//! `choose` says which VMMs, `launcher` knows them and their command lines, `boot` boots one, and `serial` and `document`
+//! read what it prints, which is not trusted. Turns, rows and the report are those of `crate::columns`. The image is the
 //! crate `vmbell-probe-image`.
 
 mod alioth;
 mod args;
+mod boot;
 mod choose;
 mod document;
 mod exits;
 mod image;
 mod launcher;
 mod qemu;
-mod report;
-mod rows;
 mod serial;
 mod template;
-mod turns;
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
 pub(super) use self::args::VmmArgs;
-pub(super) use self::choose::version_of;
-use self::choose::{chosen, column, is_missing, list, none_found};
-use self::launcher::Launcher;
-use self::report::report;
-pub(super) use self::serial::{cleaned, last_words};
-use self::turns::Column;
-use super::columns::{self, Begun};
-use super::exit::{Exit, Usage};
+use self::boot::Place;
+use self::choose::{chosen, is_missing, list, none_found};
+use self::launcher::{Launcher, Vmm};
+pub(super) use self::qemu::{BARE, PROGRAM as QEMU};
+use super::columns::args::CountExits;
+use super::columns::{self, Column, Plan, Turns};
+use super::exit::Exit;
 use super::exports::Exports;
 use super::interrupt;
-use vmbell_bench::timing;
+use super::measured::Begun;
+use vmbell_report::Kind;
 
 /// The path of alioth's program, or why there is none.
 pub(super) fn alioth_on_path() -> Result<PathBuf, String> {
@@ -53,9 +51,9 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
     if vmbell_probe_image::ELF.is_empty() {
         bail!("this vmbell has no image: it is built on x86-64 Linux only");
     }
-    let mut columns: Vec<Column> = launchers
+    let mut columns: Vec<Column<Vmm>> = launchers
         .into_iter()
-        .map(|launcher| column(launcher, args.accel, interrupted))
+        .map(|launcher| Column::find(Vmm::new(launcher, args.accel), interrupted))
         .collect();
     if args.names.is_empty() && columns.iter().all(|column| column.program.is_err()) {
         eprint!("{}", none_found(&columns));
@@ -66,9 +64,51 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
         columns.retain(|column| column.program.is_ok() || !is_missing(column));
     }
     let exports = Exports::open(&args.columns.exports)?;
-    let begun = Begun::now(timing::here().map_err(Usage::new)?);
+    let begun = Begun::now()?;
     let unit = begun.time_unit(args.columns.time_unit)?;
-    let stopped = turns::take(args, &mut columns, interrupted)?;
-    let report = report(begun, args, &columns, stopped);
-    columns::finish(&report, exports, unit, &args.columns)
+    let turns = Turns {
+        args: &args.columns,
+        repeats: 1,
+        stop: interrupted,
+    };
+    let stopped = take(args, &mut columns, turns, &begun)?;
+    let plan = Plan {
+        batches: args.batches,
+        ops: Some(args.ops.into()),
+    };
+    let (args, what) = (&args.columns, (plan, &columns[..]));
+    let report = columns::report(begun, args, what, Kind::Vmms, stopped);
+    columns::finish(&report, exports, unit, args)
+}
+
+/// Boots the VMMs, then once more to count exits; returns whether they were stopped.
+fn take(
+    args: &VmmArgs,
+    columns: &mut [Column<Vmm>],
+    turns: Turns<'_>,
+    begun: &Begun,
+) -> Result<bool> {
+    let obstacle = match args.exits {
+        CountExits::Off => None,
+        CountExits::Auto | CountExits::On => exits::obstacle(),
+    };
+    if let (CountExits::On, Some(reason)) = (args.exits, &obstacle) {
+        bail!("exits cannot be counted here: {reason}");
+    }
+    let place = Place::new(args, turns.stop, begun)?;
+    if turns.take(columns, |vmm, program, run| place.boot(vmm, program, run))? {
+        return Ok(true);
+    }
+    if args.exits == CountExits::Off {
+        return Ok(false);
+    }
+    // After all others, since a host that records its events is slower.
+    columns::each(turns, columns, |column, program| {
+        column.counted = Some(match &obstacle {
+            _ if column.is_emulated() => Err("its CPU is emulated, and has no exits".to_owned()),
+            Some(obstacle) => Err(obstacle.clone()),
+            None => place.count(&column.way, program)?,
+        });
+        Ok(())
+    })
 }

@@ -8,7 +8,18 @@ use super::args::Device;
 use super::launcher::Setup;
 
 /// The program.
-pub(super) const PROGRAM: &str = "qemu-system-x86_64";
+pub(crate) const PROGRAM: &str = "qemu-system-x86_64";
+
+/// The options of a machine without what QEMU adds by itself, whose serial line is its standard output.
+pub(crate) const BARE: [&str; 7] = [
+    "-nodefaults",
+    "-no-user-config",
+    "-no-reboot",
+    "-display",
+    "none",
+    "-serial",
+    "stdio",
+];
 
 /// A board of QEMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,18 +58,7 @@ pub(super) fn arguments(board: Board, setup: &Setup<'_>) -> Vec<OsString> {
     let mut words: Vec<OsString> = ["-M", &machine, "-smp", &cpus, "-m", "64"]
         .map(Into::into)
         .into();
-    words.extend(
-        [
-            "-nodefaults",
-            "-no-user-config",
-            "-no-reboot",
-            "-display",
-            "none",
-            "-serial",
-            "stdio",
-        ]
-        .map(Into::into),
-    );
+    words.extend(BARE.map(Into::into));
     words.extend(["-kernel".into(), setup.places.image.into()]);
     words.extend(["-append".into(), setup.places.cmdline.into()]);
     let bus = match board {

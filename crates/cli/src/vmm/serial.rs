@@ -4,6 +4,7 @@
 //! trusted: it is searched for the image's marks, and what lies between them is parsed and checked by `document`.
 
 use super::document::{self, Document, DocumentError};
+use crate::text::cleaned;
 
 const START: &str = "=== vmbell-probe start ===";
 const BEGIN: &str = "=== vmbell-probe begin ";
@@ -15,9 +16,6 @@ const ROW: &str = "row ";
 
 /// The version of the protocol that is read.
 const VERSION: &str = "1";
-
-/// How many characters of what the image says of itself are kept.
-const SAYING: usize = 200;
 
 /// Why a VMM's output has no results.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,27 +107,6 @@ fn without_document(text: &str) -> SerialError {
         return SerialError::NoResults { row: row() };
     }
     SerialError::Nothing
-}
-
-/// The last line of a VMM's output that has more than the image's own marks and rows, and no control characters.
-pub(crate) fn last_words(output: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(output);
-    let lines = text.lines().rev().map(cleaned);
-    let mut said = lines.filter(|line| {
-        let is_of_image = line.contains("=== vmbell-probe") || line.starts_with(ROW);
-        !line.is_empty() && !is_of_image && !line.starts_with('{')
-    });
-    said.next()
-}
-
-/// The text without control characters and what follows the first few hundred characters: it goes to a terminal.
-pub(crate) fn cleaned(text: &str) -> String {
-    let visible = text.trim().chars().filter(|c| !c.is_control());
-    let mut short: String = visible.clone().take(SAYING).collect();
-    if visible.count() > SAYING {
-        short.push('…');
-    }
-    short
 }
 
 #[cfg(test)]

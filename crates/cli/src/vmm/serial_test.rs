@@ -75,28 +75,10 @@ fn a_failure_of_the_image_is_told_in_its_words() {
     assert!(is_complete(output));
 }
 
-#[test]
-fn the_last_words_are_those_of_the_vmm() {
-    let words = |text: &str| last_words(text.as_bytes());
-    assert_eq!(
-        words("a\nfatal: b\r\nrow cpuid\r\n\r\n"),
-        Some("fatal: b".to_owned())
-    );
-    assert_eq!(words("\x1b[31mred\x07\n"), Some("[31mred".to_owned()));
-    assert_eq!(words(&whole()), Some("bye".to_owned()));
-    assert_eq!(words("=== vmbell-probe start ===\n"), None);
-}
-
-#[test]
-fn long_lines_are_cut() {
-    assert_eq!(cleaned(&"x".repeat(1000)).chars().count(), SAYING + 1);
-}
-
 proptest! {
     #[test]
     fn no_output_makes_the_reader_panic(output in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = read(&output);
-        let _ = last_words(&output);
     }
 
     #[test]

@@ -534,3 +534,30 @@ fn exits_that_must_be_counted_and_cannot_are_an_error() {
     let said = predicate::str::contains(format!("exits cannot be counted here: {reason}"));
     assert.code(1).stderr(said);
 }
+
+#[test]
+fn every_command_that_measures_says_what_to_doubt() {
+    let doubles = Doubles::new().prints("one", &printed(1000));
+    let commands = [
+        doubles.command(&["one"], &["--runs", "1"]),
+        vmbell(&["bench", "debug-constant", "--only", "--runs", "2"]),
+        vmbell(&[
+            "stat",
+            "--backend",
+            "usermode",
+            "--deterministic",
+            "-n",
+            "9",
+        ]),
+        vmbell(&["virtqueue", "--bufs", "500", "--one-thread", "--cpu", "0"]),
+    ];
+    for mut command in commands {
+        // The CPU is said to be emulated, which is a reason to doubt all times.
+        let assert = command.env("VMBELL_TIMING", "emulated").assert();
+        let said = "warning: the CPU is emulated instruction by instruction";
+        assert.stderr(predicate::str::contains(said));
+    }
+    let mut quiet = doubles.command(&["one"], &["--runs", "1", "--quiet"]);
+    let assert = quiet.env("VMBELL_TIMING", "emulated").assert();
+    assert.stderr(predicate::str::contains("warning").not());
+}

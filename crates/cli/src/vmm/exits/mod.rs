@@ -9,9 +9,10 @@ mod counted;
 mod recording;
 mod tally;
 
-pub(super) use self::counted::Counted;
+use self::counted::counted;
 use self::recording::Recording;
 use super::document::Document;
+use crate::columns::CountedRows;
 use crate::kvm_trace::{Instance, Wanted, Whose};
 
 /// The events. Of writes to ports only those to the port of marks are recorded.
@@ -39,12 +40,14 @@ pub(super) fn obstacle() -> Option<String> {
 }
 
 /// Counts the exits of the VMM that `boot` runs on the calling thread; or says why they are not known.
-pub(super) fn count(boot: impl FnOnce() -> Result<Document, String>) -> Result<Counted, String> {
+pub(super) fn count(
+    boot: impl FnOnce() -> Result<Document, String>,
+) -> Result<CountedRows, String> {
     let recording = Recording::start().map_err(in_words)?;
     let document =
         boot().map_err(|reason| format!("the boot that counts them failed: {reason}"))?;
     let tally = recording.finish().map_err(in_words)?;
-    Counted::new(&document, &tally.finish()).map_err(str::to_owned)
+    counted(&document, &tally.finish()).map_err(str::to_owned)
 }
 
 /// The error with its causes.

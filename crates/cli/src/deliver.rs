@@ -1,0 +1,71 @@
+//! How every command that measures ends: warnings, then the files, then what is shown.
+
+use std::io::{self, IsTerminal};
+
+use anyhow::Result;
+
+use super::exports::Exports;
+use super::output::print;
+use super::style::{self, Style};
+use vmbell_report::{Look, Report};
+
+/// How a report is shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delivery {
+    pub(super) style: Style,
+    /// Whether the reasons to doubt its numbers are printed.
+    pub(super) warns: bool,
+    /// How the terminal's form looks; colours and the width are those of the stream.
+    pub(super) look: Look,
+}
+
+/// Prints warnings on stderr, writes the exports, and shows the report with `more` after it.
+///
+/// Warnings come first, so that on a terminal the table is the last thing that is printed. Files are written before the
+/// terminal can fail, and the terminal shows the report even if a file could not be written; it is stderr if an export uses
+/// stdout.
+pub(super) fn deliver(
+    report: &Report,
+    exports: Exports,
+    delivery: Delivery,
+    more: impl FnOnce() -> String,
+) -> Result<()> {
+    let Delivery { style, look, warns } = delivery;
+    if warns && style != Style::None {
+        warn(report);
+    }
+    let stdout_is_taken = exports.use_stdout();
+    let exported = exports.finish(report, look.unit);
+    if style != Style::None {
+        let text = match style {
+            Style::Vmexit => vmbell_report::vmexit(report),
+            _ => vmbell_report::terminal(report, on_stream(look, style, stdout_is_taken)) + &more(),
+        };
+        if stdout_is_taken {
+            eprint!("{text}");
+        } else {
+            print(&text)?;
+        }
+    }
+    exported
+}
+
+/// Prints the reasons to doubt the numbers of a report.
+pub(super) fn warn(report: &Report) {
+    for warning in vmbell_report::warnings(report) {
+        eprintln!("warning: {warning}");
+    }
+}
+
+fn on_stream(look: Look, style: Style, is_stderr: bool) -> Look {
+    let (color, is_terminal) = match is_stderr {
+        true => (style.color(&io::stderr()), false),
+        false => (style.color(&io::stdout()), io::stdout().is_terminal()),
+    };
+    Look {
+        color,
+        bars: look.bars && is_terminal,
+        width: style::width(is_stderr),
+        ..look
+    }
+}

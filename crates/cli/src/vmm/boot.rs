@@ -1,0 +1,202 @@
+//! One boot of the image in a VMM: its command line, the program's output, and the rows that the image prints there.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use super::args::{Device, VmmArgs};
+use super::document::{Document, DocumentRow};
+use super::exits;
+use super::launcher::{Setup, Vmm};
+use super::serial;
+use super::template::Places;
+use crate::columns::{
+    Batches, Boot, BootRow, CountedRows, Failure, MOST_OUTPUT, Way, in_words, keep, last_words,
+};
+use crate::measured::Begun;
+use crate::process::{self, End, Ended, Task};
+use vmbell_bench::Clock;
+use vmbell_report::Timing;
+use vmbell_report::statistics::thousandths;
+
+/// The most operations of a batch whose exits are counted: each is as good as the next, and all are recorded.
+const COUNTED_OPS: u32 = 20;
+/// The size of the disk.
+const DISK: u64 = 1 << 20;
+/// The image's reason of a row that its command line leaves out.
+const NOT_ASKED_FOR: &str = "not asked for";
+
+/// What all boots have.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    args: &'a VmmArgs,
+    /// The image and the disk are files there.
+    folder: TempDir,
+    /// The counter of this host, for a guest that cannot tell the frequency of its own.
+    clock: &'a Clock,
+    timing: Timing,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Place<'a> {
+    /// Writes the image.
+    pub(super) fn new(args: &'a VmmArgs, stop: &'a AtomicBool, begun: &'a Begun) -> Result<Self> {
+        let folder = TempDir::with_prefix("vmbell-vmm-");
+        let place = Self {
+            args,
+            folder: folder.context("cannot make a temporary folder")?,
+            clock: &begun.clock,
+            timing: begun.timing,
+            stop,
+        };
+        fs::write(place.image(), vmbell_probe_image::ELF).context("cannot write the image")?;
+        Ok(place)
+    }
+
+    fn image(&self) -> PathBuf {
+        self.folder.path().join("probe.elf")
+    }
+
+    /// Boots a VMM; what it prints is kept under `run` if that was asked for.
+    pub(super) fn boot(
+        &self,
+        vmm: &Vmm,
+        program: &Path,
+        run: &str,
+    ) -> Result<Result<Boot, Failure>> {
+        let document = self.document(vmm, program, &self.cmdline(self.args.ops, "verbose"), run)?;
+        Ok(document.map(|document| self.rows(document)))
+    }
+
+    /// Counts the exits of a VMM in a boot of its own, or says why there is nothing to count.
+    pub(super) fn count(&self, vmm: &Vmm, program: &Path) -> Result<Result<CountedRows, String>> {
+        let cmdline = self.cmdline(self.args.ops.min(COUNTED_OPS), exits::WORD);
+        let mut failed = None;
+        let counted = exits::count(|| match self.document(vmm, program, &cmdline, "exits") {
+            Ok(booted) => booted.map_err(|failure| failure.reason),
+            Err(error) => {
+                failed = Some(error);
+                Err(String::new())
+            }
+        });
+        failed.map_or(Ok(counted), Err)
+    }
+
+    fn document(
+        &self,
+        vmm: &Vmm,
+        program: &Path,
+        cmdline: &str,
+        run: &str,
+    ) -> Result<Result<Document, Failure>> {
+        // Each boot has a disk of its own: what a VMM wrote or locked is gone.
+        let disk = self.folder.path().join("disk");
+        empty(&disk).context("cannot make a disk")?;
+        let setup = Setup {
+            places: Places {
+                image: &self.image(),
+                cmdline,
+                disk: &disk,
+            },
+            devices: &self.args.device,
+            cpus: self.args.smp,
+            accel: vmm.accel,
+        };
+        let ended = process::run(&Task {
+            words: &vmm.launcher.words(program, &setup),
+            limit: self.args.time_limit,
+            most: MOST_OUTPUT,
+            stop: self.stop,
+            is_complete: &serial::is_complete,
+        });
+        if let Ok(ended) = &ended {
+            keep(&self.args.columns, vmm.name(), run, ended)?;
+        }
+        Ok(self.outcome(ended))
+    }
+
+    /// The results of a boot. If they are whole, it does not matter how the VMM ended.
+    fn outcome(&self, ended: io::Result<Ended>) -> Result<Document, Failure> {
+        let ended = ended.map_err(|error| Failure {
+            reason: format!("it cannot be run: {error}"),
+            last: None,
+            hung: false,
+        })?;
+        serial::read(&ended.output).map_err(|error| Failure {
+            reason: format!("{error}; {}", in_words(&ended.end, self.args.time_limit)),
+            last: last_words(&ended),
+            hung: ended.end == End::TimeLimit,
+        })
+    }
+
+    /// The command line of the image.
+    fn cmdline(&self, ops: u32, word: &str) -> String {
+        let mut words = format!("ops={ops} batches={} {word}", self.args.batches);
+        if !self.args.only.is_empty() {
+            words.push_str(" only=");
+            words.push_str(&self.args.only.join(","));
+        }
+        words
+    }
+
+    /// The rows of a document, with times in nanoseconds by the guest's own frequency, if it tells that.
+    fn rows(&self, document: Document) -> Boot {
+        let told = document
+            .guest
+            .tsc_hz
+            .filter(|_| self.timing != Timing::Instructions);
+        let hz = told.unwrap_or_else(|| self.clock.hz());
+        let rows = document.rows.into_iter();
+        let wanted = rows.filter(|row| is_wanted(row, &self.args.device));
+        Boot {
+            guest: Some(document.guest),
+            rows: wanted.map(|row| in_nanoseconds(row, hz)).collect(),
+        }
+    }
+}
+
+fn in_nanoseconds(row: DocumentRow, hz: f64) -> BootRow {
+    #[allow(clippy::cast_precision_loss, reason = "far fewer operations than 2^53")]
+    let batches = row.result.map(|batches| {
+        let operations = batches.operations as f64;
+        let ns = |ticks: &u64| thousandths(*ticks as f64 * 1e9 / hz / operations);
+        Batches {
+            operations: batches.operations,
+            ns: batches.ticks.iter().map(ns).collect(),
+        }
+    });
+    BootRow {
+        name: row.name,
+        batches,
+        counted: None,
+    }
+}
+
+/// Whether a row without numbers says anything that the user asked for.
+fn is_wanted(row: &DocumentRow, devices: &[Device]) -> bool {
+    let Err(reason) = &row.result else {
+        return true;
+    };
+    let kind = row
+        .name
+        .strip_prefix("virtio-")
+        .and_then(|rest| rest.split('-').next());
+    let is_asked_for = kind.is_none_or(|kind| devices.iter().any(|device| device.name() == kind));
+    is_asked_for && reason != NOT_ASKED_FOR
+}
+
+fn empty(disk: &Path) -> io::Result<()> {
+    match fs::remove_file(disk) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::File::create_new(disk)?.set_len(DISK)
+}
+
+#[cfg(test)]
+#[path = "boot_test.rs"]
+mod tests;
