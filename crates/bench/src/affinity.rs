@@ -1,8 +1,8 @@
 //! The CPUs that this process may use, and pinning of the calling thread to some of them.
-#![allow(unsafe_code, reason = "two system calls on a cpu_set_t")]
 
 use std::io;
-use std::mem;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Why a thread could not be pinned, or its allowed CPUs could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -23,16 +23,9 @@ pub enum AffinityError {
 
 /// The CPUs that the calling thread may use, ascending.
 pub fn allowed_cpus() -> Result<Vec<usize>, AffinityError> {
-    // SAFETY: cpu_set_t is an array of integers, for which all zeros is a value.
-    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    // SAFETY: `set` is ours and as large as the size says; the kernel writes no more than that.
-    let rc = unsafe { libc::sched_getaffinity(0, mem::size_of_val(&set), &raw mut set) };
-    if rc != 0 {
-        return Err(AffinityError::Read(io::Error::last_os_error()));
-    }
-    Ok((0..libc::CPU_SETSIZE.unsigned_abs() as usize)
-        // SAFETY: the index is below CPU_SETSIZE, the number of bits in `set`.
-        .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
+    let set = sched_getaffinity(None).map_err(|error| AffinityError::Read(error.into()))?;
+    Ok((0..CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
         .collect())
 }
 
@@ -43,27 +36,16 @@ pub fn prefer(cpu: usize) {
 
 /// Restricts the calling thread to `cpus`.
 pub fn pin(cpus: &[usize]) -> Result<(), AffinityError> {
-    let error = |source| AffinityError::Pin {
+    let mut set = CpuSet::new();
+    let is_possible = cpus.iter().all(|cpu| *cpu < CpuSet::MAX_CPU);
+    for cpu in cpus.iter().filter(|_| is_possible) {
+        set.set(*cpu);
+    }
+    // The kernel refuses a set without a CPU.
+    sched_setaffinity(None, &set).map_err(|error| AffinityError::Pin {
         cpus: cpus.to_vec(),
-        source,
-    };
-    if cpus
-        .iter()
-        .any(|cpu| *cpu >= libc::CPU_SETSIZE.unsigned_abs() as usize)
-    {
-        return Err(error(io::Error::from_raw_os_error(libc::EINVAL)));
-    }
-    // SAFETY: cpu_set_t is an array of integers, for which all zeros is a value.
-    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    for cpu in cpus {
-        // SAFETY: the index is below CPU_SETSIZE, checked above.
-        unsafe { libc::CPU_SET(*cpu, &mut set) };
-    }
-    // SAFETY: the kernel reads as many bytes of `set` as the size says, and keeps no pointer.
-    match unsafe { libc::sched_setaffinity(0, mem::size_of_val(&set), &raw const set) } {
-        0 => Ok(()),
-        _ => Err(error(io::Error::last_os_error())),
-    }
+        source: error.into(),
+    })
 }
 
 /// Keeps the calling thread on one CPU until this is dropped, which restores the CPUs that it had.

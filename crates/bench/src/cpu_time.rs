@@ -1,6 +1,9 @@
 //! CPU time of this process and of the processes that work for it. It shows what a spinning VMM thread
 //! costs, which the guest's own time does not contain.
-#![allow(unsafe_code, reason = "getrusage and sysconf")]
+#![allow(
+    unsafe_code,
+    reason = "getrusage has no safe form in a crate that is used here"
+)]
 
 use std::mem;
 
@@ -67,9 +70,8 @@ fn of_self() -> CpuTime {
 fn of_process(pid: u32) -> Option<CpuTime> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (user, system) = ticks(&stat)?;
-    // SAFETY: sysconf takes a number and returns one.
-    let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    (hz > 0).then(|| CpuTime {
+    let hz = rustix::param::clock_ticks_per_second();
+    Some(CpuTime {
         user: user as f64 / hz as f64,
         system: system as f64 / hz as f64,
     })

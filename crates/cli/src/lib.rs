@@ -48,7 +48,6 @@ mod values;
 mod version;
 mod virtqueue;
 mod vmm;
-mod words;
 // The unit tests wait as those of the library do.
 #[cfg(test)]
 #[path = "../../vmm/tests/harness/wait.rs"]

@@ -1,8 +1,7 @@
 //! What programs of this host need: their files, found as a shell does, and KVM.
 
-use std::fs::{self, OpenOptions};
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
 
 /// Why KVM cannot be used, if it cannot.
 pub(crate) fn no_kvm() -> Option<String> {
@@ -13,23 +12,11 @@ pub(crate) fn no_kvm() -> Option<String> {
 
 /// The path of a program, which is searched on PATH unless its name has a slash.
 pub(crate) fn on_path(program: &str) -> Result<PathBuf, String> {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let candidates: Vec<PathBuf> = if program.contains('/') {
-        vec![program.into()]
-    } else {
-        let folders = std::env::split_paths(&folders);
-        folders.map(|folder| folder.join(program)).collect()
-    };
-    let mut files = candidates.iter().filter(|path| path.is_file()).peekable();
-    let first = files.peek().copied().cloned();
-    match (files.find(|path| may_run(path)), first) {
-        (Some(path), _) => Ok(path.clone()),
-        (None, Some(path)) => Err(format!("{} may not be executed", path.display())),
-        (None, None) if program.contains('/') => Err(format!("there is no file {program}")),
-        (None, None) => Err(format!("{program} is not on PATH")),
-    }
-}
-
-fn may_run(path: &PathBuf) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
+    which::which(program).map_err(|_| match Path::new(program) {
+        path if path.components().count() > 1 && path.is_file() => {
+            format!("{program} may not be executed")
+        }
+        _ if program.contains('/') => format!("there is no file {program}"),
+        _ => format!("{program} is not on PATH"),
+    })
 }

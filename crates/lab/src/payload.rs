@@ -234,11 +234,7 @@ fn find_program(name: &OsString) -> Result<PathBuf, InitramfsError> {
     if path.components().count() > 1 || path.is_absolute() {
         return std::path::absolute(path).map_err(InitramfsError::io("find", path));
     }
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&folders)
-        .map(|folder| folder.join(path))
-        .find(|path| path.is_file());
-    found.ok_or_else(|| InitramfsError::NoProgram {
+    which::which(path).map_err(|_| InitramfsError::NoProgram {
         name: name.to_string_lossy().into_owned(),
     })
 }

@@ -92,12 +92,8 @@ impl Qemu {
 
     /// The QEMU on PATH, if there is one and it is new enough.
     pub fn on_path(board: &Board) -> Option<Self> {
-        let folders = std::env::var_os("PATH")?;
-        let program = std::env::split_paths(&folders)
-            .map(|folder| folder.join(board.qemu))
-            .find(|path| path.is_file())?;
         Self {
-            program,
+            program: which::which(board.qemu).ok()?,
             ..Self::installed(Origin::Path)
         }
         .checked()

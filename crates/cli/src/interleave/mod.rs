@@ -22,7 +22,7 @@ use super::bench_args::BenchArgs;
 use super::compare;
 use super::exit::{Exit, Usage};
 use super::progress::Progress;
-use super::{given, interrupt, measured, seed, words};
+use super::{given, interrupt, measured, seed};
 use vmbell_bench::{Observer, Phase};
 use vmbell_report::compare::{CompareOptions, Pairing};
 use vmbell_report::{EXPORTERS, Export, Random, Report};
@@ -122,7 +122,8 @@ fn prepare(folder: &Path) -> Result<()> {
 
 /// Both sides, the old one first.
 fn sides(args: &BenchArgs, other: &str) -> Result<[Side; 2]> {
-    let other = words::split(other).map_err(Usage::new)?;
+    let other =
+        shell_words::split(other).map_err(|error| Usage::new(format!("--interleave: {error}")))?;
     if other.is_empty() {
         return Err(Usage::new("--interleave has no command").into());
     }

@@ -4,21 +4,23 @@
 //! The calling thread waits for output, for the end of the time, and for a signal to the command. Whatever the program
 //! does, its group is killed before this returns: one that is done and does not end, one that prints without end and one
 //! that hangs are all told apart by their `End`.
-#![allow(
-    unsafe_code,
-    reason = "poll, kill and prctl have no safe form in the standard library"
-)]
 
 mod pty;
 mod running;
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read};
-use std::mem;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process_group, set_parent_process_death_signal, waitid,
+};
 
 pub(super) use self::running::{Reached, Running};
 
@@ -27,7 +29,10 @@ const GRACE: Duration = Duration::from_secs(3);
 /// The longest mark that [`Task::is_complete`] looks for: so much of what was searched is searched again.
 const MARK: usize = 64;
 /// How often limits are looked at while nothing is printed.
-const LOOK_MS: libc::c_int = 50;
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
 
 /// A program with its arguments and what it may use.
 pub(super) struct Task<'a> {
@@ -76,22 +81,14 @@ struct Group(Child);
 impl Group {
     /// Whether the program has exited. It is not waited for, so its number stays its own until the group is killed.
     fn has_exited(&self) -> io::Result<bool> {
-        // SAFETY: siginfo_t is made of integers, for which all zeros is a value.
-        let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
-        let what = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-        // SAFETY: `info` lives on this frame through the call, which fills it.
-        if unsafe { libc::waitid(libc::P_PID, self.0.id(), &raw mut info, what) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel filled the structure for a child, or left it zero.
-        Ok(unsafe { info.si_pid() } != 0)
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = waitid(WaitId::Pid(Pid::from_child(&self.0)), options)?;
+        Ok(ended.is_some())
     }
 
     fn kill(&mut self) -> io::Result<ExitStatus> {
-        if let Ok(id) = libc::pid_t::try_from(self.0.id()) {
-            // SAFETY: no pointers. The child has not been waited for, so the number is that of the group made for it.
-            unsafe { libc::kill(-id, libc::SIGKILL) };
-        }
+        // The child has not been waited for, so the number is that of the group made for it.
+        let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
         self.0.wait()
     }
 }
@@ -114,11 +111,7 @@ pub(super) fn run(task: &Task<'_>) -> io::Result<Ended> {
 }
 
 fn die_with_parent() -> io::Result<()> {
-    // SAFETY: prctl takes numbers only.
-    match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
 /// Waits for the program's end, and returns `None`, or for the reason to end it.
@@ -157,19 +150,14 @@ fn watch(task: &Task<'_>, group: &Group, streams: &mut [Stream; 2]) -> io::Resul
 
 /// Waits until a stream has something or a moment has passed.
 fn wait(streams: &[Stream; 2]) -> io::Result<()> {
-    let mut polled = streams.each_ref().map(|stream| libc::pollfd {
-        fd: stream.fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    });
-    // SAFETY: the array lives on this frame through the call, and its length is given. A negative descriptor is passed
-    // over by the kernel.
-    let result = unsafe { libc::poll(polled.as_mut_ptr(), 2, LOOK_MS) };
-    let error = io::Error::last_os_error();
-    if result < 0 && error.kind() != ErrorKind::Interrupted {
-        return Err(error);
+    let open = streams.iter().filter_map(Stream::fd);
+    let mut polled: Vec<PollFd<'_>> = open
+        .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+        .collect();
+    match poll(&mut polled, Some(&LOOK)) {
+        Err(error) if error != Errno::INTR => Err(error.into()),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// One of the program's streams, which is never waited for.
@@ -180,16 +168,13 @@ struct Stream {
     is_full: bool,
 }
 
-trait Source: Read + AsRawFd {}
-impl<T: Read + AsRawFd> Source for T {}
+trait Source: Read + AsFd {}
+impl<T: Read + AsFd> Source for T {}
 
 impl Stream {
     fn of(from: Option<impl Source + 'static>, most: usize) -> io::Result<Self> {
         if let Some(from) = &from {
-            // SAFETY: the descriptor is open and ours, and the call takes numbers only.
-            if unsafe { libc::fcntl(from.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
+            fcntl_setfl(from, OFlags::NONBLOCK)?;
         }
         Ok(Self {
             from: from.map(|from| Box::new(from) as Box<dyn Source>),
@@ -199,9 +184,9 @@ impl Stream {
         })
     }
 
-    /// The descriptor, or one that poll passes over once the stream has ended.
-    fn fd(&self) -> RawFd {
-        self.from.as_ref().map_or(-1, |from| from.as_raw_fd())
+    /// The descriptor, until the stream has ended.
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.from.as_ref().map(|from| from.as_fd())
     }
 
     /// Reads what is there, and no more than is kept.

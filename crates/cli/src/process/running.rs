@@ -1,4 +1,5 @@
 //! A program that runs beside what the command does meanwhile: a VMM whose guest serves others.
+#![allow(unsafe_code, reason = "a closure that runs between fork and exec")]
 
 use std::ffi::OsString;
 use std::io;

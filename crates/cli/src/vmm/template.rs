@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::words::{self, WordsError};
+use shell_words::ParseError;
 
 /// The place of the image's path.
 const IMAGE: &str = "{image}";
@@ -29,8 +29,8 @@ pub(super) enum TemplateError {
     )]
     Name(String),
     /// The command is not made of words.
-    #[error(transparent)]
-    Words(#[from] WordsError),
+    #[error("the command cannot be split into words: {0}")]
+    Words(String),
     /// There is no place for the image.
     #[error("the command has no {{image}}, so it would not run the image")]
     NoImage,
@@ -65,7 +65,8 @@ pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
     if !name.chars().all(is_plain) || name.len() > 32 || name.starts_with(['-', '.']) {
         return Err(TemplateError::Name(name.to_owned()));
     }
-    let words = words::split(command)?;
+    let words = shell_words::split(command);
+    let words = words.map_err(|ParseError| TemplateError::Words(ParseError.to_string()))?;
     if !words.iter().any(|word| word.contains(IMAGE)) {
         return Err(TemplateError::NoImage);
     }

@@ -42,12 +42,27 @@ fn names_are_needed_and_plain() {
 }
 
 #[test]
-fn an_open_quote_is_named() {
-    let error = TemplateError::Words(WordsError::Quote('\''));
-    assert_eq!(parse("x=vmm '{image}"), Err(error));
+fn a_command_with_an_open_quote_is_refused() {
+    let error = parse("x=vmm '{image}").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the command cannot be split into words: missing closing quote"
+    );
 }
 
 #[test]
 fn the_program_is_the_first_word() {
     assert_eq!(parse("x='my vmm' {image}").unwrap().program(), "my vmm");
+}
+
+#[test]
+fn backslashes_within_double_quotes_are_kept_as_by_a_shell() {
+    let template = parse(r#"x=vmm {image} "a\tb" "c\"d" 'e\f' g\ h"#).unwrap();
+    let places = Places {
+        image: Path::new("/i"),
+        cmdline: "",
+        disk: Path::new("/d"),
+    };
+    let words = template.words(places);
+    assert_eq!(words, ["vmm", "/i", r"a\tb", r#"c"d"#, r"e\f", "g h"]);
 }

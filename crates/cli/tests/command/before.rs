@@ -108,7 +108,10 @@ fn options_that_make_no_sense_in_turns_are_refused() {
         "--keep-turns FOLDER",
     );
     refused(&["--interleave", ""], "--interleave has no command");
-    refused(&["--interleave", "'x"], "a quote ' is not closed");
+    refused(
+        &["--interleave", "'x"],
+        "--interleave: missing closing quote",
+    );
     refused(&["--turns", "3"], "--interleave <COMMAND>");
     refused(
         &["--interleave", THIS, "--baseline", "x"],
