@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use super::backends::Choice;
 use super::bench_args::{BenchArgs, Sort};
-use super::deliver::{Delivery, deliver};
+use super::deliver::deliver;
 use super::exit::{Exit, Usage};
 use super::exports::{Exports, replaced};
 use super::measured::{Begun, exit};
@@ -35,7 +35,7 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     let choices = Choice::several(&args.backend)?;
     let entries = entries(&args, &choices)?;
     let cpus = cpus::choose(args.cpu.as_ref())?;
-    let exports = Exports::open(&args.exports)?;
+    let exports = Exports::open(&args.measure.exports)?;
     let begun = Begun::now()?;
     let timing = begun.timing;
     let plan = plan(&args, timing);
@@ -51,8 +51,14 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
         )
         .with_run_timeout(run_timeout(&args, &plan, timing)),
     };
-    let unit = begun.time_unit(args.time_unit)?;
-    let progress = Progress::new(args.style.progress() && !args.quiet);
+    let look = Look {
+        verbose: args.verbose,
+        bars: true,
+        ..Look::default()
+    };
+    let mut delivery = args.measure.delivery(&begun, look)?;
+    delivery.warns &= !args.no_warnings;
+    let progress = Progress::new(args.measure.progress());
     let record = supervise(entries, options.clone(), plan, progress)?;
     let backends: Vec<Backend> = choices.iter().map(Choice::report).collect();
     let kind = vmbell_bench::paths(&record, &backends, &plan, &options);
@@ -61,16 +67,6 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
         sort_by_median(&mut report);
     }
     let stdout_is_taken = exports.use_stdout();
-    let delivery = Delivery {
-        style: args.style,
-        warns: !args.no_warnings && !args.quiet,
-        look: Look {
-            verbose: args.verbose,
-            bars: true,
-            unit,
-            ..Look::default()
-        },
-    };
     deliver(&report, exports, delivery, || next(&report, &args))?;
     Ok(match (exit(&report), baseline.as_slice()) {
         (exit, []) => exit,
@@ -87,7 +83,7 @@ fn baseline(args: &BenchArgs) -> Result<Vec<Report>> {
     if args.before.fail_above.is_some() && args.before.baseline.is_empty() {
         return Err(Usage::new("--fail-above needs --baseline or --interleave").into());
     }
-    if let Some(path) = replaced(&args.exports.paths(), &args.before.baseline) {
+    if let Some(path) = replaced(&args.measure.exports.paths(), &args.before.baseline) {
         let path = compare::shown(path);
         let text = format!("the export would replace the baseline '{path}': give it another name");
         return Err(Usage::new(text).into());
@@ -107,8 +103,8 @@ fn compare_with(
         seed: report.common.seed,
         ..CompareOptions::default()
     };
-    let how = (args.style, args.before.fail_above);
-    if args.style != Style::None {
+    let how = (args.measure.style, args.before.fail_above);
+    if args.measure.style != Style::None {
         let text = "\nbefore and now\n";
         if stdout_is_taken {
             eprint!("{text}");

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::exports::ExportArgs;
 use super::interleave::args::BeforeArgs;
-use super::style::Style;
-use super::time_unit::TimeUnit;
+use super::measure_args::MeasureArgs;
 use super::values::{self, CpuList};
 use vmbell_bench::scenario::MOST_DOORBELLS;
 use vmbell_hypervisor::SpinPolicy;
@@ -92,15 +90,7 @@ pub(super) struct BenchArgs {
     pub(super) before: BeforeArgs,
 
     #[command(flatten)]
-    pub(super) exports: ExportArgs,
-
-    /// Show the report in this style
-    #[arg(long, value_enum, default_value_t = Style::Auto)]
-    pub(super) style: Style,
-
-    /// Show all times in this unit [default: the one that fits each]
-    #[arg(long, value_enum, value_name = "UNIT")]
-    pub(super) time_unit: Option<TimeUnit>,
+    pub(super) measure: MeasureArgs,
 
     /// Sort the rows
     #[arg(long, value_enum, default_value_t = Sort::Auto)]
@@ -110,12 +100,8 @@ pub(super) struct BenchArgs {
     #[arg(long)]
     pub(super) no_warnings: bool,
 
-    /// Print neither progress nor warnings
-    #[arg(short, long, conflicts_with = "verbose")]
-    pub(super) quiet: bool,
-
     /// Show more columns: mean, minimum, maximum and CPU time per operation
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "quiet")]
     pub(super) verbose: bool,
 }
 

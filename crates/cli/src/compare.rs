@@ -2,16 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::compare_args::CompareArgs;
+use super::deliver::show;
 use super::exit::{Exit, Usage};
 use super::exports::{distinct, replaced};
-use super::output::print;
-use super::style::{self, Style};
+use super::style::Style;
 use vmbell_report::compare::{
     CompareError, CompareOptions, Comparison, Pairing, compare, json, markdown, terminal,
 };
@@ -45,7 +44,9 @@ fn compared(args: &CompareArgs) -> Result<Exit> {
         .into_iter()
         .map(|(to, writer)| to.finish(&writer(&comparison)))
         .collect();
-    show(&comparison, args.style, stdout_is_taken)?;
+    show(args.style, Look::default(), stdout_is_taken, |look| {
+        terminal(&comparison, look)
+    })?;
     exported.into_iter().collect::<Result<(), _>>()?;
     Ok(verdict(&comparison, args.fail_above))
 }
@@ -157,7 +158,9 @@ pub(super) fn measured(
     stdout_is_taken: bool,
 ) -> Result<Exit> {
     let comparison = compare(old, new, options).map_err(with_advice)?;
-    show(&comparison, style, stdout_is_taken)?;
+    show(style, Look::default(), stdout_is_taken, |look| {
+        terminal(&comparison, look)
+    })?;
     Ok(verdict(&comparison, fail_above))
 }
 
@@ -174,29 +177,6 @@ fn with_advice(error: CompareError) -> anyhow::Error {
         CompareError::NoReport(_) | CompareError::Twice { .. } => "",
     };
     anyhow!("{error}{advice}")
-}
-
-/// Shows the comparison on stdout, or on stderr if an export uses stdout.
-fn show(comparison: &Comparison, style: Style, stdout_is_taken: bool) -> Result<()> {
-    if style == Style::None {
-        return Ok(());
-    }
-    let color = if stdout_is_taken {
-        style.color(&io::stderr())
-    } else {
-        style.color(&io::stdout())
-    };
-    let look = Look {
-        color,
-        width: style::width(stdout_is_taken),
-        ..Look::default()
-    };
-    let text = terminal(comparison, look);
-    if stdout_is_taken {
-        eprint!("{text}");
-        return Ok(());
-    }
-    print(&text)
 }
 
 /// The exit status; says which rows are slower by more than `fail_above`, and which were measured before and failed now.

@@ -36,17 +36,11 @@ pub(super) fn deliver(
     }
     let stdout_is_taken = exports.use_stdout();
     let exported = exports.finish(report, look.unit);
-    if style != Style::None {
-        let text = match style {
-            Style::Vmexit => vmbell_report::vmexit(report),
-            _ => vmbell_report::terminal(report, on_stream(look, style, stdout_is_taken)) + &more(),
-        };
-        if stdout_is_taken {
-            eprint!("{text}");
-        } else {
-            print(&text)?;
-        }
-    }
+    let text = |look| match style {
+        Style::Vmexit => vmbell_report::vmexit(report),
+        _ => vmbell_report::terminal(report, look) + &more(),
+    };
+    show(style, look, stdout_is_taken, text)?;
     exported
 }
 
@@ -57,15 +51,27 @@ pub(super) fn warn(report: &Report) {
     }
 }
 
-fn on_stream(look: Look, style: Style, is_stderr: bool) -> Look {
-    let (color, is_terminal) = match is_stderr {
+/// Shows the text that `write` makes for a stream: stdout, or stderr if stdout is taken by an export.
+pub(super) fn show(
+    style: Style,
+    look: Look,
+    stdout_is_taken: bool,
+    write: impl FnOnce(Look) -> String,
+) -> Result<()> {
+    let (color, is_terminal) = match stdout_is_taken {
         true => (style.color(&io::stderr()), false),
         false => (style.color(&io::stdout()), io::stdout().is_terminal()),
     };
-    Look {
+    let look = Look {
         color,
         bars: look.bars && is_terminal,
-        width: style::width(is_stderr),
+        width: style::width(stdout_is_taken),
         ..look
+    };
+    match (style, stdout_is_taken) {
+        (Style::None, _) => {}
+        (_, true) => eprint!("{}", write(look)),
+        (_, false) => print(&write(look))?,
     }
+    Ok(())
 }

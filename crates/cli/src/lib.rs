@@ -25,6 +25,7 @@ mod kvm_trace;
 mod lab;
 mod list;
 mod man;
+mod measure_args;
 mod measured;
 mod net;
 mod output;

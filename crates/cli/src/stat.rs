@@ -115,7 +115,7 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     if args.guest == Guest::Linux {
         if let Some(option) = of_own(args) {
             let text = format!(
-                "{option} is for --guest own: with --guest linux, the options of `vmbell net` go behind `--`"
+                "{option} is for --guest own: with --guest linux, the options of `vmbell bench net` go after `--`"
             );
             return Err(Usage::new(text).into());
         }

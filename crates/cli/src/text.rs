@@ -13,7 +13,7 @@ pub(super) fn cleaned(text: &str) -> String {
     short
 }
 
-/// What the guests of `vmbell vmm` and `vmbell net` print of themselves, by how it begins.
+/// What the guests of `vmbell bench vmms` and `vmbell bench net` print of themselves, by how it begins.
 const OF_GUESTS: [&str; 3] = ["=== vmbell", "row ", "{"];
 
 /// The last line of what a VMM printed that is not its guest's marks, rows or results.

@@ -125,7 +125,7 @@ pub struct ReasonsOfRun {
 }
 
 impl ReasonsOfRun {
-    /// The exits and returns that the guest causes, of a run of so many operations.
+    /// The exits and returns that the guest causes, of a run with this number of operations.
     pub fn caused(&self, operations: f64) -> ExitsOfRun {
         let sum = |reasons: &Reasons, is_left_out: fn(&str) -> bool| {
             let kept = reasons.iter().filter(|(reason, _)| !is_left_out(reason));

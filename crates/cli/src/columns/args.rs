@@ -1,4 +1,4 @@
-//! The options that `vmbell bench vmms` and `vmbell bench net` share: how often their guests are booted, and how the report looks.
+//! The options that `vmbell bench vmms` and `vmbell bench net` share.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
-use crate::exports::ExportArgs;
-use crate::style::Style;
-use crate::time_unit::TimeUnit;
+use crate::deliver::Delivery;
+use crate::measure_args::MeasureArgs;
+use crate::measured::Begun;
 use crate::values;
+use vmbell_report::Look;
 
 /// Options of a report with a column for each VMM.
 #[derive(Args, Debug)]
@@ -28,22 +29,19 @@ pub(crate) struct ColumnArgs {
     pub(crate) ratios: bool,
 
     #[command(flatten)]
-    pub(crate) exports: ExportArgs,
-
-    /// How the report looks on the terminal
-    #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Auto)]
-    pub(crate) style: Style,
-
-    /// The unit of all times on the terminal and in Markdown; without it, the one that fits each
-    #[arg(long, value_enum, value_name = "UNIT")]
-    pub(crate) time_unit: Option<TimeUnit>,
-
-    /// No progress and no warnings
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
+    pub(crate) measure: MeasureArgs,
 }
 
 impl ColumnArgs {
+    /// How the report is shown.
+    pub(crate) fn delivery(&self, begun: &Begun) -> Result<Delivery> {
+        let look = Look {
+            ratios: self.ratios,
+            ..Look::default()
+        };
+        self.measure.delivery(begun, look)
+    }
+
     /// Makes the folder of --keep.
     pub(crate) fn make_folder(&self) -> Result<()> {
         let Some(keep) = &self.keep else {
@@ -51,11 +49,6 @@ impl ColumnArgs {
         };
         fs::create_dir_all(keep)
             .with_context(|| format!("cannot make the folder {}", keep.display()))
-    }
-
-    /// Whether the progress is shown.
-    pub(crate) fn progress(&self) -> bool {
-        self.style.progress() && !self.quiet
     }
 }
 

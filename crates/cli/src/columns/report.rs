@@ -9,7 +9,7 @@ use crate::deliver::{Delivery, deliver};
 use crate::exit::Exit;
 use crate::exports::Exports;
 use crate::measured::{Begun, exit_of};
-use vmbell_report::{Backend, Kind, Look, Planned, Report, TimeUnit, Vmm};
+use vmbell_report::{Backend, Kind, Planned, Report, Vmm};
 
 /// What a boot of each column is to give.
 #[derive(Clone, Copy, Debug)]
@@ -58,21 +58,7 @@ pub(crate) fn report<W: Way>(
 }
 
 /// Writes the report's files and prints its table; the exit status says whether every column gave results.
-pub(crate) fn finish(
-    report: &Report,
-    exports: Exports,
-    unit: Option<TimeUnit>,
-    args: &ColumnArgs,
-) -> Result<Exit> {
-    let delivery = Delivery {
-        style: args.style,
-        warns: !args.quiet,
-        look: Look {
-            ratios: args.ratios,
-            unit,
-            ..Look::default()
-        },
-    };
+pub(crate) fn finish(report: &Report, exports: Exports, delivery: Delivery) -> Result<Exit> {
     deliver(report, exports, delivery, String::new)?;
     Ok(exit_of(report, report.vmms().iter().map(|vmm| vmm.status)))
 }

@@ -35,7 +35,7 @@ impl Turns<'_> {
         mut boot: impl FnMut(&W, &Path, &str) -> Result<Result<Boot, Failure>>,
     ) -> Result<bool> {
         self.args.make_folder()?;
-        let mut progress = Progress::new(self.args.progress());
+        let mut progress = Progress::new(self.args.measure.progress());
         let bootable = columns.iter().filter(|column| column.program.is_ok());
         let boots = u64::from(self.args.runs) * bootable.count() as u64;
         progress.phase(Phase::Measure, boots);
@@ -96,7 +96,7 @@ pub(crate) fn each<W: Way>(
     columns: &mut [Column<W>],
     mut with: impl FnMut(&mut Column<W>, &Path) -> Result<()>,
 ) -> Result<bool> {
-    let mut progress = Progress::new(turns.args.progress());
+    let mut progress = Progress::new(turns.args.measure.progress());
     let measured = |column: &&mut Column<W>| !column.boots.is_empty();
     let columns: Vec<&mut Column<W>> = columns.iter_mut().filter(measured).collect();
     progress.phase(Phase::Measure, columns.len() as u64);

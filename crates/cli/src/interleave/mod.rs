@@ -55,13 +55,13 @@ struct Taken {
 
 /// Measures in turns with `other`, compares and shows.
 pub(super) fn run(args: &BenchArgs, other: &str) -> Result<Exit> {
-    if args.exports.given().next().is_some() {
+    if args.measure.exports.given().next().is_some() {
         return Err(Usage::new(
             "with --interleave there are two reports a turn: keep them with --keep-turns FOLDER, and see `vmbell compare --turns`",
         )
         .into());
     }
-    if args.time_unit.is_some() {
+    if args.measure.time_unit.is_some() {
         return Err(Usage::new(
             "with --interleave ratios are shown, and each time in the unit that suits it: leave --time-unit out",
         )
@@ -78,7 +78,7 @@ pub(super) fn run(args: &BenchArgs, other: &str) -> Result<Exit> {
     if taken.new.is_empty() {
         return Ok(Exit::Interrupted);
     }
-    let how = (args.style, args.before.fail_above);
+    let how = (args.measure.style, args.before.fail_above);
     let exit = compare::measured(&taken.old, &taken.new, &options(seed), how, false)?;
     // As a bench that is not compared: rows that failed, none that was measured, a time limit.
     let mut own = taken.new.iter().map(measured::exit);
@@ -159,7 +159,7 @@ fn paths<'c>(cli: &'c Command, matches: &'c ArgMatches) -> Option<(&'c Command, 
 /// Takes the turns, until a signal.
 fn take(args: &BenchArgs, sides: &[Side; 2], seed: u64, stop: &AtomicBool) -> Result<Taken> {
     let turns = args.before.turns;
-    let mut progress = Progress::new(args.style.progress() && !args.quiet);
+    let mut progress = Progress::new(args.measure.progress());
     progress.phase(Phase::Measure, u64::from(turns) * 2);
     let mut random = Random::new(seed);
     let mut taken = Taken::default();

@@ -106,7 +106,7 @@ impl Recording {
 }
 
 impl Events {
-    /// What was counted in so many operations.
+    /// What was counted during this number of operations.
     pub(super) fn counted(self, operations: f64) -> Counted {
         Counted {
             operations,

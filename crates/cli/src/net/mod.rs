@@ -95,9 +95,9 @@ pub(super) fn run(args: &NetArgs) -> Result<Exit> {
         // What the user did not name and what is not installed needs no word.
         columns.retain(|column| column.program.is_ok() || !column.way.way.is_qemu());
     }
-    let exports = Exports::open(&args.columns.exports)?;
+    let exports = Exports::open(&args.columns.measure.exports)?;
     let begun = Begun::now()?;
-    let unit = begun.time_unit(args.columns.time_unit)?;
+    let delivery = args.columns.delivery(&begun)?;
     let turns = Turns {
         args: &args.columns,
         repeats: repeats(begun.timing),
@@ -111,7 +111,7 @@ pub(super) fn run(args: &NetArgs) -> Result<Exit> {
     };
     let (args, what) = (&args.columns, (plan, &columns[..]));
     let report = columns::report(begun, args, what, Kind::Net, stopped);
-    columns::finish(&report, exports, unit, args)
+    columns::finish(&report, exports, delivery)
 }
 
 /// The columns that were asked for.

@@ -63,9 +63,9 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
         // What the user did not name and what is not here needs no word.
         columns.retain(|column| column.program.is_ok() || !is_missing(column));
     }
-    let exports = Exports::open(&args.columns.exports)?;
+    let exports = Exports::open(&args.columns.measure.exports)?;
     let begun = Begun::now()?;
-    let unit = begun.time_unit(args.columns.time_unit)?;
+    let delivery = args.columns.delivery(&begun)?;
     let turns = Turns {
         args: &args.columns,
         repeats: 1,
@@ -78,7 +78,7 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
     };
     let (args, what) = (&args.columns, (plan, &columns[..]));
     let report = columns::report(begun, args, what, Kind::Vmms, stopped);
-    columns::finish(&report, exports, unit, args)
+    columns::finish(&report, exports, delivery)
 }
 
 /// Boots the VMMs, then once more to count exits; returns whether they were stopped.

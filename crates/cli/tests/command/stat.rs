@@ -153,7 +153,7 @@ fn options_that_linux_does_not_have_are_refused_and_not_ignored() {
     ] {
         let words = [&["stat", "--guest", "linux"], option].concat();
         vmbell(&words).assert().code(2).stderr(contains(format!(
-            "{} is for --guest own: with --guest linux, the options of `vmbell net` go behind `--`",
+            "{} is for --guest own: with --guest linux, the options of `vmbell bench net` go after `--`",
             option[0]
         )));
     }
