@@ -32,74 +32,49 @@ Examples:
   vmbell run x86/vmexit.flat --vcpus 2 --append 'cpuid vmcall ipi'
   vmbell run x86/ioapic.flat --vcpus 4 --device pc-testdev
   vmbell run x86/apic.flat --vcpus 2 --device pc-testdev --cpu-features -x2apic
+  vmbell run vmlinuz --initrd initrd.img --append console=ttyS0 -m 512M \\
+      --device virtio-blk,file=disk.img        boot Linux with a disk
   vmbell run kernel.elf --device vfio-pci,host=0000:00:03.0
-  vmbell run x86/vmexit.flat --device pci-testdev,pv=on --append 'pci-mem pci-io'
-  vmbell run vmlinuz --initrd initrd.img --append console=ttyS0 -m 512M --device virtio-blk,file=disk.img
-  vmbell run Image --initrd initrd.img --append console=ttyS0 --vcpus 2 --device virtio-rng    on arm64
-  vmbell run arm/selftest.flat --device chr-testdev --append vectors-kernel                  on arm64
-  vmbell run x86/vmexit.flat --sandbox off    with every system call, to find out whether the sandbox is in the way
-  vmbell lab -- vmbell run x86/vmexit.flat    where there is no /dev/kvm
+                                               give the guest a PCI device of the host
+  vmbell run x86/vmexit.flat --sandbox off     find out whether the sandbox is in the way
+  vmbell run arm/selftest.flat --device chr-testdev --append vectors-kernel
+                                               on arm64
+  vmbell lab -- vmbell run x86/vmexit.flat     where there is no /dev/kvm
 
-Exit status: odd ones are the guest's, and even ones the command's
-  2N+1  the guest wrote N to port 0xf4, as with QEMU's isa-debug-exit, or sent it to chr-testdev; cut to 8 bits
-  0     the guest switched the machine off (port 0x8900, ACPI's S5, or PSCI) or reset it (port 0x64 or 0x92, or PSCI)
-  2     the arguments make no sense
-  124   the time limit (--timeout) ran out
+Exit status: odd ones are the guest's, even ones the command's
+  2N+1  the guest wrote N to port 0xf4 (as with QEMU's isa-debug-exit) or to chr-testdev; cut to 8 bits
+  0     the guest powered off (port 0x8900, ACPI's S5, PSCI) or reset (port 0x64 or 0x92, PSCI)
+  2     the arguments are wrong
+  124   the time limit (--timeout) expired
   126   the image, the machine or the guest failed
-  130   interrupted (SIGINT, or Ctrl-A x at a kernel's console), 143 by SIGTERM
+  130   interrupted by SIGINT, or Ctrl-A x at a kernel's console (143: by SIGTERM)
   148   a thread made a system call that its sandbox does not allow, which a line on stderr names
 ";
 
-/// Boot a kernel of Linux, or a multiboot image made for QEMU's PC, e.g. of kvm-unit-tests, unmodified
+/// Boot a Linux kernel or an image of kvm-unit-tests on KVM
 ///
-/// The guest finds RAM from 0, interrupt controllers and timers, a serial port, whose output goes to
-/// stdout, PCI, ACPI tables and QEMU's firmware configuration. The serial port is the console of a kernel: its input
-/// is stdin. If that is a terminal, every key goes to the guest, and Ctrl-A x ends the run.
+/// An image is a multiboot file for QEMU's PC, which boots unmodified. The guest finds RAM from 0, interrupt controllers and
+/// timers, a serial port, PCI, ACPI tables and QEMU's firmware configuration. The serial port prints to stdout, and is the
+/// console of a kernel: its input is stdin. If that is a terminal, every key goes to the guest, and Ctrl-A x ends the run.
 ///
-/// On arm64 the guest is a kernel of Linux, or a flat file made for QEMU's machine `virt`, such as kvm-unit-tests' (see
-/// docs/virt.md). It finds RAM from 1 GiB and a device tree, which tells of the same serial port, and of virtio devices on
-/// registers in memory.
+/// On arm64 the guest is a Linux kernel, or a flat file for QEMU's machine `virt`, such as those of kvm-unit-tests
+/// (docs/virt.md). It finds RAM from 1 GiB, and a device tree with the serial port and with virtio devices on registers in memory.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RunArgs {
-    /// The image: a kernel of Linux (bzImage, or vmlinux with CONFIG_PVH), an ELF with a multiboot 1 header, or a flat
+    /// Boot this file: a Linux kernel (bzImage, or vmlinux with CONFIG_PVH), an ELF with a multiboot 1 header, or a flat
     /// file whose header has addresses; on arm64 an uncompressed Image of Linux
     image: PathBuf,
 
-    /// A device to plug in: `virtio-rng`, `virtio-console`, `virtio-blk,file=FILE[,readonly=on]`, `virtio-net,tap=NAME[,mac=ADDRESS][,vhost=on][,offload=off]`,
-    /// `virtio-vsock,cid=N`, `vhost-user-blk,socket=PATH`, each with `[,notify=exit][,interrupt=call][,packed=on][,transport=mmio]`; `vfio-pci,host=ADDRESS[,mmap=off]`,
-    /// `vfio-platform,host=NAME[,mmap=off][,dtb=FILE]`, `pc-testdev` or `pci-testdev[,membar=SIZE][,pv=on]`
-    ///
-    /// virtio-rng gives the guest random bytes of the host, virtio-console a second console on stdin and stdout, whose input
-    /// the serial port then has no more, virtio-blk a disk of a file or block device of the host,
-    /// virtio-net a network interface at the other end of a tap (`ip tuntap add dev tap0 mode tap user $USER`), and
-    /// virtio-vsock sockets to programs of the host, as virtio devices on PCI. With transport=mmio, and on arm64 always, they
-    /// have registers in memory and a line. With vhost=on, and for virtio-vsock always, the kernel serves the queues. The
-    /// disk of vhost-user-blk is that of another process, which listens at a socket. With offload=off each packet is whole,
-    /// and not longer than a frame. A notification is an ioeventfd, which wakes a thread of the device, or an exit of the
-    /// vCPU (notify=exit), which then does the device's work. An interrupt is an irqfd, or a call for each message
-    /// (interrupt=call). With packed=on the guest's driver may choose packed rings.
-    ///
-    /// vfio-pci gives the guest a PCI device of the host, which has to be bound to a driver of VFIO (`vmbell probe
-    /// --devices` says what stands in the way, and docs/passthrough.md how to do it). Its registers are mapped into
-    /// the guest, unless mmap is off; its interrupts reach the guest by irqfd. vfio-platform does the same for a
-    /// platform device: its registers are above 3 GiB and its lines are pins of the I/O APIC, which lines on stderr
-    /// and --dump-dtb tell. What else its node has comes from the host's device tree, or from a compiled tree of your
-    /// own (dtb).
-    ///
-    /// chr-testdev is for arm64's kvm-unit-tests, which give it the exit status.
-    ///
-    /// pc-testdev has interrupt lines at port 0x2000, a latch at 0xe0 and memory at 0xff000000, all for
-    /// tests. pci-testdev has doorbells to measure: membar gives it a third BAR of that size. pv adds a fourth
-    /// test to each BAR, a doorbell for writes of any length, and lets the wildcard test take one byte only.
-    #[arg(long, value_name = "DEVICE", value_parser = device::device)]
+    /// Plug in a device; `--help` lists them
+    #[arg(long, value_name = "NAME[,PROPERTY=VALUE]...", value_parser = device::device, long_help = device::help())]
     device: Vec<Device>,
 
     /// Write the device-tree nodes of platform devices to a file, as a compiled tree
     #[arg(long, value_name = "FILE")]
     dump_dtb: Option<PathBuf>,
 
-    /// Arguments for the guest: a kernel's command line. A multiboot image finds its name before them
+    /// Give the guest these arguments: a kernel's command line, which a multiboot image finds after its name
     #[arg(
         long,
         value_name = "ARGUMENTS",
@@ -114,12 +89,12 @@ pub(super) struct RunArgs {
 
     /// Hide these features of the CPU from the guest, e.g. `-x2apic,-pcid`
     ///
-    /// The names are those of /proc/cpuinfo. The guest sees all others that KVM supports on this CPU. To hide
-    /// what the CPU does not have is no error.
+    /// The names are those of /proc/cpuinfo. The guest sees all other features that KVM supports on this CPU. A feature that the
+    /// CPU does not have may be hidden too.
     #[arg(long, alias = "cpu", value_name = "-NAME,...", default_value = "", hide_default_value = true, allow_hyphen_values = true, value_parser = cpu::hidden)]
     cpu_features: CpuFeatures,
 
-    /// Whether the guest may end an interrupt by a bit in its memory, without an exit
+    /// Let the guest end interrupts by a bit in its memory, without an exit (paravirtual EOI)
     #[arg(
         long,
         value_name = "on|off",
@@ -129,26 +104,26 @@ pub(super) struct RunArgs {
     )]
     pv_eoi: String,
 
-    /// RAM, e.g. 64M; from 2M to 3G (arm64: 3008M)
+    /// Give the guest this much RAM, such as 64M; from 2M to 3G (arm64: 3008M)
     #[arg(short, long, value_name = "SIZE", default_value = "128M", value_parser = values::size)]
     memory: u64,
 
-    /// The first file system of a kernel: a cpio archive, compressed or not
+    /// Give the kernel this initial file system: a cpio archive, which may be compressed
     #[arg(long, value_name = "FILE")]
     initrd: Option<PathBuf>,
 
-    /// A file of lines NAME=VALUE: a multiboot image's module, or the initrd of an arm64 flat file
+    /// Give the guest this file of lines NAME=VALUE: the module of a multiboot image, or the initrd of an arm64 flat file
     #[arg(long, value_name = "FILE")]
     env: Option<PathBuf>,
 
-    /// Stop after this time and exit with 124; 0 for no limit
+    /// Stop the guest after this time and exit with 124; 0 is no limit
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = values::duration)]
     timeout: Duration,
 
-    /// Whether this process gives up, before the guest's first instruction, what it does not need to run it
+    /// Give up all rights that running the guest does not need, before its first instruction
     ///
-    /// Its threads lose all capabilities and all access to files, and a thread that makes another system call than
-    /// those of its work ends the run. docs/security.md has the details.
+    /// The threads lose all capabilities and all access to files, and a system call that is not part of a thread's work ends
+    /// the run (docs/security.md).
     #[arg(
         long,
         value_name = "on|off",
@@ -158,7 +133,7 @@ pub(super) struct RunArgs {
     )]
     sandbox: String,
 
-    /// What runs the guest
+    /// Run the guest on this backend
     #[arg(long, value_enum, default_value_t = Backend::Kvm)]
     backend: Backend,
 }
@@ -177,7 +152,7 @@ fn vcpus() -> clap::builder::RangedI64ValueParser<u16> {
 /// The backends that can run an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Backend {
-    /// The kernel's own virtualization, /dev/kvm
+    /// The kernel's KVM, /dev/kvm
     Kvm,
 }
 

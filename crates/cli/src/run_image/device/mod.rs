@@ -1,34 +1,19 @@
-//! Parses `--device NAME[,PROPERTY=VALUE]...`, which has QEMU's syntax.
+//! `--device NAME[,PROPERTY=VALUE]...`: [`Given`] is what the user writes, whose types are the grammar (see `grammar`), and
+//! [`Device`] what it means.
 
+mod grammar;
 mod virtio;
 
 use std::path::PathBuf;
 
+use clap::{Args, Subcommand, ValueEnum};
+
+use self::virtio::{BlkArgs, NetArgs, UserBlkArgs, VsockArgs, WaysArgs};
 pub(super) use self::virtio::{Drive, Link, Virtio};
 use crate::confine::Devices;
-use crate::suggest::did_you_mean;
 use crate::values::size;
 use vmbell_devices::pci_testdev::PciTestdevConfig;
 use vmbell_devices::virtio::VirtioConfig;
-
-const CHR_TESTDEV: &str = "chr-testdev";
-const PC_TESTDEV: &str = "pc-testdev";
-const PCI_TESTDEV: &str = "pci-testdev";
-const VFIO_PCI: &str = "vfio-pci";
-const VFIO_PLATFORM: &str = "vfio-platform";
-const NAMES: [&str; 11] = [
-    CHR_TESTDEV,
-    PC_TESTDEV,
-    PCI_TESTDEV,
-    VFIO_PCI,
-    VFIO_PLATFORM,
-    virtio::BLK,
-    virtio::CONSOLE,
-    virtio::NET,
-    virtio::RNG,
-    virtio::USER_BLK,
-    virtio::VSOCK,
-];
 
 /// A device to plug in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,104 +74,123 @@ pub(super) struct Assigned {
     pub(super) dtb: Option<PathBuf>,
 }
 
+/// A device as the user writes it.
+#[derive(Clone, Debug, Subcommand)]
+enum Given {
+    /// A source of random bytes
+    VirtioRng(WaysArgs),
+    /// A console on standard input and output; the serial port then has no input
+    VirtioConsole(WaysArgs),
+    /// A disk
+    VirtioBlk(BlkArgs),
+    /// A network interface
+    VirtioNet(NetArgs),
+    /// Sockets between programs of the guest and of the host, by the kernel's vhost-vsock
+    VirtioVsock(VsockArgs),
+    /// A disk that another process serves
+    VhostUserBlk(UserBlkArgs),
+    /// A PCI device of the host, which is bound to VFIO's driver (docs/passthrough.md; `vmbell probe --devices` says what is
+    /// in the way)
+    VfioPci(PciArgs),
+    /// A platform device of the host, with its registers above 3 GiB and its lines on pins of the I/O APIC, which stderr and
+    /// --dump-dtb name
+    VfioPlatform(PlatformArgs),
+    /// Interrupt lines (port 0x2000), a latch (port 0xe0) and memory (0xff000000) for kvm-unit-tests
+    PcTestdev,
+    /// Doorbells to measure, on the PCI bus
+    PciTestdev(TestdevArgs),
+    /// A console by which arm64's kvm-unit-tests end with a status
+    ChrTestdev,
+}
+
+/// `on` or `off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+impl Switch {
+    const fn is_on(self) -> bool {
+        matches!(self, Self::On)
+    }
+}
+
+/// `pci-testdev`.
+#[derive(Args, Clone, Debug)]
+struct TestdevArgs {
+    /// Add a third BAR of this size
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = PciTestdevConfig::default().membar)]
+    membar: u64,
+    /// Add a fourth test to each BAR, a doorbell for writes of any length, and let the wildcard test take one byte only
+    #[arg(long, value_enum, default_value_t = Switch::Off)]
+    pv: Switch,
+}
+
+/// `vfio-pci`.
+#[derive(Args, Clone, Debug)]
+struct PciArgs {
+    /// The device's address, for example 0000:00:03.0
+    #[arg(long, value_name = "ADDRESS")]
+    host: String,
+    /// Map the device's registers into the guest
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    mmap: Switch,
+}
+
+/// `vfio-platform`.
+#[derive(Args, Clone, Debug)]
+struct PlatformArgs {
+    /// The device's name, for example 9010000.pl031
+    #[arg(long, value_name = "NAME")]
+    host: String,
+    /// Map the device's registers into the guest
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    mmap: Switch,
+    /// A compiled device tree that describes the device, in place of the host's
+    #[arg(long, value_name = "FILE")]
+    dtb: Option<PathBuf>,
+}
+
+impl TryFrom<Given> for Device {
+    type Error = String;
+
+    fn try_from(given: Given) -> Result<Self, String> {
+        Ok(match given {
+            Given::VirtioRng(ways) => ways.of(Virtio::Rng),
+            Given::VirtioConsole(ways) => ways.of(Virtio::Console),
+            Given::VirtioBlk(args) => args.device(),
+            Given::VirtioNet(args) => args.device()?,
+            Given::VirtioVsock(args) => args.device()?,
+            Given::VhostUserBlk(args) => args.device()?,
+            Given::VfioPci(PciArgs { host, mmap }) => Self::VfioPci(Assigned {
+                host,
+                mmap: mmap.is_on(),
+                dtb: None,
+            }),
+            Given::VfioPlatform(PlatformArgs { host, mmap, dtb }) => Self::VfioPlatform(Assigned {
+                host,
+                mmap: mmap.is_on(),
+                dtb,
+            }),
+            Given::PcTestdev => Self::PcTestdev,
+            Given::PciTestdev(TestdevArgs { membar, pv }) => Self::PciTestdev(PciTestdevConfig {
+                membar,
+                pv: pv.is_on(),
+            }),
+            Given::ChrTestdev => Self::ChrTestdev,
+        })
+    }
+}
+
 /// Parses the value of `--device`.
 pub(super) fn device(text: &str) -> Result<Device, String> {
-    let mut parts = text.split(',');
-    let name = parts.next().unwrap_or_default();
-    match name {
-        CHR_TESTDEV => {
-            properties(CHR_TESTDEV, &[], parts, |_, _| Ok(()))?;
-            Ok(Device::ChrTestdev)
-        }
-        PC_TESTDEV => {
-            properties(PC_TESTDEV, &[], parts, |_, _| Ok(()))?;
-            Ok(Device::PcTestdev)
-        }
-        PCI_TESTDEV => pci_testdev(parts),
-        virtio::BLK => virtio::blk(parts),
-        virtio::CONSOLE => virtio::console(parts),
-        virtio::NET => virtio::net(parts),
-        virtio::RNG => virtio::rng(parts),
-        virtio::USER_BLK => virtio::user_blk(parts),
-        virtio::VSOCK => virtio::vsock(parts),
-        VFIO_PCI => {
-            assigned(VFIO_PCI, &["host", "mmap"], "0000:00:03.0", parts).map(Device::VfioPci)
-        }
-        VFIO_PLATFORM => {
-            let known = ["host", "mmap", "dtb"];
-            assigned(VFIO_PLATFORM, &known, "9010000.pl031", parts).map(Device::VfioPlatform)
-        }
-        _ => {
-            let (hint, all) = (did_you_mean(name, &NAMES), NAMES.join(", "));
-            Err(format!("unknown device '{name}'{hint} (there are: {all})"))
-        }
-    }
+    grammar::parse::<Given>(text)?.try_into()
 }
 
-/// Calls `set` with each property and its value, which is `on` if there is none.
-fn properties<'t>(
-    device: &str,
-    known: &[&str],
-    parts: impl Iterator<Item = &'t str>,
-    mut set: impl FnMut(&str, &'t str) -> Result<(), String>,
-) -> Result<(), String> {
-    for part in parts {
-        let (property, value) = part.split_once('=').unwrap_or((part, "on"));
-        if known.is_empty() {
-            return Err(format!("{device} has no properties, so no '{part}'"));
-        }
-        if !known.contains(&property) {
-            let (hint, all) = (did_you_mean(property, known), known.join(", "));
-            return Err(format!(
-                "{device} has no property '{property}'{hint} (there are: {all})"
-            ));
-        }
-        set(property, value).map_err(|error| format!("{property}: {error}"))?;
-    }
-    Ok(())
-}
-
-fn pci_testdev<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
-    let mut config = PciTestdevConfig::default();
-    properties(PCI_TESTDEV, &["membar", "pv"], parts, |property, value| {
-        match property {
-            "membar" => config.membar = size(value)?,
-            _ => config.pv = on_or_off(value)?,
-        }
-        Ok(())
-    })?;
-    Ok(Device::PciTestdev(config))
-}
-
-fn assigned<'t>(
-    device: &str,
-    known: &[&str],
-    example: &str,
-    parts: impl Iterator<Item = &'t str>,
-) -> Result<Assigned, String> {
-    let (mut host, mut mmap, mut dtb) = (None, true, None);
-    properties(device, known, parts, |property, value| {
-        match property {
-            "host" => host = Some(value.to_owned()),
-            "dtb" => dtb = Some(value.into()),
-            _ => mmap = on_or_off(value)?,
-        }
-        Ok(())
-    })?;
-    let host = host.ok_or_else(|| {
-        format!(
-            "{device} needs the device, for example host={example} (vmbell probe --devices lists them)"
-        )
-    })?;
-    Ok(Assigned { host, mmap, dtb })
-}
-
-fn on_or_off(text: &str) -> Result<bool, String> {
-    match text {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err("'on' or 'off' is wanted".to_owned()),
-    }
+/// What `--help` says of `--device`.
+pub(super) fn help() -> String {
+    grammar::help::<Given>()
 }
 
 #[cfg(test)]

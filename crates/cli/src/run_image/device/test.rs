@@ -64,17 +64,33 @@ fn mistakes_are_named_with_what_was_meant() {
         ("pci-testdev,", "no property ''"),
         (
             "vfio-pci",
-            "vfio-pci needs the device, for example host=0000",
+            "vfio-pci needs host=ADDRESS: The device's address, for example 0000",
         ),
         (
             "vfio-pci,hots=1",
             "no property 'hots', did you mean 'host'?",
         ),
         ("vfio-pci,host=1,mmap=no", "mmap: 'on' or 'off'"),
+        ("vfio-pci,help", "vfio-pci has no property 'help'"),
+        ("help", "unknown device 'help'"),
         ("vfio-platfrm", "did you mean 'vfio-platform'?"),
     ];
     for (text, message) in cases {
         let error = device(text).unwrap_err();
         assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn help_has_each_device_with_its_properties_and_what_virtio_devices_share_once() {
+    let text = help();
+    for part in [
+        "\nvirtio-rng\n",
+        "\nvirtio-blk,file=FILE[,readonly=on|off]\n",
+        "\nvfio-pci,host=ADDRESS[,mmap=on|off]\n",
+        "\nchr-testdev\n",
+        ": [,notify=ioeventfd|exit][,interrupt=irqfd|call][,packed=on|off][,transport=pci|mmio]\n",
+    ] {
+        assert_eq!(text.matches(part).count(), 1, "{part}: {text}");
     }
 }

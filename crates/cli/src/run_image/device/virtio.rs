@@ -1,18 +1,13 @@
-//! Parses the properties of virtio devices.
+//! Virtio devices: what the user writes ([`WaysArgs`] and a type for each device), and what it means.
 
 use std::path::PathBuf;
 
-use super::{Device, on_or_off, properties};
-use vmbell_devices::virtio::net::{Mac, MacError, Offloads};
-use vmbell_devices::virtio::vhost::{Cid, CidError};
-use vmbell_devices::virtio::{Notify, Raise, VirtioConfig};
+use clap::{Args, ValueEnum};
 
-pub(super) const RNG: &str = "virtio-rng";
-pub(super) const BLK: &str = "virtio-blk";
-pub(super) const CONSOLE: &str = "virtio-console";
-pub(super) const NET: &str = "virtio-net";
-pub(super) const USER_BLK: &str = "vhost-user-blk";
-pub(super) const VSOCK: &str = "virtio-vsock";
+use super::{Device, Switch};
+use vmbell_devices::virtio::net::{Mac, Offloads};
+use vmbell_devices::virtio::vhost::Cid;
+use vmbell_devices::virtio::{Notify, Raise, VirtioConfig};
 
 /// A virtio device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,129 +48,164 @@ pub(in crate::run_image) struct Link {
     pub(in crate::run_image) vhost: bool,
 }
 
-pub(super) fn blk<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
-    let (mut file, mut readonly) = (None, false);
-    let ways = with_ways(BLK, &["file", "readonly"], parts, |property, value| {
-        match property {
-            "file" => file = Some(value.into()),
-            _ => readonly = on_or_off(value)?,
-        }
-        Ok(())
-    })?;
-    let file = file.ok_or("virtio-blk needs a file, for example file=disk.img")?;
-    Ok(ways.of(Virtio::Blk(Drive { file, readonly })))
-}
-
-pub(super) fn console<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
-    let ways = with_ways(CONSOLE, &[], parts, |_, _| Ok(()))?;
-    Ok(ways.of(Virtio::Console))
-}
-
-pub(super) fn net<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
-    let (mut tap, mut mac) = (None, None);
-    let (mut offloads, mut vhost) = (Offloads::On, false);
-    let own = ["tap", "mac", "offload", "vhost"];
-    let ways = with_ways(NET, &own, parts, |property, value| {
-        match property {
-            "tap" => tap = Some(value.to_owned()),
-            "mac" => mac = Some(value.parse().map_err(|error: MacError| error.to_string())?),
-            "offload" if on_or_off(value)? => offloads = Offloads::On,
-            "offload" => offloads = Offloads::Off,
-            _ => vhost = on_or_off(value)?,
-        }
-        Ok(())
-    })?;
-    if vhost && ways.config.packed {
-        return Err("the kernel's vhost-net knows no packed rings: vhost or packed".to_owned());
-    }
-    let tap = tap.ok_or("virtio-net needs an interface of the host, for example tap=tap0")?;
-    let link = Link {
-        mac: mac.unwrap_or_else(|| Mac::of(&tap)),
-        tap,
-        offloads,
-        vhost,
-    };
-    Ok(ways.of(Virtio::Net(link)))
-}
-
-pub(super) fn rng<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
-    let ways = with_ways(RNG, &[], parts, |_, _| Ok(()))?;
-    Ok(ways.of(Virtio::Rng))
-}
-
-pub(super) fn user_blk<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
-    let mut socket = None;
-    let ways = with_ways(USER_BLK, &["socket"], parts, |_, value| {
-        socket = Some(value.into());
-        Ok(())
-    })?;
-    if ways.config.packed {
-        return Err("a back end of vhost-user gets no packed rings here".to_owned());
-    }
-    let socket = socket.ok_or("vhost-user-blk needs a back end, for example socket=/run/disk")?;
-    Ok(ways.of(Virtio::UserBlk(socket)))
-}
-
-pub(super) fn vsock<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
-    let mut cid = None;
-    let ways = with_ways(VSOCK, &["cid"], parts, |_, value| {
-        cid = Some(value.parse().map_err(|error: CidError| error.to_string())?);
-        Ok(())
-    })?;
-    if ways.config.packed {
-        return Err("the kernel's vhost-vsock knows no packed rings".to_owned());
-    }
-    let cid = cid.ok_or("virtio-vsock needs the guest's context ID, for example cid=3")?;
-    Ok(ways.of(Virtio::Vsock(cid)))
-}
-
-/// The properties that every virtio device has.
-const WAYS: [&str; 4] = ["notify", "interrupt", "packed", "transport"];
+/// The heading of the properties that every virtio device has.
+const EVERY: &str = "Every virtio device and vhost-user-blk";
 
 /// How a virtio device is seen and served.
-#[derive(Default)]
-struct Ways {
-    mmio: bool,
-    config: VirtioConfig,
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = EVERY)]
+pub(super) struct WaysArgs {
+    /// Serve a notification on a thread that an ioeventfd wakes, or on the vCPU's thread in its exit
+    #[arg(long, value_enum, default_value_t = NotifyBy::Ioeventfd)]
+    notify: NotifyBy,
+    /// Raise interrupts by an irqfd, or by a call for each message
+    #[arg(long, value_enum, default_value_t = RaiseBy::Irqfd)]
+    interrupt: RaiseBy,
+    /// Offer packed rings to the driver
+    #[arg(long, value_enum, default_value_t = Switch::Off)]
+    packed: Switch,
+    /// Put the registers on the PCI bus, or in memory with an interrupt line (always so on arm64)
+    #[arg(long, value_enum, default_value_t = Transport::Pci)]
+    transport: Transport,
 }
 
-impl Ways {
-    fn of(self, device: Virtio) -> Device {
-        if self.mmio {
-            Device::VirtioMmio(device, self.config)
-        } else {
-            Device::Virtio(device, self.config)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum NotifyBy {
+    Ioeventfd,
+    Exit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum RaiseBy {
+    Irqfd,
+    Call,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Transport {
+    Pci,
+    Mmio,
+}
+
+impl WaysArgs {
+    /// The device, which is seen and served so.
+    pub(super) fn of(&self, device: Virtio) -> Device {
+        let config = VirtioConfig {
+            notify: match self.notify {
+                NotifyBy::Ioeventfd => Notify::Doorbell,
+                NotifyBy::Exit => Notify::Exit,
+            },
+            raise: match self.interrupt {
+                RaiseBy::Irqfd => Raise::Irqfd,
+                RaiseBy::Call => Raise::Call,
+            },
+            packed: self.packed.is_on(),
+        };
+        match self.transport {
+            Transport::Pci => Device::Virtio(device, config),
+            Transport::Mmio => Device::VirtioMmio(device, config),
+        }
+    }
+
+    /// The same for a device whose queues are served by `server`, which has no packed rings.
+    fn of_split(&self, device: Virtio, server: &str) -> Result<Device, String> {
+        match self.packed {
+            Switch::On => Err(format!("{server} has no packed rings: leave packed out")),
+            Switch::Off => Ok(self.of(device)),
         }
     }
 }
 
-/// Reads these properties, and calls `set` with a device's own ones.
-fn with_ways<'t>(
-    device: &str,
-    own: &[&str],
-    parts: impl Iterator<Item = &'t str>,
-    mut set: impl FnMut(&str, &'t str) -> Result<(), String>,
-) -> Result<Ways, String> {
-    let mut ways = Ways::default();
-    let config = &mut ways.config;
-    let known = [own, &WAYS].concat();
-    properties(device, &known, parts, |property, value| {
-        match (property, value) {
-            ("notify", "ioeventfd") => config.notify = Notify::Doorbell,
-            ("notify", "exit") => config.notify = Notify::Exit,
-            ("notify", _) => return Err("'ioeventfd' or 'exit' is wanted".to_owned()),
-            ("interrupt", "irqfd") => config.raise = Raise::Irqfd,
-            ("interrupt", "call") => config.raise = Raise::Call,
-            ("interrupt", _) => return Err("'irqfd' or 'call' is wanted".to_owned()),
-            ("transport", "pci") => ways.mmio = false,
-            ("transport", "mmio") => ways.mmio = true,
-            ("transport", _) => return Err("'pci' or 'mmio' is wanted".to_owned()),
-            ("packed", _) => config.packed = on_or_off(value)?,
-            _ => set(property, value)?,
+/// `virtio-blk`.
+#[derive(Args, Clone, Debug)]
+pub(super) struct BlkArgs {
+    /// The disk's image, or a block device, for example disk.img
+    #[arg(long, value_name = "FILE")]
+    file: PathBuf,
+    /// Let the guest only read
+    #[arg(long, value_enum, default_value_t = Switch::Off)]
+    readonly: Switch,
+    #[command(flatten)]
+    ways: WaysArgs,
+}
+
+impl BlkArgs {
+    pub(super) fn device(self) -> Device {
+        let readonly = self.readonly.is_on();
+        let file = self.file;
+        self.ways.of(Virtio::Blk(Drive { file, readonly }))
+    }
+}
+
+/// `virtio-net`.
+#[derive(Args, Clone, Debug)]
+pub(super) struct NetArgs {
+    /// The tap of the host at the other end (`ip tuntap add dev tap0 mode tap user $USER`), for example tap0
+    #[arg(long, value_name = "NAME")]
+    tap: String,
+    /// The guest's Ethernet address; by default one that follows from the tap's name
+    #[arg(long, value_name = "ADDRESS")]
+    mac: Option<Mac>,
+    /// Let the kernel's vhost-net move the packets
+    #[arg(long, value_enum, default_value_t = Switch::Off)]
+    vhost: Switch,
+    /// Allow packets that are longer than a frame, and without checksums
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    offload: Switch,
+    #[command(flatten)]
+    ways: WaysArgs,
+}
+
+impl NetArgs {
+    pub(super) fn device(self) -> Result<Device, String> {
+        let link = Virtio::Net(Link {
+            mac: self.mac.unwrap_or_else(|| Mac::of(&self.tap)),
+            tap: self.tap,
+            offloads: match self.offload {
+                Switch::On => Offloads::On,
+                Switch::Off => Offloads::Off,
+            },
+            vhost: self.vhost.is_on(),
+        });
+        match self.vhost {
+            Switch::On => self.ways.of_split(link, "the kernel's vhost-net"),
+            Switch::Off => Ok(self.ways.of(link)),
         }
-        Ok(())
-    })?;
-    Ok(ways)
+    }
+}
+
+/// `vhost-user-blk`.
+#[derive(Args, Clone, Debug)]
+pub(super) struct UserBlkArgs {
+    /// The socket at which the other process listens, for example /run/disk
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+    #[command(flatten)]
+    ways: WaysArgs,
+}
+
+impl UserBlkArgs {
+    pub(super) fn device(self) -> Result<Device, String> {
+        let disk = Virtio::UserBlk(self.socket);
+        self.ways.of_split(disk, "a back end of vhost-user")
+    }
+}
+
+/// `virtio-vsock`.
+#[derive(Args, Clone, Debug)]
+pub(super) struct VsockArgs {
+    /// The guest's context ID, for example 3
+    #[arg(long, value_name = "N")]
+    cid: Cid,
+    #[command(flatten)]
+    ways: WaysArgs,
+}
+
+impl VsockArgs {
+    pub(super) fn device(self) -> Result<Device, String> {
+        let sockets = Virtio::Vsock(self.cid);
+        self.ways.of_split(sockets, "the kernel's vhost-vsock")
+    }
 }
 
 #[cfg(test)]

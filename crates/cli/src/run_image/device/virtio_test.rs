@@ -103,18 +103,24 @@ fn mistakes_are_named() {
         ),
         ("virtio-rng,interrupt=msi", "interrupt: 'irqfd' or 'call'"),
         ("virtio-rng,host=x", "virtio-rng has no property 'host'"),
-        ("virtio-blk", "virtio-blk needs a file"),
+        ("virtio-blk", "virtio-blk needs file=FILE"),
         ("virtio-blk,file=d,readonly=1", "readonly: 'on' or 'off'"),
-        ("virtio-net", "virtio-net needs an interface of the host"),
+        ("virtio-net", "virtio-net needs tap=NAME"),
         ("virtio-net,tap=a,mac=1", "mac: an address of one interface"),
-        ("virtio-net,tap=a,vhost,packed", "knows no packed rings"),
+        (
+            "virtio-net,tap=a,vhost,packed",
+            "vhost-net has no packed rings",
+        ),
         ("virtio-net,tap=a,offload=2", "offload: 'on' or 'off'"),
-        ("vhost-user-blk", "vhost-user-blk needs a back end"),
+        ("vhost-user-blk", "vhost-user-blk needs socket=PATH"),
         ("vhost-user-blk,socket=a,packed", "no packed rings"),
-        ("virtio-vsock", "virtio-vsock needs the guest's context ID"),
+        (
+            "virtio-vsock",
+            "virtio-vsock needs cid=N: The guest's context ID",
+        ),
         ("virtio-vsock,cid=2", "cid: '2' is no context ID of a guest"),
         ("virtio-vsock,cid=4294967295", "a number from 3 to 42949672"),
-        ("virtio-vsock,cid=3,packed", "knows no packed rings"),
+        ("virtio-vsock,cid=3,packed", "has no packed rings"),
     ];
     for (text, message) in cases {
         let error = device(text).unwrap_err();
