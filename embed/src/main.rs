@@ -98,8 +98,7 @@ fn run(
     let mut bell = doorbells.bell();
     let (mut ports, mut memory_mapped) = (ports.reader(), memory_mapped.reader());
     loop {
-        // While the guest runs, this thread holds no device, so that another thread can free one that it removed.
-        let exit = ports.idle(|| memory_mapped.idle(|| vcpu.run()))?;
+        let exit = vcpu.run()?;
         let is_claimed = match exit {
             VcpuExit::IoOut(port, data) => {
                 bell.ring(IoEventAddress::Pio(port.into()), data) || ports.write(port.into(), data)

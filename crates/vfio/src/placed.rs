@@ -257,7 +257,7 @@ impl fmt::Debug for PlacedRegion {
 
 /// A region's registers that are not mapped.
 struct TrappedRegisters {
-    // The bus may hold this for long after the device was taken out, and the device must be closed then.
+    // The bus may hold this after the device was taken out, while a handler runs, and the device must be closed then.
     device: Weak<Device>,
     region: u32,
     /// The lines that an access ends; `None` if no line needs that.

@@ -62,6 +62,8 @@ const ALWAYS: &[c_long] = &[
     libc::SYS_io_getevents,
     libc::SYS_io_submit,
     libc::SYS_madvise,
+    // How one that changes a bus orders the accesses of the threads that read it.
+    libc::SYS_membarrier,
     libc::SYS_mremap,
     libc::SYS_munmap,
     libc::SYS_nanosleep,

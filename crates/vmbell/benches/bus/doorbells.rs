@@ -115,7 +115,6 @@ pub fn bench(criterion: &mut Criterion, sizes: &[usize]) {
                     bencher.iter_custom(|accesses| {
                         threads::wall(1, &order, accesses, || {
                             let mut reader = domain.reader();
-                            reader.busy();
                             let table = &table;
                             move |address| {
                                 let _section = reader.enter();

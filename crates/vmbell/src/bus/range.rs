@@ -1,6 +1,7 @@
 //! A range of addresses, never empty, never wrapping, and why a bus refuses one.
 
 use std::fmt;
+use std::time::Duration;
 
 /// A range of addresses from the first to the last, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,5 +80,13 @@ pub enum BusError {
     NotFound {
         /// The range.
         range: BusRange,
+    },
+    /// The range is off the bus, but a handler that a vCPU has begun before still runs.
+    #[error("a handler still runs {limit:?} after range {range} was removed")]
+    StillRuns {
+        /// The range.
+        range: BusRange,
+        /// How long the removal has waited.
+        limit: Duration,
     },
 }

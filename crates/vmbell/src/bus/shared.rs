@@ -3,6 +3,7 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use super::{
@@ -35,9 +36,27 @@ impl Bus {
         self.change(|map| map.insert(range, device))
     }
 
-    /// Removes exactly `range`, and returns its device.
+    /// Removes exactly `range`, and returns its device, in which a handler may still run.
     pub fn remove(&self, range: BusRange) -> Result<Arc<dyn BusDevice>, BusError> {
         self.change(|map| map.remove(range))
+    }
+
+    /// Removes exactly `range`, and returns its device when no handler runs in it any more. Not for a handler.
+    ///
+    /// # Errors
+    ///
+    /// [`BusError::StillRuns`] if one still runs after `limit`. The device is off the bus then, and the bus lets go of it at
+    /// its next change.
+    pub fn remove_and_wait(
+        &self,
+        range: BusRange,
+        limit: Duration,
+    ) -> Result<Arc<dyn BusDevice>, BusError> {
+        let device = self.remove(range)?;
+        if self.snapshot.domain().synchronize_within(limit) {
+            return Ok(device);
+        }
+        Err(BusError::StillRuns { range, limit })
     }
 
     /// Waits until no handler runs that a reader found before the call.
@@ -83,9 +102,8 @@ impl fmt::Debug for Bus {
 
 /// One thread's reader of a [`Bus`].
 ///
-/// While it is not [idle](Self::idle), [`Bus::synchronize`] waits for its next access, and a
-/// device that was removed from the bus stays in memory. The access itself frees nothing: the next change of the bus
-/// after it does, or `synchronize`.
+/// It delays [`Bus::synchronize`] and keeps a removed device in memory only while a handler runs, so a thread that runs a
+/// guest has nothing to say to it.
 #[derive(Debug)]
 pub struct BusReader {
     reader: SnapshotReader<Map>,
@@ -93,8 +111,7 @@ pub struct BusReader {
 }
 
 impl BusReader {
-    fn new(mut reader: SnapshotReader<Map>) -> Self {
-        reader.busy();
+    fn new(reader: SnapshotReader<Map>) -> Self {
         let guesses = Guesses::new();
         Self { reader, guesses }
     }
@@ -119,14 +136,6 @@ impl BusReader {
             device.write(offset, data);
         }
         found.is_some()
-    }
-
-    /// Runs `wait`, in which this thread accesses no device: it runs the guest, for example.
-    pub fn idle<T>(&mut self, wait: impl FnOnce() -> T) -> T {
-        self.reader.idle();
-        let result = wait();
-        self.reader.busy();
-        result
     }
 }
 

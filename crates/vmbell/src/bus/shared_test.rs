@@ -2,6 +2,7 @@ use std::{
     sync::{
         Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc,
     },
     thread,
 };
@@ -93,7 +94,7 @@ fn handler_may_change_the_bus_that_it_runs_on() {
 }
 
 #[test]
-fn removed_device_is_freed_when_readers_are_past_it() {
+fn removed_device_is_freed_at_once_though_a_reader_has_used_it() {
     let bus = Bus::new();
     let mut reader = bus.reader();
     let device = Arc::new(Register::default());
@@ -101,24 +102,53 @@ fn removed_device_is_freed_when_readers_are_past_it() {
     bus.insert(range(0x100), device).unwrap();
     assert!(reader.write(0x100, &[1]));
     drop(bus.remove(range(0x100)).unwrap());
-    assert!(weak.upgrade().is_some(), "the reader may still be in it");
-    reader.idle(|| bus.synchronize());
-    assert!(weak.upgrade().is_none());
+    assert!(weak.upgrade().is_none(), "the reader's thread may sleep");
+}
+
+/// A handler that says that it runs, and returns when it is told.
+struct Held(Mutex<(mpsc::Sender<()>, mpsc::Receiver<()>)>);
+
+impl BusDevice for Held {
+    fn read(&self, _: u64, _: &mut [u8]) {}
+
+    fn write(&self, _: u64, _: &[u8]) {
+        let held = self.0.lock().unwrap();
+        held.0.send(()).unwrap();
+        held.1.recv().unwrap();
+    }
 }
 
 #[test]
-fn removed_device_is_freed_by_the_first_change_after_the_next_access_and_not_by_the_access() {
+fn a_removal_that_waits_returns_when_the_handler_has_returned_and_not_before_unless_its_time_is_over()
+ {
     let bus = Bus::new();
-    let mut reader = bus.reader();
-    let device = Arc::new(Register::default());
+    let ((began, begun), (go_on, told)) = (mpsc::channel(), mpsc::channel());
+    let device = Arc::new(Held(Mutex::new((began, told))));
     let weak = Arc::downgrade(&device);
-    bus.insert(range(0x100), device).unwrap();
-    assert!(reader.write(0x100, &[1]));
-    drop(bus.remove(range(0x100)).unwrap());
-    assert!(!reader.write(0x100, &[1]));
-    assert!(weak.upgrade().is_some());
-    bus.insert(range(0x200), Arc::new(Register::default()))
-        .unwrap();
+    bus.insert(range(0x100), Arc::clone(&device) as _).unwrap();
+    bus.insert(range(0x200), device).unwrap();
+    let hang = Duration::from_secs(60);
+    thread::scope(|scope| {
+        let mut reader = bus.reader();
+        let vcpu = scope.spawn(move || {
+            assert!(reader.write(0x100, &[1]));
+            reader
+        });
+        begun.recv().unwrap();
+        let limit = Duration::from_millis(1);
+        let early = bus.remove_and_wait(range(0x100), limit);
+        let range_ = range(0x100);
+        assert!(
+            matches!(early, Err(BusError::StillRuns { range, .. }) if range == range_),
+            "it runs"
+        );
+        assert!(weak.upgrade().is_some());
+        let late = scope.spawn(|| bus.remove_and_wait(range(0x200), hang));
+        go_on.send(()).unwrap();
+        drop(late.join().unwrap().unwrap());
+        let mut reader = vcpu.join().unwrap();
+        assert!(!reader.write(0x100, &[1]));
+    });
     assert!(weak.upgrade().is_none());
 }
 

@@ -1,10 +1,13 @@
 //! The writers' side: epochs, the list of readers, and the objects that wait to be freed. Any thread may call it.
 
-use std::{any::Any, fmt};
+#[cfg(not(loom))]
+use std::time::Instant;
+use std::{any::Any, fmt, time::Duration};
 
 use super::{
+    barrier::Barrier,
     reader::{IDLE, Reader, Slot},
-    sync::{Arc, AtomicU64, Mutex, Ordering, fence, lock, thread},
+    sync::{Arc, AtomicU64, Mutex, Ordering, lock, thread},
 };
 
 const FIRST_EPOCH: u64 = IDLE + 1;
@@ -31,6 +34,7 @@ struct Epoch(AtomicU64);
 
 struct Shared {
     epoch: Epoch,
+    barrier: Barrier,
     slots: Mutex<Vec<Arc<Slot>>>,
     retired: Mutex<Vec<(u64, Garbage)>>,
 }
@@ -41,13 +45,14 @@ impl Domain {
         Self {
             shared: Arc::new(Shared {
                 epoch: Epoch(AtomicU64::new(FIRST_EPOCH)),
+                barrier: Barrier::of_process(),
                 slots: Mutex::new(Vec::new()),
                 retired: Mutex::new(Vec::new()),
             }),
         }
     }
 
-    /// A new reader for one thread. It starts idle.
+    /// A new reader for one thread.
     pub fn reader(&self) -> Reader {
         let slot = Arc::new(Slot::new());
         lock(&self.shared.slots).push(Arc::clone(&slot));
@@ -56,15 +61,29 @@ impl Domain {
 
     /// Waits for a grace period: until no reader holds an object that was unlinked before the call.
     ///
-    /// On a thread that is inside a section of its own it never returns. It also waits for a reader that
-    /// stays busy without entering sections: see [`Reader::idle`].
+    /// On a thread that is inside a section of its own it never returns.
     pub fn synchronize(&self) {
+        while !self.synchronize_within(Duration::MAX) {}
+    }
+
+    /// The same for at most this time. Returns whether the grace period is over; what was retired stays so if it is not.
+    #[must_use]
+    pub fn synchronize_within(&self, limit: Duration) -> bool {
         let epoch = self.advance();
-        let mut tries = 0;
-        while self.oldest() < epoch {
-            pause(&mut tries);
+        let mut tries = Tries::new(limit);
+        // Imposed once: a section that begins later finds nothing that was unlinked before.
+        let mut imposed = false;
+        while {
+            imposed = imposed || self.shared.barrier.impose();
+            !imposed || self.oldest_noted(epoch) < epoch
+        } {
+            if !tries.go_on() {
+                return false;
+            }
         }
-        self.reclaim();
+        // A section that has begun since may have noted an older epoch, but holds nothing of it.
+        self.free(epoch);
+        true
     }
 
     /// Keeps `garbage`, which was unlinked before the call, until a [`reclaim`](Self::reclaim) finds that no
@@ -78,7 +97,14 @@ impl Domain {
 
     /// Drops the retired objects that no reader can hold any more; returns how many still wait.
     pub fn reclaim(&self) -> usize {
-        let oldest = self.oldest();
+        if lock(&self.shared.retired).is_empty() {
+            return 0;
+        }
+        self.free(self.oldest())
+    }
+
+    /// Drops the objects that were retired up to this epoch, all of whose readers are gone.
+    fn free(&self, oldest: u64) -> usize {
         let (free, left) = {
             let mut retired = lock(&self.shared.retired);
             let free: Vec<_> = retired
@@ -89,6 +115,15 @@ impl Domain {
         // Outside the lock, because a dropped object may retire others.
         drop(free);
         left
+    }
+
+    /// Whether readers need a fence for each section, because this kernel has no `membarrier` for this process.
+    pub fn readers_have_fences(&self) -> bool {
+        self.shared.barrier == Barrier::BothSides
+    }
+
+    pub(super) fn barrier(&self) -> Barrier {
+        self.shared.barrier
     }
 
     #[inline]
@@ -105,14 +140,22 @@ impl Domain {
         self.shared.epoch.0.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// The oldest epoch that a busy reader has noted, or the current one: objects retired up to it can be freed.
+    /// The oldest epoch at which a section began that has not ended, or the current one: objects retired up to it can be
+    /// freed.
     fn oldest(&self) -> u64 {
         // Loaded before the readers are checked: objects unlinked from here on are of a later epoch.
         let now = self.epoch();
+        // Pairs with that of a reader that begins a section: either the section is seen here, or the reader sees that
+        // all objects up to `now` are unlinked.
+        if self.shared.barrier.impose() {
+            self.oldest_noted(now)
+        } else {
+            IDLE
+        }
+    }
+
+    fn oldest_noted(&self, now: u64) -> u64 {
         let slots = lock(&self.shared.slots);
-        // Pairs with the fence of a reader that gets busy: either the reader is seen here as busy, or it sees
-        // that all objects up to `now` are unlinked.
-        fence(Ordering::SeqCst);
         let noted = slots.iter().map(|slot| slot.noted());
         noted.filter(|&epoch| epoch != IDLE).fold(now, u64::min)
     }
@@ -132,19 +175,48 @@ impl fmt::Debug for Domain {
     }
 }
 
+/// How often a writer has found that it has to wait.
 #[cfg(not(loom))]
-fn pause(tries: &mut u32) {
-    *tries += 1;
-    match *tries {
-        0..SPINS => std::hint::spin_loop(),
-        n if n < SPINS + YIELDS => thread::yield_now(),
-        _ => thread::sleep(SLEEP),
+struct Tries {
+    count: u32,
+    end: Option<Instant>,
+}
+
+#[cfg(not(loom))]
+impl Tries {
+    fn new(limit: Duration) -> Self {
+        Self {
+            count: 0,
+            end: Instant::now().checked_add(limit),
+        }
+    }
+
+    /// Waits for a moment; false if the time is over.
+    fn go_on(&mut self) -> bool {
+        self.count = self.count.saturating_add(1);
+        match self.count {
+            0..SPINS => std::hint::spin_loop(),
+            n if n < SPINS + YIELDS => thread::yield_now(),
+            _ => thread::sleep(SLEEP),
+        }
+        self.end.is_none_or(|end| Instant::now() < end)
     }
 }
 
+/// A model has no time.
 #[cfg(loom)]
-fn pause(_: &mut u32) {
-    thread::yield_now();
+struct Tries;
+
+#[cfg(loom)]
+impl Tries {
+    fn new(_: Duration) -> Self {
+        Self
+    }
+
+    fn go_on(&mut self) -> bool {
+        thread::yield_now();
+        true
+    }
 }
 
 #[cfg(test)]

@@ -41,32 +41,6 @@ fn garbage_outlives_the_section_that_may_hold_it() {
 }
 
 #[test]
-fn busy_reader_holds_garbage_until_its_next_section() {
-    let domain = Domain::new();
-    let mut reader = domain.reader();
-    reader.busy();
-    drop(reader.enter());
-    let (garbage, drops) = garbage();
-    domain.retire(garbage);
-    assert_eq!((domain.reclaim(), drops.load(Ordering::Relaxed)), (1, 0));
-    let section = reader.enter();
-    assert_eq!((domain.reclaim(), drops.load(Ordering::Relaxed)), (0, 1));
-    drop(section);
-}
-
-#[test]
-fn idle_and_dropped_readers_hold_nobody_up() {
-    let domain = Domain::new();
-    let mut idle = domain.reader();
-    idle.busy();
-    idle.idle();
-    let mut dropped = domain.reader();
-    dropped.busy();
-    drop(dropped);
-    domain.synchronize();
-}
-
-#[test]
 fn synchronize_waits_for_sections_of_other_threads() {
     let domain = Domain::new();
     let over = AtomicBool::new(false);
@@ -98,29 +72,6 @@ fn what_is_dropped_may_retire_more() {
 }
 
 #[test]
-fn idle_reader_that_quiesces_stays_idle() {
-    let domain = Domain::new();
-    let mut reader = domain.reader();
-    reader.quiesce();
-    domain.retire(());
-    assert_eq!(domain.reclaim(), 0);
-}
-
-#[test]
-fn busy_reader_that_quiesces_gives_up_what_it_held() {
-    let domain = Domain::new();
-    let mut reader = domain.reader();
-    reader.busy();
-    domain.retire(());
-    reader.busy();
-    assert_eq!(domain.reclaim(), 1, "it was busy already");
-    reader.quiesce();
-    assert_eq!(domain.reclaim(), 0);
-    domain.retire(());
-    assert_eq!(domain.reclaim(), 1, "it is busy still");
-}
-
-#[test]
 fn reader_that_goes_leaves_nothing_to_look_at() {
     let domain = Domain::new();
     let kept = domain.reader();
@@ -133,32 +84,81 @@ fn reader_that_goes_leaves_nothing_to_look_at() {
 }
 
 #[test]
-fn reader_that_goes_does_not_take_a_busy_one_with_it() {
+fn a_reader_between_its_sections_and_one_that_is_gone_hold_nobody_up() {
     let domain = Domain::new();
-    let (mut first, gone, mut last) = (domain.reader(), domain.reader(), domain.reader());
-    first.busy();
+    let mut reader = domain.reader();
+    drop(reader.enter());
+    let mut gone = domain.reader();
+    drop(gone.enter());
     drop(gone);
     domain.retire(());
-    assert_eq!(domain.reclaim(), 1, "the first is still waited for");
-    last.busy();
-    drop(first);
-    domain.retire(());
-    assert_eq!(domain.reclaim(), 1, "and so is the last");
+    assert_eq!(domain.reclaim(), 0);
+    domain.synchronize();
+}
+
+#[test]
+fn a_wait_for_a_section_that_does_not_end_gives_up_and_keeps_the_garbage() {
+    let domain = Domain::new();
+    let mut reader = domain.reader();
+    let (garbage, drops) = garbage();
+    let section = reader.enter();
+    domain.retire(garbage);
+    assert!(!domain.synchronize_within(Duration::from_millis(1)));
+    assert_eq!(drops.load(Ordering::Relaxed), 0);
+    drop(section);
+    assert!(domain.synchronize_within(Duration::from_secs(60)));
+    assert_eq!(drops.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_wait_does_not_wait_for_sections_that_begin_after_it() {
+    let domain = Domain::new();
+    let done = AtomicBool::new(false);
+    let mut readers = [domain.reader(), domain.reader()];
+    std::thread::scope(|scope| {
+        // One of them is always in a section.
+        for reader in &mut readers {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let _section = reader.enter();
+                }
+            });
+        }
+        for _ in 0..if cfg!(miri) { 2 } else { 100 } {
+            domain.synchronize();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]
 fn slowest_of_several_readers_decides() {
     let domain = Domain::new();
     let (mut slow, mut fast) = (domain.reader(), domain.reader());
-    slow.busy();
+    let slow = slow.enter();
     domain.retire(());
-    fast.busy();
+    let fast = fast.enter();
     domain.retire(());
     assert_eq!(domain.reclaim(), 2);
-    slow.quiesce();
+    drop(slow);
     assert_eq!(domain.reclaim(), 1, "the fast one holds the second");
-    fast.idle();
+    drop(fast);
     assert_eq!(domain.reclaim(), 0);
+}
+
+#[test]
+fn reader_that_goes_does_not_take_another_with_it() {
+    let domain = Domain::new();
+    let (mut first, gone, mut last) = (domain.reader(), domain.reader(), domain.reader());
+    let section = first.enter();
+    drop(gone);
+    domain.retire(());
+    assert_eq!(domain.reclaim(), 1, "the first is still waited for");
+    let lasts = last.enter();
+    drop(section);
+    domain.retire(());
+    assert_eq!(domain.reclaim(), 1, "and so is the last");
+    drop(lasts);
 }
 
 #[test]
@@ -167,7 +167,16 @@ fn debug_output_shows_the_epochs() {
     let mut reader = domain.reader();
     assert_eq!(format!("{reader:?}"), "Reader { noted: 0, .. }");
     domain.retire(());
-    reader.busy();
+    let section = reader.enter();
+    assert_eq!(
+        format!("{section:?}"),
+        "Section { reader: Reader { noted: 2, .. } }"
+    );
     assert_eq!(format!("{domain:?}"), "Domain { epoch: 2, .. }");
-    assert_eq!(format!("{reader:?}"), "Reader { noted: 2, .. }");
+}
+
+#[test]
+#[cfg(not(miri))]
+fn this_kernel_orders_the_accesses_of_readers() {
+    assert!(!Domain::new().readers_have_fences(), "Linux 4.14");
 }

@@ -1,10 +1,11 @@
-//! Quiescent-state-based reclamation: readers take no lock, and writers free an object after a grace period.
+//! Epoch-based reclamation: readers take no lock and need no fence, and writers free an object after a grace period.
 //!
-//! Each thread that reads has a [`Reader`] with a cache line of its own, in which it notes the last
-//! epoch at whose start it held nothing. A writer unlinks an object and starts a new epoch; nobody uses the
-//! object any more once every reader is idle or has noted that epoch. The writer waits for that
-//! ([`Domain::synchronize`]) or leaves the freeing for later ([`Domain::retire`]). Readers write to no
-//! shared cache line, and a busy reader needs no fence either.
+//! Each thread that reads has a [`Reader`] with a cache line of its own, in which it notes the epoch at which a section begins,
+//! and that it has ended. So a thread is quiescent wherever it is in no section: in the guest, asleep in `hlt`, or in a wait. A
+//! writer unlinks an object and starts a new epoch; no thread uses the object any more once every section of an earlier
+//! epoch has ended. The writer waits for that ([`Domain::synchronize`]) or leaves the freeing for later
+//! ([`Domain::retire`]). Readers write to no shared cache line; the order of their accesses is the writers' business
+//! (`membarrier(2)`).
 //!
 //! [`Snapshot`] uses it for a value that is replaced as a whole.
 //!
@@ -22,6 +23,7 @@
 //! assert_eq!(routes.domain().reclaim(), 0);
 //! ```
 
+mod barrier;
 mod domain;
 mod reader;
 mod snapshot;

@@ -61,7 +61,7 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         &self.domain
     }
 
-    /// A new reader for one thread. It starts idle.
+    /// A new reader for one thread.
     pub fn reader(&self) -> SnapshotReader<T> {
         SnapshotReader {
             shared: Arc::clone(&self.shared),
@@ -107,16 +107,6 @@ impl<T: Send + Sync + 'static> SnapshotReader<T> {
             value,
             _section: section,
         }
-    }
-
-    /// Makes the reader busy: see [`Reader::busy`].
-    pub fn busy(&mut self) {
-        self.reader.busy();
-    }
-
-    /// Makes the reader idle: see [`Reader::idle`].
-    pub fn idle(&mut self) {
-        self.reader.idle();
     }
 }
 

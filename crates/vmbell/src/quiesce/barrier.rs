@@ -1,0 +1,60 @@
+//! The barrier between what a reader says of itself and what it then reads: a writer's system call, not a reader's fence.
+//!
+//! A reader that begins a section stores an epoch and then loads a pointer, and no later check finds out if the processor
+//! did it in the other order. `membarrier(2)` (Linux 4.14, MEMBARRIER_CMD_PRIVATE_EXPEDITED) makes every running thread of
+//! the process pass a full barrier, so that writers pay for the order: readers need no fence.
+#![allow(unsafe_code)]
+
+use super::sync::{Ordering, fence};
+
+/// Who orders the accesses of readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Barrier {
+    /// The writers, for all threads. Not in models: there both sides have a fence, which is what the call is equal to.
+    #[cfg_attr(any(loom, miri), allow(dead_code))]
+    Writers,
+    /// Both sides, by fences, since the kernel has no such call.
+    BothSides,
+}
+
+impl Barrier {
+    /// That of this process.
+    pub(super) fn of_process() -> Self {
+        #[cfg(not(any(loom, miri)))]
+        {
+            static IS_REGISTERED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+            let register = || call(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+            if *IS_REGISTERED.get_or_init(register) {
+                return Self::Writers;
+            }
+        }
+        Self::BothSides
+    }
+
+    /// Orders a reader's store of its epoch before its loads.
+    #[inline(always)]
+    pub(super) fn pass(self) {
+        match self {
+            Self::Writers => std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst),
+            Self::BothSides => fence(Ordering::SeqCst),
+        }
+    }
+
+    /// Orders a writer's earlier stores before its loads of the readers' epochs, and for each reader what it does before
+    /// some moment of this call before what it does after it. Returns false if the kernel refuses that, as a filter of system
+    /// calls that was installed later can make it.
+    pub(super) fn impose(self) -> bool {
+        fence(Ordering::SeqCst);
+        match self {
+            #[cfg(not(any(loom, miri)))]
+            Self::Writers => call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED),
+            _ => true,
+        }
+    }
+}
+
+#[cfg(not(any(loom, miri)))]
+fn call(command: libc::c_int) -> bool {
+    // SAFETY: no pointers.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
