@@ -61,7 +61,7 @@ impl QueueRegisters {
 
 /// What the driver has written, and what it has sent.
 #[derive(Default)]
-struct State {
+struct TestdevState {
     status: u32,
     page_size: u32,
     selected: u32,
@@ -71,7 +71,7 @@ struct State {
     code: u32,
 }
 
-impl State {
+impl TestdevState {
     fn queue(&mut self) -> Option<&mut QueueRegisters> {
         self.queues.get_mut(usize::try_from(self.selected).ok()?)
     }
@@ -135,7 +135,7 @@ fn end_among(code: &mut u32, memory: &GuestMemoryMmap, buffer: &Buffer) -> Optio
 pub struct ChrTestdev<F> {
     memory: Arc<GuestMemoryMmap>,
     end: F,
-    state: Mutex<State>,
+    state: Mutex<TestdevState>,
 }
 
 impl<F: Fn(u32) + Send + Sync> ChrTestdev<F> {
@@ -148,7 +148,7 @@ impl<F: Fn(u32) + Send + Sync> ChrTestdev<F> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TestdevState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -177,7 +177,7 @@ impl<F: Fn(u32) + Send + Sync> ChrTestdev<F> {
                 drop(state);
                 code.into_iter().for_each(&self.end);
             }
-            STATUS if value == 0 => *state = State::default(),
+            STATUS if value == 0 => *state = TestdevState::default(),
             STATUS => state.status = value,
             _ => match (offset, state.queue()) {
                 (QUEUE_SIZE, Some(queue)) => queue.size = value,

@@ -129,11 +129,11 @@ impl fmt::Debug for Irqfd {
 /// Removes a registration once.
 struct Removal {
     remove: Box<dyn Fn() -> Result<(), Error> + Send + Sync>,
-    state: State,
+    state: RegistrationState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum RegistrationState {
     Registered,
     /// The last attempt to remove it failed.
     Unremoved,
@@ -144,15 +144,15 @@ impl Removal {
     fn new(remove: impl Fn() -> Result<(), Error> + Send + Sync + 'static) -> Self {
         Self {
             remove: Box::new(remove),
-            state: State::Registered,
+            state: RegistrationState::Registered,
         }
     }
 
     fn remove(&mut self) -> Result<(), Error> {
-        if self.state != State::Removed {
-            self.state = State::Unremoved;
+        if self.state != RegistrationState::Removed {
+            self.state = RegistrationState::Unremoved;
             (self.remove)()?;
-            self.state = State::Removed;
+            self.state = RegistrationState::Removed;
         }
         Ok(())
     }
@@ -160,7 +160,7 @@ impl Removal {
 
 impl Drop for Removal {
     fn drop(&mut self) {
-        if self.state == State::Registered {
+        if self.state == RegistrationState::Registered {
             // The owner asks `remove` if it wants to know.
             let _ = (self.remove)();
         }

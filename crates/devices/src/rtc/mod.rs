@@ -31,21 +31,21 @@ const BEGIN: Duration = Duration::from_secs(1);
 
 /// The device.
 pub struct Rtc {
-    shared: Arc<Shared>,
+    shared: Arc<RtcShared>,
     /// Expires when an interrupt can come next.
     timer: Timer,
     _thread: EventLoop,
 }
 
-struct Shared {
+struct RtcShared {
     begun: Instant,
-    state: Mutex<State>,
+    state: Mutex<RtcState>,
     line: Box<dyn Fn(bool) + Send + Sync>,
     alarm: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Debug)]
-struct State {
+struct RtcState {
     clock: Clock,
     register: u8,
     line: bool,
@@ -63,9 +63,9 @@ impl Rtc {
     ) -> io::Result<Self> {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH);
         let seconds = i64::try_from(unix.unwrap_or_default().as_secs()).unwrap_or_default();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RtcShared {
             begun: Instant::now(),
-            state: Mutex::new(State {
+            state: Mutex::new(RtcState {
                 clock: Clock::new(seconds, BEGIN),
                 register: 0,
                 line: false,
@@ -86,17 +86,17 @@ impl Rtc {
     }
 }
 
-impl Shared {
+impl RtcShared {
     fn now(&self) -> Duration {
         BEGIN + self.begun.elapsed()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RtcState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells what has changed.
-    fn tell(&self, state: &mut State) {
+    /// Signals what has changed.
+    fn signal_changes(&self, state: &mut RtcState) {
         let line = state.clock.is_interrupting();
         if std::mem::replace(&mut state.line, line) != line {
             (self.line)(line);
@@ -111,13 +111,13 @@ impl Shared {
     fn expire(&self, timer: &Timer) {
         let mut state = self.lock();
         state.clock.advance(self.now());
-        self.tell(&mut state);
+        self.signal_changes(&mut state);
         state.next = None;
         self.arm(timer, &mut state);
     }
 
     /// Lets the timer expire when an interrupt can come next, if that has changed.
-    fn arm(&self, timer: &Timer, state: &mut State) {
+    fn arm(&self, timer: &Timer, state: &mut RtcState) {
         let next = state.clock.next();
         if std::mem::replace(&mut state.next, next) == next {
             return;
@@ -136,7 +136,7 @@ impl BusDevice for Rtc {
             let mut state = self.shared.lock();
             let register = state.register;
             *byte = state.clock.read(register, self.shared.now());
-            self.shared.tell(&mut state);
+            self.shared.signal_changes(&mut state);
         }
     }
 
@@ -149,7 +149,7 @@ impl BusDevice for Rtc {
         }
         let register = state.register;
         state.clock.write(register, *byte, self.shared.now());
-        self.shared.tell(&mut state);
+        self.shared.signal_changes(&mut state);
         self.shared.arm(&self.timer, &mut state);
     }
 }

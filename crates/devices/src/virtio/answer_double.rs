@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use vmbell::virtqueue::{
+    Buffer, DeviceQueue, DriverQueue, Features, SplitDriver, SplitLayout, brand,
+};
 
+use super::control::QueueRegisters;
 use super::live_ring::LiveRing;
 use super::mmio::Interrupt;
-use super::registers::QueueRegisters;
 use super::request::{Handled, Parts, Request};
 use super::ring::Ring;
 use super::server::DriverSide;
 use super::slices::SliceList;
 use super::{Handler, HandlerError};
-use vmbell::virtqueue::{
-    Buffer, DeviceQueue, DriverQueue, Features, SplitDriver, SplitLayout, brand,
-};
 
 /// Size of the memory in bytes, and an address in it that no ring has.
 pub(super) const RAM: usize = 0x4_0000;

@@ -1,14 +1,15 @@
 //! What every transport has: the status, the choice of features and the description of queues (virtio 1.3, 2.1, 2.2 and
-//! 3.1), on the thread of the vCPU that accesses them.
+//! 3.1), on the thread of the vCPU that accesses them. The values that the driver has written are pure state, without
+//! guest memory and threads.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use vmbell::virtqueue::Status;
+
 use super::refusal::Trouble;
-use super::registers::Registers;
 use super::server::{DriverSide, Server};
 use super::{Interrupts, Refusal, features};
-use vmbell::virtqueue::Status;
 
 /// The most descriptors of a queue.
 pub(super) const QUEUE_SIZE_MAX: u16 = 256;
@@ -16,7 +17,7 @@ pub(super) const QUEUE_SIZE_MAX: u16 = 256;
 /// A device without a transport.
 pub(super) struct Control {
     server: Arc<dyn Server>,
-    registers: Mutex<Registers>,
+    registers: Mutex<DriverRegisters>,
     interrupts: Arc<dyn Interrupts>,
     trouble: Arc<Trouble>,
 }
@@ -33,7 +34,7 @@ impl Control {
     /// A device in the state after a reset, in which the size of its queues is `size`.
     pub(super) fn new(server: Arc<dyn Server>, driver: DriverSide, size: u16) -> Self {
         Self {
-            registers: Mutex::new(Registers::new(server.queues(), size)),
+            registers: Mutex::new(DriverRegisters::new(server.queues(), size)),
             server,
             interrupts: driver.interrupts,
             trouble: driver.trouble,
@@ -51,14 +52,14 @@ impl Control {
     }
 
     /// The registers. Nobody else accesses them while they are locked.
-    pub(super) fn registers(&self) -> MutexGuard<'_, Registers> {
+    pub(super) fn registers(&self) -> MutexGuard<'_, DriverRegisters> {
         self.registers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Resets the device: no thread accesses a ring any more.
-    pub(super) fn reset(&self, registers: &mut Registers) {
+    pub(super) fn reset(&self, registers: &mut DriverRegisters) {
         self.server.stop();
         registers.reset();
         self.interrupts.reset();
@@ -66,7 +67,7 @@ impl Control {
     }
 
     /// The status that the driver reads, with DEVICE_NEEDS_RESET if the driver has broken a queue.
-    pub(super) fn status(&self, registers: &Registers) -> Status {
+    pub(super) fn status(&self, registers: &DriverRegisters) -> Status {
         if self.trouble.needs_reset() && registers.status != Status::RESET {
             return registers.status.with(Status::NEEDS_RESET);
         }
@@ -74,7 +75,7 @@ impl Control {
     }
 
     /// Handles a write to the status.
-    pub(super) fn set_status(&self, registers: &mut Registers, new: Status) {
+    pub(super) fn set_status(&self, registers: &mut DriverRegisters, new: Status) {
         let old = registers.status;
         if new == Status::RESET {
             self.reset(registers);
@@ -107,7 +108,7 @@ impl Control {
         registers.status = taken;
     }
 
-    fn go_live(&self, registers: &Registers) {
+    fn go_live(&self, registers: &DriverRegisters) {
         let started = self
             .server
             .start(registers.driver_features, &registers.queues);
@@ -128,12 +129,12 @@ impl Control {
     }
 
     /// The half of the device's features that the driver has selected.
-    pub(super) fn offered(&self, registers: &Registers) -> u32 {
+    pub(super) fn offered(&self, registers: &DriverRegisters) -> u32 {
         features::half(self.server.features(), registers.device_features_sel)
     }
 
     /// Handles a write to the half of the driver's features that it has selected.
-    pub(super) fn choose(&self, registers: &mut Registers, half: u32) {
+    pub(super) fn choose(&self, registers: &mut DriverRegisters, half: u32) {
         if !registers.status.has(Status::FEATURES_OK) {
             let (bits, selector) = (registers.driver_features, registers.driver_features_sel);
             registers.driver_features = features::with_half(bits, selector, half);
@@ -141,7 +142,7 @@ impl Control {
     }
 
     /// Stops the selected queue.
-    pub(super) fn disable_queue(&self, registers: &mut Registers) {
+    pub(super) fn disable_queue(&self, registers: &mut DriverRegisters) {
         if let Some((index, _)) = registers.selected() {
             self.server.stop_queue(index);
             registers.queues[usize::from(index)].ready = false;
@@ -150,7 +151,7 @@ impl Control {
 
     /// Makes the selected queue ready. One that cannot be set up does not become ready, which the driver sees when it
     /// reads the register.
-    pub(super) fn enable_queue(&self, registers: &mut Registers) {
+    pub(super) fn enable_queue(&self, registers: &mut DriverRegisters) {
         let Some((index, queue)) = registers.selected() else {
             return;
         };
@@ -169,4 +170,87 @@ impl Control {
             Err(refusal) => self.trouble.note(refusal),
         }
     }
+}
+
+/// The registers of one queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct QueueRegisters {
+    pub(super) size: u32,
+    pub(super) descriptors: u64,
+    pub(super) driver: u64,
+    pub(super) device: u64,
+    pub(super) ready: bool,
+}
+
+impl QueueRegisters {
+    /// The number of descriptors, which the driver has chosen.
+    ///
+    /// # Errors
+    ///
+    /// If it is more than a device allows.
+    pub(super) fn checked_size(&self, index: u16) -> Result<u16, Refusal> {
+        let size = u16::try_from(self.size).ok();
+        size.filter(|size| *size <= QUEUE_SIZE_MAX)
+            .ok_or(Refusal::Size {
+                queue: index,
+                size: self.size,
+                most: QUEUE_SIZE_MAX,
+            })
+    }
+}
+
+/// The registers of the device. After a reset all are zero, except for the sizes of queues on some transports.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DriverRegisters {
+    pub(super) status: Status,
+    pub(super) device_features_sel: u32,
+    pub(super) driver_features_sel: u32,
+    pub(super) driver_features: u64,
+    pub(super) queue_sel: u32,
+    pub(super) queues: Vec<QueueRegisters>,
+    /// The size of each queue after a reset.
+    size: u16,
+}
+
+impl DriverRegisters {
+    pub(super) fn new(queues: u16, size: u16) -> Self {
+        let queue = QueueRegisters {
+            size: size.into(),
+            ..QueueRegisters::default()
+        };
+        Self {
+            queues: vec![queue; usize::from(queues)],
+            size,
+            ..Self::default()
+        }
+    }
+
+    /// Sets all registers to what they were at first.
+    pub(super) fn reset(&mut self) {
+        let queues = u16::try_from(self.queues.len()).unwrap_or(u16::MAX);
+        *self = Self::new(queues, self.size);
+    }
+
+    /// The queue that is selected, if there is one.
+    pub(super) fn selected(&self) -> Option<(u16, QueueRegisters)> {
+        let index = u16::try_from(self.queue_sel).ok()?;
+        let queue = self.queues.get(usize::from(index))?;
+        Some((index, *queue))
+    }
+
+    /// The selected queue for writing; `None` while it is ready, as a ring must not move while the device uses it.
+    pub(super) fn selected_mut(&mut self) -> Option<&mut QueueRegisters> {
+        let index = usize::try_from(self.queue_sel).ok()?;
+        self.queues.get_mut(index).filter(|queue| !queue.ready)
+    }
+}
+
+/// Replaces one half of a 64-bit address: half 0 is the low one.
+pub(super) fn set_half(address: &mut u64, half: usize, value: u32) {
+    let value = u64::from(value);
+    *address = if half == 0 {
+        *address & !0xffff_ffff | value
+    } else {
+        *address & 0xffff_ffff | value << 32
+    };
 }

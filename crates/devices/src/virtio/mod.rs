@@ -26,7 +26,6 @@ pub mod pci;
 mod queue;
 mod queues;
 mod refusal;
-mod registers;
 mod request;
 mod ring;
 mod rng;
@@ -35,6 +34,10 @@ mod slices;
 pub mod vhost;
 #[cfg(test)]
 mod worker_double;
+
+use std::sync::Arc;
+
+use vmbell::eventfd::EventFd;
 
 pub use blk::Disk;
 pub use config::{Notify, Raise, VirtioConfig};
@@ -47,10 +50,6 @@ pub use refusal::Refusal;
 pub use request::{Buffers, Handled, Pending, Request};
 pub use rng::Entropy;
 pub use slices::{Readable, Slices, Writable};
-
-use std::sync::Arc;
-
-use vmbell::eventfd::EventFd;
 
 /// How a transport interrupts the driver. It is called by the thread that serves a queue, and by that of a vCPU.
 trait Interrupts: Send + Sync {

@@ -4,17 +4,18 @@
 use std::io;
 use std::sync::Arc;
 
-use super::config::{Notify, VirtioConfig};
-use super::features;
-use super::queue::{Handler, Queue};
-use super::refusal::Refusal;
-use super::registers::QueueRegisters;
-use super::ring::Ring;
-use super::server::{DriverSide, Server};
-use crate::Listener;
 use vmbell::bus::{Backlog, Work};
 use vmbell::eventfd::EventFd;
 use vmbell::thread::{EventLoop, EventSet, ThreadKind};
+
+use super::config::{Notify, VirtioConfig};
+use super::control::QueueRegisters;
+use super::features;
+use super::queue::{Handler, Queue};
+use super::refusal::Refusal;
+use super::ring::Ring;
+use super::server::{DriverSide, Server};
+use crate::Listener;
 
 /// How the queues are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use vm_memory::GuestMemoryMmap;
-
-use super::registers::QueueRegisters;
-use super::{Refusal, features};
 use vmbell::virtqueue::{
     Chain, DeviceQueue, Head, PackedDevice, PackedLayout, QueueError, SplitDevice, SplitLayout,
     UsedError,
 };
+
+use super::control::QueueRegisters;
+use super::{Refusal, features};
 
 /// A ring in guest memory.
 pub(super) enum Ring {

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use vm_memory::GuestMemoryMmap;
-
-use super::refusal::Trouble;
-use super::registers::QueueRegisters;
-use super::{Interrupts, Refusal};
 use vmbell::eventfd::EventFd;
+
+use super::control::QueueRegisters;
+use super::refusal::Trouble;
+use super::{Interrupts, Refusal};
 
 /// Serves the queues of one device.
 pub(super) trait Server: Send + Sync {

@@ -37,7 +37,7 @@ struct Irq {
 /// `struct vfio_forward_state`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct ForwardState {
     argsz: u32,
     flags: u32,
     device_fd: i32,
@@ -50,7 +50,7 @@ struct State {
 
 const IRQ_SIZE: u32 = 24;
 const STATE_SIZE: u32 = 40;
-const _: () = assert!(size_of::<Irq>() == 24 && size_of::<State>() == 40);
+const _: () = assert!(size_of::<Irq>() == 24 && size_of::<ForwardState>() == 40);
 
 /// How often an interrupt is forwarded whose line has one that the guest has not ended, and the time in between: the guest
 /// may be about to end it.
@@ -63,7 +63,7 @@ const ACTIVE: u32 = 1;
 ioctl_io_nr!(GET_API_VERSION, TYPE, 0);
 ioctl_iow_nr!(FORWARD, TYPE, 1, Irq);
 ioctl_iow_nr!(UNFORWARD, TYPE, 2, Irq);
-ioctl_iowr_nr!(GET_STATE, TYPE, 3, State);
+ioctl_iowr_nr!(GET_STATE, TYPE, 3, ForwardState);
 
 /// Why the module does not forward an interrupt.
 #[derive(Debug, thiserror::Error)]
@@ -215,11 +215,11 @@ pub struct Forwarded {
 
 impl ForwardedInterrupt for Forwarded {
     fn state(&self) -> Result<ForwardedState, Error> {
-        let mut state = State {
+        let mut state = ForwardState {
             argsz: STATE_SIZE,
             device_fd: self.device.as_raw_fd(),
             index: self.index,
-            ..State::default()
+            ..ForwardState::default()
         };
         // SAFETY: `module` is open as long as `self`, `state` the structure that the call reads and writes.
         if unsafe { ioctl_with_mut_ref(&self.module, GET_STATE(), &mut state) } < 0 {

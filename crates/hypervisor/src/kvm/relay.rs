@@ -26,18 +26,18 @@ pub struct Item {
 /// The relay of one match of a group.
 #[derive(Debug)]
 pub struct Relay {
-    shared: Arc<Shared>,
+    shared: Arc<RelayShared>,
     thread: Arc<EventLoop>,
     token: Token,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct RelayShared {
     bell: Arc<EventFd>,
     items: Mutex<Vec<Item>>,
 }
 
-impl Shared {
+impl RelayShared {
     fn items(&self) -> MutexGuard<'_, Vec<Item>> {
         self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -71,7 +71,7 @@ impl Relay {
         let failed = Error::system("start a relay for a group of doorbells");
         let thread = thread.get().map_err(failed)?;
         let bell = Arc::new(EventFd::new(EFD_NONBLOCK).map_err(failed)?);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RelayShared {
             bell: Arc::clone(&bell),
             items: Mutex::new(items),
         });

@@ -19,10 +19,10 @@ use vmbell_hypervisor::Irqs;
 pub(super) struct VmmLine {
     // Dropped first: its thread raises the line.
     listener: Listener,
-    state: Arc<State>,
+    state: Arc<VmmLineState>,
 }
 
-struct State {
+struct VmmLineState {
     device: Arc<Device>,
     index: u32,
     irqs: Arc<dyn Irqs>,
@@ -40,7 +40,7 @@ impl VmmLine {
         gsi: Gsi,
     ) -> Result<Self, PassthroughError> {
         device.irq(index)?;
-        let state = Arc::new(State {
+        let state = Arc::new(VmmLineState {
             device: Arc::clone(device),
             index,
             irqs: Arc::clone(irqs),
@@ -72,7 +72,7 @@ impl VmmLine {
     }
 }
 
-impl State {
+impl VmmLineState {
     fn begin(&self) {
         let mut up = self.up.lock().unwrap_or_else(PoisonError::into_inner);
         // A guest that ends takes its lines with it; else driving a line cannot fail.
@@ -92,7 +92,7 @@ impl State {
     }
 }
 
-impl Drop for State {
+impl Drop for VmmLineState {
     fn drop(&mut self) {
         let up = self.up.get_mut().unwrap_or_else(PoisonError::into_inner);
         if std::mem::take(up) {
@@ -101,9 +101,9 @@ impl Drop for State {
     }
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for VmmLineState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State")
+        f.debug_struct("VmmLineState")
             .field("index", &self.index)
             .field("gsi", &self.gsi)
             .field("up", &self.up)

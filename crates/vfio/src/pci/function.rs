@@ -34,10 +34,10 @@ pub struct AssignedPci {
     on_error: OnError,
     /// The kinds of errors that were reported: the guest could cause one with each access.
     reported: Mutex<HashSet<&'static str>>,
-    state: Mutex<State>,
+    state: Mutex<FunctionState>,
 }
 
-struct State {
+struct FunctionState {
     /// The GSI of the interrupt pin, if it has one.
     gsi: Option<Gsi>,
     /// The command register as the device has it; `None` if that is not known.
@@ -68,7 +68,7 @@ impl AssignedPci {
         on_error: OnError,
     ) -> Result<Self, AssignError> {
         let shape = Shape::read(info, &*access)?;
-        let state = Mutex::new(State {
+        let state = Mutex::new(FunctionState {
             gsi: None,
             command: None,
             interrupts: Interrupts::new(vectors),
@@ -85,7 +85,7 @@ impl AssignedPci {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FunctionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -123,7 +123,7 @@ impl AssignedPci {
     }
 
     /// The interrupts that the guest has set up.
-    fn wanted(&self, state: &State, config: &ConfigSpace) -> Mode {
+    fn wanted(&self, state: &FunctionState, config: &ConfigSpace) -> Mode {
         if let Some(table) = state.table.as_ref().filter(|table| table.is_enabled()) {
             return Mode::Msix(table.messages());
         }
@@ -138,7 +138,7 @@ impl AssignedPci {
         }
     }
 
-    fn write_command(&self, state: &mut State, command: u16) {
+    fn write_command(&self, state: &mut FunctionState, command: u16) {
         if state.command == Some(command) {
             return;
         }
@@ -148,7 +148,7 @@ impl AssignedPci {
     }
 
     /// Maps what can be mapped of a BAR. What cannot stays on the bus.
-    fn map(&self, state: &mut State, bar: usize, base: u64) {
+    fn map(&self, state: &mut FunctionState, bar: usize, base: u64) {
         for &area in &self.shape.mapped[bar] {
             let address = base + area.offset;
             match self.mapping.map(bar, area, address) {
@@ -164,7 +164,7 @@ impl AssignedPci {
     }
 
     /// Unmaps the BARs that `is_meant` says.
-    fn unmap(&self, state: &mut State, is_meant: impl Fn(usize) -> bool) {
+    fn unmap(&self, state: &mut FunctionState, is_meant: impl Fn(usize) -> bool) {
         for (bar, area, address) in state.mapped.extract_if(.., |(bar, ..)| is_meant(*bar)) {
             let unmapped = self.mapping.unmap(bar, area, address);
             self.report(unmapped.map_err(|source| AssignedError::Unmap {
@@ -289,7 +289,7 @@ impl PciFunction for AssignedPci {
         match self.meet(bar, offset, data.len()) {
             [Meeting::Inside(offset), _] => {
                 let mut state = self.lock();
-                let State {
+                let FunctionState {
                     table: Some(table),
                     interrupts,
                     ..

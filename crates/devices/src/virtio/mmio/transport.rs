@@ -1,23 +1,21 @@
 //! The registers as a device of the bus (virtio 1.3, 4.2.2), on the thread of the vCPU that accesses them.
 
-use std::fmt;
-use std::io;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use vm_memory::GuestMemoryMmap;
-
-use super::{Interrupt, register};
-use crate::virtio::control::{Control, QUEUE_SIZE_MAX};
-use crate::virtio::queues::Queues;
-use crate::virtio::registers::{QueueRegisters, set_half};
-use crate::virtio::server::{DriverSide, Server};
-use crate::virtio::vhost::{Vhost, Worker};
-use crate::virtio::{Handler, Interrupts, Queue, Refusal, Serving, VirtioConfig};
 use vmbell::bus::{Backlog, BusDevice};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::eventfd::EventFd;
 use vmbell::virtqueue::Status;
 use vmbell_hypervisor::{Doorbell, Error, IoEvents};
+
+use super::{Interrupt, register};
+use crate::virtio::control::{Control, QUEUE_SIZE_MAX, QueueRegisters, set_half};
+use crate::virtio::queues::Queues;
+use crate::virtio::server::{DriverSide, Server};
+use crate::virtio::vhost::{Vhost, Worker};
+use crate::virtio::{Handler, Interrupts, Queue, Refusal, Serving, VirtioConfig};
 
 /// A virtio device with MMIO registers.
 pub struct VirtioMmio {

@@ -2,11 +2,11 @@
 //! its own width, and fields of 64 bits also by halves (4.1.3.1); any other access is a mistake of the driver, which
 //! reads zeros and writes nothing.
 
-use super::interrupts::{NO_VECTOR, PciInterrupts};
-use crate::virtio::control::Control;
-use crate::virtio::features;
-use crate::virtio::registers::{QueueRegisters, Registers, set_half};
 use vmbell::virtqueue::Status;
+
+use super::interrupts::{NO_VECTOR, PciInterrupts};
+use crate::virtio::control::{Control, DriverRegisters, QueueRegisters, set_half};
+use crate::virtio::features;
 
 /// Offset and width of each field.
 const DEVICE_FEATURE_SELECT: (u64, usize) = (0, 4);
@@ -42,7 +42,7 @@ pub(super) fn read(control: &Control, interrupts: &PciInterrupts, offset: u64, d
 fn field(
     control: &Control,
     interrupts: &PciInterrupts,
-    registers: &Registers,
+    registers: &DriverRegisters,
     field: (u64, usize),
 ) -> u64 {
     let selected = registers.selected();
@@ -102,7 +102,7 @@ pub(super) fn write(control: &Control, interrupts: &PciInterrupts, offset: u64, 
 fn write_word(
     control: &Control,
     interrupts: &PciInterrupts,
-    registers: &mut Registers,
+    registers: &mut DriverRegisters,
     field: (u64, usize),
     value: u16,
 ) {
@@ -134,7 +134,7 @@ const fn is_address(offset: u64, len: usize) -> bool {
 }
 
 /// The address of the selected queue at an offset, with its lower half left out if the offset is that of the upper one.
-fn address(registers: &Registers, offset: u64) -> u64 {
+fn address(registers: &DriverRegisters, offset: u64) -> u64 {
     let Some((_, mut queue)) = registers.selected() else {
         return 0;
     };

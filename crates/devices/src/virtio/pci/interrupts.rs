@@ -88,7 +88,7 @@ impl Interrupts for PciInterrupts {
     }
 
     fn irqfd(&self, queue: u16) -> Option<Arc<EventFd>> {
-        self.messages.lend(self.queue_vector(queue))
+        self.messages.share_eventfd(self.queue_vector(queue))
     }
 
     fn configuration(&self) {

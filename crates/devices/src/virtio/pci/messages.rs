@@ -17,11 +17,11 @@ pub(super) struct Messages {
     routes: Arc<Routes>,
     raise: Raise,
     on_error: OnError,
-    state: Mutex<State>,
+    state: Mutex<MessagesState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct MessagesState {
     table: MsixTable,
     vectors: Vec<Vector>,
 }
@@ -31,10 +31,10 @@ struct Vector {
     pending: bool,
     /// Made with the vector's first message, and kept until the device goes.
     line: Option<Line>,
-    /// The line's eventfd, if somebody else signals it, too. While the vector is masked its count is what is pending.
-    lent: Option<Arc<EventFd>>,
-    /// Whether it was ever lent. Whoever has it can fill it and make it blocking, so from then on we do not write to it.
-    was_lent: bool,
+    /// The line's eventfd, if a worker signals it, too. While the vector is masked its count is what is pending.
+    shared: Option<Arc<EventFd>>,
+    /// Whether it was ever shared. The worker can fill it and make it blocking, so from then on we do not write to it.
+    was_shared: bool,
 }
 
 /// The way of a vector's message.
@@ -47,20 +47,20 @@ struct Line {
 }
 
 impl Messages {
-    /// The messages of so many vectors; MSI-X is off.
+    /// The messages of this number of vectors; MSI-X is off.
     pub(super) fn new(routes: Arc<Routes>, raise: Raise, vectors: u16, on_error: OnError) -> Self {
         Self {
             routes,
             raise,
             on_error,
-            state: Mutex::new(State {
+            state: Mutex::new(MessagesState {
                 table: MsixTable::new(vectors),
                 vectors: (0..vectors).map(|_| Vector::default()).collect(),
             }),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MessagesState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -73,36 +73,36 @@ impl Messages {
         }
         if let Some(found) = state.vectors.get_mut(usize::from(vector)) {
             found.pending = true;
-            self.settle(&mut state, vector);
+            self.update_irqfd(&mut state, vector);
         }
         true
     }
 
-    /// Lends the eventfd of a vector to somebody who signals it whenever there is an interrupt, and who does not see the
+    /// Shares the eventfd of a vector with a worker that signals it whenever there is an interrupt, and that does not see the
     /// mask; `None` if the vector has no irqfd.
-    pub(super) fn lend(&self, vector: u16) -> Option<Arc<EventFd>> {
+    pub(super) fn share_eventfd(&self, vector: u16) -> Option<Arc<EventFd>> {
         let mut state = self.lock();
         if self.raise != Raise::Irqfd || !state.table.is_enabled() {
             return None;
         }
-        let lender = state.vectors.get_mut(usize::from(vector))?;
-        lender.was_lent = true;
-        if lender.lent.is_none() {
-            let event = match &lender.line {
+        let owner = state.vectors.get_mut(usize::from(vector))?;
+        owner.was_shared = true;
+        if owner.shared.is_none() {
+            let event = match &owner.line {
                 Some(line) => Arc::clone(&line.event),
                 None => Arc::new(EventFd::new(EFD_NONBLOCK).ok()?),
             };
-            lender.lent = Some(event);
+            owner.shared = Some(event);
         }
-        let event = lender.lent.clone();
-        self.settle(&mut state, vector);
+        let event = owner.shared.clone();
+        self.update_irqfd(&mut state, vector);
         event
     }
 
-    /// Nobody signals a lent eventfd any more.
+    /// No worker signals a shared eventfd any more.
     pub(super) fn take_back(&self) {
         for vector in &mut self.lock().vectors {
-            vector.lent = None;
+            vector.shared = None;
         }
     }
 
@@ -115,7 +115,7 @@ impl Messages {
     pub(super) fn write(&self, offset: u64, data: &[u8]) {
         let mut state = self.lock();
         if let Some(vector) = state.table.write(offset, data) {
-            self.settle(&mut state, vector);
+            self.update_irqfd(&mut state, vector);
         }
     }
 
@@ -134,7 +134,7 @@ impl Messages {
         if state.table.control() != control {
             state.table.set_control(control);
             for vector in (0..).take(state.vectors.len()) {
-                self.settle(&mut state, vector);
+                self.update_irqfd(&mut state, vector);
             }
         }
     }
@@ -149,35 +149,35 @@ impl Messages {
         }
     }
 
-    /// Prepares the message of a vector that is not masked, and sends it if it is pending. A lent eventfd of one that is
+    /// Prepares the message of a vector that is not masked, and sends it if it is pending. A shared eventfd of one that is
     /// masked leads nowhere.
-    fn settle(&self, state: &mut State, vector: u16) {
+    fn update_irqfd(&self, state: &mut MessagesState, vector: u16) {
         let message = state.table.message(vector);
         let Some(vector) = state.vectors.get_mut(usize::from(vector)) else {
             return;
         };
-        let settled = match (message, self.raise) {
+        let result = match (message, self.raise) {
             (Some(message), Raise::Irqfd) => vector.send(message, &self.routes),
             (Some(message), Raise::Call) if std::mem::take(&mut vector.pending) => {
                 self.routes.irqs().signal_msi(message).map(drop)
             }
-            (None, Raise::Irqfd) => vector.hold(),
+            (None, Raise::Irqfd) => vector.remove_shared_irqfd(),
             (_, Raise::Call) => Ok(()),
         };
-        if let Err(error) = settled {
+        if let Err(error) = result {
             (self.on_error)(error);
         }
     }
 }
 
 impl Vector {
-    /// Whether a message waits for the mask to go. The count of a lent eventfd is one, while no irqfd takes it.
+    /// Whether a message waits for the mask to go. The count of a shared eventfd is one, while no irqfd takes it.
     fn is_pending(&mut self) -> bool {
         let is_registered = self.line.as_ref().is_some_and(|line| line.irqfd.is_some());
-        if let Some(lent) = &self.lent
+        if let Some(shared) = &self.shared
             && !is_registered
         {
-            self.pending |= drain(lent);
+            self.pending |= drain(shared);
         }
         self.pending
     }
@@ -186,13 +186,13 @@ impl Vector {
     fn send(&mut self, message: Msi, routes: &Arc<Routes>) -> Result<(), Error> {
         let line = match self.line.take() {
             Some(line) => line,
-            None => Line::new(self.lent.as_ref(), message, routes)?,
+            None => Line::new(self.shared.as_ref(), message, routes)?,
         };
         let line = self.line.insert(line);
         line.route.set(message)?;
         let irqfd = line.register(routes)?;
         if std::mem::take(&mut self.pending) {
-            if self.was_lent {
+            if self.was_shared {
                 routes.irqs().signal_msi(message)?;
             } else {
                 irqfd.signal();
@@ -201,9 +201,9 @@ impl Vector {
         Ok(())
     }
 
-    /// Removes the irqfd of a lent eventfd, so that its signals wait in the count.
-    fn hold(&mut self) -> Result<(), Error> {
-        if let Some(line) = self.line.as_mut().filter(|_| self.lent.is_some())
+    /// Removes the irqfd of a shared eventfd, so that its signals wait in the count.
+    fn remove_shared_irqfd(&mut self) -> Result<(), Error> {
+        if let Some(line) = self.line.as_mut().filter(|_| self.shared.is_some())
             && let Some(mut irqfd) = line.irqfd.take()
         {
             irqfd.remove()?;

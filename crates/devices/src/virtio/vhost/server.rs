@@ -6,15 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
+use vmbell::eventfd::{EFD_NONBLOCK, EventFd, Signaller};
+use vmbell::thread::{EventLoop, EventSet, ThreadKind};
 
 use super::Worker;
 use crate::virtio::Refusal;
-use crate::virtio::control::QUEUE_SIZE_MAX;
-use crate::virtio::registers::QueueRegisters;
+use crate::virtio::control::{QUEUE_SIZE_MAX, QueueRegisters};
 use crate::virtio::ring::Ring;
 use crate::virtio::server::{DriverSide, Server};
-use vmbell::eventfd::{EFD_NONBLOCK, EventFd, Signaller};
-use vmbell::thread::{EventLoop, EventSet, ThreadKind};
 
 /// The queues, and who serves them.
 pub(in crate::virtio) struct Vhost<W> {

@@ -17,19 +17,19 @@ use vmbell::thread::{EventLoop, ThreadKind, Timer};
 #[derive(Debug)]
 pub(super) struct TimeLimit {
     limit: Duration,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<TimeLimitState>>,
     timer: Timer,
     _thread: EventLoop,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TimeLimitState {
     /// When the requests that are under way have to be answered.
     deadline: Option<Instant>,
     has_expired: bool,
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<TimeLimitState>) -> MutexGuard<'_, TimeLimitState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -40,7 +40,7 @@ impl TimeLimit {
     ///
     /// If the process cannot have more descriptors or threads.
     pub(super) fn new(socket: &UnixStream, limit: Duration) -> io::Result<Self> {
-        let (socket, state) = (socket.try_clone()?, Arc::<Mutex<State>>::default());
+        let (socket, state) = (socket.try_clone()?, Arc::<Mutex<TimeLimitState>>::default());
         let thread = EventLoop::new(ThreadKind::Device, "vmbell-limit")?;
         let theirs = Arc::clone(&state);
         let timer = thread.add_timer(move |_| {
