@@ -68,7 +68,8 @@ pub trait Handler: Send + Sync {
         0
     }
 
-    /// The driver has accepted these features, and its requests follow. No request is under way.
+    /// The driver has accepted these features, and its requests follow. None is under way; what is still pending from before a
+    /// reset has no effect any more.
     fn accepted(&self, _features: u64) {}
 
     /// The configuration that only this type of device has: none.
