@@ -151,7 +151,7 @@ fn options_that_linux_does_not_have_are_refused_and_not_ignored() {
         &["--interval"],
         &["--json"],
     ] {
-        let words = [&["stat", "--guest", "linux"], option].concat();
+        let words = [&["bench", "eoi", "--guest", "linux"], option].concat();
         vmbell(&words).assert().code(2).stderr(contains(format!(
             "{} is for --guest own: with --guest linux, the options of `vmbell bench net` go after `--`",
             option[0]
@@ -161,7 +161,7 @@ fn options_that_linux_does_not_have_are_refused_and_not_ignored() {
 
 #[test]
 fn the_help_of_what_goes_behind_the_hyphens_is_no_error() {
-    vmbell(&["stat", "--guest", "linux", "--", "--help"])
+    vmbell(&["bench", "eoi", "--guest", "linux", "--", "--help"])
         .assert()
         .success()
         .stdout(contains("--transactions <N>"))
