@@ -17,9 +17,9 @@ use super::progress::Progress;
 use super::style::Style;
 use super::suites::SuiteName;
 use super::supervise::supervise;
-use super::{compare, cpus, interleave, interrupt, seed};
+use super::{compare, interleave, interrupt, seed};
 use vmbell_bench::scenario::Scan;
-use vmbell_bench::{Entry, Limit, Options, Plan, Wanted, catalogue, select, set_reference};
+use vmbell_bench::{Entry, Options, Plan, Wanted, catalogue, select, set_reference};
 use vmbell_report::compare::CompareOptions;
 use vmbell_report::{Backend, Look, Report, Timing};
 
@@ -34,7 +34,7 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     let baseline = baseline(&args)?;
     let choices = Choice::several(&args.backend)?;
     let entries = entries(&args, &choices)?;
-    let cpus = cpus::choose(args.cpu.as_ref())?;
+    let cpus = args.runner.cpus()?;
     let exports = Exports::open(&args.measure.exports)?;
     let begun = Begun::now()?;
     let timing = begun.timing;
@@ -45,19 +45,16 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
         spin: args.spin.into(),
         clock: begun.clock,
         timing,
-        limit: Limit::new(
-            (args.timeout > Duration::ZERO).then_some(args.timeout),
-            interrupted,
-        )
-        .with_run_timeout(run_timeout(&args, &plan, timing)),
+        limit: args
+            .runner
+            .limit(interrupted)
+            .with_run_timeout(run_timeout(&args, &plan, timing)),
     };
     let look = Look {
-        verbose: args.verbose,
         bars: true,
         ..Look::default()
     };
-    let mut delivery = args.measure.delivery(&begun, look)?;
-    delivery.warns &= !args.no_warnings;
+    let delivery = args.measure.delivery(&begun, look)?;
     let progress = Progress::new(args.measure.progress());
     let record = supervise(entries, options.clone(), plan, progress)?;
     let backends: Vec<Backend> = choices.iter().map(Choice::report).collect();
@@ -141,7 +138,7 @@ fn plan(args: &BenchArgs, timing: Timing) -> Plan {
             (None, Wanted::First) => default.budget.map(|budget| budget.min(FIRST)),
             (None, _) => default.budget,
         },
-        seed: args.seed.map_or(default.seed, u64::from),
+        seed: args.runner.seed.map_or(default.seed, u64::from),
         ..default
     }
 }

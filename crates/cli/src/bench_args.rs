@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::interleave::args::BeforeArgs;
-use super::measure_args::MeasureArgs;
-use super::values::{self, CpuList};
+use super::measure_args::{MeasureArgs, RunnerArgs};
+use super::values;
 use vmbell_bench::scenario::MOST_DOORBELLS;
 use vmbell_hypervisor::SpinPolicy;
 
@@ -61,18 +61,10 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "N", conflicts_with = "min_time", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) ops: Option<u64>,
 
-    /// Stop the command after this time, write what is finished and exit with 124; 0 is no limit
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::duration)]
-    pub(super) timeout: Duration,
-
     /// Give up a row if one run of it takes longer than this, and go on with the others; 0 is no limit [default: 10s, or 20
     /// times --min-time if that is longer; 60s in the lab]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(super) run_timeout: Option<Duration>,
-
-    /// Pin the guest to the first CPU of LIST, and its VMM and the threads that wait to the second, such as 0,2
-    #[arg(short = 'C', long, value_name = "LIST", value_parser = values::cpus)]
-    pub(super) cpu: Option<CpuList>,
 
     /// Wait in this way for the other side of an exit to the VMM, where guest and VMM are two processes
     #[arg(long, value_name = "POLICY", value_enum, default_value_t = Policy::Sleep)]
@@ -82,12 +74,8 @@ pub(super) struct BenchArgs {
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
     pub(super) backend: Vec<BackendName>,
 
-    /// Measure in the order of an earlier report, which has its seed
-    #[arg(long, value_name = "N")]
-    pub(super) seed: Option<u32>,
-
     #[command(flatten)]
-    pub(super) before: BeforeArgs,
+    pub(super) runner: RunnerArgs,
 
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
@@ -96,13 +84,9 @@ pub(super) struct BenchArgs {
     #[arg(long, value_enum, default_value_t = Sort::Auto)]
     pub(super) sort: Sort,
 
-    /// Print no warnings
-    #[arg(long)]
-    pub(super) no_warnings: bool,
-
-    /// Show more columns: mean, minimum, maximum and CPU time per operation
-    #[arg(short, long, conflicts_with = "quiet")]
-    pub(super) verbose: bool,
+    // The last one, because its heading is that of all that follow.
+    #[command(flatten)]
+    pub(super) before: BeforeArgs,
 }
 
 /// A spin policy by name.

@@ -27,37 +27,37 @@ Exit codes:
 
 /// Compare reports from before and after a change: ratios, intervals and verdicts
 ///
-/// One run against one run cannot tell a change from what differs between two runs of the same. Take several of each,
-/// by turns.
+/// A single run on each side cannot tell a change from the difference between two runs of the same program. Measure several
+/// of each, in turns.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct CompareArgs {
-    /// Reports from before, as --export-json writes them; a single one may be followed by the new one without --
+    /// Compare with these earlier reports of --export-json; one OLD and one NEW need no -- between them
     #[arg(value_name = "OLD", required = true)]
     pub(super) old: Vec<PathBuf>,
 
-    /// Reports from after, behind all options
+    /// Compare these reports, after all options
     #[arg(value_name = "NEW", last = true)]
     pub(super) new: Vec<PathBuf>,
 
-    /// The first reports of both sides were measured in one turn, one right after the other, then the second ones, and
-    /// so on: what disturbs both in a turn cancels out
+    /// Pair the reports: the first ones of both sides were measured in one turn, then the second ones, and so on, so that what
+    /// disturbs both in a turn cancels out
     #[arg(long)]
     pub(super) turns: bool,
 
-    /// Exit with 1 if a row is slower by more than this: its whole interval, and significantly among all rows
+    /// Exit with 1 if a row is slower by more than this, in its whole confidence interval and significantly among all rows
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     pub(super) fail_above: Option<f64>,
 
-    /// How far from 1 the whole interval of a ratio may be for its row to be the same
+    /// Call a row the same if the whole interval of its ratio is within this of 1
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = values::percent)]
     pub(super) band: f64,
 
-    /// Compare what should not be compared: another CPU, spin policy or unit, an emulated guest with a real one
+    /// Compare reports of different CPUs, spin policies or units, or of an emulated and a real guest
     #[arg(long)]
     pub(super) allow_different: bool,
 
-    /// The seed of the random draws; the same one gives the same numbers
+    /// Use this seed for random draws, so that the same reports give the same numbers
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) seed: u64,
 
@@ -69,7 +69,7 @@ pub(super) struct CompareArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) export_markdown: Option<PathBuf>,
 
-    /// How the comparison looks on the terminal
+    /// Show the comparison in this style
     #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Auto)]
     pub(super) style: Style,
 }

@@ -38,8 +38,8 @@ fn short_options_lists_flags_and_names_are_forwarded() {
             "--doorbells=1",
             "--doorbells=10",
             "--runs=5",
-            "--cpu=0,1",
             "--spin=spin",
+            "--cpu=0,1",
             "--",
             "portio-*",
             "-x"

@@ -18,18 +18,18 @@ use vmbell_bench::{Clock, host};
 use vmbell_hypervisor::Support;
 use vmbell_report::{Host, cpu_list};
 
-/// Say what this host offers: kernel, CPU, clock, what each backend can do here, and what acts on the numbers
+/// Show what this host offers: kernel, CPU, clock, backends, and what distorts measurements
 ///
-/// The advice names what distorts or slows what is measured on this host, where that was read, what it costs as far as a third of a
-/// second shows, and how to change it. Nothing is changed.
+/// The advice names each setting that distorts or slows measurements on this host, where it was read, what it costs if a third of a
+/// second can show that, and how to change it. Nothing is changed.
 #[derive(Args, Debug)]
 pub(super) struct ProbeArgs {
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 
-    /// The devices that could be assigned to a guest instead, or those named: what stands in the way of each, and the
-    /// commands that mend it (nothing is changed)
+    /// Show the devices that could be assigned to a guest, or the named ones: what prevents it, and the commands that change
+    /// that (nothing is changed)
     #[arg(long, num_args = 0.., value_name = "DEVICE")]
     devices: Option<Vec<String>>,
 

@@ -26,15 +26,15 @@ Examples:
                                    the page on stdout
 ";
 
-/// Show exported reports as one page for a browser
+/// Make one page for a browser from exported reports
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ReportArgs {
-    /// Files that --export-json wrote, side by side on the page; - is stdin
+    /// Show these files of --export-json side by side; - is stdin
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
 
-    /// Write the page here, all of it or nothing; - is stdout
+    /// Write the page to this file; - is stdout
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
 }

@@ -11,16 +11,19 @@ use clap::{Args, ValueEnum};
 
 use super::backends::Choice;
 use super::bench_args::BackendName;
-use super::deliver::warn;
+use super::deliver::{deliver, warn};
 use super::exit::{Exit, Usage};
+use super::exports::Exports;
+use super::measure_args::{MeasureArgs, RunnerArgs};
 use super::measured::{Begun, exit};
 use super::output::print;
+use super::style::Style;
 use super::supervise::supervise;
-use super::{cpus, interrupt, net, seed, values};
+use super::{interrupt, net, values};
 use vmbell_bench::stat::{ON, Pace, SPARED, TAKEN};
-use vmbell_bench::{Limit, Observer, Options, Plan, Record, Sample, host};
+use vmbell_bench::{Observer, Options, Plan, Record, Sample, host};
 use vmbell_hypervisor::SpinPolicy;
-use vmbell_report::{Kind, Look, Report, Row, Status, Work, json, terminal};
+use vmbell_report::{Kind, Look, Report, Row, Status, Work, json};
 
 /// The number of interrupts with `--deterministic`.
 const INTERRUPTS: u64 = 500;
@@ -30,69 +33,80 @@ const EDGES: &str = if cfg!(target_arch = "aarch64") {
 } else {
     "MSIs"
 };
-/// How many interrupts there are a second otherwise, for how long in each mode, and how long the command may take.
+/// How many interrupts there are a second otherwise, and for how long in each mode.
 const RATE: u32 = 25_000;
 const DURATION: Duration = Duration::from_secs(1);
-const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// How many runs each mode has then.
 const RUNS: u32 = 10;
 
 /// Count what happens to a guest that takes interrupts, with PV EOI off and on
 #[derive(Args, Debug)]
 pub(super) struct StatArgs {
-    /// Whose interrupts they are: of a program of vmbell's own, or of Linux while netperf drives its network, with the
-    /// options of `vmbell bench net` behind `--`
+    /// Count the interrupts of this guest; for `linux`, give the options of `vmbell bench net` after `--`
     #[arg(long, value_enum, default_value_t = Guest::Own)]
     guest: Guest,
 
-    /// Interrupts a second, as near as the host allows [default: 25000]
+    /// Raise N interrupts per second, or as many as the host allows [default: 25000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
 
-    /// For how long in each mode; the modes take turns, in 10 runs each [default: 1s]
+    /// Measure each mode for this time, in turns, in N runs each (--runs) [default: 1s]
     #[arg(short, long, value_name = "TIME", value_parser = values::positive_duration)]
     duration: Option<Duration>,
 
-    /// Exactly so many interrupts, each when the guest asks for it: the counts do not depend on time
+    /// Measure each mode in N runs [default: 10; 1 with --deterministic]
+    #[arg(short, long, value_name = "N", value_parser = values::runs)]
+    runs: Option<u32>,
+
+    /// Raise an exact number of interrupts, each when the guest asks for it, so that the counts do not depend on time
     #[arg(long, conflicts_with_all = ["rate", "duration"])]
     deterministic: bool,
 
-    /// How many, with --deterministic [default: 500]
+    /// Raise N interrupts, with --deterministic [default: 500]
     #[arg(short = 'n', long, value_name = "N", requires = "deterministic",
           value_parser = clap::value_parser!(u64).range(1..))]
     interrupts: Option<u64>,
 
-    /// A line on stderr each time this has passed
+    /// Print a line on stderr each time that this has passed
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s",
           value_parser = values::positive_duration)]
     interval: Option<Duration>,
 
-    /// Leave out events that never happened
+    /// Omit events that did not happen
     #[arg(short = 'z', long)]
     skip_zero: bool,
 
-    /// Show events whose name contains this only
+    /// Show only events whose name contains TEXT
     #[arg(short, long, value_name = "TEXT")]
     filter: Option<String>,
 
-    /// What runs the guest [default: auto]
+    /// Run the guest on this backend [default: auto]
     #[arg(long, value_enum)]
     backend: Option<BackendName>,
 
-    /// Stop after this time and exit with 124; 0 for no limit [default: 5m]
-    #[arg(long, value_name = "TIME", value_parser = values::duration)]
-    timeout: Option<Duration>,
-
-    /// As JSON, the report of `vmbell bench`
-    #[arg(long)]
+    /// The old name of `--export-json - --style none`
+    #[arg(long, hide = true)]
     json: bool,
 
-    /// With --guest linux: further options of `vmbell bench net`
+    #[command(flatten)]
+    runner: RunnerArgs,
+
+    #[command(flatten)]
+    measure: MeasureArgs,
+
+    /// With --guest linux, use these options of `vmbell bench net`
     #[arg(last = true, value_name = "OPTION")]
     options: Vec<OsString>,
 }
 
 impl StatArgs {
+    fn runs(&self) -> u32 {
+        self.runs.unwrap_or(match self.deterministic {
+            true => 1,
+            false => RUNS,
+        })
+    }
+
     const fn rate(&self) -> u32 {
         match self.rate {
             Some(rate) => rate,
@@ -104,9 +118,9 @@ impl StatArgs {
 /// Who takes the interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Guest {
-    /// A program that ends each interrupt and does nothing else
+    /// vmbell's own program, which ends each interrupt and does nothing else
     Own,
-    /// Linux, whose network works: exits by reason, of each round trip
+    /// Linux, whose network netperf drives: exits by reason, of each round trip
     Linux,
 }
 
@@ -122,19 +136,19 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
         return net::pv_eoi(&args.options);
     }
     if !args.options.is_empty() {
-        return Err(Usage::new("options behind `--` are for --guest linux").into());
+        return Err(Usage::new("options after `--` are for --guest linux").into());
     }
     let choice = Choice::of(args.backend.unwrap_or(BackendName::Auto))?;
     choice.check()?;
     let interrupted = interrupt::catch().context("cannot catch signals")?;
+    let exports = Exports::open(&args.measure.exports)?;
     let begun = Begun::now()?;
-    let timeout = args.timeout.unwrap_or(TIMEOUT);
-    let timeout = (!timeout.is_zero()).then_some(timeout);
+    let delivery = args.measure.delivery(&begun, Look::default())?;
     let options = Options {
-        cpus: cpus::choose(None)?,
+        cpus: args.runner.cpus()?,
         spin: SpinPolicy::Sleep,
         clock: begun.clock,
-        limit: Limit::new(timeout, interrupted),
+        limit: args.runner.limit(interrupted),
         timing: begun.timing,
     };
     let (pace, plan) = (pace(args), plan(args));
@@ -154,12 +168,15 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     let mut report = begun.report(&record, facts, backends, Kind::Eoi(work), &compared);
     without_the_bit(&mut report);
     leave_out(&mut report, args)?;
-    warn(&report);
-    print(&if args.json {
-        json(&report)
-    } else {
-        terminal(&report, Look::default())
-    })?;
+    match args.json {
+        true => {
+            if delivery.warns {
+                warn(&report);
+            }
+            print(&json(&report))?;
+        }
+        false => deliver(&report, exports, delivery, String::new)?,
+    }
     Ok(exit(&report))
 }
 
@@ -173,8 +190,17 @@ fn of_own(args: &StatArgs) -> Option<&'static str> {
         ("--skip-zero", args.skip_zero),
         ("--filter", args.filter.is_some()),
         ("--backend", args.backend.is_some()),
-        ("--timeout", args.timeout.is_some()),
+        ("--runs", args.runs.is_some()),
+        ("--timeout", args.runner.timeout.is_some()),
+        ("--cpu", args.runner.cpu.is_some()),
+        ("--seed", args.runner.seed.is_some()),
         ("--json", args.json),
+        ("--export-...", !args.measure.exports.paths().is_empty()),
+        ("--style", args.measure.style != Style::Auto),
+        ("--time-unit", args.measure.time_unit.is_some()),
+        ("--no-warnings", args.measure.no_warnings),
+        ("--quiet", args.measure.quiet),
+        ("--verbose", args.measure.verbose),
     ];
     let mut given = given.into_iter().filter(|(_, is_given)| *is_given);
     given.next().map(|(option, _)| option)
@@ -191,16 +217,16 @@ const fn pace(args: &StatArgs) -> Pace {
 /// The plan: both modes take the same number of interrupts in each of their runs. A number that the user
 /// gave is one run; a time is divided into several runs, of as many interrupts as this host takes in each.
 fn plan(args: &StatArgs) -> Plan {
-    let each = args.duration.unwrap_or(DURATION) / RUNS;
+    let each = args.duration.unwrap_or(DURATION) / args.runs();
     let most = (f64::from(args.rate()) * each.as_secs_f64()).round();
     // Not negative; above u64::MAX the conversion saturates.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let most = (most as u64).max(1);
     let (runs, min_time, ops) = if args.deterministic {
         let interrupts = args.interrupts.unwrap_or(INTERRUPTS);
-        (1, Duration::ZERO, Some(interrupts))
+        (args.runs(), Duration::ZERO, Some(interrupts))
     } else {
-        (RUNS, each, None)
+        (args.runs(), each, None)
     };
     Plan {
         runs,
@@ -210,7 +236,7 @@ fn plan(args: &StatArgs) -> Plan {
         same_ops: Some((1, most)),
         events: false,
         budget: None,
-        seed: u64::from(seed::fresh()),
+        seed: args.runner.seed(),
     }
 }
 
@@ -304,6 +330,7 @@ fn leave_out(report: &mut Report, args: &StatArgs) -> Result<()> {
 }
 
 fn describe(args: &StatArgs, record: &Record) -> String {
+    let runs = args.runs();
     let rate = args.rate();
     let each = record.series.iter().map(|one| one.ops_per_run()).max();
     let each = each.unwrap_or_default();
@@ -311,7 +338,7 @@ fn describe(args: &StatArgs, record: &Record) -> String {
         format!("{each} {EDGES} to a guest that halts, each when it asks for it")
     } else {
         format!(
-            "{rate} {EDGES} a second to a guest that halts, {RUNS} runs of {each} in each mode, by turns"
+            "{rate} {EDGES} a second to a guest that halts, {runs} runs of {each} in each mode, by turns"
         )
     }
 }

@@ -15,16 +15,16 @@ use vmbell_report::Look;
 /// Options of a report with a column for each VMM.
 #[derive(Args, Debug)]
 pub(crate) struct ColumnArgs {
-    /// How often each guest is booted
+    /// Boot each guest N times
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = values::runs)]
     pub(crate) runs: u32,
 
-    /// Keep what each boot printed in this folder, as NAME-RUN.log and NAME-RUN.err; where one further boot counts
-    /// exits, its RUN is `exits`
+    /// Keep what each boot prints in this folder, as NAME-RUN.log and NAME-RUN.err; RUN is `exits` for a further boot that
+    /// counts exits
     #[arg(long, value_name = "FOLDER")]
     pub(crate) keep: Option<PathBuf>,
 
-    /// Show ratios to the first column in place of the numbers
+    /// Show ratios to the first column instead of the numbers
     #[arg(long)]
     pub(crate) ratios: bool,
 
@@ -55,10 +55,10 @@ impl ColumnArgs {
 /// Whether exits are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CountExits {
-    /// As root with tracefs; else the table says why not
+    /// Count as root with tracefs; otherwise the table says why not
     Auto,
-    /// Always: it is an error if they cannot be counted here
+    /// Count always, and fail if that is not possible here
     On,
-    /// Never
+    /// Do not count
     Off,
 }

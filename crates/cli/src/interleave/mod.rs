@@ -72,7 +72,7 @@ pub(super) fn run(args: &BenchArgs, other: &str) -> Result<Exit> {
         prepare(folder)?;
     }
     let stop = interrupt::catch().context("cannot catch signals")?;
-    let seed = u64::from(args.seed.unwrap_or_else(seed::fresh));
+    let seed = u64::from(args.runner.seed.unwrap_or_else(seed::fresh));
     let taken = take(args, &sides, seed, stop)?;
     let interrupted = stop.load(Ordering::Relaxed);
     if taken.new.is_empty() {
@@ -139,7 +139,7 @@ fn sides(args: &BenchArgs, other: &str) -> Result<[Side; 2]> {
         options.insert(0, RUNS.into());
     }
     let this = env::current_exe().context("cannot find this program")?;
-    let side = |name, vmbell| Side::new(name, vmbell, &options, args.timeout);
+    let side = |name, vmbell| Side::new(name, vmbell, &options, args.runner.timeout());
     Ok([
         side("old", other.into_iter().map(OsString::from).collect()),
         side("new", vec![this.into()]),

@@ -34,15 +34,15 @@ Exit codes:
   130  interrupted by SIGINT (143: by SIGTERM); finished results have been written
 ";
 
-/// Measure Linux's own network driver in a guest, by each way of notification and interrupt, with the real netperf
+/// Measure Linux's network driver in a guest with netperf: device model, ioeventfd, vhost-net, assigned card
 ///
-/// For each way a guest with Linux starts, whose network is a tap of this host, and netperf on the host drives
-/// netserver in the guest. This takes root: for the tap, and for the kernel's events, which are counted in a second
-/// run of each pattern. The ways take turns. Packets are whole: offloads are off.
+/// A Linux guest is booted for each WAY of notification and interrupt, with a tap of this host as its network, and netperf on
+/// the host drives netserver in the guest. This needs root: for the tap, and for the kernel's events, which are counted in a
+/// second run of each pattern. The guests are booted in turns. Offloads are off, so that packets are whole.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct NetArgs {
-    /// The ways: names of --list; without any, all whose programs are found
+    /// Measure these ways: names of `vmbell list net` [default: all whose programs are found]
     #[arg(value_name = "WAY", value_parser = way())]
     pub(super) ways: Vec<NetWay>,
 
@@ -50,41 +50,41 @@ pub(crate) struct NetArgs {
     #[arg(short, long, hide = true)]
     pub(super) list: bool,
 
-    /// What netperf does: rr (request and response of one byte), in-default, in-file, in-bulk, out-default, out-file,
+    /// Let netperf run these patterns: rr (request and response of one byte), in-default, in-file, in-bulk, out-default, out-file,
     /// out-bulk (streams into the guest and out of it), or all
     #[arg(long, value_name = "PATTERN,...", value_delimiter = ',', default_value = "rr", value_parser = super::pattern::parse)]
     pub(super) pattern: Vec<Vec<Pattern>>,
 
-    /// The guest's kernel [default: /boot/vmlinuz-RELEASE of the running one]
+    /// Boot this kernel in the guest [default: /boot/vmlinuz-RELEASE of the running one]
     #[arg(long, value_name = "FILE")]
     pub(super) kernel: Option<PathBuf>,
 
-    /// The folder of the kernel's modules [default: /lib/modules/RELEASE of the running one]
+    /// Take the kernel's modules from this folder [default: /lib/modules/RELEASE of the running one]
     #[arg(long, value_name = "FOLDER")]
     pub(super) modules: Option<PathBuf>,
 
-    /// A static busybox, the guest's user space [default: the one on PATH]
+    /// Use this static busybox as the guest's user space [default: the one on PATH]
     #[arg(long, value_name = "FILE")]
     pub(super) busybox: Option<PathBuf>,
 
-    /// netperf 2.7, for the host [default: the one on PATH]
+    /// Run this netperf (2.7) on the host [default: the one on PATH]
     #[arg(long, value_name = "FILE")]
     pub(super) netperf: Option<PathBuf>,
 
-    /// netserver of the same version, for the guest [default: the one on PATH]
+    /// Run this netserver, of the same version, in the guest [default: the one on PATH]
     #[arg(long, value_name = "FILE")]
     pub(super) netserver: Option<PathBuf>,
 
-    /// The network card to assign to the guest, as lspci names it, such as 0000:00:07.0: it is bound to VFIO's driver
-    /// (see docs/passthrough.md), and its wire leads to an interface of this host, --wire
+    /// Assign this network card to the guest, by its name in lspci, such as 0000:00:07.0; it must be bound to VFIO's driver
+    /// (docs/passthrough.md), and its wire must lead to an interface of this host (--wire)
     #[arg(long, value_name = "ADDRESS", requires = "wire")]
     pub(super) card: Option<PciAddress>,
 
-    /// The interface of this host at the other end of the card's wire; it must have no address
+    /// Use this interface of the host at the other end of the card's wire; it must have no address
     #[arg(long, value_name = "INTERFACE", requires = "card", value_parser = wire)]
     pub(super) wire: Option<Name>,
 
-    /// The kernel's module that drives the card in the guest
+    /// Drive the card in the guest by this module of its kernel
     #[arg(
         long,
         value_name = "MODULE",
@@ -93,7 +93,7 @@ pub(crate) struct NetArgs {
     )]
     pub(super) driver: String,
 
-    /// Words to add to the kernel's command line
+    /// Add these words to the kernel's command line
     #[arg(
         long,
         value_name = "WORDS",
@@ -102,19 +102,19 @@ pub(crate) struct NetArgs {
     )]
     pub(super) append: String,
 
-    /// Round trips of a run
+    /// Run N round trips
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     pub(super) transactions: u32,
 
-    /// Bytes of a run of a stream, e.g. 2M
+    /// Transfer this number of bytes in a stream, such as 2M
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = bytes)]
     pub(super) bytes: u64,
 
-    /// Count exits, notifications and interrupts, in one further run of each pattern
+    /// Count exits, notifications and interrupts in a further run of each pattern
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = CountExits::Auto)]
     pub(super) exits: CountExits,
 
-    /// Give a boot or a run of netperf up after this time, and go on with the other ways
+    /// Give up a way if a boot or a run of netperf takes longer than this, and go on with the others
     #[arg(long = "run-timeout", alias = "time-limit", value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
     pub(super) time_limit: Duration,
 

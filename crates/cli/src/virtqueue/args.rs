@@ -2,7 +2,8 @@
 
 use clap::Args;
 
-use super::super::values::{self, CpuList};
+use super::super::measure_args::{MeasureArgs, RunnerArgs};
+use super::super::values;
 use vmbell_bench::workload::{Batch, Threads};
 
 /// The heading of the switches that make variants.
@@ -18,7 +19,8 @@ Examples:
   vmbell bench rings --event-idx --no-event-idx         show what event indices save
   vmbell bench rings --split --packed --batch random    compare the two formats of a ring
   vmbell bench rings --reset=1000 --wrap-counters       reset under load; one variant, no ratio
-  vmbell bench rings --json | jq '.results[].counts'    print kicks and calls of every run
+  vmbell bench rings --export-json - --style none | jq '.results[].counts'
+                                                        print kicks and calls of every run
 
 Opposites are --split and --packed, each switch and its --no form, and the three ways to poll: --wrap-counters,
 --no-wrap-counters and --wide-tokens. Names are those of Linux's virtio_test.
@@ -96,20 +98,15 @@ pub(crate) struct VirtqueueArgs {
     pub(super) one_thread: bool,
 
     /// Measure each variant in N runs
-    #[arg(short = 'r', long = "runs", alias = "repeat", value_name = "N", default_value = "5", value_parser = values::runs)]
-    pub(super) repeat: u32,
-    /// Pin the driver to the first CPU of LIST, and the device to the second, such as 0,2
-    #[arg(short = 'C', long, value_name = "LIST", value_parser = values::cpus)]
-    pub(super) cpu: Option<CpuList>,
-    /// Measure in the order of an earlier report, which has its seed
-    #[arg(long, value_name = "N")]
-    pub(super) seed: Option<u32>,
-    /// Print the report of `vmbell bench` as JSON, every run included
-    #[arg(long)]
+    #[arg(short, long, alias = "repeat", value_name = "N", default_value = "5", value_parser = values::runs)]
+    pub(super) runs: u32,
+    /// The old name of `--export-json - --style none`
+    #[arg(long, hide = true)]
     pub(super) json: bool,
-    /// Print neither progress nor warnings
-    #[arg(short, long)]
-    pub(super) quiet: bool,
+    #[command(flatten)]
+    pub(super) runner: RunnerArgs,
+    #[command(flatten)]
+    pub(super) measure: MeasureArgs,
 }
 
 impl VirtqueueArgs {

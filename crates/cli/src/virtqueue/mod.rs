@@ -13,19 +13,20 @@ use anyhow::{Context as _, Result};
 
 pub(super) use args::{VARIANTS, VirtqueueArgs};
 
-use super::deliver::warn;
+use super::deliver::{deliver, warn};
 use super::exit::{Exit, Usage};
+use super::exports::Exports;
+use super::interrupt;
 use super::measured::{Begun, exit};
 use super::output::print;
 use super::progress::Progress;
 use super::supervise::supervise;
-use super::{cpus, interrupt, seed};
 use variant::Variant;
 use vmbell_bench::perf::{self, PerfEvent};
 use vmbell_bench::workload::{Batch, Threads, entry};
-use vmbell_bench::{Entry, Limit, Options, Plan, Record, Remarks};
+use vmbell_bench::{Entry, Options, Plan, Record, Remarks};
 use vmbell_hypervisor::SpinPolicy;
-use vmbell_report::{Backend, Kind, Look, Work, cpu_list, json, terminal};
+use vmbell_report::{Backend, Kind, Look, Work, cpu_list, json};
 
 /// How long a run of the slowest variant should take, if the user gave no number of buffers.
 const RUN: Duration = Duration::from_millis(500);
@@ -35,20 +36,22 @@ const FEWEST: u64 = 4096;
 /// Measures the variants and prints the report.
 pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     let variants = variant::all(args)?;
-    let cpus = cpus::choose(args.cpu.as_ref())?;
+    let cpus = args.runner.cpus()?;
     check_cpus(args, &cpus)?;
     let interrupted = interrupt::catch().context("cannot catch signals")?;
+    let exports = Exports::open(&args.measure.exports)?;
     let begun = Begun::now()?;
+    let delivery = args.measure.delivery(&begun, Look::default())?;
     let options = Options {
         cpus,
         spin: SpinPolicy::Sleep,
         clock: begun.clock,
-        limit: Limit::new(None, interrupted),
+        limit: args.runner.limit(interrupted),
         timing: begun.timing,
     };
     let plan = plan(args, &variants);
     let entries = entries(&variants);
-    let progress = Progress::new(!args.quiet);
+    let progress = Progress::new(args.measure.progress());
     let mut record = supervise(entries, options.clone(), plan, progress)?;
     record.keep_whole_rounds();
     let work = work(&variants, &record);
@@ -67,14 +70,15 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
         Kind::Rings(work),
         &compared,
     );
-    if !args.quiet {
-        warn(&report);
+    match args.json {
+        true => {
+            if delivery.warns {
+                warn(&report);
+            }
+            print(&json(&report))?;
+        }
+        false => deliver(&report, exports, delivery, String::new)?,
     }
-    print(&if args.json {
-        json(&report)
-    } else {
-        terminal(&report, Look::default())
-    })?;
     Ok(exit(&report))
 }
 
@@ -85,7 +89,7 @@ fn check_cpus(args: &VirtqueueArgs, cpus: &[usize]) -> Result<()> {
         Threads::One => 1,
         Threads::Two => 2,
     };
-    if args.cpu.is_some() && cpus.len() > most {
+    if args.runner.cpu.is_some() && cpus.len() > most {
         let cpus = cpu_list::Display(cpus);
         let error = format!("--cpu: {cpus} is more than the {most} that the run has threads");
         return Err(Usage::new(error).into());
@@ -101,14 +105,14 @@ fn plan(args: &VirtqueueArgs, variants: &[Variant]) -> Plan {
     // A run must have at least as many buffers as the distance between resets, or none would happen.
     let least = args.reset.unwrap_or_default().max(FEWEST).min(most);
     Plan {
-        runs: args.repeat,
+        runs: args.runs,
         warmup: 1,
         min_time: RUN,
         ops: args.bufs,
         same_ops: Some((least, most)),
         events: true,
         budget: None,
-        seed: u64::from(args.seed.unwrap_or_else(seed::fresh)),
+        seed: args.runner.seed(),
     }
 }
 

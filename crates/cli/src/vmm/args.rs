@@ -30,17 +30,17 @@ Exit codes:
   130  interrupted by SIGINT (143: by SIGTERM); finished results have been written
 ";
 
-/// Measure what notification costs under each VMM, with one guest image that boots in all of them
+/// Measure QEMU, alioth, vmbell and other VMMs with one guest image
 ///
-/// The VMMs take turns (A B C, A B C), so that what changes on the host changes for all. Each has its own defaults for the
-/// CPU's model and the interrupt controller's mode; the table says which.
+/// The VMMs are booted in turns (A B C, A B C), so that what changes on the host changes for all. Each has its own defaults
+/// for the CPU model and the mode of the interrupt controller, which the table shows.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct VmmArgs {
     #[command(subcommand)]
     pub(super) command: Option<VmmCommand>,
 
-    /// The VMMs: names of --list or of --vmm; without any, all that are found
+    /// Measure these VMMs: names of `vmbell list vmms` or of --vmm [default: all that are found]
     #[arg(value_name = "NAME")]
     pub(super) names: Vec<String>,
 
@@ -48,7 +48,7 @@ pub(crate) struct VmmArgs {
     #[arg(short, long, hide = true)]
     pub(super) list: bool,
 
-    /// A VMM by its command line, in which {image}, {cmdline} and {disk} stand for the image's path, its command line
+    /// Add a VMM by its command line, in which {image}, {cmdline} and {disk} stand for the image's path, its command line
     /// and the path of an empty disk
     ///
     /// The command must print the guest's serial port (0x3f8) on its standard output. It is split at blanks as by a
@@ -64,7 +64,7 @@ pub(crate) struct VmmArgs {
     #[arg(long = "vcpus", alias = "smp", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) smp: u32,
 
-    /// What QEMU runs its guest with
+    /// Run QEMU with this accelerator
     #[arg(long, value_enum, value_name = "NAME", default_value_t = Accel::Auto)]
     pub(super) accel: Accel,
 
@@ -78,15 +78,15 @@ pub(crate) struct VmmArgs {
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = CountExits::Auto)]
     pub(super) exits: CountExits,
 
-    /// Batches of each row in a boot
+    /// Measure each row in N batches per boot
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(vmbell_probe_image::cmdline::MAX_BATCHES)))]
     pub(super) batches: u32,
 
-    /// Operations of a batch
+    /// Run N operations in a batch
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(vmbell_probe_image::cmdline::MAX_OPERATIONS)))]
     pub(super) ops: u32,
 
-    /// Give a boot up after this time, and go on with the other VMMs
+    /// Give up a VMM if one boot takes longer than this, and go on with the others
     #[arg(long = "run-timeout", alias = "time-limit", value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
     pub(super) time_limit: Duration,
 
@@ -96,12 +96,12 @@ pub(crate) struct VmmArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum VmmCommand {
-    /// Write the image to a file
+    /// Write the guest image to a file
     Image {
-        /// The file; - is stdout
+        /// Write to this file; - is stdout
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
-        /// The file's format
+        /// Write the file in this format
         #[arg(long, value_enum, default_value_t = Format::Elf)]
         format: Format,
     },
@@ -141,7 +141,7 @@ impl Device {
     }
 }
 
-/// What QEMU runs its guest with.
+/// Run QEMU with this accelerator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Accel {
     /// KVM where /dev/kvm opens, else TCG

@@ -1,5 +1,7 @@
 //! The subcommands beside `bench`, and `--help`.
 
+use std::fs;
+
 use super::common::{stdout, vmbell};
 use predicates::prelude::*;
 use predicates::str::{contains, is_empty};
@@ -155,6 +157,37 @@ fn one_word_means_one_thing_and_old_words_still_work() {
         ],
     ] {
         vmbell(old).assert().success();
+    }
+}
+
+#[test]
+fn every_suite_that_measures_here_exports_and_shows_its_report() {
+    let folder = tempfile::tempdir().unwrap();
+    for suite in [
+        &["paths", "floor-getppid", "--only"][..],
+        &["rings", "--bufs", "100", "--one-thread"],
+        &["eoi", "--backend", "usermode", "--deterministic", "-n", "5"],
+    ] {
+        let json = folder.path().join(suite[0]);
+        let mut command = vmbell(&["bench"]);
+        command
+            .args(suite)
+            .args(["--runs", "2", "--seed", "7", "--no-warnings"]);
+        command.arg("--export-json").arg(&json);
+        let shown = command.assert().success().stderr(is_empty());
+        assert!(!shown.get_output().stdout.is_empty(), "{suite:?}");
+        let report: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+        let times = report["results"][0]["times"].as_array();
+        assert_eq!(
+            (&report["seed"], times.map(Vec::len)),
+            (&7.into(), Some(2)),
+            "{report}"
+        );
+        let mut command = vmbell(&["bench"]);
+        command
+            .args(suite)
+            .args(["--runs", "1", "--style", "none", "--export-csv", "-"]);
+        assert!(stdout(&mut command).starts_with("command,"), "{suite:?}");
     }
 }
 
