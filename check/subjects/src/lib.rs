@@ -31,6 +31,9 @@ pub use scenario::{Checked, fences, pair};
 pub use side::{Bells, Chains, DeviceSide, DriverSide, Work, drive, handle_chains};
 pub use vmbell::RESTORED_DRIVER;
 pub use vmbell::poll::{INDEX, TOKEN, WRAPS};
+
+/// How many seconds a test gives a search that ends by itself in less than 20 on a quiet machine.
+pub const HANG: u64 = 1200;
 use vmbell_check::{Format, Shape};
 
 /// Offsets of a ring's parts in the shared memory: descriptors, driver area and device area.

@@ -26,30 +26,32 @@ fn linux_loses_no_notification_however_it_asks_for_interrupts() {
                     if !served.about.formats.contains(&shape.format) {
                         continue;
                     }
-                    let report = Explorer::new().run(|scenario| {
-                        let ring = scenario.ring(shape);
-                        let memory = ring.memory();
-                        let layout = (ring.descriptors, ring.driver, ring.device);
-                        // SAFETY: the checker keeps its memory mapped while it explores.
-                        #[allow(unsafe_code)]
-                        let site =
-                            unsafe { Site::new(memory.pointer(), memory.len(), shape, layout) };
-                        let mut linux = LinuxDriver::new(&site);
-                        let bells: Arc<dyn Bells> = Arc::new(Checked::new(ring));
-                        let driver_bells = Arc::clone(&bells);
-                        scenario.task("driver", move || {
-                            linux.run(2, 2, callbacks, &*driver_bells);
+                    let report = Explorer::new()
+                        .seconds(vmbell_subjects::HANG)
+                        .run(|scenario| {
+                            let ring = scenario.ring(shape);
+                            let memory = ring.memory();
+                            let layout = (ring.descriptors, ring.driver, ring.device);
+                            // SAFETY: the checker keeps its memory mapped while it explores.
+                            #[allow(unsafe_code)]
+                            let site =
+                                unsafe { Site::new(memory.pointer(), memory.len(), shape, layout) };
+                            let mut linux = LinuxDriver::new(&site);
+                            let bells: Arc<dyn Bells> = Arc::new(Checked::new(ring));
+                            let driver_bells = Arc::clone(&bells);
+                            scenario.task("driver", move || {
+                                linux.run(2, 2, callbacks, &*driver_bells);
+                            });
+                            let Some(new) = served.new else {
+                                return scenario.background("device", ring.reference_device());
+                            };
+                            let mut side = new(&site, false);
+                            scenario.background("device", move || {
+                                while bells.wait_for_kick() {
+                                    side.handle(&*bells);
+                                }
+                            });
                         });
-                        let Some(new) = served.new else {
-                            return scenario.background("device", ring.reference_device());
-                        };
-                        let mut side = new(&site, false);
-                        scenario.background("device", move || {
-                            while bells.wait_for_kick() {
-                                side.handle(&*bells);
-                            }
-                        });
-                    });
                     let report = report.unwrap_or_else(|error| {
                         panic!("{name}, {callbacks:?}, {shape:?}: {error}")
                     });
@@ -71,7 +73,9 @@ fn libvhost_user_loses_a_kick_unless_it_asks_after_each_chain() {
                 mended,
                 ..Work::new(2, 2)
             };
-            let explorer = Explorer::new().models([model]);
+            let explorer = Explorer::new()
+                .seconds(vmbell_subjects::HANG)
+                .models([model]);
             let report = pair(&explorer, &driver, &self::device(device), shape, work);
             report.expect("it can be explored")
         };
@@ -113,7 +117,13 @@ fn virtqueue_poll_of_a_packed_ring_is_fooled_within_one_lap() {
     }
     for event_idx in [false, true] {
         let shape = Shape::packed(2, event_idx);
-        let report = explore(&Explorer::new(), LINUX_POLLER, shape, 0, 3);
+        let report = explore(
+            &Explorer::new().seconds(vmbell_subjects::HANG),
+            LINUX_POLLER,
+            shape,
+            0,
+            3,
+        );
         let report = report.expect("it can be explored");
         for verdict in &report.verdicts {
             let failure = verdict.failure.as_ref().expect("the driver is fooled");

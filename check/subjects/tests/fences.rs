@@ -18,7 +18,9 @@ fn vmbell_needs_each_of_its_fences() {
         for event_idx in [false, true] {
             let shape = driver.smallest_ring(format, event_idx);
             for model in [Model::Tso, Model::Rc11] {
-                let explorer = Explorer::new().models([model]).seconds(60);
+                let explorer = Explorer::new()
+                    .models([model])
+                    .seconds(vmbell_subjects::HANG);
                 let fences = fences(&explorer, &driver, &device, shape, Work::new(2, 2));
                 let fences = fences.expect("it can be explored");
                 for fence in &fences {

@@ -25,7 +25,9 @@ impl Finding {
     }
 
     fn explore(&self, model: Model, mended: bool) -> vmbell_check::Report {
-        let explorer = Explorer::new().models([model]).seconds(60);
+        let explorer = Explorer::new()
+            .models([model])
+            .seconds(vmbell_subjects::HANG);
         let work = Work {
             mended,
             ..self.work
@@ -210,7 +212,9 @@ mod krun {
     };
 
     fn explore(model: Model, event_idx: bool, frames: u32, mend: Mend) -> Report {
-        let explorer = Explorer::new().models([model]).seconds(60);
+        let explorer = Explorer::new()
+            .models([model])
+            .seconds(vmbell_subjects::HANG);
         let report = explore_receive(&explorer, event_idx, frames, mend);
         report.expect("it can be explored")
     }

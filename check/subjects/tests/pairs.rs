@@ -19,7 +19,9 @@ fn pairs(format: Format) -> Vec<(Driver, Device, [Shape; 2])> {
 }
 
 fn lose_nothing(model: Model, format: Format, skip: impl Fn(&Driver, &Device) -> bool) {
-    let explorer = Explorer::new().models([model]).seconds(60);
+    let explorer = Explorer::new()
+        .models([model])
+        .seconds(vmbell_subjects::HANG);
     let pairs = pairs(format);
     assert!(pairs.len() > 5, "most subjects support the format");
     for (driver, device, shapes) in pairs {

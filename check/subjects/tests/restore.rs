@@ -10,7 +10,7 @@ const STRONG: [Model; 2] = [Model::Sc, Model::Tso];
 fn explore(queue: &SavedQueue, event_idx: bool, resume: Resume, models: &[Model]) -> Report {
     let explorer = Explorer::new()
         .models(models.iter().copied())
-        .seconds(60)
+        .seconds(vmbell_subjects::HANG)
         .stop_at_first_failure();
     let report = resumed(&explorer, queue, event_idx, resume, 2);
     report.expect("the queue can be explored")
@@ -108,7 +108,9 @@ fn a_restored_device_of_vmbell_goes_on_as_if_it_had_not_been_saved() {
 
 #[test]
 fn a_restored_driver_of_vmbell_goes_on_as_if_it_had_not_been_saved() {
-    let explorer = Explorer::new().models(STRONG).seconds(60);
+    let explorer = Explorer::new()
+        .models(STRONG)
+        .seconds(vmbell_subjects::HANG);
     for format in [Format::Split, Format::Packed] {
         for event_idx in [false, true] {
             let shape = RESTORED_DRIVER.smallest_ring(format, event_idx);
