@@ -211,7 +211,7 @@ impl Slot {
         }
     }
 
-    /// Writes registers, at any offset and width. What the function has to know of it, [`tell`](Self::tell) says.
+    /// Writes registers, at any offset and width. [`announce_registers`](Self::announce_registers) tells the function.
     pub(super) fn write(&mut self, offset: usize, data: &[u8]) {
         self.config.write(offset, data);
         for run in self.own_runs(offset, data.len()) {

@@ -97,7 +97,7 @@ pub(super) fn bars() -> [Option<Bar>; BARS] {
 pub(super) struct Capabilities {
     pub(super) list: CapabilityList,
     pub(super) msix: MsixCapability,
-    /// Offset of the capability of the [`Window`](Window).
+    /// Offset of the capability of the [`Window`].
     pub(super) window: u8,
 }
 
