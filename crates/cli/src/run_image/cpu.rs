@@ -1,4 +1,4 @@
-//! Parses `--cpu -NAME,...`: features of the CPU that the guest does not see.
+//! Parses `--cpu-features -NAME,...`: features of the CPU that the guest does not see.
 
 use crate::suggest::did_you_mean;
 use vmbell_hypervisor::CpuFeatures;

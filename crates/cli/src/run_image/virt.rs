@@ -22,7 +22,9 @@ pub(super) fn boot_on(
     boot: &Boot,
 ) -> Result<u8> {
     if args.cpu_features != CpuFeatures::NONE {
-        bail!("--cpu hides features that CPUID shows, which arm64 does not have: leave it out");
+        bail!(
+            "--cpu-features hides features that CPUID shows, which arm64 does not have: leave it out"
+        );
     }
     if args.pv_eoi != "on" {
         bail!("--pv-eoi hides a feature that only x86-64's guests have: leave it out");

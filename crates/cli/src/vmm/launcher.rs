@@ -162,7 +162,7 @@ impl Launcher {
                     setup.places.image.into(),
                     "--memory".into(),
                     "64M".into(),
-                    "--smp".into(),
+                    "--vcpus".into(),
                     setup.cpus.to_string().into(),
                     "--append".into(),
                     setup.places.cmdline.into(),

@@ -41,7 +41,7 @@ fn each_vmm_has_its_command_line() {
             "/p boot --pvh /i -c ops=1_batches=2 --cpu count=2 --memory size=64M --entropy \
              --blk file,path=/d"
                 .to_owned(),
-            "/p run /i --memory 64M --smp 2 --append ops=1_batches=2 --device virtio-rng \
+            "/p run /i --memory 64M --vcpus 2 --append ops=1_batches=2 --device virtio-rng \
              --device virtio-blk,file=/d"
                 .to_owned(),
         ]

@@ -46,7 +46,7 @@ fn what_an_arm64_machine_cannot_run_is_refused_with_what_to_do() {
         "$VMBELL" run /guest/kernel --initrd /guest/kernel -m 64M 2>&1; echo $?
         "$VMBELL" run /guest/kernel -m 32M 2>&1; echo $?
         "$VMBELL" run /guest/kernel --device vfio-pci,host=0000:00:01.0 2>&1; echo $?
-        "$VMBELL" run /guest/kernel --cpu -x2apic 2>&1; echo $?
+        "$VMBELL" run /guest/kernel --cpu-features -x2apic 2>&1; echo $?
         "$VMBELL" run /guest/kernel --pv-eoi off 2>&1; echo $?
         "$VMBELL" run /guest/kernel --dump-dtb /tree 2>&1; echo $?
         "$VMBELL" run /guest/kernel --smp 9 2>&1; echo $?
@@ -60,7 +60,7 @@ fn what_an_arm64_machine_cannot_run_is_refused_with_what_to_do() {
         "give the machine more memory (--memory)",
         "/guest/kernel needs ",
         "an arm64 guest can have chr-testdev, those of virtio, and vhost-user-blk",
-        "--cpu hides features that CPUID shows",
+        "--cpu-features hides features that CPUID shows",
         "--pv-eoi hides a feature that only x86-64's guests have",
         "--dump-dtb writes the nodes of vfio-platform devices",
         "at most 8 with a GICv2",

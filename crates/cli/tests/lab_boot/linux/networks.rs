@@ -74,7 +74,7 @@ fn taps_that_cannot_be_used_are_told_with_what_helps_and_that_does_help() {
 }
 
 /// The command without its kernel. It has all files but netperf.
-const NET: &str = "$VMBELL net --runs 1 --modules /modules --busybox /bin/busybox --netserver /bin/busybox --netperf /bin/busybox";
+const NET: &str = "$VMBELL bench net --runs 1 --modules /modules --busybox /bin/busybox --netserver /bin/busybox --netperf /bin/busybox";
 
 /// The interfaces of the script's network; `/sys` has those of L1's first one.
 const INTERFACES: &str = "echo interfaces: $(sed -n 's/^ *\\(.*\\):.*/\\1/p' /proc/net/dev)";
@@ -105,7 +105,7 @@ fn guest_that_does_not_start_and_wire_that_is_in_use_are_told_and_leave_no_inter
 fn boot_that_is_late_in_an_emulator_is_repeated_twice_and_counted() {
     // No emulated guest is at its first program by then.
     let script = format!(
-        "{NET} vmbell-exit --kernel {KERNEL} --time-limit 300ms 2>&1; echo status: $?
+        "{NET} vmbell-exit --kernel {KERNEL} --run-timeout 300ms 2>&1; echo status: $?
          {INTERFACES}"
     );
     let ran = L1.run(&script, &[]);

@@ -16,7 +16,7 @@ echo '=== vmbell-probe end ==='
 /// Runs the command with the double.
 const ENDS: &str = r#"
 for signal in NONE TERM KILL NONE; do
-    SIGNAL=$signal "$VMBELL" vmm double --vmm "double=/bin/sh double {image} {cmdline}" --runs 1 --exits on --style none
+    SIGNAL=$signal "$VMBELL" bench vmms double --vmm "double=/bin/sh double {image} {cmdline}" --runs 1 --exits on --style none
     echo "$signal $?" /sys/kernel/tracing/instances/*
 done
 "#;
