@@ -15,7 +15,7 @@ use super::{Error, IrqTrigger};
 
 /// A registered doorbell: matching guest writes signal its eventfd until it is removed or dropped.
 ///
-/// See [`IoEvents::register_ioevent`](super::IoEvents::register_ioevent).
+/// See [`IoEvents::register_ioevent`].
 #[must_use = "a doorbell that is dropped is removed"]
 pub struct Doorbell {
     event: Arc<EventFd>,

@@ -1,7 +1,7 @@
 //! What `/dev/kvm` offers on x86-64, asked once by the thread that opens it, and which capabilities that gives a guest.
 //!
 //! A capability that only a guest can show is found by running one once, on the thread that asks
-//! ([`trial`](super::trial)).
+//! ([`trial`]).
 
 use std::sync::{Arc, OnceLock};
 

@@ -124,7 +124,7 @@ impl RingKind {
         }
     }
 
-    /// The index of a position: see [`token`].
+    /// The index of a position: see [`poll`].
     pub(super) const fn index(self, position: u64) -> u16 {
         poll::index(match self {
             Self::Split => poll::split_opaque(position),
