@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
-use vmbell::virtqueue::{
-    Buffer, DeviceQueue, DriverQueue, Features, SplitDriver, SplitLayout, brand,
-};
+use vmbell::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, SplitLayout, brand};
 
 use super::control::QueueRegisters;
 use super::live_ring::LiveRing;
 use super::mmio::Interrupt;
-use super::request::{Handled, Parts, Request};
+use super::request::{Handled, Request};
 use super::ring::Ring;
 use super::server::DriverSide;
 use super::slices::SliceList;
@@ -58,13 +56,13 @@ pub(super) fn answer(
         live_ring.start(ring(memory, &layout, 0), false);
         let mut guard = live_ring.lock();
         let live = guard.as_mut().unwrap();
-        let head = live.ring.pop(&mut live.chain).unwrap().unwrap();
-        let taken = live.taken(head);
-        let mut slices = SliceList::new();
+        let head = live.pop().unwrap().unwrap();
+        let mut slices = SliceList::new(memory);
+        slices.look_up(live.chain.readable(), live.chain.writable())?;
         let handled = device.handle(Request {
-            parts: Parts::look_up(memory, &live.chain, &mut slices)?,
-            chain: &live.chain,
-            taken,
+            slices: &slices,
+            head,
+            live,
             ring: &live_ring,
         });
         let Handled(done) = handled?;

@@ -17,8 +17,8 @@ fn pieces(memory: &GuestMemoryMmap) -> SliceList<'_> {
     let buffers: Vec<_> = (0..PIECES as u64)
         .map(|index| Buffer::new(0x800 - 7 * index, 5))
         .collect();
-    let mut slices = SliceList::new();
-    slices.look_up(memory, &buffers).unwrap();
+    let mut slices = SliceList::new(memory);
+    slices.look_up(&buffers, &[]).unwrap();
     slices
 }
 

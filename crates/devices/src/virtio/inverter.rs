@@ -18,6 +18,7 @@ impl Handler for Inverter {
     const DEVICE_ID: u32 = 0xffff;
     const NAME: &'static str = "virtio-inverter";
 
+    #[inline]
     fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
         let (mut from, mut to) = (request.readable(), request.writable());
         let len = from.len().min(to.len()).min(MOST);

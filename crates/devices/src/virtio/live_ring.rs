@@ -15,37 +15,51 @@ use super::refusal::Refusal;
 use super::request::Taken;
 use super::ring::Ring;
 use super::server::DriverSide;
-use vmbell::virtqueue::{Chain, DeviceQueue, Head};
+use vmbell::virtqueue::{Chain, DeviceQueue, Head, QueueError};
 
 /// The state of a queue between DRIVER_OK and a reset.
 pub(super) struct Live {
     pub(super) ring: Ring,
     pub(super) chain: Chain,
     stops: u64,
-    /// How many chains were taken.
+    /// How many chains were taken, which is the number of the last one.
     taken: u64,
     /// What `VIRTIO_F_IN_ORDER` needs, if the driver has accepted that.
     order: Option<Order>,
 }
 
 /// Requests that were completed before an earlier one.
-#[derive(Default)]
 struct Order {
     /// The number of the chain that goes back next.
     next: u64,
     early: BTreeMap<u64, (Head, u32)>,
 }
 
+impl Order {
+    fn new() -> Self {
+        Self {
+            next: 1,
+            early: BTreeMap::new(),
+        }
+    }
+}
+
 impl Live {
-    /// The chain that was taken with this head.
+    /// Takes the next chain, if there is one.
     #[inline]
-    pub(super) fn taken(&mut self, head: Head) -> Taken {
-        let number = self.taken;
-        self.taken += 1;
+    pub(super) fn pop(&mut self) -> Result<Option<Head>, QueueError> {
+        let head = self.ring.pop(&mut self.chain)?;
+        self.taken += u64::from(head.is_some());
+        Ok(head)
+    }
+
+    /// The chain that was taken last, and with this head.
+    #[inline]
+    pub(super) fn taken(&self, head: Head) -> Taken {
         Taken {
             head,
             stops: self.stops,
-            number,
+            number: self.taken,
         }
     }
 }
@@ -87,6 +101,7 @@ impl LiveRing {
     }
 
     /// How many chains were given back so far, by any thread.
+    #[inline]
     pub(super) fn served(&self) -> u64 {
         self.served.load(Ordering::Relaxed)
     }
@@ -107,7 +122,7 @@ impl LiveRing {
             ring,
             stops,
             taken: 0,
-            order: is_in_order.then(Order::default),
+            order: is_in_order.then(Order::new),
         };
         *self.lock() = Some(live);
     }
@@ -150,33 +165,54 @@ impl LiveRing {
         taken: Taken,
         written: u32,
     ) -> Result<(), Refusal> {
-        let mut done = Some((taken.head, written));
-        if let Some(order) = &mut live.order
-            && order.next != taken.number
-        {
-            order.early.extend(done.map(|done| (taken.number, done)));
-            return Ok(());
+        if let Some(order) = &mut live.order {
+            if order.next != taken.number {
+                order.early.insert(taken.number, (taken.head, written));
+                return Ok(());
+            }
+            order.next += 1;
         }
-        while let Some((head, written)) = done {
-            // Counted before the driver can see the chain, so that a thread that waits for the chain finds it counted.
-            self.served.fetch_add(1, Ordering::Relaxed);
-            let queue = self.index;
-            let used = live.ring.add_used(head, written);
-            used.map_err(|source| Refusal::Used { queue, source })?;
-            done = live.order.as_mut().and_then(|order| {
-                order.next += 1;
-                order.early.remove(&order.next)
-            });
+        self.add_used(&mut live.ring, taken.head, written)?;
+        if live.order.is_some() {
+            self.give_back_early(live)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Gives back the chains that were only waiting for the one that went back last.
+    #[inline(never)]
+    fn give_back_early(&self, live: &mut Live) -> Result<(), Refusal> {
+        while let Some(order) = &mut live.order
+            && let Some((head, written)) = order.early.remove(&order.next)
+        {
+            order.next += 1;
+            self.add_used(&mut live.ring, head, written)?;
         }
         Ok(())
+    }
+
+    #[inline]
+    fn add_used(&self, ring: &mut Ring, head: Head, written: u32) -> Result<(), Refusal> {
+        // Counted before the driver can see the chain, so that a thread that waits for the chain finds it counted.
+        self.served.fetch_add(1, Ordering::Relaxed);
+        let queue = self.index;
+        let used = ring.add_used(head, written);
+        used.map_err(|source| Refusal::Used { queue, source })
     }
 
     /// Gives back what was completed while the caller had the ring.
     #[inline]
     pub(super) fn give_back_late(&self, live: &mut Live) -> Result<(), Refusal> {
-        if !self.defers.load(Ordering::Relaxed) {
-            return Ok(());
+        if self.defers.load(Ordering::Relaxed) {
+            self.give_back_listed(live)
+        } else {
+            Ok(())
         }
+    }
+
+    #[inline(never)]
+    fn give_back_listed(&self, live: &mut Live) -> Result<(), Refusal> {
         let late = std::mem::take(&mut *self.late());
         for (taken, written) in late {
             // Others are of a ring that was stopped.
@@ -197,9 +233,13 @@ impl LiveRing {
     /// left a request in the list since then may have found the ring taken.
     #[inline]
     pub(super) fn flush(&self) {
-        if !self.defers.load(Ordering::Relaxed) {
-            return;
+        if self.defers.load(Ordering::Relaxed) {
+            self.flush_list();
         }
+    }
+
+    #[inline(never)]
+    fn flush_list(&self) {
         while !self.late().is_empty() {
             let mut guard = match self.live.try_lock() {
                 Ok(guard) => guard,

@@ -15,7 +15,7 @@ use vm_memory::{GuestAddress, GuestMemoryError};
 use super::control::QUEUE_SIZE_MAX;
 use super::live_ring::{Live, LiveRing};
 use super::refusal::Refusal;
-use super::request::{Handled, Parts, Request};
+use super::request::{Handled, Request};
 use super::ring::Ring;
 use super::server::DriverSide;
 use super::slices::SliceList;
@@ -208,7 +208,7 @@ impl<D: Handler> Queue<D> {
     /// Drains the ring until it stays empty or the device waits for the host; returns whether the budget ended before that.
     fn rounds(&self, live: &mut Live) -> Result<bool, Refusal> {
         let mut budget = BUDGET;
-        let mut slices = SliceList::new();
+        let mut slices = SliceList::new(self.ring.memory());
         while budget > 0 {
             if !self.polled {
                 live.ring.disable_notification();
@@ -242,20 +242,20 @@ impl<D: Handler> Queue<D> {
             if !self.handler.is_ready(queue) {
                 return Ok(true);
             }
-            let Some(head) = live.ring.pop(&mut live.chain).map_err(broken)? else {
+            let Some(head) = live.pop().map_err(broken)? else {
                 break;
             };
             *budget -= 1;
-            let taken = live.taken(head);
-            let parts = Parts::look_up(self.ring.memory(), &live.chain, slices).map_err(failed)?;
+            let looked_up = slices.look_up(live.chain.readable(), live.chain.writable());
+            looked_up.map_err(failed)?;
             let handled = self.handler.handle(Request {
-                parts,
-                chain: &live.chain,
-                taken,
+                slices,
+                head,
+                live,
                 ring: &self.ring,
             });
-            if let Handled(Some((taken, written))) = handled.map_err(failed)? {
-                self.ring.give_back(live, taken, written)?;
+            if let Handled(Some((head, written))) = handled.map_err(failed)? {
+                self.ring.give_back(live, live.taken(head), written)?;
             }
         }
         Ok(false)

@@ -6,53 +6,26 @@
 use std::fmt;
 use std::sync::{Arc, RwLockReadGuard};
 
-use vm_memory::GuestMemoryMmap;
-
-use super::live_ring::LiveRing;
-use super::queue::HandlerError;
+use super::live_ring::{Live, LiveRing};
 use super::slices::{Readable, SliceList, Writable};
-use vmbell::virtqueue::{Buffer, Chain, Head};
+use vmbell::virtqueue::{Buffer, Head};
 
 /// A request while a handler has it. All of its buffers are in guest memory.
-#[derive(Debug)]
 #[must_use = "a request that is neither completed nor deferred is lost to the driver"]
 pub struct Request<'r> {
-    pub(super) parts: Parts<'r>,
-    pub(super) chain: &'r Chain,
-    pub(super) taken: Taken,
+    pub(super) slices: &'r SliceList<'r>,
+    pub(super) head: Head,
+    pub(super) live: &'r Live,
     pub(super) ring: &'r Arc<LiveRing>,
 }
 
-/// The two directions of a request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Parts<'r> {
-    readable: Readable<'r>,
-    writable: Writable<'r>,
-}
-
-impl<'r> Parts<'r> {
-    /// Looks the buffers of a chain up, and puts them into `slices`.
-    #[inline]
-    pub(super) fn look_up<'m: 'r>(
-        memory: &'m GuestMemoryMmap,
-        chain: &Chain,
-        slices: &'r mut SliceList<'m>,
-    ) -> Result<Self, HandlerError> {
-        slices.clear();
-        slices.look_up(memory, chain.readable())?;
-        let count = slices.as_slice().len();
-        slices.look_up(memory, chain.writable())?;
-        let parts = slices.as_slice().split_at(count);
-        Ok(Self {
-            readable: Readable::new(parts.0, chain.readable_len() as usize),
-            writable: Writable::new(parts.1, chain.writable_len() as usize),
-        })
+impl fmt::Debug for Request<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("chain", &self.live.chain)
+            .field("head", &self.head)
+            .finish_non_exhaustive()
     }
-}
-
-/// How many bytes buffers have: below 4 GiB, as those of a chain.
-fn len(buffers: &[Buffer]) -> usize {
-    buffers.iter().map(|buffer| buffer.len as usize).sum()
 }
 
 /// A chain that was taken from a ring.
@@ -61,14 +34,14 @@ pub(super) struct Taken {
     pub(super) head: Head,
     /// How many times the queue was stopped before.
     pub(super) stops: u64,
-    /// How many chains were taken before, since the start of the queue.
+    /// Counts the chains that were taken since the start of the queue, from 1.
     pub(super) number: u64,
 }
 
 /// What a handler has done with a request: it is complete, or it is pending.
 #[derive(Debug)]
 #[must_use = "the queue has to give the request back"]
-pub struct Handled(pub(super) Option<(Taken, u32)>);
+pub struct Handled(pub(super) Option<(Head, u32)>);
 
 impl Request<'_> {
     /// The index of the request's queue.
@@ -77,28 +50,30 @@ impl Request<'_> {
     }
 
     /// What the device reads.
-    pub const fn readable(&self) -> Readable<'_> {
-        self.parts.readable
+    #[inline]
+    pub fn readable(&self) -> Readable<'_> {
+        self.slices.readable()
     }
 
     /// What the device writes.
-    pub const fn writable(&self) -> Writable<'_> {
-        self.parts.writable
+    #[inline]
+    pub fn writable(&self) -> Writable<'_> {
+        self.slices.writable()
     }
 
     /// Completes the request, with this number of bytes written, from the first one on.
     #[inline]
     pub fn complete(self, written: usize) -> Handled {
-        Handled(Some((self.taken, used_len(written))))
+        Handled(Some((self.head, used_len(written))))
     }
 
     /// Takes the request, to complete it later.
     pub fn defer(self) -> (Pending, Handled) {
         self.ring.expect_late();
         let pending = Pending {
-            readable: self.chain.readable().into(),
-            writable: self.chain.writable().into(),
-            taken: self.taken,
+            readable: self.live.chain.readable().into(),
+            writable: self.live.chain.writable().into(),
+            taken: self.live.taken(self.head),
             ring: Arc::clone(self.ring),
         };
         (pending, Handled(None))
@@ -125,17 +100,11 @@ impl Pending {
     /// back, so this must not wait for the driver.
     pub fn buffers(&self) -> Option<Buffers<'_>> {
         let running = self.ring.running(self.taken.stops)?;
-        let mut slices = SliceList::new();
-        let mut look_up = |buffers| {
-            let looked_up = slices.look_up(self.ring.memory(), buffers);
-            looked_up.ok().map(|()| slices.as_slice().len())
-        };
-        let readable = look_up(&self.readable)?;
-        look_up(&self.writable)?;
+        let mut slices = SliceList::new(self.ring.memory());
+        slices.look_up(&self.readable, &self.writable).ok()?;
         Some(Buffers {
             pending: self,
             slices,
-            readable,
             _running: running,
         })
     }
@@ -160,22 +129,18 @@ impl fmt::Debug for Pending {
 pub struct Buffers<'p> {
     pending: &'p Pending,
     slices: SliceList<'p>,
-    /// How many of the slices are readable.
-    readable: usize,
     _running: RwLockReadGuard<'p, u64>,
 }
 
 impl Buffers<'_> {
     /// What the device reads.
     pub fn readable(&self) -> Readable<'_> {
-        let slices = &self.slices.as_slice()[..self.readable];
-        Readable::new(slices, len(&self.pending.readable))
+        self.slices.readable()
     }
 
     /// What the device writes.
     pub fn writable(&self) -> Writable<'_> {
-        let slices = &self.slices.as_slice()[self.readable..];
-        Writable::new(slices, len(&self.pending.writable))
+        self.slices.writable()
     }
 }
 

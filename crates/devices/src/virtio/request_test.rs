@@ -2,13 +2,13 @@
 
 use std::sync::Mutex;
 
-use vm_memory::{Bytes, GuestAddress};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::*;
 use crate::virtio::answer_double::{DATA, driver_side, memory, ring};
 use crate::virtio::mmio::Interrupt;
 use crate::virtio::server::DriverSide;
-use crate::virtio::{Handler, Interrupts, Queue, Served, features};
+use crate::virtio::{Handler, HandlerError, Interrupts, Queue, Served, features};
 use crate::wait::await_that;
 use vmbell::virtqueue::{DriverQueue, Features, SplitDriver, SplitLayout, brand};
 

@@ -77,10 +77,12 @@ impl DeviceQueue for Ring {
         either!(self, device => device.size())
     }
 
+    #[inline]
     fn pop(&mut self, chain: &mut Chain) -> Result<Option<Head>, QueueError> {
         either!(self, device => device.pop(chain))
     }
 
+    #[inline]
     fn add_used(&mut self, head: Head, len: u32) -> Result<(), UsedError> {
         either!(self, device => device.add_used(head, len))
     }
@@ -92,14 +94,17 @@ impl DeviceQueue for Ring {
         either!(self, device => device.add_used_batch(chains))
     }
 
+    #[inline]
     fn needs_notification(&mut self) -> bool {
         either!(self, device => device.needs_notification())
     }
 
+    #[inline]
     fn enable_notification(&mut self) -> bool {
         either!(self, device => device.enable_notification())
     }
 
+    #[inline]
     fn disable_notification(&mut self) {
         either!(self, device => device.disable_notification());
     }

@@ -4,7 +4,12 @@
 //! Each buffer is looked up once, when the request is taken. The driver can change the contents at any time: what a
 //! device checks has to be a copy.
 
-use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, VolatileSlice};
+use std::ops::Range;
+
+use vm_memory::{
+    GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap,
+    VolatileSlice,
+};
 
 use super::queue::HandlerError;
 use vmbell::virtqueue::Buffer;
@@ -14,24 +19,58 @@ const FEW: usize = 8;
 
 /// The slices of a request, in a place that the next request uses again.
 pub(super) struct SliceList<'m> {
+    memory: &'m GuestMemoryMmap,
+    /// The region of the last buffer. The next buffer is mostly there too, which costs less to check than a search.
+    region: Option<&'m GuestRegionMmap>,
     few: [VolatileSlice<'m>; FEW],
     len: usize,
     /// All of them, if they are too many for `few`.
     many: Vec<VolatileSlice<'m>>,
+    /// How many of them are readable; they come first.
+    readable: usize,
+    /// The bytes of the readable and of the writable ones.
+    bytes: [usize; 2],
 }
 
 impl<'m> SliceList<'m> {
-    pub(super) fn new() -> Self {
+    #[inline]
+    pub(super) fn new(memory: &'m GuestMemoryMmap) -> Self {
         Self {
-            few: [(); FEW].map(|()| VolatileSlice::from(&mut [][..])),
+            memory,
+            region: memory.iter().next(),
+            few: [(); FEW].map(|()| empty()),
             len: 0,
             many: Vec::new(),
+            readable: 0,
+            bytes: [0; 2],
         }
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Looks up the buffers of a request; their slices replace those of the last one. A buffer that spans two regions is two
+    /// slices, an empty one none.
+    pub(super) fn look_up(
+        &mut self,
+        readable: &[Buffer],
+        writable: &[Buffer],
+    ) -> Result<(), HandlerError> {
         self.len = 0;
         self.many.clear();
+        self.bytes[0] = self.add(readable)?;
+        self.readable = self.len;
+        self.bytes[1] = self.add(writable)?;
+        Ok(())
+    }
+
+    /// What a device reads.
+    #[inline]
+    pub(super) fn readable(&self) -> Readable<'_> {
+        Slices::new(&self.as_slice()[..self.readable], self.bytes[0])
+    }
+
+    /// What a device writes.
+    #[inline]
+    pub(super) fn writable(&self) -> Writable<'_> {
+        Slices::new(&self.as_slice()[self.readable..], self.bytes[1])
     }
 
     #[inline]
@@ -39,39 +78,70 @@ impl<'m> SliceList<'m> {
         self.few.get(..self.len).unwrap_or(&self.many)
     }
 
+    /// Adds the slices of buffers, and returns how many bytes they have.
+    #[inline]
+    fn add(&mut self, buffers: &[Buffer]) -> Result<usize, HandlerError> {
+        let mut bytes = 0;
+        for buffer in buffers.iter().filter(|buffer| buffer.len > 0) {
+            let (address, len) = (GuestAddress(buffer.addr), buffer.len as usize);
+            match self.region.and_then(|region| find(region, address, len)) {
+                Some(slice) => self.push(slice),
+                None => self.add_of_other_regions(address, len)?,
+            }
+            bytes += len;
+        }
+        Ok(bytes)
+    }
+
+    /// Adds the slices of a buffer that is not all in the region of the last one.
+    #[cold]
+    fn add_of_other_regions(
+        &mut self,
+        address: GuestAddress,
+        len: usize,
+    ) -> Result<(), HandlerError> {
+        self.region = self.memory.find_region(address);
+        if let Some(slice) = self.region.and_then(|region| find(region, address, len)) {
+            self.push(slice);
+            return Ok(());
+        }
+        for slice in GuestMemoryBackend::get_slices(self.memory, address, len) {
+            self.push(slice.map_err(|source| HandlerError::Outside { address, source })?);
+        }
+        Ok(())
+    }
+
     #[inline]
     fn push(&mut self, slice: VolatileSlice<'m>) {
         if let Some(place) = self.few.get_mut(self.len) {
             *place = slice;
+            self.len += 1;
         } else {
-            if self.len == FEW {
-                self.many.extend(self.few);
-            }
-            self.many.push(slice);
+            self.push_to_many(slice);
         }
-        self.len += 1;
     }
 
-    /// Adds the slices of guest memory that buffers are. A buffer that spans two regions is two slices, an empty one none.
-    #[inline]
-    pub(super) fn look_up(
-        &mut self,
-        memory: &'m GuestMemoryMmap,
-        buffers: &[Buffer],
-    ) -> Result<(), HandlerError> {
-        for buffer in buffers.iter().filter(|buffer| buffer.len > 0) {
-            let address = GuestAddress(buffer.addr);
-            let len = usize::try_from(buffer.len).unwrap_or(usize::MAX);
-            if let Ok(slice) = GuestMemoryBackend::get_slice(memory, address, len) {
-                self.push(slice);
-                continue;
-            }
-            for slice in GuestMemoryBackend::get_slices(memory, address, len) {
-                self.push(slice.map_err(|source| HandlerError::Outside { address, source })?);
-            }
+    #[cold]
+    fn push_to_many(&mut self, slice: VolatileSlice<'m>) {
+        if self.len == FEW {
+            self.many.extend(self.few);
         }
-        Ok(())
+        self.many.push(slice);
+        self.len += 1;
     }
+}
+
+/// The slice of a buffer that is all in this region.
+#[inline]
+fn find(region: &GuestRegionMmap, address: GuestAddress, len: usize) -> Option<VolatileSlice<'_>> {
+    let at = region.to_region_addr(address)?;
+    region.get_slice(at, len).ok()
+}
+
+/// A slice without bytes.
+#[inline]
+fn empty<'m>() -> VolatileSlice<'m> {
+    VolatileSlice::from(&mut [][..])
 }
 
 /// What a device may read of a request, from a position on.
@@ -83,19 +153,22 @@ pub type Writable<'r> = Slices<'r, true>;
 /// The bytes of a request in one direction, from a position on.
 #[derive(Clone, Copy, Debug)]
 pub struct Slices<'r, const WRITABLE: bool> {
-    slices: &'r [VolatileSlice<'r>],
-    /// Bytes of the first slice that are before the position.
-    done: usize,
+    /// What is left of the first slice.
+    first: VolatileSlice<'r>,
+    rest: &'r [VolatileSlice<'r>],
     /// Bytes from the position to the end, which may be before the end of the slices.
     left: usize,
 }
 
 impl<'r, const WRITABLE: bool> Slices<'r, WRITABLE> {
-    /// The bytes of these slices, none of which is empty, and how many bytes they have.
+    /// The first `left` bytes of these slices, which have that many. No slice is empty.
     #[inline]
     pub(super) fn new(slices: &'r [VolatileSlice<'r>], left: usize) -> Self {
-        let done = 0;
-        Self { slices, done, left }
+        let (first, rest) = match slices {
+            [first, rest @ ..] => (*first, rest),
+            [] => (empty(), slices),
+        };
+        Self { first, rest, left }
     }
 
     /// How many bytes are left: below 4 GiB.
@@ -132,50 +205,56 @@ impl<'r, const WRITABLE: bool> Slices<'r, WRITABLE> {
 
     /// What is left of the first slice.
     fn first(&self) -> Option<VolatileSlice<'r>> {
-        let first = self.slices.first().filter(|_| self.left > 0)?;
-        let len = (first.len() - self.done).min(self.left);
-        first.subslice(self.done, len).ok()
+        let len = self.first.len().min(self.left);
+        self.first.subslice(0, len).ok().filter(|_| len > 0)
     }
 
-    /// Goes forward by `bytes`, at most to the end, and returns by how many. Calls `act` with each part of a slice on the
-    /// way and with the number of bytes before it.
+    /// Goes forward by `bytes`, at most to the end, and returns by how many. Calls `act` for each slice on the way, with
+    /// what is left of the slice and with the range of `bytes` that is at its start.
     #[inline]
-    fn pass(&mut self, bytes: usize, mut act: impl FnMut(VolatileSlice<'r>, usize)) -> usize {
+    fn pass(
+        &mut self,
+        bytes: usize,
+        mut act: impl FnMut(VolatileSlice<'r>, Range<usize>),
+    ) -> usize {
         let bytes = bytes.min(self.left);
         let mut passed = 0;
-        while passed < bytes
-            && let Some((first, rest)) = self.slices.split_first()
-        {
-            let len = first.len() - self.done;
-            let step = len.min(bytes - passed);
-            if let Ok(part) = first.subslice(self.done, step) {
-                act(part, passed);
-            }
-            if step == len {
-                (self.slices, self.done) = (rest, 0);
-            } else {
-                self.done += step;
-            }
-            passed += step;
+        while passed < bytes {
+            let end = bytes.min(passed + self.first.len());
+            act(self.first, passed..end);
+            self.advance(end - passed);
+            passed = end;
         }
-        self.left -= passed;
-        passed
+        self.left -= bytes;
+        bytes
+    }
+
+    /// Goes forward by a number of bytes of the first slice.
+    #[inline]
+    fn advance(&mut self, bytes: usize) {
+        if bytes < self.first.len() {
+            self.first = self.first.offset(bytes).unwrap_or_else(|_| empty());
+        } else if let [first, rest @ ..] = self.rest {
+            (self.first, self.rest) = (*first, rest);
+        }
     }
 }
 
 impl Readable<'_> {
     /// Copies to the start of `bytes` as many as are left, and returns how many these are.
+    #[inline]
     pub fn read(&mut self, bytes: &mut [u8]) -> usize {
         self.pass(bytes.len(), |slice, at| {
-            slice.copy_to(&mut bytes[at..]);
+            slice.copy_to(&mut bytes[at]);
         })
     }
 }
 
 impl Writable<'_> {
     /// Writes as many of the `bytes` as there is room for, and returns how many these are.
+    #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> usize {
-        self.pass(bytes.len(), |slice, at| slice.copy_from(&bytes[at..]))
+        self.pass(bytes.len(), |slice, at| slice.copy_from(&bytes[at]))
     }
 }
 

@@ -15,8 +15,8 @@ fn looked_up<'m>(
     memory: &'m GuestMemoryMmap,
     buffers: &[Buffer],
 ) -> Result<Vec<VolatileSlice<'m>>, HandlerError> {
-    let mut slices = SliceList::new();
-    slices.look_up(memory, buffers)?;
+    let mut slices = SliceList::new(memory);
+    slices.look_up(buffers, &[])?;
     Ok(slices.as_slice().to_vec())
 }
 
@@ -28,17 +28,17 @@ fn all<'r, const WRITABLE: bool>(slices: &'r [VolatileSlice<'r>]) -> Slices<'r, 
 #[test]
 fn list_is_used_again_by_few_and_by_many_slices() {
     let memory = memory();
-    let mut list = SliceList::new();
+    let mut list = SliceList::new(&memory);
     for count in [3, FEW, FEW + 1, 2, 5 * FEW, 0, 1] {
-        list.clear();
         let buffers: Vec<_> = (1..=count)
             .map(|len| Buffer::new(0, u32::try_from(len).unwrap()))
             .collect();
         let (front, back) = buffers.split_at(count / 2);
-        list.look_up(&memory, front).unwrap();
-        list.look_up(&memory, back).unwrap();
-        let lens = list.as_slice().iter().map(VolatileSlice::len);
-        assert!(lens.eq(1..=count), "{count}");
+        list.look_up(front, back).unwrap();
+        let lens = list.readable().slices().map(|slice| slice.len());
+        assert!(lens.eq(1..=count / 2), "{count}");
+        let lens = list.writable().slices().map(|slice| slice.len());
+        assert!(lens.eq(count / 2 + 1..=count), "{count}");
     }
 }
 
@@ -48,6 +48,20 @@ fn buffer_that_spans_two_regions_is_two_slices() {
     let slices = looked_up(&memory, &[Buffer::new(0x1ff0, 0x20)]).unwrap();
     let lens: Vec<_> = slices.iter().map(VolatileSlice::len).collect();
     assert_eq!(lens, [0x10, 0x10]);
+}
+
+#[test]
+fn each_buffer_is_found_in_its_region_wherever_the_last_one_was() {
+    let memory = memory();
+    let places = [0x2100, 0x100, 0x3fff, 0x2000, 0x1fff, 0];
+    for (at, byte) in places.into_iter().zip(1_u8..) {
+        memory.write_obj(byte, GuestAddress(at)).unwrap();
+    }
+    let slices = looked_up(&memory, &places.map(|at| Buffer::new(at, 1))).unwrap();
+    let mut bytes = [0; 6];
+    let mut from: Readable<'_> = all(&slices);
+    assert_eq!(from.read(&mut bytes), 6);
+    assert_eq!(bytes, [1, 2, 3, 4, 5, 6]);
 }
 
 #[test]
