@@ -34,6 +34,7 @@ mod probe_devices;
 mod process;
 mod program;
 mod progress;
+mod remedy;
 mod report;
 mod run;
 mod run_image;

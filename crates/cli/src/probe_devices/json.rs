@@ -7,6 +7,7 @@ use serde::Serialize;
 use vmbell_vfio::host::{Identity, RegionKind, Reset};
 
 use super::candidates::{Candidate, Candidates};
+use crate::remedy;
 
 #[derive(Serialize)]
 struct Region {
@@ -79,7 +80,7 @@ fn row(candidate: &Candidate) -> Row<'_> {
         name: obstacle.short(),
         text: obstacle.to_string(),
         blocking: obstacle.is_blocking(),
-        fix: obstacle.fix(),
+        fix: remedy::commands(obstacle),
     });
     Row {
         bus: device.bus.name(),

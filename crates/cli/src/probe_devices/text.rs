@@ -5,6 +5,7 @@ use std::fmt::Write;
 use vmbell_vfio::host::Obstacle;
 
 use super::candidates::{Candidate, Candidates};
+use crate::remedy;
 
 pub(super) fn text(candidates: &Candidates) -> String {
     let mut text = String::new();
@@ -96,7 +97,7 @@ fn entries(shown: &[Candidate]) -> Vec<Entry<'_>> {
     for candidate in shown {
         let name = candidate.device.name.as_str();
         for obstacle in candidate.first_obstacles() {
-            let (title, fix) = (obstacle.to_string(), obstacle.fix());
+            let (title, fix) = (obstacle.to_string(), remedy::commands(obstacle));
             let devices = vec![name];
             let Some(entry) = entries.iter_mut().find(|entry| entry.title == title) else {
                 let parts = vec![Part { devices, fix }];

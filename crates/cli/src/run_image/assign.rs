@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 
 use super::device::Assigned;
+use crate::remedy;
 use vmbell_vfio::host::{Bus, Host, HostDevice};
 use vmbell_vfio::interrupt::InterruptPath;
 use vmbell_vfio::node::{
@@ -95,7 +96,7 @@ fn ready(buses: &[Bus], device: &Assigned) -> Result<HostDevice> {
     let mut text = format!("{} cannot be assigned", found.name);
     for obstacle in blocking {
         text += &format!("\n  {obstacle}");
-        for line in obstacle.fix() {
+        for line in remedy::commands(obstacle) {
             text += &format!("\n    {line}");
         }
     }

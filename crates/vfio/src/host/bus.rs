@@ -39,15 +39,6 @@ impl Bus {
         }
     }
 
-    /// The option of the kernel's build that has that driver.
-    pub const fn kernel_option(self) -> &'static str {
-        match self {
-            Self::Pci => "CONFIG_VFIO_PCI",
-            Self::Platform => "CONFIG_VFIO_PLATFORM",
-            Self::Amba => "CONFIG_VFIO_AMBA",
-        }
-    }
-
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|bus| bus.name() == name)
     }

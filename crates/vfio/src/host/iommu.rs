@@ -145,45 +145,6 @@ impl NoIommu {
             Self::Unknown => "the kernel uses no iommu".to_owned(),
         }
     }
-
-    pub(super) fn fix(&self) -> Vec<String> {
-        let lines: &[&str] = match self {
-            Self::UnsafeMode => &[
-                "echo N > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode",
-                "# turn the iommu on, and start the host again",
-            ],
-            Self::NotServed => &[
-                "# no command mends it: the firmware puts the device behind no iommu",
-                "# (in a device tree, its node has no iommus property)",
-            ],
-            Self::TurnedOff { option } => {
-                return vec![format!(
-                    "# remove {option} from the kernel's command line, and start the host again"
-                )];
-            }
-            Self::IntelOptionMissing => &[
-                "# add intel_iommu=on to the kernel's command line (GRUB_CMDLINE_LINUX in",
-                "# /etc/default/grub, then update-grub), and start the host again",
-            ],
-            Self::IntelNotDescribed => &[
-                "# turn VT-d on in the firmware's setup (in a virtual machine, its VMM gives it an",
-                "# iommu: QEMU's -device intel-iommu), add intel_iommu=on to the kernel's command",
-                "# line, and start the host again",
-            ],
-            Self::AmdNotDescribed => &[
-                "# turn AMD-Vi (IOMMU) on in the firmware's setup (in a virtual machine, its VMM",
-                "# gives it an iommu: QEMU's -device amd-iommu), and start the host again; the",
-                "# kernel needs no option",
-            ],
-            Self::ArmNoSmmu => &[
-                "# use a kernel with CONFIG_ARM_SMMU and CONFIG_ARM_SMMU_V3, on a machine whose",
-                "# firmware describes an smmu (in a virtual machine, QEMU's -machine",
-                "# virt,iommu=smmuv3); the kernel needs no option",
-            ],
-            Self::Unknown => &["dmesg | grep -i -e iommu -e dmar -e smmu"],
-        };
-        lines.iter().map(|line| (*line).to_owned()).collect()
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Which devices of this host could be assigned to a guest, and what prevents that for each: read from sysfs, from
 //! any thread. The rules are those of Linux's `drivers/vfio` and `drivers/iommu/iommu.c` (6.12).
 //!
-//! Nothing here writes to sysfs: the owner of the host binds a driver, with the commands of [`Obstacle::fix`]. What a
-//! file contains is not trusted: a missing, empty or odd one means that the host does not say.
+//! Nothing here writes to sysfs: the owner of the host binds a driver. What a file contains is not trusted: a missing,
+//! empty or odd one means that the host does not say.
 //!
 //! ```no_run
 //! use vmbell_vfio::host::{Bus, Host};
@@ -11,7 +11,7 @@
 //! let host = Host::system();
 //! let device = host.find(&[Bus::Pci], "00:03.0")?;
 //! for obstacle in host.obstacles(&device) {
-//!     println!("{obstacle}\n{}", obstacle.fix().join("\n"));
+//!     println!("{obstacle}");
 //! }
 //! # Ok(())
 //! # }

@@ -1,10 +1,8 @@
-//! What prevents the assignment of a device, in the order in which it has to be fixed, and the shell commands that fix
-//! it.
+//! What prevents the assignment of a device, in the order in which it has to be fixed.
 //!
 //! The files in `/dev` through which a device is opened are checked without opening them: the first process that opens
 //! a group gets it, and all others get `EBUSY`. Any thread may check.
 
-use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 
@@ -132,67 +130,6 @@ impl Obstacle {
     pub const fn is_blocking(&self) -> bool {
         !matches!(self, Self::NoReset { required: false })
     }
-
-    /// The commands for root's shell that mend it; a line that begins with `#` says what has to be done by hand.
-    /// Empty if nothing can be done.
-    pub fn fix(&self) -> Vec<String> {
-        match self {
-            Self::LeftOut { .. } | Self::NoReset { required: false } => Vec::new(),
-            Self::NoIommuGroup { cause } => cause.fix(),
-            Self::NoModule { bus, state } => vec![match state {
-                ModuleState::NotLoaded => format!("modprobe {}", bus.vfio_driver()),
-                ModuleState::NotBuilt { .. } => {
-                    format!("# use a kernel with {}=m", bus.kernel_option())
-                }
-                ModuleState::NoModules { release } => format!(
-                    "# install the modules of kernel {release}, or use a kernel with {}=m",
-                    bus.kernel_option()
-                ),
-            }],
-            Self::BoundToDriver { bus, name, .. } => bind(*bus, name, true),
-            Self::NotBound { bus, name } => bind(*bus, name, false),
-            Self::GroupNotViable { members, .. } => members.iter().flat_map(give_up).collect(),
-            Self::NoReset { required: true } => vec![
-                "modprobe -r vfio-platform".to_owned(),
-                "modprobe vfio-platform reset_required=0".to_owned(),
-            ],
-            Self::NoContainer => vec!["modprobe vfio".to_owned()],
-            Self::NoFile { path } => vec![format!(
-                "# let the container or chroot that this runs in have {path}"
-            )],
-            Self::NoPermission { path, user } => vec![format!("chown {user} {path}")],
-        }
-    }
-}
-
-/// Binds VFIO's driver instead of the host's.
-fn bind(bus: Bus, name: &str, is_bound: bool) -> Vec<String> {
-    let device = format!("/sys/bus/{bus}/devices/{name}");
-    let name = quote(name);
-    let mut lines = vec![format!(
-        "echo {} > {}",
-        bus.vfio_driver(),
-        quote(&format!("{device}/driver_override"))
-    )];
-    if is_bound {
-        let unbind = format!("{device}/driver/unbind");
-        lines.push(format!("echo {name} > {}", quote(&unbind)));
-    }
-    lines.push(format!("echo {name} > /sys/bus/{bus}/drivers_probe"));
-    lines
-}
-
-/// A member of a group whose other member is assigned. A device that is not a bridge gets VFIO's driver, so that the host
-/// does not bind another one to it.
-fn give_up(member: &Member) -> Vec<String> {
-    let Some(bus) = member.bus else {
-        return vec![format!("# unbind {} from its driver", member.name)];
-    };
-    if member.is_bridge {
-        let unbind = format!("/sys/bus/{bus}/devices/{}/driver/unbind", member.name);
-        return vec![format!("echo {} > {}", quote(&member.name), quote(&unbind))];
-    }
-    bind(bus, &member.name, true)
 }
 
 impl Host {
@@ -311,14 +248,4 @@ fn file_obstacle(host: &Host, file: &str) -> Option<Obstacle> {
             user: host.user,
         },
     })
-}
-
-/// `word` so that a POSIX shell reads it as one word.
-fn quote(word: &str) -> Cow<'_, str> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/_-.:,+@%=".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        Cow::Borrowed(word)
-    } else {
-        Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
-    }
 }

@@ -15,10 +15,6 @@ fn cause(fake: &Fake) -> NoIommu {
     cause.clone()
 }
 
-fn fix(cause: NoIommu) -> String {
-    Obstacle::NoIommuGroup { cause }.fix().join("\n")
-}
-
 fn host(cpu: &str) -> Fake {
     let fake = Fake::new();
     fake.nic().write("proc/cpuinfo", cpu);
@@ -31,20 +27,14 @@ fn intel_needs_an_option_and_a_table_of_the_firmware() {
     assert_eq!(cause(&fake), NoIommu::IntelNotDescribed);
     fake.write("sys/firmware/acpi/tables/DMAR", "");
     assert_eq!(cause(&fake), NoIommu::IntelOptionMissing);
-    assert!(fix(cause(&fake)).contains("intel_iommu=on"));
     fake.write("proc/cmdline", "quiet intel_iommu=on,sm_on iommu=pt\n");
     assert_eq!(cause(&fake), NoIommu::Unknown);
-    assert_eq!(
-        fix(cause(&fake)),
-        "dmesg | grep -i -e iommu -e dmar -e smmu"
-    );
 }
 
 #[test]
 fn amd_needs_a_table_of_the_firmware() {
     let fake = host(AMD);
     assert_eq!(cause(&fake), NoIommu::AmdNotDescribed);
-    assert!(fix(cause(&fake)).contains("AMD-Vi"));
     fake.write("sys/firmware/acpi/tables/IVRS", "");
     assert_eq!(cause(&fake), NoIommu::Unknown);
 }
@@ -52,7 +42,6 @@ fn amd_needs_a_table_of_the_firmware() {
 #[test]
 fn arm_needs_a_driver_of_the_smmu() {
     assert_eq!(cause(&host(ARM)), NoIommu::ArmNoSmmu);
-    assert!(fix(NoIommu::ArmNoSmmu).contains("CONFIG_ARM_SMMU_V3"));
 }
 
 #[test]
@@ -61,7 +50,6 @@ fn an_option_that_turns_the_iommu_off_is_named() {
     fake.write("proc/cmdline", "quiet amd_iommu=off ro\n");
     let option = "amd_iommu=off".to_owned();
     assert_eq!(cause(&fake), NoIommu::TurnedOff { option });
-    assert!(fix(cause(&fake)).contains("remove amd_iommu=off"));
 }
 
 #[test]
@@ -78,5 +66,4 @@ fn a_group_of_the_unsafe_mode_is_none() {
     assert_eq!(fake.obstacles(NIC), []);
     fake.write("sys/kernel/iommu_groups/7/name", "vfio-noiommu\n");
     assert_eq!(cause(&fake), NoIommu::UnsafeMode);
-    assert!(fix(NoIommu::UnsafeMode).contains("enable_unsafe_noiommu_mode"));
 }
