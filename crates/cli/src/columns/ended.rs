@@ -23,7 +23,7 @@ pub(crate) fn in_words(end: &End, limit: Duration) -> String {
     match end {
         End::Exited(status) => format!("it ended with {status}"),
         End::Lingered | End::Stopped => "it was ended".to_owned(),
-        End::TimeLimit => format!("it did not end within {limit:?}"),
+        End::TimeLimit => format!("it took longer than {limit:?}"),
         End::TooMuch => "it printed more than 1 MiB and was ended".to_owned(),
     }
 }

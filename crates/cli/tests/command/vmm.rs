@@ -179,7 +179,7 @@ fn each_bad_vmm_has_a_clear_result_and_the_others_go_on() {
         let args = [&words[..], &["--export-json", &report]].concat();
         doubles.command(&names, &args).assert().code(1);
         let vmms = &read_json(Path::new(&report))["vmms"];
-        let is_late = |vmm: &&Value| vmm.to_string().contains("it did not end within");
+        let is_late = |vmm: &&Value| vmm.to_string().contains("it took longer than");
         let has_begun = vmms[4].to_string().contains("it was in the row rtc-read");
         has_begun && vmms.as_array().unwrap().iter().filter(is_late).count() == 1
     });
@@ -219,7 +219,7 @@ fn each_bad_vmm_has_a_clear_result_and_the_others_go_on() {
                 "endless",
                 &*format!(
                     "the image started and did not come to its results (it was in the row rtc-read); \
-                     it did not end within {limit:?}"
+                     it took longer than {limit:?}"
                 ),
                 Value::Null
             ),
