@@ -287,5 +287,6 @@ impl Resampler {
 }
 
 #[cfg(test)]
+#[cfg(not(miri))]
 #[path = "interrupts_test.rs"]
 mod tests;
