@@ -63,7 +63,7 @@ fn what_an_arm64_machine_cannot_run_is_refused_with_what_to_do() {
         "--cpu-features hides features that CPUID shows",
         "--pv-eoi hides a feature that only x86-64's guests have",
         "--dump-dtb writes the nodes of vfio-platform devices",
-        "at most 8 with a GICv2",
+        "vcpus is 9, must be from 1 to 8",
     ] {
         let (error, status) = (lines.next().unwrap(), lines.next().unwrap());
         assert!(

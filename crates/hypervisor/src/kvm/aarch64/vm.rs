@@ -25,9 +25,6 @@ use crate::{Capability, Error, Irqchip, VmConfig};
 /// Where RAM may be: that of an image, and that of a guest program, which has devices above.
 pub const RAM: &[Range<u64>] = &[IMAGE_RAM, RAM_BASE..0xc000_0000];
 
-/// The most vCPUs with a GICv2.
-const GICV2_VCPUS: u32 = 8;
-
 /// What the guest keeps of it.
 #[derive(Debug)]
 pub struct Parts {
@@ -71,21 +68,18 @@ impl Parts {
 
 /// The interrupt controllers that the guest gets.
 fn choose(system: &System, config: &VmConfig) -> Result<Option<Gic>, Error> {
-    let refuse = |what, value: String, rule: &str| {
-        let rule = rule.to_owned();
-        Err(Error::Config { what, value, rule })
-    };
     match (config.irqchip, system.host.gic) {
         (Irqchip::None, _) => Ok(None),
-        (Irqchip::Split, _) => refuse("irqchip", "split".to_owned(), "none or full on arm64"),
+        (Irqchip::Split, _) => Err(Error::Config {
+            what: "irqchip",
+            value: "split".to_owned(),
+            rule: "none or full on arm64".to_owned(),
+        }),
         (Irqchip::Full, None) => Err(Error::Unsupported {
             backend: "kvm",
             capability: Capability::Interrupts,
             reason: "this host has neither a GICv3 nor a GICv2 for its guests".to_owned(),
         }),
-        (Irqchip::Full, Some(Gic::V2)) if config.vcpus > GICV2_VCPUS => {
-            refuse("vcpus", config.vcpus.to_string(), "at most 8 with a GICv2")
-        }
         (Irqchip::Full, gic) => Ok(gic),
     }
 }
