@@ -44,8 +44,24 @@ pub(super) fn deliver(
     exported
 }
 
+/// The same for a command that has `--json`: with it, the report is printed as JSON instead of being shown and exported.
+pub(super) fn deliver_as(
+    as_json: bool,
+    report: &Report,
+    exports: Exports,
+    delivery: Delivery,
+) -> Result<()> {
+    if !as_json {
+        return deliver(report, exports, delivery, String::new);
+    }
+    if delivery.warns {
+        warn(report);
+    }
+    print(&vmbell_report::json(report))
+}
+
 /// Prints the reasons to doubt the numbers of a report.
-pub(super) fn warn(report: &Report) {
+fn warn(report: &Report) {
     for warning in vmbell_report::warnings(report) {
         eprintln!("warning: {warning}");
     }

@@ -11,19 +11,18 @@ use clap::{Args, ValueEnum};
 
 use super::backends::Choice;
 use super::bench_args::BackendName;
-use super::deliver::{deliver, warn};
+use super::deliver::deliver_as;
 use super::exit::{Exit, Usage};
 use super::exports::Exports;
 use super::measure_args::{MeasureArgs, RunnerArgs};
 use super::measured::{Begun, exit};
-use super::output::print;
 use super::style::Style;
 use super::supervise::supervise;
 use super::{interrupt, net, values};
 use vmbell_bench::stat::{ON, Pace, SPARED, TAKEN};
 use vmbell_bench::{Observer, Options, Plan, Record, Sample, host};
 use vmbell_hypervisor::SpinPolicy;
-use vmbell_report::{Kind, Look, Report, Row, Status, Work, json};
+use vmbell_report::{Kind, Look, Report, Row, Status, Work};
 
 /// The number of interrupts with `--deterministic`.
 const INTERRUPTS: u64 = 500;
@@ -168,15 +167,7 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     let mut report = begun.report(&record, facts, backends, Kind::Eoi(work), &compared);
     without_the_bit(&mut report);
     leave_out(&mut report, args)?;
-    match args.json {
-        true => {
-            if delivery.warns {
-                warn(&report);
-            }
-            print(&json(&report))?;
-        }
-        false => deliver(&report, exports, delivery, String::new)?,
-    }
+    deliver_as(args.json, &report, exports, delivery)?;
     Ok(exit(&report))
 }
 

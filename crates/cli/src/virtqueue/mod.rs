@@ -13,12 +13,11 @@ use anyhow::{Context as _, Result};
 
 pub(super) use args::{VARIANTS, VirtqueueArgs};
 
-use super::deliver::{deliver, warn};
+use super::deliver::deliver_as;
 use super::exit::{Exit, Usage};
 use super::exports::Exports;
 use super::interrupt;
 use super::measured::{Begun, exit};
-use super::output::print;
 use super::progress::Progress;
 use super::supervise::supervise;
 use variant::Variant;
@@ -26,7 +25,7 @@ use vmbell_bench::perf::{self, PerfEvent};
 use vmbell_bench::workload::{Batch, Threads, entry};
 use vmbell_bench::{Entry, Options, Plan, Record, Remarks};
 use vmbell_hypervisor::SpinPolicy;
-use vmbell_report::{Backend, Kind, Look, Work, cpu_list, json};
+use vmbell_report::{Backend, Kind, Look, Work, cpu_list};
 
 /// How long a run of the slowest variant should take, if the user gave no number of buffers.
 const RUN: Duration = Duration::from_millis(500);
@@ -70,15 +69,7 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
         Kind::Rings(work),
         &compared,
     );
-    match args.json {
-        true => {
-            if delivery.warns {
-                warn(&report);
-            }
-            print(&json(&report))?;
-        }
-        false => deliver(&report, exports, delivery, String::new)?,
-    }
+    deliver_as(args.json, &report, exports, delivery)?;
     Ok(exit(&report))
 }
 
