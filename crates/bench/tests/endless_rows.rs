@@ -82,7 +82,7 @@ impl IoEvents for ForgetfulVm {
         _datamatch: Datamatch,
         _sharing: Sharing,
     ) -> Result<Doorbell, Error> {
-        Ok(Doorbell::new(Arc::clone(event), || Ok(())))
+        Ok(Doorbell::new(event, |_| Ok(())))
     }
 }
 
@@ -120,7 +120,7 @@ impl Irqs for ForgetfulVm {
         gsi: Gsi,
         _resample: Option<&EventFd>,
     ) -> Result<Irqfd, Error> {
-        Ok(Irqfd::new(Arc::clone(event), gsi, None, || Ok(())))
+        Ok(Irqfd::new(event, gsi, None, |_| Ok(())))
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {

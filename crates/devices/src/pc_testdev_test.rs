@@ -17,7 +17,7 @@ impl Irqs for Levels {
         gsi: Gsi,
         _: Option<&EventFd>,
     ) -> Result<Irqfd, Error> {
-        Ok(Irqfd::new(Arc::clone(event), gsi, None, || Ok(())))
+        Ok(Irqfd::new(event, gsi, None, |_| Ok(())))
     }
 
     fn set_routing(&self, _: &[Route]) -> Result<(), Error> {

@@ -45,9 +45,8 @@ impl IoEvents for Registry {
             })?;
         self.registered.fetch_add(1, Ordering::Relaxed);
         let (set, registered) = (Arc::clone(&self.set), Arc::clone(&self.registered));
-        let removed = Arc::clone(event);
-        Ok(Doorbell::new(Arc::clone(event), move || {
-            set.unregister(&removed, address, datamatch)?;
+        Ok(Doorbell::new(event, move |event| {
+            set.unregister(event, address, datamatch)?;
             registered.fetch_sub(1, Ordering::Relaxed);
             Ok(())
         }))

@@ -18,23 +18,22 @@ use super::{Error, IrqTrigger};
 /// See [`IoEvents::register_ioevent`].
 #[must_use = "a doorbell that is dropped is removed"]
 pub struct Doorbell {
-    event: Arc<EventFd>,
-    removal: Removal,
+    registration: Registration,
 }
 
 impl Doorbell {
-    /// For a backend: a doorbell of `event` that `remove` removes. It calls `remove` again after an error.
+    /// For a backend: a doorbell of `event`, which `remove` gets to remove it. It calls `remove` again after an error.
     pub fn new(
-        event: Arc<EventFd>,
-        remove: impl Fn() -> Result<(), Error> + Send + Sync + 'static,
+        event: &Arc<EventFd>,
+        remove: impl Fn(&EventFd) -> Result<(), Error> + Send + Sync + 'static,
     ) -> Self {
-        let removal = Removal::new(remove);
-        Self { event, removal }
+        let registration = Registration::new(event, remove);
+        Self { registration }
     }
 
     /// The eventfd that guest writes signal.
     pub const fn event(&self) -> &Arc<EventFd> {
-        &self.event
+        &self.registration.event
     }
 
     /// Removes the doorbell: once this returns `Ok`, it signals the eventfd no more. A write at the same time is
@@ -43,15 +42,15 @@ impl Doorbell {
     /// After [`Error::Unremoved`] the doorbell is still registered, and `remove` may be called again. Dropping it then does
     /// not try again, because each attempt may wait.
     pub fn remove(&mut self) -> Result<(), Error> {
-        self.removal.remove()
+        self.registration.remove()
     }
 }
 
 impl fmt::Debug for Doorbell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Doorbell")
-            .field("event", &self.event)
-            .field("state", &self.removal.state)
+            .field("event", &self.registration.event)
+            .field("state", &self.registration.state)
             .finish_non_exhaustive()
     }
 }
@@ -61,34 +60,31 @@ impl fmt::Debug for Doorbell {
 /// See [`Irqs::register_irqfd`](super::Irqs::register_irqfd).
 #[must_use = "an irqfd that is dropped is removed"]
 pub struct Irqfd {
-    event: Arc<EventFd>,
+    registration: Registration,
     gsi: Gsi,
     /// What raises the interrupt on the calling thread; `None` if a write to the eventfd does.
     trigger: Option<Box<dyn IrqTrigger>>,
-    removal: Removal,
 }
 
 impl Irqfd {
-    /// For a backend: an irqfd that `remove` removes, which it calls again after an error. `trigger` is a way to signal it
-    /// that is shorter than a write to `event`.
+    /// For a backend: an irqfd of `event`, which `remove` gets to remove it. It calls `remove` again after an error.
+    /// `trigger` is a way to signal it that is shorter than a write to `event`.
     pub fn new(
-        event: Arc<EventFd>,
+        event: &Arc<EventFd>,
         gsi: Gsi,
         trigger: Option<Box<dyn IrqTrigger>>,
-        remove: impl Fn() -> Result<(), Error> + Send + Sync + 'static,
+        remove: impl Fn(&EventFd) -> Result<(), Error> + Send + Sync + 'static,
     ) -> Self {
-        let removal = Removal::new(remove);
         Self {
-            event,
+            registration: Registration::new(event, remove),
             gsi,
             trigger,
-            removal,
         }
     }
 
     /// The eventfd, for another process or the kernel to signal.
     pub const fn event(&self) -> &Arc<EventFd> {
-        &self.event
+        &self.registration.event
     }
 
     /// The interrupt that a signal raises.
@@ -101,7 +97,7 @@ impl Irqfd {
     /// After [`Error::Unremoved`] its resample eventfd may still be signalled, and `remove` may be called again. Dropping it
     /// then does not try again, because each attempt may wait.
     pub fn remove(&mut self) -> Result<(), Error> {
-        self.removal.remove()
+        self.registration.remove()
     }
 }
 
@@ -111,7 +107,7 @@ impl IrqTrigger for Irqfd {
     fn signal(&self) {
         match &self.trigger {
             Some(trigger) => trigger.signal(),
-            None => self.event.signal(),
+            None => self.event().signal(),
         }
     }
 }
@@ -119,16 +115,20 @@ impl IrqTrigger for Irqfd {
 impl fmt::Debug for Irqfd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Irqfd")
-            .field("event", &self.event)
+            .field("event", &self.registration.event)
             .field("gsi", &self.gsi)
-            .field("state", &self.removal.state)
+            .field("state", &self.registration.state)
             .finish_non_exhaustive()
     }
 }
 
-/// Removes a registration once.
-struct Removal {
-    remove: Box<dyn Fn() -> Result<(), Error> + Send + Sync>,
+/// Removes the registration of an eventfd.
+type Remove = dyn Fn(&EventFd) -> Result<(), Error> + Send + Sync;
+
+/// Shares the eventfd, and removes the registration once.
+struct Registration {
+    event: Arc<EventFd>,
+    remove: Box<Remove>,
     state: RegistrationState,
 }
 
@@ -140,9 +140,13 @@ enum RegistrationState {
     Removed,
 }
 
-impl Removal {
-    fn new(remove: impl Fn() -> Result<(), Error> + Send + Sync + 'static) -> Self {
+impl Registration {
+    fn new(
+        event: &Arc<EventFd>,
+        remove: impl Fn(&EventFd) -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Self {
         Self {
+            event: Arc::clone(event),
             remove: Box::new(remove),
             state: RegistrationState::Registered,
         }
@@ -151,18 +155,18 @@ impl Removal {
     fn remove(&mut self) -> Result<(), Error> {
         if self.state != RegistrationState::Removed {
             self.state = RegistrationState::Unremoved;
-            (self.remove)()?;
+            (self.remove)(&self.event)?;
             self.state = RegistrationState::Removed;
         }
         Ok(())
     }
 }
 
-impl Drop for Removal {
+impl Drop for Registration {
     fn drop(&mut self) {
         if self.state == RegistrationState::Registered {
             // The owner asks `remove` if it wants to know.
-            let _ = (self.remove)();
+            let _ = (self.remove)(&self.event);
         }
     }
 }

@@ -7,7 +7,7 @@ fn doorbell(failures: u32) -> (Doorbell, Arc<AtomicU32>) {
     let calls = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&calls);
     let event = Arc::new(EventFd::new(0).unwrap());
-    let doorbell = Doorbell::new(event, move || {
+    let doorbell = Doorbell::new(&event, move |_| {
         if counted.fetch_add(1, Ordering::Relaxed) < failures {
             return Err(Error::Faulted);
         }
@@ -63,11 +63,11 @@ fn an_irqfd_is_signalled_by_its_trigger_or_else_by_its_eventfd() {
     let gsi = Gsi::new(5).unwrap();
     let count = Arc::new(AtomicU32::new(0));
     let trigger = Counter(Arc::clone(&count));
-    let direct = Irqfd::new(Arc::clone(&event), gsi, Some(Box::new(trigger)), || Ok(()));
+    let direct = Irqfd::new(&event, gsi, Some(Box::new(trigger)), |_| Ok(()));
     direct.signal();
     assert_eq!(count.load(Ordering::Relaxed), 1);
 
-    let written = Irqfd::new(Arc::clone(&event), gsi, None, || Ok(()));
+    let written = Irqfd::new(&event, gsi, None, |_| Ok(()));
     written.signal();
     written.signal();
     assert_eq!(event.read().unwrap(), 2);

@@ -212,13 +212,13 @@ impl IoEvents for UsermodeVm {
             doorbells, sandbox, ..
         } = &*self.guest;
         doorbells.register(sandbox, event, address, pattern, sharing)?;
-        let (guest, removed) = (Arc::downgrade(&self.guest), Arc::clone(event));
-        Ok(Doorbell::new(Arc::clone(event), move || {
+        let guest = Arc::downgrade(&self.guest);
+        Ok(Doorbell::new(event, move |event| {
             let Some(guest) = guest.upgrade() else {
                 return Ok(());
             };
             let doorbells = &guest.doorbells;
-            doorbells.unregister(&guest.sandbox, &removed, address, pattern)
+            doorbells.unregister(&guest.sandbox, event, address, pattern)
         }))
     }
 }
@@ -242,7 +242,7 @@ impl Irqs for UsermodeVm {
             id,
         };
         let (guest, watcher) = (trigger.guest.clone(), Arc::downgrade(&self.irqfds));
-        let remove = move || {
+        let remove = move |_: &EventFd| {
             let removed = match guest.upgrade() {
                 Some(guest) => guest.remove_irqfd(id, gsi),
                 None => Ok(()),
@@ -257,7 +257,7 @@ impl Irqs for UsermodeVm {
             removed
         };
         let trigger = Some(Box::new(trigger) as Box<dyn IrqTrigger>);
-        Ok(Irqfd::new(Arc::clone(event), gsi, trigger, remove))
+        Ok(Irqfd::new(event, gsi, trigger, remove))
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {

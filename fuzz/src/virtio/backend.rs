@@ -31,9 +31,9 @@ impl IoEvents for Doorbells {
             RegisterError::Doorbell(rule) => rule.into(),
             RegisterError::Signal(source) => Error::Backend(source.into()),
         })?;
-        let (set, removed) = (Arc::clone(&self.0), Arc::clone(event));
-        Ok(Doorbell::new(Arc::clone(event), move || {
-            Ok(set.unregister(&removed, address, datamatch)?)
+        let set = Arc::clone(&self.0);
+        Ok(Doorbell::new(event, move |event| {
+            Ok(set.unregister(event, address, datamatch)?)
         }))
     }
 }
@@ -54,7 +54,7 @@ impl Irqs for Interrupts {
         _: Option<&EventFd>,
     ) -> Result<Irqfd, Error> {
         let trigger = Some(Box::new(Self) as Box<dyn IrqTrigger>);
-        Ok(Irqfd::new(Arc::clone(event), gsi, trigger, || Ok(())))
+        Ok(Irqfd::new(event, gsi, trigger, |_| Ok(())))
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {

@@ -50,14 +50,14 @@ impl Irqs for KvmVm {
         };
         let irqchip = self.guest.irqchip;
         result.map_err(|error| refusal(error, irqchip, event, resample.is_some()))?;
-        let (guest, removed) = (Arc::downgrade(&self.guest), Arc::clone(event));
+        let guest = Arc::downgrade(&self.guest);
         // The kernel raises the interrupt on the thread that writes the eventfd, so there is no shorter way.
-        Ok(Irqfd::new(Arc::clone(event), gsi, None, move || {
+        Ok(Irqfd::new(event, gsi, None, move |event| {
             let Some(guest) = guest.upgrade() else {
                 return Ok(());
             };
-            let result = guest.slots.vm().unregister_irqfd(&removed, gsi.number());
-            result.map_err(|error| refusal(error, irqchip, &removed, false))
+            let result = guest.slots.vm().unregister_irqfd(event, gsi.number());
+            result.map_err(|error| refusal(error, irqchip, event, false))
         }))
     }
 

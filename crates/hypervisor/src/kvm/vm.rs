@@ -228,15 +228,15 @@ impl IoEvents for KvmVm {
             Sharing::Exclusive => doorbells::assign(vm, event, address, pattern)?,
             Sharing::Group => self.guest.groups.join(vm, event, address, pattern)?,
         }
-        let (guest, removed) = (Arc::downgrade(&self.guest), Arc::clone(event));
-        Ok(Doorbell::new(Arc::clone(event), move || {
+        let guest = Arc::downgrade(&self.guest);
+        Ok(Doorbell::new(event, move |event| {
             let Some(guest) = guest.upgrade() else {
                 return Ok(());
             };
             let vm = guest.slots.vm();
             match sharing {
-                Sharing::Exclusive => doorbells::deassign(vm, &removed, address, pattern),
-                Sharing::Group => guest.groups.leave(vm, &removed, address, pattern),
+                Sharing::Exclusive => doorbells::deassign(vm, event, address, pattern),
+                Sharing::Group => guest.groups.leave(vm, event, address, pattern),
             }
         }))
     }

@@ -76,15 +76,10 @@ impl Irqs for Wires {
         }
         let trigger = Box::new(Trigger(self.clone(), irqfd.0));
         let wires = self.clone();
-        Ok(Irqfd::new(
-            Arc::clone(event),
-            gsi,
-            Some(trigger),
-            move || {
-                wires.lock().irqfds.retain(|other| *other != irqfd);
-                Ok(())
-            },
-        ))
+        Ok(Irqfd::new(event, gsi, Some(trigger), move |_| {
+            wires.lock().irqfds.retain(|other| *other != irqfd);
+            Ok(())
+        }))
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
