@@ -58,7 +58,7 @@ pub enum Kind {
     Eoi(Work),
     /// One guest image in several VMMs.
     Vmms(Vec<Vmm>),
-    /// Linux's network driver in a guest, by each way that a VMM has to serve it.
+    /// Linux's network driver in a guest, over each path by which a VMM can serve it.
     Net(Vec<Vmm>),
 }
 

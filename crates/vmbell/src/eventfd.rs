@@ -1,7 +1,7 @@
 //! Eventfds: identified as the kernel does, by the kernel object and not by the descriptor, and signalled and drained
 //! without ever blocking, although a guest, its sandbox or another process uses them too.
 //!
-//! Doorbells and irqfds are registered with a descriptor, and found again by the eventfd behind it: KVM compares the
+//! Doorbells and irqfds are registered with a descriptor, and found again by the eventfd that it refers to: KVM compares the
 //! kernel objects, so a `dup()`ed or passed descriptor names the same registration. The kernel shows that identity as
 //! `eventfd-id` in `/proc/self/fdinfo` (Linux `fs/eventfd.c`, since 5.2). It is unique among open eventfds; each
 //! registration keeps a descriptor of its eventfd open.

@@ -24,7 +24,7 @@ pub(super) struct Rate {
     rung: Rung,
     /// Further vCPUs that ring at the same time.
     others: Vec<Other>,
-    /// The doorbells beside the one that is rung. They go after the guest, which takes them with it.
+    /// Further registered doorbells. Dropped after the guest, so that none of them has to be removed one by one.
     _beside: Vec<Doorbell>,
 }
 

@@ -1,4 +1,4 @@
-//! `vmbell lab -- vmbell bench net`: what netperf causes by each way, and the end of a guest that spins.
+//! `vmbell lab -- vmbell bench net`: what netperf costs over each path, and that a guest that spins is ended.
 
 use std::fs;
 use std::process::{Command, Stdio};

@@ -118,7 +118,7 @@ impl Control {
         }
     }
 
-    /// Reads the configuration that only this type of device has, at any offset and width; what is behind its end reads as zeros.
+    /// Reads the configuration that only this type of device has, at any offset and width; bytes after its end read as zeros.
     pub(super) fn read_config(&self, offset: u64, data: &mut [u8]) {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         let config = self.server.config().get(offset..).unwrap_or_default();

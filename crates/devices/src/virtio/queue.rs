@@ -72,14 +72,14 @@ pub trait Handler: Send + Sync {
     /// reset has no effect any more.
     fn accepted(&self, _features: u64) {}
 
-    /// The configuration that only this type of device has: none.
+    /// The configuration that only this type of device has. Defaults to none.
     fn config(&self) -> &[u8] {
         &[]
     }
 
     /// The queue whose chains wait for the host, and the descriptor that is readable when the host has something for
-    /// them, or when [pending](super::Pending) requests are complete: none. The thread that serves what waits for the host
-    /// watches it, which on PCI is a thread of the device.
+    /// them, or when [pending](super::Pending) requests are complete. Defaults to none. The thread that serves what waits for
+    /// the host watches it, which on PCI is a thread of the device.
     fn source(&self) -> Option<(u16, BorrowedFd<'_>)> {
         None
     }

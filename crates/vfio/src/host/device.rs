@@ -150,7 +150,7 @@ impl fmt::Display for Identity {
 /// Why a device is not a candidate for assignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOut {
-    /// It is a bridge; what is behind it can be assigned.
+    /// It is a bridge; the devices on its secondary bus can be assigned.
     Bridge,
     /// It is an IOMMU, an interrupt controller or a PCI host.
     Infrastructure,

@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Offset of the setup header in the file, which is that in the boot parameters, too.
 pub(super) const SETUP_HEADER: usize = 0x1f1;
 
-/// `struct setup_header`. Fields behind the end of a file's header are 0.
+/// `struct setup_header`. Fields after the end of a file's header are 0.
 #[derive(Clone, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(super) struct Header {
