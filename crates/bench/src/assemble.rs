@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::ratios::{count, highlights, ratio_in_time, ratios, resolution_ns};
-use super::{EarlyStop, Options, Record, Sample, Series, compare, verdict};
+use super::{EarlyStop, Options, Record, Sample, Series, compare};
 use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{
     Backend, Common, Counts, CpuNs, Exits, Group, Host, Kind, Measured, Outcome, Paths,
@@ -69,7 +69,6 @@ pub fn paths(record: &Record, backends: &[Backend], plan: &crate::Plan, options:
     let all = &record.series;
     Kind::Paths(Paths {
         spin: spin_name(options.spin).to_owned(),
-        verdict: verdict::verdict(all, backends, options),
         highlights: highlights(all, backends, plan.seed, options),
         ratios_to: compare::references(all).to_owned(),
     })

@@ -71,7 +71,6 @@ mod select;
 pub mod stat;
 mod subject;
 pub mod timing;
-mod verdict;
 // The unit tests wait as those of the library do.
 #[cfg(test)]
 #[path = "../../vmm/tests/harness/wait.rs"]

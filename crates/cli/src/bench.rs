@@ -205,29 +205,18 @@ fn next(report: &Report, args: &BenchArgs) -> String {
     if wanted(args) != Wanted::First || report.ended_early() {
         return String::new();
     }
-    let mut commands = vec![
-        ("vmbell bench --all", "every row"),
+    let is_real = |backend: &Backend| backend.name == "kvm" && !backend.emulates_kernel_mode;
+    let has_kvm = report.common.backends.iter().any(is_real);
+    let commands = [
         (
-            "vmbell bench 'irqfd-*'",
-            "some rows; vmbell list has their names",
+            "vmbell bench --all -v",
+            "every row, with floors and intervals",
         ),
-        (
-            "vmbell bench --export-json FILE",
-            "the report with every sample",
-        ),
-        ("vmbell probe", "what this host offers each backend"),
+        match has_kvm {
+            true => ("vmbell probe", "what slows these paths on this host"),
+            false => ("vmbell lab -- vmbell bench", "exits on real KVM, in QEMU"),
+        },
     ];
-    if !report
-        .common
-        .backends
-        .iter()
-        .any(|backend| backend.name == "kvm")
-    {
-        commands.push((
-            "vmbell lab -- vmbell bench",
-            "the rows on real KVM inside QEMU, in exits",
-        ));
-    }
-    let line = |(command, what): &(&str, &str)| format!("  {command:32} {what}\n");
-    format!("\nnext\n{}", commands.iter().map(line).collect::<String>())
+    let line = |(command, what): (&str, &str)| format!("  {command:28} {what}\n");
+    format!("\nnext\n{}", commands.map(line).concat())
 }

@@ -31,7 +31,9 @@ pub(super) fn deliver(
     more: impl FnOnce() -> String,
 ) -> Result<()> {
     let Delivery { style, look, warns } = delivery;
-    if warns && style != Style::None {
+    // The short form of paths has the warnings in a few words.
+    let is_short = report.paths().is_some() && !look.verbose && style != Style::Vmexit;
+    if warns && style != Style::None && !is_short {
         warn(report);
     }
     let stdout_is_taken = exports.use_stdout();

@@ -42,7 +42,7 @@ pub(super) struct MeasureArgs {
     #[arg(short, long)]
     pub(super) quiet: bool,
 
-    /// Show more: mean, minimum, maximum and CPU time per operation, where the report has them
+    /// Show everything that was measured: of paths, the whole header, floors, intervals, exits and every warning
     #[arg(short, long, conflicts_with = "quiet")]
     pub(super) verbose: bool,
 }

@@ -5,6 +5,9 @@ use super::columns::Paint;
 use super::time_unit::{self, TimeUnit};
 use super::{Group, Measured, PercentilesOf, Ratio, Report, Row, Status, Timing, units};
 
+/// A change that may be none: its interval has 1 in it.
+pub(super) const UNCLEAR: &str = "unclear";
+
 /// The rows of one group, those of one name side by side.
 #[derive(Debug)]
 pub(super) struct Table<'r> {
@@ -54,6 +57,8 @@ pub(super) struct Numbers {
 #[derive(Debug)]
 pub(super) struct RatioCells {
     pub(super) value: String,
+    /// The same in words, `13x cheaper`; `unclear` if the interval has 1 in it.
+    pub(super) change: String,
     pub(super) interval: Option<[String; 2]>,
     /// Green or red if the whole interval is on one side of 1.
     pub(super) paint: Paint,
@@ -64,6 +69,18 @@ impl Table<'_> {
     pub(super) fn has_ratio(&self) -> bool {
         let all = self.lines.iter().flat_map(|line| &line.numbers);
         all.flatten().any(|numbers| numbers.ratio.is_some())
+    }
+
+    /// Leaves out the columns of the other backends, and the lines that have nothing left.
+    pub(super) fn retain_backends(&mut self, is_kept: impl Fn(&str) -> bool) {
+        let kept: Vec<bool> = self.backends.iter().map(|one| is_kept(one)).collect();
+        for line in &mut self.lines {
+            let mut kept = kept.iter().copied();
+            line.numbers.retain(|_| kept.next().unwrap_or(true));
+        }
+        self.lines
+            .retain(|line| line.numbers.iter().any(Option::is_some));
+        self.backends.retain(|one| is_kept(one));
     }
 }
 
@@ -224,12 +241,17 @@ impl RatioCells {
         if ratio.is_bound {
             return Self {
                 value: format!("<{}", units::ratio(ratio.value)),
+                change: format!(">{}", units::change(ratio.value)),
                 interval: None,
                 paint: Paint::Plain,
             };
         }
         Self {
             value: units::ratio(ratio.value),
+            change: match ratio.is_unclear() {
+                true => UNCLEAR.to_owned(),
+                false => units::change(ratio.value),
+            },
             interval: ratio.interval().map(|ends| ends.map(units::ratio)),
             paint: match ratio.interval() {
                 Some([_, high]) if high < 1.0 => Paint::Green,

@@ -101,7 +101,7 @@ fn backends(report: &Report) -> String {
 
 /// Whether the host was quiet enough for the numbers to come out the same again.
 #[allow(clippy::cast_precision_loss, reason = "a number of CPUs")]
-fn quality(report: &Report) -> String {
+pub(super) fn quality(report: &Report) -> String {
     let (load, cpus) = (
         report.common.host.load.unwrap_or_default(),
         report.common.host.cpus,
@@ -215,26 +215,38 @@ fn runs(report: &Report) -> String {
         1 => "1 warm-up round".to_owned(),
         rounds => format!("{rounds} warm-up rounds"),
     };
-    let early = if report.common.interrupted {
-        "; INTERRUPTED before the end"
-    } else if report.common.timed_out {
-        "; TIME LIMIT reached before the end"
-    } else {
-        ""
-    };
     let runs = if plan.finished == plan.runs {
         plan.runs.to_string()
     } else {
         format!("{} (of {} wanted)", plan.finished, plan.runs)
     };
-    let length = match plan.ops {
+    format!(
+        "{runs} of {} each, interleaved in random order (seed {}), {warmup}, {:.1} s in all{}",
+        length(report),
+        report.common.seed,
+        report.common.duration,
+        ended_early(report)
+    )
+}
+
+/// How long one run was meant to be, as `about 15.0 ms`.
+pub(super) fn length(report: &Report) -> String {
+    let plan = &report.common.plan;
+    match plan.ops {
         Some(ops) => format!("{ops} operations"),
         None => format!("about {}", units::time(plan.min_time * 1e9)),
-    };
-    format!(
-        "{runs} of {length} each, interleaved in random order (seed {}), {warmup}, {:.1} s in all{early}",
-        report.common.seed, report.common.duration,
-    )
+    }
+}
+
+/// What ended the command before it was done, to go after a sentence.
+pub(super) const fn ended_early(report: &Report) -> &'static str {
+    if report.common.interrupted {
+        "; INTERRUPTED before the end"
+    } else if report.common.timed_out {
+        "; TIME LIMIT reached before the end"
+    } else {
+        ""
+    }
 }
 
 /// The footnotes that the measured rows need, each once.

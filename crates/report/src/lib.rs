@@ -5,8 +5,10 @@
 //! ratios from the report, so that they agree. [`statistics`], [`outliers`] and [`bootstrap`] are the
 //! arithmetic on samples that the maker of a report needs.
 
+mod answer;
 mod bar;
 pub mod bootstrap;
+mod brief;
 mod cells;
 mod columns;
 pub mod compare;

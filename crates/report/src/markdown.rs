@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::Report;
+use super::answer::answer;
 use super::cells::{Numbers, RatioCells, excuses, tables};
 use super::header::{below_one, footnotes, header, median_title};
 use super::{Exporter, TimeUnit, vmm_table};
@@ -40,8 +41,15 @@ pub fn markdown(report: &Report, unit: Option<TimeUnit>) -> String {
         let _ = writeln!(text, "- **{label}**: {}", escape(&line));
     }
     let paths = report.paths();
-    for sentence in paths.iter().flat_map(|paths| &paths.verdict) {
-        let _ = writeln!(text, "\n**{}**", escape(sentence));
+    for backend in &report.common.backends {
+        for sentence in answer(report, &backend.name) {
+            let _ = writeln!(
+                text,
+                "\n**{}{}**",
+                report.prefix(&backend.name),
+                escape(&sentence)
+            );
+        }
     }
     for table in tables(report, unit) {
         let several = table.backends.len() > 1;
@@ -91,7 +99,7 @@ pub fn markdown(report: &Report, unit: Option<TimeUnit>) -> String {
                 "- **{}** [{}]: {}{} (`{}` / `{}`)",
                 ratio.value,
                 interval(&ratio),
-                report.backend_of(highlight),
+                report.prefix(&highlight.backend),
                 highlight.text,
                 highlight.new,
                 highlight.ratio.reference

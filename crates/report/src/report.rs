@@ -67,8 +67,6 @@ pub enum Kind {
 pub struct Paths {
     /// The spin policy that the command line chose.
     pub spin: String,
-    /// What the numbers mean, in sentences.
-    pub verdict: Vec<String>,
     /// The ratios that answer the usual questions, of those whose two entries were measured.
     pub highlights: Vec<Highlight>,
     /// What the ratios are taken to, in words: `device model`, `first value` (of a scan) or `reference`.
@@ -117,10 +115,10 @@ impl Report {
         self.common.interrupted || self.common.timed_out
     }
 
-    /// The backend that a highlight is about, as `kvm: `; empty if only one ran guests.
-    pub(super) fn backend_of(&self, highlight: &Highlight) -> String {
+    /// What a sentence about a backend begins with, as `kvm: `; empty if only one ran guests.
+    pub(super) fn prefix(&self, backend: &str) -> String {
         if self.common.backends.len() > 1 {
-            format!("{}: ", highlight.backend)
+            format!("{backend}: ")
         } else {
             String::new()
         }

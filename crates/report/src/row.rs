@@ -378,4 +378,11 @@ impl Ratio {
     pub fn interval(&self) -> Option<[f64; 2]> {
         Some([self.ci_low?, self.ci_high?])
     }
+
+    /// Whether its interval contains 1, so that nothing shows a difference. An interval of counts that is 1 itself has no
+    /// noise, and shows that there is none.
+    pub(super) fn is_unclear(&self) -> bool {
+        let contains_1 = |[low, high]: [f64; 2]| low <= 1.0 && high >= 1.0 && low < high;
+        self.interval().is_some_and(contains_1)
+    }
 }

@@ -1,10 +1,14 @@
-//! The report on a terminal: a header that can be pasted elsewhere, what the numbers mean, a table for each
-//! group, and the ratios that answer the usual questions. Nothing is wider than the terminal: a table leaves
-//! out columns, the least important first, and sentences are broken between words.
+//! The whole report on a terminal, as `--verbose` shows it: a header that can be pasted elsewhere, what the numbers mean, a
+//! table for each group, and the ratios that answer the usual questions.
+//!
+//! Nothing is wider than the terminal: a table leaves out columns, the least important first, and sentences are broken
+//! between words. [`brief`](super::brief) is the short form.
 
 use std::fmt::Write;
 
+use super::answer::answer;
 use super::bar::Scale;
+use super::brief::brief;
 use super::cells::{Numbers, RatioCells, Table, excuses, tables};
 use super::columns::{Cell, CellRow, Paint, layout, width};
 use super::events::events;
@@ -18,7 +22,7 @@ use super::{Group, Kind, Paths, Report, TimeUnit, vmm_table};
 pub struct Look {
     /// Whether to use colours.
     pub color: bool,
-    /// Whether to show the mean, the extremes and the CPU time as well.
+    /// Whether to show everything: of paths, the whole header, floors, intervals, exits and footnotes.
     pub verbose: bool,
     /// Whether a table of VMMs has ratios to its first column, in place of the measured numbers.
     pub ratios: bool,
@@ -33,7 +37,8 @@ pub struct Look {
 /// Writes `report` for a terminal, in the form of its suite.
 pub fn terminal(report: &Report, look: Look) -> String {
     match &report.kind {
-        Kind::Paths(paths) => of_paths(report, paths, look),
+        Kind::Paths(paths) if look.verbose => of_paths(report, paths, look),
+        Kind::Paths(_) => brief(report, look),
         Kind::Rings(work) => perf_stat(report, work),
         Kind::Eoi(work) => events(report, work),
         Kind::Vmms(_) | Kind::Net(_) => vmm_table::terminal(report, look),
@@ -52,16 +57,20 @@ fn of_paths(report: &Report, paths: &Paths, look: Look) -> String {
         let _ = writeln!(text, "{label}  {line}");
     }
     text.push('\n');
-    for sentence in &paths.verdict {
-        let sentence = wrap(sentence, 0, look.width);
-        let _ = writeln!(text, "{}", Paint::Bold.apply(&sentence, look.color));
-    }
-    if !paths.verdict.is_empty() {
-        text.push('\n');
+    for backend in &report.common.backends {
+        let prefix = report.prefix(&backend.name);
+        let sentences = answer(report, &backend.name);
+        for sentence in &sentences {
+            let sentence = wrap(&format!("{prefix}{sentence}"), 0, look.width);
+            let _ = writeln!(text, "{}", Paint::Bold.apply(&sentence, look.color));
+        }
+        if !sentences.is_empty() {
+            text.push('\n');
+        }
     }
     let tables: Vec<String> = tables(report, look.unit)
         .iter()
-        .map(|table| lines(report, table, look))
+        .map(|table| lines(report, table, (&COLUMNS, &LEFT_OUT), look))
         .collect();
     text.push_str(&tables.join("\n"));
     for note in footnotes(report) {
@@ -107,7 +116,7 @@ fn highlights(report: &Report, paths: &Paths, look: Look) -> String {
     let indent = width(&numbers) + 2;
     let laid_out = layout(&numbers, look.color);
     for (numbers, highlight) in laid_out.lines().zip(&paths.highlights) {
-        let backend = report.backend_of(highlight);
+        let backend = report.prefix(&highlight.backend);
         let (new, old) = (&highlight.new, &highlight.ratio.reference);
         let meaning = format!("{backend}{} ({new} / {old})", highlight.text);
         let _ = writeln!(text, "{numbers}  {}", wrap(&meaning, indent, look.width));
@@ -117,7 +126,7 @@ fn highlights(report: &Report, paths: &Paths, look: Look) -> String {
 
 /// A column of a table, for each backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
+pub(super) enum Column {
     Median,
     Spread,
     P99,
@@ -128,6 +137,10 @@ enum Column {
     Exits(usize),
     Ratio,
     Interval,
+    /// The ratio in words.
+    Change,
+    /// The same without the word that the title has.
+    Cheaper,
     Bar,
 }
 
@@ -164,18 +177,21 @@ const LEFT_OUT: [Column; 12] = [
     Column::Ratio,
 ];
 
-/// Lays a table out, with as many columns as fit.
-fn lines(report: &Report, table: &Table<'_>, look: Look) -> String {
-    let mut columns: Vec<Column> = COLUMNS
-        .into_iter()
-        .filter(|column| column.applies(table, look))
-        .collect();
-    let mut left_out = LEFT_OUT.into_iter();
+/// Lays a table out with as many columns as fit, those of the second list left out one after the other.
+pub(super) fn lines(
+    report: &Report,
+    table: &Table<'_>,
+    (columns, left_out): (&[Column], &[Column]),
+    look: Look,
+) -> String {
+    let applies = |column: &Column| column.applies(table, look);
+    let mut columns: Vec<Column> = columns.iter().copied().filter(applies).collect();
+    let mut left_out = left_out.iter();
     loop {
         let rows = rows(report, table, &columns, look);
         let fits = look.width.is_none_or(|most| width(&rows) <= most);
         match left_out.next() {
-            Some(column) if !fits => columns.retain(|other| *other != column),
+            Some(column) if !fits => columns.retain(|other| other != column),
             _ => return layout(&rows, look.color),
         }
     }
@@ -238,7 +254,7 @@ impl Column {
             Self::More(_) => look.verbose,
             Self::Bar => look.bars,
             Self::Exits(_) => any(|numbers| numbers.exits.is_some()),
-            Self::Ratio => table.has_ratio(),
+            Self::Ratio | Self::Change | Self::Cheaper => table.has_ratio(),
             Self::Interval => any(|numbers| {
                 numbers
                     .ratio
@@ -258,6 +274,8 @@ impl Column {
             Self::Exits(index) => ["light/op", "heavy/op"][index],
             Self::Ratio => "ratio",
             Self::Interval => "95 % CI",
+            Self::Change => "compared",
+            Self::Cheaper => "cheaper",
             Self::Bar => {
                 return scale.map_or_else(String::new, |scale| scale.title(report, unit));
             }
@@ -285,6 +303,11 @@ impl Column {
             },
             Self::Interval => match &numbers.ratio {
                 Some(ratio) => Cell::from(bounds(ratio)),
+                None => Cell::default(),
+            },
+            Self::Change | Self::Cheaper => match &numbers.ratio {
+                Some(ratio) if self == Self::Change => Cell::new(&*ratio.change, ratio.paint),
+                Some(ratio) => Cell::new(ratio.change.trim_end_matches(" cheaper"), ratio.paint),
                 None => Cell::default(),
             },
             Self::Bar => {

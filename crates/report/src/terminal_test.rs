@@ -1,45 +1,54 @@
-//! Snapshots of the table.
+//! Snapshots of the whole report.
 
 use super::*;
 use crate::sample;
 
+/// The look of `--verbose`.
+const WHOLE: Look = Look {
+    color: false,
+    verbose: true,
+    ratios: false,
+    bars: false,
+    unit: None,
+    width: None,
+};
+
 #[test]
 fn the_table_without_colours() {
-    insta::assert_snapshot!(terminal(&sample::report(), Look::default()));
+    insta::assert_snapshot!(terminal(&sample::report(), WHOLE));
 }
 
 #[test]
 fn the_table_with_colours_and_all_columns() {
     let look = Look {
         color: true,
-        verbose: true,
-        ..Look::default()
+        ..WHOLE
     };
     insta::assert_snapshot!(terminal(&sample::report(), look));
 }
 
 #[test]
 fn the_table_of_instructions() {
-    insta::assert_snapshot!(terminal(&sample::counted(), Look::default()));
+    insta::assert_snapshot!(terminal(&sample::counted(), WHOLE));
 }
 
 #[test]
 fn emulated_times_are_marked_as_such() {
     let mut report = sample::report();
     report.common.timing = crate::Timing::Emulated;
-    let text = terminal(&report, Look::default());
+    let text = terminal(&report, WHOLE);
     assert!(text.contains("\ntiming       emulated: "), "{text}");
     assert!(text.contains("  emulated  ± spread"), "{text}");
 }
 
 #[test]
 fn colours_change_no_character() {
-    let plain = terminal(&sample::report(), Look::default());
+    let plain = terminal(&sample::report(), WHOLE);
     let mut colored = terminal(
         &sample::report(),
         Look {
             color: true,
-            ..Look::default()
+            ..WHOLE
         },
     );
     for code in ["0", "1", "2", "31", "32", "33"] {
@@ -56,10 +65,10 @@ fn colours_change_no_character() {
 #[test]
 fn a_backend_that_emulates_the_kernel_mode_says_what_to_use_instead() {
     let mut report = sample::report();
-    let text = terminal(&report, Look::default());
+    let text = terminal(&report, WHOLE);
     assert!(!text.contains("emulates"), "{text}");
     report.common.backends[0].emulates_kernel_mode = true;
-    let text = terminal(&report, Look::default());
+    let text = terminal(&report, WHOLE);
     let why = "(there is no /dev/kvm); emulates the guest's kernel mode: use the usermode backend";
     assert!(text.contains(why), "{text}");
 }
@@ -74,7 +83,7 @@ fn a_time_below_its_resolution_is_a_bound_and_so_is_its_ratio() {
     let ratio = row.ratio.as_mut().unwrap();
     (ratio.value, ratio.ci_low, ratio.ci_high) = (1.0 / 14_200.0, None, None);
     ratio.is_bound = true;
-    let text = terminal(&report, Look::default());
+    let text = terminal(&report, WHOLE);
     let mut lines = text.lines();
     let row = lines.find(|line| line.starts_with("portio-wildcard-eventfd "));
     let cells: Vec<&str> = row.unwrap().split_whitespace().collect();
@@ -82,7 +91,7 @@ fn a_time_below_its_resolution_is_a_bound_and_so_is_its_ratio() {
     assert!(cells.contains(&"<1/14200"), "{text}");
     assert!(text.contains("\n< less than two ticks"), "{text}");
     sample::of(&mut report.common.results[2]).times.median = 1.0;
-    let text = terminal(&report, Look::default());
+    let text = terminal(&report, WHOLE);
     assert!(!text.contains("<1.00"), "{text}");
 }
 
@@ -94,7 +103,7 @@ fn light_exits_that_are_not_counted_are_a_dash_with_a_reason() {
     let row = sample::of(row);
     row.exits.as_mut().unwrap().total = None;
     row.exits_note = Some("light exits are not counted: for a test".to_owned());
-    let text = terminal(&report, Look::default());
+    let text = terminal(&report, WHOLE);
     let mut lines = text.lines();
     let row = lines.find(|line| line.starts_with("portio-wildcard-eventfd "));
     let cells: Vec<&str> = row.unwrap().split_whitespace().collect();
@@ -110,7 +119,7 @@ fn a_report_that_ended_early_says_so() {
     let mut report = sample::report();
     report.common.interrupted = true;
     report.common.plan.finished = 2;
-    let text = terminal(&report, Look::default());
+    let text = terminal(&report, WHOLE);
     assert!(text.contains("2 (of 4 wanted)"), "{text}");
     assert!(text.contains("INTERRUPTED"), "{text}");
 }
@@ -122,7 +131,7 @@ fn a_note_of_several_rows_stands_once_and_only_below_numbers() {
         row.note = Some("one operation is there and back".to_owned());
     }
     let notes = |report: &Report| {
-        let text = terminal(report, Look::default());
+        let text = terminal(report, WHOLE);
         text.matches("\none operation is there and back").count()
     };
     assert_eq!(notes(&report), 1);
@@ -134,14 +143,14 @@ fn a_note_of_several_rows_stands_once_and_only_below_numbers() {
 
 #[test]
 fn the_table_of_two_backends() {
-    insta::assert_snapshot!(terminal(&sample::two_backends(), Look::default()));
+    insta::assert_snapshot!(terminal(&sample::two_backends(), WHOLE));
 }
 
 #[test]
 fn the_table_of_two_backends_in_80_columns() {
     let look = Look {
         width: Some(80),
-        ..Look::default()
+        ..WHOLE
     };
     insta::assert_snapshot!(terminal(&sample::two_backends(), look));
 }
@@ -150,12 +159,11 @@ fn the_table_of_two_backends_in_80_columns() {
 fn no_line_is_wider_than_the_terminal() {
     for report in [sample::report(), sample::two_backends(), sample::counted()] {
         for width in [60, 72, 80, 100, 132] {
-            for (verbose, bars) in [(false, false), (false, true), (true, true)] {
+            for bars in [false, true] {
                 let look = Look {
-                    verbose,
                     bars,
                     width: Some(width),
-                    ..Look::default()
+                    ..WHOLE
                 };
                 for line in terminal(&report, look).lines() {
                     assert!(line.chars().count() <= width, "{width}: {line}");
@@ -169,7 +177,7 @@ fn no_line_is_wider_than_the_terminal() {
 fn a_backend_that_emulates_kernel_mode_is_marked_beside_the_other() {
     let mut report = sample::two_backends();
     report.common.backends[0].emulates_kernel_mode = true;
-    let text = terminal(&report, Look::default());
+    let text = terminal(&report, WHOLE);
     assert!(
         text.contains("kvm†  ") && !text.contains("usermode†"),
         "{text}"
@@ -186,21 +194,21 @@ fn bars_stand_beside_the_numbers_where_there_is_room() {
         let look = Look {
             bars: true,
             width: Some(width),
-            ..Look::default()
+            ..WHOLE
         };
         terminal(report, look)
     };
     insta::assert_snapshot!(wide(&sample::report(), 132));
     insta::assert_snapshot!(wide(&sample::two_backends(), 200));
     assert!(!wide(&sample::report(), 60).contains('█'));
-    assert!(!terminal(&sample::report(), Look::default()).contains('█'));
+    assert!(!terminal(&sample::report(), WHOLE).contains('█'));
 }
 
 #[test]
 fn all_times_are_in_the_unit_that_is_asked_for() {
     let look = Look {
         unit: Some(TimeUnit::Cycle),
-        ..Look::default()
+        ..WHOLE
     };
     let text = terminal(&sample::report(), look);
     let table: String = text.split_once("scenario").unwrap().1.to_owned();

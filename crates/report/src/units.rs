@@ -51,6 +51,23 @@ pub fn ratio(value: f64) -> String {
     format!("1/{}", three_digits(cut))
 }
 
+/// What a ratio of new to old means for the cost: `13x cheaper`, `34 % dearer`, `the same`.
+pub fn change(ratio: f64) -> String {
+    let (factor, percent, word) = if ratio < 1.0 {
+        (1.0 / ratio.max(f64::MIN_POSITIVE), 1.0 - ratio, "cheaper")
+    } else {
+        (ratio, ratio - 1.0, "dearer")
+    };
+    if factor >= 1.995 {
+        return format!("{}x {word}", two_digits(factor));
+    }
+    let percent = format!("{:.0}", percent * 100.0);
+    match percent.as_str() {
+        "0" => "the same".to_owned(),
+        percent => format!("{percent} % {word}"),
+    }
+}
+
 /// A count per operation: `0`, `1`, `0.02`; a positive count below 0.01 is written as `<0.01`.
 pub fn per_op(count: f64) -> String {
     if count > 0.0 && count < 0.01 {
@@ -77,6 +94,18 @@ fn three_digits(value: f64) -> String {
         size if size < 9.995 => format!("{value:.2}"),
         size if size < 99.95 => format!("{value:.1}"),
         _ => format!("{value:.0}"),
+    }
+}
+
+/// A number of at least 1: `6.4`, `13`, `616`, `14200`.
+fn two_digits(value: f64) -> String {
+    match value {
+        small if small < 9.95 => format!("{small:.1}"),
+        middle if middle < 999.5 => format!("{middle:.0}"),
+        large => {
+            let unit = 10_f64.powf(large.log10().floor() - 2.0);
+            format!("{:.0}", (large / unit).round() * unit)
+        }
     }
 }
 

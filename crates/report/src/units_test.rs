@@ -66,3 +66,24 @@ fn small_ratios_are_fractions_with_three_digits() {
         assert_eq!(ratio(value), text, "{value}");
     }
 }
+
+#[test]
+fn a_change_is_a_factor_from_two_on_and_a_share_below() {
+    for (ratio, text) in [
+        (0.156, "6.4x cheaper"),
+        (0.077, "13x cheaper"),
+        (1.0 / 616.4, "616x cheaper"),
+        (1.0 / 14_234.0, "14200x cheaper"),
+        (0.5, "2.0x cheaper"),
+        (0.55, "45 % cheaper"),
+        (0.996, "the same"),
+        (1.0, "the same"),
+        (1.004, "the same"),
+        (1.34, "34 % dearer"),
+        (1.99, "99 % dearer"),
+        (1.996, "2.0x dearer"),
+        (3.32, "3.3x dearer"),
+    ] {
+        assert_eq!(change(ratio), text, "{ratio}");
+    }
+}

@@ -56,8 +56,6 @@ pub(super) struct Written {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     spin: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    verdict: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     highlights: Option<Vec<Highlight>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ratios_to: Option<String>,
@@ -168,7 +166,6 @@ impl From<&Report> for Written {
             cpus: common.cpus,
             tsc: common.tsc,
             spin: None,
-            verdict: None,
             highlights: None,
             ratios_to: None,
             work: None,
@@ -184,7 +181,6 @@ impl From<&Report> for Written {
         let suite = match report.kind.clone() {
             Kind::Paths(paths) => {
                 written.spin = Some(paths.spin);
-                written.verdict = Some(paths.verdict);
                 written.highlights = Some(paths.highlights);
                 written.ratios_to = Some(paths.ratios_to);
                 Suite::Paths
@@ -252,7 +248,6 @@ impl Written {
             (None, None) if !vmms.is_empty() => Kind::Vmms(vmms),
             _ => Kind::Paths(Paths {
                 spin: self.spin.take().unwrap_or_default(),
-                verdict: self.verdict.take().unwrap_or_default(),
                 highlights: self.highlights.take().unwrap_or_default(),
                 ratios_to: self
                     .ratios_to

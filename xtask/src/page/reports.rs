@@ -234,7 +234,6 @@ fn hostile(report: &Report) -> Report {
     report.common.host.kernel = HOSTILE.to_owned();
     report.common.started = HOSTILE.to_owned();
     if let Kind::Paths(paths) = &mut report.kind {
-        paths.verdict = vec![format!("{HOSTILE}{long}")];
         paths.spin = HOSTILE.to_owned();
     }
     report

@@ -7,8 +7,9 @@ use super::chart::{self, Floors};
 use super::column::{Column, Line, lines};
 use super::facts;
 use super::section::Section;
+use crate::answer::answer;
 use crate::cells::RatioCells;
-use crate::{Report, Row, Timing, Vmm, header, vmm_table};
+use crate::{Report, Row, Timing, Vmm, header, units, vmm_table};
 
 /// The rows that the headline can be about, the best first, each with its name in a sentence.
 const DOORBELLS: [(&str, &str); 4] = [
@@ -57,8 +58,8 @@ pub(super) fn headline(columns: &[Column<'_>]) -> String {
         .and_then(|paths| paths.highlights.first())
     {
         Some(highlight) => {
-            let ratio = RatioCells::of(&highlight.ratio).value;
-            format!("{ratio} of the {}: {}", unit(first.report), highlight.text)
+            let change = RatioCells::of(&highlight.ratio).change;
+            format!("In {}, {change}: {}", unit(first.report), highlight.text)
         }
         None => format!("What {} rows cost{about}", measured(columns)),
     }
@@ -74,19 +75,22 @@ fn doorbell<'r>(column: &Column<'r>) -> Option<(&'static str, &'r Row)> {
     })
 }
 
-/// `costs 0.14 of a device-model write`.
+/// `is 7.1x cheaper than a device-model write`.
 fn share(report: &Report, row: &Row) -> String {
     let Some(ratio) = row.ratio() else {
         return String::new();
     };
-    let of = if ratio.value < 1.0 { "of" } else { "times" };
-    let ratio = RatioCells::of(ratio).value;
-    match report.common.timing {
-        Timing::Instructions => {
-            format!("takes {ratio} {of} the instructions of a device-model write")
-        }
-        Timing::Native | Timing::Emulated => format!("costs {ratio} {of} a device-model write"),
-    }
+    let change = units::change(ratio.value);
+    let is = match change.as_str() {
+        "the same" => "costs as much as".to_owned(),
+        _ if ratio.is_bound => format!("is more than {change} than"),
+        change => format!("is {change} than"),
+    };
+    let unit = match report.common.timing {
+        Timing::Instructions => ", in instructions",
+        Timing::Native | Timing::Emulated => "",
+    };
+    format!("{is} a device-model write{unit}")
 }
 
 const fn unit(report: &Report) -> &'static str {
@@ -125,7 +129,7 @@ fn least(report: &Report) -> String {
     }
 }
 
-/// The header of the page: the headline, the verdict's sentences, and where and when it was measured.
+/// The header of the page: the headline, the answer's sentences, and where and when it was measured.
 pub(super) fn top(headline: &str, runs: &[Run], columns: &[Column<'_>]) -> Markup {
     let doubts: usize = runs.iter().map(|run| facts::doubts_of(run).len()).sum();
     html! {
@@ -133,13 +137,14 @@ pub(super) fn top(headline: &str, runs: &[Run], columns: &[Column<'_>]) -> Marku
             p.where { @for run in runs { (place(run, runs.len() > 1)) } }
             h1 { (headline) }
             (each_run(columns))
+            (emulation(columns))
             @if runs.len() > 1 {
                 details {
                     summary { "What each run says" }
-                    @for run in runs { p { b { (run.name) } } (verdict(run)) }
+                    @for run in runs { p { b { (run.name) } } (answers(run)) }
                 }
             } @else {
-                @for run in runs { (verdict(run)) }
+                @for run in runs { (answers(run)) }
             }
             @for run in runs {
                 @if let Some(timing) = header::timing(&run.report) {
@@ -158,11 +163,15 @@ pub(super) fn top(headline: &str, runs: &[Run], columns: &[Column<'_>]) -> Marku
     }
 }
 
-/// The verdict of a run: a list for each sentence, with an item for each thing that a reader wants to know.
-fn verdict(run: &Run) -> Markup {
+/// What the rows of each backend of a run mean.
+fn answers(run: &Run) -> Markup {
+    let report = &run.report;
     html! {
-        @for sentence in run.report.paths().iter().flat_map(|paths| &paths.verdict) {
-            ul.verdict { @for part in sentence.split("; ") { li { (part) } } }
+        @for backend in &report.common.backends {
+            @let sentences = answer(report, &backend.name);
+            @if !sentences.is_empty() {
+                ul.answer { @for sentence in sentences { li { (report.prefix(&backend.name)) (sentence) } } }
+            }
         }
     }
 }
@@ -184,25 +193,24 @@ fn each_run(columns: &[Column<'_>]) -> Markup {
     let figures: Vec<(&Column<'_>, String)> = columns
         .iter()
         .filter(|column| column.report.common.timing != Timing::Emulated)
+        .filter(|column| !column.emulates_kernel_mode())
         .filter_map(|column| {
             let (what, row) = doorbell(column)?;
             let cells = RatioCells::of(row.ratio()?);
             let interval = cells.interval.map_or_else(String::new, |[low, high]| {
-                format!(", with a 95 % interval of {low} to {high}")
+                format!(" (ratio {}, 95 % interval {low} to {high})", cells.value)
             });
             let reference = &row.ratio()?.reference;
             let mut rows = column.rows(Section::GuestToHost);
             let old = rows.find(|other| other.command == *reference);
             let (new, old) = (column.numbers(row)?.median, column.numbers(old?)?.median);
-            let text = format!(
-                "{what} {new}, device-model write {old}: {}{interval}",
-                cells.value
-            );
+            let change = &cells.change;
+            let text = format!("{what} {new}, device-model write {old}: {change}{interval}");
             Some((column, text))
         })
         .collect();
     html! {
-        @if !figures.is_empty() {
+        @if figures.len() > 1 {
             ul.figures {
                 @for (column, text) in figures {
                     li class=[column.mark().map(|_| column.class())] {
@@ -210,6 +218,23 @@ fn each_run(columns: &[Column<'_>]) -> Markup {
                         (text)
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Which columns have costs that say nothing about hardware.
+fn emulation(columns: &[Column<'_>]) -> Markup {
+    let emulating: Vec<String> = columns
+        .iter()
+        .filter(|column| column.emulates_kernel_mode())
+        .map(Column::title)
+        .collect();
+    html! {
+        @if !emulating.is_empty() {
+            p.doubt {
+                (emulating.join(", "))
+                " emulates the guest's kernel mode, so its costs say nothing about hardware."
             }
         }
     }

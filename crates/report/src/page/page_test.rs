@@ -105,7 +105,6 @@ fn hostile_names_stay_text_everywhere() {
     for backend in &mut report.common.backends {
         backend.why = NAME.to_owned();
     }
-    sample::paths(&mut report).verdict = vec![NAME.to_owned()];
     report.common.host.cpu = NAME.to_owned();
     report.common.host.kvm_params = [(NAME.to_owned(), NAME.to_owned())].into();
     report.common.started = NAME.to_owned();
