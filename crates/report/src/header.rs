@@ -37,14 +37,14 @@ pub fn header(report: &Report) -> Vec<(&'static str, String)> {
 pub fn spin_in_words(policy: &str) -> &'static str {
     match policy {
         "sleep" => {
-            "sleep: in a heavy exit each side sleeps until the other wakes it, and no core is burnt"
+            "sleep: in an exit to the VMM each side sleeps until the other wakes it; no CPU spins"
         }
         "spin" => {
-            "spin: in a heavy exit each side watches the other, and one more core is burnt for it"
+            "spin: in an exit to the VMM each side polls the other, which keeps one more CPU busy"
         }
         "adaptive" => {
-            "adaptive: in a heavy exit each side watches the other for a short while if that runs \
-             on another CPU, and sleeps else"
+            "adaptive: in an exit to the VMM each side polls for a short time if the other runs on \
+             another CPU, otherwise sleeps"
         }
         _ => "unknown to this version",
     }
@@ -200,9 +200,9 @@ fn cpus(report: &Report) -> String {
                 .iter()
                 .any(|row| row.setting.spin.is_some())
             {
-                format!("guest on {first}, its VMM and whoever waits for a bell on {rest}")
+                format!("guest on {first}, its VMM and threads that wait for a doorbell on {rest}")
             } else {
-                format!("guest and its VMM on {first}, whoever waits for a bell on {rest}")
+                format!("guest and its VMM on {first}, threads that wait for a doorbell on {rest}")
             }
         }
     }
@@ -260,15 +260,14 @@ pub(super) fn footnotes<'r>(report: &'r Report) -> Vec<&'r str> {
             .iter()
             .any(|one| one.emulates_kernel_mode)
     {
-        notes.push("† emulates the guest's kernel mode: its exits are none of the CPU");
+        notes.push("† emulates the guest's kernel mode: exits are emulated, not hardware VM exits");
     }
     if measured().any(|row| row.ratio().is_some()) {
         notes.push(match report.paths().map_or("", |paths| paths.ratios_to.as_str()) {
-            "device model" => "ratio: to the way through the device model in the VMM",
+            "device model" => "ratio: to the device model in the VMM",
             "first value" => "ratio: to the first value of the scan",
             _ => {
-                "ratio: to the row without the mechanism, most often the way through the device model in \
-                 the VMM"
+                "ratio: to the row without the mechanism, most often the device model in the VMM"
             }
         });
     }
@@ -277,11 +276,11 @@ pub(super) fn footnotes<'r>(report: &'r Report) -> Vec<&'r str> {
             .is_some_and(|times| times.percentiles_of == PercentilesOf::Operations)
     };
     if measured().any(of_operations) {
-        notes.push("* over single operations; every other p99 is over runs, each the mean of its operations");
+        notes.push("* percentile of single operations; every other p99 is of runs, each the mean of its operations");
     }
     if measured().any(|row| row.bound().is_some()) {
         notes.push(
-            "< less than two ticks of the time stamp counter, which cannot be told from none",
+            "< below two ticks of the time stamp counter, the least that it can measure",
         );
     }
     let of_row = |row: &'r Row| {

@@ -89,7 +89,7 @@ fn a_time_below_its_resolution_is_a_bound_and_so_is_its_ratio() {
     let cells: Vec<&str> = row.unwrap().split_whitespace().collect();
     assert_eq!(cells[1..4], ["<1.00", "ns", "-"], "{text}");
     assert!(cells.contains(&"<1/14200"), "{text}");
-    assert!(text.contains("\n< less than two ticks"), "{text}");
+    assert!(text.contains("\n< below two ticks"), "{text}");
     sample::of(&mut report.common.results[2]).times.median = 1.0;
     let text = terminal(&report, WHOLE);
     assert!(!text.contains("<1.00"), "{text}");

@@ -285,7 +285,7 @@ fn the_spin_policy_is_stated_in_words() {
     quick(&["debug-constant", "--spin", "spin", "--verbose"])
         .assert()
         .success()
-        .stdout(contains("one more core is burnt"));
+        .stdout(contains("keeps one more CPU busy"));
     quick(&["debug-constant", "--spin", "hard"])
         .assert()
         .code(2)
