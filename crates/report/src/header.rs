@@ -65,12 +65,10 @@ pub(super) fn timing(report: &Report) -> Option<&'static str> {
     match report.common.timing {
         Timing::Native => None,
         Timing::Emulated => Some(
-            "emulated: times say nothing about hardware, nor do their ratios; exits are counted \
-             right",
+            "emulated: times and their ratios say nothing about hardware; exit counts are exact",
         ),
         Timing::Instructions => Some(
-            "emulated: numbers are instructions that this kernel and its guest executed for one \
-             operation, and not times",
+            "emulated: numbers are instructions of this kernel and its guest per operation, not times",
         ),
     }
 }
@@ -279,9 +277,7 @@ pub(super) fn footnotes<'r>(report: &'r Report) -> Vec<&'r str> {
         notes.push("* percentile of single operations; every other p99 is of runs, each the mean of its operations");
     }
     if measured().any(|row| row.bound().is_some()) {
-        notes.push(
-            "< below two ticks of the time stamp counter, the least that it can measure",
-        );
+        notes.push("< below two ticks of the time stamp counter, the least that it can measure");
     }
     let of_row = |row: &'r Row| {
         let of_exits = row.measured().and_then(|row| row.exits_note.as_deref());

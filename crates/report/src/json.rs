@@ -10,7 +10,9 @@ pub enum ParseError {
     #[error("not a report of vmbell")]
     Shape(#[source] serde_json::Error),
     /// The report has a later schema version.
-    #[error("schema version {found} is later than {SCHEMA_VERSION}, which this version reads")]
+    #[error(
+        "schema version {found} is newer than {SCHEMA_VERSION}, the newest that this version reads"
+    )]
     Version {
         /// The `schema_version` of the file.
         found: u64,

@@ -90,7 +90,7 @@ fn another_version_is_an_error_that_names_it() {
     let error = parse(r#"{"schema_version": 3}"#).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "schema version 3 is later than 2, which this version reads"
+        "schema version 3 is newer than 2, the newest that this version reads"
     );
 }
 

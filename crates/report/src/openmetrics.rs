@@ -105,7 +105,7 @@ impl Text {
                 self.rows(
                     report,
                     "vmbell_operation_seconds",
-                    "The median time of one operation.",
+                    "The median time per operation.",
                     |row| Some(row.median().filter(|_| row.timing_valid)? / 1e9),
                 );
                 self.rows(
@@ -119,7 +119,7 @@ impl Text {
             Timing::Instructions => self.rows(
                 report,
                 "vmbell_operation_instructions",
-                "The median number of instructions of one operation.",
+                "The median number of instructions per operation.",
                 Row::median,
             ),
         }
@@ -133,7 +133,7 @@ impl Text {
         let name = "vmbell_operation_exits";
         self.family(
             name,
-            "Exits of one operation: light ones are answered below the VMM, heavy ones by it; a total where they are not told apart.",
+            "Exits per operation: light ones are handled in the kernel, heavy ones by the VMM; a total where they cannot be told apart.",
         );
         for row in measured(report) {
             let Some(exits) = row.exits() else { continue };
@@ -153,7 +153,7 @@ impl Text {
         let name = "vmbell_operation_ratio";
         self.family(
             name,
-            "The median by that of the row's reference, most often the way through the device model.",
+            "The median divided by that of the row's reference, most often the device model.",
         );
         let counts = report.common.timing == Timing::Instructions;
         for row in measured(report).filter(|row| row.timing_valid || counts) {

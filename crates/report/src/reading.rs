@@ -33,14 +33,14 @@ pub enum ReadError {
     },
     /// The text is what hyperfine writes.
     #[error(
-        "it is a file of hyperfine and not of vmbell: it has times, but not what was measured on which host"
+        "it is a report of hyperfine, not of vmbell: it does not say what was measured on which host"
     )]
     Hyperfine,
     /// The text is what `vmbell compare --export-json` writes.
-    #[error("it is a comparison, and no report: name the reports that it compares")]
+    #[error("it is a comparison, not a report: name the reports that it compares")]
     Comparison,
     /// The text is JSON of something else.
-    #[error("it is JSON, but no report of vmbell: it has no 'schema_version'")]
+    #[error("it is JSON but not a vmbell report: it has no 'schema_version'")]
     Foreign,
     /// A field is missing or has another type.
     #[error("{path} cannot be read")]
@@ -79,7 +79,7 @@ pub fn parse_any(text: &str) -> Result<Reading, ReadError> {
     let warnings = match written.schema_version {
         found if found <= u64::from(SCHEMA_VERSION) => Vec::new(),
         found => vec![format!(
-            "schema version {found} is newer than {SCHEMA_VERSION}: what this version does not know was left out"
+            "schema version {found} is newer than {SCHEMA_VERSION}: unknown fields were ignored"
         )],
     };
     let report = written.into();

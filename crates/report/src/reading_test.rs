@@ -121,7 +121,7 @@ fn what_follows_a_report_is_an_error() {
 fn files_of_others_are_named() {
     assert_eq!(error(""), "it is empty");
     assert_eq!(error(" \n"), "it is empty");
-    let foreign = "it is JSON, but no report of vmbell: it has no 'schema_version'";
+    let foreign = "it is JSON but not a vmbell report: it has no 'schema_version'";
     for text in ["[]", "{}", "3", r#"{"results": []}"#] {
         assert_eq!(error(text), foreign, "{text}");
     }
@@ -129,7 +129,7 @@ fn files_of_others_are_named() {
         r#"{"results": [{"command": "sleep 1", "mean": 1.0, "times": [1.0], "exit_codes": [0]}]}"#;
     let version = r#"{"schema_version": "one"}"#;
     assert!(error(version).starts_with("its field 'schema_version' cannot be read"));
-    assert!(error(hyperfine).starts_with("it is a file of hyperfine and not of vmbell"));
+    assert!(error(hyperfine).starts_with("it is a report of hyperfine, not of vmbell"));
     assert!(error("name,ns\na,3\n").starts_with("it is not whole JSON"));
 }
 

@@ -14,7 +14,8 @@ use super::{
 };
 
 const BEST: &str = "* the least of its row";
-pub(super) const EMULATED: &str = "‡ on an emulated CPU: its times say nothing about hardware, and are neither marked nor compared";
+pub(super) const EMULATED: &str =
+    "‡ on an emulated CPU: its times say nothing about hardware, so they are not compared";
 const RATIOS: &str = "ratios to the first column; below 1 = less";
 
 /// Writes `report` for a terminal.
@@ -204,7 +205,7 @@ fn guest_in_words(guest: &VmmGuest, report: &Report) -> Vec<String> {
         (Some(hz), Some(source)) => format!("TSC {:.0} MHz by {source}", hz / 1e6),
         (Some(hz), None) => format!("TSC {:.0} MHz", hz / 1e6),
         (None, _) => format!(
-            "TSC of a frequency that it does not tell, taken as the host's {:.0} MHz",
+            "TSC frequency unknown, taken as the host's {:.0} MHz",
             report.common.tsc.hz / 1e6
         ),
     });

@@ -93,15 +93,14 @@ impl fmt::Display for Warning {
             Self::Wide { names } => write!(
                 f,
                 "a spread of more than {} in {}: a quiet host, other CPUs (--cpu) or longer runs \
-                 (--min-time) may help; ratios suffer less than times",
+                 (--min-time) may help; ratios are affected less than times",
                 units::percent(WIDE),
                 list(names)
             ),
             Self::Short { names, min_time } => write!(
                 f,
-                "runs shorter than half of the {} that one should take in {}: the host was too busy to \
-                 find how many operations fill a run, or these are a small part of it (eoi-*); give a \
-                 number with --ops, or try again",
+                "runs shorter than half of {} in {}: the host was too busy to calibrate the number of \
+                 operations, or they are a small part of a run (eoi-*); set --ops, or try again",
                 units::time(min_time * 1e9),
                 // Each by its name, as its numbers are made of few operations.
                 names.join(", ")
@@ -109,16 +108,16 @@ impl fmt::Display for Warning {
             Self::Loaded { load, cpus } => write!(
                 f,
                 "the load was {load:.1} on {cpus} CPUs before measuring began; rows that wake \
-                 another CPU suffer most"
+                 another CPU are affected most"
             ),
             Self::NoReference { names } => write!(
                 f,
-                "no ratio for {}: what it is compared with was left out by --only; name it too",
+                "no ratio for {}: --only left out the row to compare with; name it too",
                 list(names)
             ),
             Self::LostReference { names } => write!(
                 f,
-                "no ratio for {}: what it is compared with could not be measured, see its reason",
+                "no ratio for {}: the row to compare with could not be measured; its reason is listed",
                 list(names)
             ),
             Self::Slow {
@@ -127,21 +126,20 @@ impl fmt::Display for Warning {
                 reached,
             } => write!(
                 f,
-                "{asked:.0} a second were asked for and {reached:.0} reached in {}; counts for each \
-                 operation hold, those for each second are of the lower rate",
+                "only {reached:.0} of {asked:.0} per second were reached in {}; counts per operation \
+                 hold, counts per second are at the lower rate",
                 list(names)
             ),
             Self::TscVaries => f.write_str(
                 "the CPU does not promise a constant time stamp counter; times measured inside \
                  the guest may be off",
             ),
-            Self::Emulated => f.write_str(
-                "the CPU is emulated instruction by instruction; counts are right, times mean \
-                 nothing",
-            ),
+            Self::Emulated => {
+                f.write_str("the CPU is emulated; counts are exact, times mean nothing")
+            }
             Self::SpinOnOneCpu => f.write_str(
-                "spinning with both sides on one CPU only delays the other side; give two with \
-                 --cpu, or use --spin sleep",
+                "--spin spin with both sides on one CPU only delays the other side; give two CPUs \
+                 with --cpu, or use --spin sleep",
             ),
         }
     }

@@ -175,9 +175,9 @@ fn a_file_of_something_else_says_so() {
     refuses("").stderr(contains(
         "old.json' is no report that can be compared: it is empty",
     ));
-    refuses("[1, 2]").stderr(contains("no report of vmbell: it has no 'schema_version'"));
+    refuses("[1, 2]").stderr(contains("not a vmbell report: it has no 'schema_version'"));
     refuses(r#"{"results": [{"command": "ls", "mean": 1.0, "times": [1.0]}]}"#)
-        .stderr(contains("it is a file of hyperfine and not of vmbell"));
+        .stderr(contains("it is a report of hyperfine, not of vmbell"));
     refuses("\u{7f}ELF").stderr(contains("it is not whole JSON"));
 }
 

@@ -85,7 +85,7 @@ fn what_is_no_report_is_refused_with_its_name_and_place() {
         .take(20)
         .map(|line| format!("{line}\n"))
         .collect();
-    let foreign = "it is JSON, but no report of vmbell";
+    let foreign = "it is JSON but not a vmbell report";
     let broken = whole.replacen("\"seed\": ", "\"seed\": -", 1);
     for (text, told) in [
         ("", "'b.json' is no report that can be shown: it is empty"),

@@ -20,6 +20,6 @@ fn it_is_told_from_a_report() {
     let error = crate::parse_any(&json(&samples::comparison())).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "it is a comparison, and no report: name the reports that it compares"
+        "it is a comparison, not a report: name the reports that it compares"
     );
 }

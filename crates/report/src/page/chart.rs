@@ -57,7 +57,7 @@ impl Floors {
 pub(super) fn markup(lines: &[Line<'_>], columns: &[Column<'_>], floors: &Floors) -> Markup {
     let Some(first) = columns.iter().find(|column| !column.is_emulated()) else {
         return html! {
-            p.note { "No chart: the CPU was emulated, and times say nothing about hardware. Exits are counted right." }
+            p.note { "No chart: the CPU was emulated, so times say nothing about hardware. Exit counts are exact." }
         };
     };
     let drawn: Vec<&Column<'_>> = columns
@@ -112,7 +112,7 @@ pub(super) fn markup(lines: &[Line<'_>], columns: &[Column<'_>], floors: &Floors
                     "."
                 }
                 @if drawn.len() < columns.len() {
-                    " Not drawn, since their numbers are of another kind: "
+                    " Not drawn, because their numbers have another unit: "
                     @for (place, column) in columns.iter().filter(|column| !is_drawn(column)).enumerate() {
                         @if place > 0 { ", " }
                         (column.title())
@@ -167,9 +167,7 @@ fn mark(row: &Row) -> Option<Mark> {
 fn caption(scale: Scale, timing: Timing) -> Markup {
     let what = match timing {
         Timing::Native | Timing::Emulated => "Median time of one operation",
-        Timing::Instructions => {
-            "Median number of instructions of one operation, which is not a time"
-        }
+        Timing::Instructions => "Median number of instructions per operation, not a time",
     };
     html! {
         (what) "; the whisker is one robust standard deviation of the runs to either side. " (scale.in_words())

@@ -47,10 +47,10 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
     html! {
         @if !lines.is_empty() {
             section #exits aria-labelledby="exits-title" {
-                h2 #exits-title { "Exits of one operation" }
+                h2 #exits-title { "Exits per operation" }
                 p.lead {
-                    "A light exit is answered below the VMM, by the kernel or what stands in for it; a heavy one by the VMM. "
-                    "Counts are right on an emulated CPU too."
+                    "A light exit is handled in the kernel (KVM, or the stub of the usermode backend). A heavy exit goes on to the "
+                    "VMM's process. Counts are exact on an emulated CPU too."
                 }
                 figure.chart {
                     ul.legend {

@@ -37,7 +37,7 @@ fn doubts(runs: &[Run]) -> Markup {
     html! {
         h3 #warnings { "Warnings" }
         @if runs.iter().all(|run| doubts_of(run).is_empty()) {
-            p { "None: nothing of what vmbell looks for speaks against these numbers." }
+            p { "None. vmbell found no reason to doubt these numbers." }
         } @else {
             ul { @for run in runs { @for doubt in doubts_of(run) {
                 li { (of(run, runs)) (doubt) }
@@ -126,9 +126,9 @@ fn notes(runs: &[Run]) -> Markup {
         h3 { "How to read the numbers" }
         ul {
             li { "± spread: 1.4826 times the median absolute deviation of the runs, as a share of their median" }
-            li { "95 % CI: a bootstrap in which whole rounds are drawn, so that drift common to both rows cancels out" }
+            li { "95 % CI: a bootstrap over whole rounds, so that drift common to both rows cancels out" }
             @if runs.len() > 1 {
-                li { "to first file: the ratio of the medians of two runs; vmbell compare tells whether it is more than chance" }
+                li { "to first file: the ratio of the medians of two runs. vmbell compare shows whether it is more than chance." }
             }
             @for note in notes { li { (note) } }
         }

@@ -32,7 +32,7 @@ pub(super) fn headline(columns: &[Column<'_>]) -> String {
         return "Nothing was measured".to_owned();
     };
     if first.report.common.timing == Timing::Emulated {
-        return "An emulated CPU: exits were counted, and times say nothing".to_owned();
+        return "An emulated CPU: exits were counted, times mean nothing".to_owned();
     }
     if !first.report.vmms().is_empty() {
         return least(first.report);
@@ -44,7 +44,9 @@ pub(super) fn headline(columns: &[Column<'_>]) -> String {
             measured(&[*first])
         );
     }
-    let about = if columns.iter().any(|column| column.backend != first.backend) {
+    let is_other =
+        |column: &Column<'_>| column.backend != first.backend && !column.emulates_kernel_mode();
+    let about = if columns.iter().any(is_other) {
         format!(" on {}", first.backend)
     } else {
         " here".to_owned()
@@ -75,7 +77,7 @@ fn doorbell<'r>(column: &Column<'r>) -> Option<(&'static str, &'r Row)> {
     })
 }
 
-/// `is 7.1x cheaper than a device-model write`.
+/// `is 7.1x cheaper than an exit to the VMM`.
 fn share(report: &Report, row: &Row) -> String {
     let Some(ratio) = row.ratio() else {
         return String::new();
@@ -90,7 +92,7 @@ fn share(report: &Report, row: &Row) -> String {
         Timing::Instructions => ", in instructions",
         Timing::Native | Timing::Emulated => "",
     };
-    format!("{is} a device-model write{unit}")
+    format!("{is} an exit to the VMM{unit}")
 }
 
 const fn unit(report: &Report) -> &'static str {
@@ -156,22 +158,27 @@ pub(super) fn top(headline: &str, runs: &[Run], columns: &[Column<'_>]) -> Marku
                     a href="#warnings" {
                         @if doubts == 1 { "1 warning" } @else { (doubts) " warnings" }
                     }
-                    " about how far these numbers can be trusted."
+                    " about these numbers."
                 }
             }
         }
     }
 }
 
-/// What the rows of each backend of a run mean.
+/// What the rows of each backend of a run mean, with the backend's name if there are several.
 fn answers(run: &Run) -> Markup {
     let report = &run.report;
+    let backends = report.common.backends.iter();
+    let all: Vec<(&str, Vec<String>)> = backends
+        .map(|backend| (backend.name.as_str(), answer(report, &backend.name)))
+        .filter(|(_, sentences)| !sentences.is_empty())
+        .collect();
     html! {
-        @for backend in &report.common.backends {
-            @let sentences = answer(report, &backend.name);
-            @if !sentences.is_empty() {
-                ul.answer { @for sentence in sentences { li { (report.prefix(&backend.name)) (sentence) } } }
-            }
+        @for (backend, sentences) in &all {
+            ul.answer { @for sentence in sentences { li {
+                @if all.len() > 1 { (report.prefix(backend)) }
+                (sentence)
+            } } }
         }
     }
 }
@@ -205,7 +212,7 @@ fn each_run(columns: &[Column<'_>]) -> Markup {
             let old = rows.find(|other| other.command == *reference);
             let (new, old) = (column.numbers(row)?.median, column.numbers(old?)?.median);
             let change = &cells.change;
-            let text = format!("{what} {new}, device-model write {old}: {change}{interval}");
+            let text = format!("{what} {new}, exit to the VMM {old}: {change}{interval}");
             Some((column, text))
         })
         .collect();
@@ -246,8 +253,11 @@ pub(super) fn first_names<'r>(columns: &[Column<'r>]) -> Vec<&'r str> {
     lines.iter().map(|line| line.name).collect()
 }
 
-/// The chart of the first screen.
+/// The chart of the first screen, without columns whose costs say nothing about hardware if there are others.
 pub(super) fn overview(columns: &[Column<'_>]) -> Markup {
+    let mut kept = columns.to_vec();
+    kept.retain(|column| !column.emulates_kernel_mode());
+    let columns = if kept.is_empty() { columns } else { &kept };
     let (section, lines) = first_lines(columns);
     let mut floors = Floors::of(section, columns);
     floors.keep_few();

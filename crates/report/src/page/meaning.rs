@@ -24,7 +24,8 @@ pub(super) fn has_any(columns: &[Column<'_>]) -> bool {
 
 /// A row whose operations were done back to back, so that its time is a vCPU's.
 fn paths<'r>(column: &Column<'r>) -> Vec<&'r Row> {
-    if column.report.common.timing != Timing::Native || column.is_emulated() {
+    let is_emulated = column.is_emulated() || column.emulates_kernel_mode();
+    if column.report.common.timing != Timing::Native || is_emulated {
         return Vec::new();
     }
     let is_busy = |row: &&Row| {
@@ -50,18 +51,18 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
         section #cores aria-labelledby="cores-title" {
             h2 #cores-title { "What it means: cores" }
             @if timed.is_empty() {
-                p.note { "No number here is the time that a vCPU of real hardware spends on a path, so none is a number of cores." }
+                p.note { "No row was timed on real hardware, so cores cannot be computed." }
             } @else {
                 p.lead {
-                    "A path's cost times a rate of notifications is the share of one core that the vCPU spends on them: its "
-                    "own time in the path, and the time that it waits there for the VMM. What other threads do at the same "
-                    "time comes on top. " b { "▲" } " marks more than one core: one vCPU cannot do it."
+                    "Cost times rate is the share of one core that a vCPU spends on notifications, including the time that it "
+                    "waits for the VMM. Work of other threads is not included. " b { "▲" } " marks more than one core, "
+                    "which a single vCPU cannot reach."
                 }
                 @let first = first_names(columns);
                 @for column in &timed { (of_column(column, &first)) }
                 @if !others.is_empty() {
                     p.note {
-                        "Without times of real hardware, and so without cores: "
+                        "Not timed on real hardware, so without cores: "
                         @for (place, column) in others.iter().enumerate() {
                             @if place > 0 { ", " }
                             (column.title())
@@ -88,11 +89,11 @@ fn of_column(column: &Column<'_>, first: &[&str]) -> Markup {
         .collect();
     html! {
         @if !few.is_empty() && few.len() < all.len() {
-            (table(column, &format!("Cores kept busy on {title}, by notifications a second"), &few))
+            (table(column, &format!("Cores kept busy on {title}, by notifications per second"), &few))
         }
         details open[few.is_empty() || few.len() == all.len()] {
             summary { "All " (all.len()) " paths on " (title) }
-            (table(column, &format!("Cores kept busy on {title} by all paths, by notifications a second"), &all))
+            (table(column, &format!("Cores kept busy on {title} by all paths, by notifications per second"), &all))
         }
     }
 }

@@ -94,7 +94,7 @@ pub fn page(runs: &[Run]) -> String {
                         @if place > 0 { ", " }
                         code { (run.name) }
                     }
-                    ". Every ratio is new over old: below 1 is less."
+                    ". Every ratio is new over old: below 1 is cheaper."
                 } }
             }
         }

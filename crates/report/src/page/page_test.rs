@@ -138,7 +138,7 @@ fn times_of_an_emulated_cpu_are_neither_drawn_nor_cores() {
         "{text}"
     );
     assert!(text.contains("No chart: the CPU was emulated"), "{text}");
-    assert!(text.contains("none is a number of cores"), "{text}");
+    assert!(text.contains("cores cannot be computed"), "{text}");
     assert!(!page.contains("class=\"whisker\""));
     // Exits are right, and drawn.
     assert!(page.contains("class=\"light\""));
@@ -148,7 +148,7 @@ fn times_of_an_emulated_cpu_are_neither_drawn_nor_cores() {
 fn instructions_are_never_called_time() {
     let text = text(&page(&[Run::of("a.json", sample::counted())]));
     assert!(
-        text.contains("Median number of instructions of one operation, which is not a time"),
+        text.contains("Median number of instructions per operation, not a time"),
         "{text}"
     );
     for unit in [" ns", " µs", "/s "] {
@@ -166,7 +166,7 @@ fn events_that_were_counted_are_shown_by_operation_and_are_no_cores() {
     // 2000 and 1500 exits of 500 interrupts.
     assert!(text.contains("kvm:kvm_exit 4 3"), "{text}");
     assert!(text.contains("ends by the bit 0 1"), "{text}");
-    assert!(text.contains("none is a number of cores"), "{text}");
+    assert!(text.contains("cores cannot be computed"), "{text}");
 }
 
 #[test]
@@ -176,4 +176,19 @@ fn a_run_without_rows_is_a_page_too() {
     sample::paths(&mut report).highlights.clear();
     let text = text(&page(&[Run::of("a.json", report)]));
     assert!(text.contains("Hosts and warnings"), "{text}");
+}
+
+#[test]
+fn a_backend_that_emulates_kernel_mode_is_a_sentence_and_not_in_the_first_chart() {
+    let mut report = sample::two_backends();
+    report.common.backends[0].emulates_kernel_mode = true;
+    let page = text(&page(&[Run::of("a.json", report)]));
+    let (first, rest) = page.split_once("\nScatter").unwrap();
+    assert!(first.contains("than an exit to the VMM here\n"), "{first}");
+    assert!(
+        first.contains("kvm† emulates the guest's kernel mode"),
+        "{first}"
+    );
+    assert!(!first.contains("7.10 µs"), "{first}");
+    assert!(rest.contains("7.10 µs"), "the tables have it");
 }

@@ -34,8 +34,8 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
         section #samples aria-labelledby="samples-title" {
             h2 #samples-title { "Samples" }
             p.lead {
-                "One number for each run, in the order of rounds: rows of one file with the same place were measured in "
-                "the same round. Medians above lead here."
+                "One number for each run, in the order of rounds. Numbers at the same position in rows of one file were "
+                "measured in the same round. The medians above link here."
             }
             @for (column, row) in rows { (of_row(&column, row)) }
         }
@@ -71,7 +71,7 @@ fn of_row(column: &Column<'_>, row: &Row) -> Markup {
     let of = match times.percentiles_of {
         PercentilesOf::Runs => "percentiles are over runs",
         PercentilesOf::Operations => {
-            "percentiles are over single operations, and a sample is the median of its run's"
+            "percentiles are of single operations, and a sample is the median of its run's operations"
         }
     };
     html! {

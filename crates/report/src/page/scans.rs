@@ -50,8 +50,8 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
             section #scans aria-labelledby="scans-title" {
                 h2 #scans-title { "Scans" }
                 p.lead {
-                    "How the cost of one operation grows with a parameter: a path that scales has a level curve. Each drawing "
-                    "begins at zero and has a scale of its own; steps to the right are of equal ratio, and a whisker is one robust "
+                    "How the cost of one operation grows with a parameter: the curve of a path that scales is flat. Each drawing "
+                    "begins at zero and has its own vertical scale; the horizontal scale is logarithmic. A whisker is one robust "
                     "standard deviation of the runs to either side."
                 }
                 (legend(&shown))

@@ -36,9 +36,9 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
             section #scatter aria-labelledby="scatter-title" {
                 h2 #scatter-title { "How the runs scatter" }
                 p.lead {
-                    "Each dot is a run, by how far it is from the median of its row: a quiet host has all dots in the middle, "
-                    "two groups of dots are two states of the host, and a tail to the right are disturbed runs. Dots "
-                    "farther than the axis reaches stand at its ends, and are counted."
+                    "Each dot is a run, placed by its distance from the median of its row. On a quiet host all dots are in the "
+                    "middle. Two groups of dots are two states of the host, and a tail to the right is disturbed runs. Dots "
+                    "beyond the axis are drawn at its ends and counted."
                 }
                 details {
                     summary { "Strips of all rows" }
@@ -51,7 +51,7 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
                                 div.bars { @for (column, row) in line.cells(&drawn_columns) { (strip(column, row, limit)) } }
                             } }
                         }
-                        figcaption { "The axis is linear; at its ends are " (units::percent(limit)) " of the median." }
+                        figcaption { "The axis is linear; its ends are at " (units::percent(limit)) " of the median." }
                     }
                 }
             }

@@ -113,12 +113,10 @@ impl Section {
             }
             Self::Rings => "A buffer goes through a virtqueue to a device and back.",
             Self::Devices => "Registers and interrupts of a device that belongs to the guest.",
-            Self::Vmms => {
-                "One guest image in several VMMs: what leaving the guest costs in each of them."
-            }
-            Self::Variants => "The same work done in several ways.",
+            Self::Vmms => "One guest image in several VMMs: what an exit costs in each of them.",
+            Self::Variants => "Variants of the same work.",
             Self::Floors => {
-                "What the host's own primitives cost, with no guest: no path that needs one of them is cheaper."
+                "What the host's own primitives cost without a guest. A path that uses one of them cannot be cheaper than it."
             }
         }
     }
