@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::ValueEnum;
 
 use super::backends::Choice;
@@ -17,7 +17,7 @@ use super::progress::Progress;
 use super::style::Style;
 use super::suites::SuiteName;
 use super::supervise::supervise;
-use super::{compare, interleave, interrupt, seed};
+use super::{compare, interleave};
 use vmbell_bench::scenario::Scan;
 use vmbell_bench::{Entry, Options, Plan, Wanted, catalogue, select, set_reference};
 use vmbell_report::compare::CompareOptions;
@@ -34,20 +34,19 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     let baseline = baseline(&args)?;
     let choices = Choice::several(&args.backend)?;
     let entries = entries(&args, &choices)?;
-    let cpus = args.runner.cpus()?;
+    let cpus = args.measure.cpus()?;
     let exports = Exports::open(&args.measure.exports)?;
     let begun = Begun::now()?;
     let timing = begun.timing;
     let plan = plan(&args, timing);
-    let interrupted = interrupt::catch().context("cannot catch signals")?;
     let options = Options {
         cpus,
         spin: args.spin.into(),
         clock: begun.clock,
         timing,
         limit: args
-            .runner
-            .limit(interrupted)
+            .measure
+            .limit()?
             .with_run_timeout(run_timeout(&args, &plan, timing)),
     };
     let look = Look {
@@ -115,10 +114,7 @@ fn compare_with(
 /// The plan that the arguments describe. If the user gave a number of runs, no time budget reduces it.
 fn plan(args: &BenchArgs, timing: Timing) -> Plan {
     let default = match timing {
-        Timing::Native => Plan {
-            seed: seed::fresh().into(),
-            ..Plan::default()
-        },
+        Timing::Native => Plan::default(),
         Timing::Emulated | Timing::Instructions => Plan::counted(),
     };
     let ops = match args.min_time {
@@ -138,7 +134,7 @@ fn plan(args: &BenchArgs, timing: Timing) -> Plan {
             (None, Wanted::First) => default.budget.map(|budget| budget.min(FIRST)),
             (None, _) => default.budget,
         },
-        seed: args.runner.seed.map_or(default.seed, u64::from),
+        seed: args.measure.seed(timing),
         ..default
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::interleave::args::BeforeArgs;
-use super::measure_args::{MeasureArgs, RunnerArgs};
+use super::measure_args::MeasureArgs;
 use super::values;
 use vmbell_bench::scenario::MOST_DOORBELLS;
 use vmbell_hypervisor::SpinPolicy;
@@ -73,9 +73,6 @@ pub(super) struct BenchArgs {
     /// Run guests on these backends, separated by commas [default: every backend that works here]
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
     pub(super) backend: Vec<BackendName>,
-
-    #[command(flatten)]
-    pub(super) runner: RunnerArgs,
 
     #[command(flatten)]
     pub(super) measure: MeasureArgs,

@@ -1,28 +1,42 @@
-//! The options that all suites share: where the report goes and how it looks ([`MeasureArgs`]), and for rows that this process
-//! measures itself, by the bench's runner, where and how long ([`RunnerArgs`]).
+//! The options that all suites share ([`MeasureArgs`]): where the report goes and how it looks, how long the command may
+//! take, and on which CPUs and in which order it measures.
 
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Args;
 
 use super::deliver::Delivery;
+use super::exit::Usage;
 use super::exports::ExportArgs;
+use super::interrupt;
 use super::measured::Begun;
 use super::style::Style;
 use super::time_unit::TimeUnit;
 use super::values::{self, CpuList};
-use super::{cpus, seed};
-use vmbell_bench::Limit;
-use vmbell_report::Look;
+use vmbell_bench::affinity::{allowed_cpus, default_pair};
+use vmbell_bench::{Limit, Plan};
+use vmbell_report::{Look, Timing, cpu_list};
 
 /// How long a command may take unless it is told otherwise.
 const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
-/// Where the report goes, and how it looks.
+/// The options of everything that measures.
 #[derive(Args, Debug)]
 pub(super) struct MeasureArgs {
+    /// Stop the command after this time, write what is finished and exit with 124; 0 is no limit [default: 5m]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(super) timeout: Option<Duration>,
+
+    /// Pin the guest, or the driver of a ring, to the first CPU of LIST, and the VMM, the device and threads that wait to the
+    /// second, such as 0,2; `vmms` and `net` pin each VMM and netperf to the whole LIST
+    #[arg(short = 'C', long, value_name = "LIST", value_parser = values::cpus)]
+    pub(super) cpu: Option<CpuList>,
+
+    /// Measure in the order of an earlier report, which has its seed
+    #[arg(long, value_name = "N")]
+    pub(super) seed: Option<u32>,
+
     #[command(flatten)]
     pub(super) exports: ExportArgs,
 
@@ -65,44 +79,54 @@ impl MeasureArgs {
             },
         })
     }
-}
 
-/// Where rows are measured by the bench's runner, and how long.
-#[derive(Args, Debug)]
-pub(super) struct RunnerArgs {
-    /// Stop the command after this time, write what is finished and exit with 124; 0 is no limit [default: 5m]
-    #[arg(long, value_name = "TIME", value_parser = values::duration)]
-    pub(super) timeout: Option<Duration>,
-
-    /// Pin the guest, or the driver of a ring, to the first CPU of LIST, and the VMM, the device and threads that wait to the
-    /// second, such as 0,2
-    #[arg(short = 'C', long, value_name = "LIST", value_parser = values::cpus)]
-    pub(super) cpu: Option<CpuList>,
-
-    /// Measure in the order of an earlier report, which has its seed
-    #[arg(long, value_name = "N")]
-    pub(super) seed: Option<u32>,
-}
-
-impl RunnerArgs {
     /// How long the command may take; zero for no limit.
     pub(super) fn timeout(&self) -> Duration {
         self.timeout.unwrap_or(TIMEOUT)
     }
 
-    /// The limit of a measurement that `interrupted` ends.
-    pub(super) fn limit(&self, interrupted: &'static AtomicBool) -> Limit {
-        let timeout = self.timeout();
-        Limit::new((!timeout.is_zero()).then_some(timeout), interrupted)
+    /// The limit of the command from now on: its time, and a signal.
+    pub(super) fn limit(&self) -> Result<Limit> {
+        let interrupted = interrupt::catch().context("cannot catch signals")?;
+        let timeout = Some(self.timeout()).filter(|timeout| !timeout.is_zero());
+        Ok(Limit::new(timeout, interrupted))
     }
 
-    /// The CPUs to pin to.
+    /// The CPUs of `--cpu`, if it is given; an error if this process may not use all of them.
+    pub(super) fn pinned(&self) -> Result<Option<Vec<usize>>> {
+        let Some(CpuList(wanted)) = &self.cpu else {
+            return Ok(None);
+        };
+        let allowed = allowed_cpus()?;
+        match wanted.iter().find(|cpu| !allowed.contains(cpu)) {
+            None => Ok(Some(wanted.clone())),
+            Some(absent) => Err(Usage::new(format!(
+                "--cpu: CPU {absent} does not exist or is not allowed for this process, which may use {}",
+                cpu_list::Display(&allowed)
+            ))
+            .into()),
+        }
+    }
+
+    /// The CPUs to measure on: those of `--cpu`, or else a pair.
     pub(super) fn cpus(&self) -> Result<Vec<usize>> {
-        cpus::choose(self.cpu.as_ref())
+        match self.pinned()? {
+            Some(cpus) => Ok(cpus),
+            None => Ok(default_pair(&allowed_cpus()?)),
+        }
     }
 
-    /// The seed of the order of rows.
-    pub(super) fn seed(&self) -> u64 {
-        u64::from(self.seed.unwrap_or_else(seed::fresh))
+    /// The seed of the order in which is measured: that of `--seed`, or else a new one, from the nanoseconds of the current
+    /// second and the number of this process. Where figures do not depend on time, the order is always the same.
+    pub(super) fn seed(&self, timing: Timing) -> u64 {
+        match (self.seed, timing) {
+            (Some(seed), _) => seed.into(),
+            (None, Timing::Emulated | Timing::Instructions) => Plan::counted().seed,
+            (None, Timing::Native) => {
+                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+                let nanos = now.map_or(0, |now| now.subsec_nanos());
+                (nanos ^ std::process::id().rotate_left(16)).into()
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use super::backends::Choice;
@@ -14,15 +14,15 @@ use super::bench_args::BackendName;
 use super::deliver::deliver_as;
 use super::exit::{Exit, Usage};
 use super::exports::Exports;
-use super::measure_args::{MeasureArgs, RunnerArgs};
+use super::measure_args::MeasureArgs;
 use super::measured::{Begun, exit};
 use super::style::Style;
 use super::supervise::supervise;
-use super::{interrupt, net, values};
+use super::{net, values};
 use vmbell_bench::stat::{ON, Pace, SPARED, TAKEN};
 use vmbell_bench::{Observer, Options, Plan, Record, Sample, host};
 use vmbell_hypervisor::SpinPolicy;
-use vmbell_report::{Kind, Look, Report, Row, Status, Work};
+use vmbell_report::{Kind, Look, Report, Row, Status, Timing, Work};
 
 /// The number of interrupts with `--deterministic`.
 const INTERRUPTS: u64 = 500;
@@ -88,9 +88,6 @@ pub(super) struct StatArgs {
     json: bool,
 
     #[command(flatten)]
-    runner: RunnerArgs,
-
-    #[command(flatten)]
     measure: MeasureArgs,
 
     /// With --guest linux, use these options of `vmbell bench net`
@@ -139,18 +136,17 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     }
     let choice = Choice::of(args.backend.unwrap_or(BackendName::Auto))?;
     choice.check()?;
-    let interrupted = interrupt::catch().context("cannot catch signals")?;
     let exports = Exports::open(&args.measure.exports)?;
     let begun = Begun::now()?;
     let delivery = args.measure.delivery(&begun, Look::default())?;
     let options = Options {
-        cpus: args.runner.cpus()?,
+        cpus: args.measure.cpus()?,
         spin: SpinPolicy::Sleep,
         clock: begun.clock,
-        limit: args.runner.limit(interrupted),
+        limit: args.measure.limit()?,
         timing: begun.timing,
     };
-    let (pace, plan) = (pace(args), plan(args));
+    let (pace, plan) = (pace(args), plan(args, begun.timing));
     let lines = Lines::every(args.interval);
     let mut record = supervise(choice.stat(pace), options.clone(), plan, lines)?;
     record.keep_whole_rounds();
@@ -182,9 +178,9 @@ fn of_own(args: &StatArgs) -> Option<&'static str> {
         ("--filter", args.filter.is_some()),
         ("--backend", args.backend.is_some()),
         ("--runs", args.runs.is_some()),
-        ("--timeout", args.runner.timeout.is_some()),
-        ("--cpu", args.runner.cpu.is_some()),
-        ("--seed", args.runner.seed.is_some()),
+        ("--timeout", args.measure.timeout.is_some()),
+        ("--cpu", args.measure.cpu.is_some()),
+        ("--seed", args.measure.seed.is_some()),
         ("--json", args.json),
         ("--export-...", !args.measure.exports.paths().is_empty()),
         ("--style", args.measure.style != Style::Auto),
@@ -207,7 +203,7 @@ const fn pace(args: &StatArgs) -> Pace {
 
 /// The plan: both modes take the same number of interrupts in each of their runs. A number that the user
 /// gave is one run; a time is divided into several runs, of as many interrupts as this host takes in each.
-fn plan(args: &StatArgs) -> Plan {
+fn plan(args: &StatArgs, timing: Timing) -> Plan {
     let each = args.duration.unwrap_or(DURATION) / args.runs();
     let most = (f64::from(args.rate()) * each.as_secs_f64()).round();
     // Not negative; above u64::MAX the conversion saturates.
@@ -227,7 +223,7 @@ fn plan(args: &StatArgs) -> Plan {
         same_ops: Some((1, most)),
         events: false,
         budget: None,
-        seed: args.runner.seed(),
+        seed: args.measure.seed(timing),
     }
 }
 

@@ -42,6 +42,8 @@ pub(super) fn perf_stat(report: &Report, work: &Work) -> String {
     }
     if report.common.interrupted {
         text.push_str("\n INTERRUPTED: only whole rounds are shown\n");
+    } else if report.common.timed_out {
+        text.push_str("\n TIME LIMIT reached: only whole rounds are shown\n");
     }
     text
 }

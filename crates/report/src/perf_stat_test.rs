@@ -24,4 +24,7 @@ fn a_row_without_numbers_says_why() {
     let text = terminal(&report, Look::default());
     assert!(text.contains("skipped: interrupted"), "{text}");
     assert!(text.contains("INTERRUPTED"), "{text}");
+    (report.common.interrupted, report.common.timed_out) = (false, true);
+    let text = terminal(&report, Look::default());
+    assert!(text.contains("TIME LIMIT reached"), "{text}");
 }

@@ -10,7 +10,8 @@ use super::markdown::escape;
 use super::text::wrap;
 use super::time_unit::{self, TimeUnit};
 use super::{
-    Look, Report, Row, Status, Timing, Vmm, VmmDevice, VmmGuest, units, vmm_counts, vmm_exits,
+    Look, Report, Row, Status, Timing, Vmm, VmmDevice, VmmGuest, cpu_list, units, vmm_counts,
+    vmm_exits,
 };
 
 const BEST: &str = "* the least of its row";
@@ -153,15 +154,28 @@ fn runs(report: &Report) -> String {
     } else {
         ""
     };
+    let common = &report.common;
     // Where operations differ from row to row, the samples are whole runs.
-    let each = match report.common.plan.ops {
+    let each = match common.plan.ops {
         Some(ops) => format!(
             "{} batches of {ops} operations of each row, the VMMs in turns",
-            report.common.plan.runs
+            common.plan.runs
         ),
-        None => format!("{} boots of each VMM, in turns", report.common.plan.runs),
+        None => format!("{} boots of each VMM, in turns", common.plan.runs),
     };
-    format!("{each}, {:.1} s in all{early}", report.common.duration)
+    // Before vmbell had a seed for VMMs, each turn had the same order.
+    let order = match common.seed {
+        0 => String::new(),
+        seed => format!(" in random order (seed {seed})"),
+    };
+    let pinned = match common.cpus.as_slice() {
+        [] => String::new(),
+        cpus => format!(", on CPU {}", cpu_list::Display(cpus)),
+    };
+    format!(
+        "{each}{order}{pinned}, {:.1} s in all{early}",
+        common.duration
+    )
 }
 
 fn vmm_in_words(vmm: &Vmm, report: &Report) -> String {

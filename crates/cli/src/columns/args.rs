@@ -1,23 +1,33 @@
 //! The options that `vmbell bench vmms` and `vmbell bench net` share.
 
-use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
-use crate::deliver::Delivery;
 use crate::measure_args::MeasureArgs;
-use crate::measured::Begun;
 use crate::values;
-use vmbell_report::Look;
 
 /// Options of a report with a column for each VMM.
 #[derive(Args, Debug)]
 pub(crate) struct ColumnArgs {
+    /// Say what is found, and start nothing
+    #[arg(short, long, hide = true)]
+    pub(crate) list: bool,
+
     /// Boot each guest N times
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = values::runs)]
     pub(crate) runs: u32,
+
+    /// Count exits, and those that go to the VMM, in one further boot of each VMM (`vmms`) or a further run of each pattern (`net`)
+    ///
+    /// This takes root with tracefs, since the kernel's own events are counted.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = CountExits::Auto)]
+    pub(crate) exits: CountExits,
+
+    /// Give up a VMM if one boot, or one run of netperf, takes longer than this, and go on with the others
+    #[arg(long, alias = "time-limit", value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
+    pub(crate) run_timeout: Duration,
 
     /// Keep what each boot prints in this folder, as NAME-RUN.log and NAME-RUN.err; RUN is `exits` for a further boot that
     /// counts exits
@@ -30,26 +40,6 @@ pub(crate) struct ColumnArgs {
 
     #[command(flatten)]
     pub(crate) measure: MeasureArgs,
-}
-
-impl ColumnArgs {
-    /// How the report is shown.
-    pub(crate) fn delivery(&self, begun: &Begun) -> Result<Delivery> {
-        let look = Look {
-            ratios: self.ratios,
-            ..Look::default()
-        };
-        self.measure.delivery(begun, look)
-    }
-
-    /// Makes the folder of --keep.
-    pub(crate) fn make_folder(&self) -> Result<()> {
-        let Some(keep) = &self.keep else {
-            return Ok(());
-        };
-        fs::create_dir_all(keep)
-            .with_context(|| format!("cannot make the folder {}", keep.display()))
-    }
 }
 
 /// Whether exits are counted.

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -12,9 +11,8 @@ use anyhow::{Context, Result};
 use super::args::ColumnArgs;
 use crate::process::{self, End, Ended, Task};
 use crate::text::{self, cleaned};
+use vmbell_bench::Limit;
 
-/// The most bytes that are kept of what a program prints.
-pub(crate) const MOST_OUTPUT: usize = 1 << 20;
 /// How long a program may take to print its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
@@ -47,15 +45,9 @@ pub(crate) fn last_words(ended: &Ended) -> Option<String> {
 }
 
 /// The first line that a program prints about its version.
-pub(crate) fn version_of(program: &Path, option: &str, stop: &AtomicBool) -> Option<String> {
+pub(crate) fn version_of(program: &Path, option: &str, stop: &Limit) -> Option<String> {
     let words: [OsString; 2] = [program.into(), option.into()];
-    let ended = process::run(&Task {
-        words: &words,
-        limit: VERSION_LIMIT,
-        most: MOST_OUTPUT,
-        stop,
-        is_complete: &|_| false,
-    });
+    let ended = process::run(&Task::new(&words, VERSION_LIMIT, stop));
     let output = ended.ok()?.output;
     let text = String::from_utf8_lossy(&output);
     let mut lines = text.lines().map(cleaned);

@@ -1,20 +1,18 @@
 //! The engine of comparisons of VMMs: columns, each a VMM with a guest, are booted in turns, counted and shown.
 //!
 //! `bench vmms` and `bench net` are data for it: which columns there are ([`Way`]), and what one boot of a column gives ([`Boot`]).
-//! `turns` boots them, `rows` makes rows of what they gave, and `report` makes the report and shows it.
+//! `run` boots them and makes the report, whose rows `rows` makes of what they gave.
 
 pub(super) mod args;
 mod ended;
-mod report;
 mod rows;
-mod turns;
+mod run;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
-pub(super) use self::ended::{MOST_OUTPUT, in_words, keep, last_words, version_of};
-pub(super) use self::report::{Plan, finish, report};
-pub(super) use self::turns::{Turns, each};
+pub(super) use self::ended::{in_words, keep, last_words, version_of};
+pub(super) use self::run::{Plan, Run};
+use vmbell_bench::Limit;
 use vmbell_report::{ReasonsOfRun, Status, Vmm, VmmGuest};
 
 /// The hypervisor's signature in the CPUID of QEMU's TCG.
@@ -112,7 +110,7 @@ pub(super) struct Failure {
 
 impl<W: Way> Column<W> {
     /// The column of a way: its program is looked for and asked for its version, until `stop` is set.
-    pub(super) fn find(way: W, stop: &AtomicBool) -> Self {
+    pub(super) fn find(way: W, stop: &Limit) -> Self {
         let program = way.program();
         let version = program.as_deref().ok();
         let version = version.and_then(|program| version_of(program, way.version()?, stop));

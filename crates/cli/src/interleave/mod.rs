@@ -11,7 +11,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 use clap::{ArgMatches, Command, CommandFactory};
@@ -22,10 +22,10 @@ use super::bench_args::BenchArgs;
 use super::compare;
 use super::exit::{Exit, Usage};
 use super::progress::Progress;
-use super::{given, interrupt, measured, seed};
-use vmbell_bench::{Observer, Phase};
+use super::{given, interrupt, measured};
+use vmbell_bench::{Limit, Observer, Phase};
 use vmbell_report::compare::{CompareOptions, Pairing};
-use vmbell_report::{EXPORTERS, Export, Random, Report};
+use vmbell_report::{EXPORTERS, Export, Random, Report, Timing};
 
 /// Runs of a turn.
 const RUNS: &str = "--runs=3";
@@ -71,10 +71,10 @@ pub(super) fn run(args: &BenchArgs, other: &str) -> Result<Exit> {
     if let Some(folder) = &args.before.keep_turns {
         prepare(folder)?;
     }
-    let stop = interrupt::catch().context("cannot catch signals")?;
-    let seed = u64::from(args.runner.seed.unwrap_or_else(seed::fresh));
-    let taken = take(args, &sides, seed, stop)?;
-    let interrupted = stop.load(Ordering::Relaxed);
+    let interrupted = interrupt::catch().context("cannot catch signals")?;
+    let seed = args.measure.seed(Timing::Native);
+    let taken = take(args, &sides, seed, &Limit::new(None, interrupted))?;
+    let interrupted = interrupted.load(Ordering::Relaxed);
     if taken.new.is_empty() {
         return Ok(Exit::Interrupted);
     }
@@ -139,7 +139,7 @@ fn sides(args: &BenchArgs, other: &str) -> Result<[Side; 2]> {
         options.insert(0, RUNS.into());
     }
     let this = env::current_exe().context("cannot find this program")?;
-    let side = |name, vmbell| Side::new(name, vmbell, &options, args.runner.timeout());
+    let side = |name, vmbell| Side::new(name, vmbell, &options, args.measure.timeout());
     Ok([
         side("old", other.into_iter().map(OsString::from).collect()),
         side("new", vec![this.into()]),
@@ -157,7 +157,7 @@ fn paths<'c>(cli: &'c Command, matches: &'c ArgMatches) -> Option<(&'c Command, 
 }
 
 /// Takes the turns, until a signal.
-fn take(args: &BenchArgs, sides: &[Side; 2], seed: u64, stop: &AtomicBool) -> Result<Taken> {
+fn take(args: &BenchArgs, sides: &[Side; 2], seed: u64, stop: &Limit) -> Result<Taken> {
     let turns = args.before.turns;
     let mut progress = Progress::new(args.measure.progress());
     progress.phase(Phase::Measure, u64::from(turns) * 2);

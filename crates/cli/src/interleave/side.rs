@@ -4,10 +4,10 @@
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitStatus;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::process::{self, End, Task};
+use vmbell_bench::Limit;
 use vmbell_report::{ReadError, Report};
 
 /// The most bytes of a report: 100 rows with 1000 samples each have a tenth of it.
@@ -92,14 +92,11 @@ impl Side {
     }
 
     /// Measures once.
-    pub(super) fn measure(&self, stop: &AtomicBool) -> Result<Report, SideError> {
+    pub(super) fn measure(&self, stop: &Limit) -> Result<Report, SideError> {
         let program = self.words[0].to_string_lossy().into_owned();
         let ended = process::run(&Task {
-            words: &self.words,
-            limit: self.limit,
             most: MOST,
-            stop,
-            is_complete: &|_| false,
+            ..Task::new(&self.words, self.limit, stop)
         });
         let ended = match ended {
             Ok(ended) => ended,

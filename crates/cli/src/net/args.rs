@@ -1,7 +1,6 @@
 //! The arguments of `vmbell bench net`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 
@@ -9,7 +8,7 @@ use super::interface::Name;
 use super::link::Card;
 use super::pattern::Pattern;
 use super::way::NetWay;
-use crate::columns::args::{ColumnArgs, CountExits};
+use crate::columns::args::ColumnArgs;
 use crate::values;
 use vmbell_vfio::host::PciAddress;
 
@@ -31,6 +30,7 @@ Exit codes:
   1    a way failed, or a file could not be written
   2    the arguments are wrong
   77   nothing can be measured here
+  124  the time limit (--timeout) expired; finished results have been written
   130  interrupted by SIGINT (143: by SIGTERM); finished results have been written
 ";
 
@@ -45,10 +45,6 @@ pub(crate) struct NetArgs {
     /// Measure these ways: names of `vmbell list net` [default: all whose programs are found]
     #[arg(value_name = "WAY", value_parser = way())]
     pub(super) ways: Vec<NetWay>,
-
-    /// Say which ways and patterns there are, and start none
-    #[arg(short, long, hide = true)]
-    pub(super) list: bool,
 
     /// Let netperf run these patterns: rr (request and response of one byte), in-default, in-file, in-bulk, out-default, out-file,
     /// out-bulk (streams into the guest and out of it), or all
@@ -109,14 +105,6 @@ pub(crate) struct NetArgs {
     /// Transfer this number of bytes in a stream, such as 2M
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = bytes)]
     pub(super) bytes: u64,
-
-    /// Count exits, notifications and interrupts in a further run of each pattern
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = CountExits::Auto)]
-    pub(super) exits: CountExits,
-
-    /// Give up a way if a boot or a run of netperf takes longer than this, and go on with the others
-    #[arg(long = "run-timeout", alias = "time-limit", value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
-    pub(super) time_limit: Duration,
 
     #[command(flatten)]
     pub(super) columns: ColumnArgs,

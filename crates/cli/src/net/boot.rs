@@ -1,10 +1,7 @@
 //! One boot: a network, a guest at its other end, and netperf on the host for each pattern.
 
-use std::ffi::OsString;
-use std::io;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 
@@ -17,10 +14,10 @@ use super::netperf::{self, Amount, Done};
 use super::pattern::Pattern;
 use super::spin;
 use super::way::{Guest, NetWay};
-use crate::columns::{
-    Batches, Boot, BootRow, Counted, Failure, MOST_OUTPUT, in_words, keep, last_words,
-};
-use crate::process::{self, End, Ended, Reached, Running, Task};
+use crate::columns::args::CountExits;
+use crate::columns::{Batches, Boot, BootRow, Counted, Failure, Run, in_words, keep, last_words};
+use crate::process::{self, End, MOST_OUTPUT, Reached, Running, Task};
+use vmbell_report::Timing;
 use vmbell_report::statistics::thousandths;
 
 /// The row of the time from the VMM's start to the guest's first program.
@@ -31,15 +28,11 @@ const WARM_UP: u32 = 100;
 /// What all boots have.
 pub(super) struct Place<'a> {
     pub(super) args: &'a NetArgs,
+    pub(super) run: &'a Run<'a>,
     pub(super) patterns: &'a [Pattern],
     pub(super) files: &'a Files,
     pub(super) initrd: &'a Path,
     pub(super) cmdline: &'a str,
-    /// Whether events are counted.
-    pub(super) counts: bool,
-    /// Whether a guest that spins is ended before its time limit.
-    pub(super) ends_spinning: bool,
-    pub(super) stop: &'a AtomicBool,
 }
 
 impl Failure {
@@ -69,14 +62,16 @@ impl Place<'_> {
         };
         let words = way.words(program, guest, &link);
         let begun = Instant::now();
-        let mut running = match Running::start(&words, MOST_OUTPUT) {
+        let mut running = match Running::start(&words, MOST_OUTPUT, &self.run.cpus) {
             Ok(running) => running,
             Err(error) => {
                 let reason = format!("{} cannot be run: {error}", program.display());
                 return Ok(Err(Failure::of(reason, &End::Stopped)));
             }
         };
-        let watch = self.ends_spinning.then(|| spin::Watch::start(running.id()));
+        // There the time limit of a guest that spins would take this host minutes.
+        let is_counted = self.run.begun.timing == Timing::Instructions;
+        let watch = is_counted.then(|| spin::Watch::start(running.id()));
         let watch = watch.transpose().context("cannot watch a guest")?;
         let measured = self.measure(&mut running, begun);
         let has_spun = watch.is_some_and(|watch| watch.found());
@@ -115,7 +110,7 @@ impl Place<'_> {
         for pattern in self.patterns {
             let done = self.netperf(*pattern, amount)?;
             let mut row = row(pattern.name(), done.operations, thousandths(done.ns));
-            if self.counts {
+            if self.args.columns.exits != CountExits::Off {
                 row.counted = Some(self.count(running.id(), *pattern, amount)?);
             }
             rows.push(row);
@@ -124,8 +119,8 @@ impl Place<'_> {
     }
 
     fn reach(&self, running: &mut Running, mark: &str, not: &str) -> Result<(), Failure> {
-        let limit = self.args.time_limit;
-        let end = match running.wait_for(mark, limit, self.stop) {
+        let limit = self.args.columns.run_timeout;
+        let end = match running.wait_for(mark, limit, self.run.limit) {
             Ok(Reached::Mark) => return Ok(()),
             Ok(Reached::End(Some(end))) => end,
             Ok(Reached::End(None)) => {
@@ -139,9 +134,13 @@ impl Place<'_> {
 
     fn netperf(&self, pattern: Pattern, amount: Amount) -> Result<Done, Failure> {
         let words = netperf::words(&self.files.netperf, pattern, GUEST, amount);
-        let limit = self.args.time_limit;
+        let limit = self.args.columns.run_timeout;
         let name = pattern.name();
-        let ended = run(&words, limit, self.stop).map_err(|error| {
+        let task = Task {
+            cpus: &self.run.cpus,
+            ..Task::new(&words, limit, self.run.limit)
+        };
+        let ended = process::run(&task).map_err(|error| {
             Failure::of(format!("netperf cannot be run: {error}"), &End::Stopped)
         })?;
         match &ended.end {
@@ -197,14 +196,4 @@ fn row(name: &str, operations: f64, ns: f64) -> BootRow {
 /// The error with its causes.
 fn chain(error: impl Into<anyhow::Error>) -> String {
     format!("{:#}", error.into())
-}
-
-fn run(words: &[OsString], limit: Duration, stop: &AtomicBool) -> io::Result<Ended> {
-    process::run(&Task {
-        words,
-        limit,
-        most: MOST_OUTPUT,
-        stop,
-        is_complete: &|_| false,
-    })
 }

@@ -18,7 +18,6 @@ mod way;
 
 use std::ffi::OsString;
 use std::fs;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -32,13 +31,11 @@ use self::guest::Files;
 use self::pattern::Pattern;
 use self::way::{Candidate, NetWay};
 use super::columns::args::CountExits;
-use super::columns::{self, Column, Plan, Turns, Way};
+use super::columns::{Column, Plan, Run, Way};
 use super::exit::{Exit, Usage};
-use super::exports::Exports;
-use super::interrupt;
-use super::measured::Begun;
 use super::output::print;
 use super::program::no_kvm;
+use vmbell_bench::Limit;
 use vmbell_report::{Kind, Timing};
 
 /// How often a boot that hangs is repeated at most: not at all on hardware. Where instructions are counted, [`spin`] ends
@@ -81,41 +78,32 @@ pub(super) fn takes_card(name: &str) -> bool {
 
 /// Measures the ways.
 pub(super) fn run(args: &NetArgs) -> Result<Exit> {
-    if args.list {
+    if args.columns.list {
         return list(args);
     }
-    let interrupted = interrupt::catch().context("cannot catch signals")?;
+    let limit = args.columns.measure.limit()?;
     if let Some(reason) = no_kvm() {
         eprintln!("error: {reason}; `vmbell lab -- vmbell bench net` brings its own");
         return Ok(Exit::Skipped);
     }
     let files = Files::find(args)?;
-    let mut columns = of(args, interrupted);
+    let mut columns = of(args, &limit);
     if args.ways.is_empty() {
         // What the user did not name and what is not installed needs no word.
         columns.retain(|column| column.program.is_ok() || !column.way.way.is_qemu());
     }
-    let exports = Exports::open(&args.columns.measure.exports)?;
-    let begun = Begun::now()?;
-    let delivery = args.columns.delivery(&begun)?;
-    let turns = Turns {
-        args: &args.columns,
-        repeats: repeats(begun.timing),
-        stop: interrupted,
-    };
-    let stopped = take(args, &files, &mut columns, turns, begun.timing)?;
+    let run = Run::begin(&args.columns, &limit)?;
+    measure(args, &files, &run, &mut columns)?;
     // Patterns have operations of different numbers.
     let plan = Plan {
         batches: 1,
         ops: None,
     };
-    let (args, what) = (&args.columns, (plan, &columns[..]));
-    let report = columns::report(begun, args, what, Kind::Net, stopped);
-    columns::finish(&report, exports, delivery)
+    run.finish(plan, &columns, Kind::Net)
 }
 
 /// The columns that were asked for.
-fn of(args: &NetArgs, stop: &AtomicBool) -> Vec<Column<Candidate>> {
+fn of(args: &NetArgs, stop: &Limit) -> Vec<Column<Candidate>> {
     let ways = match args.ways.is_empty() {
         true => NetWay::ALL
             .into_iter()
@@ -133,36 +121,35 @@ fn of(args: &NetArgs, stop: &AtomicBool) -> Vec<Column<Candidate>> {
     columns
 }
 
-/// Boots the columns in turns; returns whether they were stopped.
-fn take(
+/// Boots the columns in turns.
+fn measure(
     args: &NetArgs,
     files: &Files,
+    run: &Run<'_>,
     columns: &mut [Column<Candidate>],
-    turns: Turns<'_>,
-    timing: Timing,
-) -> Result<bool> {
+) -> Result<()> {
     let folder = TempDir::with_prefix("vmbell-net-").context("cannot make a temporary folder")?;
     let initrd = folder.path().join("initrd");
     let bytes = files
         .initrd()
         .context("cannot make the guest's file system")?;
     fs::write(&initrd, bytes).context("cannot write the guest's file system")?;
-    if args.exits == CountExits::On {
+    if args.columns.exits == CountExits::On {
         Recording::start().context("exits cannot be counted here")?;
     }
     let place = Place {
         args,
+        run,
         patterns: &args.patterns(),
         files,
         initrd: &initrd,
         cmdline: &guest::cmdline(&args.append),
-        counts: args.exits != CountExits::Off,
-        ends_spinning: timing == Timing::Instructions,
-        stop: turns.stop,
     };
-    turns.take(columns, |candidate, program, run| {
-        place.boot(candidate.way, program, run)
-    })
+    run.take(
+        columns,
+        repeats(run.begun.timing),
+        |candidate, program, name| place.boot(candidate.way, program, name),
+    )
 }
 
 /// `--list`.

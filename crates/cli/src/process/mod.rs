@@ -12,18 +12,18 @@ use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, ExitStatus};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, kill_process_group, set_parent_process_death_signal, waitid,
-};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 pub(super) use self::running::{Reached, Running};
+use vmbell_bench::Limit;
 
+/// The most bytes that are kept of what a program prints, unless its task says otherwise.
+pub(super) const MOST_OUTPUT: usize = 1 << 20;
 /// How long a program may live on after the image has said all.
 const GRACE: Duration = Duration::from_secs(3);
 /// The longest mark that [`Task::is_complete`] looks for: so much of what was searched is searched again.
@@ -42,10 +42,26 @@ pub(super) struct Task<'a> {
     pub(super) limit: Duration,
     /// The most bytes that are kept of each of its outputs; one that prints more is ended.
     pub(super) most: usize,
-    /// Set when the command is to end.
-    pub(super) stop: &'a AtomicBool,
+    /// When the command is to end.
+    pub(super) stop: &'a Limit,
+    /// The CPUs that it may use; all that this process may use if there are none.
+    pub(super) cpus: &'a [usize],
     /// Whether a piece of its output has the mark after which nothing more is wanted.
     pub(super) is_complete: &'a dyn Fn(&[u8]) -> bool,
+}
+
+impl<'a> Task<'a> {
+    /// A program that runs on any CPU, until it ends or one of the limits is reached.
+    pub(super) fn new(words: &'a [OsString], limit: Duration, stop: &'a Limit) -> Self {
+        Self {
+            words,
+            limit,
+            most: MOST_OUTPUT,
+            stop,
+            cpus: &[],
+            is_complete: &|_| false,
+        }
+    }
 }
 
 /// What a program printed, and how it ended.
@@ -70,7 +86,7 @@ pub(super) enum End {
     TimeLimit,
     /// It printed more than is kept.
     TooMuch,
-    /// A signal asked the command to end.
+    /// The command is to end: by a signal, or at its time limit.
     Stopped,
 }
 
@@ -105,13 +121,9 @@ impl Drop for Group {
 
 /// Runs the program until it ends or is ended.
 pub(super) fn run(task: &Task<'_>) -> io::Result<Ended> {
-    let mut running = Running::start(task.words, task.most)?;
+    let mut running = Running::start(task.words, task.most, task.cpus)?;
     let end = watch(task, &running.group, &mut running.streams)?;
     running.end(end)
-}
-
-fn die_with_parent() -> io::Result<()> {
-    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
 /// Waits for the program's end, and returns `None`, or for the reason to end it.
@@ -130,7 +142,7 @@ fn watch(task: &Task<'_>, group: &Group, streams: &mut [Stream; 2]) -> io::Resul
         if streams.iter().any(|stream| stream.is_full) {
             return Ok(Some(End::TooMuch));
         }
-        if task.stop.load(Ordering::Relaxed) {
+        if task.stop.stop().is_some() {
             return Ok(Some(End::Stopped));
         }
         let output = &streams[0].kept;

@@ -1,23 +1,24 @@
+use std::sync::atomic::AtomicBool;
+
 use super::*;
 use crate::wait::await_that;
+use vmbell_bench::affinity::allowed_cpus;
 
-const MOST: usize = 1 << 20;
-
-static GO_ON: AtomicBool = AtomicBool::new(false);
-static STOP: AtomicBool = AtomicBool::new(true);
+/// The limit of a command that a signal has asked to end.
+fn interrupted() -> Limit {
+    static STOP: AtomicBool = AtomicBool::new(true);
+    Limit::new(None, &STOP)
+}
 
 fn is_done(output: &[u8]) -> bool {
     output.windows(12).any(|bytes| bytes == b"=== done ===")
 }
 
-fn shell(script: &str, limit: Duration, stop: &AtomicBool) -> Ended {
+fn shell(script: &str, limit: Duration, stop: &Limit) -> Ended {
     let words = ["/bin/sh", "-c", script].map(OsString::from);
     let task = Task {
-        words: &words,
-        limit,
-        most: MOST,
-        stop,
         is_complete: &is_done,
+        ..Task::new(&words, limit, stop)
     };
     run(&task).unwrap()
 }
@@ -28,7 +29,7 @@ const LONG: Duration = Duration::from_secs(120);
 fn at_its_limit(script: &str) -> Ended {
     let mut limit = Duration::from_secs(1);
     loop {
-        let ended = shell(script, limit, &GO_ON);
+        let ended = shell(script, limit, &Limit::none());
         assert_eq!(ended.end, End::TimeLimit);
         if !ended.output.is_empty() || limit > LONG {
             return ended;
@@ -39,7 +40,7 @@ fn at_its_limit(script: &str) -> Ended {
 
 #[test]
 fn a_program_that_ends_leaves_its_words_and_status() {
-    let ended = shell("echo out; echo err >&2; exit 3", LONG, &GO_ON);
+    let ended = shell("echo out; echo err >&2; exit 3", LONG, &Limit::none());
     assert_eq!(
         (&ended.output[..], &ended.errors[..]),
         (&b"out\n"[..], &b"err\n"[..])
@@ -58,15 +59,15 @@ fn a_program_that_prints_without_end_is_ended() {
     let ended = shell(
         "while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done",
         LONG,
-        &GO_ON,
+        &Limit::none(),
     );
-    assert_eq!((ended.output.len(), ended.end), (MOST, End::TooMuch));
+    assert_eq!((ended.output.len(), ended.end), (MOST_OUTPUT, End::TooMuch));
 }
 
 #[test]
 fn a_program_that_is_done_and_lives_on_is_ended() {
     let script = "echo '=== done ==='; exec sleep 1000";
-    assert_eq!(shell(script, LONG, &GO_ON).end, End::Lingered);
+    assert_eq!(shell(script, LONG, &Limit::none()).end, End::Lingered);
 }
 
 #[test]
@@ -88,25 +89,41 @@ fn is_alive(process: i32) -> bool {
 
 #[test]
 fn a_child_that_keeps_the_output_open_is_not_waited_for() {
-    let ended = shell("sleep 1000 & echo done", LONG, &GO_ON);
+    let ended = shell("sleep 1000 & echo done", LONG, &Limit::none());
     assert!(matches!(ended.end, End::Exited(_)));
     assert_eq!(ended.output, b"done\n");
 }
 
 #[test]
 fn a_signal_to_the_command_ends_the_program() {
-    assert_eq!(shell("exec sleep 1000", LONG, &STOP).end, End::Stopped);
+    let ended = shell("exec sleep 1000", LONG, &interrupted());
+    assert_eq!(ended.end, End::Stopped);
+}
+
+#[test]
+fn the_time_limit_of_the_command_ends_the_program() {
+    static NEVER: AtomicBool = AtomicBool::new(false);
+    let limit = Limit::new(Some(Duration::from_millis(1)), &NEVER);
+    assert_eq!(shell("exec sleep 1000", LONG, &limit).end, End::Stopped);
+}
+
+#[test]
+fn a_program_runs_on_its_cpus_only() {
+    let cpu = *allowed_cpus().unwrap().last().unwrap();
+    let words = ["grep", "Cpus_allowed_list", "/proc/self/status"].map(OsString::from);
+    let limit = Limit::none();
+    let task = Task {
+        cpus: &[cpu],
+        ..Task::new(&words, LONG, &limit)
+    };
+    let output = String::from_utf8(run(&task).unwrap().output).unwrap();
+    assert_eq!(output.trim(), format!("Cpus_allowed_list:\t{cpu}"));
 }
 
 #[test]
 fn a_program_that_does_not_exist_is_an_error() {
     let words = [OsString::from("/nonexistent/vmm")];
-    let task = Task {
-        words: &words,
-        limit: LONG,
-        most: MOST,
-        stop: &GO_ON,
-        is_complete: &is_done,
-    };
+    let limit = Limit::none();
+    let task = Task::new(&words, LONG, &limit);
     assert_eq!(run(&task).unwrap_err().kind(), ErrorKind::NotFound);
 }

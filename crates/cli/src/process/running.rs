@@ -6,10 +6,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{End, Ended, Group, Stream, die_with_parent, pty, wait};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::{End, Ended, Group, Stream, pty, wait};
+use vmbell_bench::Limit;
 
 /// A program that was started; it is killed with its group when this is dropped.
 pub(crate) struct Running {
@@ -29,8 +32,18 @@ pub(crate) enum Reached {
 }
 
 impl Running {
-    /// Starts a program, of each of whose outputs `most` bytes are kept.
-    pub(crate) fn start(words: &[OsString], most: usize) -> io::Result<Self> {
+    /// Starts a program on these CPUs, or on all if there are none; `most` bytes of each of its outputs are kept.
+    pub(crate) fn start(words: &[OsString], most: usize, cpus: &[usize]) -> io::Result<Self> {
+        let mut allowed = CpuSet::new();
+        cpus.iter().for_each(|cpu| allowed.set(*cpu));
+        let is_pinned = !cpus.is_empty();
+        let before_exec = move || {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            if is_pinned {
+                sched_setaffinity(None, &allowed)?;
+            }
+            Ok(())
+        };
         let pty = pty::open()?;
         let mut command = Command::new(&words[0]);
         command
@@ -39,8 +52,8 @@ impl Running {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        // SAFETY: between fork and exec the closure makes one system call without pointers, which is async-signal-safe.
-        unsafe { command.pre_exec(die_with_parent) };
+        // SAFETY: between fork and exec the closure makes two system calls with what it owns, which is async-signal-safe.
+        unsafe { command.pre_exec(before_exec) };
         let mut group = Group(command.spawn()?);
         // What the command was made of holds the terminal, which the program alone is to have.
         drop(command);
@@ -65,7 +78,7 @@ impl Running {
         &mut self,
         mark: &str,
         limit: Duration,
-        stop: &AtomicBool,
+        stop: &Limit,
     ) -> io::Result<Reached> {
         let begun = Instant::now();
         loop {
@@ -82,7 +95,7 @@ impl Running {
                 None
             } else if self.streams.iter().any(|stream| stream.is_full) {
                 Some(End::TooMuch)
-            } else if stop.load(Ordering::Relaxed) {
+            } else if stop.stop().is_some() {
                 Some(End::Stopped)
             } else if begun.elapsed() >= limit {
                 Some(End::TimeLimit)

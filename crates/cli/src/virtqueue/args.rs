@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::super::measure_args::{MeasureArgs, RunnerArgs};
+use super::super::measure_args::MeasureArgs;
 use super::super::values;
 use vmbell_bench::workload::{Batch, Threads};
 
@@ -103,8 +103,6 @@ pub(crate) struct VirtqueueArgs {
     /// The old name of `--export-json - --style none`
     #[arg(long, hide = true)]
     pub(super) json: bool,
-    #[command(flatten)]
-    pub(super) runner: RunnerArgs,
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
 }

@@ -9,14 +9,13 @@ mod variant;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 pub(super) use args::{VARIANTS, VirtqueueArgs};
 
 use super::deliver::deliver_as;
 use super::exit::{Exit, Usage};
 use super::exports::Exports;
-use super::interrupt;
 use super::measured::{Begun, exit};
 use super::progress::Progress;
 use super::supervise::supervise;
@@ -25,7 +24,7 @@ use vmbell_bench::perf::{self, PerfEvent};
 use vmbell_bench::workload::{Batch, Threads, entry};
 use vmbell_bench::{Entry, Options, Plan, Record, Remarks};
 use vmbell_hypervisor::SpinPolicy;
-use vmbell_report::{Backend, Kind, Look, Work, cpu_list};
+use vmbell_report::{Backend, Kind, Look, Timing, Work, cpu_list};
 
 /// How long a run of the slowest variant should take, if the user gave no number of buffers.
 const RUN: Duration = Duration::from_millis(500);
@@ -35,9 +34,8 @@ const FEWEST: u64 = 4096;
 /// Measures the variants and prints the report.
 pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     let variants = variant::all(args)?;
-    let cpus = args.runner.cpus()?;
+    let cpus = args.measure.cpus()?;
     check_cpus(args, &cpus)?;
-    let interrupted = interrupt::catch().context("cannot catch signals")?;
     let exports = Exports::open(&args.measure.exports)?;
     let begun = Begun::now()?;
     let delivery = args.measure.delivery(&begun, Look::default())?;
@@ -45,10 +43,10 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
         cpus,
         spin: SpinPolicy::Sleep,
         clock: begun.clock,
-        limit: args.runner.limit(interrupted),
+        limit: args.measure.limit()?,
         timing: begun.timing,
     };
-    let plan = plan(args, &variants);
+    let plan = plan(args, &variants, begun.timing);
     let entries = entries(&variants);
     let progress = Progress::new(args.measure.progress());
     let mut record = supervise(entries, options.clone(), plan, progress)?;
@@ -80,7 +78,7 @@ fn check_cpus(args: &VirtqueueArgs, cpus: &[usize]) -> Result<()> {
         Threads::One => 1,
         Threads::Two => 2,
     };
-    if args.runner.cpu.is_some() && cpus.len() > most {
+    if args.measure.cpu.is_some() && cpus.len() > most {
         let cpus = cpu_list::Display(cpus);
         let error = format!("--cpu: {cpus} is more than the {most} that the run has threads");
         return Err(Usage::new(error).into());
@@ -90,7 +88,7 @@ fn check_cpus(args: &VirtqueueArgs, cpus: &[usize]) -> Result<()> {
 
 /// The plan. A round that is not kept warms up, and finds whether runs are long enough if the number of buffers
 /// has to be found.
-fn plan(args: &VirtqueueArgs, variants: &[Variant]) -> Plan {
+fn plan(args: &VirtqueueArgs, variants: &[Variant], timing: Timing) -> Plan {
     let bufs = variants.iter().map(|variant| variant.options.bufs);
     let most = bufs.min().unwrap_or_default();
     // A run must have at least as many buffers as the distance between resets, or none would happen.
@@ -103,7 +101,7 @@ fn plan(args: &VirtqueueArgs, variants: &[Variant]) -> Plan {
         same_ops: Some((least, most)),
         events: true,
         budget: None,
-        seed: args.runner.seed(),
+        seed: args.measure.seed(timing),
     }
 }
 

@@ -1,13 +1,11 @@
 //! The arguments of `vmbell bench vmms`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::template::{self, Template};
-use crate::columns::args::{ColumnArgs, CountExits};
-use crate::values;
+use crate::columns::args::ColumnArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,12 +25,13 @@ Exit codes:
   1    a VMM failed, or a file could not be written
   2    the arguments are wrong
   77   no VMM can run here
+  124  the time limit (--timeout) expired; finished results have been written
   130  interrupted by SIGINT (143: by SIGTERM); finished results have been written
 ";
 
 /// Measure QEMU, alioth, vmbell and other VMMs with one guest image
 ///
-/// The VMMs are booted in turns (A B C, A B C), so that what changes on the host changes for all. Each has its own defaults
+/// The VMMs are booted in turns, so that what changes on the host changes for all. Each has its own defaults
 /// for the CPU model and the mode of the interrupt controller, which the table shows.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
@@ -43,10 +42,6 @@ pub(crate) struct VmmArgs {
     /// Measure these VMMs: names of `vmbell list vmms` or of --vmm [default: all that are found]
     #[arg(value_name = "NAME")]
     pub(super) names: Vec<String>,
-
-    /// Say which VMMs are found, with their versions, and run none
-    #[arg(short, long, hide = true)]
-    pub(super) list: bool,
 
     /// Add a VMM by its command line, in which {image}, {cmdline} and {disk} stand for the image's path, its command line
     /// and the path of an empty disk
@@ -72,12 +67,6 @@ pub(crate) struct VmmArgs {
     #[arg(long = "rows", alias = "only", value_name = "ROW,...", value_delimiter = ',', value_parser = row)]
     pub(super) only: Vec<String>,
 
-    /// Count exits, and those that go to the VMM, in one further boot of each
-    ///
-    /// This takes root with tracefs, since the kernel's own events are counted.
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = CountExits::Auto)]
-    pub(super) exits: CountExits,
-
     /// Measure each row in N batches per boot
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(vmbell_probe_image::cmdline::MAX_BATCHES)))]
     pub(super) batches: u32,
@@ -85,10 +74,6 @@ pub(crate) struct VmmArgs {
     /// Run N operations in a batch
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(vmbell_probe_image::cmdline::MAX_OPERATIONS)))]
     pub(super) ops: u32,
-
-    /// Give up a VMM if one boot takes longer than this, and go on with the others
-    #[arg(long = "run-timeout", alias = "time-limit", value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
-    pub(super) time_limit: Duration,
 
     #[command(flatten)]
     pub(super) columns: ColumnArgs,

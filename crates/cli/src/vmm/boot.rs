@@ -3,7 +3,6 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
@@ -15,11 +14,9 @@ use super::launcher::{Setup, Vmm};
 use super::serial;
 use super::template::Places;
 use crate::columns::{
-    Batches, Boot, BootRow, CountedRows, Failure, MOST_OUTPUT, Way, in_words, keep, last_words,
+    Batches, Boot, BootRow, CountedRows, Failure, Run, Way, in_words, keep, last_words,
 };
-use crate::measured::Begun;
 use crate::process::{self, End, Ended, Task};
-use vmbell_bench::Clock;
 use vmbell_report::Timing;
 use vmbell_report::statistics::thousandths;
 
@@ -31,28 +28,19 @@ const DISK: u64 = 1 << 20;
 const NOT_ASKED_FOR: &str = "not asked for";
 
 /// What all boots have.
-#[derive(Debug)]
 pub(super) struct Place<'a> {
     args: &'a VmmArgs,
+    run: &'a Run<'a>,
     /// The image and the disk are files there.
     folder: TempDir,
-    /// The counter of this host, for a guest that cannot tell the frequency of its own.
-    clock: &'a Clock,
-    timing: Timing,
-    stop: &'a AtomicBool,
 }
 
 impl<'a> Place<'a> {
     /// Writes the image.
-    pub(super) fn new(args: &'a VmmArgs, stop: &'a AtomicBool, begun: &'a Begun) -> Result<Self> {
+    pub(super) fn new(args: &'a VmmArgs, run: &'a Run<'a>) -> Result<Self> {
         let folder = TempDir::with_prefix("vmbell-vmm-");
-        let place = Self {
-            args,
-            folder: folder.context("cannot make a temporary folder")?,
-            clock: &begun.clock,
-            timing: begun.timing,
-            stop,
-        };
+        let folder = folder.context("cannot make a temporary folder")?;
+        let place = Self { args, run, folder };
         fs::write(place.image(), vmbell_probe_image::ELF).context("cannot write the image")?;
         Ok(place)
     }
@@ -107,11 +95,13 @@ impl<'a> Place<'a> {
             accel: vmm.accel,
         };
         let ended = process::run(&Task {
-            words: &vmm.launcher.words(program, &setup),
-            limit: self.args.time_limit,
-            most: MOST_OUTPUT,
-            stop: self.stop,
+            cpus: &self.run.cpus,
             is_complete: &serial::is_complete,
+            ..Task::new(
+                &vmm.launcher.words(program, &setup),
+                self.args.columns.run_timeout,
+                self.run.limit,
+            )
         });
         if let Ok(ended) = &ended {
             keep(&self.args.columns, vmm.name(), run, ended)?;
@@ -127,7 +117,10 @@ impl<'a> Place<'a> {
             hung: false,
         })?;
         serial::read(&ended.output).map_err(|error| Failure {
-            reason: format!("{error}; {}", in_words(&ended.end, self.args.time_limit)),
+            reason: format!(
+                "{error}; {}",
+                in_words(&ended.end, self.args.columns.run_timeout)
+            ),
             last: last_words(&ended),
             hung: ended.end == End::TimeLimit,
         })
@@ -148,8 +141,9 @@ impl<'a> Place<'a> {
         let told = document
             .guest
             .tsc_hz
-            .filter(|_| self.timing != Timing::Instructions);
-        let hz = told.unwrap_or_else(|| self.clock.hz());
+            .filter(|_| self.run.begun.timing != Timing::Instructions);
+        // A guest may not be able to tell the frequency of its counter; then it is this host's.
+        let hz = told.unwrap_or_else(|| self.run.begun.clock.hz());
         let rows = document.rows.into_iter();
         let wanted = rows.filter(|row| is_wanted(row, &self.args.device));
         Boot {

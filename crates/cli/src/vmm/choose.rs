@@ -1,7 +1,5 @@
 //! Which VMMs are asked for, and which of them are here.
 
-use std::sync::atomic::AtomicBool;
-
 use anyhow::Result;
 
 use super::args::VmmArgs;
@@ -10,6 +8,7 @@ use crate::columns::{Column, version_of};
 use crate::exit::{Exit, Usage};
 use crate::output::print;
 use crate::suggest::did_you_mean;
+use vmbell_bench::Limit;
 
 /// The VMMs that were named; without names, all.
 pub(super) fn chosen(args: &VmmArgs) -> Result<Vec<Launcher>> {
@@ -48,7 +47,7 @@ pub(super) fn is_missing(column: &Column<Vmm>) -> bool {
 }
 
 /// `--list`.
-pub(super) fn list(launchers: &[Launcher], stop: &AtomicBool) -> Result<Exit> {
+pub(super) fn list(launchers: &[Launcher], stop: &Limit) -> Result<Exit> {
     let widest = launchers.iter().map(|launcher| launcher.name().len()).max();
     let widest = widest.unwrap_or_default();
     let mut text = String::new();

@@ -1,5 +1,6 @@
 //! `vmbell bench vmms` with doubles of VMMs: shell scripts that print what a VMM could.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -106,20 +107,90 @@ fn ratios_are_to_the_first_vmm() {
 }
 
 #[test]
-fn vmms_take_turns() {
+fn vmms_take_turns_in_the_order_of_a_seed() {
     let mut doubles = Doubles::new();
-    let log = doubles.path("log");
-    for name in ["one", "two"] {
+    let (log, report) = (doubles.path("log"), doubles.path("report.json"));
+    for name in ["a", "b", "c"] {
         let text = doubles.path("text");
         fs::write(&text, printed(1000)).unwrap();
-        doubles = doubles.script(name, &format!("echo {name} >> '{log}'; cat '{text}'\n"));
+        doubles = doubles.script(name, &format!("printf {name} >> '{log}'; cat '{text}'\n"));
     }
-    doubles
-        .command(&["one", "two"], &["--runs", "3"])
-        .assert()
-        .code(0);
-    let order = fs::read_to_string(&log).unwrap();
-    assert_eq!(order, "one\ntwo\n".repeat(3));
+    let order = |seed: &[&str]| {
+        let _ = fs::remove_file(&log);
+        let args = [&["--runs", "9", "--export-json", &report], seed].concat();
+        doubles.command(&["a", "b", "c"], &args).assert().code(0);
+        fs::read_to_string(&log).unwrap()
+    };
+    let first = order(&[]);
+    let turns: BTreeSet<&[u8]> = first.as_bytes().chunks(3).collect();
+    let whole = turns
+        .iter()
+        .all(|turn| b"abc".iter().all(|vmm| turn.contains(vmm)));
+    assert!(first.len() == 27 && whole, "{first}");
+    // All nine turns are of one order by chance once in more than a million runs.
+    assert!(turns.len() > 1, "{first}");
+    let seed = read_json(Path::new(&report))["seed"].to_string();
+    assert_eq!(order(&["--seed", &seed]), first);
+}
+
+#[test]
+fn the_time_limit_of_the_command_ends_it_with_what_is_finished() {
+    let one = Doubles::new().prints("one", &printed(1000));
+    let doubles = one.script("two", "exec sleep 1000");
+    let report = doubles.path("report.json");
+    // With this seed the first VMM is booted before the other one.
+    let args = ["--seed", "1", "--export-json", &report, "--timeout"];
+    let is_enough = growing(Duration::from_secs(1)).any(|timeout| {
+        let timeout = argument(timeout);
+        let args = [&args[..], &[&timeout]].concat();
+        let assert = doubles.command(&["one", "two"], &args).assert().code(124);
+        let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+        assert!(
+            text.contains("; TIME LIMIT reached before the end"),
+            "{text}"
+        );
+        read_json(Path::new(&report))["vmms"][0]["boots"] == 1
+    });
+    assert!(is_enough);
+    let report = read_json(Path::new(&report));
+    assert_eq!(report["timed_out"], true);
+    assert_eq!(report["interrupted"], false);
+    assert_eq!(report["vmms"][1]["status"], "skipped");
+}
+
+#[test]
+fn a_vmm_runs_on_the_cpus_that_are_asked_for() {
+    let doubles = Doubles::new();
+    let (seen, text, report) = (
+        doubles.path("seen"),
+        doubles.path("text"),
+        doubles.path("report.json"),
+    );
+    fs::write(&text, printed(1000)).unwrap();
+    let script = format!("grep Cpus_allowed_list /proc/self/status > '{seen}'; cat '{text}'");
+    let doubles = doubles.script("one", &script);
+    let args = ["--runs", "1", "--cpu", "0", "--export-json", &report];
+    doubles.command(&["one"], &args).assert().code(0);
+    assert_eq!(
+        fs::read_to_string(&seen).unwrap(),
+        "Cpus_allowed_list:\t0\n"
+    );
+    assert_eq!(
+        read_json(Path::new(&report))["cpus"],
+        serde_json::json!([0])
+    );
+}
+
+#[test]
+fn an_absent_cpu_is_refused_by_every_suite() {
+    for suite in ["vmms", "rings", "eoi", "paths"] {
+        vmbell(&["bench", suite, "--cpu", "1023"])
+            .assert()
+            .code(2)
+            .stderr(predicate::str::contains(
+                "CPU 1023 does not exist or is not allowed",
+            ));
+    }
 }
 
 #[test]
@@ -460,7 +531,9 @@ fn a_signal_ends_the_vmm_and_writes_what_is_finished() {
     let doubles = doubles.script("two", &format!("echo $$ > '{pid}'; exec sleep 1000"));
     let report = doubles.path("report.json");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vmbell"));
-    command.args(["bench", "vmms", "one", "two", "--export-json", &report]);
+    // With this seed the first VMM is booted before the other one.
+    command.args(["bench", "vmms", "one", "two", "--seed", "1"]);
+    command.args(["--export-json", &report]);
     for word in &doubles.words {
         command.args(["--vmm", word]);
     }
