@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
-use clap::{Args, Parser};
+use clap::Args;
 use serde::Serialize;
 
-use super::args::{Cli, Command};
 use super::backends::Choice;
 use super::bench_args::BackendName;
 use super::exit::{Exit, Usage};
 use super::output::print;
-use super::suites::{Suite, SuiteName};
+use super::suites::{self, SuiteName};
 use super::virtqueue::{self, VirtqueueArgs};
 use vmbell_bench::catalogue::HOST;
 use vmbell_bench::scenario::Scan;
@@ -73,16 +72,8 @@ pub(super) fn run(args: &ListArgs) -> Result<Exit> {
             print(&text(&entries))?;
             Ok(Exit::Good)
         }
-        SuiteName::Vmms => found("vmms"),
-        SuiteName::Net => found("net"),
-    }
-}
-
-/// What `vmbell bench SUITE --list` prints.
-fn found(suite: &str) -> Result<Exit> {
-    match Cli::try_parse_from(["vmbell", "bench", suite, "--list"])?.command {
-        Command::Bench(args) => Suite::from(*args).run(),
-        _ => unreachable!("`bench` is the suites' command"),
+        SuiteName::Vmms => suites::run(["bench", "vmms", "--list"].map(Into::into)),
+        SuiteName::Net => suites::run(["bench", "net", "--list"].map(Into::into)),
     }
 }
 

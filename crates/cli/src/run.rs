@@ -15,11 +15,7 @@ pub fn main() -> ExitCode {
     lab::init_if_called();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // `--help` ends here too. If stdout is closed, there is nobody to tell.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(error) => return refused(&error),
     };
     let outcome = match cli.command {
         Command::Bench(args) => Suite::from(*args).run(),
@@ -39,6 +35,9 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(error) => {
+            if let Some(error) = error.downcast_ref() {
+                return refused(error);
+            }
             eprintln!("error: {error:#}");
             match error.downcast_ref::<Usage>() {
                 Some(_) => Exit::Usage.into(),
@@ -46,4 +45,11 @@ pub fn main() -> ExitCode {
             }
         }
     }
+}
+
+/// Prints what is wrong with the arguments, of this command or of one that it stands for; or the help, which ends here, too.
+pub(super) fn refused(error: &clap::Error) -> ExitCode {
+    // If stdout is closed, no reader is left.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

@@ -7,23 +7,28 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Args, Command, CommandFactory, ValueEnum};
 
+use super::args::Cli;
 use super::backends::Choice;
 use super::bench_args::BackendName;
 use super::deliver::deliver_as;
 use super::exit::{Exit, Usage};
 use super::exports::Exports;
+use super::given::{self, is_given};
 use super::measure_args::MeasureArgs;
 use super::measured::{Begun, exit};
-use super::style::Style;
+use super::net::NetArgs;
 use super::supervise::supervise;
-use super::{net, values};
+use super::{net, suites, values};
 use vmbell_bench::stat::{ON, Pace, SPARED, TAKEN};
 use vmbell_bench::{Observer, Options, Plan, Record, Sample, host};
 use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{Kind, Look, Report, Row, Status, Timing, Work};
 
+/// The option that chooses the guest.
+const GUEST: &str = "guest";
 /// The number of interrupts with `--deterministic`.
 const INTERRUPTS: u64 = 500;
 /// What the interrupts are.
@@ -41,7 +46,7 @@ const RUNS: u32 = 10;
 /// Count what happens to a guest that takes interrupts, with PV EOI off and on
 #[derive(Args, Debug)]
 pub(super) struct StatArgs {
-    /// Count the interrupts of this guest; for `linux`, give the options of `vmbell bench net` after `--`
+    /// Count the interrupts of this guest; for `linux`, options of `vmbell bench net` that this command does not have go after `--`
     #[arg(long, value_enum, default_value_t = Guest::Own)]
     guest: Guest,
 
@@ -90,12 +95,40 @@ pub(super) struct StatArgs {
     #[command(flatten)]
     measure: MeasureArgs,
 
-    /// With --guest linux, use these options of `vmbell bench net`
+    /// With --guest linux, use these further options of `vmbell bench net`
     #[arg(last = true, value_name = "OPTION")]
     options: Vec<OsString>,
 }
 
 impl StatArgs {
+    /// With `--guest linux` the words of the `bench net` that counts the same of Linux, from the arguments that this command
+    /// was given: the options of both, and those after `--`. An error names one that is for vmbell's own guest only.
+    pub(super) fn of_net(
+        &self,
+        command: &Command,
+        matches: &ArgMatches,
+    ) -> Result<Option<Vec<OsString>>, clap::Error> {
+        if self.guest == Guest::Own {
+            return Ok(None);
+        }
+        let net = NetArgs::augment_args(Command::new("net"));
+        let is_known =
+            |name| name == GUEST || net.get_arguments().any(|arg| arg.get_long() == Some(name));
+        let given = command.get_arguments().filter(|arg| is_given(matches, arg));
+        if let Some(name) = given.filter_map(Arg::get_long).find(|name| !is_known(name)) {
+            let text = format!(
+                "--{name} is for --guest own: --guest linux takes the options of `vmbell bench net`"
+            );
+            return Err(command.clone().error(ErrorKind::ArgumentConflict, text));
+        }
+        let ways = net::EOIS.map(OsString::from);
+        let mut words = vec!["bench".into(), "net".into()];
+        words.extend(ways);
+        words.extend(given::options(command, matches, &[GUEST]));
+        words.extend_from_slice(&self.options);
+        Ok(Some(words))
+    }
+
     fn runs(&self) -> u32 {
         self.runs.unwrap_or(match self.deterministic {
             true => 1,
@@ -123,13 +156,10 @@ enum Guest {
 /// Runs both modes by turns and prints their counts.
 pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     if args.guest == Guest::Linux {
-        if let Some(option) = of_own(args) {
-            let text = format!(
-                "{option} is for --guest own: with --guest linux, the options of `vmbell bench net` go after `--`"
-            );
-            return Err(Usage::new(text).into());
-        }
-        return net::pv_eoi(&args.options);
+        let cli = Cli::command();
+        let matches = cli.clone().try_get_matches()?;
+        let (_, command, matches) = given::innermost(cli, matches);
+        return suites::run(args.of_net(&command, &matches)?.unwrap_or_default());
     }
     if !args.options.is_empty() {
         return Err(Usage::new("options after `--` are for --guest linux").into());
@@ -165,32 +195,6 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     leave_out(&mut report, args)?;
     deliver_as(args.json, &report, exports, delivery)?;
     Ok(exit(&report))
-}
-
-/// The first option of the command line that says something about vmbell's own guest only.
-fn of_own(args: &StatArgs) -> Option<&'static str> {
-    let given = [
-        ("--rate", args.rate.is_some()),
-        ("--duration", args.duration.is_some()),
-        ("--deterministic", args.deterministic),
-        ("--interval", args.interval.is_some()),
-        ("--skip-zero", args.skip_zero),
-        ("--filter", args.filter.is_some()),
-        ("--backend", args.backend.is_some()),
-        ("--runs", args.runs.is_some()),
-        ("--timeout", args.measure.timeout.is_some()),
-        ("--cpu", args.measure.cpu.is_some()),
-        ("--seed", args.measure.seed.is_some()),
-        ("--json", args.json),
-        ("--export-...", !args.measure.exports.paths().is_empty()),
-        ("--style", args.measure.style != Style::Auto),
-        ("--time-unit", args.measure.time_unit.is_some()),
-        ("--no-warnings", args.measure.no_warnings),
-        ("--quiet", args.measure.quiet),
-        ("--verbose", args.measure.verbose),
-    ];
-    let mut given = given.into_iter().filter(|(_, is_given)| *is_given);
-    given.next().map(|(option, _)| option)
 }
 
 const fn pace(args: &StatArgs) -> Pace {

@@ -1,9 +1,12 @@
 //! `vmbell bench [SUITE or NAME...]`: the suites of measurements, each a subcommand of `bench`; without one, the arguments
 //! are those of the suite `paths`. [`OldSuite`] has the commands that have become suites.
 
-use anyhow::Result;
-use clap::{Args, Subcommand, ValueEnum};
+use std::ffi::OsString;
 
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use super::args::{Cli, Command};
 use super::bench_args::BenchArgs;
 use super::exit::Exit;
 use super::net::NetArgs;
@@ -70,6 +73,15 @@ pub(super) enum SuiteName {
 impl From<SuiteArgs> for Suite {
     fn from(args: SuiteArgs) -> Self {
         args.suite.unwrap_or(Self::Paths(args.paths))
+    }
+}
+
+/// Runs `vmbell` with these words, which are those of a suite.
+pub(super) fn run(words: impl IntoIterator<Item = OsString>) -> Result<Exit> {
+    let line = [OsString::from("vmbell")].into_iter().chain(words);
+    match Cli::try_parse_from(line)?.command {
+        Command::Bench(args) => Suite::from(*args).run(),
+        _ => unreachable!("`bench` is the suites' command"),
     }
 }
 

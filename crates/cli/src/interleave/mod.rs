@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
-use clap::{ArgMatches, Command, CommandFactory};
+use clap::CommandFactory;
 
 use self::side::{Side, SideError};
 use super::args::Cli;
@@ -129,12 +129,10 @@ fn sides(args: &BenchArgs, other: &str) -> Result<[Side; 2]> {
     }
     let cli = Cli::command();
     let matches = cli.clone().try_get_matches()?;
-    let Some((command, matches)) = paths(&cli, &matches) else {
-        return Err(Usage::new("--interleave is an option of `vmbell bench` only").into());
-    };
+    let (_, command, matches) = given::innermost(cli, matches);
     let exports = EXPORTERS.map(|exporter| exporter.option());
     let ours = OURS.into_iter().chain(exports);
-    let mut options = given::words(command, matches, &ours.collect::<Vec<_>>());
+    let mut options = given::words(&command, &matches, &ours.collect::<Vec<_>>());
     if args.runs.is_none() {
         options.insert(0, RUNS.into());
     }
@@ -144,16 +142,6 @@ fn sides(args: &BenchArgs, other: &str) -> Result<[Side; 2]> {
         side("old", other.into_iter().map(OsString::from).collect()),
         side("new", vec![this.into()]),
     ])
-}
-
-/// The arguments of `bench`, or of `bench paths`.
-fn paths<'c>(cli: &'c Command, matches: &'c ArgMatches) -> Option<(&'c Command, &'c ArgMatches)> {
-    let bench = cli.find_subcommand("bench")?;
-    let matches = matches.subcommand_matches("bench")?;
-    Some(match matches.subcommand_matches("paths") {
-        Some(matches) => (bench.find_subcommand("paths")?, matches),
-        None => (bench, matches),
-    })
 }
 
 /// Takes the turns, until a signal.

@@ -41,24 +41,22 @@ impl Inner {
     }
 
     fn parse(words: &[OsString]) -> Result<Self, clap::Error> {
-        let mut command = Cli::command();
+        let command = Cli::command();
         let line = [OsString::from(NAME)].into_iter().chain(words.to_vec());
-        let mut matches = command.clone().try_get_matches_from(line)?;
-        let parsed = Cli::from_arg_matches(&matches)?;
-        let mut path = Vec::new();
-        while let Some((name, inner)) = matches.remove_subcommand() {
-            let Some(subcommand) = command.find_subcommand(&name) else {
-                break;
-            };
-            path.push(name.into());
-            (command, matches) = (subcommand.clone(), inner);
+        let matches = command.clone().try_get_matches_from(line)?;
+        let suite = match Cli::from_arg_matches(&matches)?.command {
+            args::Command::Bench(args) => Some(Suite::from(*args)),
+            args::Command::Old(old) => Some(Suite::from(old)),
+            _ => None,
+        };
+        let (path, command, matches) = given::innermost(command, matches);
+        if let Some(Suite::Eoi(args)) = &suite
+            && let Some(net) = args.of_net(&command, &matches)?
+        {
+            return Self::parse(&net);
         }
         Ok(Self {
-            suite: match parsed.command {
-                args::Command::Bench(args) => Some(Suite::from(*args)),
-                args::Command::Old(old) => Some(Suite::from(old)),
-                _ => None,
-            },
+            suite,
             words: words.to_vec(),
             path,
             command,

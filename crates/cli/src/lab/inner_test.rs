@@ -99,6 +99,42 @@ fn arguments_that_are_wrong_and_help_are_found_here() {
 }
 
 #[test]
+fn eois_of_linux_are_the_two_ways_of_the_suite_net() {
+    for eoi in [&["vmbell", "bench", "eoi"][..], &["vmbell", "stat"]] {
+        let options = [
+            "--guest",
+            "linux",
+            "--export-json=a.json",
+            "--",
+            "--pattern",
+            "rr",
+        ];
+        let line = [eoi, &options].concat();
+        let Some(Suite::Net(args)) = inner(&line).suite else {
+            panic!("{line:?} is not `net`");
+        };
+        assert_eq!(args.names(), ["vmbell-no-pv-eoi", "vmbell-ioeventfd"]);
+        assert_eq!(inner(&line).exports().len(), 1);
+        assert_eq!(
+            words(&line, &[("kernel", "/guest/vmlinux")], &[]),
+            [
+                "bench",
+                "net",
+                "--kernel=/guest/vmlinux",
+                "--pattern=rr",
+                "--export-json=a.json",
+                "--",
+                "vmbell-no-pv-eoi",
+                "vmbell-ioeventfd"
+            ]
+        );
+    }
+    let own = ["vmbell", "bench", "eoi", "--guest", "linux", "--rate", "5"].map(OsString::from);
+    let error = Inner::of(&own).unwrap_err().to_string();
+    assert!(error.contains("--rate is for --guest own"), "{error}");
+}
+
+#[test]
 fn old_names_of_suites_are_suites() {
     let suite = inner(&["vmbell", "vmm", "--list"]).suite;
     assert!(matches!(suite, Some(Suite::Vmms(_))));

@@ -26,6 +26,7 @@ use clap::{Args, Subcommand};
 
 use self::parts::Parts;
 use self::run::RunArguments;
+use super::run::refused;
 use vmbell_lab::LabError;
 use vmbell_lab::boot::exec_applet;
 
@@ -62,7 +63,8 @@ const LAB_FAILED: u8 = 125;
 ///
 /// If PROGRAM is vmbell itself (`vmbell`, or the path of this program), its --export-... files are brought back, files
 /// that it names are copied, and what a suite needs is there: QEMU for `bench vmms`; QEMU, a kernel, netperf and a network card
-/// for `bench net`; the devices of the rows that `bench` names. `bench` uses the backend kvm unless --backend says otherwise.
+/// for `bench net` and `bench eoi --guest linux`; the devices of the rows that `bench` names. `bench` uses the backend kvm unless
+/// --backend says otherwise.
 ///
 /// QEMU and the kernel are packages of the distribution, downloaded by its own client and unpacked into
 /// $XDG_CACHE_HOME/vmbell/lab, without root.
@@ -136,10 +138,8 @@ pub(super) fn run(arguments: LabArguments) -> ExitCode {
         None => run::run(arch, &arguments.run),
     };
     result.unwrap_or_else(|error| {
-        if let Some(error) = error.downcast_ref::<clap::Error>() {
-            // The inner command's arguments, or its help. If stdout is closed, no reader is left.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        if let Some(error) = error.downcast_ref() {
+            return refused(error);
         }
         eprintln!("vmbell: {error:#}");
         let status = match error.downcast_ref() {

@@ -16,11 +16,9 @@ mod spin;
 mod tap;
 mod way;
 
-use std::ffi::OsString;
 use std::fs;
 
 use anyhow::{Context, Result};
-use clap::Parser;
 use tempfile::TempDir;
 
 pub(super) use self::args::NetArgs;
@@ -32,7 +30,7 @@ use self::pattern::Pattern;
 use self::way::{Candidate, NetWay};
 use super::columns::args::CountExits;
 use super::columns::{Column, Plan, Run, Way};
-use super::exit::{Exit, Usage};
+use super::exit::Exit;
 use super::output::print;
 use super::program::no_kvm;
 use vmbell_bench::Limit;
@@ -48,27 +46,8 @@ const fn repeats(timing: Timing) -> u32 {
     }
 }
 
-/// What `vmbell bench eoi --guest linux` takes behind `--`.
-#[derive(Debug, Parser)]
-#[command(name = "vmbell bench eoi --guest linux --")]
-struct Options {
-    #[command(flatten)]
-    net: NetArgs,
-}
-
-/// Measures round trips without and with paravirtual EOI, with further options of `vmbell bench net`.
-pub(super) fn pv_eoi(options: &[OsString]) -> Result<Exit> {
-    let ways = NetWay::EOIS.map(OsString::from);
-    let words = [OsString::new()].into_iter().chain(ways);
-    match Options::try_parse_from(words.chain(options.iter().cloned())) {
-        Ok(options) => run(&options.net),
-        Err(error) if !error.use_stderr() => {
-            print(&error.to_string())?;
-            Ok(Exit::Good)
-        }
-        Err(error) => Err(Usage::new(error.to_string()).into()),
-    }
-}
+/// The names of the two ways that differ by paravirtual EOI alone, the one without first.
+pub(super) const EOIS: [&str; 2] = NetWay::EOIS;
 
 /// Whether the way with this name takes a card.
 pub(super) fn takes_card(name: &str) -> bool {

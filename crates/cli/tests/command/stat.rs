@@ -144,16 +144,38 @@ fn options_that_linux_does_not_have_are_refused_and_not_ignored() {
         &["--rate", "5"][..],
         &["--duration", "2s"],
         &["--backend", "usermode"],
-        &["--timeout", "1m"],
+        &["--deterministic"],
         &["--interval"],
         &["--json"],
     ] {
         let words = [&["bench", "eoi", "--guest", "linux"], option].concat();
         vmbell(&words).assert().code(2).stderr(contains(format!(
-            "{} is for --guest own: with --guest linux, the options of `vmbell bench net` go after `--`",
+            "error: {} is for --guest own: --guest linux takes the options of `vmbell bench net`",
             option[0]
         )));
     }
+}
+
+#[test]
+fn options_that_linux_has_too_reach_it_and_so_do_those_after_the_hyphens() {
+    let run = |words: &[&str]| {
+        let words = [&["bench", "eoi", "--guest", "linux"], words].concat();
+        vmbell(&words).assert()
+    };
+    run(&[
+        "--timeout",
+        "1m",
+        "-r2",
+        "--export-json",
+        "-",
+        "--",
+        "--list",
+    ])
+    .success()
+    .stdout(contains("vmbell-no-pv-eoi "));
+    run(&["--", "--timeout", "never"])
+        .code(2)
+        .stderr(contains("invalid value 'never' for '--timeout <TIME>'"));
 }
 
 #[test]
