@@ -7,6 +7,8 @@
 
 use std::mem;
 
+use procfs::process::Process;
+
 /// CPU time, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuTime {
@@ -68,20 +70,13 @@ fn of_self() -> CpuTime {
     reason = "clock ticks of CPU time, far below 2^53"
 )]
 fn of_process(pid: u32) -> Option<CpuTime> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (user, system) = ticks(&stat)?;
-    let hz = rustix::param::clock_ticks_per_second();
+    let process = Process::new(pid.try_into().ok()?).ok()?;
+    let stat = process.stat().ok()?;
+    let hz = procfs::ticks_per_second() as f64;
     Some(CpuTime {
-        user: user as f64 / hz as f64,
-        system: system as f64 / hz as f64,
+        user: stat.utime as f64 / hz,
+        system: stat.stime as f64 / hz,
     })
-}
-
-/// Fields 14 and 15 of `/proc/PID/stat`. The second field is the command in parentheses and may itself
-/// contain spaces and parentheses, so fields are counted from the last parenthesis.
-fn ticks(stat: &str) -> Option<(u64, u64)> {
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
 #[cfg(test)]

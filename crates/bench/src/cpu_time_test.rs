@@ -3,12 +3,6 @@
 use super::*;
 
 #[test]
-fn a_command_with_spaces_and_parentheses_does_not_shift_fields() {
-    let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 100 0 0 0 77 88 0 0 20 0 1 0 5 6 7";
-    assert_eq!(ticks(stat), Some((77, 88)));
-}
-
-#[test]
 fn cpu_time_of_a_busy_thread_advances() {
     let before = CpuTime::so_far(&[]);
     let mut x = 1_u64;

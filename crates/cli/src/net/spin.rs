@@ -7,12 +7,14 @@
 
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use procfs::process::Process;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::events::threads;
@@ -21,8 +23,6 @@ use super::events::threads;
 pub(super) const PERIOD: Duration = Duration::from_millis(250);
 /// Where KVM has a folder for each guest, named after the thread that made it.
 const KVM: &str = "/sys/kernel/debug/kvm";
-/// The place of `guest_time` in `/proc/PID/stat`, behind the program's name (Linux `Documentation/filesystems/proc.rst`).
-const GUEST_TIME: usize = 40;
 
 /// The thread, until this is dropped.
 #[derive(Debug)]
@@ -94,6 +94,10 @@ impl Drop for Watch {
 impl Done {
     fn of(process: u32) -> io::Result<Self> {
         let threads = threads(process)?;
+        let number = |path: PathBuf| -> io::Result<u64> {
+            let text = fs::read_to_string(path)?;
+            text.trim().parse().map_err(io::Error::other)
+        };
         let mut exits = None;
         for guest in fs::read_dir(KVM)? {
             let guest = guest?;
@@ -101,15 +105,19 @@ impl Done {
             let maker = name.to_str().and_then(|name| name.split('-').next());
             let maker = maker.and_then(|maker| maker.parse().ok());
             if maker.is_some_and(|maker| threads.contains(&maker)) {
-                let count = |what| number(&fs::read_to_string(guest.path().join(what))?, 0);
+                let count = |what| number(guest.path().join(what));
                 let own = count("exits")?.saturating_sub(count("irq_exits")?);
                 exits = Some(exits.unwrap_or_default() + own);
             }
         }
-        let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+        let process = process.try_into().map_err(io::Error::other)?;
+        let stat = Process::new(process).and_then(|process| process.stat());
         Ok(Self {
             exits: exits.ok_or(io::ErrorKind::NotFound)?,
-            ran: number(behind_name(&stat), GUEST_TIME)?,
+            ran: stat
+                .map_err(io::Error::other)?
+                .guest_time
+                .unwrap_or_default(),
         })
     }
 }
@@ -118,16 +126,6 @@ impl Done {
 fn spun(before: Done, now: Done) -> bool {
     let ran = Duration::from_millis(10 * now.ran.saturating_sub(before.ran));
     now.exits == before.exits && ran > PERIOD * 3 / 4
-}
-
-/// What is behind the program's name, which may have any byte, in `/proc/PID/stat`.
-fn behind_name(stat: &str) -> &str {
-    stat.rsplit_once(") ").map_or("", |(_, rest)| rest)
-}
-
-fn number(text: &str, word: usize) -> io::Result<u64> {
-    let word = text.split_whitespace().nth(word).unwrap_or_default();
-    word.parse().map_err(io::Error::other)
 }
 
 fn end(process: u32) {
@@ -159,14 +157,6 @@ mod tests {
         assert!(spun(BEFORE, later(0, PERIOD)));
         assert!(!spun(BEFORE, later(1, PERIOD)));
         assert!(!spun(BEFORE, later(0, PERIOD / 2)));
-    }
-
-    #[test]
-    fn name_of_a_program_may_look_like_the_fields_behind_it() {
-        let fields: Vec<String> = (3..=52).map(|field| field.to_string()).collect();
-        let stat = format!("7 (a) 1 (b) {}\n", fields.join(" "));
-        assert_eq!(number(behind_name(&stat), GUEST_TIME).unwrap(), 43);
-        assert!(number(behind_name("7 (a)"), GUEST_TIME).is_err());
     }
 
     #[test]

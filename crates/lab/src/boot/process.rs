@@ -1,7 +1,6 @@
 //! QEMU as a child process that does not outlive its parent.
 
 use std::ffi::OsString;
-use std::fs;
 use std::os::fd::IntoRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -94,14 +93,14 @@ pub(super) fn wait_for_end(pid: u32) -> Duration {
     cpu_time(pid).unwrap_or_default()
 }
 
-/// User and system time of all threads, finished ones too: fields 14 and 15 of proc(5) `stat`.
+/// User and system time of all threads, finished ones too.
 pub(super) fn cpu_time(pid: u32) -> Option<Duration> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field, the name in parentheses, may have spaces and parentheses.
-    let mut fields = text.rsplit_once(") ")?.1.split(' ').skip(11);
-    let ticks: u64 = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
-    let rate = rustix::param::clock_ticks_per_second();
-    Some(Duration::from_millis(ticks * 1000 / rate.max(1)))
+    let process = procfs::process::Process::new(pid.try_into().ok()?).ok()?;
+    let stat = process.stat().ok()?;
+    let rate = procfs::ticks_per_second();
+    Some(Duration::from_millis(
+        (stat.utime + stat.stime) * 1000 / rate.max(1),
+    ))
 }
 
 #[cfg(test)]
