@@ -1,10 +1,16 @@
 //! KVM's own events of other programs, by tracefs: which thread left the guest, and why. This takes root.
 //!
-//! `instance` is a trace buffer that no other program uses, `line` parses what is read of it. What is counted is
-//! [`ReasonsOfRun`](vmbell_report::ReasonsOfRun).
+//! `instance` is a trace buffer that no other program uses, `line` parses what is read of it, and `recording` reads it while a
+//! VMM runs and counts by a [`Tally`].
 
 mod instance;
 mod line;
+mod recording;
 
-pub(crate) use self::instance::{Instance, TracefsError, Wanted, Whose};
-pub(crate) use self::line::{Event, Line, Unreadable, What, parse};
+use self::instance::TracefsError;
+pub(crate) use self::instance::{Instance, Wanted, Whose};
+pub(crate) use self::line::{Event, What};
+use self::line::{Line, Unreadable, parse};
+#[cfg(test)]
+pub(crate) use self::recording::Lines;
+pub(crate) use self::recording::{Recording, Tally, TraceError, bounded, count};

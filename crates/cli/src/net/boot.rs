@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use super::args::NetArgs;
-use super::events::Recording;
+use super::events::Events;
 use super::guest::{Files, INIT, READY};
 use super::interface::GUEST;
 use super::link::Link;
@@ -166,12 +166,12 @@ impl Place<'_> {
         pattern: Pattern,
         amount: Amount,
     ) -> Result<Result<Vec<Counted>, String>, Failure> {
-        let recording = match Recording::start() {
+        let recording = match Events::record(process) {
             Ok(recording) => recording,
             Err(error) => return Ok(Err(chain(error))),
         };
         let done = self.netperf(pattern, amount)?;
-        let counted = recording.finish(process).map_err(chain);
+        let counted = recording.finish().map_err(chain);
         Ok(counted.map(|events| vec![events.counted(done.operations)]))
     }
 }

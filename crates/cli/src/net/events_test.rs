@@ -1,4 +1,6 @@
 use super::*;
+use crate::kvm_trace::Lines;
+use vmbell_report::Reasons;
 
 const TRACE: &str = "
             qemu-12      [000] ..... 1: kvm_exit: vcpu 0 reason npf rip 0x1
@@ -11,8 +13,14 @@ const TRACE: &str = "
            other-77      [001] ..... 8: kvm_userspace_exit: reason KVM_EXIT_IO (2)
 ";
 
-fn events(text: &str) -> Result<Events, EventsError> {
-    Events::of(text.as_bytes(), &[12].into())
+fn events(text: &str) -> Result<Events, TraceError> {
+    let threads = [12].into();
+    let mut lines = Lines::new(Events {
+        threads,
+        ..Events::default()
+    });
+    lines.add(text.as_bytes())?;
+    lines.finish()
 }
 
 #[test]
@@ -23,6 +31,7 @@ fn exits_and_kicks_are_the_vmms_and_interrupts_are_anybodys() {
     assert_eq!(
         events,
         Events {
+            threads: [12].into(),
             reasons: ReasonsOfRun {
                 exits: reasons(&["npf", "hlt"]),
                 userspace: reasons(&["KVM_EXIT_MMIO"]),
@@ -36,9 +45,9 @@ fn exits_and_kicks_are_the_vmms_and_interrupts_are_anybodys() {
 #[test]
 fn what_was_lost_or_cut_is_an_error() {
     let lost = format!("{TRACE}CPU:0 [LOST 5 EVENTS]\n");
-    assert!(matches!(events(&lost), Err(EventsError::Lost)));
+    assert!(matches!(events(&lost), Err(TraceError::Lost)));
     for cut in [&TRACE[..TRACE.len() - 1], "garbage\n"] {
-        assert!(matches!(events(cut), Err(EventsError::Unreadable(_))));
+        assert!(matches!(events(cut), Err(TraceError::Unreadable(_))));
     }
 }
 

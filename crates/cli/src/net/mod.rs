@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 pub(super) use self::args::NetArgs;
 use self::boot::Place;
-use self::events::Recording;
+use self::events::Events;
 pub(super) use self::guest::DRIVERS;
 use self::guest::Files;
 use self::pattern::Pattern;
@@ -114,7 +114,7 @@ fn measure(
         .context("cannot make the guest's file system")?;
     fs::write(&initrd, bytes).context("cannot write the guest's file system")?;
     if args.columns.exits == CountExits::On {
-        Recording::start().context("exits cannot be counted here")?;
+        Events::record(std::process::id()).context("exits cannot be counted here")?;
     }
     let place = Place {
         args,

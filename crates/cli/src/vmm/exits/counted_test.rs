@@ -1,4 +1,4 @@
-use super::super::super::document;
+use super::super::document;
 use super::*;
 use vmbell_report::{Reasons, ReasonsOfRun};
 

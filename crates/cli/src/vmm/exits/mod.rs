@@ -2,18 +2,17 @@
 //! goes on to the VMM.
 //!
 //! One further boot of each VMM, whose times are thrown away, has the word `mark`: the image brackets each batch by writes
-//! to port 0x80. Meanwhile `recording` reads the kernel's events of the VMM's threads (`crate::kvm_trace`), `tally` counts those between two marks, and `counted` makes numbers of one operation
-//! of them. This takes root with tracefs.
+//! to port 0x80. Meanwhile `tally` counts the kernel's events of the VMM's threads between two marks (`crate::kvm_trace`), of
+//! which numbers of one operation are made. This takes root with tracefs.
 
-mod counted;
-mod recording;
 mod tally;
 
-use self::counted::counted;
-use self::recording::Recording;
-use super::document::Document;
-use crate::columns::CountedRows;
-use crate::kvm_trace::{Instance, Wanted, Whose};
+use std::collections::BTreeMap;
+
+use self::tally::{Marked, Tally};
+use super::document::{Batches, Document};
+use crate::columns::{Counted, CountedRows};
+use crate::kvm_trace::{Instance, Recording, Wanted, Whose};
 
 /// The events. Of writes to ports only those to the port of marks are recorded.
 const EVENTS: [Wanted; 3] = [
@@ -43,7 +42,8 @@ pub(super) fn obstacle() -> Option<String> {
 pub(super) fn count(
     boot: impl FnOnce() -> Result<Document, String>,
 ) -> Result<CountedRows, String> {
-    let recording = Recording::start().map_err(in_words)?;
+    let recording =
+        Recording::start(&EVENTS, Whose::Children, Tally::default()).map_err(in_words)?;
     let document =
         boot().map_err(|reason| format!("the boot that counts them failed: {reason}"))?;
     let tally = recording.finish().map_err(in_words)?;
@@ -54,3 +54,47 @@ pub(super) fn count(
 fn in_words(error: impl Into<anyhow::Error>) -> String {
     format!("{:#}", error.into())
 }
+
+/// What was counted of the rows in `document`, whose boot had these marks.
+fn counted(
+    document: &Document,
+    marked: &BTreeMap<u8, Marked>,
+) -> Result<CountedRows, &'static str> {
+    if marked.is_empty() {
+        return Err("the trace has no marks of the image");
+    }
+    let mut rows = Vec::new();
+    for row in &document.rows {
+        let Ok(batches) = &row.result else { continue };
+        let same = document.rows.iter().filter(|other| other.mark == row.mark);
+        let counted = match row.mark {
+            Some(mark) if same.count() == 1 => of_row(batches, marked.get(&mark)),
+            _ => Err("it has no mark of its own".to_owned()),
+        };
+        rows.push((row.name.clone(), counted));
+    }
+    Ok(rows)
+}
+
+fn of_row(batches: &Batches, marked: Option<&Marked>) -> Result<Vec<Counted>, String> {
+    let seen = marked.map_or(0, |marked| marked.batches.len());
+    if let Some(spoilt) = marked.and_then(|marked| marked.spoilt) {
+        return Err(spoilt.to_owned());
+    }
+    let wanted = batches.ticks.len();
+    let Some(marked) = marked.filter(|_| seen == wanted) else {
+        return Err(format!("{seen} of its {wanted} batches are in the trace"));
+    };
+    #[allow(clippy::cast_precision_loss, reason = "far fewer operations than 2^53")]
+    let operations = batches.operations as f64;
+    let of_batch = |reasons: &vmbell_report::ReasonsOfRun| Counted {
+        operations,
+        reasons: reasons.clone(),
+        counts: Vec::new(),
+    };
+    Ok(marked.batches.iter().map(of_batch).collect())
+}
+
+#[cfg(test)]
+#[path = "counted_test.rs"]
+mod tests;

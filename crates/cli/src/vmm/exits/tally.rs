@@ -1,35 +1,18 @@
 //! Counts the exits of each marked batch.
 //!
 //! The guest writes a row's mark to port 0x80 before a batch and 0 after it. Each of these writes is an exit itself, and
-//! a return to the VMM, which are left out: the batch begins behind the return for its mark, and ends before the exit for
+//! a return to the VMM, which are left out: the batch begins after the return for its mark, and ends before the exit for
 //! the 0. Only the thread that writes the marks counts, that is the vCPU that measures. A guest may write what it likes to
 //! the port; then it spoils its own rows.
 
 use std::collections::BTreeMap;
 
-use crate::kvm_trace::{Event, What};
-use vmbell_report::{Reasons, ReasonsOfRun};
+use crate::kvm_trace::{self, Event, TraceError, What, bounded, count};
+use vmbell_report::ReasonsOfRun;
 
-/// The most threads, reasons of a batch and batches of a row that are counted.
+/// The most threads and batches of a row that are counted.
 const THREADS: usize = 256;
-const REASONS: usize = 64;
 const BATCHES: usize = 4096;
-
-/// Why nothing of a trace can be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(in super::super) enum TallyError {
-    /// Events of a thread do not follow each other.
-    #[error("the trace is out of order")]
-    OutOfOrder,
-    /// More of something than any image causes.
-    #[error("the trace has more than {most} {what}")]
-    TooMany {
-        /// What there is too much of.
-        what: &'static str,
-        /// How many are counted.
-        most: usize,
-    },
-}
 
 /// What happened in the batches of one mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,15 +49,14 @@ struct Open {
     last: Option<String>,
 }
 
-impl Tally {
-    /// Counts an event.
-    pub(super) fn add(&mut self, event: Event<'_>) -> Result<(), TallyError> {
+impl kvm_trace::Tally for Tally {
+    fn add(&mut self, event: Event<'_>) -> Result<(), TraceError> {
         if !self.threads.contains_key(&event.thread) {
             bounded(self.threads.len(), "threads", THREADS)?;
         }
         let thread = self.threads.entry(event.thread).or_default();
         if event.sequence <= thread.sequence {
-            return Err(TallyError::OutOfOrder);
+            return Err(TraceError::OutOfOrder);
         }
         thread.sequence = event.sequence;
         match event.what {
@@ -104,9 +86,11 @@ impl Tally {
         }
         Ok(())
     }
+}
 
+impl Tally {
     /// Keeps a batch that has ended by its own mark, without the exit for that.
-    fn close(&mut self, mut open: Open, is_whole: bool) -> Result<(), TallyError> {
+    fn close(&mut self, mut open: Open, is_whole: bool) -> Result<(), TraceError> {
         let marked = self.marked.entry(open.mark).or_default();
         let own = open
             .last
@@ -142,23 +126,6 @@ impl Open {
             last: None,
         }
     }
-}
-
-fn count(reasons: &mut Reasons, reason: &str) -> Result<(), TallyError> {
-    if let Some(count) = reasons.get_mut(reason) {
-        *count += 1;
-        return Ok(());
-    }
-    bounded(reasons.len(), "reasons", REASONS)?;
-    reasons.insert(reason.to_owned(), 1);
-    Ok(())
-}
-
-const fn bounded(count: usize, what: &'static str, most: usize) -> Result<(), TallyError> {
-    if count >= most {
-        return Err(TallyError::TooMany { what, most });
-    }
-    Ok(())
 }
 
 #[cfg(test)]

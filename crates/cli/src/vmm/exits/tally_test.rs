@@ -1,8 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::kvm_trace::Tally as _;
+use vmbell_report::Reasons;
 
-fn tally<'e>(events: impl IntoIterator<Item = (u32, What<'e>)>) -> Result<Tally, TallyError> {
+fn tally<'e>(events: impl IntoIterator<Item = (u32, What<'e>)>) -> Result<Tally, TraceError> {
     let mut tally = Tally::default();
     for (sequence, (thread, what)) in (1..).zip(events) {
         tally.add(Event {
@@ -114,22 +116,21 @@ fn a_trace_out_of_order_is_refused() {
     };
     tally.add(event(1, 5)).unwrap();
     tally.add(event(2, 3)).unwrap();
-    assert_eq!(tally.add(event(1, 5)), Err(TallyError::OutOfOrder));
+    assert!(matches!(
+        tally.add(event(1, 5)),
+        Err(TraceError::OutOfOrder)
+    ));
 }
 
 #[test]
 fn a_guest_cannot_fill_the_memory() {
     let marks = std::iter::repeat_n([mark(5), mark(0)].concat(), BATCHES + 1);
     let too_many = tally(marks.flatten().map(|what| (7, what)));
-    assert!(matches!(too_many, Err(TallyError::TooMany { .. })));
+    assert!(matches!(too_many, Err(TraceError::TooMany { .. })));
     let threads = (0..)
         .take(THREADS + 1)
         .map(|thread| (thread, What::Exit("io")));
-    assert!(matches!(tally(threads), Err(TallyError::TooMany { .. })));
-    let names: Vec<String> = (0..=REASONS).map(|n| n.to_string()).collect();
-    let exits = names.iter().map(|name| (7, What::Exit(name)));
-    let many = tally(mark(5).map(|what| (7, what)).into_iter().chain(exits));
-    assert!(matches!(many, Err(TallyError::TooMany { .. })));
+    assert!(matches!(tally(threads), Err(TraceError::TooMany { .. })));
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,16 @@
 use super::*;
 
+/// Counts all events.
+#[derive(Debug, Default)]
+struct All(u64);
+
+impl Tally for All {
+    fn add(&mut self, _: Event<'_>) -> Result<(), TraceError> {
+        self.0 += 1;
+        Ok(())
+    }
+}
+
 const TRACE: &str = "
             qemu-12      [000] ..... 1: kvm_exit: vcpu 0 reason io rip 0x1
             qemu-12      [000] ..... 2: kvm_pio: pio_write at 0x80 size 1 count 1 val 0x5 
@@ -12,19 +23,18 @@ const TRACE: &str = "
 #[test]
 fn lines_may_be_cut_anywhere() {
     for size in 1..TRACE.len() {
-        let mut lines = Lines::default();
+        let mut lines = Lines::new(All::default());
         for chunk in TRACE.as_bytes().chunks(size) {
             lines.add(chunk).unwrap();
         }
-        let marked = lines.finish().unwrap().finish();
-        assert_eq!(marked[&5].batches[0].exits["cpuid"], 1, "{size}");
+        assert_eq!(lines.finish().unwrap().0, 6, "{size}");
     }
 }
 
 #[test]
 fn lost_events_and_broken_lines_are_errors() {
     let error = |text: &str| {
-        let mut lines = Lines::default();
+        let mut lines = Lines::new(All::default());
         lines
             .add(TRACE.as_bytes())
             .and_then(|()| lines.add(text.as_bytes()))
@@ -32,19 +42,18 @@ fn lost_events_and_broken_lines_are_errors() {
             .unwrap_err()
     };
     assert!(matches!(error("CPU:0 [LOST 5 EVENTS]\n"), TraceError::Lost));
-    assert!(matches!(error("garbage\n"), TraceError::Unreadable(_)));
+    let long = "x".repeat(LONGEST + 1);
+    for broken in ["garbage\n", "            qemu-1", &long] {
+        assert!(matches!(error(broken), TraceError::Unreadable(_)));
+    }
+}
+
+#[test]
+fn reasons_without_end_are_an_error() {
+    let mut reasons = Reasons::default();
+    let mut counted = (0..=REASONS).map(|reason| count(&mut reasons, &reason.to_string()));
     assert!(matches!(
-        error("            qemu-1"),
-        TraceError::Unreadable(_)
-    ));
-    assert!(matches!(
-        error(&"x".repeat(LONGEST + 1)),
-        TraceError::Unreadable(_)
-    ));
-    let again = TRACE.lines().nth(1).unwrap();
-    let out_of_order = error(&format!("{again}\n"));
-    assert!(matches!(
-        out_of_order,
-        TraceError::Tally(TallyError::OutOfOrder)
+        counted.find_map(Result::err),
+        Some(TraceError::TooMany { .. })
     ));
 }

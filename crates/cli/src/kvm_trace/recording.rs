@@ -1,5 +1,5 @@
-//! Reads the events of a trace buffer while a VMM runs, on a thread of its own, which counts them and keeps no more than
-//! the counts. It sleeps between two looks, so that it seldom takes a CPU from the VMM.
+//! Reads the events of a trace buffer while a VMM runs, on its own thread, which counts them and keeps no more than the
+//! counts. It sleeps between two looks, so that it seldom takes a CPU from the VMM.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -8,18 +8,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::EVENTS;
-use super::tally::{Tally, TallyError};
-use crate::kvm_trace::{Instance, Line, TracefsError, Unreadable, Whose, parse};
+use vmbell_report::Reasons;
+
+use super::{Event, Instance, Line, TracefsError, Unreadable, Wanted, Whose, parse};
 
 /// How long the thread sleeps when all has been read.
 const PAUSE: Duration = Duration::from_millis(10);
 /// The longest line that the kernel writes, and more.
 const LONGEST: usize = 64 << 10;
+/// The most reasons of exits that are told apart: a kernel has fewer.
+const REASONS: usize = 256;
 
 /// Why a trace gives no counts.
 #[derive(Debug, thiserror::Error)]
-pub(in super::super) enum TraceError {
+pub(crate) enum TraceError {
     /// There is no trace.
     #[error(transparent)]
     Tracefs(#[from] TracefsError),
@@ -29,9 +31,17 @@ pub(in super::super) enum TraceError {
     /// A line is not as the kernel writes it.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
-    /// Its events cannot be counted.
-    #[error(transparent)]
-    Tally(#[from] TallyError),
+    /// Events of a thread do not follow each other.
+    #[error("the trace is out of order")]
+    OutOfOrder,
+    /// More of something than any guest causes.
+    #[error("the trace has more than {most} {what}")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// How many are counted.
+        most: usize,
+    },
     /// The buffer was too small for a while.
     #[error("the kernel's buffer had no room for some events")]
     Lost,
@@ -40,22 +50,28 @@ pub(in super::super) enum TraceError {
     Panicked,
 }
 
-/// A trace that is being read.
+/// What counts events.
+pub(crate) trait Tally: Send + 'static {
+    /// Counts an event; each thread's come in their order.
+    fn add(&mut self, event: Event<'_>) -> Result<(), TraceError>;
+}
+
+/// A trace that is being read and counted.
 #[derive(Debug)]
-pub(super) struct Recording {
+pub(crate) struct Recording<T> {
     is_over: Arc<AtomicBool>,
-    reader: Option<JoinHandle<Result<Tally, TraceError>>>,
+    reader: Option<JoinHandle<Result<T, TraceError>>>,
     instance: Instance,
 }
 
-impl Recording {
-    /// Records what the calling thread starts from now on.
-    pub(super) fn start() -> Result<Self, TraceError> {
-        let instance = Instance::new(&EVENTS, Whose::Children)?;
+impl<T: Tally> Recording<T> {
+    /// Records these events from now on, and counts them by `tally`.
+    pub(crate) fn start(wanted: &[Wanted], whose: Whose, tally: T) -> Result<Self, TraceError> {
+        let instance = Instance::new(wanted, whose)?;
         let pipe = instance.pipe()?;
         let is_over = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&is_over);
-        let reader = thread::Builder::new().spawn(move || read(pipe, &told))?;
+        let reader = thread::Builder::new().spawn(move || read(pipe, &told, tally))?;
         Ok(Self {
             is_over,
             reader: Some(reader),
@@ -64,7 +80,7 @@ impl Recording {
     }
 
     /// What was counted until now.
-    pub(super) fn finish(mut self) -> Result<Tally, TraceError> {
+    pub(crate) fn finish(mut self) -> Result<T, TraceError> {
         self.instance.stop()?;
         let tally = self.join()?;
         match self.instance.lost()? {
@@ -72,15 +88,17 @@ impl Recording {
             _ => Err(TraceError::Lost),
         }
     }
+}
 
-    fn join(&mut self) -> Result<Tally, TraceError> {
+impl<T> Recording<T> {
+    fn join(&mut self) -> Result<T, TraceError> {
         self.is_over.store(true, Ordering::Release);
         let reader = self.reader.take().ok_or(TraceError::Panicked)?;
         reader.join().map_err(|_| TraceError::Panicked)?
     }
 }
 
-impl Drop for Recording {
+impl<T> Drop for Recording<T> {
     fn drop(&mut self) {
         if self.reader.is_some() {
             let _ = self.instance.stop();
@@ -90,9 +108,32 @@ impl Drop for Recording {
     }
 }
 
+/// Counts a reason.
+pub(crate) fn count(reasons: &mut Reasons, reason: &str) -> Result<(), TraceError> {
+    if let Some(count) = reasons.get_mut(reason) {
+        *count += 1;
+        return Ok(());
+    }
+    bounded(reasons.len(), "reasons", REASONS)?;
+    reasons.insert(reason.to_owned(), 1);
+    Ok(())
+}
+
+/// Fails if there are `most` of something already.
+pub(crate) const fn bounded(
+    count: usize,
+    what: &'static str,
+    most: usize,
+) -> Result<(), TraceError> {
+    if count >= most {
+        return Err(TraceError::TooMany { what, most });
+    }
+    Ok(())
+}
+
 /// Reads until all is read and no more comes.
-fn read(mut pipe: File, is_over: &AtomicBool) -> Result<Tally, TraceError> {
-    let mut lines = Lines::default();
+fn read<T: Tally>(mut pipe: File, is_over: &AtomicBool, tally: T) -> Result<T, TraceError> {
+    let mut lines = Lines::new(tally);
     let mut chunk = [0; 16 << 10];
     loop {
         // What was recorded before the flag was set is read after it was seen.
@@ -114,18 +155,23 @@ fn read(mut pipe: File, is_over: &AtomicBool) -> Result<Tally, TraceError> {
 }
 
 /// Puts lines together from what is read.
-#[derive(Debug, Default)]
-pub(super) struct Lines {
-    tally: Tally,
+#[derive(Debug)]
+pub(crate) struct Lines<T> {
+    tally: T,
     /// The beginning of a line whose end has not been read.
     begun: Vec<u8>,
 }
 
-impl Lines {
+impl<T: Tally> Lines<T> {
+    pub(crate) const fn new(tally: T) -> Self {
+        let begun = Vec::new();
+        Self { tally, begun }
+    }
+
     /// Counts the lines that end in `bytes`.
-    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
+    pub(crate) fn add(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
         let mut pieces = bytes.split(|byte| *byte == b'\n');
-        // Behind the last end of a line begins another one.
+        // After the last end of a line another one begins.
         let last = pieces.next_back().unwrap_or_default();
         for piece in pieces {
             if self.begun.is_empty() {
@@ -145,14 +191,14 @@ impl Lines {
 
     fn count(&mut self, line: &[u8]) -> Result<(), TraceError> {
         match parse(line)? {
-            Line::Event(event) => Ok(self.tally.add(event)?),
+            Line::Event(event) => self.tally.add(event),
             Line::Lost => Err(TraceError::Lost),
             Line::Other => Ok(()),
         }
     }
 
     /// The counts, if the last line has ended.
-    pub(super) fn finish(self) -> Result<Tally, TraceError> {
+    pub(crate) fn finish(self) -> Result<T, TraceError> {
         if self.begun.is_empty() {
             Ok(self.tally)
         } else {
