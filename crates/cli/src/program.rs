@@ -10,6 +10,11 @@ pub(crate) fn no_kvm() -> Option<String> {
     Some(format!("it needs KVM, and /dev/kvm does not open: {error}"))
 }
 
+/// The path of this program.
+pub(crate) fn own() -> Result<PathBuf, String> {
+    std::env::current_exe().map_err(|error| format!("cannot tell where vmbell itself is: {error}"))
+}
+
 /// The path of a program, which is searched on PATH unless its name has a slash.
 pub(crate) fn on_path(program: &str) -> Result<PathBuf, String> {
     which::which(program).map_err(|_| match Path::new(program) {

@@ -121,7 +121,7 @@ impl StatArgs {
             );
             return Err(command.clone().error(ErrorKind::ArgumentConflict, text));
         }
-        let ways = net::EOIS.map(OsString::from);
+        let ways = net::eois().map(OsString::from);
         let mut words = vec!["bench".into(), "net".into()];
         words.extend(ways);
         words.extend(given::options(command, matches, &[GUEST]));

@@ -2,11 +2,19 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+
 use vmbell_report::cpu_list;
 
 /// The CPUs of `--cpu`, in the order that the user gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CpuList(pub(super) Vec<usize>);
+
+/// A value with its name and what it is, which it always has: no variant is left out.
+pub(super) fn value(of: &impl ValueEnum) -> PossibleValue {
+    of.to_possible_value().unwrap_or_default()
+}
 
 /// Parses a list such as `0,2-3`.
 pub(super) fn cpus(text: &str) -> Result<CpuList, cpu_list::CpuListError> {

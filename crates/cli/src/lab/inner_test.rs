@@ -110,10 +110,7 @@ fn eois_of_linux_are_the_two_ways_of_the_suite_net() {
             "rr",
         ];
         let line = [eoi, &options].concat();
-        let Some(Suite::Net(args)) = inner(&line).suite else {
-            panic!("{line:?} is not `net`");
-        };
-        assert_eq!(args.names(), ["vmbell-no-pv-eoi", "vmbell-ioeventfd"]);
+        assert!(matches!(inner(&line).suite, Some(Suite::Net(_))));
         assert_eq!(inner(&line).exports().len(), 1);
         assert_eq!(
             words(&line, &[("kernel", "/guest/vmlinux")], &[]),

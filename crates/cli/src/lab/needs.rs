@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::bail;
 
 use super::inner::Inner;
-use crate::net::takes_card;
 use crate::suites::Suite;
 use vmbell_bench::scenario;
 use vmbell_lab::board::Board;
@@ -80,7 +79,7 @@ impl Needs {
             },
             Suite::Net(args) => Self {
                 replaced: vec![("append", format!("{APPEND} {}", args.append()).into())],
-                ..Self::of_net(&args.names(), is_counted)
+                ..Self::of_net(args.wants_card(), is_counted)
             },
         };
         if (needs.vmms || needs.linux) && board.arch.name != "x86_64" {
@@ -98,7 +97,7 @@ impl Needs {
         })
     }
 
-    fn of_net(ways: &[&str], is_counted: bool) -> Self {
+    fn of_net(wants_card: bool, is_counted: bool) -> Self {
         // Where instructions are counted, few operations give the same figures as many, and in less time QEMU makes fewer
         // guests hang. L1's clock runs fast if this host was busy when L1 measured its counter.
         let mut defaults = texts(match is_counted {
@@ -113,8 +112,7 @@ impl Needs {
         let path = |(option, name)| (option, format!("{GUEST}/{name}"));
         defaults.extend(LINUX.map(path));
         let mut devices = Vec::new();
-        // All ways include one that takes a card.
-        if ways.is_empty() || ways.iter().any(|way| takes_card(way)) {
+        if wants_card {
             devices.push(CARD);
             defaults.extend(texts(&[("card", CARD_ADDRESS), ("wire", WIRE)]));
         }

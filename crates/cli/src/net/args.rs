@@ -43,7 +43,7 @@ Exit codes:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct NetArgs {
     /// Measure these ways: names of `vmbell list net` [default: all whose programs are found]
-    #[arg(value_name = "WAY", value_parser = way())]
+    #[arg(value_enum, value_name = "WAY")]
     pub(super) ways: Vec<NetWay>,
 
     /// Let netperf run these patterns: rr (request and response of one byte), in-default, in-file, in-bulk, out-default, out-file,
@@ -111,9 +111,9 @@ pub(crate) struct NetArgs {
 }
 
 impl NetArgs {
-    /// The names of the ways that were given.
-    pub(crate) fn names(&self) -> Vec<&'static str> {
-        self.ways.iter().map(|way| way.title()).collect()
+    /// Whether a card is wanted: all ways include one that takes it.
+    pub(crate) fn wants_card(&self) -> bool {
+        self.ways.is_empty() || self.ways.iter().any(|way| way.is_assigned())
     }
 
     /// The words to add to the kernel's command line.
@@ -137,14 +137,6 @@ impl NetArgs {
         }
         patterns
     }
-}
-
-fn way() -> impl clap::builder::TypedValueParser<Value = NetWay> {
-    use clap::builder::TypedValueParser;
-    clap::builder::PossibleValuesParser::new(NetWay::ALL.map(NetWay::title)).try_map(|name| {
-        let mut all = NetWay::ALL.into_iter();
-        all.find(|way| way.title() == name).ok_or("no such way")
-    })
 }
 
 fn wire(text: &str) -> Result<Name, String> {

@@ -78,7 +78,7 @@ impl Place<'_> {
         let ended = running
             .end(Some(End::Lingered))
             .context("cannot end a VMM")?;
-        keep(&self.args.columns, way.title(), run, &ended)?;
+        keep(&self.args.columns, &way.title(), run, &ended)?;
         let last = || last_words(&ended);
         Ok(measured.map_err(|failure| match has_spun {
             true => Failure {
@@ -105,11 +105,11 @@ impl Place<'_> {
             transactions: WARM_UP,
             ..amount
         };
-        self.netperf(Pattern::RoundTrip, short)?;
+        self.netperf(Pattern::Rr, short)?;
         let mut rows = vec![row(BOOT, 1.0, init.as_secs_f64() * 1e9)];
         for pattern in self.patterns {
             let done = self.netperf(*pattern, amount)?;
-            let mut row = row(pattern.name(), done.operations, thousandths(done.ns));
+            let mut row = row(&pattern.name(), done.operations, thousandths(done.ns));
             if self.args.columns.exits != CountExits::Off {
                 row.counted = Some(self.count(running.id(), *pattern, amount)?);
             }

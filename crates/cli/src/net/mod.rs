@@ -19,6 +19,8 @@ mod way;
 use std::fs;
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use tempfile::TempDir;
 
 pub(super) use self::args::NetArgs;
@@ -33,6 +35,7 @@ use super::columns::{Column, Plan, Run, Way};
 use super::exit::Exit;
 use super::output::print;
 use super::program::no_kvm;
+use super::values::value;
 use vmbell_bench::Limit;
 use vmbell_report::{Kind, Timing};
 
@@ -47,12 +50,8 @@ const fn repeats(timing: Timing) -> u32 {
 }
 
 /// The names of the two ways that differ by paravirtual EOI alone, the one without first.
-pub(super) const EOIS: [&str; 2] = NetWay::EOIS;
-
-/// Whether the way with this name takes a card.
-pub(super) fn takes_card(name: &str) -> bool {
-    let mut ways = NetWay::ALL.into_iter();
-    ways.any(|way| way.is_assigned() && way.title() == name)
+pub(super) fn eois() -> [String; 2] {
+    NetWay::EOIS.map(NetWay::title)
 }
 
 /// Measures the ways.
@@ -84,17 +83,17 @@ pub(super) fn run(args: &NetArgs) -> Result<Exit> {
 /// The columns that were asked for.
 fn of(args: &NetArgs, stop: &Limit) -> Vec<Column<Candidate>> {
     let ways = match args.ways.is_empty() {
-        true => NetWay::ALL
-            .into_iter()
+        true => NetWay::value_variants()
+            .iter()
             .filter(|way| !way.is_special() && (args.card.is_some() || !way.is_assigned()))
+            .copied()
             .collect(),
         false => args.ways.clone(),
     };
     let mut columns: Vec<Column<Candidate>> = Vec::new();
     for way in ways {
         if columns.iter().all(|column| column.way.way != way) {
-            let card = args.card();
-            columns.push(Column::find(Candidate { way, card }, stop));
+            columns.push(Column::find(Candidate::new(way, args.card()), stop));
         }
     }
     columns
@@ -133,18 +132,25 @@ fn measure(
 
 /// `--list`.
 fn list(args: &NetArgs) -> Result<Exit> {
+    let line = |value: PossibleValue, more: &str| {
+        let text = value.get_help().map(ToString::to_string);
+        format!(
+            "  {:17} {}{more}\n",
+            value.get_name(),
+            text.unwrap_or_default()
+        )
+    };
     let mut text = "ways:\n".to_owned();
-    for way in NetWay::ALL {
-        let card = args.card();
-        let found = match (Candidate { way, card }).program() {
-            Ok(program) => program.display().to_string(),
-            Err(reason) => format!("not here: {reason}"),
+    for way in NetWay::value_variants() {
+        let found = match Candidate::new(*way, args.card()).program() {
+            Ok(program) => format!("; {}", program.display()),
+            Err(reason) => format!("; not here: {reason}"),
         };
-        text.push_str(&format!("  {:17} {}; {found}\n", way.title(), way.text()));
+        text.push_str(&line(value(way), &found));
     }
     text.push_str("patterns:\n");
-    for pattern in Pattern::ALL {
-        text.push_str(&format!("  {:17} {}\n", pattern.name(), pattern.text()));
+    for pattern in Pattern::value_variants() {
+        text.push_str(&line(value(pattern), ""));
     }
     print(&text)?;
     Ok(Exit::Good)

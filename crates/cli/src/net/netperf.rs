@@ -59,9 +59,9 @@ pub(super) fn words(
 ) -> Vec<OsString> {
     let (test, own) = pattern.words();
     // A negative length is an amount and not a time.
-    let length = match pattern {
-        Pattern::RoundTrip => format!("-{}", amount.transactions),
-        Pattern::Stream(..) => format!("-{}", amount.bytes),
+    let length = match pattern.direction() {
+        None => format!("-{}", amount.transactions),
+        Some(_) => format!("-{}", amount.bytes),
     };
     let guest = guest.to_string();
     let mut words: Vec<OsString> = vec![program.into()];
@@ -96,12 +96,12 @@ pub(super) fn read(output: &[u8], pattern: Pattern, amount: Amount) -> Result<Do
                 value: crate::text::cleaned(text),
             })
     };
-    match pattern {
-        Pattern::RoundTrip => Ok(Done {
+    match pattern.direction() {
+        None => Ok(Done {
             operations: f64::from(amount.transactions),
             ns: 1e9 / number("TRANSACTION_RATE")?,
         }),
-        Pattern::Stream(direction, _) => {
+        Some(direction) => {
             let unit = value("THROUGHPUT_UNITS")?;
             if unit != MEGABITS {
                 return Err(NetperfError::Unit(crate::text::cleaned(unit)));

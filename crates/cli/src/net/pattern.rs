@@ -2,16 +2,30 @@
 
 use std::ffi::OsString;
 
+use clap::ValueEnum;
+
+use crate::values::value;
+
 /// What an operation of a stream is: the bytes of a TCP segment that fills an Ethernet frame.
 pub(super) const SEGMENT: u32 = 1448;
 
 /// A pattern.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Pattern {
-    /// A request of one byte, answered by one byte.
-    RoundTrip,
-    /// Bytes in one direction.
-    Stream(Direction, Sizes),
+    /// TCP_RR, one byte each way; per transaction
+    Rr,
+    /// TCP_STREAM, into the guest, sockets of 8 KiB, calls of 8 KiB; per 1448 bytes
+    InDefault,
+    /// TCP_STREAM, into the guest, sockets of 8 KiB, calls of 4 KiB; per 1448 bytes
+    InFile,
+    /// TCP_STREAM, into the guest, sockets of 64 KiB, calls of 8 KiB; per 1448 bytes
+    InBulk,
+    /// TCP_MAERTS, out of the guest, sockets of 8 KiB, calls of 8 KiB; per 1448 bytes
+    OutDefault,
+    /// TCP_MAERTS, out of the guest, sockets of 8 KiB, calls of 4 KiB; per 1448 bytes
+    OutFile,
+    /// TCP_MAERTS, out of the guest, sockets of 64 KiB, calls of 8 KiB; per 1448 bytes
+    OutBulk,
 }
 
 /// Where a stream goes.
@@ -23,105 +37,52 @@ pub(super) enum Direction {
     Out,
 }
 
-/// How large the buffers of a stream are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sizes {
-    /// Sockets, sends and receives of 8 KiB.
-    Default,
-    /// Sends and receives of 4 KiB.
-    File,
-    /// Sockets of 64 KiB.
-    Bulk,
-}
-
-impl Sizes {
-    /// The sizes of sockets, and of each send and receive.
-    const fn bytes(self) -> (u32, u32) {
-        match self {
-            Self::Default => (8 << 10, 8 << 10),
-            Self::File => (8 << 10, 4 << 10),
-            Self::Bulk => (64 << 10, 8 << 10),
-        }
-    }
-}
-
 impl Pattern {
-    /// All, in the order of the table.
-    pub(super) const ALL: [Self; 7] = [
-        Self::RoundTrip,
-        Self::Stream(Direction::In, Sizes::Default),
-        Self::Stream(Direction::In, Sizes::File),
-        Self::Stream(Direction::In, Sizes::Bulk),
-        Self::Stream(Direction::Out, Sizes::Default),
-        Self::Stream(Direction::Out, Sizes::File),
-        Self::Stream(Direction::Out, Sizes::Bulk),
-    ];
-
     /// The name of its row.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::RoundTrip => "rr",
-            Self::Stream(Direction::In, Sizes::Default) => "in-default",
-            Self::Stream(Direction::In, Sizes::File) => "in-file",
-            Self::Stream(Direction::In, Sizes::Bulk) => "in-bulk",
-            Self::Stream(Direction::Out, Sizes::Default) => "out-default",
-            Self::Stream(Direction::Out, Sizes::File) => "out-file",
-            Self::Stream(Direction::Out, Sizes::Bulk) => "out-bulk",
-        }
+    pub(super) fn name(self) -> String {
+        value(&self).get_name().to_owned()
     }
 
-    /// What it is, in a line.
-    pub(super) fn text(self) -> String {
+    /// Where it goes, if it is a stream.
+    pub(super) const fn direction(self) -> Option<Direction> {
         match self {
-            Self::RoundTrip => "TCP_RR, one byte each way; per transaction".to_owned(),
-            Self::Stream(direction, sizes) => {
-                let (socket, call) = sizes.bytes();
-                let (test, place) = match direction {
-                    Direction::In => ("TCP_STREAM", "into"),
-                    Direction::Out => ("TCP_MAERTS", "out of"),
-                };
-                format!(
-                    "{test}, {place} the guest, sockets of {} KiB, calls of {} KiB; per {SEGMENT} bytes",
-                    socket >> 10,
-                    call >> 10
-                )
-            }
+            Self::Rr => None,
+            Self::InDefault | Self::InFile | Self::InBulk => Some(Direction::In),
+            Self::OutDefault | Self::OutFile | Self::OutBulk => Some(Direction::Out),
         }
     }
 
     /// netperf's words: the test, then its own options.
     pub(super) fn words(self) -> (&'static str, Vec<OsString>) {
-        match self {
-            Self::RoundTrip => ("TCP_RR", ["-r", "1,1"].map(Into::into).into()),
-            Self::Stream(direction, sizes) => {
-                let (socket, call) = sizes.bytes();
-                // Two values are the near side's and the far one's: the stream has these calls at both of its ends.
-                let both = |size: u32| format!("{size},{size}");
-                let mut words: Vec<OsString> = Vec::new();
-                for (option, size) in [("-s", socket), ("-S", socket), ("-m", call), ("-M", call)] {
-                    words.extend([option.into(), both(size).into()]);
-                }
-                match direction {
-                    Direction::In => ("TCP_STREAM", words),
-                    Direction::Out => ("TCP_MAERTS", words),
-                }
-            }
+        let test = match self.direction() {
+            None => return ("TCP_RR", ["-r", "1,1"].map(Into::into).into()),
+            Some(Direction::In) => "TCP_STREAM",
+            Some(Direction::Out) => "TCP_MAERTS",
+        };
+        // The sizes of sockets, and of each send and receive.
+        let (socket, call) = match self {
+            Self::InBulk | Self::OutBulk => (64 << 10, 8 << 10),
+            Self::InFile | Self::OutFile => (8 << 10, 4 << 10),
+            _ => (8 << 10, 8 << 10),
+        };
+        let mut words = Vec::new();
+        for (option, size) in [("-s", socket), ("-S", socket), ("-m", call), ("-M", call)] {
+            // Two values are the near side's and the far one's: the stream has these calls at both of its ends.
+            words.extend([option.into(), format!("{size},{size}").into()]);
         }
+        (test, words)
     }
 }
 
 /// Parses a pattern's name, or `all`.
 pub(super) fn parse(name: &str) -> Result<Vec<Pattern>, String> {
+    let all = Pattern::value_variants();
     if name == "all" {
-        return Ok(Pattern::ALL.into());
+        return Ok(all.into());
     }
-    let found = Pattern::ALL
-        .into_iter()
-        .find(|pattern| pattern.name() == name);
-    let names = || Pattern::ALL.map(Pattern::name).join(", ");
-    found
-        .map(|pattern| vec![pattern])
-        .ok_or_else(|| format!("there are {}, and all", names()))
+    let found = Pattern::from_str(name, false).map(|pattern| vec![pattern]);
+    let names = || all.iter().map(|pattern| pattern.name()).collect::<Vec<_>>();
+    found.map_err(|_| format!("there are {}, and all", names().join(", ")))
 }
 
 #[cfg(test)]
@@ -130,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_name_is_a_pattern_and_all_is_each_once() {
-        assert_eq!(parse("rr"), Ok(vec![Pattern::RoundTrip]));
+        assert_eq!(parse("rr"), Ok(vec![Pattern::Rr]));
         assert_eq!(parse("all").unwrap().len(), 7);
         assert!(parse("in-bulky").unwrap_err().contains("in-bulk, "));
     }

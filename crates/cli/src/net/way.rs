@@ -4,9 +4,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
+
 use super::link::{Card, Link};
 use crate::columns::Way;
-use crate::program::on_path;
+use crate::program::{on_path, own};
+use crate::values::value;
 use crate::vmm::{BARE, QEMU};
 
 /// The guest's RAM in MiB.
@@ -28,32 +31,27 @@ const OFFLOADS: [&str; 11] = [
     "guest_ufo",
 ];
 
-/// A way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NetWay {
-    vmm: Vmm,
-    served: Served,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Vmm {
-    Vmbell,
-    Qemu,
-}
-
-/// Who serves the queues, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Served {
-    /// The vCPU's thread at an exit to the VMM, which interrupts by a call.
-    Exit,
-    /// A thread of the VMM that an ioeventfd wakes.
-    Ioeventfd,
-    /// The same, in a guest without paravirtual EOI.
-    NoPvEoi,
-    /// A worker of the kernel that an ioeventfd wakes, and which interrupts by an irqfd.
-    Vhost,
-    /// The card itself, which the guest drives, and which interrupts by an irqfd of VFIO.
-    Assigned,
+/// A way: a VMM, what serves the queues, and how it is notified and interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum NetWay {
+    /// vmbell's device, served in an exit of the vCPU
+    VmbellExit,
+    /// vmbell's device, by ioeventfd and irqfd, in a guest without paravirtual EOI
+    VmbellNoPvEoi,
+    /// vmbell's device, by ioeventfd and irqfd
+    VmbellIoeventfd,
+    /// vmbell with vhost-net
+    VmbellVhost,
+    /// vmbell with the card of --card
+    VmbellAssigned,
+    /// QEMU's pc, served in an exit of the vCPU
+    QemuExit,
+    /// QEMU's pc, by ioeventfd
+    QemuIoeventfd,
+    /// QEMU's pc with vhost-net
+    QemuVhost,
+    /// QEMU's pc with the card of --card
+    QemuAssigned,
 }
 
 /// What a guest is made of.
@@ -68,81 +66,36 @@ pub(super) struct Guest<'a> {
 }
 
 impl NetWay {
-    /// All, in the order of the table.
-    pub(super) const ALL: [Self; 9] = [
-        Self::of(Vmm::Vmbell, Served::Exit),
-        Self::NO_PV_EOI,
-        Self::PV_EOI,
-        Self::of(Vmm::Vmbell, Served::Vhost),
-        Self::of(Vmm::Vmbell, Served::Assigned),
-        Self::of(Vmm::Qemu, Served::Exit),
-        Self::of(Vmm::Qemu, Served::Ioeventfd),
-        Self::of(Vmm::Qemu, Served::Vhost),
-        Self::of(Vmm::Qemu, Served::Assigned),
-    ];
+    /// The two that differ by paravirtual EOI alone, the one without first.
+    pub(super) const EOIS: [Self; 2] = [Self::VmbellNoPvEoi, Self::VmbellIoeventfd];
 
-    /// The two that differ by paravirtual EOI alone.
-    const NO_PV_EOI: Self = Self::of(Vmm::Vmbell, Served::NoPvEoi);
-    const PV_EOI: Self = Self::of(Vmm::Vmbell, Served::Ioeventfd);
-
-    /// The names of these two, the one without first.
-    pub(super) const EOIS: [&'static str; 2] = [Self::NO_PV_EOI.title(), Self::PV_EOI.title()];
+    /// The name of its column.
+    pub(super) fn title(self) -> String {
+        value(&self).get_name().to_owned()
+    }
 
     /// Whether it is one that is measured only if it is named.
     pub(super) const fn is_special(self) -> bool {
-        matches!(self.served, Served::NoPvEoi)
+        matches!(self, Self::VmbellNoPvEoi)
     }
 
     /// Whether the guest drives a card of the host, so that `--card` has to name one.
     pub(super) const fn is_assigned(self) -> bool {
-        matches!(self.served, Served::Assigned)
-    }
-
-    const fn of(vmm: Vmm, served: Served) -> Self {
-        Self { vmm, served }
-    }
-
-    /// The name of its column.
-    pub(super) const fn title(self) -> &'static str {
-        match (self.vmm, self.served) {
-            (Vmm::Vmbell, Served::Exit) => "vmbell-exit",
-            (Vmm::Vmbell, Served::Ioeventfd) => "vmbell-ioeventfd",
-            (Vmm::Vmbell, Served::NoPvEoi) => "vmbell-no-pv-eoi",
-            (Vmm::Vmbell, Served::Vhost) => "vmbell-vhost",
-            (Vmm::Vmbell, Served::Assigned) => "vmbell-assigned",
-            (Vmm::Qemu, Served::Exit) => "qemu-exit",
-            (Vmm::Qemu, Served::Ioeventfd | Served::NoPvEoi) => "qemu-ioeventfd",
-            (Vmm::Qemu, Served::Vhost) => "qemu-vhost",
-            (Vmm::Qemu, Served::Assigned) => "qemu-assigned",
-        }
-    }
-
-    /// What it is, in a line.
-    pub(super) const fn text(self) -> &'static str {
-        match (self.vmm, self.served) {
-            (Vmm::Vmbell, Served::Exit) => "vmbell's device, served in an exit of the vCPU",
-            (Vmm::Vmbell, Served::Ioeventfd) => "vmbell's device, by ioeventfd and irqfd",
-            (Vmm::Vmbell, Served::NoPvEoi) => "the same in a guest without paravirtual EOI",
-            (Vmm::Vmbell, Served::Vhost) => "vmbell with vhost-net",
-            (Vmm::Vmbell, Served::Assigned) => "vmbell with the card of --card",
-            (Vmm::Qemu, Served::Exit) => "QEMU's pc, served in an exit of the vCPU",
-            (Vmm::Qemu, Served::Ioeventfd | Served::NoPvEoi) => "QEMU's pc, by ioeventfd",
-            (Vmm::Qemu, Served::Vhost) => "QEMU's pc with vhost-net",
-            (Vmm::Qemu, Served::Assigned) => "QEMU's pc with the card of --card",
-        }
+        matches!(self, Self::VmbellAssigned | Self::QemuAssigned)
     }
 
     /// Whether the VMM is QEMU, which need not be installed.
     pub(super) const fn is_qemu(self) -> bool {
-        matches!(self.vmm, Vmm::Qemu)
+        use NetWay::{QemuAssigned, QemuExit, QemuIoeventfd, QemuVhost};
+        matches!(self, QemuExit | QemuIoeventfd | QemuVhost | QemuAssigned)
     }
 
     /// The command line of a boot.
     pub(super) fn words(self, program: &Path, guest: Guest<'_>, link: &Link) -> Vec<OsString> {
         let mut words = vec![program.into()];
-        match self.vmm {
-            Vmm::Vmbell => self.vmbell(&mut words, guest, link),
-            Vmm::Qemu => self.qemu(&mut words, guest, link),
+        match self.is_qemu() {
+            false => self.vmbell(&mut words, guest, link),
+            true => self.qemu(&mut words, guest, link),
         }
         words
     }
@@ -161,24 +114,24 @@ impl NetWay {
         let device = match link {
             Link::Wire(wire) => format!("vfio-pci,host={}", wire.card()),
             Link::Tap(tap) => {
-                let served = match self.served {
-                    Served::Exit => ",notify=exit,interrupt=call",
-                    Served::Vhost => ",vhost=on",
-                    Served::Ioeventfd | Served::NoPvEoi | Served::Assigned => "",
+                let served = match self {
+                    Self::VmbellExit => ",notify=exit,interrupt=call",
+                    Self::VmbellVhost => ",vhost=on",
+                    _ => "",
                 };
                 let tap = tap.name();
                 format!("virtio-net,tap={tap},mac={MAC},offload=off{served}")
             }
         };
         words.extend(["--device".into(), device.into()]);
-        if self.served == Served::NoPvEoi {
+        if self == Self::VmbellNoPvEoi {
             words.extend(["--pv-eoi", "off"].map(Into::into));
         }
     }
 
     fn qemu(self, words: &mut Vec<OsString>, guest: Guest<'_>, link: &Link) {
         words.extend(["-M", "pc,accel=kvm", "-cpu", "host", "-m", MEMORY].map(Into::into));
-        words.extend(BARE.map(Into::into));
+        words.extend(BARE.split_whitespace().map(Into::into));
         words.extend(["-kernel".into(), guest.kernel.into()]);
         words.extend(["-initrd".into(), guest.initrd.into()]);
         words.extend(["-append".into(), guest.cmdline.into()]);
@@ -190,10 +143,10 @@ impl NetWay {
             }
             Link::Tap(tap) => tap.name(),
         };
-        let (vhost, ioeventfd) = match self.served {
-            Served::Exit => ("off", "off"),
-            Served::Vhost => ("on", "on"),
-            Served::Ioeventfd | Served::NoPvEoi | Served::Assigned => ("off", "on"),
+        let (vhost, ioeventfd) = match self {
+            Self::QemuExit => ("off", "off"),
+            Self::QemuVhost => ("on", "on"),
+            _ => ("off", "on"),
         };
         let backend = format!("tap,id=net,ifname={tap},script=no,downscript=no,vhost={vhost}");
         let offloads = OFFLOADS.map(|name| format!(",{name}=off")).concat();
@@ -204,25 +157,33 @@ impl NetWay {
     }
 }
 
-/// A way with the card of the command line, if there is one.
-#[derive(Clone, Copy, Debug)]
+/// A way with its name, and with the card of the command line if there is one.
+#[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) way: NetWay,
-    pub(super) card: Option<Card>,
+    title: String,
+    card: Option<Card>,
+}
+
+impl Candidate {
+    pub(super) fn new(way: NetWay, card: Option<Card>) -> Self {
+        let title = way.title();
+        Self { way, title, card }
+    }
 }
 
 impl Way for Candidate {
     fn name(&self) -> &str {
-        self.way.title()
+        &self.title
     }
 
     fn program(&self) -> Result<PathBuf, String> {
-        let program = match self.way.vmm {
-            Vmm::Vmbell => std::env::current_exe()
-                .map_err(|error| format!("cannot tell where vmbell itself is: {error}"))?,
-            Vmm::Qemu => on_path(QEMU)?,
+        let program = match self.way.is_qemu() {
+            true => on_path(QEMU)?,
+            false => own()?,
         };
-        if self.way.served == Served::Vhost && !Path::new("/dev/vhost-net").exists() {
+        let is_vhost = matches!(self.way, NetWay::VmbellVhost | NetWay::QemuVhost);
+        if is_vhost && !Path::new("/dev/vhost-net").exists() {
             return Err("there is no /dev/vhost-net: `modprobe vhost_net` brings it".to_owned());
         }
         if self.way.is_assigned() && self.card.is_none() {

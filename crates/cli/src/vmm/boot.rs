@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::args::{Device, VmmArgs};
 use super::document::{Document, DocumentRow};
 use super::exits;
-use super::launcher::{Setup, Vmm};
+use super::launcher::Vmm;
 use super::serial;
 use super::template::Places;
 use crate::columns::{
@@ -84,13 +84,10 @@ impl<'a> Place<'a> {
         // Each boot has a disk of its own: what a VMM wrote or locked is gone.
         let disk = self.folder.path().join("disk");
         empty(&disk).context("cannot make a disk")?;
-        let setup = Setup {
-            places: Places {
-                image: &self.image(),
-                cmdline,
-                disk: &disk,
-            },
-            devices: &self.args.device,
+        let places = Places {
+            image: &self.image(),
+            cmdline,
+            disk: &disk,
             cpus: self.args.smp,
             accel: vmm.accel,
         };
@@ -98,7 +95,7 @@ impl<'a> Place<'a> {
             cpus: &self.run.cpus,
             is_complete: &serial::is_complete,
             ..Task::new(
-                &vmm.launcher.words(program, &setup),
+                &vmm.launcher.words(program, places, &self.args.device),
                 self.args.columns.run_timeout,
                 self.run.limit,
             )

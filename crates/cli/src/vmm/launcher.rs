@@ -1,23 +1,129 @@
-//! The VMMs that can run the image: where their programs are, and the command line of a boot.
+//! The VMMs that can run the image: where their programs are, and the command line of a boot, with the CPU model and the
+//! interrupt controller that each has by default.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::args::{Accel, Device};
-use super::template::{Places, Template};
-use super::{alioth, qemu};
+use super::template::{Places, Template, filled};
 use crate::columns::Way;
-use crate::program::{no_kvm, on_path};
+use crate::program::{no_kvm, on_path, own};
+
+/// QEMU's program.
+pub(crate) const QEMU: &str = "qemu-system-x86_64";
+
+/// The options of a QEMU without what it adds by itself, whose serial line is its standard output.
+pub(crate) const BARE: &str = "-nodefaults -no-user-config -no-reboot -display none -serial stdio";
+
+/// QEMU's arguments, with places for what differs from one board to the next.
+const BOARD: [&str; 4] = ["{board}", "{bus}", "{rom}", "{more}"];
+const QEMU_WORDS: &str =
+    "-M {board},accel={accel} -smp {cpus} -m 64 {bare} -kernel {image} -append {cmdline} {more}";
+
+/// The arguments of QEMU's devices. Its own network needs no rights, and has no receiver for the image's frames: a hub with no other
+/// port would not take them.
+const QEMU_DEVICES: &[(Device, &str)] = &[
+    (Device::Rng, "-device virtio-rng-{bus}"),
+    (
+        Device::Blk,
+        "-drive if=none,id=disk,format=raw,file={disk,,} -device virtio-blk-{bus},drive=disk",
+    ),
+    (
+        Device::Console,
+        "-chardev null,id=nobody -device virtio-serial-{bus} -device virtconsole,chardev=nobody",
+    ),
+    (
+        Device::Net,
+        "-netdev user,id=net,restrict=on -device virtio-net-{bus},netdev=net{rom}",
+    ),
+];
+
+const ALIOTH: &str = "alioth";
+const VMBELL: &str = "vmbell";
+
+/// The VMMs that this program knows, in the order of the table.
+const KNOWN: [Known; 5] = [
+    // The image needs no boot ROM.
+    qemu("qemu-pc", ["pc", "pci", ",romfile=", ""]),
+    qemu("qemu-q35", ["q35", "pci", ",romfile=", ""]),
+    // The image knows virtio 1.0 only.
+    qemu(
+        "qemu-microvm",
+        [
+            "microvm",
+            "device",
+            "",
+            "-global virtio-mmio.force-legacy=false",
+        ],
+    ),
+    Known {
+        name: ALIOTH,
+        program: ALIOTH,
+        words: "boot --pvh {image} -c {cmdline} --cpu count={cpus} --memory size=64M",
+        board: [""; 4],
+        devices: &[
+            (Device::Rng, "--entropy"),
+            (Device::Blk, "--blk file,path={disk}"),
+        ],
+    },
+    Known {
+        name: VMBELL,
+        program: VMBELL,
+        words: "run {image} --memory 64M --vcpus {cpus} --append {cmdline}",
+        board: [""; 4],
+        devices: &[
+            (Device::Rng, "--device virtio-rng"),
+            (Device::Blk, "--device virtio-blk,file={disk}"),
+        ],
+    },
+];
+
+const fn qemu(name: &'static str, board: [&'static str; 4]) -> Known {
+    Known {
+        name,
+        program: QEMU,
+        words: QEMU_WORDS,
+        board,
+        devices: QEMU_DEVICES,
+    }
+}
+
+/// A VMM that this program knows.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    name: &'static str,
+    program: &'static str,
+    /// Its arguments, separated by blanks.
+    words: &'static str,
+    /// What takes the places of a board of QEMU.
+    board: [&'static str; 4],
+    /// The devices that it can have, each with its further arguments.
+    devices: &'static [(Device, &'static str)],
+}
+
+impl Known {
+    /// The arguments of a boot with these devices, with places.
+    fn words(&self, devices: &[Device]) -> Vec<String> {
+        let mut text = self.words.to_owned();
+        for (_, words) in self
+            .devices
+            .iter()
+            .filter(|(device, _)| devices.contains(device))
+        {
+            text.extend([" ", words]);
+        }
+        for (place, value) in BOARD.into_iter().zip(self.board).chain([("{bare}", BARE)]) {
+            text = text.replace(place, value);
+        }
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+}
 
 /// A VMM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Launcher {
-    /// QEMU with one of its boards.
-    Qemu(qemu::Board),
-    /// alioth.
-    Alioth,
-    /// `vmbell run`.
-    Vmbell,
+    /// One that this program knows.
+    Known(&'static Known),
     /// One that the user describes.
     Template(Template),
 }
@@ -42,9 +148,9 @@ impl Vmm {
             Accel::Tcg => true,
         };
         Self {
-            accel: match &launcher {
-                Launcher::Qemu(_) if emulates => "tcg",
-                _ => "kvm",
+            accel: match launcher.is_qemu() && emulates {
+                true => "tcg",
+                false => "kvm",
             },
             obstacle: launcher.obstacle(accel),
             launcher,
@@ -71,116 +177,70 @@ impl Way for Vmm {
     }
 }
 
-/// What a boot has.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Setup<'a> {
-    /// The image's path, its command line and the path of the disk.
-    pub(super) places: Places<'a>,
-    /// The devices to plug in.
-    pub(super) devices: &'a [Device],
-    /// How many vCPUs.
-    pub(super) cpus: u32,
-    /// `kvm` or `tcg`, for QEMU.
-    pub(super) accel: &'a str,
-}
-
-impl Setup<'_> {
-    /// Whether the device is to be plugged in.
-    pub(super) fn has(&self, device: Device) -> bool {
-        self.devices.contains(&device)
-    }
-}
-
-/// The VMMs that this program knows, in the order of the table.
+/// The VMMs that this program knows.
 pub(super) fn known() -> Vec<Launcher> {
-    let boards = [qemu::Board::Pc, qemu::Board::Q35, qemu::Board::Microvm];
-    let mut known: Vec<Launcher> = boards.map(Launcher::Qemu).into();
-    known.extend([Launcher::Alioth, Launcher::Vmbell]);
-    known
+    KNOWN.iter().map(Launcher::Known).collect()
+}
+
+/// The path of alioth's program, or why there is none.
+pub(crate) fn alioth_on_path() -> Result<PathBuf, String> {
+    on_path(ALIOTH)
 }
 
 impl Launcher {
     /// The name of its column.
     pub(super) fn name(&self) -> &str {
         match self {
-            Self::Qemu(board) => board.name(),
-            Self::Alioth => "alioth",
-            Self::Vmbell => "vmbell",
+            Self::Known(known) => known.name,
             Self::Template(template) => &template.name,
-        }
-    }
-
-    /// The program that it needs.
-    pub(super) fn program(&self) -> &str {
-        match self {
-            Self::Qemu(_) => qemu::PROGRAM,
-            Self::Alioth => alioth::PROGRAM,
-            Self::Vmbell => "vmbell",
-            Self::Template(template) => template.program(),
         }
     }
 
     /// The path of the program, or why there is none.
     pub(super) fn find(&self) -> Result<PathBuf, String> {
         match self {
-            Self::Vmbell => std::env::current_exe()
-                .map_err(|error| format!("cannot tell where vmbell itself is: {error}")),
-            _ => on_path(self.program()),
+            Self::Known(known) if known.program == VMBELL => own(),
+            Self::Known(known) => on_path(known.program),
+            Self::Template(template) => on_path(template.words.first().map_or("", String::as_str)),
         }
+    }
+
+    fn is_qemu(&self) -> bool {
+        matches!(self, Self::Known(known) if known.program == QEMU)
     }
 
     /// Why it cannot run here with this choice of `accel`, if it cannot.
     pub(super) fn obstacle(&self, accel: Accel) -> Option<String> {
-        let needs_kvm = match self {
-            Self::Qemu(_) => accel == Accel::Kvm,
-            Self::Alioth | Self::Vmbell if accel == Accel::Tcg => {
-                return Some("it has no TCG, only KVM".to_owned());
-            }
-            Self::Alioth | Self::Vmbell => true,
-            Self::Template(_) => false,
-        };
-        needs_kvm.then(no_kvm).flatten()
+        match (self, accel) {
+            (Self::Template(_), _) => None,
+            (Self::Known(_), Accel::Kvm) => no_kvm(),
+            (Self::Known(_), _) if self.is_qemu() => None,
+            (Self::Known(_), Accel::Tcg) => Some("it has no TCG, only KVM".to_owned()),
+            (Self::Known(_), Accel::Auto) => no_kvm(),
+        }
     }
 
-    /// The program's arguments that make it print its version; `None` if it is not asked for that.
+    /// The program's argument that makes it print its version; `None` if it is not asked for that.
     pub(super) const fn version(&self) -> Option<&'static str> {
         match self {
-            Self::Qemu(_) | Self::Alioth | Self::Vmbell => Some("--version"),
+            Self::Known(_) => Some("--version"),
             Self::Template(_) => None,
         }
     }
 
-    /// The command line of a boot.
-    pub(super) fn words(&self, program: &Path, setup: &Setup<'_>) -> Vec<OsString> {
-        let mut words = vec![program.into()];
-        match self {
-            Self::Qemu(board) => words.extend(qemu::arguments(*board, setup)),
-            Self::Alioth => words.extend(alioth::arguments(setup)),
-            Self::Vmbell => {
-                words.extend([
-                    "run".into(),
-                    setup.places.image.into(),
-                    "--memory".into(),
-                    "64M".into(),
-                    "--vcpus".into(),
-                    setup.cpus.to_string().into(),
-                    "--append".into(),
-                    setup.places.cmdline.into(),
-                ]);
-                if setup.has(Device::Rng) {
-                    words.extend(["--device", "virtio-rng"].map(Into::into));
-                }
-                if setup.has(Device::Blk) {
-                    let mut disk = OsString::from("virtio-blk,file=");
-                    disk.push(setup.places.disk);
-                    words.extend(["--device".into(), disk]);
-                }
-            }
-            Self::Template(template) => {
-                words.extend(template.words(setup.places).into_iter().skip(1));
-            }
-        }
-        words
+    /// The command line of a boot with these devices, if the VMM can have them.
+    pub(super) fn words(
+        &self,
+        program: &Path,
+        places: Places<'_>,
+        devices: &[Device],
+    ) -> Vec<OsString> {
+        let words = match self {
+            Self::Known(known) => known.words(devices),
+            Self::Template(template) => template.words[1..].to_vec(),
+        };
+        let filled = words.iter().map(|word| filled(word, places));
+        [program.into()].into_iter().chain(filled).collect()
     }
 }
 

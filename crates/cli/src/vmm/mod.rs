@@ -4,41 +4,39 @@
 //! read what it prints, which is not trusted. Turns, rows and the report are those of `crate::columns`. The image is the
 //! crate `vmbell-probe-image`.
 
-mod alioth;
 mod args;
 mod boot;
 mod choose;
 mod document;
 mod exits;
-mod image;
 mod launcher;
-mod qemu;
 mod serial;
 mod template;
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::fs;
+use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 pub(super) use self::args::VmmArgs;
+use self::args::{Format, VmmCommand};
 use self::boot::Place;
 use self::choose::{chosen, is_missing, list, none_found};
-use self::launcher::{Launcher, Vmm};
-pub(super) use self::qemu::{BARE, PROGRAM as QEMU};
+use self::launcher::Vmm;
+pub(super) use self::launcher::{BARE, QEMU, alioth_on_path};
 use super::columns::args::CountExits;
 use super::columns::{Column, Plan, Run};
 use super::exit::Exit;
+use super::output::print_bytes;
 use vmbell_report::Kind;
 
-/// The path of alioth's program, or why there is none.
-pub(super) fn alioth_on_path() -> Result<PathBuf, String> {
-    Launcher::Alioth.find()
-}
+const NO_IMAGE: &str = "this vmbell has no image: it is built on x86-64 Linux only";
 
 /// Runs the image in the VMMs.
 pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
-    if let Some(command) = &args.command {
-        return image::run(command);
+    if let Some(VmmCommand::Image { output, format }) = &args.command {
+        return write_image(output, *format);
     }
     let launchers = chosen(args)?;
     let limit = args.columns.measure.limit()?;
@@ -46,7 +44,7 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
         return list(&launchers, &limit);
     }
     if vmbell_probe_image::ELF.is_empty() {
-        bail!("this vmbell has no image: it is built on x86-64 Linux only");
+        bail!(NO_IMAGE);
     }
     let mut columns: Vec<Column<Vmm>> = launchers
         .into_iter()
@@ -67,6 +65,22 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
         ops: Some(args.ops.into()),
     };
     run.finish(plan, &columns, Kind::Vmms)
+}
+
+/// `vmbell bench vmms image`.
+fn write_image(output: &Path, format: Format) -> Result<Exit> {
+    let image: Cow<'_, [u8]> = match format {
+        _ if vmbell_probe_image::ELF.is_empty() => bail!(NO_IMAGE),
+        Format::Elf => vmbell_probe_image::ELF.into(),
+        Format::Bzimage => vmbell_probe_image::bzimage().into(),
+    };
+    if output == Path::new("-") {
+        print_bytes(&image)?;
+    } else {
+        fs::write(output, &image)
+            .with_context(|| format!("cannot write the image to '{}'", output.display()))?;
+    }
+    Ok(Exit::Good)
 }
 
 /// Boots the VMMs, then once more to count exits.

@@ -1,19 +1,15 @@
-//! The command line of a VMM that this program does not know: words with places for the image, its command line and a
-//! disk.
+//! The command line of a VMM: words with places for the image, its command line and a disk.
 //!
-//! It is split into words without a shell; what is put into a place stays within its word.
+//! One that the user gives is split into words without a shell. What is put into a place stays within its word.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use shell_words::ParseError;
 
-/// The place of the image's path.
+/// The place of the image's path, without which a command would not run the image.
 const IMAGE: &str = "{image}";
-/// The place of its command line.
-const CMDLINE: &str = "{cmdline}";
-/// The place of the path of a disk.
-const DISK: &str = "{disk}";
 
 /// Why a template cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,7 +37,8 @@ pub(super) enum TemplateError {
 pub(super) struct Template {
     /// The name of its column.
     pub(super) name: String,
-    words: Vec<String>,
+    /// The program and its arguments.
+    pub(super) words: Vec<String>,
 }
 
 /// What takes the places.
@@ -53,6 +50,10 @@ pub(super) struct Places<'a> {
     pub(super) cmdline: &'a str,
     /// The path of a disk.
     pub(super) disk: &'a Path,
+    /// How many vCPUs.
+    pub(super) cpus: u32,
+    /// `kvm` or `tcg`, for QEMU.
+    pub(super) accel: &'a str,
 }
 
 /// Parses `NAME=COMMAND`.
@@ -76,33 +77,26 @@ pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
     })
 }
 
-impl Template {
-    /// The program.
-    pub(super) fn program(&self) -> &str {
-        self.words.first().map_or("", String::as_str)
-    }
-
-    /// The words of the command.
-    pub(super) fn words(&self, places: Places<'_>) -> Vec<OsString> {
-        self.words.iter().map(|word| filled(word, places)).collect()
-    }
-}
-
-/// The word with its places taken; what takes one is not looked at for others.
-fn filled(word: &str, places: Places<'_>) -> OsString {
-    let values = [
-        (IMAGE, places.image.as_os_str()),
-        (CMDLINE, places.cmdline.as_ref()),
-        (DISK, places.disk.as_os_str()),
+/// The word with its places taken; what takes one is not looked at for others. `{disk,,}` is the disk's path as the value of one of
+/// QEMU's options, where two commas stand for one that belongs to the value.
+pub(super) fn filled(word: &str, places: Places<'_>) -> OsString {
+    let disk = places.disk.as_os_str();
+    let escaped: Vec<&[u8]> = disk.as_bytes().split(|byte| *byte == b',').collect();
+    let values: [(&str, OsString); 6] = [
+        (IMAGE, places.image.into()),
+        ("{cmdline}", places.cmdline.into()),
+        ("{disk}", disk.into()),
+        ("{disk,,}", OsString::from_vec(escaped.join(&b",,"[..]))),
+        ("{cpus}", places.cpus.to_string().into()),
+        ("{accel}", places.accel.into()),
     ];
     let mut filled = OsString::new();
     let mut rest = word;
     loop {
-        let next = values
+        let found = values
             .iter()
-            .filter_map(|(place, value)| Some((rest.find(place)?, place, value)))
-            .min_by_key(|(at, ..)| *at);
-        let Some((at, place, value)) = next else {
+            .filter_map(|(place, value)| Some((rest.find(place)?, place, value)));
+        let Some((at, place, value)) = found.min_by_key(|(at, ..)| *at) else {
             filled.push(rest);
             return filled;
         };

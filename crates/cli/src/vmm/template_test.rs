@@ -5,21 +5,25 @@ fn words(text: &str) -> Vec<OsString> {
         image: Path::new("/tmp/a b/probe.elf"),
         cmdline: "ops=10 {disk}",
         disk: Path::new("/tmp/disk"),
+        cpus: 2,
+        accel: "kvm",
     };
-    parse(text).unwrap().words(places)
+    let words = parse(text).unwrap().words;
+    words.iter().map(|word| filled(word, places)).collect()
 }
 
 #[test]
 fn places_are_taken_within_their_words() {
     assert_eq!(
-        words("x=vmm --kernel={image} -c {cmdline} --disk path={disk},ro"),
+        words("x=vmm --kernel={image} -c {cmdline} --disk path={disk},ro -n{cpus}"),
         [
             "vmm",
             "--kernel=/tmp/a b/probe.elf",
             "-c",
             "ops=10 {disk}",
             "--disk",
-            "path=/tmp/disk,ro"
+            "path=/tmp/disk,ro",
+            "-n2"
         ]
     );
 }
@@ -52,17 +56,11 @@ fn a_command_with_an_open_quote_is_refused() {
 
 #[test]
 fn the_program_is_the_first_word() {
-    assert_eq!(parse("x='my vmm' {image}").unwrap().program(), "my vmm");
+    assert_eq!(parse("x='my vmm' {image}").unwrap().words[0], "my vmm");
 }
 
 #[test]
 fn backslashes_within_double_quotes_are_kept_as_by_a_shell() {
-    let template = parse(r#"x=vmm {image} "a\tb" "c\"d" 'e\f' g\ h"#).unwrap();
-    let places = Places {
-        image: Path::new("/i"),
-        cmdline: "",
-        disk: Path::new("/d"),
-    };
-    let words = template.words(places);
-    assert_eq!(words, ["vmm", "/i", r"a\tb", r#"c"d"#, r"e\f", "g h"]);
+    let words = words(r#"x=vmm {cpus} {image} "a\tb" "c\"d" 'e\f' g\ h"#);
+    assert_eq!(words[3..], [r"a\tb", r#"c"d"#, r"e\f", "g h"]);
 }
