@@ -31,7 +31,7 @@ pub(crate) enum TracefsError {
     #[error("tracefs is not mounted at {}", PLACES[0])]
     NotMounted,
     /// Its files may not be used.
-    #[error("it takes root with tracefs: {} does not open", path.display())]
+    #[error("this needs root and tracefs: {} does not open", path.display())]
     Denied {
         /// The file or folder.
         path: PathBuf,
@@ -58,9 +58,27 @@ pub(crate) enum TracefsError {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     /// Its name.
-    pub(crate) event: &'static str,
+    event: &'static str,
     /// The fields that it must have to be recorded; all without.
-    pub(crate) filter: Option<&'static str>,
+    filter: Option<&'static str>,
+}
+
+impl Wanted {
+    /// All events with this name.
+    pub(crate) const fn all(event: &'static str) -> Self {
+        Self {
+            event,
+            filter: None,
+        }
+    }
+
+    /// The events with this name whose fields pass the filter.
+    pub(crate) const fn only(event: &'static str, filter: &'static str) -> Self {
+        Self {
+            event,
+            filter: Some(filter),
+        }
+    }
 }
 
 /// Whose events are recorded.

@@ -3,18 +3,9 @@ use tempfile::TempDir;
 use super::*;
 
 const WANTED: [Wanted; 3] = [
-    Wanted {
-        event: "kvm_exit",
-        filter: None,
-    },
-    Wanted {
-        event: "kvm_userspace_exit",
-        filter: None,
-    },
-    Wanted {
-        event: "kvm_pio",
-        filter: Some("port == 128"),
-    },
+    Wanted::all("kvm_exit"),
+    Wanted::all("kvm_userspace_exit"),
+    Wanted::only("kvm_pio", "port == 128"),
 ];
 
 /// A folder with the files that the kernel makes in an instance.

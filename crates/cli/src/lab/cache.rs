@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::arch::boards;
-use super::parts::Parts;
+use super::parts::{Parts, boards};
 use vmbell_lab::Recipe;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;

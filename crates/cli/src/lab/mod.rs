@@ -1,15 +1,12 @@
 //! `vmbell lab`: runs a program on real KVM, which QEMU emulates.
 //!
-//! `arch` chooses the machine, `parts` finds QEMU and the kernel, `init` the `vmbell` for inside, and `machine` has the
-//! options of L1. `run` boots it with the program; if that is vmbell itself, `inner` parses its command line, `needs` says
+//! `parts` chooses the machine and finds QEMU and the kernel, `init` the `vmbell` for inside, and `machine` has the options of L1. `run` boots it with the program; if that is vmbell itself, `inner` parses its command line, `needs` says
 //! what the command needs in L1, and `exported` brings its reports back. The exit status is that of the program, so
 //! failures of the lab itself have a status of their own.
 
-mod arch;
 mod cache;
 mod carried;
 mod device;
-mod environment;
 mod exported;
 mod init;
 mod inner;
@@ -17,7 +14,6 @@ mod machine;
 mod needs;
 mod parts;
 mod run;
-mod signals;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -79,7 +75,7 @@ const LAB_FAILED: u8 = 125;
 )]
 pub(super) struct LabArguments {
     /// Emulate this architecture, for programs of this architecture [default: this machine's]
-    #[arg(long, global = true, value_name = "ARCH", value_parser = arch::names())]
+    #[arg(long, global = true, value_name = "ARCH", value_parser = parts::architectures())]
     arch: Option<String>,
     #[command(subcommand)]
     command: Option<LabCommand>,

@@ -1,19 +1,41 @@
-//! The QEMU and the kernel of the lab.
+//! The machine that the lab emulates (`--arch`), and its QEMU and kernel.
 
+use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 
-use super::{init, signals};
-
+use super::init;
+use crate::interrupt;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;
 use vmbell_lab::boot::Settings;
 use vmbell_lab::cache::{Cache, Use};
 use vmbell_lab::device::Driver;
 use vmbell_lab::qemu::Qemu;
-use vmbell_lab::{Kernel, KernelChoice, Lab, Progress, Provision};
+use vmbell_lab::{Kernel, KernelChoice, Lab, LabError, Progress, Provision};
+
+/// How often the thread looks that waits for a signal.
+const POLL: Duration = Duration::from_millis(50);
+
+/// The values of `--arch`.
+pub(super) fn architectures() -> PossibleValuesParser {
+    Board::ALL.map(|board| board.arch.name).into()
+}
+
+/// This machine's architecture, and the board for the named one: by default for this machine's own.
+pub(super) fn boards(name: Option<&str>) -> Result<(Arch, Board), LabError> {
+    let host = Arch::host();
+    let board = Board::of(name.unwrap_or(std::env::consts::ARCH));
+    host.zip(board).ok_or(LabError::NoHost {
+        arch: std::env::consts::ARCH,
+    })
+}
 
 /// Which QEMU and kernel.
 #[derive(Debug, Args)]
@@ -24,14 +46,14 @@ pub(super) struct Parts {
     /// Use this kernel (x86-64: bzImage or ELF vmlinux, arm64: Image) instead of the package's
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
-    /// Where the modules of --kernel are, or `none` if KVM is built in [default: ../lib/modules/VERSION beside it]
+    /// Take the modules of --kernel from this folder; `none` if KVM is built in [default: ../lib/modules/VERSION next to it]
     #[arg(long, value_name = "FOLDER", requires = "kernel")]
     modules: Option<PathBuf>,
-    /// Use this program as the vmbell inside, where it has another architecture [default: what cargo built for its
-    /// musl target; $VMBELL_AARCH64]
+    /// Use this program as the vmbell in L1, if L1 has another architecture [default: what cargo built for its musl target;
+    /// $VMBELL_AARCH64]
     #[arg(long, value_name = "FILE")]
     guest_vmbell: Option<PathBuf>,
-    /// Say nothing but errors
+    /// Print errors only
     #[arg(short, long)]
     pub(super) quiet: bool,
 }
@@ -69,7 +91,7 @@ impl Parts {
                 .map(|folder| (folder.as_os_str() != "none").then_some(folder));
             KernelChoice { image, modules }
         });
-        signals::clean_up().context("cannot handle signals")?;
+        clean_up_at_a_signal().context("cannot handle signals")?;
         let lock = cache.lock_use()?;
         let mut provision = Provision::new(host, board, &cache, progress);
         let qemu = provision.qemu(self.qemu.as_deref())?;
@@ -122,4 +144,19 @@ impl Parts {
             progress: self.progress(),
         })
     }
+}
+
+/// At SIGTERM, SIGINT and SIGHUP, unless they are ignored, removes what a preparation has not finished; then the signal kills the
+/// process as it would have before. A thread does that, because a handler may do next to nothing. A run has nothing to remove: its
+/// files have no names, and QEMU dies with its parent.
+fn clean_up_at_a_signal() -> io::Result<()> {
+    let interrupted = interrupt::catch()?;
+    thread::Builder::new().spawn(|| {
+        while !interrupted.load(Ordering::Acquire) {
+            thread::sleep(POLL);
+        }
+        vmbell_lab::abandon();
+        interrupt::raise();
+    })?;
+    Ok(())
 }

@@ -7,16 +7,40 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 
-use super::arch::boards;
 use super::carried::Carried;
 use super::device::plug_in;
-use super::environment;
 use super::exported::Exported;
 use super::inner::Inner;
 use super::machine::{Machine, announce, status, summarize};
 use super::needs::Needs;
-use super::parts::Parts;
+use super::parts::{Parts, boards};
+use vmbell_bench::timing;
 use vmbell_lab::{Lab, Task};
+use vmbell_report::Timing;
+
+/// Variables that describe this host and would be wrong in L1.
+const HOST_VARIABLES: &[&str] = &[
+    "HOME",
+    "LD_PRELOAD",
+    "LOGNAME",
+    "OLDPWD",
+    "PATH",
+    "PWD",
+    "SHLVL",
+    "TMPDIR",
+    "USER",
+    "XDG_RUNTIME_DIR",
+    "_",
+];
+/// The variables that L1 has in place of these.
+const L1_VARIABLES: &[(&str, &str)] = &[
+    ("HOME", "/root"),
+    (
+        "PATH",
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    ),
+    ("TMPDIR", "/tmp"),
+];
 
 /// The program, its machine, and what goes in and comes back.
 #[derive(Debug, Args)]
@@ -133,7 +157,7 @@ fn task(
         (None, [name, words @ ..]) => {
             let environment = match arguments.clear_env {
                 true => Vec::new(),
-                false => environment::of_host(),
+                false => environment_of_host(),
             };
             (name.clone(), words.to_vec(), environment)
         }
@@ -146,7 +170,7 @@ fn task(
     Ok(Task {
         program: name,
         arguments: words,
-        environment: environment::in_l1(environment, &own, timing),
+        environment: environment_in_l1(environment, &own, timing),
         directory: std::env::current_dir().context("cannot tell the working directory")?,
         with: carried.files.iter().cloned().chain(reads).collect(),
         scripts: carried.scripts.clone(),
@@ -154,6 +178,34 @@ fn task(
         out: arguments.out.is_some() || !program.exports.is_empty(),
         stdin: arguments.stdin,
     })
+}
+
+/// This process's environment, without the variables that describe this host.
+fn environment_of_host() -> Vec<(OsString, OsString)> {
+    let host =
+        |(name, _): &(OsString, OsString)| !HOST_VARIABLES.iter().any(|variable| *variable == name);
+    std::env::vars_os().filter(host).collect()
+}
+
+/// Adds to `environment` what L1 has: its places, the caller's variables `own`, and the timing of its
+/// clock.
+fn environment_in_l1(
+    mut environment: Vec<(OsString, OsString)>,
+    own: &[(String, String)],
+    timing: Timing,
+) -> Vec<(OsString, OsString)> {
+    let pairs = L1_VARIABLES.iter().copied();
+    let own = own
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let timing = (timing::VARIABLE, timing.name());
+    environment.extend(
+        pairs
+            .chain(own)
+            .chain([timing])
+            .map(|(name, value)| (name.into(), value.into())),
+    );
+    environment
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {

@@ -13,26 +13,14 @@ use vmbell_report::ReasonsOfRun;
 /// The events. Of writes to registers those to the interrupt controllers are left out (Intel SDM volume 3, 11.4.1): the
 /// rest are notifications, as a driver of virtio writes nothing else while it works.
 const EVENTS: [Wanted; 5] = [
-    Wanted {
-        event: "kvm_exit",
-        filter: None,
-    },
-    Wanted {
-        event: "kvm_userspace_exit",
-        filter: None,
-    },
-    Wanted {
-        event: "kvm_mmio",
-        filter: Some("type == 2 && (gpa < 0xfec00000 || gpa > 0xfeefffff)"),
-    },
-    Wanted {
-        event: "kvm_fast_mmio",
-        filter: None,
-    },
-    Wanted {
-        event: "kvm_msi_set_irq",
-        filter: None,
-    },
+    Wanted::all("kvm_exit"),
+    Wanted::all("kvm_userspace_exit"),
+    Wanted::only(
+        "kvm_mmio",
+        "type == 2 && (gpa < 0xfec00000 || gpa > 0xfeefffff)",
+    ),
+    Wanted::all("kvm_fast_mmio"),
+    Wanted::all("kvm_msi_set_irq"),
 ];
 /// The names of counts that are not exits.
 const KICKS: &str = "kicks";

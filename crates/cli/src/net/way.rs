@@ -17,19 +17,8 @@ const MEMORY: &str = "256";
 /// The Ethernet address of the guest's interface, a local one.
 const MAC: &str = "02:76:6d:62:65:6c";
 /// Properties of QEMU's card that would let packets be long, or lack their checksums.
-const OFFLOADS: [&str; 11] = [
-    "csum",
-    "gso",
-    "host_tso4",
-    "host_tso6",
-    "host_ecn",
-    "host_ufo",
-    "guest_csum",
-    "guest_tso4",
-    "guest_tso6",
-    "guest_ecn",
-    "guest_ufo",
-];
+const OFFLOADS: &str = ",csum=off,gso=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off,\
+    guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off";
 
 /// A way: a VMM, what serves the queues, and how it is notified and interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -149,10 +138,9 @@ impl NetWay {
             _ => ("off", "on"),
         };
         let backend = format!("tap,id=net,ifname={tap},script=no,downscript=no,vhost={vhost}");
-        let offloads = OFFLOADS.map(|name| format!(",{name}=off")).concat();
         // The guest needs no boot ROM.
         let card =
-            format!("virtio-net-pci,netdev=net,mac={MAC},romfile=,ioeventfd={ioeventfd}{offloads}");
+            format!("virtio-net-pci,netdev=net,mac={MAC},romfile=,ioeventfd={ioeventfd}{OFFLOADS}");
         words.extend(["-netdev", &backend, "-device", &card].map(OsString::from));
     }
 }
@@ -184,10 +172,10 @@ impl Way for Candidate {
         };
         let is_vhost = matches!(self.way, NetWay::VmbellVhost | NetWay::QemuVhost);
         if is_vhost && !Path::new("/dev/vhost-net").exists() {
-            return Err("there is no /dev/vhost-net: `modprobe vhost_net` brings it".to_owned());
+            return Err("there is no /dev/vhost-net: load it with `modprobe vhost_net`".to_owned());
         }
         if self.way.is_assigned() && self.card.is_none() {
-            return Err("it takes a card: name one with --card and --wire".to_owned());
+            return Err("it needs a network card: --card and --wire".to_owned());
         }
         Ok(program)
     }

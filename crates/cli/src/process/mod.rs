@@ -5,7 +5,6 @@
 //! does, its group is killed before this returns: one that is done and does not end, one that prints without end and one
 //! that hangs are all told apart by their `End`.
 
-mod pty;
 mod running;
 
 use std::ffi::OsString;

@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "a closure that runs between fork and exec")]
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -9,9 +10,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::{End, Ended, Group, Stream, pty, wait};
+use super::{End, Ended, Group, Stream, wait};
 use vmbell_bench::Limit;
 
 /// A program that was started; it is killed with its group when this is dropped.
@@ -44,7 +46,7 @@ impl Running {
             }
             Ok(())
         };
-        let pty = pty::open()?;
+        let pty = open_pty()?;
         let mut command = Command::new(&words[0]);
         command
             .args(&words[1..])
@@ -121,6 +123,28 @@ impl Running {
             end: end.unwrap_or(End::Exited(status)),
         })
     }
+}
+
+/// Both ends of a pseudo terminal, a VMM's standard input: some VMMs end, or do not start, where that is no terminal.
+#[derive(Debug)]
+struct Pty {
+    /// The end of a person who types. While it is open, a reader of the other end waits.
+    keyboard: OwnedFd,
+    /// The terminal itself, for the VMM.
+    terminal: File,
+}
+
+/// Opens a pseudo terminal; neither end is inherited by other programs, and no process has it as its controlling terminal.
+fn open_pty() -> io::Result<Pty> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let keyboard = openpt(flags)?;
+    grantpt(&keyboard)?;
+    unlockpt(&keyboard)?;
+    let terminal = ioctl_tiocgptpeer(&keyboard, flags)?;
+    Ok(Pty {
+        keyboard,
+        terminal: terminal.into(),
+    })
 }
 
 #[cfg(test)]

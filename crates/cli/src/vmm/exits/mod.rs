@@ -16,18 +16,9 @@ use crate::kvm_trace::{Instance, Recording, Wanted, Whose};
 
 /// The events. Of writes to ports only those to the port of marks are recorded.
 const EVENTS: [Wanted; 3] = [
-    Wanted {
-        event: "kvm_exit",
-        filter: None,
-    },
-    Wanted {
-        event: "kvm_userspace_exit",
-        filter: None,
-    },
-    Wanted {
-        event: "kvm_pio",
-        filter: Some("port == 128"),
-    },
+    Wanted::all("kvm_exit"),
+    Wanted::all("kvm_userspace_exit"),
+    Wanted::only("kvm_pio", "port == 128"),
 ];
 
 /// The image's word for marks.
