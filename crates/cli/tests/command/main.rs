@@ -9,7 +9,9 @@ mod before;
 mod bench;
 mod common;
 mod compare;
+mod doubles;
 mod ends;
+mod exports;
 mod net;
 mod others;
 mod page;
@@ -22,5 +24,6 @@ mod signals;
 mod stat;
 mod virtqueue;
 mod vmm;
+mod vmm_ends;
 #[path = "../../../vmm/tests/harness/wait.rs"]
 mod wait;

@@ -88,7 +88,7 @@ fn what_is_no_report_is_refused_with_its_name_and_place() {
     let foreign = "it is JSON but not a vmbell report";
     let broken = whole.replacen("\"seed\": ", "\"seed\": -", 1);
     for (text, told) in [
-        ("", "'b.json' is no report that can be shown: it is empty"),
+        ("", "cannot show the report 'b.json': it is empty"),
         (" \n", "it is empty"),
         ("{\"results\": []}", foreign),
         ("<html>", "expected value at line 1 column 1"),

@@ -195,7 +195,7 @@ fn bad_values_and_combinations_are_usage_errors() {
     refused(&["--ring-size", "32769", "--packed"], "1 to 32768");
     refused(&["--ring-size", "65536"], "65536");
     refused(&["--batch", "257"], "does not fit");
-    refused(&["--batch", "0"], "never ends");
+    refused(&["--batch", "0"], "must be at least 1");
     refused(&["--batch", "many"], "`random`");
     refused(&["--reset=501"], "--bufs");
     refused(&["--reset=0"], "at least 1");
@@ -205,7 +205,7 @@ fn bad_values_and_combinations_are_usage_errors() {
         command.args(args).assert().code(2).stderr(contains(why));
     };
     vmbell(&["--bufs", "0"], "at least 1");
-    vmbell(&["--repeat", "0"], "at least 1 run");
+    vmbell(&["--repeat", "0"], "must be at least 1");
     vmbell(&["--cpu", "1023"], "may use");
     vmbell(&["--one-thread", "--cpu", "0,0"], "more than the 1");
     vmbell(&["--cpu", "0,0,0"], "more than the 2");
