@@ -23,12 +23,12 @@ Examples:
   vmbell bench net                              measure Linux's network driver in a guest
   vmbell list                                   show what can be measured
   vmbell compare old*.json -- new*.json         show what changed between reports
-  vmbell report a.json b.json                   make a page for a browser from reports
+  vmbell report a.json b.json                   make an HTML page from reports
   vmbell probe                                  show what this host offers
   vmbell probe --devices                        show which devices a guest could have
   vmbell run vmexit.flat --device pci-testdev   boot an image of kvm-unit-tests
   vmbell lab -- ./program                       run a program on real KVM, inside QEMU
-  vmbell lab --deterministic -- vmbell bench    measure there, in instructions and exits
+  vmbell lab --deterministic -- vmbell bench    measure there, counting instructions
 
 Exit codes:
   0    success

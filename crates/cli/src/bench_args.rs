@@ -12,12 +12,11 @@ use vmbell_hypervisor::SpinPolicy;
 
 /// Measure notification paths: doorbells and interrupts on each backend, and this host's floors
 ///
-/// The rows are measured in turns, so that what changes on the host changes for all. A device-model row is what a
-/// notification costs without an eventfd; a floor is what this host needs for a system call or a wake-up alone.
+/// Rows are measured in turns, so that changes on the host affect all of them. A device-model row is the cost of a
+/// notification without an eventfd; a floor is the cost of a system call or a wake-up alone on this host.
 #[derive(Args, Debug)]
 pub(super) struct BenchArgs {
-    /// Measure these rows: names of `vmbell list`, or globs such as 'portio-*' [default: the rows that answer the first
-    /// questions about a host]
+    /// Measure these rows: names of `vmbell list`, or globs such as 'portio-*' [default: a short selection]
     ///
     /// The device-model row that a row is compared with and the floors are measured too.
     #[arg(value_name = "NAME")]
@@ -27,33 +26,32 @@ pub(super) struct BenchArgs {
     #[arg(short, long, conflicts_with = "names")]
     pub(super) all: bool,
 
-    /// Measure only the named rows
+    /// Measure the named rows only, without the rows that they are compared with
     #[arg(long, requires = "names")]
     pub(super) only: bool,
 
-    /// Measure each doorbell once for each N, with N doorbells registered at other addresses, and N at its address for
-    /// other values; at most 4096, such as 1,10,100,1000
+    /// Measure each doorbell once for each N, such as 1,10,100,1000, with N others registered at other addresses and N at its
+    /// address for other values; at most 4096
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_DOORBELLS)))]
     pub(super) doorbells: Vec<u32>,
 
-    /// Measure each doorbell once for each N, written by N vCPUs at the same time; at most 64, such as 1,2
+    /// Measure each doorbell once for each N, such as 1,2, written by N vCPUs at the same time; at most 64
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) vcpus: Vec<u32>,
 
-    /// Compare all rows with this one, instead of with the device-model row of each kind
+    /// Compare all rows with this one instead of the device-model row of their kind
     #[arg(long, value_name = "NAME")]
     pub(super) reference: Option<String>,
 
-    /// Measure each row in N runs [default: as many as end within 12 s (40 s with --all or names), from 10 to 50; 3 in the
-    /// lab]
+    /// Measure each row in N runs [default: 10 to 50, as many as fit into 12 s, or 40 s with --all or names; 3 in the lab]
     #[arg(short, long, value_name = "N", value_parser = values::runs)]
     pub(super) runs: Option<u32>,
 
-    /// Discard this number of runs first
+    /// Discard the first N runs of each row
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     pub(super) warmup: u32,
 
-    /// Let one run take this time at least, by its number of operations [default: 15ms]
+    /// Choose the number of operations so that a run takes at least this time [default: 15ms]
     #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
     pub(super) min_time: Option<Duration>,
 
@@ -66,7 +64,7 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(super) run_timeout: Option<Duration>,
 
-    /// Wait in this way for the other side of an exit to the VMM, where guest and VMM are two processes
+    /// Let guest and VMM wait for each other in this way at an exit, where they are two processes
     #[arg(long, value_name = "POLICY", value_enum, default_value_t = Policy::Sleep)]
     pub(super) spin: Policy,
 
@@ -114,7 +112,7 @@ pub(super) enum BackendName {
     Auto,
     /// The kernel's KVM, /dev/kvm
     Kvm,
-    /// vmbell's own, which runs guest code in a sandboxed process without /dev/kvm
+    /// vmbell's own backend: guest code in a sandboxed process, without /dev/kvm
     Usermode,
 }
 
@@ -125,7 +123,7 @@ pub(super) enum Sort {
     Auto,
     /// In the order of `vmbell list`
     Command,
-    /// The fastest first
+    /// Fastest first
     #[value(alias = "mean-time")]
     Median,
 }

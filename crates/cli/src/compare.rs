@@ -107,7 +107,7 @@ fn read_all(paths: &[PathBuf], side: &str) -> Result<Vec<Report>> {
         let same = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
         if !seen.insert(same) {
             bail!(
-                "'{}' is named twice on the {side} side, and a report is no second measurement of its own",
+                "'{}' is named twice on the {side} side: a report counts as one measurement",
                 shown(path)
             );
         }
@@ -127,7 +127,7 @@ pub(super) fn read(path: &Path) -> Result<Report> {
         let hint = match path.to_str() {
             Some("-") => " (reports are files here, and not stdin)",
             Some(name) if name.starts_with('-') => {
-                " (what stands behind -- is a file: options stand before it)"
+                " (everything after -- is a file: options go before it)"
             }
             _ => "",
         };
@@ -136,7 +136,7 @@ pub(super) fn read(path: &Path) -> Result<Report> {
     // The error may quote the file, which anybody may have written.
     let reading = parse_any(&text)
         .map_err(|error| anyhow!(visible(&format!("{:#}", anyhow!(error)))))
-        .with_context(|| format!("'{}' is no report that can be compared", shown(path)))?;
+        .with_context(|| format!("cannot compare the report '{}'", shown(path)))?;
     for warning in reading.warnings {
         eprintln!("warning: '{}': {warning}", shown(path));
     }

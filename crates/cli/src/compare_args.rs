@@ -11,7 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   vmbell bench --export-json old.json           before a change
   vmbell bench --export-json new.json           after it
-  vmbell compare old.json new.json              what these two runs differ in
+  vmbell compare old.json new.json              show how these two runs differ
   vmbell compare old*.json -- new*.json         several runs on each side
   vmbell compare --turns old*.json -- new*.json
                                                 the same, measured by turns: old1, new1, old2, new2, ...

@@ -17,7 +17,7 @@ use vmbell_report::Group;
 /// Print a completion script for a shell
 #[derive(Args, Debug)]
 pub(super) struct CompletionsArgs {
-    /// Which shell
+    /// Print the script for this shell
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -112,7 +112,7 @@ pub(super) fn distinct(paths: &[&Path]) -> Result<()> {
         let is_stream = *path == Path::new("-") || path.metadata().is_ok_and(|to| !to.is_file());
         if !is_stream && paths[..index].iter().any(|other| is_same(&other)) {
             bail!(
-                "two exports would be '{}': give each a file",
+                "two exports go to '{}': give each its own file",
                 path.display()
             );
         }

@@ -12,7 +12,7 @@ use super::output::print;
 /// Print a manual page, e.g. `vmbell man bench | man -l -`
 #[derive(Args, Debug)]
 pub(super) struct ManArgs {
-    /// Of which subcommand, e.g. `lab prepare`; of the whole program without one
+    /// Print the page of this subcommand, e.g. `lab prepare` [default: the whole program]
     command: Vec<String>,
     /// Write the pages of all subcommands to this folder, for a package
     #[arg(long, value_name = "FOLDER", conflicts_with = "command")]

@@ -28,12 +28,12 @@ pub(super) struct MeasureArgs {
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(super) timeout: Option<Duration>,
 
-    /// Pin the guest, or the driver of a ring, to the first CPU of LIST, and the VMM, the device and threads that wait to the
-    /// second, such as 0,2; `vmms` and `net` pin each VMM and netperf to the whole LIST
+    /// Pin to these CPUs, such as 0,2: the guest, or the driver of a ring, to the first one, the VMM, the device and waiting
+    /// threads to the second one; `vmms` and `net` pin each VMM and netperf to all of them
     #[arg(short = 'C', long, value_name = "LIST", value_parser = values::cpus)]
     pub(super) cpu: Option<CpuList>,
 
-    /// Measure in the order of an earlier report, which has its seed
+    /// Use this seed for the random order, such as the one in an earlier report
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u32>,
 
@@ -44,7 +44,7 @@ pub(super) struct MeasureArgs {
     #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Auto)]
     pub(super) style: Style,
 
-    /// Show all times in this unit [default: the one that fits each]
+    /// Show all times in this unit [default: one that fits each time]
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(super) time_unit: Option<TimeUnit>,
 

@@ -20,8 +20,8 @@ use vmbell_report::{Host, cpu_list};
 
 /// Show what this host offers: kernel, CPU, clock, backends, and what distorts measurements
 ///
-/// The advice names each setting that distorts or slows measurements on this host, where it was read, what it costs if a third of a
-/// second can show that, and how to change it. Nothing is changed.
+/// The advice names each setting that distorts or slows measurements on this host, where it was read, its cost if that can be
+/// measured in a third of a second, and how to change it. Nothing is changed.
 #[derive(Args, Debug)]
 pub(super) struct ProbeArgs {
     /// Print JSON

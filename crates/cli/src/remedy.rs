@@ -44,7 +44,7 @@ fn of_no_iommu(cause: &NoIommu) -> Vec<String> {
             "# turn the iommu on, and start the host again",
         ],
         NoIommu::NotServed => &[
-            "# no command mends it: the firmware puts the device behind no iommu",
+            "# no command can change this: the firmware assigns no iommu to the device",
             "# (in a device tree, its node has no iommus property)",
         ],
         NoIommu::TurnedOff { option } => {

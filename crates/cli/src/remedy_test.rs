@@ -146,7 +146,7 @@ fn an_iommu_that_is_off_is_turned_on_by_what_turned_it_off() {
         (NoIommu::IntelNotDescribed, "VT-d"),
         (NoIommu::AmdNotDescribed, "AMD-Vi"),
         (NoIommu::ArmNoSmmu, "CONFIG_ARM_SMMU_V3"),
-        (NoIommu::NotServed, "no command mends it"),
+        (NoIommu::NotServed, "no command can change this"),
         (NoIommu::Unknown, "dmesg | grep -i -e iommu -e dmar -e smmu"),
     ] {
         let lines = of_no_group(cause.clone());

@@ -26,7 +26,7 @@ Examples:
                                    the page on stdout
 ";
 
-/// Make one page for a browser from exported reports
+/// Make an HTML page from exported reports
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ReportArgs {
@@ -83,8 +83,7 @@ fn load(path: &Path) -> Result<Run> {
         (shown(path), fs::read(path))
     };
     let bytes = bytes.with_context(|| format!("cannot read '{name}'"))?;
-    let reading =
-        read(&bytes).with_context(|| format!("'{name}' is no report that can be shown"))?;
+    let reading = read(&bytes).with_context(|| format!("cannot show the report '{name}'"))?;
     for warning in &reading.warnings {
         eprintln!("warning: '{name}': {warning}");
     }

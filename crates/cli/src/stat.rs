@@ -43,7 +43,7 @@ const DURATION: Duration = Duration::from_secs(1);
 /// How many runs each mode has then.
 const RUNS: u32 = 10;
 
-/// Count what happens to a guest that takes interrupts, with PV EOI off and on
+/// Count the exits and KVM events of a guest that takes interrupts, with PV EOI off and on
 #[derive(Args, Debug)]
 pub(super) struct StatArgs {
     /// Count the interrupts of this guest; for `linux`, options of `vmbell bench net` that this command does not have go after `--`
@@ -71,7 +71,7 @@ pub(super) struct StatArgs {
           value_parser = clap::value_parser!(u64).range(1..))]
     interrupts: Option<u64>,
 
-    /// Print a line on stderr each time that this has passed
+    /// Print a line with the counts so far on stderr at this interval [default of TIME: 1s]
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s",
           value_parser = values::positive_duration)]
     interval: Option<Duration>,
@@ -149,7 +149,7 @@ impl StatArgs {
 enum Guest {
     /// vmbell's own program, which ends each interrupt and does nothing else
     Own,
-    /// Linux, whose network netperf drives: exits by reason, of each round trip
+    /// Linux with netperf: exits by reason of each round trip
     Linux,
 }
 
@@ -267,7 +267,7 @@ fn without_the_bit(report: &mut Report) {
     measured.ratios.clear();
     on.reference = None;
     on.note = Some(format!(
-        "no interrupt was ended by the bit, so this compares nothing: {}",
+        "no interrupt was ended by the bit, so there is nothing to compare: {}",
         why_no_bit(&on.backend)
     ));
 }
@@ -308,7 +308,7 @@ fn leave_out(report: &mut Report, args: &StatArgs) -> Result<()> {
         let names = names.into_iter().collect::<Vec<_>>().join(", ");
         let part = args.filter.as_deref().unwrap_or_default();
         return Err(Usage::new(format!(
-            "--filter: no event's name has '{part}' in it: {names}"
+            "--filter: no event has '{part}' in its name; the events are {names}"
         ))
         .into());
     }

@@ -19,7 +19,7 @@ pub(super) enum Style {
     Nocolor,
     /// Use colours, and no progress
     Color,
-    /// Print nothing; write the exports only
+    /// Print no report; only write the exports
     None,
     /// Print lines `name cycles`, as kvm-unit-tests' vmexit does
     Vmexit,

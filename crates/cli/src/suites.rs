@@ -17,24 +17,24 @@ use super::{bench, net, stat, virtqueue, vmm};
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell bench                                  answer the first questions about this host
+  vmbell bench                                  measure a short selection of paths
   vmbell bench --all                            measure every path and every floor
   vmbell bench 'portio-*' --export-json -       measure some paths, and print the report as JSON
   vmbell bench '*-datamatch-*' --doorbells 1,1000
-                                                show how a doorbell's cost grows with the number of doorbells
+                                                show how the cost grows with the number of doorbells
   vmbell bench mmio-no-eventfd --spin spin      run the device model on a spinning core
   vmbell bench rings --event-idx --no-event-idx
                                                 show what event indices save on a virtqueue
   vmbell bench eoi -z                           count exits of interrupts, with PV EOI off and on
   vmbell bench vmms                             measure QEMU and other VMMs with the same guest
   vmbell bench net                              measure Linux's network driver in a guest
-  vmbell lab -- vmbell bench --all              do any of this where there is no /dev/kvm
+  vmbell lab -- vmbell bench --all              measure on a machine without /dev/kvm
 ";
 
-/// Measure what notifications between a guest and its host cost
+/// Measure the cost of notifications between a guest and its host
 ///
-/// SUITE is what to measure; `vmbell bench SUITE --help` describes it. Without a suite, the notification paths of this host
-/// are measured (`paths`), or those that are named.
+/// Without SUITE, measure the notification paths of this host (the suite `paths`): a short selection, or those named.
+/// `vmbell bench SUITE --help` describes a suite.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_value_name = "SUITE", subcommand_help_heading = "Suites")]
 pub(super) struct SuiteArgs {

@@ -24,7 +24,7 @@ pub(super) fn cpus(text: &str) -> Result<CpuList, cpu_list::CpuListError> {
 /// Parses a number of runs.
 pub(super) fn runs(text: &str) -> Result<u32, String> {
     match text.parse() {
-        Ok(0) => Err("at least 1 run is needed to measure anything".to_owned()),
+        Ok(0) => Err("must be at least 1".to_owned()),
         Ok(runs) => Ok(runs),
         Err(error) => Err(error.to_string()),
     }
@@ -59,7 +59,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = number
         .parse()
-        .map_err(|_| "a number with a unit is wanted, such as 500ms or 1.5s".to_owned())?;
+        .map_err(|_| "expected a number with a unit, such as 500ms or 1.5s".to_owned())?;
     Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
 }
 
@@ -80,7 +80,7 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
     };
     let number: u64 = number
         .parse()
-        .map_err(|_| "a whole number with a unit is wanted, such as 64M".to_owned())?;
+        .map_err(|_| "expected a whole number with a unit, such as 64M".to_owned())?;
     number
         .checked_mul(1 << shift)
         .ok_or_else(|| "more than 64 bits".to_owned())
@@ -88,20 +88,20 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
 
 /// Parses a percentage, which needs its sign: `5%` is 0.05.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
-    let wanted = || "a percentage is wanted, such as 5% or 0.5%".to_owned();
+    let wanted = || "expected a percentage, such as 5% or 0.5%".to_owned();
     let number = text.trim().strip_suffix('%').ok_or_else(wanted)?;
     let percent: f64 = number.trim_end().parse().map_err(|_| wanted())?;
     if percent.is_finite() && percent >= 0.0 {
         Ok(percent / 100.0)
     } else {
-        Err(format!("{text} is not a percentage from 0% on"))
+        Err(format!("{text} is below 0%"))
     }
 }
 
 /// Parses a time above zero.
 pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     match duration(text)? {
-        Duration::ZERO => Err("must be longer than nothing".to_owned()),
+        Duration::ZERO => Err("must be above 0".to_owned()),
         duration => Ok(duration),
     }
 }

@@ -83,7 +83,7 @@ fn facts(known: &Known<'_>) -> Vec<Finding> {
                     format!("backend {backend}, above"),
                 ),
                 "the rows that need it are skipped, each with the reason",
-                "the reason stands beside its name, above",
+                "see the reason next to its name above",
             ));
         }
     }

@@ -11,7 +11,7 @@ use crate::values;
 /// Options of a report with a column for each VMM.
 #[derive(Args, Debug)]
 pub(crate) struct ColumnArgs {
-    /// Say what is found, and start nothing
+    /// Show what is found, and start nothing
     #[arg(short, long, hide = true)]
     pub(crate) list: bool,
 
@@ -21,7 +21,7 @@ pub(crate) struct ColumnArgs {
 
     /// Count exits, and those that go to the VMM, in one further boot of each VMM (`vmms`) or a further run of each pattern (`net`)
     ///
-    /// This takes root with tracefs, since the kernel's own events are counted.
+    /// Counting needs root and tracefs: the events are those of KVM's tracepoints.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = CountExits::Auto)]
     pub(crate) exits: CountExits,
 
@@ -29,7 +29,7 @@ pub(crate) struct ColumnArgs {
     #[arg(long, alias = "time-limit", value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
     pub(crate) run_timeout: Duration,
 
-    /// Keep what each boot prints in this folder, as NAME-RUN.log and NAME-RUN.err; RUN is `exits` for a further boot that
+    /// Keep what each boot prints in this folder, as NAME-RUN.log and NAME-RUN.err; RUN is `exits` for the boot that
     /// counts exits
     #[arg(long, value_name = "FOLDER")]
     pub(crate) keep: Option<PathBuf>,
@@ -45,9 +45,9 @@ pub(crate) struct ColumnArgs {
 /// Whether exits are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CountExits {
-    /// Count as root with tracefs; otherwise the table says why not
+    /// Count if it is possible here; otherwise the table says why not
     Auto,
-    /// Count always, and fail if that is not possible here
+    /// Count, and fail if that is not possible here
     On,
     /// Do not count
     Off,

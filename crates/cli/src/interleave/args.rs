@@ -19,7 +19,7 @@ pub(crate) struct BeforeArgs {
 
     /// Measure in turns with another vmbell and compare: an older program, or a command such as 'taskset -c 2 vmbell'
     ///
-    /// In each turn both run once, in random order, so that what drifts on the host acts on both. COMMAND is split into words
+    /// In each turn both run once, in random order, so that drift of the host affects both. COMMAND is split into words
     /// as by a shell; `bench` and the options of this command line are appended.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) interleave: Option<String>,
@@ -32,7 +32,7 @@ pub(crate) struct BeforeArgs {
     #[arg(long, value_name = "FOLDER", requires = "interleave")]
     pub(crate) keep_turns: Option<PathBuf>,
 
-    /// Exit with 1 if a row is slower by more than this, such as 5%, in its whole confidence interval
+    /// Exit with 1 if the whole confidence interval of a row's slowdown is above this, such as 5%
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     pub(crate) fail_above: Option<f64>,
 }

@@ -30,7 +30,7 @@ pub(super) fn check(board: &Board, devices: &[Plugged]) -> Result<(), String> {
             let names: Vec<&str> = board.devices.iter().map(|device| device.name).collect();
             let arch = board.arch.name;
             return Err(format!(
-                "--device {name} is none of {arch}'s (there are: {})",
+                "--device {name}: {arch} has no such device (there are: {})",
                 names.join(", ")
             ));
         }

@@ -52,7 +52,7 @@ fn a_device_of_another_board_is_refused_with_those_that_there_are() {
     assert_eq!(check(&X86_64, &edu), Ok(()));
     let error = check(&AARCH64, &edu).unwrap_err();
     assert!(
-        error.starts_with("--device edu is none of aarch64's (there are: "),
+        error.starts_with("--device edu: aarch64 has no such device (there are: "),
         "{error}"
     );
     let mut devices = Vec::new();

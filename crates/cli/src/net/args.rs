@@ -15,15 +15,15 @@ use vmbell_vfio::host::PciAddress;
 const EXAMPLES: &str = "\
 Examples:
   vmbell list net                         show the columns and patterns, and what is missing
-  vmbell bench net                        measure round trips in every way that is possible here
+  vmbell bench net                        measure round trips over every way that works here
   vmbell bench net vmbell-ioeventfd qemu-ioeventfd --pattern rr,in-bulk,out-bulk
                                           compare two, with streams in both directions
   vmbell bench net --card 0000:03:00.0 --wire eth1 --driver igb
-                                          add a network card, whose cable leads to eth1 of the host
+                                          add a network card, whose wire leads to eth1
   vmbell bench net --kernel vmlinuz --modules lib/modules/6.12.0 --busybox ./busybox
                                           use another kernel and user space
   vmbell lab --deterministic -- vmbell bench net
-                                          count instructions where there is no /dev/kvm
+                                          count instructions, without /dev/kvm
 
 Exit codes:
   0    every way gave results
@@ -36,9 +36,9 @@ Exit codes:
 
 /// Measure Linux's network driver in a guest with netperf: device model, ioeventfd, vhost-net, assigned card
 ///
-/// A Linux guest is booted for each WAY of notification and interrupt, with a tap of this host as its network, and netperf on
-/// the host drives netserver in the guest. This needs root: for the tap, and for the kernel's events, which are counted in a
-/// second run of each pattern. The guests are booted in turns. Offloads are off, so that packets are whole.
+/// Boots a Linux guest for each WAY of notification and interrupt, in turns, with a tap of this host as its network. netperf on the
+/// host drives netserver in the guest. This needs root: for the tap, and for KVM's events, which are counted in a second run of
+/// each pattern. Offloads are off, so each packet is one Ethernet frame.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct NetArgs {
@@ -71,12 +71,12 @@ pub(crate) struct NetArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) netserver: Option<PathBuf>,
 
-    /// Assign this network card to the guest, by its name in lspci, such as 0000:00:07.0; it must be bound to VFIO's driver
+    /// Assign this network card to the guest, by its PCI address, such as 0000:00:07.0; it must be bound to VFIO's driver
     /// (docs/passthrough.md), and its wire must lead to an interface of this host (--wire)
     #[arg(long, value_name = "ADDRESS", requires = "wire")]
     pub(super) card: Option<PciAddress>,
 
-    /// Use this interface of the host at the other end of the card's wire; it must have no address
+    /// Use this interface of the host, which is at the other end of the card's wire; it must have no IP address
     #[arg(long, value_name = "INTERFACE", requires = "card", value_parser = wire)]
     pub(super) wire: Option<Name>,
 

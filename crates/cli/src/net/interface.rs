@@ -18,17 +18,15 @@ pub(super) const MASK: Ipv4Addr = Ipv4Addr::new(255, 255, 255, 252);
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InterfaceError {
     /// The host has no taps.
-    #[error("cannot open {}: `modprobe tun` brings it", super::tap::DEVICE)]
+    #[error("cannot open {}: try `modprobe tun`", super::tap::DEVICE)]
     OpenTap(#[source] io::Error),
     /// Only root may.
     #[error(
-        "to set up a network interface takes root (CAP_NET_ADMIN): run this as root, or `vmbell lab -- vmbell bench net`"
+        "setting up a network interface needs root (CAP_NET_ADMIN): run this as root, or `vmbell lab -- vmbell bench net`"
     )]
     NotPermitted,
     /// It has an address, which would be lost.
-    #[error(
-        "the interface {name} has the address {address}: one is wanted that is used for nothing else"
-    )]
+    #[error("the interface {name} is in use: it has the address {address}")]
     Used {
         /// Its name.
         name: String,

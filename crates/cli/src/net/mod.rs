@@ -61,7 +61,7 @@ pub(super) fn run(args: &NetArgs) -> Result<Exit> {
     }
     let limit = args.columns.measure.limit()?;
     if let Some(reason) = no_kvm() {
-        eprintln!("error: {reason}; `vmbell lab -- vmbell bench net` brings its own");
+        eprintln!("error: {reason}; run `vmbell lab -- vmbell bench net`, which has its own KVM");
         return Ok(Exit::Skipped);
     }
     let files = Files::find(args)?;

@@ -20,7 +20,7 @@ pub(super) enum NetperfError {
     #[error("netperf printed no {0}")]
     Missing(&'static str),
     /// A value is no number above zero.
-    #[error("netperf printed {key}={value}, which is no number above zero")]
+    #[error("netperf printed {key}={value}, which is not a number above zero")]
     Number {
         /// Its name.
         key: &'static str,
@@ -28,7 +28,7 @@ pub(super) enum NetperfError {
         value: String,
     },
     /// The throughput has another unit.
-    #[error("netperf's throughput is in {0}, and {MEGABITS} is wanted")]
+    #[error("netperf printed its throughput in {0} instead of {MEGABITS}")]
     Unit(String),
 }
 

@@ -21,7 +21,7 @@ pub(super) fn text(candidates: &Candidates) -> String {
     if !left_out.is_empty() {
         let _ = writeln!(
             text,
-            "left out, as nobody assigns them: {}",
+            "left out, as they are not assigned to guests: {}",
             left_out.join(", ")
         );
     }
@@ -121,7 +121,7 @@ fn mend(text: &mut String, shown: &[Candidate]) {
     }
     let _ = writeln!(
         text,
-        "\nwhat stands in the way, and the commands that mend it (as root)"
+        "\nwhat prevents it, and the commands that change that (as root)"
     );
     for Entry { title, parts } in entries {
         let _ = writeln!(text, "\n{title}");

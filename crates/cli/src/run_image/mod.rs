@@ -229,7 +229,7 @@ fn file(what: &str, path: Option<&Path>, memory: u64) -> Result<Option<BootFile>
 fn elsewhere(command: Vec<OsString>) -> String {
     let command: Vec<String> = command.into_iter().map(quoted).collect();
     format!(
-        "this needs KVM; `vmbell lab -- vmbell {}` brings its own",
+        "this needs KVM; `vmbell lab -- vmbell {}` has its own",
         command.join(" ")
     )
 }

@@ -22,14 +22,14 @@ Examples:
   vmbell bench rings --export-json - --style none | jq '.results[].counts'
                                                         print kicks and calls of every run
 
-Opposites are --split and --packed, each switch and its --no form, and the three ways to poll: --wrap-counters,
---no-wrap-counters and --wide-tokens. Names are those of Linux's virtio_test.
+Opposites are --split and --packed, each switch and its --no form, and the three ways to poll:
+--wrap-counters, --no-wrap-counters and --wide-tokens. The names are those of Linux's virtio_test.
 ";
 
 /// Measure virtqueues: a driver and a device that notify each other, as Linux's virtio_test does
 ///
-/// A driver thread offers a fixed number of buffers of 1024 bytes, and a device thread gives them back. Both sleep on an eventfd
-/// when there is nothing to do.
+/// A driver thread offers a fixed number of buffers of 1024 bytes, and a device thread returns them. Both sleep on an eventfd when
+/// the ring is empty.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct VirtqueueArgs {
@@ -122,8 +122,8 @@ fn batch(text: &str) -> Result<Batch, String> {
         return Ok(Batch::Random);
     }
     match text.parse() {
-        Ok(0) => Err("a batch of 0 buffers never ends".to_owned()),
+        Ok(0) => Err("must be at least 1".to_owned()),
         Ok(batch) => Ok(Batch::Fixed(batch)),
-        Err(_) => Err("a number up to 65535 or `random` is wanted".to_owned()),
+        Err(_) => Err("expected a number up to 65535, or `random`".to_owned()),
     }
 }

@@ -11,14 +11,14 @@ const EXAMPLES: &str = "\
 Examples:
   vmbell list vmms                                show which VMMs are here
   vmbell bench vmms                               measure all of them
-  vmbell bench vmms qemu-pc qemu-microvm --ratios show how much more or less the second one costs
+  vmbell bench vmms qemu-pc qemu-microvm --ratios show the ratios of the second to the first
   vmbell bench vmms --rows cpuid,pio-nobody --runs 10
                                                   measure some rows, more often
   vmbell bench vmms --vmm mine='my-vmm --kernel {image} --append {cmdline} --disk {disk}'
                                                   add a VMM by its command line
   vmbell bench vmms image -o probe.elf            write the guest image to a file
   vmbell lab --deterministic -- vmbell bench vmms
-                                                  count instructions where there is no /dev/kvm
+                                                  count instructions, without /dev/kvm
 
 Exit codes:
   0    every VMM gave results
@@ -31,8 +31,8 @@ Exit codes:
 
 /// Measure QEMU, alioth, vmbell and other VMMs with one guest image
 ///
-/// The VMMs are booted in turns, so that what changes on the host changes for all. Each has its own defaults
-/// for the CPU model and the mode of the interrupt controller, which the table shows.
+/// The VMMs are booted in turns, so that changes on the host affect all of them. Each has its own defaults for the CPU model and
+/// the mode of the interrupt controller, which the table shows.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct VmmArgs {
@@ -55,7 +55,7 @@ pub(crate) struct VmmArgs {
     #[arg(long = "virtio", alias = "device", value_enum, value_name = "DEVICE,...", value_delimiter = ',', default_values_t = [Device::Rng, Device::Blk])]
     pub(super) device: Vec<Device>,
 
-    /// Give each guest N vCPUs; with 1 there is no row of an interrupt between two. A VMM of --vmm takes N as {cpus}
+    /// Give each guest N vCPUs; with 1, the row of an interrupt between two vCPUs is left out
     #[arg(long = "vcpus", alias = "smp", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) smp: u32,
 
@@ -108,7 +108,7 @@ pub(super) enum Device {
     Rng,
     /// A disk of 1 MiB
     Blk,
-    /// A console whose output nobody reads
+    /// A console without a reader
     Console,
     /// A network card without a network
     Net,
@@ -129,7 +129,7 @@ impl Device {
 /// Run QEMU with this accelerator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Accel {
-    /// KVM where /dev/kvm opens, else TCG
+    /// KVM if /dev/kvm opens, otherwise TCG
     Auto,
     /// The kernel's KVM
     Kvm,

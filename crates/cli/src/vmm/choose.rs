@@ -69,7 +69,7 @@ pub(super) fn list(launchers: &[Launcher], stop: &Limit) -> Result<Exit> {
 
 /// What was looked for, and how to add a VMM.
 pub(super) fn none_found(columns: &[Column<Vmm>]) -> String {
-    let mut text = "error: there is no VMM that can run here:\n".to_owned();
+    let mut text = "error: no VMM can run here:\n".to_owned();
     for column in columns {
         if let Err(reason) = &column.program {
             text.push_str(&format!("  {}: {reason}\n", column.way.launcher.name()));

@@ -21,16 +21,16 @@ pub(super) enum DocumentError {
     #[error("{0}")]
     Json(String),
     /// A name that no row can have.
-    #[error("'{0}' is no name of a row")]
+    #[error("'{0}' is not a row's name")]
     Name(String),
     /// Two rows of one name.
-    #[error("the row {0} is there twice")]
+    #[error("there are two rows {0}")]
     Twice(String),
     /// A row with neither samples nor a reason, or with no operations.
     #[error("the row {0} has neither numbers nor a reason")]
     Empty(String),
     /// More of something than any image has.
-    #[error("there are {found} {what}, and {most} is the most that is read")]
+    #[error("there are {found} {what}, more than {most}")]
     TooMany {
         /// What there is too much of.
         what: &'static str,

@@ -16,7 +16,7 @@ const IMAGE: &str = "{image}";
 pub(super) enum TemplateError {
     /// There is no `=`, or nothing before it.
     #[error(
-        "'NAME=COMMAND' is wanted, such as my-vmm='my-vmm --kernel {{image}} --append {{cmdline}}'"
+        "expected NAME=COMMAND, such as my-vmm='my-vmm --kernel {{image}} --append {{cmdline}}'"
     )]
     NoName,
     /// The name would spoil a table or a file's name.

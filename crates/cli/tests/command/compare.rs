@@ -385,7 +385,7 @@ fn an_option_behind_the_dashes_is_said_to_stand_in_the_wrong_place() {
     compare(&[], &old, &new)
         .assert()
         .code(2)
-        .stderr(contains("cannot read '--fail-above'").and(contains("options stand before")));
+        .stderr(contains("cannot read '--fail-above'").and(contains("options go before")));
 }
 
 #[test]

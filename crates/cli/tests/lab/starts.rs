@@ -80,10 +80,10 @@ fn what_arm64_does_not_have_is_refused_before_the_boot() {
         "--gic is for arm64, and the lab's machine is x86_64",
     ));
     run(&["--device", "pl031"]).stderr(contains(
-        "--device pl031 is none of x86_64's (there are: edu, e1000e, virtio-net)",
+        "--device pl031: x86_64 has no such device (there are: edu, e1000e, virtio-net)",
     ));
     run(&["--arch", "aarch64", "--device", "edu"]).stderr(contains(
-        "--device edu is none of aarch64's (there are: pl031)",
+        "--device edu: aarch64 has no such device (there are: pl031)",
     ));
     let arm64 = |options: &[&str]| run(&[&["--arch", "aarch64"], options].concat());
     arm64(&["--guest-vmbell", "/bin/true"]).stderr(contains(

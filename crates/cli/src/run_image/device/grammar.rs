@@ -102,7 +102,7 @@ fn message(device: &Command, error: &clap::Error) -> String {
                 plain(arg.get_help())
             )
         }
-        ErrorKind::InvalidValue => format!("{property}: {} is wanted", alternatives(arg)),
+        ErrorKind::InvalidValue => format!("{property}: expected {}", alternatives(arg)),
         _ => {
             let source = std::error::Error::source(error);
             let source = source.map(ToString::to_string).unwrap_or_default();

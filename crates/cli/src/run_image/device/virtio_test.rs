@@ -35,7 +35,7 @@ fn virtio_device_is_on_pci_unless_it_is_to_be_on_mmio() {
     let pci = (Virtio::Rng, VirtioConfig::default());
     assert_eq!(read("virtio-rng,transport=pci"), pci);
     let error = device("virtio-rng,transport=isa").unwrap_err();
-    assert_eq!(error, "transport: 'pci' or 'mmio' is wanted");
+    assert_eq!(error, "transport: expected 'pci' or 'mmio'");
 }
 
 #[test]
@@ -99,19 +99,28 @@ fn mistakes_are_named() {
     let cases = [
         (
             "virtio-rng,notify",
-            "notify: 'ioeventfd' or 'exit' is wanted",
+            "notify: expected 'ioeventfd' or 'exit'",
         ),
-        ("virtio-rng,interrupt=msi", "interrupt: 'irqfd' or 'call'"),
+        (
+            "virtio-rng,interrupt=msi",
+            "interrupt: expected 'irqfd' or 'call'",
+        ),
         ("virtio-rng,host=x", "virtio-rng has no property 'host'"),
         ("virtio-blk", "virtio-blk needs file=FILE"),
-        ("virtio-blk,file=d,readonly=1", "readonly: 'on' or 'off'"),
+        (
+            "virtio-blk,file=d,readonly=1",
+            "readonly: expected 'on' or 'off'",
+        ),
         ("virtio-net", "virtio-net needs tap=NAME"),
         ("virtio-net,tap=a,mac=1", "mac: an address of one interface"),
         (
             "virtio-net,tap=a,vhost,packed",
             "vhost-net has no packed rings",
         ),
-        ("virtio-net,tap=a,offload=2", "offload: 'on' or 'off'"),
+        (
+            "virtio-net,tap=a,offload=2",
+            "offload: expected 'on' or 'off'",
+        ),
         ("vhost-user-blk", "vhost-user-blk needs socket=PATH"),
         ("vhost-user-blk,socket=a,packed", "no packed rings"),
         (

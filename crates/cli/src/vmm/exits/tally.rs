@@ -98,7 +98,7 @@ impl Tally {
         match own {
             Some(own) if is_whole => *own -= 1,
             _ => {
-                marked.spoilt = Some("another mark stands within one of its batches");
+                marked.spoilt = Some("another mark is within one of its batches");
                 return Ok(());
             }
         }

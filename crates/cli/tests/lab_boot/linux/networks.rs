@@ -92,7 +92,7 @@ fn guest_that_does_not_start_and_wire_that_is_in_use_are_told_and_leave_no_inter
     let said = ran.said();
     assert_eq!(line(said, "status: "), ["1"], "{said}");
     assert_eq!(line(said, "used: "), ["1"], "{said}");
-    let used = "lo has the address 127.0.0.1: one is wanted";
+    let used = "lo is in use: it has the address 127.0.0.1";
     assert!(said.contains(used), "{said}");
     assert_eq!(line(said, "interfaces: "), ["lo"], "{said}");
     assert_eq!(line(said, "buffers:"), [""], "{said}");
