@@ -1,5 +1,6 @@
 //! Runs cargo's builds, and finds the files that they made.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -9,7 +10,6 @@ use serde::Deserialize;
 /// The fields of a line of `--message-format=json` that are used here.
 #[derive(Debug, Deserialize)]
 struct Message {
-    manifest_path: Option<PathBuf>,
     executable: Option<PathBuf>,
     profile: Option<Profile>,
     target: Option<Target>,
@@ -31,8 +31,6 @@ struct Target {
 pub(crate) struct TestBinary {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
-    /// The folder of its package, in which cargo would run it.
-    pub(crate) package: PathBuf,
 }
 
 /// The executables that one build made.
@@ -50,6 +48,11 @@ pub(crate) fn root() -> &'static Path {
     own.parent().unwrap_or(own)
 }
 
+/// cargo, as it runs this task.
+pub(crate) fn cargo_program() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
 /// Builds what `cargo test --workspace` builds, with the same options, so that nothing is built twice.
 pub(crate) fn tests() -> Result<Artifacts> {
     build(&["test", "--workspace", "--no-run"])
@@ -60,11 +63,6 @@ pub(crate) fn test_of_the_command(name: &str) -> Result<Artifacts> {
     // The whole workspace is named so that its dependencies have the features that [`tests`] gives them: with others they
     // would be built once more.
     build(&["test", "--workspace", "--test", name, "--no-run"])
-}
-
-/// Builds the unit tests of the workspace; of its dependencies, nothing that [`tests`] does not build.
-pub(crate) fn unit_tests() -> Result<Vec<TestBinary>> {
-    Ok(cargo(&["test", "--workspace", "--lib", "--bins", "--no-run"])?.tests)
 }
 
 /// Builds the tests of `packages` and the command for another target, with the profile `release`; without unit tests: the
@@ -97,8 +95,7 @@ fn build(arguments: &[&str]) -> Result<Artifacts> {
 }
 
 fn cargo(arguments: &[&str]) -> Result<Artifacts> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let output = Command::new(cargo_program())
         .args(arguments)
         .args(["--locked", "--message-format=json-render-diagnostics"])
         .current_dir(root())
@@ -119,22 +116,15 @@ fn collect(text: &str) -> Result<Artifacts> {
     for line in text.lines() {
         let message: Message =
             serde_json::from_str(line).with_context(|| format!("cargo printed {line:?}"))?;
-        let (Some(manifest), Some(path), Some(profile), Some(target)) = (
-            message.manifest_path,
-            message.executable,
-            message.profile,
-            message.target,
-        ) else {
+        let (Some(path), Some(profile), Some(target)) =
+            (message.executable, message.profile, message.target)
+        else {
             continue;
         };
         if profile.test {
             artifacts.tests.push(TestBinary {
                 name: target.name,
                 path,
-                package: manifest
-                    .parent()
-                    .context("a manifest has no folder")?
-                    .to_owned(),
             });
         } else if target.name == "vmbell" && target.kind == ["bin"] {
             artifacts.vmbell = path;
@@ -149,10 +139,10 @@ mod tests {
 
     #[test]
     fn executables_are_told_apart() {
-        let text = r#"{"reason":"compiler-artifact","manifest_path":"/w/p/Cargo.toml","target":{"kind":["lib"],"name":"vmbell"},"profile":{"test":false},"executable":null}
-{"reason":"compiler-artifact","manifest_path":"/w/p/Cargo.toml","target":{"kind":["test"],"name":"doorbell"},"profile":{"test":true},"executable":"/t/doorbell-1"}
-{"reason":"compiler-artifact","manifest_path":"/w/p/Cargo.toml","target":{"kind":["bin"],"name":"vmbell"},"profile":{"test":true},"executable":"/t/vmbell-2"}
-{"reason":"compiler-artifact","manifest_path":"/w/p/Cargo.toml","target":{"kind":["bin"],"name":"vmbell"},"profile":{"test":false},"executable":"/t/vmbell"}
+        let text = r#"{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"vmbell"},"profile":{"test":false},"executable":null}
+{"reason":"compiler-artifact","target":{"kind":["test"],"name":"doorbell"},"profile":{"test":true},"executable":"/t/doorbell-1"}
+{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"vmbell"},"profile":{"test":true},"executable":"/t/vmbell-2"}
+{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"vmbell"},"profile":{"test":false},"executable":"/t/vmbell"}
 {"reason":"build-finished","success":true}"#;
         let artifacts = collect(text).unwrap();
         assert_eq!(artifacts.vmbell, Path::new("/t/vmbell"));
@@ -162,6 +152,5 @@ mod tests {
             .map(|test| test.name.as_str())
             .collect();
         assert_eq!(names, ["doorbell", "vmbell"]);
-        assert_eq!(artifacts.tests[0].package, Path::new("/w/p"));
     }
 }

@@ -1,12 +1,10 @@
 //! What cargo alone cannot do for this repository: `cargo xtask --help`.
 //!
-//! `check` is the contributor's loop, `lab` runs the tests that need `/dev/kvm` on a machine that has none, and the others
-//! test what no test of cargo can: `deploy/`, the Debian package, the page in a browser, and how often a comparison is
-//! wrong.
+//! `lab` runs the tests that need `/dev/kvm` on a machine that has none, and the others test what no test of cargo can:
+//! `deploy/`, the Debian package, the page in a browser, and how often a comparison is wrong.
 
 mod artifacts;
 mod cache;
-mod check;
 mod child;
 mod debian;
 mod fleet;
@@ -29,7 +27,6 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask")]
 enum Task {
-    Check(check::Options),
     Lab(lab::Options),
     /// Try what deploy/ has for Prometheus and Grafana with the real programs
     ///
@@ -60,7 +57,6 @@ enum Task {
 
 fn main() -> ExitCode {
     let result = match Task::parse() {
-        Task::Check(options) => check::run(&options),
         Task::Lab(options) => lab::run(&options),
         Task::Fleet => fleet::run(),
         Task::Package { program: true, .. } => package::run_program(),

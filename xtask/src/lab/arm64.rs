@@ -7,11 +7,10 @@
 
 use std::time::Instant;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow};
 
-use super::launcher::Launcher;
-use super::{bench, conclude, inside, own, stage, suites};
-use crate::{artifacts, child};
+use super::{Launcher, bench, conclude, inside, own, stage, suites};
+use crate::artifacts;
 
 /// The target of Rust for static arm64 programs.
 const TARGET: &str = "aarch64-unknown-linux-musl";
@@ -32,8 +31,7 @@ pub(super) fn run() -> Result<()> {
         vmbell: &host.vmbell,
         arm64: Some(&foreign.vmbell),
     };
-    let prepared = child::run(&mut launcher.prepare())?;
-    ensure!(prepared.status.success(), "the lab cannot be prepared");
+    launcher.prepare()?;
     let boots = suites::named(&host.tests, suites::OWN_ARM64)?;
     let on_kvm = suites::find_foreign(&foreign.tests)?;
     let tests = |machine| inside::run_on_arm64(launcher, machine, &on_kvm);

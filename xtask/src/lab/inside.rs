@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 
-use super::launcher::Launcher;
+use super::Launcher;
 use super::stage::StageCounts;
 use super::suites::{KVM, Suite, listed, passed};
 use crate::artifacts::TestBinary;
@@ -118,10 +118,8 @@ fn boot(
     script: &str,
     binaries: &[&TestBinary],
 ) -> Result<Finished> {
-    let mut command = launcher.lab();
-    command.args(["--timeout", LIMIT, "--boot-timeout", LIMIT]);
-    command.args(["--memory", MEMORY]);
-    command.args(options);
+    let mut command = launcher.lab(&["--timeout", LIMIT, "--boot-timeout", LIMIT]);
+    command.args(["--memory", MEMORY]).args(options);
     if launcher.arm64.is_none() {
         // Some tests start the command.
         command.arg("--with").arg(launcher.vmbell);
@@ -194,7 +192,6 @@ mod tests {
             binary: TestBinary {
                 name: String::new(),
                 path: path.into(),
-                package: "/t".into(),
             },
             tests: tests.iter().map(ToString::to_string).collect(),
         };

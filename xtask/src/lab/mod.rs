@@ -10,18 +10,18 @@
 mod arm64;
 mod bench;
 mod inside;
-mod launcher;
 mod own;
 mod stage;
 mod suites;
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::{artifacts, child, release};
-use launcher::Launcher;
 use stage::Stage;
 
 /// Run every test that needs real KVM, in the lab
@@ -36,20 +36,45 @@ pub(crate) struct Options {
     arch: Option<Foreign>,
 }
 
-impl Options {
-    /// Those of `cargo xtask lab FILTER`.
-    pub(crate) fn filtered(filter: &str) -> Self {
-        Self {
-            filter: Some(filter.to_owned()),
-            arch: None,
-        }
-    }
-}
-
 /// An architecture whose tests are built for it on another one.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Foreign {
     Aarch64,
+}
+
+/// The `vmbell` of this machine that starts the lab's boots, and the one for arm64 if L1 is an arm64 machine.
+#[derive(Clone, Copy, Debug)]
+struct Launcher<'a> {
+    vmbell: &'a Path,
+    arm64: Option<&'a Path>,
+}
+
+impl<'a> Launcher<'a> {
+    /// A launcher of machines like this one.
+    fn native(vmbell: &'a Path) -> Self {
+        let arm64 = None;
+        Self { vmbell, arm64 }
+    }
+
+    /// `vmbell lab` with these words, in the workspace's folder.
+    fn lab(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(self.vmbell);
+        command
+            .current_dir(artifacts::root())
+            .arg("lab")
+            .args(words);
+        if let Some(arm64) = self.arm64 {
+            command.args(["--arch", "aarch64", "--guest-vmbell"]);
+            command.arg(arm64);
+        }
+        command
+    }
+
+    fn prepare(&self) -> Result<()> {
+        let prepared = child::run(&mut self.lab(&["prepare"]))?;
+        ensure!(prepared.status.success(), "the lab cannot be prepared");
+        Ok(())
+    }
 }
 
 /// Runs what the options say.
@@ -89,8 +114,7 @@ fn run_all() -> Result<()> {
     let debug = artifacts::tests()?;
     let release = release::program()?;
     let launcher = Launcher::native(&debug.vmbell);
-    let prepared = child::run(&mut launcher.prepare())?;
-    ensure!(prepared.status.success(), "the lab cannot be prepared");
+    launcher.prepare()?;
     let suites = suites::find(&debug.tests)?;
     // A boot needs one CPU most of the time, and the bench counts instructions, which no load changes.
     let tests = own::Queue::new(&suites.own, None);

@@ -182,7 +182,6 @@ mod tests {
             binary: TestBinary {
                 name: name.to_owned(),
                 path: name.into(),
-                package: "/t".into(),
             },
             tests: tests.iter().map(ToString::to_string).collect(),
         };

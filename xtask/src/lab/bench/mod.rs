@@ -8,7 +8,7 @@ mod expected;
 use anyhow::{Context, Result};
 use vmbell_report::{Report, Row, Status};
 
-use super::launcher::Launcher;
+use super::Launcher;
 use super::stage::StageCounts;
 use crate::child;
 use checks::failures;
@@ -59,9 +59,8 @@ fn measure(
 ) -> Result<(StageCounts, Report)> {
     let folder = tempfile::tempdir().context("cannot make a folder for the report")?;
     let path = folder.path().join("kvm.json");
-    let mut command = launcher.lab();
     // Without names the lab plugs in no device. Only a hang takes as long as the limits.
-    command.args(["--deterministic", "--device", device]);
+    let mut command = launcher.lab(&["--deterministic", "--device", device]);
     command.args(["--timeout", "1h", "--boot-timeout", "1h"]);
     command
         .args(["--", "vmbell", "bench", "--export-json"])
