@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
 use vmbell_report::{
-    Backend, Exits, Kind, Outcome, Report, Row, Status, Timing, Vmm, json, parse, visible,
+    Backend, Exits, Kind, Outcome, Report, Row, Status, Timing, Vmm, parse, visible,
 };
 
 /// A short run of every row, on the backend that every machine has.
@@ -30,31 +31,28 @@ const SHORT: &[&str] = &[
 
 const HOSTILE: &str = "<img src=http://example.org/x onerror=alert(1)>\"'&amp;<script>alert(2)</script>\u{1b}[31m\u{202e}";
 
-/// A page that was written.
-#[derive(Debug)]
-pub(super) struct Page {
-    pub(super) name: &'static str,
-    pub(super) path: PathBuf,
-    /// For each row with numbers that are drawn, how many columns have it.
-    pub(super) bars: BTreeMap<String, usize>,
-}
-
-/// Writes all of them.
-pub(super) fn pages(vmbell: &Path, folder: &Path) -> Result<Vec<Page>> {
+/// Writes all pages, and `pages.json` with the name of each and, for each row with numbers that are drawn, how many columns
+/// have it.
+pub(super) fn write(vmbell: &Path, folder: &Path) -> Result<()> {
     let maker = Maker { vmbell, folder };
     let all = maker.measure("all", ALL)?;
     let again = maker.measure("again", ALL)?;
     let scan = maker.measure("scan", SCAN)?;
     let mut emulated = all.clone();
     emulated.common.timing = Timing::Emulated;
-    Ok(vec![
+    let pages = [
         maker.page("bench", std::slice::from_ref(&all))?,
         maker.page("runs", &[backends(&all), backends(&again)])?,
         maker.page("scan", &[scan])?,
         maker.page("vmm", &[vmms(&all)])?,
         maker.page("hostile", &[hostile(&all), hostile(&vmms(&all))])?,
         maker.page("emulated", &[emulated])?,
-    ])
+    ];
+    fs::write(
+        folder.join("pages.json"),
+        Value::from(pages.to_vec()).to_string(),
+    )?;
+    Ok(())
 }
 
 struct Maker<'a> {
@@ -73,7 +71,7 @@ impl Maker<'_> {
     }
 
     /// The page of these reports, by the command.
-    fn page(&self, name: &'static str, reports: &[Report]) -> Result<Page> {
+    fn page(&self, name: &str, reports: &[Report]) -> Result<Value> {
         let path = self.folder.join(format!("{name}.html"));
         let mut command = Command::new(self.vmbell);
         command
@@ -83,7 +81,7 @@ impl Maker<'_> {
             .arg(&path);
         for (place, report) in reports.iter().enumerate() {
             let file = format!("{name}-{place}.json");
-            fs::write(self.folder.join(&file), json(report))?;
+            fs::write(self.folder.join(&file), vmbell_report::json(report))?;
             command.arg(file);
         }
         let output = command.output().context("cannot run vmbell")?;
@@ -92,11 +90,7 @@ impl Maker<'_> {
             "vmbell report failed: {}",
             String::from_utf8_lossy(&output.stderr)
         );
-        Ok(Page {
-            name,
-            path,
-            bars: bars(reports),
-        })
+        Ok(json!({"name": name, "bars": bars(reports)}))
     }
 }
 

@@ -1,0 +1,136 @@
+// Looks at pages of `vmbell report` in Chromium, by Playwright: node check.mjs MODULES CHROMIUM FOLDER
+//
+// MODULES has node_modules with playwright-core and axe-core. FOLDER has the pages, and pages.json: a list of {name, bars}, where
+// `bars` says how many bars each row has.
+
+import fs from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const [modules, executablePath, folder] = process.argv.slice(2);
+const require = createRequire(join(modules, 'from.js'));
+const { chromium } = require('playwright-core');
+const axe = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+
+const VIEWS = [
+  { name: 'wide', width: 1280, height: 800, colorScheme: 'light', media: 'screen' },
+  { name: 'wide-dark', width: 1280, height: 800, colorScheme: 'dark', media: 'screen' },
+  { name: 'phone', width: 390, height: 844, colorScheme: 'light', media: 'screen' },
+  // What A4 has between margins of a centimetre.
+  { name: 'paper', width: 718, height: 1046, colorScheme: 'dark', media: 'print' },
+];
+
+// A page on which everything is wrong, and what the checks have to say of it: otherwise they would find nothing on any page.
+const BROKEN = `<!DOCTYPE html><html lang=en><title>broken</title><main>
+  <h1 style='color:#ccc;background:#fff'>Too pale</h1><div style='width:3000px'>Too wide</div>
+  <svg width=100 height=20><text x=0 y=15>one</text><text x=5 y=15>other</text></svg>
+  <img alt=picture src='absent.png'><script>console.log('chatter'); throw 'a fit'</script></main>`;
+const FOUND = ['pixels wide, 1280 are there', 'cut: <div', 'labels collide: one and other',
+  '"absent row" has undefined of 1 bars', 'axe-core: color-contrast', 'the first Tab leads to',
+  'request: file://', 'error: ', 'log: chatter', 'exception: a fit'];
+
+// What a view shows; labels and rows are read as they are laid out.
+function shown() {
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const box = element => element.getBoundingClientRect();
+  const scrolls = element => {
+    const around = element.parentElement.closest('.scroll');
+    return around && getComputedStyle(around).overflowX === 'auto';
+  };
+  const isCut = element => box(element).width > 0 && !scrolls(element) && !element.classList.contains('skip')
+    && (box(element).right > innerWidth + 1 || box(element).left < -1);
+  const touch = (a, b) => a.left < b.right && b.left < a.right && a.top + 2 < b.bottom && b.top + 2 < a.bottom;
+  const collisions = drawing => {
+    const texts = all('text', drawing).map(text => [text.textContent.trim(), box(text)]);
+    return texts.flatMap(([one, a], place) =>
+      texts.slice(place + 1).filter(([, b]) => touch(a, b)).map(([other]) => one + ' and ' + other));
+  };
+  const drawn = {};
+  for (const row of all('main > section:not(#exits):not(#overview) > .chart .rows > li')) {
+    const name = row.querySelector('.name').textContent;
+    drawn[name] = (drawn[name] ?? 0) + all('.line rect', row).filter(bar => box(bar).width > 0.5).length;
+  }
+  return {
+    width: document.documentElement.scrollWidth,
+    // What reaches over the edge of the window; what scrolls in a box of its own does not count.
+    cut: all('body *').filter(isCut).map(element => element.outerHTML.slice(0, 120)).slice(0, 5),
+    colliding: all('svg').flatMap(collisions).slice(0, 5),
+    drawn,
+  };
+}
+
+// What is wrong in this view.
+async function check(page, view, bars) {
+  await page.setViewportSize(view);
+  await page.emulateMedia(view);
+  const { width, cut, colliding, drawn } = await page.evaluate(shown);
+  const found = [
+    ...(width > view.width ? [`the page is ${width} pixels wide, ${view.width} are there`] : []),
+    ...cut.map(element => `cut: ${element}`),
+    ...colliding.map(labels => `labels collide: ${labels}`),
+    ...Object.entries(bars).filter(([name, count]) => drawn[name] !== count)
+      .map(([name, count]) => `"${name}" has ${drawn[name]} of ${count} bars`),
+  ];
+  if (view.name.startsWith('wide')) {
+    const { violations } = await page.evaluate(() => axe.run(document, { preload: false, resultTypes: ['violations'] }));
+    found.push(...violations.flatMap(rule => rule.nodes.slice(0, 3).map(node =>
+      `axe-core: ${rule.id}: ${node.target}: ${node.failureSummary}`)));
+  }
+  return found;
+}
+
+// The first key has to lead to the link past the header, which can be seen then.
+async function keyboard(page) {
+  await page.keyboard.press('Tab');
+  const focus = await page.evaluate(() => {
+    const focus = document.activeElement;
+    const left = focus.getBoundingClientRect().left;
+    focus.blur();
+    return { name: focus.className, left };
+  });
+  return focus.name === 'skip' && focus.left >= 0 ? [] : [`the first Tab leads to ${JSON.stringify(focus)}`];
+}
+
+// What is wrong with a page in all of these views, of which pictures are left.
+async function test(browser, { name, bars }, views) {
+  const page = await browser.newPage();
+  const url = pathToFileURL(join(folder, `${name}.html`)).href;
+  const found = [];
+  page.on('request', request => request.url() === url || found.push(`request: ${request.url()}`));
+  page.on('console', message => found.push(`${message.type()}: ${message.text()}`));
+  page.on('pageerror', error => found.push(`exception: ${error.message ?? error}`));
+  await page.goto(url);
+  found.push(...await keyboard(page));
+  await page.evaluate(axe);
+  for (const view of views) {
+    const wrong = await check(page, view, bars);
+    found.push(...wrong.map(text => `${view.name}: ${text}`));
+    await page.screenshot({ path: join(folder, `${name}-${view.name}.png`), fullPage: true });
+  }
+  const margin = { top: '1cm', bottom: '1cm', left: '1cm', right: '1cm' };
+  const paper = await page.pdf({ path: join(folder, `${name}.pdf`), format: 'A4', margin });
+  const sheets = paper.toString('latin1').split('/Type /Page\n').length - 1;
+  if (sheets === 0) found.push('nothing is on paper');
+  await page.close();
+  return { found, sheets };
+}
+
+const browser = await chromium.launch({ executablePath });
+fs.writeFileSync(join(folder, 'broken.html'), BROKEN);
+const broken = await test(browser, { name: 'broken', bars: { 'absent row': 1 } }, VIEWS.slice(0, 1));
+const missed = FOUND.filter(text => !broken.found.some(found => found.includes(text)));
+if (missed.length > 0) {
+  console.error(`the broken page is not said to have ${JSON.stringify(missed)} but\n  ${broken.found.join('\n  ')}`);
+  process.exitCode = 1;
+}
+for (const page of JSON.parse(fs.readFileSync(join(folder, 'pages.json')))) {
+  const { found, sheets } = await test(browser, page, VIEWS);
+  if (found.length > 0) {
+    console.error(`${page.name}.html is wrong:\n  ${found.join('\n  ')}`);
+    process.exitCode = 1;
+  } else {
+    console.log(`page: ${page.name} is right in ${VIEWS.length} views, and on ${sheets} sheets of paper`);
+  }
+}
+await browser.close();
