@@ -15,6 +15,8 @@ use crate::package::output;
 pub(crate) struct Built {
     /// The program, with symbols.
     pub(crate) program: PathBuf,
+    /// cargo's folder, in which it is.
+    pub(crate) target: PathBuf,
     /// Its version.
     pub(crate) version: String,
     /// The time of the last commit, in seconds since 1970: that of all files in the package.
@@ -33,8 +35,7 @@ pub(crate) fn build(root: &Path) -> Result<Built> {
     let target = root.join("target/package/build");
     let git = |words: &[&str]| output(Command::new("git").current_dir(root).args(words));
     let epoch = git(&["log", "-1", "--format=%ct"])?.trim().to_owned();
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
+    let status = Command::new(artifacts::cargo_program())
         .current_dir(root)
         .args([
             "build",
@@ -55,6 +56,7 @@ pub(crate) fn build(root: &Path) -> Result<Built> {
     ensure!(status.success(), "cargo build --release failed");
     Ok(Built {
         program: target.join("release/vmbell"),
+        target,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         epoch,
         maintainer: maintainer(),

@@ -1,13 +1,10 @@
 //! `cargo xtask package`: a Debian package of the command, and a test of it in a clean root.
 //!
-//! The package has the release build without paths of this machine, completions, manual pages, the units of `deploy/` and a
-//! list of what is linked into the program. With `--twice` all of it is built again in another folder and compared byte
-//! by byte.
+//! cargo-deb makes it of what `[package.metadata.deb]` in crates/cli/Cargo.toml names: the release build without paths of this
+//! machine, completions, manual pages, the units of `deploy/`, and cargo-cyclonedx's list of what is linked into the program. With
+//! `--twice` all of it is built again in another folder and compared byte by byte.
 
 mod chroot;
-mod deb;
-mod sbom;
-mod tree;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +12,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{artifacts, release};
+use crate::release::{self, Built};
+use crate::{artifacts, cache};
+
+/// What cargo-cyclonedx calls its list, beside the manifest of each package.
+const SBOM: &str = "vmbell.cdx";
 
 /// Makes the package and installs it in a clean root.
 pub(super) fn run() -> Result<()> {
@@ -33,42 +34,118 @@ pub(super) fn run_program() -> Result<()> {
 
 /// Makes the package from this folder and from a clone of it in another one, which have to be the same.
 pub(super) fn run_twice() -> Result<()> {
-    let folder = artifacts::root().join("target/package");
     let first = make(artifacts::root())?;
     let other = tempfile::Builder::new().prefix("vmbell-other-").tempdir()?;
     let clone = other.path().join("a folder of another name");
-    let status = Command::new("git")
-        .args(["clone", "--quiet", "--no-local"])
-        .arg(artifacts::root())
-        .arg(&clone)
-        .status()
-        .context("cannot run git")?;
-    ensure!(status.success(), "cannot clone the repository: git failed");
+    let mut git = Command::new("git");
+    git.args(["clone", "--quiet", "--no-local"]);
+    output(git.arg(artifacts::root()).arg(&clone))?;
     let second = make(&clone)?;
-    for path in [folder.join("tree/usr/bin/vmbell"), first] {
-        let same = match path.extension() {
-            Some(_) => second.clone(),
-            None => clone.join("target/package/tree/usr/bin/vmbell"),
-        };
-        let read =
-            |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
-        ensure!(
-            read(&path)? == read(&same)?,
-            "{} is another one when it is built elsewhere",
-            path.display()
-        );
-        println!("the same bytes from both folders: {}", path.display());
-    }
+    ensure!(
+        fs::read(&first)? == fs::read(&second)?,
+        "{} is another one when it is built elsewhere",
+        first.display()
+    );
+    println!("the same bytes from both folders: {}", first.display());
     Ok(())
 }
 
 /// Makes the package of the sources in `root`, in its `target/package`.
 fn make(root: &Path) -> Result<PathBuf> {
-    let folder = &root.join("target/package");
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let folder = root.join("target/package");
     let built = release::build(root)?;
-    let tree = tree::lay_out(root, &folder.join("tree"), &built)?;
-    deb::pack(folder, &tree, &built)
+    let files = folder.join("files");
+    if files.exists() {
+        fs::remove_dir_all(&files).context("cannot remove the files of an earlier package")?;
+    }
+    fs::create_dir_all(files.join("man"))?;
+    for shell in ["bash", "zsh", "fish"] {
+        let script = output(Command::new(&built.program).args(["completions", shell]))?;
+        fs::write(files.join(shell), script)?;
+    }
+    let mut pages = Command::new(&built.program);
+    output(pages.args(["man", "--all"]).arg(files.join("man")))?;
+    fs::write(files.join("changelog"), changelog(&built)?)?;
+    fs::write(folder.join("vmbell.cdx.json"), sbom(root, &built)?)?;
+    let mut deb = Command::new(tool("cargo-deb", "3.8.0")?);
+    deb.args(["--no-build", "--strip", "--quiet", "--deb-revision="])
+        .args(["--maintainer", &built.maintainer, "--manifest-path"])
+        .arg(root.join("crates/cli/Cargo.toml"))
+        .arg("--output")
+        .arg(folder)
+        .env("CARGO_TARGET_DIR", &built.target)
+        .env("SOURCE_DATE_EPOCH", &built.epoch);
+    let path =
+        output(&mut deb).context("dpkg-shlibdeps, which it calls, is in the package dpkg-dev")?;
+    Ok(path.trim().into())
+}
+
+/// The changelog that dpkg's tools read; the one for people is beside it.
+fn changelog(built: &Built) -> Result<String> {
+    let time = format!("@{}", built.epoch);
+    let mut date = Command::new("date");
+    date.env("LC_ALL", "C")
+        .args(["--utc", "--rfc-email", "--date", &time]);
+    Ok(format!(
+        "vmbell ({}) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- {}  {}",
+        built.version,
+        built.maintainer,
+        output(&mut date)?
+    ))
+}
+
+/// What is linked into the program, in CycloneDX 1.5 (ECMA-424), without the path of `root`.
+fn sbom(root: &Path, built: &Built) -> Result<String> {
+    let mut cyclonedx = Command::new(tool("cargo-cyclonedx", "0.5.9")?);
+    cyclonedx
+        .args([
+            "cyclonedx",
+            "--quiet",
+            "--format=json",
+            "--spec-version=1.5",
+            "--no-build-deps",
+        ])
+        .args(["--override-filename", SBOM, "--manifest-path"])
+        .arg(root.join("crates/cli/Cargo.toml"))
+        .env("SOURCE_DATE_EPOCH", &built.epoch);
+    output(&mut cyclonedx)?;
+    let file = |folder: &Path| folder.join(SBOM).with_extension("cdx.json");
+    let text = fs::read_to_string(file(&root.join("crates/cli")));
+    // It makes one for each package of the workspace.
+    for entry in fs::read_dir(root.join("crates"))?.chain(fs::read_dir(root)?) {
+        let _ = fs::remove_file(file(&entry?.path()));
+    }
+    let text = text.context("cargo-cyclonedx leaves no list for the command")?;
+    Ok(text.replace(&format!("file://{}/", root.display()), "file:///vmbell/"))
+}
+
+/// The path of a program that cargo installs once for each user.
+fn tool(name: &str, version: &str) -> Result<PathBuf> {
+    let folder = cache::entry(&format!("{name}-{version}"), |folder| {
+        eprintln!("package: cargo installs {name} {version}");
+        let build = tempfile::tempdir()?;
+        let mut install = Command::new(artifacts::cargo_program());
+        install
+            .args([
+                "install",
+                name,
+                "--version",
+                version,
+                "--locked",
+                "--no-track",
+                "--quiet",
+            ])
+            .arg("--root")
+            .arg(folder)
+            .arg("--target-dir")
+            .arg(build.path())
+            // It runs for seconds, so most of its optimization is left out, which takes minutes.
+            .env("CARGO_PROFILE_RELEASE_LTO", "off")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+        output(&mut install).map(drop)
+    })?;
+    Ok(folder.join("bin").join(name))
 }
 
 /// Runs a program and returns what it prints.
