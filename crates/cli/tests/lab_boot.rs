@@ -35,7 +35,7 @@ use std::path::PathBuf;
 use vmbell_lab::board::{Board, X86_64};
 
 const BOARD: &Board = &X86_64;
-/// Parameters of Linux as a guest. QEMU 7.2's SVM switches vector state off at exits: docs/linux.md.
+/// Parameters of Linux as a guest. QEMU 7.2's SVM switches vector state off at exits: docs/qemu-bugs.md.
 const PARAMETERS: &str = "noxsave";
 
 /// The command for L1.

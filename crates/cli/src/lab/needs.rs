@@ -19,7 +19,7 @@ const WIDTH: (&str, &str) = ("COLUMNS", "80");
 const CARD: &str = "virtio-net";
 const CARD_ADDRESS: &str = "0000:00:07.0";
 const WIRE: &str = "eth0";
-/// QEMU 7.2's SVM switches vector state off at exits: docs/linux.md.
+/// QEMU 7.2's SVM switches vector state off at exits: docs/qemu-bugs.md.
 const APPEND: &str = "noxsave";
 
 /// What boots VMMs takes much longer there than on hardware; the lab's own limit ends it.

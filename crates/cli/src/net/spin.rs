@@ -1,5 +1,5 @@
 //! Ends a guest that spins for ever, where instructions are counted: its time limit would take this host minutes
-//! (docs/lab.md).
+//! (docs/qemu-bugs.md).
 //!
 //! A Linux guest whose CPU is busy sets its timer at each tick, which is an exit. One that runs for a whole [`PERIOD`]
 //! without an exit of its own has its interrupts off, and waits for what never comes. A thread of the command looks, at

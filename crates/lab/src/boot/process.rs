@@ -44,7 +44,7 @@ pub(super) fn start(
 /// dies: a machine that hangs would otherwise run for ever.
 ///
 /// All threads of QEMU share one CPU of the host: with one CPU for each, guests of several vCPUs shut down
-/// or stop now and then (docs/lab.md). Boots at the same time share none while there are enough.
+/// or stop now and then (docs/qemu-bugs.md). Boots at the same time share none while there are enough.
 pub fn exec_applet(words: &[OsString]) -> std::io::Error {
     let Some((program, arguments)) = words.split_first() else {
         return std::io::Error::other("no program to become");
