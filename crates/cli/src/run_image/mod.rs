@@ -58,7 +58,8 @@ Exit status: odd ones are the guest's, even ones the command's
 /// console of a kernel: its input is stdin. If that is a terminal, every key goes to the guest, and Ctrl-A x ends the run.
 ///
 /// On arm64 the guest is a Linux kernel, or a flat file for QEMU's machine `virt`, such as those of kvm-unit-tests
-/// (docs/virt.md). It finds RAM from 1 GiB, and a device tree with the serial port and with virtio devices on registers in memory.
+/// (docs/kvm-unit-tests.md). It finds RAM from 1 GiB, and a device tree with the serial port and with virtio devices on registers in
+/// memory.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RunArgs {
