@@ -1,12 +1,12 @@
 //! Files of this host that are carried into L1 for a suite: VMMs, and the parts of Linux as a guest.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use tempfile::TempDir;
 
-use super::needs::{GUEST, LINUX};
+use super::needs::LINUX;
 use super::parts::Parts;
 use crate::net::DRIVERS;
 use crate::vmm::alioth_on_path;
@@ -61,9 +61,8 @@ impl Carried {
             programs.netperf,
             programs.netserver,
         ];
-        let named = files.into_iter().zip(LINUX);
-        let place = |(file, (_, name))| (file, Path::new(GUEST).join(name));
-        self.files.extend(named.map(place));
+        let places = LINUX.map(|(_, place)| place.into());
+        self.files.extend(files.into_iter().zip(places));
         self.made = Some(modules);
         Ok(())
     }

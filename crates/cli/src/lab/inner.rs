@@ -68,7 +68,7 @@ impl Inner {
     /// user did not give.
     pub(super) fn words(
         &self,
-        defaults: &[(&str, String)],
+        defaults: &[(&str, &str)],
         replaced: &[(&str, OsString)],
     ) -> Vec<OsString> {
         if self.suite.is_none() {

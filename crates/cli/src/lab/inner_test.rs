@@ -6,15 +6,11 @@ fn inner(line: &[&str]) -> Inner {
 }
 
 fn words(line: &[&str], defaults: &[(&str, &str)], replaced: &[(&str, &str)]) -> Vec<OsString> {
-    let defaults: Vec<_> = defaults
-        .iter()
-        .map(|(name, value)| (*name, (*value).to_owned()))
-        .collect();
     let replaced: Vec<_> = replaced
         .iter()
         .map(|(name, value)| (*name, OsString::from(value)))
         .collect();
-    inner(line).words(&defaults, &replaced)
+    inner(line).words(defaults, &replaced)
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::device::{check, device};
 use crate::values;
@@ -37,7 +38,7 @@ pub(super) struct Machine {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::positive_duration)]
     boot_timeout: Duration,
     /// Use this version of arm64's interrupt controller in L1 and in guests [default: 3]
-    #[arg(long, value_name = "2|3", value_parser = gic)]
+    #[arg(long, value_name = "VERSION", value_parser = gic())]
     gic: Option<Gic>,
     /// Add a device that L1 can assign to a guest with VFIO: edu (0000:00:03.0), e1000e (0000:00:04.0) or virtio-net
     /// (0000:00:07.0), on arm64 pl031 (9010000.pl031). It is bound to VFIO's driver, or to no driver with driver=none
@@ -103,13 +104,10 @@ impl Machine {
     }
 }
 
-/// Parses the version of an interrupt controller.
-fn gic(text: &str) -> Result<Gic, String> {
-    match text {
-        "2" => Ok(Gic::V2),
-        "3" => Ok(Gic::V3),
-        _ => Err("there are versions 2 and 3".to_owned()),
-    }
+/// A version of the interrupt controller.
+fn gic() -> impl TypedValueParser<Value = Gic> {
+    let version = |text: String| if text == "2" { Gic::V2 } else { Gic::V3 };
+    PossibleValuesParser::new(["2", "3"]).map(version)
 }
 
 /// Parses L1's memory; its kernel does not boot with less than 128 MiB.

@@ -11,8 +11,6 @@ use vmbell_bench::scenario;
 use vmbell_lab::board::Board;
 use vmbell_report::Timing;
 
-/// Where L1 has the files of Linux as a guest.
-pub(super) const GUEST: &str = "/guest";
 /// The width of a table with columns, the same on every host: the environment moves what is on the program's stack.
 const WIDTH: (&str, &str) = ("COLUMNS", "80");
 /// The card that L1 assigns, its address, and the interface of L1 at the other end of its wire, the first to get a name.
@@ -29,7 +27,7 @@ const NO_TIMEOUT: (&str, &str) = ("timeout", "0");
 #[derive(Debug, Default)]
 pub(super) struct Needs {
     /// Options that it gets unless the user gives them.
-    pub(super) defaults: Vec<(&'static str, String)>,
+    pub(super) defaults: Vec<(&'static str, &'static str)>,
     /// Options that it gets instead of the user's.
     pub(super) replaced: Vec<(&'static str, OsString)>,
     /// Variables.
@@ -57,22 +55,22 @@ impl Needs {
         };
         let needs = match suite {
             Suite::Paths(args) => Self {
-                defaults: texts(&[("backend", "kvm")]),
+                defaults: vec![("backend", "kvm")],
                 devices: scenario::devices(&args.names),
                 ..Self::default()
             },
             Suite::Rings(_) | Suite::Eoi(_) => Self::default(),
             Suite::Vmms(_) => Self {
                 // A VMM that spins for ten seconds of a clock that counts instructions has executed 10,000,000,000.
-                defaults: texts(match is_counted {
-                    true => &[
+                defaults: match is_counted {
+                    true => vec![
                         NO_TIMEOUT,
                         ("runs", "1"),
                         ("ops", "20"),
                         ("run-timeout", "10s"),
                     ],
-                    false => &[NO_TIMEOUT, ("ops", "20"), ("run-timeout", "2m")],
-                }),
+                    false => vec![NO_TIMEOUT, ("ops", "20"), ("run-timeout", "2m")],
+                },
                 time_limit: Some(Duration::from_secs(15 * 60)),
                 vmms: true,
                 ..Self::default()
@@ -100,21 +98,20 @@ impl Needs {
     fn of_net(wants_card: bool, is_counted: bool) -> Self {
         // Where instructions are counted, few operations give the same figures as many, and in less time QEMU makes fewer
         // guests hang. L1's clock runs fast if this host was busy when L1 measured its counter.
-        let mut defaults = texts(match is_counted {
-            true => &[
+        let mut defaults = match is_counted {
+            true => vec![
                 NO_TIMEOUT,
                 ("run-timeout", "2s"),
                 ("transactions", "500"),
                 ("bytes", "1M"),
             ],
-            false => &[NO_TIMEOUT, ("run-timeout", "5m")],
-        });
-        let path = |(option, name)| (option, format!("{GUEST}/{name}"));
-        defaults.extend(LINUX.map(path));
+            false => vec![NO_TIMEOUT, ("run-timeout", "5m")],
+        };
+        defaults.extend(LINUX);
         let mut devices = Vec::new();
         if wants_card {
             devices.push(CARD);
-            defaults.extend(texts(&[("card", CARD_ADDRESS), ("wire", WIRE)]));
+            defaults.extend([("card", CARD_ADDRESS), ("wire", WIRE)]);
         }
         Self {
             defaults,
@@ -130,16 +127,11 @@ impl Needs {
     }
 }
 
-/// The options of `bench net` that name the parts of Linux as a guest, and their files in [`GUEST`].
+/// The options of `bench net` that name the parts of Linux as a guest, and where L1 has them.
 pub(super) const LINUX: [(&str, &str); 5] = [
-    ("kernel", "vmlinux"),
-    ("modules", "modules"),
-    ("busybox", "busybox"),
-    ("netperf", "netperf"),
-    ("netserver", "netserver"),
+    ("kernel", "/guest/vmlinux"),
+    ("modules", "/guest/modules"),
+    ("busybox", "/guest/busybox"),
+    ("netperf", "/guest/netperf"),
+    ("netserver", "/guest/netserver"),
 ];
-
-fn texts(pairs: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
-    let owned = |(name, value): &(&'static str, &str)| (*name, (*value).to_owned());
-    pairs.iter().map(owned).collect()
-}
