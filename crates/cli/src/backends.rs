@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use super::bench_args::BackendName;
 use super::features::address_space_limit;
+use super::text::chain;
 use vmbell_bench::Entry;
 use vmbell_bench::scenario::{self, Scan};
 use vmbell_bench::stat::{self, Pace};
@@ -149,8 +150,4 @@ fn why_not(error: Error) -> String {
         return reason.to_owned();
     }
     chain(error)
-}
-
-fn chain(error: Error) -> String {
-    format!("{:#}", anyhow::Error::new(error))
 }

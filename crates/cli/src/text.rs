@@ -1,4 +1,4 @@
-//! Text of other programs, which goes to terminals, tables and files.
+//! Text of errors and of other programs, which goes to terminals, tables and files.
 
 /// How many characters of a text are kept.
 const MOST: usize = 200;
@@ -11,6 +11,11 @@ pub(super) fn cleaned(text: &str) -> String {
         short.push('…');
     }
     short
+}
+
+/// An error with its causes.
+pub(super) fn chain(error: impl Into<anyhow::Error>) -> String {
+    format!("{:#}", error.into())
 }
 
 /// What the guests of `vmbell bench vmms` and `vmbell bench net` print of themselves, by how it begins.

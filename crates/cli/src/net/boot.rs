@@ -17,6 +17,7 @@ use super::way::{Guest, NetWay};
 use crate::columns::args::CountExits;
 use crate::columns::{Batches, Boot, BootRow, Counted, Failure, Run, in_words, keep, last_words};
 use crate::process::{self, End, MOST_OUTPUT, Reached, Running, Task};
+use crate::text::chain;
 use vmbell_report::Timing;
 use vmbell_report::statistics::thousandths;
 
@@ -191,9 +192,4 @@ fn row(name: &str, operations: f64, ns: f64) -> BootRow {
         }),
         counted: None,
     }
-}
-
-/// The error with its causes.
-fn chain(error: impl Into<anyhow::Error>) -> String {
-    format!("{:#}", error.into())
 }

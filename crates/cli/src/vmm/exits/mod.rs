@@ -13,6 +13,7 @@ use self::tally::{Marked, Tally};
 use super::document::{Batches, Document};
 use crate::columns::{Counted, CountedRows};
 use crate::kvm_trace::{Instance, Recording, Wanted, Whose};
+use crate::text::chain;
 
 /// The events. Of writes to ports only those to the port of marks are recorded.
 const EVENTS: [Wanted; 3] = [
@@ -26,24 +27,18 @@ pub(super) const WORD: &str = "mark";
 
 /// Why exits cannot be counted here, if they cannot.
 pub(super) fn obstacle() -> Option<String> {
-    Instance::new(&EVENTS, Whose::Children).err().map(in_words)
+    Instance::new(&EVENTS, Whose::Children).err().map(chain)
 }
 
 /// Counts the exits of the VMM that `boot` runs on the calling thread; or says why they are not known.
 pub(super) fn count(
     boot: impl FnOnce() -> Result<Document, String>,
 ) -> Result<CountedRows, String> {
-    let recording =
-        Recording::start(&EVENTS, Whose::Children, Tally::default()).map_err(in_words)?;
+    let recording = Recording::start(&EVENTS, Whose::Children, Tally::default()).map_err(chain)?;
     let document =
         boot().map_err(|reason| format!("the boot that counts them failed: {reason}"))?;
-    let tally = recording.finish().map_err(in_words)?;
+    let tally = recording.finish().map_err(chain)?;
     counted(&document, &tally.finish()).map_err(str::to_owned)
-}
-
-/// The error with its causes.
-fn in_words(error: impl Into<anyhow::Error>) -> String {
-    format!("{:#}", error.into())
 }
 
 /// What was counted of the rows in `document`, whose boot had these marks.
