@@ -8,11 +8,10 @@ mod history;
 mod manifests_test;
 mod reports;
 mod server;
-mod tools;
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -20,8 +19,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use self::server::{Server, until};
-use self::tools::Tools;
-use crate::{artifacts, release};
+use crate::{artifacts, cache, debian, release};
+use vmbell_lab::apt::Apt;
 
 /// What is measured: short, on the backend that every machine has.
 const BENCH: &[&str] = &[
@@ -46,9 +45,12 @@ const INTERVALS: [(&str, &str); 2] = [
     ("evaluation_interval: 1m", "evaluation_interval: 1s"),
 ];
 
+/// The distribution's packages that have them.
+const PACKAGES: [&str; 2] = ["prometheus", "prometheus-node-exporter"];
+
 /// Runs the whole test.
 pub(crate) fn run() -> Result<()> {
-    let tools = Tools::ready()?;
+    let tools = tools()?;
     let deploy = artifacts::root().join("deploy");
     let rules = deploy.join("prometheus/vmbell.rules.yml");
     promtool(&tools, &["check", "rules"], &rules)?;
@@ -76,7 +78,7 @@ pub(crate) fn run() -> Result<()> {
     check_metrics(&tools, &text)?;
 
     let exporter = Server::start(
-        Command::new(tools.program("prometheus-node-exporter"))
+        Command::new(tools.join("prometheus-node-exporter"))
             .args([
                 "--collector.disable-defaults",
                 "--collector.textfile",
@@ -125,8 +127,29 @@ pub(crate) fn run() -> Result<()> {
     reports::test(&fs::read_to_string(report)?, folder.path())
 }
 
+/// The folder with Prometheus, promtool and node_exporter: packages that are downloaded (about 23 MB) and unpacked without root, once
+/// for each user.
+fn tools() -> Result<PathBuf> {
+    let debian::Release { suite, arch } = debian::release()?;
+    let files = cache::entry(&format!("prometheus-{suite}-{}", arch.package), |files| {
+        let folder = TempDir::new().context("cannot make a folder for apt")?;
+        let package = arch.package;
+        let mut apt = Apt::new(folder.path(), package, package, "Prometheus", "no option")?;
+        apt.update(|| eprintln!("fleet: no answer from the package sources yet"))?;
+        for name in PACKAGES {
+            let (name, package) = apt.resolve_alone(package, &[name])?;
+            let package = [package];
+            apt.download_alone(&name, &package)?;
+            apt.unpack(&package[0], files)?;
+            apt.forget(&package);
+        }
+        Ok(())
+    });
+    Ok(files.context("cannot fetch Prometheus")?.join("usr/bin"))
+}
+
 /// A Prometheus with the rules, the host's past, and a scrape of `exporter`.
-fn prometheus(tools: &Tools, folder: &Path, text: &str, exporter: &str) -> Result<Server> {
+fn prometheus(tools: &Path, folder: &Path, text: &str, exporter: &str) -> Result<Server> {
     let deploy = artifacts::root().join("deploy/prometheus");
     let mut configuration = fs::read_to_string(deploy.join("prometheus.yml"))?;
     let rules = deploy.join("vmbell.rules.yml");
@@ -145,14 +168,14 @@ fn prometheus(tools: &Tools, folder: &Path, text: &str, exporter: &str) -> Resul
     let past = folder.join("past");
     fs::write(&past, history::before(text, exporter)?)?;
     let data = folder.join("data");
-    let status = Command::new(tools.program("promtool"))
+    let status = Command::new(tools.join("promtool"))
         .args(["tsdb", "create-blocks-from", "openmetrics", "--quiet"])
         .args([&past, &data])
         .status()
         .context("cannot run promtool")?;
     ensure!(status.success(), "promtool makes no past: {status}");
     Server::start(
-        Command::new(tools.program("prometheus"))
+        Command::new(tools.join("prometheus"))
             .arg("--log.level=error")
             .arg(format!("--config.file={}", file.display()))
             .arg(format!("--storage.tsdb.path={}", data.display()))
@@ -162,8 +185,8 @@ fn prometheus(tools: &Tools, folder: &Path, text: &str, exporter: &str) -> Resul
     )
 }
 
-fn promtool(tools: &Tools, words: &[&str], file: &Path) -> Result<()> {
-    let status = Command::new(tools.program("promtool"))
+fn promtool(tools: &Path, words: &[&str], file: &Path) -> Result<()> {
+    let status = Command::new(tools.join("promtool"))
         .args(words)
         .arg(file)
         .status()
@@ -173,8 +196,8 @@ fn promtool(tools: &Tools, words: &[&str], file: &Path) -> Result<()> {
 }
 
 /// `promtool check metrics` reads them as node_exporter does.
-fn check_metrics(tools: &Tools, text: &str) -> Result<()> {
-    let mut child = Command::new(tools.program("promtool"))
+fn check_metrics(tools: &Path, text: &str) -> Result<()> {
+    let mut child = Command::new(tools.join("promtool"))
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
         .spawn()
