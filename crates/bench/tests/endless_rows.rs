@@ -13,7 +13,7 @@ mod wait;
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use vm_memory::GuestMemoryMmap;
@@ -25,7 +25,7 @@ use vmbell_bench::{
 use vmbell_hypervisor::measure::Measure;
 use vmbell_hypervisor::{
     AssignedDevices, Capability, DeviceMemory, Doorbell, Error, ForwardedInterrupt, Hypervisor,
-    IoEvents, Irqfd, Irqs, SpinPolicy, Support, Vcpu, Vm, VmConfig,
+    IoEvents, Irqfd, Irqs, RemoveDoorbell, SpinPolicy, Support, Vcpu, Vm, VmConfig,
 };
 use vmbell_report::Status;
 use vmbell_report::Timing;
@@ -78,11 +78,27 @@ impl IoEvents for ForgetfulVm {
     fn register_ioevent(
         &self,
         event: &Arc<EventFd>,
+        address: IoEventAddress,
+        datamatch: Datamatch,
+        sharing: Sharing,
+    ) -> Result<Doorbell, Error> {
+        let guest = Weak::<Nothing>::new();
+        Ok(Doorbell::new(event, guest, address, datamatch, sharing))
+    }
+}
+
+/// The guest of doorbells that were never registered.
+struct Nothing;
+
+impl RemoveDoorbell for Nothing {
+    fn remove_doorbell(
+        &self,
+        _event: &EventFd,
         _address: IoEventAddress,
         _datamatch: Datamatch,
         _sharing: Sharing,
-    ) -> Result<Doorbell, Error> {
-        Ok(Doorbell::new(event, |_| Ok(())))
+    ) -> Result<(), Error> {
+        Ok(())
     }
 }
 

@@ -7,21 +7,32 @@ use vmbell::doorbell::{
     Bell, Datamatch, DoorbellError, DoorbellSet, IoEventAddress, Pattern, RegisterError, Sharing,
 };
 use vmbell::eventfd::EventFd;
-use vmbell_hypervisor::{Doorbell, Error, IoEvents};
+use vmbell_hypervisor::{Doorbell, Error, IoEvents, RemoveDoorbell};
 
-/// The registry, and how many doorbells it has.
+/// The registry.
 #[derive(Default)]
 pub(super) struct Registry {
-    pub(super) set: Arc<DoorbellSet>,
-    pub(super) registered: Arc<AtomicUsize>,
+    pub(super) guest: Arc<Guest>,
     /// Whether to refuse everything.
     pub(super) refuse: bool,
+}
+
+/// The doorbells, and how many there are.
+#[derive(Default)]
+pub(super) struct Guest {
+    set: DoorbellSet,
+    registered: AtomicUsize,
 }
 
 impl Registry {
     /// Rings as a vCPU does.
     pub(super) fn bell(&self) -> Bell {
-        self.set.bell()
+        self.guest.set.bell()
+    }
+
+    /// How many doorbells it has.
+    pub(super) fn registered(&self) -> usize {
+        self.guest.registered.load(Ordering::Relaxed)
     }
 }
 
@@ -37,18 +48,29 @@ impl IoEvents for Registry {
             let pattern = Pattern::from(datamatch);
             return Err(DoorbellError::Exists { address, pattern }.into());
         }
-        self.set
+        self.guest
+            .set
             .register(event, address, datamatch, sharing)
             .map_err(|error| match error {
                 RegisterError::Doorbell(rule) => rule.into(),
                 RegisterError::Signal(source) => Error::Backend(source.into()),
             })?;
-        self.registered.fetch_add(1, Ordering::Relaxed);
-        let (set, registered) = (Arc::clone(&self.set), Arc::clone(&self.registered));
-        Ok(Doorbell::new(event, move |event| {
-            set.unregister(event, address, datamatch)?;
-            registered.fetch_sub(1, Ordering::Relaxed);
-            Ok(())
-        }))
+        self.guest.registered.fetch_add(1, Ordering::Relaxed);
+        let guest = Arc::downgrade(&self.guest);
+        Ok(Doorbell::new(event, guest, address, datamatch, sharing))
+    }
+}
+
+impl RemoveDoorbell for Guest {
+    fn remove_doorbell(
+        &self,
+        event: &EventFd,
+        address: IoEventAddress,
+        datamatch: Datamatch,
+        _sharing: Sharing,
+    ) -> Result<(), Error> {
+        self.set.unregister(event, address, datamatch)?;
+        self.registered.fetch_sub(1, Ordering::Relaxed);
+        Ok(())
     }
 }

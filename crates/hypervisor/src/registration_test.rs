@@ -2,49 +2,93 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 
-/// A doorbell whose removal fails `failures` times, and the count of its removals.
-fn doorbell(failures: u32) -> (Doorbell, Arc<AtomicU32>) {
-    let calls = Arc::new(AtomicU32::new(0));
-    let counted = Arc::clone(&calls);
-    let event = Arc::new(EventFd::new(0).unwrap());
-    let doorbell = Doorbell::new(&event, move |_| {
-        if counted.fetch_add(1, Ordering::Relaxed) < failures {
+/// Counts removals, of which the first ones fail.
+struct Guest {
+    failures: u32,
+    removals: AtomicU32,
+}
+
+impl Guest {
+    fn removals(&self) -> u32 {
+        self.removals.load(Ordering::Relaxed)
+    }
+}
+
+impl RemoveDoorbell for Guest {
+    fn remove_doorbell(
+        &self,
+        event: &EventFd,
+        address: IoEventAddress,
+        datamatch: Datamatch,
+        sharing: Sharing,
+    ) -> Result<(), Error> {
+        assert_eq!(event.read().unwrap(), 7);
+        event.write(7).unwrap();
+        assert_eq!(address, IoEventAddress::Mmio(0x1000));
+        assert_eq!(datamatch, Datamatch::U16(Some(3)));
+        assert_eq!(sharing, Sharing::Group);
+        if self.removals.fetch_add(1, Ordering::Relaxed) < self.failures {
             return Err(Error::Faulted);
         }
         Ok(())
+    }
+}
+
+/// A doorbell whose removal fails `failures` times, and its guest.
+fn doorbell(failures: u32) -> (Doorbell, Arc<Guest>) {
+    let guest = Arc::new(Guest {
+        failures,
+        removals: AtomicU32::new(0),
     });
-    (doorbell, calls)
+    let event = Arc::new(EventFd::new(0).unwrap());
+    event.write(7).unwrap();
+    let doorbell = Doorbell::new(
+        &event,
+        Arc::downgrade(&guest) as Weak<dyn RemoveDoorbell>,
+        IoEventAddress::Mmio(0x1000),
+        Datamatch::U16(Some(3)),
+        Sharing::Group,
+    );
+    (doorbell, guest)
 }
 
 #[test]
 fn dropping_a_registration_removes_it() {
-    let (doorbell, calls) = doorbell(0);
-    assert_eq!(calls.load(Ordering::Relaxed), 0);
+    let (doorbell, guest) = doorbell(0);
+    assert_eq!(guest.removals(), 0);
     drop(doorbell);
-    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    assert_eq!(guest.removals(), 1);
 }
 
 #[test]
 fn a_registration_is_removed_once() {
-    let (mut doorbell, calls) = doorbell(0);
+    let (mut doorbell, guest) = doorbell(0);
     doorbell.remove().unwrap();
     doorbell.remove().unwrap();
     drop(doorbell);
-    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    assert_eq!(guest.removals(), 1);
 }
 
 #[test]
 fn a_removal_that_failed_is_tried_again_by_remove_and_not_by_drop() {
-    let (mut doorbell, calls) = doorbell(1);
+    let (mut doorbell, guest) = doorbell(1);
     assert!(doorbell.remove().is_err());
     doorbell.remove().unwrap();
     drop(doorbell);
-    assert_eq!(calls.load(Ordering::Relaxed), 2);
+    assert_eq!(guest.removals(), 2);
 
-    let (mut doorbell, calls) = self::doorbell(2);
+    let (mut doorbell, guest) = self::doorbell(2);
     assert!(doorbell.remove().is_err());
     drop(doorbell);
-    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    assert_eq!(guest.removals(), 1);
+}
+
+#[test]
+fn a_doorbell_is_removed_with_its_guest_and_does_not_keep_it() {
+    let (mut doorbell, guest) = doorbell(1);
+    assert_eq!(Arc::strong_count(&guest), 1);
+    drop(guest);
+    doorbell.remove().unwrap();
 }
 
 /// Counts its signals.
@@ -72,4 +116,19 @@ fn an_irqfd_is_signalled_by_its_trigger_or_else_by_its_eventfd() {
     written.signal();
     assert_eq!(event.read().unwrap(), 2);
     assert_eq!(count.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn an_irqfd_is_removed_once() {
+    let event = Arc::new(EventFd::new(0).unwrap());
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&calls);
+    let mut irqfd = Irqfd::new(&event, Gsi::new(5).unwrap(), None, move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    });
+    irqfd.remove().unwrap();
+    irqfd.remove().unwrap();
+    drop(irqfd);
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
 }

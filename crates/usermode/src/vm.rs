@@ -19,7 +19,7 @@ use vmbell_hypervisor::measure::{
 };
 use vmbell_hypervisor::{
     AssignedDevices, Capability, CreatedVcpus, DeviceMemory, Doorbell, Error, ForwardedInterrupt,
-    IoEvents, IrqTrigger, Irqfd, Irqs, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig,
+    IoEvents, IrqTrigger, Irqfd, Irqs, PatchMode, RemoveDoorbell, SpinPolicy, Vcpu, Vm, VmConfig,
 };
 use vmm_sys_util::eventfd::EventFd;
 
@@ -213,13 +213,21 @@ impl IoEvents for UsermodeVm {
         } = &*self.guest;
         doorbells.register(sandbox, event, address, pattern, sharing)?;
         let guest = Arc::downgrade(&self.guest);
-        Ok(Doorbell::new(event, move |event| {
-            let Some(guest) = guest.upgrade() else {
-                return Ok(());
-            };
-            let doorbells = &guest.doorbells;
-            doorbells.unregister(&guest.sandbox, event, address, pattern)
-        }))
+        Ok(Doorbell::new(event, guest, address, datamatch, sharing))
+    }
+}
+
+impl RemoveDoorbell for UsermodeGuest {
+    fn remove_doorbell(
+        &self,
+        event: &EventFd,
+        address: IoEventAddress,
+        datamatch: Datamatch,
+        _sharing: Sharing,
+    ) -> Result<(), Error> {
+        let pattern = Pattern::from(datamatch);
+        self.doorbells
+            .unregister(&self.sandbox, event, address, pattern)
     }
 }
 

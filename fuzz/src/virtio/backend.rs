@@ -5,16 +5,19 @@ use std::sync::{Arc, LazyLock};
 use vmbell::doorbell::{Bell, Datamatch, DoorbellSet, IoEventAddress, RegisterError, Sharing};
 use vmbell::eventfd::EventFd;
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route, Routing};
-use vmbell_hypervisor::{Doorbell, Error, IoEvents, IrqTrigger, Irqfd, Irqs};
+use vmbell_hypervisor::{Doorbell, Error, IoEvents, IrqTrigger, Irqfd, Irqs, RemoveDoorbell};
 
 /// The doorbells. Their table is large, and most runs have none.
 #[derive(Default)]
-pub struct Doorbells(LazyLock<Arc<DoorbellSet>>);
+pub struct Doorbells(LazyLock<Arc<Set>>);
+
+#[derive(Default)]
+struct Set(DoorbellSet);
 
 impl Doorbells {
     /// Rings as a vCPU does.
     pub fn bell(&self) -> Bell {
-        self.0.bell()
+        self.0.0.bell()
     }
 }
 
@@ -26,15 +29,25 @@ impl IoEvents for Doorbells {
         datamatch: Datamatch,
         sharing: Sharing,
     ) -> Result<Doorbell, Error> {
-        let registered = self.0.register(event, address, datamatch, sharing);
+        let registered = self.0.0.register(event, address, datamatch, sharing);
         registered.map_err(|error| match error {
             RegisterError::Doorbell(rule) => rule.into(),
             RegisterError::Signal(source) => Error::Backend(source.into()),
         })?;
-        let set = Arc::clone(&self.0);
-        Ok(Doorbell::new(event, move |event| {
-            Ok(set.unregister(event, address, datamatch)?)
-        }))
+        let set = Arc::downgrade(&*self.0);
+        Ok(Doorbell::new(event, set, address, datamatch, sharing))
+    }
+}
+
+impl RemoveDoorbell for Set {
+    fn remove_doorbell(
+        &self,
+        event: &EventFd,
+        address: IoEventAddress,
+        datamatch: Datamatch,
+        _: Sharing,
+    ) -> Result<(), Error> {
+        Ok(self.0.unregister(event, address, datamatch)?)
     }
 }
 

@@ -17,7 +17,7 @@ use vmm_sys_util::eventfd::EventFd;
 use super::super::measure::{BareExit, BareLoop, EventCounter, ExitCounts, Measure};
 use super::super::{
     AssignedDevices, Capability, DeviceMemory, Doorbell, Error, ForwardedInterrupt, IoEvents,
-    Irqchip, Vcpu, Vm, VmConfig,
+    Irqchip, RemoveDoorbell, Vcpu, Vm, VmConfig,
 };
 use super::arch::vm::{Parts, RAM, RoutedLines};
 use super::arch::{boot, exits, host};
@@ -229,16 +229,23 @@ impl IoEvents for KvmVm {
             Sharing::Group => self.guest.groups.join(vm, event, address, pattern)?,
         }
         let guest = Arc::downgrade(&self.guest);
-        Ok(Doorbell::new(event, move |event| {
-            let Some(guest) = guest.upgrade() else {
-                return Ok(());
-            };
-            let vm = guest.slots.vm();
-            match sharing {
-                Sharing::Exclusive => doorbells::deassign(vm, event, address, pattern),
-                Sharing::Group => guest.groups.leave(vm, event, address, pattern),
-            }
-        }))
+        Ok(Doorbell::new(event, guest, address, datamatch, sharing))
+    }
+}
+
+impl RemoveDoorbell for KvmGuest {
+    fn remove_doorbell(
+        &self,
+        event: &EventFd,
+        address: IoEventAddress,
+        datamatch: Datamatch,
+        sharing: Sharing,
+    ) -> Result<(), Error> {
+        let (vm, pattern) = (self.slots.vm(), Pattern::from(datamatch));
+        match sharing {
+            Sharing::Exclusive => doorbells::deassign(vm, event, address, pattern),
+            Sharing::Group => self.groups.leave(vm, event, address, pattern),
+        }
     }
 }
 

@@ -136,7 +136,7 @@ fn device_that_goes_takes_its_doorbell_with_it() {
     pc.store(MEMORY + TEST, &[1]);
     let registry = Arc::clone(&pc.registry);
     drop(pc);
-    assert_eq!(registry.registered.load(Ordering::Relaxed), 0);
+    assert_eq!(registry.registered(), 0);
 }
 
 #[test]

@@ -119,7 +119,7 @@ impl Pc {
     }
 
     fn doorbells(&self) -> usize {
-        self.registry.registered.load(Ordering::Relaxed)
+        self.registry.registered()
     }
 
     /// Writes to BAR `bar` of the device.

@@ -60,11 +60,11 @@ fn doorbells_move_with_the_bar_and_go_with_its_decoding() {
     await_answer(&mut pc, 0, |pc| {
         assert!(pc.store(moved + 0x3000, 2, 0));
     });
-    assert_eq!(pc.registry.registered.load(Ordering::Relaxed), 2);
+    assert_eq!(pc.registry.registered(), 2);
     pc.configure(0x04, 2, 0);
-    assert_eq!(pc.registry.registered.load(Ordering::Relaxed), 0);
+    assert_eq!(pc.registry.registered(), 0);
     pc.configure(0x04, 2, 2);
-    assert_eq!(pc.registry.registered.load(Ordering::Relaxed), 2);
+    assert_eq!(pc.registry.registered(), 2);
     assert_eq!(pc.errors(), 0);
 }
 
@@ -79,7 +79,7 @@ fn a_notification_that_reaches_the_device_rings_its_doorbell() {
 #[test]
 fn without_doorbells_the_queue_is_served_before_the_write_returns() {
     let mut pc = live(Notify::Exit);
-    assert_eq!(pc.registry.registered.load(Ordering::Relaxed), 0);
+    assert_eq!(pc.registry.registered(), 0);
     brand::scoped(|brand| {
         let memory = pc.memory.clone();
         let memory = &memory;
@@ -99,5 +99,5 @@ fn a_device_that_goes_takes_its_doorbells_along() {
     let pc = live(Notify::Doorbell);
     let registry = Arc::clone(&pc.registry);
     drop(pc);
-    assert_eq!(registry.registered.load(Ordering::Relaxed), 0);
+    assert_eq!(registry.registered(), 0);
 }
