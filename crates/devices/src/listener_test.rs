@@ -1,3 +1,4 @@
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
@@ -23,19 +24,16 @@ fn listener_whose_count_is_filled_all_the_time_ends() {
         let (ended, wait) = channel();
         std::thread::scope(|scope| {
             let fillers = [(); 2].map(|()| scope.spawn(|| fill(&event, &over)));
-            scope.spawn(|| {
-                while !over.load(Relaxed) {
-                    drain(&event);
-                }
-            });
             std::thread::spawn(move || {
                 drop(listener);
                 ended.send(()).unwrap();
             });
             let result = wait.recv_timeout(HANG);
             over.store(true, Relaxed);
-            for filler in fillers {
-                filler.join().unwrap();
+            // They sleep until the count is read.
+            while !fillers.iter().all(|filler| filler.is_finished()) {
+                drain(&event);
+                std::thread::yield_now();
             }
             result.expect("the listener has not ended");
         });
@@ -59,7 +57,7 @@ fn signal_of_a_full_count_waits_for_nothing_and_is_heard() {
 }
 
 #[test]
-fn every_signal_after_a_call_is_heard_though_the_count_is_never_read() {
+fn every_signal_after_a_call_is_heard() {
     let (sender, calls) = channel();
     let heard = move || {
         let _ = sender.send(());
@@ -88,4 +86,24 @@ fn a_signal_of_during_the_call_is_heard_after_it() {
         go_on.send(()).unwrap();
     }
     drop(go_on);
+}
+
+#[test]
+fn a_listener_may_be_dropped_by_its_own_call() {
+    let place = Arc::new(Mutex::new(None::<Listener>));
+    let (sender, dropped) = channel();
+    let heard = {
+        let place = Arc::clone(&place);
+        move || {
+            drop(place.lock().unwrap().take());
+            let _ = sender.send(());
+            true
+        }
+    };
+    let listener = Listener::start(|| {}, heard).unwrap();
+    let event = Arc::clone(listener.event());
+    *place.lock().unwrap() = Some(listener);
+    event.write(1).unwrap();
+    dropped.recv_timeout(HANG).unwrap();
+    assert!(dropped.recv_timeout(HANG).is_err(), "the thread has ended");
 }
