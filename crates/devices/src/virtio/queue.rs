@@ -208,12 +208,11 @@ impl<D: Handler> Queue<D> {
     /// Drains the ring until it stays empty or the device waits for the host; returns whether the budget ended before that.
     fn rounds(&self, live: &mut Live) -> Result<bool, Refusal> {
         let mut budget = BUDGET;
-        let mut slices = SliceList::new(self.ring.memory());
         while budget > 0 {
             if !self.polled {
                 live.ring.disable_notification();
             }
-            let waits = self.drain(live, &mut slices, &mut budget)?;
+            let waits = self.drain(live, &mut budget)?;
             self.ring.give_back_late(live)?;
             self.ring.interrupt(live);
             let leave = self.leave.load(Ordering::Relaxed);
@@ -229,13 +228,10 @@ impl<D: Handler> Queue<D> {
 
     /// Serves chains until none is available, the budget is used up, the driver resets the device, or the device waits for
     /// the host; returns whether it does.
-    fn drain<'m>(
-        &'m self,
-        live: &mut Live,
-        slices: &mut SliceList<'m>,
-        budget: &mut u16,
-    ) -> Result<bool, Refusal> {
+    fn drain(&self, live: &mut Live, budget: &mut u16) -> Result<bool, Refusal> {
         let queue = self.index();
+        // Made for the first chain: a polled queue has none most of the time.
+        let mut slices = None;
         let failed = |source| Refusal::Handler { queue, source };
         let broken = |source| Refusal::Broken { queue, source };
         while *budget > 0 && !self.leave.load(Ordering::Relaxed) {
@@ -246,6 +242,7 @@ impl<D: Handler> Queue<D> {
                 break;
             };
             *budget -= 1;
+            let slices = slices.get_or_insert_with(|| SliceList::new(self.ring.memory()));
             let looked_up = slices.look_up(live.chain.readable(), live.chain.writable());
             looked_up.map_err(failed)?;
             let handled = self.handler.handle(Request {
