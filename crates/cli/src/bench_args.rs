@@ -30,12 +30,13 @@ pub(super) struct BenchArgs {
     #[arg(long, requires = "names")]
     pub(super) only: bool,
 
-    /// Measure each doorbell once for each N, such as 1,10,100,1000, with N others registered at other addresses and N at its
-    /// address for other values; at most 4096
+    /// Measure each doorbell with N others registered, once for each N, such as 1,10,100,1000; at most 4096
+    ///
+    /// N doorbells are registered at other addresses, and N at the same address for other values.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_DOORBELLS)))]
     pub(super) doorbells: Vec<u32>,
 
-    /// Measure each doorbell once for each N, such as 1,2, written by N vCPUs at the same time; at most 64
+    /// Measure each doorbell while N vCPUs write to it, once for each N, such as 1,2; at most 64
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) vcpus: Vec<u32>,
 
@@ -59,12 +60,12 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "N", conflicts_with = "min_time", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) ops: Option<u64>,
 
-    /// Give up a row if one run of it takes longer than this, and go on with the others; 0 is no limit [default: 10s, or 20
+    /// Give up a row if one of its runs takes longer than this, and go on with the others; 0 is no limit [default: 10s, or 20
     /// times --min-time if that is longer; 60s in the lab]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(super) run_timeout: Option<Duration>,
 
-    /// Let guest and VMM wait for each other in this way at an exit, where they are two processes
+    /// Let guest and VMM wait for each other in this way at an exit; only for backends where they are two processes
     #[arg(long, value_name = "POLICY", value_enum, default_value_t = Policy::Sleep)]
     pub(super) spin: Policy,
 
@@ -87,9 +88,9 @@ pub(super) struct BenchArgs {
 /// A spin policy by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Policy {
-    /// Sleep at once: uses no CPU time, and takes two wake-ups per exit
+    /// Sleep at once: uses no CPU time, but takes two wake-ups per exit
     Sleep,
-    /// Poll: exits are cheaper, and a core is busy all the time
+    /// Poll: exits are cheaper, but a core is always busy
     Spin,
     /// Poll for a short time if the other side runs on another CPU, then sleep
     Adaptive,

@@ -12,17 +12,17 @@ Examples:
   vmbell bench --export-json old.json           before a change
   vmbell bench --export-json new.json           after it
   vmbell compare old.json new.json              show how these two runs differ
-  vmbell compare old*.json -- new*.json         several runs on each side
+  vmbell compare old*.json -- new*.json         compare several runs on each side
   vmbell compare --turns old*.json -- new*.json
-                                                the same, measured by turns: old1, new1, old2, new2, ...
+                                                the same, measured in turns: old1, new1, old2, new2, ...
   vmbell compare --fail-above 5% --turns old*.json -- new*.json
                                                 exit 1 if a row is slower by more than 5 %
 
 Exit codes:
-  0  compared, and with --fail-above no row is slower by more
-  1  with --fail-above, a row is slower by more (its whole interval, and significantly among all rows), or was measured
-     before and failed now
-  2  nothing was compared, or its result could not be written
+  0  the reports were compared, and with --fail-above no row has become slower by more
+  1  with --fail-above, a row is significantly slower and its whole interval is above the limit, or a row that was
+     measured before failed now
+  2  nothing was compared, or the result could not be written
 ";
 
 /// Compare reports from before and after a change: ratios, intervals and verdicts
@@ -32,20 +32,20 @@ Exit codes:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct CompareArgs {
-    /// Compare with these earlier reports of --export-json; one OLD and one NEW need no -- between them
+    /// Compare with these earlier reports of --export-json; if there is one OLD and one NEW, -- is not needed
     #[arg(value_name = "OLD", required = true)]
     pub(super) old: Vec<PathBuf>,
 
-    /// Compare these reports, after all options
+    /// Compare these new reports; they come last, after -- and all options
     #[arg(value_name = "NEW", last = true)]
     pub(super) new: Vec<PathBuf>,
 
-    /// Pair the reports: the first ones of both sides were measured in one turn, then the second ones, and so on, so that what
-    /// disturbs both in a turn cancels out
+    /// Pair the reports in their order: the first ones of both sides were measured in one turn, then the second ones, and so on.
+    /// What disturbs a whole turn then cancels out
     #[arg(long)]
     pub(super) turns: bool,
 
-    /// Exit with 1 if a row is slower by more than this, in its whole confidence interval and significantly among all rows
+    /// Exit with 1 if a row is significantly slower and its whole confidence interval is above this, such as 5%
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     pub(super) fail_above: Option<f64>,
 

@@ -30,15 +30,15 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ListArgs {
-    /// Show what this suite has
+    /// Show the rows, variants, VMMs or paths of this suite
     #[arg(value_enum, value_name = "SUITE", default_value_t = SuiteName::Paths)]
     suite: SuiteName,
 
-    /// Show what these backends have [default: every backend that runs here]
+    /// Show the rows of these backends [default: every backend that runs here]
     #[arg(long, value_enum, value_name = "NAME,...", value_delimiter = ',')]
     backend: Vec<BackendName>,
 
-    /// Print JSON; for the suite `paths`
+    /// Print JSON; only for the suite `paths`
     #[arg(long)]
     json: bool,
 }

@@ -24,12 +24,14 @@ const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// The options of everything that measures.
 #[derive(Args, Debug)]
 pub(super) struct MeasureArgs {
-    /// Stop the command after this time, write what is finished and exit with 124; 0 is no limit [default: 5m]
+    /// Stop the command after this time, write the finished results and exit with 124; 0 is no limit [default: 5m]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(super) timeout: Option<Duration>,
 
-    /// Pin to these CPUs, such as 0,2: the guest, or the driver of a ring, to the first one, the VMM, the device and waiting
-    /// threads to the second one; `vmms` and `net` pin each VMM and netperf to all of them
+    /// Pin the guest to the first of these CPUs, such as 0,2, and the VMM to the second one
+    ///
+    /// The driver of a ring counts as the guest; the device and waiting threads are pinned like the VMM. `vmms` and `net` pin
+    /// each VMM and netperf to all of these CPUs.
     #[arg(short = 'C', long, value_name = "LIST", value_parser = values::cpus)]
     pub(super) cpu: Option<CpuList>,
 
@@ -56,7 +58,7 @@ pub(super) struct MeasureArgs {
     #[arg(short, long)]
     pub(super) quiet: bool,
 
-    /// Show everything that was measured: of paths, the whole header, floors, intervals, exits and every warning
+    /// Show the full report: the host, every row, floors, exits, intervals and every warning
     #[arg(short, long, conflicts_with = "quiet")]
     pub(super) verbose: bool,
 }

@@ -20,16 +20,16 @@ use vmbell_report::{Host, cpu_list};
 
 /// Show what this host offers: kernel, CPU, clock, backends, and what distorts measurements
 ///
-/// The advice names each setting that distorts or slows measurements on this host, where it was read, its cost if that can be
-/// measured in a third of a second, and how to change it. Nothing is changed.
+/// The advice names each setting that distorts or slows measurements on this host: where it was read, how to change it, and
+/// its cost if that can be measured in a third of a second. vmbell changes nothing.
 #[derive(Args, Debug)]
 pub(super) struct ProbeArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
 
-    /// Show the devices that could be assigned to a guest, or the named ones: what prevents it, and the commands that change
-    /// that (nothing is changed)
+    /// Show which devices can be assigned to a guest, all or the named ones: what prevents it, and the commands that mend it,
+    /// which are not run
     #[arg(long, num_args = 0.., value_name = "DEVICE")]
     devices: Option<Vec<String>>,
 

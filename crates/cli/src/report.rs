@@ -17,13 +17,13 @@ const STDIN: &str = "-";
 const EXAMPLES: &str = "\
 Examples:
   vmbell bench --export-json a.json && vmbell report a.json
-                                   the run as report.html, which needs no other file and no network
+                                   make report.html, which needs no other file and no network
   vmbell report old.json new.json -o both.html
-                                   two runs side by side, the first one as the base
+                                   show two runs side by side, relative to the first one
   vmbell bench vmms --export-json - --style none | vmbell report - -o vmms.html
-                                   a run that comes by a pipe
+                                   read a run from a pipe
   vmbell report a.json -o - | gzip > a.html.gz
-                                   the page on stdout
+                                   write the page to stdout
 ";
 
 /// Make an HTML page from exported reports

@@ -46,7 +46,7 @@ const RUNS: u32 = 10;
 /// Count the exits and KVM events of a guest that takes interrupts, with PV EOI off and on
 #[derive(Args, Debug)]
 pub(super) struct StatArgs {
-    /// Count the interrupts of this guest; for `linux`, options of `vmbell bench net` that this command does not have go after `--`
+    /// Count the interrupts of this guest; with `linux`, give further options of `vmbell bench net` after `--`
     #[arg(long, value_enum, default_value_t = Guest::Own)]
     guest: Guest,
 
@@ -95,7 +95,7 @@ pub(super) struct StatArgs {
     #[command(flatten)]
     measure: MeasureArgs,
 
-    /// With --guest linux, use these further options of `vmbell bench net`
+    /// Use these options of `vmbell bench net`, with --guest linux
     #[arg(last = true, value_name = "OPTION")]
     options: Vec<OsString>,
 }

@@ -30,7 +30,7 @@ pub(super) fn entries() -> Vec<Entry> {
         Entry::new(
             Group::Floor,
             eventfd_write::NAME,
-            "write(2) to a non-blocking eventfd that nobody waits for",
+            "write(2) to a non-blocking eventfd without a waiter",
             eventfd_write::make,
         ),
         Entry::new(

@@ -31,7 +31,7 @@ pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
         (
             BareExit::Ioeventfd,
             "ioeventfd",
-            "a store of 4 bytes that signals an eventfd nobody reads",
+            "a store of 4 bytes that signals an eventfd without a reader",
         ),
     ];
     let entry = |(exit, kind, what)| {

@@ -172,11 +172,11 @@ fn description(case: Case) -> String {
         AnyLength => "signals an eventfd, whatever value and width",
         Coalesced => "kept back by the kernel for a device model in the VMM",
         Polled => "watched by a poller",
-        Below => "handled in the kernel, which tells nobody",
+        Below => "handled in the kernel, which signals no eventfd",
     };
     let variant = case.variant.description();
     if case.notify {
-        format!("from the guest's {guest} to whoever is waiting: {host}{variant}")
+        format!("from the guest's {guest} to the waiting thread: {host}{variant}")
     } else {
         format!("{guest}, {host}{variant}")
     }

@@ -83,7 +83,7 @@ impl Notify {
         let Case { path, bell, .. } = case;
         let program = path
             .notify_program()
-            .ok_or_else(|| SubjectError::Skipped("nobody above the kernel hears it".into()))?;
+            .ok_or_else(|| SubjectError::Skipped("nothing above the kernel is notified".into()))?;
         let guest = Guest::new(
             hypervisor,
             name,

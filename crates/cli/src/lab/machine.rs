@@ -31,7 +31,7 @@ pub(super) struct Machine {
     /// Give L1 this much memory, such as 2G; at least 128M
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     memory: u64,
-    /// Kill the program after this time from its start in L1 [default: 5m; 15m for `bench vmms`, 30m for `bench net`]
+    /// Kill the program this time after its start in L1 [default: 5m; 15m for `bench vmms`, 30m for `bench net`]
     #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
     timeout: Option<Duration>,
     /// Give up a boot if the program has not started after this time
@@ -44,10 +44,10 @@ pub(super) struct Machine {
     /// (0000:00:07.0), on arm64 pl031 (9010000.pl031). It is bound to VFIO's driver, or to no driver with driver=none
     #[arg(long, value_name = "NAME[,driver=none]", value_parser = device)]
     device: Vec<Plugged>,
-    /// Load a kernel module: one of the kernel in use, or a file, whose path has a slash
+    /// Load a kernel module in L1: a name, or a file if there is a slash in it
     #[arg(long, value_name = "NAME|FILE")]
     pub(super) module: Vec<String>,
-    /// Add a kernel parameter
+    /// Add a parameter to the command line of L1's kernel
     #[arg(long, value_name = "PARAMETER")]
     append: Vec<String>,
     /// Add a QEMU argument

@@ -54,18 +54,18 @@ const LAB_FAILED: u8 = 125;
 /// Run a program on real KVM, on a machine without /dev/kvm
 ///
 /// Boots a stock Linux (L1) in QEMU's emulation of a CPU with hardware virtualization, where KVM works, and runs PROGRAM
-/// there as root. PROGRAM is copied with its libraries, environment and the path of its working directory; name further
-/// files with --with.
+/// there as root, in an empty folder at the path of its working directory. PROGRAM's libraries are copied and its environment
+/// is passed; name further files with --with.
 ///
-/// If PROGRAM is vmbell itself (`vmbell`, or the path of this program), its --export-... files are brought back, files
-/// that it names are copied, and what a suite needs is there: QEMU for `bench vmms`; QEMU, a kernel, netperf and a network card
-/// for `bench net` and `bench eoi --guest linux`; the devices of the rows that `bench` names. `bench` uses the backend kvm unless
-/// --backend says otherwise.
+/// PROGRAM may be vmbell itself (`vmbell`, or the path of this program). Then files that its command line names are copied, its
+/// --export-... files are brought back, and a suite finds what it needs: QEMU for `bench vmms`; QEMU, a kernel, netperf and a
+/// network card for `bench net` and `bench eoi --guest linux`; the devices of the rows that `bench` names. `bench` uses the
+/// backend kvm unless --backend says otherwise.
 ///
-/// QEMU and the kernel are packages of the distribution, downloaded by its own client and unpacked into
+/// QEMU and the kernel are packages of the distribution, downloaded by apt-get and unpacked into
 /// $XDG_CACHE_HOME/vmbell/lab, without root.
 ///
-/// As cargo's runner the lab runs any project's tests on real KVM:
+/// As cargo's runner, the lab runs the tests of any project on real KVM:
 /// CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="vmbell lab --" cargo test
 #[derive(Debug, Args)]
 #[command(
@@ -92,7 +92,7 @@ enum LabCommand {
         /// Read every file and compare its SHA-256
         #[arg(long)]
         verify: bool,
-        /// Print one word that changes when other parts are needed: a key for a CI's cache
+        /// Print a key for the cache of a CI, which changes when other packages are needed
         #[arg(long, conflicts_with = "verify")]
         key: bool,
     },

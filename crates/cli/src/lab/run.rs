@@ -49,22 +49,22 @@ pub(super) struct RunArguments {
     parts: Parts,
     #[command(flatten)]
     machine: Machine,
-    /// Copy a file or folder into L1, to the same path or to PATH
+    /// Copy a file or folder of this host into L1, to the same path or to PATH
     #[arg(long, value_name = "HOST[:PATH]")]
     with: Vec<PathBuf>,
-    /// Put the files that the program leaves in /out into this folder
+    /// Copy the files that the program leaves in /out to this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Set a variable for the program
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// Pass no variable of this environment, as if PROGRAM were vmbell
+    /// Pass no variable of this environment; this is the default if PROGRAM is vmbell
     #[arg(long)]
     clear_env: bool,
     /// Connect standard input
     #[arg(short = 'i', long)]
     stdin: bool,
-    /// The program and its arguments; `vmbell` is this program
+    /// Run this program with these arguments; `vmbell` stands for this program
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }

@@ -36,9 +36,9 @@ Exit codes:
 
 /// Measure Linux's network driver in a guest with netperf: device model, ioeventfd, vhost-net, assigned card
 ///
-/// Boots a Linux guest for each WAY of notification and interrupt, in turns, with a tap of this host as its network. netperf on the
-/// host drives netserver in the guest. This needs root: for the tap, and for KVM's events, which are counted in a second run of
-/// each pattern. Offloads are off, so each packet is one Ethernet frame.
+/// Boots a Linux guest for each WAY (a VMM and a path of notification and interrupt), in turns. Its network is a tap of this host.
+/// netperf on the host drives netserver in the guest. This needs root, for the tap and for KVM's events, which are counted in a
+/// second run of each pattern. Offloads are off, so each packet is one Ethernet frame.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct NetArgs {
@@ -46,8 +46,8 @@ pub(crate) struct NetArgs {
     #[arg(value_enum, value_name = "WAY")]
     pub(super) ways: Vec<NetWay>,
 
-    /// Let netperf run these patterns: rr (request and response of one byte), in-default, in-file, in-bulk, out-default, out-file,
-    /// out-bulk (streams into the guest and out of it), or all
+    /// Run these patterns of netperf: rr (request and response of one byte), in-default, in-file, in-bulk (streams into the guest),
+    /// out-default, out-file, out-bulk (streams out of the guest), or all
     #[arg(long, value_name = "PATTERN,...", value_delimiter = ',', default_value = "rr", value_parser = super::pattern::parse)]
     pub(super) pattern: Vec<Vec<Pattern>>,
 
@@ -80,7 +80,7 @@ pub(crate) struct NetArgs {
     #[arg(long, value_name = "INTERFACE", requires = "card", value_parser = wire)]
     pub(super) wire: Option<Name>,
 
-    /// Drive the card in the guest by this module of its kernel
+    /// Load this module in the guest as the card's driver
     #[arg(
         long,
         value_name = "MODULE",

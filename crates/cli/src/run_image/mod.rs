@@ -36,13 +36,13 @@ Examples:
       --device virtio-blk,file=disk.img        boot Linux with a disk
   vmbell run kernel.elf --device vfio-pci,host=0000:00:03.0
                                                give the guest a PCI device of the host
-  vmbell run x86/vmexit.flat --sandbox off     find out whether the sandbox is in the way
+  vmbell run x86/vmexit.flat --sandbox off     find out whether the sandbox causes a problem
   vmbell run arm/selftest.flat --device chr-testdev --append vectors-kernel
                                                on arm64
   vmbell lab -- vmbell run x86/vmexit.flat     where there is no /dev/kvm
 
 Exit status: odd ones are the guest's, even ones the command's
-  2N+1  the guest wrote N to port 0xf4 (as with QEMU's isa-debug-exit) or to chr-testdev; cut to 8 bits
+  2N+1  cut to 8 bits: the guest wrote N to port 0xf4 (as with QEMU's isa-debug-exit) or to chr-testdev
   0     the guest powered off (port 0x8900, ACPI's S5, PSCI) or reset (port 0x64 or 0x92, PSCI)
   2     the arguments are wrong
   124   the time limit (--timeout) expired
@@ -54,8 +54,8 @@ Exit status: odd ones are the guest's, even ones the command's
 /// Boot a Linux kernel or an image of kvm-unit-tests on KVM
 ///
 /// An image is a multiboot file for QEMU's PC, which boots unmodified. The guest finds RAM from 0, interrupt controllers and
-/// timers, a serial port, PCI, ACPI tables and QEMU's firmware configuration. The serial port prints to stdout, and is the
-/// console of a kernel: its input is stdin. If that is a terminal, every key goes to the guest, and Ctrl-A x ends the run.
+/// timers, a serial port, PCI, ACPI tables and QEMU's firmware configuration. The serial port prints to stdout. It is the console
+/// of a Linux kernel, with stdin as its input. If stdin is a terminal, every key goes to the guest, and Ctrl-A x ends the run.
 ///
 /// On arm64 the guest is a Linux kernel, or a flat file for QEMU's machine `virt`, such as those of kvm-unit-tests
 /// (docs/kvm-unit-tests.md). It finds RAM from 1 GiB, and a device tree with the serial port and with virtio devices on registers in
@@ -75,7 +75,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     dump_dtb: Option<PathBuf>,
 
-    /// Give the guest these arguments: a kernel's command line, which a multiboot image finds after its name
+    /// Give the guest these arguments: the command line of a kernel, or the arguments of a multiboot image
     #[arg(
         long,
         value_name = "ARGUMENTS",
@@ -88,14 +88,14 @@ pub(super) struct RunArgs {
     #[arg(long, alias = "smp", value_name = "N", default_value_t = 1, value_parser = vcpus())]
     vcpus: u16,
 
-    /// Hide these features of the CPU from the guest, e.g. `-x2apic,-pcid`
+    /// Hide these features of the CPU from the guest, such as `-x2apic,-pcid`
     ///
     /// The names are those of /proc/cpuinfo. The guest sees all other features that KVM supports on this CPU. A feature that the
     /// CPU does not have may be hidden too.
     #[arg(long, alias = "cpu", value_name = "-NAME,...", default_value = "", hide_default_value = true, allow_hyphen_values = true, value_parser = cpu::hidden)]
     cpu_features: CpuFeatures,
 
-    /// Let the guest end interrupts by a bit in its memory, without an exit (paravirtual EOI)
+    /// Offer paravirtual EOI: the guest ends interrupts by a bit in its memory, without an exit
     #[arg(
         long,
         value_name = "on|off",
@@ -121,10 +121,10 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = values::duration)]
     timeout: Duration,
 
-    /// Give up all rights that running the guest does not need, before its first instruction
+    /// Drop all rights that running the guest does not need, before its first instruction
     ///
-    /// The threads lose all capabilities and all access to files, and a system call that is not part of a thread's work ends
-    /// the run (docs/security.md).
+    /// The threads lose all capabilities and can open no files. A system call that is not part of a thread's work ends the run
+    /// (docs/security.md).
     #[arg(
         long,
         value_name = "on|off",

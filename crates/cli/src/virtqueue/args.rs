@@ -78,7 +78,7 @@ pub(crate) struct VirtqueueArgs {
     #[arg(long, help_heading = VARIANTS)]
     pub(super) wide_tokens: bool,
 
-    /// Keep N buffers in flight, or each time a random number up to the size of the ring
+    /// Keep N buffers in flight, or a new random number each time, up to the size of the ring
     #[arg(long, value_name = "N|random", default_value = "1", value_parser = batch, help_heading = "Work")]
     pub(super) batch: Batch,
     /// Reset the queue after every N buffers [default of N: 1]
@@ -90,7 +90,7 @@ pub(crate) struct VirtqueueArgs {
     /// Divide each buffer into N pieces
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Work")]
     pub(super) pieces: u16,
-    /// Process N buffers in a run [default: what takes half a second, at most the 1048576 of virtio_test]
+    /// Process N buffers in a run [default: as many as take half a second, at most virtio_test's 1048576]
     #[arg(long, value_name = "N", value_parser = values::positive, help_heading = "Work")]
     pub(super) bufs: Option<u64>,
     /// Run both sides in turns on one thread, without sleeping

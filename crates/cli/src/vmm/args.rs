@@ -46,8 +46,8 @@ pub(crate) struct VmmArgs {
     /// Add a VMM by its command line, in which {image}, {cmdline}, {disk} and {cpus} stand for the image's path, its command
     /// line, the path of an empty disk and the number of --vcpus
     ///
-    /// The command must print the guest's serial port (0x3f8) on its standard output. It is split at blanks as by a
-    /// shell, and no shell runs. docs/vmm.md has lines for some VMMs.
+    /// The command must print the guest's serial port (0x3f8) on its standard output. It is split into words as by a shell,
+    /// but no shell runs. docs/vmm.md has commands for some VMMs.
     #[arg(long, value_name = "NAME=COMMAND", value_parser = template::parse)]
     pub(super) vmm: Vec<Template>,
 
@@ -55,7 +55,7 @@ pub(crate) struct VmmArgs {
     #[arg(long = "virtio", alias = "device", value_enum, value_name = "DEVICE,...", value_delimiter = ',', default_values_t = [Device::Rng, Device::Blk])]
     pub(super) device: Vec<Device>,
 
-    /// Give each guest N vCPUs; with 1, the row of an interrupt between two vCPUs is left out
+    /// Give each guest N vCPUs; with 1, the row `ipi-to-vcpu` is not measured
     #[arg(long = "vcpus", alias = "smp", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) smp: u32,
 
