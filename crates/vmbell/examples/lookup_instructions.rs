@@ -27,7 +27,7 @@ impl BusDevice for Sink {
     }
 }
 
-/// The loops are functions of their own so that callgrind can name them.
+/// The loops are separate functions so that callgrind can name them.
 #[inline(never)]
 fn bus_loop(reader: &mut BusReader, order: &[u64], lookups: usize) {
     for index in 0..lookups {

@@ -1,4 +1,4 @@
-//! A virtqueue in guest memory: the driver on one thread, the device on another, and nobody notifies. Each side
+//! A virtqueue in guest memory: the driver on one thread, the device on another, without notifications. Each side
 //! polls, the driver with a token that says which used buffers are new.
 
 use std::error::Error;
@@ -13,7 +13,7 @@ use vmbell::virtqueue::{
 // The type of this queue's tokens, so that the compiler refuses them for another queue.
 vmbell::queue_brand!(Requests);
 
-/// The queue is at the beginning of RAM; requests and answers are behind it.
+/// The queue is at the beginning of RAM; requests and answers follow it.
 const RAM: GuestAddress = GuestAddress(0x10_0000);
 const REQUEST: GuestAddress = GuestAddress(0x10_8000);
 const ANSWER: GuestAddress = GuestAddress(0x10_9000);

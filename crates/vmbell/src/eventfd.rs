@@ -42,7 +42,7 @@ const FDINFO: &str = "/proc/self/fdinfo";
 pub struct EventId(u64);
 
 impl EventId {
-    /// The identity of the eventfd behind a descriptor of this process.
+    /// The identity of the eventfd that a descriptor of this process refers to.
     pub fn of(event: &impl AsRawFd) -> Result<Self, EventFdError> {
         Self::in_directory(Path::new(FDINFO), event.as_raw_fd())
     }
@@ -162,7 +162,7 @@ impl Signaller {
         Ok(SIGNALLER.get_or_init(|| new))
     }
 
-    /// Adds 1 to the count, up to the limit, and wakes those who wait for the eventfd.
+    /// Adds 1 to the count, up to the limit, and wakes the threads that wait for the eventfd.
     pub fn signal(&self, event: &EventFd) {
         let mut request = IoControlBlock {
             aio_lio_opcode: IOCB_CMD_POLL,
@@ -183,7 +183,7 @@ impl Signaller {
     }
 }
 
-/// Takes the count of `event` and returns whether it was above 0. It never blocks, whatever the flags of the eventfd. Any
+/// Takes the count of `event` and returns whether it was above 0. It never blocks, with or without EFD_NONBLOCK. Any
 /// thread may use it.
 #[allow(unsafe_code)]
 pub fn drain(event: &EventFd) -> bool {

@@ -1,13 +1,13 @@
-//! Rings bells between a guest and its host: the mechanisms, for any VMM or driver.
+//! Notifications between a guest and its host, for any VMM or driver: doorbells, interrupts, virtqueues.
 //!
 //! A guest *rings* its host: a write that only means "look now". A host *interrupts* its guest. Modules are in layers,
 //! low to high, and nothing imports upward:
 //!
-//! - [`quiesce`]: memory behind readers that take no lock; [`eventfd`]: eventfds, and which one a descriptor is;
+//! - [`quiesce`]: frees memory that readers use without a lock; [`eventfd`]: eventfds and their identity;
 //!   [`memory`]: guest memory; [`thread`]: the threads of a guest
-//! - [`bus`]: which device answers an address; [`doorbell`]: which writes ring, and whom they signal
-//! - [`irq`]: the words of interrupts: GSIs, routes, messages, lines
-//! - [`virtqueue`]: shared rings, both sides of them
+//! - [`bus`]: which device answers an address; [`doorbell`]: which writes ring, and which eventfds they signal
+//! - [`irq`]: the types of interrupts: GSIs, routes, messages, lines
+//! - [`virtqueue`]: split and packed rings, driver and device side
 //!
 //! Each works without the rest. `embed/` of the repository is a VMM of one file with a [`doorbell::DoorbellSet`] and a
 //! [`bus::Bus`] in its own KVM loop. `vmbell-hypervisor` and `vmbell-usermode` run guests, `vmbell-devices` and

@@ -32,7 +32,7 @@ const CRATES: &[&str] = &[
     "cli",
 ];
 
-/// Those that use no other of ours.
+/// Crates that use no other crate of the workspace.
 const ALONE: &[&str] = &["stub", "check", "lab", "probe-image", "report"];
 
 fn crates() -> &'static Path {
@@ -97,7 +97,7 @@ fn no_module_imports_from_above_or_beside() {
     );
 }
 
-/// The folders of the crates of ours that a manifest names as dependencies, those of tests left out.
+/// The folders of the workspace's crates that a manifest names as dependencies, without those of tests.
 fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     let sections = manifest
         .split("\n[")

@@ -1,5 +1,5 @@
 //! Our driver with the virtio-queue crate's device, and the virtio-drivers crate's driver with our
-//! device, in one process and beyond the point where 16-bit indices come round.
+//! device, in one process and beyond the point where 16-bit indices wrap.
 
 #![allow(
     unsafe_code,

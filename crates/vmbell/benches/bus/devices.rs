@@ -3,7 +3,7 @@
 /// How far apart devices are, and how long their ranges.
 pub const STRIDE: u64 = 0x1000;
 
-/// The first of so many devices.
+/// The address of the first device.
 const BASE: u64 = 0xd000_0000;
 
 /// Where in its range a device is written to: virtio-mmio's QueueNotify.
@@ -22,7 +22,7 @@ pub enum Registers {
 /// Visits before the order repeats, enough for each of 10,000 devices.
 const VISITS: usize = 1 << 15;
 
-/// The starts of so many devices.
+/// The addresses of `count` devices.
 pub fn addresses(count: usize) -> Vec<u64> {
     (0..count as u64)
         .map(|index| BASE + index * STRIDE)

@@ -48,7 +48,7 @@ impl Doors {
         (Self::OneAddress, "datamatch-one-address"),
     ];
 
-    /// Where the write that `address` stands for goes, and with which value.
+    /// The address and the value of the write that looks `address` up.
     fn write(self, address: u64) -> (u64, u64) {
         match self {
             Self::Wildcard | Self::Datamatch => (address, 1),

@@ -1,7 +1,7 @@
 //! The backlog: work that a device's handler has begun and not finished.
 //!
-//! A handler runs on a vCPU's thread and must return soon, so that the vCPU sees a kick. Work that it
-//! cannot finish in that time it leaves here. The exit loop of any vCPU continues the work, piece by piece,
+//! A handler runs on a vCPU's thread and must return soon, so that the vCPU sees a kick. It leaves
+//! work that it cannot finish in that time here. The exit loop of any vCPU continues the work, piece by piece,
 //! before it enters the guest again.
 
 use std::collections::VecDeque;

@@ -14,7 +14,7 @@ struct Entry {
 /// Ranges that do not overlap, sorted by address.
 #[derive(Clone, Default)]
 pub(super) struct Map {
-    /// The ranges' first addresses, in an array of their own so that a search touches few cache lines. It is
+    /// The ranges' first addresses, in their own array so that a search touches few cache lines. It is
     /// padded to a power of two with the last address of the space.
     starts: Vec<u64>,
     entries: Vec<Entry>,
@@ -34,7 +34,7 @@ impl Map {
         let last = address.checked_add((len as u64).checked_sub(1)?)?;
         let unit = address >> self.granule;
         let guess = guesses.get(unit);
-        // A guest may access a hole as often as a device: the ranges beside it show that it is one.
+        // A guest may access a hole as often as a device: the ranges next to it show that it is a hole.
         match self.entries.get(guess) {
             Some(Entry { range, device }) if range.first() <= address => {
                 if last <= range.last() {
@@ -83,7 +83,7 @@ impl Map {
             base = select_unpredictable(starts[middle] <= address, middle, base);
             step /= 2;
         }
-        // A search for the last address of the space finds the padding behind the last range.
+        // A search for the last address of the space finds the padding after the last range.
         base.min(self.entries.len() - 1)
     }
 
@@ -156,7 +156,7 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// length.
 ///
 /// A guest accesses few of its devices often. An index is only a guess: ranges do not overlap, so one comparison with the
-/// range shows whether the guess is right, whatever has changed on the bus since.
+/// range shows whether the guess is still right after changes of the bus.
 #[derive(Debug)]
 pub(super) struct Guesses {
     /// Their number is a power of two.

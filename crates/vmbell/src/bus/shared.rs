@@ -45,7 +45,7 @@ impl Bus {
     ///
     /// # Errors
     ///
-    /// [`BusError::StillRuns`] if one still runs after `limit`. The device is off the bus then, and the bus lets go of it at
+    /// [`BusError::StillRuns`] if one still runs after `limit`. The device is off the bus then, and the bus drops it at
     /// its next change.
     pub fn remove_and_wait(
         &self,
@@ -103,7 +103,7 @@ impl fmt::Debug for Bus {
 /// One thread's reader of a [`Bus`].
 ///
 /// It delays [`Bus::synchronize`] and keeps a removed device in memory only while a handler runs, so a thread that runs a
-/// guest has nothing to say to it.
+/// guest need not report anything to it.
 #[derive(Debug)]
 pub struct BusReader {
     reader: SnapshotReader<Map>,

@@ -3,8 +3,8 @@
 //! The writer looks for a key as readers do, and puts it where they would look first: an unused slot that still has the
 //! key must be used again, because it hides the slots after it. A slot that a removal has emptied is *held* until the
 //! end of the removal's grace period and takes no other key, because a reader that has loaded the old code compares the
-//! key after that. Slots never move. An overflow bucket is linked after the last of its chain and unlinked when none of
-//! its slots is in use; it keeps its own link, so that a reader that is on it gets to the next bucket.
+//! key after that. Slots never move. An overflow bucket is linked after the last of its chain and unlinked when its
+//! slots are all unused; it keeps its own link, so that a reader that is on it gets to the next bucket.
 
 use stub::table::{AddressBucket, AtomicU32, Kind, MatchBucket, Table};
 
@@ -179,7 +179,7 @@ impl<'t, B: Bucket> Slot<'t, B> {
         }
     }
 
-    /// Unlinks the slot's bucket if none of its slots is in use.
+    /// Unlinks the slot's bucket if all its slots are unused.
     fn tidy(&self, table: &'t Table, overflows: &mut Arena) {
         if (0..2).any(|slot| self.bucket.is_used(slot)) {
             return;

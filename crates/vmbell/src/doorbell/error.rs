@@ -7,7 +7,7 @@ use crate::eventfd::EventFdError;
 #[derive(Debug, thiserror::Error)]
 pub enum DoorbellError {
     /// The length is not one of the five that KVM knows.
-    #[error("length {len} is none of 0, 1, 2, 4, 8")]
+    #[error("length {len} is not 0, 1, 2, 4 or 8")]
     Length {
         /// The length.
         len: u32,
@@ -45,7 +45,7 @@ pub enum DoorbellError {
         /// The width and value to match.
         pattern: Pattern,
     },
-    /// The group has as many items as it may have.
+    /// The group has the greatest number of items.
     #[error("{address}, length {len}: the group has its {limit} items already (max_items)")]
     TooManyItems {
         /// The address.

@@ -204,7 +204,7 @@ fn signal_number_is_free_when_removal_returns() {
             u32::from(!hit)
         });
         remove(&mut doorbells, &domain, 1, ONE, None);
-        // This stands for closing the eventfd: the checker fails the model if a reader may still write to it.
+        // This models closing the eventfd: the checker fails the model if a reader may still write to it.
         let counted = eventfd.get();
         eventfd.set(0);
         let missed = reader.join().unwrap();

@@ -51,7 +51,7 @@ impl fmt::Display for IoEventAddress {
 /// than its width, or a value without a width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Datamatch {
-    /// Any write that starts at the address, whatever its width (KVM: length 0).
+    /// Any write that starts at the address, of any width (KVM: length 0).
     AnyLength,
     /// Writes of one byte.
     U8(Option<u8>),
@@ -121,7 +121,7 @@ impl Pattern {
         if !matches!(len, 0 | 1 | 2 | 4 | 8) {
             return Err(DoorbellError::Length { len });
         }
-        // Hypercall numbers are no addresses of bytes, so they cannot run past an end.
+        // Hypercall numbers are not addresses of bytes, so they cannot run past an end.
         let ranges = !matches!(address, IoEventAddress::Hypercall(_));
         if ranges && address.value().checked_add(u64::from(len)).is_none() {
             return Err(DoorbellError::Wraps { address, len });

@@ -31,7 +31,7 @@ pub enum IrqError {
         address: u64,
     },
     /// The delivery mode is SMI, NMI, INIT, ExtINT or reserved.
-    #[error("delivery mode {mode} is none of fixed (0) and lowest priority (1)")]
+    #[error("delivery mode {mode} is neither fixed (0) nor lowest priority (1)")]
     Mode {
         /// The three bits of the delivery mode.
         mode: u8,
@@ -84,7 +84,7 @@ pub enum IrqError {
         /// The GSI.
         gsi: Gsi,
     },
-    /// The GSI has a resampling irqfd, which has to be told of each end of an interrupt.
+    /// The GSI has a resampling irqfd, which has to be notified of each end of an interrupt.
     #[error("{gsi} has a resampling irqfd, which waits for the end of each interrupt")]
     Resampled {
         /// The GSI.

@@ -103,7 +103,7 @@ impl<D> fmt::Debug for LevelLine<D> {
 
 /// The owner's side of a forwarded line, for any thread: the guest's own end of an interrupt ends it for the device too.
 ///
-/// Without forwarding, the host takes part in the end of a level-triggered interrupt: it takes the line down and tells the
+/// Without forwarding, the host takes part in the end of a level-triggered interrupt: it lowers the line and notifies the
 /// device (an irqfd with a resamplefd), or the device model does. The owner of a forwarded line raises it and looks
 /// whether the guest has ended the interrupt, without a notification. The states are those of a hardware-mapped interrupt
 /// in a GIC ([`Activity`]). How the guest ends it depends on the backend. Once the line is forwarded no longer, raising it
@@ -113,8 +113,8 @@ pub trait ForwardedLine: Send + Sync + fmt::Debug {
     /// calls until then change nothing.
     fn raise(&self);
 
-    /// Whether the guest has ended all interrupts that were raised, or has itself ended. It looks, and waits for
-    /// nothing.
+    /// Whether the guest has ended all interrupts that were raised, or has itself ended. Does not
+    /// wait.
     fn has_ended(&self) -> bool;
 }
 

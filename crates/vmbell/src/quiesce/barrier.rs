@@ -1,4 +1,5 @@
-//! The barrier between what a reader says of itself and what it then reads: a writer's system call, not a reader's fence.
+//! The barrier between a reader's store of its epoch and its later loads: a system call of the writer, so that readers
+//! need no fence.
 //!
 //! A reader that begins a section stores an epoch and then loads a pointer, and no later check finds out if the processor
 //! did it in the other order. `membarrier(2)` (Linux 4.14, MEMBARRIER_CMD_PRIVATE_EXPEDITED) makes every running thread of
@@ -7,7 +8,7 @@
 
 use super::sync::{Ordering, fence};
 
-/// Who orders the accesses of readers.
+/// What orders the accesses of readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Barrier {
     /// The writers, for all threads. Not in models: there both sides have a fence, which is what the call is equal to.
@@ -18,7 +19,7 @@ pub(super) enum Barrier {
 }
 
 impl Barrier {
-    /// That of this process.
+    /// The barrier of this process.
     pub(super) fn of_process() -> Self {
         #[cfg(not(any(loom, miri)))]
         {

@@ -28,7 +28,7 @@ pub struct Domain {
     shared: Arc<Shared>,
 }
 
-/// The epoch. It has a cache line of its own, because readers load it at each section.
+/// The epoch. It has its own cache line, because readers load it at each section.
 #[repr(align(128))]
 struct Epoch(AtomicU64);
 
@@ -61,12 +61,12 @@ impl Domain {
 
     /// Waits for a grace period: until no reader holds an object that was unlinked before the call.
     ///
-    /// On a thread that is inside a section of its own it never returns.
+    /// It never returns if the calling thread is inside a section.
     pub fn synchronize(&self) {
         while !self.synchronize_within(Duration::MAX) {}
     }
 
-    /// The same for at most this time. Returns whether the grace period is over; what was retired stays so if it is not.
+    /// The same for at most this time. Returns whether the grace period is over; otherwise retired objects stay.
     #[must_use]
     pub fn synchronize_within(&self, limit: Duration) -> bool {
         let epoch = self.advance();

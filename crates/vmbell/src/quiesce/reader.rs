@@ -11,8 +11,8 @@ use super::{
 /// The value in the slot of a reader that is in no section.
 pub(super) const IDLE: u64 = 0;
 
-/// The epoch at which a reader's section began, for the writers, on a cache line (and the adjacent one, which is
-/// prefetched with it) of its own.
+/// The epoch at which a reader's section began, for the writers, on its own cache line (and the adjacent one, which
+/// is prefetched with it).
 #[repr(align(128))]
 pub(super) struct Slot {
     noted: AtomicU64,

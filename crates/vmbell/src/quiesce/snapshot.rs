@@ -48,8 +48,8 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
 
     /// Replaces the current value, which a later [`Domain::reclaim`] drops.
     ///
-    /// It neither waits nor drops anything. Writers that derive the new value from the old one need a lock of
-    /// their own.
+    /// It neither waits nor drops anything. Writers that derive the new value from the old one need their
+    /// own lock.
     pub fn replace(&self, value: T) {
         let new = Box::into_raw(Box::new(value));
         let old = self.shared.current.swap(new, Ordering::AcqRel);

@@ -1,7 +1,7 @@
 //! The callbacks of an [`EventLoop`](super::EventLoop): its thread calls them, any thread adds and removes them.
 //!
-//! The thread takes a callback out of its entry for the call, so no lock is held while it runs. A removal that comes
-//! meanwhile leaves no entry to put the callback back into: the thread drops it, and only then tells those who wait.
+//! The thread takes a callback out of its entry for the call, so no lock is held while it runs. If the
+//! callback is removed meanwhile, it has no entry any more: the thread drops it, and then wakes the threads that wait.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -37,7 +37,7 @@ struct Entry<D> {
     callback: Option<Callback>,
 }
 
-/// A call that is under way. Its end, by a panic too, lets those go on who wait for it.
+/// A call that is under way. Its end, by a panic too, wakes the threads that wait for it.
 struct Call<'a, D>(&'a Callbacks<D>);
 
 impl<D> Callbacks<D> {
@@ -98,14 +98,14 @@ impl<D> Callbacks<D> {
             return more;
         }
         drop(state);
-        // It was removed. What it owns is dropped before those go on who wait.
+        // It was removed. What it owns is dropped before the waiting threads continue.
         drop(callback);
         drop(call);
         false
     }
 
-    /// Takes an entry out, so that its callback is not called again, and gives its descriptor to `unregister`. The call
-    /// that is under way goes on.
+    /// Takes an entry out, so that its callback is not called again, and gives its descriptor to `unregister`. A call
+    /// that is under way continues.
     pub(super) fn remove(&self, number: u64, unregister: impl FnOnce(&D)) {
         let removed = {
             let mut state = self.lock();

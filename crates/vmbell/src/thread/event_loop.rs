@@ -23,7 +23,7 @@ use super::{ThreadKind, spawn};
 /// How long [`EventLoop::remove`] waits for a callback that runs.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The number of no callback, for the eventfd that wakes the thread.
+/// A number that no callback has, for the eventfd that wakes the thread.
 const WAKE: u64 = 0;
 
 type Descriptor = Box<dyn AsRawFd + Send>;
@@ -172,7 +172,7 @@ impl Shared {
             .ctl(ControlOperation::Add, descriptor.as_raw_fd(), entry)
     }
 
-    /// The thread. Each round calls each callback at most once that is ready or has more to do.
+    /// The thread. Each round calls, once, each callback that is ready or has more to do.
     fn run(&self) {
         let mut events = [EpollEvent::default(); 32];
         let mut unfinished = Vec::new();
@@ -200,7 +200,8 @@ impl Shared {
 }
 
 impl Drop for EventLoop {
-    /// Ends the thread, after the callback that it calls, whatever else is ready. In a callback it does not wait.
+    /// Ends the thread after the callback that is running, even if other descriptors are ready. Called in a callback, it
+    /// does not wait.
     fn drop(&mut self) {
         self.shared.stop.store(true, Release);
         // Only this writes it, so there is room in the count.

@@ -30,7 +30,7 @@ fn heard(event_loop: &EventLoop) -> (EventFd, Token, Receiver<()>) {
     (event, token.unwrap(), receiver)
 }
 
-/// A callback that says that it has begun and ends when it is told, by a message or the end of the channel.
+/// A callback that says that it has begun and ends on a message or the end of the channel.
 fn held(event_loop: &EventLoop) -> (Token, Receiver<()>, Sender<()>) {
     let (began, begun) = channel();
     let (go_on, told) = channel();

@@ -50,7 +50,7 @@
 
 use std::marker::PhantomData;
 
-/// A type of which there is one value at a time, held by one queue.
+/// A type with at most one value at a time, which one queue holds.
 ///
 /// Implemented by [`Scoped`] and by [`queue_brand!`](crate::queue_brand), not by hand.
 pub trait Brand {}

@@ -87,7 +87,7 @@ impl Head {
     }
 }
 
-/// The buffers of the chain that a device has taken last; made once and filled anew by every `pop`.
+/// The buffers of the chain that a device took last. It is made once, and every `pop` fills it again.
 #[derive(Debug)]
 pub struct Chain {
     buffers: Box<[Buffer]>,

@@ -24,7 +24,7 @@ pub enum QueueError {
         size: u16,
     },
     /// The device has used a buffer that is not in flight.
-    #[error("id {id} is no buffer in flight")]
+    #[error("id {id} is not a buffer in flight")]
     NotInFlight {
         /// The id that the device wrote.
         id: u32,
@@ -86,7 +86,7 @@ pub enum QueueError {
         len: u32,
     },
     /// A readable buffer follows a writable one (virtio 1.3, 2.7.4.2).
-    #[error("chain {head} has a readable buffer behind a writable one")]
+    #[error("chain {head} has a readable buffer after a writable one")]
     ReadableAfterWritable {
         /// Its first descriptor.
         head: u16,

@@ -1,7 +1,7 @@
 //! The negotiated features of a virtqueue (virtio 1.3, 6), the rule of event indexes, and the device status field (virtio
 //! 1.3, 2.1).
 
-/// Feature bits that change the contents of the rings. The default is none.
+/// Feature bits that change the contents of the rings. Defaults to none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// `VIRTIO_F_EVENT_IDX`: each side asks for a notification by event index, and not by a flag.

@@ -238,7 +238,7 @@ fn poll_misses_nothing<D, V, R>(
     thread.join().unwrap();
 }
 
-/// The ring comes round, and is offered again.
+/// The ring wraps, and is offered again.
 fn lap(driver: &mut impl DriverQueue<Data = u64>, device: &mut impl DeviceQueue) {
     for _ in 0..SIZE {
         turn(driver, device);

@@ -43,10 +43,10 @@
 //! is a value with public fields and also a string of bytes ([`DriverState`], [`DeviceState`]). It does not include
 //! what is in memory: the ring, with both sides' event suppression, and indirect tables. The caller saves the
 //! memory at the same time, while neither side runs. A restored side gives the answers that the saved one would
-//! have given. A state from elsewhere need not be trusted: it is restored completely, or it is a [`RestoreError`]
-//! and changes nothing.
+//! have given. A state may come from an untrusted source: it is restored completely, or restoring fails with a
+//! [`RestoreError`] and changes nothing.
 //!
-//! A notification that was on its way is in no state: a kick may be in the counter of an ioeventfd, and an
+//! A state does not contain notifications that were on their way: a kick may be in the counter of an ioeventfd, and an
 //! interrupt in that of an irqfd or in the interrupt controller. A VMM that resumes a guest signals each queue's
 //! doorbell and raises each queue's interrupt once. This is always safe, because each side checks the ring and
 //! finds work or none. To send no extra notification, a VMM must save both counters along with the queue.
@@ -221,7 +221,7 @@ pub trait DeviceQueue {
     fn add_used(&mut self, head: Head, len: u32) -> Result<(), UsedError>;
 
     /// Gives several chains back at once: the driver sees all or none of them. With `VIRTIO_F_IN_ORDER`, one used
-    /// element stands for as many chains as possible (virtio 1.3, 2.7.9).
+    /// element covers as many chains as possible (virtio 1.3, 2.7.9).
     ///
     /// # Errors
     ///

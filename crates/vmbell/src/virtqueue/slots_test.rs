@@ -81,7 +81,7 @@ fn detached_data_is_what_was_in_flight() {
 }
 
 proptest! {
-    /// In whatever order buffers come back, the free entries are those that no buffer has, in the
+    /// Buffers come back in any order: the free entries are those that no buffer has, in the
     /// order in which they came back.
     #[test]
     fn free_entries_are_those_of_no_buffer(

@@ -1,7 +1,7 @@
 //! The virtio-drivers and virtio-queue crates on one piece of guest memory in this process.
 //!
-//! The driver crate allocates through a static trait, so each test or measurement lives on a
-//! thread of its own and finds its memory in a thread-local.
+//! The driver crate allocates through a static trait, so each test or measurement runs on its
+//! own thread and finds its memory in a thread-local.
 
 #![allow(
     unsafe_code,
@@ -64,10 +64,10 @@ pub fn adopt(guest: Guest) {
 }
 
 impl Guest {
-    /// Copies what the device is to read to a place of its own, used again after a while.
+    /// Copies what the device is to read to a separate place, which is reused after a while.
     fn bounce(&mut self, buffer: NonNull<[u8]>) -> PhysAddr {
         const SLOT: u64 = 512;
-        // SAFETY: the driver crate shares a table of its own, which nobody writes meanwhile.
+        // SAFETY: the driver crate shares its own table, which no thread writes meanwhile.
         let from = unsafe { buffer.as_ref() };
         let addr = BOUNCES + self.bounces % 64 * SLOT;
         self.bounces += 1;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Two regions with a hole between them, and a third one directly behind the second.
+/// Two regions with a hole between them, and a third one directly after the second.
 fn memory() -> GuestMemoryMmap {
     let regions = [(0x1000, 0x2000), (0x4000, 0x1000), (0x5000, 0x1000)];
     let regions = regions.map(|(start, len)| (GuestAddress(start), len));

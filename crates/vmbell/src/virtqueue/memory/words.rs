@@ -158,7 +158,7 @@ impl<A, M> std::ops::Deref for Word<A, M> {
 
     #[inline]
     fn deref(&self) -> &A {
-        // SAFETY: `Words::resolve` checked that `first` points to one aligned `A`, which `memory` beside
+        // SAFETY: `Words::resolve` checked that `first` points to one aligned `A`, which `memory` next to
         // it keeps alive for as long as `self` lives; as in `Words::all`.
         unsafe { self.0.first.as_ref() }
     }

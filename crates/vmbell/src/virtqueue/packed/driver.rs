@@ -26,7 +26,7 @@ pub struct PackedSide<M> {
     kicked: Position,
     /// The position of the next used descriptor.
     pub(super) position: Position,
-    /// For an in-order batch of which buffers are not consumed yet: the id and length of its last buffer.
+    /// For a partly consumed in-order batch: the id and length of its last buffer.
     pub(super) batch: Option<(u16, u32)>,
 }
 
@@ -303,7 +303,7 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         Err(self.break_with(error))
     }
 
-    /// Takes the oldest buffer of an in-order ring, where one used descriptor stands for all buffers up to the one
+    /// Takes the oldest buffer of an in-order ring, where one used descriptor covers all buffers up to the one
     /// that it names.
     #[inline(never)]
     fn next_in_order(&mut self) -> Result<Option<Used<T>>, QueueError> {

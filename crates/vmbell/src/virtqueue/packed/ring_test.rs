@@ -91,7 +91,7 @@ proptest! {
             old = old.advance(1, size);
         }
         let new = old.advance(steps, size);
-        // The event lies within a lap behind the new position.
+        // The event is within a lap before the new position.
         let back = back.min(u64::from(size)).min(start + u64::from(steps));
         prop_assume!(back > 0);
         let mut event = Position::START;

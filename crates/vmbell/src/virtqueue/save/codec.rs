@@ -37,7 +37,7 @@ impl Writer {
         self.0.extend(value.to_le_bytes());
     }
 
-    /// A list of at most as many items as a queue has descriptors. A longer one, which is no queue's, is written so
+    /// A list of at most one item for each descriptor of a queue. A longer one, which no queue has, is written so
     /// that it is refused when it is read.
     pub(super) fn list<T>(&mut self, items: &[T], mut write: impl FnMut(&mut Self, &T)) {
         self.u16(u16::try_from(items.len()).unwrap_or(u16::MAX));
@@ -59,7 +59,7 @@ impl Writer {
     }
 }
 
-/// Reads fields of bytes that anybody may have written.
+/// Reads fields of untrusted bytes.
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     /// How many bytes there were at first.

@@ -28,7 +28,7 @@ pub struct DeviceState {
     /// The driver's available index as last loaded, on a split ring; 0 on a packed ring.
     pub avail_seen: u16,
     /// How many used buffers (split) or used slots (packed) the driver has got since the last question whether it
-    /// wants a notification; 65,536 stands for any larger number, too.
+    /// wants a notification; 65,536 means any larger number, too.
     pub unsignalled: u32,
     /// The chains that the caller holds.
     pub heads: Vec<HeadState>,

@@ -26,7 +26,7 @@ pub struct DriverState {
     /// The index of the next buffer to make available.
     pub available: u16,
     /// How many buffers (split) or slots (packed) were made available since the last question whether the device
-    /// wants a notification; 65,536 stands for any larger number, too.
+    /// wants a notification; 65,536 means any larger number, too.
     pub unkicked: u32,
     /// How far the driver has consumed: the position of a [`Token`](crate::virtqueue::Token) that is made now.
     pub position: u64,
@@ -38,7 +38,7 @@ pub struct DriverState {
     pub used_seen: u16,
     /// Whether consuming the last used buffer moves the event index.
     pub armed: bool,
-    /// Of an in-order batch that is partly consumed: the id of its last buffer and that buffer's length in bytes.
+    /// For a partly consumed in-order batch: the id of its last buffer and that buffer's length in bytes.
     pub batch: Option<(u16, u32)>,
     /// The buffers in flight; on an in-order queue the oldest is first.
     pub buffers: Vec<BufferState>,
@@ -240,7 +240,7 @@ impl DriverState {
             return Err(RestoreError::NotInFlight { id });
         }
         match ring {
-            // A broken queue looks at nothing that it has seen; a batch is followed by what it stands for.
+            // A broken queue looks at nothing that it has seen; a batch is followed by the buffers that it covers.
             RingKind::Split => {
                 let seen = ring.distance("used_seen", index, self.used_seen, size)?;
                 let most = if self.broken.is_some() { 0 } else { in_flight };

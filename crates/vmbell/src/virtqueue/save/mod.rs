@@ -18,7 +18,7 @@ pub use driver::{BufferState, DriverState};
 pub const STATE_VERSION: u16 = 1;
 
 /// The most steps since the last question about a notification that a state tells apart. An event index is at most
-/// 65,535 entries away, so this number stands for any larger one, too.
+/// 65,535 entries away, so this number means any larger one, too.
 pub(super) const MANY: u32 = 1 << 16;
 
 /// `steps`, or [`MANY`] if there are more.
@@ -26,7 +26,7 @@ pub(super) fn at_most_many(steps: u64) -> u32 {
     u32::try_from(steps).unwrap_or(MANY).min(MANY)
 }
 
-/// The queue that a state is made of or restored to.
+/// The queue that a state is saved from or restored to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
     pub(super) ring: RingKind,

@@ -138,7 +138,7 @@ impl<M: RingMemory> SplitDevice<M> {
 
     /// Adds the buffers of chain `head`, whose first descriptor the caller has read (virtio 1.3, 2.7.5).
     ///
-    /// Each descriptor is read once. A chain that continues after as many descriptors as the table has must have a loop.
+    /// Each descriptor is read once. A chain that is longer than the table must have a loop.
     #[inline(never)]
     fn walk(&self, head: u16, addr: u64, rest: u64, chain: &mut Chain) -> Result<(), QueueError> {
         chain.clear();

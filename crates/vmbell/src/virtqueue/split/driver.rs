@@ -31,7 +31,7 @@ pub struct SplitSide<M> {
     pub(super) position: u64,
     /// The device's used index as last loaded.
     pub(super) used_idx: u16,
-    /// For an in-order batch of which buffers are not consumed yet: the id and length of its last buffer.
+    /// For a partly consumed in-order batch: the id and length of its last buffer.
     pub(super) batch: Option<(u32, u32)>,
 }
 
@@ -327,7 +327,7 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         Err(self.fail(error))
     }
 
-    /// Takes the oldest buffer of an in-order ring, where one used element stands for all buffers up to the one that
+    /// Takes the oldest buffer of an in-order ring, where one used element covers all buffers up to the one that
     /// it names.
     #[inline(never)]
     fn next_in_order(&mut self) -> Result<Option<Used<T>>, QueueError> {

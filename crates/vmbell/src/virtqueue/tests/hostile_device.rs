@@ -22,7 +22,7 @@ fn break_driver(queue: &mut impl TestDriver, error: QueueError) {
     assert!(!queue.poll(opaque) && !queue.poll64(token) && !queue.kick_prepare());
     assert!(
         queue.enable_cb() && queue.enable_cb_delayed(),
-        "nobody waits in a loop"
+        "no thread waits in a loop"
     );
     let refused = queue.add(&[BUFFER], &[], 77).unwrap_err();
     assert_eq!((refused.error, refused.data), (AddError::Broken(error), 77));

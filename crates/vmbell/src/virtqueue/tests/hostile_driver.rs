@@ -25,7 +25,7 @@ fn split_error(descriptors: &[Entry], head: u16, features: Features) -> QueueErr
     let (_, mut device) = split_avail(descriptors, head, features);
     let error = pop_error(&mut device);
     assert_eq!(device.broken(), Some(error));
-    assert!(!device.enable_notification(), "nobody waits in a loop");
+    assert!(!device.enable_notification(), "no thread waits in a loop");
     error
 }
 

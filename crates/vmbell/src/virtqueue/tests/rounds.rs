@@ -157,7 +157,7 @@ impl Test for OutOfOrder {
         };
         let mut next = 0;
         for _ in 0..1_000 {
-            // As many buffers as fit beside those that the device has kept.
+            // All buffers that fit in addition to those that the device has kept.
             loop {
                 let pieces = [Buffer::new(BUFFERS + 8 * (next % 1000), 1); 3];
                 let count = 1 + draw(3);
@@ -261,7 +261,7 @@ fn in_order_batch_is_one_used_element() {
         device
             .add_used_batch(heads.into_iter().map(|head| (head, 0)))
             .unwrap();
-        assert_eq!(memory.get16(layout.used + 4), 2, "the last stands for all");
+        assert_eq!(memory.get16(layout.used + 4), 2, "the last covers all");
         assert_eq!(memory.get16(layout.used + 2), 3);
         let data = [(); 3].map(|()| driver.get_used().unwrap().unwrap().data);
         assert_eq!(data, [0, 1, 2]);

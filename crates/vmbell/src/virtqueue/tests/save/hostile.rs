@@ -137,7 +137,7 @@ fn every_field_of_a_state_is_checked() {
     );
     refused(
         &mut busy(split(4, IN_ORDER)),
-        // Nothing was seen that the batch could stand for.
+        // Nothing was seen that the batch could cover.
         &[&|state| state.batch = Some((1, 0))],
     );
     refused(
@@ -241,7 +241,7 @@ fn exercise<K: Kind>(pair: &mut Pair<K>, size: u16) {
     assert_eq!(pair.driver.free(), size);
 }
 
-/// Puts these bytes, of anybody, in the place of some bytes of sound states; restores what still can be.
+/// Replaces some bytes of sound states by these, and restores the states that still can be.
 struct Changed<'a>(&'a [(prop::sample::Index, u8)], bool);
 
 impl Case for Changed<'_> {

@@ -1,4 +1,4 @@
-//! Two queues do the same, and one of them is saved and restored again and again: nobody can tell them apart.
+//! Two queues do the same, and one of them is saved and restored again and again: their answers are the same.
 
 use proptest::{prelude::*, sample::Index};
 
@@ -25,7 +25,7 @@ enum Step {
     DisableNotification,
     /// The driver asks for wrap counters.
     CountWraps,
-    /// Both sides begin anew.
+    /// Both sides are set up again.
     Reset,
     /// Anybody writes to the ring.
     Scribble(Index, u16),
