@@ -13,7 +13,7 @@ pub const VECTOR: u8 = 0x51;
 pub const HANDLER: u64 = 16;
 
 /// The page's words, each of 8 bytes: offset, name, meaning. The guest writes the words from `TICKS` to `EOI_WORD`. A word
-/// that one side writes while the other side polls it has a cache line of its own. The macro passes the table
+/// that one side writes while the other side polls it has its own cache line. The macro passes the table
 /// to the macro `$then`, after the arguments for it.
 #[doc(hidden)]
 #[macro_export]
@@ -24,7 +24,7 @@ macro_rules! guest_page {
             0x008 ADDRESS "Port, address or hypercall number to ring."
             0x010 VALUE "What to write there."
             0x018 PAUSE "Ticks to wait before each ring of a latency program."
-            0x020 PV_EOI "Address of the PV EOI word; 0: there is none."
+            0x020 PV_EOI "Address of the PV EOI word, or 0."
             0x028 XAPIC "Not 0: the local APIC's registers are in its page."
             0x030 ROUTE "Low half of the redirection entry that the program writes; 0: it writes none."
             0x038 PIN "The I/O APIC's pin of that entry."
@@ -44,7 +44,7 @@ macro_rules! guest_page {
             0x1c0 GIC "The version of the interrupt controller on arm64: 2 or 3."
             0x1c8 INTID "The interrupt that the program takes on arm64: 32 and more are SPIs, 8192 and more LPIs."
             0x1d0 LEVEL "Not 0: that interrupt is level-sensitive."
-            0x1d8 TABLES "Address of free memory for the tables of LPIs; 0: there are none."
+            0x1d8 TABLES "Address of free memory for the tables of LPIs, or 0."
             0x1e0 DEVICE "The ITS's number of the device whose message is that LPI."
             0x1e8 EVENT "The data of that message."
         }
@@ -103,7 +103,7 @@ pub struct GicInterrupt {
     pub gic: Gic,
     /// The number of the interrupt: an SPI, or an LPI if there is a message.
     pub intid: u32,
-    /// Whether it is level-sensitive; else it is an edge.
+    /// Whether it is level-sensitive; otherwise it is an edge.
     pub level: bool,
     /// The message that becomes this LPI; `None` if the interrupt is an SPI.
     pub message: Option<LpiMessage>,

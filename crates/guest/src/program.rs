@@ -48,7 +48,7 @@ impl fmt::Debug for Program {
 
 /// Assembles `.S` files of the calling crate into functions that return a [`Program`] each.
 ///
-/// The files for x86-64 come first, and behind `|` those for arm64. A program without files for the architecture of
+/// The files for x86-64 come first, and after `|` those for arm64. A program without files for the architecture of
 /// the host is empty there. If several files are named, they are one program, in this order. A file that expands
 /// macros of one before it purges them at its end, since the assembler knows macros by name across programs.
 ///

@@ -10,7 +10,7 @@ use crate::sync::Ordering::Relaxed;
 pub enum Event {
     /// The guest is entered.
     Entry,
-    /// The guest is left, for whatever reason.
+    /// The guest is left, for any reason.
     Exit,
     /// An exit continues to the VMM.
     UserspaceExit,

@@ -1,7 +1,7 @@
-//! The memory that the monitor and the sandbox share, and where it lies in the sandbox.
+//! The memory that the monitor and the sandbox share, and its addresses in the sandbox.
 //!
 //! In the sandbox a guest-physical address is the virtual address: the low 4 GiB belong to the
-//! guest, and the stub and its data lie above. All-zero bytes are a valid initial value of each type here,
+//! guest, and the stub and its data are above. All-zero bytes are a valid initial value of each type here,
 //! and each field that both sides touch is atomic.
 
 use crate::event::EventCounts;
@@ -165,7 +165,7 @@ pub struct Control {
 
 /// The descriptors on which a halted vCPU sleeps, by their numbers in the sandbox. The epoll descriptor watches
 /// (edge-triggered) the vCPU's wake eventfd and the irqfds that have woken the vCPU before, so that a writer of such an
-/// irqfd wakes it directly. All-zero bytes mean that there are none: the vCPU sleeps on its mode word.
+/// irqfd wakes it directly. All bytes are zero if there are no such descriptors: the vCPU sleeps on its mode word.
 #[repr(C)]
 #[derive(Debug)]
 pub struct HaltFds {

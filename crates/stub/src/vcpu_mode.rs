@@ -4,9 +4,9 @@
 //! A sender first raises the vector and then calls [`VcpuMode::claim_notification`]; a vCPU first calls
 //! [`enter`](VcpuMode::enter) or [`halt_in_futex`](VcpuMode::halt_in_futex) and then looks for requests. Each call is
 //! a read-modify-write of the same word, so one of the two sees what the other did: either the sender learns that it
-//! has to signal or wake, or the vCPU finds the request by itself.
+//! has to signal or wake, or the vCPU finds the request.
 //!
-//! The word lies in memory that the sandbox can write. A false word costs no more than a lost interrupt of
+//! The word is in memory that the sandbox can write. A false word causes at most a lost interrupt of
 //! that sandbox's own guest, or a needless signal to it.
 
 use crate::sync::AtomicU32;

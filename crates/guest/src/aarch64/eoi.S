@@ -38,7 +38,7 @@
     b 5b
 // The end is between the second and the third reading of the counter. The first two readings give the cost of
 // measuring, which is subtracted. A tick of the counter is longer than an end, so only the mean over many says
-// something; and each measurement begins a few instructions later than the one before, lest all of them begin at
+// something; and each measurement begins a few instructions later than the one before, so that not all of them begin at
 // the same place within a tick.
 30:
     cbnz x24, 8f

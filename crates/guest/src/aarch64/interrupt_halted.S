@@ -1,5 +1,5 @@
 // Takes COUNT interrupts, each while it is halted; if ADDRESS is not 0, it asks for each by a store of four bytes to
-// ADDRESS. Each time the vcpu is entered, it does one run. Interrupts are masked but right behind wfi, which ends
+// ADDRESS. Each time the vcpu is entered, it does one run. Interrupts are masked except right after wfi, which ends
 // when one is pending, masked or not: so none is taken between the comparison and wfi.
 20:
     ldr x9, [x19, #{INTERRUPTS}]

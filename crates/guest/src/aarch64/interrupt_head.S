@@ -21,7 +21,7 @@
     // Bits 12:10 say which vcpu sent an SGI.
     and w0, w5, #0x3ff
 2:
-    // 1020 to 1023 are no interrupts: it has gone meanwhile.
+    // 1020 to 1023 are not interrupts: it has gone meanwhile.
     sub w0, w0, #1020
     cmp w0, #4
     b.lo 3f
@@ -30,7 +30,7 @@
     add x1, x19, #{INTERRUPTS}
     ldr x0, [x1]
     add x0, x0, #1
-    // The store releases, so that who sees the count sees ENTERED.
+    // The store releases, so that a reader that sees the count sees ENTERED.
     stlr x0, [x1]
 3:
     ldr x30, [sp, #48]

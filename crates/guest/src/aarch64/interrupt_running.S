@@ -20,7 +20,7 @@
     mov x9, #{DONE_ADDRESS}
     str wzr, [x9]
     b 20b
-// Stores four bytes to ADDRESS, if it is not 0, to tell the device, and ends the interrupt.
+// Stores four bytes to ADDRESS, if it is not 0, to notify the device, and ends the interrupt.
 30:
     ldr x0, [x19, #{ADDRESS}]
     cbz x0, 15b

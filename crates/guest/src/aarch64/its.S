@@ -12,7 +12,7 @@
     stxr w15, w14, [x13]
     cbnz w15, 1b
     movz x9, #({ITS} >> 16), lsl #16
-    // Every LPI is enabled; the second bit is always set. Who finds it so leaves it, since others may be in use.
+    // Every LPI is enabled; the second bit is always set. If it is set already, it stays, since others may be in use.
     add x13, x12, #0x20, lsl #12
     mov w14, #0xa3
     ldrb w15, [x13]

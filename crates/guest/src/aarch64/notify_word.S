@@ -1,4 +1,4 @@
-// The ring of this program: adds 1 to the doorbell word. The store releases, so that who sees the word sees STAMP.
+// The ring of this program: adds 1 to the doorbell word. The store releases, so that a reader that sees the word sees STAMP.
 .macro prepare
     add x25, x19, #{WORD}
 .endm

@@ -1,5 +1,5 @@
 // The program halts after each request until the interrupt of its answer has come. Interrupts are masked but right
-// behind wfi, which ends when one is pending, masked or not.
+// after wfi, which ends when one is pending, masked or not.
 .macro begin
 .endm
 .macro await_answer

@@ -1,4 +1,4 @@
-// Adds 1 to the doorbell word. The store releases, so that who sees the word sees what was stored before it.
+// Adds 1 to the doorbell word. The store releases, so that a reader that sees the word sees what was stored before.
 // x0 = parameters. Each time the vcpu is entered, the program does one run of COUNT operations.
     mov x19, x0
 1:

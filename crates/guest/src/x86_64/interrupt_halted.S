@@ -1,6 +1,6 @@
 # Takes COUNT interrupts, each while it is halted; if ADDRESS is not 0, it asks for each by a write to port
 # ADDRESS. Each time the vcpu is entered, it does one run. Interrupts stay enabled: if one comes between the
-# comparison and hlt, the handler returns behind hlt.
+# comparison and hlt, the handler returns to the instruction after hlt.
 20:
     mov rax, [rbx + {INTERRUPTS}]
     add rax, [rbx + {COUNT}]

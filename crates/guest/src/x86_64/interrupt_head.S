@@ -23,7 +23,7 @@
     .quad {INTERRUPT_RETURN}
 
 # EOI for a program that decides between rcx and rdx whether to halt, with hlt right before rdx. If the
-# interrupt came there, what the program has compared may be old, so the handler returns to rdx, behind hlt. rax is
+# interrupt came there, what the program has compared may be old, so the handler returns to rdx, after hlt. rax is
 # where the stack has the address to return to.
 # Thus the program needs neither cli nor sti, which are exits where they are emulated, nor the interrupt shadow
 # of sti, which an emulating host may forget (docs/qemu-bugs.md).
@@ -33,7 +33,7 @@
     cmp [rax], rdx
     jae 15f
     mov [rax], rdx
-# EOI: by the bit of the PV EOI word if there is a word and the bit is set, else by the register.
+# EOI: by the bit of the PV EOI word if there is a word and the bit is set, otherwise by the register.
 15:
     mov rcx, [rbx + {PV_EOI}]
     test rcx, rcx
@@ -74,7 +74,7 @@
     mov eax, 0x1ff
     mov [rcx], eax
 2:
-    # Each local APIC has a PV EOI word of its own; here only the first vcpu has one.
+    # Each local APIC has its own PV EOI word; here only the first vcpu has one.
     test rsi, rsi
     jnz 20f
     mov rax, [rbx + {PV_EOI}]

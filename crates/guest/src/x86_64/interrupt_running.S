@@ -15,7 +15,7 @@
     mov edx, {DONE_PORT}
     out dx, eax
     jmp 20b
-# Writes to port ADDRESS, if it is not 0, to tell the device, and does the EOI.
+# Writes to port ADDRESS, if it is not 0, to notify the device, and does the EOI.
 30:
     mov rdx, [rbx + {ADDRESS}]
     test rdx, rdx

@@ -1,5 +1,5 @@
 # Rings COUNT times by the macros of the file before: it waits PAUSE ticks before each ring, and for the host's
-# answer after it. rdi = parameters. `ring` follows right after the time of STAMP; what it needs that is no part of
+# answer after it. rdi = parameters. `ring` follows right after the time of STAMP; what it needs that is not a part of
 # the ring, `prepare` does before. r12 to r14 are in use here.
     mov rbx, rdi
 1:

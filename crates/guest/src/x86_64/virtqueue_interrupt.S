@@ -1,5 +1,5 @@
 # The program halts after each request until the interrupt of its answer has come. Interrupts stay enabled: if one
-# comes between the comparison and hlt, the handler returns behind hlt.
+# comes between the comparison and hlt, the handler returns to the instruction after hlt.
 .macro begin
     sti
 .endm

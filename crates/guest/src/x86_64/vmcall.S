@@ -1,4 +1,4 @@
-# Executes the CPU's hypercall instruction: vmmcall if VALUE is 1, else vmcall. The hypercall number is -1,
+# Executes the CPU's hypercall instruction: vmmcall if VALUE is 1, otherwise vmcall. The hypercall number is -1,
 # which no hypercall has.
 # rdi = parameters. Each time the vcpu is entered, the program does one run of COUNT operations.
     mov rbx, rdi

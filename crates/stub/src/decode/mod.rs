@@ -1,7 +1,7 @@
 //! Decodes the instructions that the stub emulates, from their bytes.
 //!
 //! The stub has its own decoder because it has neither heap nor panics, and because it must fetch byte by
-//! byte: bytes after the instruction may lie on a page that is not mapped. The decoder knows `mov` in its
+//! byte: bytes after the instruction may be on a page that is not mapped. The decoder knows `mov` in its
 //! integer forms, port input and output with their string forms, `hlt`, `cli`, `sti`, `rdmsr` and `wrmsr`; for
 //! everything else it returns `None`. Encodings: Intel SDM volume 2, chapters 2 and 3 to 5.
 

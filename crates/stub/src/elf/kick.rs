@@ -5,7 +5,7 @@
 //! again if one arrives after that check. In direct code, which runs on the guest's stack inside a
 //! read-side section, the kick is deferred to the code's end, which traps while any kick is deferred.
 //!
-//! The interrupt signal takes the same ways, but makes the vCPU look at its local APIC only.
+//! The interrupt signal is handled in the same places, but makes the vCPU look at its local APIC only.
 
 use crate::elf::entry::{Context, stub_exit_begin, stub_exit_end, stub_resume};
 use crate::elf::exit::hand_over;

@@ -1,4 +1,4 @@
-//! An input line of the I/O APIC: its state as a value, what each step makes of it, and the atomic word that any thread
+//! An input line of the I/O APIC: its state as a value, the steps that change it, and the atomic word that any thread
 //! of the monitor or the sandbox may change. Each change of the word is one of the transitions of [`LineState`].
 //!
 //! A classic line has sources that hold it up and remote IRR (82093AA). A *forwarded* line goes through the states of

@@ -6,8 +6,8 @@
 //! Where the manual leaves a choice, Linux `arch/x86/kvm/lapic.c` decides.
 //!
 //! A [`Lapic`] is plain data in memory that the monitor and the sandbox share. A sender of interrupts changes
-//! IRR and TMR, on any thread; the monitor changes the EOI exit bitmap; the thread that runs the vCPU changes all
-//! else.
+//! IRR and TMR, on any thread; the monitor changes the EOI exit bitmap; the thread that runs the vCPU changes the
+//! rest.
 
 mod message;
 mod registers;

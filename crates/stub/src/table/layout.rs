@@ -32,7 +32,7 @@ pub(super) const BITS: u32 = 1;
 pub const BUCKETS: usize = 1 << BITS;
 /// Overflow buckets of each hash table, of which the first is never used.
 ///
-/// There are as many as entries: an overflow bucket in use holds at least one entry, so no pattern of
+/// There is one for each entry: an overflow bucket in use holds at least one entry, so no pattern of
 /// insertions and removals uses up the buckets before the entries.
 pub const OVERFLOWS: usize = if cfg!(loom) { 4 } else { MAX_ADDRESSES };
 /// Chunks of signal lists, of which the first is never used.
@@ -72,7 +72,7 @@ pub enum Kind {
     Hypercall,
 }
 
-/// The table, as it lies in memory.
+/// The table in memory.
 ///
 /// A bucket's code or cell is stored after its key and read before it: a reader that sees a new code sees the
 /// key that it belongs to. Buckets and chunks that a change unlinks are reused only after a grace period.
@@ -105,8 +105,8 @@ impl Table {
         if table.is_null() {
             handle_alloc_error(layout);
         }
-        // SAFETY: `table` was allocated just above with the layout of a `Table`, for which zeroes are valid, and no one
-        // else has the pointer: the box owns it until it is dropped.
+        // SAFETY: `table` was allocated just above with the layout of a `Table`, for which zeroes are valid, and
+        // nothing else has the pointer: the box owns it until it is dropped.
         unsafe { Box::from_raw(table) }
     }
 

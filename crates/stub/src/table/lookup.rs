@@ -110,7 +110,7 @@ const fn match_bucket(hash: u64, value: u64) -> usize {
 pub const fn cell_index(len: u32) -> usize {
     // One hexadecimal digit for each width.
     let index = (0x4444_4443_4442_4104_u64 >> (len.wrapping_mul(4) & 63) & 7) as usize;
-    // SAFETY: no pointer is involved; none of the sixteen digits is above 4.
+    // SAFETY: no pointer is involved; all sixteen digits are at most 4.
     unsafe { core::hint::assert_unchecked(index < CELLS) };
     index
 }

@@ -34,7 +34,7 @@
 //!
 //! So a wildcard costs one probe and a datamatch two, however many doorbells there are. All-zero bytes are an empty
 //! table. vCPU threads read it, in the sandbox (which maps it read-only) or in the VMM; `vmbell::doorbell` writes it.
-//! The lookup neither allocates nor panics nor makes system calls, whatever the memory holds.
+//! The lookup neither allocates nor panics nor makes system calls, with any contents of the memory.
 
 mod layout;
 mod lookup;

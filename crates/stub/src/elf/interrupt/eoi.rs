@@ -4,10 +4,10 @@
 //!
 //! A vCPU that has signalled a resamplefd polls for a moment for the device's next interrupt, here its answer: a device
 //! whose line was resampled raises it again if it has more work, and a device that polls does so within a microsecond.
-//! If the vCPU is back in the guest by then, a signal must make it leave, which costs several times as much. Whether
-//! polling pays is learnt as Linux learns it for halts (`virt/kvm/kvm_main.c`, `grow_halt_poll_ns`): a vCPU begins to
+//! If the vCPU is back in the guest by then, a signal must make it leave, which costs several times as much. The vCPU
+//! learns whether polling pays as Linux does for halts (`virt/kvm/kvm_main.c`, `grow_halt_poll_ns`): it begins to
 //! poll when a device has answered within the time that a signal takes. It stops when no answer came while it polled,
-//! and each time lets about twice as many answers pass before it polls again.
+//! and each time waits for about twice the number of answers before it polls again.
 
 use super::apic::{complete_eoi, deliver};
 use crate::elf::exit::heavy_exit;
