@@ -38,7 +38,7 @@ pub enum Capability {
     BareLoop,
     /// Guests that use privileged code: kernels, kvm-unit-tests.
     Kernels,
-    /// Guest code of ring 0 runs on the CPU; else the backend emulates it instruction by instruction.
+    /// Guest code of ring 0 runs on the CPU; otherwise the backend emulates it instruction by instruction.
     NativeKernelMode,
     /// Exits that are answered below the VMM are counted ([`ExitCounts::light`](super::measure::ExitCounts::light)).
     CountsLightExits,
@@ -56,7 +56,8 @@ pub enum Capability {
     ///
     /// [`Irqs::forward_line`]: super::Irqs::forward_line
     ForwardedLines,
-    /// Device memory can be mapped and unmapped while the guest runs; else it is where it was when the guest was made.
+    /// Device memory can be mapped and unmapped while the guest runs; otherwise its mappings are fixed when the guest is
+    /// made.
     MovableDeviceMemory,
     /// A heavy exit switches threads, so the way in which each side waits for the other matters.
     SpinPolicy,

@@ -38,7 +38,7 @@ pub struct VmConfig {
     /// the thread that entered the guest.
     pub spin: SpinPolicy,
     /// Whether the usermode backend replaces instructions in guest code that trap often. KVM ignores it: there the CPU
-    /// traps, whatever the instruction is.
+    /// traps, with any instruction.
     pub patch: PatchMode,
     /// The host CPU of each vCPU's thread in the usermode backend's sandbox, by index, and from the first again if there
     /// are more vCPUs; empty leaves the choice to the scheduler. KVM ignores it: a vCPU runs on the thread that calls
@@ -176,7 +176,7 @@ pub enum PatchMode {
 /// KVM ignores it: there only the kernel rings, so the guarantee holds for every guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Containment {
-    /// For every guest. On the usermode backend each removal stops the whole sandbox once and lets it go on,
+    /// For every guest. On the usermode backend each removal stops and continues the whole sandbox once,
     /// since hostile guest code may ring by its own system call, which no state shows.
     #[default]
     Strict,

@@ -1,7 +1,7 @@
-//! Features of an x86 CPU by their names in `/proc/cpuinfo`, and sets of them, for guests that shall not see them all.
+//! Features of an x86 CPU by their names in `/proc/cpuinfo`, and sets of them, for guests that must not see all.
 //!
-//! The names and places are those of Linux 6.12 (`arch/x86/include/asm/cpufeatures.h`), as far as a bit of CPUID has a
-//! name of its own. Names that Linux makes of several bits, such as `ibrs`, are missing.
+//! The names and places are those of Linux 6.12 (`arch/x86/include/asm/cpufeatures.h`), for bits of CPUID that have
+//! their own name. Names that Linux derives from several bits, such as `ibrs`, are missing.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum CpuidRegister {
     Edx,
 }
 
-/// A leaf of CPUID, one of its registers, and the names of the register's bits from 0 on; the empty name is no name.
+/// A leaf of CPUID, one of its registers, and the names of the register's bits from 0 on; the empty name is not a name.
 struct Word {
     leaf: u32,
     subleaf: u32,

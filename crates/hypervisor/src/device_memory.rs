@@ -23,7 +23,7 @@ pub struct DeviceMemory {
     pub offset: u64,
     /// How much of it there is, in bytes; a multiple of 4096.
     pub size: u64,
-    /// Whether the guest may write it. Else a store is an exit, as one to an address without memory.
+    /// Whether the guest may write it. Otherwise a store exits, like one to an address without memory.
     pub writable: bool,
 }
 
@@ -39,11 +39,11 @@ pub trait AssignedDevices: Send + Sync {
     /// Unmaps what was mapped at `address`. Once this returns, no vCPU reaches it. Nothing there is not an error.
     fn unmap_device_memory(&self, address: u64) -> Result<(), Error>;
 
-    /// Tells the backend of a VFIO file, a group's or a device's, before a device of it is opened (Linux
-    /// `Documentation/virt/kvm/devices/vfio.rst`). A backend that wants to know of none does nothing.
+    /// Adds a VFIO file, a group's or a device's, to the backend before a device of it is opened (Linux
+    /// `Documentation/virt/kvm/devices/vfio.rst`). A backend that has no use for it does nothing.
     fn add_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error>;
 
-    /// Tells the backend that the guest has no device of a VFIO file any more.
+    /// Removes a VFIO file from the backend: the guest has no device of it any more.
     fn remove_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error>;
 
     /// Forwards interrupt `index` of a VFIO device, a level, to the line `gsi`: the guest's end of the interrupt completes
@@ -57,8 +57,7 @@ pub trait AssignedDevices: Send + Sync {
 }
 
 impl DeviceMemory {
-    /// Fails unless the memory is whole pages at an address of whole pages, and none of it is in `taken`, which are
-    /// other ranges of guest-physical addresses.
+    /// Fails unless the memory is whole pages at a page-aligned address and overlaps no guest-physical range in `taken`.
     pub fn check(
         &self,
         address: u64,
@@ -107,7 +106,7 @@ impl DeviceMemory {
         .map_err(|error| failed(std::io::Error::other(error)))
     }
 
-    /// The length of the file if it has one; that of a device has none.
+    /// The length of the file; `None` for the file of a device.
     fn file_len(&self) -> Option<u64> {
         // Not by `File::metadata`: a VMM that confines itself cannot allow statx(2), which takes a path.
         let status = fstat(&self.file).ok()?;

@@ -99,7 +99,7 @@ pub enum Error {
         /// The property of the guest that forbids it.
         guest: &'static str,
     },
-    /// The guest faulted before and cannot go on.
+    /// The guest faulted before and cannot continue.
     #[error("the guest faulted before and cannot be entered again")]
     Faulted,
     /// A doorbell or a resampling irqfd is removed only halfway: it does nothing any more, but its eventfd or

@@ -59,7 +59,7 @@ pub enum VmExit {
         /// The value that the guest wrote.
         data: u64,
     },
-    /// The guest halts its CPU. At the next entry it continues after that instruction. There is none on arm64: after
+    /// The guest halts its CPU. At the next entry it continues after that instruction. arm64 has no such exit: after
     /// `wfi` the vCPU sleeps in the kernel until an interrupt comes or it is kicked.
     Halt,
     /// The guest asks the firmware to switch it off (PSCI `SYSTEM_OFF` on arm64); no vCPU of it can be entered again.
@@ -68,7 +68,7 @@ pub enum VmExit {
     Reset,
     /// A thread called [`Kick::kick`](super::Kick::kick).
     Kicked,
-    /// The guest did something that the backend cannot go on from; the vCPU must not be entered again. Boxed
+    /// The guest did something from which the backend cannot continue; the vCPU must not be entered again. Boxed
     /// because it is rare, and unboxed it would make every exit as large.
     Fault(Box<Fault>),
 }
@@ -82,7 +82,7 @@ pub struct Fault {
     pub pc: Option<u64>,
     /// The address that the instruction accessed, if the CPU reports one with this exception.
     pub address: Option<u64>,
-    /// The bytes of the instruction, as many as could be read.
+    /// The bytes of the instruction that could be read.
     pub bytes: Vec<u8>,
     /// The cause in words.
     pub reason: &'static str,

@@ -33,13 +33,13 @@ pub trait Irqs: Send + Sync {
     /// GSI without a route does nothing.
     fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error>;
 
-    /// Forwards a level-triggered line: the guest's end of its interrupt ends it for the caller too, who looks whether
-    /// it has come ([`ForwardedLine`]), and no thread of the host takes part. Needs
+    /// Forwards a level-triggered line: the guest's EOI ends the interrupt for the caller too, without a thread of the
+    /// host. The caller checks for the end through the [`ForwardedLine`]. Needs
     /// [`Capability::ForwardedLines`](super::Capability::ForwardedLines).
     ///
-    /// Dropping the returned value takes the forwarding back, also while an interrupt is under way: the guest ends that
-    /// one as it does those of any other line, and takes another one if the line was raised again before. Then the line is
-    /// as it was before it was forwarded.
+    /// Dropping the returned value ends the forwarding, even while an interrupt is under way: the guest ends that one
+    /// as on any other line, and takes another one if the line was raised again before. Then the line is as it was
+    /// before.
     ///
     /// Fails if the GSI leads to no pin or to one that the guest has made edge-triggered, has a resampling irqfd, or is
     /// forwarded already ([`IrqError`](vmbell::irq::IrqError)).
@@ -62,8 +62,8 @@ impl IrqTrigger for EventFd {
     }
 }
 
-/// An interrupt of a device that goes to the guest directly, until this is dropped. Then it takes the way through
-/// VFIO's eventfds again, also if the guest has not ended it.
+/// An interrupt of a device that goes to the guest directly, until this is dropped. After that it is
+/// delivered through VFIO's eventfds again, even if the guest has not ended it.
 pub trait ForwardedInterrupt: Send + Sync + fmt::Debug {
     /// What the interrupt has done since it was forwarded.
     fn state(&self) -> Result<ForwardedState, Error>;

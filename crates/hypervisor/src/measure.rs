@@ -1,5 +1,5 @@
 //! What a bench and tests ask of a guest's backend, beyond running the guest: counts of exits and of events by the
-//! names of KVM's tracepoints, the processes whose CPU time is the guest's, and the least that an exit costs.
+//! names of KVM's tracepoints, the processes whose CPU time is the guest's, and the minimum cost of an exit.
 //!
 //! The code in which an event happens counts it: the kernel, or the usermode engine. All of this can be asked on any
 //! thread.

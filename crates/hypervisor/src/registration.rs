@@ -1,8 +1,8 @@
 //! What a registration returns: the value that owns it, of a doorbell ([`Doorbell`]) or of an irqfd ([`Irqfd`]).
 //!
 //! Dropping it removes the registration, on the thread that drops it. If that fails, because a sandbox is stopped, the
-//! registration keeps its place until the guest ends; a caller that has to know calls `remove`, and may try again. The
-//! value does not keep the guest: when the guest is gone, so is the registration.
+//! registration stays until the guest ends; a caller that has to know calls `remove`, and may try again. The
+//! value does not keep the guest alive: the registration ends with its guest.
 
 use std::fmt;
 use std::sync::{Arc, Weak};

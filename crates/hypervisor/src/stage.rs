@@ -14,7 +14,7 @@ pub enum Stage {
     Fresh,
     /// The vCPU has been entered.
     Entered,
-    /// The guest faulted, or the vCPU cannot go on for another reason.
+    /// The guest faulted, or the vCPU cannot continue for another reason.
     Faulted,
 }
 
@@ -48,7 +48,7 @@ impl Stage {
         }
     }
 
-    /// Forbids that the vCPU is entered again.
+    /// Forbids entering the vCPU again.
     pub const fn fault(&mut self) {
         *self = Self::Faulted;
     }
@@ -84,7 +84,7 @@ mod tests {
 pub struct CreatedVcpus<T>(Mutex<Vec<Option<T>>>);
 
 impl<T: Clone> CreatedVcpus<T> {
-    /// A record of `vcpus` vCPUs, none of which has been made.
+    /// A record of `vcpus` vCPUs that have not been made yet.
     pub fn new(vcpus: u32) -> Self {
         Self(Mutex::new(vec![None; vcpus as usize]))
     }

@@ -1,7 +1,7 @@
 //! What the traits leave to the architecture, for arm64: the backend and the guest programs follow it.
 //!
 //! A guest program runs at EL1 with SP_EL1, with the MMU and the caches on. The low 4 GiB are mapped at their own
-//! addresses: RAM and what lies below it as Normal memory, all else as Device-nGnRnE. Its two arguments are in `x0`
+//! addresses: RAM and everything below it as Normal memory, the rest as Device-nGnRnE. Its two arguments are in `x0`
 //! and `x1`. It may use the registers of FP and SIMD. All exceptions that can be masked are masked at first.
 //!
 //! An interrupt handler finds `x16` and `x17` pushed on the stack in force (`ldp x16, x17, [sp], #16` takes them

@@ -1,4 +1,4 @@
-//! Measures the least that an exit costs: a loop around `KVM_RUN` that looks only at the exit's reason. It runs on
+//! Measures the minimum cost of an exit: a loop around `KVM_RUN` that looks only at the exit's reason. It runs on
 //! the thread that calls it.
 
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl Bare {
         arch::entry::set(&self.fd, &self.vm.guest, 0, entry)
     }
 
-    /// Runs until the guest has left this many times; returns how many times it had left when a kick came, else `exits`.
+    /// Runs until the guest has left `exits` times or a kick comes; returns how many times it has left.
     fn leave(&self, exits: u64) -> Result<u64, Error> {
         self.kicks.enter();
         let mut made = 0;

@@ -85,8 +85,8 @@ pub enum KvmError {
     /// The item would join a value and a wildcard in one group. KVM signals one eventfd for each write, so it
     /// cannot signal both.
     #[error(
-        "{address}, {pattern}: kvm signals one eventfd a write, so a wildcard cannot stand beside a value on one \
-         address and length; give it an address of its own, or use the usermode backend"
+        "{address}, {pattern}: kvm signals one eventfd a write, so one address and length cannot have a wildcard and \
+         a value; give the wildcard its own address, or use the usermode backend"
     )]
     MixedGroup {
         /// The address of the group.

@@ -24,7 +24,7 @@ const TRACEPOINTS: &str = "/sys/kernel/tracing/events/kvm";
 /// The name of the tracepoint of exits.
 const EXITS: &str = "kvm:kvm_exit";
 
-/// The tracepoints if they can be opened, else the statistics. `reasons` are the numbers and names of exit
+/// The tracepoints if they can be opened, otherwise the statistics. `reasons` are the numbers and names of exit
 /// reasons, which are counted each by itself too.
 pub fn counter(vcpus: Vec<Arc<Counts>>, reasons: &[(u32, &str)]) -> Box<dyn EventCounter> {
     match Tracepoints::open(reasons) {

@@ -85,7 +85,7 @@ pub enum ForwardError {
         /// The version.
         found: i32,
     },
-    /// The file is no device of vfio-platform or vfio-amba.
+    /// The file is not a device of vfio-platform or vfio-amba.
     #[error("only a device of vfio-platform or vfio-amba has interrupts that can be forwarded")]
     Device,
     /// The device has no such interrupt.

@@ -77,7 +77,7 @@ impl Groups {
     }
 
     /// Adds `event` to the group on this address and length. Refuses an item that is there already, a wildcard
-    /// beside a value, and one item more than `max_items`.
+    /// together with a value, and more than `max_items` items.
     pub fn join(
         &self,
         vm: &VmFd,

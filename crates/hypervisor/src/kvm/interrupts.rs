@@ -20,7 +20,7 @@ use super::arch::vm;
 use super::vm::KvmVm;
 
 /// Why KVM has no [`Capability::ForwardedLines`].
-pub const NO_FORWARDED_LINES: &str = "kvm tells of the end of a level interrupt by a resamplefd, and has no other way for a device of a vmm";
+pub const NO_FORWARDED_LINES: &str = "kvm reports the end of a level interrupt by a resamplefd, and in no other way to a device of a vmm";
 
 /// What a GSI drives when its level is set.
 #[derive(Clone, Copy, Debug)]

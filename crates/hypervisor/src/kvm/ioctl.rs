@@ -2,7 +2,7 @@
 //! ioctl.
 //!
 //! `KVM_RUN`: `run` of kvm-ioctls returns the data of string port accesses without their width.
-//! `KVM_IOEVENTFD`: its `register_ioevent` cannot express "any value of this width". `KVM_GET_STATS_FD`: it has none.
+//! `KVM_IOEVENTFD`: its `register_ioevent` cannot express "any value of this width". `KVM_GET_STATS_FD`: missing.
 //! And of perf's events, the filter of a tracepoint.
 #![allow(unsafe_code)]
 

@@ -2,7 +2,7 @@
 //!
 //! KVM signals one eventfd for each write. For group items that share one match the kernel therefore gets the
 //! eventfd of a relay, and the relay signals the eventfds of the items. A ring reaches an item one wake-up
-//! later than with a doorbell of its own. No ring is lost, doubled, or passed on to an item that has left.
+//! later than with its own doorbell. No ring is lost, doubled, or passed on to an item that has left.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -124,7 +124,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // If its call still runs, it has items of its own, and is the last one.
+        // If its call still runs, it has its own list of items, and is the last one.
         let _ = self.thread.remove(self.token);
     }
 }

@@ -135,7 +135,7 @@ impl RunMapping {
     pub fn immediate_exit(&self) -> &AtomicU8 {
         let offset = offset_of!(kvm_run, immediate_exit);
         let field = self.address.as_ptr().cast::<u8>().wrapping_add(offset);
-        // SAFETY: the field lies in our mapping, which lives as long as the result; this process uses it only by this
+        // SAFETY: the field is in our mapping, which lives as long as the result; this process uses it only by this
         // function, and the kernel reads it.
         unsafe { AtomicU8::from_ptr(field) }
     }
@@ -233,7 +233,7 @@ impl RunPage {
     fn read<T: Plain>(&self, offset: usize) -> T {
         debug_assert!(offset + size_of::<T>() <= size_of::<kvm_run>());
         let field = self.first().wrapping_add(offset);
-        // SAFETY: `offset` is one of this file's constants, so the field lies in our mapping, which
+        // SAFETY: `offset` is one of this file's constants, so the field is in our mapping, which
         // the kernel leaves alone outside of `KVM_RUN`; any bytes are a `T`.
         unsafe { field.cast::<T>().read_unaligned() }
     }
@@ -254,7 +254,7 @@ impl RunPage {
     #[inline]
     pub fn store(&self, offset: u64, data: &[u8]) {
         if let Some(to) = self.inside(offset, data.len()) {
-            // SAFETY: `to` has as many bytes in our mapping, by `inside`.
+            // SAFETY: `to` has this number of bytes in our mapping, by `inside`.
             unsafe { ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) };
         }
     }
@@ -266,7 +266,7 @@ impl RunPage {
         if !word.is_aligned() {
             return None;
         }
-        // SAFETY: the word lies in our mapping, which lives as long as the result, and is aligned;
+        // SAFETY: the word is in our mapping, which lives as long as the result, and is aligned;
         // everybody in this process uses it as an atomic.
         Some(unsafe { AtomicU32::from_ptr(word) })
     }
@@ -314,7 +314,7 @@ impl Drop for RunMapping {
 }
 
 // SAFETY: the mapping belongs to no thread, and other threads than the vCPU's reach `immediate_exit` only, an atomic:
-// all else is reached through `RunPage`, which one thread has.
+// everything else is reached through `RunPage`, which one thread has.
 unsafe impl Send for RunMapping {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for RunMapping {}

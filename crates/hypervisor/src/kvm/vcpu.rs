@@ -237,7 +237,7 @@ impl KvmVcpu {
         match self.pending {
             Pending::Nothing => return None,
             Pending::Load => self.page.answer_load(data.to_le_bytes()),
-            // The kernel takes as many bytes as the access has.
+            // The kernel takes only the bytes of the access.
             Pending::In(at) => self.page.store(at, &data.to_le_bytes()),
             Pending::Hypercall | Pending::String(..) => return self.answer_rare(data),
         }
@@ -320,7 +320,7 @@ impl Vcpu for KvmVcpu {
         self.stage.check_fresh()?;
         let Some(area) = &self.guest.boot_area else {
             return Err(Error::Entry {
-                entry: "an interrupt handler of its own",
+                entry: "its own interrupt handler",
                 guest: "RAM from 0, where its gates would have to be",
             });
         };

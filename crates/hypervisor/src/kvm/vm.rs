@@ -40,7 +40,7 @@ pub(super) struct KvmGuest {
     pub(super) ram: GuestMemoryMmap,
     /// The memory that guest programs start from (`boot/` of the architecture); `None` in a guest whose RAM begins at 0.
     pub(super) boot_area: Option<GuestMemoryMmap>,
-    /// What this architecture has besides.
+    /// What this architecture has in addition.
     pub(super) parts: Parts,
     pub(super) lines: RoutedLines,
     pub(super) irqchip: Irqchip,
@@ -123,7 +123,7 @@ impl KvmVm {
         self.guest.slots.vm()
     }
 
-    /// The light exits that the kernel counts, which may be none of those that happen, and the heavy ones.
+    /// The counts of light and heavy exits. KVM does not count all light exits, on some hosts none.
     pub(super) fn exits(&self) -> [u64; 2] {
         let mut sums = [0, 0];
         for vcpu in self.created_vcpus.all() {

@@ -47,7 +47,7 @@ const fn kind(gic: Gic) -> u32 {
 }
 
 /// Makes the interrupt controllers of a guest that has all its vCPUs, and an ITS where there can be one. The guest
-/// has them as long as the VM exists; the descriptors are for who wants to save their state.
+/// has them as long as the VM exists; the descriptors are for saving their state.
 pub fn create(vm: &VmFd, gic: Gic) -> Result<Vec<DeviceFd>, Error> {
     let controller = device(vm, kind(gic))?;
     let irqs = FIRST_SPI + SPIS;

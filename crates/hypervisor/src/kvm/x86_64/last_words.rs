@@ -74,7 +74,7 @@ fn not_emulated(ram: &GuestMemoryMmap, registers: &kvm_regs) -> Fault {
     }
 }
 
-/// The bytes of the instruction at `rip`, as many as are in RAM.
+/// The bytes of the instruction at `rip` that are in RAM.
 fn bytes_at(ram: &GuestMemoryMmap, rip: u64) -> Vec<u8> {
     let mut bytes = vec![0; INSTRUCTION];
     let read = ram.read(&mut bytes, GuestAddress(rip)).unwrap_or_default();

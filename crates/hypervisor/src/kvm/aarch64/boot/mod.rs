@@ -84,7 +84,7 @@ const DEVICE: u64 = 0;
 const NO_CODE: u64 = 1 << 53;
 
 /// The page tables from [`LEVEL_1`] on: blocks of 2 MiB at their own addresses. A block that has memory, so from 0 to
-/// `ram_end`, is Normal; all else is Device.
+/// `ram_end`, is Normal; the rest is Device.
 pub fn page_tables(ram_end: u64) -> Vec<u8> {
     const _: () = assert!(LEVEL_2 == LEVEL_1 + 8 * ENTRIES);
     let first = (0..ENTRIES).map(|gib| {

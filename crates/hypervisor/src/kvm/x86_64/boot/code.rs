@@ -101,7 +101,7 @@ pub const fn thunk(vector: u64) -> u64 {
     (vector - EXCEPTIONS as u64) * STRIDE as u64
 }
 
-/// The entries of all vectors that are no exceptions: each pushes its vector and jumps to `handler`.
+/// The entries of all vectors that are not exceptions: each pushes its vector and jumps to `handler`.
 pub fn interrupt_thunks(start: u64, handler: u64) -> Result<Vec<u8>, Error> {
     let assemble = || -> Result<Vec<u8>, IcedError> {
         // The pointer is after the last entry. The jump is indirect because a direct one might not reach the
