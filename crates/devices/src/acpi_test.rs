@@ -132,7 +132,7 @@ fn fadt_has_the_power_management_registers_and_the_dsdt_the_sleeps() {
     }
 }
 
-/// The bytes behind a name in the DSDT.
+/// The bytes after a name in the DSDT.
 fn behind<'t>(dsdt: &'t [u8], name: &[u8; 4]) -> &'t [u8] {
     let at = dsdt.windows(4).position(|bytes| bytes == name).unwrap();
     &dsdt[at + 4..]
@@ -146,7 +146,7 @@ fn dsdt(bytes: &[u8]) -> &[u8] {
 fn dsdt_has_the_windows_of_pci_and_the_way_of_each_pin() {
     let bytes = tables_for(1);
     let dsdt = dsdt(&bytes);
-    // EISA's PNP0A03, which is behind a dword prefix.
+    // EISA's PNP0A03, after a dword prefix.
     assert_eq!(behind(dsdt, b"_HID")[..5], [0x0c, 0x41, 0xd0, 0x0a, 0x03]);
     let resources = behind(dsdt, b"_CRS");
     let has = |wanted: &[u8]| resources.windows(wanted.len()).any(|bytes| bytes == wanted);

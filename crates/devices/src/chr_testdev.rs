@@ -1,8 +1,8 @@
-//! QEMU's character device `testdev` (`backends/testdev.c`) behind a virtio console, with which kvm-unit-tests end: a guest
+//! QEMU's character device `testdev` (`backends/testdev.c`) on a virtio console, with which kvm-unit-tests end: a guest
 //! that sends `Nq`, N in decimal, ends the machine with the code N.
 //!
 //! The console has the legacy interface on MMIO registers (virtio 1.3, 4.2.4), the only one that their driver has: version 1, and
-//! a queue as pages of which the driver gives the first one's number. It has no features, no input and no interrupt. The
+//! a queue in pages whose first page number the driver writes. It has no features, no input and no interrupt. The
 //! vCPU thread that notifies reads the queue.
 
 use std::fmt;
@@ -100,7 +100,7 @@ impl TestdevState {
         let mut chain = Chain::with_capacity(output.size().into());
         let mut code = None;
         for _ in 0..output.size() {
-            // A broken ring stays broken until the driver sets it up anew.
+            // A broken ring stays broken until the driver sets it up again.
             let Ok(Some(head)) = output.pop(&mut chain) else {
                 break;
             };

@@ -109,7 +109,7 @@ fn each_byte_of_a_wide_write_is_for_a_line_of_its_own() {
     lines.write(TEST_LINES, &[1]);
     assert_eq!(errors.load(Ordering::Relaxed), 0, "there are no such lines");
     lines.write(u64::from(LAST) + 1, &[1]);
-    assert_eq!(errors.load(Ordering::Relaxed), 1, "a refusal is told");
+    assert_eq!(errors.load(Ordering::Relaxed), 1, "a refusal is reported");
 }
 
 #[test]

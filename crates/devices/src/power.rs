@@ -34,7 +34,7 @@ const SLEEP_TYPE: u32 = 10;
 /// Control: go to sleep; reads as 0.
 const SLEEP: u16 = 1 << 13;
 
-/// How often a waiting thread asks whether it should go on waiting.
+/// How often a waiting thread checks whether it should continue to wait.
 const PERIOD: Duration = Duration::from_millis(20);
 
 /// How a guest sleeps. The values are those of QEMU, which the DSDT has.
@@ -87,7 +87,7 @@ impl Pm1Registers {
     }
 }
 
-/// The device, of which clones are one.
+/// The device. Clones share its state.
 #[derive(Clone)]
 pub struct Pm1(Arc<Pm1Shared>);
 

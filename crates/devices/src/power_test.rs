@@ -5,7 +5,7 @@ const STATUS: u64 = 0;
 const ENABLE: u64 = 2;
 const CONTROL: u64 = 4;
 
-/// What the registers told.
+/// What the registers reported.
 #[derive(Clone, Debug, Default)]
 struct Told {
     sci: Arc<Mutex<Vec<bool>>>,
@@ -55,7 +55,7 @@ fn sleep_starts_with_its_bit_and_has_its_kind() {
     write(&pm1, CONTROL, 0x2400);
     pm1.write(CONTROL + 1, &[0x20]);
     pm1.write(CONTROL, &[0xff]);
-    // A kind that is none of ours.
+    // A sleep type that the DSDT does not offer.
     write(&pm1, CONTROL, 0x3c00);
     assert_eq!(*told.sleeps.lock().unwrap(), [Sleep::S3, Sleep::S5]);
     assert_eq!(read(&pm1, CONTROL) & SLEEP, 0, "it reads as 0");

@@ -76,7 +76,7 @@ struct Waiting {
     writes: bool,
 }
 
-/// The keyboard controller, of which only the output port is there.
+/// The keyboard controller, with its output port only.
 pub struct I8042<F> {
     reset: F,
     waiting: Mutex<Waiting>,

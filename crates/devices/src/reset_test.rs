@@ -33,7 +33,7 @@ fn pulses_of_bit_0_reset_and_others_do_not() {
     assert_eq!(controller(&[(COMMAND, 0xf0)]), 1);
     assert_eq!(controller(&[(COMMAND, 0xff), (COMMAND, 0xfd)]), 0);
     assert_eq!(controller(&[(COMMAND, 0xae), (COMMAND, 0x20)]), 0);
-    assert_eq!(controller(&[(DATA, 0xfe)]), 0, "data is no command");
+    assert_eq!(controller(&[(DATA, 0xfe)]), 0, "data is not a command");
     assert_eq!(controller(&[(1, 0xfe), (3, 0xfe), (u64::MAX, 0xfe)]), 0);
 }
 
@@ -54,7 +54,7 @@ fn controller_is_always_ready_and_gives_its_output_port_once() {
     assert_eq!(read(&controller, DATA), 3, "line 20 is on");
     assert_eq!(read(&controller, COMMAND) & 3, 0);
     assert_eq!(read(&controller, DATA), 0);
-    assert_eq!(read(&controller, 1), 0xff, "a port of somebody else");
+    assert_eq!(read(&controller, 1), 0xff, "a port of another device");
 }
 
 #[test]

@@ -101,7 +101,7 @@ impl<W: Write + Send> Serial<W> {
     }
 
     /// Gives the guest these bytes to read, in order. It waits while the port's 64 bytes of room are full, and until the
-    /// guest's driver has been ready for 20 ms: a driver that looks for the port is so for a moment, and throws away what
+    /// guest's driver has been ready for 20 ms: a driver that probes the port is ready for a moment, and throws away what
     /// it reads. When `until` returns true, the rest is lost.
     pub fn receive(&self, mut bytes: &[u8], until: impl Fn() -> bool) {
         let mut port = self.lock();

@@ -41,7 +41,7 @@ impl Capability {
     }
 }
 
-/// A capability of a device, of which [`find_capabilities`] has checked that it is inside configuration space.
+/// A capability of a device. [`find_capabilities`] has checked that it is inside configuration space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     id: u8,
@@ -95,7 +95,7 @@ pub enum CapabilityError {
         to: u8,
     },
     /// A capability is longer than the rest of configuration space.
-    #[error("capability {id:#04x} at {at:#x} has {len} bytes and ends behind 0xff")]
+    #[error("capability {id:#04x} at {at:#x} has {len} bytes and ends past 0xff")]
     Long {
         /// The ID of the capability.
         id: u8,
@@ -132,7 +132,7 @@ pub enum CapabilityError {
         /// The offset of the other one.
         other: u8,
     },
-    /// The device has two capabilities of which there can be one.
+    /// The device has two capabilities of a kind that may exist only once.
     #[error("two capabilities {id:#04x}, at {first:#x} and at {second:#x}")]
     Twice {
         /// Their ID.

@@ -83,7 +83,7 @@ fn capability_that_ends_behind_the_space_is_refused() {
     let error = find_capabilities(&config(&[(CAPABILITY_MSIX, 0xf8)])).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "capability 0x11 at 0xf8 has 12 bytes and ends behind 0xff"
+        "capability 0x11 at 0xf8 has 12 bytes and ends past 0xff"
     );
     assert_eq!(offsets(&config(&[(9, 0xfc)])), [(9, 0xfc)]);
 }
@@ -122,7 +122,7 @@ fn device_that_reads_as_ones_is_refused() {
 }
 
 proptest! {
-    /// Whatever the bytes are, what is found is inside configuration space, apart from each other and not too much.
+    /// With any bytes, the capabilities found are inside configuration space, do not overlap, and are not too many.
     #[test]
     fn what_is_found_fits(
         bytes in prop::collection::vec(any::<u8>(), CONFIG_SIZE),

@@ -1,5 +1,5 @@
 //! The configuration space of a function: 256 bytes, few of which a guest can change (PCI 3.0, 6.1). A function may
-//! answer for some of them itself.
+//! emulate some of them itself.
 
 use super::bar::{BARS, Bar, BarSpace};
 use super::capability::{Capability, HEADER};

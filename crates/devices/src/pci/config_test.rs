@@ -147,7 +147,7 @@ proptest! {
         }
     }
 
-    /// Whatever a guest writes to a BAR, what it decodes to is aligned and as large as the BAR.
+    /// After any write to a BAR, the range that it decodes is aligned and has the size of the BAR.
     #[test]
     fn decoded_addresses_are_aligned(value: u64) {
         for bar in space().bars.into_iter().flatten() {

@@ -48,7 +48,7 @@ pub trait PciFunction: Send + Sync {
     /// The base address registers; the entry after a 64-bit BAR is `None`.
     fn bars(&self) -> [Option<Bar>; BARS];
 
-    /// What else the function has in configuration space. Defaults to nothing.
+    /// Further contents of the function's configuration space. Defaults to none.
     fn registers(&self) -> Registers {
         Registers::default()
     }

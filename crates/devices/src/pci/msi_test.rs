@@ -135,8 +135,8 @@ fn message_that_is_no_interrupt_keeps_its_vector_off() {
 }
 
 proptest! {
-    /// Whatever the device and the guest write, there are no more vectors than the device has, each message is an
-    /// interrupt, and what the device says of itself stays.
+    /// After any writes of the device and the guest, there are no more vectors than the device has, each message is an
+    /// interrupt, and the device's read-only bits have not changed.
     #[test]
     fn any_device_and_any_guest_are_survived(
         device: u16,

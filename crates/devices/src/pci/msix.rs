@@ -35,7 +35,7 @@ pub struct BarPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MsixError {
     /// The BAR is not there, or is one of ports.
-    #[error("the {part} of msi-x is in BAR{bar}, which is no memory")]
+    #[error("the {part} of msi-x is in BAR{bar}, which is not a memory BAR")]
     Bar {
         /// The table or the pending bits.
         part: &'static str,
@@ -44,7 +44,7 @@ pub enum MsixError {
     },
     /// The BAR is too small.
     #[error(
-        "the {part} of msi-x, {len} bytes at {offset:#x}, ends behind BAR{bar}, which has {size}"
+        "the {part} of msi-x, {len} bytes at {offset:#x}, ends past the end of BAR{bar}, which has {size}"
     )]
     Size {
         /// The table or the pending bits.
@@ -81,7 +81,7 @@ pub struct MsixCapability {
 pub struct MsixControl {
     /// Whether MSI-X is on.
     pub enabled: bool,
-    /// Whether all vectors are masked, whatever their own masks say.
+    /// Whether all vectors are masked, in addition to their own masks.
     pub masked: bool,
 }
 

@@ -53,7 +53,7 @@ fn table_that_is_not_inside_a_memory_bar_is_refused() {
     let text = |table, pending| find(255, table, pending).unwrap_err().to_string();
     assert_eq!(
         text(0, 1),
-        "the table of msi-x is in BAR0, which is no memory"
+        "the table of msi-x is in BAR0, which is not a memory BAR"
     );
     for bar in [3, 6, 7] {
         let error = find(255, 2, bar).unwrap_err();
@@ -61,7 +61,7 @@ fn table_that_is_not_inside_a_memory_bar_is_refused() {
     }
     assert_eq!(
         text(0x0009, 2),
-        "the table of msi-x, 4096 bytes at 0x8, ends behind BAR1, which has 4096"
+        "the table of msi-x, 4096 bytes at 0x8, ends past the end of BAR1, which has 4096"
     );
     assert!(find(255, 0x0001, 0x2).is_ok());
     assert!(find(255, 2, 0x0fe1).is_ok());
@@ -99,7 +99,7 @@ fn guest_writes_enable_and_mask_only() {
 }
 
 proptest! {
-    /// Whatever the device says, its table and pending bits are inside their BARs.
+    /// For any register values of the device, its table and pending bits are inside their BARs.
     #[test]
     fn parts_are_inside_their_bars(control: u16, table in 0_u32..0x1_1000, pending in 0_u32..0x1_1000) {
         if let Ok(capability) = find(control, table, pending) {

@@ -53,7 +53,7 @@ pub struct Registers {
     pub own: bool,
 }
 
-/// Capabilities with their offsets in configuration space, none of which overlap.
+/// Capabilities with their offsets in configuration space. They do not overlap.
 #[derive(Clone, Debug, Default)]
 pub struct CapabilityList {
     placed: Vec<(Found, Capability)>,

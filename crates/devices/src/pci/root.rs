@@ -87,8 +87,8 @@ impl PciRoot {
         mapped.map(|()| number)
     }
 
-    /// Removes the function in a slot while the guest runs, as if it were pulled out: none of its BARs is mapped any
-    /// more, and its configuration space reads as ones. Returns whether there was one. Any thread may call it.
+    /// Removes the function in a slot while the guest runs, as if it were pulled out: its BARs are unmapped,
+    /// and its configuration space reads as ones. Returns whether there was one. Any thread may call it.
     pub fn remove(&self, slot: usize) -> bool {
         let mut state = self.lock();
         let PciRootState { board, slots, .. } = &mut *state;

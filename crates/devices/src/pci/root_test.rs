@@ -290,7 +290,7 @@ fn errors_name_function_bar_and_window() {
         last = pc.root.add(Dummy::new(1));
         added += 1;
     }
-    assert_eq!(added, SLOTS, "31 beside the bridge");
+    assert_eq!(added, SLOTS, "31 in addition to the bridge");
     assert_eq!(
         last.unwrap_err().to_string(),
         "no slot for dummy: all 32 are taken"
@@ -352,7 +352,7 @@ proptest! {
     fn bars_answer_where_their_registers_say(writes in config_writes()) {
         let functions = [Dummy::new(1), Dummy::new(2), Dummy::new(3)];
         let mut pc = Pc::new(&functions);
-        // The model: what each device's registers say, and who is where.
+        // The model: what each device's registers say, and which device is where.
         let mut registers: Vec<(u32, u32)> =
             (0..3).map(|n| (0xe000_0000 + n * 0x1000, 3)).collect();
         let mut owners: Vec<Option<u32>> = registers.iter().map(|r| Some(r.0)).collect();

@@ -71,7 +71,7 @@ pub(super) struct Slot {
     is_announced: bool,
     /// The range of each BAR on its bus; `None` if the BAR is not mapped.
     placed: [Option<BusRange>; BARS],
-    /// The BARs of which a conflict has been reported.
+    /// The BARs whose conflict has been reported.
     reported: [bool; BARS],
 }
 
@@ -211,7 +211,7 @@ impl Slot {
         }
     }
 
-    /// Writes registers, at any offset and width. [`announce_registers`](Self::announce_registers) tells the function.
+    /// Writes registers, at any offset and width. [`announce_registers`](Self::announce_registers) notifies the function.
     pub(super) fn write(&mut self, offset: usize, data: &[u8]) {
         self.config.write(offset, data);
         for run in self.own_runs(offset, data.len()) {

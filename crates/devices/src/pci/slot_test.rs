@@ -22,7 +22,7 @@ enum Event {
     Reset,
 }
 
-/// A function with registers of its own that read as their offset, and two capabilities; it writes down what happens.
+/// A function with its own registers, which read as their offset, and two capabilities; it records what happens.
 struct Owner {
     registers: Registers,
     bars: [Option<Bar>; BARS],
@@ -381,12 +381,12 @@ mod on_the_bus {
             ]
         );
         write(&mut pc.ports, 0x10, &0x1000_0000_u32.to_le_bytes());
-        assert!(pc.memory.read(0x1000_0000, &mut [0]), "directly behind");
+        assert!(pc.memory.read(0x1000_0000, &mut [0]), "directly after");
     }
 }
 
 proptest! {
-    /// Whatever an access is, the function gets each byte that is not emulated, once, in pieces of one dword.
+    /// With any access, the function gets each byte that is not emulated once, in pieces of one dword.
     #[test]
     fn function_gets_the_bytes_that_are_not_emulated(offset in 0_usize..0x100, len in 1_usize..=4) {
         let (owner, slot) = slot(registers());

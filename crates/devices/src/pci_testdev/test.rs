@@ -78,7 +78,7 @@ impl Modes {
         }
     }
 
-    /// The test with this number on a BAR; `None` if there is none.
+    /// The test with this number on a BAR; `None` if there is no such test.
     pub(super) fn test(self, space: Space, number: u8) -> Option<Test> {
         if number >= self.count() {
             return None;

@@ -74,7 +74,7 @@ impl Clock {
             REGISTER_C => std::mem::take(&mut self.c),
             REGISTER_D => VALID,
             _ => {
-                if self.goes_on()
+                if self.is_counting()
                     && let Some(index) = CLOCK.iter().position(|at| *at == register)
                 {
                     return self.shown()[index];
@@ -101,20 +101,20 @@ impl Clock {
             }),
             // These two cannot be written.
             REGISTER_C | REGISTER_D => {}
-            _ if CLOCK.contains(&register) && self.goes_on() => {
-                self.keep();
+            _ if CLOCK.contains(&register) && self.is_counting() => {
+                self.store_time();
                 self.memory[usize::from(register)] = value;
-                self.take_over();
+                self.load_time();
             }
             _ => self.memory[usize::from(register)] = value,
         }
         self.interrupt();
     }
 
-    /// Lets the time go on until `now`, and sets the flags of what happened.
+    /// Advances the time to `now`, and sets the flags of what happened.
     pub(super) fn advance(&mut self, now: Duration) {
         let ended = now.saturating_sub(self.phase).as_secs();
-        if self.goes_on() && ended > self.updates {
+        if self.is_counting() && ended > self.updates {
             self.c |= UPDATE_FLAG;
             // An alarm happens on every day or on none.
             let first = (self.updates + 1).max(ended.saturating_sub(DAY.unsigned_abs() - 1));
@@ -140,17 +140,17 @@ impl Clock {
     pub(super) fn next(&self) -> Option<Duration> {
         let enabled = self.b & (ALARM_FLAG | UPDATE_FLAG) != 0;
         let updates = u32::try_from(self.updates + 1).ok()?;
-        (enabled && self.goes_on()).then(|| self.phase + SECOND * updates)
+        (enabled && self.is_counting()).then(|| self.phase + SECOND * updates)
     }
 
     /// Whether the divider counts and updates are allowed.
-    const fn goes_on(&self) -> bool {
+    const fn is_counting(&self) -> bool {
         self.a & DIVIDER == RUNNING && self.b & SET == 0
     }
 
     fn is_updating(&self, now: Duration) -> bool {
         let in_second = now.saturating_sub(self.phase).subsec_nanos();
-        self.goes_on() && Duration::from_nanos(in_second.into()) >= SECOND - UPDATE
+        self.is_counting() && Duration::from_nanos(in_second.into()) >= SECOND - UPDATE
     }
 
     const fn format(&self) -> Format {
@@ -177,11 +177,11 @@ impl Clock {
         })
     }
 
-    /// Changes register A or B, which may stop the time or let it go on from what its registers say.
+    /// Changes register A or B, which may stop the time or restart it from its registers.
     fn change(&mut self, now: Duration, change: impl FnOnce(&mut Self)) {
-        let (went_on, counted) = (self.goes_on(), self.a & DIVIDER == RUNNING);
-        if went_on {
-            self.keep();
+        let (was_counting, counted) = (self.is_counting(), self.a & DIVIDER == RUNNING);
+        if was_counting {
+            self.store_time();
         }
         change(self);
         if !counted && self.a & DIVIDER == RUNNING {
@@ -189,20 +189,20 @@ impl Clock {
             self.phase = now.saturating_sub(SECOND / 2);
             self.updates = 0;
         }
-        if self.goes_on() && !went_on {
-            self.take_over();
+        if self.is_counting() && !was_counting {
+            self.load_time();
         }
     }
 
     /// Keeps the time in the registers' own memory.
-    fn keep(&mut self) {
+    fn store_time(&mut self) {
         for (at, value) in CLOCK.iter().zip(self.shown()) {
             self.memory[usize::from(*at)] = value;
         }
     }
 
     /// Takes the time from the registers' own memory.
-    fn take_over(&mut self) {
+    fn load_time(&mut self) {
         let shown = CLOCK.map(|at| self.memory[usize::from(at)]);
         let seconds = self.format().decode(shown).seconds();
         self.at_phase = seconds.saturating_sub_unsigned(self.updates);

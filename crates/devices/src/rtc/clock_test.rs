@@ -92,7 +92,7 @@ fn nothing_is_in_progress_while_the_time_is_set_or_the_divider_is_held() {
         clock.write(register, value, START);
         assert_eq!(clock.read(REGISTER_A, after(999)) & UIP, 0);
         clock.read(REGISTER_C, after(5_000));
-        assert_eq!(clock.read(SECONDS, after(9_000)), 0, "it stands still");
+        assert_eq!(clock.read(SECONDS, after(9_000)), 0, "the time is stopped");
         assert_eq!(clock.read(REGISTER_C, after(9_000)), 0);
     }
 }

@@ -1,7 +1,7 @@
 //! The PC's clock with its memory, a Motorola MC146818: time and date, an alarm, interrupts at the end of each update,
 //! and 128 bytes. It has no periodic interrupt and no square wave.
 //!
-//! The time starts as the host's, in UTC. Vcpus' threads read and write the registers; a thread of the device's own
+//! The time starts as the host's, in UTC. vCPU threads read and write the registers; the device's own thread
 //! (`vmbell-rtc`) raises the interrupts, and sleeps while none is enabled.
 
 mod clock;

@@ -3,7 +3,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use super::*;
 use crate::wait::HANG;
 
-/// What a clock told.
+/// What a clock reported.
 #[derive(Debug, PartialEq, Eq)]
 enum Told {
     Line(bool),

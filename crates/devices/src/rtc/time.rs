@@ -93,8 +93,8 @@ impl Format {
         values
     }
 
-    /// The moment that the registers [`CLOCK`] show, whatever a guest wrote to them. The day of the week is ignored,
-    /// since the date has one.
+    /// The moment that the registers [`CLOCK`] show, with any values that a guest wrote. The day of the week is ignored,
+    /// since it follows from the date.
     pub(super) fn decode(self, registers: [u8; 8]) -> Moment {
         let values = registers.map(|byte| self.value(byte));
         let [second, minute, _, _, day, month, year, century] = values;

@@ -1,8 +1,8 @@
 //! The block device (virtio 1.3, 5.2) on a file, which is read and written directly from guest memory. It runs on the thread
 //! that serves the queue.
 //!
-//! What was written is in the host's page cache when the driver gets its answer, so the end of this process loses none of
-//! it. A flush brings it to the disk; for a driver that does not know flushes each write does.
+//! Written data is in the host's page cache when the driver gets its answer, so it survives the end of this process.
+//! A flush writes it to the disk; for a driver without flushes each write does.
 
 use std::fmt;
 use std::fs::File;
@@ -60,7 +60,7 @@ pub struct Disk {
     config: [u8; 16],
     /// Whether the driver flushes, so that a write need not.
     flushes: AtomicBool,
-    /// Whether the file can lose its end, and a write behind that would make it longer: not if it is a block device.
+    /// Whether the file can be truncated, after which a write past its end would make it longer. A block device cannot.
     can_shrink: bool,
 }
 
@@ -70,7 +70,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// If the size cannot be told.
+    /// If the size cannot be determined.
     pub fn new(mut file: File, read_only: bool) -> io::Result<Self> {
         let can_shrink = !file.metadata()?.file_type().is_block_device();
         let sectors = file.seek(SeekFrom::End(0))? / SECTOR;
@@ -95,7 +95,7 @@ impl Disk {
         sound.then(|| sector * SECTOR)
     }
 
-    /// Whether the file still has the bytes at this place. A write behind its end would make it longer, and the driver would
+    /// Whether the file still has the bytes at this position. A write past its end would extend it, and the driver would
     /// read zeros in between instead of an error.
     fn is_there(&self, at: u64, len: u64) -> bool {
         if !self.can_shrink {
@@ -185,7 +185,7 @@ impl Handler for Disk {
         let (kind, sector) = (u32::from_le_bytes([a, b, c, d]), u64::from_le_bytes(sector));
         let (to, mut last) = to.split_at(writable - 1);
         let (status, mut written) = self.request((kind, sector), from, to);
-        // The length is that of the bytes written from the start, and the status is behind all data.
+        // The length is that of the bytes written from the start, and the status is after all data.
         if last.write(&[status as u8]) + written == writable {
             written = writable;
         }

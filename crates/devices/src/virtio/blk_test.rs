@@ -252,7 +252,7 @@ proptest! {
             pieces.push(Buffer::new(at, u32::try_from(end - at).unwrap()));
             pieces
         };
-        // The status directly behind two sectors.
+        // The status directly after two sectors.
         let writable = cut(DATA, DATA + 1025);
         let len = rig.chain(&cut(HEAD, HEAD + 16), &writable).unwrap();
         prop_assert_eq!(len, 1025);

@@ -1,5 +1,5 @@
-//! The console device (virtio 1.3, 5.3) with one port: what the driver sends is written somewhere, and what can be read
-//! from a descriptor is for the driver. The threads that serve the two queues run it.
+//! The console device (virtio 1.3, 5.3) with one port: the driver's output goes to a writer, and its input comes from a
+//! descriptor. The threads that serve the two queues run it.
 
 use std::fmt;
 use std::fs::File;
@@ -14,14 +14,14 @@ use super::queue::{Handler, HandlerError};
 use super::request::{Handled, Request};
 use super::slices::{Readable, Writable};
 
-/// The receiving and the sending queue, of which a device with one port has one each.
+/// The receiving and the sending queue; a device with one port has one of each.
 const RECEIVE: u16 = 0;
 /// How many queues there are.
 pub const CONSOLE_QUEUES: u16 = 2;
 
 /// How many bytes are copied at once.
 const STEP: usize = 4 << 10;
-/// The most bytes of one buffer of the driver's, so that none keeps a thread busy; what is behind them is lost.
+/// The most bytes of one buffer of the driver's, so that no buffer keeps a thread busy; the bytes after them are lost.
 const MOST: usize = 1 << 20;
 
 /// How long a driver has to have been ready before it gets input.
@@ -87,7 +87,7 @@ impl<W: Write + Send> Console<W> {
         })
     }
 
-    /// Tells whoever feeds the input when to begin.
+    /// Signals when the console takes input.
     pub fn ready(&self) -> Arc<ConsoleReady> {
         Arc::clone(&self.ready)
     }

@@ -41,7 +41,7 @@ impl Control {
         }
     }
 
-    /// Who serves the queues.
+    /// What serves the queues.
     pub(super) fn server(&self) -> &Arc<dyn Server> {
         &self.server
     }
@@ -51,7 +51,7 @@ impl Control {
         self.trouble.take()
     }
 
-    /// The registers. Nobody else accesses them while they are locked.
+    /// The registers. No other thread accesses them while they are locked.
     pub(super) fn registers(&self) -> MutexGuard<'_, DriverRegisters> {
         self.registers
             .lock()

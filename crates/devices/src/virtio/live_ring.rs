@@ -141,8 +141,8 @@ impl LiveRing {
         self.driver.interrupts.configuration();
     }
 
-    /// Keeps the queue from a stop, if it was not stopped since there were so many stops. Waits for no thread: it is not
-    /// there for reading if another one stops the queue.
+    /// Keeps the queue from being stopped, if the count of stops is still `stops`. Does not wait: it returns `None` if
+    /// another thread is stopping the queue.
     pub(super) fn running(&self, stops: u64) -> Option<RwLockReadGuard<'_, u64>> {
         let now = match self.stops.try_read() {
             Ok(now) => now,

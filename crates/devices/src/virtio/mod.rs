@@ -7,7 +7,7 @@
 //! there is no doorbell, a thread that waits for a doorbell's eventfd, or a thread that polls.
 //!
 //! The driver is hostile: what it writes is checked before it is used, a queue that it breaks stays
-//! broken, [`Refusal`] tells the VMM what the driver did wrong, and no thread serves a queue for longer than a
+//! broken, [`Refusal`] reports what the driver did wrong to the VMM, and no thread serves a queue for longer than a
 //! budget.
 
 #[cfg(test)]
@@ -56,8 +56,8 @@ trait Interrupts: Send + Sync {
     /// The device has used a buffer of this queue.
     fn used_buffer(&self, queue: u16);
 
-    /// The eventfd whose signal is the interrupt of this queue, with nobody of this process in between, as long as the
-    /// driver leaves the device as it is now: none.
+    /// The eventfd whose signal is the interrupt of this queue without a thread of this process, as long as the driver
+    /// does not change the device's interrupts. Defaults to none.
     fn irqfd(&self, _queue: u16) -> Option<Arc<EventFd>> {
         None
     }

@@ -20,7 +20,7 @@ use crate::Listener;
 /// How the queues are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serving {
-    /// At each notification: by a thread that waits for an ioeventfd, or else by the vCPU that writes the register.
+    /// At each notification: by a thread that waits for an ioeventfd, otherwise by the vCPU that writes the register.
     Notified,
     /// By a thread that polls; the driver's notifications are disabled.
     Polled,
@@ -39,7 +39,7 @@ pub(super) struct Queues<D> {
 }
 
 impl<D: Handler + 'static> Queues<D> {
-    /// So many queues, which are stopped. The backlog is the machine's: it continues the service of a notification that
+    /// Makes the queues, which are stopped. The backlog is the machine's: it continues the service of a notification that
     /// exceeds the budget.
     pub(super) fn new(
         handler: D,
@@ -64,7 +64,7 @@ impl<D: Handler + 'static> Queues<D> {
         }
     }
 
-    /// The same with threads of its own: one that serves what waits for the host, if the device has that, and with
+    /// The same with its own threads: one that serves what waits for the host, if the device has that, and with
     /// [`Notify::Doorbell`] one for each queue, which the queue's eventfd wakes.
     ///
     /// # Errors

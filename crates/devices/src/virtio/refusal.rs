@@ -81,7 +81,7 @@ pub enum Refusal {
     /// The worker found something in a queue that makes no sense.
     #[error("a queue makes no sense to the worker that serves it")]
     BrokenForWorker,
-    /// The worker has gone, and nobody serves the queues.
+    /// The worker has gone, so the queues are not served.
     #[error("the worker that serves the queues has gone")]
     WorkerGone,
     /// The worker could not do what the device needs.
@@ -95,7 +95,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether the device cannot go on without a reset (virtio 1.3, 2.1.2).
+    /// Whether the device cannot continue without a reset (virtio 1.3, 2.1.2).
     const fn is_fatal(&self) -> bool {
         !matches!(
             self,

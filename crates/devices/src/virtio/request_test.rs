@@ -1,4 +1,4 @@
-//! A handler that completes requests when the test says so, behind the registers of a device.
+//! A handler that completes requests when the test says so, of a device on MMIO registers.
 
 use std::sync::Mutex;
 
@@ -201,7 +201,7 @@ fn reset_waits_for_a_thread_that_accesses_the_buffers() {
     let buffers = pending.buffers().unwrap();
     std::thread::scope(|scope| {
         let stop = scope.spawn(|| rig.queue.stop());
-        // Nothing tells that the other thread waits: this can only be too short to find an error.
+        // No event shows that the other thread waits: a time that is too short only hides an error.
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert!(!stop.is_finished());
         assert_eq!(buffers.writable().write(b"in time"), 7);

@@ -1,4 +1,4 @@
-//! Who serves the queues of a device while its driver runs: a [`Handler`](super::Handler) on threads of this process
+//! What serves the queues of a device while its driver runs: a [`Handler`](super::Handler) on threads of this process
 //! ([`Queues`](super::queues::Queues)), a worker of the kernel or another process ([`vhost`](super::vhost)). A transport,
 //! on the vCPUs' threads, starts and stops it, and sees no difference.
 
@@ -34,7 +34,7 @@ pub(super) trait Server: Send + Sync {
     /// Serves those queues that are ready, which were [checked](Self::check), from now on.
     fn start(&self, features: u64, queues: &[QueueRegisters]) -> Result<(), Refusal>;
 
-    /// Stops all queues: after the return, nobody accesses a ring.
+    /// Stops all queues: after the return, no thread accesses a ring.
     fn stop(&self);
 
     /// Stops one queue.
@@ -54,6 +54,6 @@ pub(super) struct DriverSide {
     pub(super) memory: Arc<GuestMemoryMmap>,
     /// How the driver is interrupted.
     pub(super) interrupts: Arc<dyn Interrupts>,
-    /// Who is told of what the driver did wrong.
+    /// The receiver of the driver's mistakes.
     pub(super) trouble: Arc<Trouble>,
 }

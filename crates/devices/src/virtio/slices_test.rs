@@ -116,7 +116,7 @@ proptest! {
         let memory = memory();
         let bytes: Vec<u8> = (0..=250).cycle().take(RAM).collect();
         memory.write_slice(&bytes, GuestAddress(0)).unwrap();
-        // The buffers are behind each other with gaps, and one of them is over the border of the regions.
+        // The buffers follow each other with gaps, and one of them crosses the border of the regions.
         let mut start = 0x1fd0;
         let (mut buffers, mut expected) = (Vec::new(), Vec::new());
         for len in lens {

@@ -1,4 +1,4 @@
-//! A worker that only remembers what it was told, for the tests of transports.
+//! A worker that only records its calls, for the tests of transports.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -13,7 +13,7 @@ use vmbell::eventfd::EventFd;
 const INDIRECT: u64 = 1 << 28;
 pub(super) const VERSION_1: u64 = 1 << 32;
 
-/// What the worker was told.
+/// The worker's calls.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) features: u64,

@@ -127,7 +127,10 @@ fn mistakes_are_named() {
             "virtio-vsock",
             "virtio-vsock needs cid=N: The guest's context ID",
         ),
-        ("virtio-vsock,cid=2", "cid: '2' is no context ID of a guest"),
+        (
+            "virtio-vsock,cid=2",
+            "cid: '2' is not a context ID of a guest",
+        ),
         ("virtio-vsock,cid=4294967295", "a number from 3 to 42949672"),
         ("virtio-vsock,cid=3,packed", "has no packed rings"),
     ];

@@ -28,7 +28,7 @@ fn datamatch_leaves_other_values_to_the_device_which_ignores_them() {
     let byte = MEMORY + 2050;
     assert!(!pc.store(byte, &[0xce]));
     assert_eq!(pc.count(), 0);
-    assert!(!pc.store(byte, &[0xfa, 0]), "two bytes are no match");
+    assert!(!pc.store(byte, &[0xfa, 0]), "two bytes do not match");
     assert_eq!(pc.count(), 1, "but the device sees the byte");
     assert!(!pc.store(byte - 1, &[0xfa]) && !pc.store(byte + 1, &[0xfa]));
     assert_eq!(pc.count(), 1);
@@ -90,7 +90,7 @@ fn bar_move_takes_the_doorbell_along() {
     pc.store(MEMORY + TEST, &[1]);
     pc.set_bar(0, 0xe100_0000);
     assert_eq!(pc.doorbells(), 1);
-    assert!(!pc.store(MEMORY + 2049, &[0]), "nobody is there any more");
+    assert!(!pc.store(MEMORY + 2049, &[0]), "the doorbell has moved");
     assert!(pc.store(0xe100_0000 + 2049, &[0]));
     // The other BAR does not matter to it.
     pc.set_bar(1, 0xd000);

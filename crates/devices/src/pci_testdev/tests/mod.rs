@@ -76,7 +76,7 @@ impl Pc {
         })
     }
 
-    /// A store: to a doorbell, or else to a device. Says whether it was a doorbell.
+    /// A store: to a doorbell, otherwise to a device. Returns whether it was a doorbell.
     fn store(&mut self, address: u64, data: &[u8]) -> bool {
         let rang = self.bell.ring(IoEventAddress::Mmio(address), data);
         if !rang {

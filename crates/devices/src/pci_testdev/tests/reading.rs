@@ -43,7 +43,7 @@ fn membar_of_4_gib_is_sized_through_both_of_its_registers() {
     assert_eq!(register(0x1c, &[0xff; 4]), 0xffff_ffff);
     register(0x18, &[0; 4]);
     register(0x1c, &0x10_u32.to_le_bytes());
-    assert_eq!(pc.load(0x10_0000_0000, 4), 0xffff_ffff, "nothing behind it");
+    assert_eq!(pc.load(0x10_0000_0000, 4), 0xffff_ffff, "nothing after it");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn count_rises_for_the_exact_byte_at_the_exact_offset_only() {
         pc.store(byte, &[0xfa]);
     }
     assert_eq!(pc.count(), 16);
-    // The wrong value, and the places beside.
+    // The wrong value, and the addresses next to it.
     pc.store(byte, &[0xfb]);
     pc.store(byte - 1, &[0xfa]);
     pc.store(byte + 1, &[0xfa]);

@@ -2,17 +2,17 @@
 //!
 //! The driver acknowledges a used buffer notification by writing 1 to InterruptACK. No thread needs to wake for
 //! that, so the write can be a [doorbell](Interrupt::acknowledge_by_doorbell). Its eventfd counts the
-//! acknowledgements that the register does not have yet. They are *settled*, by clearing the register's bit,
-//! before the bit is set anew, before the register is read, and at a reset; each of these and its settling are
-//! one step under a lock.
+//! acknowledgements that the register does not have yet. They are *applied*, by clearing the register's bit,
+//! before the bit is set again, before the register is read, and at a reset; each of these is
+//! one step with its application, under a lock.
 //!
 //! The driver cannot tell the difference from a register that is cleared at once:
-//! - Before a read of the register, on any vCPU, every acknowledgement is settled that returned before the read.
-//! - An acknowledgement before the bit is set anew does not clear the new bit, because setting it settles first.
-//! - An acknowledgement between that settling and the next one clears the new bit, even if it came a moment
-//!   before the bit was set. The two raced, and a write to the register could have come after the new bit, too.
-//!   Nothing is lost: the chain was used before the bit was set, so a driver that looks at the ring after its
-//!   acknowledgement, as it must with every device, finds the chain. The interrupt is raised anyway.
+//! - A read of the register, on any vCPU, first applies every acknowledgement that returned before the read.
+//! - An acknowledgement before the bit is set again does not clear the new bit, because it is applied first.
+//! - A later acknowledgement clears the new bit at the next application, even if it came a moment before the bit
+//!   was set. The two raced, and a write to the register could have come after the new bit, too. Nothing is lost: the
+//!   chain was used before the bit was set, so a driver that looks at the ring after its acknowledgement, as it must
+//!   with every device, finds the chain. The interrupt is raised anyway.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,22 +68,22 @@ impl Interrupt {
 
     /// Sets the bit before it raises the interrupt, so that the driver finds the bit.
     fn raise(&self, reason: u32) {
-        *self.settled() |= reason;
+        *self.lock_reasons() |= reason;
         if let Some(trigger) = &self.trigger {
             trigger.signal();
         }
     }
 
     pub(super) fn reasons(&self) -> u32 {
-        *self.settled()
+        *self.lock_reasons()
     }
 
     pub(super) fn acknowledge(&self, reasons: u32) {
-        *self.settled() &= !reasons;
+        *self.lock_reasons() &= !reasons;
     }
 
-    /// Locks the reasons, after settling what was acknowledged by doorbell.
-    fn settled(&self) -> MutexGuard<'_, u32> {
+    /// Locks the reasons, after applying what was acknowledged by doorbell.
+    fn lock_reasons(&self) -> MutexGuard<'_, u32> {
         let mut reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
         // The eventfd is read under the lock: an acknowledgement that this thread reads must not clear a
         // reason that another thread sets after the read.
@@ -109,7 +109,7 @@ impl Interrupts for Interrupt {
     }
 
     fn reset(&self) {
-        *self.settled() = 0;
+        *self.lock_reasons() = 0;
     }
 }
 

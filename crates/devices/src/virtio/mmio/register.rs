@@ -38,7 +38,7 @@ pub const QUEUE_DESC: [u64; 2] = [0x080, 0x084];
 pub const QUEUE_DRIVER: [u64; 2] = [0x090, 0x094];
 /// Address of the device area, the used ring, low and high half.
 pub const QUEUE_DEVICE: [u64; 2] = [0x0a0, 0x0a4];
-/// Length and base of a shared memory region, all ones where there is none.
+/// Length and base of a shared memory region, all ones where there is no region.
 pub const SHM: std::ops::RangeInclusive<u64> = 0x0b0..=0x0bc;
 /// A number that changes when the device's configuration does.
 pub const CONFIG_GENERATION: u64 = 0x0fc;

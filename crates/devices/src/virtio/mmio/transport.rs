@@ -49,7 +49,7 @@ impl VirtioMmio {
         (Self::over(Arc::new(queues), driver, interrupt), each)
     }
 
-    /// The device with threads of its own: one that serves what waits for the host, if the device has that, and with
+    /// The device with its own threads: one that serves what waits for the host, if the device has that, and with
     /// [`Notify::Doorbell`](crate::virtio::Notify::Doorbell) one for each queue, which a [`kick`](Self::kick)
     /// wakes.
     ///
@@ -116,12 +116,12 @@ impl VirtioMmio {
         Ok(())
     }
 
-    /// The eventfd whose signal notifies the queue, if somebody sleeps until then.
+    /// The eventfd whose signal notifies the queue, if a thread waits for it.
     pub fn kick(&self, index: u16) -> Option<&Arc<EventFd>> {
         self.control.server().kick(index)
     }
 
-    /// Takes the last refusal; `None` if there was none since the last call.
+    /// Takes the last refusal; `None` if nothing was refused since the last call.
     pub fn take_refusal(&self) -> Option<Refusal> {
         self.control.take_refusal()
     }
@@ -197,7 +197,7 @@ fn set_queue(queue: &mut QueueRegisters, offset: u64, value: u32) {
 }
 
 /// Registers are accessed with aligned 32-bit accesses; any other access is a mistake of the driver (virtio 1.3,
-/// 4.2.2.2) and has no effect. The configuration behind them is accessed at any width.
+/// 4.2.2.2) and has no effect. The configuration after them is accessed at any width.
 impl BusDevice for VirtioMmio {
     fn read(&self, offset: u64, data: &mut [u8]) {
         if let Some(offset) = offset.checked_sub(register::CONFIG) {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mac(pub [u8; 6]);
 
-/// The text is no address of a single interface.
+/// The text is not an address of a single interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "an address of one interface is wanted, six pairs of hexadecimal digits such as 52:54:00:12:34:56"
@@ -20,7 +20,7 @@ const GROUP: u8 = 1;
 const LOCAL: [u8; 3] = [0x52, 0x54, 0x00];
 
 impl Mac {
-    /// An address for an interface that has none of its own: the same for the same name.
+    /// An address for an interface without its own address. It depends only on the name.
     pub fn of(name: &str) -> Self {
         // FNV-1a: two names of one bridge seldom meet in 24 bits.
         let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {

@@ -23,7 +23,7 @@ use super::slices::{Readable, Writable};
 /// The value of the configuration's status while there is a link.
 const LINK_UP: u16 = 1;
 
-/// The receiving and the sending queue, of which a device without multiqueue has one each.
+/// The receiving and the sending queue; a device without multiqueue has one of each.
 const RECEIVE: u16 = 0;
 /// How many queues there are.
 pub const NET_QUEUES: u16 = 2;
@@ -31,7 +31,7 @@ pub const NET_QUEUES: u16 = 2;
 /// The header before each packet (`struct virtio_net_hdr`), and the place of its number of buffers.
 const HEADER: usize = 12;
 const NUM_BUFFERS: usize = 10;
-/// The most bytes of a packet, with its header: what IP allows behind an Ethernet header with two VLAN tags.
+/// The most bytes of a packet, with its header: what IP allows after an Ethernet header with two VLAN tags.
 const MOST: usize = HEADER + 22 + 65_535;
 
 /// The configuration of an interface with this address.
@@ -50,7 +50,7 @@ pub struct Net {
     config: [u8; 8],
     /// Whether headers of the driver are for the tap.
     asks: AtomicBool,
-    /// The next packet for the driver, with its header; empty if there is none.
+    /// The next packet for the driver, with its header; empty if there is no packet.
     arrived: Mutex<Arrived>,
     /// A packet of the driver's, while it is sent.
     sent: Mutex<Box<[u8]>>,
@@ -136,7 +136,7 @@ impl Handler for Net {
         }
         let mut arrived = self.arrived();
         if arrived.len == 0 {
-            // There is none, or the interface is down: the tap wakes us when that changes.
+            // There is no packet, or the interface is down: the tap wakes us when that changes.
             let Ok(len) = self.tap.read(&mut arrived.bytes) else {
                 return false;
             };

@@ -1,8 +1,8 @@
 //! Features of the network device (virtio 1.3, 5.1.3), and which of them the host's side of a tap has to do
 //! (`TUNSETOFFLOAD`).
 //!
-//! With offloads a packet may be as long as 64 KiB, and its checksum may be missing: whoever sends it to a wire cuts it and
-//! computes the checksum. Between a guest and its host nobody has to.
+//! With offloads a packet may be as long as 64 KiB, and its checksum may be missing. Before the packet goes
+//! to a physical network it is segmented and its checksum is computed; between a guest and its host neither is needed.
 
 /// Checksums: the host completes those of the driver's packets, and the driver takes packets without one.
 const CSUM: u64 = 1 << 0;

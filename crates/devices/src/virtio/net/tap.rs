@@ -42,7 +42,7 @@ pub enum TapError {
          them"
     )]
     Closed(#[source] io::Error),
-    /// Somebody else has the other end.
+    /// Another process has the other end.
     #[error("{name} is in use by another program: end it, or take another tap")]
     Busy {
         /// The interface.
@@ -96,21 +96,21 @@ struct Request {
     rest: [u8; 22],
 }
 
-/// The file of a tap; each read and each write is one packet behind a header of virtio-net.
+/// The file of a tap; each read and each write is one packet after a header of virtio-net.
 #[derive(Debug)]
 pub struct Tap {
     file: File,
 }
 
 impl Tap {
-    /// Opens the other end of an interface, which is made if there is none of this name.
+    /// Opens the other end of an interface, which is made if no interface has this name.
     ///
     /// # Errors
     ///
     /// Says what the user can do.
     pub fn open(name: &str) -> Result<Self, TapError> {
         let is_sound = |byte: u8| !byte.is_ascii_whitespace() && byte != b'/' && byte != 0;
-        // One byte is the zero behind the name. A `%` is a pattern, of which the kernel makes a name.
+        // One byte is the zero after the name. A `%` is a pattern from which the kernel makes a name.
         if name.is_empty() || name.len() >= libc::IFNAMSIZ || !name.bytes().all(is_sound) {
             let name = name.to_owned();
             return Err(TapError::Name { name });
@@ -145,8 +145,8 @@ impl Tap {
         Ok(Self { file })
     }
 
-    /// A tap that somebody else has opened: without blocking, and with headers of 12 bytes (`TUNSETVNETHDRSZ`). Any file will
-    /// do of which each read and each write is such a packet.
+    /// A tap that another process has opened: without blocking, and with headers of 12 bytes (`TUNSETVNETHDRSZ`). Any file
+    /// works whose reads and writes are each one such packet.
     pub fn from_file(file: File) -> Self {
         Self { file }
     }

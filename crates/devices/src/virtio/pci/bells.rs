@@ -1,5 +1,5 @@
-//! The doorbells of a device's notifications: one for each queue, at the queue's address in the BAR, wherever the guest
-//! puts that. Each signals the eventfd that wakes whoever serves the queue.
+//! The doorbells of a device's notifications: one for each queue, at the queue's address in the BAR, which the guest
+//! may move. Each signals the eventfd that wakes the thread that serves the queue.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,7 +39,7 @@ impl Bells {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves the doorbells with the BAR; without a base there are none.
+    /// Moves the doorbells with the BAR; without a base, removes them.
     pub(super) fn moved(&self, base: Option<u64>) {
         let mut registered = self.lock();
         for mut doorbell in registered.drain(..) {

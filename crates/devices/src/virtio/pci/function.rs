@@ -28,7 +28,7 @@ const SUBSYSTEM_AT: usize = 0x2e;
 
 /// A virtio device on a PCI bus.
 pub struct VirtioPci {
-    // The doorbells go before those whom they wake.
+    // The doorbells are dropped before the threads that they wake.
     bells: Option<Bells>,
     control: Control,
     interrupts: Arc<PciInterrupts>,
@@ -108,7 +108,7 @@ impl VirtioPci {
         })
     }
 
-    /// Takes the last refusal; `None` if there was none since the last call.
+    /// Takes the last refusal; `None` if nothing was refused since the last call.
     pub fn take_refusal(&self) -> Option<Refusal> {
         self.control.take_refusal()
     }
@@ -126,7 +126,7 @@ impl VirtioPci {
 
 /// Vendor, device, and a class by the device's type.
 fn identity(device: u32) -> Identity {
-    /// The last type of which there is a device ID.
+    /// The last type that has a device ID.
     const LAST: u16 = 0x3f;
     let class = match device {
         1 => 0x0200,

@@ -26,7 +26,7 @@ pub(super) struct PciInterrupts {
 }
 
 impl PciInterrupts {
-    /// Interrupts in the state after a reset, of so many queues.
+    /// Interrupts of `queues` queues in the state after a reset.
     pub(super) fn new(messages: Messages, vectors: u16, queues: u16) -> Self {
         Self {
             messages,

@@ -39,7 +39,7 @@ pub struct GuestParts {
     pub routes: Arc<Routes>,
     /// The machine's: it continues the service of a notification that exceeds the budget.
     pub backlog: Backlog,
-    /// Who is told of errors.
+    /// The receiver of errors.
     pub on_error: OnError,
 }
 

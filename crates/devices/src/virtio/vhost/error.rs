@@ -1,4 +1,4 @@
-//! Why a worker cannot be had, and what the user can do about it.
+//! Why no worker can serve the queues, and what the user can do about it.
 
 use std::io;
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ pub enum VhostUserError {
         /// The socket.
         path: PathBuf,
     },
-    /// Nobody listens there.
+    /// No process listens there.
     #[error("cannot connect to {}: a back end of vhost-user has to listen there", path.display())]
     Connect {
         /// The socket.

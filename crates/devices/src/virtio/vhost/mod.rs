@@ -3,7 +3,7 @@
 //! worker signals the eventfd that is the irqfd of the queue's vector. Where there is no such irqfd, as on MMIO
 //! registers, a thread of the device hands the signal on.
 //!
-//! A [`Worker`] is what a type of device has of its own: [`VhostNet`], [`VhostVsock`] and [`VhostUserBlk`]. The
+//! A [`Worker`] is the part that differs between types of device: [`VhostNet`], [`VhostVsock`] and [`VhostUserBlk`]. The
 //! threads of vCPUs set it up when the driver is ready, and stop it at a reset.
 
 mod error;
@@ -27,7 +27,9 @@ pub use vsock::{Cid, CidError, VhostVsock};
 fn take(kernel: &impl VhostBackend, device: &'static str) -> Result<u64, VhostError> {
     let refused = |operation| VhostError::refused(device, operation);
     kernel.set_owner().map_err(refused("serve this process"))?;
-    kernel.get_features().map_err(refused("tell its features"))
+    kernel
+        .get_features()
+        .map_err(refused("report its features"))
 }
 
 /// What serves the queues of one device.
@@ -84,12 +86,12 @@ pub trait Worker: Send + Sync {
     /// If the worker does not take them.
     fn set_running(&self, queues: &[usize], running: bool) -> vhost::Result<()>;
 
-    /// Makes requests that belong together. They end within a bound, whatever the worker does, and a worker of the kernel
-    /// answers at once.
+    /// Makes requests that belong together. They end within a bound even if the worker does not answer; a worker of the
+    /// kernel answers at once.
     ///
     /// # Errors
     ///
-    /// That of the requests, or that there was no answer.
+    /// The error of the requests, or that there was no answer.
     fn request<T>(&self, requests: impl FnOnce() -> vhost::Result<T>) -> vhost::Result<T> {
         requests()
     }

@@ -15,7 +15,7 @@ use crate::virtio::control::{QUEUE_SIZE_MAX, QueueRegisters};
 use crate::virtio::ring::Ring;
 use crate::virtio::server::{DriverSide, Server};
 
-/// The queues, and who serves them.
+/// The queues, and the worker that serves them.
 pub(in crate::virtio) struct Vhost<W> {
     /// Hears of the worker: that it has gone, or a queue makes no sense, and its calls for queues without an irqfd.
     thread: EventLoop,
@@ -24,7 +24,7 @@ pub(in crate::virtio) struct Vhost<W> {
     kicks: Vec<Arc<EventFd>>,
     /// Signals the kicks, which a worker in another process can fill and make blocking.
     signaller: &'static Signaller,
-    /// Signalled by the worker when a queue makes no sense, which the thread tells the driver.
+    /// Signalled by the worker when a queue is invalid, which the thread reports to the driver.
     broken: EventFd,
     running: Mutex<Running>,
 }
@@ -36,8 +36,8 @@ struct Running {
     relays: Vec<Option<EventFd>>,
 }
 
-/// An eventfd for the worker to signal, and for the thread to hear. Nobody reads it: each signal is an edge, however the
-/// other process that has the descriptor sets its flags.
+/// An eventfd that the worker signals and the thread waits for. It is never read: each signal is an edge, with any flags
+/// that the other process that has the descriptor sets.
 fn signal(thread: &EventLoop, mut heard: impl FnMut() + Send + 'static) -> io::Result<EventFd> {
     let event = EventFd::new(EFD_NONBLOCK)?;
     let edges = EventSet::IN | EventSet::EDGE_TRIGGERED;
@@ -137,7 +137,7 @@ impl<W: Worker + 'static> Vhost<W> {
         Ok(found.addr() as u64)
     }
 
-    /// The eventfd that the worker signals for a queue: the irqfd of its vector, or else one that the thread hears.
+    /// The eventfd that the worker signals for a queue: the irqfd of its vector, otherwise one that the thread waits for.
     fn call(&self, index: u16, relays: &mut Vec<Option<EventFd>>) -> io::Result<EventFd> {
         let interrupts = &self.driver.interrupts;
         if let Some(irqfd) = interrupts.irqfd(index) {

@@ -1,4 +1,4 @@
-//! The block device (virtio 1.3, 5.2) whose queue another process serves: a back end of vhost-user behind a Unix socket
+//! The block device (virtio 1.3, 5.2) whose queue another process serves: a back end of vhost-user on a Unix socket
 //! (QEMU `docs/interop/vhost-user.rst`). It maps the guest's memory, which is therefore that of a file.
 //!
 //! The back end is not trusted to answer: requests that take longer than [`PATIENCE`] together, those of the connection, a
@@ -83,9 +83,9 @@ impl VhostUserBlk {
         let mut operation = "serve this process";
         let negotiated = limit.apply(|| {
             frontend.set_owner()?;
-            operation = "tell its features";
+            operation = "report its features";
             let features = frontend.get_features()?;
-            operation = "tell the disk's size";
+            operation = "report the disk's size";
             Ok((features, negotiate(&mut frontend, features)?))
         });
         let (features, config) = negotiated.map_err(|source| {

@@ -22,7 +22,7 @@ pub struct Cid(u32);
 
 /// A number that is no guest's context ID.
 #[derive(Debug, thiserror::Error)]
-#[error("'{text}' is no context ID of a guest: a number from 3 to 4294967294 is")]
+#[error("'{text}' is not a context ID of a guest: use a number from 3 to 4294967294")]
 pub struct CidError {
     text: String,
 }

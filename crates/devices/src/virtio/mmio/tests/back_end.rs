@@ -43,7 +43,7 @@ pub enum Misdeed {
     Late,
     /// It answers another request.
     Lies,
-    /// It says that it has failed, with an answer to whatever asks for one.
+    /// It says that it has failed, in answer to each request that asks for an answer.
     Fails,
     /// It hangs up.
     HangsUp,
@@ -65,7 +65,7 @@ const VERSION: u32 = 1;
 const IS_REPLY: u32 = 1 << 2;
 const NEED_REPLY: u32 = 1 << 3;
 
-/// The back end, which listens at a path of its own until this is dropped.
+/// The back end, which listens at its own path until this is dropped.
 pub struct BackEnd {
     folder: TempDir,
     thread: Option<JoinHandle<()>>,

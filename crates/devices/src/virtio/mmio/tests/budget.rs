@@ -163,7 +163,7 @@ fn a_reset_ends_a_service_though_the_driver_is_ahead() {
         let later = queue.served();
         stop.store(true, Ordering::Relaxed);
         assert!(!gave_up.load(Ordering::Relaxed), "hangs");
-        assert_eq!(later, served, "nothing is served behind a reset");
+        assert_eq!(later, served, "nothing is served after a reset");
     });
     assert_eq!(queue.serve(), Served::default());
 }

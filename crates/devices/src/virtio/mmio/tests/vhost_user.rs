@@ -49,7 +49,7 @@ fn connect(
     back_end: &BackEnd,
     gone: Sender<Gone>,
 ) -> Result<VhostUserBlk, VhostUserError> {
-    // Who waits for it may have gone.
+    // The receiver may have gone.
     let on_gone = Box::new(move |why| {
         let _ = gone.send(why);
     });
@@ -72,7 +72,9 @@ fn plugged(memory: GuestMemoryMmap, disk: VhostUserBlk) -> Device {
 
 /// Waits until the device needs a reset.
 fn await_needs_reset(device: &Device) {
-    await_that("the driver is told", || device.status() & NEEDS_RESET != 0);
+    await_that("the driver is notified", || {
+        device.status() & NEEDS_RESET != 0
+    });
 }
 
 /// The whole text of an error.
@@ -192,7 +194,7 @@ fn device_with_an_honest_back_end_starts_and_stops_again_and_again() {
     assert!(device.transport.take_refusal().is_none());
     drop(device);
     back_end.join();
-    assert!(why.recv().is_err(), "nobody has gone");
+    assert!(why.recv().is_err(), "the back end was not reported as gone");
 }
 
 #[test]

@@ -23,7 +23,7 @@ impl IrqTrigger for Line {
     }
 }
 
-/// Waits until so many interrupts were raised, and for no more.
+/// Waits until `raised` interrupts were raised, and fails if there are more.
 fn wait(line: &Line, raised: u32) {
     await_that("the interrupt", || line.0.load(Ordering::Acquire) >= raised);
     assert_eq!(line.0.load(Ordering::Acquire), raised);
@@ -72,7 +72,7 @@ fn worker_is_woken_by_the_eventfd_of_a_doorbell_and_by_the_register() {
     for queue in [0, 1] {
         assert_eq!(worker.told().kicks[queue].read().unwrap(), 1, "{queue}");
     }
-    // The worker is not told of the third queue, and no queue is behind it.
+    // The worker does not get the third queue, and there is no queue after it.
     assert_eq!(worker.told().kicks.len(), 2);
     device.write(register::QUEUE_NOTIFY, 3);
     assert!(device.transport.kick(3).is_none());

@@ -92,7 +92,7 @@ fn entries_that_change_while_their_vector_is_signalled_lose_no_message() {
             std::thread::yield_now();
         }
     });
-    // Whatever is pending now is masked no more.
+    // No vector is masked any more, so none is pending.
     assert_eq!(pc.load(PENDING, 8), 0);
     let sent = wires.take();
     assert!(!sent.is_empty() && sent.iter().all(|sent| *sent == message(1)));

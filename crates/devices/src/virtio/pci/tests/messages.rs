@@ -26,7 +26,7 @@ const EXIT: VirtioConfig = VirtioConfig {
     packed: false,
 };
 
-/// Calls `act` for each of so many requests that the device has answered.
+/// Calls `act` for each of `count` requests that the device has answered.
 fn answered(pc: &mut Pc, count: usize, mut act: impl FnMut(&mut Pc)) {
     brand::scoped(|brand| {
         let memory = pc.memory.clone();

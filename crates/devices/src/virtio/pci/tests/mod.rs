@@ -128,7 +128,7 @@ impl Pc {
         }
     }
 
-    /// A store of `len` bytes: to a doorbell, or else to the device. Says whether it was a doorbell.
+    /// A store of `len` bytes: to a doorbell, otherwise to the device. Returns whether it was a doorbell.
     fn store(&mut self, address: u64, len: usize, value: u64) -> bool {
         let data = &value.to_le_bytes()[..len];
         if self.bell.ring(IoEventAddress::Mmio(address), data) {

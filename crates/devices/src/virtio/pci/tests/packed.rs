@@ -1,4 +1,4 @@
-//! Rings of the packed format, which a device offers if it is told to.
+//! Rings of the packed format, which a device offers if it is configured to.
 
 use super::*;
 use vmbell::virtqueue::{Buffer, DriverQueue, Features, PackedDriver, PackedLayout, brand};
