@@ -118,7 +118,7 @@ impl Descriptors {
         let mut bound = ProgressBound::new(process, PARK_BUDGET);
         let added = self.listener.add_fd(event, target, parked, &mut bound);
         if matches!(&added, Err(error) if error.kind() == io::ErrorKind::UnexpectedEof) {
-            // So that the caller finds that the sandbox has ended, which is no error of a removal.
+            // The caller then finds that the sandbox has ended, which is not an error of a removal.
             process.await_end();
         }
         added

@@ -68,7 +68,7 @@ impl Doorbells {
     }
 
     /// Removes a doorbell: once this returns without an error, this registration signals `event` no more. With
-    /// [`Containment::Strict`](vmbell_hypervisor::Containment::Strict) this holds whatever code runs in the sandbox.
+    /// [`Containment::Strict`](vmbell_hypervisor::Containment::Strict) this holds with any code in the sandbox.
     /// A write at the same time is delivered as a signal or as an exit.
     ///
     /// After [`Error::Unremoved`] such writes already leave the guest, but the doorbell still counts as

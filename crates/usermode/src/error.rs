@@ -74,7 +74,7 @@ pub enum UsermodeError {
         /// The value in that field.
         value: u64,
     },
-    /// The sandbox has as many descriptors as its limit allows.
+    /// The sandbox has reached its limit of descriptors.
     #[error(
         "no descriptor is left in the sandbox for {purpose}: the limit is {limit}; raise it (ulimit -n, or \
          RLIMIT_NOFILE's hard limit)"

@@ -1,7 +1,7 @@
 //! The seccomp programs of the sandbox's threads.
 //!
 //! A vCPU's program looks at the instruction pointer first. A system call from the guest's addresses is a trap
-//! (SECCOMP_RET_TRAP), whatever its number or architecture. The stub's own system calls are allowed by number
+//! (SECCOMP_RET_TRAP), with any number and architecture. The stub's own system calls are allowed by number
 //! and arguments, and any other call kills the process. seccompiler writes the rules for arguments; the tests
 //! that it cannot express are written by hand in front of them. Both must be one program: if a thread has two,
 //! the kernel takes the more severe verdict, so a trap would lose to a kill.

@@ -1,7 +1,7 @@
 //! The descriptors that halted vCPUs sleep on, so that a signal of an irqfd wakes the vCPU directly.
 //!
 //! A vCPU gets an epoll descriptor the first time that an irqfd has woken it. The descriptor watches that irqfd
-//! and an eventfd of the vCPU's own, its wake eventfd, both edge-triggered, so that the next signal wakes the vCPU even
+//! and the vCPU's own wake eventfd, both edge-triggered, so that the next signal wakes the vCPU even
 //! if the eventfds are not read. From then on the halted vCPU sleeps in `epoll_wait`
 //! ([`stub::layout::HaltFds`]). An irqfd may wake it before the thread that takes the irqfd's count
 //! ([`super::irqchip`]) has raised the interrupt: then the vCPU sleeps again until that thread writes to

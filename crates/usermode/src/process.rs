@@ -196,7 +196,7 @@ fn ended_with(pidfd: &OwnedFd) -> Option<ExitStatus> {
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         let id = pidfd.as_raw_fd().cast_unsigned();
         let options = libc::WEXITED | libc::WNOWAIT | libc::WNOHANG;
-        // SAFETY: `info` outlives the call; `pidfd` is open and names a child of ours.
+        // SAFETY: `info` outlives the call; `pidfd` is open and names a child of this process.
         let result = unsafe { libc::waitid(libc::P_PIDFD, id, &raw mut info, options) };
         if result < 0 {
             if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted {

@@ -41,7 +41,7 @@ impl<'p> ProgressBound<'p> {
         }
     }
 
-    /// Whether the wait may go on. The error is [`io::ErrorKind::UnexpectedEof`] if the sandbox has ended, and
+    /// Whether the wait may continue. The error is [`io::ErrorKind::UnexpectedEof`] if the sandbox has ended, and
     /// [`io::ErrorKind::TimedOut`] if it has been stopped or without a CPU for too long, or has used its CPU time
     /// for something else.
     pub fn check(&mut self) -> io::Result<()> {

@@ -13,7 +13,7 @@ use super::error::UsermodeError;
 use super::irqchip::IOAPIC_BASE;
 use super::mapping::{memory_file, seal};
 
-/// Guest RAM and the file behind it.
+/// Guest RAM and its file.
 #[derive(Debug)]
 pub struct Ram {
     /// The monitor's mapping.
@@ -62,7 +62,7 @@ impl Ram {
             .len();
         let end = file.start().checked_add(region.len());
         if end.is_none_or(|end| end > len) {
-            return Err(unshared("ends behind the end of its file"));
+            return Err(unshared("ends past the end of its file"));
         }
         let protection = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         MmapRegion::<()>::build(

@@ -140,7 +140,7 @@ impl Sandbox {
     }
 }
 
-/// Waits until each vCPU's thread has told its number.
+/// Waits until each vCPU's thread has reported its thread ID.
 fn await_threads(
     config: &VmConfig,
     shared: &SharedState,

@@ -13,18 +13,18 @@ use super::process::Process;
 use super::progress::{Backoff, ProgressBound};
 
 /// The CPU time that a sandbox may use until it stops. A thread that has a CPU stops within a tick of the kernel's clock;
-/// only a SIGCONT from another process lets it go on.
+/// only a SIGCONT from another process continues it.
 const STOP_BUDGET: Duration = Duration::from_secs(1);
 
 /// After how long SIGSTOP is sent again: a SIGCONT from another process cancels it.
 const RESEND_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Process {
-    /// Stops every thread of the sandbox and lets it go on: when this returns, each system call that was under
+    /// Stops every thread of the sandbox and continues it: when this returns, each system call that was under
     /// way in the sandbox has ended. It needs no cooperation of the code in the sandbox.
     ///
     /// A sandbox that is stopped already stays stopped. If another process stops the sandbox at the same time,
-    /// it continues together with this stop, because the kernel does not tell the two apart. The error is
+    /// it continues together with this stop, because the kernel does not distinguish the two. The error is
     /// [`io::ErrorKind::TimedOut`] if the sandbox was never seen stopped although it used its CPU time, or got none
     /// ([`ProgressBound`]).
     pub fn stop_and_continue(&self) -> io::Result<()> {

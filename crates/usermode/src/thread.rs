@@ -33,7 +33,7 @@ const IDLE_KICK_TIMEOUT: Duration = Duration::from_secs(20);
 pub struct VcpuThread {
     process: libc::pid_t,
     id: libc::pid_t,
-    /// When the kick that the vCPU has not answered yet was sent, in nanoseconds; 0 means that there is none.
+    /// When the kick that the vCPU has not answered yet was sent, in nanoseconds; 0 without such a kick.
     kick_sent_at: AtomicU64,
     /// Since when the vCPU has left kicks unanswered, in nanoseconds; 0 means that it has not.
     unanswered_since: AtomicU64,
@@ -125,7 +125,7 @@ impl VcpuThread {
 
     /// The monitor begins to wait for the vCPU.
     pub fn enter(&self) {
-        // The time for an answer begins anew. The word is seldom written: a store at every entry would take its
+        // The time for an answer begins again. The word is seldom written: a store at every entry would take its
         // cache line from the threads that kick.
         if self.unanswered_since.load(Relaxed) != 0 {
             self.used_at_timeout.store(0, SeqCst);

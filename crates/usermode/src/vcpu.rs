@@ -47,7 +47,7 @@ impl UsermodeVcpu {
             .map(|ending| UsermodeError::Ended { ending }.into())
     }
 
-    /// Lets the vCPU go on and waits for its next exit.
+    /// Continues the vCPU and waits for its next exit.
     fn run_once(&mut self) -> Result<(), Error> {
         if let Some(error) = self.ended() {
             return Err(error);
@@ -175,7 +175,7 @@ impl UsermodeVcpu {
 
 fn fault_reason(kind: u64, vector: u8) -> &'static str {
     match kind {
-        fault::UNDECODED => "an instruction on a memory hole that is no plain mov",
+        fault::UNDECODED => "an instruction on a memory hole that is not a plain mov",
         fault::PRIVILEGED => "a privileged instruction that the usermode engine does not emulate",
         fault::SYSCALL => "a system call; guests of the usermode engine have none",
         fault::ABOVE_GUEST_END => "an access beyond the guest's 4 GiB",
@@ -197,7 +197,7 @@ fn fault_reason(kind: u64, vector: u8) -> &'static str {
             1 => "single step or debug exception",
             3 => "breakpoint",
             6 => "invalid opcode",
-            12 => "the stack pointer is no address",
+            12 => "the stack pointer is not an address",
             14 => "page fault",
             16 | 19 => "floating-point exception",
             17 => "alignment check",

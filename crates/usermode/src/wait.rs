@@ -29,7 +29,7 @@ pub const fn spin_ticks(policy: SpinPolicy) -> u32 {
     }
 }
 
-/// After how long a sleeping monitor looks whether the sandbox still runs. The word that it sleeps on lies in
+/// After how long a sleeping monitor looks whether the sandbox still runs. The word that it sleeps on is in
 /// shared memory, where a guest can undo the wake-up.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(500);
 

@@ -1,4 +1,4 @@
-//! The stub's decoder against another one: whatever it decodes, iced-x86 decodes to the same.
+//! The stub's decoder against iced-x86: for each instruction that the stub decodes, both have the same result.
 // Empty on other architectures: these tests are about the stub's decoder.
 #![cfg(target_arch = "x86_64")]
 #![allow(
@@ -56,7 +56,7 @@ fn their_address(instruction: &Instruction, operand: u32) -> u64 {
     instruction.virtual_address(operand, 0, register).unwrap()
 }
 
-/// Checks what the stub's decoder made of `bytes` against the other's.
+/// Compares the stub's decoding of `bytes` with the other's.
 fn agree(bytes: &[u8]) -> Option<decode::Instruction> {
     let (decoded, asked) = ours(bytes);
     assert!(asked <= MAX_LEN);
@@ -67,7 +67,7 @@ fn agree(bytes: &[u8]) -> Option<decode::Instruction> {
     assert_eq!(usize::from(instruction.len), other.len(), "{what}");
     assert_eq!(
         asked, instruction.len,
-        "asked for bytes behind its end: {what}"
+        "asked for bytes after its end: {what}"
     );
     let next = RIP + u64::from(instruction.len);
     let segment = matches!(other.segment_prefix(), Register::FS | Register::GS);

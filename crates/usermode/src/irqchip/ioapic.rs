@@ -36,10 +36,10 @@ pub struct IoApic {
 pub enum Change {
     /// Nothing has to be done.
     None,
-    /// A redirection entry was written, so the EOI exit bitmap must be filled anew.
+    /// A redirection entry was written, so the EOI exit bitmap must be filled again.
     Entry,
     /// As `Entry`, and this pin has a level interrupt that may be sent: if the line has resamplefds, they are
-    /// signalled, else the interrupt is sent.
+    /// signalled, otherwise the interrupt is sent.
     Pending(u8),
 }
 

@@ -3,7 +3,7 @@
 //! seen at once.
 //!
 //! An I/O APIC pin or a level-triggered message waits for the EOI, so paravirtual EOI must not defer it (Linux
-//! `ioapic_handled_vectors`; [`Lapic::eoi_exit_bitmap`] in the stub). The bitmaps are filled anew under the controller's
+//! `ioapic_handled_vectors`; [`Lapic::eoi_exit_bitmap`] in the stub). The bitmaps are filled again under the controller's
 //! lock, after each change of routes, redirection entries or irqfds (Linux `kvm_ioapic_scan_entry`). The stub may read them
 //! meanwhile.
 
@@ -13,7 +13,7 @@ use vmbell::irq::{IrqError, Msi, Routing, Target};
 use super::apics::Apics;
 
 const LOGICAL: u64 = 1 << 2;
-/// The redirection hint: deliver to the vCPU with the lowest priority, whatever delivery mode the data has.
+/// The redirection hint: deliver to the vCPU with the lowest priority, with any delivery mode in the data.
 const REDIRECTION_HINT: u64 = 1 << 3;
 const LEVEL: u32 = 1 << 15;
 

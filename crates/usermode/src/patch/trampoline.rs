@@ -64,8 +64,8 @@ impl Trampolines {
     }
 }
 
-/// The code before the copied instructions: it rings the doorbell for `out`, or executes the `out` if there is
-/// none.
+/// The code before the copied instructions: it rings the doorbell for `out`, or executes the `out` without
+/// one.
 pub fn assemble_trampoline(address: u64, out: &Instruction) -> Option<Vec<u8>> {
     assemble(address, out).ok()
 }

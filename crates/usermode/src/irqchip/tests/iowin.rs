@@ -1,4 +1,4 @@
-//! The I/O APIC's registers behind IOREGSEL and IOWIN (82093AA, "Register Description").
+//! The I/O APIC's registers, accessed through IOREGSEL and IOWIN (82093AA, "Register Description").
 
 use super::super::ioapic::{BASE, SIZE};
 use super::chip::{Chip, IOREGSEL, IOWIN, LEVEL, MASKED, REMOTE_IRR};

@@ -39,8 +39,8 @@ fn four() -> Vec<Lapic> {
 fn physical_destination_is_the_one_with_that_id() {
     let to = message(Mode::Fixed, Destination::Physical(2));
     assert_eq!(delivered(&four(), to), (Raise::Accepted, vec![2]));
-    let nobody = message(Mode::Fixed, Destination::Physical(4));
-    assert_eq!(delivered(&four(), nobody), (Raise::Refused, vec![]));
+    let absent = message(Mode::Fixed, Destination::Physical(4));
+    assert_eq!(delivered(&four(), absent), (Raise::Refused, vec![]));
 }
 
 #[test]

@@ -69,7 +69,7 @@ impl Reference {
     }
 }
 
-/// A vCPU beside its reference.
+/// A vCPU and its reference.
 pub struct Pair {
     pub vcpu: Vcpu,
     reference: Reference,
@@ -155,7 +155,7 @@ impl Pair {
         prop_assert_eq!(&ended, &reference.ended);
         prop_assert!(service.iter().eq(reference.service.iter().rev()));
         let waits = vcpu.interruptible && reference.next().is_some();
-        prop_assert!(!waits || vcpu.kicked, "a vector waits and nobody comes");
+        prop_assert!(!waits || vcpu.kicked, "a vector waits without a kick");
         prop_assert_eq!(vcpu.begun + reference.requests.len(), vcpu.accepted);
         prop_assert!(vcpu.spared <= vcpu.ended.len());
         Ok(())

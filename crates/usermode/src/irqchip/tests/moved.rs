@@ -1,6 +1,6 @@
 //! A vCPU that is saved and restored elsewhere (Linux `KVM_SET_MSRS`, `KVM_SET_LAPIC`).
 //!
-//! The only PV EOI state to save is its register: the guest's byte is in memory, and the host's flag is settled
+//! The only PV EOI state to save is its register: the guest's byte is in memory, and the host's flag is completed
 //! by the exit before the vCPU can be saved.
 
 use stub::pv_eoi::{Fault, PvEoi};

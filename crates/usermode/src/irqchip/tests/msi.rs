@@ -1,4 +1,4 @@
-//! The messages that MSIs stand for.
+//! The messages that MSIs encode.
 
 use stub::lapic::{Destination, Message, Mode};
 use vmbell::irq::{IrqError, Msi};

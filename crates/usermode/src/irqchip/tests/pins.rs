@@ -75,5 +75,5 @@ fn pin_with_a_vector_below_16_delivers_nothing() {
     chip.entry(5, LEVEL | 0x0f);
     chip.line(5, true);
     assert_eq!(chip.begin(), None);
-    assert_eq!(chip.read_entry(5) & REMOTE_IRR, 0, "nobody took it");
+    assert_eq!(chip.read_entry(5) & REMOTE_IRR, 0, "no local apic took it");
 }

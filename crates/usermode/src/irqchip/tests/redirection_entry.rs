@@ -85,6 +85,10 @@ fn entry_whose_delivery_mode_is_no_interrupt_sends_nothing() {
         let low = LEVEL | mode << 8 | 0x41;
         assert_eq!(reached(&mut chip, low, 0), [0; 0], "mode {mode}");
         chip.line(5, true);
-        assert_eq!(chip.read(0x10 + 2 * 5) & REMOTE_IRR, 0, "nobody took it");
+        assert_eq!(
+            chip.read(0x10 + 2 * 5) & REMOTE_IRR,
+            0,
+            "no local apic took it"
+        );
     }
 }

@@ -159,7 +159,7 @@ impl Run {
     }
 
     /// Runs the guest to the end of all its handlers.
-    fn settle(&mut self, guest: Guest) {
+    fn run_to_end(&mut self, guest: Guest) {
         loop {
             self.vcpu.unrelated_exit();
             if !self.instruction(guest) {
@@ -194,7 +194,7 @@ fn explore(guest: Guest) -> (usize, Option<Vec<Step>>) {
             }
             if seen.insert(run.state()) {
                 let mut end = replay(&next, guest);
-                end.settle(guest);
+                end.run_to_end(guest);
                 let all = end.vcpu.begun == end.vcpu.accepted
                     && end.vcpu.ended == end.guest_ended
                     && end.vcpu.ended.len() == end.vcpu.begun
