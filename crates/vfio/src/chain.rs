@@ -1,4 +1,4 @@
-//! The chain of capabilities behind the answer of a VFIO info request (Linux `uapi/linux/vfio.h`,
+//! The chain of capabilities after the answer of a VFIO info request (Linux `uapi/linux/vfio.h`,
 //! `struct vfio_info_cap_header`). A device's driver writes it, so every offset is checked.
 
 /// Bytes of a capability's header: id and version of 2 bytes each, and the offset of the next.
@@ -35,7 +35,7 @@ pub enum ChainError {
 }
 
 /// The capabilities of an `answer` that begins with a structure of `fixed` bytes; `first` is the offset of the first
-/// capability, 0 if there is none.
+/// capability, or 0.
 pub fn capabilities(
     answer: &[u8],
     fixed: usize,

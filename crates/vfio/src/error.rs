@@ -54,7 +54,7 @@ pub enum PassthroughError {
         /// What the kernel said.
         source: io::Error,
     },
-    /// Somebody else has the group.
+    /// Another process has the group.
     #[error("iommu group {group} of {name} is in use by another process or another container")]
     InUse {
         /// The device.

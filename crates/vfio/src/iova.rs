@@ -48,7 +48,7 @@ pub enum IovaError {
     #[error("the list of address ranges is cut off")]
     Ranges,
     /// A range has no address, or is not after the one before.
-    #[error("the address range from {first:#x} to {last:#x} is empty or not behind the one before")]
+    #[error("the address range from {first:#x} to {last:#x} is empty or not after the one before")]
     Range {
         /// Its first address.
         first: u64,

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// An answer with page sizes of 4 KiB and more, and these bytes behind its structure.
+/// An answer with page sizes of 4 KiB and more, and these bytes after its structure.
 fn answer(flags: u32, first: u32, behind: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let len = u32::try_from(IOMMU_INFO + behind.len()).unwrap();

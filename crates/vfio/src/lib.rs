@@ -1,6 +1,6 @@
 //! Passthrough: a device of the host that a guest drives itself, by VFIO (Linux `Documentation/driver-api/vfio.rst`).
 //!
-//! - [`host`]: which devices this host has, and what stands in the way of each
+//! - [`host`]: which devices this host has, and what prevents the assignment of each
 //! - [`device`]: a device, its regions and interrupts; what it says is checked
 //! - [`kernel`]: how the kernel's VFIO opens devices, and maps guest memory for them
 //! - [`dma`], [`iova`]: guest memory for the device, where the IOMMU can have it
@@ -9,7 +9,7 @@
 //! - [`node`]: the device-tree node by which the guest finds a device
 //! - [`placed`]: a device with registers at fixed addresses of the guest
 //!
-//! Set-up and tear-down may run on any thread. While the guest runs, its accesses and its interrupts pass the VMM by.
+//! Set-up and tear-down may run on any thread. While the guest runs, the VMM takes no part in its accesses and interrupts.
 
 mod chain;
 pub mod device;

@@ -1,8 +1,8 @@
 //! A device whose registers have fixed addresses in the guest: a platform device, or a PCI device of a guest that has
 //! no PCI bus.
 //!
-//! Set-up goes from memory over interrupts to registers, so that the guest never reaches a device whose interrupts no
-//! thread takes. Tear-down goes from interrupts over registers to memory, which the device loses when it is quiet. Both
+//! Set-up does memory, interrupts and registers in this order, so that the guest never reaches a device whose interrupts
+//! have no receiver. Tear-down does interrupts, registers and memory, which the device loses when it is quiet. Both
 //! may run on any thread; a register that is not mapped is accessed by the thread of the vCPU.
 
 use std::fmt;
@@ -66,7 +66,7 @@ pub enum Access {
 /// How an interrupt is handed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handover {
-    /// By irqfd if the backend can, else by a thread of the VMM.
+    /// By irqfd if the backend can, otherwise by a thread of the VMM.
     Irqfd,
     /// To the guest's interrupt controller directly, or not at all. Needs
     /// [`Capability::ForwardedInterrupts`](vmbell_hypervisor::Capability::ForwardedInterrupts).

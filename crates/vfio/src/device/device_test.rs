@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 
-/// A device that answers as it is told, and logs the requests about its interrupts and the writes to its regions.
+/// A device with chosen answers, which logs the requests about its interrupts and the writes to its regions.
 #[derive(Debug, Default)]
 struct Scripted {
     info: DeviceInfo,

@@ -1,5 +1,5 @@
-//! What a device's file can do: the interface of VFIO devices (Linux `uapi/linux/vfio.h`), behind which the kernel is,
-//! or a device of a test.
+//! What a device's file can do: the interface of VFIO devices (Linux `uapi/linux/vfio.h`), implemented by the kernel
+//! or by a device of a test.
 
 use std::fmt;
 use std::fs::File;
@@ -14,7 +14,7 @@ pub trait DeviceFile: Send + Sync + fmt::Debug {
     /// VFIO_DEVICE_GET_INFO.
     fn info(&self) -> io::Result<DeviceInfo>;
 
-    /// VFIO_DEVICE_GET_REGION_INFO with room for `room` bytes; the answer has at most so many, and its first word says
+    /// VFIO_DEVICE_GET_REGION_INFO with room for `room` bytes; the answer has at most `room` bytes, and its first word says
     /// how many it needs.
     fn region_info(&self, index: u32, room: usize) -> io::Result<Vec<u8>>;
 
@@ -75,7 +75,7 @@ pub enum Action {
 /// The interrupts of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'f> {
-    /// So many, without data. A trigger of none disables the index.
+    /// This number of interrupts, without data. A trigger of 0 interrupts disables the index.
     None(u32),
     /// One for each eventfd. `None` takes the eventfd back.
     Eventfds(&'f [Option<&'f EventFd>]),

@@ -1,7 +1,7 @@
 //! A device of VFIO: its regions and interrupts, checked when it is opened, and every use of them checked against that.
 //!
 //! The device is hostile, and so may be its driver: what it says is read once. Any thread may use a [`Device`]; when it
-//! is dropped, its interrupts are disabled and it is reset, so that it does no more DMA.
+//! is dropped, its interrupts are disabled and it is reset, which ends its DMA.
 
 mod command;
 mod file;
@@ -109,7 +109,7 @@ impl Device {
         &self.regions
     }
 
-    /// A region that the device has. Fails if it has none of this index, or an empty one.
+    /// A region that the device has. Fails if the region is missing or empty.
     pub fn region(&self, index: u32) -> Result<&Region, PassthroughError> {
         let region = self.regions.get(index as usize);
         region

@@ -5,7 +5,7 @@ use super::*;
 const READ_WRITE_MMAP: u32 = 7;
 const CAPS: u32 = 8;
 
-/// An answer about region 0 with these bytes behind its structure.
+/// An answer about region 0 with these bytes after its structure.
 fn answer(flags: u32, first: u32, size: u64, behind: &[u8]) -> Vec<u8> {
     let len = u32::try_from(REGION_INFO + behind.len()).unwrap();
     let words = [len, flags, 0, first];

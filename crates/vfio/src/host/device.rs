@@ -162,7 +162,7 @@ impl LeftOut {
     /// What the device is, for a sentence that begins with its name.
     pub const fn reason(self) -> &'static str {
         match self {
-            Self::Bridge => "is a bridge: assign what is behind it",
+            Self::Bridge => "is a bridge: assign the devices behind it",
             Self::Infrastructure => "is an iommu, an interrupt controller or a pci host",
             Self::NotDescribed => "has no registers that a device tree or acpi describes",
         }

@@ -61,7 +61,7 @@ impl Host {
     }
 }
 
-/// Of a file in sysfs. One of a device tree may be longer than a page.
+/// The limit for a file in sysfs. One of a device tree may be longer than a page.
 const LONGEST: u64 = 64 << 10;
 
 pub(super) fn bytes(path: &Path) -> Option<Vec<u8>> {

@@ -1,4 +1,4 @@
-//! IOMMU groups: which devices the IOMMU cannot tell apart, so that only all of them together can be assigned, and why
+//! IOMMU groups: which devices the IOMMU cannot isolate from each other, so that only all together can be assigned, and why
 //! a device has no group.
 //!
 //! Which drivers a group may have alongside a guest is `iommu_device_use_default_domain` of Linux's

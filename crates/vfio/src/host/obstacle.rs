@@ -60,7 +60,7 @@ pub enum Obstacle {
     GroupNotViable {
         /// The group.
         group: u32,
-        /// The members that stand in the way.
+        /// The members that prevent the assignment.
         members: Vec<Member>,
     },
     /// There is no way to reset the device, so it keeps what its last user left in it.
@@ -83,7 +83,7 @@ pub enum Obstacle {
     NoPermission {
         /// The file.
         path: String,
-        /// Who would open it.
+        /// The user who would open it.
         user: u32,
     },
 }
@@ -126,14 +126,14 @@ impl Obstacle {
         }
     }
 
-    /// Whether the device cannot be assigned before this is mended. Others are warnings.
+    /// Whether the device cannot be assigned before this is fixed. Others are warnings.
     pub const fn is_blocking(&self) -> bool {
         !matches!(self, Self::NoReset { required: false })
     }
 }
 
 impl Host {
-    /// What prevents the assignment of the device, in the order in which it has to be fixed. If none of it is
+    /// What prevents the assignment of the device, in the order in which it has to be fixed. If no obstacle is
     /// [blocking](Obstacle::is_blocking), the device can be assigned.
     pub fn obstacles(&self, device: &HostDevice) -> Vec<Obstacle> {
         if let Some(reason) = device.left_out() {

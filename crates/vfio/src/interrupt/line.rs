@@ -14,7 +14,7 @@ use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
 use vmbell::irq::{Gsi, IrqError};
 use vmbell_hypervisor::{AssignedDevices, ForwardedInterrupt, ForwardedState, Irqfd, Irqs};
 
-/// Who hands an interrupt on to the guest, and who tells the device of its end.
+/// What raises an interrupt in the guest, and what unmasks it at the device when it ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterruptPath {
     /// An irqfd hands it on. It is an edge, and the device does not learn of its end.
@@ -46,7 +46,7 @@ enum Way {
 }
 
 impl Line {
-    /// Connects interrupt index `index`, which has one interrupt, to `gsi`: by irqfd if the backend can, else by a thread
+    /// Connects interrupt index `index`, which has one interrupt, to `gsi`: by irqfd if the backend can, otherwise by a thread
     /// of the VMM.
     pub fn connect(
         device: &Arc<Device>,
@@ -64,7 +64,7 @@ impl Line {
         }
     }
 
-    /// Connects the interrupt through a thread of the VMM, whatever the backend can do.
+    /// Connects the interrupt through a thread of the VMM, even if the backend can do it by irqfd.
     pub fn through_vmm(
         device: &Arc<Device>,
         index: u32,
@@ -118,7 +118,7 @@ impl Line {
         Ok(line)
     }
 
-    /// Who hands the interrupt on.
+    /// What raises the interrupt in the guest.
     pub fn path(&self) -> InterruptPath {
         match &self.way {
             Way::Irqfd(Wire { resample: None, .. }) => InterruptPath::Irqfd,

@@ -1,5 +1,5 @@
-//! Interrupts of a device as interrupts of the guest: by irqfd, so that the kernel of the host hands them on, or by a
-//! thread of the VMM where the backend has no way to tell the device of an EOI.
+//! Interrupts of a device as interrupts of the guest: by irqfd, so that the host's kernel raises them, or by a
+//! thread of the VMM where the backend cannot notify the device of an EOI.
 
 mod line;
 mod request;

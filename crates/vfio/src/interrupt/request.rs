@@ -1,5 +1,5 @@
 //! The interrupt with which the host asks for a device back, before it removes the device or unbinds its driver (Linux
-//! `vfio_pci_core_request`): the VMM has to let go of it.
+//! `vfio_pci_core_request`): the VMM has to release it.
 
 use std::sync::{Arc, Weak};
 
@@ -12,7 +12,7 @@ use vmbell_devices::Listener;
 /// A thread that waits until the host asks for the device back, until this is dropped.
 #[derive(Debug)]
 pub struct RemovalRequest {
-    // Not kept open: the host waits until the device is closed.
+    // It is not kept open: the host waits until the device is closed.
     device: Weak<Device>,
     _listener: Listener,
 }

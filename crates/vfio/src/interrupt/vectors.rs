@@ -1,6 +1,6 @@
 //! The message-signalled interrupts of a PCI device: one eventfd for each vector, which is an irqfd as long as the
-//! guest has given the vector a message and does not mask it. A vector that is signalled while it is none is pending:
-//! its eventfd counts, and raises the interrupt once it is an irqfd again.
+//! guest has given the vector a message and does not mask it. A vector that is signalled while it is not an irqfd is
+//! pending: its eventfd counts, and raises the interrupt once it is an irqfd again.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -39,7 +39,7 @@ struct Sent {
 }
 
 impl Vectors {
-    /// Enables `count` interrupts of an index. None of them has a message yet.
+    /// Enables `count` interrupts of an index. They have no messages yet.
     pub fn enable(
         device: &Arc<Device>,
         index: u32,

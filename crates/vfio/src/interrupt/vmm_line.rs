@@ -1,8 +1,8 @@
-//! A level-triggered line that a thread of the VMM hands on, for guests without a resample eventfd.
+//! A level-triggered line that a thread of the VMM raises in the guest, for guests without a resample eventfd.
 //!
-//! Nothing tells the VMM of the guest's EOI. So the guest's next access to the device counts as the end, as in QEMU
-//! without KVM's irqfds: a handler makes one. The line goes down and is unmasked, and if the device still holds it up,
-//! it comes up again.
+//! The VMM does not see the guest's EOI. So the guest's next access to the device counts as the end, as in QEMU
+//! without KVM's irqfds: a handler makes one. The line is lowered and unmasked, and rises again if the
+//! device still asserts it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,7 +75,7 @@ impl VmmLine {
 impl VmmLineState {
     fn begin(&self) {
         let mut up = self.up.lock().unwrap_or_else(PoisonError::into_inner);
-        // A guest that ends takes its lines with it; else driving a line cannot fail.
+        // A guest that ends takes its lines with it; otherwise driving a line cannot fail.
         *up = self.irqs.set_line(self.gsi, true).is_ok();
     }
 

@@ -49,7 +49,7 @@ impl Container {
         })
     }
 
-    /// Opens the device with this folder in sysfs. Its group is put into the container first, and the backend is told of
+    /// Opens the device with this folder in sysfs. Its group is put into the container first, and the backend is notified of
     /// the group before the device is opened.
     pub fn device(
         &self,

@@ -52,7 +52,7 @@ impl Ioas {
         })
     }
 
-    /// Opens the device with this folder in sysfs, and attaches it. The backend is told of its file first.
+    /// Opens the device with this folder in sysfs, and attaches it. The backend gets its file first.
     pub fn device(
         &self,
         sysfs: &Path,

@@ -220,7 +220,7 @@ pub fn set_irqs(device: &File, request: &SetIrqs<'_>) -> io::Result<()> {
         .map(|fd| fd.map_or(-1, AsRawFd::as_raw_fd).cast_unsigned());
     let mut words: Vec<u32> = head.into_iter().chain(numbers).collect();
     words[0] = u32::try_from(words.len() * 4).map_err(io::Error::other)?;
-    // SAFETY: `words` has as many bytes as its first word says, and outlives the request.
+    // SAFETY: `words` has the number of bytes in its first word, and outlives the request.
     let result = unsafe { ioctl_with_ptr(device, VFIO_DEVICE_SET_IRQS(), words.as_ptr()) };
     match check(result)? {
         0 => Ok(()),
@@ -285,7 +285,7 @@ pub fn ioas_ranges(iommufd: &impl AsRawFd, ioas: u32) -> io::Result<(u64, Vec<(u
         list: list.as_mut_ptr() as u64,
         alignment: 0,
     };
-    // SAFETY: `request` is the structure of this request, `list` has room for as many pairs as it says, and both
+    // SAFETY: `request` is the structure of this request, `list` has room for the number of pairs in it, and both
     // outlive it.
     check(unsafe { ioctl_with_mut_ref(iommufd, IOMMU_IOAS_IOVA_RANGES(), &mut request) })?;
     let found = list.iter().take(request.count as usize);

@@ -66,7 +66,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// A tree without clocks, in which the phandles from this one on are free. 0 and `u32::MAX` are none.
+    /// A tree without clocks, in which the phandles from this one on are free. 0 and `u32::MAX` are not phandles.
     pub fn new(first_phandle: u32) -> Self {
         Self {
             next: (first_phandle != 0).then_some(first_phandle),

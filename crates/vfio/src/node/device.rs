@@ -8,7 +8,7 @@ use super::interrupt::{self, InterruptParent, NodeInterrupt};
 use super::property::{self, Property};
 use super::region::{self, NodeRegion};
 
-/// A device as the guest is told of it.
+/// A device as the guest's tree describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceNode {
     /// The name of the node, without an address.
@@ -23,7 +23,7 @@ pub struct DeviceNode {
     pub dma_coherent: bool,
     /// Its clocks, in the order of the device.
     pub clocks: Vec<FixedClock>,
-    /// What else the node has.
+    /// The node's further properties.
     pub properties: Vec<Property>,
 }
 
@@ -34,7 +34,7 @@ pub struct Parent {
     pub address_cells: u32,
     /// Its `#size-cells`: 1 or 2.
     pub size_cells: u32,
-    /// Who takes the interrupts.
+    /// The interrupt controller that takes the interrupts.
     pub interrupts: Option<InterruptParent>,
 }
 
@@ -93,7 +93,7 @@ impl DeviceNode {
     /// Writes the node as a child of the node that is open in `fdt`, which `parent` describes.
     ///
     /// # Errors
-    /// The node would be none that a guest can use, a clock was not written before, or no node is open.
+    /// No guest could use the node, a clock was not written before, or no node is open.
     pub fn write(
         &self,
         fdt: &mut FdtWriter,

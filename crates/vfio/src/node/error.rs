@@ -11,7 +11,9 @@ use super::region::NodeRegion;
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// The name is not valid for a node.
-    #[error("'{name}' is no name of a node: 1 to 31 letters, digits and ,._+- with a letter first")]
+    #[error(
+        "'{name}' is not a name of a node: 1 to 31 letters, digits and ,._+- with a letter first"
+    )]
     Name {
         /// The name.
         name: String,
@@ -115,7 +117,9 @@ pub enum NodeError {
         property: String,
     },
     /// A property has an invalid name.
-    #[error("{node}: '{property}' is no name of a property: 1 to 31 letters, digits and ,._+?#-")]
+    #[error(
+        "{node}: '{property}' is not a name of a property: 1 to 31 letters, digits and ,._+?#-"
+    )]
     PropertyName {
         /// The node.
         node: String,
@@ -181,8 +185,8 @@ pub enum SourceError {
         #[source]
         source: io::Error,
     },
-    /// The bytes are no device tree.
-    #[error("this is no compiled device tree")]
+    /// The bytes are not a device tree.
+    #[error("this is not a compiled device tree")]
     Blob {
         /// Why.
         #[source]
@@ -197,7 +201,7 @@ pub enum SourceError {
         limit: usize,
     },
     /// The name of a device in sysfs leads to no name of a node.
-    #[error("{name} is no device of a device tree: these are named ADDRESS.NAME")]
+    #[error("{name} is not a device of a device tree: these are named ADDRESS.NAME")]
     NotFromTree {
         /// The name.
         name: String,

@@ -72,7 +72,7 @@ impl InterruptFormat {
     }
 }
 
-/// Who takes the interrupts.
+/// The interrupt controller that takes the interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterruptParent {
     /// The controller's phandle in the guest's tree.

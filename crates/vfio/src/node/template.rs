@@ -19,7 +19,7 @@ use super::tree::{SourceNode, Tree, join};
 /// Which properties are copied in addition to those that every device has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copied<'c> {
-    /// Those in the list, where the node has them. It is for the host's tree, most of which concerns the host.
+    /// Only the properties in the list. It is for the host's tree, where most properties concern the host.
     Listed(&'c [&'c str]),
     /// All that do not belong to the host. It is for an overlay, which was written for the guest.
     All,
@@ -64,7 +64,7 @@ pub struct Template {
     pub dma_coherent: bool,
     /// Its clocks.
     pub clocks: Vec<FixedClock>,
-    /// What else is copied.
+    /// The other properties that are copied.
     pub properties: Vec<Property>,
 }
 

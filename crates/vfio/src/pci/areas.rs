@@ -59,7 +59,7 @@ fn whole_pages(size: u64, area: Area) -> Span {
     (from.unwrap_or(u64::MAX), end & !(PAGE - 1))
 }
 
-/// The pages of which an area has a byte.
+/// The pages that overlap the area.
 fn touched_pages(area: Area) -> Span {
     let end = area.offset.saturating_add(area.len);
     let to = end.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);

@@ -27,13 +27,13 @@ pub enum AssignError {
         kind: u8,
     },
     /// The interrupt pin is not one of INTA to INTD.
-    #[error("interrupt pin {pin} is none of 1 (INTA) to 4 (INTD)")]
+    #[error("interrupt pin {pin} is not 1 (INTA) to 4 (INTD)")]
     Pin {
         /// The register.
         pin: u8,
     },
     /// The low bits of a BAR have a reserved value.
-    #[error("BAR{bar} reads as {register:#x}, which is no kind of BAR")]
+    #[error("BAR{bar} reads as {register:#x}, which is not a kind of BAR")]
     BarKind {
         /// The number of the BAR.
         bar: usize,

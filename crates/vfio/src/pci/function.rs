@@ -26,7 +26,7 @@ pub type OnError = Box<dyn Fn(AssignedError) + Send + Sync>;
 
 /// A host's device that a guest uses.
 ///
-/// Dropping it unmaps its BARs from the guest and turns its interrupts off. Whoever made its [`PciAccess`] resets it.
+/// Dropping it unmaps its BARs from the guest and turns its interrupts off. The owner of its [`PciAccess`] resets it.
 pub struct AssignedPci {
     shape: Shape,
     access: Arc<dyn PciAccess>,

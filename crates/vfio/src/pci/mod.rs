@@ -1,7 +1,7 @@
 //! A host's PCI device as a function of the guest's PCI bus (PCI 3.0; Linux `Documentation/driver-api/vfio.rst`).
 //!
 //! [`AssignedPci`] emulates the registers that say where the device is and how it interrupts: BARs, command, INTx, MSI
-//! and MSI-X. All other registers are the device's. How the device is reached is behind three traits: [`PciAccess`] for
+//! and MSI-X. All other registers are the device's. The device is reached through three traits: [`PciAccess`] for
 //! its registers, [`GuestMapping`] for what the guest reaches without an exit, [`InterruptWiring`] for its interrupts.
 //! All of it runs on the thread of the vCPU that accesses, those of several vCPUs at a time.
 

@@ -1,4 +1,4 @@
-//! A PCI device of VFIO behind the three traits of [`AssignedPci`](super::AssignedPci): its registers, its memory in
+//! A PCI device of VFIO for the three traits of [`AssignedPci`](super::AssignedPci): its registers, its memory in
 //! the guest, and its interrupts. Called on the threads of vCPUs, and on the thread that takes the device out of the
 //! guest.
 
@@ -106,7 +106,7 @@ impl VfioPci {
         self.with(|open| Ok(open.info())).unwrap_or_default()
     }
 
-    /// Who hands INTx on, if INTx is on.
+    /// What raises INTx in the guest, if INTx is on.
     pub fn intx_path(&self) -> Option<InterruptPath> {
         let path = self.with(|open| Ok(open.intx_path()));
         path.unwrap_or_default()

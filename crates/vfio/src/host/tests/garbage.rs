@@ -1,4 +1,4 @@
-//! Whatever the files contain, the host is read without a panic.
+//! Files with any contents are read without a panic.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! What stands in the way, one obstacle a test.
+//! What prevents an assignment, one obstacle a test.
 
 use super::super::{Bus, LeftOut, ModuleState, Obstacle};
 use super::fake::{Fake, NIC, RELEASE, RTC};
@@ -168,7 +168,7 @@ fn a_bridge_is_refused_with_its_reason() {
     assert!(obstacle.is_blocking());
     assert_eq!(
         obstacle.to_string(),
-        "the device is a bridge: assign what is behind it"
+        "the device is a bridge: assign the devices behind it"
     );
 }
 

@@ -115,7 +115,7 @@ fn no_node_is_an_error_that_names_it() {
         let choice = Choice::Sysfs { name, compatible };
         assert_eq!(
             template(board.path(), &choice).unwrap_err(),
-            format!("{name} is no device of a device tree: these are named ADDRESS.NAME")
+            format!("{name} is not a device of a device tree: these are named ADDRESS.NAME")
         );
     }
 }

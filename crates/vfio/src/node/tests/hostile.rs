@@ -1,4 +1,4 @@
-//! Bytes of anybody's: the fuzz target does more of it.
+//! Trees of random bytes; the fuzz target tests more of them.
 
 use proptest::prelude::*;
 

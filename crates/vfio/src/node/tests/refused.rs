@@ -76,11 +76,11 @@ fn regions_do_not_overlap() {
 
 #[test]
 fn interrupts_need_a_controller_that_has_them() {
-    let nobody = Parent {
+    let absent = Parent {
         interrupts: None,
         ..parent(2, 2, 1)
     };
-    let error = refusal(&nobody, |_| ());
+    let error = refusal(&absent, |_| ());
     assert!(error.contains("names no interrupt controller"), "{error}");
     let range = refused(|device| device.interrupts[0] = level(988));
     assert!(range.contains("interrupt 988 is out of range, the controller has 988"));

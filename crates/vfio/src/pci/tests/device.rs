@@ -1,4 +1,4 @@
-//! A device of memory, behind the three traits. It writes down what happens to it, and checks the order.
+//! A device of memory that implements the three traits. It records its calls, and checks their order.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -30,15 +30,11 @@ fn device_that_cannot_be_assigned_is_refused_with_the_reason() {
             &[0x81],
             "the device has a header of type 1, only type 0 can be assigned",
         ),
-        (
-            0x3d,
-            &[5],
-            "interrupt pin 5 is none of 1 (INTA) to 4 (INTD)",
-        ),
+        (0x3d, &[5], "interrupt pin 5 is not 1 (INTA) to 4 (INTD)"),
         (
             0x10,
             &[0x06, 0, 0, 0xe0],
-            "BAR0 reads as 0xe0000006, which is no kind of BAR",
+            "BAR0 reads as 0xe0000006, which is not a kind of BAR",
         ),
         (
             0x41,
@@ -48,7 +44,7 @@ fn device_that_cannot_be_assigned_is_refused_with_the_reason() {
         (
             MSIX + 4,
             &[0x03],
-            "the table of msi-x is in BAR3, which is no memory",
+            "the table of msi-x is in BAR3, which is not a memory BAR",
         ),
         (
             MSIX + 2,
@@ -82,7 +78,7 @@ fn device_without_capabilities_has_an_empty_list() {
 }
 
 proptest! {
-    /// Whatever the device says, it is refused, or it can be configured in any way.
+    /// A device with any configuration space is refused, or can be configured in any way.
     #[test]
     fn any_device_is_survived(
         noise in prop::collection::vec((0_usize..CONFIG_SIZE, any::<u8>()), 0..24),

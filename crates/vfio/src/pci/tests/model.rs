@@ -141,8 +141,8 @@ fn expected(pc: &mut Pc, table: &Table) -> Wired {
 }
 
 proptest! {
-    /// Whatever a guest does, the interrupts are wired as its registers say, what is mapped is where the BARs on the
-    /// bus are, and the device's command register is the guest's.
+    /// After any accesses of a guest, the interrupts are wired as its registers say, the mappings are where the BARs on
+    /// the bus are, and the device's command register is the guest's.
     #[test]
     fn device_is_wired_as_the_registers_say(acts in acts()) {
         let mut pc = Pc::new();

@@ -116,7 +116,7 @@ fn what_is_not_mapped_goes_over_the_bus() {
     let base = pc.base(TABLE_BAR);
     let mut data = [0; 2];
     assert!(pc.memory.read(base + TABLE + 0x80, &mut data));
-    assert_eq!(data, [0x80, 0x80], "the table's page behind the table");
+    assert_eq!(data, [0x80, 0x80], "the table's page after the table");
     pc.memory.write(base + TABLE + 0x80, &[1, 2, 3]);
     pc.ports.write(0xc004, &[7]);
     let expected = [
