@@ -20,7 +20,7 @@ use vmm_sys_util::eventfd::EventFd;
 /// `jmp` to itself.
 const SPIN: [u8; 2] = [0xeb, 0xfe];
 
-/// The time of as many removals, each of a doorbell that was registered just before.
+/// The time of `count` removals, each of a doorbell that was registered just before.
 fn removals(vm: &Arc<dyn Vm>, count: u64) -> Duration {
     let event = Arc::new(EventFd::new(0).expect("an eventfd can be had"));
     let (place, any) = (IoEventAddress::Pio(0x900), Datamatch::U32(None));

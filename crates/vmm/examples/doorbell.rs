@@ -1,6 +1,6 @@
 //! A VMM of a few lines: a guest rings a doorbell, and the host reads the eventfd.
 //!
-//! `cargo run -p vmbell-vmm --example doorbell` takes KVM where it can, and the usermode backend everywhere else.
+//! `cargo run -p vmbell-vmm --example doorbell` uses KVM if it can, otherwise the usermode backend.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub fn ring(hypervisor: &dyn Hypervisor) -> Result<(u64, Vec<u64>), Box<dyn Erro
     let start = GuestAddress(config.ram_base);
     vm.memory().write_slice(&PROGRAM, start)?;
 
-    // The store of a 7 of four bytes signals this eventfd: the vCPU goes on at once, and the VMM is not involved.
+    // The store of a 7 of four bytes signals this eventfd: the vCPU continues at once, and the VMM is not involved.
     // The doorbell is removed when the returned value is dropped.
     let event = Arc::new(EventFd::new(EFD_NONBLOCK)?);
     let doorbell = vm.register_ioevent(

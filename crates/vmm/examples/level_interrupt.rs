@@ -1,5 +1,5 @@
 //! A level-triggered interrupt by an irqfd with a resamplefd, as VFIO signals a PCI INTx: the device raises the line,
-//! the guest's EOI takes it down and tells the device, and a device that has more work raises it again.
+//! the guest's EOI lowers it and notifies the device, and a device that has more work raises it again.
 //!
 //! The guest is one of the library's own programs in a [`Machine`], which answers its exits.
 

@@ -1,4 +1,4 @@
-//! The backends of this build, and the choice of one for a VMM that leaves it to the host.
+//! The backends of this build, and the choice of the best one that the host has.
 
 use vmbell_hypervisor::{Capability, Error, Hypervisor};
 
@@ -61,7 +61,7 @@ pub struct ChosenBackend {
     pub why_not_kvm: Option<Error>,
 }
 
-/// Chooses the backend: KVM if `/dev/kvm` opens and has all that is `needed`, else the usermode backend.
+/// Chooses the backend: KVM if `/dev/kvm` opens and has all that is `needed`, otherwise the usermode backend.
 ///
 /// Fails with [`Error::NoBackend`] if neither has all of it, or none is for this architecture. Unless `needed` has
 /// [`Capability::Run`], the choice does not test whether the usermode backend can run a guest here; then

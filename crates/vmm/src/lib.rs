@@ -3,7 +3,7 @@
 //! A [`Machine`] has three buses of devices, for ports, memory addresses and hypercall numbers, and any thread may use
 //! it. A [`Pc`] is a machine with the devices that
 //! an [`Image`] made for QEMU expects, and with several vCPUs, each on its own thread; a [`Virt`] is the same for
-//! an [`Arm64Image`]. [`choose_backend`] chooses the backend for a VMM that leaves it to the host.
+//! an [`Arm64Image`]. [`choose_backend`] chooses the best backend that the host has.
 //!
 //! ```
 //! use std::sync::Arc;

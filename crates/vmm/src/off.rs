@@ -13,7 +13,7 @@ pub(super) enum Off {
     Done(u32),
     /// The guest went to sleep, and may be woken.
     Asleep,
-    /// The device cannot go on.
+    /// The device cannot continue.
     Failed {
         device: &'static str,
         source: Box<dyn std::error::Error + Send + Sync>,

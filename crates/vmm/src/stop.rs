@@ -22,7 +22,7 @@ pub enum Stop {
     Kicked,
 }
 
-/// The value with which a guest says by this exit that it is done; `None` if the exit says something else. The guest
+/// The value with which a guest says by this exit that it is done; `None` for any other exit. The guest
 /// writes it to [`DONE_PORT`](vmbell_hypervisor::x86_64::DONE_PORT), and on arm64 it stores it at
 /// [`DONE_ADDRESS`](vmbell_hypervisor::aarch64::DONE_ADDRESS).
 #[inline]

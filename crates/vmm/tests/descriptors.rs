@@ -1,5 +1,5 @@
-//! How many descriptors a guest of the usermode backend takes, and when. In a binary of its own, because the process's
-//! are counted.
+//! How many descriptors a guest of the usermode backend takes, and when. In its own binary, because all
+//! descriptors of the process are counted.
 // Empty on other architectures: this is about the usermode backend, which x86-64 alone has.
 #![cfg(target_arch = "x86_64")]
 #![allow(
@@ -31,7 +31,7 @@ fn a_guest_takes_descriptors_when_it_needs_them_and_gives_all_back() {
     assert_eq!(
         more(),
         5,
-        "two files, a pidfd, a listener and an eventfd for nobody"
+        "two files, a pidfd, a listener and an unused eventfd"
     );
     let _irqfd = vm
         .register_irqfd(&irqfd, Gsi::new(5).unwrap(), None)

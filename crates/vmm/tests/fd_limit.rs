@@ -1,4 +1,4 @@
-//! A process with few descriptors. In a binary of its own: the limit is of the whole process.
+//! A process with few descriptors. In its own binary: the limit is of the whole process.
 #![cfg_attr(
     not(target_arch = "x86_64"),
     allow(

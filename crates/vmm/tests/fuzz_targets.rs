@@ -68,7 +68,7 @@ fn fuzz_randomly(target: fn(&[u8])) {
         .unwrap();
 }
 
-/// The bytes that a line of hexadecimal digits stands for.
+/// Parses a line of hexadecimal digits.
 fn bytes(line: &str) -> Vec<u8> {
     let digits: Vec<u8> = line
         .chars()

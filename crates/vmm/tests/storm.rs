@@ -56,7 +56,7 @@ fn random(state: &mut u64) -> u64 {
     *state >> 33
 }
 
-/// Kicks until told to end: in bursts without a pause, and after pauses of all lengths.
+/// Kicks until asked to end: in bursts without a pause, and after pauses of all lengths.
 fn storm(kick: &dyn Kick, seed: u64, end: &AtomicBool) -> u64 {
     let (mut state, mut kicks) = (seed, 0);
     while !end.load(Relaxed) {
@@ -307,7 +307,7 @@ fn two_vcpus_survive_a_storm<H: Hypervisor>(h: &H) {
     );
 }
 
-/// An entry that a kick cancels is none, and an exit that never was has no entry: the counts stay equal.
+/// A kick that cancels an entry leaves neither an entry nor an exit: the counts stay equal.
 fn entries_and_exits_are_equal_after_a_storm<H: Hypervisor>(h: &H) {
     let config = VmConfig {
         irqchip: Irqchip::Full,

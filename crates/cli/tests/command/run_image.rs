@@ -17,10 +17,10 @@ fn image_problems_name_file_and_way_out_and_are_no_guests_status() {
         ),
         (
             script.to_str().unwrap(),
-            "is no ELF and no bzImage, and has no multiboot header",
+            "is neither an ELF nor a bzImage, and has no multiboot header",
         ),
         ("/bin/true", "is an ELF without a multiboot header"),
-        ("/dev/zero", "/dev/zero is no ELF and no bzImage"),
+        ("/dev/zero", "/dev/zero is neither an ELF nor a bzImage"),
     ];
     for (image, message) in cases {
         vmbell(&["run", image])

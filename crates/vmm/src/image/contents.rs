@@ -1,5 +1,5 @@
-//! The contents of an image or of another file for the guest: bytes, or a file, of which only what is needed is read. Its
-//! parts go from the file into the guest's memory at once, since a kernel and its initrd have tens of megabytes.
+//! The contents of an image or of another file for the guest: bytes, or a file, of which only the needed parts are read.
+//! They are read directly into guest memory, since a kernel and its initrd have tens of megabytes.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};

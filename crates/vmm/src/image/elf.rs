@@ -73,7 +73,7 @@ fn read<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
             machine,
         });
     }
-    // Even if a linker was told the physical addresses, it stores the entry point as a virtual one.
+    // Even if a linker knows the physical addresses, it stores the entry point as a virtual one.
     let wanted: u64 = header.e_entry(endian).into();
     let file = super::len(contents);
     let mut entry = None;

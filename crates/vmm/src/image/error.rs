@@ -18,7 +18,7 @@ pub enum ImageError {
     },
     /// The file is not an image of a known kind.
     #[error(
-        "{image} is no ELF and no bzImage, and has no multiboot header in its first 8192 bytes: give a kernel of Linux, \
+        "{image} is neither an ELF nor a bzImage, and has no multiboot header in its first 8192 bytes: give a kernel of Linux, \
          or an image for a multiboot 1 loader, such as kvm-unit-tests' x86/vmexit.flat"
     )]
     NotAnImage {
@@ -94,7 +94,7 @@ pub enum ImageError {
     },
     /// The file is neither an arm64 kernel nor code.
     #[error(
-        "{image} is no image for arm64: it has neither \"ARM\\x64\" at byte 56, as Linux's Image has, nor an instruction as \
+        "{image} is not an image for arm64: it has neither \"ARM\\x64\" at byte 56, as Linux's Image has, nor an instruction as \
          its first 4 bytes"
     )]
     NotAnArm64Image {
@@ -103,7 +103,7 @@ pub enum ImageError {
     },
     /// The bzImage is older than the boot protocol that says what memory it takes.
     #[error(
-        "{image} has version {version:#06x} of Linux's boot protocol or is no bzImage, and this machine needs 0x020a, which \
+        "{image} has version {version:#06x} of Linux's boot protocol or is not a bzImage, and this machine needs 0x020a, which \
          has been there since Linux 2.6.31: give a newer kernel"
     )]
     OldKernel {
@@ -122,7 +122,7 @@ pub enum ImageError {
     },
     /// The RAM after the kernel is too small for the initrd.
     #[error(
-        "the initrd of {len} bytes does not fit behind {image}, where {room} bytes are free: give the machine more memory \
+        "the initrd of {len} bytes does not fit after {image}, where {room} bytes are free: give the machine more memory \
          (--memory)"
     )]
     Initrd {
@@ -135,7 +135,7 @@ pub enum ImageError {
     },
     /// The Multiboot header has no addresses, and the file is not an ELF, which would have them.
     #[error(
-        "{image} has a multiboot header without addresses (bit 16 of its flags) and is no ELF, so \
+        "{image} has a multiboot header without addresses (bit 16 of its flags) and is not an ELF, so \
          nothing says where it goes: keep the ELF, or set the address fields"
     )]
     NotElf {
@@ -196,7 +196,7 @@ pub enum ImageError {
         image: String,
     },
     /// The entry point is in no segment, or above 4 GiB.
-    #[error("{image} begins at {entry:#x}, which is in none of its segments below 4 GiB")]
+    #[error("{image} begins at {entry:#x}, which is outside its segments below 4 GiB")]
     Entry {
         /// The file.
         image: String,
@@ -323,7 +323,7 @@ pub(super) fn cpu(bytes: &[u8]) -> Option<&'static str> {
     kernel.map(|(_, _, cpu)| *cpu)
 }
 
-/// Why these bytes, which are neither an ELF nor a bzImage nor for a Multiboot loader, are no image.
+/// Why these bytes, which are neither an ELF nor a bzImage nor for a Multiboot loader, are not an image.
 pub(super) fn refusal(image: String, bytes: &[u8]) -> ImageError {
     if let Some(cpu) = cpu(bytes) {
         return ImageError::OtherCpu { image, cpu };

@@ -44,8 +44,12 @@ fn anything_else_is_no_image() {
         (1, &[0x1f, 0x8b]),
         (0, b"#!/bin/sh"),
     ] {
-        assert!(said(at, magic).contains("is no ELF and no bzImage"));
+        assert!(said(at, magic).contains("is neither an ELF nor a bzImage"));
     }
     let empty = Image::parse("empty".to_owned(), &[]).unwrap_err();
-    assert!(empty.to_string().contains("empty is no ELF and no bzImage"));
+    assert!(
+        empty
+            .to_string()
+            .contains("empty is neither an ELF nor a bzImage")
+    );
 }

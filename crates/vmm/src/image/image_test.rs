@@ -132,7 +132,7 @@ fn addresses_that_make_no_sense_are_refused() {
         ),
         (
             flat(8, 0x20_0000, 0, 0x10_0000),
-            "load_end_addr is behind the end",
+            "load_end_addr is after the end",
         ),
         (flat(8, 0, 0x10_0001, 0x10_0000), "bss_end_addr is below"),
         (flat(8, 0, 0, 0x20_0000), "begins at 0x200000"),
@@ -158,14 +158,14 @@ fn what_is_no_image_is_refused_with_its_name_and_advice() {
     let cases: [(Vec<u8>, &str); 5] = [
         (
             b"#!/bin/sh\n".to_vec(),
-            "is no ELF and no bzImage, and has no multiboot header",
+            "is neither an ELF nor a bzImage, and has no multiboot header",
         ),
         (
             Vec::new(),
-            "is no ELF and no bzImage, and has no multiboot header",
+            "is neither an ELF nor a bzImage, and has no multiboot header",
         ),
         (elf_without, "is an ELF without a multiboot header"),
-        (header(0), "is no ELF, so nothing says where it goes"),
+        (header(0), "is not an ELF, so nothing says where it goes"),
         (elf32(0, 0x40_0000, 64)[..90].to_vec(), "a part is missing"),
     ];
     for (file, message) in cases {

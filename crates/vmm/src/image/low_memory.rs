@@ -1,7 +1,7 @@
 //! Memory below and around 1 MiB as an image finds it: the RAM that it may use, which leaves out the loader's
 //! information and the firmware's tables, and the area below 1 MiB for that information.
 //!
-//! A loader tells an image its information, its command line and its memory map there.
+//! A loader puts an image's information, command line and memory map there.
 
 use super::{ImageError, Segment};
 
@@ -17,7 +17,7 @@ pub(super) const HIGH: u64 = 0x10_0000;
 /// The end of what a BIOS leaves at the start of RAM.
 const BIOS_DATA_END: u64 = 0x500;
 
-/// The zeros after a segment's bytes, as many as replace what a BIOS leaves; the rest of RAM is zero already.
+/// The zeros after a segment's bytes that overwrite what a BIOS leaves; the rest of RAM is zero already.
 pub(super) fn zeros(segment: &Segment) -> Vec<u8> {
     let last = segment
         .address

@@ -38,7 +38,7 @@ pub(super) fn parse<'d>(
 }
 
 const MAGIC: u32 = 0x1bad_b002;
-/// The header lies within this many first bytes of the file, at a multiple of four.
+/// The header is within this many first bytes of the file, at a multiple of four.
 pub(in crate::image) const SEARCH: usize = 8192;
 
 const PAGE_ALIGN: u32 = 1 << 0;
@@ -157,7 +157,7 @@ impl Addresses {
             Some(len) => start.saturating_add(len.into()),
         };
         if end > file || start > end {
-            return Err(wrong("load_end_addr is behind the end of the file"));
+            return Err(wrong("load_end_addr is after the end of the file"));
         }
         let loaded = end - start;
         let len = match self.bss_end.checked_sub(self.load) {

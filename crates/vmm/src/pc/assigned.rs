@@ -31,7 +31,7 @@ struct AssignedState {
 }
 
 impl Assigned {
-    /// Fails if the guest has a device of this name, else remembers the name.
+    /// Fails if the guest has a device of this name, otherwise remembers the name.
     pub(super) fn claim(&self, name: &str) -> Result<(), PcError> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.check(name)?;
@@ -72,8 +72,8 @@ pub enum AssignedEvent {
 pub type OnEvent = Arc<dyn Fn(AssignedEvent) + Send + Sync>;
 
 impl Pc {
-    /// Gives the guest a PCI device of the host, which is bound to a driver of VFIO. Without `mmap` none of its registers
-    /// is mapped, so that every access is an exit.
+    /// Gives the guest a PCI device of the host, which is bound to a driver of VFIO. Without `mmap` its registers are not
+    /// mapped, so that every access is an exit.
     ///
     /// # Errors
     /// The guest has the device already, the device cannot be opened, or it cannot be a function of this PC's bus.

@@ -20,7 +20,7 @@ pub(super) fn flush(memory: &GuestMemoryMmap, address: u64) -> io::Result<()> {
     let usual = libc::PROT_READ | libc::PROT_WRITE;
     for protection in [usual | libc::PROT_EXEC, usual] {
         // SAFETY: `page` is the start of a page of the RAM that `memory` owns and maps for reading and writing, and
-        // the caller's borrow keeps it mapped. Neither protection takes a right away from anybody who uses the page.
+        // the caller's borrow keeps it mapped. Neither protection takes a right away from a user of the page.
         if unsafe { libc::mprotect(page.cast(), PAGE, protection) } != 0 {
             return Err(io::Error::last_os_error());
         }

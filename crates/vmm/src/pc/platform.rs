@@ -1,4 +1,4 @@
-//! Devices of a PC that no bus tells the guest of: platform devices of the host, and virtio devices on MMIO registers.
+//! Devices of a PC that no bus enumerates: platform devices of the host, and virtio devices on MMIO registers.
 //! They share addresses and pins.
 //!
 //! Their registers are between RAM and the PCI devices, and their lines are pins of the I/O APIC that the board leaves
@@ -30,7 +30,7 @@ const FIRST_ADDRESS: u64 = MEMORY_MAX;
 const END_ADDRESS: u64 = 0xe000_0000;
 const PAGE: u64 = 4096;
 
-/// The pins to which nothing else of the board leads.
+/// The pins that the rest of the board does not use.
 const FREE_PINS: [u32; 9] = [5, 10, 11, 12, 14, 15, 3, 6, 7];
 
 /// Where a platform device is in its guest.
@@ -40,7 +40,7 @@ pub struct PlatformPlace {
     pub regions: Vec<NodeRegion>,
     /// Its interrupts, in the order of the device; a number is a pin of the I/O APIC.
     pub interrupts: Vec<NodeInterrupt>,
-    /// Who hands each interrupt on.
+    /// What raises each interrupt in the guest.
     pub paths: Vec<InterruptPath>,
 }
 
@@ -75,8 +75,8 @@ impl Taken {
 }
 
 impl Pc {
-    /// Gives the guest a platform device of the host, which is bound to a driver of VFIO. Without `mmap` none of its
-    /// registers is mapped, so that every access is an exit.
+    /// Gives the guest a platform device of the host, which is bound to a driver of VFIO. Without `mmap` its
+    /// registers are not mapped, so that every access is an exit.
     ///
     /// # Errors
     /// The device cannot be opened, or the board has no room for it.

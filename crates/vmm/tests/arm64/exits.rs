@@ -7,7 +7,7 @@ use vmbell_hypervisor::{Capability, Hypervisor, VmEntry, VmExit};
 use crate::accesses::{Op, Player};
 use crate::harness::{AREA, HOLE, await_that, plain};
 
-/// Free memory behind the list of accesses.
+/// Free memory after the list of accesses.
 const FREE: u64 = AREA + 0x1000;
 
 fn stores_of_every_width_leave_with_their_value<H: Hypervisor>(h: &H) {

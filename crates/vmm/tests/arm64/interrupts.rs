@@ -1,4 +1,4 @@
-//! Interrupts to the guest, on whichever GIC the host has: irqfds, lines, routes and messages.
+//! Interrupts to the guest, on the host's version of the GIC: irqfds, lines, routes and messages.
 
 use std::cell::Cell;
 
@@ -30,7 +30,7 @@ fn edges_of_an_irqfd_arrive_one_by_one<H: Hypervisor>(h: &H) {
     assert_eq!(take(&vm, (INTID, false), 0, ROUNDS, meanwhile, |_| {}), []);
     irqfd.remove().unwrap();
     event.write(1).unwrap();
-    assert_eq!(count(&event), 1, "nobody takes it any more");
+    assert_eq!(count(&event), 1, "no irqfd takes it any more");
 }
 
 fn level_of_an_irqfd_is_taken_down_and_acknowledged_at_its_end<H: Hypervisor>(h: &H) {

@@ -1,4 +1,4 @@
-//! arm64 on KVM: its exits, doorbells, interrupt controllers and ends, by programs of its own.
+//! arm64 on KVM: its exits, doorbells, interrupt controllers and ends, with its own guest programs.
 #![cfg(target_arch = "aarch64")]
 #![allow(
     clippy::tests_outside_test_module,

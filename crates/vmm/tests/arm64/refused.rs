@@ -1,4 +1,4 @@
-//! What arm64 does not have, told by name.
+//! What arm64 does not have is refused by name.
 
 use vmbell_hypervisor::measure::BareExit;
 use vmbell_hypervisor::{EntryPoint, Error, Hypervisor, Irqchip, VmConfig};

@@ -1,7 +1,7 @@
-//! The rounds of an attack, in a process of their own: there a hang can be ended, and what is open can be counted.
+//! The rounds of an attack, in a separate process, where a hang can be ended and open files can be counted.
 //!
 //! The test starts itself again with [`ROUNDS`] set, reads how far it comes, and where a round fails or hangs starts
-//! it again behind that round. A child ends when its parent does.
+//! it again after that round. A child ends when its parent does.
 
 use std::collections::VecDeque;
 use std::env;
@@ -16,13 +16,13 @@ use crate::leaks::Holdings;
 use crate::random::Random;
 use crate::watch::Watch;
 
-/// Set in the process that makes the rounds: the seed, the first round, and the one behind the last.
+/// Set in the process that makes the rounds: the seed, the first round, and the one after the last.
 const ROUNDS: &str = "VMBELL_ATTACK_CHILD";
 
 /// How long the child may say nothing, which it does at the begin of each round.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// After so many failures the rest of the rounds is left.
+/// After this number of failures the remaining rounds are skipped.
 const MOST_FAILURES: usize = 20;
 
 /// An attack.
@@ -42,7 +42,7 @@ fn number(name: &str) -> Option<u64> {
     let text = env::var(name).ok()?;
     Some(
         text.parse()
-            .unwrap_or_else(|_| panic!("{name} is no number: {text}")),
+            .unwrap_or_else(|_| panic!("{name} is not a number: {text}")),
     )
 }
 
@@ -146,7 +146,7 @@ impl Attack {
         }
     }
 
-    /// Makes rounds, in a process of their own.
+    /// Makes rounds in a separate process.
     fn make(&self, seed: u64, rounds: Range<u64>) {
         end_with_parent();
         let watch = Watch::start();

@@ -22,7 +22,7 @@ pub const PLACES: [(IoEventAddress, Datamatch); 3] = [
     (IoEventAddress::Hypercall(7), Datamatch::U64(None)),
 ];
 
-/// A count that has room for less than a guest may add: whoever adds sleeps, if the eventfd lets it.
+/// A count that has room for less than a guest may add: a write sleeps if the eventfd blocks.
 pub const NEARLY_FULL: u64 = u64::MAX - 4;
 
 /// Takes the count of an eventfd, whether it blocks or not.
@@ -37,14 +37,14 @@ pub fn drain(event: &EventFd) {
     unsafe { libc::preadv2(event.as_raw_fd(), &raw const buffer, 1, -1, nowait) };
 }
 
-/// Eventfds that are nobody's doorbell any more.
+/// Eventfds that are not doorbells any more.
 #[derive(Debug, Default)]
 pub struct Removed(Vec<Arc<EventFd>>);
 
 impl Removed {
     /// A removal of it has returned.
     pub fn add(&mut self, event: Arc<EventFd>) {
-        // Whoever sleeps in a write to it sleeps on.
+        // A thread that sleeps in a write to it continues to sleep.
         // SAFETY: no pointers; `event` is open.
         let result = unsafe { libc::fcntl(event.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         assert_eq!(result, 0, "{}", std::io::Error::last_os_error());

@@ -1,5 +1,5 @@
 //! Guests that fill every eventfd that their sandbox has: doorbells, those of a virtio device's queue among them,
-//! resamplefds, and what halted vCPUs sleep in. All eventfds of devices block. Whatever the counts are, calls of the
+//! resamplefds, and what halted vCPUs sleep in. All eventfds of devices block. With any counts, calls of the
 //! monitor return: acknowledgements, notifications, removals, kicks, and the end of a device.
 //!
 //! And guests that change the modes of their vCPUs, as if these halted all the time. Then an irqfd is given to the vCPU
@@ -194,7 +194,7 @@ fn round(watch: &'static Watch, random: &mut Random, flips: bool) {
                 remove(watch, doorbell);
             }
         }
-        // A vCPU that sleeps in a write of its own answers no kick, and the sandbox's end frees its thread.
+        // A vCPU that sleeps in its own write answers no kick, and the sandbox's end frees its thread.
         if !flips {
             let _ = signal(sandbox, Signal::KILL);
         }

@@ -47,7 +47,7 @@ const BOOT_STACK_SIZE: u64 = 16384;
 /// How many words of its stack lead back to the guest.
 pub const BACK: u64 = 32;
 
-/// A system call that comes back to the guest: behind the instruction the stub's code goes on to a `ret`, with
+/// A system call that comes back to the guest: after the instruction the stub's code continues to a `ret`, with
 /// registers that let it. All that are not the call's lead to RAM that nothing else is in, or are 0.
 pub fn call(gadget: u64, index: u32, number: u64, arguments: [u64; 4]) -> Jump {
     let mut jump = Jump::call(gadget, number, arguments);
@@ -57,7 +57,7 @@ pub fn call(gadget: u64, index: u32, number: u64, arguments: [u64; 4]) -> Jump {
 }
 
 /// Those of the stub's `syscall` instructions from which a guest comes back. Direct code is made to end with a
-/// `ret` on the guest's stack; the others are tried only if none of its comes back.
+/// `ret` on the guest's stack; the others are tried only if no address in it comes back.
 pub fn gadgets(watch: &Watch) -> &'static [u64] {
     static GADGETS: OnceLock<Vec<u64>> = OnceLock::new();
     GADGETS.get_or_init(|| {

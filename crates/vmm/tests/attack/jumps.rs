@@ -238,7 +238,7 @@ fn round(watch: &'static Watch, random: &mut Random) {
         }
         removed
     });
-    // Nobody runs any more, or the sandbox is gone; both must do.
+    // No vCPU runs any more, or the sandbox is gone: both must work.
     for doorbell in staying {
         bells::remove(watch, doorbell);
     }

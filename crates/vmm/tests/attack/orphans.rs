@@ -35,7 +35,7 @@ fn no_sandbox_outlives_its_monitor() {
     .run();
 }
 
-/// Rings, registers and removes until somebody kills this process.
+/// Rings, registers and removes until this process is killed.
 fn be_a_monitor(seed: u64) {
     end_with_parent();
     let watch = Watch::start();
@@ -67,7 +67,7 @@ fn be_a_monitor(seed: u64) {
 }
 
 fn round(watch: &'static Watch, random: &mut Random) {
-    // What the victim leaves behind becomes a child of this process.
+    // The victim's orphans become children of this process.
     set_child_subreaper(Some(getpid())).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command

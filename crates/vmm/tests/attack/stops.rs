@@ -1,4 +1,4 @@
-//! Sandboxes that somebody stops and lets go on at any moment: no ring is lost, none comes twice, and none after a
+//! Sandboxes that another process stops and continues at any moment: no ring is lost, none comes twice, and none after a
 //! removal that has returned.
 
 use std::sync::Arc;
@@ -34,19 +34,19 @@ fn a_sandbox_may_be_stopped_at_any_moment() {
     .run();
 }
 
-/// What somebody does to a sandbox.
+/// What another process does to a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Somebody {
-    /// Stops it and lets it go on, for these times at most.
+    /// Stops it and continues it, for these times at most.
     Stops(Duration),
     /// The same, but some of its stops are longer than the engine waits for anything.
     StopsLong,
-    /// Lets it go on, whoever stopped it.
+    /// Continues it, also if another process stopped it.
     Continues,
 }
 
 impl Somebody {
-    /// Does it again and again, for a while; at the end the sandbox goes on.
+    /// Does it again and again, for a while; at the end the sandbox continues.
     fn act(self, sandbox: i32, random: &mut Random, over: &AtomicBool) {
         let signal = |number| {
             // The monitor may have killed it.
@@ -73,7 +73,7 @@ impl Somebody {
                 });
             }
             signal(Signal::CONT);
-            // Who else stops it is answered at once.
+            // Another stop is answered at once.
             for _ in 0..random.below(32) {
                 pause(random.time(Duration::from_micros(20)));
                 signal(Signal::CONT);
@@ -159,7 +159,7 @@ impl Ringing<'_> {
     }
 }
 
-/// Runs a guest that rings until it is told to end; gives its exits at that place.
+/// Runs a guest that rings until it is asked to end; returns its exits at that address.
 fn ring(watch: &Watch, vcpu: &mut Box<dyn Vcpu>) -> Result<u64, String> {
     let mut exits = 0;
     loop {
@@ -251,7 +251,7 @@ fn round(watch: &'static Watch, random: &mut Random) {
             let _ = signal(sandbox, Signal::KILL);
             std::panic::resume_unwind(panic)
         });
-        // It goes on for good, so all must be as if nothing had been.
+        // It continues for good, so everything must be as if it had never stopped.
         let last = if failed {
             ringing.remove_all();
             ringing.come_and_go(Duration::from_millis(1))
@@ -275,7 +275,7 @@ fn round(watch: &'static Watch, random: &mut Random) {
             Ok(exits) => {
                 let all = Results::read(vm.memory(), PARAMETERS).unwrap().rings;
                 assert_eq!(rings + exits, all, "{rings} signals and {exits} exits");
-                assert_eq!(last, Ok(()), "an honest guest that goes on");
+                assert_eq!(last, Ok(()), "an honest guest that continues");
                 watch.note("honest: all counted");
             }
             Err(end) => {

@@ -14,7 +14,7 @@ use crate::harness::{chain, count, event};
 use crate::random::Random;
 use crate::watch::Watch;
 
-/// What a guest is made of.
+/// The parts of a guest.
 pub fn config(random: &mut Random, irqchips: &[Irqchip]) -> VmConfig {
     let vcpus = 1 + u32::from(random.once_in(2));
     let patches = [PatchMode::Off, PatchMode::Int3, PatchMode::Jmp];

@@ -30,7 +30,7 @@ use vmbell_hypervisor::{DeviceMemory, VmConfig};
 const OFFSET: u64 = 0x2000;
 const SIZE: u64 = 0x3000;
 
-/// Pages of a new file, behind its first ones.
+/// Pages of a new file, after its first ones.
 fn memory(writable: bool) -> DeviceMemory {
     let file = File::from(memfd_create("device", MemfdFlags::CLOEXEC).unwrap());
     file.set_len(OFFSET + SIZE).unwrap();

@@ -54,7 +54,7 @@ fn slots_are_used_again<H: Hypervisor>(h: &H) {
             vm.unmap_device_memory(HOLE).unwrap();
         }
     }
-    // It is no error if nothing is there.
+    // It is not an error if nothing is there.
     vm.unmap_device_memory(HOLE).unwrap();
 }
 
@@ -148,7 +148,7 @@ fn backend_that_cannot_move_it_says_so<H: Hypervisor>(h: &H) {
         );
         assert_eq!(chain(&error), reason);
     }
-    // It goes on without.
+    // It continues without.
     let mut player = Player::new(&vm);
     player.write(&[Op::Load(4, HOLE)]);
     assert!(step(&mut player.vcpu, VmEntry::Resume).is_ok());

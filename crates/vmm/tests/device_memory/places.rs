@@ -81,7 +81,7 @@ fn a_file_that_cannot_be_mapped_is_refused<H: Hypervisor>(h: &H) {
 
 fn what_the_sandbox_has_no_room_for_is_refused<H: Hypervisor>(h: &H) {
     let memory = memory(true);
-    // Where the stub's own mappings and the interrupt controllers are, and behind the low 4 GiB.
+    // Where the stub's own mappings and the interrupt controllers are, and after the low 4 GiB.
     for address in [0xfec0_0000, 0xfee0_0000, 1 << 32, 1 << 46] {
         let rule = broken(h, &[(address, &memory)]);
         assert!(matches!(rule, Rule::Place { .. }), "{address:#x}: {rule}");

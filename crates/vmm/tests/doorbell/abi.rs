@@ -231,7 +231,7 @@ fn one_eventfd_serves_many_addresses<T: Target>() {
     });
 }
 
-/// Any list of requests, good and bad, is answered alike: the library refuses what KVM refuses, with the same errno.
+/// Any list of requests, good and bad, is answered in the same way: the library refuses what KVM refuses, with the same errno.
 fn any_list_of_requests_is_answered_alike() {
     let events: [EventFd; 3] = std::array::from_fn(|_| EventFd::new(0).unwrap());
     let request = (

@@ -62,7 +62,7 @@ fn all_that_match_are_signalled_once<H: Hypervisor>(h: &H) {
     assert_eq!(
         player.play(&[Op::Store(4, HOLE, 9)]).len(),
         1,
-        "nobody is left for it"
+        "no item is left for it"
     );
     assert_eq!(counts(&events), [0, 0, 1, 1, 0]);
 }
@@ -130,7 +130,7 @@ fn items_with_one_match_all_hear_it<H: Hypervisor>(h: &H) {
     await_counts(&events, &[2, 2, 0, 2, 0]);
     assert_eq!(player.play(&ring(8)), []);
     await_counts(&events, &[0, 0, 2, 0, 0]);
-    assert_eq!(player.play(&ring(1)).len(), 2, "nobody waits for that");
+    assert_eq!(player.play(&ring(1)).len(), 2, "no doorbell has this value");
     for index in [0, 3] {
         at_address[index].remove().unwrap();
     }
@@ -138,7 +138,11 @@ fn items_with_one_match_all_hear_it<H: Hypervisor>(h: &H) {
     await_counts(&events, &[1, 2, 0, 1, 0]);
     at_address[1].remove().unwrap();
     let exits = player.play(&ring(7));
-    assert_eq!(exits.len(), 1, "nobody is left at that address: {exits:x?}");
+    assert_eq!(
+        exits.len(),
+        1,
+        "no item is left at that address: {exits:x?}"
+    );
     await_counts(&events, &[1, 1, 0, 1, 0]);
 }
 

@@ -1,4 +1,4 @@
-//! Which registrations stand beside each other.
+//! Which registrations can exist together.
 
 use std::sync::Arc;
 

@@ -18,7 +18,7 @@ const SIZE: usize = 4 << 20;
 const OFFSET: u64 = 0x3000;
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
-/// Adds 1 to the word at [`AREA`], stores the sum behind it, and says that it is done.
+/// Adds 1 to the word at [`AREA`], stores the sum after it, and says that it is done.
 #[cfg(target_arch = "x86_64")]
 const PROGRAM: [u8; 19] = {
     let [a, b, c, d] = AREA_WORD.to_le_bytes();
@@ -54,7 +54,7 @@ fn memfd(size: u64) -> File {
     file
 }
 
-/// Memory of a file, behind the file's first pages.
+/// Memory of a file, after the file's first pages.
 fn in_file(base: GuestAddress, size: usize) -> GuestMemoryMmap {
     let file = FileOffset::new(memfd(OFFSET + size as u64), OFFSET);
     GuestMemoryMmap::from_ranges_with_files([(base, size, Some(file))]).unwrap()
@@ -122,7 +122,7 @@ fn memory_is_refused_where_new_ram_would_be<H: Hypervisor>(h: &H) {
         let memory = in_file(GuestAddress(base), size);
         refused(h, &VmConfig::with_memory(memory))
     };
-    // Over what lies below RAM, behind its beginning, and where no RAM can be.
+    // Over the area below RAM, after the beginning of RAM, and where no RAM can be.
     for base in [0x1000, 0xf_f000, 0x20_0000, 0xfee0_0000, 1 << 40] {
         assert_eq!(refused(base, SIZE), "ram_base", "{base:#x}");
     }
@@ -164,7 +164,7 @@ fn memory_that_cannot_be_written_is_refused<H: Hypervisor>(h: &H) {
     assert_eq!(refused(h, &config), "the protection of memory");
 }
 
-/// Memory that only a backend with a process of its own has to refuse, each with what its error says.
+/// Memory that only a backend with a separate process has to refuse, each with what its error says.
 fn memory_that_the_sandbox_cannot_share_is_refused<H: Hypervisor>(h: &H) {
     let error = |memory| {
         let error = h.create_vm(&VmConfig::with_memory(memory)).map(|_| ());

@@ -1,4 +1,4 @@
-//! Why a guest leaves, with what, and that it goes on as if it had not. Ports, the instructions' forms and the model's
+//! Why a guest leaves, with what, and that it continues as if it had not. Ports, the instructions' forms and the model's
 //! registers are those of x86-64.
 #![cfg_attr(
     not(target_arch = "x86_64"),

@@ -1,4 +1,4 @@
-//! An exit leaves every register as it was, whatever the guest has done to them.
+//! An exit leaves every register as it was, with any values in them.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{__cpuid_count, _xgetbv};

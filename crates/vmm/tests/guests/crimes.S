@@ -55,7 +55,7 @@
     # 9: a jump to a hole
     jmp rcx
     .balign 16
-    # 10: a jump to an address that is none
+    # 10: a jump to a non-canonical address
     bts rcx, 63
     jmp rcx
     .balign 16
@@ -78,7 +78,7 @@
     nop
     hlt
     .balign 16
-    # 15: a stack that is none
+    # 15: a stack at a non-canonical address
     bts rsp, 63
     push rax
     hlt

@@ -1,4 +1,4 @@
-# Drives QEMU's edu at ADDRESS, behind interrupt_head.S: raises its interrupt COUNT times, each time when the one
+# Drives QEMU's edu at ADDRESS, after interrupt_head.S: raises its interrupt COUNT times, each time when the one
 # before is done. The handler acknowledges what the device reports. SERVED counts interrupts that had a reason,
 # ANSWERED those that had none. Once the target is reached it says done with the device's identity; the host may
 # lower the target and interrupt. No cli and sti: see interrupt_head.S.

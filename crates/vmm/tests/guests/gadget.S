@@ -1,5 +1,5 @@
 # Makes a system call from the stub's own instruction at VALUE, again and again. At ADDRESS: its number
-# and three arguments; behind them, at 0x80, the guest counts the calls. The stub's code behind the
+# and three arguments; after them, at 0x80, the guest counts the calls. The stub's code after the
 # instruction ends in a return, which finds its way back here wherever its stack pointer is by then.
     mov rbx, [rdi + {ADDRESS}]
     mov rax, [rdi + {VALUE}]

@@ -5,7 +5,7 @@
 # the I/O APIC level vector 0x60, and pin 5 edge vector 0x61. A pattern is in all vector registers and
 # is compared each round: says done with 0 in eax, or 1 if a register changed. RINGS counts rounds.
 # In the page of the parameters: 0x800 a count for each vector, 0x7f8 the word of PV EOI, 0x7f0 EOIs
-# that it spared. The handler is 16 bytes from the start; a return to the halt goes on behind it, because
+# that it spared. The handler is 16 bytes from the start; a return to the halt continues after it, because
 # an emulated host may forget that nothing comes between sti and hlt.
     jmp 2f
     .balign 16

@@ -2,7 +2,7 @@
 # other vCPU has said that it took the one before. Takes the same vector itself, and says so; others are not counted. The page of a
 # vCPU's parameters is ADDRESS pages from the one at 2 MiB; 0x800 in it counts what it took. PAUSE is 1 if
 # it halts while it waits. Says done when both have done. The handler is 16 bytes from the start; a return
-# to the halt goes on behind it, as in interrupts.S.
+# to the halt continues after it, as in interrupts.S.
     jmp 2f
     .balign 16
     push rax

@@ -8,7 +8,7 @@ use super::wait::HANG;
 /// A whole test waits for many things, one after another.
 const TEST_HANG: Duration = HANG.saturating_mul(5);
 
-/// Runs a test's body on a thread of its own, and fails if it hangs: a guest that breaks its engine could hold it for
+/// Runs a test's body on its own thread, and fails if it hangs: a guest that breaks its engine could hold it for
 /// ever.
 pub fn bounded(body: impl FnOnce() + Send + 'static) {
     let (sender, result) = channel();

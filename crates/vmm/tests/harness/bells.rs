@@ -1,5 +1,5 @@
-//! The place where a test's guest writes when any place will do: a port on x86-64, and an address in a hole of its own
-//! on arm64, which has no ports. What a test says of it is true of both.
+//! The place where a test's guest writes when any place will do: a port on x86-64, and on arm64, which has no ports, an
+//! address in its own hole. What a test says of it is true of both.
 
 use vmbell::doorbell::IoEventAddress;
 use vmbell_guest::{Program, programs};

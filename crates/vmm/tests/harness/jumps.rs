@@ -25,7 +25,7 @@ pub const R10: usize = 10;
 
 /// Most jumps of one guest.
 pub const MOST: usize = 60;
-/// RAM that belongs to one vCPU's jumps: parameters, code, list, and from [`FREE`] on whatever they need.
+/// RAM that belongs to one vCPU's jumps: parameters, code, list, and from [`FREE`] on free memory for them.
 pub const SIZE: u64 = 0x4_0000;
 /// Where in that RAM nothing is yet.
 pub const FREE: u64 = 0x8000;

@@ -39,7 +39,7 @@ pub const HOLE: u64 = 0xd000_0000;
 /// How often a test repeats what a race has to meet: a quarter of it in the lab, where an exit takes a
 /// hundred times as long.
 pub fn rounds(native: u64) -> u64 {
-    // The lab tells the programs that it runs.
+    // The lab sets this for the programs that it runs.
     let is_emulated = std::env::var_os("VMBELL_TIMING").is_some();
     if is_emulated { native / 4 } else { native }
 }
@@ -99,7 +99,7 @@ pub fn begin(vm: &Arc<dyn Vm>, index: u32) -> Box<dyn Vcpu> {
     begin_at(vm, index, PARAMETERS)
 }
 
-/// The same, with a page of parameters of its own.
+/// The same, with its own page of parameters.
 pub fn begin_at(vm: &Arc<dyn Vm>, index: u32, page: GuestAddress) -> Box<dyn Vcpu> {
     let mut vcpu = vm.create_vcpu(index).unwrap();
     let sp = STACK_TOP.0 + 0x1_0000 * u64::from(index);

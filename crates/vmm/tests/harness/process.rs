@@ -10,7 +10,7 @@ use vmbell_hypervisor::{Hypervisor, Vm, VmConfig};
 
 use super::{await_that, chain};
 
-/// The fields of `/proc/PID/stat` behind the name: state, parent and so on.
+/// The fields of `/proc/PID/stat` after the name: state, parent and so on.
 pub fn stat(pid: i32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let rest = text.rsplit_once(')')?.1;
@@ -87,13 +87,13 @@ pub fn sleeps_in_write(pid: i32) -> bool {
 /// Tests run in parallel in one process; one at a time may make a guest.
 static MAKING: Mutex<()> = Mutex::new(());
 
-/// Makes a guest while nobody else makes one.
+/// Makes a guest while no other thread makes one.
 pub fn alone<T>(make: impl FnOnce() -> T) -> T {
     let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     make()
 }
 
-/// Starts a child process that is no sandbox.
+/// Starts a child process that is not a sandbox.
 pub fn spawn(command: &mut Command) -> Child {
     let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     command.spawn().unwrap()

@@ -53,6 +53,6 @@ vmbell_guest::guest_programs! {
     clock = | "../../../guest/src/aarch64/interrupt_head.S" "../../../guest/src/aarch64/gic.S" "../../../guest/src/aarch64/its.S" "../guests/aarch64/clock.S";
     /// Enters an interrupt handler as if it had interrupted a chosen instruction.
     before_halt = "../guests/before_halt.S";
-    /// Rewrites code of its own that leaves often.
+    /// Rewrites its own code that leaves often.
     rewrite = "../guests/rewrite.S";
 }

@@ -1,4 +1,4 @@
-//! A guest that plays what a test tells it, an access at a time.
+//! A guest that plays a test's script, one access at a time.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub enum Op {
     WriteMsr(u32, u64),
     /// `rdmsr`: index.
     ReadMsr(u32),
-    /// Takes interrupts: `sti`, and an instruction behind it.
+    /// Takes interrupts: `sti`, and an instruction after it.
     Unmask,
     /// `cli`.
     Mask,
@@ -100,7 +100,7 @@ impl<'v> Player<'v> {
     pub fn another(vm: &'v Arc<dyn Vm>, index: u32) -> Self {
         let script = AREA + 0x1_0000 * u64::from(index);
         let page = GuestAddress(script - 0x1000);
-        assert!(page.0 > PARAMETERS.0, "vcpu 0 has a page of its own");
+        assert!(page.0 > PARAMETERS.0, "vcpu 0 has its own page");
         Parameters {
             address: script,
             ..Parameters::default()

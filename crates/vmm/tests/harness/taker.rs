@@ -234,7 +234,7 @@ pub fn stop(vm: &Arc<dyn Vm>, index: u32) {
     vm.memory().write_obj(1_u64, place).unwrap();
 }
 
-/// Runs a vCPU to its end, tells `see` of each exit before that, and fails if a register changed.
+/// Runs a vCPU to its end, calls `see` at each exit before that, and fails if a register changed.
 pub fn run_to_end(vcpu: &mut Box<dyn Vcpu>, see: &(impl Fn(&VmExit) + Sync)) {
     loop {
         match vcpu.run(VmEntry::Resume) {
@@ -249,12 +249,12 @@ pub fn run_to_end(vcpu: &mut Box<dyn Vcpu>, see: &(impl Fn(&VmExit) + Sync)) {
     }
 }
 
-/// Runs vCPUs on threads of their own while `meanwhile` does its part; then tells them to end.
+/// Runs each vCPU on its own thread while `meanwhile` runs; then ends them.
 pub fn while_running(vm: &Arc<dyn Vm>, vcpus: Vec<Box<dyn Vcpu>>, meanwhile: impl FnOnce()) {
     while_running_and_seeing(vm, vcpus, &|_| {}, meanwhile);
 }
 
-/// The same, and `see` is told of each exit.
+/// The same, and calls `see` at each exit.
 pub fn while_running_and_seeing(
     vm: &Arc<dyn Vm>,
     vcpus: Vec<Box<dyn Vcpu>>,
@@ -272,7 +272,7 @@ pub fn while_running_and_seeing(
                 rounds(vm, index) > 0 || thread.is_finished() || is_halted_at_start(vm, index)
             });
         }
-        // Whatever happens there, the guests end.
+        // The guests end in every case.
         let result = catch_unwind(AssertUnwindSafe(meanwhile));
         for index in 0..count {
             stop(vm, index);

@@ -79,7 +79,7 @@ fn a_jump_into_the_exit_sequence_ends_somehow<H: Hypervisor>(h: &H) {
         let mut registers = [AREA + 0x4000; 16];
         registers[1] = SLOT_BASE;
         registers[4] = stack;
-        // Which of the ends it is depends on what the registers happen to mean there; it may be none.
+        // What ends it, if anything, depends on what the registers happen to mean there.
         let _ = make(h, Jump { registers, target }, Duration::from_millis(100));
     }
 }

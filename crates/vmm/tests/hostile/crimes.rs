@@ -8,7 +8,7 @@ use vmbell_vmm::Deadline;
 use crate::harness::process::{await_gone, with_sandbox};
 use crate::harness::{HOLE, chain, fault, programs, start, step};
 
-/// Runs one entry of `crimes.S` to its fault; the guest cannot go on after it.
+/// Runs one entry of `crimes.S` to its fault; the guest cannot continue after it.
 fn commit<H: Hypervisor>(h: &H, number: u64, address: u64) -> Fault {
     let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
     let mut vcpu = start(

@@ -193,7 +193,7 @@ fn no_write_that_waits_for_a_full_eventfd_rings_after_a_removal<H: Hypervisor>(h
     });
 }
 
-/// How many removals race with signals of somebody else; `VMBELL_STOPS` asks for more.
+/// How many removals race with signals of another process; `VMBELL_STOPS` asks for more.
 fn stops() -> u32 {
     let more = std::env::var("VMBELL_STOPS").ok();
     more.map_or(150, |stops| stops.parse().unwrap())

@@ -1,8 +1,8 @@
 //! Sandboxes whose threads get no CPU for longer than a host in order leaves them without one: registrations and
 //! removals wait for them and succeed.
 //!
-//! A tracer that holds a thread stands for a scheduler that does not run it. The test cannot starve it otherwise: how long
-//! a runnable thread waits beside busy processes is up to the kernel's scheduler.
+//! A tracer that stops a thread simulates a scheduler that does not run it. The test cannot starve it otherwise: how long
+//! a runnable thread waits for a CPU is up to the kernel's scheduler.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::harness::{event, programs, start};
 /// Longer than the second that a removal once waited at most.
 const HELD: Duration = Duration::from_millis(2500);
 
-/// Holds a thread of the sandbox as its tracer, tells `held`, and lets it go after [`HELD`].
+/// Stops a thread of the sandbox as its tracer, calls `held`, and releases it after [`HELD`].
 fn hold(thread: libc::pid_t, held: impl FnOnce()) {
     let trace = |request: libc::c_uint| {
         let null = std::ptr::null_mut::<libc::c_void>();
-        // SAFETY: these requests take no pointers; the thread is one of a child of ours.
+        // SAFETY: these requests take no pointers; the thread is one of a child of this process.
         let result = unsafe { libc::ptrace(request, thread, null, null) };
         assert!(result >= 0, "{}", std::io::Error::last_os_error());
     };

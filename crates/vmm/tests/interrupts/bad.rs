@@ -19,7 +19,7 @@ use crate::taker::{msi, with_interrupts};
 
 fn an_interrupt_without_a_stack_is_a_fault<H: Hypervisor>(h: &H) {
     let end = AREA - 0x10_0000 + VmConfig::default().ram_size;
-    // 0x100000 has no room below it; behind the end of RAM the frame would be in RAM, but not all of it.
+    // 0x100000 has no room below it; after the end of RAM the frame would be in RAM, but not all of it.
     let stacks = [
         0,
         8,

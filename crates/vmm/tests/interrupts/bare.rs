@@ -1,4 +1,4 @@
-//! A guest whose stack pointer is whatever a test wants.
+//! A guest whose stack pointer a test chooses.
 
 use std::sync::Arc;
 

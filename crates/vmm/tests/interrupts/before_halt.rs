@@ -1,4 +1,4 @@
-//! The interrupt that comes between a program's decision to halt and its `hlt`: its handler returns behind the `hlt`, or
+//! The interrupt that comes between a program's decision to halt and its `hlt`: its handler returns to the instruction after the `hlt`, or
 //! the program would sleep with its work done.
 
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
@@ -11,12 +11,12 @@ use vmbell_hypervisor::{EntryPoint, Hypervisor, Irqchip, VmConfig, VmEntry, VmEx
 
 use crate::harness::{configured, programs, step};
 
-/// Behind all of a program's code.
+/// After all of a program's code.
 const START: GuestAddress = GuestAddress(CODE.0 + 0x2000);
 /// Memory of zeros, in which a handler's device finds no reason to interrupt.
 const SCRATCH: u64 = CODE.0 + 0x3000;
 
-/// The offsets of `hlt` and of the instruction behind it.
+/// The offsets of `hlt` and of the instruction after it.
 fn halt(program: Program) -> (u64, u64) {
     let mut halts = Decoder::new(64, program.code, DecoderOptions::NONE)
         .into_iter()
@@ -30,7 +30,7 @@ fn halt(program: Program) -> (u64, u64) {
     (halt.ip(), halt.next_ip())
 }
 
-/// Where the program goes on after an interrupt that came before its `hlt`: `Ok` if behind it.
+/// Where the program continues after an interrupt that came before its `hlt`: `Ok` if after it.
 fn interrupted<H: Hypervisor>(h: &H, program: Program) -> Result<(), String> {
     let config = VmConfig {
         irqchip: Irqchip::Full,

@@ -64,7 +64,7 @@ fn a_level_whose_irqfd_is_dropped_comes_to_rest<H: Hypervisor>(h: &H) {
                 .unwrap();
             irqfd.signal();
             // The removal takes the line down. The I/O APIC has kept the interrupt until then; for the GIC, a level that
-            // is down before the guest looks was none.
+            // falls before the guest looks is not an interrupt.
             drop(irqfd);
             if cfg!(target_arch = "x86_64") {
                 await_that("the interrupt", || taken(&vm, 0, LEVEL) > 0);

@@ -92,7 +92,7 @@ fn the_bit_is_not_set_while_another_waits<H: Hypervisor>(h: &H) {
     guest.play(&[Op::WriteMsr(MSR_PV_EOI, SWITCHED_ON)]);
     guest.raise(0x40);
     guest.raise(0x90);
-    // The lower one comes right behind the EOI of the higher, so that was a real one.
+    // The lower one comes right after the EOI of the higher, so that was a real one.
     assert_eq!(
         guest.log(&[Op::Unmask]),
         [whole(0x90), whole(0x40)].concat()

@@ -1,5 +1,5 @@
-//! Halted vCPUs and whatever wakes them, once an irqfd has done so: nothing is lost, and nothing comes
-//! twice.
+//! Halted vCPUs and what wakes them, after an irqfd has woken them once: nothing is lost, and nothing
+//! comes twice.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -83,7 +83,7 @@ fn the_others_wake_when_one_irqfd_is_removed<H: Hypervisor>(h: &H) {
             assert_eq!(
                 removed.read().unwrap(),
                 1,
-                "nobody takes the count any more"
+                "no irqfd takes the count any more"
             );
         }
     });
@@ -130,14 +130,11 @@ fn many_irqfds_wake_one_vcpu<H: Hypervisor>(h: &H) {
     }
 }
 
-/// Puts the program of the partners where the takers were. A taker that is done goes on behind its
+/// Puts the program of the partners where the takers were. A taker that is done continues after its
 /// output, near the program's end, and comes from there to the beginning of the other program.
 fn go_on_as_partners(vm: &Arc<dyn Vm>) {
     let (takers, partners) = (programs::interrupts().code, programs::partners().code);
-    assert!(
-        partners.len() + 16 < takers.len(),
-        "the output is behind it"
-    );
+    assert!(partners.len() + 16 < takers.len(), "the output is after it");
     let mut code = partners.to_vec();
     // nop
     code.resize(takers.len(), 0x90);

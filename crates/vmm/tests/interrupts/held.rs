@@ -1,5 +1,5 @@
 //! A resamplefd that is full and blocks: it holds the vCPU that ends the interrupt, as a full doorbell
-//! does, and nobody else.
+//! does, and no other vCPU.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -56,7 +56,7 @@ fn a_full_resamplefd_holds_only_the_vcpu_that_ends_the_interrupt<H: Hypervisor>(
         );
         assert_eq!(held.read().unwrap(), FULL, "it was full all the time");
         let begun = rounds(&vm, 0);
-        await_that("the vcpu goes on", || rounds(&vm, 0) > begun);
+        await_that("the vcpu continues", || rounds(&vm, 0) > begun);
         removed.remove().unwrap();
     });
     assert_eq!(taken(&vm, 0, LEVEL), 6);

@@ -106,7 +106,7 @@ fn a_removed_irqfd_raises_nothing<H: Hypervisor>(h: &H) {
                 count(&event);
             }
             event.write(1).unwrap();
-            assert_eq!(count(&event), 1, "nobody takes the count any more");
+            assert_eq!(count(&event), 1, "no irqfd takes the count any more");
         }
         std::thread::sleep(Duration::from_millis(20));
     });

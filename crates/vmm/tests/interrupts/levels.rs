@@ -17,7 +17,7 @@ use crate::taker::{
 /// Pieces of work, as `rounds` has them.
 const WORKS: u64 = 500;
 
-/// A device behind a resampling irqfd: it signals when it has work, and again at an EOI while it has.
+/// A device with a resampling irqfd: it signals when it has work, and again at an EOI while it has.
 struct Resampled<'v> {
     vm: &'v Arc<dyn Vm>,
     irqfd: Irqfd,
@@ -105,7 +105,7 @@ fn resampled<H: Hypervisor>(h: &H, by: By, doing: Doing, flags: u64) {
         "{by:?}, {doing:?}"
     );
     // Its EOI has to reach the device, so the guest was never spared it; but for the last interrupt,
-    // which is no level.
+    // which is not a level.
     assert!(spared(&vm, 0) <= 1, "EOIs of a level line were put off");
 }
 

@@ -1,4 +1,4 @@
-//! Interrupts, from whoever raises them to the guest's handler and back. What the tests of x86-64 alone need are a local
+//! Interrupts, from the thread that raises them to the guest's handler and back. Tests for x86-64 only need a local
 //! APIC's registers, PV EOI, or the usermode backend.
 #![cfg_attr(
     not(target_arch = "x86_64"),

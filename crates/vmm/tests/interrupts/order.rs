@@ -65,7 +65,7 @@ fn a_handler_is_interrupted_by_higher_ones_only<H: Hypervisor>(h: &H) {
     let mut guest = Logged::new(&vm, EOI | NEST);
     guest.raise(0x40);
     assert_eq!(guest.log(&[Op::Unmask]), whole(0x40));
-    // Each handler unmasks: the highest is first, and none of the others gets in before its EOI.
+    // Each handler unmasks: the highest is first, and no other interrupts it before its EOI.
     for vector in [0x51, 0x52, 0x63, 0x74] {
         guest.raise(vector);
     }
@@ -128,7 +128,7 @@ fn a_vcpu_interrupts_itself<H: Hypervisor>(h: &H) {
     assert_eq!(
         guest.log(&[Op::WriteMsr(ICR, 7 << 32 | 0x40)]),
         NOTHING,
-        "nobody"
+        "no vcpu"
     );
     assert_eq!(
         guest.log(&[Op::WriteMsr(ICR, 3 << 18 | 0x40)]),

@@ -1,4 +1,4 @@
-//! Many resampling irqfds on one GSI, and their removal: each EOI tells each of them once, and none that
+//! Many resampling irqfds on one GSI, and their removal: each EOI notifies each of them once, and none that
 //! is removed.
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn gsi() -> Gsi {
     Gsi::new(4).unwrap()
 }
 
-/// A resampling irqfd that counts how often it was told of an EOI.
+/// A resampling irqfd that counts how often it was notified of an EOI.
 struct Device {
     irqfd: Irqfd,
     resample: Arc<EventFd>,
@@ -46,7 +46,7 @@ impl Device {
     }
 
     /// Raises the line and waits for the EOI that takes it down, the last of `eois`. This device may be
-    /// told of the one before only now.
+    /// notified of the one before only now.
     fn raise(&mut self, eois: u64) {
         self.irqfd.event().write(1).unwrap();
         await_that("the resamplefd", || self.told() >= eois);
@@ -93,10 +93,10 @@ fn an_eoi_tells_each_of_many_once<H: Hypervisor>(h: &H) {
     each_of_many_resamplefds_is_told_once(h, Doing::Halts);
 }
 
-/// One device raises as fast as it is told, while another comes and goes beside `others` that stay.
+/// One device raises at each notification, while another comes and goes and `others` stay.
 fn removed_beside<H: Hypervisor>(h: &H, others: usize, doing: Doing) {
     let removals = rounds(300);
-    let what = format!("{doing:?} beside {others} others");
+    let what = format!("{doing:?} with {others} others");
     let vm = configured(h, with_interrupts(1));
     let mut device = Device::on(&*vm);
     let _others: Vec<_> = (0..others).map(|_| Device::on(&*vm)).collect();

@@ -1,5 +1,5 @@
-//! Interrupts as fast as they can be sent, beside kicks and exits of all kinds: as many arrive as were
-//! raised, no register changes, no ring is lost.
+//! Interrupts as fast as they can be sent, together with kicks and exits of all kinds: all that were
+//! raised arrive, no register changes, no ring is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -90,7 +90,7 @@ impl Storm {
                     raised[place] += 1;
                 }
             }
-            // Whoever spins here for its turn takes it from the guest, on a host with few cores.
+            // A thread that spins here takes CPU time from the guest, on a host with few cores.
             let micros = random(&mut state) % 60;
             if micros > 5 {
                 std::thread::sleep(Duration::from_micros(micros));

@@ -1,4 +1,4 @@
-//! Tests that look at what their process holds, each in a process of its own: the tests of a binary run side by side.
+//! Tests that look at what their process holds, each in its own process: the tests of a binary run in parallel.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use crate::harness::await_that;
 /// Set in such a process.
 const ALONE: &str = "VMBELL_TEST_ALONE";
 
-/// Runs the calling test in a process of its own.
+/// Runs the calling test in its own process.
 pub fn alone(body: impl FnOnce()) {
     if std::env::var_os(ALONE).is_some() {
         return body();
@@ -61,7 +61,7 @@ impl Holdings {
         }
     }
 
-    /// Waits until the process holds this again: a backend may close a file on a thread of its own.
+    /// Waits until the process holds this again: a backend may close a file on its own thread.
     pub fn await_again(&self) {
         await_that(&format!("{self:#?}"), || Self::now() == *self);
     }

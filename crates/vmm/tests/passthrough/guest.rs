@@ -1,4 +1,4 @@
-//! A guest that drives edu, the double or the real one, by a program of its own.
+//! A guest that drives edu, the double or the real one, with its own program.
 
 use std::fs::File;
 use std::sync::atomic::Ordering::SeqCst;

@@ -1,4 +1,4 @@
-//! What INIT makes of a vCPU's local APIC and of its register of PV EOI (Linux `kvm_lapic_reset`).
+//! What INIT does to a vCPU's local APIC and to its register of PV EOI (Linux `kvm_lapic_reset`).
 
 use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::PcConfig;

@@ -240,7 +240,7 @@
     in      eax, dx
     ret
 
-    # A handler returns behind the halt: what the program looked at before may be old.
+    # A handler returns to the instruction after the halt: what the program looked at before may be old.
 70: inc     dword ptr [RX_INTERRUPTS]
     jmp     72f
 71: inc     dword ptr [TX_INTERRUPTS]

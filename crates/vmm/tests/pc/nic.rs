@@ -136,7 +136,7 @@ fn card_that_the_host_wants_back_is_pulled_out<H: Hypervisor>(hypervisor: &H) {
     let _turn = take_turn();
     let (pc, events) = with_card(hypervisor);
     let image = Image::parse("nic".to_owned(), &elf(nic().code, &[])).unwrap();
-    // The kernel asks for the card, and goes on once nobody has it open.
+    // The kernel asks for the card, and continues once it is closed.
     let host = thread::spawn(|| {
         thread::sleep(Duration::from_millis(500));
         fs::write(format!("{DRIVER}/unbind"), CARD)

@@ -13,7 +13,7 @@ fn low_bits(width: u32, device: u32, register: u32) -> [Op; 2] {
     [Op::Out(4, 0xcf8, address), Op::In(width, 0xcfc)]
 }
 
-/// A read as everybody else does it.
+/// A read in the usual order.
 fn by_port(width: u32, device: u32, register: u32) -> [Op; 2] {
     let address = ENABLE | device << 11 | register & !3;
     [

@@ -97,11 +97,11 @@
     mov     eax, ecx
     pop     ebx
     ret
-    # Sleep for ever, with nobody to wake us.
+    # Sleep for ever, without anything that could wake the CPU.
 3:  cmp     ecx, 0x60
     jne     3f
 4:  hlt
     jmp     4b
-    # Anything else is no instruction, and there is nobody to handle that.
+    # Anything else is an invalid instruction, for which there is no handler.
 3:  ud2
     .code64

@@ -1,4 +1,4 @@
-//! A PC with an image that plays what a test tells it, an access at a time.
+//! A PC with an image that plays a test's script, one access at a time.
 
 #![allow(unsafe_code)]
 
@@ -50,7 +50,7 @@ pub enum Op {
     Information,
     /// Halts for ever.
     Sleep,
-    /// Executes what is no instruction.
+    /// Executes what is not an instruction.
     Crash,
 }
 
@@ -103,7 +103,7 @@ impl Write for Paper {
 /// What is to be played, and on what.
 #[derive(Clone, Debug)]
 pub struct Play {
-    /// Who plays.
+    /// The program that plays.
     pub program: fn() -> Program,
     /// The accesses. The guest is done after them, with code 0.
     pub ops: Vec<Op>,

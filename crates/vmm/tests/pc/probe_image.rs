@@ -14,7 +14,7 @@ use super::player::Paper;
 const OPERATIONS: u64 = 5;
 const BATCHES: usize = 2;
 
-/// Boots the image beside virtio devices, and returns its document.
+/// Boots the image with virtio devices, and returns its document.
 fn document<H: Hypervisor>(hypervisor: &H, vcpus: u16, virtio: VirtioConfig, words: &str) -> Value {
     let config = PcConfig {
         vcpus,

@@ -190,7 +190,7 @@ fn s5_switches_off<H: Hypervisor>(hypervisor: &H) {
 
 fn both_ways_of_reset_end_the_run_at_once<H: Hypervisor>(hypervisor: &H) {
     for (port, value) in [(0x64, 0xfe), (0x92, 0x01)] {
-        // A guest that goes on behind the reset would be done.
+        // A guest that continues after the reset would be done.
         let ops = [Op::Out(1, port, value), Op::done(1)];
         assert_eq!(Play::new(ops).run(hypervisor).end, Ok(Stop::Reset));
     }

@@ -41,7 +41,7 @@ fn count<H: Hypervisor>(hypervisor: &H, pv: bool, ops: Vec<Op>) -> u32 {
 fn writes_without_an_eventfd_are_counted<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(count(hypervisor, false, stores(0, 1, 2048, 0xfa, 16)), 16);
     assert_eq!(count(hypervisor, false, outs(0, 1, 131, 0xfa, 16)), 16);
-    // The wrong value, and the places beside.
+    // The wrong value, and the addresses next to it.
     assert_eq!(count(hypervisor, false, stores(0, 1, 2048, 0xce, 16)), 0);
     assert_eq!(count(hypervisor, false, stores(0, 1, 2049, 0xfa, 16)), 0);
     assert_eq!(count(hypervisor, false, outs(0, 1, 130, 0xfa, 16)), 0);
@@ -100,7 +100,7 @@ fn selecting_again_and_moving_keep_one_doorbell<H: Hypervisor>(hypervisor: &H) {
     ops.extend(config(1, 0x10, moved));
     ops.extend([Op::Store(1, moved + 2049, 0xce); 16]);
     ops.push(Op::Load(4, moved + COUNT));
-    // And a test that has gone leaves nothing behind: these reach the device, which ignores them.
+    // And the doorbell of a test that is not selected any more is gone: these reach the device, which ignores them.
     ops.push(Op::Store(1, moved, 0));
     ops.extend([Op::Store(1, moved + 2049, 0xce); 16]);
     ops.extend([Op::Store(1, moved + 2048, 0xfa); 3]);

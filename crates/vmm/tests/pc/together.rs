@@ -28,7 +28,7 @@ fn machine<H: Hypervisor>(hypervisor: &H, first_is_done: bool) -> (Machine, Vec<
     memory.write_slice(programs::spin().code, SPIN).unwrap();
     let mut vcpus = Vec::new();
     for index in 0..VCPUS {
-        // An empty script: the page behind the parameters is zero.
+        // An empty script: the page after the parameters is zero.
         let parameters = Parameters {
             address: page(index).0 + 0x1000,
             ..Parameters::default()

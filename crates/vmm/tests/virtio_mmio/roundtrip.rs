@@ -169,7 +169,7 @@ fn a_ring_outside_of_ram_is_refused_and_the_guest_gives_up<H: Hypervisor>(hyperv
     let parameters = Parameters {
         count: COUNT,
         address: HOLE,
-        // The last page of RAM: the used ring would begin behind it.
+        // The last page of RAM: the used ring would begin after it.
         value: vmbell_guest::PARAMETERS.0 + VmConfig::default().ram_size - 0x100,
         pause: 0,
     };

@@ -230,8 +230,8 @@ fn elf_machine(file: &[u8]) -> Option<u16> {
     Some(u16::from_le_bytes(*machine))
 }
 
-/// Whether the first word has an encoding that arm64 gives to instructions (Arm DDI 0487, C4.1): bits 25 to 28 are none of
-/// 0, 1 and 3.
+/// Whether the first word has an encoding that arm64 gives to instructions (Arm DDI 0487, C4.1): bits 25 to 28 are not
+/// 0, 1 or 3.
 fn begins_with_instruction(file: &[u8]) -> bool {
     word_at(file, 0).is_some_and(|word| !matches!(word >> 25 & 0xf, 0 | 1 | 3))
 }

@@ -124,7 +124,7 @@ fn kernel_and_initrd_that_do_not_fit_are_refused_with_both_sizes() {
     assert!(error.contains("6291456 bytes are free"), "{error}");
     let error = load(1 << 20, &vec![1; 17 << 20]);
     assert!(error.contains("--memory"), "{error}");
-    // What is behind the size that the header tells is loaded, too.
+    // Bytes past the size in the header are loaded, too.
     let mut file = image(0, 8);
     file.resize(15 << 20, 1);
     for file in [file, flat(15 << 20), flat(17 << 20)] {
@@ -185,7 +185,7 @@ fn files_that_are_no_kernel_for_arm64_are_refused_by_what_they_are() {
     assert!(error.contains("is a program for EFI"), "{error}");
     for file in [&b"#!/bin/sh"[..], &[0; 64], &flat(4)[..3]] {
         let error = refused(file);
-        assert!(error.contains("is no image for arm64"), "{error}");
+        assert!(error.contains("is not an image for arm64"), "{error}");
     }
 }
 

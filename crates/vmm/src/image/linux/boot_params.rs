@@ -34,7 +34,7 @@ pub(super) struct Header {
     _0x23c: [u8; 28],
     pub(super) pref_address: U64,
     pub(super) init_size: U32,
-    /// Fields of later versions, up to where the boot parameters have something else.
+    /// Fields of later versions, up to the next field of the boot parameters.
     _0x264: [u8; 44],
 }
 

@@ -1,4 +1,4 @@
-// The second part of interrupts_handler.S, behind gic.S and its.S.
+// The second part of interrupts_handler.S, after gic.S and its.S.
 20:
     // The distributor's registers of INTIDs 32 to 63, the same values from each vcpu: group 1 and edges but 36.
     movz x9, #({GICD} >> 16), lsl #16

@@ -1,4 +1,4 @@
-//! The kernel's part of interrupts: which eventfd each index signals, what is masked, and who unmasks it.
+//! The kernel's part of interrupts: which eventfd each index signals, what is masked, and what unmasks it.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -152,7 +152,7 @@ impl Interrupts {
         line.sample();
     }
 
-    /// Says whether the function wants an interrupt: a message, if those are on, else its line.
+    /// Says whether the function wants an interrupt: a message, if those are on, otherwise its line.
     pub fn set_function(&mut self, up: bool) {
         self.function = up;
         let has_messages = self.is_pci && self.line(MSI).trigger.is_some();

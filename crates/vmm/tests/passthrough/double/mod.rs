@@ -1,10 +1,10 @@
 //! A double of a VFIO device: the kernel's rules for regions and interrupts (Linux `drivers/vfio/pci`,
 //! `drivers/vfio/platform`) around the registers of QEMU's edu (`docs/specs/edu.rst`).
 //!
-//! It has the interface that [`Device`](vmbell_vfio::device::Device) has to the kernel, so that what stands above
+//! It has the interface that [`Device`](vmbell_vfio::device::Device) has to the kernel, so that the code above
 //! is the same. The registers are in a memory file, which a guest may have mapped: a thread looks there for what a store
-//! would do in the real device. The kernel's part runs on whoever makes the request, and on a thread for each unmask
-//! eventfd.
+//! would do in the real device. The kernel's part runs on the thread that makes the request, and on a thread for each
+//! unmask eventfd.
 
 mod file;
 mod interrupts;
@@ -121,7 +121,7 @@ impl Edu {
         self.set_line(REQUEST, true);
     }
 
-    /// How often an index was unmasked, by whatever way.
+    /// How often an index was unmasked, in any way.
     pub fn unmasked(&self, index: u32) -> u64 {
         self.lock().interrupts.unmasked(index)
     }
@@ -138,7 +138,7 @@ impl Edu {
         self.assert_quiet();
     }
 
-    /// Fails if it has an eventfd of anybody, or an interrupt of its own.
+    /// Fails if it has an eventfd or an interrupt.
     pub fn assert_quiet(&self) {
         let state = self.lock();
         assert_eq!(state.interrupts.eventfds(), 0, "{state:?}");

@@ -122,7 +122,7 @@ impl Registers {
 
     /// Does what the registers ask for, and returns the function's interrupt if that may have changed.
     pub fn work(&self, space: Option<&Space>) -> Option<bool> {
-        // In this order: who raises the next interrupt has stored the acknowledgement of the last one before.
+        // In this order: the thread that raises the next interrupt stored the acknowledgement of the last one before.
         let raised = self.swap(RAISE, 0);
         let acknowledged = self.swap(ACK, 0);
         if self.get(COMMAND) & 1 != 0 {

@@ -176,7 +176,7 @@ fn row_5_one_end_is_told_to_all_devices_of_a_line<H: Hypervisor>(h: &H) {
     assert!(other.unmasked(INTX) <= 100, "{}", other.unmasked(INTX));
     drop(second);
     other.assert_quiet();
-    // The first device goes on alone.
+    // The first device continues alone.
     let before = other.unmasked(INTX);
     doubled
         .device()
@@ -225,7 +225,7 @@ fn row_7_device_that_is_closed_with_its_eventfds_lets_go_of_them() {
         drop(device);
         edu.assert_given_back();
         unmask.write(1).unwrap();
-        assert_eq!(count(&unmask), 1, "nobody takes it");
+        assert_eq!(count(&unmask), 1, "no device takes it");
         assert_eq!(count(&trigger), 0);
     }
 }

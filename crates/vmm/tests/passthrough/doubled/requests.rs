@@ -30,7 +30,7 @@ fn device_that_the_host_wants_back_is_given_back<H: Hypervisor>(h: &H) {
     guest.while_running(|| {
         edu.ask_back();
         await_that("the request", || asked.load(SeqCst) == 1);
-        // The host asks again as long as nobody lets go.
+        // The host asks again until the device is released.
         edu.ask_back();
         await_that("the request", || asked.load(SeqCst) == 2);
         drop((request, placed));

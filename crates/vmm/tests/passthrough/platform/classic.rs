@@ -33,7 +33,7 @@ fn line_that_nobody_unmasks_interrupts_once<H: Hypervisor>(h: &H) {
     let clock = Clock::open();
     let guest = Guest::new(h);
     let _placed = guest.put(&clock, Access::Mapped, &[]);
-    // Without a resample eventfd it is an edge, and nobody is told of its end.
+    // Without a resample eventfd it is an edge, and its end is not reported.
     let trigger = event();
     let irqs = guest.parts().irqs;
     let mut irqfd = irqs.register_irqfd(&trigger, line(), None).unwrap();

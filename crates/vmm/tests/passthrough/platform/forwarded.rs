@@ -46,7 +46,7 @@ fn all_arrive<H: Hypervisor>(h: &H, interrupt: usize, vcpu: usize) {
     drop(cpus);
 }
 
-/// Fails unless the guest got so many interrupts, each from the hardware.
+/// Fails unless the guest got `alarms` interrupts, each from the hardware.
 fn assert_direct(placed: &Placed, trigger: &EventFd, alarms: u64) {
     let state = ForwardedState {
         injected: alarms,
@@ -64,7 +64,7 @@ fn forwarded_interrupt_that_the_guest_leaves_active_is_the_only_one<H: Hyperviso
     let triggers = [Some(&*trigger)];
     clock.device.set_triggers(0, 0, &triggers).unwrap();
     let placed = guest.wired(&clock, Handover::Forwarded);
-    // The guest ends the interrupt's priority only: so nobody completes the physical one.
+    // The guest only drops the interrupt's priority, so the physical one is not completed.
     guest.set(SPLIT, 1);
     let mut vcpu = guest.start();
     guest.while_taking(&mut vcpu, || {

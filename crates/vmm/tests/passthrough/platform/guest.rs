@@ -1,4 +1,4 @@
-//! A guest that drives the clock, by a program of its own (`guests/aarch64/clock.S`).
+//! A guest that drives the clock, with its own program (`guests/aarch64/clock.S`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;

@@ -85,7 +85,7 @@ fn works_again<H: Hypervisor>(h: &H) {
 }
 
 fn guest_that_ends_in_mid_interrupt_leaves_nothing<H: Hypervisor>(h: &H) {
-    // The other process that has the device for this test has a lock of its own.
+    // The other process that has the device for this test has its own lock.
     let _alone = alone_with_clock();
     alone(|| {
         ends(h, 0);

@@ -58,7 +58,7 @@ pub fn sysfs() -> PathBuf {
     folder
 }
 
-/// The clock, which nobody else has as long as this exists.
+/// The clock, which no other test has as long as this exists.
 pub struct Clock {
     pub device: Arc<Device>,
     vfio: Vfio,

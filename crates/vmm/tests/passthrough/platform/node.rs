@@ -101,7 +101,7 @@ fn node_has_the_places_of_the_guest_and_nothing_of_the_host<H: Hypervisor>(_h: &
     // A shared interrupt, while it is high.
     assert_eq!(cells("interrupts"), [0, SPI, 4]);
     assert_eq!(cells("interrupt-parent"), [GIC]);
-    // The guest has the clock of the clock as a node of its own.
+    // The guest has a separate node for the clock that drives the device.
     let clocks = Tree::from_blob(&blob).unwrap();
     let again = clocks.template(
         &Choice::Path("/platform-bus/pl031@d0000000"),

@@ -124,7 +124,7 @@ fn without_the_module_the_capability_says_so_and_the_classic_way_is_there<H: Hyp
     assert!(h.support(Capability::ForwardedInterrupts).is_yes());
 }
 
-/// The module's file under another name, until this is dropped. Who is alone with the clock is alone with it.
+/// The module's file under another name, until this is dropped. A test that is alone with the clock is alone with it, too.
 struct Hidden;
 
 impl Hidden {

@@ -13,7 +13,7 @@ use crate::double::INTX;
 use crate::guest::{Guest, place, wire};
 use crate::harness::{AREA, await_that, chain, event};
 
-/// Takes a device from its driver, as the host's owner does; waits until nobody has it.
+/// Takes a device from its driver, as the host's owner does; waits until no process has it.
 pub fn unbind(name: &str, driver: &str) {
     let file = Path::new("/sys/bus/pci/drivers")
         .join(driver)

@@ -91,7 +91,7 @@ fn row_1_request_that_is_malformed_is_invalid<H: Hypervisor>(_h: &H) {
     assert_eq!(unknown(device), libc::ENOTTY);
 }
 
-/// What is no action of an index is no request at all.
+/// What is not an action of an index is not a request at all.
 fn row_1_request_without_one_action_is_unknown<H: Hypervisor>(_h: &H) {
     let Real { device, .. } = &Real::edu(None);
     let one = Raw::none(TRIGGER, INTX, 1);
@@ -122,7 +122,7 @@ fn row_1_request_without_one_action_is_unknown<H: Hypervisor>(_h: &H) {
     );
 }
 
-/// Eventfds that are none.
+/// Files that are not eventfds.
 fn row_1_trigger_that_is_no_eventfd_is_refused<H: Hypervisor>(_h: &H) {
     let Real { device, .. } = &Real::edu(None);
     let null = std::fs::File::open("/dev/null").unwrap();
@@ -207,7 +207,7 @@ fn row_4_line_that_stays_up_is_signalled_once_until_it_is_unmasked<H: Hypervisor
     assert_silent(&trigger);
 }
 
-/// Beside a double, as the lab has one device with a line.
+/// With a double, as the lab has one device with a line.
 fn row_5_one_end_is_told_to_all_devices_of_a_line<H: Hypervisor>(h: &H) {
     let (real, other) = (Real::edu(None), Edu::pci());
     let places = [place(h, true)];
@@ -263,7 +263,7 @@ fn row_7_device_that_is_closed_with_its_eventfds_lets_go_of_them<H: Hypervisor>(
     // Edu has no reset, so its line is still up.
     unmask.write(1).unwrap();
     assert_silent(&trigger);
-    assert_eq!(count(&unmask), 1, "nobody takes it");
+    assert_eq!(count(&unmask), 1, "no device takes it");
 }
 
 /// Ports and configuration space are no memory.
@@ -289,7 +289,7 @@ fn row_8_region_that_is_no_whole_pages_cannot_be_mapped<H: Hypervisor>(_h: &H) {
 /// The kernel cuts an access off, and the core refuses it.
 fn row_9_access_over_the_end_of_a_region_is_refused<H: Hypervisor>(_h: &H) {
     let Real { device, .. } = &Real::edu(None);
-    // Registers are cut off at the end, and configuration space has an errno of its own.
+    // Registers are cut off at the end, and configuration space has its own errno.
     for (index, errno, cut) in [(0, libc::EINVAL, Ok(2)), (CONFIG, libc::EFAULT, Err(14))] {
         let region = device.region(index).unwrap();
         let (file, end) = (raw::file(device), region.offset + region.size);
@@ -318,7 +318,7 @@ fn row_13_line_is_level_and_messages_are_edges<H: Hypervisor>(_h: &H) {
     assert_eq!((count(INTX), count(MSI), count(2)), (1, 1, 5));
 }
 
-/// As far as PCI has it: a device without a reset is given all the same, and says so.
+/// As far as PCI has it: a device without a reset is assigned anyway, and says so.
 fn row_15_device_without_a_reset_says_so<H: Hypervisor>(_h: &H) {
     let edu = Real::edu(None);
     assert!(!edu.device.can_reset());

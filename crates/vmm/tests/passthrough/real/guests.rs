@@ -1,4 +1,4 @@
-//! A guest drives edu itself, and takes its interrupts by each path.
+//! A guest drives edu itself, and takes its interrupts over each path.
 
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ fn the_backend_is_told_of_the_group_before_the_device_is_opened<H: Hypervisor>(h
     let (places, wires) = ([place(h, true)], [wire(Handover::Irqfd)]);
     let placed = guest.put(&real.device, &real.space(), &places, &wires);
     let _placed = placed.unwrap();
-    passed_the_vmm_by("intx, backend told", guest.run(MANY));
+    passed_the_vmm_by("intx, backend notified", guest.run(MANY));
 }
 
 /// The registers are mapped into the sandbox, in which the guest's code runs.

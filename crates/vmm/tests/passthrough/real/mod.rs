@@ -52,7 +52,7 @@ pub fn group_file(name: &str) -> PathBuf {
     Path::new("/dev/vfio").join(link.file_name().unwrap())
 }
 
-/// A device that nobody else has as long as this exists.
+/// A device that no other test has as long as this exists.
 pub struct Real {
     pub device: Arc<Device>,
     pub container: Arc<Container>,
@@ -60,7 +60,7 @@ pub struct Real {
 }
 
 impl Real {
-    /// Edu, for a guest whose backend is told of it.
+    /// Edu, for a guest whose backend knows of it.
     pub fn edu(backend: Option<&Arc<dyn AssignedDevices>>) -> Self {
         let alone = alone_with_devices();
         Self {

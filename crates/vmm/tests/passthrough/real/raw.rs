@@ -99,7 +99,7 @@ pub fn unknown(device: &Device) -> i32 {
 /// The errno of mapping a page of a device's file.
 pub fn map(device: &Device, offset: u64) -> i32 {
     let (file, offset) = (file(device), i64::try_from(offset).unwrap());
-    // SAFETY: a new mapping at an address that the kernel chooses, which nobody refers to.
+    // SAFETY: a new mapping at an address that the kernel chooses, which nothing refers to.
     let page = unsafe {
         libc::mmap(
             std::ptr::null_mut(),

@@ -19,7 +19,7 @@ use crate::harness::await_that;
 const ROUNDS: u64 = 100;
 
 fn device_is_given_back_in_mid_interrupt_a_hundred_times<H: Hypervisor>(h: &H) {
-    // The other process that has the device for this test has a lock of its own.
+    // The other process that has the device for this test has its own lock.
     let _alone = alone_with_devices();
     alone(|| given_back(h));
 }
@@ -44,7 +44,7 @@ fn given_back<H: Hypervisor>(h: &H) {
             let more = before + 1 + round % 7;
             await_that("interrupts", || guest.counts().0 >= more);
             drop((real, placed));
-            // Nobody has the group, the device or its memory any more.
+            // The group, the device and its memory are free again.
             await_that("the group", || fs::File::open(group_file(EDU)).is_ok());
             after_first.get_or_insert_with(Holdings::now).await_again();
         }
@@ -85,8 +85,8 @@ fn device_that_the_host_takes_away_is_given_back_in_mid_run<H: Hypervisor>(h: &H
         await_that("the request", || asked.load(SeqCst) > 0);
         assert!(!host.is_finished());
         drop((request, placed, device, container));
-        // KVM ends a resampling irqfd in two steps (Linux `irqfd_resampler_shutdown`): it forgets whom to tell of an EOI,
-        // and takes the line down a grace period later. Between them the line stays up whatever the guest does. Now it is
+        // KVM ends a resampling irqfd in two steps (Linux `irqfd_resampler_shutdown`): it removes the
+        // resamplefd, and lowers the line a grace period later. Between them an EOI does not lower the line. Now it is
         // down, and one interrupt may be on its way.
         let spurious = guest.counts().1;
         std::thread::sleep(std::time::Duration::from_millis(100));

@@ -26,7 +26,7 @@ fn row_14_file_is_told_once_and_taken_back_once<H: Hypervisor>(h: &H) {
         file.unwrap()
     };
     let (edu, card) = (open(EDU), open(CARD));
-    // Nothing was told yet.
+    // The backend does not know the device yet.
     vm.remove_vfio_file(edu.as_fd()).unwrap();
     vm.add_vfio_file(edu.as_fd()).unwrap();
     assert_eq!(number(vm.add_vfio_file(edu.as_fd())), libc::EEXIST);
