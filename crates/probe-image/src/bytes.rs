@@ -1,4 +1,4 @@
-//! Little-endian numbers out of bytes that may be too few.
+//! Reads little-endian numbers from bytes, and checks that there are enough.
 
 /// The bytes from a place on; `None` if they reach beyond the end.
 fn at<const N: usize>(bytes: &[u8], place: usize) -> Option<[u8; N]> {

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::bytes::{u16_at, u32_at, u64_at};
 
-/// What stands before the places of the pieces, near the segment's start.
+/// The bytes before the pieces' offsets, near the segment's start.
 const MARK: &[u8] = b"vmbellbz";
 const HEAD: usize = 256;
 const PROGRAM_HEADER: usize = 56;
@@ -12,7 +12,7 @@ const LOAD: u32 = 1;
 /// The boot sector and one sector of setup.
 const SETUP: usize = 1024;
 
-/// The bzImage; `None` if the ELF is not one of ours.
+/// The bzImage; `None` if the ELF is not this image.
 pub fn from_elf(elf: &[u8]) -> Option<Vec<u8>> {
     let (address, segment) = segment(elf)?;
     let mark = segment

@@ -28,7 +28,7 @@ pub struct Options<'a> {
     pub only: Option<&'a str>,
 }
 
-/// The line up to the first byte that is no text: a VMM may have put anything behind its words, or have cut them.
+/// The line up to the first byte that is not text: a VMM may have put anything after its words, or have cut them.
 pub fn text(bytes: &[u8]) -> &str {
     let end = core::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
     core::str::from_utf8(&bytes[..end]).unwrap_or("")

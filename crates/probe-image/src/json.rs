@@ -1,4 +1,4 @@
-//! A writer of JSON to where the image prints, without a heap.
+//! Writes JSON to the image's output, without a heap.
 
 use core::fmt::{self, Write};
 
@@ -8,7 +8,7 @@ use crate::number::Digits;
 #[derive(Debug)]
 pub struct Json<'a, W> {
     to: &'a mut W,
-    /// Whether a value stands before the next one in the innermost array or object.
+    /// Whether the next value follows another one in the innermost array or object.
     follows: bool,
 }
 

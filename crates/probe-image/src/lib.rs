@@ -1,9 +1,9 @@
 //! A guest image that measures, from inside, what notification costs under any VMM.
 //!
-//! The crate is compiled twice. As a library it has, in `ELF`, the finished image, and the parsers of what a VMM tells
-//! its guest, which the image uses: they take bytes that a hostile VMM may have written, and neither panic nor loop
-//! without a bound. With `--cfg vmbell_probe_elf` (see `build.rs`) it is the image, and has the modules in `elf/`
-//! besides.
+//! The crate is compiled twice. As a library it has, in `ELF`, the finished image, and the parsers of the tables that a
+//! VMM gives its guest, which the image uses: they take bytes that a hostile VMM may have written, and neither panic nor loop
+//! without a bound. With `--cfg vmbell_probe_elf` (see `build.rs`) it is the image, and has the modules in `elf/` in
+//! addition.
 #![no_std]
 #![cfg_attr(vmbell_probe_elf, no_main)]
 

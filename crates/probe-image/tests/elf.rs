@@ -91,7 +91,7 @@ fn multiboot_finds_addresses_that_fit_the_file() {
     assert!(header as u64 + (load_end - load) <= ELF.len() as u64);
 }
 
-/// A loader may leave other bytes than zeros behind the file's (gokvm does), so nothing may be expected there: the
+/// A loader may leave other bytes than zeros after the file's (gokvm does), so nothing may be expected there: the
 /// entries clear it, and it is as long as the header says.
 #[test]
 fn the_memory_behind_the_file_is_cleared_by_the_image() {

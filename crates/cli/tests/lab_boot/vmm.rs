@@ -82,7 +82,7 @@ const WITHOUT_ON_KVM: &Without = &[
     (
         "qemu-microvm",
         "rtc-read",
-        "register D reads as no real-time clock's: there is none",
+        "register D does not read as a real-time clock's, so there is no clock",
     ),
 ];
 

@@ -22,7 +22,7 @@ pub struct Interrupt {
 }
 
 const NAME: &[u8] = b"LNRO0005";
-/// How far behind a device's name its resources are looked for.
+/// How far after a device's name its resources are looked for.
 const REACH: usize = 256;
 /// A Memory32Fixed descriptor of 9 bytes (ACPI 6.5, 6.4.3.4).
 const MEMORY32_FIXED: &[u8] = &[0x86, 9, 0];
@@ -67,7 +67,7 @@ pub fn sleep_type(table: &[u8]) -> Option<u8> {
     if u8_at(rest, 0)? != PACKAGE {
         return None;
     }
-    // The length is one byte, and as many more as its upper two bits say; then the number of elements.
+    // The length is one byte, whose upper two bits say how many more there are; then the number of elements.
     let elements = 2 + usize::from(u8_at(rest, 1)? >> 6) + 1;
     let value = match u8_at(rest, elements - 1).zip(u8_at(rest, elements))? {
         (0, _) => None,

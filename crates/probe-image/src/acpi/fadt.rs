@@ -12,7 +12,7 @@ pub enum Register {
 }
 
 impl Register {
-    /// A generic address structure at a place of the table. `None` if there is none, or in another space.
+    /// The generic address structure at this offset of the table. `None` if it is empty or of another address space.
     fn parse(table: &[u8], place: usize) -> Option<Self> {
         let address = u64_at(table, place + 4).filter(|address| *address != 0)?;
         match u8_at(table, place)? {

@@ -24,7 +24,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// Reads an RSDP. `None` if it is none.
+    /// Reads an RSDP. `None` if the bytes are not an RSDP.
     pub fn parse(rsdp: &[u8]) -> Option<Self> {
         if !rsdp.starts_with(b"RSD PTR ") {
             return None;
@@ -88,7 +88,7 @@ mod tests {
         let mut table = [0; 36 + 17];
         table[36] = 1;
         table[44] = 2;
-        assert!(root.tables(&table).eq([1, 2]), "half an entry is none");
+        assert!(root.tables(&table).eq([1, 2]), "half an entry is ignored");
     }
 
     #[test]

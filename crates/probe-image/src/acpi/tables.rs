@@ -1,8 +1,8 @@
 //! Finds the tables in memory, and keeps what the image needs of them.
 //!
-//! A hostile VMM writes the tables and says where they are: each is read once, up to a bound, and of each kind one alone,
-//! so that no address and no length makes the image read for long. Checksums are not asked for, as Linux warns of wrong
-//! ones and takes the table, except where the RSDP is searched: its eight letters may stand anywhere.
+//! The VMM may be hostile. So each table is read once and up to a bound, and only one table of each kind, and no address
+//! and no length makes the image read for long. Checksums are ignored, as in Linux, which warns and uses the table. Only
+//! the search for the RSDP checks them, because its eight letters may be anywhere in memory.
 
 use super::dsdt::{self, Device};
 use super::fadt::Fadt;
@@ -46,7 +46,7 @@ pub struct Acpi {
 }
 
 impl Acpi {
-    /// Reads the tables, as far as there are any, from the RSDP that the loader names, or else from one that is found.
+    /// Reads the tables from the RSDP that the loader names, otherwise from one that a search finds.
     pub fn find(reader: Reader<'_>, rsdp: Option<u64>) -> Self {
         let mut acpi = Self {
             fadt: None,
@@ -126,7 +126,7 @@ impl Acpi {
     }
 }
 
-/// Copies a table whose name is wanted, as much of it as the buffer takes. Empty if there is none.
+/// Copies a table whose name is wanted, up to the buffer's size. Empty if there is no such table.
 fn load<'a>(
     reader: Reader<'_>,
     address: u64,

@@ -92,7 +92,7 @@ fn fadt(dsdt: u64, pm_timer: u32) -> Vec<u8> {
     table(b"FACP", &content)
 }
 
-/// A MADT with these entries behind the local APIC's address and the flags.
+/// A MADT with these entries after the local APIC's address and the flags.
 fn madt(entries: &[&[u8]]) -> Vec<u8> {
     table(b"APIC", &[&[0; 8], entries.concat().as_slice()].concat())
 }

@@ -39,7 +39,7 @@ const WATCHDOG_COUNT: u32 = 500_000_000;
 /// How the local APIC's registers are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Not at all: there is none, or it is off.
+    /// The local APIC is missing or off.
     None,
     /// In memory.
     Xapic,

@@ -155,7 +155,7 @@ gdt_pointer:
     .word gdt_end - gdt - 1
     .quad gdt
     .balign 8
-    // Interrupts and exceptions have stacks of their own (IST 1 and 2): the precompiled parts of Rust's core
+    // Interrupts and exceptions have separate stacks (IST 1 and 2): the precompiled parts of Rust's core
     // library keep data below the stack pointer (the red zone), where a CPU would push its frame.
     .long 0                             // so that what follows is aligned to 8 bytes
 task_state:

@@ -82,7 +82,7 @@ impl Boot {
     }
 }
 
-/// Copies bytes up to a NUL, one by one, so that nothing behind it is touched.
+/// Copies bytes up to a NUL, one by one, so that nothing after it is touched.
 fn line_len(address: u64, to: &mut [u8]) -> usize {
     for (offset, index) in (0..).zip(0..to.len()) {
         let byte = &mut to[index..=index];

@@ -1,5 +1,5 @@
 // What turns the image into a bzImage (Linux, Documentation/arch/x86/boot.rst, protocol 2.15): the setup sector with
-// its 16-bit entry, and the code at 1 MiB with the 32-bit entry at its start and the 64-bit entry 0x200 behind. It is
+// its 16-bit entry, and the code at 1 MiB with the 32-bit entry at its start and the 64-bit entry 0x200 after it. It is
 // carried in the image as data, and put in front of a copy of the image by the library.
 //
 // The code copies the image to 2 MiB, and uses nothing but what it is loaded with: a 64-bit entry may find no more than

@@ -1,4 +1,4 @@
-//! Instructions of the CPU that Rust has no word for.
+//! Instructions of the CPU for which Rust has no function.
 
 #![allow(unsafe_code)]
 
@@ -63,21 +63,21 @@ pub fn cpuid(leaf: u32, part: u32) -> [u32; 4] {
 /// Reads a model-specific register.
 pub fn read_msr(msr: u32) -> Result<u64, Fault> {
     let mut value = 0;
-    // SAFETY: `value` lives until the call returns; a fault goes on behind the instruction.
+    // SAFETY: `value` lives until the call returns; a fault continues after the instruction.
     checked(unsafe { guarded_rdmsr(msr, &raw mut value) })?;
     Ok(value)
 }
 
 /// Writes a model-specific register: one of the local APIC, or one of KVM's with the address of a static.
 pub fn write_msr(msr: u32, value: u64) -> Result<(), Fault> {
-    // SAFETY: none of the registers that the image writes changes how its code runs.
+    // SAFETY: the image writes no register that changes how its code runs.
     checked(unsafe { guarded_wrmsr(msr, value) })
 }
 
 /// Calls the hypervisor as Intel's CPUs do, or as AMD's do.
 pub fn hypercall(amd: bool, number: u32) -> Result<(), Fault> {
     checked(if amd {
-        // SAFETY: the numbers used have no pointers; a fault goes on behind the instruction.
+        // SAFETY: the numbers used have no pointers; a fault continues after the instruction.
         unsafe { guarded_vmmcall(number) }
     } else {
         // SAFETY: as above.

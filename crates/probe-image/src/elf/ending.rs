@@ -1,4 +1,4 @@
-//! The image's end: every way that some VMM understands, one after another, since none is understood by all.
+//! The image's end: tries every way to switch a machine off, one after another, since no way works on all VMMs.
 //!
 //! QEMU has a debug-exit device if it is asked for, and PM1a; Cloud Hypervisor and alioth have the FADT's sleep
 //! control register; Firecracker, libkrun and kvmtool end by the keyboard controller's reset; crosvm by the reset port;
@@ -17,8 +17,8 @@ const RESET: u16 = 0xcf9;
 /// What means S5 where the DSDT does not say so: what hardware-reduced VMMs have.
 const SLEEP_TYPE: u8 = 5;
 
-/// The name of the way that the tables or ports offer. It may not be what ends the machine: `end` tries all of them, and
-/// a VMM may end at a port that reads as nobody's.
+/// The name of the way that the tables or ports offer. The machine may end in another way: `end` tries all of them, and
+/// a VMM may end at a port that reads as if it had no device.
 pub fn first(acpi: &Acpi, safe: bool) -> &'static str {
     if !safe && in8(DEBUG_EXIT) == 0 {
         // QEMU's debug-exit device reads as zero, and an unassigned port as ones.

@@ -1,4 +1,4 @@
-//! Who runs the guest, as CPUID says it.
+//! The hypervisor's name, from CPUID.
 
 use super::cpu::cpuid;
 

@@ -6,7 +6,7 @@
     .section .text.interrupt, "ax"
     .code64
 
-    // Lets an interrupt of `halt_here` go on behind it. An interrupt that arrives between `sti` and `hlt` is
+    // Lets an interrupt of `halt_here` continue after it. An interrupt that arrives between `sti` and `hlt` is
     // ordinarily taken after `hlt`; SVM emulated by QEMU's TCG loses that shadow, and the wake-up with it.
     .macro LEAVE_HALT
     cmpq $halt_here, VECTOR_FRAME_RIP(%rsp)

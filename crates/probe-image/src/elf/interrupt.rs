@@ -35,9 +35,9 @@ shared! {
     INTERRUPT_AT: AtomicU64;
     /// The ticks that their EOIs took, in all.
     EOI_TICKS: AtomicU64;
-    /// How often the watchdog barked.
+    /// How often the watchdog fired.
     WATCHDOGS: AtomicU64;
-    /// How many interrupts there were that nobody waits for.
+    /// How many interrupts came that no row waits for.
     STRAYS: AtomicU64;
     /// The last fault of a guarded instruction.
     FAULT: AtomicU64;

@@ -32,7 +32,7 @@ fn is_ours(address: u64, len: u64) -> bool {
     address < end && address + len > start
 }
 
-/// The table that an entry points to, new if there is none.
+/// The table that an entry points to; makes it if the entry is empty.
 fn next(entry: &AtomicU64) -> Option<&'static Table> {
     let value = entry.load(Relaxed);
     if value & 1 == 0 {

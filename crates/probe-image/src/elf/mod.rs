@@ -1,5 +1,5 @@
 //! The image itself: no libc, no heap, one CPU. It starts in boot.S, finds out what the machine has, runs the rows,
-//! prints what came of them, and ends the machine.
+//! prints their results, and ends the machine.
 
 mod apic;
 mod boot;

@@ -48,8 +48,8 @@ impl Access {
         }
     }
 
-    /// Writes two bytes. A register of two bytes is not written as half of four: the status register beside COMMAND
-    /// is cleared by the ones in it, and some VMMs take such a write for one of the wrong length.
+    /// Writes two bytes. A write of four bytes would also clear bits of the status register, which is next to COMMAND,
+    /// and some VMMs refuse it as one of the wrong length.
     pub fn write16(self, function: u8, register: u8, value: u16) {
         match self {
             Self::Ports => {

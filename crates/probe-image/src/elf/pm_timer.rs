@@ -5,7 +5,7 @@ use super::port::in32;
 use crate::acpi::fadt::Register;
 use crate::acpi::tables::Acpi;
 
-/// The timer has 24 bits, or 32, of which the lower 24 count alike.
+/// The timer has 24 or 32 bits; the lower 24 count in both.
 const BITS: u32 = 0xff_ffff;
 
 /// The timer.

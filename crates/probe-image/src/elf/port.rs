@@ -1,4 +1,4 @@
-//! The instructions `in` and `out`. The ports are those of a PC; where a VMM has nothing at one, a read gives ones.
+//! The instructions `in` and `out`. The ports are those of a PC; a port without a device reads as ones.
 
 #![allow(unsafe_code)]
 

@@ -10,7 +10,7 @@ use super::second_cpu::SecondCpu;
 use super::virtio::Devices;
 use crate::cmdline::Options;
 
-/// Where a marked batch is announced: the port of a PC's power-on self-test, whose writes nobody minds.
+/// Where a marked batch is announced: the port of a PC's power-on self-test, whose writes are harmless.
 const MARK_PORT: u16 = 0x80;
 
 /// The machine, as far as it is known.
@@ -23,7 +23,7 @@ pub struct Probe<'a> {
     pub devices: Devices,
     /// The second CPU, or why none runs.
     pub second_cpu: Result<SecondCpu, &'static str>,
-    /// The time stamp counter's frequency, and who says so.
+    /// The time stamp counter's frequency, and its source.
     pub clock: Option<(u64, &'static str)>,
     /// The mark of the row that runs, if it is to be marked.
     pub mark: Option<u8>,

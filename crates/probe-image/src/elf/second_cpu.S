@@ -1,5 +1,5 @@
-// The second CPU: from its start in real mode to a loop that halts. All of it is assembly, and uses no stack but its
-// own and no task state, so that the gate of its one interrupt has no stack of its own either.
+// The second CPU: from its start in real mode to a loop that halts. All of it is assembly, and uses only its own
+// stack and no task state, so the gate of its one interrupt has no separate stack.
 
     .section .text.second_cpu, "ax"
     .code16

@@ -79,7 +79,7 @@ fn copy_start() -> Result<(), &'static str> {
     let len = &raw const second_cpu_start_end as u64 - from as u64;
     let page = Registers::new(u64::from(START_PAGE) << 12, len).ok_or("no memory below 1 MiB")?;
     for offset in 0..len {
-        // SAFETY: within the code between the two symbols, which nobody writes.
+        // SAFETY: within the code between the two symbols, which is never written.
         let byte = unsafe { *((from as u64 + offset) as *const u8) };
         page.write8(offset, byte);
     }

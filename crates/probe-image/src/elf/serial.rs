@@ -26,7 +26,7 @@ impl Write for Serial {
     }
 }
 
-/// What can stand in a line.
+/// What can be printed in a line.
 pub trait Print {
     /// Prints it.
     fn print(&self);

@@ -1,5 +1,5 @@
-//! The frequency of the time stamp counter: by pvclock, else by CPUID, else by the power management timer, else
-//! not known.
+//! The frequency of the time stamp counter: by pvclock, CPUID or the power management timer, in
+//! this order, otherwise not known.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -17,7 +17,7 @@ static PAGE: Page = Page([const { AtomicU32::new(0) }; 8]);
 const MULTIPLIER: usize = 6;
 const SHIFT: usize = 7;
 
-/// The frequency in hertz, and who says so.
+/// The frequency in hertz, and its source.
 pub fn frequency(cpu: &Cpu, pm_timer: Option<PmTimer>) -> Option<(u64, &'static str)> {
     let named = |hz: Option<u64>, source| hz.map(|hz| (hz, source));
     named(pvclock(cpu), "pvclock")

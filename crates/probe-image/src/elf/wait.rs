@@ -1,10 +1,10 @@
-//! Bounded waits: nothing that a VMM does, or does not do, keeps the image for ever.
+//! Bounded waits, so that no VMM can make the image wait for ever.
 
 use super::cpu::{halt, ticks};
 
 /// How many ticks a wait lasts at most: about a second of a fast CPU, and more of a slow one.
 const LIMIT: u64 = 4_000_000_000;
-/// How often a condition is looked at most, should the time stamp counter stand still.
+/// How often a condition is checked at most, in case the time stamp counter does not count.
 const LOOKS: u64 = 400_000_000;
 
 /// Waits on the CPU for a condition; false if it does not come.

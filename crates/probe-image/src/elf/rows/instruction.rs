@@ -1,4 +1,4 @@
-//! Instructions that leave the guest and need no device.
+//! Rows for instructions that leave the guest and need no device.
 
 use super::Reason;
 use crate::elf::cpu;

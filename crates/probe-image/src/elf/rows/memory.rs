@@ -1,10 +1,10 @@
-//! Addresses that nobody answers.
+//! Rows for addresses that no device answers.
 
 use super::Reason;
 use crate::elf::memory::Registers;
 use crate::elf::probe::Probe;
 
-/// Between the I/O APIC and the local APIC, behind a PC's HPET and TPM: no VMM known has RAM or a device there.
+/// Between the I/O APIC and the local APIC, after a PC's HPET and TPM: no known VMM has RAM or a device there.
 const NOBODY: u64 = 0xfed8_0000;
 
 fn place() -> Result<Registers, Reason> {

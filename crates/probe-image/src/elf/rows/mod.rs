@@ -1,7 +1,8 @@
-//! The rows: what is measured, in which order, and what came of it.
+//! The rows: what is measured, in which order, and the results.
 //!
 //! Batches are interleaved: the first of every row, then the second, so that what disturbs the host for a while
-//! disturbs all rows alike. An unmeasured operation of each row goes first, and finds out whether the row is there.
+//! disturbs all rows alike. Each row begins with one unmeasured operation, which shows whether the
+//! machine has what the row needs.
 
 mod apic;
 mod instruction;
@@ -183,7 +184,7 @@ impl Results {
         }
     }
 
-    /// The ticks of each batch of a row, or why there are none.
+    /// The ticks of each batch of a row, or why it was not measured.
     pub fn row(&self, place: usize, batches: u32) -> Result<&[u64], Reason> {
         match self.reasons[place] {
             Some(reason) => Err(reason),

@@ -1,4 +1,4 @@
-//! Ports: of a PC's devices, and of nobody.
+//! Rows for ports: of a PC's devices, and without a device.
 
 use super::Reason;
 use crate::elf::port::{in8, out8};
@@ -50,7 +50,7 @@ pub fn rtc_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     out8(INDEX, REGISTER_D);
     // Only the bit "valid RAM and time" may be set.
     if in8(DATA) & 0x7f != 0 {
-        return Err("register D reads as no real-time clock's: there is none");
+        return Err("register D does not read as a real-time clock's, so there is no clock");
     }
     Ok(reads(probe, operations, DATA))
 }

@@ -1,4 +1,4 @@
-//! The local APIC's timer, and what it takes to wake a CPU that halts.
+//! Rows for the local APIC's timer: the interrupt, and the wake-up of a halted CPU.
 
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -1,4 +1,4 @@
-//! Virtio devices: what it takes to ring one, and what a request takes that ends by a look or by an interrupt.
+//! Rows for virtio devices: a notification, and a request that ends by polling or by an interrupt.
 
 use core::sync::atomic::Ordering::Relaxed;
 

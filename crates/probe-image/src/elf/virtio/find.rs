@@ -78,7 +78,7 @@ impl Devices {
         }
     }
 
-    /// The device of a kind, or why there is none.
+    /// The device of a kind, or why it was not found.
     pub fn get(&self, kind: Kind) -> Result<Device, &'static str> {
         self.0[kind as usize].unwrap_or(Err("there is no such device"))
     }

@@ -17,7 +17,7 @@ pub enum Kind {
 /// The status of a block request that the device has not answered.
 const UNANSWERED: u8 = 0xff;
 const RANDOM_LEN: usize = 16;
-/// A frame of the least length behind virtio-net's header of 12 bytes.
+/// The shortest frame, after virtio-net's header of 12 bytes.
 const FRAME_LEN: usize = 12 + 60;
 
 impl Kind {
@@ -64,7 +64,7 @@ impl Kind {
         }
     }
 
-    /// Sets the request up: 16 random bytes; sector 0; one byte to print; a frame to nobody.
+    /// Sets the request up: 16 random bytes; sector 0; one byte to print; a frame without a receiver.
     pub fn prepare(self, queue: &Queue) {
         let from_device = |bytes| Part {
             bytes,

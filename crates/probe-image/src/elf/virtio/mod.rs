@@ -36,7 +36,7 @@ pub enum Interrupt {
     Msix,
     /// By a PCI device's line.
     Intx(Line),
-    /// By a line of its own.
+    /// By the device's own line.
     Mmio(Line),
 }
 
@@ -76,7 +76,7 @@ impl Device {
         !self.notify.wide
     }
 
-    /// Makes the request available to the device, which is not told yet.
+    /// Makes the request available to the device, without a notification.
     #[inline]
     pub fn submit(&self) {
         self.queue.submit();

@@ -1,5 +1,5 @@
-//! A split virtqueue of 8 descriptors with one request at a time (virtio 1.2, 2.7). It lies as legacy devices want it,
-//! so that one layout serves all. The device shares it, so all of it is atomics.
+//! A split virtqueue of 8 descriptors with one request at a time (virtio 1.2, 2.7). Its
+//! layout is that of legacy devices, which all devices take. The device shares it, so all of it is atomics.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
