@@ -1,6 +1,6 @@
 //! Devices that a board has only if the caller asks for them: L1 can assign them to a guest with VFIO.
 //!
-//! Each has a fixed address in L1. It stands behind an IOMMU and in an IOMMU group of its own.
+//! Each has a fixed address in L1. It is behind an IOMMU and in its own IOMMU group.
 
 /// A device of L1.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,13 +13,13 @@ pub struct Device {
     pub address: &'static str,
     /// QEMU's arguments, which fix the address.
     pub arguments: &'static [&'static str],
-    /// Modules of the kernel in use: for what L1 itself has beside the device, and for its driver of VFIO.
+    /// Modules of the kernel in use: for what L1 itself has in addition to the device, and for its VFIO driver.
     pub modules: &'static [&'static str],
     /// Whether its driver of VFIO is among the modules that the lab builds, because the distribution's kernel lacks it.
     pub built_driver: bool,
     /// For a network card: the address of L1's own interface, which is connected to it.
     pub interface: Option<&'static str>,
-    /// For a device that QEMU does not put behind the IOMMU: how that is written into the device tree.
+    /// For a device that QEMU does not put behind the IOMMU: how the device tree says that it is.
     pub master: Option<Master>,
 }
 
@@ -50,7 +50,7 @@ impl Bus {
     }
 }
 
-/// A device that is to stand behind an IOMMU (`iommus` of the device tree's binding `iommu/iommu.txt`).
+/// A device that is to be behind an IOMMU (`iommus` of the device tree's binding `iommu/iommu.txt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Master {
     /// The path of the device's node.

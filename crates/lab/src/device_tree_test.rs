@@ -66,7 +66,7 @@ fn what_is_missing_is_named() {
 #[test]
 fn no_broken_blob_is_taken_and_none_is_a_panic() {
     let blob = tree().to_bytes();
-    // The word behind the root's end is not looked at.
+    // The word after the root's end is not read.
     let strings = blob.len() - 12;
     for length in 0..strings {
         assert!(DeviceTree::parse(&blob[..length]).is_err(), "{length}");

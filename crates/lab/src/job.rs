@@ -1,4 +1,4 @@
-//! What the host tells L1 to do, and what L1 answers: the two documents that cross the border.
+//! The two documents that host and L1 exchange: the job, and the report about it.
 
 use std::path::PathBuf;
 
@@ -103,7 +103,7 @@ pub enum Message {
     Report(Report),
 }
 
-/// The report that L1 sends at the end. The host acknowledges it after it has read as many bytes as it counts.
+/// The report that L1 sends at the end. The host acknowledges it after it has read the number of bytes that it states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// How the program ended.
@@ -135,7 +135,7 @@ impl Ending {
 }
 
 /// The code that was written to `isa-debug-exit`, from QEMU's exit status; `None` if no code was written. A
-/// status of 1 means the code 0 or a failure of QEMU itself: only a report tells them apart.
+/// status of 1 means the code 0 or a failure of QEMU itself: only a report distinguishes them.
 pub fn decode_debug_exit(qemu_status: i32) -> Option<u8> {
     let status = u8::try_from(qemu_status).ok()?;
     (status & 1 == 1).then_some(status >> 1)

@@ -31,7 +31,7 @@ pub struct Task {
     pub with: Vec<(PathBuf, PathBuf)>,
     /// Scripts that only L1 has: each one's path there and its text.
     pub scripts: Vec<(PathBuf, String)>,
-    /// Modules to load besides the board's: names of the kernel's own, or paths of files.
+    /// Modules to load in addition to the board's: names of modules of the kernel, or paths of files.
     pub modules: Vec<String>,
     /// Whether the files of `/out` are sent back.
     pub out: bool,

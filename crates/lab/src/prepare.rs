@@ -55,7 +55,7 @@ impl Kernel {
         }
     }
 
-    /// The kernel's release (`uname -r`): the word behind `Linux` in the title.
+    /// The kernel's release (`uname -r`): the word after `Linux` in the title.
     pub fn release(&self) -> &str {
         self.title.split(' ').nth(1).unwrap_or_default()
     }
@@ -70,14 +70,14 @@ pub fn qemu(host: Arch, board: &Board, draft: &Draft) -> Result<String, LabError
     Ok(format!("QEMU {} for {}", qemu.version(), board.arch.name))
 }
 
-/// Finishes an entry from a shell's package that was unpacked beside it; returns its title.
+/// Finishes an entry from a shell's package that was unpacked next to it; returns its title.
 pub fn shell(draft: &Draft) -> Result<String, LabError> {
     let (from, to) = (draft.scratch().join("bin/busybox"), draft.path(SHELL));
     fs::rename(&from, &to).map_err(CacheError::io("move", from))?;
     Ok("busybox".to_owned())
 }
 
-/// Finishes an entry from a kernel package that was unpacked beside it; returns its title.
+/// Finishes an entry from a kernel package that was unpacked next to it; returns its title.
 pub fn linux(board: &Board, draft: &Draft) -> Result<String, LabError> {
     let unpacked = draft.scratch();
     let boot = unpacked.join("boot");

@@ -1,4 +1,4 @@
-//! Progress messages and bars for the person who waits.
+//! Progress messages and bars for the user.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -62,7 +62,7 @@ impl<'a> Provision<'a> {
         }
     }
 
-    /// The QEMU that the user names, or else one on PATH, or else that of the distribution's package.
+    /// The QEMU that the user names, otherwise one on PATH, otherwise that of the distribution's package.
     pub fn qemu(&mut self, named: Option<&Path>) -> Result<Qemu, LabError> {
         if let Some(program) = named {
             return Ok(Qemu::named(program)?);
@@ -77,7 +77,7 @@ impl<'a> Provision<'a> {
         Ok(Qemu::packaged(host, board, &entry)?)
     }
 
-    /// The kernel that the user names, or else that of the distribution's package.
+    /// The kernel that the user names, otherwise that of the distribution's package.
     pub fn kernel(&mut self, named: Option<&KernelChoice>) -> Result<Kernel, LabError> {
         if let Some(choice) = named {
             return self.own_kernel(choice);
@@ -264,7 +264,7 @@ impl<'a> Provision<'a> {
         if let Some(entry) = self.existing("kernel", &hash)? {
             return Ok(Kernel::of(&entry, modules));
         }
-        // A file that is no kernel has no modules either, so the image is looked at first.
+        // A file that is not a kernel has no modules either, so the image is looked at first.
         let image = KernelImage::read(path, self.board.arch.name)?;
         let tree = modules
             .as_ref()

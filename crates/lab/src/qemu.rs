@@ -186,7 +186,7 @@ impl Qemu {
             .collect()
     }
 
-    /// The files and folders of the host that it consists of, besides the libraries of an installed one: with these
+    /// The files and folders of the host that it consists of, without the libraries of an installed one: with these
     /// at the same paths, its [`script`](Self::script) runs it in L1.
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();

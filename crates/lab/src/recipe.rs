@@ -45,7 +45,7 @@ pub struct Recipe {
     pub architecture: &'static str,
     /// Packages of which any one is enough, best first.
     pub alternatives: &'static [&'static str],
-    /// Dependencies that are not downloaded: the stand-in package provides them.
+    /// Dependencies that are not downloaded: the placeholder package provides them.
     pub stand_ins: &'static [&'static str],
     /// Modules in the first archive of L1's file tree.
     pub modules: &'static [&'static str],
@@ -95,7 +95,7 @@ impl Recipe {
         format!("{}-{}", self.kind, self.hash())
     }
 
-    /// The SHA-256 of the recipe: the part of the entry's name behind its kind.
+    /// The SHA-256 of the recipe: the part of the entry's name after its kind.
     pub fn hash(&self) -> String {
         hash_bytes(format!("revision {REVISION}\n{self:?}").as_bytes())
     }

@@ -154,7 +154,7 @@ fn crash(booted: &Booted) -> Option<String> {
     Some(format!("QEMU crashed ({status})"))
 }
 
-/// What QEMU printed, or else the console's end.
+/// What QEMU printed, otherwise the console's end.
 fn said(booted: &Booted) -> String {
     if booted.qemu_errors.is_empty() || booted.console.panicked() {
         format!("its console ends with:\n{}", booted.console.tail())
@@ -163,7 +163,7 @@ fn said(booted: &Booted) -> String {
     }
 }
 
-/// The report of a boot, or the error that explains why there is none.
+/// The report of a boot, or the error that explains why there is no report.
 fn conclude(booted: Booted, settings: &Settings, boots: u32) -> Result<Report, BootError> {
     let said = said(&booted);
     if let Some(report) = booted.report {

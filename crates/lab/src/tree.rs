@@ -1,6 +1,6 @@
-//! Makes the device tree of a machine of which a device is to stand behind the IOMMU although QEMU puts it before.
+//! Makes the device tree of a machine with a device that is to be behind the IOMMU, where QEMU does not put it.
 //!
-//! QEMU writes the tree that it would give L1, the lab adds what is missing, and QEMU takes the result in place of its own.
+//! QEMU writes the tree that it would give L1, the lab adds what is missing, and QEMU uses the result instead of its own tree.
 //! The tree depends on QEMU and its arguments only, so it is kept in the cache.
 
 use std::ffi::OsString;

@@ -1,5 +1,5 @@
 //! What a preparation that is interrupted must not leave behind: its unfinished folders, and the program that it
-//! runs. Whoever prepares registers them here; the thread that handles signals ends them.
+//! runs. The thread that prepares registers them here; the thread that handles signals removes and ends them.
 
 use std::fs;
 use std::path::PathBuf;

@@ -45,7 +45,7 @@ fn programs_that_cannot_run_there_are_refused_before_the_boot() {
         ),
         (
             "/etc/passwd",
-            "/etc/passwd is no ELF program for x86_64: it is something else",
+            "/etc/passwd is not an ELF program for x86_64: it is something else",
         ),
     ] {
         sandbox
@@ -129,7 +129,7 @@ fn kernels_that_cannot_boot_are_refused() {
     run("/nonexistent", &[]).stderr(contains("cannot read /nonexistent"));
     for modules in [&["--modules", "none"][..], &[]] {
         run(text.to_str().unwrap(), modules).stderr(contains(
-            "is no kernel: neither a bzImage nor an ELF vmlinux",
+            "is not a kernel: neither a bzImage nor an ELF vmlinux",
         ));
     }
     let mut arm = vec![0; 4096];

@@ -32,7 +32,7 @@ impl Apt {
         Err(self.not_found(alternatives, reason))
     }
 
-    /// Downloads what [`resolve_alone`](Self::resolve_alone) found for `name`, checks it and fetches a broken one anew.
+    /// Downloads what [`resolve_alone`](Self::resolve_alone) found for `name`, checks it and fetches a broken one again.
     pub fn download_alone(&self, name: &str, packages: &[Package]) -> Result<(), AptError> {
         self.download_by(packages, || self.fetch(&[name]).map(drop))
     }

@@ -10,7 +10,7 @@ use super::state::State;
 use super::{AptError, Package};
 
 const ATTEMPTS: u32 = 3;
-/// After this time without a byte of the indexes, the user is told.
+/// After this time without a byte of the indexes, a note is printed.
 const SILENCE: Duration = Duration::from_secs(7);
 /// After this time without a byte, the fetch is given up; apt itself would take minutes.
 const LONGEST_SILENCE: Duration = Duration::from_secs(20);
@@ -86,7 +86,7 @@ impl Apt {
     }
 
     /// The packages to download for the first package of `alternatives` that the indexes have for `architecture`,
-    /// dependencies included, except those that the stand-in provides.
+    /// dependencies included, except those that the placeholder provides.
     pub fn resolve(
         &self,
         architecture: &str,
@@ -120,7 +120,7 @@ impl Apt {
         }
     }
 
-    /// None of the packages is in the indexes; or an index is missing, for this reason.
+    /// The indexes have none of the packages, or an index is missing, for this reason.
     pub(super) fn not_found(&self, alternatives: &[&str], reason: String) -> AptError {
         match self.complaint.clone() {
             Some(reason) => AptError::NoIndexes { reason },
@@ -131,7 +131,7 @@ impl Apt {
         }
     }
 
-    /// Downloads what `resolve` found for `name`, checks every file and fetches broken ones anew.
+    /// Downloads what `resolve` found for `name`, checks every file and fetches broken ones again.
     pub fn download(&self, name: &str, packages: &[Package]) -> Result<(), AptError> {
         self.download_by(packages, || {
             self.apt(&["install", "-qq", "-y", "--download-only", name])

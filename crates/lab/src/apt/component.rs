@@ -44,7 +44,7 @@ impl Apt {
     }
 }
 
-/// The text of a file of sources, in either of apt's forms, with the component beside each `main` (sources.list(5)).
+/// The text of a file of sources, in either of apt's forms, with the component added after each `main` (sources.list(5)).
 fn with_component(text: &str, component: &str) -> String {
     let line = |line: &str| {
         let names = line.starts_with("deb ")

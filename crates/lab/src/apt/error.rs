@@ -36,7 +36,7 @@ pub enum AptError {
         /// The errors that the client printed.
         reason: String,
     },
-    /// A fetch of the indexes failed, and what came has none of the packages.
+    /// A fetch of the indexes failed, and those that arrived do not have the packages.
     #[error("cannot fetch the package indexes: {reason}")]
     NoIndexes {
         /// The errors that the client printed.
@@ -48,8 +48,8 @@ pub enum AptError {
         /// How long the client was waited for.
         time: std::time::Duration,
     },
-    /// The package sources have none of the alternative packages.
-    #[error("the package sources have none of {}: {reason}", names.join(", "))]
+    /// No alternative package is in the package sources.
+    #[error("the package sources do not have {}: {reason}", names.join(" or "))]
     NotFound {
         /// The packages, best first.
         names: Vec<String>,

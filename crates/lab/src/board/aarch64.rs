@@ -29,7 +29,7 @@ pub const AARCH64: Board = Board {
         modules: &[],
         built_driver: true,
         interface: None,
-        // PCI devices have the streams of their addresses, and there is none in the last slot of bus 255.
+        // PCI devices have the streams of their addresses, and the last slot of bus 255 is empty.
         master: Some(Master {
             node: "/pl031@9010000",
             iommu: "/smmuv3@9050000",

@@ -1,7 +1,7 @@
 //! The differences between the machines that the lab can emulate: one [`Board`] for each architecture.
 //!
 //! A board names the packages, QEMU's arguments, the kernel's parameters and the modules that give
-//! L1 a `/dev/kvm`. Everything else in the lab is the same for all boards.
+//! L1 a `/dev/kvm`. The rest of the lab is the same for all boards.
 
 mod aarch64;
 mod x86_64;
@@ -29,13 +29,13 @@ pub struct Board {
     pub machine: &'static str,
     /// The interrupt controllers that the machine can have, the default first; empty if there is no choice.
     pub gics: &'static [Gic],
-    /// QEMU's arguments for the CPU and what else the machine has.
+    /// QEMU's arguments for the CPU and the rest of the machine.
     pub arguments: &'static [&'static str],
     /// Kernel parameters for a quick start.
     pub parameters: &'static str,
     /// Devices that a guest in L1 can be given.
     pub devices: &'static [Device],
-    /// The IOMMU that stands before these devices. Without a device there is none.
+    /// The IOMMU of these devices. A machine without these devices has no IOMMU.
     pub iommu: Iommu,
 }
 

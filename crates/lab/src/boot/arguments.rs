@@ -81,7 +81,7 @@ impl Mode {
     }
 
     /// The device of the ports. With ioeventfds, QEMU's main thread answers L1's notifications, at a moment that depends
-    /// on the host; without, the CPU's thread answers each of them before it goes on.
+    /// on the host; without, the CPU's thread answers each of them before it continues.
     fn serial_device(self) -> &'static str {
         match self {
             Self::Functional { .. } => "virtio-serial-pci",

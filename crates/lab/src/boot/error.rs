@@ -119,7 +119,7 @@ fn in_each(boots: u32) -> String {
     }
 }
 
-/// Seconds with at most one digit behind the point.
+/// Seconds with at most one digit after the point.
 fn seconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 10.0).round() / 10.0
 }

@@ -133,7 +133,7 @@ impl Boot<'_> {
             ends.next(),
             ends.next(),
         ) else {
-            unreachable!("as many channels as names");
+            unreachable!("one channel for each name");
         };
         let listener = control
             .try_clone()
@@ -195,7 +195,7 @@ fn drain(
     })
 }
 
-/// Locks a mutex even if a thread panicked while it held the lock: the text is valid all the same.
+/// Locks a mutex even if a thread panicked while it held the lock: the text is still valid.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
         .lock()

@@ -3,7 +3,7 @@
 //! Standard streams, files and the report travel over virtio-serial ports, each a socket pair.
 //! The kernel's console is kept apart and shown only when something goes wrong. One thread reads
 //! each channel; the calling thread waits for what they report, for the end of QEMU, a panic of the kernel or a
-//! time limit, whichever comes first.
+//! time limit.
 
 mod arguments;
 mod channel;

@@ -1,4 +1,4 @@
-//! Waits for the report, the end of QEMU, a panic or a time limit, whichever comes first. The thread that boots
+//! Waits for the first of the report, the end of QEMU, a panic and a time limit. The thread that boots
 //! L1 runs this.
 
 use std::io::Write;

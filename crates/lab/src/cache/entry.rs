@@ -1,4 +1,4 @@
-//! An entry of the cache: made in a folder of its own, renamed into place, checked at each use.
+//! An entry of the cache: made in its own folder, renamed into place, checked at each use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -108,7 +108,7 @@ impl Draft {
         self.scratch.path().join(FILES).join(relative)
     }
 
-    /// A folder beside the entry's files, removed when the entry is committed.
+    /// A folder next to the entry's files, removed when the entry is committed.
     pub fn scratch(&self) -> PathBuf {
         self.scratch.path().join("scratch")
     }

@@ -71,7 +71,7 @@ impl CacheError {
         }
     }
 
-    /// Whether making the entry anew would repair it.
+    /// Whether making the entry again would repair it.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::Manifest { .. })
     }

@@ -2,9 +2,9 @@
 //!
 //! The root is `$XDG_CACHE_HOME/vmbell/lab` (or `~/.cache/vmbell/lab`). Each thing that can be
 //! made again is an *entry*, a folder named by its kind and the SHA-256 of the recipe that makes
-//! it. An entry is built in a folder of its own beside the finished ones and renamed into place
+//! it. An entry is built in its own folder next to the finished ones and renamed into place
 //! as the last step, so what has an entry's name is complete. A manifest inside it holds the
-//! digest of every file. Two locks keep processes apart: one for those who make entries, and one
+//! digest of every file. Two locks keep processes apart: one for those that make entries, and one
 //! that every run shares and `clean` takes alone.
 
 mod digest;

@@ -8,7 +8,7 @@ use super::{CacheError, Draft, Entry, Size};
 
 /// The name of the folder for downloads.
 const DOWNLOADS: &str = "downloads";
-/// The name of the file that whoever makes entries locks.
+/// The name of the file that is locked while entries are made.
 const PREPARE: &str = "prepare.lock";
 
 /// The folder that holds all entries.
@@ -151,7 +151,7 @@ impl Cache {
         let mut freed = 0;
         for name in self.names()? {
             let path = self.root.join(&name);
-            // The lock files stay: if one were removed, another process could create and lock it anew.
+            // The lock files stay: if one were removed, another process could create and lock it again.
             if !name.ends_with(".lock") {
                 freed += disk_size(&path);
                 let removed = if path.is_dir() {

@@ -1,5 +1,4 @@
-//! Gives devices the drivers that they are to have when the program starts, and sets up the network interfaces beside
-//! them.
+//! Gives devices the drivers that they are to have when the program starts, and sets up the other network interfaces.
 //!
 //! The files are those of Linux `Documentation/ABI/testing/sysfs-bus-pci`, which other buses have, too. Process 1 of L1 runs this before the program.
 
@@ -44,7 +43,7 @@ fn bind(bus: &Path, device: &JobDevice) -> io::Result<()> {
     };
     write(&folder.join("driver_override"), driver)?;
     write(&bus.join("drivers_probe"), address)?;
-    // The kernel does not tell the writer that a driver refused the device.
+    // The kernel does not report to the writer that a driver refused the device.
     let bound = fs::read_link(folder.join("driver")).ok();
     if bound.is_some_and(|path| path.ends_with(driver)) {
         return Ok(());

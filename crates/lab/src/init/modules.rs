@@ -29,7 +29,7 @@ pub fn load_all(folder: &str) -> Vec<String> {
 }
 
 /// The options for the module in this file, which has a number before its name: the kernel leaves parameters of the form
-/// `module.option` to whoever loads the module.
+/// `module.option` to the program that loads the module.
 fn options(line: &str, path: &Path) -> String {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let name = name.split_once('-').map_or(&*name, |(_, name)| name);

@@ -50,8 +50,8 @@ pub enum InitramfsError {
         /// The interpreter and arguments of the script's first line.
         interpreter: String,
     },
-    /// The file is no ELF program of L1's architecture.
-    #[error("{} is no ELF program for {arch}: it is {found}", path.display())]
+    /// The file is not an ELF program of L1's architecture.
+    #[error("{} is not an ELF program for {arch}: it is {found}", path.display())]
     NotElf {
         /// The file.
         path: PathBuf,
@@ -89,9 +89,9 @@ pub enum InitramfsError {
         /// L1's architecture.
         arch: &'static str,
     },
-    /// A library is in none of the folders in which the loader looks.
+    /// The loader's folders do not have a library.
     #[error(
-        "{} needs {library}, which is in none of the loader's folders: set LD_LIBRARY_PATH, or link the program statically \
+        "{} needs {library}, which is not in the loader's folders: set LD_LIBRARY_PATH, or link the program statically \
          (Rust: RUSTFLAGS='-C target-feature=+crt-static' or --target {arch}-unknown-linux-musl; C: -static)",
         object.display()
     )]

@@ -1,7 +1,7 @@
 //! The file tree that L1 starts with: newc archives, uncompressed because unpacking is slow there.
 //!
-//! A tree is made of two archives, one after the other in one file. The first holds the kernel's
-//! modules and stays in the cache; the second holds the program, its libraries and what else one
+//! A tree has two archives, one after the other in one file. The first holds the kernel's
+//! modules and stays in the cache; the second holds the program, its libraries and everything else that one
 //! run needs. Files of the host keep their paths, links on the way included, so that what is
 //! compiled or configured into a program finds them.
 

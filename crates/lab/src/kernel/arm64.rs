@@ -7,7 +7,7 @@ use super::{KernelError, unpack};
 
 /// The magic number of an Image and its offset (Linux `Documentation/arch/arm64/booting.rst`).
 const MAGIC: (usize, &[u8]) = (56, b"ARM\x64");
-/// The magic number of the self-decompressing EFI program and its offset, behind DOS's magic number.
+/// The magic number of the self-decompressing EFI program and its offset, after DOS's magic number.
 const ZBOOT: (usize, &[u8]) = (4, b"zimg");
 // Offsets in its header: where the compressed Image is, and its length.
 const PAYLOAD_OFFSET: usize = 8;
@@ -56,7 +56,7 @@ fn has(bytes: &[u8], (offset, magic): (usize, &[u8])) -> bool {
         .is_some_and(|rest| rest.starts_with(magic))
 }
 
-/// A little-endian word; 0 behind the end.
+/// A little-endian word; 0 after the end.
 fn word(bytes: &[u8], offset: usize) -> usize {
     let bytes = bytes.get(offset..offset + 4).unwrap_or_default();
     bytes

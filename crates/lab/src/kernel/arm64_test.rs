@@ -49,7 +49,7 @@ fn what_has_no_image_is_refused() {
     ] {
         let error = taken(bytes).unwrap_err().to_string();
         assert!(
-            error.starts_with("k is no kernel: neither an arm64 Image"),
+            error.starts_with("k is not a kernel: neither an arm64 Image"),
             "{error}"
         );
     }

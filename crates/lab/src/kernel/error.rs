@@ -16,8 +16,8 @@ pub enum KernelError {
         /// Why it failed.
         source: io::Error,
     },
-    /// The file is no kernel of a known form.
-    #[error("{} is no kernel: neither {wanted}", path.display())]
+    /// The file is not a kernel of a known form.
+    #[error("{} is not a kernel: neither {wanted}", path.display())]
     NotAKernel {
         /// The file.
         path: PathBuf,
@@ -74,7 +74,7 @@ pub enum KernelError {
         /// The folder that was searched.
         folder: PathBuf,
     },
-    /// The module is no ELF object.
+    /// The module is not an ELF object.
     #[error("module {} is not an ELF object", path.display())]
     BadModule {
         /// The file.

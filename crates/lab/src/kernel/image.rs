@@ -1,4 +1,4 @@
-//! Reads a kernel's file into the form that QEMU boots fastest. Whoever prepares a kernel runs this.
+//! Reads a kernel's file into the form that QEMU boots fastest. The thread that prepares a kernel runs this.
 //!
 //! The header says which architecture a kernel is for: that of an ELF, or that of arm64's Image (Linux
 //! `Documentation/arch/arm64/booting.rst`).

@@ -18,7 +18,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// A module in a file of its own.
+    /// A module in its own file.
     pub fn read(path: &Path) -> Result<Self, KernelError> {
         Ok(Self {
             name: module_name(path).unwrap_or_default(),
@@ -36,7 +36,7 @@ pub struct ModuleTree {
 }
 
 impl ModuleTree {
-    /// Lists the modules below `folder`. `version` is the kernel's, for the error if there are none.
+    /// Lists the modules below `folder`. `version` is the kernel's, for the error if there are no modules.
     pub fn open(folder: &Path, version: &str) -> Result<Self, KernelError> {
         let mut files = BTreeMap::new();
         if folder.is_dir() {

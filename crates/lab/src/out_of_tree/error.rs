@@ -8,7 +8,7 @@ use super::super::apt::AptError;
 /// An error of building modules for one kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum ModulesError {
-    /// The kernel is none of the distribution's packages.
+    /// The kernel is not from a package of the distribution.
     #[error("cannot build modules for Linux {release}: its name does not end in -{flavour}")]
     Release {
         /// The kernel's release.

@@ -36,7 +36,7 @@ pub(super) fn run(headers: &Headers, root: &Path, folder: &Path) -> Result<(), M
         .arg(format!("M={}", folder.display()))
         .args(["ARCH=arm64", "CROSS_COMPILE=aarch64-linux-gnu-"])
         .arg(format!("CC={}", headers.compiler()))
-        // Nobody debugs the modules, and types for BPF need one more program.
+        // The modules are not debugged, and types for BPF need one more program.
         .args(["CONFIG_DEBUG_INFO=", "CONFIG_DEBUG_INFO_BTF_MODULES="])
         .arg(format!("-j{jobs}"))
         .arg("modules")

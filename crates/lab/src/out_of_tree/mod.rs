@@ -21,7 +21,7 @@ use headers::Headers;
 use release::Release;
 pub use sources::digest;
 
-/// The modules, in an order in which they can be loaded behind `vfio` and `vfio_iommu_type1`.
+/// The modules, in an order in which they can be loaded after `vfio` and `vfio_iommu_type1`.
 pub const MODULES: &[&str] = &[
     "vfio-platform-base",
     "vfio_platform_pl031_reset",
@@ -80,7 +80,7 @@ pub fn check(release: &str, architecture: &str) -> Result<(), LabError> {
 }
 
 /// Builds the modules for the kernel whose release (`uname -r`) is `release`, and returns them in [`MODULES`]' order. They are
-/// written to `target`, which exists; everything else to `scratch`.
+/// written to `target`, which exists; all other files go to `scratch`.
 pub fn build(
     packages: &mut dyn Packages,
     architectures: Architectures,
@@ -110,7 +110,7 @@ pub fn build(
     make::run(&headers, scratch, &folder)?;
     MODULES
         .iter()
-        .map(|name| sources::keep(&folder, target, name).map_err(LabError::from))
+        .map(|name| sources::copy_module(&folder, target, name).map_err(LabError::from))
         .collect()
 }
 

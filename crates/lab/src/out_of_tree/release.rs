@@ -27,7 +27,7 @@ impl Release {
                 flavour: architecture.to_owned(),
             });
         };
-        // The number of the ABI, as in `6.1.0-56`, is no flavour.
+        // The number of the ABI, as in `6.1.0-56`, is not a flavour.
         let (base, flavour) = match rest.rsplit_once('-') {
             Some((base, word)) if !word.starts_with(|c: char| c.is_ascii_digit()) => (base, word),
             _ => (rest, ""),

@@ -79,8 +79,12 @@ pub(super) fn take_vfio(archive: &Path, folder: &Path) -> Result<(), ModulesErro
     })
 }
 
-/// Moves a built module to the folder `target`.
-pub(super) fn keep(folder: &Path, target: &Path, name: &str) -> Result<PathBuf, ModulesError> {
+/// Copies a built module to the folder `target`.
+pub(super) fn copy_module(
+    folder: &Path,
+    target: &Path,
+    name: &str,
+) -> Result<PathBuf, ModulesError> {
     let file = format!("{name}.ko");
     let (from, to) = (folder.join(&file), target.join(file));
     fs::copy(&from, &to).map_err(ModulesError::io("copy", from))?;
