@@ -22,7 +22,7 @@ skip() {
     exit 77
 }
 
-# apt-get with the machine's sources as source packages, and lists and cache of its own.
+# apt-get with the machine's sources as source packages, and its own lists and cache.
 apt_source() {
     if [ ! -e apt/updated ]; then
         mkdir -p apt/lists/partial apt/cache/archives/partial apt/parts

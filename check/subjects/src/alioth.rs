@@ -32,7 +32,7 @@ pub(crate) const DEVICE: Device = Device {
 
 type VirtioResult<T> = Result<T, virtio::Error>;
 
-/// Bytes of guest memory: as many as the checker shares.
+/// Bytes of guest memory, all that the checker shares.
 const LEN: usize = 2 * 4096;
 
 /// The guest memory.
@@ -118,7 +118,7 @@ impl IrqSender for Interrupts {
     }
 }
 
-/// The mends: a fence that follows the store that gives a buffer back, and, for arm64, one between the load that finds
+/// The fixes: a fence that follows the store that gives a buffer back, and, for arm64, one between the load that finds
 /// a chain available and those that read it.
 struct Fenced<Q> {
     queue: Q,

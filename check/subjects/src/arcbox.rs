@@ -69,7 +69,7 @@ impl Chains for Served {
     }
     fn wants_interrupt(&mut self) -> bool {
         if self.mended {
-            // The mend: ask behind a fence that follows the store of the used index.
+            // The fix: ask after a fence that follows the store of the used index.
             fence(Ordering::SeqCst);
             return self
                 .queue

@@ -1,5 +1,5 @@
-//! 16-bit counters: what a side answers after many buffers about which nobody asked it, or for which the other side wanted no
-//! signal.
+//! 16-bit counters: what a side answers after many buffers for which it was not asked, or for which the other side wanted
+//! no signal.
 //!
 //! Both sides are called in turn, so that the answer is the same each time.
 
@@ -20,7 +20,7 @@ use crate::{Site, driver};
 /// If a side does not keep the rules.
 pub fn virtio_driver_kicks_after(requests: u32) -> bool {
     let site = site(Shape::packed(8, true));
-    let new = driver("virtio-driver").new.expect("it is no reference");
+    let new = driver("virtio-driver").new.expect("it is not a reference");
     let mut side = new(&site, false);
     let layout = PackedLayout {
         size: site.shape.size,

@@ -92,7 +92,7 @@ pub fn explore_receive(
         let (memory, layout) = (ring.memory(), (ring.descriptors, ring.driver, ring.device));
         // SAFETY: the checker keeps its memory mapped while it explores.
         let site = unsafe { Site::new(memory.pointer(), memory.len(), shape, layout) };
-        let new = driver("vmbell").new.expect("vmbell is no reference");
+        let new = driver("vmbell").new.expect("vmbell is not a reference");
         let mut guest = new(&site, false);
         let worker = scenario.sleeper("worker", &["kick", "socket"]);
         let mut receiver = Receiver {
@@ -148,10 +148,10 @@ fn refill(guest: &mut dyn DriverSide, buffers: u32, kick: Bell) {
     }
 }
 
-/// What a mended `NetWorker` does otherwise.
+/// How a mended `NetWorker` differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mend {
-    /// Disables notifications while it takes buffers, enables them after, and goes on if there are buffers again and a
+    /// Disables notifications while it takes buffers, enables them after, and continues if there are buffers again and a
     /// frame waits for one.
     pub repeats: bool,
     /// Interrupts the guest for a frame that waited for a buffer, too.

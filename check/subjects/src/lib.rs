@@ -184,7 +184,7 @@ pub const ALWAYS_ON_VIRTIO_DRIVER: Driver = virtio_driver::ALWAYS_ON;
 ///
 /// # Panics
 ///
-/// If there is none.
+/// If there is no such driver.
 pub fn driver(name: &str) -> Driver {
     let found = drivers()
         .into_iter()
@@ -196,7 +196,7 @@ pub fn driver(name: &str) -> Driver {
 ///
 /// # Panics
 ///
-/// If there is none.
+/// If there is no such device.
 pub fn device(name: &str) -> Device {
     let found = devices()
         .into_iter()

@@ -10,7 +10,7 @@ use vmbell_check::Shape;
 
 use crate::Layout;
 
-/// Where requests have their buffers: behind all rings, but in the memory.
+/// Where requests have their buffers: after all rings, but in the memory.
 pub(crate) const BUFFER: u64 = 0x800;
 /// The length of a buffer in bytes.
 pub(crate) const BUFFER_LEN: u32 = 8;

@@ -42,7 +42,7 @@ struct Native {
     until: Option<Instant>,
 }
 
-/// A flag with a cache line of its own.
+/// A flag with its own cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Line(AtomicBool);
@@ -142,7 +142,7 @@ fn pin(cpu: usize) {
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: `cpu` is small, so that it is in the set.
     unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: the set is as long as the call is told. That there is no such CPU changes nothing.
+    // SAFETY: the set has the length passed to the call. A missing CPU changes nothing.
     unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
 }
 

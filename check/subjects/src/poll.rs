@@ -17,7 +17,7 @@ pub trait Polls {
     /// The driver side of its queue.
     fn side(&mut self) -> &mut dyn DriverSide;
 
-    /// Whether a buffer was used since the driver remembered its place, as far as it can tell.
+    /// The driver's answer whether a buffer was used since it remembered its place.
     fn poll(&self) -> bool;
 }
 
@@ -80,7 +80,7 @@ fn take_all_but_one(side: &mut dyn DriverSide, requests: u64, bells: &dyn Bells)
     }
 }
 
-/// What a driver is told after `count` buffers were used since it remembered its place. The last one waits. vmbell's device
+/// The answer that a driver gets after `count` buffers were used since it remembered its place. The last one waits. vmbell's device
 /// serves them in order.
 ///
 /// # Panics
@@ -89,7 +89,7 @@ fn take_all_but_one(side: &mut dyn DriverSide, requests: u64, bells: &dyn Bells)
 pub fn polls_after(poller: Poller, shape: Shape, count: u32) -> bool {
     let site = site(shape);
     let mut driver = (poller.new)(&site, 0);
-    let new = device("vmbell").new.expect("vmbell is no reference");
+    let new = device("vmbell").new.expect("vmbell is not a reference");
     let mut served = new(&site, false);
     for buffer in 0..count {
         driver.side().add();
@@ -103,7 +103,7 @@ pub fn polls_after(poller: Poller, shape: Shape, count: u32) -> bool {
     told
 }
 
-/// What a driver is told that has consumed `count` buffers since it remembered its place. None waits.
+/// The answer that a driver gets after it has consumed `count` buffers since it remembered its place. No buffer waits.
 pub fn polls_after_consuming(poller: Poller, shape: Shape, count: u64) -> bool {
     let site = site(shape);
     let driver = (poller.new)(&site, count);

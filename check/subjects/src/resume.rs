@@ -14,9 +14,9 @@ use crate::{Site, virtio_queue, vmbell};
 pub trait Resumable {
     /// Disables notifications.
     fn quiet(&mut self);
-    /// Takes one chain; false if there is none.
+    /// Takes one chain; false if no chain is available.
     fn take(&mut self) -> bool;
-    /// Gives the chain that was taken back as used; false if there is none.
+    /// Returns the chain that was taken as used; false if no chain was taken.
     fn give_back(&mut self) -> bool;
     /// Whether the driver wants to be interrupted for what was given back since the last call.
     fn wants_interrupt(&mut self) -> bool;
@@ -65,7 +65,7 @@ pub enum Place {
     Anywhere,
 }
 
-/// How a device is saved and goes on.
+/// How a device is saved and continues.
 #[derive(Clone, Copy, Debug)]
 pub struct Resume {
     /// Where it is saved.
@@ -78,7 +78,7 @@ pub struct Resume {
     pub kicks: bool,
     /// Whether the driver is interrupted when it resumes.
     pub interrupts: bool,
-    /// Whether it goes on at the step where it was saved, not at the beginning of its event loop.
+    /// Whether it continues at the step where it was saved, not at the beginning of its event loop.
     pub goes_on: bool,
 }
 

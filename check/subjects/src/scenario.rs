@@ -84,7 +84,7 @@ pub fn fences(
 fn explorer_for(explorer: &Explorer, device: &Device) -> Explorer {
     match device.memory {
         None => explorer.clone(),
-        // SAFETY: the subject has mapped as many pages as the explorer uses by default, and uses them in tasks only.
+        // SAFETY: the subject has mapped all pages that the explorer uses by default, and uses them in tasks only.
         Some(memory) => unsafe { explorer.clone().memory_at(memory()) },
     }
 }

@@ -33,7 +33,7 @@ pub trait DriverSide {
     fn add(&mut self);
     /// Whether the device wants to be notified of what was added since the last call.
     fn wants_kick(&mut self) -> bool;
-    /// Takes one used buffer back; false if there is none.
+    /// Takes one used buffer back; false if no buffer is used.
     fn take(&mut self) -> bool;
     /// Disables interrupts, if the driver can.
     fn quiet(&mut self);
@@ -51,7 +51,7 @@ pub trait DeviceSide {
 pub trait Chains {
     /// Disables notifications.
     fn quiet(&mut self);
-    /// Takes one chain and gives it back as used; false if there is none.
+    /// Takes one chain and returns it as used; false if no chain is available.
     fn serve(&mut self) -> bool;
     /// Whether the driver wants to be interrupted for what was given back since the last call.
     fn wants_interrupt(&mut self) -> bool;

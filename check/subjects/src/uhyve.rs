@@ -52,7 +52,7 @@ impl Transmit {
 
 impl DeviceSide for Transmit {
     fn handle(&mut self, _: &dyn Bells) {
-        // The mend: go on while a chain is waiting.
+        // The fix: continue while a chain is waiting.
         while self.send_available_packets() && self.mended {}
     }
 }

@@ -1,4 +1,4 @@
-//! vhost-user-backend 0.24.0 (rust-vmm): the vring of a vhost-user device, behind a read-write lock or a mutex.
+//! vhost-user-backend 0.24.0 (rust-vmm): the vring of a vhost-user device, with a read-write lock or a mutex.
 
 use vhost_user_backend::{VringMutex, VringRwLock, VringT};
 use virtio_queue::QueueT;

@@ -123,7 +123,7 @@ impl Requests {
         }
     }
 
-    /// The mend, between a store to the one area and a load of the other.
+    /// The fix, between a store to the one area and a load of the other.
     fn mend(&self) {
         if self.mended {
             fence(Ordering::SeqCst);

@@ -242,7 +242,7 @@ impl<const SIZE: usize> DriverSide for Requests<SIZE> {
         if !self.mended {
             return self.queue.should_notify();
         }
-        // The mends: a fence that follows the store of the available index, and the comparison of virtio 1.3, 2.7.10.
+        // The fixes: a fence that follows the store of the available index, and the comparison of virtio 1.3, 2.7.10.
         fence(Ordering::SeqCst);
         if !self.site.shape.event_idx {
             return self.queue.should_notify();
@@ -266,7 +266,7 @@ impl<const SIZE: usize> DriverSide for Requests<SIZE> {
     fn listen(&mut self) -> bool {
         self.queue.set_dev_notify(true);
         if self.mended {
-            // The mend: a fence that follows the store of the used event, in `pop_used`, or of the flag.
+            // The fix: a fence that follows the store of the used event, in `pop_used`, or of the flag.
             fence(Ordering::SeqCst);
         }
         !self.queue.can_pop()

@@ -47,7 +47,7 @@ pub(crate) const DEVICE: Device = Device {
 pub use saved::DRIVER as RESTORED_DRIVER;
 pub(crate) use saved::new_resumable;
 
-/// Where the indirect tables are: behind the buffers.
+/// Where the indirect tables are: after the buffers.
 const TABLES: u64 = 0x900;
 /// The entries of one.
 const ENTRIES: u16 = 2;

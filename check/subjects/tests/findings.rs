@@ -1,4 +1,4 @@
-//! Each known lost notification is found, and its smallest mend is explored clean and complete.
+//! Each known lost notification is found, and the search with its smallest fix is clean and complete.
 
 use vmbell_check::{Explorer, Failure, Model, Shape, What};
 use vmbell_subjects::counts::{virtio_driver_kicks_after, virtio_queue_interrupts_after};
@@ -36,7 +36,7 @@ impl Finding {
         report.expect("the pair can be explored")
     }
 
-    /// Checks that `who` sleeps for ever under the model, but neither with the mend nor under weaker reordering.
+    /// Checks that `who` sleeps for ever under the model, but neither with the fix nor under weaker reordering.
     #[track_caller]
     fn is_found_and_mended(&self) -> Failure {
         let mut report = self.explore(self.model, false);
@@ -113,7 +113,7 @@ fn alioth_reads_an_available_entry_without_acquiring_it() {
     }
 }
 
-/// On arm64. No adapter can mend it: the fence is missing between two stores of one function.
+/// On arm64. No adapter can fix it: the fence is missing between two stores of one function.
 #[cfg(feature = "alioth")]
 #[test]
 fn alioth_marks_a_packed_descriptor_as_used_without_releasing_its_length() {

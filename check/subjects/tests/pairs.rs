@@ -1,4 +1,4 @@
-//! Each driver with each device, mended where a subject lacks something: no notification is lost.
+//! Each driver with each device, with fixes where a subject needs them: no notification is lost.
 
 use vmbell_check::{Explorer, Format, Model, Shape};
 use vmbell_subjects::{Device, Driver, Work, devices, drivers, pair};

@@ -1,4 +1,4 @@
-//! What a driver that polls is told after its index came round.
+//! The answers that a polling driver gets after its index has wrapped.
 
 use vmbell_check::{Explorer, Shape, What};
 use vmbell_subjects::poll::{Poller, explore, polls_after, polls_after_consuming};
@@ -7,7 +7,7 @@ use vmbell_subjects::{INDEX, TOKEN, WRAPS};
 const WRAP: u64 = 1 << 16;
 const WRAPS_OF_WRAPS: u64 = 1 << 32;
 
-/// What a driver is told while a buffer waits, whatever the order in which it and the device run.
+/// The answer that a driver gets while a buffer waits, in any order in which it and the device run.
 #[track_caller]
 fn check(poller: Poller, shape: Shape, before: u64, is_told: bool) {
     let report = explore(&Explorer::new(), poller, shape, before, 3);
@@ -62,7 +62,7 @@ fn an_index_of_16_bits_is_fooled_within_one_lap_of_a_packed_ring() {
     }
 }
 
-/// So many buffers take longer than a test may run. So the driver remembers its place, and is then restored from the state in
+/// Using all these buffers takes too long for a test. So the driver remembers its place, and is then restored from the state in
 /// which it has consumed them.
 #[test]
 fn an_index_and_16_bits_of_wraps_are_fooled_after_4294967296_buffers_and_a_token_is_not() {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Why a scenario cannot be explored. None of these is a verdict on the code under test.
+/// Why a scenario cannot be explored. An error is not a verdict on the code under test.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -22,7 +22,7 @@ pub enum Error {
         site: String,
     },
     /// Another thread accessed the shared memory.
-    #[error("{site} accesses {place} from a thread of its own: run the handler itself as a task")]
+    #[error("{site} accesses {place} from a separate thread: run the handler itself as a task")]
     OtherThread {
         /// The field of the shared memory.
         place: String,

@@ -22,7 +22,7 @@ use crate::watchdog::Watchdog;
 /// Only one search runs at a time in a process: the hooks of all code lead to it.
 static LOCK: Mutex<()> = Mutex::new(());
 
-/// How long a search goes on after the first failure, to find a simpler one.
+/// How long a search continues after the first failure, to find a simpler one.
 const SIMPLER: Duration = Duration::from_secs(1);
 
 /// The most pages of shared memory: offsets of accesses and bells have 16 bits.
@@ -94,7 +94,7 @@ impl Explorer {
         self
     }
 
-    /// Stops at the first failure. If not, the search goes on for a second, as another failure may have a simpler trace.
+    /// Stops at the first failure. If not, the search continues for a second, as another failure may have a simpler trace.
     #[must_use]
     pub fn stop_at_first_failure(mut self) -> Explorer {
         self.simplify = false;

@@ -19,7 +19,7 @@ thread_local! {
     static ALTERNATE: Cell<Option<Box<[u8; 1 << 16]>>> = const { Cell::new(None) };
 }
 
-/// The range that a plain access may touch: its offset plus 1, and its size; 0 if there is none.
+/// The range that a plain access may touch: its offset plus 1, and its size; 0 without a range.
 static ALLOWED: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 /// The mapping that is guarded: its address and length; 0 if none is.
 static GUARDED: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];

@@ -1,4 +1,4 @@
-//! The native witness: the tasks of a scenario on threads of their own, without instrumentation.
+//! The native witness: the tasks of a scenario on separate threads, without instrumentation.
 //!
 //! A failure that a model predicts is shown on the real CPU: all tasks sleep, and no signal is pending. Sleeping tasks
 //! spin, because a wake-up by the kernel takes longer than the races last. A run without a hang proves nothing.
@@ -35,7 +35,7 @@ pub struct Witness {
 /// One round of a scenario.
 #[derive(Debug)]
 struct Round {
-    /// The first mapping's address, and its length: bells have offsets behind it.
+    /// The first mapping's address, and its length: bells have offsets after it.
     base: usize,
     len: usize,
     words: Vec<AtomicU64>,
@@ -258,7 +258,7 @@ fn watch(round: &Round, tasks: &[(String, bool)], until: Instant) -> Option<Vec<
         });
         if steps != last || !asleep {
             (last, since) = (steps, Instant::now());
-            // A round that is not over in time is no hang.
+            // A round that is not over in time is not a hang.
             if since > until {
                 return None;
             }

@@ -1,6 +1,6 @@
 //! The tasks of a scenario as coroutines of one thread, and the link from code under test to the search that runs it.
 //!
-//! A task runs until it waits in vain. The search is reached through a thread-local pointer, which is set while a task runs.
+//! A task runs until it has to wait. The search is reached through a thread-local pointer, which is set while a task runs.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -57,7 +57,7 @@ pub(crate) fn inside() -> bool {
 /// Calls `f` with the search whose task runs on this thread.
 pub(crate) fn with<R>(f: impl FnOnce(&mut Search) -> R) -> Option<R> {
     let mut search = NonNull::new(SEARCH.get())?;
-    // While `f` runs, hooks of its own code find no search.
+    // While `f` runs, hooks of the checker's code find no search.
     SEARCH.set(ptr::null_mut());
     // SAFETY: `Running::resume` set the pointer from a `&mut Search` that it holds until the task stops, and the task
     // runs on its thread; the pointer is taken away above, so that no second reference is made.

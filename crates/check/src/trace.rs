@@ -195,7 +195,7 @@ fn describe_update(search: &Search, read: Id, write: Option<Id>) -> String {
     }
 }
 
-/// Orders the steps: the current task goes on as long as it can.
+/// Orders the steps: the current task continues as long as it can.
 fn order(graph: &Graph, model: Model, first: usize) -> Story {
     let count = graph.events.len();
     let buffered = |event: &Event| {

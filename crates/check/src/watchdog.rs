@@ -1,7 +1,7 @@
 //! Ends the process, with a reason, if the code under test never comes back to the search.
 //!
 //! A task that waits for a mutex or another thread, or loops without an access to the shared memory, cannot be
-//! interrupted; one that allocates without end would take the machine's memory. A thread of its own looks at both.
+//! interrupted; one that allocates without end would take the machine's memory. A separate thread watches for both.
 
 use std::fs;
 use std::process;

@@ -107,7 +107,7 @@ fn an_access_from_another_thread_is_refused() {
         });
     });
     assert!(
-        text.contains("accesses byte 0 from a thread of its own"),
+        text.contains("accesses byte 0 from a separate thread"),
         "{text}"
     );
 }

@@ -223,7 +223,7 @@ fn a_replaced_kick_fd_loses_a_kick_unless_the_back_end_looks_at_the_ring() {
     );
 }
 
-/// Whether a poller is told that nothing is new although the device has used `buffers` more.
+/// Whether a poller's answer is that nothing is new although the device has used `buffers` more.
 fn is_fooled(width: Width, buffers: u64) -> bool {
     let explorer = Explorer::new().models([Model::Sc, Model::Rc11]);
     let report = explorer.run(|scenario| {

@@ -67,7 +67,7 @@ fn new(site: &Site, before: u64, kind: Kind) -> Box<dyn Polls> {
             (state.available, state.used_seen) = (index, index);
             queue = second;
             let done = queue.restore(&state, |_| None);
-            done.expect("a queue can have consumed so much");
+            done.expect("a queue can have consumed this number of buffers");
         }
         Box::new(Polling {
             queue: Queue(queue, false),

@@ -1,4 +1,4 @@
-//! Saves and restores of vmbell's queues that forget one thing each. The side goes on where it was, and no signal is sent on
+//! Saves and restores of vmbell's queues that forget one thing each. The side continues where it was, and no signal is sent on
 //! resume unless the defect says so.
 
 use vmbell::virtqueue::{

@@ -26,7 +26,7 @@ use crate::task;
 /// The bits of a sleeper's word that say which bells have rung.
 const RUNG: u64 = 0xFFFF_FFFF;
 /// Where the bits begin that say whose signals were taken back. Such a signal stays in the word, where the task that waits
-/// takes it and goes on to wait: the search follows only one task that takes signals of a word.
+/// takes it and continues to wait: the search follows only one task that takes signals of a word.
 const TAKEN_BACK: u32 = 32;
 
 /// Where a task sleeps: the set of its bells that have rung. Like epoll, one wait returns all of them, and clears them.

@@ -67,7 +67,7 @@ impl Polled {
         Token { value, width }
     }
 
-    /// Whether a buffer was used since the token was made, as far as the token can tell.
+    /// The token's answer whether a buffer was used since it was made.
     pub fn poll(&self, token: Token) -> bool {
         token.is_older_than(self.count())
     }

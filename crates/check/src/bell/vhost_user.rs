@@ -1,6 +1,6 @@
 //! The notifications of a vhost-user device: kick and call are eventfds, which messages replace by others.
 //!
-//! A back end goes on with an old call fd, and sleeps for an old kick fd, until it has handled the message. The front end
+//! A back end continues with an old call fd, and sleeps for an old kick fd, until it has handled the message. The front end
 //! knows that it has after a reply (`VHOST_USER_PROTOCOL_F_REPLY_ACK`), or after the answer to any later message.
 
 use super::Word;
@@ -20,7 +20,7 @@ pub struct VhostUser {
     back: Word,
 }
 
-/// What a front end tells a back end. The number is that of an fd: 0 or 1.
+/// A front end's message to a back end. The number is that of an fd: 0 or 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// `VHOST_USER_SET_VRING_KICK`.

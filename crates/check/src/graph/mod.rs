@@ -114,7 +114,7 @@ pub(crate) struct Graph {
     pub(crate) co: Vec<List>,
     /// For each atom its reads, in the order in which they were added.
     pub(crate) readers: Vec<List>,
-    /// The task that goes on when this graph is replayed.
+    /// The task that runs next when this graph is replayed.
     pub(crate) current: u8,
     /// RC11: the sequentially consistent events, and for each those that it precedes in `psc`.
     pub(crate) sc: Vec<(Id, u128)>,

@@ -39,7 +39,7 @@ impl fmt::Display for Model {
 pub(crate) type Places = [usize; WIDTH];
 
 impl Model {
-    /// Whether a fence of this order does anything in the model. If not, it is no event.
+    /// Whether a fence of this order does anything in the model. If not, it is not an event.
     pub(crate) fn has_fence(self, order: Order) -> bool {
         match self {
             Model::Sc => false,

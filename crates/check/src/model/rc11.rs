@@ -131,7 +131,7 @@ pub(super) fn may_write(graph: &Graph, write: &Event, places: &Places) -> bool {
         if place <= bound(graph, atom, &before) {
             return false;
         }
-        // The write would push those at its place and behind it further by one.
+        // The write would move those at its place and after it by one.
         after |= followers(graph, atom, 2 * place - 1).of_fences;
     }
     agrees(graph, write, places)

@@ -91,7 +91,7 @@ impl Shape {
 }
 
 impl Load {
-    /// Requests of which as many are in flight as fit into a queue of `depth` descriptors.
+    /// Requests, in flight up to the number that fits into a queue of `depth` descriptors.
     pub fn new(requests: u16, depth: u16) -> Load {
         Load {
             requests,
@@ -192,7 +192,7 @@ impl Ring {
         self.driver_sleeps.wait();
     }
 
-    /// The device's bells: 0 is the kick; others are for what else wakes its thread, such as a pause.
+    /// The device's bells: 0 is the kick; others are for other wake-ups of its thread, such as a pause.
     pub fn device_bell(&self, bit: u8) -> Bell {
         self.device_sleeps.bell(bit)
     }
@@ -268,7 +268,7 @@ impl Ring {
     }
 }
 
-/// Whether one of the indices in `old..new` is one behind `event` (virtio 1.3, 2.7.10).
+/// Whether one of the indices in `old..new` is one after `event` (virtio 1.3, 2.7.10).
 fn need_event(event: u16, new: u16, old: u16) -> bool {
     new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
 }

@@ -146,7 +146,7 @@ impl Search {
         if site != 0 && !self.ending && !self.strict && self.paths.insert(path) {
             self.new_path = true;
         }
-        self.settle(self.current);
+        self.complete_store(self.current);
         // A step adds one event at most that is sequentially consistent.
         if self.graph.sc.len() >= SC_EVENTS {
             self.error
@@ -169,7 +169,7 @@ impl Search {
     }
 
     /// Completes a plain store, whose value is in memory now.
-    pub(super) fn settle(&mut self, task: usize) {
+    pub(super) fn complete_store(&mut self, task: usize) {
         for access in mem::take(&mut self.tasks[task].announced) {
             let mut bytes = [0; 8];
             let size = usize::from(access.size);
@@ -181,7 +181,7 @@ impl Search {
         }
     }
 
-    /// Whether the execution does not go on.
+    /// Whether the execution ends here.
     pub(super) fn over(&self) -> bool {
         self.error.is_some() || self.refined || self.dropped
     }
@@ -375,7 +375,7 @@ impl Search {
         let mut places = self.model.places(&self.graph, &event).into_iter();
         let Some(first) = places.next() else {
             if span.atoms > 1 {
-                // The task stands still, and the execution does not count, but a write of another task to a further atom
+                // The task is stuck, and the execution does not count, but a write of another task to a further atom
                 // may still revisit what this one has read.
                 self.tasks[self.current].state = State::Impossible;
                 return Err(Stop::Blocked);
@@ -414,7 +414,7 @@ impl Search {
                     self.tasks[self.current].state = State::Spins(tail.to_vec());
                     return Err(Stop::Blocked);
                 }
-                // It may read what is old once more, but no fair execution goes on like that for ever.
+                // It may read the old value once more, but no fair execution does so for ever.
                 if self.repeats(reads, period, REPEATS + 1) {
                     self.dropped = true;
                     return Err(Stop::Ended);

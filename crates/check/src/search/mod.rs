@@ -135,7 +135,7 @@ pub(crate) struct Task {
     announced: Vec<Access>,
     /// The return addresses on the stack when they were announced, if they are recorded.
     announced_by: Vec<usize>,
-    /// The reads since it last did anything else, to find out that it spins.
+    /// The reads since its last other step, to find out that it spins.
     reads: Vec<Id>,
     site: usize,
 }
@@ -234,7 +234,7 @@ impl Search {
         }
     }
 
-    /// Explores all executions, and calls `ended` at the end of each; it says whether to go on. True if none is left.
+    /// Explores all executions, and calls `ended` at the end of each; it says whether to continue. True if all are explored.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ use crate::task::{self, Resume, Running, Stopped};
 use crate::watchdog;
 
 impl Search {
-    /// Replays a graph, and extends it until no task can go on. None if it cannot end this way.
+    /// Replays a graph, and extends it until no task can continue. `None` if it cannot end this way.
     pub(super) fn run(
         &mut self,
         graph: Graph,
@@ -157,7 +157,7 @@ impl Search {
         state.state = State::Ready;
         watchdog::runs(&state.name);
         let stopped = running.resume(self, Resume::Run);
-        self.settle(task);
+        self.complete_store(task);
         let state = &mut self.tasks[task];
         match stopped {
             Stopped::Suspended => state.running = Some(running),

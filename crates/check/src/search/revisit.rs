@@ -5,7 +5,7 @@
 //! what is dropped must be what the search would add by itself: reads of the newest writes, writes in the newest place.
 //!
 //! A read of several atoms counts as a series of reads, one for each atom: a revisit of one keeps the sources of those before
-//! it, and chooses those behind it again. So such a read can be kept in part, and [`Event::chosen`] says which part is how old.
+//! it, and chooses those after it again. So such a read can be kept in part, and [`Event::chosen`] says which part is how old.
 
 use std::ops::Range;
 
@@ -103,7 +103,7 @@ impl Search {
                     read.rf[part] == id
                         && (read.chosen[part] <= id || graph.within(reader, &write.prefix))
                 });
-                // A read-modify-write has its place behind what it read from.
+                // A read-modify-write comes directly after what it read from.
                 !read && (event.exclusive || self.newest(atom, id, write) == Some(id))
             }),
             Kind::Choice(_) => event.value == 0,
@@ -200,7 +200,7 @@ impl Search {
         }
         let event = graph.event(read);
         if event.awaits != 0 && event.value & event.awaits == 0 {
-            // The other task takes the signal first, and this one goes on to wait.
+            // The other task takes the signal first, and this one continues to wait.
             let taken_by = graph.event(event.rf[0]).task;
             self.two_takers(event.span.offset, event.task, taken_by);
         } else {
@@ -227,7 +227,7 @@ fn rank(id: Id, keep: impl Fn(Id) -> bool) -> Id {
     Id::try_from(before + 1).unwrap_or(Id::MAX)
 }
 
-/// The first atom of a read whose source was chosen after `limit`, or behind the one that is revisited, if this is that read.
+/// The first atom of a read whose source was chosen after `limit`, or after the one that is revisited, if this is that read.
 fn dropped_from(read: &Event, limit: Id, revisited: Option<usize>) -> usize {
     let atoms = usize::from(read.span.atoms);
     revisited.unwrap_or_else(|| {

@@ -44,7 +44,7 @@ const IDENTITY: &str = "VMBELL_CHECK_IDENTITY";
 const PASSTHROUGH: &str = "VMBELL_CHECK_PASSTHROUGH";
 const WRAPPER: &str = "VMBELL_CHECK_WRAPPER";
 
-/// What the subcommand tells each call of the wrapper, through the environment.
+/// What the subcommand passes to each call of the wrapper, through the environment.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The instrumentation, separated by spaces.

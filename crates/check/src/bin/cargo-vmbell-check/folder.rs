@@ -40,7 +40,7 @@ impl Folder {
         Ok(Self { path, identity })
     }
 
-    /// How many folders of other compilers, flags and versions are beside this one.
+    /// How many folders of other compilers, flags and versions are next to this one.
     pub(crate) fn others(&self) -> usize {
         let siblings = self.path.parent().and_then(|parent| parent.read_dir().ok());
         siblings

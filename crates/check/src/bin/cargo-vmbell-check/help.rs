@@ -43,7 +43,7 @@ For the code:
       if std::env::var_os(\"VMBELL_CHECK\").is_some() { build.flag(\"-fsanitize=thread\"); }
   Do not link it with -fsanitize=thread: the checker has the functions that are called.
 
-Builds go to target/vmbell-check/<ID>, where ID stands for the compiler, the flags and the version of this program.
+Builds go to target/vmbell-check/<ID>, where ID depends on the compiler, the flags and the version of this program.
 They are never mixed with those of `cargo test`.
 
 Exit status: 0 if cargo succeeds, 1 if something fails, 2 if the command line or the workspace is wrong, 128 plus the

@@ -23,7 +23,7 @@ pub(crate) fn build(
     if archive.exists() {
         return Ok(archive);
     }
-    // Another run may do the same at the same time: a name of its own, then one rename.
+    // Another run may do the same at the same time: use a unique name, then one rename.
     let own = folder
         .path
         .join(format!("passthrough-{}", std::process::id()));
@@ -51,7 +51,7 @@ fn compile(own: &Path, toolchain: &Toolchain, target: &str) -> Result<PathBuf, E
             "2024",
         ])
         .args(["--target", target, "-Copt-level=3", "-Cpanic=abort"])
-        // One object for all hooks: either none of them is linked, or they collide with those of the checker.
+        // One object for all hooks: the linker takes none of them, or all, which collide with those of the checker.
         .arg("-Ccodegen-units=1")
         .arg("-o")
         .arg(&rlib)

@@ -108,7 +108,7 @@ fn relative(path: &Path) -> &Path {
         .unwrap_or(path)
 }
 
-/// 1 for whatever failed, and 128 plus the signal if one ended cargo.
+/// 1 for any failure, and 128 plus the signal if one ended cargo.
 fn exit_code(status: ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
     match status.signal().and_then(|signal| u8::try_from(signal).ok()) {
