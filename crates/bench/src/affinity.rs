@@ -77,7 +77,7 @@ impl Drop for Pinned {
 }
 
 /// The default CPUs for the two sides of a handover: the first allowed CPU, and the first one that is
-/// not a hardware thread of the same core, or else the second allowed one; a single CPU if only one is
+/// not a hardware thread of the same core, otherwise the second allowed one; a single CPU if only one is
 /// allowed.
 pub fn default_pair(allowed: &[usize]) -> Vec<usize> {
     let Some(first) = allowed.first().copied() else {

@@ -11,7 +11,7 @@ use vmbell_report::{
     rfc3339,
 };
 
-/// The facts that a report states besides the samples.
+/// The facts that a report states in addition to the samples.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// The program that measures.
@@ -28,7 +28,7 @@ pub struct Context<'a> {
     pub started: SystemTime,
     /// How long measuring took.
     pub duration: Duration,
-    /// The names of the events that rows are compared by, besides time.
+    /// The names of the events that rows are compared by, in addition to time.
     pub compared: &'a [&'a str],
 }
 
@@ -160,7 +160,7 @@ fn counts(series: &Series, pick: fn(&Sample) -> &[(String, u64)]) -> Counts {
     names.map(|(name, _)| (name.clone(), runs(name))).collect()
 }
 
-/// The operations of all runs together; `None` if there were none.
+/// The operations of all runs together; `None` if there were no runs.
 #[allow(clippy::cast_precision_loss, reason = "far fewer than 2^53")]
 fn operations(series: &Series) -> Option<f64> {
     let ops: u64 = series.samples.iter().map(|sample| sample.ops).sum();

@@ -7,7 +7,7 @@ use super::{Limit, Subject, SubjectError};
 /// The most operations of one run: even if each takes a single cycle, they take a second or so.
 const MAX_OPS: u64 = 1 << 32;
 
-/// Growing stops when a run as a whole takes this many times `min_time`, whatever time its operations
+/// Growing stops when a run as a whole takes this many times `min_time`, however long its operations
 /// took: set-up or pauses then fill the run.
 const OVERHEAD: u32 = 4;
 
@@ -17,7 +17,7 @@ const MIN_GROWTH: f64 = 2.0;
 /// The largest factor between two attempts: the first runs are cold and predict too little.
 const MAX_GROWTH: f64 = 20.0;
 
-/// How often each number of operations is tried. The fastest try counts: whatever else the host does can
+/// How often each number of operations is tried. The fastest try counts: other work of the host can
 /// only make a run longer, and a run that something else filled would predict too few operations.
 const TRIES: u32 = 3;
 

@@ -13,7 +13,7 @@ use vmbell_report::{AddressSpace, Group};
 /// Makes a subject. It is called on the thread that will measure the subject.
 pub type Factory = dyn Fn(&Options) -> Result<Box<dyn Subject>, SubjectError> + Send + Sync;
 
-/// The name that stands in place of a backend's where no guest takes part.
+/// The name used instead of a backend's where no guest takes part.
 pub const HOST: &str = "host";
 
 /// What an entry adds to its row of the report, so that no reader has to parse its name.
@@ -26,7 +26,7 @@ pub struct Remarks {
     /// The address space of a doorbell that the guest rings back to back by port I/O or MMIO; `None` for
     /// every other entry.
     pub address_space: Option<AddressSpace>,
-    /// The least time of an operation that the entry's way of measuring tells from none, in ticks of the time stamp
+    /// The shortest operation that the entry's way of measuring distinguishes from 0, in ticks of the time stamp
     /// counter; `None` if many operations are timed together.
     pub resolution: Option<u32>,
 }
@@ -83,7 +83,7 @@ impl Entry {
         }
     }
 
-    /// Says that the entry is there with several values of `parameter`, and has this one. The name tells it
+    /// Says that the entry is there with several values of `parameter`, and has this one. The name shows it
     /// too: `portio-datamatch-eventfd,doorbells=100`.
     #[must_use]
     pub fn with_parameter(mut self, parameter: &str, value: u32) -> Self {
@@ -186,7 +186,7 @@ impl fmt::Debug for Entry {
 }
 
 /// All entries in the order of the report: the scenarios of the backends, the floors, the debug entries.
-/// Scenarios of one name stand side by side, in the order of the backends.
+/// Scenarios of one name are next to each other, in the order of the backends.
 pub fn all(backends: Vec<Vec<Entry>>) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for backend in backends {

@@ -1,7 +1,7 @@
 //! The counter that guest programs read, and its conversion to nanoseconds: the time stamp counter of x86-64, the
 //! virtual counter of arm64 (CNTVCT_EL0).
 //!
-//! The frequency of a time stamp counter is measured against `CLOCK_MONOTONIC`, because no CPUID leaf tells it
+//! The frequency of a time stamp counter is measured against `CLOCK_MONOTONIC`, because no CPUID leaf reports it
 //! reliably under a hypervisor. Times are good only if the counter is invariant (has the same rate in every power
 //! state); the clock says whether the CPU promises that. The virtual counter says its frequency itself
 //! (CNTFRQ_EL0) and has it in every power state (Arm DDI 0487, D12 "The Generic Timer"). It is slow: at 62.5 MHz a

@@ -176,7 +176,7 @@ pub const QUESTIONS: [Question; 10] = [
     Question {
         new: "level-forwarded",
         old: "level-resample",
-        text: "a level line whose device looks for the guest's bit, instead of being told of the EOI",
+        text: "a level line whose device looks for the guest's bit, instead of a notification of the EOI",
     },
     Question {
         new: "msi-to-running",

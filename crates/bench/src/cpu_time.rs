@@ -50,7 +50,7 @@ impl CpuTime {
     reason = "seconds of CPU time, far below 2^53"
 )]
 fn of_self() -> CpuTime {
-    // SAFETY: rusage is made of integers, for which all zeros is a value.
+    // SAFETY: rusage has only integers, for which all zeros is a value.
     let mut usage: libc::rusage = unsafe { mem::zeroed() };
     // SAFETY: `usage` is ours and lives through the call, which writes one rusage.
     if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } != 0 {

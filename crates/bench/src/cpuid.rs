@@ -58,8 +58,8 @@ pub fn is_amd() -> bool {
     })
 }
 
-/// The hypervisor that this host runs under: its common name, or else its signature; `None` if there is
-/// none.
+/// The hypervisor that this host runs under: its common name, otherwise its signature; `None` on a
+/// real machine.
 pub fn hypervisor() -> Option<String> {
     const NAMES: [(&str, &str); 6] = [
         ("KVMKVMKVM", "KVM"),

@@ -32,12 +32,12 @@ pub(super) fn entries() -> Vec<Entry> {
         entry("debug-fail", "fails in its first run", |_| {
             Ok(Box::new(Fails))
         }),
-        entry("debug-loop", "runs until it is told to stop", |options| {
+        entry("debug-loop", "runs until it is stopped", |options| {
             Ok(Box::new(Loops {
                 limit: Some(options.limit.clone()),
             }))
         }),
-        entry("debug-stuck", "runs for ever, whatever it is told", |_| {
+        entry("debug-stuck", "runs for ever and cannot be stopped", |_| {
             Ok(Box::new(Loops { limit: None }))
         }),
     ]

@@ -33,7 +33,7 @@ pub fn probe() -> Host {
     }
 }
 
-/// The virtual machine that a device tree describes; `None` if there is none. On arm64 a hypervisor has no other
+/// The virtual machine that a device tree describes; `None` on a real machine. On arm64 a hypervisor has no other
 /// way to show itself to a program.
 fn virtual_board() -> Option<String> {
     let compatible = fs::read_to_string("/proc/device-tree/compatible").ok()?;

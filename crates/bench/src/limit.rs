@@ -1,7 +1,7 @@
 //! When to stop early: at an interrupt from the keyboard, at the command's own time limit, or at that
 //! of one run.
 //!
-//! A [`Limit`] is cheap to clone. The runner asks it between runs whether to go on at all. A subject
+//! A [`Limit`] is cheap to clone. The runner asks it between runs whether to continue. A subject
 //! that waits for a guest must ask it whether its run is over, since a guest may loop for ever.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +43,7 @@ impl Limit {
         }
     }
 
-    /// The same limit, and none of its runs takes longer than `timeout`.
+    /// The same limit, and each run takes at most `timeout`.
     #[must_use]
     pub fn with_run_timeout(self, timeout: Option<Duration>) -> Self {
         Self {

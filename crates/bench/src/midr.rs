@@ -1,4 +1,4 @@
-//! The names of arm64 CPUs, of which `/proc/cpuinfo` says only the numbers in MIDR_EL1: who made the CPU, and which
+//! The names of arm64 CPUs, for which `/proc/cpuinfo` has only the numbers in MIDR_EL1: the CPU's maker, and which
 //! part it is (Linux `arch/arm64/include/asm/cputype.h`).
 
 use super::host::field;

@@ -14,7 +14,7 @@ pub enum Phase {
     Measure,
 }
 
-/// Is told of every step, on the measuring thread and outside of what is timed.
+/// Is called at every step, on the measuring thread and outside the timed part.
 pub trait Observer {
     /// A phase of `steps` steps begins.
     fn phase(&mut self, _phase: Phase, _steps: u64) {}

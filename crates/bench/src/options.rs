@@ -17,7 +17,7 @@ pub struct Options {
     pub clock: Clock,
     /// When to stop early.
     pub limit: Limit,
-    /// What one nanosecond of the clock stands for.
+    /// What one nanosecond of the clock means.
     pub timing: Timing,
 }
 

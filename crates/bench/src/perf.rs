@@ -159,7 +159,7 @@ impl PerfCounter {
 /// The source of the counts, for the report.
 pub const SOURCE: &str = "perf_event_open(2)";
 
-/// Counters of all events for the calling thread; there are none until they are [opened](Self::open).
+/// Counters of all events for the calling thread, after they are [opened](Self::open).
 #[derive(Debug, Default)]
 pub struct PerfCounters(Vec<(PerfEvent, Result<PerfCounter, PerfError>)>);
 

@@ -83,7 +83,7 @@ fn ratio(reference: &str, ratio: RatioOfMedians) -> Ratio {
     }
 }
 
-/// The ratios in exits, where light and heavy exits are not told apart, and in the events `compared`.
+/// The ratios in exits, where light and heavy exits are not distinguished, and in the events `compared`.
 pub(super) fn ratios(
     series: &Series,
     all: &[Series],
@@ -121,7 +121,7 @@ pub(super) fn per_op(series: &Series, pick: impl Fn(&Sample) -> Option<u64>) -> 
     series.samples.iter().map(each).collect()
 }
 
-/// The least time that `series` tells from none; `None` if that is no matter of the clock.
+/// The shortest time that `series` distinguishes from 0; `None` if the clock does not limit it.
 pub(super) fn resolution_ns(series: &Series, options: &Options) -> Option<f64> {
     let counts_time = options.timing != Timing::Instructions;
     let ticks = series.remarks.resolution.filter(|_| counts_time)?;

@@ -264,7 +264,7 @@ pub fn overtime(limit: &Limit) -> String {
     let timeout = limit.run_timeout().unwrap_or_default();
     format!(
         "one run took longer than {timeout:?}: allow more (--run-timeout) if this host is slow, \
-         else leave the row out or try another backend (--backend)"
+         otherwise leave the row out or try another backend (--backend)"
     )
 }
 

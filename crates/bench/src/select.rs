@@ -6,7 +6,7 @@ use super::compare::FIRST;
 use super::scenario::HAS_PORTS;
 use vmbell_report::Group;
 
-/// How alike two names must be (0 to 1) for one to be suggested in place of the other.
+/// How similar two names must be (0 to 1) for one to be suggested instead of the other.
 const ALIKE: f64 = 0.6;
 
 /// Why a name or glob selects nothing.
@@ -17,7 +17,7 @@ pub enum SelectError {
     Unknown {
         /// The name as the user typed it.
         name: String,
-        /// The name of the entry that is most alike; `None` if none is alike.
+        /// The name of the most similar entry; `None` if no name is similar.
         nearest: Option<String>,
     },
     /// The name or glob means entries that ring a port, and this architecture has no ports.
@@ -49,7 +49,7 @@ pub enum Wanted<'p> {
     },
 }
 
-/// The entries that are `wanted`, in catalogue order, each once. A name stands for the entries of this name
+/// The entries that are `wanted`, in catalogue order, each once. A name means the entries of this name
 /// on all backends.
 pub fn select(all: Vec<Entry>, wanted: Wanted<'_>) -> Result<Vec<Entry>, SelectError> {
     let is_in = |entry: &Entry| match wanted {

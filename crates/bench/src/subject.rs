@@ -57,9 +57,9 @@ pub struct Sample {
     pub light: Option<u64>,
     /// Exits answered by the VMM during them; 0 for a floor.
     pub heavy: u64,
-    /// Single latencies in nanoseconds if each operation is timed by itself, else empty.
+    /// Single latencies in nanoseconds if each operation is timed by itself, otherwise empty.
     pub latencies_ns: Vec<u64>,
-    /// All exits that the guest causes, where light and heavy ones are not told apart.
+    /// All exits that the guest causes, where light and heavy ones are not distinguished.
     pub exits: Option<u64>,
     /// What the host or the backend counted during the run, as names and counts.
     pub events: Vec<(String, u64)>,
@@ -87,7 +87,7 @@ impl Sample {
     }
 
     /// The run's nanoseconds per operation: the median of its latencies if there are any (one late
-    /// wake-up must not move it), else its time divided by its operations.
+    /// wake-up must not move it), otherwise its time divided by its operations.
     #[allow(
         clippy::cast_precision_loss,
         reason = "neither count nor nanoseconds reach 2^53"

@@ -3,7 +3,7 @@
 //! On a CPU that is emulated instruction by instruction, time is the emulator's and says nothing about
 //! hardware. In the lab's deterministic mode each instruction takes one nanosecond instead, so that
 //! times are numbers of instructions. A program inside cannot see which of the two it has, so the lab
-//! tells it in an environment variable.
+//! sets it in an environment variable.
 
 use vmbell_report::Timing;
 
@@ -21,7 +21,7 @@ pub struct TimingError {
     value: String,
 }
 
-/// The timing of this process: what the variable says, else what CPUID says.
+/// The timing of this process: what the variable says, otherwise what CPUID says.
 pub fn here() -> Result<Timing, TimingError> {
     let told = std::env::var_os(VARIABLE);
     of(

@@ -210,7 +210,7 @@ where
         companions: false,
     };
     let entries = select(all, wanted).unwrap();
-    // Each row takes a time that depends on what else the host does: some limit leaves the good ones enough.
+    // Each row takes a time that depends on other work of the host: some limit leaves the good ones enough.
     let mut timeout = Duration::from_millis(300);
     while !is_enough(&entries, timeout) {
         timeout *= 2;
@@ -218,7 +218,7 @@ where
     }
 }
 
-/// Fails unless each endless row ends by its time limit; tells whether the good ones were done before that.
+/// Fails unless each endless row ends by its time limit; returns whether the good ones were done before that.
 fn is_enough(entries: &[Entry], timeout: Duration) -> bool {
     let options = Options {
         cpus: vec![0, 1],

@@ -22,7 +22,7 @@ const INTERRUPTS: u64 = 200;
 const HANG: Duration = Duration::from_secs(120);
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Two runs of both modes, by turns.
+/// Two runs of both modes, in turn.
 fn measure(pace: Pace) -> [Series; 2] {
     let hypervisor: Arc<dyn Hypervisor> = Arc::new(Usermode);
     let entries = entries(&hypervisor, pace);

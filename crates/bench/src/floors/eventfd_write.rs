@@ -44,7 +44,7 @@ impl Subject for EventfdWrite {
         let failed = |error| SubjectError::failed(NAME, error);
         let _pinned = Pinned::to(self.cpu).map_err(|e| SubjectError::failed(NAME, e))?;
         // An earlier run may have failed half-way, so the counter is reset. That there is nothing to
-        // read is no error.
+        // read is not an error.
         let _ = self.eventfd.read();
         let started = Instant::now();
         in_pieces(NAME, &self.limit, (ops, 4096), |ops| {

@@ -22,7 +22,7 @@ pub(super) trait Handover: Copy + Send {
     fn take(self, word: &AtomicU32, value: u32);
 }
 
-/// A word in a cache line of its own. It takes two lines, because the prefetcher fetches lines in
+/// A word in its own cache line. It takes two lines, because the prefetcher fetches lines in
 /// pairs.
 #[repr(align(128))]
 #[derive(Debug, Default)]
@@ -105,7 +105,7 @@ fn partner(word: &AtomicU32, handover: impl Handover, over: &AtomicBool) {
     for round in 0.. {
         let (there, back) = values(round);
         handover.take(word, there);
-        // Whoever sets this gives a turn afterwards, which orders the two.
+        // The thread that sets this gives a turn afterwards, which orders the two.
         if over.load(Ordering::Relaxed) {
             return;
         }

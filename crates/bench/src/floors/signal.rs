@@ -48,7 +48,7 @@ extern "C" fn handler(_signal: libc::c_int) {
 fn install() -> io::Result<()> {
     static INSTALLED: OnceLock<Option<i32>> = OnceLock::new();
     let failure = *INSTALLED.get_or_init(|| {
-        // SAFETY: sigaction is made of integers and an optional pointer, for which all zeros is a value.
+        // SAFETY: sigaction has only integers and an optional pointer, for which all zeros is a value.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = handler as *const () as libc::sighandler_t;
         action.sa_flags = libc::SA_RESTART;

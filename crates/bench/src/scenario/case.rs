@@ -40,7 +40,7 @@ impl Variant {
         }
     }
 
-    /// The spin policy of a scenario: this variant's own, else `otherwise`, which is the command's.
+    /// The spin policy of a scenario: this variant's own, or `otherwise`, which is the command's.
     pub(super) const fn spin(self, otherwise: SpinPolicy) -> SpinPolicy {
         match self {
             Self::Spin => SpinPolicy::Spin,
@@ -79,7 +79,7 @@ impl Case {
         }
     }
 
-    /// Whether one side waits without sleeping: a VMM that spins, or a guest that goes on before its
+    /// Whether one side waits without sleeping: a VMM that spins, or a guest that continues before its
     /// ring has been heard.
     pub(super) fn needs_two_cpus(self) -> bool {
         self.variant == Variant::Spin || (self.notify && self.bell != Bell::DeviceModel)

@@ -167,9 +167,9 @@ fn description(case: Case) -> String {
     };
     let host = match case.bell {
         DeviceModel => "handled by a device model in the VMM",
-        Wildcard => "signals an eventfd, whatever the value",
+        Wildcard => "signals an eventfd, with any value",
         Datamatch => "signals an eventfd if the value is right",
-        AnyLength => "signals an eventfd, whatever value and width",
+        AnyLength => "signals an eventfd, with any value and width",
         Coalesced => "kept back by the kernel for a device model in the VMM",
         Polled => "watched by a poller",
         Below => "handled in the kernel, which signals no eventfd",

@@ -158,7 +158,7 @@ impl Guest {
         })
     }
 
-    /// Performs `parameters.count` operations, and fails unless the guest counted as many.
+    /// Performs `parameters.count` operations, and fails unless the guest counted the same number.
     pub(crate) fn run(&mut self, parameters: &Parameters) -> Result<Run, SubjectError> {
         let before = self.machine.vm().measure().exit_counts();
         let outcome = self.run_program(parameters);
@@ -171,9 +171,9 @@ impl Guest {
         self.rings = results.rings;
         self.agree("the guest", performed, parameters.count)?;
         let ExitCounts { light, heavy } = self.machine.vm().measure().exit_counts();
-        // The exit with which the guest says that it is done is no operation.
+        // The exit with which the guest says that it is done is not an operation.
         let heavy = (heavy - before.heavy).saturating_sub(1);
-        self.settle();
+        self.await_sleep();
         Ok(Run {
             ticks: results.ticks,
             light: light.zip(before.light).map(|(now, before)| now - before),
@@ -223,7 +223,7 @@ impl Guest {
 
     /// Waits until a vCPU that spins for its next turn has gone to sleep, so that it does not disturb
     /// the subject that is measured next.
-    fn settle(&self) {
+    fn await_sleep(&self) {
         let spins = |spin| spin != SpinPolicy::Sleep;
         if self.setting.spin.is_some_and(spins) {
             std::thread::sleep(Duration::from_millis(2));

@@ -4,8 +4,9 @@
 //! A *rate* scenario rings back to back and measures inside the guest. A *notify* scenario waits until
 //! each ring has been heard and measures from the guest's store to the consumer's first instruction. An
 //! *interrupt* scenario goes from the host to the guest, a *virtqueue* scenario sends a buffer
-//! there and back, and in a *passthrough* scenario the other side is a device of the host. Scenarios count on both sides and fail if the counts disagree. The vCPU runs on the
-//! first of the user's CPUs; the consumer, and the VMM if it has a thread of its own, on the second.
+//! there and back, and in a *passthrough* scenario the other side is a device of the host. Scenarios count on both sides
+//! and fail if the counts disagree. The vCPU runs on the first of the user's CPUs; the consumer, and the VMM if it has its
+//! own thread, on the second.
 
 mod bare;
 mod case;

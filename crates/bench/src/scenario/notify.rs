@@ -42,7 +42,7 @@ enum Consumer {
     Poller,
 }
 
-/// Takes the time at which a ring is heard, and lets the guest go on.
+/// Takes the time at which a ring arrives, and lets the guest continue.
 struct Ear {
     memory: GuestMemoryMmap,
     ticks: Mutex<Vec<u64>>,

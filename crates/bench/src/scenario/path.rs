@@ -1,4 +1,4 @@
-//! What a scenario rings and what listens there; its name is made of both.
+//! What a scenario rings and what listens there; its name has both.
 
 use crate::cpuid;
 use vmbell::doorbell::{Datamatch, IoEventAddress};
@@ -33,11 +33,11 @@ pub(super) enum Bell {
     Datamatch,
     /// An eventfd that a write of any width signals.
     AnyLength,
-    /// A device model in the VMM that is told of many writes at once.
+    /// A device model in the VMM that gets many writes at once.
     Coalesced,
     /// No exit is needed: a thread polls the word.
     Polled,
-    /// Something below the VMM, so the VMM is told of nothing.
+    /// Something below the VMM, so the VMM gets no notification.
     Below,
 }
 
@@ -88,7 +88,7 @@ impl Path {
         }
     }
 
-    /// The value that the program is told to write.
+    /// The value that the program writes.
     pub(super) fn value(self) -> u64 {
         match self {
             Self::KernelPort => 0,

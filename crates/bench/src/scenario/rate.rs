@@ -24,7 +24,7 @@ pub(super) struct Rate {
     rung: Rung,
     /// Further vCPUs that ring at the same time.
     others: Vec<Other>,
-    /// Further registered doorbells. Dropped after the guest, so that none of them has to be removed one by one.
+    /// Further registered doorbells. Dropped after the guest, so that they need not be removed one by one.
     _beside: Vec<Doorbell>,
 }
 
@@ -156,8 +156,8 @@ impl Scenario for Rate {
         }
         let elapsed_ns = self.guest.clock.ns(slowest);
         let after = machine.vm().measure().exit_counts();
-        // One operation is one ring of each vCPU, which all ring at the same time: a number tells how long a
-        // ring takes one of them. The exit with which each says that it is done is no operation.
+        // One operation is one ring of each vCPU, which all ring at the same time: a number says how long a
+        // ring takes one of them. The exit with which each says that it is done is not an operation.
         let heavy = (after.heavy - before.heavy).saturating_sub(vcpus);
         Ok(Sample {
             light: after

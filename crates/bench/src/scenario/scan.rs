@@ -1,5 +1,5 @@
-//! How the cost of a doorbell grows: with doorbells that are registered beside it, and with vCPUs that ring it
-//! at the same time. Each combination of values is an entry of its own.
+//! How the cost of a doorbell grows with the number of other registered doorbells, and of vCPUs that ring it
+//! at the same time. Each combination of values is a separate entry.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use vmbell_vmm::{Deadline, Machine, Stop};
 /// names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
-    /// How many doorbells are registered beside the one that is rung: by turns at addresses of their own, and
+    /// How many doorbells are registered in addition to the one that is rung: in turn at their own addresses, and
     /// at its address for other values if it is for one value itself.
     pub doorbells: Vec<u32>,
     /// How many vCPUs ring at the same time.
@@ -28,7 +28,7 @@ pub struct Scan {
 /// One combination of the values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Scale {
-    /// The doorbells beside the one that is rung; `None` if they are not scanned.
+    /// The doorbells in addition to the one that is rung; `None` if they are not scanned.
     pub(super) doorbells: Option<u32>,
     /// The vCPUs that ring; `None` if they are not scanned.
     pub(super) vcpus: Option<u32>,
@@ -59,7 +59,7 @@ impl Scale {
         doorbells.into_iter().chain(vcpus).collect()
     }
 
-    /// Registers the doorbells beside the one of `bell` on `path`; all signal an eventfd that nobody reads.
+    /// Registers the doorbells in addition to the one of `bell` on `path`; all signal an eventfd without a reader.
     pub(super) fn register(
         self,
         doorbells: &dyn IoEvents,
@@ -88,10 +88,10 @@ impl Scale {
     }
 }
 
-/// The most doorbells beside one: more have no place among the ports.
+/// The most additional doorbells: more do not fit into the ports.
 pub const MOST: u32 = 4096;
 
-/// The address of the doorbell `number` beside the one at `address`. Ports end at 0xffff, so the later ones
+/// The address of the additional doorbell `number`, near the one at `address`. Ports end at 0xffff, so the later ones
 /// are below.
 fn beside(address: IoEventAddress, number: u32) -> IoEventAddress {
     let distance = 8 * u64::from(number);
@@ -103,7 +103,7 @@ fn beside(address: IoEventAddress, number: u32) -> IoEventAddress {
     }
 }
 
-/// A vCPU that rings beside the guest's first one.
+/// A vCPU that rings in addition to the guest's first one.
 pub(super) struct Other {
     machine: Arc<Machine>,
     vcpu: Box<dyn Vcpu>,

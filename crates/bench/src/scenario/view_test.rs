@@ -1,4 +1,4 @@
-//! Tests of the waits, with guest memory and no guest, by a clock that goes on when it is read.
+//! Tests of the waits, with guest memory and no guest, by a clock that advances when it is read.
 
 use std::cell::Cell;
 

@@ -62,10 +62,10 @@ impl Hearing {
                 "a buffer there and back on a split ring: served by a device model in the VMM"
             }
             Self::Ioeventfd => {
-                "a buffer there and back on a split ring: served by a thread behind an eventfd"
+                "a buffer there and back on a split ring: served by a thread that an eventfd wakes"
             }
             Self::Irqfd => {
-                "a buffer there and back on a split ring: served by a thread behind an eventfd, told by an irqfd"
+                "a buffer there and back on a split ring: served by a thread that an eventfd wakes, with an irqfd"
             }
             Self::Polled => {
                 "a buffer there and back on a split ring: served by a thread that polls the ring"

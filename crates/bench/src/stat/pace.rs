@@ -9,7 +9,7 @@ use crate::scenario::{GuestGone, GuestView};
 /// When the interrupts of a run come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// So many a second, or fewer if the host cannot keep up: none comes before the guest has taken the one
+    /// This number a second, or fewer if the host cannot keep up: each waits until the guest has taken the one
     /// before.
     Rate(u32),
     /// One each time that the guest asks for it, so that the number of exits does not depend on time.
@@ -44,7 +44,7 @@ pub(super) fn at_rate(
     Ok(())
 }
 
-/// Raises one interrupt for each ring of `doorbell`, until the run is over and somebody else rings.
+/// Raises one interrupt for each ring of `doorbell`, until the run is over and another thread rings.
 pub(super) fn in_lockstep(view: &GuestView, event: &EventFd, doorbell: &EventFd) {
     while doorbell.read().is_ok() && !view.is_over() {
         signal(event);

@@ -13,7 +13,7 @@ use vmbell::virtqueue::{
 
 const PAGE: u64 = 4096;
 
-/// The addresses behind the rings: the indirect tables, the buffer and the end of the memory.
+/// The addresses after the rings: the indirect tables, the buffer and the end of the memory.
 struct Rest {
     tables: u64,
     buffer: u64,

@@ -40,7 +40,7 @@ pub(super) fn serve<V: DeviceQueue>(
         match link.order() {
             Order::Stop => return Ok(()),
             Order::Reset => {
-                if link.let_go().map_err(eventfd)? == Order::Stop {
+                if link.await_order().map_err(eventfd)? == Order::Stop {
                     return Ok(());
                 }
                 device = take();

@@ -29,7 +29,7 @@ pub(super) struct Link {
     call: EventFd,
     order: AtomicU8,
     /// Signalled by the device thread when it has dropped the queue for a reset.
-    let_go: EventFd,
+    dropped: EventFd,
 }
 
 impl Link {
@@ -38,7 +38,7 @@ impl Link {
             kick: EventFd::new(0)?,
             call: EventFd::new(0)?,
             order: AtomicU8::new(RUN),
-            let_go: EventFd::new(0)?,
+            dropped: EventFd::new(0)?,
         })
     }
 
@@ -67,7 +67,7 @@ impl Link {
         }
     }
 
-    /// Whether the run goes on: neither side has stopped it.
+    /// Whether the run continues: neither side has stopped it.
     pub(super) fn is_running(&self) -> bool {
         self.order() != Order::Stop
     }
@@ -75,7 +75,7 @@ impl Link {
     /// Stops the run, and wakes both threads wherever they wait.
     pub(super) fn stop(&self) -> io::Result<()> {
         self.order.store(STOP, Ordering::Release);
-        for event in [&self.kick, &self.call, &self.let_go] {
+        for event in [&self.kick, &self.call, &self.dropped] {
             event.write(1)?;
         }
         Ok(())
@@ -83,10 +83,10 @@ impl Link {
 
     /// Makes the device thread drop the queue. Returns whether it has done so; false if the run was
     /// stopped.
-    pub(super) fn hold(&self) -> io::Result<bool> {
+    pub(super) fn reset_queue(&self) -> io::Result<bool> {
         self.change(RUN, RESET);
         self.kick()?;
-        self.let_go.read()?;
+        self.dropped.read()?;
         Ok(self.is_running())
     }
 
@@ -96,9 +96,9 @@ impl Link {
         self.kick()
     }
 
-    /// The device thread's part of [`hold`](Self::hold). Waits for the next order and returns it.
-    pub(super) fn let_go(&self) -> io::Result<Order> {
-        self.let_go.write(1)?;
+    /// The device thread's part of [`reset_queue`](Self::reset_queue). Waits for the next order and returns it.
+    pub(super) fn await_order(&self) -> io::Result<Order> {
+        self.dropped.write(1)?;
         while self.order() == Order::Reset {
             self.wait_for_kick()?;
         }

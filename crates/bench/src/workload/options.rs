@@ -31,7 +31,7 @@ pub enum Tokens {
 /// The threads that run the two sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Threads {
-    /// Each side has a thread of its own, woken by an eventfd.
+    /// Each side has its own thread, woken by an eventfd.
     #[default]
     Two,
     /// Both sides take turns on the caller's thread; notifications are counted and not sent.

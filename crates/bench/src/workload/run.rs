@@ -237,7 +237,7 @@ where
         match next {
             Next::Done => break,
             Next::Reset => {
-                if link.hold().map_err(eventfd)? {
+                if link.reset_queue().map_err(eventfd)? {
                     driver.reset()?;
                     link.resume().map_err(eventfd)?;
                 }

@@ -7,7 +7,7 @@ use crate::affinity::{self, Pinned};
 use crate::{Entry, Sample, Setting, Subject, SubjectError};
 use vmbell_report::Group;
 
-/// An entry `name` for the variant `options`. A run has as many buffers as the plan says, and not
+/// An entry `name` for the variant `options`. The plan sets the number of buffers of a run, not
 /// [`WorkloadOptions::bufs`]. The driver runs on the first CPU, the device on the second if there is one.
 pub fn entry(name: &str, description: &str, options: WorkloadOptions) -> Entry {
     let subject = name.to_owned();

@@ -1,8 +1,8 @@
-//! The exits of interrupts that a vCPU sends to itself and does not end, so that the exits of EOIs can be told from
+//! The exits of interrupts that a vCPU sends to itself and does not end, so that the exits of EOIs can be distinguished from
 //! them.
 //!
 //! An interrupt of a higher priority (class) is delivered while another is in service (Intel SDM vol. 3, 13.8.3; Arm IHI
-//! 0069, "Preemption"), so a guest takes several without an EOI. It ends them in an entry of its own, which is not counted.
+//! 0069, "Preemption"), so a guest takes several without an EOI. It ends them in a separate entry, which is not counted.
 
 use super::super::guest::{Guest, Run};
 use crate::{Sample, SubjectError};

@@ -25,7 +25,7 @@ pub(super) enum Case {
 /// What takes a level-triggered line down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lowered {
-    /// The guest's EOI, of which a resamplefd tells the device.
+    /// The guest's EOI, of which a resamplefd notifies the device.
     Resample,
     /// The device model, which the handler calls.
     Userspace,
@@ -132,7 +132,7 @@ impl Case {
                 "a level line up, handled, ended by a bit in guest memory, for which its device looks"
             }
             Self::Level(Lowered::Resample) => {
-                "a level line up, handled, down by the EOI, and its device told by an eventfd"
+                "a level line up, handled, down by the EOI, and its device notified by an eventfd"
             }
             Self::Level(Lowered::Userspace) => {
                 "a level line up, handled, and down by the device model, which the handler calls"
@@ -163,8 +163,8 @@ impl Case {
         }
     }
 
-    /// Whether the guest polls while it waits for its interrupts, so that the sender of them needs a
-    /// CPU of its own. (A scenario with two vCPUs asks for both CPUs itself.)
+    /// Whether the guest polls while it waits for its interrupts, so that the sender of them needs
+    /// its own CPU. (A scenario with two vCPUs asks for both CPUs itself.)
     pub(super) const fn waits_awake(self) -> bool {
         matches!(
             self,

@@ -10,7 +10,7 @@ use vmbell_hypervisor::Hypervisor;
 /// How many interrupts show whether the host uses PV EOI at all.
 const TRIAL: u64 = 16;
 
-/// The least time of an EOI that two readings of the time stamp counter tell from none, in its ticks: each reading may
+/// The shortest EOI that two readings of the time stamp counter distinguish from 0, in its ticks: each reading may
 /// be late by one.
 pub(super) const RESOLUTION: u32 = 2;
 

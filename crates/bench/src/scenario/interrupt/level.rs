@@ -1,4 +1,4 @@
-//! Scenarios of a level-triggered line: it goes up, is handled, goes down, and its device is told.
+//! Scenarios of a level-triggered line: it goes up, is handled, goes down, and its device is notified.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ const SERVED: IoEventAddress = bell(0x60);
 pub(super) struct Level {
     guest: Guest,
     gsi: Gsi,
-    /// What takes the line down, and how the device is told.
+    /// What takes the line down, and how the device is notified.
     kind: Kind,
     view: GuestView,
     /// Interrupts that the guest has ended by its bit, over all runs.
@@ -32,7 +32,7 @@ pub(super) struct Level {
 }
 
 enum Kind {
-    /// The guest's EOI takes the line down, and the resamplefd tells the device.
+    /// The guest's EOI takes the line down, and the resamplefd notifies the device.
     Resample { irqfd: Irqfd, lowered: EventFd },
     /// The guest's end of the interrupt is the device's too.
     Forwarded { line: Box<dyn ForwardedLine> },

@@ -1,7 +1,7 @@
 //! A device of the host that rows give to their guests, open for all rows of this process.
 //!
 //! An IOMMU group can be in one container of one process, and a backend may map a device when its guest is made, so the
-//! device is opened once, by the first row, and given back after the last. No backend is told of its VFIO file, which
+//! device is opened once, by the first row, and given back after the last. No backend gets its VFIO file, which
 //! KVM wants for caches that a device bypasses, and these devices bypass none.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -75,7 +75,7 @@ impl Model {
     }
 
     /// The device, which the first call opens. The row is skipped if the host has none that can be assigned, and fails
-    /// if somebody else has it.
+    /// if another process has it.
     pub(super) fn open(&self, row: &str) -> Result<Arc<Assigned>, SubjectError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(assigned) = open.upgrade() {

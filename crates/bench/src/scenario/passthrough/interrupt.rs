@@ -41,7 +41,7 @@ impl Scenario for Interrupt {
         if let Some(direct) = direct {
             // The first one too.
             guest.agree("the host's interrupt controller", direct.injected, ops + 1)?;
-            guest.agree("nobody", direct.signalled, 0)?;
+            guest.agree("the trigger eventfd", direct.signalled, 0)?;
         }
         let spurious = after.interrupts - before.interrupts - served;
         let to_handler = guest.clock.ns(after.latency - before.latency);

@@ -3,7 +3,7 @@
 //!
 //! On x86-64 the device is QEMU's edu, on arm64 a PL031 clock; the lab has both (`vmbell lab -- vmbell bench 'passthrough-*'`,
 //! `vmbell lab --arch aarch64 -- vmbell bench 'platform-irq-*'`). The guest raises its interrupts by a store to a register. All
-//! rows share the device and have it in their guests by turns.
+//! rows share the device and have it in their guests in turn.
 
 mod access;
 mod assigned;

@@ -232,7 +232,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // Nobody could be told of an error, and the turn's end does it again.
+        // A drop cannot report an error, and the turn's end disables it again.
         let _ = self.device.disable(edu::MSI);
     }
 }
