@@ -1,6 +1,6 @@
 //! A VMM of one file, whose exit loop over KVM asks vmbell what a guest's access is for.
 //!
-//! Doorbells come first, as in the kernel: a write that rings reaches no device. This group, one doorbell for any value beside
+//! Doorbells come first, as in the kernel: a write that rings reaches no device. This group, one doorbell for any value and
 //! one for a single value, is more than an ioeventfd of KVM can express. What KVM can express, a VMM gives to
 //! `VmFd::register_ioevent`, and there is no exit. Then the bus finds the device.
 //!
@@ -23,7 +23,7 @@ const CODE: u64 = 0x1000;
 const MEMORY: usize = 0x1000;
 /// The port that rings.
 const BELL: u16 = 0x510;
-/// The address of the register, which is no memory.
+/// The address of the register, where the guest has no memory.
 const REGISTER: u64 = 0x8000;
 
 /// The guest's code, for real mode.

@@ -1,4 +1,4 @@
-//! A device tree of anybody's: it is read, and what is taken from it is written and read again.
+//! An untrusted device tree: it is read, and what is taken from it is written and read again.
 
 use vmbell_vfio::node::{Choice, Copied, NodeRegion, Parent, Template, Tree, sample_tree};
 

@@ -1,6 +1,6 @@
-//! An image for a PC that is made by anybody: a kernel as bzImage or as ELF with PVH's entry point, or a Multiboot image,
+//! An untrusted image for a PC: a kernel as bzImage or as ELF with PVH's entry point, or a Multiboot image,
 //! of which anything has changed. No panic; what is loaded is in RAM that images may use, and is entered in RAM; and the
-//! kernel finds its initrd, whole, where it is told.
+//! kernel finds its whole initrd at the address that it gets.
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmbell_hypervisor::EntryPoint;

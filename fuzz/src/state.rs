@@ -1,4 +1,4 @@
-//! A state of anybody that is restored, on either side of a queue: an error, or a queue that goes on within its
+//! An untrusted state that is restored, on either side of a queue: an error, or a queue that stays within its
 //! bounds.
 //!
 //! The bytes begin as those of a queue in use and are changed, or are the input's own.

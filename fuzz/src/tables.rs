@@ -1,4 +1,4 @@
-//! What a VMM tells the guest image: the tables of ACPI, a PCI function's configuration space and the command line. Sound
+//! What a VMM gives the guest image: the tables of ACPI, a PCI function's configuration space and the command line. Sound
 //! ones, of which a case changes a few bytes.
 
 use std::cell::Cell;

@@ -1,5 +1,5 @@
-//! A device of VFIO and an IOMMU that say anything of themselves: no panic and no endless chain, and whatever is taken
-//! from their answers keeps its rules.
+//! A device of VFIO and an IOMMU with random answers: no panic and no endless chain, and what is taken
+//! from the answers keeps its rules.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use vmbell_vfio::device::{Device, DeviceFile, DeviceInfo, Region, SetIrqs, regio
 use vmbell_vfio::iova::Iova;
 
 const PAGE: u64 = 4096;
-/// A region of 64 KiB whose capabilities are its type and, behind that, two areas that can be mapped.
+/// A region of 64 KiB whose capabilities are its type and, after that, two areas that can be mapped.
 const REGION: &[u32] = &[
     88,
     15,
@@ -34,7 +34,7 @@ const REGION: &[u32] = &[
     0x8000,
     0, // VFIO_REGION_INFO_CAP_SPARSE_MMAP
 ];
-/// An IOMMU with two ranges of addresses and, behind them, the number of its free entries.
+/// An IOMMU with two ranges of addresses and, after them, the number of its free entries.
 const IOMMU: &[u32] = &[
     84,
     3,

@@ -2,7 +2,7 @@
 /*
  * The VFIO device: from its file to its structure, and the moment when it closes.
  *
- * VFIO tells nobody that a device closes. So a device with forwarded interrupts
+ * VFIO does not report that a device closes. So a device with forwarded interrupts
  * points to a copy of its operations, whose close_device() ends the forwarding
  * first. There is one copy for each kind of device (vfio-amba, vfio-platform); it
  * stays until the module goes, because VFIO may have read the pointer just before
@@ -71,7 +71,7 @@ struct vfio_platform_device *vf_device_of(struct file *file)
 	if (!vf_is_vfio_device(file))
 		return NULL;
 	core = vf_core_of(file);
-	/* vfio-amba has operations of its own, but no other ioctl. */
+	/* vfio-amba has its own operations, but no other ioctl. */
 	if (!core || core->ops->ioctl != vfio_platform_ioctl)
 		return NULL;
 	return vf_platform(core);
@@ -124,7 +124,7 @@ void vf_device_unwatch(struct vfio_platform_device *vdev)
 	watched->devices--;
 }
 
-/* No device is watched and none can be: waits until nobody uses what was. */
+/* No device is watched and none can be: waits for the last user. */
 void vf_device_exit(void)
 {
 	struct vf_watched_ops *watched, *next;

@@ -180,7 +180,7 @@ void vf_line_give_back(struct vf_forward *f)
 
 	vf_vgic_unmap(f);
 	irq_set_vcpu_affinity(f->host_irq, NULL);
-	/* No list register names it now, so nobody else ends it. */
+	/* No list register names it now, so nothing else ends it. */
 	irq_set_irqchip_state(f->host_irq, IRQCHIP_STATE_ACTIVE, false);
 	vf_swap_out(f);
 

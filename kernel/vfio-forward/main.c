@@ -4,7 +4,7 @@
  *
  * A forwarded interrupt belongs to the open file that asked for it. It ends with
  * UNFORWARD, with the last close of that file or with the last close of the VFIO
- * device, whichever is first; the end of the process that holds the files is all
+ * device; the end of the process that holds the files is all
  * three. The module cannot be removed while such a file is open, so nothing is
  * forwarded when it goes. A VM that is closed stays until then.
  *
@@ -27,7 +27,7 @@
 
 #include "internal.h"
 
-/* Protects the list, and whatever makes an entry begin or end. */
+/* Protects the list, and the begin and end of each entry. */
 static DEFINE_MUTEX(vf_lock);
 static LIST_HEAD(vf_forwards);
 static struct workqueue_struct *vf_puts;

@@ -63,7 +63,7 @@ int vf_vgic_map(struct vf_forward *f)
 }
 
 /*
- * Unties it, in whatever state it is. On return no list register names the
+ * Unties it, in any state. On return no list register names the
  * physical interrupt, so the guest cannot deactivate it any more. If the guest
  * has begun to handle the interrupt, it ends it as one of software.
  */

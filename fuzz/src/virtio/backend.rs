@@ -51,7 +51,7 @@ impl RemoveDoorbell for Set {
     }
 }
 
-/// Interrupts that nobody takes.
+/// Interrupts without a receiver.
 #[derive(Debug)]
 pub struct Interrupts;
 

@@ -1,4 +1,4 @@
-//! What the devices are made of: a file for a disk, a pair of sockets for a tap and for a console's input, and nothing for
+//! The host's side of the devices: a file for a disk, a pair of sockets for a tap and for a console's input, and nothing for
 //! random bytes.
 
 use std::fs::File;
@@ -139,7 +139,7 @@ impl Host {
             Kind::Disk { .. } => {
                 let mut header = [0; 16];
                 (header[0], header[8]) = (kind % 12, place % 10);
-                // A sector far behind any disk.
+                // A sector far after the end of any disk.
                 header[15] = if place < 0xf0 { 0 } else { place };
                 memory.write_slice(&header, GuestAddress(AT)).unwrap();
                 let header = Buffer::new(AT, 16);
@@ -168,7 +168,7 @@ impl Host {
         }
     }
 
-    /// What has to be true whatever the driver does.
+    /// What has to be true for any driver.
     pub fn check(&mut self) {
         self.printed.0.lock().unwrap().clear();
         let kind = self.kind;

@@ -17,7 +17,7 @@ use self::host::{Host, Kind};
 use self::machine::{Choice, Machine, QUEUES_END};
 use super::input::{Input, TABLES};
 
-/// A request that takes longer has hung, whatever else the host does.
+/// A request that takes longer has hung, even on a busy host.
 const HANG: Duration = Duration::from_secs(120);
 
 /// One run, as `data` decides.
