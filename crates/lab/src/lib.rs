@@ -22,7 +22,6 @@ pub mod kernel;
 pub mod out_of_tree;
 pub mod qemu;
 
-mod error;
 mod files;
 mod payload;
 mod prepare;
@@ -33,7 +32,15 @@ mod run;
 mod tree;
 mod unfinished;
 
-pub use error::LabError;
+use apt::AptError;
+use boot::BootError;
+use cache::CacheError;
+use device_tree::TreeError;
+use initramfs::InitramfsError;
+use kernel::KernelError;
+use out_of_tree::ModulesError;
+use qemu::QemuError;
+
 pub use files::Files;
 pub use payload::Task;
 pub use prepare::Kernel;
@@ -42,3 +49,46 @@ pub use provision::{KernelChoice, Netperf, Provision};
 pub use recipe::Recipe;
 pub use run::{Lab, Outcome};
 pub use unfinished::abandon;
+
+/// An error of one of the lab's parts.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The lab does not know the host's architecture.
+    #[error("the lab does not run on {arch}, only on x86_64 and aarch64")]
+    NoHost {
+        /// This process's architecture.
+        arch: &'static str,
+    },
+    /// The cache cannot be used.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// Packages cannot be downloaded.
+    #[error(transparent)]
+    Apt(#[from] AptError),
+    /// A kernel or a module cannot be used.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// Modules cannot be built.
+    #[error(transparent)]
+    Modules(#[from] ModulesError),
+    /// L1's file tree cannot be made.
+    #[error(transparent)]
+    Initramfs(#[from] InitramfsError),
+    /// The kernel lacks modules that assigning a device needs.
+    #[error("this kernel cannot assign {device} to a guest")]
+    Device {
+        /// The device's name.
+        device: &'static str,
+        /// Which module it lacks.
+        source: KernelError,
+    },
+    /// QEMU's device tree cannot be edited.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// QEMU cannot be used.
+    #[error(transparent)]
+    Qemu(#[from] QemuError),
+    /// The boot failed.
+    #[error(transparent)]
+    Boot(#[from] BootError),
+}

@@ -6,14 +6,112 @@
 //! keys and network settings, but not its hooks, which write where only root may. Each downloaded file is
 //! compared with the digest of the signed index once more before `dpkg-deb -x` unpacks it.
 
-mod alone;
 mod client;
 mod component;
-mod error;
 mod package;
 mod program;
 mod state;
 
+use std::io;
+use std::path::PathBuf;
+
 pub use client::Apt;
-pub use error::AptError;
 pub use package::Package;
+
+/// An error of the distribution's package client, or of its use.
+#[derive(Debug, thiserror::Error)]
+pub enum AptError {
+    /// The distribution has no apt.
+    #[error(
+        "no {program} on this system, so the lab cannot download {wanted}: give it {option} instead"
+    )]
+    NoClient {
+        /// The missing program.
+        program: &'static str,
+        /// What the program would have downloaded.
+        wanted: &'static str,
+        /// The command-line option that makes the download unnecessary.
+        option: &'static str,
+    },
+    /// The client cannot be started.
+    #[error("cannot run {program}")]
+    Run {
+        /// The program.
+        program: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The client failed.
+    #[error("{command} failed ({status}): {reason}")]
+    Failed {
+        /// The client's name and subcommand.
+        command: String,
+        /// The client's exit status.
+        status: String,
+        /// The errors that the client printed.
+        reason: String,
+    },
+    /// A fetch of the indexes failed, and those that arrived do not have the packages.
+    #[error("cannot fetch the package indexes: {reason}")]
+    NoIndexes {
+        /// The errors that the client printed.
+        reason: String,
+    },
+    /// Nothing came from the package sources.
+    #[error("cannot fetch the package indexes: no answer within {} s", time.as_secs())]
+    Silent {
+        /// How long the client was waited for.
+        time: std::time::Duration,
+    },
+    /// No alternative package is in the package sources.
+    #[error("the package sources do not have {}: {reason}", names.join(" or "))]
+    NotFound {
+        /// The packages, best first.
+        names: Vec<String>,
+        /// The client's error for the last of them.
+        reason: String,
+    },
+    /// The client's output cannot be parsed.
+    #[error(
+        "apt-get printed {line:?} where a package's address, file, size and SHA-256 were expected"
+    )]
+    Answer {
+        /// The line.
+        line: String,
+    },
+    /// A package is still broken after several downloads.
+    #[error("{file} is broken after {attempts} downloads: {reason}")]
+    Broken {
+        /// The package file.
+        file: String,
+        /// How often it was fetched.
+        attempts: u32,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file operation failed.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// The operation, a verb.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl AptError {
+    /// For `map_err` on file operations.
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+}

@@ -8,15 +8,137 @@
 mod arguments;
 mod channel;
 mod console;
-mod error;
 mod machine;
 mod process;
 mod supervise;
 
+use std::io;
+use std::time::Duration;
+
 pub(crate) use arguments::machine_arguments;
 pub use arguments::{Mode, Settings};
 pub use console::Console;
-pub use error::BootError;
 pub use machine::{Boot, Booted, Sinks};
 pub use process::exec_applet;
 pub use supervise::Limits;
+
+/// An error of one boot.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    /// QEMU cannot be started.
+    #[error("cannot start {program}")]
+    Start {
+        /// The first word of the command line.
+        program: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A channel or a thread failed.
+    #[error("cannot {action}")]
+    Channel {
+        /// The operation, a verb with its object.
+        action: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// L1 did not come as far as the program.
+    #[error("L1 did not start the program within {} s (--boot-timeout), in which QEMU had {} s of CPU; its console ends \
+             with:\n{console}", seconds(*limit), seconds(*cpu))]
+    BootLimit {
+        /// The limit.
+        limit: Duration,
+        /// CPU time that QEMU had: next to nothing on a host that is too busy.
+        cpu: Duration,
+        /// The last lines of the console.
+        console: String,
+    },
+    /// The program did not end; it was killed in L1, and its output has come back.
+    #[error("the program started at {} s and was still running at {} s: its limit is {} s (--timeout)",
+            seconds(*started), seconds(started.saturating_add(*limit)), seconds(*limit))]
+    ProgramLimit {
+        /// When the program started, from the start of QEMU.
+        started: Duration,
+        /// The limit.
+        limit: Duration,
+    },
+    /// Neither the program ended nor did L1 answer.
+    #[error("the program started at {} s and was still running at {} s: its limit is {} s (--timeout), and L1 does not \
+             answer; its console ends with:\n{console}",
+            seconds(*started), seconds(started.saturating_add(*limit)), seconds(*limit))]
+    Hang {
+        /// When the program started, from the start of QEMU.
+        started: Duration,
+        /// The limit.
+        limit: Duration,
+        /// The last lines of the console.
+        console: String,
+    },
+    /// L1's kernel panicked.
+    #[error("L1's kernel panicked{}; its console ends with:\n{console}", in_each(*boots))]
+    Panic {
+        /// How often L1 was booted.
+        boots: u32,
+        /// The last lines of the console.
+        console: String,
+    },
+    /// A signal killed QEMU, its own abort among them.
+    #[error("QEMU crashed{} ({status}): {said}", in_each(*boots))]
+    Crash {
+        /// How often L1 was booted.
+        boots: u32,
+        /// QEMU's signal.
+        status: String,
+        /// QEMU's error output, or else the last lines of the console.
+        said: String,
+    },
+    /// QEMU ended without a report from L1.
+    #[error("QEMU ended ({status}) without a report from L1: {said}")]
+    NoReport {
+        /// QEMU's exit status, decoded.
+        status: String,
+        /// QEMU's error output, or else the last lines of the console.
+        said: String,
+    },
+    /// L1 has no such program, or it is not executable.
+    #[error("L1: {reason}")]
+    Program {
+        /// The error of L1's init.
+        reason: String,
+    },
+    /// The files from L1 cannot be unpacked.
+    #[error("cannot unpack the files from L1 into {}", folder.display())]
+    Files {
+        /// The folder for the files.
+        folder: std::path::PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl BootError {
+    /// Whether a time limit was reached.
+    pub fn is_time_limit(&self) -> bool {
+        matches!(
+            self,
+            Self::BootLimit { .. } | Self::ProgramLimit { .. } | Self::Hang { .. }
+        )
+    }
+
+    /// For `map_err` on channel operations.
+    pub(crate) fn channel(action: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Channel { action, source }
+    }
+}
+
+/// How often the same happened, unless it was once.
+fn in_each(boots: u32) -> String {
+    match boots {
+        1 => String::new(),
+        boots => format!(" in each of {boots} boots"),
+    }
+}
+
+/// Seconds with at most one digit after the point.
+fn seconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10.0).round() / 10.0
+}

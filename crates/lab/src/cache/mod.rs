@@ -7,21 +7,90 @@
 //! digest of every file. Two locks keep processes apart: one for those that make entries, and one
 //! that every run shares and `clean` takes alone.
 
-mod digest;
 mod entry;
-mod error;
 mod manifest;
 mod root;
-mod size;
 mod space;
 
-pub use digest::{Digest, hash_bytes, hash_file};
+use std::io;
+use std::path::PathBuf;
+
 pub use entry::{Draft, Entry};
-pub use error::CacheError;
-pub use manifest::{Manifest, ManifestFile, SourcePackage};
+pub use manifest::{Digest, Manifest, ManifestFile, SourcePackage, hash_bytes, hash_file};
 pub use root::{Cache, Listed, Prepare, Use};
-pub use size::Size;
-pub use space::require_space;
+pub use space::{Size, require_space};
+
+/// An error of the cache.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// The environment names no folder for the cache.
+    #[error("neither XDG_CACHE_HOME nor HOME is set, so the lab has no cache folder")]
+    NoHome,
+    /// A file operation failed.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// The operation, a verb.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The file system has too little free space.
+    #[error("{needed} needed in {}, {available} free: make room or set XDG_CACHE_HOME", path.display())]
+    NoSpace {
+        /// The folder.
+        path: PathBuf,
+        /// What the preparation needs at its peak.
+        needed: Size,
+        /// What is free for an ordinary user.
+        available: Size,
+    },
+    /// A file is not as the manifest describes it.
+    #[error("cache entry {} is damaged: {file} {how}", entry.display())]
+    Damaged {
+        /// The entry's folder.
+        entry: PathBuf,
+        /// The file in it.
+        file: String,
+        /// What is wrong with it.
+        how: &'static str,
+    },
+    /// The manifest cannot be read.
+    #[error("cache entry {} has an unreadable manifest", entry.display())]
+    Manifest {
+        /// The entry's folder.
+        entry: PathBuf,
+        /// The parser's error.
+        source: serde_json::Error,
+    },
+    /// Another process is using the cache.
+    #[error("{} is in use by another `vmbell lab`", path.display())]
+    InUse {
+        /// The cache's root folder.
+        path: PathBuf,
+    },
+}
+
+impl CacheError {
+    /// For `map_err` on file operations.
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+
+    /// Whether making the entry again would repair it.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::Manifest { .. })
+    }
+}
 
 #[cfg(test)]
 #[path = "cache_test.rs"]

@@ -1,20 +1,30 @@
-//! L1's end of the control port: messages to the host, and its answers.
+//! L1's ends of the virtio-serial ports: messages to the host over the control port, its answers, and the end of L1
+//! through the debug-exit device. Process 1 of L1 runs this.
+#![allow(unsafe_code)]
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
+use std::time::Duration;
 
-use super::{exit, ports, program};
+use rustix::system::{RebootCommand, reboot};
+
+use super::program;
 use crate::job::{Message, answer, port};
 
-/// The port, shared by all its users because it can be opened only once.
+/// How often a port that is not there yet is looked for, and the pause before each further time: a driver that has just
+/// been loaded makes its ports a little later.
+const ATTEMPTS: u32 = 500;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The control port, shared by all its users because it can be opened only once.
 static CONTROL: OnceLock<(File, Mutex<mpsc::Receiver<()>>)> = OnceLock::new();
 
 /// Opens the port and starts a thread that passes on the host's leave to end L1, kills the program if the host
 /// says so, and ends L1 if the host closes the port.
 pub fn open() -> io::Result<()> {
-    let control = ports::open(port::CONTROL)?;
+    let control = open_port(port::CONTROL)?;
     let mut reader = control.try_clone()?;
     let (sender, receiver) = mpsc::channel();
     let _ = CONTROL.set((control, Mutex::new(receiver)));
@@ -26,7 +36,7 @@ pub fn open() -> io::Result<()> {
                 _ => drop(sender.send(())),
             }
         }
-        exit::leave(127);
+        end_machine(127);
     });
     Ok(())
 }
@@ -54,3 +64,55 @@ fn parts() -> io::Result<&'static (File, Mutex<mpsc::Receiver<()>>)> {
         .get()
         .ok_or_else(|| io::Error::other("no control port"))
 }
+
+/// Opens the port with this name.
+pub fn open_port(name: &str) -> io::Result<File> {
+    for _ in 1..ATTEMPTS {
+        match find_port(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => thread::sleep(PAUSE),
+            result => return result,
+        }
+    }
+    find_port(name)
+}
+
+fn find_port(name: &str) -> io::Result<File> {
+    for item in fs::read_dir("/sys/class/virtio-ports")?.flatten() {
+        let found = fs::read_to_string(item.path().join("name")).unwrap_or_default();
+        if found.trim_end() == name {
+            let path = std::path::Path::new("/dev").join(item.file_name());
+            return File::options().read(true).write(true).open(path);
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::NotFound,
+        format!("no virtio-serial port {name}"),
+    ))
+}
+
+/// Ends the machine with this code; powers it off if there is no debug-exit device.
+pub fn end_machine(code: u8) -> ! {
+    debug_exit(code);
+    let _ = reboot(RebootCommand::PowerOff);
+    loop {
+        std::thread::park();
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn debug_exit(code: u8) {
+    /// The port of the board's debug-exit device (`isa-debug-exit`).
+    const PORT: u16 = 0x501;
+    // SAFETY: only changes which port accesses this process may make.
+    if unsafe { libc::iopl(3) } == 0 {
+        // SAFETY: the access is allowed, and the port belongs to QEMU's debug-exit device, which
+        // ends the QEMU process.
+        unsafe {
+            std::arch::asm!("out dx, eax", in("dx") PORT, in("eax") u32::from(code), options(nostack));
+        }
+    }
+}
+
+/// Other boards have no such device: the host learns the result from the report alone.
+#[cfg(not(target_arch = "x86_64"))]
+fn debug_exit(_code: u8) {}

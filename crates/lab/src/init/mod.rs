@@ -7,13 +7,132 @@
 
 mod control;
 mod devices;
-mod exit;
-mod files;
 mod held;
-mod modules;
-mod mounts;
-mod ports;
 mod program;
-mod sequence;
+mod setup;
 
-pub use sequence::{is_called, main};
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::job::{
+    EXTRA_MODULE_FOLDER, Ending, INIT_FILE, JOB_FILE, Job, MODULE_FOLDER, Message, OUT_FOLDER,
+    Report, port,
+};
+
+/// Whether this process is process 1.
+pub fn is_called() -> bool {
+    std::process::id() == 1
+        && std::env::args_os()
+            .next()
+            .is_some_and(|name| name == INIT_FILE)
+}
+
+/// Runs the job and ends the machine.
+pub fn main() -> ! {
+    let mut notes = setup::mount_all();
+    // The control port's driver may be among them.
+    notes.extend(setup::load_modules(MODULE_FOLDER));
+    if let Err(error) = control::open() {
+        eprintln!("lab: cannot open the control port: {error}");
+        control::end_machine(127);
+    }
+    notes.extend(setup::load_modules(EXTRA_MODULE_FOLDER));
+    let _held = held::guests();
+    let mut report = match run_job() {
+        Ok(report) => report,
+        Err(error) => Report {
+            ending: Ending::Failed(error.to_string()),
+            sent: [0; 3],
+            notes: Vec::new(),
+        },
+    };
+    report.notes.splice(..0, notes);
+    let code = report.ending.exit_code();
+    let message = Message::Report(report);
+    if let Err(error) = control::send(&message).and_then(|()| control::wait_for_leave()) {
+        // The console is the only other way to the host.
+        eprintln!("lab: cannot report {message:?}: {error}");
+    }
+    control::end_machine(code);
+}
+
+fn run_job() -> io::Result<Report> {
+    for folder in ["/tmp", "/root", "/run", "/var", OUT_FOLDER] {
+        fs::create_dir_all(folder)?;
+    }
+    let job: Job = serde_json::from_slice(&fs::read(JOB_FILE)?)?;
+    devices::prepare(&job.devices)?;
+    let (ending, [stdout, stderr]) = program::run(&job)?;
+    let mut report = Report {
+        ending,
+        sent: [stdout, stderr, 0],
+        notes: Vec::new(),
+    };
+    if job.files {
+        match control::open_port(port::FILES)
+            .and_then(|port| send_folder(Path::new(OUT_FOLDER), port))
+        {
+            Ok(length) => report.sent[2] = length,
+            Err(error) => report
+                .notes
+                .push(format!("cannot send {OUT_FOLDER}: {error}")),
+        }
+    }
+    Ok(report)
+}
+
+/// Writes the archive of `folder` to `port` and returns its length in bytes.
+fn send_folder(folder: &Path, port: impl Write) -> io::Result<u64> {
+    let mut archive = tar::Builder::new(Counting {
+        inner: port,
+        written: 0,
+    });
+    archive.follow_symlinks(false);
+    if folder.is_dir() {
+        archive.append_dir_all(".", folder)?;
+    }
+    Ok(archive.into_inner()?.written)
+}
+
+struct Counting<W> {
+    inner: W,
+    written: u64,
+}
+
+impl<W: Write> Write for Counting<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let length = self.inner.write(bytes)?;
+        self.written += length as u64;
+        Ok(length)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_is_what_was_sent() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a"), "content").unwrap();
+        std::os::unix::fs::symlink("/nowhere", folder.path().join("link")).unwrap();
+        let mut sent = Vec::new();
+        let count = send_folder(folder.path(), &mut sent).unwrap();
+        assert_eq!(count, sent.len() as u64);
+        let mut archive = tar::Archive::new(sent.as_slice());
+        let names: Vec<_> = archive
+            .entries()
+            .unwrap()
+            .map(|entry| entry.unwrap().path().unwrap().into_owned())
+            .collect();
+        assert!(
+            names.contains(&"a".into()) && names.contains(&"link".into()),
+            "{names:?}"
+        );
+    }
+}

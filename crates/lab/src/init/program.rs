@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{control, ports};
+use super::control;
 use crate::job::{Ending, Job, Message, port};
 
 /// The earliest start of a deterministic program, from the kernel's boot: the kernel calibrates clocks until then.
@@ -33,7 +33,7 @@ pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
         command.arg0(name).args(arguments);
     }
     let stdin = if job.stdin {
-        Stdio::from(ports::open(port::STDIN)?)
+        Stdio::from(control::open_port(port::STDIN)?)
     } else {
         Stdio::null()
     };
@@ -41,7 +41,10 @@ pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
         .env_clear()
         .envs(job.environment.iter().map(|(name, value)| (name, value)))
         .current_dir(&job.directory);
-    let (stdout, stderr) = (ports::open(port::STDOUT)?, ports::open(port::STDERR)?);
+    let (stdout, stderr) = (
+        control::open_port(port::STDOUT)?,
+        control::open_port(port::STDERR)?,
+    );
     control::send(&Message::Started)?;
     if job.deterministic {
         wait_for_whole_second();

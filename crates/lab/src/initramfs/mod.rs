@@ -8,11 +8,129 @@
 mod archive;
 mod closure;
 mod elf;
-mod error;
 mod search;
+
+use std::io;
+use std::path::PathBuf;
 
 pub use archive::Archive;
 pub use closure::Closure;
 pub use elf::ElfFacts;
-pub use error::InitramfsError;
 pub use search::LibrarySearch;
+
+/// A program or file that cannot be put into L1's file tree.
+#[derive(Debug, thiserror::Error)]
+pub enum InitramfsError {
+    /// A file operation failed.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// The operation, a verb.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The path is not UTF-8, which the archive's writer needs.
+    #[error("{path:?} is not UTF-8, so it cannot go into the lab's file tree")]
+    Name {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The file is too large for the 32-bit sizes of a newc archive.
+    #[error("{} has {size} bytes, and a file in the lab must be smaller than 4 GiB", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The file's size in bytes.
+        size: u64,
+    },
+    /// The path leads through too many symbolic links, or through a loop of them.
+    #[error("{} leads through too many symbolic links", path.display())]
+    Links {
+        /// The path that was asked for.
+        path: PathBuf,
+    },
+    /// No folder of PATH has the program.
+    #[error("no program {name} on PATH")]
+    NoProgram {
+        /// The program's name.
+        name: String,
+    },
+    /// The program is a script, which only its interpreter can run.
+    #[error("{} is a script ({interpreter}): run its interpreter in the lab and add the script with --with", path.display())]
+    Script {
+        /// The script.
+        path: PathBuf,
+        /// The interpreter and arguments of the script's first line.
+        interpreter: String,
+    },
+    /// The file is not an ELF program of L1's architecture.
+    #[error("{} is not an ELF program for {arch}: it is {found}", path.display())]
+    NotElf {
+        /// The file.
+        path: PathBuf,
+        /// L1's architecture.
+        arch: &'static str,
+        /// What the file is instead, for the message.
+        found: String,
+    },
+    /// The program is one for another architecture.
+    #[error(
+        "{} is a program for {found}, and L1 is {wanted}: build it for {wanted} \
+         (Rust: --target {wanted}-unknown-linux-musl; C: {wanted}-linux-gnu-gcc -static)",
+        path.display()
+    )]
+    Architecture {
+        /// The program.
+        path: PathBuf,
+        /// The program's architecture.
+        found: String,
+        /// L1's architecture.
+        wanted: &'static str,
+    },
+    /// This host does not have the program's dynamic loader.
+    #[error(
+        "{} is linked dynamically, and its loader {} is not on this machine: link the program statically \
+         (Rust: --target {arch}-unknown-linux-musl; C: -static)",
+        program.display(),
+        loader.display()
+    )]
+    NoLoader {
+        /// The program.
+        program: PathBuf,
+        /// The loader by its path.
+        loader: PathBuf,
+        /// L1's architecture.
+        arch: &'static str,
+    },
+    /// The loader's folders do not have a library.
+    #[error(
+        "{} needs {library}, which is not in the loader's folders: set LD_LIBRARY_PATH, or link the program statically \
+         (Rust: RUSTFLAGS='-C target-feature=+crt-static' or --target {arch}-unknown-linux-musl; C: -static)",
+        object.display()
+    )]
+    NoLibrary {
+        /// The program or library that needs it.
+        object: PathBuf,
+        /// The library's name.
+        library: String,
+        /// L1's architecture.
+        arch: &'static str,
+    },
+}
+
+impl InitramfsError {
+    /// For `map_err` on file operations.
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+}
