@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::bytes::{u16_at, u32_at, u64_at};
+use crate::number::{u16_at, u32_at, u64_at};
 
 /// The bytes before the pieces' offsets, near the segment's start.
 const MARK: &[u8] = b"vmbellbz";

@@ -11,7 +11,6 @@
 extern crate alloc;
 
 pub mod acpi;
-mod bytes;
 #[cfg(not(vmbell_probe_elf))]
 mod bzimage;
 pub mod clock;

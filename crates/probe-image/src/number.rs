@@ -1,4 +1,6 @@
-//! Numbers as text, without `core::fmt`, whose precompiled code has vector instructions: where a host emulates the
+//! Numbers as text, and numbers in little-endian bytes, of which there may be too few.
+//!
+//! The text is written without `core::fmt`, whose precompiled code has vector instructions: where a host emulates the
 //! guest's kernel mode, those end with an invalid opcode.
 
 /// As many digits as a number has at most.
@@ -47,6 +49,31 @@ impl Digits {
         let digits = self.text.get(self.begin..).unwrap_or(&[]);
         core::str::from_utf8(digits).unwrap_or("")
     }
+}
+
+/// The bytes from a place on; `None` if they reach beyond the end.
+fn at<const N: usize>(bytes: &[u8], place: usize) -> Option<[u8; N]> {
+    bytes.get(place..place.checked_add(N)?)?.try_into().ok()
+}
+
+/// Two bytes.
+pub(crate) fn u16_at(bytes: &[u8], place: usize) -> Option<u16> {
+    at(bytes, place).map(u16::from_le_bytes)
+}
+
+/// Four bytes.
+pub(crate) fn u32_at(bytes: &[u8], place: usize) -> Option<u32> {
+    at(bytes, place).map(u32::from_le_bytes)
+}
+
+/// Eight bytes.
+pub(crate) fn u64_at(bytes: &[u8], place: usize) -> Option<u64> {
+    at(bytes, place).map(u64::from_le_bytes)
+}
+
+/// One byte.
+pub(crate) fn u8_at(bytes: &[u8], place: usize) -> Option<u8> {
+    bytes.get(place).copied()
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
-//! The configuration space of a PCI function: its BARs, and the capabilities of virtio (1.2, 4.1.4) and of MSI-X.
+//! The configuration space of a PCI function: its BARs, and the capabilities of virtio (1.2, 4.1.4) and of MSI-X; and
+//! where PCI Express has it in memory.
 
-use crate::bytes::{u8_at, u16_at, u32_at};
+use crate::acpi::HEADER;
+use crate::number::{u8_at, u16_at, u32_at, u64_at};
 
 /// The length of a function's configuration space without PCI Express's extension.
 pub const LEN: usize = 256;
@@ -146,11 +148,25 @@ impl Config {
     }
 }
 
+/// Where the entries of the MCFG begin.
+const ENTRIES: usize = HEADER + 8;
+const ENTRY: usize = 16;
+
+/// The guest-physical address of the configuration space of segment 0, bus 0, from the MCFG (PCI Firmware 3.3, 4.1.2).
+pub fn mcfg_base(table: &[u8]) -> Option<u64> {
+    table
+        .get(ENTRIES..)?
+        .chunks_exact(ENTRY)
+        .find(|entry| u16_at(entry, 8) == Some(0) && u8_at(entry, 10) == Some(0))
+        .and_then(|entry| u64_at(entry, 0))
+        .filter(|base| *base != 0 && base.is_multiple_of(1 << 20))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Config, LEN, Place};
+    use super::{Config, LEN, Place, mcfg_base};
 
     fn empty() -> Config {
         let mut config = Config([0; LEN]);
@@ -280,6 +296,36 @@ mod tests {
             for bar in 0..=255 {
                 let _ = config.memory_bar(bar);
             }
+        }
+    }
+
+    fn mcfg(address: u64, segment: u8, bus: u8) -> [u8; 60] {
+        let mut table = [0; 60];
+        table[44..52].copy_from_slice(&address.to_le_bytes());
+        table[52] = segment;
+        table[54] = bus;
+        table
+    }
+
+    #[test]
+    fn bus_0_of_segment_0_is_found() {
+        assert_eq!(mcfg_base(&mcfg(0xb000_0000, 0, 0)), Some(0xb000_0000));
+        assert_eq!(mcfg_base(&mcfg(0xb000_0000, 1, 0)), None);
+        assert_eq!(mcfg_base(&mcfg(0xb000_0000, 0, 1)), None);
+    }
+
+    #[test]
+    fn broken_tables_have_no_mcfg_base() {
+        assert_eq!(mcfg_base(&mcfg(0, 0, 0)), None);
+        assert_eq!(mcfg_base(&mcfg(0xb000_1000, 0, 0)), None);
+        assert_eq!(mcfg_base(&mcfg(0xb000_0000, 0, 0)[..59]), None);
+        assert_eq!(mcfg_base(&[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_mcfg_is_read(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = mcfg_base(&bytes);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The DSDT, read without an interpreter: the resources of devices named `LNRO0005` (virtio-mmio), and the value that
 //! means S5. AML that computes its resources is not understood.
 
-use crate::bytes::{u8_at, u32_at};
+use crate::number::{u8_at, u32_at};
 
 /// A virtio-mmio device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

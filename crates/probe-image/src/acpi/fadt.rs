@@ -1,6 +1,6 @@
 //! The FADT ("FACP"): the power management timer, the ways to sleep, and where the DSDT is.
 
-use crate::bytes::{u8_at, u32_at, u64_at};
+use crate::number::{u8_at, u32_at, u64_at};
 
 /// A register in either space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

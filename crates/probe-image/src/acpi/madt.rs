@@ -1,7 +1,7 @@
 //! The MADT ("APIC"): CPUs and I/O APICs.
 
 use super::HEADER;
-use crate::bytes::{u8_at, u32_at};
+use crate::number::{u8_at, u32_at};
 
 /// The fields before the entries: the local APIC's address and flags.
 const ENTRIES: usize = HEADER + 8;

@@ -4,7 +4,6 @@
 pub mod dsdt;
 pub mod fadt;
 pub mod madt;
-pub mod mcfg;
 pub mod root;
 pub mod tables;
 

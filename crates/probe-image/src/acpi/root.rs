@@ -1,7 +1,7 @@
 //! The root: the RSDP, and the RSDT or XSDT that it points to.
 
 use super::HEADER;
-use crate::bytes::{u8_at, u32_at, u64_at};
+use crate::number::{u8_at, u32_at, u64_at};
 
 /// The length of an RSDP that names an XSDT.
 pub const RSDP_LEN: usize = 36;

@@ -4,12 +4,13 @@
 //! and no length makes the image read for long. Checksums are ignored, as in Linux, which warns and uses the table. Only
 //! the search for the RSDP checks them, because its eight letters may be anywhere in memory.
 
+use super::HEADER;
 use super::dsdt::{self, Device};
 use super::fadt::Fadt;
 use super::madt::{self, Entry, IoApic};
 use super::root::{RSDP_LEN, Root, is_intact};
-use super::{HEADER, mcfg};
-use crate::bytes::u32_at;
+use crate::number::u32_at;
+use crate::pci::mcfg_base;
 
 /// How much of a table is read at most; QEMU's DSDT has 8 KiB.
 const TABLE_MAX: usize = 64 << 10;
@@ -91,7 +92,7 @@ impl Acpi {
             });
             match table.get(..4) {
                 Some(b"FACP") => self.fadt = Some(Fadt::parse(table)),
-                Some(b"MCFG") => self.mcfg = mcfg::base(table),
+                Some(b"MCFG") => self.mcfg = mcfg_base(table),
                 Some(b"APIC") => self.read_madt(table),
                 _ => {}
             }

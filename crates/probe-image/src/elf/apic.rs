@@ -1,14 +1,16 @@
-//! The local APIC, in either mode, and its timer (Intel SDM volume 3, chapter 12).
+//! The local APIC, in either mode, and its timer (Intel SDM volume 3, chapter 12); and the I/O APICs: which has a GSI,
+//! and how its pin is opened and closed.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::cpu::{read_msr, ticks, write_msr};
 use super::hypervisor::Cpu;
 use super::interrupt::{
-    APIC_ADDRESS, EOI_MODE, ROW_VECTOR, SPURIOUS_VECTOR, WATCHDOG_VECTOR, WATCHDOGS,
+    APIC_ADDRESS, EOI_MODE, LINE_VECTOR, ROW_VECTOR, SPURIOUS_VECTOR, WATCHDOG_VECTOR, WATCHDOGS,
 };
 use super::memory::Registers;
-use super::wait::wait_until;
+use super::time::wait_until;
+use crate::acpi::madt::{IoApic, pin};
 
 const APIC_BASE: u32 = 0x1b;
 const ENABLED: u64 = 1 << 11;
@@ -29,6 +31,7 @@ const DIVIDE: u32 = 0x3e0;
 /// x2APIC's register for an interrupt to oneself.
 const SELF_IPI: u32 = 0x83f;
 
+/// Of a timer and of a pin.
 const MASKED: u32 = 1 << 16;
 const PERIODIC: u32 = 1 << 17;
 const DEADLINE: u32 = 2 << 17;
@@ -243,5 +246,49 @@ impl LocalApic {
         let (all, counts) = self.ticks_for_counts;
         let count = ticks.checked_mul(counts)?.checked_div(all)?;
         u32::try_from(count).ok().filter(|count| *count != 0)
+    }
+}
+
+// Registers of an I/O APIC.
+const SELECT: u64 = 0;
+const WINDOW: u64 = 0x10;
+const FIRST_ENTRY: u32 = 0x10;
+const LEVEL: u32 = 1 << 15;
+
+/// A pin of an I/O APIC.
+#[derive(Clone, Copy)]
+pub struct Pin {
+    registers: Registers,
+    number: u32,
+    level: bool,
+}
+
+impl Pin {
+    /// The pin of a GSI.
+    pub fn new(io_apics: &[Option<IoApic>], gsi: u32, level: bool) -> Option<Self> {
+        let (address, number) = pin(io_apics, gsi)?;
+        Some(Self {
+            registers: Registers::new(address, 0x20)?,
+            number,
+            level,
+        })
+    }
+
+    /// Sends the pin's interrupts to a CPU.
+    pub fn open(self, cpu: u32) {
+        let level = if self.level { LEVEL } else { 0 };
+        self.set(1, cpu << 24);
+        self.set(0, level | u32::from(LINE_VECTOR));
+    }
+
+    /// Keeps the pin's interrupts back.
+    pub fn close(self) {
+        self.set(0, MASKED);
+    }
+
+    fn set(self, half: u32, value: u32) {
+        self.registers
+            .write32(SELECT, FIRST_ENTRY + 2 * self.number + half);
+        self.registers.write32(WINDOW, value);
     }
 }

@@ -4,9 +4,8 @@
 //! control register; Firecracker, libkrun and kvmtool end by the keyboard controller's reset; crosvm by the reset port;
 //! the rest by a triple fault.
 
-use super::cpu;
+use super::cpu::{self, in8, out8, out16};
 use super::memory::Registers;
-use super::port::{in8, out8, out16};
 use crate::acpi::fadt::Register;
 use crate::acpi::tables::Acpi;
 

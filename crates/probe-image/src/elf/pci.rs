@@ -1,7 +1,7 @@
 //! Access to the configuration space of PCI's bus 0: by ports, or in memory where a VMM has no such ports.
 
+use super::cpu::{in32, out16, out32};
 use super::memory::Registers;
-use super::port::{in32, out16, out32};
 use crate::pci::{Config, LEN};
 
 const ADDRESS: u16 = 0xcf8;

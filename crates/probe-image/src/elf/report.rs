@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::probe::Probe;
+use super::rows::Probe;
 use super::rows::{ROWS, Results, mark};
 use super::serial::{Serial, say};
 use super::virtio::{Device, Interrupt};

@@ -8,7 +8,7 @@ use super::apic::{LocalApic, Mode};
 use super::cpu::ticks;
 use super::interrupt::{SECOND_CPU_EOI_MODE, SECOND_CPU_INTERRUPTS, SECOND_CPU_VECTOR};
 use super::memory::Registers;
-use super::wait::wait_until;
+use super::time::wait_until;
 use crate::acpi::tables::Acpi;
 
 /// The page that the CPU starts in. Loaders put their tables there, which are not used any more.

@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Write};
 
-use super::port::{in8, out8};
+use super::cpu::{in8, out8};
 use crate::number::Digits;
 
 const DATA: u16 = 0x3f8;

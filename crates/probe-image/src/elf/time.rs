@@ -1,13 +1,49 @@
-//! The frequency of the time stamp counter: by pvclock, CPUID or the power management timer, in
-//! this order, otherwise not known.
+//! Time: the power management timer of ACPI, the frequency of the time stamp counter, and bounded waits, so that no VMM
+//! can make the image wait for ever.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::cpu::{cpuid, ticks, write_msr};
+use super::cpu::{cpuid, halt, in32, ticks, write_msr};
 use super::hypervisor::Cpu;
-use super::pm_timer::PmTimer;
-use super::wait::wait_until;
+use super::memory::Registers;
+use crate::acpi::fadt::Register;
+use crate::acpi::tables::Acpi;
 use crate::clock;
+
+/// The power management timer has 24 or 32 bits; the lower 24 count in both.
+const BITS: u32 = 0xff_ffff;
+
+/// The power management timer, at the place that the FADT names.
+#[derive(Clone, Copy)]
+pub enum PmTimer {
+    Port(u16),
+    Memory(Registers),
+}
+
+impl PmTimer {
+    /// The timer, if the FADT names one.
+    pub fn new(acpi: &Acpi) -> Option<Self> {
+        match acpi.fadt?.pm_timer? {
+            Register::Port(port) => Some(Self::Port(port)),
+            Register::Memory(address) => Some(Self::Memory(Registers::new(address, 4)?)),
+        }
+    }
+
+    /// Reads the timer.
+    #[inline]
+    pub fn read(self) -> u32 {
+        let value = match self {
+            Self::Port(port) => in32(port),
+            Self::Memory(registers) => registers.read32(0),
+        };
+        value & BITS
+    }
+
+    /// How far the timer has come since it had a value.
+    pub fn since(self, from: u32) -> u32 {
+        self.read().wrapping_sub(from) & BITS
+    }
+}
 
 /// KVM's page of time for a vCPU (Linux, `struct pvclock_vcpu_time_info`), in words.
 #[repr(C, align(64))]
@@ -17,7 +53,7 @@ static PAGE: Page = Page([const { AtomicU32::new(0) }; 8]);
 const MULTIPLIER: usize = 6;
 const SHIFT: usize = 7;
 
-/// The frequency in hertz, and its source.
+/// The frequency of the time stamp counter in hertz, and its source: pvclock, CPUID or the power management timer.
 pub fn frequency(cpu: &Cpu, pm_timer: Option<PmTimer>) -> Option<(u64, &'static str)> {
     let named = |hz: Option<u64>, source| hz.map(|hz| (hz, source));
     named(pvclock(cpu), "pvclock")
@@ -63,4 +99,43 @@ fn by_cpuid(cpu: &Cpu) -> Option<u64> {
         return None;
     }
     clock::plausible(u64::from(cpuid(TIMING, 0)[0]) * 1000)
+}
+
+/// How many ticks a wait lasts at most: about a second of a fast CPU, and more of a slow one.
+const LIMIT: u64 = 4_000_000_000;
+/// How often a condition is checked at most, in case the time stamp counter does not count.
+const LOOKS: u64 = 400_000_000;
+
+/// Waits on the CPU for a condition; false if it does not come.
+#[inline]
+pub fn wait_until(condition: impl Fn() -> bool) -> bool {
+    if condition() {
+        return true;
+    }
+    let from = ticks();
+    for _ in 0..LOOKS {
+        if condition() {
+            return true;
+        }
+        if ticks().wrapping_sub(from) > LIMIT {
+            break;
+        }
+        core::hint::spin_loop();
+    }
+    false
+}
+
+/// Halts until a condition; false if it does not come. The watchdog has to run, or nothing might end the halt.
+#[inline]
+pub fn halt_until(condition: impl Fn() -> bool) -> bool {
+    let from = ticks();
+    loop {
+        if condition() {
+            return true;
+        }
+        if ticks().wrapping_sub(from) > LIMIT {
+            return false;
+        }
+        halt();
+    }
 }

@@ -2,12 +2,11 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{HUNG, Reason};
+use super::{HUNG, Probe, Reason};
 use crate::elf::apic::{EOI, Mode, TASK_PRIORITY};
 use crate::elf::cpu::{disable_interrupts, enable_interrupts, write_msr};
 use crate::elf::interrupt::{PV_EOI_ON, PV_EOI_WORD, ROW_VECTOR, count};
-use crate::elf::probe::Probe;
-use crate::elf::wait::wait_until;
+use crate::elf::time::wait_until;
 
 fn expect(probe: &Probe<'_>, mode: Mode) -> Result<(), Reason> {
     match probe.apic.mode {

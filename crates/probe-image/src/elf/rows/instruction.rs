@@ -1,8 +1,10 @@
-//! Rows for instructions that leave the guest and need no device.
+//! Rows for single instructions that leave the guest: those that need no device, accesses to ports of a PC's devices,
+//! and accesses to ports and addresses without a device.
 
-use super::Reason;
-use crate::elf::cpu;
-use crate::elf::probe::Probe;
+use super::{Probe, Reason};
+use crate::elf::cpu::{self, in8, out8};
+use crate::elf::memory::Registers;
+use crate::elf::serial::LINE_STATUS;
 
 /// Intercepted by every hypervisor with hardware virtualization.
 pub fn cpuid(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
@@ -46,6 +48,94 @@ pub fn msr_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     Ok(probe.timed(|| {
         for _ in 0..operations {
             let _ = core::hint::black_box(cpu::read_msr(APIC_BASE));
+        }
+    }))
+}
+
+fn reads(probe: &Probe<'_>, operations: u32, port: u16) -> u64 {
+    probe.timed(|| {
+        for _ in 0..operations {
+            core::hint::black_box(in8(port));
+        }
+    })
+}
+
+/// The line status of the serial port that the image prints to.
+pub fn serial_lsr(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
+    Ok(reads(probe, operations, LINE_STATUS))
+}
+
+/// Counter 0 of the programmable interval timer.
+pub fn pit_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
+    const COUNTER: u16 = 0x40;
+    const COMMAND: u16 = 0x43;
+    // A square wave of the full period, low byte first. alioth has no PIT.
+    out8(COMMAND, 0x36);
+    out8(COUNTER, 0);
+    out8(COUNTER, 0);
+    if (0..16).all(|_| in8(COUNTER) == 0xff) {
+        return Err("port 0x40 reads as ones: there is no PIT");
+    }
+    Ok(reads(probe, operations, COUNTER))
+}
+
+/// The power management timer.
+pub fn pm_timer_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
+    let timer = probe.pm_timer.ok_or("the FADT names no PM timer")?;
+    Ok(probe.timed(|| {
+        for _ in 0..operations {
+            core::hint::black_box(timer.read());
+        }
+    }))
+}
+
+/// Register D of the real-time clock.
+pub fn rtc_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
+    const INDEX: u16 = 0x70;
+    const DATA: u16 = 0x71;
+    const REGISTER_D: u8 = 0x0d;
+    out8(INDEX, REGISTER_D);
+    // Only the bit "valid RAM and time" may be set.
+    if in8(DATA) & 0x7f != 0 {
+        return Err("register D does not read as a real-time clock's, so there is no clock");
+    }
+    Ok(reads(probe, operations, DATA))
+}
+
+/// A write to a port that no PC has a device on.
+pub fn port_nobody(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
+    // Linux's other port for short delays, of which it knows that nothing is there.
+    const PORT: u16 = 0xed;
+    Ok(probe.timed(|| {
+        for _ in 0..operations {
+            out8(PORT, 0);
+        }
+    }))
+}
+
+/// Between the I/O APIC and the local APIC, after a PC's HPET and TPM: no known VMM has RAM or a device there.
+const ADDRESS: u64 = 0xfed8_0000;
+
+fn nobody() -> Result<Registers, Reason> {
+    Registers::new(ADDRESS, 8).ok_or("the address cannot be mapped")
+}
+
+/// A 32-bit store.
+pub fn store_nobody(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
+    let place = nobody()?;
+    Ok(probe.timed(|| {
+        for _ in 0..operations {
+            place.write32(0, 0);
+        }
+    }))
+}
+
+/// A 32-bit load.
+pub fn load_nobody(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
+    let place = nobody()?;
+    Ok(probe.timed(|| {
+        for _ in 0..operations {
+            core::hint::black_box(place.read32(0));
         }
     }))
 }

@@ -2,11 +2,10 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{HUNG, Reason};
+use super::{HUNG, Probe, Reason};
 use crate::elf::cpu::{disable_interrupts, enable_interrupts, ticks};
 use crate::elf::interrupt::{INTERRUPT_AT, count};
-use crate::elf::probe::Probe;
-use crate::elf::wait::{halt_until, wait_until};
+use crate::elf::time::{halt_until, wait_until};
 
 /// How far ahead a halted CPU's timer is set: 100 microseconds, if the frequency is known.
 const AHEAD_HZ: u64 = 10_000;

@@ -2,12 +2,11 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{HUNG, Reason};
+use super::{HUNG, Probe, Reason};
 use crate::elf::cpu::ticks;
 use crate::elf::interrupt::{EOI_TICKS, count};
-use crate::elf::probe::Probe;
+use crate::elf::time::{halt_until, wait_until};
 use crate::elf::virtio::{Device, Kind, NO_ANSWER};
-use crate::elf::wait::{halt_until, wait_until};
 
 type Row = fn(&mut Probe<'_>, u32) -> Result<u64, Reason>;
 

@@ -7,7 +7,7 @@ use super::{Device, mmio, pci};
 use crate::acpi::dsdt::Interrupt;
 use crate::acpi::tables::Acpi;
 use crate::cmdline::mmio_devices;
-use crate::elf::ioapic::Pin;
+use crate::elf::apic::Pin;
 use crate::elf::pci::Access;
 
 static QUEUES: [Queue; Kind::ALL.len()] = [const { Queue::new() }; Kind::ALL.len()];

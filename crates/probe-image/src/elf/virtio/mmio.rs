@@ -5,7 +5,7 @@ use super::queue::{Queue, SIZE};
 use super::{
     ACKNOWLEDGE, DRIVER, DRIVER_OK, Device, FEATURES_OK, Interrupt, Line, Notify, VERSION_1_HIGH,
 };
-use crate::elf::ioapic::Pin;
+use crate::elf::apic::Pin;
 use crate::elf::memory::Registers;
 
 pub const LEN: u64 = 0x100;

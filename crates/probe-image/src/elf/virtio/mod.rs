@@ -8,11 +8,11 @@ mod queue;
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::apic::Pin;
 use super::cpu::{disable_interrupts, enable_interrupts};
 use super::interrupt::{STATUS_ACKNOWLEDGE, STATUS_ADDRESS};
-use super::ioapic::Pin;
 use super::memory::Registers;
-use super::wait::wait_until;
+use super::time::wait_until;
 use queue::Queue;
 
 pub use find::Devices;

@@ -6,11 +6,11 @@ use super::{
     ACKNOWLEDGE, DRIVER, DRIVER_OK, Device, FEATURES_OK, Interrupt, Line, Notify, VERSION_1_HIGH,
 };
 use crate::acpi::madt::IoApic;
+use crate::elf::apic::Pin;
 use crate::elf::interrupt::ROW_VECTOR;
-use crate::elf::ioapic::Pin;
 use crate::elf::memory::Registers;
 use crate::elf::pci::Access;
-use crate::elf::wait::wait_until;
+use crate::elf::time::wait_until;
 use crate::pci::{Config, Place};
 
 const COMMON_LEN: u64 = 56;
