@@ -46,13 +46,13 @@ fn every_floor_performs_what_it_is_asked_for() {
 #[test]
 fn floors_across_cores_are_skipped_on_one_cpu() {
     let options = options(vec![allowed_cpus().unwrap()[0]]);
-    for name in [futex::CROSS_CORE, cache_line::NAME] {
+    for name in [round_trip::CROSS_CORE, round_trip::CACHE_LINE] {
         assert!(
             matches!(run(name, &options, 1), Err(SubjectError::Skipped(_))),
             "{name}"
         );
     }
-    assert!(run(futex::SAME_CORE, &options, 1).is_ok());
+    assert!(run(round_trip::SAME_CORE, &options, 1).is_ok());
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn an_absent_cpu_fails_instead_of_hanging() {
     let here = allowed_cpus().unwrap()[0];
     for cpus in [vec![here, 1023], vec![1023, here]] {
         assert!(matches!(
-            run(futex::CROSS_CORE, &options(cpus), 1),
+            run(round_trip::CROSS_CORE, &options(cpus), 1),
             Err(SubjectError::Failed { .. })
         ));
     }

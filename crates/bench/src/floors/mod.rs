@@ -5,15 +5,12 @@
 //! exit to a sleeping VMM not less than a futex handover, one to a spinning VMM not less than a round
 //! trip of a cache line.
 
-mod cache_line;
-mod eventfd_write;
-mod futex;
-mod getppid;
-mod partner;
 mod raw;
+mod round_trip;
 mod signal;
+mod system_call;
 
-use partner::Cpus;
+use round_trip::Cpus;
 
 use super::{Entry, Limit, Options, Remarks, Setting, SubjectError};
 use vmbell_report::Group;
@@ -23,35 +20,35 @@ pub(super) fn entries() -> Vec<Entry> {
     vec![
         Entry::new(
             Group::Floor,
-            getppid::NAME,
+            system_call::GETPPID,
             "an empty system call: getppid(2)",
-            getppid::make,
+            system_call::make_getppid,
         ),
         Entry::new(
             Group::Floor,
-            eventfd_write::NAME,
+            system_call::EVENTFD_WRITE,
             "write(2) to a non-blocking eventfd without a waiter",
-            eventfd_write::make,
+            system_call::make_eventfd_write,
         ),
         Entry::new(
             Group::Floor,
-            futex::SAME_CORE,
+            round_trip::SAME_CORE,
             "round trip between two sleeping threads on one CPU, by futex(2)",
-            futex::make_same_core,
+            round_trip::make_same_core,
         )
         .with_remarks(round_trip()),
         Entry::new(
             Group::Floor,
-            futex::CROSS_CORE,
+            round_trip::CROSS_CORE,
             "round trip between two sleeping threads on two CPUs, by futex(2)",
-            futex::make_cross_core,
+            round_trip::make_cross_core,
         )
         .with_remarks(round_trip()),
         Entry::new(
             Group::Floor,
-            cache_line::NAME,
+            round_trip::CACHE_LINE,
             "round trip of a cache line between two spinning threads on two CPUs",
-            cache_line::make,
+            round_trip::make_cache_line,
         )
         .with_remarks(round_trip()),
         Entry::new(

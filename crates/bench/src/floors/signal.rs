@@ -11,7 +11,7 @@ use std::sync::{OnceLock, mpsc};
 use std::time::Instant;
 
 use super::in_pieces;
-use super::partner::Cpus;
+use super::round_trip::Cpus;
 use crate::affinity::{self, Pinned};
 use crate::{Clock, Limit, Options, Sample, Setting, Subject, SubjectError};
 

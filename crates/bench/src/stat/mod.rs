@@ -4,14 +4,12 @@
 //! signals; one operation is one interrupt. The backend counts the events, which are read before and after
 //! each run; nothing is sampled.
 
-mod pace;
 mod subject;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use pace::Pace;
-pub use subject::{SPARED, TAKEN};
+pub use subject::{Pace, SPARED, TAKEN};
 
 use crate::{Entry, Options, Remarks, Subject, SubjectError};
 use subject::Interrupted;

@@ -6,7 +6,6 @@
 //! sides take turns on the caller's thread, so that even the number of instructions is the same from
 //! run to run.
 
-mod build;
 mod device;
 mod driver;
 mod link;

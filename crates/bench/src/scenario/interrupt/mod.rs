@@ -3,9 +3,65 @@
 mod arrival;
 mod case;
 mod ends;
-mod entries;
 mod ipi;
 mod level;
 mod raise;
 
-pub(super) use entries::entries;
+use std::sync::Arc;
+
+use crate::{Entry, Options, Remarks, Subject, SubjectError};
+use case::{Case, Lowered};
+use ends::Ends;
+use ipi::Ipi;
+use level::Level;
+use raise::Raise;
+use vmbell_hypervisor::{Capability, Hypervisor, Support};
+use vmbell_report::Group;
+
+/// All interrupt scenarios of this backend.
+pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
+    let entry = |case: Case| {
+        let hypervisor = Arc::clone(hypervisor);
+        let make = move |options: &Options| make(&*hypervisor, case, options);
+        let remarks = Remarks {
+            resolution: case.is_an_end().then_some(ends::RESOLUTION),
+            ..Remarks::default()
+        };
+        let entry = Entry::new(Group::Scenario, case.name(), case.description(), make)
+            .with_remarks(remarks);
+        match case.reference() {
+            Some(reference) => entry.with_reference(reference.name()),
+            None => entry,
+        }
+    };
+    Case::all().map(entry).collect()
+}
+
+fn make(
+    hypervisor: &dyn Hypervisor,
+    case: Case,
+    options: &Options,
+) -> Result<Box<dyn Subject>, SubjectError> {
+    if let Support::No(reason) = hypervisor.support(Capability::Interrupts) {
+        return Err(SubjectError::Skipped(reason));
+    }
+    if case.is_about_the_end()
+        && let Support::No(reason) = hypervisor.support(Capability::EndOfInterrupt)
+    {
+        return Err(SubjectError::Skipped(reason));
+    }
+    if case == Case::Level(Lowered::Forwarded)
+        && let Support::No(reason) = hypervisor.support(Capability::ForwardedLines)
+    {
+        return Err(SubjectError::Skipped(reason));
+    }
+    if case.waits_awake() {
+        options.two_cpus()?;
+    }
+    Ok(match case {
+        Case::Irqfd { .. } | Case::Msi { .. } => Box::new(Raise::new(hypervisor, case, options)?),
+        Case::Eoi(_) | Case::SelfIpi => Box::new(Ends::new(hypervisor, case, options)?),
+        Case::Ipi => Box::new(Ipi::new(hypervisor, options)?),
+        Case::Level(_) => Box::new(Level::new(hypervisor, case, options)?),
+    })
+}

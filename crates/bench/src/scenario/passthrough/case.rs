@@ -1,8 +1,7 @@
 //! The scenarios with an assigned device by name, and what each of them needs of its guest.
 
 use super::assigned::Model;
-use super::edu::EDU;
-use super::pl031::{self, PL031};
+use super::models::{ALARM, EDU, PL031};
 use vmbell_guest::{Program, programs};
 use vmbell_hypervisor::{Capability, Irqchip};
 use vmbell_vfio::placed::Handover;
@@ -148,7 +147,7 @@ impl Case {
     /// What the guest stores to raise an interrupt.
     pub(super) fn value(self) -> u64 {
         match self {
-            Self::Platform(_) => pl031::ALARM.into(),
+            Self::Platform(_) => ALARM.into(),
             _ => 0,
         }
     }

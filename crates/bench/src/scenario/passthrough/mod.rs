@@ -5,14 +5,102 @@
 //! `vmbell lab --arch aarch64 -- vmbell bench 'platform-irq-*'`). The guest raises its interrupts by a store to a register. All
 //! rows share the device and have it in their guests in turn.
 
-mod access;
 mod assigned;
 mod case;
-mod edu;
-mod entries;
-mod interrupt;
-mod pl031;
+mod models;
+mod subjects;
 mod turn;
 
-pub use entries::devices;
-pub(super) use entries::entries;
+use std::sync::Arc;
+
+use crate::select::picks;
+use crate::{Entry, Options, Remarks, Subject, SubjectError};
+use case::Case;
+use subjects::{Access, Interrupt};
+use turn::Owner;
+use vmbell_hypervisor::{Hypervisor, Support};
+use vmbell_report::Group;
+
+/// What the exits of the interrupt rows leave out.
+const NOTE: &str = "passthrough-intx-* and -msi-*: each interrupt of an assigned device is first one of the host, and exits \
+                    for those are not counted";
+
+/// All scenarios with an assigned device on this backend.
+pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
+    let entry = |case: Case| {
+        let hypervisor = Arc::clone(hypervisor);
+        let make = move |options: &Options| make(&*hypervisor, case, options);
+        let remarks = Remarks {
+            note: match case {
+                Case::Interrupt { .. } => Some(NOTE),
+                Case::Access { .. } | Case::Platform(_) => None,
+            },
+            ..Remarks::default()
+        };
+        let entry = Entry::new(Group::Scenario, case.name(), case.description(), make)
+            .with_device(case.model().needed)
+            .with_remarks(remarks);
+        match case.reference() {
+            Some(reference) => entry.with_reference(reference.name()),
+            None => entry,
+        }
+    };
+    Case::ALL
+        .into_iter()
+        .filter(|case| case.is_here())
+        .map(entry)
+        .collect()
+}
+
+/// The devices, by the names of `vmbell lab --device`, of the entries that one of these names and globs means, on every
+/// architecture.
+pub fn devices(patterns: &[String]) -> Vec<&'static str> {
+    let picked = |case: &Case| patterns.iter().any(|pattern| picks(pattern, case.name()));
+    let cases = Case::ALL.into_iter().filter(picked);
+    let mut names: Vec<_> = cases.map(|case| case.model().needed.name).collect();
+    names.dedup();
+    names
+}
+
+fn make(
+    hypervisor: &dyn Hypervisor,
+    case: Case,
+    options: &Options,
+) -> Result<Box<dyn Subject>, SubjectError> {
+    let assigned = case.model().open(case.name())?;
+    for capability in case.needs() {
+        if let Support::No(reason) = hypervisor.support(*capability) {
+            return Err(SubjectError::Skipped(reason));
+        }
+    }
+    let owner = Owner::new(hypervisor, assigned, case, options)?;
+    Ok(match case {
+        Case::Interrupt { .. } | Case::Platform(_) => Box::new(Interrupt(owner)),
+        Case::Access { store, .. } => Box::new(Access { owner, store }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(patterns: &[&str]) -> Vec<&'static str> {
+        let patterns: Vec<String> = patterns.iter().map(ToString::to_string).collect();
+        devices(&patterns)
+    }
+
+    #[test]
+    fn names_and_globs_of_these_rows_need_their_device() {
+        for pattern in ["passthrough-*", "*-irqfd", "passthrough-mmio-mapped+store"] {
+            assert_eq!(of(&["ipi", pattern]), ["edu"], "{pattern}");
+        }
+        assert_eq!(of(&["platform-irq-*"]), ["pl031"]);
+        assert_eq!(of(&["*"]), ["edu", "pl031"]);
+    }
+
+    #[test]
+    fn other_rows_need_no_device() {
+        assert!(of(&[]).is_empty());
+        assert!(of(&["mmio-*", "floor-*", "passthrough", "msi-to-running"]).is_empty());
+    }
+}

@@ -7,7 +7,7 @@ use super::super::notify::pin_to;
 use super::super::wiring::{Source, Wiring};
 use super::assigned::{Assigned, REGISTERS};
 use super::case::{Case, Signal};
-use super::edu;
+use super::models::MSI;
 use crate::affinity::Pinned;
 use crate::{Options, SubjectError};
 use vmbell::irq::Msi;
@@ -174,7 +174,7 @@ impl Owner {
             let relay = Relay::start(device, irqs, message, self.guest.other_cpu)?;
             return Ok(Some(Message::Userspace(relay)));
         }
-        let mut vectors = Vectors::enable(device, edu::MSI, 1, &Routes::new(irqs, Vec::new()))?;
+        let mut vectors = Vectors::enable(device, MSI, 1, &Routes::new(irqs, Vec::new()))?;
         vectors.set(0, Some(message))?;
         Ok(Some(Message::Irqfd(vectors)))
     }
@@ -222,7 +222,7 @@ impl Relay {
             false
         };
         let listener = Listener::start(pin_to(cpu), heard)?;
-        device.set_triggers(edu::MSI, 0, &[Some(listener.event())])?;
+        device.set_triggers(MSI, 0, &[Some(listener.event())])?;
         Ok(Self {
             device: Arc::clone(device),
             _listener: listener,
@@ -233,6 +233,6 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         // A drop cannot report an error, and the turn's end disables it again.
-        let _ = self.device.disable(edu::MSI);
+        let _ = self.device.disable(MSI);
     }
 }

@@ -1,0 +1,278 @@
+//! The floors of a heavy exit: two pinned threads that hand a word back and forth. One operation is a round trip.
+//!
+//! `floor-futex-same-core`, `floor-futex-cross-core`: the other side sleeps. A round trip is two wake-ups and two
+//! switches. `floor-cache-line`: the other side spins, as does the poller of a doorbell word. In a round trip the cache
+//! line moves to the other CPU and back.
+//!
+//! The partner thread is started for each run and waits for the first turn before the clock starts, so neither its start
+//! nor its pinning is timed.
+
+use std::convert::Infallible;
+use std::hint;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
+
+use super::{in_pieces, raw};
+use crate::affinity::{self, AffinityError, Pinned};
+use crate::{Limit, Options, Sample, Setting, Subject, SubjectError};
+
+/// A way to hand the word over.
+trait Handover: Copy + Send {
+    /// Gives the turn to the other side by storing `value`.
+    fn give(self, word: &AtomicU32, value: u32);
+
+    /// Waits until the turn comes with `value`.
+    fn take(self, word: &AtomicU32, value: u32);
+}
+
+/// A word in its own cache line. It takes two lines, because the prefetcher fetches lines in
+/// pairs.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Line(AtomicU32);
+
+/// How many round trips pass between two questions whether the run has to end. A round trip between
+/// sleepers may take 100 us.
+const PIECE: u64 = 256;
+
+/// The CPUs of the two sides.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cpus {
+    pub(super) here: usize,
+    pub(super) there: usize,
+}
+
+/// Performs `ops` round trips, unless the run has to end before.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "a run takes far less than 2^53 ns"
+)]
+fn round_trips(
+    name: &str,
+    cpus: Cpus,
+    handover: impl Handover,
+    ops: u64,
+    limit: &Limit,
+) -> Result<Sample, SubjectError> {
+    let failed = |error: AffinityError| SubjectError::failed(name, error);
+    let line = Line::default();
+    let word = &line.0;
+    let over = &AtomicBool::new(false);
+    let _pinned = Pinned::to(cpus.here).map_err(failed)?;
+    let (ready, is_ready) = mpsc::channel();
+    let elapsed = thread::scope(|scope| {
+        scope.spawn(move || {
+            let pinned = affinity::pin(&[cpus.there]);
+            let is_pinned = pinned.is_ok();
+            // The receiver exists until it has received this.
+            let _ = ready.send(pinned);
+            if is_pinned {
+                partner(word, handover, over);
+            }
+        });
+        match is_ready.recv() {
+            Ok(pinned) => pinned.map_err(failed)?,
+            Err(_) => return Err(SubjectError::failed(name, "its partner thread ended early")),
+        }
+        turn(word, handover, 0);
+        let mut round = 0;
+        let started = Instant::now();
+        let trips = in_pieces(name, limit, (ops, PIECE), |trips| {
+            for _ in 0..trips {
+                round += 1;
+                turn(word, handover, round);
+            }
+            Ok::<(), Infallible>(())
+        });
+        let elapsed = started.elapsed();
+        // The partner waits for one more turn, and ends when it has it.
+        over.store(true, Ordering::Relaxed);
+        handover.give(word, values(round + 1).0);
+        trips.map(|()| elapsed)
+    })?;
+    Ok(Sample {
+        ops,
+        elapsed_ns: elapsed.as_nanos() as f64,
+        ..Sample::default()
+    })
+}
+
+/// This side of one round trip: this side makes the word odd, and the partner makes it even again.
+fn turn(word: &AtomicU32, handover: impl Handover, round: u64) {
+    let (there, back) = values(round);
+    handover.give(word, there);
+    handover.take(word, back);
+}
+
+fn partner(word: &AtomicU32, handover: impl Handover, over: &AtomicBool) {
+    for round in 0.. {
+        let (there, back) = values(round);
+        handover.take(word, there);
+        // The thread that sets this gives a turn afterwards, which orders the two.
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
+        handover.give(word, back);
+    }
+}
+
+/// The word's two values in this round. They repeat after 2^31 rounds; only those of neighbouring
+/// rounds must differ.
+#[allow(clippy::cast_possible_truncation, reason = "wraps on purpose")]
+const fn values(round: u64) -> (u32, u32) {
+    let start = (round as u32).wrapping_mul(2);
+    (start.wrapping_add(1), start.wrapping_add(2))
+}
+
+pub(super) const SAME_CORE: &str = "floor-futex-same-core";
+pub(super) const CROSS_CORE: &str = "floor-futex-cross-core";
+
+struct Futex {
+    name: &'static str,
+    cpus: Cpus,
+    limit: Limit,
+}
+
+pub(super) fn make_same_core(options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
+    let cpu = options.first_cpu();
+    Ok(Box::new(Futex {
+        name: SAME_CORE,
+        cpus: Cpus {
+            here: cpu,
+            there: cpu,
+        },
+        limit: options.limit.clone(),
+    }))
+}
+
+pub(super) fn make_cross_core(options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
+    Ok(Box::new(Futex {
+        name: CROSS_CORE,
+        cpus: super::two_cpus(options)?,
+        limit: options.limit.clone(),
+    }))
+}
+
+impl Subject for Futex {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn setting(&self) -> Setting {
+        super::setting(self.cpus)
+    }
+
+    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        round_trips(self.name, self.cpus, Sleeping, ops, &self.limit)
+    }
+}
+
+/// Sleeps until its turn, and always wakes the other side, since it cannot know whether that sleeps.
+#[derive(Clone, Copy)]
+struct Sleeping;
+
+impl Handover for Sleeping {
+    fn give(self, word: &AtomicU32, value: u32) {
+        word.store(value, Ordering::Release);
+        raw::futex_wake(word);
+    }
+
+    fn take(self, word: &AtomicU32, value: u32) {
+        loop {
+            let now = word.load(Ordering::Acquire);
+            if now == value {
+                return;
+            }
+            raw::futex_wait(word, now);
+        }
+    }
+}
+
+pub(super) const CACHE_LINE: &str = "floor-cache-line";
+
+/// Round trips of one trial; they take a few milliseconds.
+const TRIAL: u64 = 20_000;
+
+/// Round trips of a trial where each is slow, even in the fastest trial. If both CPUs are threads of an emulator that share
+/// one, a round trip lasts until each had its time slice, which is milliseconds.
+const SLOW_TRIAL: u64 = 10;
+
+/// From how many nanoseconds on a round trip is slow.
+const SLOW: f64 = 20_000.0;
+
+/// Trials of each way to spin; their median counts.
+const TRIALS: usize = 3;
+
+/// Which way to spin is best depends on the CPU. On some, bare loads delay the other side's store
+/// (measured on AMD Zen: slower and scattered); on others, PAUSE makes the loads rare (140 cycles each
+/// on Skylake). A floor is the lower of the two, so both are tried.
+struct CacheLine {
+    cpus: Cpus,
+    spinning: Spinning,
+    limit: Limit,
+}
+
+pub(super) fn make_cache_line(options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
+    let cpus = super::two_cpus(options)?;
+    let bare = middle_trial(options, cpus, Spinning { pause: false })?;
+    let paused = middle_trial(options, cpus, Spinning { pause: true })?;
+    Ok(Box::new(CacheLine {
+        cpus,
+        spinning: Spinning {
+            pause: paused <= bare,
+        },
+        limit: options.limit.clone(),
+    }))
+}
+
+fn middle_trial(options: &Options, cpus: Cpus, spinning: Spinning) -> Result<f64, SubjectError> {
+    let trials = |trips| {
+        let mut trials = [0.0; TRIALS];
+        for trial in &mut trials {
+            *trial = round_trips(CACHE_LINE, cpus, spinning, trips, &options.limit)?.ns_per_op();
+        }
+        trials.sort_by(f64::total_cmp);
+        Ok(trials)
+    };
+    let short = trials(SLOW_TRIAL)?;
+    if short[0] > SLOW {
+        return Ok(short[TRIALS / 2]);
+    }
+    Ok(trials(TRIAL)?[TRIALS / 2])
+}
+
+impl Subject for CacheLine {
+    fn name(&self) -> &str {
+        CACHE_LINE
+    }
+
+    fn setting(&self) -> Setting {
+        super::setting(self.cpus)
+    }
+
+    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        round_trips(CACHE_LINE, self.cpus, self.spinning, ops, &self.limit)
+    }
+}
+
+/// Watches the word all the time.
+#[derive(Clone, Copy)]
+struct Spinning {
+    pause: bool,
+}
+
+impl Handover for Spinning {
+    fn give(self, word: &AtomicU32, value: u32) {
+        word.store(value, Ordering::Release);
+    }
+
+    fn take(self, word: &AtomicU32, value: u32) {
+        while word.load(Ordering::Acquire) != value {
+            if self.pause {
+                hint::spin_loop();
+            }
+        }
+    }
+}
