@@ -9,7 +9,7 @@ use vmbell_lab::cache::Cache;
 
 /// The path of `name` in the cache. If it is not there, `make` makes a file or a folder at the path that it is given.
 pub(crate) fn entry(name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-    // That of the lab, which is beside it.
+    // It is next to the lab's cache.
     let lab = Cache::user().context("there is no folder for what is downloaded")?;
     entry_in(&lab.root().with_file_name("ci"), name, make)
 }

@@ -40,7 +40,7 @@ pub(super) fn slower(text: &str, factor: f64) -> Result<String> {
     for line in text.lines() {
         let changed = match line.rsplit_once(' ') {
             Some((series, value)) if series.starts_with("vmbell_operation_seconds{") => {
-                let value: f64 = value.parse().context("a median that is no number")?;
+                let value: f64 = value.parse().context("a median that is not a number")?;
                 format!("{series} {}", value * factor)
             }
             Some((series, _)) if series.starts_with("vmbell_operation_spread_ratio{") => {

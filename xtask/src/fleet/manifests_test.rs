@@ -66,7 +66,7 @@ fn the_claim_is_one_of_kubernetes_and_the_one_of_the_cron_job() {
 #[test]
 fn the_daemon_set_runs_as_the_owner_of_the_nodes_folder() {
     let container = container(keeps_every_field("daemonset.yaml"));
-    // The image has a user of its own, which the folder of the node is not writable for.
+    // The image's own user may not write to the folder of the node.
     assert_eq!(container.security_context.unwrap().run_as_user, Some(0));
 }
 

@@ -155,7 +155,7 @@ fn prometheus(tools: &Path, folder: &Path, text: &str, exporter: &str) -> Result
     let rules = deploy.join("vmbell.rules.yml");
     let rules = rules
         .to_str()
-        .context("the path of the rules is no UTF-8")?;
+        .context("the path of the rules is not UTF-8")?;
     let places = [("localhost:9100", exporter), ("vmbell.rules.yml", rules)];
     for (old, new) in INTERVALS.into_iter().chain(places) {
         ensure!(configuration.contains(old), "prometheus.yml has no {old}");

@@ -41,7 +41,7 @@ impl Server {
     /// What a query of PromQL gives now: the samples with their labels.
     pub(super) fn query(&self, expression: &str) -> Result<Vec<Sample>> {
         let text = self.get("/api/v1/query", &[("query", expression)])?;
-        let answer: Value = serde_json::from_str(&text).context("an answer is no JSON")?;
+        let answer: Value = serde_json::from_str(&text).context("an answer is not JSON")?;
         ensure!(
             answer["status"] == "success",
             "'{expression}' is refused: {text}"
@@ -61,7 +61,7 @@ impl Server {
         let answer = request
             .send()
             .with_context(|| format!("cannot ask for {path}"))?;
-        let text = answer.as_str().context("an answer is no UTF-8")?;
+        let text = answer.as_str().context("an answer is not UTF-8")?;
         ensure!(answer.status_code == 200, "{path} is refused: {text}");
         Ok(text.to_owned())
     }
@@ -89,11 +89,11 @@ impl Sample {
             .context("a sample has no value")?;
         Ok(Self {
             labels: sample["metric"].clone(),
-            value: value.parse().context("a sample is no number")?,
+            value: value.parse().context("a sample is not a number")?,
         })
     }
 
-    /// A label's value; empty if the sample has none of this name.
+    /// A label's value; empty if the sample has no label of this name.
     pub(super) fn label(&self, name: &str) -> &str {
         self.labels[name].as_str().unwrap_or_default()
     }

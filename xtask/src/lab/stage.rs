@@ -12,7 +12,7 @@ use crate::child::Finished;
 const STARTED: &str = "lab: Linux ";
 /// A part of the line that the lab prints when it boots again.
 const AGAIN: &str = "starting it once more";
-/// A part of the line that a test prints when it runs again in a boot that begins with a line of its own.
+/// A part of the line that a test prints when it runs again in a separate boot, which begins with its own line.
 const TEST_AGAIN: &str = "the test is run once more";
 
 /// What is counted in a stage.

@@ -46,7 +46,7 @@ pub(super) fn test(package: &Path) -> Result<()> {
             .arg(root),
     )?;
     fs::copy(package, root.join("vmbell.deb")).context("cannot copy the package")?;
-    // A mount namespace of its own: what is mounted in it is gone with its last process.
+    // A new mount namespace: what is mounted in it is gone with its last process.
     let script = format!(
         "set -e; mount -t proc proc '{0}/proc'; mount --rbind /dev '{0}/dev'; mount --rbind /sys '{0}/sys'; \
          exec chroot '{0}' /bin/sh -c \"$1\"",

@@ -60,7 +60,7 @@ fn each_is_found(expected: &Expected, cases: &[(Spoil, &str)]) {
     for (spoil, fault) in cases {
         let mut report = good_report(expected);
         spoil(&mut report);
-        // A floor that was not measured is one fault, and the row that stands on it has another.
+        // A floor that was not measured is one fault, and the row that is compared with it has another.
         let found = failures(&report, expected);
         assert_eq!(found.first().map(String::as_str), Some(*fault));
     }

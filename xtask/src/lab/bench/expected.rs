@@ -10,7 +10,7 @@ pub(crate) struct Expected {
     pub(super) device: &'static str,
     /// Rows with at least one exit for each operation.
     pub(super) rows: &'static [Exits],
-    /// The same for rows with an assigned device. Interrupts of the host are no exits, so such a row may have none.
+    /// The same for rows with an assigned device. Interrupts of the host are not counted as exits, so such a row may have none.
     pub(super) assigned: &'static [Exits],
     /// Rows and the most exits that each of their operations may have.
     pub(super) most: &'static [(&'static str, f64)],
