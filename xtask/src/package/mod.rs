@@ -72,12 +72,30 @@ fn make(root: &Path) -> Result<PathBuf> {
         .args(["--maintainer", &built.maintainer, "--manifest-path"])
         .arg(root.join("crates/cli/Cargo.toml"))
         .arg("--output")
-        .arg(folder)
+        .arg(&folder)
         .env("CARGO_TARGET_DIR", &built.target)
         .env("SOURCE_DATE_EPOCH", &built.epoch);
-    let path =
-        output(&mut deb).context("dpkg-shlibdeps, which it calls, is in the package dpkg-dev")?;
-    Ok(path.trim().into())
+    let path = output(&mut deb).context("dpkg-shlibdeps, which it calls, is in dpkg-dev")?;
+    let package = PathBuf::from(path.trim());
+    add_checksums(&package, &folder.join("tree"), &built)?;
+    Ok(package)
+}
+
+/// Adds the checksums of all files, which cargo-deb leaves to dpkg: that would make them of what it has installed.
+fn add_checksums(package: &Path, tree: &Path, built: &Built) -> Result<()> {
+    const SUMS: &str = "find usr -type f | LC_ALL=C sort | xargs md5sum >DEBIAN/md5sums";
+    if tree.exists() {
+        fs::remove_dir_all(tree).context("cannot remove the tree of an earlier package")?;
+    }
+    let dpkg_deb = |option: &str| {
+        let mut command = Command::new("dpkg-deb");
+        command.args(["--root-owner-group", "-Zxz", option]);
+        command.env("SOURCE_DATE_EPOCH", &built.epoch);
+        command
+    };
+    output(dpkg_deb("--raw-extract").arg(package).arg(tree))?;
+    output(Command::new("sh").args(["-c", SUMS]).current_dir(tree))?;
+    output(dpkg_deb("--build").arg(tree).arg(package)).map(drop)
 }
 
 /// The changelog that dpkg's tools read; the one for people is beside it.
