@@ -98,7 +98,7 @@ fn an_instruction_that_is_not_decoded_shows_its_bytes<H: Hypervisor>(h: &H) {
         let what = (fault.exception, fault.address);
         assert_eq!(what, ("#PF", Some(HOLE)), "{fault}");
         assert_eq!(fault.bytes[..bytes.len()], *bytes, "{fault}");
-        assert!(fault.to_string().contains("no plain mov"), "{fault}");
+        assert!(fault.to_string().contains("not a plain mov"), "{fault}");
     }
 }
 

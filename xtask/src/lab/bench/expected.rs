@@ -36,7 +36,7 @@ const IOEVENTFDS: [(&str, &str, f64); 2] = [
 const SKIPS: &[&str] = &[
     "needs two CPUs",
     "ioeventfds on ports and memory only",
-    "no other way for a device of a vmm",
+    "no other way to a device of a vmm",
 ];
 
 /// Left out is passthrough-intx-userspace, with three exits or a few more: when the VMM sees the handler's first access,

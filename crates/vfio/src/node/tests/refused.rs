@@ -100,7 +100,7 @@ fn names_are_those_of_a_device_tree() {
         "abcdefghijklmnopqrstuvwxyz0123456",
     ] {
         let error = refused(|device| device.name = name.to_owned());
-        assert!(error.contains("no name of a node"), "{name}: {error}");
+        assert!(error.contains("not a name of a node"), "{name}: {error}");
     }
     for names in [&[][..], &[""], &["a\0b"]] {
         let error = refused(|device| device.compatible = texts(names));
@@ -119,7 +119,7 @@ fn what_is_set_for_the_guest_is_not_copied() {
         assert!(error.contains("is not copied"), "{name}: {error}");
     }
     let error = refused(|device| device.properties.push(property("a b", [])));
-    assert!(error.contains("no name of a property"), "{error}");
+    assert!(error.contains("not a name of a property"), "{error}");
     let error = refused(|device| device.properties.push(property("clock-names", [])));
     assert!(error.contains("'clock-names' is there twice"), "{error}");
 }
