@@ -1,6 +1,6 @@
 //! A thread that an eventfd wakes: a consumer of doorbells.
 //!
-//! It does the work of a wake-up in pieces, between which it checks whether it must stop. It sleeps in `read` and is no
+//! It does the work of a wake-up in pieces, between which it checks whether it must stop. It sleeps in `read` and is not an
 //! [`EventLoop`](vmbell::thread::EventLoop), because it is on the way from each doorbell to its device: a wake-up by epoll
 //! takes 170 instructions more, 0.8 % of a virtqueue's round trip with ioeventfd and irqfd on KVM.
 
