@@ -24,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// The options of everything that measures.
 #[derive(Args, Debug)]
 pub(super) struct MeasureArgs {
-    /// Stop the command after this time, write the finished results and exit with 124; 0 is no limit [default: 5m]
+    /// Stop the command after this time, write the finished results and exit with 124; 0 is no limit [default: 5m; vmms and net: 0]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(super) timeout: Option<Duration>,
 
@@ -89,9 +89,12 @@ impl MeasureArgs {
 
     /// The limit of the command from now on: its time, and a signal.
     pub(super) fn limit(&self) -> Result<Limit> {
-        let interrupted = interrupt::catch().context("cannot catch signals")?;
-        let timeout = Some(self.timeout()).filter(|timeout| !timeout.is_zero());
-        Ok(Limit::new(timeout, interrupted))
+        limit(self.timeout())
+    }
+
+    /// The same for boots of VMMs, each of which has a limit: together they have one only if it is given.
+    pub(super) fn limit_of_boots(&self) -> Result<Limit> {
+        limit(self.timeout.unwrap_or_default())
     }
 
     /// The CPUs of `--cpu`, if it is given; an error if this process may not use all of them.
@@ -131,4 +134,13 @@ impl MeasureArgs {
             }
         }
     }
+}
+
+/// A limit of this time, zero for none, and of a signal.
+fn limit(timeout: Duration) -> Result<Limit> {
+    let interrupted = interrupt::catch().context("cannot catch signals")?;
+    Ok(Limit::new(
+        Some(timeout).filter(|timeout| !timeout.is_zero()),
+        interrupted,
+    ))
 }

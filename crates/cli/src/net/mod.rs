@@ -59,7 +59,7 @@ pub(super) fn run(args: &NetArgs) -> Result<Exit> {
     if args.columns.list {
         return list(args);
     }
-    let limit = args.columns.measure.limit()?;
+    let limit = args.columns.measure.limit_of_boots()?;
     if let Some(reason) = no_kvm() {
         eprintln!("error: {reason}; run `vmbell lab -- vmbell bench net`, which has its own KVM");
         return Ok(Exit::Skipped);

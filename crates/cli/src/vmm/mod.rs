@@ -39,7 +39,7 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
         return write_image(output, *format);
     }
     let launchers = chosen(args)?;
-    let limit = args.columns.measure.limit()?;
+    let limit = args.columns.measure.limit_of_boots()?;
     if args.columns.list {
         return list(&launchers, &limit);
     }
