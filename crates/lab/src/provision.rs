@@ -46,8 +46,9 @@ pub struct Provision<'a> {
     board: &'a Board,
     cache: &'a Cache,
     progress: Progress,
-    // Kept from the first preparation to the last, so that the package indexes are fetched once.
-    session: Option<(Apt, Prepare)>,
+    // Both are kept from the first preparation to the last, so that the package indexes are fetched once.
+    lock: Option<Prepare>,
+    apt: Option<Apt>,
 }
 
 impl<'a> Provision<'a> {
@@ -58,7 +59,8 @@ impl<'a> Provision<'a> {
             board,
             cache,
             progress,
-            session: None,
+            lock: None,
+            apt: None,
         }
     }
 
@@ -108,18 +110,10 @@ impl<'a> Provision<'a> {
         }
         let board = self.board;
         let hash = hash_bytes(tree::recipe(qemu, board, settings).as_bytes());
-        if let Some(entry) = self.existing(KIND, &hash)? {
+        if let Some(entry) = self.begin(KIND, &hash)? {
             return Ok(Some(entry.path(tree::TREE)));
         }
-        let own;
-        let lock = match &self.session {
-            Some((_, lock)) => lock,
-            None => {
-                own = self.lock()?;
-                &own
-            }
-        };
-        let draft = self.cache.draft(lock, KIND, &hash)?;
+        let draft = self.draft(KIND, &hash)?;
         let title = tree::make(qemu, board, settings, &draft)?;
         let entry = draft.commit(title, Vec::new())?;
         Ok(Some(entry.path(tree::TREE)))
@@ -128,8 +122,8 @@ impl<'a> Provision<'a> {
     /// Removes the indexes and packages, which nothing needs once everything is in place, and what a
     /// preparation that was killed has left.
     pub fn finish(self) -> Result<(), LabError> {
-        let removed = match &self.session {
-            Some((_, lock)) => self.cache.remove_downloads(lock),
+        let removed = match &self.lock {
+            Some(lock) => self.cache.remove_downloads(lock),
             None => self.cache.tidy(),
         };
         Ok(removed?)
@@ -146,12 +140,11 @@ impl<'a> Provision<'a> {
             "shell" => "a shell",
             _ => "a kernel",
         };
-        if let Some(entry) = self.begin(recipe.kind, &hash, wanted, recipe.option)? {
+        if let Some(entry) = self.begin(recipe.kind, &hash)? {
             return Ok(entry);
         }
-        let Some((apt, lock)) = &self.session else {
-            unreachable!("made above")
-        };
+        self.fetch_indexes(wanted, recipe.option)?;
+        let apt = self.apt();
         let (name, packages) =
             apt.resolve(recipe.architecture, recipe.alternatives, recipe.stand_ins)?;
         let total: u64 = packages.iter().map(|package| package.size).sum();
@@ -167,7 +160,7 @@ impl<'a> Provision<'a> {
             let _bar = self.progress.follow(apt.archives(), total);
             apt.download(&name, &packages)?;
         }
-        let draft = self.cache.draft(lock, recipe.kind, &hash)?;
+        let draft = self.draft(recipe.kind, &hash)?;
         // QEMU runs from the folder into which it is unpacked; of other packages only parts are kept.
         let target = if recipe.kind == "qemu" {
             draft.path("")
@@ -191,27 +184,43 @@ impl<'a> Provision<'a> {
         Ok(entry)
     }
 
-    /// The entry if there is one; otherwise the session is there when this returns, for which `wanted` and `option` are
-    /// named in errors.
-    fn begin(
+    /// The entry if there is one; otherwise the lock for making it is held when this returns.
+    fn begin(&mut self, kind: &str, hash: &str) -> Result<Option<Entry>, LabError> {
+        let existing = self.existing(kind, hash)?;
+        if existing.is_some() || self.lock.is_some() {
+            return Ok(existing);
+        }
+        self.lock = Some(self.cache.lock_prepare(|| {
+            self.progress
+                .say("waiting for another `vmbell lab` that prepares this cache");
+        })?);
+        // Another process may have made the entry while this one waited for the lock.
+        self.existing(kind, hash)
+    }
+
+    /// The lock, after [`begin`](Self::begin).
+    fn lock(&self) -> &Prepare {
+        match &self.lock {
+            Some(lock) => lock,
+            None => unreachable!("begun before"),
+        }
+    }
+
+    fn draft(&self, kind: &str, hash: &str) -> Result<Draft, CacheError> {
+        self.cache.draft(self.lock(), kind, hash)
+    }
+
+    /// Fetches the indexes of the system's package sources, unless they are there; errors name `wanted` and `option`.
+    fn fetch_indexes(
         &mut self,
-        kind: &str,
-        hash: &str,
         wanted: &'static str,
         option: &'static str,
-    ) -> Result<Option<Entry>, LabError> {
-        let existing = self.existing(kind, hash)?;
-        if existing.is_some() || self.session.is_some() {
-            return Ok(existing);
-        }
-        let lock = self.lock()?;
-        // Another process may have made the entry while this one waited for the lock.
-        let existing = self.existing(kind, hash)?;
-        if existing.is_some() {
-            return Ok(existing);
+    ) -> Result<(), LabError> {
+        if self.apt.is_some() {
+            return Ok(());
         }
         let mut apt = Apt::new(
-            &self.cache.downloads(&lock)?,
+            &self.cache.downloads(self.lock())?,
             self.host.package,
             self.board.arch.package,
             wanted,
@@ -220,8 +229,16 @@ impl<'a> Provision<'a> {
         require_space(self.cache.root(), Size(INDEXES))?;
         self.progress.say("fetching the package indexes");
         apt.update(|| self.progress.say(NO_ANSWER))?;
-        self.session = Some((apt, lock));
-        Ok(None)
+        self.apt = Some(apt);
+        Ok(())
+    }
+
+    /// The package client, after [`fetch_indexes`](Self::fetch_indexes).
+    fn apt(&self) -> &Apt {
+        match &self.apt {
+            Some(apt) => apt,
+            None => unreachable!("fetched before"),
+        }
     }
 
     fn unpack(&self, apt: &Apt, packages: &[Package], target: &Path) -> Result<(), LabError> {
@@ -235,7 +252,7 @@ impl<'a> Provision<'a> {
         Ok(())
     }
 
-    fn own_kernel(&self, choice: &KernelChoice) -> Result<Kernel, LabError> {
+    fn own_kernel(&mut self, choice: &KernelChoice) -> Result<Kernel, LabError> {
         let path = &choice.image;
         let digest = hash_file(path).map_err(KernelError::io("read", path))?;
         let name = path
@@ -261,7 +278,7 @@ impl<'a> Provision<'a> {
         let hash = hash_bytes(
             format!("{digest}\n{modules:?}\n{index:?}\n{:?}", self.board.modules).as_bytes(),
         );
-        if let Some(entry) = self.existing("kernel", &hash)? {
+        if let Some(entry) = self.begin("kernel", &hash)? {
             return Ok(Kernel::of(&entry, modules));
         }
         // A file that is not a kernel has no modules either, so the image is looked at first.
@@ -270,19 +287,7 @@ impl<'a> Provision<'a> {
             .as_ref()
             .map(|folder| ModuleTree::open(folder, &version))
             .transpose()?;
-        let own;
-        let lock = match &self.session {
-            // It was taken for QEMU's packages; taking it a second time would wait for ever.
-            Some((_, lock)) => lock,
-            None => {
-                own = self.lock()?;
-                &own
-            }
-        };
-        if let Some(entry) = self.existing("kernel", &hash)? {
-            return Ok(Kernel::of(&entry, modules));
-        }
-        let draft = self.cache.draft(lock, "kernel", &hash)?;
+        let draft = self.draft("kernel", &hash)?;
         prepare::kernel(self.board, &draft, &image, tree.as_ref())?;
         let title = format!(
             "Linux {} ({})",
@@ -300,12 +305,5 @@ impl<'a> Provision<'a> {
             }
             result => Ok(result?),
         }
-    }
-
-    fn lock(&self) -> Result<Prepare, CacheError> {
-        self.cache.lock_prepare(|| {
-            self.progress
-                .say("waiting for another `vmbell lab` that prepares this cache");
-        })
     }
 }

@@ -28,9 +28,12 @@ impl Provision<'_> {
             out_of_tree::digest()
         );
         let hash = hash_bytes(recipe.as_bytes());
-        let entry = match self.begin(KIND, &hash, "a kernel's headers", "--kernel")? {
+        let entry = match self.begin(KIND, &hash)? {
             Some(entry) => entry,
-            None => self.build(architectures, release, &hash)?,
+            None => {
+                self.fetch_indexes("a kernel's headers", "--kernel")?;
+                self.build(architectures, release, &hash)?
+            }
         };
         let path = |name: &&str| entry.path(format!("{name}.ko"));
         Ok(MODULES.iter().map(path).collect())
@@ -42,15 +45,12 @@ impl Provision<'_> {
         release: &str,
         hash: &str,
     ) -> Result<Entry, LabError> {
-        let Some((apt, lock)) = &self.session else {
-            unreachable!("begun before")
-        };
         require_space(self.cache.root(), Size(SPACE))?;
-        let draft = self.cache.draft(lock, KIND, hash)?;
+        let draft = self.draft(KIND, hash)?;
         let scratch = draft.scratch();
         fs::create_dir_all(&scratch).map_err(CacheError::io("make", &scratch))?;
         let mut packages = FromApt {
-            apt,
+            apt: self.apt(),
             progress: self.progress,
             used: Vec::new(),
         };

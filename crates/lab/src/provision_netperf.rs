@@ -26,19 +26,20 @@ impl Provision<'_> {
         let architecture = self.board.arch.package;
         let recipe = format!("revision {REVISION}\n{architecture}\n{COMPONENT}");
         let hash = hash_bytes(recipe.as_bytes());
-        let entry = match self.begin(KIND, &hash, "netperf", "--netperf")? {
+        let entry = match self.begin(KIND, &hash)? {
             Some(entry) => entry,
             None => {
-                let Some((apt, lock)) = &mut self.session else {
-                    unreachable!("begun before")
-                };
-                apt.add_component(COMPONENT)?;
-                apt.update(|| self.progress.say(NO_ANSWER))?;
+                self.fetch_indexes("netperf", "--netperf")?;
+                if let Some(apt) = &mut self.apt {
+                    apt.add_component(COMPONENT)?;
+                    apt.update(|| self.progress.say(NO_ANSWER))?;
+                }
+                let apt = self.apt();
                 let (name, package) = apt.resolve_alone(architecture, &["netperf"])?;
                 self.progress.say(format_args!("downloading {name}"));
                 let packages = [package];
                 apt.download_alone(&name, &packages)?;
-                let draft = self.cache.draft(lock, KIND, &hash)?;
+                let draft = self.draft(KIND, &hash)?;
                 let scratch = draft.scratch();
                 for package in &packages {
                     apt.unpack(package, &scratch)?;
