@@ -147,7 +147,9 @@ fn a_device_is_refused_before_the_boot_if_there_are_no_modules_to_assign_it() {
     let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
     let modules = sandbox.path("modules");
     fs::create_dir(&modules).unwrap();
-    fs::copy("/bin/true", modules.join("kvm_amd.ko")).unwrap();
+    for name in ["virtio_pci.ko", "virtio_console.ko", "kvm_amd.ko"] {
+        fs::copy("/bin/true", modules.join(name)).unwrap();
+    }
     let mut command = sandbox.vmbell();
     command
         .args(["lab", "--qemu"])

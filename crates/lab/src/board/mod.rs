@@ -78,6 +78,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_l1_has_the_drivers_of_its_ports() {
+        for board in Board::ALL {
+            for driver in ["virtio_pci", "virtio_console"] {
+                assert!(
+                    board.modules.contains(&driver),
+                    "{}: {driver}",
+                    board.arch.name
+                );
+            }
+        }
+    }
+
+    #[test]
     fn each_pci_device_is_in_the_slot_that_its_address_names() {
         for device in X86_64.devices {
             let addresses = [Some(device.address), device.interface];

@@ -10,7 +10,8 @@ pub const X86_64: Board = Board {
     qemu: "qemu-system-x86_64",
     qemu_packages: &["qemu-system-x86"],
     kernel_packages: &["linux-image-6.12-cloud-amd64", "linux-image-cloud-amd64"],
-    modules: &["kvm_amd"],
+    // Linux 6.1 has virtio as modules.
+    modules: &["virtio_pci", "virtio_console", "kvm_amd"],
     machine: "q35,smbus=off,sata=off",
     gics: &[],
     arguments: &[
