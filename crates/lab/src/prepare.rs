@@ -80,15 +80,10 @@ pub fn shell(draft: &Draft) -> Result<String, LabError> {
 /// Finishes an entry from a kernel package that was unpacked next to it; returns its title.
 pub fn linux(board: &Board, draft: &Draft) -> Result<String, LabError> {
     let unpacked = draft.scratch();
-    let boot = unpacked.join("boot");
-    let image = newest(&boot, "vmlinuz-").ok_or(KernelError::NotAKernel {
-        path: boot,
-        wanted: "a vmlinuz nor a folder with one",
+    let (image, version) = unpacked_image(&unpacked).ok_or(KernelError::NotAKernel {
+        path: unpacked.clone(),
+        wanted: "a folder with boot/vmlinuz-VERSION nor one with usr/lib/modules/VERSION/vmlinuz",
     })?;
-    let version = image
-        .file_name()
-        .map(|name| name.to_string_lossy().replacen("vmlinuz-", "", 1))
-        .unwrap_or_default();
     let modules =
         ["lib/modules", "usr/lib/modules"].map(|folder| unpacked.join(folder).join(&version));
     let modules = modules
@@ -147,6 +142,19 @@ pub fn add_modules<W: std::io::Write>(
     Ok(())
 }
 
+/// The image of an unpacked package, and its release. Debian has it next to the modules since 7.2.
+fn unpacked_image(unpacked: &Path) -> Option<(PathBuf, String)> {
+    const IN_BOOT: &str = "vmlinuz-";
+    let release = |path: &Path| Some(path.file_name()?.to_string_lossy().into_owned());
+    if let Some(image) = newest(&unpacked.join("boot"), IN_BOOT) {
+        let release = release(&image)?.replacen(IN_BOOT, "", 1);
+        return Some((image, release));
+    }
+    let folder = newest(&unpacked.join("usr/lib/modules"), "")?;
+    let image = folder.join("vmlinuz");
+    image.is_file().then_some((image, release(&folder)?))
+}
+
 fn newest(folder: &Path, prefix: &str) -> Option<PathBuf> {
     let list = fs::read_dir(folder).ok()?.flatten();
     list.filter(|item| item.file_name().to_string_lossy().starts_with(prefix))
@@ -160,5 +168,50 @@ fn remove_folder(path: &Path) -> Result<(), CacheError> {
             Err(CacheError::io("remove", path)(error))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::board::X86_64;
+    use super::super::cache::Cache;
+    use super::*;
+
+    /// The header of an ELF for x86-64.
+    fn elf() -> Vec<u8> {
+        let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
+        bytes.resize(64, 0);
+        bytes[18] = 62;
+        bytes
+    }
+
+    #[test]
+    fn an_image_is_found_in_boot_and_next_to_the_modules() {
+        let board = Board {
+            modules: &[],
+            ..X86_64
+        };
+        for (image, modules) in [
+            ("boot/vmlinuz-6.1.0-56", "lib/modules/6.1.0-56"),
+            ("boot/vmlinuz-6.1.0-56", "usr/lib/modules/6.1.0-56"),
+            (
+                "usr/lib/modules/6.1.0-56/vmlinuz",
+                "usr/lib/modules/6.1.0-56",
+            ),
+        ] {
+            let root = tempfile::tempdir().unwrap();
+            let cache = Cache::at(root.path().to_path_buf());
+            let lock = cache.lock_prepare(|| ()).unwrap();
+            let draft = cache.draft(&lock, "linux", "0").unwrap();
+            let module = Path::new(modules).join("kvm.ko");
+            for file in [Path::new(image), &module] {
+                let path = draft.scratch().join(file);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, elf()).unwrap();
+            }
+            assert_eq!(linux(&board, &draft).unwrap(), "Linux 6.1.0-56");
+            assert_eq!(fs::read(draft.path(IMAGE)).unwrap(), elf());
+            assert!(draft.path(MODULES).join("kvm.ko").is_file());
+        }
     }
 }
