@@ -13,6 +13,7 @@ pub mod arch;
 pub mod board;
 pub mod boot;
 pub mod cache;
+pub mod debian;
 pub mod device;
 pub mod device_tree;
 pub mod init;
@@ -35,6 +36,7 @@ mod unfinished;
 use apt::AptError;
 use boot::BootError;
 use cache::CacheError;
+use debian::DebianError;
 use device_tree::TreeError;
 use initramfs::InitramfsError;
 use kernel::KernelError;
@@ -65,6 +67,9 @@ pub enum LabError {
     /// Packages cannot be downloaded.
     #[error(transparent)]
     Apt(#[from] AptError),
+    /// Debian has no such kernel.
+    #[error(transparent)]
+    Debian(#[from] DebianError),
     /// A kernel or a module cannot be used.
     #[error(transparent)]
     Kernel(#[from] KernelError),

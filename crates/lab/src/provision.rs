@@ -1,5 +1,7 @@
 //! Finds QEMU and a kernel, and downloads and prepares those that are missing.
 
+#[path = "provision_debian.rs"]
+mod debian;
 #[path = "provision_modules.rs"]
 mod modules;
 #[path = "provision_netperf.rs"]
@@ -15,6 +17,7 @@ use super::cache::{
     Cache, CacheError, Draft, Entry, Prepare, Size, SourcePackage, hash_bytes, hash_file,
     require_space,
 };
+use super::debian::KernelVersion;
 use super::kernel::{KernelError, KernelImage, ModuleTree};
 use super::qemu::Qemu;
 use super::{Kernel, LabError, Progress, Recipe, prepare, tree};
@@ -31,12 +34,17 @@ const NO_ANSWER: &str =
 const INDEXES: u64 = 100_000_000;
 
 /// A kernel that the user names.
-#[derive(Clone, Debug)]
-pub struct KernelChoice {
-    /// A bzImage or an ELF vmlinux for x86-64, an Image for arm64.
-    pub image: PathBuf,
-    /// Its module folder; `Some(None)` for a kernel that has KVM built in, `None` to guess from the image's path.
-    pub modules: Option<Option<PathBuf>>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KernelChoice {
+    /// A file.
+    File {
+        /// A bzImage or an ELF vmlinux for x86-64, an Image for arm64.
+        image: PathBuf,
+        /// Its module folder; `Some(None)` for a kernel that has KVM built in, `None` to guess from the image's path.
+        modules: Option<Option<PathBuf>>,
+    },
+    /// One of Debian's.
+    Debian(KernelVersion),
 }
 
 /// Prepares the lab's parts in one cache.
@@ -81,8 +89,12 @@ impl<'a> Provision<'a> {
 
     /// The kernel that the user names, otherwise that of the distribution's package.
     pub fn kernel(&mut self, named: Option<&KernelChoice>) -> Result<Kernel, LabError> {
-        if let Some(choice) = named {
-            return self.own_kernel(choice);
+        match named {
+            Some(KernelChoice::File { image, modules }) => {
+                return self.own_kernel(image, modules.as_ref());
+            }
+            Some(KernelChoice::Debian(version)) => return self.debian_kernel(version),
+            None => {}
         }
         let board = self.board;
         let entry =
@@ -146,7 +158,7 @@ impl<'a> Provision<'a> {
         self.fetch_indexes(wanted, recipe.option)?;
         let apt = self.apt();
         let (name, packages) =
-            apt.resolve(recipe.architecture, recipe.alternatives, recipe.stand_ins)?;
+            apt.resolve(recipe.architecture, &recipe.alternatives, recipe.stand_ins)?;
         let total: u64 = packages.iter().map(|package| package.size).sum();
         let root = self.cache.root();
         require_space(root, Size(total.saturating_mul(PEAK)))?;
@@ -220,7 +232,7 @@ impl<'a> Provision<'a> {
             return Ok(());
         }
         let mut apt = Apt::new(
-            &self.cache.downloads(self.lock())?,
+            self.cache.downloads(self.lock())?.join("apt"),
             self.host.package,
             self.board.arch.package,
             wanted,
@@ -252,8 +264,11 @@ impl<'a> Provision<'a> {
         Ok(())
     }
 
-    fn own_kernel(&mut self, choice: &KernelChoice) -> Result<Kernel, LabError> {
-        let path = &choice.image;
+    fn own_kernel(
+        &mut self,
+        path: &Path,
+        modules: Option<&Option<PathBuf>>,
+    ) -> Result<Kernel, LabError> {
         let digest = hash_file(path).map_err(KernelError::io("read", path))?;
         let name = path
             .file_name()
@@ -262,7 +277,7 @@ impl<'a> Provision<'a> {
         let version = name
             .split_once('-')
             .map_or(name.clone(), |(_, version)| version.to_owned());
-        let modules = match &choice.modules {
+        let modules = match modules {
             Some(modules) => modules.clone(),
             // The modules of `boot/vmlinuz-V` are in `lib/modules/V`, in an unpacked package as well.
             None => Some(

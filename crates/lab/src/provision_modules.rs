@@ -49,11 +49,7 @@ impl Provision<'_> {
         let draft = self.draft(KIND, hash)?;
         let scratch = draft.scratch();
         fs::create_dir_all(&scratch).map_err(CacheError::io("make", &scratch))?;
-        let mut packages = FromApt {
-            apt: self.apt(),
-            progress: self.progress,
-            used: Vec::new(),
-        };
+        let mut packages = FromApt::new(self.apt(), self.progress);
         self.progress
             .say(format_args!("building modules for Linux {release}"));
         out_of_tree::build(
@@ -70,15 +66,23 @@ impl Provision<'_> {
     }
 }
 
-/// The distribution's packages.
-struct FromApt<'a> {
+/// Packages of apt's sources.
+pub(super) struct FromApt<'a> {
     apt: &'a Apt,
     progress: Progress,
     /// What was unpacked, for the manifest.
-    used: Vec<SourcePackage>,
+    pub(super) used: Vec<SourcePackage>,
 }
 
-impl FromApt<'_> {
+impl<'a> FromApt<'a> {
+    pub(super) fn new(apt: &'a Apt, progress: Progress) -> Self {
+        Self {
+            apt,
+            progress,
+            used: Vec::new(),
+        }
+    }
+
     fn take(
         &mut self,
         name: &str,

@@ -6,9 +6,13 @@
 use super::arch::Arch;
 use super::board::Board;
 use super::cache::hash_bytes;
+use super::debian::KernelVersion;
 
 /// Part of each recipe; raised when the code that builds entries from packages changes.
 const REVISION: u32 = 2;
+
+/// The kind of Debian's kernels that are chosen by a version.
+const DEBIAN: &str = "debian";
 
 /// Packages that QEMU's and the kernel's packages depend on and that the lab never runs. A name that
 /// a distribution does not have has no effect.
@@ -39,12 +43,12 @@ const STAND_INS: &[&str] = &[
 /// How to make one cache entry from packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
-    /// The kind of entry, the first part of its name: `qemu`, `linux` or `shell`.
+    /// The kind of entry, the first part of its name: `qemu`, `linux`, `debian` or `shell`.
     pub kind: &'static str,
     /// The architecture of the packages.
     pub architecture: &'static str,
-    /// Packages of which any one is enough, best first.
-    pub alternatives: &'static [&'static str],
+    /// Packages of which any one is enough, best first; of one of Debian's kernels, its version.
+    pub alternatives: Vec<String>,
     /// Dependencies that are not downloaded: the placeholder package provides them.
     pub stand_ins: &'static [&'static str],
     /// Modules in the first archive of L1's file tree.
@@ -59,7 +63,7 @@ impl Recipe {
         Self {
             kind: "qemu",
             architecture: host.package,
-            alternatives: board.qemu_packages,
+            alternatives: owned(board.qemu_packages),
             stand_ins: STAND_INS,
             modules: &[],
             option: "--qemu",
@@ -71,10 +75,20 @@ impl Recipe {
         Self {
             kind: "linux",
             architecture: board.arch.package,
-            alternatives: board.kernel_packages,
+            alternatives: owned(board.kernel_packages),
             stand_ins: STAND_INS,
             modules: board.modules,
             option: "--kernel",
+        }
+    }
+
+    /// The recipe of one of Debian's kernels, with its modules.
+    pub fn debian(board: &Board, version: &KernelVersion) -> Self {
+        Self {
+            kind: DEBIAN,
+            alternatives: vec![version.to_string()],
+            stand_ins: &[],
+            ..Self::linux(board)
         }
     }
 
@@ -83,10 +97,18 @@ impl Recipe {
         Self {
             kind: "shell",
             architecture: board.arch.package,
-            alternatives: &["busybox-static"],
+            alternatives: owned(&["busybox-static"]),
             stand_ins: STAND_INS,
             modules: &[],
             option: "--kernel",
+        }
+    }
+
+    /// What is made, for people: the kind, or the version of one of Debian's kernels.
+    pub fn name(&self) -> &str {
+        match self.alternatives.as_slice() {
+            [version] if self.kind == DEBIAN => version,
+            _ => self.kind,
         }
     }
 
@@ -99,6 +121,10 @@ impl Recipe {
     pub fn hash(&self) -> String {
         hash_bytes(format!("revision {REVISION}\n{self:?}").as_bytes())
     }
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
 }
 
 #[cfg(test)]
@@ -116,7 +142,7 @@ mod tests {
                 ..base.clone()
             },
             Recipe {
-                alternatives: &["linux-image-amd64"],
+                alternatives: owned(&["linux-image-amd64"]),
                 ..base.clone()
             },
             Recipe {
@@ -126,5 +152,21 @@ mod tests {
         ] {
             assert_ne!(base.hash(), other.hash());
         }
+    }
+
+    #[test]
+    fn each_of_debians_kernels_has_an_entry_on_each_board() {
+        let entries = ["debian:6.1", "debian:6.12"].map(|text| {
+            let version = text.parse().unwrap();
+            let recipes = Board::ALL.map(|board| Recipe::debian(&board, &version));
+            assert!(recipes.iter().all(|recipe| recipe.name() == text));
+            recipes.map(|recipe| recipe.entry())
+        });
+        let all: std::collections::BTreeSet<String> = entries.concat().into_iter().collect();
+        assert_eq!(all.len(), 4, "{all:?}");
+        assert!(
+            all.iter().all(|entry| entry.starts_with("debian-")),
+            "{all:?}"
+        );
     }
 }

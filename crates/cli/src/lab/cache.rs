@@ -8,27 +8,35 @@ use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;
 use vmbell_lab::boot::Settings;
 use vmbell_lab::cache::{Cache, Size};
+use vmbell_lab::debian::KernelVersion;
 
 /// Prepares what is missing, and prints what has been prepared.
 pub(super) fn prepare(arch: Option<&str>, parts: &Parts) -> anyhow::Result<ExitCode> {
     let (host, board) = boards(arch)?;
-    let lab = parts.prepare(host, &board, &Settings::default())?;
-    println!(
-        "{}\n{}\n{}",
-        lab.kernel.title,
-        lab.qemu,
-        Cache::user()?.root().display()
-    );
+    let mut qemu = None;
+    for choice in parts.kernels()? {
+        let lab = parts.prepare(host, &board, &Settings::default(), choice.as_ref())?;
+        println!("{}", lab.kernel.title);
+        qemu = Some(lab.qemu);
+    }
+    if let Some(qemu) = qemu {
+        println!("{qemu}");
+    }
+    println!("{}", Cache::user()?.root().display());
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lists the entries of the cache, and what is missing for this board; fails if an entry is damaged.
-pub(super) fn status(arch: Option<&str>, verify: bool) -> anyhow::Result<ExitCode> {
+/// Lists the entries of the cache, and what is missing for this board and these kernels; fails if an entry is damaged.
+pub(super) fn status(
+    arch: Option<&str>,
+    verify: bool,
+    kernels: &[KernelVersion],
+) -> anyhow::Result<ExitCode> {
     let cache = Cache::user()?;
     let (host, board) = boards(arch)?;
     let mut good = true;
     let names = |board: &Board| {
-        recipes(host, board)
+        recipes(host, board, &[])
             .into_iter()
             .map(|recipe| recipe.entry())
     };
@@ -47,7 +55,7 @@ pub(super) fn status(arch: Option<&str>, verify: bool) -> anyhow::Result<ExitCod
             Ok(entry) => {
                 let manifest = entry.manifest();
                 let downloaded = manifest.packages.iter().map(|package| package.size).sum();
-                let of_a_run = ["kernel-", "tree-", "modules-"]
+                let of_a_run = ["debian-", "kernel-", "tree-", "modules-"]
                     .iter()
                     .any(|kind| name.starts_with(kind));
                 let note = if of_a_run || current.contains(&name) {
@@ -68,9 +76,9 @@ pub(super) fn status(arch: Option<&str>, verify: bool) -> anyhow::Result<ExitCod
             }
         }
     }
-    for recipe in recipes(host, &board) {
+    for recipe in recipes(host, &board, kernels) {
         if !cache.root().join(recipe.entry()).exists() {
-            println!("{:18}  not prepared for {}", recipe.kind, board.arch.name);
+            println!("{:18}  not prepared for {}", recipe.name(), board.arch.name);
         }
     }
     Ok(if good {
@@ -81,16 +89,21 @@ pub(super) fn status(arch: Option<&str>, verify: bool) -> anyhow::Result<ExitCod
 }
 
 /// Prints a key for a CI's cache: the beginnings of the recipes' hashes.
-pub(super) fn key(arch: Option<&str>) -> anyhow::Result<ExitCode> {
+pub(super) fn key(arch: Option<&str>, kernels: &[KernelVersion]) -> anyhow::Result<ExitCode> {
     let (host, board) = boards(arch)?;
     let part = |recipe: &Recipe| format!("{}-{:.12}", recipe.kind, recipe.hash());
-    let parts: Vec<String> = recipes(host, &board).iter().map(part).collect();
+    let parts: Vec<String> = recipes(host, &board, kernels).iter().map(part).collect();
     println!("vmbell-lab-{}", parts.join("-"));
     Ok(ExitCode::SUCCESS)
 }
 
-fn recipes(host: Arch, board: &Board) -> Vec<Recipe> {
-    let mut recipes = vec![Recipe::qemu(host, board), Recipe::linux(board)];
+/// The recipes for this board, with the distribution's kernel if none is named.
+fn recipes(host: Arch, board: &Board, kernels: &[KernelVersion]) -> Vec<Recipe> {
+    let mut recipes = vec![Recipe::qemu(host, board)];
+    match kernels {
+        [] => recipes.push(Recipe::linux(board)),
+        kernels => recipes.extend(kernels.iter().map(|kernel| Recipe::debian(board, kernel))),
+    }
     if !board.is_native() {
         recipes.push(Recipe::shell(board));
     }

@@ -25,6 +25,7 @@ use self::run::RunArguments;
 use super::run::refused;
 use vmbell_lab::LabError;
 use vmbell_lab::boot::exec_applet;
+use vmbell_lab::debian::KernelVersion;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,6 +38,7 @@ Examples:
                                                       measure there, and bring the report back
   vmbell lab --deterministic -- vmbell bench vmms     compare VMMs there, in instructions
   vmbell lab --deterministic -- vmbell bench net      measure Linux's network driver there
+  vmbell lab --kernel debian:6.1 -- PROGRAM           run it on the KVM of Debian's Linux 6.1
   vmbell lab prepare                                  download what is missing
   vmbell lab status --verify                          check what has been downloaded
 
@@ -63,7 +65,7 @@ const LAB_FAILED: u8 = 125;
 /// backend kvm unless --backend says otherwise.
 ///
 /// QEMU and the kernel are packages of the distribution, downloaded by apt-get and unpacked into
-/// $XDG_CACHE_HOME/vmbell/lab, without root.
+/// $XDG_CACHE_HOME/vmbell/lab, without root. `--kernel debian:VERSION` takes another kernel from Debian's archive.
 ///
 /// As cargo's runner, the lab runs the tests of any project on real KVM:
 /// CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="vmbell lab --" cargo test
@@ -95,6 +97,9 @@ enum LabCommand {
         /// Print a key for the cache of a CI, which changes when other packages are needed
         #[arg(long, conflicts_with = "verify")]
         key: bool,
+        /// Ask for this kernel of Debian instead of the distribution's; several times for several kernels
+        #[arg(long, value_name = "debian:VERSION")]
+        kernel: Vec<KernelVersion>,
     },
     /// Remove everything that was downloaded and prepared
     Clean,
@@ -127,8 +132,10 @@ pub(super) fn run(arguments: LabArguments) -> ExitCode {
             Err(anyhow::Error::new(error).context(format!("cannot become {}", words[0].display())))
         }
         Some(LabCommand::Prepare(parts)) => cache::prepare(arch, &parts),
-        Some(LabCommand::Status { key: true, .. }) => cache::key(arch),
-        Some(LabCommand::Status { verify, .. }) => cache::status(arch, verify),
+        Some(LabCommand::Status {
+            key: true, kernel, ..
+        }) => cache::key(arch, &kernel),
+        Some(LabCommand::Status { verify, kernel, .. }) => cache::status(arch, verify, &kernel),
         Some(LabCommand::Clean) => cache::clean(),
         Some(LabCommand::Run(arguments)) => run::run(arch, &arguments),
         None => run::run(arch, &arguments.run),

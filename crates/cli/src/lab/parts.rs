@@ -1,14 +1,15 @@
 //! The machine that the lab emulates (`--arch`), and its QEMU and kernel.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 
 use super::init;
 use crate::interrupt;
@@ -16,6 +17,7 @@ use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;
 use vmbell_lab::boot::Settings;
 use vmbell_lab::cache::{Cache, Use};
+use vmbell_lab::debian::DebianError;
 use vmbell_lab::device::Driver;
 use vmbell_lab::qemu::Qemu;
 use vmbell_lab::{Kernel, KernelChoice, Lab, LabError, Progress, Provision};
@@ -37,16 +39,29 @@ pub(super) fn boards(name: Option<&str>) -> Result<(Arch, Board), LabError> {
     })
 }
 
+/// Parses the value of `--kernel`.
+fn kernel(value: OsString) -> Result<KernelChoice, DebianError> {
+    match value.to_str() {
+        Some(text) if text.starts_with("debian:") => Ok(KernelChoice::Debian(text.parse()?)),
+        _ => Ok(KernelChoice::File {
+            image: value.into(),
+            modules: None,
+        }),
+    }
+}
+
 /// Which QEMU and kernel.
 #[derive(Debug, Args)]
 pub(super) struct Parts {
     /// Use this QEMU instead of the one on PATH or the package's
     #[arg(long, value_name = "FILE")]
     qemu: Option<PathBuf>,
-    /// Use this kernel (x86-64: bzImage or ELF vmlinux, arm64: Image) instead of the package's
-    #[arg(long, value_name = "FILE")]
-    kernel: Option<PathBuf>,
-    /// Take the modules of --kernel from this folder; `none` if KVM is built in [default: ../lib/modules/VERSION next to it]
+    /// Use this kernel: Debian's newest of a version (debian:6.1, debian:6.12.43) or of all (debian:newest), or a file
+    /// (x86-64: bzImage or ELF vmlinux, arm64: Image); several times for several kernels [default: the distribution's 6.12]
+    #[arg(long, value_name = "debian:VERSION|FILE", value_parser = OsStringValueParser::new().try_map(kernel))]
+    kernel: Vec<KernelChoice>,
+    /// Take the modules of --kernel FILE from this folder; `none` if KVM is built in [default: ../lib/modules/VERSION next
+    /// to it]
     #[arg(long, value_name = "FOLDER", requires = "kernel")]
     modules: Option<PathBuf>,
     /// Use this program as the vmbell in L1, if L1 has another architecture [default: what cargo built for its musl target;
@@ -75,28 +90,35 @@ impl Parts {
         Progress::new(self.quiet)
     }
 
+    /// The kernels that the user names, with their modules; `None` is the distribution's.
+    pub(super) fn kernels(&self) -> anyhow::Result<Vec<Option<KernelChoice>>> {
+        Ok(match (&self.modules, self.kernel.as_slice()) {
+            (None, []) => vec![None],
+            (None, kernels) => kernels.iter().cloned().map(Some).collect(),
+            (Some(folder), [KernelChoice::File { image, .. }]) => vec![Some(KernelChoice::File {
+                image: image.clone(),
+                modules: Some((folder.as_os_str() != "none").then(|| folder.clone())),
+            })],
+            _ => bail!("--modules is for one kernel in a file; Debian's kernels have their own"),
+        })
+    }
+
     /// Finds QEMU and the kernel, or prepares what is missing.
     pub(super) fn prepare(
         &self,
         host: Arch,
         board: &Board,
         settings: &Settings,
+        choice: Option<&KernelChoice>,
     ) -> anyhow::Result<Prepared> {
         let cache = Cache::user()?;
         let progress = self.progress();
-        let kernel = self.kernel.clone().map(|image| {
-            let modules = self
-                .modules
-                .clone()
-                .map(|folder| (folder.as_os_str() != "none").then_some(folder));
-            KernelChoice { image, modules }
-        });
         clean_up_at_a_signal().context("cannot handle signals")?;
         let lock = cache.lock_use()?;
         let mut provision = Provision::new(host, board, &cache, progress);
         let qemu = provision.qemu(self.qemu.as_deref())?;
-        let own_kernel = kernel.is_some();
-        let kernel = provision.kernel(kernel.as_ref())?;
+        let own_kernel = matches!(choice, Some(KernelChoice::File { .. }));
+        let kernel = provision.kernel(choice)?;
         // An L1 of this host's architecture runs the host's shell.
         let shell = match board.is_native() {
             true => None,
@@ -128,9 +150,10 @@ impl Parts {
         host: Arch,
         board: Board,
         settings: &Settings,
+        choice: Option<&KernelChoice>,
     ) -> anyhow::Result<Lab> {
         let init = init::find(&board, self.guest_vmbell.as_deref())?;
-        let prepared = self.prepare(host, &board, settings)?;
+        let prepared = self.prepare(host, &board, settings, choice)?;
         Ok(Lab {
             board,
             qemu: prepared.qemu,

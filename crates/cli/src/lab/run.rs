@@ -15,7 +15,7 @@ use super::machine::{Machine, announce, status, summarize};
 use super::needs::Needs;
 use super::parts::{Parts, boards};
 use vmbell_bench::timing;
-use vmbell_lab::{Lab, Task};
+use vmbell_lab::{KernelChoice, Lab, Task};
 use vmbell_report::Timing;
 
 /// Variables that describe this host and would be wrong in L1.
@@ -82,6 +82,20 @@ struct Program {
 
 /// Runs the program; its exit status is the command's.
 pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    let kernels = arguments.parts.kernels()?;
+    let status = match kernels.as_slice() {
+        [kernel] => run_with(arch, arguments, kernel.as_ref())?,
+        _ => bail!("name one --kernel for a run"),
+    };
+    Ok(ExitCode::from(status))
+}
+
+/// Runs the program once, with this kernel, and returns its exit status.
+fn run_with(
+    arch: Option<&str>,
+    arguments: &RunArguments,
+    kernel: Option<&KernelChoice>,
+) -> anyhow::Result<u8> {
     let inner = Inner::of(&arguments.program)?;
     let (host, board) = boards(arch)?;
     let needs = match &inner {
@@ -105,7 +119,7 @@ pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Resul
     for pair in &arguments.with {
         carried.files.push(copied(pair)?);
     }
-    let lab = arguments.parts.open(host, board, &settings)?;
+    let lab = arguments.parts.open(host, board, &settings, kernel)?;
     if program.needs.vmms {
         carried.vmms(&lab)?;
     }
@@ -128,7 +142,7 @@ pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Resul
     if let (Some(files), Some(folder)) = (outcome.files.take(), &arguments.out) {
         files.unpack(folder)?;
     }
-    Ok(ExitCode::from(status?))
+    Ok(status?)
 }
 
 /// Whether this is the program that rustdoc makes of a doctest, or of all that it merges.

@@ -336,3 +336,87 @@ fn a_full_disk_while_unpacking_leaves_nothing_half_made() {
         .success();
     status("QEMU 9.0.0");
 }
+
+/// An archive with two of Debian's kernels, as scripts in place of apt's programs. It copies the list of sources to `sources`.
+#[cfg(target_arch = "x86_64")]
+fn archive_of_kernels(sandbox: &Sandbox) {
+    let sources = sandbox.path("sources");
+    let last = "for name; do :; done";
+    sandbox.script(
+        "apt-get",
+        &format!(
+            "case \"$*\" in\n\
+             update*) cp $(dirname $APT_CONFIG)/sources.list {} ;;\n\
+             *--print-uris*) {last}; echo \"'u' $name.deb 0 SHA256:{HASH}\" ;;\n\
+             download*) {last}; : > $name.deb ;;\n\
+             esac",
+            sources.display()
+        ),
+    );
+    sandbox.script(
+        "apt-cache",
+        "echo 'linux-image-6.1.0-56-cloud-amd64 - Linux 6.1'\n\
+         for part in base binary image modules; do echo \"linux-$part-7.3.4-cloud-amd64 - Linux 7.3\"; done",
+    );
+    sandbox.script(
+        "dpkg-deb",
+        r#"[ $1 = --version ] && exit 0
+        release=$(basename $2 .deb); part=${release#linux-}; part=${part%%-*}; release=${release#linux-$part-}
+        modules=$3/usr/lib/modules/$release; mkdir -p $3/boot $modules
+        case $part in
+        image) cp /bin/true $3/boot/vmlinuz-$release ;;
+        binary) cp /bin/true $modules/vmlinuz ;;
+        esac
+        case $part in
+        image|modules) for name in virtio_pci virtio_console kvm_amd; do cp /bin/true $modules/$name.ko; done ;;
+        esac"#,
+    );
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_kernel_of_debian_is_prepared_by_its_version_and_kept() {
+    let sandbox = Sandbox::new();
+    archive_of_kernels(&sandbox);
+    let qemu = sandbox.qemu("9.0.0", "exit 9");
+    let prepare = |kernels: &[&str]| {
+        let mut command = sandbox.vmbell();
+        command.args(["lab", "prepare", "--qemu"]).arg(&qemu);
+        for kernel in kernels {
+            command.args(["--kernel", kernel]);
+        }
+        command.assert()
+    };
+    prepare(&["debian:6.5"]).code(125).stderr(contains(
+        "vmbell: debian:6.5: Debian has no such kernel for amd64, only 6.1, 7.3",
+    ));
+    let both = "Linux 6.1.0-56-cloud-amd64 (debian:6.1)\nLinux 7.3.4-cloud-amd64 (debian:newest)\n";
+    prepare(&["debian:6.1", "debian:newest"])
+        .success()
+        .stdout(contains(both));
+    let sources = fs::read_to_string(sandbox.path("sources")).unwrap();
+    assert!(
+        sources
+            .lines()
+            .all(|line| line.starts_with("deb [arch=amd64 signed-by="))
+    );
+    assert!(sources.contains(" trixie-backports main\n"), "{sources}");
+    assert_eq!(sandbox.left(), [""; 0]);
+    // What is in the cache needs no package client.
+    fs::remove_file(sandbox.path("bin/apt-get")).unwrap();
+    prepare(&["debian:6.1"]).success();
+    let status = |arguments: &[&str]| {
+        let mut command = sandbox.vmbell();
+        command.args(["lab", "status"]).args(arguments);
+        command.assert().success()
+    };
+    let another = contains("another version of vmbell").not();
+    status(&["--verify"]).stdout(contains("(debian:newest), ").and(another));
+    status(&["--kernel", "debian:6.1", "--kernel", "debian:6.12"]).stdout(
+        contains("debian:6.12         not prepared for x86_64")
+            .and(contains("debian:6.1          not prepared").not())
+            .and(contains("linux               not prepared").not()),
+    );
+    let key = "^vmbell-lab-qemu-[0-9a-f]{12}-debian-[0-9a-f]{12}\n$";
+    status(&["--key", "--kernel", "debian:6.1"]).stdout(is_match(key).unwrap());
+}

@@ -168,6 +168,25 @@ fn a_device_is_refused_before_the_boot_if_there_are_no_modules_to_assign_it() {
 }
 
 #[test]
+fn modules_are_for_one_kernel_in_a_file() {
+    let sandbox = Sandbox::new();
+    let kernel = sandbox.kernel();
+    for kernels in [
+        &["debian:6.1"][..],
+        &["debian:6.1", kernel.to_str().unwrap()],
+    ] {
+        let mut command = sandbox.vmbell();
+        command.args(["lab", "prepare", "--modules", "none"]);
+        for kernel in kernels {
+            command.args(["--kernel", kernel]);
+        }
+        command.assert().code(125).stderr(contains(
+            "--modules is for one kernel in a file; Debian's kernels have their own",
+        ));
+    }
+}
+
+#[test]
 fn a_device_that_is_given_twice_is_refused() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.run(&sandbox.qemu("9.0.0", "exit 9"));
@@ -215,6 +234,8 @@ fn nonsense_is_a_usage_error() {
         &["lab", "--memory", "2048", "--", "true"],
         &["lab", "--boot-timeout", "0s", "--", "true"],
         &["lab", "--modules", "none", "--", "true"],
+        &["lab", "--kernel", "debian:six", "--", "true"],
+        &["lab", "status", "--kernel", "6.1"],
         &["lab", "--env", "X", "--", "true"],
         &["lab", "--device", "edo", "--", "true"],
         &["lab", "--arch", "riscv64", "--", "true"],

@@ -1,7 +1,7 @@
 //! Runs `apt-get` and `dpkg-deb`.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -24,10 +24,10 @@ pub struct Apt {
 }
 
 impl Apt {
-    /// Creates the state in `folder`, for packages of `host`, this system's architecture, and of `foreign` if that is
+    /// Creates the state in this folder, for packages of `host`, this system's architecture, and of `foreign` if that is
     /// another. `wanted` and `option` are for the error on systems without apt.
     pub fn new(
-        folder: &Path,
+        folder: PathBuf,
         host: &'static str,
         foreign: &'static str,
         wanted: &'static str,
@@ -52,7 +52,7 @@ impl Apt {
             }
         }
         Ok(Self {
-            state: State::new(folder.join("apt"), host, foreign)?,
+            state: State::new(folder, host, foreign)?,
             host,
             complaint: None,
         })
@@ -90,13 +90,13 @@ impl Apt {
     pub fn resolve(
         &self,
         architecture: &str,
-        alternatives: &[&str],
+        alternatives: &[impl AsRef<str>],
         stand_ins: &[&str],
     ) -> Result<(String, Vec<Package>), AptError> {
         self.state.set_stand_ins(architecture, stand_ins)?;
         let mut reason = String::new();
         for name in alternatives {
-            let name = self.qualified(architecture, name);
+            let name = self.qualified(architecture, name.as_ref());
             match self.apt(&["install", "-qq", "-y", "--print-uris", &name]) {
                 Ok(output) => {
                     let list = Package::parse_list(&String::from_utf8_lossy(&output.stdout))?;
@@ -120,15 +120,34 @@ impl Apt {
         }
     }
 
-    /// The indexes have none of the packages, or an index is missing, for this reason.
-    fn not_found(&self, alternatives: &[&str], reason: String) -> AptError {
-        match self.complaint.clone() {
-            Some(reason) => AptError::NoIndexes { reason },
-            None => AptError::NotFound {
-                names: alternatives.iter().map(ToString::to_string).collect(),
-                reason,
-            },
-        }
+    /// None of the packages is in the indexes; or an index is missing, for this reason.
+    pub(super) fn not_found(&self, alternatives: &[impl AsRef<str>], reason: String) -> AptError {
+        self.no_indexes().unwrap_or_else(|| AptError::NotFound {
+            names: alternatives
+                .iter()
+                .map(|name| name.as_ref().to_owned())
+                .collect(),
+            reason,
+        })
+    }
+
+    /// Why an index is missing, if one is.
+    pub fn no_indexes(&self) -> Option<AptError> {
+        let reason = self.complaint.clone()?;
+        Some(AptError::NoIndexes { reason })
+    }
+
+    /// The names of all packages in the indexes that match a regular expression.
+    pub fn names(&self, pattern: &str) -> Result<Vec<String>, AptError> {
+        let mut command = Command::new("apt-cache");
+        command
+            .args(["search", "--names-only", pattern])
+            .env("APT_CONFIG", self.state.configuration())
+            .env("LC_ALL", "C");
+        let output = run(command, "apt-cache", "apt-cache search", |_| Ok(()))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let name = |line: &str| line.split(' ').next().map(str::to_owned);
+        Ok(text.lines().filter_map(name).collect())
     }
 
     /// Downloads what `resolve` found for `name`, checks every file and fetches broken ones again.
@@ -198,11 +217,11 @@ impl Apt {
     }
 
     /// The folder that fills during a download, for a progress bar.
-    pub fn archives(&self) -> std::path::PathBuf {
+    pub fn archives(&self) -> PathBuf {
         self.state.archives()
     }
 
-    pub(super) fn configuration(&self) -> std::path::PathBuf {
+    pub(super) fn configuration(&self) -> PathBuf {
         self.state.configuration()
     }
 

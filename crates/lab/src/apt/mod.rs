@@ -7,9 +7,9 @@
 //! compared with the digest of the signed index once more before `dpkg-deb -x` unpacks it.
 
 mod client;
-mod component;
 mod package;
 mod program;
+mod sources;
 mod state;
 
 use std::io;

@@ -1,38 +1,42 @@
-//! Packages of a component that the system's sources leave out, such as Debian's `non-free`.
+//! Sources other than the system's: with one more component, such as Debian's `non-free`, or a list of the lab's own.
 //!
-//! The lab's apt then reads copies of the system's sources, in which each source of `main` has the component too: with the
+//! For a component the lab's apt reads copies of the system's sources, in which each source of `main` has it too: with the
 //! same address, suite and key. A source that does not have it is passed over by apt.
 
 use std::fs;
-use std::path::Path;
 
 use super::{Apt, AptError};
 
 /// Where a system has its sources.
 const LIST: &str = "/etc/apt/sources.list";
 const PARTS: &str = "/etc/apt/sources.list.d";
+/// The folder of the lab's copies of these.
+const OWN_PARTS: &str = "sources.list.d";
 
 impl Apt {
     /// Reads the sources with one more component from now on; [`update`](Self::update) fetches its indexes.
     pub fn add_component(&self, component: &str) -> Result<(), AptError> {
-        let configuration = self.configuration();
-        let root = configuration.parent().unwrap_or(Path::new("/"));
-        let (list, parts) = (root.join("sources.list"), root.join("sources.list.d"));
-        let write = |path: &Path, text: String| {
-            fs::write(path, text).map_err(AptError::io("write", path.to_path_buf()))
-        };
+        let parts = self.configuration().with_file_name(OWN_PARTS);
         // A system may have its sources in either place.
         let text = fs::read_to_string(LIST).unwrap_or_default();
-        write(&list, with_component(&text, component))?;
+        self.read_only(&with_component(&text, component))?;
         fs::create_dir_all(&parts).map_err(AptError::io("make", parts.clone()))?;
         for part in fs::read_dir(PARTS).into_iter().flatten().flatten() {
             if let Ok(text) = fs::read_to_string(part.path()) {
-                write(
-                    &parts.join(part.file_name()),
-                    with_component(&text, component),
-                )?;
+                let path = parts.join(part.file_name());
+                fs::write(&path, with_component(&text, component))
+                    .map_err(AptError::io("write", path))?;
             }
         }
+        Ok(())
+    }
+
+    /// Reads these sources, in the form of `sources.list`, instead of the system's from now on.
+    pub fn read_only(&self, sources: &str) -> Result<(), AptError> {
+        let configuration = self.configuration();
+        let list = configuration.with_file_name("sources.list");
+        let parts = configuration.with_file_name(OWN_PARTS);
+        fs::write(&list, sources).map_err(AptError::io("write", &list))?;
         let own = fs::read_to_string(&configuration)
             .map_err(AptError::io("read", configuration.clone()))?;
         let places = format!(
@@ -40,7 +44,7 @@ impl Apt {
             list.display(),
             parts.display()
         );
-        write(&configuration, own + &places)
+        fs::write(&configuration, own + &places).map_err(AptError::io("write", configuration))
     }
 }
 

@@ -1,0 +1,257 @@
+//! Debian's kernels by their version, on any system that has apt: which there are, and which packages one is made of.
+//!
+//! The lab's apt reads suites of Debian for them, instead of the system's sources. From Linux 6.19 on a kernel is three
+//! packages. Of some kernels the archive has the image and not the modules; those cannot be chosen.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The archives and suites that have kernels of different versions.
+const SUITES: [(&str, &str); 5] = [
+    ("debian-security", "bookworm-security"),
+    ("debian", "bookworm-backports"),
+    ("debian-security", "trixie-security"),
+    ("debian", "trixie-backports"),
+    ("debian", "sid"),
+];
+/// The keys that sign them.
+pub const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// The packages of all kernels, as a regular expression.
+pub const PACKAGES: &str = "^linux-(image|base|binary|modules)-[0-9]";
+/// What a version is written with.
+const PREFIX: &str = "debian:";
+/// The word for the newest version.
+const NEWEST: &str = "newest";
+/// The packages of a kernel whose image and modules are apart.
+const PARTS: [&str; 3] = ["base", "binary", "modules"];
+
+/// The suites for an architecture, in the form of `sources.list`.
+pub fn sources(architecture: &str) -> String {
+    let line = |(archive, suite)| {
+        format!(
+            "deb [arch={architecture} signed-by={KEYRING}] http://deb.debian.org/{archive} {suite} main\n"
+        )
+    };
+    SUITES.map(line).concat()
+}
+
+/// A version of Debian's kernels: `debian:` and the start of a release, such as `6.12` or `6.12.43+deb12`, or `newest`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelVersion(String);
+
+/// A kernel that cannot be chosen.
+#[derive(Debug, thiserror::Error)]
+pub enum DebianError {
+    /// The text is not a version.
+    #[error(
+        "not a version of Debian's kernels, such as debian:6.12, debian:6.12.43 or debian:newest"
+    )]
+    NotAVersion,
+    /// The archive has no such version.
+    #[error("{version}: Debian has no such kernel for {architecture}, only {}", there_are.join(", "))]
+    NoVersion {
+        /// The version.
+        version: KernelVersion,
+        /// The architecture, by Debian's name.
+        architecture: &'static str,
+        /// The versions that there are.
+        there_are: Vec<String>,
+    },
+    /// No kernel was found because the indexes cannot be verified.
+    #[error(
+        "cannot verify Debian's package indexes without {KEYRING}: install the package debian-archive-keyring"
+    )]
+    NoKeyring,
+}
+
+impl FromStr for KernelVersion {
+    type Err = DebianError;
+
+    fn from_str(text: &str) -> Result<Self, DebianError> {
+        let version = text.strip_prefix(PREFIX).ok_or(DebianError::NotAVersion)?;
+        let is_part = |c: char| c.is_ascii_alphanumeric() || ".+-".contains(c);
+        let is_release =
+            version.starts_with(|c: char| c.is_ascii_digit()) && version.chars().all(is_part);
+        let known = version == NEWEST || is_release;
+        known
+            .then(|| Self(version.to_owned()))
+            .ok_or(DebianError::NotAVersion)
+    }
+}
+
+impl fmt::Display for KernelVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}", self.0)
+    }
+}
+
+impl KernelVersion {
+    /// The packages of the newest kernel of this version among all packages, whose names are `names`.
+    pub fn packages(
+        &self,
+        names: &[String],
+        architecture: &'static str,
+    ) -> Result<Vec<String>, DebianError> {
+        let flavour = format!("-cloud-{architecture}");
+        let mut releases: Vec<(&str, Vec<String>)> = names
+            .iter()
+            .filter_map(|name| name.strip_prefix("linux-image-")?.strip_suffix(&flavour))
+            // `linux-image-6.12-cloud-amd64` only depends on the newest.
+            .filter(|release| numbers(release).len() > 2)
+            .filter_map(|release| {
+                let packages = packages_of(&format!("{release}{flavour}"), names)?;
+                Some((release, packages))
+            })
+            .collect();
+        releases.sort_by_key(|(release, _)| numbers(release));
+        let newest = releases.iter().rfind(|(release, _)| self.has(release));
+        newest
+            .map(|(_, packages)| packages.clone())
+            .ok_or_else(|| DebianError::NoVersion {
+                version: self.clone(),
+                architecture,
+                there_are: self.nearest(releases.iter().map(|(release, _)| *release)),
+            })
+    }
+
+    fn has(&self, release: &str) -> bool {
+        let rest = release.strip_prefix(self.0.as_str());
+        self.0 == NEWEST || rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+    }
+
+    /// The releases of the same series, or else all series.
+    fn nearest<'a>(&self, releases: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
+        let series = |release: &str| {
+            let numbers = numbers(release).into_iter().take(2);
+            let words: Vec<String> = numbers.map(|number| number.to_string()).collect();
+            words.join(".")
+        };
+        let own = series(&self.0);
+        let same = releases.clone().filter(|release| series(release) == own);
+        let mut found: Vec<String> = same.map(str::to_owned).collect();
+        if found.is_empty() {
+            found = releases.map(series).collect();
+            found.dedup();
+        }
+        found
+    }
+}
+
+/// The packages of the kernel with this release (`uname -r`); `None` if one of them is missing.
+fn packages_of(release: &str, names: &[String]) -> Option<Vec<String>> {
+    let parts = PARTS.map(|part| format!("linux-{part}-{release}"));
+    let [_, binary, _] = &parts;
+    if !names.contains(binary) {
+        return Some(vec![format!("linux-image-{release}")]);
+    }
+    let complete = parts.iter().all(|name| names.contains(name));
+    complete.then(|| parts.into())
+}
+
+/// The numbers in a release, by which releases are in order.
+fn numbers(release: &str) -> Vec<u64> {
+    let words = release.split(|c: char| !c.is_ascii_digit());
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Vec<String> {
+        let image = |release: &str| format!("linux-image-{release}");
+        let mut names: Vec<String> = [
+            "6.1.0-56-cloud-amd64",
+            "6.1.0-9-cloud-amd64",
+            "6.1.0-57-amd64",
+            "6.12-cloud-amd64",
+            "6.12.117+deb13-cloud-amd64",
+            "6.12.117+deb12-cloud-amd64",
+            "6.12.43+deb12-cloud-amd64",
+            "6.12.118+deb13-cloud-amd64-unsigned",
+            "6.12.119+deb13-cloud-arm64",
+            "7.0.13+deb13-cloud-amd64",
+            "7.3.4+deb13-cloud-amd64",
+        ]
+        .map(image)
+        .into();
+        let parts = ["base", "binary", "modules"]
+            .map(|part| format!("linux-{part}-7.3.4+deb13-cloud-amd64"));
+        names.extend(parts);
+        names.push("linux-binary-7.0.13+deb13-cloud-amd64".to_owned());
+        names
+    }
+
+    fn found(version: &str) -> Result<Vec<String>, String> {
+        let version: KernelVersion = format!("debian:{version}").parse().unwrap();
+        version
+            .packages(&names(), "amd64")
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_newest_release_of_a_version_is_chosen() {
+        for (version, release) in [
+            ("6.1", "6.1.0-56"),
+            ("6.1.0-9", "6.1.0-9"),
+            ("6.12", "6.12.117+deb13"),
+            ("6", "6.12.117+deb13"),
+            ("6.12.117", "6.12.117+deb13"),
+            ("6.12.117+deb12", "6.12.117+deb12"),
+            ("6.12.43", "6.12.43+deb12"),
+        ] {
+            assert_eq!(
+                found(version).unwrap(),
+                [format!("linux-image-{release}-cloud-amd64")]
+            );
+        }
+    }
+
+    #[test]
+    fn a_kernel_in_three_packages_needs_all_of_them() {
+        let parts = ["base", "binary", "modules"]
+            .map(|part| format!("linux-{part}-7.3.4+deb13-cloud-amd64"));
+        assert_eq!(found("newest").unwrap(), parts);
+        assert_eq!(found("7.3").unwrap(), parts);
+        found("7.0").unwrap_err();
+    }
+
+    #[test]
+    fn an_error_names_the_versions_that_there_are() {
+        for version in ["6.5", "7.0", "9"] {
+            let message = format!(
+                "debian:{version}: Debian has no such kernel for amd64, only 6.1, 6.12, 7.3"
+            );
+            assert_eq!(found(version).unwrap_err(), message);
+        }
+        assert_eq!(
+            found("6.12.11").unwrap_err(),
+            "debian:6.12.11: Debian has no such kernel for amd64, only 6.12.43+deb12, 6.12.117+deb12, 6.12.117+deb13"
+        );
+    }
+
+    #[test]
+    fn what_is_not_a_version_is_refused() {
+        for text in [
+            "6.1",
+            "debian:",
+            "debian:six",
+            "debian:6.1/../..",
+            "debian:6.1 ",
+        ] {
+            assert!(text.parse::<KernelVersion>().is_err(), "{text}");
+        }
+        for text in ["debian:6.1", "debian:newest"] {
+            assert_eq!(text.parse::<KernelVersion>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn each_suite_is_for_one_architecture_and_has_its_key() {
+        let sources = sources("arm64");
+        assert_eq!(sources.lines().count(), SUITES.len());
+        for line in sources.lines() {
+            assert!(line.starts_with("deb [arch=arm64 signed-by=/"), "{line}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The cache entry of one of Debian's kernels, which is chosen by its version.
+
+use std::path::Path;
+
+use super::super::apt::Apt;
+use super::super::cache::{Size, require_space};
+use super::super::debian::{self, DebianError, KernelVersion};
+use super::super::out_of_tree::Packages;
+use super::modules::FromApt;
+use super::{Kernel, LabError, NO_ANSWER, Provision, Recipe, prepare};
+
+/// Peak disk space: the indexes, the packages, unpacked files, and the kernel decompressed.
+const SPACE: u64 = 500_000_000;
+
+impl Provision<'_> {
+    /// The newest of Debian's kernels of this version. It stays the same until the cache is cleaned.
+    pub(super) fn debian_kernel(&mut self, version: &KernelVersion) -> Result<Kernel, LabError> {
+        let board = self.board;
+        let recipe = Recipe::debian(board, version);
+        let (kind, hash) = (recipe.kind, recipe.hash());
+        if let Some(entry) = self.begin(kind, &hash)? {
+            return Ok(Kernel::of(&entry, None));
+        }
+        require_space(self.cache.root(), Size(SPACE))?;
+        let apt = self.debian_apt(recipe.option)?;
+        let names = apt.names(debian::PACKAGES)?;
+        let packages = version.packages(&names, recipe.architecture);
+        // A version that is missing may be in a suite whose index is.
+        let packages = packages.map_err(|error| match apt.no_indexes() {
+            Some(_) if !Path::new(debian::KEYRING).exists() => DebianError::NoKeyring.into(),
+            Some(missing) => missing.into(),
+            None => LabError::from(error),
+        })?;
+        let draft = self.draft(kind, &hash)?;
+        let mut from = FromApt::new(&apt, self.progress);
+        for name in &packages {
+            from.unpack_alone(recipe.architecture, &[name], &draft.scratch())?;
+        }
+        let title = prepare::linux(board, &draft)?;
+        let entry = draft.commit(format!("{title} ({version})"), from.used)?;
+        self.progress.say(format_args!(
+            "{} is ready, {}",
+            entry.manifest().title,
+            Size(entry.manifest().size())
+        ));
+        Ok(Kernel::of(&entry, None))
+    }
+
+    /// A package client that reads Debian's suites instead of the system's sources, with their indexes.
+    fn debian_apt(&self, option: &'static str) -> Result<Apt, LabError> {
+        let architecture = self.board.arch.package;
+        let mut apt = Apt::new(
+            self.cache.downloads(self.lock())?.join("debian"),
+            self.host.package,
+            architecture,
+            "a kernel of Debian",
+            option,
+        )?;
+        apt.read_only(&debian::sources(architecture))?;
+        self.progress
+            .say("fetching the indexes of Debian's kernels");
+        apt.update(|| self.progress.say(NO_ANSWER))?;
+        Ok(apt)
+    }
+}
