@@ -287,21 +287,20 @@ impl<'a> Provision<'a> {
                     .join(&version),
             ),
         };
-        let index = modules
+        let tree = modules
             .as_ref()
-            .and_then(|folder| hash_file(&folder.join("modules.dep")).ok());
+            .map(|folder| ModuleTree::open(folder, &version));
+        let state = tree.as_ref().and_then(|tree| tree.as_ref().ok());
+        let state = state.map(ModuleTree::state);
         let hash = hash_bytes(
-            format!("{digest}\n{modules:?}\n{index:?}\n{:?}", self.board.modules).as_bytes(),
+            format!("{digest}\n{modules:?}\n{state:?}\n{:?}", self.board.modules).as_bytes(),
         );
         if let Some(entry) = self.begin("kernel", &hash)? {
             return Ok(Kernel::of(&entry, modules));
         }
         // A file that is not a kernel has no modules either, so the image is looked at first.
         let image = KernelImage::read(path, self.board.arch.name)?;
-        let tree = modules
-            .as_ref()
-            .map(|folder| ModuleTree::open(folder, &version))
-            .transpose()?;
+        let tree = tree.transpose()?;
         let draft = self.draft("kernel", &hash)?;
         prepare::kernel(self.board, &draft, &image, tree.as_ref())?;
         let title = format!(
@@ -320,5 +319,41 @@ impl<'a> Provision<'a> {
             }
             result => Ok(result?),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::board::X86_64;
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_module_that_is_built_again_is_noticed() {
+        let board = Board {
+            modules: &["kvm"],
+            ..X86_64
+        };
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::at(root.path().join("cache"));
+        let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
+        elf.resize(64, 0);
+        (elf[18], elf[20], elf[52]) = (62, 1, 64);
+        let (image, folder) = (root.path().join("vmlinux"), root.path().join("modules"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(&image, &elf).unwrap();
+        let choice = KernelChoice::File {
+            image,
+            modules: Some(Some(folder.clone())),
+        };
+        let base = |module: &[u8]| {
+            fs::write(folder.join("kvm.ko"), [&elf, module].concat()).unwrap();
+            let mut provision = Provision::new(Arch::X86_64, &board, &cache, Progress::new(true));
+            let kernel = provision.kernel(Some(&choice)).unwrap();
+            fs::read(kernel.base).unwrap()
+        };
+        let has = |base: &[u8], text: &[u8]| base.windows(text.len()).any(|part| part == text);
+        assert!(has(&base(b"first build"), b"first build"));
+        assert!(has(&base(b"other build"), b"other build"));
     }
 }

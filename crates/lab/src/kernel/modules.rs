@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSection};
@@ -59,6 +60,17 @@ impl ModuleTree {
             files,
             builtin,
         })
+    }
+
+    /// A text that changes when a module is built again: each one's size and time, and what is built in.
+    pub fn state(&self) -> String {
+        let file = |(name, path): (&String, &PathBuf)| {
+            let state = fs::metadata(path).ok();
+            let state = state.map(|file| (file.len(), file.mtime(), file.mtime_nsec()));
+            format!("{name} {state:?}\n")
+        };
+        let files: String = self.files.iter().map(file).collect();
+        files + &self.builtin.join("\n")
     }
 
     /// The named modules and all their dependencies, each module after those that it depends on.
