@@ -35,7 +35,7 @@ const HANGS: &str = r#"exec bash -c '
 fn a_program_that_hangs_in_an_l1_that_hangs_is_told_with_its_times() {
     let sandbox = Sandbox::new();
     let qemu = sandbox.qemu("9.0.0", HANGS);
-    let message = r"the program started at [0-9.]+ s and was still running at [0-9.]+ s: its limit is 10 s \(--timeout\), and L1 does not answer; its console ends with:\n  \| stuck";
+    let message = r"the program started at [0-9.]+ s and did not end: its limit is 10 s \(--timeout\), and L1 does not answer; its console ends with:\n  \| stuck";
     sandbox
         .run(&qemu)
         .args(["--timeout", "10", "--", "/bin/true"])

@@ -154,7 +154,9 @@ impl Boot<'_> {
             let _ = sender.send(Event::Ended(process::wait_for_end(pid)));
         }));
 
-        let mut course = Course::follow(&events, &mut control, self.settings.limits);
+        let mut course = Course::follow(&events, &mut control, self.settings.limits, || {
+            process::waited(pid)
+        });
         let killed = course.cpu.is_none();
         let cpu = course.cpu.or_else(|| process::cpu_time(pid));
         if killed {

@@ -53,8 +53,8 @@ pub enum BootError {
         console: String,
     },
     /// The program did not end; it was killed in L1, and its output has come back.
-    #[error("the program started at {} s and was still running at {} s: its limit is {} s (--timeout)",
-            seconds(*started), seconds(started.saturating_add(*limit)), seconds(*limit))]
+    #[error("the program started at {} s and did not end: its limit is {} s (--timeout), without the time \
+             in which QEMU waited for a CPU", seconds(*started), seconds(*limit))]
     ProgramLimit {
         /// When the program started, from the start of QEMU.
         started: Duration,
@@ -62,9 +62,8 @@ pub enum BootError {
         limit: Duration,
     },
     /// Neither the program ended nor did L1 answer.
-    #[error("the program started at {} s and was still running at {} s: its limit is {} s (--timeout), and L1 does not \
-             answer; its console ends with:\n{console}",
-            seconds(*started), seconds(started.saturating_add(*limit)), seconds(*limit))]
+    #[error("the program started at {} s and did not end: its limit is {} s (--timeout), and L1 does not \
+             answer; its console ends with:\n{console}", seconds(*started), seconds(*limit))]
     Hang {
         /// When the program started, from the start of QEMU.
         started: Duration,

@@ -1,6 +1,7 @@
 //! QEMU as a child process that does not outlive its parent.
 
 use std::ffi::OsString;
+use std::fs;
 use std::os::fd::IntoRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -103,9 +104,65 @@ pub(super) fn cpu_time(pid: u32) -> Option<Duration> {
     ))
 }
 
+/// How long all threads of a process that could have run waited for a CPU at the same time. They share one CPU, so a thread
+/// also waits for the others; that is not counted.
+pub(super) fn waited(pid: u32) -> Duration {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    let threads = tasks.into_iter().flatten().flatten().filter_map(|task| {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        let mut fields = text.split_whitespace().map(str::parse);
+        Some((fields.next()?.ok()?, fields.next()?.ok()?))
+    });
+    Duration::from_nanos(waited_by_all(&threads.collect::<Vec<_>>()))
+}
+
+/// The same from what each thread ran and waited, in nanoseconds.
+fn waited_by_all(threads: &[(u64, u64)]) -> u64 {
+    let ran: u64 = threads.iter().map(|(ran, _)| ran).sum();
+    let busy = threads.iter().map(|(ran, waited)| ran + waited).max();
+    busy.unwrap_or_default().saturating_sub(ran)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_that_wait_for_each_other_do_not_count_as_waiting() {
+        for (threads, waited) in [
+            (&[][..], 0),
+            (&[(10, 90)], 90),
+            (&[(50, 50), (50, 50)], 0),
+            (&[(5, 95), (5, 95)], 90),
+            (&[(10, 0), (30, 70)], 60),
+        ] {
+            assert_eq!(waited_by_all(threads), waited, "{threads:?}");
+        }
+    }
+
+    #[test]
+    fn a_process_beside_another_on_one_cpu_waits() {
+        let mut cpus = CpuSet::new();
+        cpus.set(sched_getcpu());
+        let mut both = [(); 2].map(|()| {
+            let mut command = Command::new("sh");
+            let child = command.args(["-c", "while :; do :; done"]).spawn().unwrap();
+            sched_setaffinity(Some(Pid::from_child(&child)), &cpus).unwrap();
+            child
+        });
+        let began = std::time::Instant::now();
+        let waits = |child: &Child| waited(child.id()) > Duration::ZERO;
+        while !both.iter().any(waits) && began.elapsed() < Duration::from_secs(120) {
+            std::thread::yield_now();
+        }
+        let found = both.iter().any(waits);
+        for child in &mut both {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(found);
+        assert_eq!(waited(both[0].id()), Duration::ZERO, "it has ended");
+    }
 
     #[test]
     fn a_cpu_is_claimed_once() {

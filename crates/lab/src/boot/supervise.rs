@@ -3,7 +3,7 @@
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::channel::Stream;
@@ -22,7 +22,7 @@ pub(super) enum Event {
     Ended(Duration),
 }
 
-/// How long a boot and a program may take.
+/// How long a boot and a program may take, without the time in which QEMU waited for a CPU of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// From the start of QEMU to the start of the program.
@@ -38,6 +38,43 @@ const LEAVING: Duration = Duration::from_secs(10);
 const PANICKING: Duration = Duration::from_secs(3);
 /// A limit that no run reaches, and that can be added to the present time.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// The end of a limit, which moves on by the time in which QEMU waited for a CPU.
+struct Deadline<W> {
+    at: Instant,
+    /// What `of` returned when `at` was set.
+    waited: Duration,
+    of: W,
+}
+
+impl<W: Fn() -> Duration> Deadline<W> {
+    fn new(of: W, limit: Duration) -> Self {
+        let mut deadline = Self {
+            at: Instant::now(),
+            waited: Duration::ZERO,
+            of,
+        };
+        deadline.restart(limit);
+        deadline
+    }
+
+    fn restart(&mut self, limit: Duration) {
+        self.at = Instant::now() + limit.min(LONGEST);
+        self.waited = (self.of)();
+    }
+
+    /// The time that is left. What QEMU waited counts only at the end, so a host that is idle asks once.
+    fn left(&mut self) -> Duration {
+        let left = self.at.saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            return left;
+        }
+        let waited = (self.of)();
+        self.at += waited.saturating_sub(self.waited);
+        self.waited = waited;
+        self.at.saturating_duration_since(Instant::now())
+    }
+}
 
 /// What was received until the end.
 #[derive(Debug, Default)]
@@ -55,23 +92,31 @@ pub(super) struct Course {
 
 impl Course {
     /// Returns when QEMU has ended, or when it has to be killed: then `cpu` is `None`. A program that is still
-    /// running at its limit is killed in L1, so that what it wrote comes back.
-    pub fn follow(events: &Receiver<Event>, control: &mut UnixStream, limits: Limits) -> Self {
+    /// running at its limit is killed in L1, so that what it wrote comes back. `waited` tells how long QEMU has waited for a
+    /// CPU so far.
+    pub fn follow(
+        events: &Receiver<Event>,
+        control: &mut UnixStream,
+        limits: Limits,
+        waited: impl Fn() -> Duration,
+    ) -> Self {
         let mut course = Self::default();
         let begin = Instant::now();
-        let from_now = |limit: Duration| Instant::now() + limit.min(LONGEST);
-        let mut deadline = from_now(limits.boot);
+        let mut deadline = Deadline::new(waited, limits.boot);
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.left();
             // A receiver that finds a message does not look at its time limit, and a program may never stop writing.
             let event = (!left.is_zero()).then(|| events.recv_timeout(left));
+            if let Some(Err(RecvTimeoutError::Timeout)) = event {
+                continue;
+            }
             let Some(Ok(event)) = event else {
                 let running = course.started.is_some() && course.report.is_none();
                 if !running || course.stopped || course.panicked {
                     return course;
                 }
                 course.stopped = true;
-                deadline = from_now(LEAVING);
+                deadline.restart(LEAVING);
                 // A failure means that L1 has ended already.
                 let _ = control.write_all(&[answer::STOP]);
                 continue;
@@ -79,11 +124,13 @@ impl Course {
             match &event {
                 Event::Said(Message::Started) => {
                     course.started = Some(begin.elapsed());
-                    deadline = from_now(limits.program);
+                    deadline.restart(limits.program);
                 }
                 Event::Panicked => {
                     course.panicked = true;
-                    deadline = deadline.min(from_now(PANICKING));
+                    if deadline.left() > PANICKING {
+                        deadline.restart(PANICKING);
+                    }
                 }
                 _ => {}
             }
@@ -93,7 +140,7 @@ impl Course {
             }
             if course.complete() && !course.acknowledged {
                 course.acknowledged = true;
-                deadline = from_now(LEAVING);
+                deadline.restart(LEAVING);
                 let _ = control.write_all(&[answer::LEAVE]);
             }
         }

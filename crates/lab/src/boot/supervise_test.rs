@@ -13,6 +13,11 @@ const LIMITS: Limits = Limits {
 
 const SHORT: Duration = Duration::from_millis(30);
 
+/// A host on which QEMU never waits for a CPU.
+const fn never() -> Duration {
+    Duration::ZERO
+}
+
 fn report(sent: [u64; 3]) -> Report {
     Report {
         ending: Ending::Exited(0),
@@ -30,7 +35,7 @@ fn l1_is_let_go_only_when_all_that_it_sent_was_read() {
         .send(Event::Said(Message::Report(report([5, 1, 0]))))
         .unwrap();
     sender.send(Event::Bytes(Stream::Stderr, 1)).unwrap();
-    let follower = std::thread::spawn(move || Course::follow(&events, &mut control, LIMITS));
+    let follower = std::thread::spawn(move || Course::follow(&events, &mut control, LIMITS, never));
     l1.set_read_timeout(Some(Duration::from_millis(50)))
         .unwrap();
     assert!(
@@ -57,9 +62,33 @@ fn a_boot_that_says_nothing_ends_at_its_limit() {
             boot: SHORT,
             ..LIMITS
         },
+        never,
     );
     assert_eq!((course.cpu, course.started), (None, None));
     assert!(!course.complete());
+}
+
+#[test]
+fn time_without_a_cpu_is_added_to_a_limit() {
+    let (_sender, events) = channel();
+    let (mut control, _l1) = UnixStream::pair().unwrap();
+    let asked = std::cell::Cell::new(0);
+    // QEMU waits during the limit itself, and not during the time that is added.
+    let waited = || {
+        asked.set(asked.get() + 1);
+        if asked.get() == 1 {
+            Duration::ZERO
+        } else {
+            SHORT
+        }
+    };
+    let limits = Limits {
+        boot: SHORT,
+        ..LIMITS
+    };
+    let course = Course::follow(&events, &mut control, limits, waited);
+    assert_eq!(course.started, None);
+    assert!(asked.get() > 2, "the limit ended without a second look");
 }
 
 #[test]
@@ -75,6 +104,7 @@ fn a_program_at_its_limit_is_stopped_and_what_it_wrote_is_waited_for() {
                 program: SHORT,
                 ..LIMITS
             },
+            never,
         )
     });
     l1.set_read_timeout(Some(HANG)).unwrap();
@@ -106,7 +136,7 @@ fn after_a_panic_nothing_else_is_waited_for() {
     let (mut control, _l1) = UnixStream::pair().unwrap();
     sender.send(Event::Said(Message::Started)).unwrap();
     sender.send(Event::Panicked).unwrap();
-    let course = Course::follow(&events, &mut control, LIMITS);
+    let course = Course::follow(&events, &mut control, LIMITS, never);
     assert_eq!(course.cpu, None);
 }
 
@@ -119,7 +149,7 @@ fn what_comes_after_the_end_still_counts() {
         .send(Event::Said(Message::Report(report([2, 0, 0]))))
         .unwrap();
     sender.send(Event::Bytes(Stream::Stdout, 2)).unwrap();
-    let mut course = Course::follow(&events, &mut control, LIMITS);
+    let mut course = Course::follow(&events, &mut control, LIMITS, never);
     assert!(!course.complete());
     course.drain(&events);
     assert!(course.complete());
