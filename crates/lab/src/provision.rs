@@ -7,6 +7,7 @@ mod modules;
 #[path = "provision_netperf.rs"]
 mod netperf;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::apt::{Apt, Package};
@@ -45,6 +46,15 @@ pub enum KernelChoice {
     },
     /// One of Debian's.
     Debian(KernelVersion),
+}
+
+impl fmt::Display for KernelChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { image, .. } => image.display().fmt(f),
+            Self::Debian(version) => version.fmt(f),
+        }
+    }
 }
 
 /// Prepares the lab's parts in one cache.

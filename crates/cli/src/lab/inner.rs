@@ -92,6 +92,12 @@ impl Inner {
         args.any(|arg| arg.get_long() == Some(name) && is_given(&self.matches, arg))
     }
 
+    /// Whether this is a measurement that can be exported to such a file.
+    pub(super) fn has_export(&self, exporter: &dyn Exporter) -> bool {
+        let mut args = self.command.get_arguments();
+        self.suite.is_some() && args.any(|arg| arg.get_long() == Some(exporter.option()))
+    }
+
     /// The files that options `--export-...` name.
     pub(super) fn exports(&self) -> Vec<(&'static dyn Exporter, PathBuf)> {
         let files = |exporter: &'static dyn Exporter| {

@@ -39,6 +39,8 @@ Examples:
   vmbell lab --deterministic -- vmbell bench vmms     compare VMMs there, in instructions
   vmbell lab --deterministic -- vmbell bench net      measure Linux's network driver there
   vmbell lab --kernel debian:6.1 -- PROGRAM           run it on the KVM of Debian's Linux 6.1
+  vmbell lab --deterministic --kernel debian:6.1 --kernel debian:newest -- vmbell bench
+                                                      compare the KVM of two kernels
   vmbell lab prepare                                  download what is missing
   vmbell lab status --verify                          check what has been downloaded
 

@@ -57,7 +57,7 @@ pub(super) struct Parts {
     #[arg(long, value_name = "FILE")]
     qemu: Option<PathBuf>,
     /// Use this kernel: Debian's newest of a version (debian:6.1, debian:6.12.43) or of all (debian:newest), or a file
-    /// (x86-64: bzImage or ELF vmlinux, arm64: Image); several times for several kernels [default: the distribution's 6.12]
+    /// (x86-64: bzImage or ELF vmlinux, arm64: Image); several times to run with each and to compare what `vmbell bench` measures [default: the distribution's 6.12]
     #[arg(long, value_name = "debian:VERSION|FILE", value_parser = OsStringValueParser::new().try_map(kernel))]
     kernel: Vec<KernelChoice>,
     /// Take the modules of --kernel FILE from this folder; `none` if KVM is built in [default: ../lib/modules/VERSION next

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use tempfile::TempDir;
 
 use super::carried::Carried;
 use super::device::plug_in;
@@ -14,10 +15,16 @@ use super::inner::Inner;
 use super::machine::{Machine, announce, status, summarize};
 use super::needs::Needs;
 use super::parts::{Parts, boards};
+use crate::compare;
+use crate::deliver::show;
+use crate::style::Style;
 use vmbell_bench::timing;
 use vmbell_lab::{KernelChoice, Lab, Task};
-use vmbell_report::Timing;
+use vmbell_report::compare::side_by_side;
+use vmbell_report::{EXPORTERS, Look, Timing};
 
+/// The option for the report that is compared.
+const JSON: &str = "export-json";
 /// Variables that describe this host and would be wrong in L1.
 const HOST_VARIABLES: &[&str] = &[
     "HOME",
@@ -80,21 +87,46 @@ struct Program {
     exports: Vec<Exported>,
 }
 
-/// Runs the program; its exit status is the command's.
+/// Runs the program; its exit status is the command's. With several kernels it runs with each in turn, the exit status is
+/// the first that is not 0, and what it measures is compared.
 pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let kernels = arguments.parts.kernels()?;
-    let status = match kernels.as_slice() {
-        [kernel] => run_with(arch, arguments, kernel.as_ref())?,
-        _ => bail!("name one --kernel for a run"),
-    };
-    Ok(ExitCode::from(status))
+    if let [kernel] = kernels.as_slice() {
+        return Ok(ExitCode::from(run_with(
+            arch,
+            arguments,
+            kernel.as_ref(),
+            None,
+        )?));
+    }
+    let folder =
+        TempDir::with_prefix("vmbell-kernels-").context("cannot make a temporary folder")?;
+    let (mut first, mut reports) = (0, Vec::new());
+    for (index, kernel) in kernels.iter().flatten().enumerate() {
+        let report = folder.path().join(format!("{index}.json"));
+        let status = run_with(arch, arguments, Some(kernel), Some(&report))?;
+        if first == 0 {
+            first = status;
+        }
+        if report.exists() {
+            reports.push((kernel.to_string(), compare::read(&report)?));
+        }
+    }
+    if reports.len() > 1 {
+        let plain = side_by_side(&reports, Look::default())?;
+        show(Style::Auto, Look::default(), false, |look| {
+            side_by_side(&reports, look).unwrap_or(plain)
+        })?;
+    }
+    Ok(ExitCode::from(first))
 }
 
-/// Runs the program once, with this kernel, and returns its exit status.
+/// Runs the program once, with this kernel, and returns its exit status. A report of what it measures goes to `report`.
 fn run_with(
     arch: Option<&str>,
     arguments: &RunArguments,
     kernel: Option<&KernelChoice>,
+    report: Option<&Path>,
 ) -> anyhow::Result<u8> {
     let inner = Inner::of(&arguments.program)?;
     let (host, board) = boards(arch)?;
@@ -107,7 +139,15 @@ fn run_with(
     settings.memory = settings.memory.max(needs.memory);
     let reads = inner.as_ref().map(Inner::files).unwrap_or_default();
     // Exports are opened before the boot, so that a bad path is found at once.
-    let exports = inner.as_ref().map(Inner::exports).unwrap_or_default();
+    let mut exports = inner.as_ref().map(Inner::exports).unwrap_or_default();
+    if report.is_some() && !exports.is_empty() {
+        bail!("--export-... is for a run with one --kernel");
+    }
+    if let (Some(report), Some(inner)) = (report, &inner) {
+        let json = EXPORTERS.into_iter().find(|e| e.option() == JSON);
+        let json = json.filter(|json| inner.has_export(*json));
+        exports.extend(json.map(|json| (json, report.to_path_buf())));
+    }
     let exports = Exported::open(&exports, &reads)?;
     let program = Program {
         inner,

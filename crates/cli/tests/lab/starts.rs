@@ -187,6 +187,21 @@ fn modules_are_for_one_kernel_in_a_file() {
 }
 
 #[test]
+fn an_export_is_for_one_kernel() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
+    let mut command = sandbox.vmbell();
+    command.args(["lab", "--qemu"]).arg(qemu);
+    command.args(["--kernel", "debian:6.1", "--kernel", "debian:6.12", "--"]);
+    command.args(["vmbell", "bench", "--export-json", "kvm.json"]);
+    let said = contains("--export-... is for a run with one --kernel");
+    command
+        .assert()
+        .code(125)
+        .stderr(said.and(contains("booted").not()));
+}
+
+#[test]
 fn a_device_that_is_given_twice_is_refused() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.run(&sandbox.qemu("9.0.0", "exit 9"));

@@ -15,6 +15,7 @@ mod matching;
 mod model;
 mod notes;
 mod permutation;
+mod side_by_side;
 mod terminal;
 
 pub use comparable::Difference;
@@ -25,6 +26,7 @@ pub use model::{
     CompareError, CompareOptions, ComparedRow, Comparison, FailedRow, Pairing, Side, SideOf,
     Verdict,
 };
+pub use side_by_side::side_by_side;
 pub use terminal::terminal;
 
 use super::Report;
