@@ -153,6 +153,9 @@ impl<'a> Run<'a> {
             }
             if let Some(program) = column.bootable().map(Path::to_path_buf) {
                 with(column, &program)?;
+                if self.is_stopped() {
+                    return Ok(());
+                }
             }
             progress.step(column.way.name(), None);
         }
