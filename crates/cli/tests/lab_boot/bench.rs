@@ -82,7 +82,7 @@ fn a_deterministic_bench_counts_instructions_and_skips_what_needs_two_cpus() {
     let skipped = row(report, "floor-cache-line");
     assert_eq!(skipped["status"], "skipped");
     assert_eq!(skipped["reason"], "needs two CPUs, and may use only CPU 0");
-    assert!(text(&output.stdout).contains("timing       emulated: numbers are instructions"));
+    assert!(text(&output.stdout).contains("timing    emulated: numbers are instructions"));
 }
 
 #[test]
