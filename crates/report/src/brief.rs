@@ -1,7 +1,7 @@
 //! The first minute: a report of paths in at most 40 lines of 80 columns.
 //!
 //! First the answer in sentences, then one table, then how far to trust it. A backend whose costs mean nothing on this host is
-//! one line, and so are the floors. What is left out here is in [`terminal`](super::terminal), which `--verbose` shows.
+//! one line, and so are the floors. What is left out here is in [`terminal`](mod@super::terminal), which `--verbose` shows.
 
 use std::fmt::Write;
 

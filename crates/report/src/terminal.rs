@@ -2,7 +2,7 @@
 //! table for each group, and the ratios that answer the usual questions.
 //!
 //! Nothing is wider than the terminal: a table leaves out columns, the least important first, and sentences are broken
-//! between words. [`brief`](super::brief) is the short form.
+//! between words. [`brief`](mod@super::brief) is the short form.
 
 use std::fmt::Write;
 
