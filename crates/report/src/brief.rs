@@ -100,7 +100,7 @@ fn laid_out(report: &Report, table: &Table<'_>, look: Look) -> String {
     let columns = match report.common.timing {
         Timing::Native if several => vec![Column::Median, change],
         Timing::Native => vec![Column::Median, Column::Spread, change],
-        // Numbers that come out the same each time have no spread, and exits are counted right under emulation too.
+        // Instructions repeat exactly, so they have no spread. Exit counts are exact under emulation too.
         Timing::Emulated | Timing::Instructions => {
             vec![Column::Median, exits[0], exits[1], change]
         }

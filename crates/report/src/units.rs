@@ -42,13 +42,7 @@ pub fn ratio(value: f64) -> String {
         return three_digits(value);
     }
     let of = 1.0 / value;
-    let cut = if of < 1000.0 {
-        of
-    } else {
-        let unit = 10_f64.powf(of.log10().floor() - 2.0);
-        (of / unit).round() * unit
-    };
-    format!("1/{}", three_digits(cut))
+    format!("1/{}", three_digits(cut(of)))
 }
 
 /// What a ratio of new to old means for the cost: `13x cheaper`, `34 % dearer`, `the same`.
@@ -101,12 +95,17 @@ fn three_digits(value: f64) -> String {
 fn two_digits(value: f64) -> String {
     match value {
         small if small < 9.95 => format!("{small:.1}"),
-        middle if middle < 999.5 => format!("{middle:.0}"),
-        large => {
-            let unit = 10_f64.powf(large.log10().floor() - 2.0);
-            format!("{:.0}", (large / unit).round() * unit)
-        }
+        large => format!("{:.0}", cut(large)),
     }
+}
+
+/// A number whose digits after the third are zeros if it is at least 1000.
+fn cut(value: f64) -> f64 {
+    if value < 1000.0 {
+        return value;
+    }
+    let unit = 10_f64.powf(value.log10().floor() - 2.0);
+    (value / unit).round() * unit
 }
 
 #[cfg(test)]
