@@ -55,6 +55,9 @@ pub struct Job {
     pub files: bool,
     /// Whether the host must not disturb L1 while the program runs: output is held back until its end.
     pub deterministic: bool,
+    /// How long a deterministic program waits for its start after a whole second, in nanoseconds.
+    #[serde(default)]
+    pub phase: u64,
     /// The devices of L1, to be prepared before the program starts.
     pub devices: Vec<JobDevice>,
 }

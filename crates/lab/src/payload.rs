@@ -208,7 +208,8 @@ fn job(task: &Task, settings: &Settings, program: PathBuf) -> Result<Job, Initra
         directory: task.directory.clone(),
         stdin: task.stdin,
         files: task.out,
-        deterministic: settings.mode == Mode::Deterministic,
+        deterministic: matches!(settings.mode, Mode::Deterministic { .. }),
+        phase: settings.mode.phase(),
         devices: settings.devices.iter().map(job_device).collect(),
     })
 }

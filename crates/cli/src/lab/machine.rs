@@ -25,6 +25,10 @@ pub(super) struct Machine {
     /// Count time in instructions, on one CPU: the same run again gives the same figures
     #[arg(long, conflicts_with = "vcpus")]
     deterministic: bool,
+    /// Perturb what counts depend on by chance, with --deterministic: addresses, and the phase of the timer. The same seed gives
+    /// the same figures
+    #[arg(long, value_name = "N", requires = "deterministic")]
+    seed: Option<u32>,
     /// Give L1 N CPUs
     #[arg(long, alias = "smp", value_name = "N", default_value = "2")]
     vcpus: NonZeroU32,
@@ -84,7 +88,7 @@ impl Machine {
         }
         Ok(Settings {
             mode: if self.deterministic {
-                Mode::Deterministic
+                Mode::Deterministic { seed: self.seed }
             } else {
                 Mode::Functional {
                     cpus: self.vcpus.get(),
@@ -122,7 +126,8 @@ fn memory(text: &str) -> Result<u64, String> {
 /// Prints a line before a run: the kernel, QEMU, the mode and the devices.
 pub(super) fn announce(lab: &Lab, settings: &Settings) {
     let mut mode = match settings.mode {
-        Mode::Deterministic => "deterministic, 1 CPU".to_owned(),
+        Mode::Deterministic { seed: None } => "deterministic, 1 CPU".to_owned(),
+        Mode::Deterministic { seed: Some(seed) } => format!("deterministic, seed {seed}, 1 CPU"),
         Mode::Functional { cpus } => format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" }),
     };
     if let Some(gic) = settings.gic {

@@ -20,8 +20,15 @@ pub enum Mode {
     },
     /// One virtual nanosecond for each instruction, on one CPU: the same run again gives the same counts.
     /// The program's output arrives at its end, so that the host disturbs nothing.
-    Deterministic,
+    Deterministic {
+        /// Perturbs what counts depend on by chance: addresses of programs, and the phase of the timer at their start. `None`
+        /// is the plain layout, without randomized addresses.
+        seed: Option<u32>,
+    },
 }
+
+/// The period of L1's timer interrupt in nanoseconds: Debian's kernels have 250 Hz.
+const TICK: u64 = 4_000_000;
 
 /// What a caller may choose about L1.
 #[derive(Clone, Debug)]
@@ -64,20 +71,33 @@ impl Default for Settings {
 
 impl Mode {
     fn arguments(self) -> Vec<OsString> {
-        let words: &[&str] = match self {
-            Self::Functional { .. } => &["-accel", "tcg,thread=multi"],
-            Self::Deterministic => &[
-                "-accel",
-                "tcg",
-                "-icount",
-                "shift=0,sleep=off",
-                "-rtc",
-                "base=2026-01-01,clock=vm",
-                "-seed",
-                "1",
-            ],
+        let seed = match self {
+            Self::Functional { .. } => {
+                return ["-accel", "tcg,thread=multi"].map(OsString::from).into();
+            }
+            Self::Deterministic { seed } => seed.unwrap_or(1).to_string(),
         };
-        words.iter().map(OsString::from).collect()
+        let words = [
+            "-accel",
+            "tcg",
+            "-icount",
+            "shift=0,sleep=off",
+            "-rtc",
+            "base=2026-01-01,clock=vm",
+            "-seed",
+            &seed,
+        ];
+        words.map(OsString::from).into()
+    }
+
+    /// How long a deterministic program waits for its start after a whole second, in nanoseconds: a part of the timer's period
+    /// that depends on the seed.
+    pub(crate) fn phase(self) -> u64 {
+        match self {
+            // Multiples of an irrational part of the period are spread evenly over it.
+            Self::Deterministic { seed: Some(seed) } => u64::from(seed) * 2_472_136 % TICK,
+            Self::Deterministic { seed: None } | Self::Functional { .. } => 0,
+        }
     }
 
     /// The device of the ports. With ioeventfds, QEMU's main thread answers L1's notifications, at a moment that depends
@@ -85,7 +105,7 @@ impl Mode {
     fn serial_device(self) -> &'static str {
         match self {
             Self::Functional { .. } => "virtio-serial-pci",
-            Self::Deterministic => "virtio-serial-pci,ioeventfd=off",
+            Self::Deterministic { .. } => "virtio-serial-pci,ioeventfd=off",
         }
     }
 
@@ -93,7 +113,7 @@ impl Mode {
     pub fn cpus(self) -> u32 {
         match self {
             Self::Functional { cpus } => cpus,
-            Self::Deterministic => 1,
+            Self::Deterministic { .. } => 1,
         }
     }
 }
@@ -167,7 +187,7 @@ pub(super) fn arguments(
         parameters += parameter;
         parameters.push(' ');
     }
-    if settings.mode == Mode::Deterministic {
+    if settings.mode == (Mode::Deterministic { seed: None }) {
         parameters += "norandmaps ";
     }
     parameters += &format!("rdinit={INIT_FILE}");
@@ -217,7 +237,7 @@ mod tests {
     #[test]
     fn deterministic_mode_counts_instructions_on_one_cpu() {
         let line = line(&Settings {
-            mode: Mode::Deterministic,
+            mode: Mode::Deterministic { seed: None },
             ..Settings::default()
         });
         assert!(
@@ -225,6 +245,29 @@ mod tests {
             "{line}"
         );
         assert!(!line.contains("thread=multi"));
+    }
+
+    #[test]
+    fn a_seed_randomizes_addresses_and_moves_the_start_within_one_period() {
+        let mode = |seed| Mode::Deterministic { seed };
+        let line_in = |seed| {
+            line(&Settings {
+                mode: mode(seed),
+                ..Settings::default()
+            })
+        };
+        let (plain, perturbed) = (line_in(None), line_in(Some(7)));
+        assert!(plain.contains("-seed 1 ") && plain.contains(" norandmaps "));
+        assert!(perturbed.contains("-seed 7 ") && !perturbed.contains("norandmaps"));
+        assert_eq!(mode(None).phase(), 0);
+        let mut phases: Vec<u64> = (1..=64).map(|seed| mode(Some(seed)).phase()).collect();
+        phases.push(mode(Some(u32::MAX)).phase());
+        assert!(phases.iter().all(|phase| *phase < TICK), "{phases:?}");
+        phases.sort_unstable();
+        assert!(
+            phases.windows(2).all(|two| two[1] - two[0] < TICK / 16),
+            "{phases:?}"
+        );
     }
 
     #[test]
@@ -236,7 +279,7 @@ mod tests {
             })
         };
         let off = "-device virtio-serial-pci,ioeventfd=off ";
-        assert!(line_in(Mode::Deterministic).contains(off));
+        assert!(line_in(Mode::Deterministic { seed: None }).contains(off));
         assert!(!line_in(Mode::Functional { cpus: 2 }).contains(off));
     }
 

@@ -47,7 +47,7 @@ pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
     );
     control::send(&Message::Started)?;
     if job.deterministic {
-        wait_for_whole_second();
+        wait_for_whole_second(Duration::from_nanos(job.phase));
     }
     let mut child = match command
         .stdin(stdin)
@@ -89,17 +89,17 @@ fn boxed(pipe: impl Read + Send + 'static) -> Box<dyn Read + Send> {
     Box::new(pipe)
 }
 
-/// Sleeps until the next whole second. Opening the ports has waited for the host, for a time that differs from
+/// Sleeps until `phase` after the next whole second. Opening the ports has waited for the host, for a time that differs from
 /// run to run; starting on a whole second puts the timer's ticks at the same place in each run. In deterministic
 /// mode the sleep takes no time of the host.
-fn wait_for_whole_second() {
+fn wait_for_whole_second(phase: Duration) {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let now = Duration::new(
         now.tv_sec.unsigned_abs(),
         u32::try_from(now.tv_nsec).unwrap_or_default(),
     );
     let start = QUIET.max(Duration::from_secs(now.as_secs() + 1));
-    thread::sleep(start - now);
+    thread::sleep(start + phase - now);
 }
 
 /// Copies until the pipe ends, and returns the number of bytes. Each write makes the host interrupt L1 at a
