@@ -26,6 +26,8 @@ pub struct Options<'a> {
     pub verbose: bool,
     /// The rows to run, separated by commas; all if none.
     pub only: Option<&'a str>,
+    /// Run the rows in the order of this seed; 0 is the order of the table.
+    pub order: u32,
 }
 
 /// The line up to the first byte that is not text: a VMM may have put anything after its words, or have cut them.
@@ -46,12 +48,14 @@ impl<'a> Options<'a> {
             x2apic: false,
             verbose: false,
             only: None,
+            order: 0,
         };
         for word in words(line) {
             match word.split_once('=').unwrap_or((word, "")) {
                 ("ops", value) => set(&mut options.operations, value, MAX_OPERATIONS),
                 ("batches", value) => set(&mut options.batches, value, MAX_BATCHES),
                 ("only", value) => options.only = Some(value),
+                ("order", value) => set(&mut options.order, value, u32::MAX),
                 ("mark", "") => options.mark = true,
                 ("safe", "") => options.safe = true,
                 ("nohypercall", "") => options.no_hypercall = true,
@@ -68,6 +72,20 @@ impl<'a> Options<'a> {
         self.only
             .is_none_or(|names| names.split(',').any(|name| name == row))
     }
+}
+
+/// The places 0 to N - 1 in the order of a seed; 0 leaves them as they are.
+pub fn order<const N: usize>(seed: u32) -> [usize; N] {
+    let mut places = core::array::from_fn(|place| place);
+    let mut state = seed;
+    for place in (1..N).rev().take_while(|_| seed != 0) {
+        // Marsaglia's xorshift32.
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        places.swap(place, state as usize % (place + 1));
+    }
+    places
 }
 
 /// A number from 1 to `most`; anything else leaves the option as it is.
@@ -116,7 +134,7 @@ pub fn mmio_devices(line: &str) -> impl Iterator<Item = MmioDevice> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{MmioDevice, Options, mmio_devices, text};
+    use super::{MmioDevice, Options, mmio_devices, order, text};
 
     #[test]
     fn a_plain_line_has_the_defaults() {
@@ -134,6 +152,20 @@ mod tests {
         assert!(options.x2apic && options.verbose);
         assert!(options.wants("a") && options.wants("b"));
         assert!(!options.wants("ab") && !options.wants(""));
+    }
+
+    #[test]
+    fn a_seed_shuffles_the_places_and_none_leaves_them() {
+        assert_eq!(order::<9>(0), core::array::from_fn(|place| place));
+        let shuffled = [1, 2, 3].map(order::<40>);
+        for mut places in shuffled {
+            assert_ne!(places, order::<40>(0));
+            places.sort_unstable();
+            assert_eq!(places, order::<40>(0));
+        }
+        assert_ne!(shuffled[0], shuffled[1]);
+        assert_eq!(Options::parse("order=7").order, 7);
+        assert_eq!(Options::parse("").order, 0);
     }
 
     #[test]

@@ -126,6 +126,9 @@ impl<'a> Place<'a> {
     /// The command line of the image.
     fn cmdline(&self, ops: u32, word: &str) -> String {
         let mut words = format!("ops={ops} batches={} {word}", self.args.batches);
+        if let Some(seed) = self.args.columns.measure.seed {
+            words.push_str(&format!(" order={seed}"));
+        }
         if !self.args.only.is_empty() {
             words.push_str(" only=");
             words.push_str(&self.args.only.join(","));

@@ -1,7 +1,7 @@
 //! The rows: what is measured, in which order, and the results.
 //!
 //! Batches are interleaved: the first of every row, then the second, so that what disturbs the host for a while
-//! disturbs all rows alike. Each row begins with one unmeasured operation, which shows whether the
+//! disturbs all rows alike; the word `order` shuffles the rows. Each row begins with one unmeasured operation, which shows whether the
 //! machine has what the row needs.
 
 mod apic;
@@ -17,7 +17,7 @@ use super::second_cpu::SecondCpu;
 use super::serial::say;
 use super::time::PmTimer;
 use super::virtio::{Devices, Kind};
-use crate::cmdline::{MAX_BATCHES, Options};
+use crate::cmdline::{self, MAX_BATCHES, Options};
 use virtio::Rows;
 
 const RNG: usize = Kind::Rng as usize;
@@ -283,7 +283,8 @@ impl Results {
 
     /// Runs one batch of each row of a phase; without a number, the unmeasured operation.
     fn batch(&mut self, probe: &mut Probe<'_>, phase: Phase, batch: Option<usize>) {
-        for (place, row) in ROWS.iter().enumerate() {
+        for place in cmdline::order::<{ ROWS.len() }>(probe.options.order) {
+            let row = &ROWS[place];
             if row.phase != phase || self.reasons[place].is_some() {
                 continue;
             }
