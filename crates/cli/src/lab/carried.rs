@@ -1,7 +1,7 @@
 //! Files of this host that are carried into L1 for a suite: VMMs, and the parts of Linux as a guest.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tempfile::TempDir;
@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use super::needs::LINUX;
 use super::parts::Parts;
 use crate::net::DRIVERS;
+use crate::program::on_path;
 use crate::vmm::alioth_on_path;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::cache::Cache;
@@ -18,6 +19,7 @@ use vmbell_lab::{Kernel, Lab, Provision};
 /// Where VMMs are found in L1.
 const QEMU: &str = "/usr/local/bin/qemu-system-x86_64";
 const ALIOTH: &str = "/usr/local/bin/alioth";
+const PROGRAMS: &str = "/usr/local/bin";
 /// What runs the script that starts QEMU.
 const SHELL: &str = "/bin/sh";
 
@@ -42,6 +44,24 @@ impl Carried {
         self.scripts.push((QEMU.into(), lab.qemu.script()));
         if let Ok(alioth) = alioth_on_path() {
             self.files.push((alioth, ALIOTH.into()));
+        }
+        Ok(())
+    }
+
+    /// Adds the programs of the user's VMMs, by the names under which L1 finds them.
+    pub(super) fn programs<'a>(
+        &mut self,
+        programs: impl Iterator<Item = &'a str>,
+    ) -> anyhow::Result<()> {
+        for program in programs {
+            let path = on_path(program)
+                .map_err(anyhow::Error::msg)
+                .context("--vmm: its program cannot be copied into L1")?;
+            let place = match program.contains('/') {
+                true => path.clone(),
+                false => Path::new(PROGRAMS).join(program),
+            };
+            self.files.push((path, place));
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ use super::parts::{Parts, boards};
 use crate::compare;
 use crate::deliver::show;
 use crate::style::Style;
+use crate::suites::Suite;
 use vmbell_bench::timing;
 use vmbell_lab::{KernelChoice, Lab, Task};
 use vmbell_report::compare::side_by_side;
@@ -158,6 +159,12 @@ fn run_with(
     let mut carried = Carried::default();
     for pair in &arguments.with {
         carried.files.push(copied(pair)?);
+    }
+    if let Some(Suite::Vmms(args)) = program.inner.as_ref().and_then(|inner| inner.suite.as_ref())
+        // What the user copies may be the program.
+        && arguments.with.is_empty()
+    {
+        carried.programs(args.programs())?;
     }
     let lab = arguments.parts.open(host, board, &settings, kernel)?;
     if program.needs.vmms {

@@ -16,6 +16,8 @@ Examples:
                                                   measure some rows, more often
   vmbell bench vmms --vmm mine='my-vmm --kernel {image} --append {cmdline} --disk {disk}'
                                                   add a VMM by its command line
+  vmbell bench vmms alioth --vmm alioth=./target/release/alioth
+                                                  measure your own build of a VMM that vmbell knows
   vmbell bench vmms image -o probe.elf            write the guest image to a file
   vmbell lab --deterministic -- vmbell bench vmms
                                                   count instructions, without /dev/kvm
@@ -47,8 +49,9 @@ pub(crate) struct VmmArgs {
     /// line, the path of an empty disk and the number of --vcpus
     ///
     /// The command must print the guest's serial port (0x3f8) on its standard output. It is split into words as by a shell,
-    /// but no shell runs. docs/vmm.md has commands for some VMMs.
-    #[arg(long, value_name = "NAME=COMMAND", value_parser = template::parse)]
+    /// but no shell runs. docs/vmm.md has commands for some VMMs. Of a VMM of `vmbell list vmms`, the path of its program is
+    /// enough.
+    #[arg(long, value_name = "NAME=COMMAND|PATH", value_parser = template::parse)]
     pub(super) vmm: Vec<Template>,
 
     /// Give each VMM these virtio devices, if it can have them
@@ -77,6 +80,14 @@ pub(crate) struct VmmArgs {
 
     #[command(flatten)]
     pub(super) columns: ColumnArgs,
+}
+
+impl VmmArgs {
+    /// The programs of --vmm, as the user names them.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &str> {
+        let words = self.vmm.iter().flat_map(|vmm| vmm.words.first());
+        words.map(String::as_str)
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -14,6 +14,20 @@ use vmbell_bench::Limit;
 pub(super) fn chosen(args: &VmmArgs) -> Result<Vec<Launcher>> {
     let mut all = known();
     for template in &args.vmm {
+        if let Some(program) = template.program() {
+            let names: Vec<String> = all.iter().map(|vmm| vmm.name().to_owned()).collect();
+            let Some(known) = all.iter_mut().find(|vmm| vmm.name() == template.name) else {
+                let name = &template.name;
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                let hint = did_you_mean(name, &names);
+                return Err(Usage::new(format!(
+                    "--vmm: no VMM is called '{name}'{hint}, so its whole command line is needed, with {{image}}"
+                ))
+                .into());
+            };
+            *known = known.with_program(program);
+            continue;
+        }
         if all.iter().any(|other| other.name() == template.name) {
             let message = format!("two VMMs are called '{}'", template.name);
             return Err(Usage::new(message).into());
@@ -41,9 +55,9 @@ pub(super) fn chosen(args: &VmmArgs) -> Result<Vec<Launcher>> {
     Ok(chosen)
 }
 
-/// Whether the VMM's program is not on this host.
+/// Whether the VMM's program is not on this host, and the user did not name it.
 pub(super) fn is_missing(column: &Column<Vmm>) -> bool {
-    column.way.launcher.find().is_err() && !matches!(column.way.launcher, Launcher::Template(_))
+    column.way.launcher.find().is_err() && matches!(column.way.launcher, Launcher::Known(_, None))
 }
 
 /// `--list`.

@@ -122,8 +122,8 @@ impl Known {
 /// A VMM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Launcher {
-    /// One that this program knows.
-    Known(&'static Known),
+    /// One that this program knows, with the path of its program if the user names it.
+    Known(&'static Known, Option<String>),
     /// One that the user describes.
     Template(Template),
 }
@@ -179,7 +179,8 @@ impl Way for Vmm {
 
 /// The VMMs that this program knows.
 pub(super) fn known() -> Vec<Launcher> {
-    KNOWN.iter().map(Launcher::Known).collect()
+    let known = KNOWN.iter();
+    known.map(|known| Launcher::Known(known, None)).collect()
 }
 
 /// The path of alioth's program, or why there is none.
@@ -191,39 +192,48 @@ impl Launcher {
     /// The name of its column.
     pub(super) fn name(&self) -> &str {
         match self {
-            Self::Known(known) => known.name,
+            Self::Known(known, _) => known.name,
             Self::Template(template) => &template.name,
+        }
+    }
+
+    /// The same VMM with another program: a name on PATH, or a path.
+    pub(super) fn with_program(&self, program: &str) -> Self {
+        match self {
+            Self::Known(known, _) => Self::Known(known, Some(program.to_owned())),
+            Self::Template(_) => self.clone(),
         }
     }
 
     /// The path of the program, or why there is none.
     pub(super) fn find(&self) -> Result<PathBuf, String> {
         match self {
-            Self::Known(known) if known.program == VMBELL => own(),
-            Self::Known(known) => on_path(known.program),
+            Self::Known(_, Some(program)) => on_path(program),
+            Self::Known(known, None) if known.program == VMBELL => own(),
+            Self::Known(known, None) => on_path(known.program),
             Self::Template(template) => on_path(template.words.first().map_or("", String::as_str)),
         }
     }
 
     fn is_qemu(&self) -> bool {
-        matches!(self, Self::Known(known) if known.program == QEMU)
+        matches!(self, Self::Known(known, _) if known.program == QEMU)
     }
 
     /// Why it cannot run here with this choice of `accel`, if it cannot.
     pub(super) fn obstacle(&self, accel: Accel) -> Option<String> {
         match (self, accel) {
             (Self::Template(_), _) => None,
-            (Self::Known(_), Accel::Kvm) => no_kvm(),
-            (Self::Known(_), _) if self.is_qemu() => None,
-            (Self::Known(_), Accel::Tcg) => Some("it has no TCG, only KVM".to_owned()),
-            (Self::Known(_), Accel::Auto) => no_kvm(),
+            (Self::Known(..), Accel::Kvm) => no_kvm(),
+            (Self::Known(..), _) if self.is_qemu() => None,
+            (Self::Known(..), Accel::Tcg) => Some("it has no TCG, only KVM".to_owned()),
+            (Self::Known(..), Accel::Auto) => no_kvm(),
         }
     }
 
     /// The program's argument that makes it print its version; `None` if it is not asked for that.
     pub(super) const fn version(&self) -> Option<&'static str> {
         match self {
-            Self::Known(_) => Some("--version"),
+            Self::Known(..) => Some("--version"),
             Self::Template(_) => None,
         }
     }
@@ -236,7 +246,7 @@ impl Launcher {
         devices: &[Device],
     ) -> Vec<OsString> {
         let words = match self {
-            Self::Known(known) => known.words(devices),
+            Self::Known(known, _) => known.words(devices),
             Self::Template(template) => template.words[1..].to_vec(),
         };
         let filled = words.iter().map(|word| filled(word, places));

@@ -61,6 +61,15 @@ fn a_template_keeps_the_path_that_was_found() {
 }
 
 #[test]
+fn a_known_vmm_keeps_its_command_line_with_another_program() {
+    for vmm in known() {
+        let own = vmm.with_program("/bin/sh");
+        assert_eq!(words(&own, &BOTH), words(&vmm, &BOTH));
+        assert!(own.find().unwrap().ends_with("sh"), "{own:?}");
+    }
+}
+
+#[test]
 fn what_is_no_program_says_so() {
     assert_eq!(
         on_path("no-such-vmm"),

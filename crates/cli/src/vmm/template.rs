@@ -1,6 +1,7 @@
 //! The command line of a VMM: words with places for the image, its command line and a disk.
 //!
-//! One that the user gives is split into words without a shell. What is put into a place stays within its word.
+//! One that the user gives is split into words without a shell. What is put into a place stays within its word. One that is a
+//! single word is the path of a VMM that `launcher` knows by the name.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -41,6 +42,16 @@ pub(super) struct Template {
     pub(super) words: Vec<String>,
 }
 
+impl Template {
+    /// The program of a VMM whose command line is known, if it is no more than that.
+    pub(super) fn program(&self) -> Option<&str> {
+        match self.words.as_slice() {
+            [word] if !word.contains(IMAGE) => Some(word),
+            _ => None,
+        }
+    }
+}
+
 /// What takes the places.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places<'a> {
@@ -68,7 +79,7 @@ pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
     }
     let words = shell_words::split(command);
     let words = words.map_err(|ParseError| TemplateError::Words(ParseError.to_string()))?;
-    if !words.iter().any(|word| word.contains(IMAGE)) {
+    if words.is_empty() || words.len() > 1 && !words.iter().any(|word| word.contains(IMAGE)) {
         return Err(TemplateError::NoImage);
     }
     Ok(Template {

@@ -35,6 +35,13 @@ fn a_template_without_a_place_for_the_image_is_refused() {
 }
 
 #[test]
+fn a_single_word_is_a_program() {
+    assert_eq!(parse("x=/a/vmm").unwrap().program(), Some("/a/vmm"));
+    assert_eq!(parse("x={image}").unwrap().program(), None);
+    assert_eq!(parse("x=vmm {image}").unwrap().program(), None);
+}
+
+#[test]
 fn names_are_needed_and_plain() {
     for text in ["vmm {image}", "=vmm {image}"] {
         assert_eq!(parse(text), Err(TemplateError::NoName), "{text}");
