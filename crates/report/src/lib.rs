@@ -19,6 +19,7 @@ mod events;
 mod exits;
 mod exporter;
 mod file;
+pub mod gate;
 mod header;
 mod host;
 mod json;

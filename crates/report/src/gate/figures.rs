@@ -1,0 +1,211 @@
+//! What the boots of a gate measured: of each row, the least, the median and the most of what its boots gave.
+//!
+//! A boot gives a row one number of each kind, its median over batches, so that a range says how much of a figure is chance.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::verdict::Measured;
+use crate::statistics::{median, thousandths};
+use crate::{Report, Row, Status, is_of_host};
+
+/// A row whose boots differ by more than this share of its median has no figure that instructions could be held to.
+const WIDE: f64 = 0.02;
+
+/// The least, the median and the most of several boots.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "[f64; 3]")]
+pub struct Range {
+    /// The least.
+    pub least: f64,
+    /// The median.
+    pub median: f64,
+    /// The most.
+    pub most: f64,
+}
+
+/// A range as people may write it: one number where all boots agree.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    One(f64),
+    Three([f64; 3]),
+}
+
+impl From<Written> for Range {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::One(number) => [number; 3].into(),
+            Written::Three(numbers) => numbers.into(),
+        }
+    }
+}
+
+impl From<[f64; 3]> for Range {
+    fn from([least, median, most]: [f64; 3]) -> Self {
+        Self {
+            least,
+            median,
+            most,
+        }
+    }
+}
+
+impl From<Range> for [f64; 3] {
+    fn from(range: Range) -> Self {
+        [range.least, range.median, range.most]
+    }
+}
+
+impl Range {
+    /// The range of what the boots gave; `None` without boots.
+    pub fn of(boots: &[f64]) -> Option<Self> {
+        Some(Self {
+            least: boots.iter().copied().min_by(f64::total_cmp)?,
+            median: thousandths(median(boots)?),
+            most: boots.iter().copied().max_by(f64::total_cmp)?,
+        })
+    }
+
+    /// How far the boots are apart.
+    pub fn width(self) -> f64 {
+        self.most - self.least
+    }
+
+    /// Whether the boots are too far apart for a figure.
+    pub fn is_wide(self) -> bool {
+        self.width() > WIDE * self.median
+    }
+}
+
+/// What the boots measured of a row, for one operation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figures {
+    /// Instructions of guest, kernel and VMM.
+    pub instructions: Range,
+    /// Exits that the guest causes; `None` if they were not counted.
+    pub exits: Option<Range>,
+    /// Those that go on to the VMM.
+    pub to_vmm: Option<Range>,
+    /// Exits by the kernel's reasons: the median over boots of their means.
+    #[serde(default)]
+    pub reasons: BTreeMap<String, f64>,
+}
+
+/// What one boot measured of a row.
+#[derive(Clone, Debug, PartialEq)]
+struct Sample {
+    instructions: f64,
+    exits: Option<f64>,
+    to_vmm: Option<f64>,
+    reasons: BTreeMap<String, f64>,
+}
+
+/// What the boots of one VMM on one kernel gave.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Samples {
+    rows: BTreeMap<String, Vec<Sample>>,
+    /// All but the figures.
+    measured: Measured,
+}
+
+/// A boot of a VMM that gave no results.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BootFailure {
+    /// The boot's seed.
+    pub seed: u32,
+    /// Why.
+    pub reason: String,
+    /// What the VMM printed last.
+    pub last_output: Option<String>,
+}
+
+impl Samples {
+    /// Adds what a report, that of the boot with this seed, has of a VMM.
+    pub fn add(&mut self, report: &Report, vmm: &str, seed: u32) {
+        let Some(told) = report.vmms().iter().find(|told| told.name == vmm) else {
+            return;
+        };
+        let measured = &mut self.measured;
+        measured.version = measured.version.take().or_else(|| told.version.clone());
+        if told.status != Status::Ok {
+            let no_reason = || "it gave no results".to_owned();
+            measured.failures.push(BootFailure {
+                seed,
+                reason: told.reason.clone().unwrap_or_else(no_reason),
+                last_output: told.last_output.clone(),
+            });
+            return;
+        }
+        let rows = report.common.results.iter();
+        for row in rows.filter(|row| row.backend == vmm) {
+            match sample(row) {
+                Some(sample) => {
+                    let samples = self.rows.entry(row.command.clone()).or_default();
+                    samples.push(sample);
+                }
+                None => {
+                    let reason = row.reason().unwrap_or("it was not measured");
+                    measured
+                        .absent
+                        .insert(row.command.clone(), reason.to_owned());
+                }
+            }
+        }
+    }
+
+    /// The figures of each row that at least one boot measured.
+    pub fn measured(self) -> Measured {
+        let figures = |(name, samples): (String, Vec<Sample>)| Some((name, Figures::of(&samples)?));
+        Measured {
+            rows: self.rows.into_iter().filter_map(figures).collect(),
+            ..self.measured
+        }
+    }
+}
+
+fn sample(row: &Row) -> Option<Sample> {
+    let measured = row.measured()?;
+    let exits = measured.exits.unwrap_or_default();
+    let reasons = measured.exit_reasons.iter();
+    let reasons = reasons
+        .flat_map(|reasons| &reasons.kvm_exit)
+        .filter(|(reason, _)| !is_of_host(reason))
+        .map(|(reason, count)| (reason.clone(), *count))
+        .collect();
+    Some(Sample {
+        instructions: thousandths(measured.times.median),
+        exits: exits.total,
+        to_vmm: exits.userspace,
+        reasons,
+    })
+}
+
+impl Figures {
+    fn of(samples: &[Sample]) -> Option<Self> {
+        let range = |pick: fn(&Sample) -> Option<f64>| {
+            let all: Vec<f64> = samples.iter().filter_map(pick).collect();
+            Range::of(&all)
+        };
+        let mut reasons: BTreeMap<String, f64> = BTreeMap::new();
+        for name in samples.iter().flat_map(|sample| sample.reasons.keys()) {
+            let of_boot = |sample: &Sample| sample.reasons.get(name).copied().unwrap_or_default();
+            let all: Vec<f64> = samples.iter().map(of_boot).collect();
+            if let Some(count) = median(&all).filter(|count| *count > 0.0) {
+                reasons.insert(name.clone(), thousandths(count));
+            }
+        }
+        Some(Self {
+            instructions: range(|sample| Some(sample.instructions))?,
+            exits: range(|sample| sample.exits),
+            to_vmm: range(|sample| sample.to_vmm),
+            reasons,
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "figures_test.rs"]
+mod tests;
