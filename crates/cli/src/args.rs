@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use super::compare_args::CompareArgs;
 use super::completions::CompletionsArgs;
+use super::gate::GateArgs;
 use super::lab::LabArguments;
 use super::list::ListArgs;
 use super::man::ManArgs;
@@ -23,6 +24,7 @@ Examples:
   vmbell bench net                              measure Linux's network driver in a guest
   vmbell list                                   show what can be measured
   vmbell compare old*.json -- new*.json         show what changed between reports
+  vmbell gate                                   hold the exits and instructions of VMMs to a budget
   vmbell report a.json b.json                   make an HTML page from reports
   vmbell probe                                  show what this host offers
   vmbell probe --devices                        show which devices a guest could have
@@ -53,6 +55,7 @@ pub(super) enum Command {
     Bench(Box<SuiteArgs>),
     List(ListArgs),
     Compare(CompareArgs),
+    Gate(GateArgs),
     Report(ReportArgs),
     Probe(ProbeArgs),
     Run(RunArgs),

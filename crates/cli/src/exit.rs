@@ -17,6 +17,8 @@ pub(super) enum Exit {
     Skipped = 77,
     /// The command's own time limit ran out. `timeout(1)` uses the same status.
     TimedOut = 124,
+    /// The lab failed, which has said why. `vmbell lab` uses the same status.
+    Lab = 125,
     /// A signal asked the command to end; what was finished has been written. The status is 128 plus the
     /// number of the signal: 130 for SIGINT.
     Interrupted = 128,

@@ -17,6 +17,7 @@ mod deliver;
 mod exit;
 mod exports;
 mod features;
+mod gate;
 mod given;
 mod interleave;
 mod interrupt;

@@ -21,6 +21,8 @@ mod devices;
 mod ends;
 #[path = "lab_boot/exits.rs"]
 mod exits;
+#[path = "lab_boot/gate.rs"]
+mod gate;
 #[path = "lab_boot/kernels.rs"]
 mod kernels;
 #[path = "lab_boot/linux.rs"]

@@ -12,6 +12,7 @@ mod compare;
 mod doubles;
 mod ends;
 mod exports;
+mod gate;
 mod net;
 mod others;
 mod page;

@@ -1,0 +1,111 @@
+//! The arguments of `vmbell gate`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+
+const EXAMPLES: &str = "\
+Examples:
+  vmbell gate --init alioth                       measure alioth, and write the budget
+  vmbell gate                                     measure again, and fail if anything grew
+  vmbell gate --vmm alioth=target/release/alioth  measure this build of it
+  vmbell gate --accept                            take the new figures as the budget
+  vmbell gate --init --kernel debian:6.1 --kernel debian:6.12 \\
+      --vmm 'mine=my-vmm --kernel {image} --cmdline {cmdline} --disk {disk}'
+                                                  hold a VMM by its command line, on two kernels
+  vmbell gate --markdown \"$GITHUB_STEP_SUMMARY\"   write the verdict where a reviewer reads it
+  vmbell gate --json | jq .grown                  let a program read it
+
+Exit codes:
+  0    everything is within the budget
+  1    something grew or is gone, or a VMM failed
+  2    the arguments or the budget file are wrong
+  125  the lab itself failed
+  130  interrupted by SIGINT (143: by SIGTERM)
+";
+
+/// Hold the exits and instructions of VMMs to a budget
+///
+/// Boots a guest image in each VMM on real KVM in the deterministic lab, several times with perturbed layouts, counts
+/// the exits and the instructions of its operations, and compares them with the budget in vmbell-gate.toml. The figures are the
+/// same on every machine, so that a budget can be kept beside the code.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct GateArgs {
+    /// Measure, and write a budget file for these VMMs: names of `vmbell list vmms` or of --vmm
+    #[arg(long, conflicts_with = "accept")]
+    pub(super) init: bool,
+
+    /// The VMMs of --init
+    #[arg(value_name = "NAME", requires = "init")]
+    pub(super) names: Vec<String>,
+
+    /// Take what is measured as the new budget
+    #[arg(long)]
+    pub(super) accept: bool,
+
+    /// The budget file
+    #[arg(short, long, value_name = "FILE", default_value = "vmbell-gate.toml")]
+    pub(super) file: PathBuf,
+
+    /// With --init, add a VMM by its command line, as `vmbell bench vmms --vmm`; without, use this program or command for a VMM
+    /// of the budget
+    #[arg(long, value_name = "NAME=COMMAND|PATH", value_parser = vmm)]
+    pub(super) vmm: Vec<(String, String)>,
+
+    /// With --init, hold the VMMs on these kernels; without, measure only on these kernels of the budget [default: debian:6.12]
+    #[arg(long, value_name = "debian:VERSION|FILE", value_parser = NonEmptyStringValueParser::new())]
+    pub(super) kernel: Vec<String>,
+
+    /// Hold only these rows, with --init [default: all]
+    #[arg(long, value_name = "ROW,...", value_delimiter = ',', requires = "init")]
+    pub(super) rows: Vec<String>,
+
+    /// Give each VMM these virtio devices, with --init: rng, blk, console, net [default: rng,blk]
+    #[arg(
+        long,
+        value_name = "DEVICE,...",
+        value_delimiter = ',',
+        requires = "init"
+    )]
+    pub(super) virtio: Vec<String>,
+
+    /// Boot each VMM N times, with --init [default: 5]
+    #[arg(long, value_name = "N", requires = "init", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) boots: Option<u32>,
+
+    /// Perturb the layouts by the seeds from N on
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) seed: u32,
+
+    /// Boot so many labs at a time [default: one for each CPU]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(super) jobs: Option<u32>,
+
+    /// Print the verdict and all figures as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+
+    /// Append the verdict to this file in Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(super) markdown: Option<PathBuf>,
+
+    /// Keep the report of each boot in this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) keep: Option<PathBuf>,
+
+    /// Print no progress
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+}
+
+/// Parses `NAME=COMMAND`, which the lab checks further.
+fn vmm(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, command)) if !name.is_empty() && !command.is_empty() => {
+            Ok((name.to_owned(), command.to_owned()))
+        }
+        _ => Err("not of the form NAME=COMMAND or NAME=PATH".to_owned()),
+    }
+}

@@ -1,0 +1,241 @@
+//! The boots of a gate: each is this program's own `vmbell lab --deterministic`, with a seed of its own.
+//!
+//! Threads start the labs, one for each CPU; a boot counts on one emulated CPU, so they do not disturb one another's figures.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use indicatif::ProgressBar;
+use tempfile::TempDir;
+use vmbell_bench::Limit;
+use vmbell_report::Report;
+use vmbell_report::gate::{Measured, Place, Samples};
+
+use super::budget::{Budget, Vmm};
+use crate::compare;
+use crate::exit::Exit;
+use crate::process::{End, Ended, Task, run};
+
+/// No boot takes as long; its own limits end one that hangs.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+/// The status of a VMM that failed, which the report tells of.
+const VMM_FAILED: i32 = 1;
+/// The last lines of what a lab printed that are shown if it fails.
+const LAST_LINES: usize = 12;
+
+/// What is booted, and how.
+pub(super) struct Boots<'a> {
+    pub(super) budget: &'a Budget,
+    pub(super) kernels: &'a [String],
+    /// The seed of the first boot.
+    pub(super) seed: u32,
+    /// How many labs run at a time.
+    pub(super) jobs: usize,
+    /// Where the reports are kept.
+    pub(super) keep: Option<&'a Path>,
+    pub(super) quiet: bool,
+    pub(super) limit: &'a Limit,
+}
+
+/// One boot of a lab.
+#[derive(Clone, Copy)]
+struct Boot<'a> {
+    kernel: &'a str,
+    seed: u32,
+}
+
+/// What a boot gave: its report, or nothing if all is to end.
+type Given<'a> = (Boot<'a>, Option<Report>);
+
+impl Boots<'_> {
+    /// Downloads what the labs need, so that they do not wait for one another; its output is the user's.
+    pub(super) fn prepare(&self) -> Result<Option<Exit>> {
+        let mut command = Command::new(own()?);
+        command.args(["lab", "prepare"]);
+        if self.quiet {
+            command.arg("--quiet");
+        }
+        for kernel in self.kernels {
+            command.arg("--kernel").arg(kernel);
+        }
+        let status = command.status().context("cannot start vmbell lab")?;
+        // It has said why.
+        Ok((!status.success()).then_some(Exit::Lab))
+    }
+
+    /// Boots all, and returns what each VMM on each kernel gave; `None` if the command was interrupted.
+    pub(super) fn measure(
+        &self,
+        progress: &ProgressBar,
+    ) -> Result<Option<BTreeMap<Place, Measured>>> {
+        let folder =
+            TempDir::with_prefix("vmbell-gate-").context("cannot make a temporary folder")?;
+        let folder = self.keep.unwrap_or(folder.path());
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        let seeds = || self.seed..=self.seed.saturating_add(self.budget.boots - 1);
+        let of_kernel = |kernel| seeds().map(move |seed| Boot { kernel, seed });
+        let all: VecDeque<Boot<'_>> = self.kernels.iter().flat_map(|k| of_kernel(k)).collect();
+        progress.set_length(all.len() as u64);
+        let (queue, given) = (Mutex::new(all), Mutex::new(Vec::new()));
+        let work = || -> Result<()> {
+            while let Some(boot) = lock(&queue).pop_front() {
+                let booted = self.boot(boot, folder);
+                if booted.is_err() {
+                    // The others would most likely fail alike.
+                    lock(&queue).clear();
+                }
+                lock(&given).push((boot, booted?));
+                progress.inc(1);
+            }
+            Ok(())
+        };
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..self.jobs).map(|_| scope.spawn(work)).collect();
+            let ended = workers.into_iter().map(|worker| {
+                worker
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            // All are joined before the first error is returned.
+            ended
+                .collect::<Vec<_>>()
+                .into_iter()
+                .collect::<Result<()>>()
+        })?;
+        let given = given.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(self.collected(given))
+    }
+
+    /// Boots one lab, in which every VMM runs.
+    fn boot(&self, boot: Boot<'_>, folder: &Path) -> Result<Option<Report>> {
+        let path = folder.join(format!("{}-{}.json", file_name(boot.kernel), boot.seed));
+        let words = self.words(boot, &path)?;
+        let ended =
+            run(&Task::new(&words, LONGEST, self.limit)).context("cannot run vmbell lab")?;
+        let status = match &ended.end {
+            End::Stopped => return Ok(None),
+            End::Exited(status) => status.code(),
+            _ => None,
+        };
+        if !matches!(status, Some(0 | VMM_FAILED)) || !path.exists() {
+            bail!(
+                "the lab with {} and seed {} failed:\n{}",
+                boot.kernel,
+                boot.seed,
+                last_lines(&ended)
+            );
+        }
+        Ok(Some(compare::read(&path)?))
+    }
+
+    /// The command line of a boot.
+    fn words(&self, boot: Boot<'_>, report: &Path) -> Result<Vec<OsString>> {
+        let budget = self.budget;
+        let seed = boot.seed.to_string();
+        let mut words: Vec<OsString> = vec![own()?.into_os_string()];
+        words.extend(
+            [
+                "lab",
+                "--deterministic",
+                "--kernel",
+                boot.kernel,
+                "--seed",
+                &seed,
+            ]
+            .map(Into::into),
+        );
+        for file in budget.vmm.values().flat_map(|vmm| &vmm.with) {
+            words.extend(["--with", file].map(Into::into));
+        }
+        words.extend(
+            [
+                "--", "vmbell", "bench", "vmms", "--exits", "on", "--seed", &seed,
+            ]
+            .map(Into::into),
+        );
+        words.extend(["--style", "basic", "--no-warnings"].map(Into::into));
+        for (option, values) in [("--rows", &budget.rows), ("--virtio", &budget.virtio)] {
+            if !values.is_empty() {
+                words.extend([option, &values.join(",")].map(Into::into));
+            }
+        }
+        for (name, vmm) in &budget.vmm {
+            if let Some(command) = &vmm.command {
+                words.extend(["--vmm".into(), format!("{name}={command}").into()]);
+            }
+        }
+        words.extend(["--export-json".into(), report.into()]);
+        words.extend(budget.vmm.keys().map(Into::into));
+        Ok(words)
+    }
+
+    /// What the boots gave, by VMM and kernel; `None` if one was stopped.
+    fn collected(&self, mut given: Vec<Given<'_>>) -> Option<BTreeMap<Place, Measured>> {
+        given.sort_by_key(|(boot, _)| boot.seed);
+        let mut samples: BTreeMap<Place, Samples> = BTreeMap::new();
+        for (boot, report) in given {
+            let report = report?;
+            for vmm in self.budget.vmm.keys() {
+                let place = Place {
+                    kernel: boot.kernel.to_owned(),
+                    vmm: vmm.clone(),
+                };
+                samples
+                    .entry(place)
+                    .or_default()
+                    .add(&report, vmm, boot.seed);
+            }
+        }
+        let measured = samples.into_iter();
+        Some(
+            measured
+                .map(|(place, samples)| (place, samples.measured()))
+                .collect(),
+        )
+    }
+}
+
+/// The path of this program.
+fn own() -> Result<std::path::PathBuf> {
+    crate::program::own().map_err(anyhow::Error::msg)
+}
+
+/// A kernel as part of a file's name.
+fn file_name(kernel: &str) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '.' {
+            c
+        } else {
+            '-'
+        }
+    };
+    kernel.chars().map(plain).collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The end of what a lab printed on standard error.
+fn last_lines(ended: &Ended) -> String {
+    let text = String::from_utf8_lossy(&ended.errors);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
+}
+
+impl Vmm {
+    /// The VMM with another command line or program.
+    pub(super) fn with_command(&self, command: &str) -> Self {
+        Self {
+            command: Some(command.to_owned()),
+            ..self.clone()
+        }
+    }
+}

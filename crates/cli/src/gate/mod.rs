@@ -1,0 +1,217 @@
+//! `vmbell gate`: measures VMMs in the deterministic lab and holds their exits and instructions to a budget.
+//!
+//! `budget` is the file, `boots` runs the labs. The rule by which a row has grown, and the texts of the verdict, are
+//! `vmbell_report::gate`'s.
+
+mod args;
+mod boots;
+mod budget;
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{IsTerminal, Write as _, stderr};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+pub(super) use self::args::GateArgs;
+use self::boots::Boots;
+use self::budget::{Budget, Vmm};
+use super::deliver::show;
+use super::exit::{Exit, Usage};
+use super::interrupt;
+use super::output::print;
+use super::style::Style;
+use super::suggest::did_you_mean;
+use vmbell_bench::Limit;
+use vmbell_report::Look;
+use vmbell_report::gate::{self, Measured, Place};
+
+/// The kernel of a new budget.
+const KERNEL: &str = "debian:6.12";
+/// The VMM of a new budget, which is always here.
+const VMM: &str = "vmbell";
+/// How often the progress bar is drawn.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Runs `vmbell gate`.
+pub(super) fn run(args: &GateArgs) -> Result<Exit> {
+    let (mut budget, text) = match args.init {
+        true => (planned(args)?, None),
+        false => {
+            let (budget, text) = Budget::read(&args.file).map_err(Usage::new)?;
+            (budget, Some(text))
+        }
+    };
+    if !args.init {
+        override_vmms(&mut budget, args)?;
+    }
+    let kernels = kernels(&budget, args)?;
+    let interrupted = interrupt::catch().context("cannot catch signals")?;
+    let limit = Limit::new(None, interrupted);
+    let boots = Boots {
+        budget: &budget,
+        kernels: &kernels,
+        seed: args.seed,
+        jobs: args.jobs.map_or_else(cpus, |jobs| jobs as usize),
+        keep: args.keep.as_deref(),
+        quiet: args.quiet,
+        limit: &limit,
+    };
+    if let Some(exit) = boots.prepare()? {
+        return Ok(exit);
+    }
+    let progress = progress(args.quiet);
+    let measured = boots.measure(&progress);
+    progress.finish_and_clear();
+    let Some(measured) = measured? else {
+        return Ok(Exit::Interrupted);
+    };
+    if args.init || args.accept {
+        accept(args, &mut budget, text, measured)
+    } else {
+        hold(args, &budget.figures(&kernels), &measured)
+    }
+}
+
+/// The budget that `--init` describes.
+fn planned(args: &GateArgs) -> Result<Budget> {
+    if args.file.exists() {
+        let file = args.file.display();
+        let message = format!(
+            "{file} exists: `vmbell gate --accept` takes new figures, and --file names another file"
+        );
+        return Err(Usage::new(message).into());
+    }
+    let given = args.vmm.iter();
+    let given = given.map(|(name, command)| (name.clone(), Vmm::default().with_command(command)));
+    let mut vmms: BTreeMap<String, Vmm> = given.collect();
+    for name in &args.names {
+        vmms.entry(name.clone()).or_default();
+    }
+    if vmms.is_empty() {
+        vmms.insert(VMM.to_owned(), Vmm::default());
+    }
+    let kernels = match args.kernel.as_slice() {
+        [] => vec![KERNEL.to_owned()],
+        kernels => kernels.to_vec(),
+    };
+    let mut budget = Budget::new(kernels, vmms, args.boots);
+    budget.rows.clone_from(&args.rows);
+    budget.virtio.clone_from(&args.virtio);
+    Ok(budget)
+}
+
+/// Takes the commands of `--vmm` for VMMs of the budget.
+fn override_vmms(budget: &mut Budget, args: &GateArgs) -> Result<()> {
+    for (name, command) in &args.vmm {
+        let names: Vec<String> = budget.vmm.keys().cloned().collect();
+        let Some(vmm) = budget.vmm.get_mut(name) else {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let (file, hint) = (args.file.display(), did_you_mean(name, &names));
+            let message = format!(
+                "--vmm: {file} has no VMM '{name}'{hint}; it has {}",
+                names.join(", ")
+            );
+            return Err(Usage::new(message).into());
+        };
+        *vmm = vmm.with_command(command);
+    }
+    Ok(())
+}
+
+/// The kernels to measure on.
+fn kernels(budget: &Budget, args: &GateArgs) -> Result<Vec<String>> {
+    if args.init || args.kernel.is_empty() {
+        return Ok(budget.kernels.clone());
+    }
+    match args
+        .kernel
+        .iter()
+        .find(|kernel| !budget.kernels.contains(kernel))
+    {
+        None => Ok(args.kernel.clone()),
+        Some(absent) => Err(Usage::new(format!(
+            "--kernel: {} does not hold the kernel {absent}, only {}",
+            args.file.display(),
+            budget.kernels.join(", ")
+        ))
+        .into()),
+    }
+}
+
+/// Writes the budget with what was measured; a VMM that failed has none.
+fn accept(
+    args: &GateArgs,
+    budget: &mut Budget,
+    text: Option<String>,
+    measured: BTreeMap<Place, Measured>,
+) -> Result<Exit> {
+    let verdict = gate::judge(&budget.figures(&budget.kernels), &measured);
+    if !verdict.failed.is_empty() {
+        show(Style::Auto, Look::default(), false, |look| {
+            gate::terminal(&verdict, look)
+        })?;
+        return Ok(Exit::Failed);
+    }
+    if args.accept {
+        show(Style::Auto, Look::default(), false, |look| {
+            gate::terminal(&verdict, look)
+        })?;
+    }
+    let rows: usize = measured.values().map(|vmm| vmm.rows.len()).sum();
+    budget.accept(measured);
+    let text = text.unwrap_or_else(|| budget.plan());
+    budget.save(&args.file, &text)?;
+    print(&format!(
+        "{} holds {rows} rows; `vmbell gate` measures them again\n",
+        args.file.display()
+    ))?;
+    Ok(Exit::Good)
+}
+
+/// Shows what grew.
+fn hold(
+    args: &GateArgs,
+    budget: &BTreeMap<Place, Measured>,
+    measured: &BTreeMap<Place, Measured>,
+) -> Result<Exit> {
+    let verdict = gate::judge(budget, measured);
+    if args.json {
+        print(&gate::json(&verdict, measured))?;
+    } else {
+        show(Style::Auto, Look::default(), false, |look| {
+            gate::terminal(&verdict, look)
+        })?;
+    }
+    if let Some(path) = &args.markdown {
+        let mut options = OpenOptions::new();
+        let file = options.create(true).append(true).open(path);
+        file.and_then(|mut file| file.write_all(gate::markdown(&verdict).as_bytes()))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(match verdict.is_within() {
+        true => Exit::Good,
+        false => Exit::Failed,
+    })
+}
+
+fn progress(quiet: bool) -> ProgressBar {
+    let target = match !quiet && stderr().is_terminal() {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    };
+    let bar = ProgressBar::with_draw_target(None, target);
+    let template = "Boot [{bar:30}] {pos}/{len}, {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.enable_steady_tick(TICK);
+    bar
+}
+
+fn cpus() -> usize {
+    thread::available_parallelism().map_or(1, Into::into)
+}

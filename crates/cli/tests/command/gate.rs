@@ -1,0 +1,77 @@
+//! `vmbell gate` as far as it goes without a boot: what is wrong with its arguments and its file.
+
+use std::fs;
+
+use predicates::prelude::PredicateBooleanExt;
+use predicates::str::contains;
+use tempfile::TempDir;
+
+use super::common::vmbell;
+
+const BUDGET: &str = "format = 1\nkernels = [\"debian:6.12\"]\n[vmm.alioth]\n";
+
+/// Runs the gate with a budget file of this text.
+fn gate(text: &str, words: &[&str]) -> assert_cmd::assert::Assert {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("vmbell-gate.toml"), text).unwrap();
+    let words = [&["gate"], words].concat();
+    vmbell(&words).current_dir(folder.path()).assert()
+}
+
+#[test]
+fn without_a_budget_the_gate_says_how_to_write_one() {
+    let folder = TempDir::new().unwrap();
+    vmbell(&["gate"])
+        .current_dir(folder.path())
+        .assert()
+        .code(2)
+        .stderr(contains(
+            "cannot read vmbell-gate.toml; `vmbell gate --init` writes a budget",
+        ));
+}
+
+#[test]
+fn a_budget_is_not_written_over() {
+    gate(BUDGET, &["--init"])
+        .code(2)
+        .stderr(contains("vmbell-gate.toml exists").and(contains("--accept")));
+}
+
+#[test]
+fn a_budget_of_another_version_is_refused() {
+    gate("format = 9\nfuture = 1\n", &[])
+        .code(2)
+        .stderr(contains("has format 9, and this vmbell reads format 1"));
+}
+
+#[test]
+fn a_mistake_in_the_budget_is_shown_where_it_is() {
+    gate("format = 1\nkernals = []\n", &[])
+        .code(2)
+        .stderr(contains("line 2").and(contains("kernals")));
+}
+
+#[test]
+fn a_vmm_that_the_budget_does_not_have_is_refused() {
+    gate(BUDGET, &["--vmm", "aliot=/bin/true"])
+        .code(2)
+        .stderr(contains(
+            "has no VMM 'aliot', did you mean 'alioth'?; it has alioth",
+        ));
+}
+
+#[test]
+fn a_kernel_that_the_budget_does_not_have_is_refused() {
+    gate(BUDGET, &["--kernel", "debian:6.1"])
+        .code(2)
+        .stderr(contains(
+            "does not hold the kernel debian:6.1, only debian:6.12",
+        ));
+}
+
+#[test]
+fn what_describes_a_new_budget_needs_init() {
+    for words in [&["--rows", "cpuid"][..], &["--boots", "3"], &["alioth"]] {
+        gate(BUDGET, words).code(2).stderr(contains("--init"));
+    }
+}

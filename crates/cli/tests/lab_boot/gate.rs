@@ -1,0 +1,65 @@
+//! `vmbell gate`: a budget is written, kept to, exceeded and accepted again; a VMM that dies.
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+
+use super::boots::text;
+
+/// Runs the gate in this folder, and returns its status and what it prints.
+fn gate(folder: &Path, words: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    command.current_dir(folder).arg("gate").args(words);
+    let output = command.output().unwrap();
+    let all = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    (output.status.code(), all)
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_budget_is_kept_to_until_a_row_costs_more_and_is_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vmbell-gate.toml");
+    let rows = ["--rows", "cpuid,serial-lsr", "--boots", "2"];
+    let (status, said) = gate(
+        folder.path(),
+        &[&["--init", "qemu-microvm", "--virtio", "rng"], &rows[..]].concat(),
+    );
+    assert_eq!(status, Some(0), "{said}");
+    let (status, said) = gate(folder.path(), &[]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("within budget: 2 rows held"), "{said}");
+    // As if each operation had had one exit less.
+    let budget = fs::read_to_string(&file).unwrap();
+    let cheaper = budget.replace("exits = 1, to_vmm = 1", "exits = 0, to_vmm = 0");
+    assert_ne!(budget, cheaper);
+    fs::write(&file, cheaper).unwrap();
+    let (status, said) = gate(folder.path(), &["--json"]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("\"within_budget\": false"), "{said}");
+    let (status, said) = gate(folder.path(), &["--accept"]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("over budget: 1 row grew"), "{said}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), budget);
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_vmm_that_dies_is_over_budget_with_its_last_words_and_writes_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let vmm = folder.path().join("dies");
+    fs::write(
+        &vmm,
+        "#!/bin/sh\necho cannot map the image: $1 >&2\nexit 3\n",
+    )
+    .unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&vmm, executable).unwrap();
+    let vmm = format!("dies={} {{image}}", vmm.display());
+    let (status, said) = gate(folder.path(), &["--init", "--vmm", &vmm, "--boots", "1"]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("failed: dies on debian:6.12"), "{said}");
+    assert!(said.contains("cannot map the image: /"), "{said}");
+    assert!(!folder.path().join("vmbell-gate.toml").exists());
+}
