@@ -1,5 +1,6 @@
 //! The exits in the report of `vmbell bench vmms`: below the table of times one of exits per operation, and why there are none.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::columns::{Cell, Paint, layout};
@@ -9,6 +10,8 @@ use super::vmm_table::{cut, measured, names, padded, row, title};
 use super::{Exits, Look, Report, Row, Vmm, units};
 
 const TITLE: &str = "exits/op (to the VMM)";
+/// How many addresses of a row are shown.
+const DEAREST: usize = 10;
 const NOTE: &str = "exits of the CPU that measures, for one operation, and in brackets those that go on to the VMM's process; without the \
      exits for the host's own interrupts";
 
@@ -23,6 +26,17 @@ pub(super) fn terminal(report: &Report, look: Look) -> String {
     for block in cut(&columns, &names, look.width, (TITLE, &cell)) {
         text.push('\n');
         text.push_str(&layout(&block, look.color));
+    }
+    for (name, columns, addresses) in by_address(report) {
+        let title = address_title(name);
+        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        let cell = |vmm: &Vmm, address: &str| {
+            Cell::from(padded(&at_address(report, vmm, name, address), false))
+        };
+        for block in cut(&columns, &addresses, look.width, (&title, &cell)) {
+            text.push('\n');
+            text.push_str(&layout(&block, look.color));
+        }
     }
     for note in notes(report, !columns.is_empty()) {
         let note = wrap(&note, 0, look.width);
@@ -51,10 +65,67 @@ pub(super) fn markdown(report: &Report) -> String {
         }
         text.push('\n');
     }
+    for (name, columns, addresses) in by_address(report) {
+        let _ = write!(text, "\n| {} |", address_title(name));
+        for vmm in &columns {
+            let _ = write!(text, " {} |", escape(&title(vmm)));
+        }
+        let _ = writeln!(text, "\n|:---|{}", "---:|".repeat(columns.len()));
+        for address in addresses {
+            let _ = write!(text, "| {} |", escape(&address));
+            for vmm in &columns {
+                let _ = write!(text, " {} |", at_address(report, vmm, name, &address));
+            }
+            text.push('\n');
+        }
+    }
     for note in notes(report, !columns.is_empty()) {
         let _ = writeln!(text, "\n{}", escape(&note));
     }
     text
+}
+
+/// The rows whose accesses were counted by address, each with the VMMs that have it and the addresses with the most accesses
+/// of any.
+fn by_address(report: &Report) -> Vec<(&str, Vec<&Vmm>, Vec<String>)> {
+    let mut rows = Vec::new();
+    for name in names(report) {
+        let mut most: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut columns = Vec::new();
+        for vmm in measured(report) {
+            let events = row(report, vmm, name).and_then(Row::measured);
+            let events = events.map(|measured| &measured.events);
+            let Some(events) = events.filter(|events| !events.is_empty()) else {
+                continue;
+            };
+            columns.push(vmm);
+            for (address, runs) in events.iter() {
+                let count = runs.iter().copied().max().unwrap_or_default();
+                let most = most.entry(address).or_default();
+                *most = (*most).max(count);
+            }
+        }
+        let mut addresses: Vec<(&str, u64)> = most.into_iter().collect();
+        addresses.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        addresses.truncate(DEAREST);
+        if !columns.is_empty() {
+            let addresses = addresses.iter().map(|(address, _)| (*address).to_owned());
+            rows.push((name, columns, addresses.collect()));
+        }
+    }
+    rows
+}
+
+fn address_title(name: &str) -> String {
+    format!("{name}: accesses by address")
+}
+
+/// How often the guest accessed an address, in the first run.
+fn at_address(report: &Report, vmm: &Vmm, name: &str, address: &str) -> String {
+    let events = row(report, vmm, name).and_then(Row::measured);
+    let runs = events.and_then(|measured| measured.events.get(address));
+    let first = runs.and_then(|runs| runs.first());
+    first.map_or_else(|| "-".to_owned(), u64::to_string)
 }
 
 /// The VMMs and the rows of which exits were counted.

@@ -95,6 +95,8 @@ pub(super) struct Counted {
     pub(super) reasons: ReasonsOfRun,
     /// Counts of other things, with their names.
     pub(super) counts: Vec<(&'static str, u64)>,
+    /// Accesses of the guest that left it, by address.
+    pub(super) events: Vec<(String, u64)>,
 }
 
 /// A boot that gave no results.

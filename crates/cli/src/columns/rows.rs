@@ -105,6 +105,8 @@ fn add_counted<W>(measured: &mut Measured, column: &Column<W>, same: &[&BootRow]
             |(_, row)| row.as_ref().map_err(String::as_str),
         )
     });
+    // What was counted in a boot itself is not looked for in another.
+    let further = further.filter(|_| same.iter().all(|row| row.counted.is_none()));
     let all = of_boots
         .map(|counted| counted.as_ref().map_err(String::as_str))
         .chain(further);
@@ -137,6 +139,17 @@ fn add(measured: &mut Measured, runs: &[&Counted]) {
         ((*name).to_owned(), runs.iter().filter_map(of_run).collect())
     });
     measured.counts = Counts::from_iter(counts);
+    let names = runs.first().map_or(&[][..], |run| &run.events);
+    let events = names.iter().map(|(name, _)| {
+        let of_run = |run: &&Counted| {
+            let mut events = run.events.iter();
+            events
+                .find(|(other, _)| other == name)
+                .map(|(_, count)| *count)
+        };
+        (name.clone(), runs.iter().filter_map(of_run).collect())
+    });
+    measured.events = Counts::from_iter(events);
 }
 
 #[cfg(test)]

@@ -62,6 +62,7 @@ fn counted(exits: &[(&str, u64)], kicks: u64) -> Counted {
             userspace: [("KVM_EXIT_MMIO".to_owned(), 10)].into(),
         },
         counts: vec![("kicks", kicks), ("interrupts", 2 * kicks)],
+        events: Vec::new(),
     }
 }
 

@@ -71,6 +71,10 @@ pub(crate) struct GateArgs {
     )]
     pub(super) virtio: Vec<String>,
 
+    /// Hold a boot of Linux in each VMM, too, with --init: its exits by reason and by address
+    #[arg(long, requires = "init")]
+    pub(super) linux: bool,
+
     /// Boot each VMM N times, with --init [default: 5]
     #[arg(long, value_name = "N", requires = "init", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) boots: Option<u32>,

@@ -166,6 +166,9 @@ impl Boots<'_> {
                 words.extend([option, &values.join(",")].map(Into::into));
             }
         }
+        if budget.linux {
+            words.push("--linux".into());
+        }
         for (name, vmm) in &budget.vmm {
             if let Some(command) = &vmm.command {
                 words.extend(["--vmm".into(), format!("{name}={command}").into()]);

@@ -81,6 +81,9 @@ pub(super) struct Budget {
     /// The virtio devices; those of `vmbell bench vmms` if there are none.
     #[serde(default)]
     pub(super) virtio: Vec<String>,
+    /// Whether each VMM boots Linux, too: the lab's kernel.
+    #[serde(default)]
+    pub(super) linux: bool,
     /// The VMMs.
     pub(super) vmm: BTreeMap<String, Vmm>,
     /// The figures of each VMM on each kernel.
@@ -125,6 +128,7 @@ impl Budget {
             },
             rows: Vec::new(),
             virtio: Vec::new(),
+            linux: false,
             vmm,
             measured: BTreeMap::new(),
         }
@@ -227,6 +231,9 @@ impl Budget {
                 let _ = writeln!(text, "{key} = {}", list(values));
             }
         }
+        if self.linux {
+            text.push_str("linux = true\n");
+        }
         for (name, vmm) in &self.vmm {
             let _ = write!(text, "\n[vmm.{}]\n", quoted(name));
             if let Some(command) = &vmm.command {
@@ -269,12 +276,17 @@ fn inline(figures: &Figures) -> String {
         "instructions = {}",
         number_or_range(figures.instructions)
     ));
-    if !figures.reasons.is_empty() {
-        let reasons = figures.reasons.iter();
-        let reasons: Vec<String> = reasons
-            .map(|(reason, count)| format!("{} = {count}", quoted(reason)))
-            .collect();
-        parts.push(format!("reasons = {{ {} }}", reasons.join(", ")));
+    for (key, counts) in [
+        ("reasons", &figures.reasons),
+        ("addresses", &figures.addresses),
+    ] {
+        if !counts.is_empty() {
+            let counts: Vec<String> = counts
+                .iter()
+                .map(|(name, count)| format!("{} = {count}", quoted(name)))
+                .collect();
+            parts.push(format!("{key} = {{ {} }}", counts.join(", ")));
+        }
     }
     format!("{{ {} }}", parts.join(", "))
 }

@@ -20,6 +20,7 @@ fn figures(instructions: [f64; 3], exits: [f64; 3]) -> Figures {
         exits: Some(exits.into()),
         to_vmm: None,
         reasons: [("io".to_owned(), 1.5)].into(),
+        addresses: [("port 0x3f8".to_owned(), 7.0)].into(),
     }
 }
 
@@ -58,7 +59,7 @@ fn what_is_accepted_is_read_again_and_what_people_wrote_is_kept() {
     assert!(text.starts_with(TEXT), "{text}");
     assert_eq!(text.matches(FIGURES).count(), 1, "{text}");
     assert!(
-        text.contains("cpuid = { exits = 1, instructions = 2991, reasons = { \"io\" = 1.5 } }"),
+        text.contains("cpuid = { exits = 1, instructions = 2991, reasons = { \"io\" = 1.5 }, addresses = { \"port 0x3f8\" = 7 } }"),
         "{text}"
     );
 }
@@ -75,6 +76,7 @@ fn a_new_plan_is_read_again() {
     ];
     let mut budget = Budget::new(vec!["debian:6.1".to_owned()], vmms.into(), Some(3));
     budget.rows = vec!["cpuid".to_owned()];
+    budget.linux = true;
     assert_eq!(parse(&budget.plan()).unwrap(), budget);
 }
 

@@ -101,6 +101,7 @@ fn planned(args: &GateArgs) -> Result<Budget> {
     let mut budget = Budget::new(kernels, vmms, args.boots);
     budget.rows.clone_from(&args.rows);
     budget.virtio.clone_from(&args.virtio);
+    budget.linux = args.linux;
     Ok(budget)
 }
 

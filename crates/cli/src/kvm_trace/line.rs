@@ -47,8 +47,14 @@ pub(crate) enum What<'a> {
     Userspace(&'a str),
     /// The guest wrote this to the port of marks.
     Mark(u64),
-    /// The guest wrote to a device's registers.
-    MmioWrite,
+    /// The guest accessed a port.
+    Port(u64),
+    /// The guest wrote to a device's registers, at this address.
+    MmioWrite(u64),
+    /// The guest read a device's registers, at this address.
+    MmioRead(u64),
+    /// The guest accessed a model-specific register.
+    Msr(u64),
     /// An interrupt was sent as a message.
     Msi,
 }
@@ -75,11 +81,14 @@ pub(crate) fn parse(line: &[u8]) -> Result<Line<'_>, Unreadable> {
         "kvm_userspace_exit" => What::Userspace(reason(fields)?),
         "kvm_pio" => match fields.strip_prefix(MARK) {
             Some(fields) => What::Mark(value(fields).ok_or(Unreadable)?),
-            None => return Ok(Line::Other),
+            None => What::Port(number(fields, "at")?),
         },
-        // The second one is a doorbell that KVM found without decoding the instruction.
-        "kvm_mmio" if fields.starts_with("mmio write ") => What::MmioWrite,
-        "kvm_fast_mmio" => What::MmioWrite,
+        "kvm_mmio" if fields.starts_with("mmio write ") => What::MmioWrite(number(fields, "gpa")?),
+        // A read that the VMM answers is announced as `unsatisfied-read` before.
+        "kvm_mmio" if fields.starts_with("mmio read ") => What::MmioRead(number(fields, "gpa")?),
+        // A doorbell that KVM found without decoding the instruction.
+        "kvm_fast_mmio" => What::MmioWrite(number(fields, "gpa")?),
+        "kvm_msr" => What::Msr(msr(fields).ok_or(Unreadable)?),
         "kvm_msi_set_irq" => What::Msi,
         _ => return Ok(Line::Other),
     };
@@ -123,6 +132,16 @@ fn reason(fields: &str) -> Result<&str, Unreadable> {
 
 fn value(fields: &str) -> Option<u64> {
     hexadecimal(after(fields, "val")?)
+}
+
+/// The number after `name`.
+fn number(fields: &str, name: &str) -> Result<u64, Unreadable> {
+    after(fields, name).and_then(hexadecimal).ok_or(Unreadable)
+}
+
+/// The register of `msr_read 10a = 0x1`, whose number has no prefix.
+fn msr(fields: &str) -> Option<u64> {
+    u64::from_str_radix(fields.split_whitespace().nth(1)?, 16).ok()
 }
 
 fn hexadecimal(word: &str) -> Option<u64> {

@@ -66,6 +66,12 @@ impl Carried {
         Ok(())
     }
 
+    /// Adds L1's own kernel as the guest's.
+    pub(super) fn kernel(&mut self, lab: &Lab) {
+        self.files
+            .push((lab.kernel.image.clone(), LINUX[0].1.into()));
+    }
+
     /// Adds L1's own kernel and its drivers as the guest's, and busybox and netperf, which are downloaded.
     pub(super) fn linux(&mut self, lab: &Lab, host: Arch, parts: &Parts) -> anyhow::Result<()> {
         let cache = Cache::user()?;

@@ -42,6 +42,8 @@ pub(super) struct Needs {
     pub(super) time_limit: Option<Duration>,
     /// Whether the VMMs of this host are carried: the lab's QEMU, and alioth.
     pub(super) vmms: bool,
+    /// Whether L1's own kernel is carried as the guest's.
+    pub(super) kernel: bool,
     /// Whether the parts of Linux as a guest are carried, and netperf.
     pub(super) linux: bool,
 }
@@ -60,7 +62,12 @@ impl Needs {
                 ..Self::default()
             },
             Suite::Rings(_) | Suite::Eoi(_) => Self::default(),
-            Suite::Vmms(_) => Self {
+            Suite::Vmms(args) => Self {
+                kernel: args.wants_lab_kernel(),
+                replaced: match args.wants_lab_kernel() {
+                    true => vec![("linux", LINUX[0].1.into())],
+                    false => Vec::new(),
+                },
                 // A VMM that spins for ten seconds of a clock that counts instructions has executed 10,000,000,000.
                 defaults: match is_counted {
                     true => vec![

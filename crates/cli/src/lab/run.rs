@@ -170,6 +170,9 @@ fn run_with(
     if program.needs.vmms {
         carried.vmms(&lab)?;
     }
+    if program.needs.kernel {
+        carried.kernel(&lab);
+    }
     if program.needs.linux {
         carried.linux(&lab, host, &arguments.parts)?;
     }

@@ -56,6 +56,7 @@ impl Events {
             operations,
             reasons: self.reasons,
             counts: vec![(KICKS, self.kicks), (INTERRUPTS, self.interrupts)],
+            events: Vec::new(),
         }
     }
 }
@@ -66,7 +67,7 @@ impl Tally for Events {
         match event.what {
             What::Exit(reason) if is_vmms => count(&mut self.reasons.exits, reason)?,
             What::Userspace(reason) if is_vmms => count(&mut self.reasons.userspace, reason)?,
-            What::MmioWrite if is_vmms => self.kicks += 1,
+            What::MmioWrite(_) if is_vmms => self.kicks += 1,
             What::Msi => self.interrupts += 1,
             _ => {}
         }

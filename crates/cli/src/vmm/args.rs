@@ -31,6 +31,9 @@ Exit codes:
   130  interrupted by SIGINT (143: by SIGTERM); finished results have been written
 ";
 
+/// The value of --linux for the lab's own kernel.
+pub(crate) const LAB_KERNEL: &str = "lab";
+
 /// Measure QEMU, alioth, vmbell and other VMMs with one guest image
 ///
 /// The VMMs are booted in turns, so that changes on the host affect all of them. Each has its own defaults for the CPU model and
@@ -53,6 +56,14 @@ pub(crate) struct VmmArgs {
     /// enough.
     #[arg(long, value_name = "NAME=COMMAND|PATH", value_parser = template::parse)]
     pub(super) vmm: Vec<Template>,
+
+    /// Boot Linux in each VMM too, until its kernel finds no root file system, and count its exits by reason and address; in the
+    /// lab, without FILE, the lab's own kernel
+    ///
+    /// FILE is a kernel that the VMM takes as its image: a vmlinux with PVH's entry for the VMMs that vmbell knows. The row is
+    /// `linux-boot`. In a --vmm, {memory} stands for the memory in MiB, 64 for the image and 256 for Linux.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = LAB_KERNEL)]
+    pub(crate) linux: Option<PathBuf>,
 
     /// Give each VMM these virtio devices, if it can have them
     #[arg(long = "virtio", alias = "device", value_enum, value_name = "DEVICE,...", value_delimiter = ',', default_values_t = [Device::Rng, Device::Blk])]
@@ -83,6 +94,12 @@ pub(crate) struct VmmArgs {
 }
 
 impl VmmArgs {
+    /// Whether the kernel of --linux is the lab's own.
+    pub(crate) fn wants_lab_kernel(&self) -> bool {
+        let lab = |kernel: &PathBuf| kernel.as_os_str() == LAB_KERNEL;
+        self.linux.as_ref().is_some_and(lab)
+    }
+
     /// The programs of --vmm, as the user names them.
     pub(crate) fn programs(&self) -> impl Iterator<Item = &str> {
         let words = self.vmm.iter().flat_map(|vmm| vmm.words.first());

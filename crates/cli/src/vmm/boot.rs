@@ -11,6 +11,7 @@ use super::args::{Device, VmmArgs};
 use super::document::{Document, DocumentRow};
 use super::exits;
 use super::launcher::Vmm;
+use super::linux;
 use super::serial;
 use super::template::Places;
 use crate::columns::{
@@ -26,6 +27,19 @@ const COUNTED_OPS: u32 = 20;
 const DISK: u64 = 1 << 20;
 /// The image's reason of a row that its command line leaves out.
 const NOT_ASKED_FOR: &str = "not asked for";
+
+/// The image's memory in MiB.
+const MEMORY: u32 = 64;
+
+/// What is booted, and when it has said all.
+#[derive(Clone, Copy)]
+struct Booted<'a> {
+    image: &'a Path,
+    cmdline: &'a str,
+    cpus: u32,
+    memory: u32,
+    is_complete: &'a dyn Fn(&[u8]) -> bool,
+}
 
 /// What all boots have.
 pub(super) struct Place<'a> {
@@ -74,6 +88,39 @@ impl<'a> Place<'a> {
         failed.map_or(Ok(counted), Err)
     }
 
+    /// Boots Linux in a VMM.
+    pub(super) fn linux(
+        &self,
+        kernel: &Path,
+        vmm: &Vmm,
+        program: &Path,
+        obstacle: Option<&str>,
+    ) -> Result<BootRow> {
+        let parameters = linux::parameters(self.run.begun.timing);
+        linux::row(obstacle, || {
+            let booted = Booted {
+                image: kernel,
+                cmdline: &parameters,
+                cpus: linux::CPUS,
+                memory: linux::MEMORY,
+                is_complete: &linux::is_complete,
+            };
+            let ended = self.ended(vmm, program, booted, linux::ROW)?;
+            Ok(match ended {
+                Ok(ended) if linux::is_complete(&ended.output) => Ok(ended.output),
+                Ok(ended) => {
+                    let said = last_words(&ended).map(|said| format!("; its last words: {said}"));
+                    let end = in_words(&ended.end, self.args.columns.run_timeout);
+                    Err(format!(
+                        "Linux did not come to the end of its boot; {end}{}",
+                        said.unwrap_or_default()
+                    ))
+                }
+                Err(error) => Err(format!("it cannot be run: {error}")),
+            })
+        })
+    }
+
     fn document(
         &self,
         vmm: &Vmm,
@@ -81,19 +128,39 @@ impl<'a> Place<'a> {
         cmdline: &str,
         run: &str,
     ) -> Result<Result<Document, Failure>> {
+        let image = self.image();
+        let booted = Booted {
+            image: &image,
+            cmdline,
+            cpus: self.args.smp,
+            memory: MEMORY,
+            is_complete: &serial::is_complete,
+        };
+        Ok(self.outcome(self.ended(vmm, program, booted, run)?))
+    }
+
+    /// Runs a VMM until its guest has said all, and keeps what it printed if that was asked for.
+    fn ended(
+        &self,
+        vmm: &Vmm,
+        program: &Path,
+        booted: Booted<'_>,
+        run: &str,
+    ) -> Result<io::Result<Ended>> {
         // Each boot has a disk of its own: what a VMM wrote or locked is gone.
         let disk = self.folder.path().join("disk");
         empty(&disk).context("cannot make a disk")?;
         let places = Places {
-            image: &self.image(),
-            cmdline,
+            image: booted.image,
+            cmdline: booted.cmdline,
             disk: &disk,
-            cpus: self.args.smp,
+            cpus: booted.cpus,
+            memory: booted.memory,
             accel: vmm.accel,
         };
         let ended = process::run(&Task {
             cpus: &self.run.cpus,
-            is_complete: &serial::is_complete,
+            is_complete: booted.is_complete,
             ..Task::new(
                 &vmm.launcher.words(program, places, &self.args.device),
                 self.args.columns.run_timeout,
@@ -103,7 +170,7 @@ impl<'a> Place<'a> {
         if let Ok(ended) = &ended {
             keep(&self.args.columns, vmm.name(), run, ended)?;
         }
-        Ok(self.outcome(ended))
+        Ok(ended)
     }
 
     /// The results of a boot. If they are whole, it does not matter how the VMM ended.

@@ -17,8 +17,7 @@ pub(crate) const BARE: &str = "-nodefaults -no-user-config -no-reboot -display n
 
 /// QEMU's arguments, with places for what differs from one board to the next.
 const BOARD: [&str; 4] = ["{board}", "{bus}", "{rom}", "{more}"];
-const QEMU_WORDS: &str =
-    "-M {board},accel={accel} -smp {cpus} -m 64 {bare} -kernel {image} -append {cmdline} {more}";
+const QEMU_WORDS: &str = "-M {board},accel={accel} -smp {cpus} -m {memory} {bare} -kernel {image} -append {cmdline} {more}";
 
 /// The arguments of QEMU's devices. Its own network needs no rights, and has no receiver for the image's frames: a hub with no other
 /// port would not take them.
@@ -59,7 +58,7 @@ const KNOWN: [Known; 5] = [
     Known {
         name: ALIOTH,
         program: ALIOTH,
-        words: "boot --pvh {image} -c {cmdline} --cpu count={cpus} --memory size=64M",
+        words: "boot --pvh {image} -c {cmdline} --cpu count={cpus} --memory size={memory}M",
         board: [""; 4],
         devices: &[
             (Device::Rng, "--entropy"),
@@ -69,7 +68,7 @@ const KNOWN: [Known; 5] = [
     Known {
         name: VMBELL,
         program: VMBELL,
-        words: "run {image} --memory 64M --vcpus {cpus} --append {cmdline}",
+        words: "run {image} --memory {memory}M --vcpus {cpus} --append {cmdline}",
         board: [""; 4],
         devices: &[
             (Device::Rng, "--device virtio-rng"),

@@ -7,6 +7,7 @@ fn words(launcher: &Launcher, devices: &[Device]) -> String {
         cmdline: "ops=1 batches=2",
         disk: Path::new("/d"),
         cpus: 2,
+        memory: 64,
         accel: "kvm",
     };
     let words = launcher.words(Path::new("/p"), places, devices);
@@ -116,6 +117,7 @@ fn qemu_gets_a_disk_whose_path_has_commas() {
         cmdline: "",
         disk: Path::new("/a,b,/d"),
         cpus: 1,
+        memory: 64,
         accel: "kvm",
     };
     let words = known()[0].words(Path::new("/p"), places, &[Device::Blk]);

@@ -1,7 +1,7 @@
 //! `vmbell bench vmms`: runs one guest image in every VMM that there is, and compares what it measures from inside.
 //!
 //! `choose` says which VMMs, `launcher` knows them and their command lines, `boot` boots one, and `serial` and `document`
-//! read what it prints, which is not trusted. Turns, rows and the report are those of `crate::columns`. The image is the
+//! read what it prints, which is not trusted. `linux` makes a row of a boot of Linux. Turns, rows and the report are those of `crate::columns`. The image is the
 //! crate `vmbell-probe-image`.
 
 mod args;
@@ -10,6 +10,7 @@ mod choose;
 mod document;
 mod exits;
 mod launcher;
+mod linux;
 mod serial;
 mod template;
 
@@ -19,18 +20,20 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-pub(super) use self::args::VmmArgs;
 use self::args::{Format, VmmCommand};
+pub(super) use self::args::{LAB_KERNEL, VmmArgs};
 use self::boot::Place;
 use self::choose::{chosen, is_missing, list, none_found};
 use self::launcher::Vmm;
 pub(super) use self::launcher::{BARE, QEMU, alioth_on_path};
 use super::columns::args::CountExits;
 use super::columns::{Column, Plan, Run};
-use super::exit::Exit;
+use super::exit::{Exit, Usage};
 use super::output::print_bytes;
 use vmbell_report::Kind;
 
+const EMULATED: &str = "its CPU is emulated, and has no exits";
+const NOT_ASKED: &str = "--exits off";
 const NO_IMAGE: &str = "this vmbell has no image: it is built on x86-64 Linux only";
 
 /// Runs the image in the VMMs.
@@ -57,6 +60,13 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
     if args.names.is_empty() {
         // What the user did not name and what is not here needs no word.
         columns.retain(|column| column.program.is_ok() || !is_missing(column));
+    }
+    if let Some(kernel) = args.linux.as_ref().filter(|kernel| !kernel.is_file()) {
+        let message = match kernel.as_os_str() == LAB_KERNEL {
+            true => "--linux: without FILE it is the lab's kernel, and this is no lab: name one by --linux=FILE".to_owned(),
+            false => format!("--linux: there is no file {}", kernel.display()),
+        };
+        return Err(Usage::new(message).into());
     }
     let run = Run::begin(&args.columns, &limit)?;
     measure(args, &run, &mut columns)?;
@@ -97,16 +107,28 @@ fn measure(args: &VmmArgs, run: &Run<'_>, columns: &mut [Column<Vmm>]) -> Result
     run.take(columns, 1, |vmm, program, name| {
         place.boot(vmm, program, name)
     })?;
-    if exits == CountExits::Off {
-        return Ok(());
-    }
     // After all others, since a host that records its events is slower.
     run.each(columns, |column, program| {
-        column.counted = Some(match &obstacle {
-            _ if column.is_emulated() => Err("its CPU is emulated, and has no exits".to_owned()),
-            Some(obstacle) => Err(obstacle.clone()),
-            None => place.count(&column.way, program)?,
-        });
+        column.counted = match &obstacle {
+            _ if exits == CountExits::Off => None,
+            _ if column.is_emulated() => Some(Err(EMULATED.to_owned())),
+            Some(obstacle) => Some(Err(obstacle.clone())),
+            None => Some(place.count(&column.way, program)?),
+        };
+        Ok(())
+    })?;
+    let Some(kernel) = &args.linux else {
+        return Ok(());
+    };
+    run.each(columns, |column, program| {
+        let obstacle = match column.is_emulated() {
+            _ if exits == CountExits::Off => Some(NOT_ASKED),
+            true => Some(EMULATED),
+            false => obstacle.as_deref(),
+        };
+        let row = place.linux(kernel, &column.way, program, obstacle)?;
+        // A boot of Linux is one for all boots of the image.
+        column.boots[0].rows.push(row);
         Ok(())
     })
 }

@@ -62,6 +62,11 @@ pub(super) fn is_complete(output: &[u8]) -> bool {
     has(END) || has(EXCEPTION) || has(PANICKED)
 }
 
+/// Whether the output has this mark.
+pub(super) fn is_complete_with(output: &[u8], mark: &str) -> bool {
+    find(output, mark).is_some()
+}
+
 fn find(output: &[u8], mark: &str) -> Option<usize> {
     let windows = &mut output.windows(mark.len());
     windows.position(|window| window == mark.as_bytes())

@@ -63,6 +63,8 @@ pub(super) struct Places<'a> {
     pub(super) disk: &'a Path,
     /// How many vCPUs.
     pub(super) cpus: u32,
+    /// Memory in MiB.
+    pub(super) memory: u32,
     /// `kvm` or `tcg`, for QEMU.
     pub(super) accel: &'a str,
 }
@@ -93,12 +95,13 @@ pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
 pub(super) fn filled(word: &str, places: Places<'_>) -> OsString {
     let disk = places.disk.as_os_str();
     let escaped: Vec<&[u8]> = disk.as_bytes().split(|byte| *byte == b',').collect();
-    let values: [(&str, OsString); 6] = [
+    let values: [(&str, OsString); 7] = [
         (IMAGE, places.image.into()),
         ("{cmdline}", places.cmdline.into()),
         ("{disk}", disk.into()),
         ("{disk,,}", OsString::from_vec(escaped.join(&b",,"[..]))),
         ("{cpus}", places.cpus.to_string().into()),
+        ("{memory}", places.memory.to_string().into()),
         ("{accel}", places.accel.into()),
     ];
     let mut filled = OsString::new();

@@ -6,6 +6,7 @@ fn words(text: &str) -> Vec<OsString> {
         cmdline: "ops=10 {disk}",
         disk: Path::new("/tmp/disk"),
         cpus: 2,
+        memory: 64,
         accel: "kvm",
     };
     let words = parse(text).unwrap().words;

@@ -436,3 +436,24 @@ fn vmms_answer_every_row_on_kvm() {
         }
     }
 }
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_boot_of_linux_is_counted_by_reason_and_by_address() {
+    let mut lab = super::boots::lab(&["--deterministic"]);
+    lab.args(["--", "vmbell", "bench", "vmms", "vmbell"]);
+    let output = output(lab.args(["--rows", "cpuid", "--exits", "on", "--linux"]));
+    let (shown, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    let (exits, addresses) = shown
+        .split_once("\nlinux-boot: accesses by address")
+        .unwrap_or_else(|| panic!("{shown}"));
+    let row = exits.lines().rfind(|line| line.starts_with("linux-boot "));
+    let (_, to_vmm) = row.and_then(|row| row.split_once('(')).unwrap();
+    let to_vmm: u64 = to_vmm.trim_end_matches(')').parse().unwrap();
+    // Linux finds the devices of the PCI bus by these ports, and prints on the serial port.
+    assert!(to_vmm > 1000, "{shown}");
+    for address in ["port 0xcf8", "port 0xcfc", "port 0x3f8"] {
+        assert!(addresses.contains(address), "{shown}");
+    }
+}

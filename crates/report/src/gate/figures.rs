@@ -92,6 +92,9 @@ pub struct Figures {
     /// Exits by the kernel's reasons: the median over boots of their means.
     #[serde(default)]
     pub reasons: BTreeMap<String, f64>,
+    /// Accesses by address, of a row that counts them: the median over boots.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub addresses: BTreeMap<String, f64>,
 }
 
 /// What one boot measured of a row.
@@ -101,6 +104,7 @@ struct Sample {
     exits: Option<f64>,
     to_vmm: Option<f64>,
     reasons: BTreeMap<String, f64>,
+    addresses: BTreeMap<String, f64>,
 }
 
 /// What the boots of one VMM on one kernel gave.
@@ -175,7 +179,10 @@ fn sample(row: &Row) -> Option<Sample> {
         .filter(|(reason, _)| !is_of_host(reason))
         .map(|(reason, count)| (reason.clone(), *count))
         .collect();
+    #[allow(clippy::cast_precision_loss, reason = "far fewer accesses than 2^53")]
+    let address = |(name, runs): (&str, &[u64])| Some((name.to_owned(), *runs.first()? as f64));
     Some(Sample {
+        addresses: measured.events.iter().filter_map(address).collect(),
         instructions: thousandths(measured.times.median),
         exits: exits.total,
         to_vmm: exits.userspace,
@@ -189,21 +196,30 @@ impl Figures {
             let all: Vec<f64> = samples.iter().filter_map(pick).collect();
             Range::of(&all)
         };
-        let mut reasons: BTreeMap<String, f64> = BTreeMap::new();
-        for name in samples.iter().flat_map(|sample| sample.reasons.keys()) {
-            let of_boot = |sample: &Sample| sample.reasons.get(name).copied().unwrap_or_default();
-            let all: Vec<f64> = samples.iter().map(of_boot).collect();
-            if let Some(count) = median(&all).filter(|count| *count > 0.0) {
-                reasons.insert(name.clone(), thousandths(count));
-            }
-        }
         Some(Self {
             instructions: range(|sample| Some(sample.instructions))?,
             exits: range(|sample| sample.exits),
             to_vmm: range(|sample| sample.to_vmm),
-            reasons,
+            reasons: medians(samples, |sample| &sample.reasons),
+            addresses: medians(samples, |sample| &sample.addresses),
         })
     }
+}
+
+/// The median over boots of each number that a boot has by name; one that a boot lacks is zero there.
+fn medians(
+    samples: &[Sample],
+    pick: fn(&Sample) -> &BTreeMap<String, f64>,
+) -> BTreeMap<String, f64> {
+    let mut medians: BTreeMap<String, f64> = BTreeMap::new();
+    for name in samples.iter().flat_map(|sample| pick(sample).keys()) {
+        let of_boot = |sample: &Sample| pick(sample).get(name).copied().unwrap_or_default();
+        let all: Vec<f64> = samples.iter().map(of_boot).collect();
+        if let Some(count) = median(&all).filter(|count| *count > 0.0) {
+            medians.insert(name.clone(), thousandths(count));
+        }
+    }
+    medians
 }
 
 #[cfg(test)]

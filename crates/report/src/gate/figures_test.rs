@@ -20,6 +20,7 @@ fn reasons_are_medians_over_boots() {
             .iter()
             .map(|(name, count)| ((*name).to_owned(), *count))
             .collect(),
+        addresses: BTreeMap::new(),
     };
     let boots = [
         sample(&[("io", 1.0), ("npf", 0.01)]),

@@ -117,10 +117,10 @@ impl Quantity {
     }
 }
 
-/// Whether a second thread takes part in a row of the image: a vCPU that is woken, or a thread of a device.
+/// Whether a second thread takes part in a row: a vCPU that is woken, or a thread of a device.
 pub(super) fn has_two_threads(row: &str) -> bool {
     let is_of_device = row.starts_with("virtio-") && !row.ends_with("-eoi");
-    is_of_device || ["ipi-to-vcpu", "hlt-wake"].contains(&row)
+    is_of_device || ["ipi-to-vcpu", "hlt-wake", "linux-boot"].contains(&row)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +143,7 @@ pub struct Change {
     pub allowed: f64,
     /// What was measured.
     pub now: Range,
-    /// Of exits: each reason whose number is another, with the budget's and what was measured.
+    /// Of exits: each reason and address whose number is another, with the budget's and what was measured.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reasons: BTreeMap<String, [f64; 2]>,
 }
@@ -293,13 +293,22 @@ impl Verdict {
     }
 }
 
-/// The reasons whose numbers are others.
+/// The reasons and addresses whose numbers are others.
 fn reasons(budget: &Figures, now: &Figures) -> BTreeMap<String, [f64; 2]> {
-    let of = |figures: &Figures, reason: &str| {
-        let count = figures.reasons.get(reason).copied();
+    let mut others = different(&budget.reasons, &now.reasons);
+    others.extend(different(&budget.addresses, &now.addresses));
+    others
+}
+
+fn different(
+    budget: &BTreeMap<String, f64>,
+    now: &BTreeMap<String, f64>,
+) -> BTreeMap<String, [f64; 2]> {
+    let of = |counts: &BTreeMap<String, f64>, name: &str| {
+        let count = counts.get(name).copied();
         count.unwrap_or_default()
     };
-    let names = budget.reasons.keys().chain(now.reasons.keys());
+    let names = budget.keys().chain(now.keys());
     names
         .map(|name| (name.clone(), [of(budget, name), of(now, name)]))
         .filter(|(_, [old, new])| (old - new).abs() > LEAST_EXITS)

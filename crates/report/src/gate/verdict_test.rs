@@ -14,6 +14,7 @@ fn figures(instructions: [f64; 3], exits: f64) -> Figures {
         exits: Some([exits; 3].into()),
         to_vmm: Some([0.0; 3].into()),
         reasons: [("io".to_owned(), exits)].into(),
+        addresses: BTreeMap::new(),
     }
 }
 

@@ -77,6 +77,7 @@ fn of_row(batches: &Batches, marked: Option<&Marked>) -> Result<Vec<Counted>, St
         operations,
         reasons: reasons.clone(),
         counts: Vec::new(),
+        events: Vec::new(),
     };
     Ok(marked.batches.iter().map(of_batch).collect())
 }

@@ -82,7 +82,7 @@ impl kvm_trace::Tally for Tally {
                 }
             }
             // These are not recorded.
-            What::MmioWrite | What::Msi => {}
+            What::Port(_) | What::MmioWrite(_) | What::MmioRead(_) | What::Msr(_) | What::Msi => {}
         }
         Ok(())
     }
