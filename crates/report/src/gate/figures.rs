@@ -12,6 +12,8 @@ use crate::{Report, Row, Status, is_of_host};
 
 /// A row whose boots differ by more than this share of its median has no figure that instructions could be held to.
 const WIDE: f64 = 0.02;
+/// From so many boots on, the ends of a range leave out one boot each.
+const TRIMMED: usize = 5;
 
 /// The least, the median and the most of several boots.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,12 +61,16 @@ impl From<Range> for [f64; 3] {
 }
 
 impl Range {
-    /// The range of what the boots gave; `None` without boots.
+    /// The range of what the boots gave; `None` without boots. Of five and more, the ends are the second least and the second
+    /// most: now and then, an interrupt of the timer falls into most batches of a row.
     pub fn of(boots: &[f64]) -> Option<Self> {
+        let mut sorted = boots.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let left_out = usize::from(sorted.len() >= TRIMMED);
         Some(Self {
-            least: boots.iter().copied().min_by(f64::total_cmp)?,
-            median: thousandths(median(boots)?),
-            most: boots.iter().copied().max_by(f64::total_cmp)?,
+            least: *sorted.get(left_out)?,
+            median: thousandths(median(&sorted)?),
+            most: *sorted.iter().nth_back(left_out)?,
         })
     }
 

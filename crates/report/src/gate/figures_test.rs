@@ -4,6 +4,12 @@ use super::*;
 fn a_range_has_the_ends_and_the_middle() {
     assert_eq!(Range::of(&[3.0, 1.0, 2.0]), Some([1.0, 2.0, 3.0].into()));
     assert_eq!(Range::of(&[]), None);
+    assert_eq!(
+        Range::of(&[1.0, 2.0, 3.0, 4.0]),
+        Some([1.0, 2.5, 4.0].into())
+    );
+    let five = [9.0, 1.0, 2.0, 3.0, 4.0];
+    assert_eq!(Range::of(&five), Some([2.0, 3.0, 4.0].into()));
     let range = Range::of(&[98.0, 100.0, 101.0]).unwrap();
     assert_eq!(range.width(), 3.0);
     assert!(range.is_wide());

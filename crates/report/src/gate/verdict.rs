@@ -188,7 +188,7 @@ pub struct Verdict {
     pub rows: usize,
     /// Figures that grew.
     pub grown: Vec<Change>,
-    /// Rows that are gone.
+    /// Rows that are gone, or whose exits are.
     pub gone: Vec<Gone>,
     /// Boots that gave no results.
     pub failed: Vec<Failed>,
@@ -266,6 +266,12 @@ impl Verdict {
         self.rows += 1;
         if budget.instructions.is_wide() || now.instructions.is_wide() {
             self.wide.push(name.clone());
+        }
+        if budget.exits.is_some() && now.exits.is_none() {
+            self.gone.push(Gone {
+                name: name.clone(),
+                reason: "its exits were not counted".to_owned(),
+            });
         }
         for quantity in Quantity::ALL {
             let Some((held, range)) = quantity.of(budget).zip(quantity.of(now)) else {

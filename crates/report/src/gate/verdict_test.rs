@@ -121,6 +121,18 @@ fn a_row_that_is_gone_fails_and_a_new_one_does_not() {
 }
 
 #[test]
+fn a_row_whose_exits_were_not_counted_fails() {
+    let row = figures([3000.0; 3], 1.0);
+    let without = Figures {
+        exits: None,
+        ..row.clone()
+    };
+    let verdict = one(row, without);
+    assert!(!verdict.is_within());
+    assert_eq!(verdict.gone[0].reason, "its exits were not counted");
+}
+
+#[test]
 fn a_vmm_that_dies_fails_once_and_not_for_each_of_its_rows() {
     let budget = measured(&[("row", figures([3000.0; 3], 1.0))]);
     let dead = Measured {
@@ -176,3 +188,6 @@ mod properties {
         }
     }
 }
+
+#[path = "recorded_test.rs"]
+mod recorded;
