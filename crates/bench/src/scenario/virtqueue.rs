@@ -238,7 +238,7 @@ fn listen(
 ) -> Result<(Listener, Doorbell), Failure> {
     let queue = Arc::clone(queue);
     let index = u32::from(queue.index());
-    let listener = Listener::start(pin_to(cpu), move || queue.serve().more)?;
+    let listener = Listener::start(pin_to(cpu), move || queue.serve_before_sleep().more)?;
     let doorbell = events.register_ioevent(
         listener.event(),
         IoEventAddress::Mmio(REGISTERS + register::QUEUE_NOTIFY),

@@ -252,18 +252,22 @@ impl LiveRing {
                 return;
             };
             match self.give_back_late(live) {
-                Ok(()) => self.interrupt(live),
+                Ok(()) => {
+                    self.interrupt(live);
+                }
                 Err(refusal) => self.fail(&mut guard, refusal),
             }
         }
     }
 
-    /// Interrupts the driver, if it wants that.
+    /// Interrupts the driver, if it wants that, and returns whether it does.
     #[inline]
-    pub(super) fn interrupt(&self, live: &mut Live) {
-        if live.ring.needs_notification() {
+    pub(super) fn interrupt(&self, live: &mut Live) -> bool {
+        let wanted = live.ring.needs_notification();
+        if wanted {
             self.driver.interrupts.used_buffer(self.index);
         }
+        wanted
     }
 }
 

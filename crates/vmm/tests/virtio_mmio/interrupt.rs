@@ -88,7 +88,7 @@ fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
         .write(rig.machine.vm().memory(), PARAMETERS)
         .unwrap();
     let queue = rig.queue();
-    let listener = Listener::start(|| {}, move || queue.serve().more).unwrap();
+    let listener = Listener::start(|| {}, move || queue.serve_before_sleep().more).unwrap();
     let index = Datamatch::U32(Some(0));
     let vm = rig.machine.vm();
     let _doorbell = vm

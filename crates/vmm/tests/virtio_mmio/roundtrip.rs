@@ -105,7 +105,7 @@ fn answers_come_back_from_a_device_model<H: Hypervisor>(hypervisor: &H) {
 fn answers_come_back_through_an_ioeventfd<H: Hypervisor>(hypervisor: &H) {
     let mut rig = Rig::new(hypervisor, Inverter, Serving::Notified);
     let queue = rig.queue();
-    let listener = Listener::start(|| {}, move || queue.serve().more).unwrap();
+    let listener = Listener::start(|| {}, move || queue.serve_before_sleep().more).unwrap();
     let index = Datamatch::U32(Some(0));
     let vm = rig.machine.vm();
     let _doorbell = vm

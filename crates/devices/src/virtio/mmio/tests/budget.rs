@@ -123,7 +123,7 @@ fn one_notification_is_enough_for_all_chains_by_way_of_the_backlog() {
 fn one_notification_is_enough_for_all_chains_by_way_of_a_listener() {
     let (device, queue) = ahead(CHAINS.into());
     let server = Arc::clone(&queue);
-    let serve = move || server.serve().more;
+    let serve = move || server.serve_before_sleep().more;
     let listener = Listener::start(|| {}, serve).unwrap();
     listener.event().write(1).unwrap();
     let flags = || -> u16 { device.memory.read_obj(GuestAddress(LAYOUT.used)).unwrap() };
@@ -138,7 +138,7 @@ fn one_notification_is_enough_for_all_chains_by_way_of_a_listener() {
 fn a_listener_stops_though_the_driver_is_ahead() {
     let (_device, queue, gave_up) = ahead_until_hung(u64::MAX);
     let server = Arc::clone(&queue);
-    let serve = move || server.serve().more;
+    let serve = move || server.serve_before_sleep().more;
     let listener = Listener::start(|| {}, serve).unwrap();
     listener.event().write(1).unwrap();
     await_that("many chains", || queue.served() >= CHAINS.into());

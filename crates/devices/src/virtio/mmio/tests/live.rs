@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use vm_memory::Bytes;
@@ -157,6 +158,44 @@ fn a_polled_queue_wants_no_notifications() {
         assert_eq!(driver.take(), Some(0));
         assert!(!driver.send(&[Buffer::new(REQUEST, 1)], &[]));
     });
+}
+
+/// Serves a driver's first chain, and how often the thread waited for more. The driver makes a second one available during
+/// the first wait, and does not notify if the device does not want that.
+fn serve_with_waits(avail_flags: u16) -> (Served, u32) {
+    let device = Device::new(Serving::Notified);
+    device.negotiate(0);
+    assert!(device.set_up(0, 8, &LAYOUT));
+    device.go_live();
+    let write = |address, value: u16| {
+        let written = device.memory.write_obj(value, GuestAddress(address));
+        written.unwrap();
+    };
+    write(LAYOUT.avail, avail_flags);
+    write(LAYOUT.avail + 2, 1);
+    let waits = Cell::new(0);
+    let served = device.queues[0].serve_and_wait(&|| {
+        waits.set(waits.get() + 1);
+        let flags: u16 = device.memory.read_obj(GuestAddress(LAYOUT.used)).unwrap();
+        assert_eq!(flags, 1, "the driver need not notify");
+        write(LAYOUT.avail + 2, 2);
+    });
+    (served, waits.get())
+}
+
+#[test]
+fn a_thread_that_sleeps_next_waits_for_a_driver_that_polls() {
+    let (served, waits) = serve_with_waits(1);
+    assert_eq!((served.chains, served.more), (2, false));
+    // Once after each chain, and not again where nothing came.
+    assert_eq!(waits, 2);
+}
+
+#[test]
+fn a_thread_that_sleeps_next_does_not_wait_for_a_driver_that_wants_an_interrupt() {
+    let (served, waits) = serve_with_waits(0);
+    assert_eq!((served.chains, served.more), (1, false));
+    assert_eq!(waits, 0);
 }
 
 #[test]
