@@ -50,6 +50,8 @@ pub struct Entry {
     backend: &'static str,
     reference: Option<String>,
     device: Option<NeededDevice>,
+    /// The most operations of a run, however many a plan asks for.
+    most_ops: u64,
     remarks: Remarks,
     factory: Box<Factory>,
 }
@@ -78,6 +80,7 @@ impl Entry {
             group,
             backend: HOST,
             device: None,
+            most_ops: u64::MAX,
             remarks: Remarks::default(),
             factory: Box::new(factory),
         }
@@ -121,6 +124,13 @@ impl Entry {
         self
     }
 
+    /// Limits the operations of a run, for an entry that rests before each of them.
+    #[must_use]
+    pub const fn with_most_ops(mut self, ops: u64) -> Self {
+        self.most_ops = ops;
+        self
+    }
+
     /// Adds `remarks` to the entry's row of the report.
     #[must_use]
     pub fn with_remarks(mut self, remarks: Remarks) -> Self {
@@ -161,6 +171,11 @@ impl Entry {
     /// The device that the host has to have for the entry.
     pub const fn device(&self) -> Option<&NeededDevice> {
         self.device.as_ref()
+    }
+
+    /// The most operations of a run.
+    pub const fn most_ops(&self) -> u64 {
+        self.most_ops
     }
 
     /// What the entry adds to its row of the report.

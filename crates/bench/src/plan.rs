@@ -11,7 +11,7 @@ pub struct Plan {
     pub warmup: u32,
     /// The time that one run should take; it determines the operations of a run unless `ops` is given.
     pub min_time: Duration,
-    /// Operations of each run, however long they take.
+    /// Operations of each run, however long they take; fewer for an entry that rests before each of them.
     pub ops: Option<u64>,
     /// The least and the most operations of a run, if all subjects are to have the same number and
     /// `ops` is not given. The number is a power of two at which no run takes much longer than

@@ -131,7 +131,7 @@ impl Runner<'_> {
         drop(running);
         lock(self.record).series[index].setting = subject.setting();
         let ops = match self.plan.ops {
-            Some(ops) => ops,
+            Some(ops) => ops.min(entry.most_ops()),
             None => calibrate(subject.as_mut(), self.plan.min_time, &self.options.limit)?,
         };
         Ok(Live {

@@ -32,7 +32,8 @@ pub(super) struct BenchArgs {
 
     /// Measure each doorbell with N others registered, once for each N, such as 1,10,100,1000; at most 4096
     ///
-    /// N doorbells are registered at other addresses, and N at the same address for other values.
+    /// N doorbells are registered at other addresses, and N at the same address for other values. A registration is measured
+    /// with N others, doorbells or irqfds.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_DOORBELLS)))]
     pub(super) doorbells: Vec<u32>,
 
@@ -56,7 +57,7 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
     pub(super) min_time: Option<Duration>,
 
-    /// Run exactly N operations in one run [default in the lab: 2000]
+    /// Run exactly N operations in one run; fewer in a row that rests between them [default in the lab: 2000]
     #[arg(long, value_name = "N", conflicts_with = "min_time", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) ops: Option<u64>,
 

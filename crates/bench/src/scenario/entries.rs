@@ -14,6 +14,7 @@ use super::path::Path::{self, Hypercall, KernelPort, Mmio, Portio, Vmcall, Word}
 use super::rate::Rate;
 use super::registration;
 use super::scan::{Scale, Scan};
+use super::series;
 use super::virtqueue;
 use crate::{Entry, Options, Remarks, Subject, SubjectError};
 use vmbell_hypervisor::{Hypervisor, Support};
@@ -84,6 +85,7 @@ pub fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &Scan) -> Vec<Entry> {
     entries.extend(virtqueue::entries(hypervisor));
     entries.extend(passthrough::entries(hypervisor));
     entries.extend(registration::entries(hypervisor));
+    entries.extend(series::entries(hypervisor, scan));
     entries.extend(bare::entries(hypervisor));
     let backend = hypervisor.name();
     entries

@@ -19,6 +19,7 @@ mod path;
 mod rate;
 mod registration;
 mod scan;
+mod series;
 mod view;
 mod virtqueue;
 mod wiring;

@@ -13,8 +13,9 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::guest::{Failure, Guest, Scenario};
 use super::path::{Bell, HAS_PORTS, Path, VALUE};
+use super::scan::beside;
 use crate::{Clock, Entry, Limit, Options, Sample, Subject, SubjectError, affinity};
-use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::doorbell::{Datamatch, Sharing};
 use vmbell_guest::Parameters;
 use vmbell_hypervisor::{Doorbell, Hypervisor, IoEvents, Support, VmConfig};
 use vmbell_report::Group;
@@ -24,13 +25,13 @@ const RINGS: u64 = 64;
 
 /// What is timed of each registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Timed {
+pub(super) enum Timed {
     Assign,
     Deassign,
 }
 
 impl Timed {
-    const ALL: [Self; 2] = [Self::Assign, Self::Deassign];
+    pub(super) const ALL: [Self; 2] = [Self::Assign, Self::Deassign];
 
     const fn name(self) -> &'static str {
         match self {
@@ -65,16 +66,7 @@ pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
 }
 
 /// How the guest rings.
-const PATH: Path = if HAS_PORTS { Path::Portio } else { Path::Mmio };
-
-/// The doorbell that comes and goes, which the guest does not ring.
-fn beside() -> IoEventAddress {
-    match PATH.address() {
-        IoEventAddress::Pio(port) => IoEventAddress::Pio(port + 8),
-        IoEventAddress::Mmio(address) => IoEventAddress::Mmio(address + 8),
-        IoEventAddress::Hypercall(number) => IoEventAddress::Hypercall(number + 8),
-    }
-}
+pub(super) const PATH: Path = if HAS_PORTS { Path::Portio } else { Path::Mmio };
 
 struct Registration {
     timed: Timed,
@@ -129,7 +121,7 @@ impl Registration {
 /// Assigns and deassigns an eventfd `ops` times, and returns the ticks of what is timed; fewer at the end of the limit.
 fn register(vm: &dyn IoEvents, timed: Timed, ops: u64, limit: &Limit) -> Result<Vec<u64>, Failure> {
     let event = Arc::new(EventFd::new(EFD_NONBLOCK)?);
-    let (address, any) = (beside(), Datamatch::U32(None));
+    let (address, any) = (beside(PATH.address(), 1), Datamatch::U32(None));
     let mut all = Vec::new();
     for _ in 0..ops {
         if limit.is_run_over() {

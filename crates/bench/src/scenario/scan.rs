@@ -19,7 +19,8 @@ use vmbell_vmm::{Deadline, Machine, Stop};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
     /// How many doorbells are registered in addition to the one that is rung: in turn at their own addresses, and
-    /// at its address for other values if it is for one value itself.
+    /// at its address for other values if it is for one value itself. For a registration, how many other doorbells or irqfds
+    /// there are.
     pub doorbells: Vec<u32>,
     /// How many vCPUs ring at the same time.
     pub vcpus: Vec<u32>,
@@ -93,7 +94,7 @@ pub const MOST: u32 = 4096;
 
 /// The address of the additional doorbell `number`, near the one at `address`. Ports end at 0xffff, so the later ones
 /// are below.
-fn beside(address: IoEventAddress, number: u32) -> IoEventAddress {
+pub(super) fn beside(address: IoEventAddress, number: u32) -> IoEventAddress {
     let distance = 8 * u64::from(number);
     match address {
         IoEventAddress::Pio(port) if distance < 0x3000 => IoEventAddress::Pio(port + distance),

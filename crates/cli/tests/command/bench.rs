@@ -1,6 +1,8 @@
 //! `vmbell bench` from outside: every way to ask, and every way to ask wrongly.
 
 use super::common::{quick, read_json, stdout, vmbell};
+use super::wait::HANG;
+use assert_cmd::Command;
 use predicates::prelude::*;
 use predicates::str::{contains, is_empty};
 use serde_json::Value;
@@ -363,4 +365,59 @@ fn a_scan_measures_each_value_and_compares_it_with_the_first() {
         .assert()
         .code(2)
         .stderr(contains("4096"));
+}
+
+#[test]
+fn registrations_are_measured_by_the_first_call_after_an_idle_time_and_by_later_ones() {
+    let mut command = quick(&["--only", "--backend", "usermode", "--export-json", "-"]);
+    command.args(["ioeventfd-*-first", "ioeventfd-*-later"]);
+    command.args(["irqfd-assign-*", "irqfd-deassign-*"]);
+    let report: Value = serde_json::from_str(&stdout(&mut command)).unwrap();
+    let rows = report["results"].as_array().unwrap();
+    assert_eq!(rows.len(), 8);
+    for row in rows {
+        assert_eq!(row["status"], "ok", "{row:#}");
+        // No vCPU runs.
+        assert_eq!(row["exits"]["userspace"], 0.0);
+        let name = row["command"].as_str().unwrap();
+        let later = name.strip_suffix("-first").map(|of| format!("{of}-later"));
+        assert_eq!(row["ratio"]["reference"].as_str(), later.as_deref());
+    }
+}
+
+#[test]
+fn a_scan_registers_others_and_a_row_that_rests_has_fewer_operations() {
+    let mut command = vmbell(&["bench", "irqfd-assign-first", "irqfd-deassign-later"]);
+    command.args(["--only", "--backend", "usermode", "--doorbells", "0,1000"]);
+    command.args(["--runs", "1", "--warmup", "0", "--ops", "1000"]);
+    // The soft limit that a shell has, which is too low for the eventfds.
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "ulimit -Sn 1024 && exec \"$0\" \"$@\""]);
+    shell.arg(command.get_program()).args(command.get_args());
+    shell.args(["--export-json", "-"]).timeout(HANG);
+    let report: Value = serde_json::from_str(&stdout(&mut shell)).unwrap();
+    let rows = report["results"].as_array().unwrap();
+    let firsts = [
+        "irqfd-assign-first,irqfds=0",
+        "irqfd-deassign-later,irqfds=0",
+    ];
+    for (row, (first, ops)) in rows.iter().zip([
+        (firsts[0], 16),
+        (firsts[0], 16),
+        (firsts[1], 128),
+        (firsts[1], 128),
+    ]) {
+        assert_eq!(row["status"], "ok", "{row:#}");
+        assert_eq!(row["ops"][0], ops);
+        let reference = row["ratio"]["reference"].as_str();
+        assert!(
+            row["command"] == first || reference == Some(first),
+            "{row:#}"
+        );
+    }
+    let others: Vec<_> = rows
+        .iter()
+        .map(|row| &row["parameters"]["irqfds"])
+        .collect();
+    assert_eq!(others, ["0", "1000", "0", "1000"]);
 }

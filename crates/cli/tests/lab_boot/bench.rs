@@ -125,6 +125,28 @@ fn a_benchs_own_status_passes_through_with_its_report_and_the_usermode_backend_r
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
+fn kvm_copies_a_bus_for_each_registration_so_it_costs_more_with_many_others() {
+    let names = [
+        "ioeventfd-*-later",
+        "irqfd-assign-first",
+        "irqfd-deassign-first",
+    ];
+    let arguments = [&names[..], &["--doorbells", "0,1000"]].concat();
+    let (output, report) = bench(&["--deterministic"], &arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    let rows = report["results"].as_array().unwrap();
+    assert_eq!(rows.len(), 8);
+    assert!(rows.iter().all(|row| row["status"] == "ok"));
+    let of = |name: &str| row(&report, name)["instructions"].as_f64().unwrap();
+    for name in ["ioeventfd-assign-later", "ioeventfd-deassign-later"] {
+        let [none, many] = [0, 1000].map(|others| of(&format!("{name},doorbells={others}")));
+        // A copy moves at least an instruction's worth for each of them.
+        assert!(many > none + 1000.0, "{name}: {none} {many}");
+    }
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn the_kernel_counts_one_exit_less_for_each_interrupt_with_pv_eoi() {
     const INTERRUPTS: u64 = 500;
     let [(_, report), _] = &*TWICE;

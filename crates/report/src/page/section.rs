@@ -15,6 +15,8 @@ pub(super) enum Section {
     HostToGuest,
     Rings,
     Devices,
+    /// What the VMM's own calls cost.
+    Registrations,
     /// The rows of `vmbell bench vmms`, whose names are the guest image's.
     Vmms,
     /// The rows of commands that measure one thing in several ways.
@@ -23,11 +25,12 @@ pub(super) enum Section {
 }
 
 impl Section {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::GuestToHost,
         Self::HostToGuest,
         Self::Rings,
         Self::Devices,
+        Self::Registrations,
         Self::Vmms,
         Self::Variants,
         Self::Floors,
@@ -35,7 +38,10 @@ impl Section {
 
     /// The section of a row.
     pub(super) fn of(report: &Report, row: &Row) -> Self {
-        const PREFIXES: [(&str, Section); 9] = [
+        const PREFIXES: [(&str, Section); 12] = [
+            ("ioeventfd-", Section::Registrations),
+            ("irqfd-assign-", Section::Registrations),
+            ("irqfd-deassign-", Section::Registrations),
             ("irqfd-", Section::HostToGuest),
             ("msi-", Section::HostToGuest),
             ("eoi-", Section::HostToGuest),
@@ -83,6 +89,7 @@ impl Section {
             Self::HostToGuest => "host-to-guest",
             Self::Rings => "rings",
             Self::Devices => "devices",
+            Self::Registrations => "registrations",
             Self::Vmms => "vmms",
             Self::Variants => "variants",
             Self::Floors => "floors",
@@ -95,6 +102,7 @@ impl Section {
             Self::HostToGuest => "Host to guest",
             Self::Rings => "Rings",
             Self::Devices => "Assigned devices",
+            Self::Registrations => "Registrations",
             Self::Vmms => "VMMs",
             Self::Variants => "Variants",
             Self::Floors => "Floors of the host",
@@ -113,6 +121,7 @@ impl Section {
             }
             Self::Rings => "A buffer goes through a virtqueue to a device and back.",
             Self::Devices => "Registers and interrupts of a device that belongs to the guest.",
+            Self::Registrations => "The VMM registers an ioeventfd or an irqfd, or removes it.",
             Self::Vmms => "One guest image in several VMMs: what an exit costs in each of them.",
             Self::Variants => "Variants of the same work.",
             Self::Floors => {
@@ -142,7 +151,7 @@ impl Section {
                 "floor-eventfd-write",
                 "floor-futex-cross-core",
             ],
-            Self::Devices | Self::Vmms | Self::Variants | Self::Floors => &[],
+            Self::Devices | Self::Registrations | Self::Vmms | Self::Variants | Self::Floors => &[],
         }
     }
 }
