@@ -14,6 +14,12 @@ const SUITES: [(&str, &str); 5] = [
     ("debian", "trixie-backports"),
     ("debian", "sid"),
 ];
+/// Debian's releases by the mark in their kernels' names. Before 6.12 the name had the number of an ABI.
+const DISTRIBUTIONS: [(&str, &str); 3] = [
+    ("+deb13", "trixie"),
+    ("+deb12", "bookworm"),
+    ("6.1.0-", "bookworm"),
+];
 /// The keys that sign them.
 pub const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// The packages of all kernels, as a regular expression.
@@ -33,6 +39,27 @@ pub fn sources(architecture: &str) -> String {
         )
     };
     SUITES.map(line).concat()
+}
+
+/// The sources that have the headers, the source and the compiler of the kernel of this release (`uname -r`), for a build on
+/// `host`, in the form of `sources.list`; `None` if the release is not Debian's.
+pub fn build_sources(release: &str, host: &str, architecture: &str) -> Option<String> {
+    let is_of = |(mark, _): &&(&str, &str)| release.contains(mark) || release.starts_with(mark);
+    let (_, name) = DISTRIBUTIONS.iter().find(is_of)?;
+    let mut architectures = vec![host, architecture];
+    architectures.dedup();
+    let line = |(archive, suite)| {
+        let architectures = architectures.join(",");
+        format!(
+            "deb [arch={architectures} signed-by={KEYRING}] http://deb.debian.org/{archive} {name}{suite} main\n"
+        )
+    };
+    let suites = [
+        ("debian", ""),
+        ("debian", "-backports"),
+        ("debian-security", "-security"),
+    ];
+    Some(suites.map(line).concat())
 }
 
 /// A version of Debian's kernels: `debian:` and the start of a release, such as `6.12` or `6.12.43+deb12`, or `newest`.
@@ -243,6 +270,32 @@ mod tests {
         }
         for text in ["debian:6.1", "debian:newest"] {
             assert_eq!(text.parse::<KernelVersion>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_kernel_is_built_with_the_packages_of_its_distribution() {
+        for (release, name) in [
+            ("6.1.0-56-cloud-amd64", "bookworm"),
+            ("6.12.117+deb12-cloud-amd64", "bookworm"),
+            ("6.12.118+deb13-cloud-amd64", "trixie"),
+            ("6.12.115+deb13.1-cloud-amd64", "trixie"),
+        ] {
+            let sources = build_sources(release, "amd64", "amd64").unwrap();
+            assert!(
+                sources.contains(&format!("/debian {name} main\n")),
+                "{sources}"
+            );
+            assert!(
+                sources.contains(&format!(" {name}-security main\n")),
+                "{sources}"
+            );
+            assert!(sources.contains("[arch=amd64 signed-by"), "{sources}");
+        }
+        let sources = build_sources("6.1.0-56-cloud-amd64", "arm64", "amd64").unwrap();
+        assert!(sources.contains("[arch=arm64,amd64 signed-by"), "{sources}");
+        for release in ["6.8.0-45-generic", "7.1.0", ""] {
+            assert_eq!(build_sources(release, "amd64", "amd64"), None, "{release}");
         }
     }
 

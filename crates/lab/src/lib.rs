@@ -24,6 +24,7 @@ pub mod out_of_tree;
 pub mod qemu;
 
 mod files;
+mod kvm;
 mod payload;
 mod prepare;
 mod progress;
@@ -44,6 +45,7 @@ use out_of_tree::ModulesError;
 use qemu::QemuError;
 
 pub use files::Files;
+pub use kvm::{KvmChanges, KvmError};
 pub use payload::Task;
 pub use prepare::Kernel;
 pub use progress::Progress;
@@ -76,6 +78,9 @@ pub enum LabError {
     /// Modules cannot be built.
     #[error(transparent)]
     Modules(#[from] ModulesError),
+    /// KVM cannot be built with the user's changes.
+    #[error(transparent)]
+    Kvm(#[from] KvmError),
     /// L1's file tree cannot be made.
     #[error(transparent)]
     Initramfs(#[from] InitramfsError),

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::BufWriter;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::LabError;
@@ -101,6 +102,55 @@ pub fn linux(board: &Board, draft: &Draft) -> Result<String, LabError> {
     Ok(format!("Linux {version}"))
 }
 
+/// Finishes an entry of a kernel that is another one with these modules in place of its own. What is the same are links to
+/// the other's entry.
+pub fn with_modules(
+    board: &Board,
+    draft: &Draft,
+    kernel: &Kernel,
+    built: &[PathBuf],
+) -> Result<(), LabError> {
+    let path = draft.path(IMAGE);
+    symlink(&kernel.image, &path).map_err(CacheError::io("link", path))?;
+    let folder = draft.path(MODULES);
+    if let Some(from) = &kernel.modules {
+        link_modules(from, &folder)?;
+    }
+    let own = ModuleTree::open(&folder, kernel.release())?;
+    for path in built {
+        let module = Module::read(path)?;
+        let to = own
+            .file(&module.name)
+            .ok_or_else(|| KernelError::NoModule {
+                name: module.name.clone(),
+                folder: folder.clone(),
+            })?;
+        fs::remove_file(to).map_err(CacheError::io("remove", to))?;
+        let to = to.with_file_name(path.file_name().unwrap_or_default());
+        fs::write(&to, &module.bytes).map_err(CacheError::io("write", to))?;
+    }
+    base(
+        board,
+        draft,
+        Some(&ModuleTree::open(&folder, kernel.release())?),
+    )
+}
+
+/// Makes `to` a folder with links to the files of `from`.
+fn link_modules(from: &Path, to: &Path) -> Result<(), CacheError> {
+    fs::create_dir_all(to).map_err(CacheError::io("make", to))?;
+    for item in fs::read_dir(from).map_err(CacheError::io("list", from))? {
+        let item = item.map_err(CacheError::io("list", from))?;
+        let target = to.join(item.file_name());
+        if item.file_type().is_ok_and(|kind| kind.is_dir()) {
+            link_modules(&item.path(), &target)?;
+        } else {
+            symlink(item.path(), &target).map_err(CacheError::io("link", target))?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes the image and the first archive of an entry.
 pub fn kernel(
     board: &Board,
@@ -110,6 +160,11 @@ pub fn kernel(
 ) -> Result<(), LabError> {
     let path = draft.path(IMAGE);
     fs::write(&path, &image.bytes).map_err(CacheError::io("write", path))?;
+    base(board, draft, modules)
+}
+
+/// Writes the first archive of an entry.
+fn base(board: &Board, draft: &Draft, modules: Option<&ModuleTree>) -> Result<(), LabError> {
     let modules = modules.map_or(Ok(Vec::new()), |tree| tree.load_order(board.modules))?;
     let path = draft.path(BASE);
     let file = fs::File::create(&path).map_err(CacheError::io("write", &path))?;

@@ -66,13 +66,19 @@ impl Progress {
 
     /// Shows a spinner until L1's first output.
     pub fn wait(&self) -> Waiting {
+        self.spin("in L1")
+    }
+
+    /// Shows a spinner with the time that has passed and `what` happens, until the result is dropped.
+    pub fn spin(&self, what: &'static str) -> Waiting {
         let bar = if self.quiet {
             ProgressBar::hidden()
         } else {
             ProgressBar::new_spinner()
         };
-        let style = ProgressStyle::with_template("lab: {spinner} {elapsed} in L1");
+        let style = ProgressStyle::with_template("lab: {spinner} {elapsed} {msg}");
         let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        bar.set_message(what);
         bar.enable_steady_tick(Duration::from_millis(200));
         Waiting(bar)
     }

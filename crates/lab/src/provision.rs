@@ -2,6 +2,8 @@
 
 #[path = "provision_debian.rs"]
 mod debian;
+#[path = "provision_kvm.rs"]
+mod kvm;
 #[path = "provision_modules.rs"]
 mod modules;
 #[path = "provision_netperf.rs"]

@@ -22,7 +22,8 @@ impl Provision<'_> {
             return Ok(Kernel::of(&entry, None));
         }
         require_space(self.cache.root(), Size(SPACE))?;
-        let apt = self.debian_apt(recipe.option)?;
+        let sources = debian::sources(recipe.architecture);
+        let apt = self.debian_apt("a kernel of Debian", recipe.option, &sources)?;
         let names = apt.names(debian::PACKAGES)?;
         let packages = version.packages(&names, recipe.architecture);
         // A version that is missing may be in a suite whose index is.
@@ -46,19 +47,23 @@ impl Provision<'_> {
         Ok(Kernel::of(&entry, None))
     }
 
-    /// A package client that reads Debian's suites instead of the system's sources, with their indexes.
-    fn debian_apt(&self, option: &'static str) -> Result<Apt, LabError> {
-        let architecture = self.board.arch.package;
+    /// A package client that reads these of Debian's sources instead of the system's, with their indexes.
+    pub(super) fn debian_apt(
+        &self,
+        wanted: &'static str,
+        option: &'static str,
+        sources: &str,
+    ) -> Result<Apt, LabError> {
         let mut apt = Apt::new(
             self.cache.downloads(self.lock())?.join("debian"),
             self.host.package,
-            architecture,
-            "a kernel of Debian",
+            self.board.arch.package,
+            wanted,
             option,
         )?;
-        apt.read_only(&debian::sources(architecture))?;
+        apt.read_only(sources)?;
         self.progress
-            .say("fetching the indexes of Debian's kernels");
+            .say(format_args!("fetching Debian's indexes for {wanted}"));
         apt.update(|| self.progress.say(NO_ANSWER))?;
         Ok(apt)
     }

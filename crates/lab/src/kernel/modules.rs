@@ -62,6 +62,11 @@ impl ModuleTree {
         })
     }
 
+    /// The file of a module.
+    pub fn file(&self, name: &str) -> Option<&Path> {
+        self.files.get(&canonical(name)).map(PathBuf::as_path)
+    }
+
     /// A text that changes when a module is built again: each one's size and time, and what is built in.
     pub fn state(&self) -> String {
         let file = |(name, path): (&String, &PathBuf)| {

@@ -7,79 +7,83 @@ use super::{ModulesError, Release};
 
 /// The headers of one kernel.
 #[derive(Debug)]
-pub(super) struct Headers {
+pub(crate) struct Headers {
     release: Release,
-    /// The folder for `make -C`.
-    pub(super) folder: PathBuf,
     /// The compiler's major version.
     compiler: String,
-    /// The version of the source package.
-    version: String,
 }
 
 impl Headers {
-    /// Reads the headers that were unpacked in `root` from the package file of this name, and makes them usable there.
-    pub(super) fn open(release: &Release, file: &str, root: &Path) -> Result<Self, ModulesError> {
-        let missing = |what| ModulesError::Headers {
-            release: release.to_string(),
-            what,
-        };
-        let folder = root.join("usr/src").join(release.headers());
-        let version = version_in(file, &release.headers()).ok_or_else(|| missing("version"))?;
-
+    /// Reads the headers that were unpacked in `root`.
+    pub(crate) fn read(release: &Release, root: &Path) -> Result<Self, ModulesError> {
         // The compiler that built the kernel: `CC = ... $(CROSS_COMPILE)gcc-12`.
-        let path = folder.join(".kernelvariables");
+        let path = root.join("usr/src").join(release.headers());
+        let path = path.join(".kernelvariables");
         let text = fs::read_to_string(&path).map_err(ModulesError::io("read", path))?;
-        let compiler = compiler_in(&text).ok_or_else(|| missing("name of a compiler"))?;
-
-        // The one absolute path in the package.
-        let path = folder.join("Makefile");
-        let text = fs::read_to_string(&path).map_err(ModulesError::io("read", &path))?;
-        let moved = text.replace(
-            "include /usr/src/",
-            &format!("include {}/", root.join("usr/src").display()),
-        );
-        fs::write(&path, moved).map_err(ModulesError::io("write", path))?;
+        let compiler = compiler_in(&text).ok_or_else(|| missing(release, "name of a compiler"))?;
         Ok(Self {
             release: release.clone(),
-            folder,
             compiler,
-            version,
         })
     }
 
-    /// The kernel's release.
-    pub(super) fn release(&self) -> &Release {
-        &self.release
+    /// Makes the headers usable in `root`, where they are the same: their Makefile has absolute paths, since 7.2 two of them.
+    pub(crate) fn move_to(&self, root: &Path) -> Result<(), ModulesError> {
+        let path = self.folder_in(root).join("Makefile");
+        let text = fs::read_to_string(&path).map_err(ModulesError::io("read", &path))?;
+        let moved = text.replace("/usr/src/", &format!("{}/", root.join("usr/src").display()));
+        // It may be a link to a file that must stay the same.
+        fs::remove_file(&path).map_err(ModulesError::io("remove", &path))?;
+        fs::write(&path, moved).map_err(ModulesError::io("write", path))
     }
 
-    /// The file name of the compiler.
-    pub(super) fn compiler(&self) -> String {
-        format!("aarch64-linux-gnu-gcc-{}", self.compiler)
+    /// The folder for `make -C`, if the headers are in `root`.
+    pub(crate) fn folder_in(&self, root: &Path) -> PathBuf {
+        root.join("usr/src").join(self.release.headers())
     }
 
-    /// Packages of the compiler: for another architecture than this system's, and for the same.
-    pub(super) fn compiler_packages(&self) -> [String; 2] {
+    /// The file name of the compiler for this machine.
+    pub(crate) fn compiler(&self, machine: &str) -> String {
+        format!("{machine}-gcc-{}", self.compiler)
+    }
+
+    /// Packages of the compiler: for another architecture than this system's, and for the same. `machine` is the name of the
+    /// kernel's in packages.
+    pub(crate) fn compiler_packages(&self, machine: &str) -> [String; 2] {
         let native = format!("gcc-{}", self.compiler);
-        [format!("{native}-aarch64-linux-gnu"), native]
+        [format!("{native}-{machine}"), native]
     }
 
-    /// The package of the kernel's source, of exactly this version.
-    pub(super) fn source_package(&self) -> String {
-        format!("linux-source-{}={}", self.series(), self.version)
+    /// The package of the kernel's source, of exactly the version of the headers' package file.
+    pub(crate) fn source_package(&self, file: &str) -> Result<String, ModulesError> {
+        let version = self.version(file)?;
+        Ok(format!("linux-source-{}={version}", series(&version)))
     }
 
     /// The archive that the source's package has.
-    pub(super) fn source_archive(&self, root: &Path) -> PathBuf {
-        root.join(format!("usr/src/linux-source-{}.tar.xz", self.series()))
+    pub(crate) fn source_archive(&self, root: &Path, file: &str) -> Result<PathBuf, ModulesError> {
+        let series = series(&self.version(file)?);
+        Ok(root.join(format!("usr/src/linux-source-{series}.tar.xz")))
     }
 
-    /// `6.12` of the version `6.12.117-1~deb12u1`.
-    fn series(&self) -> String {
-        let mut parts = self.version.splitn(3, '.');
-        let mut next = || parts.next().unwrap_or_default();
-        format!("{}.{}", next(), next())
+    fn version(&self, file: &str) -> Result<String, ModulesError> {
+        let version = version_in(file, &self.release.headers());
+        version.ok_or_else(|| missing(&self.release, "version"))
     }
+}
+
+fn missing(release: &Release, what: &'static str) -> ModulesError {
+    ModulesError::Headers {
+        release: release.to_string(),
+        what,
+    }
+}
+
+/// `6.12` of the version `6.12.117-1~deb12u1`.
+fn series(version: &str) -> String {
+    let mut parts = version.splitn(3, '.');
+    let mut next = || parts.next().unwrap_or_default();
+    format!("{}.{}", next(), next())
 }
 
 /// The version in `name_version_architecture.deb`, of the package `name`.
@@ -110,30 +114,37 @@ mod tests {
         fs::write(folder.join(".kernelvariables"), variables).unwrap();
         fs::write(
             folder.join("Makefile"),
-            "include /usr/src/common/Makefile\n",
+            "KBUILD_OUTPUT=/usr/src/own\ninclude /usr/src/common/Makefile\n",
         )
         .unwrap();
-        let file = format!("linux-headers-{RELEASE}_6.12.117-1~deb12u1_arm64.deb");
-        Headers::open(&release, &file, root)
+        Headers::read(&release, root)
     }
 
     #[test]
     fn compiler_and_source_are_those_of_the_kernel() {
         let root = tempfile::tempdir().unwrap();
         let headers = unpacked(root.path(), "CC = $(X) $(CROSS_COMPILE)gcc-12\n").unwrap();
-        assert_eq!(headers.compiler(), "aarch64-linux-gnu-gcc-12");
+        let file = format!("linux-headers-{RELEASE}_6.12.117-1~deb12u1_arm64.deb");
         assert_eq!(
-            headers.source_package(),
+            headers.compiler("aarch64-linux-gnu"),
+            "aarch64-linux-gnu-gcc-12"
+        );
+        assert_eq!(
+            headers.source_package(&file).unwrap(),
             "linux-source-6.12=6.12.117-1~deb12u1"
         );
         assert!(
             headers
-                .source_archive(root.path())
+                .source_archive(root.path(), &file)
+                .unwrap()
                 .ends_with("usr/src/linux-source-6.12.tar.xz")
         );
-        let makefile = fs::read_to_string(headers.folder.join("Makefile")).unwrap();
+        headers.source_package("another.deb").unwrap_err();
+        headers.move_to(root.path()).unwrap();
+        let folder = headers.folder_in(root.path());
+        let makefile = fs::read_to_string(folder.join("Makefile")).unwrap();
         let expected = format!(
-            "include {}/usr/src/common/Makefile\n",
+            "KBUILD_OUTPUT={0}/usr/src/own\ninclude {0}/usr/src/common/Makefile\n",
             root.path().display()
         );
         assert_eq!(makefile, expected);

@@ -6,63 +6,77 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use super::{Headers, ModulesError};
+use super::{ModulesError, Release};
 use crate::unfinished;
 
 /// Lines of the compiler's output that an error quotes.
 const QUOTED: usize = 3;
 
-/// Builds the modules in `folder` with the programs that were unpacked in `root`.
-pub(super) fn run(headers: &Headers, root: &Path, folder: &Path) -> Result<(), ModulesError> {
-    let make = root.join("usr/bin/make");
-    let log = folder.join("make.log");
-    let output = fs::File::create(&log).map_err(ModulesError::io("write", &log))?;
-    let errors = output
-        .try_clone()
-        .map_err(ModulesError::io("write", &log))?;
-    let jobs = thread::available_parallelism().map_or(1, usize::from);
-    let paths = [
-        root.join("usr/bin").display().to_string(),
-        env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned()),
-    ];
-    let libraries = format!(
-        "{root}/usr/lib/{triplet}:{root}/lib/{triplet}",
-        root = root.display(),
-        triplet = format_args!("{}-linux-gnu", env::consts::ARCH)
-    );
-    let child = Command::new(&make)
-        .arg("-C")
-        .arg(&headers.folder)
-        .arg(format!("M={}", folder.display()))
-        .args(["ARCH=arm64", "CROSS_COMPILE=aarch64-linux-gnu-"])
-        .arg(format!("CC={}", headers.compiler()))
-        // The modules are not debugged, and types for BPF need one more program.
-        .args(["CONFIG_DEBUG_INFO=", "CONFIG_DEBUG_INFO_BTF_MODULES="])
-        .arg(format!("-j{jobs}"))
-        .arg("modules")
-        .env("PATH", paths.join(":"))
-        .env("LD_LIBRARY_PATH", libraries)
-        .env("LC_ALL", "C")
-        .env_remove("MAKEFLAGS")
-        .env_remove("KCFLAGS")
-        .stdin(Stdio::null())
-        .stdout(output)
-        .stderr(errors)
-        .spawn();
-    let mut child = child.map_err(ModulesError::io("run", &make))?;
-    let running = unfinished::program(&child);
-    let status = child.wait();
-    drop(running);
-    let status = status.map_err(ModulesError::io("wait for", make))?;
-    if status.success() {
-        return Ok(());
+/// Variables of the user's that would change a build.
+const VARIABLES: [&str; 4] = ["KBUILD_OUTPUT", "KCFLAGS", "LLVM", "MAKEFLAGS"];
+
+/// A build of modules.
+#[derive(Debug)]
+pub(crate) struct Make<'a> {
+    pub(crate) release: &'a Release,
+    /// The kernel's headers.
+    pub(crate) headers: &'a Path,
+    /// The folder of the modules' source.
+    pub(crate) folder: &'a Path,
+    /// The file for what is printed.
+    pub(crate) log: &'a Path,
+    /// The folder of `make` and of the compiler.
+    pub(crate) bin: &'a Path,
+    /// The folders of their libraries, if they do not find these by themselves.
+    pub(crate) libraries: Option<String>,
+    pub(crate) arguments: &'a [String],
+}
+
+impl Make<'_> {
+    /// Builds the modules.
+    pub(crate) fn run(&self) -> Result<(), ModulesError> {
+        let (make, log) = (self.bin.join("make"), self.log);
+        let output = fs::File::create(log).map_err(ModulesError::io("write", log))?;
+        let errors = output.try_clone().map_err(ModulesError::io("write", log))?;
+        let jobs = thread::available_parallelism().map_or(1, usize::from);
+        let paths = [
+            self.bin.display().to_string(),
+            env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned()),
+        ];
+        let mut command = Command::new(&make);
+        command
+            .arg("-C")
+            .arg(self.headers)
+            .arg(format!("M={}", self.folder.display()))
+            .args(self.arguments)
+            .arg(format!("-j{jobs}"))
+            .arg("modules")
+            .env("PATH", paths.join(":"))
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors);
+        if let Some(libraries) = &self.libraries {
+            command.env("LD_LIBRARY_PATH", libraries);
+        }
+        for name in VARIABLES {
+            command.env_remove(name);
+        }
+        let mut child = command.spawn().map_err(ModulesError::io("run", &make))?;
+        let running = unfinished::program(&child);
+        let status = child.wait();
+        drop(running);
+        let status = status.map_err(ModulesError::io("wait for", make))?;
+        if status.success() {
+            return Ok(());
+        }
+        let text = fs::read(log).map_err(ModulesError::io("read", log))?;
+        Err(ModulesError::Make {
+            release: self.release.to_string(),
+            status: status.to_string(),
+            reason: reason(&String::from_utf8_lossy(&text)),
+        })
     }
-    let text = fs::read(&log).map_err(ModulesError::io("read", log))?;
-    Err(ModulesError::Make {
-        release: headers.release().to_string(),
-        status: status.to_string(),
-        reason: reason(&String::from_utf8_lossy(&text)),
-    })
 }
 
 /// The first errors in the output, or its last lines if it has none.

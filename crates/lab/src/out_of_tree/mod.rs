@@ -10,15 +10,18 @@ mod make;
 mod release;
 mod sources;
 
+use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::LabError;
 use super::apt::AptError;
 
-use headers::Headers;
-use release::Release;
+pub(crate) use headers::Headers;
+pub(crate) use make::Make;
+pub(crate) use release::Release;
 pub use sources::digest;
+pub(crate) use sources::take;
 
 /// The modules, in an order in which they can be loaded after `vfio` and `vfio_iommu_type1`.
 pub const MODULES: &[&str] = &[
@@ -96,17 +99,40 @@ pub fn build(
     packages.unpack_alone(host, &[&release.common_headers()], scratch)?;
     let [newer, older] = release.build_tools();
     packages.unpack_alone(host, &[&newer, &older], scratch)?;
-    let headers = Headers::open(&release, &file, scratch)?;
+    let headers = Headers::read(&release, scratch)?;
+    headers.move_to(scratch)?;
 
-    let [cross, native] = headers.compiler_packages();
+    let [cross, native] = headers.compiler_packages("aarch64-linux-gnu");
     packages.unpack(host, &[&cross, &native], COMPILER_STAND_INS, scratch)?;
     packages.unpack(host, &["make"], COMPILER_STAND_INS, scratch)?;
 
     let folder = scratch.join("build");
     sources::write_own(&folder)?;
-    packages.unpack_alone(host, &[&headers.source_package()], scratch)?;
-    sources::take_vfio(&headers.source_archive(scratch), &folder)?;
-    make::run(&headers, scratch, &folder)?;
+    packages.unpack_alone(host, &[&headers.source_package(&file)?], scratch)?;
+    sources::take_vfio(&headers.source_archive(scratch, &file)?, &folder)?;
+    let libraries = format!(
+        "{root}/usr/lib/{triplet}:{root}/lib/{triplet}",
+        root = scratch.display(),
+        triplet = format_args!("{}-linux-gnu", env::consts::ARCH)
+    );
+    let arguments = [
+        "ARCH=arm64".to_owned(),
+        "CROSS_COMPILE=aarch64-linux-gnu-".to_owned(),
+        format!("CC={}", headers.compiler("aarch64-linux-gnu")),
+        // The modules are not debugged, and types for BPF need one more program.
+        "CONFIG_DEBUG_INFO=".to_owned(),
+        "CONFIG_DEBUG_INFO_BTF_MODULES=".to_owned(),
+    ];
+    Make {
+        release: &release,
+        headers: &headers.folder_in(scratch),
+        folder: &folder,
+        log: &folder.join("make.log"),
+        bin: &scratch.join("usr/bin"),
+        libraries: Some(libraries),
+        arguments: &arguments,
+    }
+    .run()?;
     MODULES
         .iter()
         .map(|name| sources::copy_module(&folder, target, name).map_err(LabError::from))

@@ -6,7 +6,7 @@ use super::ModulesError;
 
 /// A release such as `6.12.117+deb12-cloud-arm64`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Release {
+pub(crate) struct Release {
     name: String,
     /// `6.12.117+deb12`.
     base: String,
@@ -16,7 +16,7 @@ pub(super) struct Release {
 
 impl Release {
     /// Checks that the release is of a package for `architecture`.
-    pub(super) fn parse(release: &str, architecture: &str) -> Result<Self, ModulesError> {
+    pub(crate) fn parse(release: &str, architecture: &str) -> Result<Self, ModulesError> {
         let plain = release
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b".+-~".contains(&byte));
@@ -40,18 +40,18 @@ impl Release {
     }
 
     /// The package of the headers.
-    pub(super) fn headers(&self) -> String {
+    pub(crate) fn headers(&self) -> String {
         format!("linux-headers-{}", self.name)
     }
 
     /// The package of what the headers of several architectures have in common.
-    pub(super) fn common_headers(&self) -> String {
+    pub(crate) fn common_headers(&self) -> String {
         let end = if self.flavour == "rt" { "-rt" } else { "" };
         format!("linux-headers-{}-common{end}", self.base)
     }
 
     /// The packages of the programs that the build runs: one for each release, or, before 6.12, for each series.
-    pub(super) fn build_tools(&self) -> [String; 2] {
+    pub(crate) fn build_tools(&self) -> [String; 2] {
         let mut parts = self.base.splitn(3, '.');
         let mut next = || parts.next().unwrap_or_default();
         [

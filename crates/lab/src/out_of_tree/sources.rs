@@ -55,29 +55,66 @@ pub(super) fn write_own(folder: &Path) -> Result<(), ModulesError> {
 
 /// Copies the kernel's files out of the archive of its source, and reads no further than the last of them.
 pub(super) fn take_vfio(archive: &Path, folder: &Path) -> Result<(), ModulesError> {
-    let failed = || ModulesError::io("read", archive);
-    let file = fs::File::open(archive).map_err(failed())?;
-    let mut tar = tar::Archive::new(XzReader::new(BufReader::new(file), true));
     let mut left = VFIO.to_vec();
-    for item in tar.entries().map_err(failed())? {
-        let mut item = item.map_err(failed())?;
-        let path = item.path().map_err(failed())?.into_owned();
+    read(archive, |path, item| {
         let wanted = left
             .iter()
-            .position(|name| path.ends_with(Path::new("drivers").join(name)));
+            .position(|name| path == Path::new("drivers").join(name));
         if let Some(index) = wanted {
             let to = folder.join(left.swap_remove(index));
             item.unpack(&to).map_err(ModulesError::io("write", to))?;
         }
-        if left.is_empty() {
-            return Ok(());
-        }
+        Ok(!left.is_empty())
+    })?;
+    match left.first() {
+        None => Ok(()),
+        Some(file) => Err(ModulesError::Source {
+            archive: archive.to_path_buf(),
+            file,
+        }),
     }
-    Err(ModulesError::Source {
-        archive: archive.to_path_buf(),
-        file: left.first().copied().unwrap_or_default(),
+}
+
+/// Copies those files out of the archive of a kernel's source for which `place` has a place.
+pub(crate) fn take(
+    archive: &Path,
+    place: impl Fn(&Path) -> Option<PathBuf>,
+) -> Result<(), ModulesError> {
+    read(archive, |path, item| {
+        if item.header().entry_type().is_file()
+            && let Some(to) = place(path)
+        {
+            if let Some(folder) = to.parent() {
+                fs::create_dir_all(folder).map_err(ModulesError::io("make", folder))?;
+            }
+            item.unpack(&to).map_err(ModulesError::io("write", to))?;
+        }
+        Ok(true)
     })
 }
+
+/// Shows the files of the archive, by their paths in the source, to `file` as long as it says so.
+fn read(
+    archive: &Path,
+    mut file: impl FnMut(&Path, &mut Item<'_>) -> Result<bool, ModulesError>,
+) -> Result<(), ModulesError> {
+    let failed = || ModulesError::io("read", archive);
+    let input = BufReader::with_capacity(1 << 20, fs::File::open(archive).map_err(failed())?);
+    let mut tar = tar::Archive::new(XzReader::new(input, true));
+    for item in tar.entries().map_err(failed())? {
+        let mut item = item.map_err(failed())?;
+        let path = item.path().map_err(failed())?.into_owned();
+        // The first folder is the source's: `linux-source-6.12`.
+        let path: PathBuf = path.components().skip(1).collect();
+        if !file(&path, &mut item)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A file of an archive.
+type Item<'a> = tar::Entry<'a, XzReader<BufReader<fs::File>>>;
 
 /// Copies a built module to the folder `target`.
 pub(super) fn copy_module(

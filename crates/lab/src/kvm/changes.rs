@@ -1,0 +1,416 @@
+//! The user's changes of KVM's source: a source tree, and patches that are applied to it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use super::KvmError;
+use crate::cache::hash_bytes;
+
+/// The folders of the modules' own source.
+pub(super) const OWN: [&str; 2] = ["arch/x86/kvm", "virt/kvm"];
+/// The folders of headers, which a package has.
+const HEADERS: [&str; 2] = ["arch/x86/include", "include"];
+/// Headers of KVM that do not have it in their names.
+const NAMED_OTHERWISE: [&str; 2] = ["svm.h", "vmx.h"];
+
+/// What the user changes in KVM: nothing by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KvmChanges {
+    /// A kernel's source, whose KVM is taken.
+    pub source: Option<PathBuf>,
+    /// Patches, applied in this order.
+    pub patches: Vec<PathBuf>,
+}
+
+impl KvmChanges {
+    /// Whether nothing is to be built.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The changes as they are read.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    /// The files of the user's source; `None` if it is the package's.
+    pub(super) source: Option<BTreeMap<PathBuf, Vec<u8>>>,
+    pub(super) patches: Vec<Patch>,
+}
+
+/// A patch without what it changes in documents, in tools and for other architectures.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Patch {
+    pub(super) path: PathBuf,
+    pub(super) text: Vec<u8>,
+    /// The files that it changes.
+    pub(super) files: Vec<PathBuf>,
+}
+
+impl Changes {
+    /// Reads the files. `release` is the kernel's.
+    pub(crate) fn read(wanted: &KvmChanges, release: &str) -> Result<Self, KvmError> {
+        let source = wanted.source.as_deref();
+        Ok(Self {
+            source: source
+                .map(|folder| source_of(folder, release))
+                .transpose()?,
+            patches: wanted
+                .patches
+                .iter()
+                .map(|path| {
+                    let bytes = fs::read(path).map_err(KvmError::io("read", path))?;
+                    Patch::parse(path, &bytes)
+                })
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The SHA-256 of all that decides what is built.
+    pub(crate) fn digest(&self) -> String {
+        let mut text = String::new();
+        for (path, bytes) in self.source.iter().flatten() {
+            text += &format!("{} {}\n", path.display(), hash_bytes(bytes));
+        }
+        for patch in &self.patches {
+            text += &format!("patch {}\n", hash_bytes(&patch.text));
+        }
+        hash_bytes(text.as_bytes())
+    }
+}
+
+impl Patch {
+    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, KvmError> {
+        let mut patch = Self {
+            path: path.to_path_buf(),
+            ..Self::default()
+        };
+        let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+        let (mut is_kept, mut has_changes) = (true, bytes.is_empty());
+        for (at, line) in lines.iter().enumerate() {
+            let names = names_in(&lines[at..]);
+            has_changes |= !names.is_empty();
+            if !names.is_empty() {
+                let known: Vec<Option<bool>> = names.iter().map(|name| is_built(name)).collect();
+                if let Some(index) = known.iter().position(Option::is_none) {
+                    return Err(KvmError::Outside {
+                        patch: path.to_path_buf(),
+                        file: names[index].display().to_string(),
+                    });
+                }
+                is_kept = known.contains(&Some(true));
+                if is_kept {
+                    let new = names.into_iter().filter(|name| !patch.files.contains(name));
+                    let new: Vec<PathBuf> = new.collect();
+                    patch.files.extend(new);
+                }
+            }
+            if is_kept {
+                patch.text.extend_from_slice(line);
+            }
+        }
+        has_changes
+            .then_some(patch)
+            .ok_or_else(|| KvmError::NotAPatch {
+                patch: path.to_path_buf(),
+            })
+    }
+}
+
+/// The files that a header names which begins here: git's, or that of a file's hunks. Without the first folder, `a` or `b`.
+fn names_in(lines: &[&[u8]]) -> Vec<PathBuf> {
+    let line = |at: usize| lines.get(at).map(|line| String::from_utf8_lossy(line));
+    let Some(first) = line(0) else {
+        return Vec::new();
+    };
+    let (old, new) = if let Some(names) = first.strip_prefix("diff --git a/") {
+        let Some((old, new)) = names.trim_end().split_once(" b/") else {
+            return Vec::new();
+        };
+        (format!("a/{old}"), format!("b/{new}"))
+    } else if let Some(old) = first.strip_prefix("--- ")
+        && let Some(second) = line(1)
+        && let Some(new) = second.strip_prefix("+++ ")
+        && line(2).is_some_and(|third| third.starts_with("@@ "))
+    {
+        let name = |text: &str| {
+            text.split('\t')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .to_owned()
+        };
+        (name(old), name(new))
+    } else {
+        return Vec::new();
+    };
+    let mut names: Vec<PathBuf> = [old, new]
+        .iter()
+        .filter(|name| *name != "/dev/null")
+        .filter_map(|name| Some(PathBuf::from(name.split_once('/')?.1)))
+        .collect();
+    names.dedup();
+    names
+}
+
+/// Whether the modules are built from this file; `None` if the kernel's image is.
+fn is_built(file: &Path) -> Option<bool> {
+    let is_in = |folder: &&str| file.starts_with(folder);
+    let is_plain = file
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    if is_plain && OWN.iter().chain(&HEADERS).any(is_in) {
+        return Some(true);
+    }
+    let other = ["Documentation", "tools", "samples", "MAINTAINERS"];
+    let is_other_arch = file.starts_with("arch") && !file.starts_with("arch/x86");
+    (is_plain && (is_other_arch || other.iter().any(is_in))).then_some(false)
+}
+
+/// The files of a kernel's source that the modules are built from.
+fn source_of(folder: &Path, release: &str) -> Result<BTreeMap<PathBuf, Vec<u8>>, KvmError> {
+    if let Some(missing) = OWN.into_iter().find(|own| !folder.join(own).is_dir()) {
+        return Err(KvmError::NotASource {
+            folder: folder.to_path_buf(),
+            missing,
+        });
+    }
+    if let Ok(makefile) = fs::read_to_string(folder.join("Makefile"))
+        && let Some(found) = version_in(&makefile)
+        && !release
+            .strip_prefix(&found)
+            .is_some_and(|rest| rest.starts_with(['.', '+', '-']))
+    {
+        return Err(KvmError::OtherVersion {
+            folder: folder.to_path_buf(),
+            found,
+            release: release.to_owned(),
+        });
+    }
+    let mut files = BTreeMap::new();
+    for own in OWN {
+        read_below(folder, Path::new(own), is_source, &mut files)?;
+    }
+    for headers in HEADERS {
+        if folder.join(headers).is_dir() {
+            read_below(folder, Path::new(headers), is_header, &mut files)?;
+        }
+    }
+    Ok(files)
+}
+
+/// `6.12` in the Makefile of a kernel's source.
+fn version_in(makefile: &str) -> Option<String> {
+    let value = |name: &str| {
+        let mut lines = makefile.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.trim().strip_prefix('='))?;
+        Some(value.trim().to_owned())
+    };
+    Some(format!("{}.{}", value("VERSION")?, value("PATCHLEVEL")?))
+}
+
+/// What a build leaves next to the source is not part of it.
+pub(super) fn is_source(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let written = [".c", ".h", ".S"].iter().any(|end| name.ends_with(end));
+    let generated = name == "kvm-asm-offsets.h" || name.ends_with(".mod.c");
+    (written && !generated) || name.starts_with("Makefile") || name == "Kconfig"
+}
+
+fn is_header(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let is_kvms = path.to_string_lossy().contains("kvm") || NAMED_OTHERWISE.contains(&&*name);
+    name.ends_with(".h") && is_kvms && !path.starts_with("include/generated")
+}
+
+/// Reads the files below `root`/`folder` that are wanted. Links are not followed.
+pub(super) fn read_below(
+    root: &Path,
+    folder: &Path,
+    is_wanted: fn(&Path) -> bool,
+    files: &mut BTreeMap<PathBuf, Vec<u8>>,
+) -> Result<(), KvmError> {
+    let path = root.join(folder);
+    for item in fs::read_dir(&path).map_err(KvmError::io("list", &path))? {
+        let item = item.map_err(KvmError::io("list", &path))?;
+        let name = folder.join(item.file_name());
+        let kind = item.file_type().map_err(KvmError::io("inspect", &path))?;
+        if kind.is_dir() {
+            read_below(root, &name, is_wanted, files)?;
+        } else if kind.is_file() && is_wanted(&name) {
+            let path = root.join(&name);
+            let bytes = fs::read(&path).map_err(KvmError::io("read", path))?;
+            files.insert(name, bytes);
+        }
+    }
+    Ok(())
+}
+
+/// The package's own files from which [`source_of`] would take the user's.
+pub(super) fn own_files(root: &Path) -> Result<Vec<PathBuf>, KvmError> {
+    let mut files = BTreeMap::new();
+    for own in OWN {
+        read_below(root, Path::new(own), is_source, &mut files)?;
+    }
+    Ok(files.into_keys().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Patch, String> {
+        Patch::parse(Path::new("a.patch"), text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    fn diff(file: &str) -> String {
+        format!(
+            "diff --git a/{file} b/{file}\nindex 1..2 100644\n--- a/{file}\n+++ b/{file}\n@@ -1 +1 @@\n-x\n+y\n"
+        )
+    }
+
+    #[test]
+    fn a_patch_is_taken_without_what_no_module_is_built_from() {
+        let kept = ["virt/kvm/eventfd.c", "include/uapi/linux/kvm.h"].map(diff);
+        let left_out = [
+            "Documentation/virt/kvm/api.rst",
+            "tools/testing/selftests/kvm/x.c",
+            "arch/arm64/kvm/arm.c",
+        ]
+        .map(diff);
+        let mail = "From: A\nSubject: b\n\n--- \n file | 1 +\n";
+        let text = format!(
+            "{mail}{}{}{}{}{}",
+            left_out[0], kept[0], left_out[1], left_out[2], kept[1]
+        );
+        let patch = parse(&text).unwrap();
+        assert_eq!(
+            String::from_utf8(patch.text).unwrap(),
+            format!("{mail}{}{}", kept[0], kept[1])
+        );
+        let files = ["virt/kvm/eventfd.c", "include/uapi/linux/kvm.h"].map(PathBuf::from);
+        assert_eq!(patch.files, files);
+    }
+
+    #[test]
+    fn names_are_those_of_both_sides_with_and_without_git() {
+        let text = "--- linux.orig/virt/kvm/eventfd.c\t2026-01-01\n+++ linux/virt/kvm/eventfd.c\t2026-01-02\n@@ -1 +1 @@\n";
+        assert_eq!(
+            parse(text).unwrap().files,
+            [PathBuf::from("virt/kvm/eventfd.c")]
+        );
+        let text = "--- /dev/null\n+++ b/virt/kvm/new.c\n@@ -0,0 +1 @@\n+x\n";
+        assert_eq!(
+            parse(text).unwrap().files,
+            [PathBuf::from("virt/kvm/new.c")]
+        );
+        let text = "diff --git a/virt/kvm/a.c b/virt/kvm/b.c\nrename from virt/kvm/a.c\nrename to virt/kvm/b.c\n";
+        assert_eq!(
+            parse(text).unwrap().files,
+            ["virt/kvm/a.c", "virt/kvm/b.c"].map(PathBuf::from)
+        );
+    }
+
+    #[test]
+    fn a_patch_of_the_kernels_image_is_refused() {
+        for file in [
+            "kernel/sched/core.c",
+            "arch/x86/kernel/kvm.c",
+            "virt/kvm/../../x.c",
+            "virt/lib/irqbypass.c",
+        ] {
+            let error = parse(&diff(file)).unwrap_err();
+            assert!(
+                error.starts_with(&format!(
+                    "a.patch changes {file}, which is in the kernel's image"
+                )),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_patch_is_refused_and_an_empty_one_changes_nothing() {
+        for text in ["hello\n", "--- a\n+++ b\n", "1c1\n< x\n---\n> y\n"] {
+            assert_eq!(
+                parse(text).unwrap_err(),
+                "a.patch is not a patch: it has no changes in the unified format"
+            );
+        }
+        assert_eq!(parse("").unwrap().files, [""; 0].map(PathBuf::from));
+    }
+
+    #[test]
+    fn a_source_is_taken_without_what_a_build_leaves() {
+        let root = tempfile::tempdir().unwrap();
+        let error = source_of(root.path(), "6.12.1").unwrap_err().to_string();
+        assert!(
+            error.ends_with("is not a kernel's source: it has no arch/x86/kvm"),
+            "{error}"
+        );
+        for file in [
+            "arch/x86/kvm/svm/svm.c",
+            "arch/x86/kvm/svm/svm.o",
+            "arch/x86/kvm/kvm.mod.c",
+            "arch/x86/kvm/Makefile",
+            "virt/kvm/Makefile.kvm",
+            "arch/x86/include/asm/svm.h",
+            "arch/x86/include/asm/apic.h",
+            "include/linux/kvm_host.h",
+            "include/linux/sched.h",
+        ] {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, file).unwrap();
+        }
+        let files = source_of(root.path(), "6.12.1").unwrap();
+        let names: Vec<&str> = files.keys().map(|path| path.to_str().unwrap()).collect();
+        assert_eq!(
+            names,
+            [
+                "arch/x86/include/asm/svm.h",
+                "arch/x86/kvm/Makefile",
+                "arch/x86/kvm/svm/svm.c",
+                "include/linux/kvm_host.h",
+                "virt/kvm/Makefile.kvm",
+            ]
+        );
+        let makefile = "VERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 2\n";
+        fs::write(root.path().join("Makefile"), makefile).unwrap();
+        source_of(root.path(), "6.1.0-56-cloud-amd64").unwrap();
+        let error = source_of(root.path(), "6.12.1+deb13")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.ends_with("is the source of Linux 6.1, and the kernel is Linux 6.12.1+deb13"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn each_change_of_the_input_changes_the_digest() {
+        let changes = |source: Option<&str>, patches: &[&str]| {
+            let source = source.map(|text| BTreeMap::from([(PathBuf::from("a.c"), text.into())]));
+            let patches = patches.iter().map(|text| Patch {
+                text: (*text).into(),
+                ..Patch::default()
+            });
+            Changes {
+                source,
+                patches: patches.collect(),
+            }
+            .digest()
+        };
+        let all = [
+            changes(None, &[""]),
+            changes(None, &["a"]),
+            changes(None, &["a", "b"]),
+            changes(None, &["b", "a"]),
+            changes(Some("x"), &[]),
+            changes(Some("y"), &[]),
+            changes(Some("y"), &["a"]),
+        ];
+        let different: std::collections::BTreeSet<&String> = all.iter().collect();
+        assert_eq!(different.len(), all.len());
+    }
+}

@@ -1,0 +1,220 @@
+//! The compiler, the headers and KVM's source of one kernel, unpacked into a cache entry.
+//!
+//! They are of the kernel's distribution, which may be newer than this system's, so each program is started by a script
+//! that runs it with its own loader and libraries. The scripts find these by their own place, so the folder can be renamed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::KvmError;
+use super::changes::{OWN, is_source};
+use crate::LabError;
+use crate::apt::AptError;
+use crate::arch::Arch;
+use crate::initramfs::ElfFacts;
+use crate::out_of_tree::{Headers, Packages, Release, take};
+
+/// What the programs other than the compiler depend on: it has brought it, or no build uses it.
+const STAND_INS: &[&str] = &["libc6", "libssl3", "libssl3t64", "pahole", "zlib1g"];
+/// Folders of programs that a build runs.
+const PROGRAMS: [&str; 3] = ["usr/bin", "usr/lib", "usr/libexec"];
+/// Files and folders that no build reads. The link-time optimizer is as large as the compiler.
+const DISPENSABLE: [&str; 4] = ["etc", "usr/share", "usr/sbin", "var"];
+const OPTIMIZER: &str = "lto1";
+/// How the program is named that a script runs.
+const PROGRAM: &str = ".elf";
+
+/// The folder with all of it.
+#[derive(Debug)]
+pub(crate) struct Tools {
+    pub(super) root: PathBuf,
+    pub(super) headers: Headers,
+}
+
+impl Tools {
+    /// What was unpacked in `root`.
+    pub(crate) fn open(root: PathBuf, release: &Release) -> Result<Self, LabError> {
+        let headers = Headers::read(release, &root)?;
+        Ok(Self { root, headers })
+    }
+
+    /// Downloads and unpacks it into `root`; what is only needed for that goes to `scratch`.
+    pub(crate) fn unpack(
+        packages: &mut dyn Packages,
+        host: Arch,
+        release: &Release,
+        root: &Path,
+        scratch: &Path,
+    ) -> Result<(), LabError> {
+        let kernel = Arch::X86_64.package;
+        let file = packages
+            .unpack_alone(kernel, &[&release.headers()], root)
+            .map_err(|error| gone(release, "headers", error))?;
+        packages.unpack_alone(host.package, &[&release.common_headers()], root)?;
+        let headers = Headers::read(release, root)?;
+        let [cross, native] = headers.compiler_packages("x86-64-linux-gnu");
+        packages.unpack(host.package, &[&cross, &native], &[], root)?;
+        let [newer, older] = release.build_tools();
+        packages.unpack(host.package, &[&newer, &older], STAND_INS, root)?;
+        for program in ["make", "patch"] {
+            packages.unpack(host.package, &[program], STAND_INS, root)?;
+        }
+        let source = headers.source_package(&file)?;
+        packages
+            .unpack_alone(host.package, &[&source], scratch)
+            .map_err(|error| gone(release, "source", error))?;
+        let common = common(root, release);
+        let is_own = |path: &Path| OWN.iter().any(|own| path.starts_with(own)) && is_source(path);
+        take(&headers.source_archive(scratch, &file)?, |path| {
+            is_own(path).then(|| common.join(path))
+        })?;
+        if let Some(missing) = OWN.into_iter().find(|own| !common.join(own).is_dir()) {
+            return Err(KvmError::NotASource {
+                folder: common,
+                missing,
+            }
+            .into());
+        }
+        for name in DISPENSABLE {
+            let path = root.join(name);
+            if path.exists() {
+                fs::remove_dir_all(&path).map_err(KvmError::io("remove", path))?;
+            }
+        }
+        run_in_place(root, host)
+    }
+
+    pub(super) fn bin(&self) -> PathBuf {
+        self.root.join("usr/bin")
+    }
+}
+
+/// The folder of the headers and, with KVM's source, of a build.
+pub(super) fn common(root: &Path, release: &Release) -> PathBuf {
+    root.join("usr/src").join(release.common_headers())
+}
+
+fn gone(release: &Release, what: &'static str, error: LabError) -> LabError {
+    match error {
+        LabError::Apt(source @ AptError::NotFound { .. }) => KvmError::Gone {
+            release: release.to_string(),
+            what,
+            source,
+        }
+        .into(),
+        error => error,
+    }
+}
+
+/// Puts a script in the place of each program below `root`.
+fn run_in_place(root: &Path, host: Arch) -> Result<(), LabError> {
+    for folder in PROGRAMS {
+        wrap_below(root, Path::new(folder), host)?;
+    }
+    Ok(())
+}
+
+fn wrap_below(root: &Path, folder: &Path, host: Arch) -> Result<(), LabError> {
+    let path = root.join(folder);
+    let Ok(list) = fs::read_dir(&path) else {
+        // Not each distribution has each folder.
+        return Ok(());
+    };
+    let mut names: Vec<_> = list.flatten().map(|item| item.file_name()).collect();
+    names.sort();
+    for name in names {
+        let (name, path) = (folder.join(&name), path.join(&name));
+        let metadata = fs::symlink_metadata(&path).map_err(KvmError::io("inspect", &path))?;
+        // There are many libraries, and no programs.
+        if metadata.is_dir() && name != Path::new("usr/lib").join(host.triplet) {
+            wrap_below(root, &name, host)?;
+        }
+        let text = name.to_string_lossy().into_owned();
+        let is_program = metadata.is_file()
+            && metadata.permissions().mode() & 0o100 != 0
+            && !text.contains(".so")
+            && !text.ends_with(PROGRAM);
+        if is_program && name.ends_with(OPTIMIZER) {
+            fs::remove_file(&path).map_err(KvmError::io("remove", path))?;
+        } else if is_program && is_dynamic(&path)? {
+            let moved = root.join(format!("{text}{PROGRAM}"));
+            fs::rename(&path, &moved).map_err(KvmError::io("rename", &path))?;
+            fs::write(&path, script(&text, host)).map_err(KvmError::io("write", &path))?;
+            let mode = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(&path, mode).map_err(KvmError::io("make executable", path))?;
+        }
+    }
+    Ok(())
+}
+
+fn is_dynamic(path: &Path) -> Result<bool, KvmError> {
+    let bytes = fs::read(path).map_err(KvmError::io("read", path))?;
+    let facts = ElfFacts::parse(&bytes);
+    Ok(facts.is_some_and(|facts| facts.interpreter.is_some()))
+}
+
+/// The script for the program `name`, a path below the root. A program finds its parts by its own name, `$0`.
+fn script(name: &str, host: Arch) -> String {
+    let up = "/..".repeat(name.matches('/').count());
+    let (triplet, loader) = (host.triplet, host.loader);
+    format!(
+        "#!/bin/sh\nroot=${{0%/*}}{up}\n\
+         for lib in \"$root/usr/lib/{triplet}\" \"$root/lib/{triplet}\"; do\n\
+         [ -e \"$lib/{loader}\" ] && exec \"$lib/{loader}\" --argv0 \"$0\" \
+         --library-path \"$root/usr/lib/{triplet}:$root/lib/{triplet}\" \"$root/{name}{PROGRAM}\" \"$@\"\n\
+         done\nexit 127\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_runs_with_the_loader_that_was_unpacked_with_it() {
+        let host = Arch::host().unwrap();
+        let root = tempfile::tempdir().unwrap();
+        let facts = ElfFacts::read(Path::new("/bin/true"), host.name).unwrap();
+        let lib = root.path().join("lib").join(host.triplet);
+        let bin = root.path().join("usr/bin");
+        for folder in [&lib, &bin] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        // The script says which loader it starts, and how.
+        let said = "#!/bin/sh\necho \"$0\" \"$@\"\n";
+        fs::write(lib.join(host.loader), said).unwrap();
+        fs::set_permissions(lib.join(host.loader), fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(facts.interpreter.is_some());
+        fs::copy("/bin/true", bin.join("tool")).unwrap();
+        fs::write(bin.join("text"), said).unwrap();
+        std::os::unix::fs::symlink("tool", bin.join("alias")).unwrap();
+        run_in_place(root.path(), host).unwrap();
+        // A second time there is nothing to do.
+        run_in_place(root.path(), host).unwrap();
+
+        let output = std::process::Command::new(bin.join("alias"))
+            .arg("a b")
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let up = bin.join("../..");
+        let words: Vec<&str> = said.trim().split(' ').collect();
+        assert_eq!(
+            words[0],
+            up.join("lib")
+                .join(host.triplet)
+                .join(host.loader)
+                .to_str()
+                .unwrap()
+        );
+        assert_eq!(words[2], bin.join("alias").to_str().unwrap());
+        assert_eq!(words[5], up.join("usr/bin/tool.elf").to_str().unwrap());
+        assert_eq!(words[6..], ["a", "b"]);
+        assert_eq!(
+            fs::read(bin.join("tool.elf")).unwrap(),
+            fs::read("/bin/true").unwrap()
+        );
+        assert!(!bin.join("text.elf").exists());
+    }
+}

@@ -1,0 +1,422 @@
+//! The folder in which KVM is built, next to the files of [`Tools`]' entry, and not one of them.
+//!
+//! It has hard links to the headers and the source there, and what builds have left. A change replaces a link by a file
+//! of its own, and the next change puts back what it does not change itself, so `make` sees what is different from the
+//! last build.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::changes::{Changes, Patch, own_files};
+use super::tools::{Tools, common};
+use super::{KvmError, MODULES};
+use crate::LabError;
+use crate::out_of_tree::{Make, ModulesError, Release};
+
+/// The modules that are left out: L1's CPU has no VMX. What debuggers read is left out too, and signatures, for which
+/// there is no key.
+const ARGUMENTS: [&str; 5] = [
+    "CONFIG_KVM_INTEL=",
+    "CONFIG_DEBUG_INFO=",
+    "CONFIG_DEBUG_INFO_BTF=",
+    "CONFIG_DEBUG_INFO_BTF_MODULES=",
+    "CONFIG_MODULE_SIG_ALL=",
+];
+/// The list of the files that may differ from the package's.
+const CHANGED: &str = "changed";
+/// Exists while a build is under way: one that was killed may have left half a file.
+const BUSY: &str = "busy";
+
+/// The folder.
+#[derive(Debug)]
+pub(crate) struct Tree<'a> {
+    folder: PathBuf,
+    tools: &'a Tools,
+    release: &'a Release,
+}
+
+/// Changed files, each with its new content or `None` if it is removed.
+type Files = BTreeMap<PathBuf, Option<Vec<u8>>>;
+
+impl<'a> Tree<'a> {
+    /// The tree in `folder`, which is made if it is not there or a build in it has not ended.
+    pub(crate) fn open(
+        folder: PathBuf,
+        tools: &'a Tools,
+        release: &'a Release,
+    ) -> Result<Self, LabError> {
+        let tree = Self {
+            folder,
+            tools,
+            release,
+        };
+        if tree.folder.exists() && tree.folder.join(BUSY).exists() {
+            fs::remove_dir_all(&tree.folder).map_err(KvmError::io("remove", &tree.folder))?;
+        }
+        if !tree.folder.exists() {
+            fs::create_dir_all(tree.folder.join("usr"))
+                .map_err(KvmError::io("make", &tree.folder))?;
+            tree.mark()?;
+            link_below(&tools.root, &tree.folder, Path::new("usr/src"))?;
+            // The headers have links to the programs of the build.
+            let lib = tree.folder.join("usr/lib");
+            std::os::unix::fs::symlink(tools.root.join("usr/lib"), &lib)
+                .map_err(KvmError::io("link", lib))?;
+            tools.headers.move_to(&tree.folder)?;
+            tree.unmark()?;
+        }
+        Ok(tree)
+    }
+
+    /// The content of the files that the changes leave different from the package's.
+    pub(crate) fn changed(&self, changes: &Changes, scratch: &Path) -> Result<Files, LabError> {
+        let mut files = Files::new();
+        if let Some(source) = &changes.source {
+            for name in own_files(&common(&self.tools.root, self.release))? {
+                if !source.contains_key(&name) {
+                    files.insert(name, None);
+                }
+            }
+            files.extend(
+                source
+                    .iter()
+                    .map(|(name, bytes)| (name.clone(), Some(bytes.clone()))),
+            );
+        }
+        for patch in &changes.patches {
+            self.patch(patch, &mut files, scratch)?;
+        }
+        let mut different = Files::new();
+        for (name, bytes) in files {
+            if self.package_has(&name)? != bytes {
+                different.insert(name, bytes);
+            }
+        }
+        Ok(different)
+    }
+
+    /// Applies a patch to the files as the changes before it have left them.
+    fn patch(&self, patch: &Patch, files: &mut Files, scratch: &Path) -> Result<(), LabError> {
+        if patch.files.is_empty() {
+            return Ok(());
+        }
+        let folder = scratch.join("patched");
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(KvmError::io("remove", &folder))?;
+        }
+        fs::create_dir_all(&folder).map_err(KvmError::io("make", &folder))?;
+        for name in &patch.files {
+            let bytes = match files.get(name) {
+                Some(bytes) => bytes.clone(),
+                None => self.package_has(name)?,
+            };
+            if let Some(bytes) = bytes {
+                write(&folder.join(name), &bytes)?;
+            }
+        }
+        let text = scratch.join("text.patch");
+        write(&text, &patch.text)?;
+        let program = self.tools.bin().join("patch");
+        let output = Command::new(&program)
+            .args(["-p1", "--fuzz=0", "--forward", "--batch"])
+            .args(["--no-backup-if-mismatch", "--reject-file=-"])
+            .args(["--remove-empty-files", "-d"])
+            .arg(&folder)
+            .arg("-i")
+            .arg(&text)
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .output()
+            .map_err(KvmError::io("run", program))?;
+        if !output.status.success() {
+            let said = [output.stdout, output.stderr].concat();
+            let error = KvmError::DoesNotApply {
+                patch: patch.path.clone(),
+                release: self.release.to_string(),
+                said: failed_hunks(&String::from_utf8_lossy(&said)),
+            };
+            return Err(error.into());
+        }
+        for name in &patch.files {
+            files.insert(name.clone(), read(&folder.join(name))?);
+        }
+        Ok(())
+    }
+
+    /// Builds the modules with these changes, and returns the built files.
+    pub(crate) fn build(&self, files: &Files) -> Result<Vec<PathBuf>, LabError> {
+        self.mark()?;
+        self.set(files)?;
+        let tree = common(&self.folder, self.release);
+        let folder = tree.join("arch/x86/kvm");
+        let made = Make {
+            release: self.release,
+            headers: &self.tools.headers.folder_in(&self.folder),
+            folder: &folder,
+            log: &self.folder.join("make.log"),
+            bin: &self.tools.bin(),
+            libraries: None,
+            arguments: &ARGUMENTS.map(str::to_owned),
+        }
+        .run();
+        // A compiler that failed has left nothing; one that was killed has ended this process too.
+        self.unmark()?;
+        made.map_err(|error| in_the_source(error, &tree))?;
+        Ok(MODULES.map(|name| folder.join(format!("{name}.ko"))).into())
+    }
+
+    /// Makes the source the package's with these changes. What is the same already keeps its time.
+    fn set(&self, files: &Files) -> Result<(), LabError> {
+        let list = self.folder.join(CHANGED);
+        let text = read(&list)?.unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let mut names: BTreeSet<PathBuf> = text.lines().map(PathBuf::from).collect();
+        names.extend(files.keys().cloned());
+        let lines = |names: &mut dyn Iterator<Item = &PathBuf>| -> String {
+            names.map(|name| format!("{}\n", name.display())).collect()
+        };
+        write(&list, lines(&mut names.iter()).as_bytes())?;
+        let tree = common(&self.folder, self.release);
+        for name in &names {
+            let wanted = match files.get(name) {
+                Some(bytes) => bytes.clone(),
+                None => self.package_has(name)?,
+            };
+            let path = tree.join(name);
+            if read(&path)? != wanted {
+                // Writing to the link would change the package's file.
+                if path.exists() {
+                    fs::remove_file(&path).map_err(KvmError::io("remove", &path))?;
+                }
+                if let Some(bytes) = wanted {
+                    write(&path, &bytes)?;
+                }
+            }
+        }
+        Ok(write(&list, lines(&mut files.keys()).as_bytes())?)
+    }
+
+    fn package_has(&self, name: &Path) -> Result<Option<Vec<u8>>, KvmError> {
+        read(&common(&self.tools.root, self.release).join(name))
+    }
+
+    fn mark(&self) -> Result<(), KvmError> {
+        write(&self.folder.join(BUSY), b"")
+    }
+
+    fn unmark(&self) -> Result<(), KvmError> {
+        let path = self.folder.join(BUSY);
+        fs::remove_file(&path).map_err(KvmError::io("remove", path))
+    }
+}
+
+/// The error with paths as the source has them.
+fn in_the_source(mut error: ModulesError, tree: &Path) -> ModulesError {
+    if let ModulesError::Make { reason, .. } = &mut error {
+        let tree = format!("{}/", tree.display());
+        *reason = reason
+            .replace(&tree, "")
+            .replace("arch/x86/kvm/../../../", "");
+    }
+    error
+}
+
+/// What `patch` says about the hunks that it could not apply, in one line; its last line if it says nothing about hunks.
+fn failed_hunks(text: &str) -> String {
+    const REASONS: [&str; 4] = [
+        "malformed patch",
+        "can't find file",
+        "previously applied",
+        "already exists",
+    ];
+    let mut said = Vec::new();
+    let mut file = "";
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("patching file ") {
+            file = name.trim_matches('\'');
+        }
+        if line.starts_with("Hunk #") && !line.contains("succeeded") {
+            said.push(format!("{file}: {}", line.trim_end_matches('.')));
+        } else if REASONS.iter().any(|reason| line.contains(reason)) {
+            said.push(line.trim_start_matches("patch: **** ").to_owned());
+        }
+    }
+    match said.as_slice() {
+        [] => text.lines().last().unwrap_or_default().to_owned(),
+        said => said.join("; "),
+    }
+}
+
+/// The file's content; `None` if there is no such file.
+fn read(path: &Path) -> Result<Option<Vec<u8>>, KvmError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(KvmError::io("read", path)(error)),
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), KvmError> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(KvmError::io("make", folder))?;
+    }
+    fs::write(path, bytes).map_err(KvmError::io("write", path))
+}
+
+/// Makes the folder `name` of `from` in `to`: its files as hard links, its symbolic links as such.
+fn link_below(from: &Path, to: &Path, name: &Path) -> Result<(), KvmError> {
+    let (source, target) = (from.join(name), to.join(name));
+    fs::create_dir_all(&target).map_err(KvmError::io("make", &target))?;
+    for item in fs::read_dir(&source).map_err(KvmError::io("list", &source))? {
+        let item = item.map_err(KvmError::io("list", &source))?;
+        let (source, target) = (item.path(), target.join(item.file_name()));
+        let kind = item.file_type().map_err(KvmError::io("inspect", &source))?;
+        if kind.is_dir() {
+            link_below(from, to, &name.join(item.file_name()))?;
+        } else if kind.is_symlink() {
+            let link = fs::read_link(&source).map_err(KvmError::io("read", &source))?;
+            std::os::unix::fs::symlink(link, &target).map_err(KvmError::io("link", &target))?;
+        } else {
+            fs::hard_link(&source, &target).map_err(KvmError::io("link", &target))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RELEASE: &str = "6.12.118+deb13-cloud-amd64";
+    const FILE: &str = "virt/kvm/eventfd.c";
+    const HEADER: &str = "include/linux/kvm_host.h";
+
+    fn tools(root: &Path, release: &Release) -> Tools {
+        let headers = root.join("usr/src").join(release.headers());
+        let common = common(root, release);
+        for (path, text) in [
+            (
+                headers.join(".kernelvariables"),
+                "CC = $(CROSS_COMPILE)gcc-14\n",
+            ),
+            (
+                headers.join("Makefile"),
+                "include /usr/src/common/Makefile\n",
+            ),
+            (common.join(FILE), "package's\n"),
+            (common.join(HEADER), "package's\n"),
+            (common.join("arch/x86/kvm/x86.c"), "package's\n"),
+        ] {
+            write(&path, text.as_bytes()).unwrap();
+        }
+        Tools::open(root.to_path_buf(), release).unwrap()
+    }
+
+    fn text(path: &Path) -> Option<String> {
+        fs::read_to_string(path).ok()
+    }
+
+    #[test]
+    fn a_change_is_put_back_by_the_next_and_never_reaches_the_package() {
+        let folder = tempfile::tempdir().unwrap();
+        let release = Release::parse(RELEASE, "amd64").unwrap();
+        let tools = tools(&folder.path().join("files"), &release);
+        let place = folder.path().join("tree");
+        let tree = Tree::open(place.clone(), &tools, &release).unwrap();
+        let source = common(&place, &release);
+        let makefile = text(&tools.headers.folder_in(&place).join("Makefile")).unwrap();
+        let moved = format!("include {}/usr/src/common/Makefile\n", place.display());
+        assert_eq!(makefile, moved);
+        let new = Path::new("virt/kvm/new.c");
+        let first = Files::from([
+            (FILE.into(), Some(b"mine\n".to_vec())),
+            (new.into(), Some(b"new\n".to_vec())),
+            (HEADER.into(), None),
+        ]);
+        tree.set(&first).unwrap();
+        assert_eq!(text(&source.join(FILE)).as_deref(), Some("mine\n"));
+        assert_eq!(text(&source.join(new)).as_deref(), Some("new\n"));
+        assert_eq!(text(&source.join(HEADER)), None);
+        let package = common(&tools.root, &release);
+        assert_eq!(text(&package.join(FILE)).as_deref(), Some("package's\n"));
+        assert_eq!(text(&package.join(HEADER)).as_deref(), Some("package's\n"));
+
+        let time = |name: &str| fs::metadata(source.join(name)).unwrap().modified().unwrap();
+        let before = time(FILE);
+        tree.set(&Files::from([(FILE.into(), Some(b"mine\n".to_vec()))]))
+            .unwrap();
+        assert_eq!(time(FILE), before, "make builds only what differs");
+        assert_eq!(text(&source.join(new)), None);
+        assert_eq!(text(&source.join(HEADER)).as_deref(), Some("package's\n"));
+        tree.set(&Files::new()).unwrap();
+        assert_eq!(text(&source.join(FILE)).as_deref(), Some("package's\n"));
+        assert!(time(FILE) > before, "make builds it again");
+    }
+
+    #[test]
+    fn a_build_that_was_killed_is_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let release = Release::parse(RELEASE, "amd64").unwrap();
+        let tools = tools(&folder.path().join("files"), &release);
+        let place = folder.path().join("tree");
+        let object = common(&place, &release).join("virt/kvm/eventfd.o");
+        let tree = Tree::open(place.clone(), &tools, &release).unwrap();
+        write(&object, b"whole").unwrap();
+        Tree::open(place.clone(), &tools, &release).unwrap();
+        assert!(object.exists(), "what was built is kept");
+        tree.mark().unwrap();
+        Tree::open(place, &tools, &release).unwrap();
+        assert!(!object.exists());
+    }
+
+    #[test]
+    fn a_source_replaces_the_packages_whole_kvm() {
+        let folder = tempfile::tempdir().unwrap();
+        let release = Release::parse(RELEASE, "amd64").unwrap();
+        let tools = tools(&folder.path().join("files"), &release);
+        let tree = Tree::open(folder.path().join("tree"), &tools, &release).unwrap();
+        let source = BTreeMap::from([
+            (FILE.into(), b"mine\n".to_vec()),
+            (HEADER.into(), b"package's\n".to_vec()),
+        ]);
+        let changes = Changes {
+            source: Some(source),
+            patches: Vec::new(),
+        };
+        let changed = tree.changed(&changes, folder.path()).unwrap();
+        let expected = Files::from([
+            (FILE.into(), Some(b"mine\n".to_vec())),
+            ("arch/x86/kvm/x86.c".into(), None),
+        ]);
+        assert_eq!(changed, expected);
+    }
+
+    #[test]
+    fn an_error_of_the_compiler_names_the_file_in_the_source() {
+        let error = ModulesError::Make {
+            release: "6.12".to_owned(),
+            status: "exit status: 2".to_owned(),
+            reason: "/t/arch/x86/kvm/../../../virt/kvm/a.c:2:1: error: x; /t/arch/x86/kvm/b.c:1:1: error: y".to_owned(),
+        };
+        assert_eq!(
+            in_the_source(error, Path::new("/t")).to_string(),
+            "cannot build modules for Linux 6.12 (exit status: 2): virt/kvm/a.c:2:1: error: x; arch/x86/kvm/b.c:1:1: error: y"
+        );
+    }
+
+    #[test]
+    fn a_failure_names_the_files_and_the_hunks() {
+        let text = "patching file virt/kvm/eventfd.c\nHunk #1 succeeded at 9 (offset 2 lines).\n\
+                    Hunk #2 FAILED at 12.\n1 out of 2 hunks FAILED\npatching file 'a b.c'\nHunk #1 FAILED at 1.\n";
+        let said = "virt/kvm/eventfd.c: Hunk #2 FAILED at 12; a b.c: Hunk #1 FAILED at 1";
+        assert_eq!(failed_hunks(text), said);
+        let text = "patch: **** malformed patch at line 5: x\n";
+        assert_eq!(failed_hunks(text), "malformed patch at line 5: x");
+        let text = "patching file a.c\nReversed (or previously applied) patch detected!  Skipping patch.\n1 out of 1 hunk ignored\n";
+        let said = "Reversed (or previously applied) patch detected!  Skipping patch.";
+        assert_eq!(failed_hunks(text), said);
+        assert_eq!(failed_hunks("a\nb\n"), "b");
+    }
+}

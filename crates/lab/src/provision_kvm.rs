@@ -1,0 +1,110 @@
+//! The cache entries of a kernel whose KVM the user changes: what builds it, and the kernel with the modules that are built.
+
+use std::fs;
+
+use super::super::apt::Apt;
+use super::super::arch::Arch;
+use super::super::cache::{CacheError, Entry, Size, hash_bytes, require_space};
+use super::super::debian;
+use super::super::kvm::{Changes, KvmChanges, KvmError, Tools, Tree};
+use super::super::out_of_tree::Release;
+use super::modules::FromApt;
+use super::{Kernel, KernelChoice, LabError, Provision, prepare};
+
+/// The kind of a kernel with changed modules.
+const KIND: &str = "kvm";
+/// The kind of what builds them.
+const TOOLS: &str = "kvmtools";
+/// Raised when the way of building changes.
+const REVISION: u32 = 1;
+/// The folder of the builds, next to the entry's files.
+const TREE: &str = "tree";
+/// Peak disk space: the compiler, the headers and the archive of the source, packed and unpacked.
+const SPACE: u64 = 900_000_000;
+
+impl Provision<'_> {
+    /// The kernel with KVM built from its own source with the user's changes; without changes the kernel itself.
+    pub fn kernel_with(
+        &mut self,
+        named: Option<&KernelChoice>,
+        wanted: &KvmChanges,
+    ) -> Result<Kernel, LabError> {
+        if wanted.is_empty() {
+            return self.kernel(named);
+        }
+        let board = self.board;
+        if board.arch != Arch::X86_64 {
+            let arch = board.arch.name;
+            return Err(KvmError::BuiltIn { arch }.into());
+        }
+        if let Some(KernelChoice::File { image, .. }) = named {
+            let kernel = image.display().to_string();
+            return Err(KvmError::NotDebians { kernel }.into());
+        }
+        let kernel = self.kernel(named)?;
+        let name = kernel.release().to_owned();
+        let sources = debian::build_sources(&name, self.host.package, board.arch.package)
+            .zip(Release::parse(&name, board.arch.package).ok());
+        let Some((sources, release)) = sources else {
+            let kernel = format!("Linux {name}");
+            return Err(KvmError::NotDebians { kernel }.into());
+        };
+        let changes = Changes::read(wanted, &name)?;
+        let recipe = format!(
+            "revision {REVISION}\n{}\n{name}\n{}\n{:?}",
+            kernel.image.display(),
+            changes.digest(),
+            board.modules
+        );
+        let hash = hash_bytes(recipe.as_bytes());
+        if let Some(entry) = self.begin(KIND, &hash)? {
+            return Ok(Kernel::of(&entry, None));
+        }
+        let tools = self.kvm_tools(&release, &sources)?;
+        let folder = tools.folder().join(TREE);
+        let tools = Tools::open(tools.path(""), &release)?;
+        let tree = Tree::open(folder, &tools, &release)?;
+        let draft = self.draft(KIND, &hash)?;
+        let scratch = draft.scratch();
+        fs::create_dir_all(&scratch).map_err(CacheError::io("make", &scratch))?;
+        let changed = tree.changed(&changes, &scratch)?;
+        let what = match changed.len() {
+            0 => "KVM unchanged".to_owned(),
+            1 => "KVM patched (1 file)".to_owned(),
+            count => format!("KVM patched ({count} files)"),
+        };
+        self.progress
+            .say(format_args!("building {what}, for Linux {release}"));
+        let spinner = self.progress.spin("in the build of KVM");
+        let built = tree.build(&changed)?;
+        drop(spinner);
+        prepare::with_modules(board, &draft, &kernel, &built)?;
+        let entry = draft.commit(format!("{}, {what}", kernel.title), Vec::new())?;
+        Ok(Kernel::of(&entry, None))
+    }
+
+    /// What builds KVM for the kernel of this release, from these sources of packages.
+    fn kvm_tools(&mut self, release: &Release, sources: &str) -> Result<Entry, LabError> {
+        let recipe = format!("revision {REVISION}\n{release}\n{}", self.host.package);
+        let hash = hash_bytes(recipe.as_bytes());
+        if let Some(entry) = self.begin(TOOLS, &hash)? {
+            return Ok(entry);
+        }
+        require_space(self.cache.root(), Size(SPACE))?;
+        let apt: Apt = self.debian_apt("KVM's source and compiler", "--kernel", sources)?;
+        let draft = self.draft(TOOLS, &hash)?;
+        let scratch = draft.scratch();
+        fs::create_dir_all(&scratch).map_err(CacheError::io("make", &scratch))?;
+        let mut packages = FromApt::new(&apt, self.progress);
+        let root = draft.path("");
+        Tools::unpack(&mut packages, self.host, release, &root, &scratch)?;
+        let title = format!("compiler, headers and KVM's source for Linux {release}");
+        let entry = draft.commit(title, packages.used)?;
+        self.progress.say(format_args!(
+            "{} are ready, {}",
+            entry.manifest().title,
+            Size(entry.manifest().size())
+        ));
+        Ok(entry)
+    }
+}
