@@ -14,8 +14,8 @@ use vmbell_lab::debian::KernelVersion;
 pub(super) fn prepare(arch: Option<&str>, parts: &Parts) -> anyhow::Result<ExitCode> {
     let (host, board) = boards(arch)?;
     let mut qemu = None;
-    for choice in parts.kernels()? {
-        let lab = parts.prepare(host, &board, &Settings::default(), choice.as_ref())?;
+    for choice in parts.choices()? {
+        let lab = parts.prepare(host, &board, &Settings::default(), &choice)?;
         println!("{}", lab.kernel.title);
         qemu = Some(lab.qemu);
     }
@@ -55,9 +55,16 @@ pub(super) fn status(
             Ok(entry) => {
                 let manifest = entry.manifest();
                 let downloaded = manifest.packages.iter().map(|package| package.size).sum();
-                let of_a_run = ["debian-", "kernel-", "tree-", "modules-"]
-                    .iter()
-                    .any(|kind| name.starts_with(kind));
+                let of_a_run = [
+                    "debian-",
+                    "kernel-",
+                    "kvm-",
+                    "kvmtools-",
+                    "modules-",
+                    "tree-",
+                ]
+                .iter()
+                .any(|kind| name.starts_with(kind));
                 let note = if of_a_run || current.contains(&name) {
                     ""
                 } else {

@@ -41,6 +41,8 @@ Examples:
   vmbell lab --kernel debian:6.1 -- PROGRAM           run it on the KVM of Debian's Linux 6.1
   vmbell lab --deterministic --kernel debian:6.1 --kernel debian:newest -- vmbell bench
                                                       compare the KVM of two kernels
+  vmbell lab --deterministic --kernel debian:6.12 --kvm-patch my.patch --unpatched -- vmbell bench
+                                                      measure what a patch of KVM changes
   vmbell lab prepare                                  download what is missing
   vmbell lab status --verify                          check what has been downloaded
 
@@ -67,7 +69,8 @@ const LAB_FAILED: u8 = 125;
 /// backend kvm unless --backend says otherwise.
 ///
 /// QEMU and the kernel are packages of the distribution, downloaded by apt-get and unpacked into
-/// $XDG_CACHE_HOME/vmbell/lab, without root. `--kernel debian:VERSION` takes another kernel from Debian's archive.
+/// $XDG_CACHE_HOME/vmbell/lab, without root. `--kernel debian:VERSION` takes another kernel from Debian's archive, and
+/// `--kvm-patch FILE` builds its KVM with a patch.
 ///
 /// As cargo's runner, the lab runs the tests of any project on real KVM:
 /// CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="vmbell lab --" cargo test

@@ -1,6 +1,7 @@
 //! The machine that the lab emulates (`--arch`), and its QEMU and kernel.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -20,7 +21,7 @@ use vmbell_lab::cache::{Cache, Use};
 use vmbell_lab::debian::DebianError;
 use vmbell_lab::device::Driver;
 use vmbell_lab::qemu::Qemu;
-use vmbell_lab::{Kernel, KernelChoice, Lab, LabError, Progress, Provision};
+use vmbell_lab::{Kernel, KernelChoice, KvmChanges, Lab, LabError, Progress, Provision};
 
 /// How often the thread looks that waits for a signal.
 const POLL: Duration = Duration::from_millis(50);
@@ -64,6 +65,16 @@ pub(super) struct Parts {
     /// to it]
     #[arg(long, value_name = "FOLDER", requires = "kernel")]
     modules: Option<PathBuf>,
+    /// Build KVM from the kernel's own source with this patch (unified format, -p1) and run with that, on x86-64; several
+    /// are applied in order. The compiler, the headers and the source are packages of the kernel's distribution
+    #[arg(long, value_name = "FILE")]
+    kvm_patch: Vec<PathBuf>,
+    /// Build KVM from arch/x86/kvm, virt/kvm and KVM's headers of this kernel source, which has the kernel's version
+    #[arg(long, value_name = "FOLDER")]
+    kvm_source: Option<PathBuf>,
+    /// Run with the unpatched KVM first, and compare what `vmbell bench` measures
+    #[arg(long)]
+    unpatched: bool,
     /// Use this program as the vmbell in L1, if L1 has another architecture [default: what cargo built for its musl target;
     /// $VMBELL_AARCH64]
     #[arg(long, value_name = "FILE")]
@@ -71,6 +82,26 @@ pub(super) struct Parts {
     /// Print errors only
     #[arg(short, long)]
     pub(super) quiet: bool,
+}
+
+/// One kernel of a run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Choice {
+    /// The kernel that the user names; `None` is the distribution's.
+    kernel: Option<KernelChoice>,
+    /// What is changed in KVM.
+    kvm: KvmChanges,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.kernel, self.kvm.is_empty()) {
+            (Some(kernel), true) => kernel.fmt(f),
+            (Some(kernel), false) => write!(f, "{kernel}, patched"),
+            (None, true) => f.write_str("unpatched"),
+            (None, false) => f.write_str("patched"),
+        }
+    }
 }
 
 /// What was found or prepared.
@@ -90,9 +121,9 @@ impl Parts {
         Progress::new(self.quiet)
     }
 
-    /// The kernels that the user names, with their modules; `None` is the distribution's.
-    pub(super) fn kernels(&self) -> anyhow::Result<Vec<Option<KernelChoice>>> {
-        Ok(match (&self.modules, self.kernel.as_slice()) {
+    /// The kernels that the user names, with their modules and with what is changed in KVM.
+    pub(super) fn choices(&self) -> anyhow::Result<Vec<Choice>> {
+        let kernels = match (&self.modules, self.kernel.as_slice()) {
             (None, []) => vec![None],
             (None, kernels) => kernels.iter().cloned().map(Some).collect(),
             (Some(folder), [KernelChoice::File { image, .. }]) => vec![Some(KernelChoice::File {
@@ -100,7 +131,23 @@ impl Parts {
                 modules: Some((folder.as_os_str() != "none").then(|| folder.clone())),
             })],
             _ => bail!("--modules is for one kernel in a file; Debian's kernels have their own"),
-        })
+        };
+        let changed = KvmChanges {
+            source: self.kvm_source.clone(),
+            patches: self.kvm_patch.clone(),
+        };
+        if self.unpatched && changed.is_empty() {
+            bail!("--unpatched is for --kvm-patch and --kvm-source: name one of these too");
+        }
+        let with = |kernel: Option<KernelChoice>| {
+            let unchanged = self.unpatched.then(KvmChanges::default);
+            let all = unchanged.into_iter().chain([changed.clone()]);
+            all.map(move |kvm| Choice {
+                kernel: kernel.clone(),
+                kvm,
+            })
+        };
+        Ok(kernels.into_iter().flat_map(with).collect())
     }
 
     /// Finds QEMU and the kernel, or prepares what is missing.
@@ -109,7 +156,7 @@ impl Parts {
         host: Arch,
         board: &Board,
         settings: &Settings,
-        choice: Option<&KernelChoice>,
+        choice: &Choice,
     ) -> anyhow::Result<Prepared> {
         let cache = Cache::user()?;
         let progress = self.progress();
@@ -117,8 +164,8 @@ impl Parts {
         let lock = cache.lock_use()?;
         let mut provision = Provision::new(host, board, &cache, progress);
         let qemu = provision.qemu(self.qemu.as_deref())?;
-        let own_kernel = matches!(choice, Some(KernelChoice::File { .. }));
-        let kernel = provision.kernel(choice)?;
+        let own_kernel = matches!(choice.kernel, Some(KernelChoice::File { .. }));
+        let kernel = provision.kernel_with(choice.kernel.as_ref(), &choice.kvm)?;
         // An L1 of this host's architecture runs the host's shell.
         let shell = match board.is_native() {
             true => None,
@@ -150,7 +197,7 @@ impl Parts {
         host: Arch,
         board: Board,
         settings: &Settings,
-        choice: Option<&KernelChoice>,
+        choice: &Choice,
     ) -> anyhow::Result<Lab> {
         let init = init::find(&board, self.guest_vmbell.as_deref())?;
         let prepared = self.prepare(host, &board, settings, choice)?;

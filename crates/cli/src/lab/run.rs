@@ -14,13 +14,13 @@ use super::exported::Exported;
 use super::inner::Inner;
 use super::machine::{Machine, announce, status, summarize};
 use super::needs::Needs;
-use super::parts::{Parts, boards};
+use super::parts::{Choice, Parts, boards};
 use crate::compare;
 use crate::deliver::show;
 use crate::style::Style;
 use crate::suites::Suite;
 use vmbell_bench::timing;
-use vmbell_lab::{KernelChoice, Lab, Task};
+use vmbell_lab::{Lab, Task};
 use vmbell_report::compare::side_by_side;
 use vmbell_report::{EXPORTERS, Look, Timing};
 
@@ -91,26 +91,21 @@ struct Program {
 /// Runs the program; its exit status is the command's. With several kernels it runs with each in turn, the exit status is
 /// the first that is not 0, and what it measures is compared.
 pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
-    let kernels = arguments.parts.kernels()?;
-    if let [kernel] = kernels.as_slice() {
-        return Ok(ExitCode::from(run_with(
-            arch,
-            arguments,
-            kernel.as_ref(),
-            None,
-        )?));
+    let choices = arguments.parts.choices()?;
+    if let [choice] = choices.as_slice() {
+        return Ok(ExitCode::from(run_with(arch, arguments, choice, None)?));
     }
     let folder =
         TempDir::with_prefix("vmbell-kernels-").context("cannot make a temporary folder")?;
     let (mut first, mut reports) = (0, Vec::new());
-    for (index, kernel) in kernels.iter().flatten().enumerate() {
+    for (index, choice) in choices.iter().enumerate() {
         let report = folder.path().join(format!("{index}.json"));
-        let status = run_with(arch, arguments, Some(kernel), Some(&report))?;
+        let status = run_with(arch, arguments, choice, Some(&report))?;
         if first == 0 {
             first = status;
         }
         if report.exists() {
-            reports.push((kernel.to_string(), compare::read(&report)?));
+            reports.push((choice.to_string(), compare::read(&report)?));
         }
     }
     if reports.len() > 1 {
@@ -126,7 +121,7 @@ pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Resul
 fn run_with(
     arch: Option<&str>,
     arguments: &RunArguments,
-    kernel: Option<&KernelChoice>,
+    choice: &Choice,
     report: Option<&Path>,
 ) -> anyhow::Result<u8> {
     let inner = Inner::of(&arguments.program)?;
@@ -166,7 +161,7 @@ fn run_with(
     {
         carried.programs(args.programs())?;
     }
-    let lab = arguments.parts.open(host, board, &settings, kernel)?;
+    let lab = arguments.parts.open(host, board, &settings, choice)?;
     if program.needs.vmms {
         carried.vmms(&lab)?;
     }

@@ -187,6 +187,28 @@ fn modules_are_for_one_kernel_in_a_file() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn a_kvm_that_cannot_be_built_is_told_before_anything_is_downloaded() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "exit 9");
+    let kernel = sandbox.kernel();
+    let said = |words: &[&str]| {
+        let mut command = sandbox.vmbell();
+        command.args(["lab", "prepare", "--qemu"]).arg(&qemu);
+        command.args(words).assert().code(125)
+    };
+    let in_a_file = ["--kvm-patch", "a.patch", "--modules", "none", "--kernel"];
+    let words = [in_a_file.as_slice(), &[kernel.to_str().unwrap()]].concat();
+    said(&words).stderr(contains(
+        "kernel, which is not a kernel of Debian's archive: choose one with --kernel debian:6.12",
+    ));
+    said(&["--arch", "aarch64", "--kvm-patch", "a.patch"]).stderr(contains(
+        "aarch64's kernels have KVM built in, so the lab cannot replace it",
+    ));
+    said(&["--unpatched"]).stderr(contains("--unpatched is for --kvm-patch and --kvm-source"));
+}
+
+#[test]
 fn an_export_is_for_one_kernel() {
     let sandbox = Sandbox::new();
     let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
