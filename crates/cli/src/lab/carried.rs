@@ -10,16 +10,15 @@ use super::needs::LINUX;
 use super::parts::Parts;
 use crate::net::DRIVERS;
 use crate::program::on_path;
-use crate::vmm::alioth_on_path;
+use crate::vmm::CARRIED;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::cache::Cache;
 use vmbell_lab::kernel::ModuleTree;
 use vmbell_lab::{Kernel, Lab, Provision};
 
 /// Where VMMs are found in L1.
-const QEMU: &str = "/usr/local/bin/qemu-system-x86_64";
-const ALIOTH: &str = "/usr/local/bin/alioth";
 const PROGRAMS: &str = "/usr/local/bin";
+const QEMU: &str = "/usr/local/bin/qemu-system-x86_64";
 /// What runs the script that starts QEMU.
 const SHELL: &str = "/bin/sh";
 
@@ -34,7 +33,7 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// Adds the lab's QEMU, with all that it needs, and alioth if it is on PATH.
+    /// Adds the lab's QEMU, with all that it needs, and the other VMMs that are on PATH.
     pub(super) fn vmms(&mut self, lab: &Lab) -> anyhow::Result<()> {
         let same = |path: PathBuf| (path.clone(), path);
         self.files.extend(lab.qemu.files().into_iter().map(same));
@@ -42,8 +41,10 @@ impl Carried {
         let shell = fs::canonicalize(SHELL).context("this host has no shell")?;
         self.files.push((shell, SHELL.into()));
         self.scripts.push((QEMU.into(), lab.qemu.script()));
-        if let Ok(alioth) = alioth_on_path() {
-            self.files.push((alioth, ALIOTH.into()));
+        for program in CARRIED {
+            if let Ok(path) = on_path(program) {
+                self.files.push((path, Path::new(PROGRAMS).join(program)));
+            }
         }
         Ok(())
     }

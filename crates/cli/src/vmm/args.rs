@@ -49,7 +49,7 @@ pub(crate) struct VmmArgs {
     pub(super) names: Vec<String>,
 
     /// Add a VMM by its command line, in which {image}, {cmdline}, {disk} and {cpus} stand for the image's path, its command
-    /// line, the path of an empty disk and the number of --vcpus
+    /// line, the path of an empty disk and the number of --vcpus; {bzimage} is the image as a bzImage
     ///
     /// The command must print the guest's serial port (0x3f8) on its standard output. It is split into words as by a shell,
     /// but no shell runs. docs/vmm.md has commands for some VMMs. Of a VMM of `vmbell list vmms`, the path of its program is

@@ -8,12 +8,13 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use super::args::{Device, VmmArgs};
+use super::config;
 use super::document::{Document, DocumentRow};
 use super::exits;
 use super::launcher::Vmm;
 use super::linux;
 use super::serial;
-use super::template::Places;
+use super::template::{BZIMAGE, CONFIG, Places};
 use crate::columns::{
     Batches, Boot, BootRow, CountedRows, Failure, Run, Way, in_words, keep, last_words,
 };
@@ -35,6 +36,7 @@ const MEMORY: u32 = 64;
 #[derive(Clone, Copy)]
 struct Booted<'a> {
     image: &'a Path,
+    bzimage: &'a Path,
     cmdline: &'a str,
     cpus: u32,
     memory: u32,
@@ -55,12 +57,18 @@ impl<'a> Place<'a> {
         let folder = TempDir::with_prefix("vmbell-vmm-");
         let folder = folder.context("cannot make a temporary folder")?;
         let place = Self { args, run, folder };
-        fs::write(place.image(), vmbell_probe_image::ELF).context("cannot write the image")?;
+        fs::write(place.image(), vmbell_probe_image::ELF)
+            .and_then(|()| fs::write(place.bzimage(), vmbell_probe_image::bzimage()))
+            .context("cannot write the image")?;
         Ok(place)
     }
 
     fn image(&self) -> PathBuf {
         self.folder.path().join("probe.elf")
+    }
+
+    fn bzimage(&self) -> PathBuf {
+        self.folder.path().join("probe.bz")
     }
 
     /// Boots a VMM; what it prints is kept under `run` if that was asked for.
@@ -98,8 +106,16 @@ impl<'a> Place<'a> {
     ) -> Result<BootRow> {
         let parameters = linux::parameters(self.run.begun.timing);
         linux::row(obstacle, || {
+            if vmm.launcher.has(BZIMAGE) && !linux::is_bzimage(kernel) {
+                return Ok(Err(format!(
+                    "{} boots a bzImage, and {} is none",
+                    vmm.name(),
+                    kernel.display()
+                )));
+            }
             let booted = Booted {
                 image: kernel,
+                bzimage: kernel,
                 cmdline: &parameters,
                 cpus: linux::CPUS,
                 memory: linux::MEMORY,
@@ -128,9 +144,10 @@ impl<'a> Place<'a> {
         cmdline: &str,
         run: &str,
     ) -> Result<Result<Document, Failure>> {
-        let image = self.image();
+        let (image, bzimage) = (self.image(), self.bzimage());
         let booted = Booted {
             image: &image,
+            bzimage: &bzimage,
             cmdline,
             cpus: self.args.smp,
             memory: MEMORY,
@@ -150,14 +167,21 @@ impl<'a> Place<'a> {
         // Each boot has a disk of its own: what a VMM wrote or locked is gone.
         let disk = self.folder.path().join("disk");
         empty(&disk).context("cannot make a disk")?;
+        let config = self.folder.path().join("config.json");
         let places = Places {
             image: booted.image,
+            bzimage: booted.bzimage,
+            config: &config,
             cmdline: booted.cmdline,
             disk: &disk,
             cpus: booted.cpus,
             memory: booted.memory,
             accel: vmm.accel,
         };
+        if vmm.launcher.has(CONFIG) {
+            let text = config::firecracker(places, &self.args.device).to_string();
+            fs::write(&config, text).context("cannot write a configuration")?;
+        }
         let ended = process::run(&Task {
             cpus: &self.run.cpus,
             is_complete: booted.is_complete,

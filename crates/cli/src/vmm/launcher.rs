@@ -40,8 +40,24 @@ const QEMU_DEVICES: &[(Device, &str)] = &[
 const ALIOTH: &str = "alioth";
 const VMBELL: &str = "vmbell";
 
+const CLOUD_HYPERVISOR: &str = "cloud-hypervisor";
+const CROSVM: &str = "crosvm";
+const FIRECRACKER: &str = "firecracker";
+const KVMTOOL: &str = "lkvm";
+const STRATOVIRT: &str = "stratovirt";
+
+/// The programs that the lab copies into L1 if they are on PATH, besides its own QEMU and vmbell.
+pub(crate) const CARRIED: [&str; 6] = [
+    ALIOTH,
+    CLOUD_HYPERVISOR,
+    CROSVM,
+    FIRECRACKER,
+    KVMTOOL,
+    STRATOVIRT,
+];
+
 /// The VMMs that this program knows, in the order of the table.
-const KNOWN: [Known; 5] = [
+const KNOWN: [Known; 11] = [
     // The image needs no boot ROM.
     qemu("qemu-pc", ["pc", "pci", ",romfile=", ""]),
     qemu("qemu-q35", ["q35", "pci", ",romfile=", ""]),
@@ -58,6 +74,7 @@ const KNOWN: [Known; 5] = [
     Known {
         name: ALIOTH,
         program: ALIOTH,
+        version: VERSION,
         words: "boot --pvh {image} -c {cmdline} --cpu count={cpus} --memory size={memory}M",
         board: [""; 4],
         devices: &[
@@ -68,6 +85,7 @@ const KNOWN: [Known; 5] = [
     Known {
         name: VMBELL,
         program: VMBELL,
+        version: VERSION,
         words: "run {image} --memory {memory}M --vcpus {cpus} --append {cmdline}",
         board: [""; 4],
         devices: &[
@@ -75,12 +93,83 @@ const KNOWN: [Known; 5] = [
             (Device::Blk, "--device virtio-blk,file={disk}"),
         ],
     },
+    Known {
+        name: CLOUD_HYPERVISOR,
+        program: CLOUD_HYPERVISOR,
+        version: VERSION,
+        words: "--kernel {image} --cmdline {cmdline} --cpus boot={cpus} --memory size={memory}M \
+                --serial tty --console off",
+        board: [""; 4],
+        devices: &[
+            (Device::Rng, "--rng src=/dev/urandom"),
+            (Device::Blk, "--disk path={disk},image_type=raw"),
+        ],
+    },
+    Known {
+        name: CROSVM,
+        program: CROSVM,
+        version: "version",
+        // It always has an entropy device. Its sandbox needs a folder of a distribution's package.
+        words: "run --disable-sandbox --cpus {cpus} --mem {memory} \
+                --serial type=stdout,hardware=serial,num=1 -p {cmdline} {image}",
+        board: [""; 4],
+        devices: &[(Device::Blk, "--block {disk}")],
+    },
+    // Its devices are in the configuration.
+    firecracker(FIRECRACKER, "--no-api --config-file {config}"),
+    firecracker(
+        "firecracker-pci",
+        "--no-api --enable-pci --config-file {config}",
+    ),
+    Known {
+        name: "kvmtool",
+        program: KVMTOOL,
+        version: "version",
+        words: "run --kernel {bzimage} --params {cmdline} --mem {memory} --cpus {cpus} --console serial \
+                --name vmbell",
+        board: [""; 4],
+        devices: &[(Device::Rng, "--rng"), (Device::Blk, "--disk {disk}")],
+    },
+    Known {
+        name: STRATOVIRT,
+        program: STRATOVIRT,
+        version: VERSION,
+        words: "-machine microvm -smp {cpus} -m 256 -kernel {bzimage} -append {cmdline} \
+                -serial stdio -qmp unix:{disk}.qmp,server,nowait -D {disk}.log",
+        board: [""; 4],
+        devices: &[
+            (
+                Device::Rng,
+                "-object rng-random,id=r,filename=/dev/urandom \
+                 -device virtio-rng-device,rng=r,id=rng0,max-bytes=100000000,period=1000",
+            ),
+            (
+                Device::Blk,
+                "-drive file={disk},id=d,readonly=off,direct=off -device virtio-blk-device,drive=d,id=b",
+            ),
+        ],
+    },
 ];
+
+/// The argument that makes most programs print their version.
+const VERSION: &str = "--version";
+
+const fn firecracker(name: &'static str, words: &'static str) -> Known {
+    Known {
+        name,
+        program: FIRECRACKER,
+        version: VERSION,
+        words,
+        board: [""; 4],
+        devices: &[],
+    }
+}
 
 const fn qemu(name: &'static str, board: [&'static str; 4]) -> Known {
     Known {
         name,
         program: QEMU,
+        version: VERSION,
         words: QEMU_WORDS,
         board,
         devices: QEMU_DEVICES,
@@ -92,6 +181,8 @@ const fn qemu(name: &'static str, board: [&'static str; 4]) -> Known {
 pub(super) struct Known {
     name: &'static str,
     program: &'static str,
+    /// The argument that makes it print its version.
+    version: &'static str,
     /// Its arguments, separated by blanks.
     words: &'static str,
     /// What takes the places of a board of QEMU.
@@ -182,11 +273,6 @@ pub(super) fn known() -> Vec<Launcher> {
     known.map(|known| Launcher::Known(known, None)).collect()
 }
 
-/// The path of alioth's program, or why there is none.
-pub(crate) fn alioth_on_path() -> Result<PathBuf, String> {
-    on_path(ALIOTH)
-}
-
 impl Launcher {
     /// The name of its column.
     pub(super) fn name(&self) -> &str {
@@ -232,8 +318,16 @@ impl Launcher {
     /// The program's argument that makes it print its version; `None` if it is not asked for that.
     pub(super) const fn version(&self) -> Option<&'static str> {
         match self {
-            Self::Known(..) => Some("--version"),
+            Self::Known(known, _) => Some(known.version),
             Self::Template(_) => None,
+        }
+    }
+
+    /// Whether its words have a place.
+    pub(super) fn has(&self, place: &str) -> bool {
+        match self {
+            Self::Known(known, _) => known.words.contains(place),
+            Self::Template(template) => template.words.iter().any(|word| word.contains(place)),
         }
     }
 

@@ -5,6 +5,9 @@
 //! line of its panic, and then resets the machine.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use super::serial::is_complete_with;
 use crate::columns::{Batches, BootRow, Counted};
@@ -52,6 +55,13 @@ pub(super) fn parameters(timing: Timing) -> String {
 /// Whether a piece of a boot's output has its end.
 pub(super) fn is_complete(piece: &[u8]) -> bool {
     is_complete_with(piece, PANIC)
+}
+
+/// Whether a file is a bzImage (Linux `Documentation/arch/x86/boot.rst`).
+pub(super) fn is_bzimage(kernel: &Path) -> bool {
+    let mut magic = [0; 4];
+    let read = File::open(kernel).and_then(|file| file.read_exact_at(&mut magic, 0x202));
+    read.is_ok() && magic == *b"HdrS"
 }
 
 /// What a boot counts.
@@ -187,6 +197,20 @@ mod tests {
             ]
         );
         assert_eq!(counted.reasons.exits, [("io".to_owned(), 1)].into());
+    }
+
+    #[test]
+    fn a_bzimage_is_told_from_an_elf() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kernel");
+        for (bytes, wanted) in [
+            (vmbell_probe_image::bzimage(), true),
+            (vmbell_probe_image::ELF.to_vec(), false),
+            (Vec::new(), false),
+        ] {
+            std::fs::write(&file, bytes).unwrap();
+            assert_eq!(is_bzimage(&file), wanted);
+        }
     }
 
     #[test]

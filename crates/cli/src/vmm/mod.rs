@@ -7,6 +7,7 @@
 mod args;
 mod boot;
 mod choose;
+mod config;
 mod document;
 mod exits;
 mod launcher;
@@ -25,7 +26,7 @@ pub(super) use self::args::{LAB_KERNEL, VmmArgs};
 use self::boot::Place;
 use self::choose::{chosen, is_missing, list, none_found};
 use self::launcher::Vmm;
-pub(super) use self::launcher::{BARE, QEMU, alioth_on_path};
+pub(super) use self::launcher::{BARE, CARRIED, QEMU};
 use super::columns::args::CountExits;
 use super::columns::{Column, Plan, Run};
 use super::exit::{Exit, Usage};

@@ -9,8 +9,11 @@ use std::path::Path;
 
 use shell_words::ParseError;
 
-/// The place of the image's path, without which a command would not run the image.
+/// The places of the image's path as an ELF and as a bzImage, without which a command would not run the image.
 const IMAGE: &str = "{image}";
+pub(super) const BZIMAGE: &str = "{bzimage}";
+/// The place of a file with Firecracker's configuration.
+pub(super) const CONFIG: &str = "{config}";
 
 /// Why a template cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,7 +32,7 @@ pub(super) enum TemplateError {
     #[error("the command cannot be split into words: {0}")]
     Words(String),
     /// There is no place for the image.
-    #[error("the command has no {{image}}, so it would not run the image")]
+    #[error("the command has no {{image}} or {{bzimage}}, so it would not run the image")]
     NoImage,
 }
 
@@ -46,7 +49,7 @@ impl Template {
     /// The program of a VMM whose command line is known, if it is no more than that.
     pub(super) fn program(&self) -> Option<&str> {
         match self.words.as_slice() {
-            [word] if !word.contains(IMAGE) => Some(word),
+            [word] if !has_image(word) => Some(word),
             _ => None,
         }
     }
@@ -57,6 +60,10 @@ impl Template {
 pub(super) struct Places<'a> {
     /// The image's path.
     pub(super) image: &'a Path,
+    /// Its path as a bzImage.
+    pub(super) bzimage: &'a Path,
+    /// The path of Firecracker's configuration.
+    pub(super) config: &'a Path,
     /// Its command line.
     pub(super) cmdline: &'a str,
     /// The path of a disk.
@@ -81,7 +88,7 @@ pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
     }
     let words = shell_words::split(command);
     let words = words.map_err(|ParseError| TemplateError::Words(ParseError.to_string()))?;
-    if words.is_empty() || words.len() > 1 && !words.iter().any(|word| word.contains(IMAGE)) {
+    if words.is_empty() || words.len() > 1 && !words.iter().any(|word| has_image(word)) {
         return Err(TemplateError::NoImage);
     }
     Ok(Template {
@@ -90,13 +97,21 @@ pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
     })
 }
 
+fn has_image(word: &str) -> bool {
+    [IMAGE, BZIMAGE, CONFIG]
+        .iter()
+        .any(|place| word.contains(place))
+}
+
 /// The word with its places taken; what takes one is not looked at for others. `{disk,,}` is the disk's path as the value of one of
 /// QEMU's options, where two commas stand for one that belongs to the value.
 pub(super) fn filled(word: &str, places: Places<'_>) -> OsString {
     let disk = places.disk.as_os_str();
     let escaped: Vec<&[u8]> = disk.as_bytes().split(|byte| *byte == b',').collect();
-    let values: [(&str, OsString); 7] = [
+    let values: [(&str, OsString); 9] = [
         (IMAGE, places.image.into()),
+        (BZIMAGE, places.bzimage.into()),
+        (CONFIG, places.config.into()),
         ("{cmdline}", places.cmdline.into()),
         ("{disk}", disk.into()),
         ("{disk,,}", OsString::from_vec(escaped.join(&b",,"[..]))),

@@ -3,6 +3,8 @@ use super::*;
 fn words(text: &str) -> Vec<OsString> {
     let places = Places {
         image: Path::new("/tmp/a b/probe.elf"),
+        bzimage: Path::new("/b"),
+        config: Path::new("/c"),
         cmdline: "ops=10 {disk}",
         disk: Path::new("/tmp/disk"),
         cpus: 2,

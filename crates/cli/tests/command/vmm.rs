@@ -176,7 +176,7 @@ fn a_template_without_a_place_for_the_image_is_wrong() {
         .assert()
         .code(2)
         .stderr(predicate::str::contains(
-            "the command has no {image}, so it would not run the image",
+            "the command has no {image} or {bzimage}, so it would not run the image",
         ));
 }
 
@@ -205,10 +205,10 @@ fn the_list_says_where_programs_are() {
             .env("PATH", "/nonexistent"),
     );
     assert!(
-        text.contains("alioth        not found: alioth is not on PATH\n"),
+        text.contains("alioth            not found: alioth is not on PATH\n"),
         "{text}"
     );
-    assert!(text.contains("mine          /bin/sh\n"), "{text}");
+    assert!(text.contains("mine              /bin/sh\n"), "{text}");
     assert!(
         shared(&text, "vmbell").contains(concat!(" vmbell ", env!("CARGO_PKG_VERSION"), " (")),
         "{text}"
