@@ -119,18 +119,7 @@ impl KernelVersion {
         names: &[String],
         architecture: &'static str,
     ) -> Result<Vec<String>, DebianError> {
-        let flavour = format!("-cloud-{architecture}");
-        let mut releases: Vec<(&str, Vec<String>)> = names
-            .iter()
-            .filter_map(|name| name.strip_prefix("linux-image-")?.strip_suffix(&flavour))
-            // `linux-image-6.12-cloud-amd64` only depends on the newest.
-            .filter(|release| numbers(release).len() > 2)
-            .filter_map(|release| {
-                let packages = packages_of(&format!("{release}{flavour}"), names)?;
-                Some((release, packages))
-            })
-            .collect();
-        releases.sort_by_key(|(release, _)| numbers(release));
+        let releases = complete(names, architecture);
         let newest = releases.iter().rfind(|(release, _)| self.has(release));
         newest
             .map(|(_, packages)| packages.clone())
@@ -139,6 +128,11 @@ impl KernelVersion {
                 architecture,
                 there_are: self.nearest(releases.iter().map(|(release, _)| *release)),
             })
+    }
+
+    /// This release, and no other of its version.
+    pub fn exactly(release: &str) -> Self {
+        Self(release.to_owned())
     }
 
     fn has(&self, release: &str) -> bool {
@@ -162,6 +156,54 @@ impl KernelVersion {
         }
         found
     }
+}
+
+/// The releases of the kernels that lie between two, both without their flavour, in order. Of builds of the same version for
+/// several distributions the newest is taken.
+pub fn between(names: &[String], architecture: &str, old: &str, new: &str) -> Vec<String> {
+    let version = |release: &str| release.split('+').next().map(str::to_owned);
+    let all = complete(names, architecture).into_iter();
+    let mut found: Vec<String> = all
+        .map(|(release, _)| release.to_owned())
+        .filter(|release| is_older(old, release) && is_older(release, new))
+        .filter(|release| {
+            [old, new]
+                .map(version)
+                .iter()
+                .all(|end| *end != version(release))
+        })
+        .collect();
+    found.reverse();
+    found.dedup_by_key(|release| version(release));
+    found.reverse();
+    found
+}
+
+/// Whether a release is older than another one.
+pub fn is_older(release: &str, than: &str) -> bool {
+    numbers(release) < numbers(than)
+}
+
+/// The releases of the kernels whose packages are all there, in order and without their flavour, and these packages.
+fn complete<'n>(names: &'n [String], architecture: &str) -> Vec<(&'n str, Vec<String>)> {
+    let flavour = flavour(architecture);
+    let mut releases: Vec<(&str, Vec<String>)> = names
+        .iter()
+        .filter_map(|name| name.strip_prefix("linux-image-")?.strip_suffix(&flavour))
+        // `linux-image-6.12-cloud-amd64` only depends on the newest.
+        .filter(|release| numbers(release).len() > 2)
+        .filter_map(|release| {
+            let packages = packages_of(&format!("{release}{flavour}"), names)?;
+            Some((release, packages))
+        })
+        .collect();
+    releases.sort_by_key(|(release, _)| numbers(release));
+    releases
+}
+
+/// How the release of a kernel for clouds ends.
+pub fn flavour(architecture: &str) -> String {
+    format!("-cloud-{architecture}")
 }
 
 /// The packages of the kernel with this release (`uname -r`); `None` if one of them is missing.
@@ -271,6 +313,18 @@ mod tests {
         for text in ["debian:6.1", "debian:newest"] {
             assert_eq!(text.parse::<KernelVersion>().unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn kernels_between_two_are_in_order_and_each_version_is_there_once() {
+        let found = |old, new| between(&names(), "amd64", old, new);
+        assert_eq!(
+            found("6.1.0-9", "7.3.4+deb13"),
+            ["6.1.0-56", "6.12.43+deb12", "6.12.117+deb13"]
+        );
+        // The same version of another distribution is not another kernel.
+        assert_eq!(found("6.12.43+deb12", "6.12.117+deb13"), [""; 0]);
+        assert_eq!(found("7.3.4+deb13", "6.1.0-9"), [""; 0]);
     }
 
     #[test]

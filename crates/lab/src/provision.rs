@@ -214,12 +214,20 @@ impl<'a> Provision<'a> {
         if existing.is_some() || self.lock.is_some() {
             return Ok(existing);
         }
-        self.lock = Some(self.cache.lock_prepare(|| {
-            self.progress
-                .say("waiting for another `vmbell lab` that prepares this cache");
-        })?);
+        self.hold()?;
         // Another process may have made the entry while this one waited for the lock.
         self.existing(kind, hash)
+    }
+
+    /// Takes the lock for making entries, unless it is held.
+    fn hold(&mut self) -> Result<(), LabError> {
+        if self.lock.is_none() {
+            self.lock = Some(self.cache.lock_prepare(|| {
+                self.progress
+                    .say("waiting for another `vmbell lab` that prepares this cache");
+            })?);
+        }
+        Ok(())
     }
 
     /// The lock, after [`begin`](Self::begin).

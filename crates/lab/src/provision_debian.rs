@@ -47,6 +47,27 @@ impl Provision<'_> {
         Ok(Kernel::of(&entry, None))
     }
 
+    /// The versions of Debian's kernels that lie between two releases (`uname -r`), in order.
+    pub fn debian_between(&mut self, old: &str, new: &str) -> Result<Vec<KernelVersion>, LabError> {
+        let architecture = self.board.arch.package;
+        self.hold()?;
+        let sources = debian::sources(architecture);
+        let apt = self.debian_apt("a kernel of Debian", "--kernel", &sources)?;
+        if let Some(missing) = apt.no_indexes() {
+            self.progress.say(format_args!(
+                "{missing}: kernels that only this index has are left out"
+            ));
+        }
+        let flavour = debian::flavour(architecture);
+        let [old, new] = [old, new].map(|release| release.trim_end_matches(&flavour));
+        let names = apt.names(debian::PACKAGES)?;
+        let found = debian::between(&names, architecture, old, new);
+        Ok(found
+            .iter()
+            .map(|release| KernelVersion::exactly(release))
+            .collect())
+    }
+
     /// A package client that reads these of Debian's sources instead of the system's, with their indexes.
     pub(super) fn debian_apt(
         &self,

@@ -4,6 +4,7 @@
 //! what the command needs in L1, and `exported` brings its reports back. The exit status is that of the program, so
 //! failures of the lab itself have a status of their own.
 
+mod bisect;
 mod cache;
 mod carried;
 mod device;
@@ -43,6 +44,8 @@ Examples:
                                                       compare the KVM of two kernels
   vmbell lab --deterministic --kernel debian:6.12 --kvm-patch my.patch --unpatched -- vmbell bench
                                                       measure what a patch of KVM changes
+  vmbell lab --deterministic --bisect --kernel debian:6.12 --kernel debian:newest -- vmbell bench ROW --only
+                                                      find the kernel that changed a row
   vmbell lab prepare                                  download what is missing
   vmbell lab status --verify                          check what has been downloaded
 

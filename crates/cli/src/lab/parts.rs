@@ -18,7 +18,7 @@ use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;
 use vmbell_lab::boot::Settings;
 use vmbell_lab::cache::{Cache, Use};
-use vmbell_lab::debian::DebianError;
+use vmbell_lab::debian::{DebianError, KernelVersion};
 use vmbell_lab::device::Driver;
 use vmbell_lab::qemu::Qemu;
 use vmbell_lab::{Kernel, KernelChoice, KvmChanges, Lab, LabError, Progress, Provision};
@@ -93,6 +93,21 @@ pub(super) struct Choice {
     kvm: KvmChanges,
 }
 
+impl Choice {
+    /// One of Debian's kernels.
+    pub(super) fn debian(version: KernelVersion) -> Self {
+        Self {
+            kernel: Some(KernelChoice::Debian(version)),
+            kvm: KvmChanges::default(),
+        }
+    }
+
+    /// Whether this is one of Debian's kernels, with its own KVM.
+    pub(super) fn is_debians(&self) -> bool {
+        matches!(self.kernel, Some(KernelChoice::Debian(_))) && self.kvm.is_empty()
+    }
+}
+
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.kernel, self.kvm.is_empty()) {
@@ -148,6 +163,20 @@ impl Parts {
             })
         };
         Ok(kernels.into_iter().flat_map(with).collect())
+    }
+
+    /// The kernels of Debian that lie between two releases, in order.
+    pub(super) fn between(
+        &self,
+        host: Arch,
+        board: &Board,
+        [old, new]: [&str; 2],
+    ) -> anyhow::Result<Vec<Choice>> {
+        let cache = Cache::user()?;
+        let mut provision = Provision::new(host, board, &cache, self.progress());
+        let versions = provision.debian_between(old, new)?;
+        provision.finish()?;
+        Ok(versions.into_iter().map(Choice::debian).collect())
     }
 
     /// Finds QEMU and the kernel, or prepares what is missing.

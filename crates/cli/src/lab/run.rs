@@ -1,6 +1,7 @@
 //! `vmbell lab -- PROGRAM`: runs a program of this host in L1.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -8,6 +9,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use tempfile::TempDir;
 
+use super::bisect::{Bisection, Point};
 use super::carried::Carried;
 use super::device::plug_in;
 use super::exported::Exported;
@@ -72,6 +74,10 @@ pub(super) struct RunArguments {
     /// Connect standard input
     #[arg(short = 'i', long)]
     stdin: bool,
+    /// Find the first of Debian's kernels between two --kernel, the older one first, at which the one row of `vmbell bench`
+    /// changed: the half of its change, which is at least 3 %, is reached. Each step downloads and keeps a kernel
+    #[arg(long, requires = "deterministic")]
+    bisect: bool,
     /// Run this program with these arguments; `vmbell` stands for this program
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -92,6 +98,9 @@ struct Program {
 /// the first that is not 0, and what it measures is compared.
 pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let choices = arguments.parts.choices()?;
+    if arguments.bisect {
+        return bisect(arch, arguments, &choices);
+    }
     if let [choice] = choices.as_slice() {
         return Ok(ExitCode::from(run_with(arch, arguments, choice, None)?));
     }
@@ -115,6 +124,43 @@ pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Resul
         })?;
     }
     Ok(ExitCode::from(first))
+}
+
+/// Runs the program with the two kernels and with kernels between them, and shows at which one its row changed.
+fn bisect(
+    arch: Option<&str>,
+    arguments: &RunArguments,
+    choices: &[Choice],
+) -> anyhow::Result<ExitCode> {
+    let [old, new] = choices else {
+        bail!("--bisect is between two kernels: name the older and the newer one with --kernel");
+    };
+    if !old.is_debians() || !new.is_debians() {
+        bail!("--bisect is between kernels of Debian: name them as --kernel debian:VERSION");
+    }
+    let (host, board) = boards(arch)?;
+    let folder =
+        TempDir::with_prefix("vmbell-kernels-").context("cannot make a temporary folder")?;
+    let path = folder.path().join("report.json");
+    let measure = |choice: &Choice| {
+        let status = run_with(arch, arguments, choice, Some(&path))?;
+        if status != 0 || !path.exists() {
+            bail!("{choice}: nothing was measured (exit status {status})");
+        }
+        let point = Point::of(&compare::read(&path)?).with_context(|| choice.to_string())?;
+        fs::remove_file(&path).context("cannot remove a report")?;
+        Ok(point)
+    };
+    let ends = [measure(old)?, measure(new)?];
+    let mut bisection = Bisection::new(ends)?;
+    let between = arguments
+        .parts
+        .between(host, &board, bisection.releases())?;
+    bisection.run(&between, measure)?;
+    show(Style::Auto, Look::default(), false, |_| {
+        bisection.to_string()
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs the program once, with this kernel, and returns its exit status. A report of what it measures goes to `report`.

@@ -209,6 +209,34 @@ fn a_kvm_that_cannot_be_built_is_told_before_anything_is_downloaded() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn a_bisection_is_between_two_kernels_of_debian() {
+    let sandbox = Sandbox::new();
+    let said = |words: &[&str]| {
+        let mut command = sandbox.vmbell();
+        command.args(["lab", "--bisect"]).args(words);
+        command.args(["--", "vmbell", "bench", "vmcall"]).assert()
+    };
+    said(&["--kernel", "debian:6.1", "--kernel", "debian:6.12"])
+        .code(2)
+        .stderr(contains("--deterministic"));
+    said(&["--deterministic", "--kernel", "debian:6.1"])
+        .code(125)
+        .stderr(contains(
+            "--bisect is between two kernels: name the older and the newer one with --kernel",
+        ));
+    for other in [
+        &["--kernel", "/boot/vmlinuz"][..],
+        &["--kernel", "debian:6.12", "--kvm-patch", "a"],
+    ] {
+        let words = [&["--deterministic", "--kernel", "debian:6.1"], other].concat();
+        said(&words).code(125).stderr(contains(
+            "--bisect is between kernels of Debian: name them as --kernel debian:VERSION",
+        ));
+    }
+}
+
+#[test]
 fn an_export_is_for_one_kernel() {
     let sandbox = Sandbox::new();
     let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
