@@ -27,11 +27,8 @@ impl Provision<'_> {
         let names = apt.names(debian::PACKAGES)?;
         let packages = version.packages(&names, recipe.architecture);
         // A version that is missing may be in a suite whose index is.
-        let packages = packages.map_err(|error| match apt.no_indexes() {
-            Some(_) if !Path::new(debian::KEYRING).exists() => DebianError::NoKeyring.into(),
-            Some(missing) => missing.into(),
-            None => LabError::from(error),
-        })?;
+        let packages =
+            packages.map_err(|error| no_indexes(&apt).unwrap_or_else(|| LabError::from(error)))?;
         let draft = self.draft(kind, &hash)?;
         let mut from = FromApt::new(&apt, self.progress);
         for name in &packages {
@@ -53,14 +50,16 @@ impl Provision<'_> {
         self.hold()?;
         let sources = debian::sources(architecture);
         let apt = self.debian_apt("a kernel of Debian", "--kernel", &sources)?;
-        if let Some(missing) = apt.no_indexes() {
-            self.progress.say(format_args!(
-                "{missing}: kernels that only this index has are left out"
-            ));
+        let names = apt.names(debian::PACKAGES)?;
+        match no_indexes(&apt) {
+            Some(error) if names.is_empty() => return Err(error),
+            Some(error) => self.progress.say(format_args!(
+                "{error}: kernels that only this index has are left out"
+            )),
+            None => {}
         }
         let flavour = debian::flavour(architecture);
         let [old, new] = [old, new].map(|release| release.trim_end_matches(&flavour));
-        let names = apt.names(debian::PACKAGES)?;
         let found = debian::between(&names, architecture, old, new);
         Ok(found
             .iter()
@@ -88,4 +87,13 @@ impl Provision<'_> {
         apt.update(|| self.progress.say(NO_ANSWER))?;
         Ok(apt)
     }
+}
+
+/// Why an index is missing, if one is.
+fn no_indexes(apt: &Apt) -> Option<LabError> {
+    let missing = apt.no_indexes()?;
+    Some(match Path::new(debian::KEYRING).exists() {
+        true => missing.into(),
+        false => DebianError::NoKeyring.into(),
+    })
 }

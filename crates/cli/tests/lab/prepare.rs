@@ -401,6 +401,15 @@ fn a_kernel_of_debian_is_prepared_by_its_version_and_kept() {
             .all(|line| line.starts_with("deb [arch=amd64 signed-by="))
     );
     assert!(sources.contains(" trixie-backports main\n"), "{sources}");
+    // A release without the mark of one of Debian's distributions may be anyone's.
+    let patch = sandbox.path("a.patch");
+    fs::write(&patch, "").unwrap();
+    let mut command = sandbox.vmbell();
+    command.args(["lab", "prepare", "--kernel", "debian:newest", "--qemu"]);
+    command.arg(&qemu).arg("--kvm-patch").arg(patch);
+    command.assert().code(125).stderr(contains(
+        "cannot build KVM for Linux 7.3.4-cloud-amd64, which is not a kernel of Debian's archive",
+    ));
     assert_eq!(sandbox.left(), [""; 0]);
     // What is in the cache needs no package client.
     fs::remove_file(sandbox.path("bin/apt-get")).unwrap();
