@@ -253,8 +253,10 @@ impl Budget {
             for (vmm, measured) in vmms {
                 let path = format!("measured.{}.{}", quoted(kernel), quoted(vmm));
                 let _ = write!(text, "\n[{path}]\n");
-                if let Some(version) = &measured.version {
-                    let _ = writeln!(text, "version = {}", quoted(version));
+                for (key, value) in [("version", &measured.version), ("kernel", &measured.kernel)] {
+                    if let Some(value) = value {
+                        let _ = writeln!(text, "{key} = {}", quoted(value));
+                    }
                 }
                 let _ = write!(text, "\n[{path}.rows]\n");
                 for (row, figures) in &measured.rows {

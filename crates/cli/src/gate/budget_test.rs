@@ -38,6 +38,7 @@ fn measured() -> BTreeMap<Place, Measured> {
     ];
     let measured = Measured {
         version: Some("mine \"1\"".to_owned()),
+        kernel: Some("Linux 6.12.43".to_owned()),
         rows: rows.map(|(row, figures)| (row.to_owned(), figures)).into(),
         ..Measured::default()
     };

@@ -66,8 +66,13 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
     let progress = progress(args.quiet);
     let measured = boots.measure(&progress);
     progress.finish_and_clear();
-    let Some(measured) = measured? else {
-        return Ok(Exit::Interrupted);
+    let measured = match measured {
+        Ok(Some(measured)) => measured,
+        Ok(None) => return Ok(Exit::Interrupted),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            return Ok(Exit::Lab);
+        }
     };
     if args.init || args.accept {
         accept(args, &mut budget, text, measured)

@@ -139,6 +139,8 @@ impl Samples {
             return;
         };
         let measured = &mut self.measured;
+        let kernel = || Some(report.common.host.kernel.clone());
+        measured.kernel = measured.kernel.take().or_else(kernel);
         measured.version = measured.version.take().or_else(|| told.version.clone());
         if told.status != Status::Ok {
             let no_reason = || "it gave no results".to_owned();

@@ -161,7 +161,7 @@ fn notes(verdict: &Verdict) -> Vec<String> {
     for version in &verdict.versions {
         let place = &version.place;
         notes.push(format!(
-            "{} on {} is now {}; the budget is of {}",
+            "{} on {}: this is {}, and the budget is of {}",
             place.vmm, place.kernel, version.now, version.budget
         ));
     }

@@ -43,6 +43,8 @@ pub struct Name {
 pub struct Measured {
     /// What the program says about its version.
     pub version: Option<String>,
+    /// The release of the kernel, which a name such as `debian:6.12` leaves open.
+    pub kernel: Option<String>,
     /// The figures of each row.
     pub rows: BTreeMap<String, Figures>,
     /// Why a row has none.
@@ -169,7 +171,7 @@ pub struct Failed {
     pub boot: BootFailure,
 }
 
-/// A VMM that has another version than that of the budget.
+/// A VMM or its kernel that has another version than that of the budget.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Version {
     /// The VMM and the kernel.
@@ -198,7 +200,7 @@ pub struct Verdict {
     pub new: Vec<Name>,
     /// Rows that are held by their exits only, since boots differ too much.
     pub wide: Vec<Name>,
-    /// VMMs whose version is another one.
+    /// VMMs, and kernels that they ran on, whose version is another one.
     pub versions: Vec<Version>,
 }
 
@@ -220,14 +222,19 @@ pub fn judge(budget: &BTreeMap<Place, Measured>, now: &BTreeMap<Place, Measured>
         verdict.failed.extend(failed);
         let nothing = Measured::default();
         let held = budget.get(place).unwrap_or(&nothing);
-        if let (Some(old), Some(new)) = (&held.version, &measured.version)
-            && old != new
-        {
-            verdict.versions.push(Version {
-                place: place.clone(),
-                budget: old.clone(),
-                now: new.clone(),
-            });
+        for (old, new) in [
+            (&held.version, &measured.version),
+            (&held.kernel, &measured.kernel),
+        ] {
+            if let (Some(old), Some(new)) = (old, new)
+                && old != new
+            {
+                verdict.versions.push(Version {
+                    place: place.clone(),
+                    budget: old.clone(),
+                    now: new.clone(),
+                });
+            }
         }
         for (row, figures) in &measured.rows {
             let name = Name {

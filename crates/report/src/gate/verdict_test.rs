@@ -156,6 +156,12 @@ fn another_version_is_told() {
     let verdict = judge(&measured(&row), &now);
     assert!(verdict.is_within());
     assert_eq!(verdict.versions[0].now, "vmm 2");
+    let mut budget = measured(&row);
+    for (side, kernel) in [(&mut budget, "Linux 1"), (&mut now, "Linux 2")] {
+        side.get_mut(&place("vmm")).unwrap().kernel = Some(kernel.to_owned());
+    }
+    let verdict = judge(&budget, &now);
+    assert_eq!(verdict.versions[1].budget, "Linux 1");
 }
 
 mod properties {
