@@ -47,13 +47,16 @@ pub enum MachineError {
     },
 }
 
-/// The errors of a PC.
+/// Why a PC or an arm64 board cannot be built, or cannot continue.
 #[derive(Debug, thiserror::Error)]
-pub enum PcError {
+pub enum BoardError {
     /// The backend lacks a capability that operating systems need.
     #[error(transparent)]
     Lacking(Error),
-    /// The PC cannot have this RAM.
+    /// The backend's interrupt controllers are not those of arm64.
+    #[error("the board of an arm64 kernel needs an arm64 host")]
+    NoGic,
+    /// The board cannot have this RAM.
     #[error(transparent)]
     Ram(#[from] RamError),
     /// The backend could not make the guest.
@@ -132,46 +135,9 @@ pub enum PcError {
         /// What it would need.
         what: &'static str,
     },
-    /// The image cannot be booted.
-    #[error(transparent)]
-    Image(#[from] ImageError),
-    /// The machine could not run the guest.
-    #[error(transparent)]
-    Machine(#[from] MachineError),
-    /// A device could not do what the guest asked for, so the guest was stopped.
-    #[error("{device} failed, and the guest was stopped")]
-    Device {
-        /// The name of the device.
-        device: &'static str,
-        /// The error of the device.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-}
-
-/// The errors of an arm64 board.
-#[derive(Debug, thiserror::Error)]
-pub enum VirtError {
-    /// The backend lacks a capability that operating systems need.
-    #[error(transparent)]
-    Lacking(Error),
-    /// The backend's interrupt controllers are not those of arm64.
-    #[error("the board of an arm64 kernel needs an arm64 host")]
-    NoGic,
-    /// The board cannot have this RAM.
-    #[error(transparent)]
-    Ram(#[from] RamError),
-    /// The backend could not make the guest.
-    #[error("cannot make the guest")]
-    Create(#[source] Error),
-    /// The backend could not make a vCPU.
-    #[error("cannot make a vcpu")]
-    Vcpu(#[source] Error),
-    /// Two devices have overlapping addresses.
-    #[error("two devices of the board clash")]
-    Bus(#[from] BusError),
     /// The board has no place for a further virtio device.
     #[error("the board has no place for a {device}: it has {most} devices already")]
-    NoPlace {
+    TooManyDevices {
         /// The name of the device.
         device: &'static str,
         /// The most virtio devices.
@@ -190,7 +156,7 @@ pub enum VirtError {
     },
     /// The device tree could not be copied into guest memory.
     #[error("cannot write the device tree to guest memory")]
-    Memory(#[source] vm_memory::GuestMemoryError),
+    TreeMemory(#[source] vm_memory::GuestMemoryError),
     /// The image cannot be booted.
     #[error(transparent)]
     Image(#[from] ImageError),

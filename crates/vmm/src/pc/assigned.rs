@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::{Pc, PcError};
+use super::{BoardError, Pc};
 use vmbell_devices::pci::PciError;
 use vmbell_hypervisor::{AssignedDevices, chain};
 use vmbell_vfio::PassthroughError;
@@ -32,7 +32,7 @@ struct AssignedState {
 
 impl Assigned {
     /// Fails if the guest has a device of this name, otherwise remembers the name.
-    pub(super) fn claim(&self, name: &str) -> Result<(), PcError> {
+    pub(super) fn claim(&self, name: &str) -> Result<(), BoardError> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.check(name)?;
         state.names.push(name.to_owned());
@@ -41,10 +41,10 @@ impl Assigned {
 }
 
 impl AssignedState {
-    fn check(&self, name: &str) -> Result<(), PcError> {
+    fn check(&self, name: &str) -> Result<(), BoardError> {
         if self.names.iter().any(|other| other == name) {
             let name = name.to_owned();
-            return Err(PcError::AssignedTwice { name });
+            return Err(BoardError::AssignedTwice { name });
         }
         Ok(())
     }
@@ -77,7 +77,12 @@ impl Pc {
     ///
     /// # Errors
     /// The guest has the device already, the device cannot be opened, or it cannot be a function of this PC's bus.
-    pub fn assign(&self, host: &HostDevice, mmap: bool, on_event: &OnEvent) -> Result<(), PcError> {
+    pub fn assign(
+        &self,
+        host: &HostDevice,
+        mmap: bool,
+        on_event: &OnEvent,
+    ) -> Result<(), BoardError> {
         let backend: Arc<dyn AssignedDevices> = self.machine.vm().clone();
         let mut state = self
             .assigned
@@ -114,7 +119,7 @@ impl Pc {
         guest: GuestParts,
         mmap: bool,
         on_event: &OnEvent,
-    ) -> Result<Option<RemovalRequest>, PcError> {
+    ) -> Result<Option<RemovalRequest>, BoardError> {
         let vfio = Arc::new(VfioPci::new(Arc::clone(device), guest, mmap));
         let report = Arc::clone(on_event);
         let function = AssignedPci::new(
@@ -124,7 +129,7 @@ impl Pc {
             Arc::clone(&vfio) as _,
             Box::new(move |error| report(AssignedEvent::Failed(error))),
         );
-        let function = function.map_err(|source| PcError::Assign {
+        let function = function.map_err(|source| BoardError::Assign {
             name: device.name().to_owned(),
             source,
         })?;
@@ -151,7 +156,7 @@ impl Pc {
         vfio: &Arc<VfioPci>,
         slot: usize,
         on_event: &OnEvent,
-    ) -> Result<Option<RemovalRequest>, PcError> {
+    ) -> Result<Option<RemovalRequest>, BoardError> {
         let (pci, vfio) = (Arc::downgrade(&self.pci), Arc::downgrade(vfio));
         let (state, name) = (Arc::downgrade(&self.assigned.0), device.name().to_owned());
         let report = Arc::clone(on_event);
@@ -173,7 +178,7 @@ impl Pc {
     }
 }
 
-impl From<PassthroughError> for PcError {
+impl From<PassthroughError> for BoardError {
     fn from(error: PassthroughError) -> Self {
         Self::Passthrough(Box::new(error))
     }

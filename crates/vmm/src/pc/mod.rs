@@ -34,7 +34,7 @@ use super::board_devices::{self, SerialPort};
 use super::off::{Off, Switch};
 use super::{Boot, Image, MEMORY_MAX, Machine, Stop, ram};
 
-pub use super::error::PcError;
+use super::error::BoardError;
 pub use assigned::{AssignedEvent, OnEvent};
 pub use layout::VCPUS_MAX;
 pub use platform::PlatformPlace;
@@ -88,9 +88,11 @@ impl Pc {
         hypervisor: &dyn Hypervisor,
         config: PcConfig,
         output: impl Write + Send + 'static,
-    ) -> Result<Self, PcError> {
+    ) -> Result<Self, BoardError> {
         for capability in [Capability::Kernels, Capability::Interrupts] {
-            hypervisor.require(capability).map_err(PcError::Lacking)?;
+            hypervisor
+                .require(capability)
+                .map_err(BoardError::Lacking)?;
         }
         let memory = ram::make(&(0..MEMORY_MAX), config.memory, config.shared_memory)?;
         let vm = hypervisor
@@ -104,8 +106,8 @@ impl Pc {
                 pv_eoi: config.pv_eoi,
                 ..VmConfig::default()
             })
-            .map_err(PcError::Create)?;
-        bios::write(vm.memory()).map_err(PcError::Bios)?;
+            .map_err(BoardError::Create)?;
+        bios::write(vm.memory()).map_err(BoardError::Bios)?;
         let machine = Machine::new(vm);
         let switch = Arc::new(Switch::default());
         let pm1 = power::registers(machine.vm(), &switch);
@@ -128,7 +130,7 @@ impl Pc {
         Ok(pc)
     }
 
-    fn add_ports(&self) -> Result<(), PcError> {
+    fn add_ports(&self) -> Result<(), BoardError> {
         let turn = |off: fn() -> Off| {
             let switch = Arc::clone(&self.switch);
             move || switch.turn(off())
@@ -164,12 +166,12 @@ impl Pc {
     }
 
     /// Writes the ACPI tables, which describe the devices that have been plugged in.
-    fn write_tables(&self) -> Result<(), PcError> {
+    fn write_tables(&self) -> Result<(), BoardError> {
         let board = layout::board(self.config.memory)?;
         let tables = acpi_tables(self.config.vcpus.into(), &board, &self.virtio_mmio());
         let memory = self.machine.vm().memory();
         let written = memory.write_slice(&tables, GuestAddress(ACPI_BASE.into()));
-        written.map_err(PcError::Tables)
+        written.map_err(BoardError::Tables)
     }
 
     /// The machine: the guest and its buses.
@@ -189,16 +191,16 @@ impl Pc {
         image: &Image,
         boot: &Boot,
         until: impl Fn() -> bool + Send + Sync + 'static,
-    ) -> Result<Stop, PcError> {
+    ) -> Result<Stop, BoardError> {
         let until = Arc::new(until);
         let memory = self.machine.vm().memory();
         self.write_tables()?;
         let entry = image.load(memory, boot)?;
-        let mut first = bios::before(entry, memory).map_err(PcError::Bios)?;
+        let mut first = bios::before(entry, memory).map_err(BoardError::Bios)?;
         let mut vcpus = (0..u32::from(self.config.vcpus))
             .map(|index| self.machine.vm().create_vcpu(index))
             .collect::<Result<Vec<_>, _>>()
-            .map_err(PcError::Vcpu)?;
+            .map_err(BoardError::Vcpu)?;
         let kicks: Vec<_> = vcpus.iter().map(|vcpu| vcpu.kick_handle()).collect();
         self.switch
             .connect(move || kicks.iter().for_each(|kick| kick.kick()));
@@ -209,7 +211,7 @@ impl Pc {
                 } else {
                     EntryPoint::Secondary
                 };
-                vcpu.set_entry_point(entry).map_err(PcError::Vcpu)?;
+                vcpu.set_entry_point(entry).map_err(BoardError::Vcpu)?;
             }
             let (switch, asked) = (Arc::clone(&self.switch), Arc::clone(&until));
             let is_over = move || switch.is_off() || asked();
@@ -217,7 +219,7 @@ impl Pc {
             // An error of a device comes first: it makes all later results worthless.
             match (self.switch.take(), outcome?) {
                 (Some(Off::Failed { device, source }), _) => {
-                    return Err(PcError::Device { device, source });
+                    return Err(BoardError::Device { device, source });
                 }
                 (Some(Off::Guest), Stop::Kicked) => return Ok(Stop::Shutdown),
                 (Some(Off::Reset), Stop::Kicked) => return Ok(Stop::Reset),

@@ -21,7 +21,7 @@ use vmbell_vfio::kernel::Vfio;
 use vmbell_vfio::node::{NodeInterrupt, NodeRegion, Trigger};
 use vmbell_vfio::placed::{Access, Guest, Handover, Place, Placed, Wire};
 
-use super::{AssignedEvent, OnEvent, Pc, PcError};
+use super::{AssignedEvent, BoardError, OnEvent, Pc};
 use crate::board_devices::MmioPlace;
 use crate::{MEMORY_MAX, MachineError};
 
@@ -85,7 +85,7 @@ impl Pc {
         host: &HostDevice,
         mmap: bool,
         on_event: &OnEvent,
-    ) -> Result<PlatformPlace, PcError> {
+    ) -> Result<PlatformPlace, BoardError> {
         self.assigned.claim(&host.name)?;
         let backend: Arc<dyn AssignedDevices> = self.machine.vm().clone();
         let vfio = Vfio::open(&host.path)?;
@@ -103,7 +103,7 @@ impl Pc {
         space: Arc<dyn DmaSpace>,
         mmap: bool,
         on_event: &OnEvent,
-    ) -> Result<PlatformPlace, PcError> {
+    ) -> Result<PlatformPlace, BoardError> {
         let mut taken = self.platform.lock().unwrap_or_else(PoisonError::into_inner);
         let mut place = PlatformPlace::default();
         let access = if mmap {
@@ -161,9 +161,9 @@ impl Pc {
     }
 }
 
-fn no_room(device: &Device, what: &'static str) -> PcError {
+fn no_room(device: &Device, what: &'static str) -> BoardError {
     let name = device.name().to_owned();
-    PcError::NoRoom { name, what }
+    BoardError::NoRoom { name, what }
 }
 
 impl Pc {
@@ -176,7 +176,7 @@ impl Pc {
         handler: D,
         queues: u16,
         config: VirtioConfig,
-    ) -> Result<(), PcError> {
+    ) -> Result<(), BoardError> {
         self.at_next(D::NAME, config, |place| place.plug(handler, queues))
     }
 
@@ -188,7 +188,7 @@ impl Pc {
         &self,
         worker: W,
         config: VirtioConfig,
-    ) -> Result<(), PcError> {
+    ) -> Result<(), BoardError> {
         self.at_next(W::NAME, config, |place| place.plug_worker(worker))
     }
 
@@ -197,10 +197,10 @@ impl Pc {
         device: &'static str,
         config: VirtioConfig,
         plug: impl FnOnce(MmioPlace<'_>) -> Result<(), MachineError>,
-    ) -> Result<(), PcError> {
+    ) -> Result<(), BoardError> {
         let mut taken = self.platform.lock().unwrap_or_else(PoisonError::into_inner);
         let location = taken.take_virtio();
-        let location = location.map_err(|what| PcError::NoPlace { device, what })?;
+        let location = location.map_err(|what| BoardError::NoPlace { device, what })?;
         Ok(plug(MmioPlace {
             machine: &self.machine,
             switch: &self.switch,

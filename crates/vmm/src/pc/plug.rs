@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vm_memory::GuestMemoryMmap;
 
-use super::{Pc, PcError, flush};
+use super::{BoardError, Pc, flush};
 use crate::off::Off;
 use vmbell::bus::{BusDevice, BusRange};
 use vmbell_devices::pc_testdev::{
@@ -22,7 +22,7 @@ use vmbell_hypervisor::IoEvents;
 
 impl Pc {
     /// Adds a function to the PCI bus, in the next slot, and returns the slot's number.
-    pub fn add_pci(&self, function: Arc<dyn PciFunction>) -> Result<usize, PcError> {
+    pub fn add_pci(&self, function: Arc<dyn PciFunction>) -> Result<usize, BoardError> {
         Ok(self.pci.add(function)?)
     }
 
@@ -33,12 +33,12 @@ impl Pc {
     }
 
     /// Adds a pci-testdev to the PCI bus.
-    pub fn add_testdev(&self, config: PciTestdevConfig) -> Result<(), PcError> {
+    pub fn add_testdev(&self, config: PciTestdevConfig) -> Result<(), BoardError> {
         let switch = Arc::clone(&self.switch);
         let on_error = move |error| switch.turn(Off::failed("pci-testdev", error));
         let events: Arc<dyn IoEvents> = self.machine.vm().clone();
         let device = PciTestdev::new(config, events, Box::new(on_error));
-        let device = device.map_err(|source| PcError::Testdev { source })?;
+        let device = device.map_err(|source| BoardError::Testdev { source })?;
         self.pci.add(Arc::new(device))?;
         Ok(())
     }
@@ -54,7 +54,7 @@ impl Pc {
         handler: D,
         queues: u16,
         config: VirtioConfig,
-    ) -> Result<(), PcError> {
+    ) -> Result<(), BoardError> {
         let guest = self.guest_parts(D::NAME);
         self.plug_virtio(D::NAME, VirtioPci::new(handler, queues, config, guest))
     }
@@ -64,7 +64,7 @@ impl Pc {
         &self,
         worker: W,
         config: VirtioConfig,
-    ) -> Result<(), PcError> {
+    ) -> Result<(), BoardError> {
         let guest = self.guest_parts(W::NAME);
         self.plug_virtio(W::NAME, VirtioPci::with_worker(worker, config, guest))
     }
@@ -84,14 +84,14 @@ impl Pc {
         &self,
         device: &'static str,
         made: io::Result<VirtioPci>,
-    ) -> Result<(), PcError> {
-        let function = made.map_err(|source| PcError::Virtio { device, source })?;
+    ) -> Result<(), BoardError> {
+        let function = made.map_err(|source| BoardError::Virtio { device, source })?;
         self.pci.add(Arc::new(function))?;
         Ok(())
     }
 
     /// Adds a pc-testdev. A PC can have one, because its ports and addresses are fixed.
-    pub fn add_pc_testdev(&self) -> Result<(), PcError> {
+    pub fn add_pc_testdev(&self) -> Result<(), BoardError> {
         let switch = Arc::clone(&self.switch);
         let lines = TestLines::new(self.machine.vm().clone(), move |error| {
             switch.turn(Off::failed("pc-testdev", error));

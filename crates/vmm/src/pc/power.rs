@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use super::PcError;
+use super::BoardError;
 use crate::MachineError;
 use crate::off::{Off, Switch};
 use vmbell::irq::Gsi;
@@ -28,7 +28,7 @@ pub(super) fn registers(vm: &Arc<dyn Vm>, switch: &Arc<Switch>) -> Pm1 {
 }
 
 /// The clock, whose alarm is an event of the registers.
-pub(super) fn clock(vm: &Arc<dyn Vm>, switch: &Arc<Switch>, pm1: &Pm1) -> Result<Rtc, PcError> {
+pub(super) fn clock(vm: &Arc<dyn Vm>, switch: &Arc<Switch>, pm1: &Pm1) -> Result<Rtc, BoardError> {
     let line = line(vm, switch, RTC_GSI, "the clock");
     let pm1 = pm1.clone();
     let rtc = Rtc::new(line, move || pm1.raise_rtc());
@@ -52,15 +52,15 @@ fn line(
 }
 
 /// Where a guest wakes up that has written its waking vector to the FACS: a physical address of real-mode code.
-pub(super) fn waking_vector(memory: &GuestMemoryMmap) -> Result<EntryPoint, PcError> {
+pub(super) fn waking_vector(memory: &GuestMemoryMmap) -> Result<EntryPoint, BoardError> {
     let mut vector = [0; 4];
     memory
         .read_slice(&mut vector, GuestAddress(WAKING_VECTOR.into()))
-        .map_err(PcError::Tables)?;
+        .map_err(BoardError::Tables)?;
     let vector = u32::from_le_bytes(vector);
     let segment = u16::try_from(vector >> 4).unwrap_or_default();
     if vector == 0 || vector >= REAL_MODE_END {
-        return Err(PcError::WakingVector { vector });
+        return Err(BoardError::WakingVector { vector });
     }
     let [low, ..] = vector.to_le_bytes();
     Ok(EntryPoint::RealMode {

@@ -24,7 +24,7 @@ use super::image::TREE_LEN;
 use super::off::{Off, Switch};
 use super::{Arm64Image, Boot, Machine, Stop, ram};
 
-pub use super::error::VirtError;
+use super::error::BoardError;
 
 /// The settings of a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,9 +56,11 @@ impl Virt {
         hypervisor: &dyn Hypervisor,
         config: VirtConfig,
         output: impl Write + Send + 'static,
-    ) -> Result<Self, VirtError> {
+    ) -> Result<Self, BoardError> {
         for capability in [Capability::Kernels, Capability::Interrupts] {
-            hypervisor.require(capability).map_err(VirtError::Lacking)?;
+            hypervisor
+                .require(capability)
+                .map_err(BoardError::Lacking)?;
         }
         let memory = ram::make(&IMAGE_RAM, config.memory, config.shared_memory)?;
         let vm = hypervisor
@@ -70,10 +72,10 @@ impl Virt {
                 vcpus: config.vcpus.into(),
                 ..VmConfig::default()
             })
-            .map_err(VirtError::Create)?;
-        let gic = vm.gic().ok_or(VirtError::NoGic)?;
+            .map_err(BoardError::Create)?;
+        let gic = vm.gic().ok_or(BoardError::NoGic)?;
         let routes: Vec<_> = Routing::identity().routes().collect();
-        vm.set_routing(&routes).map_err(VirtError::Create)?;
+        vm.set_routing(&routes).map_err(BoardError::Create)?;
         let machine = Machine::new(vm);
         let switch = Arc::new(Switch::default());
         let serial = board_devices::serial_port(machine.vm(), Box::new(output), &switch)?;
@@ -107,18 +109,18 @@ impl Virt {
         image: &Arm64Image,
         boot: &Boot,
         until: impl Fn() -> bool + Send + Sync + 'static,
-    ) -> Result<Stop, VirtError> {
+    ) -> Result<Stop, BoardError> {
         let (pc, tree) = self.load(image, boot)?;
         let mut vcpus = (0..u32::from(self.config.vcpus))
             .map(|index| self.machine.vm().create_vcpu(index))
             .collect::<Result<Vec<_>, _>>()
-            .map_err(VirtError::Vcpu)?;
+            .map_err(BoardError::Vcpu)?;
         for (index, vcpu) in vcpus.iter_mut().enumerate() {
             let entry = match index {
                 0 => EntryPoint::MmuOff { pc, tree },
                 _ => EntryPoint::Secondary,
             };
-            vcpu.set_entry_point(entry).map_err(VirtError::Vcpu)?;
+            vcpu.set_entry_point(entry).map_err(BoardError::Vcpu)?;
         }
         let kicks: Vec<_> = vcpus.iter().map(|vcpu| vcpu.kick_handle()).collect();
         self.switch
@@ -128,14 +130,14 @@ impl Virt {
         let outcome = self.machine.run_together(&mut vcpus, is_over);
         // An error of a device comes first: it makes all later results worthless.
         match (self.switch.take(), outcome) {
-            (Some(Off::Failed { device, source }), _) => Err(VirtError::Device { device, source }),
+            (Some(Off::Failed { device, source }), _) => Err(BoardError::Device { device, source }),
             (Some(Off::Done(code)), Ok(Stop::Kicked)) => Ok(Stop::Done(code)),
             (_, outcome) => Ok(outcome?),
         }
     }
 
     /// Copies the image, its initrd and the tree into RAM, and returns the addresses of the first instruction and the tree.
-    fn load(&self, image: &Arm64Image, boot: &Boot) -> Result<(u64, u64), VirtError> {
+    fn load(&self, image: &Arm64Image, boot: &Boot) -> Result<(u64, u64), BoardError> {
         let memory = self.machine.vm().memory();
         let loaded = image.load(memory, boot)?;
         let virtio = *self.devices.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,14 +149,14 @@ impl Virt {
             arguments: &boot.arguments,
             initrd: loaded.initrd,
         });
-        let blob = blob.map_err(VirtError::Tree)?;
+        let blob = blob.map_err(BoardError::Tree)?;
         let (len, room) = (blob.len(), TREE_LEN);
         if len as u64 > room {
-            return Err(VirtError::TreeSize { len, room });
+            return Err(BoardError::TreeSize { len, room });
         }
         memory
             .write_slice(&blob, GuestAddress(loaded.tree))
-            .map_err(VirtError::Memory)?;
+            .map_err(BoardError::TreeMemory)?;
         Ok((loaded.entry, loaded.tree))
     }
 }

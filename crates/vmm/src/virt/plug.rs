@@ -12,7 +12,7 @@ use vmbell_devices::virtio::mmio::Location;
 use vmbell_devices::virtio::vhost::Worker;
 use vmbell_devices::virtio::{Handler, VirtioConfig};
 
-use super::{Virt, VirtError};
+use super::{BoardError, Virt};
 use crate::MachineError;
 use crate::board_devices::MmioPlace;
 use crate::off::Off;
@@ -27,7 +27,7 @@ impl Virt {
         handler: D,
         queues: u16,
         config: VirtioConfig,
-    ) -> Result<(), VirtError> {
+    ) -> Result<(), BoardError> {
         self.at_next(D::NAME, config, |place| place.plug(handler, queues))
     }
 
@@ -39,7 +39,7 @@ impl Virt {
         &self,
         worker: W,
         config: VirtioConfig,
-    ) -> Result<(), VirtError> {
+    ) -> Result<(), BoardError> {
         self.at_next(W::NAME, config, |place| place.plug_worker(worker))
     }
 
@@ -47,7 +47,7 @@ impl Virt {
     ///
     /// # Errors
     /// The board has no place for it.
-    pub fn add_chr_testdev(&self) -> Result<(), VirtError> {
+    pub fn add_chr_testdev(&self) -> Result<(), BoardError> {
         let switch = Arc::clone(&self.switch);
         let device = ChrTestdev::new(self.memory(), move |code| switch.turn(Off::Done(code)));
         self.at_next("chr-testdev", VirtioConfig::default(), |place| {
@@ -66,11 +66,11 @@ impl Virt {
         device: &'static str,
         config: VirtioConfig,
         plug: impl FnOnce(MmioPlace<'_>) -> Result<(), MachineError>,
-    ) -> Result<(), VirtError> {
+    ) -> Result<(), BoardError> {
         let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
         if *devices >= VIRTIO_MAX {
             let most = VIRTIO_MAX;
-            return Err(VirtError::NoPlace { device, most });
+            return Err(BoardError::TooManyDevices { device, most });
         }
         plug(MmioPlace {
             machine: &self.machine,
