@@ -231,9 +231,18 @@ fn runs(report: &Report) -> String {
 pub(super) fn length(report: &Report) -> String {
     let plan = &report.common.plan;
     match plan.ops {
-        Some(ops) => format!("{ops} operations"),
+        Some(ops) => match fewest_operations(report) {
+            Some(fewest) if fewest < ops => format!("{fewest} to {ops} operations"),
+            _ => format!("{ops} operations"),
+        },
         None => format!("about {}", units::time(plan.min_time * 1e9)),
     }
+}
+
+/// The operations of the shortest run: a row that rests between its operations has fewer than the plan says.
+fn fewest_operations(report: &Report) -> Option<u64> {
+    let times = report.common.results.iter().filter_map(Row::times);
+    times.flat_map(|times| &times.ops).min().copied()
 }
 
 /// What ended the command before it was done, to go after a sentence.
