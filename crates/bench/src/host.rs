@@ -67,9 +67,20 @@ fn kvm_params() -> BTreeMap<String, String> {
 
 fn kernel() -> String {
     let part = |name: &str| line(&format!("/proc/sys/kernel/{name}")).unwrap_or_default();
-    format!("{} {}", part("ostype"), part("osrelease"))
-        .trim()
-        .to_owned()
+    let name = format!("{} {}", part("ostype"), part("osrelease"));
+    with_kvm(name.trim(), line("/sys/module/kvm/taint").as_deref())
+}
+
+/// The kernel's name, which says so if KVM is not the kernel's own: if its module has the taint of one that was built out of
+/// the kernel's tree (Documentation/admin-guide/tainted-kernels.rst).
+fn with_kvm(name: &str, taint: Option<&str>) -> String {
+    let is_own = taint.is_none_or(|taint| !taint.contains('O'));
+    let kvm = if is_own {
+        ""
+    } else {
+        " with a KVM built out of tree"
+    };
+    format!("{name}{kvm}")
 }
 
 /// The value of the first line `name : value` in the text of `/proc/cpuinfo`.
@@ -111,6 +122,17 @@ mod tests {
         let cpuinfo = "processor\t: 0\nmodel\t\t: 85\nmodel name\t: A: B\n\nmodel name\t: C\n";
         assert_eq!(field(cpuinfo, "model name").as_deref(), Some("A: B"));
         assert_eq!(field(cpuinfo, "name"), None);
+    }
+
+    #[test]
+    fn a_kvm_that_is_not_the_kernels_own_is_named() {
+        for taint in [None, Some("E")] {
+            assert_eq!(with_kvm("Linux 6.12", taint), "Linux 6.12");
+        }
+        assert_eq!(
+            with_kvm("Linux 6.12", Some("OE")),
+            "Linux 6.12 with a KVM built out of tree"
+        );
     }
 
     #[test]
