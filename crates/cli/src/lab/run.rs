@@ -74,8 +74,8 @@ pub(super) struct RunArguments {
     /// Connect standard input
     #[arg(short = 'i', long)]
     stdin: bool,
-    /// Find the first of Debian's kernels between two --kernel, the older one first, at which the one row of `vmbell bench`
-    /// changed: the half of its change, which is at least 3 %, is reached. Each step downloads and keeps a kernel
+    /// Find the first of Debian's kernels between two --kernel, older first, at which the row that `vmbell bench` measures
+    /// has changed by at least half of the difference between the two. Each step downloads a kernel and keeps it
     #[arg(long, requires = "deterministic")]
     bisect: bool,
     /// Run this program with these arguments; `vmbell` stands for this program
