@@ -24,6 +24,8 @@ use crate::process::{End, Ended, Task, run};
 
 /// No boot takes as long; its own limits end one that hangs.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
+/// A boot of Linux executes 1,000,000,000 instructions; a guest that hangs executes them until its limit.
+const RUN_TIMEOUT: &str = "4s";
 /// The status of a VMM that failed, which the report tells of.
 const VMM_FAILED: i32 = 1;
 /// The last lines of what a lab printed that are shown if it fails.
@@ -161,6 +163,7 @@ impl Boots<'_> {
             .map(Into::into),
         );
         words.extend(["--style", "basic", "--no-warnings"].map(Into::into));
+        words.extend(["--run-timeout", RUN_TIMEOUT].map(Into::into));
         for (option, values) in [("--rows", &budget.rows), ("--virtio", &budget.virtio)] {
             if !values.is_empty() {
                 words.extend([option, &values.join(",")].map(Into::into));

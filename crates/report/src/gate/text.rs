@@ -9,7 +9,7 @@ use crate::markdown::escape;
 use crate::text::{visible, wrap};
 use crate::{Look, units};
 
-/// The most rows that a note names.
+/// The most rows that a note names, and the most reasons of a change.
 const NAMED: usize = 6;
 
 /// Writes the verdict for a terminal.
@@ -115,10 +115,18 @@ fn difference(change: &Change) -> String {
     if old >= 100.0 {
         let _ = write!(text, " ({sign}{})", units::percent(difference.abs() / old));
     }
-    let reasons = change.reasons.iter();
-    let reasons: Vec<String> = reasons
+    let mut reasons: Vec<_> = change.reasons.iter().collect();
+    // The largest change first.
+    reasons.sort_by(|(_, a), (_, b)| (b[1] - b[0]).abs().total_cmp(&(a[1] - a[0]).abs()));
+    let left_out = reasons.len().saturating_sub(NAMED);
+    reasons.truncate(NAMED);
+    let mut reasons: Vec<String> = reasons
+        .into_iter()
         .map(|(name, [old, new])| format!("{} {} -> {}", visible(name), number(*old), number(*new)))
         .collect();
+    if left_out > 0 {
+        reasons.push(format!("and {left_out} more"));
+    }
     if !reasons.is_empty() {
         let _ = write!(text, ": {}", reasons.join(", "));
     }
