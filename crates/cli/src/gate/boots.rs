@@ -85,33 +85,11 @@ impl Boots<'_> {
         let of_kernel = |kernel| seeds().map(move |seed| Boot { kernel, seed });
         let all: VecDeque<Boot<'_>> = self.kernels.iter().flat_map(|k| of_kernel(k)).collect();
         progress.set_length(all.len() as u64);
-        let (queue, given) = (Mutex::new(all), Mutex::new(Vec::new()));
-        let work = || -> Result<()> {
-            while let Some(boot) = lock(&queue).pop_front() {
-                let booted = self.boot(boot, folder);
-                if booted.is_err() {
-                    // The others would most likely fail alike.
-                    lock(&queue).clear();
-                }
-                lock(&given).push((boot, booted?));
-                progress.inc(1);
-            }
-            Ok(())
-        };
-        thread::scope(|scope| {
-            let workers: Vec<_> = (0..self.jobs).map(|_| scope.spawn(work)).collect();
-            let ended = workers.into_iter().map(|worker| {
-                worker
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            });
-            // All are joined before the first error is returned.
-            ended
-                .collect::<Vec<_>>()
-                .into_iter()
-                .collect::<Result<()>>()
+        let given = on_threads(all, self.jobs, |boot| {
+            let booted = self.boot(boot, folder)?;
+            progress.inc(1);
+            Ok((boot, booted))
         })?;
-        let given = given.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(self.collected(given))
     }
 
@@ -208,6 +186,45 @@ impl Boots<'_> {
     }
 }
 
+/// Does `work` with each item, on so many threads. After an error no further item is begun, since the others would most likely
+/// fail alike.
+fn on_threads<T: Send, R: Send>(
+    items: VecDeque<T>,
+    jobs: usize,
+    work: impl Fn(T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let (queue, done) = (Mutex::new(items), Mutex::new(Vec::new()));
+    let worker = || -> Result<()> {
+        loop {
+            // The lock is not held during the work.
+            let Some(item) = lock(&queue).pop_front() else {
+                return Ok(());
+            };
+            match work(item) {
+                Ok(result) => lock(&done).push(result),
+                Err(error) => {
+                    lock(&queue).clear();
+                    return Err(error);
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(worker)).collect();
+        let ended = workers.into_iter().map(|worker| {
+            worker
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        // All are joined before the first error is returned.
+        ended
+            .collect::<Vec<_>>()
+            .into_iter()
+            .collect::<Result<()>>()
+    })?;
+    Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
 /// The path of this program.
 fn own() -> Result<std::path::PathBuf> {
     crate::program::own().map_err(anyhow::Error::msg)
@@ -243,5 +260,47 @@ impl Vmm {
             command: Some(command.to_owned()),
             ..self.clone()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn items_are_worked_on_at_the_same_time() {
+        let both = Barrier::new(2);
+        let items = VecDeque::from([1, 2, 3, 4]);
+        // Each pair waits for its other one.
+        let mut done = on_threads(items, 2, |item| {
+            both.wait();
+            Ok(item)
+        })
+        .unwrap();
+        done.sort_unstable();
+        assert_eq!(done, [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn after_an_error_nothing_further_is_begun() {
+        let begun = Mutex::new(Vec::new());
+        let items = (0..10).collect();
+        let error = on_threads(items, 1, |item| {
+            lock(&begun).push(item);
+            match item {
+                3 => bail!("no {item}"),
+                _ => Ok(()),
+            }
+        });
+        assert_eq!(error.unwrap_err().to_string(), "no 3");
+        assert_eq!(*lock(&begun), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_kernel_is_part_of_a_file_name() {
+        assert_eq!(file_name("debian:6.12"), "debian-6.12");
+        assert_eq!(file_name("/boot/vmlinuz"), "-boot-vmlinuz");
     }
 }
