@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 static UNFINISHED: Mutex<Unfinished> = Mutex::new(Unfinished {
     folders: Vec::new(),
@@ -31,7 +31,8 @@ pub(crate) fn folder(path: PathBuf) {
     lock().folders.push(path);
 }
 
-/// Registers a running program until the result is dropped, before which it must not be waited for.
+/// Registers a running program until the result is dropped, before which it must not be waited for. It leads its own process
+/// group, so that what it has started can be ended too: a build goes on without its first `make`.
 pub(crate) fn program(child: &Child) -> Running {
     lock().child = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     Running(())
@@ -54,13 +55,13 @@ impl Drop for Running {
     }
 }
 
-/// Kills the running program and removes all unfinished folders. The caller ends the process then.
+/// Kills the running program with all that it has started, and removes all unfinished folders. The caller ends the process then.
 pub fn abandon() {
     let mut unfinished = lock();
     unfinished.abandoned = true;
     if let Some(pid) = unfinished.child {
         // It has not been waited for yet, so the number is still its own.
-        let _ = kill_process(pid, Signal::KILL);
+        let _ = kill_process_group(pid, Signal::KILL);
     }
     for folder in &unfinished.folders {
         for _ in 0..ATTEMPTS {

@@ -76,7 +76,7 @@ fn a_signal_ends_a_preparation_with_all_that_it_was_doing() {
         let file = sandbox.path("unpacking");
         let body = format!(
             "[ $1 = --version ] && exit 0; mkdir -p $3/usr; echo half > $3/usr/half; \
-             echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600",
+             sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait",
             file.display()
         );
         sandbox.script("dpkg-deb", &body);
@@ -91,7 +91,9 @@ fn a_signal_ends_a_preparation_with_all_that_it_was_doing() {
             support::kill(pid.trim(), signal);
         } else {
             assert_eq!(sandbox.left(), ["downloads"], "SIG{signal}");
-            await_that("the end of dpkg-deb", || support::is_gone(&pid));
+            await_that("the end of what dpkg-deb started", || {
+                support::is_gone(&pid)
+            });
         }
         // The next run needs no preparation, and removes what is left all the same.
         let mut command = sandbox.run(&sandbox.qemu("9.0.0", "exit 9"));

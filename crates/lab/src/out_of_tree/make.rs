@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -55,7 +56,8 @@ impl Make<'_> {
             .env("LC_ALL", "C")
             .stdin(Stdio::null())
             .stdout(output)
-            .stderr(errors);
+            .stderr(errors)
+            .process_group(0);
         if let Some(libraries) = &self.libraries {
             command.env("LD_LIBRARY_PATH", libraries);
         }
