@@ -27,10 +27,13 @@ pub fn terminal(verdict: &Verdict, look: Look) -> String {
             table.push(cells);
         }
         text.push_str(&layout(&table, look.color));
+        for reasons in changes.iter().filter_map(reasons) {
+            // Writing to a String cannot fail, here and below.
+            let _ = writeln!(text, "{}", wrap(&visible(&reasons), 2, look.width));
+        }
         text.push('\n');
     }
     for problem in problems(verdict) {
-        // Writing to a String cannot fail, here and below.
         let _ = writeln!(text, "{}", wrap(&visible(&problem), 0, look.width));
     }
     for note in notes(verdict) {
@@ -60,6 +63,9 @@ pub fn markdown(verdict: &Verdict) -> String {
             let difference = escape(&difference(change));
             let _ = writeln!(text, "| {} | {difference} |", cells.join(" | "));
         }
+        for reasons in changes.iter().filter_map(reasons) {
+            let _ = write!(text, "\n{}\n", escape(&visible(&reasons)));
+        }
     }
     for sentence in problems(verdict).into_iter().chain(notes(verdict)) {
         let _ = write!(text, "\n{}\n", escape(&sentence));
@@ -80,7 +86,7 @@ fn tables(verdict: &Verdict) -> impl Iterator<Item = (&'static str, &[Change], P
 
 const fn columns(title: &'static str) -> [&'static str; 8] {
     [
-        title, "VMM", "kernel", "of", "budget", "allowed", "now", "change",
+        title, "VMM", "kernel", "what", "budget", "allowed", "now", "change",
     ]
 }
 
@@ -106,7 +112,7 @@ fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The difference, with the reasons of exits: `+1: io 1 -> 2`, `+500 (+3.1 %)`.
+/// The difference: `+1`, `+500 (+3.1 %)`.
 fn difference(change: &Change) -> String {
     let (old, new) = (change.budget.median, change.now.median);
     let difference = new - old;
@@ -115,6 +121,11 @@ fn difference(change: &Change) -> String {
     if old >= 100.0 {
         let _ = write!(text, " ({sign}{})", units::percent(difference.abs() / old));
     }
+    text
+}
+
+/// The reasons and addresses of exits that changed, a sentence for each row.
+fn reasons(change: &Change) -> Option<String> {
     let mut reasons: Vec<_> = change.reasons.iter().collect();
     // The largest change first.
     reasons.sort_by(|(_, a), (_, b)| (b[1] - b[0]).abs().total_cmp(&(a[1] - a[0]).abs()));
@@ -122,15 +133,17 @@ fn difference(change: &Change) -> String {
     reasons.truncate(NAMED);
     let mut reasons: Vec<String> = reasons
         .into_iter()
-        .map(|(name, [old, new])| format!("{} {} -> {}", visible(name), number(*old), number(*new)))
+        .map(|(name, [old, new])| format!("{name} {} -> {}", number(*old), number(*new)))
         .collect();
     if left_out > 0 {
         reasons.push(format!("and {left_out} more"));
     }
-    if !reasons.is_empty() {
-        let _ = write!(text, ": {}", reasons.join(", "));
-    }
-    text
+    let Change { name, .. } = change;
+    let sentence = || {
+        let (row, vmm) = (&name.row, &name.place.vmm);
+        format!("exits of {row} ({vmm}): {}", reasons.join(", "))
+    };
+    (!reasons.is_empty()).then(sentence)
 }
 
 /// What else is over budget, a sentence each.
