@@ -10,7 +10,7 @@ use super::needs::LINUX;
 use super::parts::Parts;
 use crate::net::DRIVERS;
 use crate::program::on_path;
-use crate::vmm::CARRIED;
+use crate::vmm::{CARRIED, QEMU};
 use vmbell_lab::arch::Arch;
 use vmbell_lab::cache::Cache;
 use vmbell_lab::kernel::ModuleTree;
@@ -18,7 +18,6 @@ use vmbell_lab::{Kernel, Lab, Provision};
 
 /// Where VMMs are found in L1.
 const PROGRAMS: &str = "/usr/local/bin";
-const QEMU: &str = "/usr/local/bin/qemu-system-x86_64";
 /// What runs the script that starts QEMU.
 const SHELL: &str = "/bin/sh";
 
@@ -40,7 +39,8 @@ impl Carried {
         // The interpreter of QEMU's script, with its libraries.
         let shell = fs::canonicalize(SHELL).context("this host has no shell")?;
         self.files.push((shell, SHELL.into()));
-        self.scripts.push((QEMU.into(), lab.qemu.script()));
+        let place = Path::new(PROGRAMS).join(QEMU);
+        self.scripts.push((place, lab.qemu.script()));
         for program in CARRIED {
             if let Ok(path) = on_path(program) {
                 self.files.push((path, Path::new(PROGRAMS).join(program)));
@@ -54,7 +54,8 @@ impl Carried {
         &mut self,
         programs: impl Iterator<Item = &'a str>,
     ) -> anyhow::Result<()> {
-        for program in programs {
+        // L1 has the lab's QEMU by its name.
+        for program in programs.filter(|program| *program != QEMU) {
             let path = on_path(program)
                 .map_err(anyhow::Error::msg)
                 .context("--vmm: its program cannot be copied into L1")?;
