@@ -26,8 +26,9 @@ use crate::process::{End, Ended, Task, run};
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 /// A boot of Linux executes 1,000,000,000 instructions; a guest that hangs executes them until its limit.
 const RUN_TIMEOUT: &str = "4s";
-/// The status of a VMM that failed, which the report tells of.
-const VMM_FAILED: i32 = 1;
+/// The statuses of VMMs that failed or cannot run there, which the report tells of.
+const VMM_FAILED: i32 = Exit::Failed as i32;
+const VMM_SKIPPED: i32 = Exit::Skipped as i32;
 /// The last lines of what a lab printed that are shown if it fails.
 const LAST_LINES: usize = 12;
 
@@ -104,7 +105,7 @@ impl Boots<'_> {
             End::Exited(status) => status.code(),
             _ => None,
         };
-        if !matches!(status, Some(0 | VMM_FAILED)) || !path.exists() {
+        if !matches!(status, Some(0 | VMM_FAILED | VMM_SKIPPED)) || !path.exists() {
             bail!(
                 "the lab with {} and seed {} failed:\n{}",
                 boot.kernel,

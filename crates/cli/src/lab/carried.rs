@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tempfile::TempDir;
 
 use super::needs::LINUX;
@@ -49,16 +49,20 @@ impl Carried {
         Ok(())
     }
 
-    /// Adds the programs of the user's VMMs, by the names under which L1 finds them.
+    /// Adds the programs of the user's VMMs, by the names under which L1 finds them. One that is not here is an error, unless
+    /// `may_be_there`: it is among other files that are copied.
     pub(super) fn programs<'a>(
         &mut self,
         programs: impl Iterator<Item = &'a str>,
+        may_be_there: bool,
     ) -> anyhow::Result<()> {
         // L1 has the lab's QEMU by its name.
         for program in programs.filter(|program| *program != QEMU) {
-            let path = on_path(program)
-                .map_err(anyhow::Error::msg)
-                .context("--vmm: its program cannot be copied into L1")?;
+            let path = match on_path(program) {
+                Ok(path) => path,
+                Err(_) if may_be_there => continue,
+                Err(reason) => bail!("--vmm: its program cannot be copied into L1: {reason}"),
+            };
             let place = match program.contains('/') {
                 true => path.clone(),
                 false => Path::new(PROGRAMS).join(program),

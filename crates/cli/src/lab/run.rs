@@ -201,11 +201,13 @@ fn run_with(
     for pair in &arguments.with {
         carried.files.push(copied(pair)?);
     }
-    if let Some(Suite::Vmms(args)) = program.inner.as_ref().and_then(|inner| inner.suite.as_ref())
-        // What the user copies may be the program.
-        && arguments.with.is_empty()
+    if let Some(Suite::Vmms(args)) = program
+        .inner
+        .as_ref()
+        .and_then(|inner| inner.suite.as_ref())
     {
-        carried.programs(args.programs())?;
+        // What the user copies may be the program.
+        carried.programs(args.programs(), !arguments.with.is_empty())?;
     }
     let lab = arguments.parts.open(host, board, &settings, choice)?;
     if program.needs.vmms {
