@@ -28,8 +28,8 @@ Exit codes:
 /// Hold the exits and instructions of VMMs to a budget
 ///
 /// Boots a guest image in each VMM on real KVM in the deterministic lab, several times with perturbed layouts, counts
-/// the exits and the instructions of its operations, and compares them with the budget in vmbell-gate.toml. The figures are the
-/// same on every machine, so that a budget can be kept beside the code.
+/// the exits and the instructions of its operations, and compares them with the budget in vmbell-gate.toml. The figures do not
+/// depend on the machine, so you can keep the budget in your repository.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GateArgs {

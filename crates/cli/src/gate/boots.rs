@@ -17,7 +17,7 @@ use vmbell_bench::Limit;
 use vmbell_report::Report;
 use vmbell_report::gate::{Measured, Place, Samples};
 
-use super::budget::{Budget, Vmm};
+use super::budget::Budget;
 use crate::compare;
 use crate::exit::Exit;
 use crate::process::{End, Ended, Task, run};
@@ -252,16 +252,6 @@ fn last_lines(ended: &Ended) -> String {
     let text = String::from_utf8_lossy(&ended.errors);
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
-}
-
-impl Vmm {
-    /// The VMM with another command line or program.
-    pub(super) fn with_command(&self, command: &str) -> Self {
-        Self {
-            command: Some(command.to_owned()),
-            ..self.clone()
-        }
-    }
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ pub(super) struct Budget {
     /// The boots of each VMM on each kernel.
     #[serde(default = "boots")]
     pub(super) boots: u32,
-    /// The rows; all if there are none.
+    /// Which rows are measured; if empty, all of them.
     #[serde(default)]
     pub(super) rows: Vec<String>,
     /// The virtio devices; those of `vmbell bench vmms` if there are none.
@@ -100,6 +100,16 @@ pub(super) struct Vmm {
     /// Files that it needs in the lab.
     #[serde(default)]
     pub(super) with: Vec<String>,
+}
+
+impl Vmm {
+    /// The VMM with another command line or program.
+    pub(super) fn with_command(&self, command: &str) -> Self {
+        Self {
+            command: Some(command.to_owned()),
+            ..self.clone()
+        }
+    }
 }
 
 /// What every format has.

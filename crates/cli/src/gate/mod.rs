@@ -27,7 +27,7 @@ use super::style::Style;
 use super::suggest::did_you_mean;
 use vmbell_bench::Limit;
 use vmbell_report::Look;
-use vmbell_report::gate::{self, Measured, Place};
+use vmbell_report::gate::{self, Measured, Place, Verdict};
 
 /// The kernel of a new budget.
 const KERNEL: &str = "debian:6.12";
@@ -157,15 +157,11 @@ fn accept(
 ) -> Result<Exit> {
     let verdict = gate::judge(&budget.figures(&budget.kernels), &measured);
     if !verdict.failed.is_empty() {
-        show(Style::Auto, Look::default(), false, |look| {
-            gate::terminal(&verdict, look)
-        })?;
+        show_verdict(&verdict)?;
         return Ok(Exit::Failed);
     }
     if args.accept {
-        show(Style::Auto, Look::default(), false, |look| {
-            gate::terminal(&verdict, look)
-        })?;
+        show_verdict(&verdict)?;
     }
     let rows: usize = measured.values().map(|vmm| vmm.rows.len()).sum();
     budget.accept(measured);
@@ -188,9 +184,7 @@ fn hold(
     if args.json {
         print(&gate::json(&verdict, measured))?;
     } else {
-        show(Style::Auto, Look::default(), false, |look| {
-            gate::terminal(&verdict, look)
-        })?;
+        show_verdict(&verdict)?;
     }
     if let Some(path) = &args.markdown {
         let mut options = OpenOptions::new();
@@ -201,6 +195,12 @@ fn hold(
     Ok(match verdict.is_within() {
         true => Exit::Good,
         false => Exit::Failed,
+    })
+}
+
+fn show_verdict(verdict: &Verdict) -> Result<()> {
+    show(Style::Auto, Look::default(), false, |look| {
+        gate::terminal(verdict, look)
     })
 }
 

@@ -15,17 +15,16 @@ pub(super) fn chosen(args: &VmmArgs) -> Result<Vec<Launcher>> {
     let mut all = known();
     for template in &args.vmm {
         if let Some(program) = template.program() {
-            let names: Vec<String> = all.iter().map(|vmm| vmm.name().to_owned()).collect();
-            let Some(known) = all.iter_mut().find(|vmm| vmm.name() == template.name) else {
-                let name = &template.name;
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let name = &template.name;
+            let Some(place) = all.iter().position(|vmm| vmm.name() == name) else {
+                let names: Vec<&str> = all.iter().map(Launcher::name).collect();
                 let hint = did_you_mean(name, &names);
                 return Err(Usage::new(format!(
                     "--vmm: no VMM is called '{name}'{hint}, so its whole command line is needed, with {{image}}"
                 ))
                 .into());
             };
-            *known = known.with_program(program);
+            all[place] = all[place].with_program(program);
             continue;
         }
         if all.iter().any(|other| other.name() == template.name) {

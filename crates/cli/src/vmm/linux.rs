@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::serial::is_complete_with;
+use super::serial::find;
 use crate::columns::{Batches, BootRow, Counted};
 use crate::kvm_trace::{self, Event, Recording, TraceError, Wanted, What, Whose, bounded, count};
 use crate::text::chain;
@@ -54,7 +54,7 @@ pub(super) fn parameters(timing: Timing) -> String {
 
 /// Whether a piece of a boot's output has its end.
 pub(super) fn is_complete(piece: &[u8]) -> bool {
-    is_complete_with(piece, PANIC)
+    find(piece, PANIC).is_some()
 }
 
 /// Whether a file is a bzImage (Linux `Documentation/arch/x86/boot.rst`).

@@ -108,20 +108,21 @@ fn measure(args: &VmmArgs, run: &Run<'_>, columns: &mut [Column<Vmm>]) -> Result
     run.take(columns, 1, |vmm, program, name| {
         place.boot(vmm, program, name)
     })?;
-    // After all others, since a host that records its events is slower.
-    run.each(columns, |column, program| {
-        column.counted = match &obstacle {
-            _ if exits == CountExits::Off => None,
-            _ if column.is_emulated() => Some(Err(EMULATED.to_owned())),
-            Some(obstacle) => Some(Err(obstacle.clone())),
-            // A guest that hangs under emulated SVM most likely does not hang again.
-            None => Some(match place.count(&column.way, program)? {
-                Err(_) if run.limit.stop().is_none() => place.count(&column.way, program)?,
-                counted => counted,
-            }),
-        };
-        Ok(())
-    })?;
+    if exits != CountExits::Off {
+        // After all others, since a host that records its events is slower.
+        run.each(columns, |column, program| {
+            column.counted = Some(match &obstacle {
+                _ if column.is_emulated() => Err(EMULATED.to_owned()),
+                Some(obstacle) => Err(obstacle.clone()),
+                // A guest that hangs under emulated SVM most likely does not hang again.
+                None => match place.count(&column.way, program)? {
+                    Err(_) if run.limit.stop().is_none() => place.count(&column.way, program)?,
+                    counted => counted,
+                },
+            });
+            Ok(())
+        })?;
+    }
     let Some(kernel) = &args.linux else {
         return Ok(());
     };

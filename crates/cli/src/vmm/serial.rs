@@ -58,16 +58,12 @@ fn in_row(row: Option<&str>) -> String {
 
 /// Whether the image has said all that it has to say, so that nothing is gained by waiting longer.
 pub(super) fn is_complete(output: &[u8]) -> bool {
-    let has = |mark: &str| find(output, mark).is_some();
-    has(END) || has(EXCEPTION) || has(PANICKED)
+    let marks = [END, EXCEPTION, PANICKED];
+    marks.into_iter().any(|mark| find(output, mark).is_some())
 }
 
-/// Whether the output has this mark.
-pub(super) fn is_complete_with(output: &[u8], mark: &str) -> bool {
-    find(output, mark).is_some()
-}
-
-fn find(output: &[u8], mark: &str) -> Option<usize> {
+/// Where the output has this mark.
+pub(super) fn find(output: &[u8], mark: &str) -> Option<usize> {
     let windows = &mut output.windows(mark.len());
     windows.position(|window| window == mark.as_bytes())
 }

@@ -12,7 +12,7 @@ use crate::{Report, Row, Status, is_of_host};
 
 /// A row whose boots differ by more than this share of its median has no figure that instructions could be held to.
 const WIDE: f64 = 0.02;
-/// From so many boots on, the ends of a range leave out one boot each.
+/// With at least this many boots, a range ignores the lowest and the highest one.
 const TRIMMED: usize = 5;
 
 /// The least, the median and the most of several boots.
