@@ -38,6 +38,8 @@ pub(super) struct BenchArgs {
     pub(super) doorbells: Vec<u32>,
 
     /// Measure each doorbell while N vCPUs write to it, once for each N, such as 1,2; at most 64
+    ///
+    /// An interrupt to all other vCPUs is measured with N vCPUs.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) vcpus: Vec<u32>,
 

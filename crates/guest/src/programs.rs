@@ -50,4 +50,7 @@ crate::guest_programs! {
     /// Sends interrupts to another vCPU.
     ipi = "x86_64/interrupt_head.S" "x86_64/ipi.S"
         | "aarch64/interrupt_head.S" "aarch64/gic.S" "aarch64/its.S" "aarch64/ipi.S";
+    /// Interrupts all other vCPUs, which are halted.
+    ipi_all = "x86_64/interrupt_head.S" "x86_64/ipi_all.S"
+        | "aarch64/interrupt_head.S" "aarch64/gic.S" "aarch64/its.S" "aarch64/ipi_all.S";
 }

@@ -81,7 +81,7 @@ pub fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &Scan) -> Vec<Entry> {
         .filter(offered)
         .flat_map(|case| scanned(hypervisor, case, scan))
         .collect();
-    entries.extend(interrupt::entries(hypervisor));
+    entries.extend(interrupt::entries(hypervisor, scan));
     entries.extend(virtqueue::entries(hypervisor));
     entries.extend(passthrough::entries(hypervisor));
     entries.extend(registration::entries(hypervisor));

@@ -8,10 +8,10 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::guest::{Failure, Guest};
 use super::path::{Bell, Path};
-use crate::{Limit, affinity};
+use crate::{Entry, Limit, affinity};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_guest::{Parameters, Program, Results, STACK_TOP};
-use vmbell_hypervisor::{Doorbell, EntryPoint, IoEvents, Vcpu};
+use vmbell_guest::{CODE, HANDLER, Interrupts, Parameters, Program, Results, STACK_TOP};
+use vmbell_hypervisor::{Doorbell, EntryPoint, IoEvents, Kick, Vcpu};
 use vmbell_vmm::{Deadline, Machine, Stop};
 
 /// The values that each parameter takes; an empty list leaves the parameter at its usual value and out of
@@ -22,7 +22,7 @@ pub struct Scan {
     /// at its address for other values if it is for one value itself. For a registration, how many other doorbells or irqfds
     /// there are.
     pub doorbells: Vec<u32>,
-    /// How many vCPUs ring at the same time.
+    /// How many vCPUs ring at the same time, or how many vCPUs a guest has in which one interrupts all others.
     pub vcpus: Vec<u32>,
 }
 
@@ -35,15 +35,42 @@ pub(super) struct Scale {
     pub(super) vcpus: Option<u32>,
 }
 
+/// The values of one parameter; only `None` if it is not scanned.
+pub(super) fn values(list: &[u32]) -> Vec<Option<u32>> {
+    match list {
+        [] => vec![None],
+        list => list.iter().copied().map(Some).collect(),
+    }
+}
+
+/// The entry for one of the values of a single parameter. It is compared with the entry for `first`, or with the entry
+/// `unscanned` if the parameter is not scanned.
+pub(super) fn at_value(
+    entry: Entry,
+    (parameter, value): (&str, Option<u32>),
+    first: Option<u32>,
+    unscanned: Option<&str>,
+) -> Entry {
+    let reference = match (value, first) {
+        (None, _) => unscanned.map(str::to_owned),
+        (Some(value), Some(first)) if value != first => {
+            Some(format!("{},{parameter}={first}", entry.name()))
+        }
+        _ => None,
+    };
+    let entry = match value {
+        Some(value) => entry.with_parameter(parameter, value),
+        None => entry,
+    };
+    match reference {
+        Some(reference) => entry.with_reference(reference),
+        None => entry,
+    }
+}
+
 impl Scan {
     /// All combinations, the first values first.
     pub(super) fn scales(&self) -> Vec<Scale> {
-        let values = |list: &[u32]| -> Vec<Option<u32>> {
-            match list {
-                [] => vec![None],
-                list => list.iter().copied().map(Some).collect(),
-            }
-        };
         let with = |doorbells| {
             let vcpus = values(&self.vcpus).into_iter();
             vcpus.map(move |vcpus| Scale { doorbells, vcpus })
@@ -104,11 +131,10 @@ pub(super) fn beside(address: IoEventAddress, number: u32) -> IoEventAddress {
     }
 }
 
-/// A vCPU that rings in addition to the guest's first one.
+/// A vCPU in addition to the guest's first one, with a page of parameters of its own.
 pub(super) struct Other {
     machine: Arc<Machine>,
     vcpu: Box<dyn Vcpu>,
-    /// The vCPU's own page of parameters and results.
     page: GuestAddress,
     cpu: usize,
     rings: u64,
@@ -141,6 +167,16 @@ impl Other {
             cpu,
             rings: 0,
         })
+    }
+
+    /// Sends the vCPU's interrupts to the handler of its program, which handles them in this way.
+    pub(super) fn take_interrupts(&mut self, interrupts: &Interrupts) -> Result<(), Failure> {
+        interrupts.write(self.machine.vm().memory(), self.page)?;
+        Ok(self.vcpu.set_interrupt_handler(CODE.0 + HANDLER)?)
+    }
+
+    pub(super) fn kick_handle(&self) -> Arc<dyn Kick> {
+        self.vcpu.kick_handle()
     }
 
     /// Performs the run on the calling thread and returns the ticks that it took; `None` if the guest did not

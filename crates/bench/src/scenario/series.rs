@@ -15,7 +15,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use super::guest::{Failure, Guest, Scenario};
 use super::path::Bell;
 use super::registration::{PATH, Timed};
-use super::scan::{Scan, beside};
+use super::scan::{Scan, at_value, beside, values};
 use super::wiring::{Source, Wiring};
 use crate::affinity::Pinned;
 use crate::{Clock, Entry, Options, Sample, Subject, SubjectError};
@@ -130,10 +130,6 @@ impl Case {
 
 /// The entries of this backend: each case once, or once for each number of others of `scan`.
 pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &Scan) -> Vec<Entry> {
-    let all: Vec<Option<u32>> = match scan.doorbells.as_slice() {
-        [] => vec![None],
-        values => values.iter().copied().map(Some).collect(),
-    };
     let entry = |case: Case, others: Option<u32>| {
         let hypervisor = Arc::clone(hypervisor);
         let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
@@ -145,22 +141,14 @@ pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &Scan) -> Vec<Entr
         };
         let entry = Entry::new(Group::Scenario, case.name(), case.description(), make)
             .with_most_ops(case.most_ops());
-        let Some(others) = others else {
-            return match case.reference() {
-                Some(reference) => entry.with_reference(reference.name()),
-                None => entry,
-            };
-        };
-        let entry = entry.with_parameter(case.parameter(), others);
-        match all.first() {
-            Some(&Some(first)) if first != others => {
-                let first = format!("{},{}={first}", case.name(), case.parameter());
-                entry.with_reference(first)
-            }
-            _ => entry,
-        }
+        let scanned = (case.parameter(), others);
+        let reference = case.reference().map(Case::name);
+        at_value(entry, scanned, scan.doorbells.first().copied(), reference)
     };
-    let of = |case| all.iter().map(move |&others| (case, others));
+    let of = |case| {
+        let values = values(&scan.doorbells).into_iter();
+        values.map(move |others| (case, others))
+    };
     let entries = Case::all().flat_map(of);
     entries.map(|(case, others)| entry(case, others)).collect()
 }

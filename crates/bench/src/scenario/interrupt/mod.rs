@@ -1,5 +1,6 @@
 //! Interrupts from the host to the guest: how long one takes, and what its end costs.
 
+mod all;
 mod arrival;
 mod case;
 mod ends;
@@ -9,6 +10,7 @@ mod raise;
 
 use std::sync::Arc;
 
+use super::scan::Scan;
 use crate::{Entry, Options, Remarks, Subject, SubjectError};
 use case::{Case, Lowered};
 use ends::Ends;
@@ -18,8 +20,8 @@ use raise::Raise;
 use vmbell_hypervisor::{Capability, Hypervisor, Support};
 use vmbell_report::Group;
 
-/// All interrupt scenarios of this backend.
-pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
+/// All interrupt scenarios of this backend. Those with several vCPUs are there once for each number of them in `scan`.
+pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &Scan) -> Vec<Entry> {
     let entry = |case: Case| {
         let hypervisor = Arc::clone(hypervisor);
         let make = move |options: &Options| make(&*hypervisor, case, options);
@@ -34,7 +36,8 @@ pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
             None => entry,
         }
     };
-    Case::all().map(entry).collect()
+    let alone = Case::all().map(entry);
+    alone.chain(all::entries(hypervisor, scan)).collect()
 }
 
 fn make(

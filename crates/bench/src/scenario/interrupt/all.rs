@@ -1,0 +1,207 @@
+//! The scenarios in which a vCPU interrupts all others, as a kernel does to have them flush their TLBs.
+//!
+//! The others are halted. Each answers in its handler, and the last one interrupts the sender, which is halted too. So no vCPU
+//! polls, and the scenarios need no CPU for each of them.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
+
+use super::super::guest::{Failure, Guest, Scenario};
+use super::super::scan::{Other, Scan, at_value, values};
+use super::super::wiring::{Source, Wiring};
+use crate::{Entry, Options, Sample, Subject, SubjectError, cpuid};
+use vm_memory::{Bytes, GuestAddress};
+use vmbell_guest::{PARAMETERS, Parameters, offset, programs};
+use vmbell_hypervisor::{Capability, Hypervisor, Irqchip, Support, VmConfig};
+use vmbell_report::Group;
+use vmbell_vmm::Stop;
+
+/// The vCPUs unless they are scanned.
+const VCPUS: u32 = 4;
+/// The possible numbers of vCPUs; one write on arm64 names at most 16.
+const POSSIBLE: RangeInclusive<u32> = 2..=MOST;
+const MOST: u32 = if cfg!(target_arch = "aarch64") {
+    16
+} else {
+    64
+};
+
+/// How the sender names the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Naming {
+    /// One write for each.
+    Unicast,
+    /// One write for all but the sender.
+    Shorthand,
+    /// One hypercall for all (Linux Documentation/virt/kvm/x86/hypercalls.rst, `KVM_HC_SEND_IPI`).
+    Hypercall,
+}
+
+impl Naming {
+    const ALL: [Self; 3] = [Self::Unicast, Self::Shorthand, Self::Hypercall];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Unicast => "ipi-all-unicast",
+            Self::Shorthand => "ipi-all-shorthand",
+            Self::Hypercall => "ipi-all-hypercall",
+        }
+    }
+
+    const fn description(self) -> &'static str {
+        match self {
+            Self::Unicast => {
+                "a vCPU interrupts all others, which halt, one after the other, until the last has answered"
+            }
+            Self::Shorthand => "the same by one write for all of them",
+            Self::Hypercall => "the same by one hypercall for all of them",
+        }
+    }
+
+    fn is_offered(self, hypervisor: &dyn Hypervisor) -> bool {
+        let has_hypercall = || {
+            let instruction = Capability::HypercallInstruction;
+            cfg!(target_arch = "x86_64") && hypervisor.support(instruction).is_yes()
+        };
+        self != Self::Hypercall || has_hypercall()
+    }
+
+    /// The program's word for it.
+    fn value(self) -> u64 {
+        match self {
+            Self::Unicast => 0,
+            Self::Shorthand => 1,
+            Self::Hypercall => 2 + u64::from(cpuid::is_amd()),
+        }
+    }
+}
+
+/// The entries of this backend: each naming once, or once for each number of vCPUs of `scan`.
+pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &Scan) -> Vec<Entry> {
+    let first = scan.vcpus.iter().find(|vcpus| POSSIBLE.contains(vcpus));
+    let entry = |naming: Naming, vcpus: Option<u32>| {
+        let hypervisor = Arc::clone(hypervisor);
+        let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
+            let vcpus = vcpus.unwrap_or(VCPUS);
+            Ok(Box::new(All::new(&*hypervisor, naming, vcpus, options)?))
+        };
+        let (name, description) = (naming.name(), naming.description());
+        let entry = Entry::new(Group::Scenario, name, description, make);
+        let unscanned = (naming != Naming::Unicast).then_some(Naming::Unicast.name());
+        at_value(entry, ("vcpus", vcpus), first.copied(), unscanned)
+    };
+    let offered = Naming::ALL
+        .into_iter()
+        .filter(|naming| naming.is_offered(&**hypervisor));
+    let of = |naming| {
+        values(&scan.vcpus)
+            .into_iter()
+            .map(move |vcpus| (naming, vcpus))
+    };
+    let entries = offered.flat_map(of);
+    entries
+        .map(|(naming, vcpus)| entry(naming, vcpus))
+        .collect()
+}
+
+/// A guest with its sender and the others.
+struct All {
+    naming: Naming,
+    guest: Guest,
+    others: Vec<Other>,
+}
+
+impl All {
+    fn new(
+        hypervisor: &dyn Hypervisor,
+        naming: Naming,
+        vcpus: u32,
+        options: &Options,
+    ) -> Result<Self, SubjectError> {
+        if let Support::No(reason) = hypervisor.support(Capability::Interrupts) {
+            return Err(SubjectError::Skipped(reason));
+        }
+        if !POSSIBLE.contains(&vcpus) {
+            let why = format!("needs 2 to {MOST} vCPUs, not {vcpus}");
+            return Err(SubjectError::Skipped(why));
+        }
+        let cpu = |index: u32| options.cpus[index as usize % options.cpus.len()];
+        let config = VmConfig {
+            irqchip: Irqchip::Full,
+            vcpus,
+            vcpu_cpus: (0..vcpus).map(cpu).collect(),
+            ..VmConfig::default()
+        };
+        let (name, program) = (naming.name(), programs::ipi_all());
+        let guest = Guest::with_config(hypervisor, name, program, config, options)?;
+        let vm = guest.machine.vm().as_ref();
+        // No vCPU has a PV EOI word, as in `ipi`.
+        let interrupts = Wiring::new(vm, Source::Itself, name)?.interrupts;
+        let prepare = || -> Result<Vec<Other>, Failure> {
+            interrupts.write(vm.memory(), PARAMETERS)?;
+            let pending = GuestAddress(PARAMETERS.0 + offset::PENDING as u64);
+            vm.memory().write_obj(u64::from(vcpus - 1), pending)?;
+            (1..vcpus)
+                .map(|index| {
+                    let mut other = Other::new(&guest, program, (index, cpu(index)))?;
+                    other.take_interrupts(&interrupts)?;
+                    Ok(other)
+                })
+                .collect()
+        };
+        let others = prepare().map_err(|error| guest.failed(error))?;
+        Ok(Self {
+            naming,
+            guest,
+            others,
+        })
+    }
+}
+
+impl Scenario for All {
+    fn guest(&self) -> &Guest {
+        &self.guest
+    }
+
+    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        let others = self.others.len() as u64;
+        let sender = Parameters {
+            count: ops,
+            address: others,
+            value: self.naming.value(),
+            pause: 0,
+        };
+        let other = Parameters {
+            count: ops,
+            address: PARAMETERS.0,
+            ..Parameters::default()
+        };
+        let limit = self.guest.limit.clone();
+        let kicks: Vec<_> = self.others.iter().map(Other::kick_handle).collect();
+        let (run, ends) = std::thread::scope(|scope| {
+            let all = self.others.iter_mut();
+            let threads: Vec<_> = all
+                .map(|one| scope.spawn(|| one.run(&other, &limit)))
+                .collect();
+            let run = self.guest.run(&sender);
+            if run.is_err() {
+                kicks.iter().for_each(|kick| kick.kick());
+            }
+            let join = |thread: ScopedJoinHandle<'_, _>| thread.join();
+            (run, threads.into_iter().map(join).collect::<Vec<_>>())
+        });
+        let run = run?;
+        for end in ends {
+            end.map_err(|_| self.guest.failed("a vcpu's thread panicked"))?
+                .map_err(|error| self.guest.failed(error))?
+                .ok_or_else(|| self.guest.stopped(Stop::Kicked))?;
+        }
+        let elapsed_ns = self.guest.clock.ns(run.ticks);
+        Ok(Sample {
+            // The others also exit to say that they are done.
+            heavy: run.heavy.saturating_sub(others),
+            ..run.sample(ops, elapsed_ns)
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! Rows in which a vCPU interrupts many others.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "all of this is tests"
+)]
+
+#[path = "../../vmm/tests/harness/backends.rs"]
+mod harness;
+#[path = "../../vmm/tests/harness/wait.rs"]
+mod wait;
+
+use std::sync::{Arc, Mutex};
+
+use vmbell_bench::scenario::{self, Scan};
+use vmbell_bench::{Clock, Limit, Options, Plan, Record, Silent, Wanted, run, select};
+use vmbell_hypervisor::{Hypervisor, SpinPolicy};
+use vmbell_report::{Status, Timing};
+
+/// The last is more than the CPUs of most hosts, and more than an arm64 guest's one register names.
+const VCPUS: [u32; 4] = [1, 2, 5, 17];
+
+fn every_vcpu_answers_whether_it_is_named_alone_or_with_all<H>(hypervisor: &H)
+where
+    H: Hypervisor + Clone + 'static,
+{
+    let hypervisor: Arc<dyn Hypervisor> = Arc::new(hypervisor.clone());
+    let scan = Scan {
+        vcpus: VCPUS.to_vec(),
+        ..Scan::default()
+    };
+    let wanted = Wanted::Named {
+        patterns: &["ipi-all-*".to_owned()],
+        companions: false,
+    };
+    let entries = select(scenario::entries(&hypervisor, &scan), wanted).unwrap();
+    let options = Options {
+        cpus: vec![0, 1],
+        spin: SpinPolicy::Sleep,
+        clock: Clock::calibrate().unwrap(),
+        limit: Limit::none().with_run_timeout(Some(wait::HANG)),
+        timing: Timing::Native,
+    };
+    let plan = Plan {
+        runs: 2,
+        ops: Some(20),
+        ..Plan::default()
+    };
+    let record = Mutex::new(Record::of(&entries));
+    run(&entries, &options, &plan, &record, &mut Silent);
+    let record = record.into_inner().unwrap();
+    assert!(record.series.len() >= 2 * VCPUS.len());
+    let most = if cfg!(target_arch = "aarch64") {
+        16
+    } else {
+        64
+    };
+    for series in &record.series {
+        let vcpus: u32 = series.name.rsplit('=').next().unwrap().parse().unwrap();
+        let reason = series.reason.as_deref().unwrap_or_default();
+        if (2..=most).contains(&vcpus) {
+            let result = (series.status, series.samples.len());
+            assert_eq!(result, (Status::Ok, 2), "{}: {reason}", series.name);
+        } else {
+            assert_eq!(series.status, Status::Skipped, "{}", series.name);
+            assert!(reason.ends_with(&format!("not {vcpus}")), "{reason}");
+        }
+        // A row that cannot be measured is nothing to compare with.
+        let reference = series.reference.as_deref();
+        assert!(reference.is_none_or(|name| name.ends_with(",vcpus=2")));
+    }
+}
+
+on_both! {
+    every_vcpu_answers_whether_it_is_named_alone_or_with_all;
+}
