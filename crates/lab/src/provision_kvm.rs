@@ -50,6 +50,7 @@ impl Provision<'_> {
             return Err(KvmError::NotDebians { kernel }.into());
         };
         let changes = Changes::read(wanted, &name)?;
+        changes.require_some()?;
         let recipe = format!(
             "revision {REVISION}\n{}\n{name}\n{}\n{:?}",
             kernel.image.display(),

@@ -9,6 +9,8 @@ use crate::cache::hash_bytes;
 
 /// The folders of the modules' own source.
 pub(super) const OWN: [&str; 2] = ["arch/x86/kvm", "virt/kvm"];
+/// The source of `kvm-intel` alone.
+const VMX: &str = "arch/x86/kvm/vmx";
 /// The folders of headers, which a package has.
 const HEADERS: [&str; 2] = ["arch/x86/include", "include"];
 /// Headers of KVM that do not have it in their names.
@@ -38,13 +40,15 @@ pub(crate) struct Changes {
     pub(super) patches: Vec<Patch>,
 }
 
-/// A patch without what it changes in documents, in tools and for other architectures.
+/// A patch without what it changes in documents, in tools, for other architectures and for VMX.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Patch {
     pub(super) path: PathBuf,
     pub(super) text: Vec<u8>,
     /// The files that it changes.
     pub(super) files: Vec<PathBuf>,
+    /// The file that it changes and that no module of the lab is built from; one of several.
+    left_out: Option<PathBuf>,
 }
 
 impl Changes {
@@ -64,6 +68,24 @@ impl Changes {
                 })
                 .collect::<Result<_, _>>()?,
         })
+    }
+
+    /// Fails if the user gave patches, and none changes what is built.
+    pub(crate) fn require_some(&self) -> Result<(), KvmError> {
+        let left_out = self.patches.iter().find(|patch| patch.left_out.is_some());
+        let is_some =
+            self.source.is_some() || self.patches.iter().any(|patch| !patch.files.is_empty());
+        match left_out {
+            Some(Patch {
+                path,
+                left_out: Some(file),
+                ..
+            }) if !is_some => Err(KvmError::NotBuilt {
+                patch: path.clone(),
+                file: file.display().to_string(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// The SHA-256 of all that decides what is built.
@@ -91,19 +113,7 @@ impl Patch {
             let names = names_in(&lines[at..]);
             has_changes |= !names.is_empty();
             if !names.is_empty() {
-                let known: Vec<Option<bool>> = names.iter().map(|name| is_built(name)).collect();
-                if let Some(index) = known.iter().position(Option::is_none) {
-                    return Err(KvmError::Outside {
-                        patch: path.to_path_buf(),
-                        file: names[index].display().to_string(),
-                    });
-                }
-                is_kept = known.contains(&Some(true));
-                if is_kept {
-                    let new = names.into_iter().filter(|name| !patch.files.contains(name));
-                    let new: Vec<PathBuf> = new.collect();
-                    patch.files.extend(new);
-                }
+                is_kept = patch.add(&names)?;
             }
             if is_kept {
                 patch.text.extend_from_slice(line);
@@ -115,10 +125,40 @@ impl Patch {
                 patch: path.to_path_buf(),
             })
     }
+
+    /// Adds the files of a header, and returns whether what follows it is kept.
+    fn add(&mut self, names: &[String]) -> Result<bool, KvmError> {
+        let mut is_kept = false;
+        for name in names {
+            let file = stripped(name);
+            match is_built(&file) {
+                Some(true) => is_kept = true,
+                Some(false) => self.left_out = Some(file),
+                None if is_built(Path::new(name)).is_some() => {
+                    return Err(KvmError::NoPrefix {
+                        patch: self.path.clone(),
+                        file: name.clone(),
+                    });
+                }
+                None => {
+                    return Err(KvmError::Outside {
+                        patch: self.path.clone(),
+                        file: file.display().to_string(),
+                    });
+                }
+            }
+        }
+        for file in names.iter().map(|name| stripped(name)) {
+            if is_kept && !self.files.contains(&file) {
+                self.files.push(file);
+            }
+        }
+        Ok(is_kept)
+    }
 }
 
-/// The files that a header names which begins here: git's, or that of a file's hunks. Without the first folder, `a` or `b`.
-fn names_in(lines: &[&[u8]]) -> Vec<PathBuf> {
+/// The files that a header names which begins here: git's, or that of a file's hunks.
+fn names_in(lines: &[&[u8]]) -> Vec<String> {
     let line = |at: usize| lines.get(at).map(|line| String::from_utf8_lossy(line));
     let Some(first) = line(0) else {
         return Vec::new();
@@ -144,13 +184,13 @@ fn names_in(lines: &[&[u8]]) -> Vec<PathBuf> {
     } else {
         return Vec::new();
     };
-    let mut names: Vec<PathBuf> = [old, new]
-        .iter()
-        .filter(|name| *name != "/dev/null")
-        .filter_map(|name| Some(PathBuf::from(name.split_once('/')?.1)))
-        .collect();
-    names.dedup();
-    names
+    let names = [old, new].into_iter().filter(|name| name != "/dev/null");
+    names.filter(|name| name.contains('/')).collect()
+}
+
+/// The name without its first folder, such as `a` or `b`.
+fn stripped(name: &str) -> PathBuf {
+    name.split_once('/').map_or(name, |(_, rest)| rest).into()
 }
 
 /// Whether the modules are built from this file; `None` if the kernel's image is.
@@ -160,7 +200,7 @@ fn is_built(file: &Path) -> Option<bool> {
         .components()
         .all(|part| matches!(part, Component::Normal(_)));
     if is_plain && OWN.iter().chain(&HEADERS).any(is_in) {
-        return Some(true);
+        return Some(!file.starts_with(VMX));
     }
     let other = ["Documentation", "tools", "samples", "MAINTAINERS"];
     let is_other_arch = file.starts_with("arch") && !file.starts_with("arch/x86");
@@ -338,6 +378,38 @@ mod tests {
             );
         }
         assert_eq!(parse("").unwrap().files, [""; 0].map(PathBuf::from));
+    }
+
+    #[test]
+    fn a_patch_that_names_files_without_a_folder_before_them_is_refused() {
+        let error = parse("--- virt/kvm/eventfd.c\n+++ virt/kvm/eventfd.c\n@@ -1 +1 @@\n");
+        assert_eq!(
+            error.unwrap_err(),
+            "a.patch names virt/kvm/eventfd.c without a folder before it, such as a/ and b/: make it with git diff"
+        );
+    }
+
+    #[test]
+    fn patches_of_which_no_module_is_built_are_refused_together() {
+        let changes = |files: &[&str]| {
+            let patches = files
+                .iter()
+                .map(|file| Patch::parse(Path::new("a.patch"), diff(file).as_bytes()).unwrap());
+            Changes {
+                source: None,
+                patches: patches.collect(),
+            }
+        };
+        let vmx = "arch/x86/kvm/vmx/vmx.c";
+        changes(&[vmx, "arch/x86/kvm/svm/svm.c"])
+            .require_some()
+            .unwrap();
+        changes(&[]).require_some().unwrap();
+        let error = changes(&["tools/a.c", vmx]).require_some().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a.patch changes tools/a.c, and no patch changes what the lab builds: kvm and kvm-amd, for a CPU with AMD's SVM"
+        );
     }
 
     #[test]

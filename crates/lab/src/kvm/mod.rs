@@ -66,6 +66,28 @@ pub enum KvmError {
         /// The file that it changes.
         file: String,
     },
+    /// The patch is not one for `patch -p1`.
+    #[error(
+        "{} names {file} without a folder before it, such as a/ and b/: make it with git diff",
+        patch.display()
+    )]
+    NoPrefix {
+        /// The patch.
+        patch: PathBuf,
+        /// The file, as the patch names it.
+        file: String,
+    },
+    /// No patch changes what is built.
+    #[error(
+        "{} changes {file}, and no patch changes what the lab builds: kvm and kvm-amd, for a CPU with AMD's SVM",
+        patch.display()
+    )]
+    NotBuilt {
+        /// The patch.
+        patch: PathBuf,
+        /// A file that it changes.
+        file: String,
+    },
     /// The patch does not apply.
     #[error("{} does not apply to Linux {release}: {said}", patch.display())]
     DoesNotApply {
