@@ -68,8 +68,12 @@ impl Boots<'_> {
             command.arg("--kernel").arg(kernel);
         }
         let status = command.status().context("cannot start vmbell lab")?;
-        // It has said why.
-        Ok((!status.success()).then_some(Exit::Lab))
+        let failed = match self.limit.stop() {
+            Some(_) => Exit::Interrupted,
+            // It has said why.
+            None => Exit::Lab,
+        };
+        Ok((!status.success()).then_some(failed))
     }
 
     /// Boots all, and returns what each VMM on each kernel gave; `None` if the command was interrupted.

@@ -1,12 +1,20 @@
 //! `vmbell gate` as far as it goes without a boot: what is wrong with its arguments and its file.
 
+#![allow(unsafe_code, reason = "sends a signal")]
+
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use tempfile::TempDir;
 
 use super::common::vmbell;
+use super::ends::end;
+use super::signals::hear_signals;
+use super::wait::await_that;
 
 const BUDGET: &str = "format = 1\nkernels = [\"debian:6.12\"]\n[vmm.alioth]\n";
 
@@ -74,4 +82,29 @@ fn what_describes_a_new_budget_needs_init() {
     for words in [&["--rows", "cpuid"][..], &["--boots", "3"], &["alioth"]] {
         gate(BUDGET, words).code(2).stderr(contains("--init"));
     }
+}
+
+#[test]
+fn an_interrupt_of_the_download_ends_the_gate_as_one() {
+    let folder = TempDir::new().unwrap();
+    let begun = folder.path().join("begun");
+    let client = folder.path().join("apt-get");
+    let script = format!("#!/bin/sh\n: > {}\nexec sleep 1000\n", begun.display());
+    fs::write(&client, script).unwrap();
+    fs::set_permissions(&client, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("vmbell"));
+    command
+        .args(["gate", "--init", "alioth"])
+        .current_dir(folder.path())
+        .env("PATH", format!("{}:{path}", folder.path().display()))
+        .env("XDG_CACHE_HOME", folder.path())
+        .stderr(Stdio::null())
+        .process_group(0);
+    let mut child = hear_signals(&mut command).spawn().unwrap();
+    await_that("the download", || begun.exists());
+    let group = libc::pid_t::try_from(child.id()).unwrap();
+    // SAFETY: the group is that of a child which is ours and not waited for yet.
+    assert_eq!(unsafe { libc::killpg(group, libc::SIGINT) }, 0);
+    assert_eq!(end(&mut child).code(), Some(130));
 }
