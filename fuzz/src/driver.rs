@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use vmbell::virtqueue::{
-    Chain, DeviceQueue, DriverControl, DriverQueue, PackedDevice, PackedDriver, SplitDevice,
-    SplitDriver, Status, brand,
+    Chain, DeviceQueue, DriverControl, DriverQueue, Opaque, PackedDevice, PackedDriver,
+    SplitDevice, SplitDriver, Status, Token, brand,
 };
 
 use super::input::{self, Input, Memory, TABLES};
@@ -52,8 +52,8 @@ fn run<D, V: DeviceQueue>(
     let mut held = Vec::new();
     let mut in_flight = HashMap::new();
     let mut next = 0_u64;
-    let mut opaque = driver.enable_cb_prepare();
-    let mut token = driver.enable_cb_prepare64();
+    let mut opaque = driver.enable_cb_prepare::<Opaque<_>>();
+    let mut token = driver.enable_cb_prepare::<Token<_>>();
     while input.more() {
         match input.byte() % 12 {
             0 | 1 => {
@@ -93,11 +93,11 @@ fn run<D, V: DeviceQueue>(
             8 => driver.disable_cb(),
             9 => {
                 let _ = driver.enable_cb_delayed();
-                opaque = driver.enable_cb_prepare();
-                token = driver.enable_cb_prepare64();
+                opaque = driver.enable_cb_prepare::<Opaque<_>>();
+                token = driver.enable_cb_prepare::<Token<_>>();
             }
             10 => {
-                let (short, long) = (driver.poll(opaque), driver.poll64(token));
+                let (short, long) = (driver.poll(opaque), driver.poll(token));
                 assert!(driver.broken().is_none() || !short && !long);
             }
             _ => {

@@ -5,7 +5,7 @@
 
 use vmbell::virtqueue::{
     Brand, Chain, DeviceControl, DeviceQueue, DeviceState, DriverControl, DriverQueue, DriverState,
-    Head, PackedDevice, PackedDriver, SplitDevice, SplitDriver,
+    Head, PackedDevice, PackedDriver, SplitDevice, SplitDriver, Token,
 };
 
 use super::input::{self, Input, TABLES};
@@ -66,8 +66,8 @@ where
             6 => {
                 let _ = (driver.kick_prepare(), device.needs_notification());
                 let _ = (driver.enable_cb_delayed(), device.enable_notification());
-                let token = driver.enable_cb_prepare64();
-                let _ = driver.poll64(token);
+                let token = driver.enable_cb_prepare::<Token<_>>();
+                let _ = driver.poll(token);
             }
             7 => {
                 driver.reset();

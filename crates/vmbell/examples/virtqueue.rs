@@ -69,8 +69,8 @@ pub fn exchange(requests: &[&str]) -> Result<Vec<String>, Box<dyn Error>> {
             let (readable, writable) = (Buffer::new(REQUEST.0, len), Buffer::new(ANSWER.0, len));
             let token = driver.poller().token();
             driver.add(&[readable], &[writable], ())?;
-            while !driver.poll64(token) {
-                if serving.is_finished() && !driver.poll64(token) {
+            while !driver.poll(token) {
+                if serving.is_finished() && !driver.poll(token) {
                     return Err("the device's thread ended early".into());
                 }
                 thread::yield_now();

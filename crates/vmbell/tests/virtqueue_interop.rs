@@ -17,7 +17,7 @@ use virtqueue_peers::{Addresses, BASE, BUFFERS, SIZE, guest, peer_device, peer_d
 use vm_memory::GuestMemoryMmap;
 use vmbell::virtqueue::{
     Brand, Buffer, Chain, DeviceQueue, DriverControl, DriverQueue, Features, SplitDevice,
-    SplitDriver, SplitLayout, brand,
+    SplitDriver, SplitLayout, Token, brand,
 };
 
 const ROUNDS: u64 = 70_000;
@@ -57,7 +57,7 @@ fn our_driver_and_the_virtio_queue_device_agree() {
         let mut device = peer_device(&addresses, features.event_idx);
         brand::scoped(|brand| {
             let mut driver = our_driver(&memory, features, brand);
-            let mut token = driver.enable_cb_prepare64();
+            let mut token = driver.enable_cb_prepare::<Token<_>>();
             for round in 0..ROUNDS {
                 let readable = [Buffer::new(BUFFERS, 16), Buffer::new(BUFFERS + 64, 8)];
                 let writable = [Buffer::new(BUFFERS + 128, 32)];
@@ -72,14 +72,14 @@ fn our_driver_and_the_virtio_queue_device_agree() {
                 let last = buffers.last().unwrap();
                 assert_eq!((last.addr().0, last.len()), (BUFFERS + 128, 32));
                 assert!(last.is_write_only() && !buffers[0].is_write_only());
-                assert!(!driver.poll64(token), "{features:?}");
+                assert!(!driver.poll(token), "{features:?}");
                 device.add_used(&*memory, chain.head_index(), 7).unwrap();
                 assert!(device.needs_notification(&*memory).unwrap(), "{features:?}");
                 assert!(!device.enable_notification(&*memory).unwrap());
-                assert!(driver.poll64(token), "{features:?}");
+                assert!(driver.poll(token), "{features:?}");
                 let used = driver.get_used().unwrap().unwrap();
                 assert_eq!((used.data, used.len), (round, 7));
-                token = driver.enable_cb_prepare64();
+                token = driver.enable_cb_prepare::<Token<_>>();
             }
             assert_eq!(driver.free(), SIZE as u16);
         });

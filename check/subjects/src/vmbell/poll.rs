@@ -55,8 +55,8 @@ fn new(site: &Site, before: u64, kind: Kind) -> Box<dyn Polls> {
             done.expect("the device is not live yet");
         }
         let memo = match kind {
-            Kind::Index | Kind::Wraps => Memo::Opaque(first.enable_cb_prepare()),
-            Kind::Token => Memo::Token(first.enable_cb_prepare64()),
+            Kind::Index | Kind::Wraps => Memo::Opaque(first.enable_cb_prepare::<Opaque<_>>()),
+            Kind::Token => Memo::Token(first.enable_cb_prepare::<Token<_>>()),
         };
         let mut queue = first;
         if before != 0 {
@@ -101,7 +101,7 @@ impl<Q: DriverQueue<Data = (), Brand = Subject>> Polls for Polling<Q> {
     fn poll(&self) -> bool {
         match self.memo {
             Memo::Opaque(opaque) => self.queue.0.poll(opaque),
-            Memo::Token(token) => self.queue.0.poll64(token),
+            Memo::Token(token) => self.queue.0.poll(token),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{
     options::{BUFFER_LEN, Batch, MAX_PIECES, Tokens, WorkloadOptions},
     run::WorkloadError,
 };
-use vmbell::virtqueue::{AddError, Buffer, DriverControl, DriverQueue, Status};
+use vmbell::virtqueue::{AddError, Buffer, DriverControl, DriverQueue, Opaque, Status, Token};
 
 /// The device status while a driver may choose wrap counters: the device was found and features are
 /// negotiated, but the queues are not live.
@@ -149,10 +149,10 @@ impl<D: DriverQueue<Data = u64> + DriverControl<Data = u64>> Driver<D> {
             return self.queue.enable_cb_delayed();
         }
         if self.options.tokens == Tokens::Wide {
-            let token = self.queue.enable_cb_prepare64();
-            !self.queue.poll64(token)
+            let token = self.queue.enable_cb_prepare::<Token<_>>();
+            !self.queue.poll(token)
         } else {
-            let opaque = self.queue.enable_cb_prepare();
+            let opaque = self.queue.enable_cb_prepare::<Opaque<_>>();
             !self.queue.poll(opaque)
         }
     }

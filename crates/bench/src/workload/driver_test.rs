@@ -34,7 +34,7 @@ fn wraps<D: DriverQueue<Data = u64> + DriverControl<Data = u64>, V: DeviceQueue>
     let mut driver = Driver::new(queue, options, 0).unwrap();
     let mut wraps = || {
         come_round(&mut driver.queue, take(), lap);
-        let wraps = driver.queue.enable_cb_prepare().value() >> 16;
+        let wraps = driver.queue.enable_cb_prepare::<Opaque<_>>().value() >> 16;
         driver.reset().unwrap();
         wraps
     };

@@ -5,7 +5,9 @@
 //! declares one for a queue that lives in a struct.
 //!
 //! ```
-//! use vmbell::virtqueue::{DriverQueue, Features, HostMemory, SplitDriver, SplitLayout, brand};
+//! use vmbell::virtqueue::{
+//!     DriverQueue, Features, HostMemory, Opaque, SplitDriver, SplitLayout, Token, brand,
+//! };
 //!
 //! let memory = HostMemory::new(8192);
 //! let features = Features::default();
@@ -14,8 +16,9 @@
 //!     brand::scoped(|two| {
 //!         let mut rx = SplitDriver::<(), _, _>::new(&memory, &rx, features, one).unwrap();
 //!         let mut tx = SplitDriver::<(), _, _>::new(&memory, &tx, features, two).unwrap();
-//!         let (opaque, token) = (rx.enable_cb_prepare(), tx.enable_cb_prepare64());
-//!         assert!(!rx.poll(opaque) && !tx.poll64(token));
+//!         let opaque: Opaque<_> = rx.enable_cb_prepare();
+//!         let token: Token<_> = tx.enable_cb_prepare();
+//!         assert!(!rx.poll(opaque) && !tx.poll(token));
 //!     })
 //! });
 //! ```
@@ -23,7 +26,9 @@
 //! The compiler refuses the same code with a token of the other queue, and one brand for two queues:
 //!
 //! ```compile_fail,E0521
-//! # use vmbell::virtqueue::{DriverQueue, Features, HostMemory, SplitDriver, SplitLayout, brand};
+//! # use vmbell::virtqueue::{
+//! #     DriverQueue, Features, HostMemory, Opaque, SplitDriver, SplitLayout, Token, brand,
+//! # };
 //! # let memory = HostMemory::new(8192);
 //! # let features = Features::default();
 //! # let (rx, tx) = (SplitLayout::contiguous(0, 8), SplitLayout::contiguous(4096, 8));
@@ -31,8 +36,9 @@
 //!     brand::scoped(|two| {
 //!         let mut rx = SplitDriver::<(), _, _>::new(&memory, &rx, features, one).unwrap();
 //!         let mut tx = SplitDriver::<(), _, _>::new(&memory, &tx, features, two).unwrap();
-//!         let (opaque, token) = (rx.enable_cb_prepare(), tx.enable_cb_prepare64());
-//!         assert!(!rx.poll(opaque) && !rx.poll64(token)); // a token of `tx`
+//!         let opaque: Opaque<_> = rx.enable_cb_prepare();
+//!         let token: Token<_> = tx.enable_cb_prepare();
+//!         assert!(!rx.poll(opaque) && !rx.poll(token)); // a token of `tx`
 //!     })
 //! });
 //! ```

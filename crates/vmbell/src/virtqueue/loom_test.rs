@@ -5,7 +5,7 @@ use loom::{sync::Arc, thread};
 
 use super::{
     Brand, Buffer, Chain, DeviceQueue, DriverQueue, Features, HostMemory, PackedDevice,
-    PackedDriver, PackedLayout, PackedRing, PolledRing, QueuePoller, SplitDevice, SplitDriver,
+    PackedDriver, PackedLayout, PackedRing, QueuePoller, Ring, SplitDevice, SplitDriver,
     SplitLayout, SplitRing,
 };
 use crate::quiesce::models::Tracked;
@@ -225,14 +225,14 @@ fn poll_misses_nothing<D, V, R>(
 ) where
     D: DriverQueue<Data = u64, Brand = Model> + 'static + Send,
     V: DeviceQueue + 'static + Send,
-    R: PolledRing + 'static + Send,
+    R: Ring + 'static + Send,
 {
     driver.disable_cb();
     let token = poller.token();
     offer(&mut driver);
     assert!(take(&mut device));
     // Used already; consumed and offered again at any time from here on.
-    let thread = thread::spawn(move || assert!(poller.poll64(token)));
+    let thread = thread::spawn(move || assert!(poller.poll(token)));
     driver.get_used().unwrap().unwrap();
     then(&mut driver, &mut device);
     thread.join().unwrap();

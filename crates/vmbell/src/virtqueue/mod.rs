@@ -11,7 +11,7 @@
 //! ```
 //! use vmbell::virtqueue::{
 //!     Buffer, Chain, DeviceQueue, DriverQueue, Features, HostMemory, SplitDevice, SplitDriver,
-//!     SplitLayout, brand,
+//!     SplitLayout, Token, brand,
 //! };
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,7 +20,7 @@
 //! brand::scoped(|brand| {
 //!     let mut driver = SplitDriver::new(&memory, &layout, Features::default(), brand)?;
 //!     let mut device = SplitDevice::new(&memory, &layout, Features::default())?;
-//!     let token = driver.enable_cb_prepare64();
+//!     let token: Token<_> = driver.enable_cb_prepare();
 //!
 //!     driver.add(&[Buffer::new(0x8000, 64)], &[], "request")?;
 //!     assert!(driver.kick_prepare(), "the device wants to know");
@@ -28,9 +28,9 @@
 //!     let mut chain = Chain::with_capacity(256);
 //!     let head = device.pop(&mut chain)?.expect("it is there");
 //!     assert_eq!(chain.readable()[0].len, 64);
-//!     assert!(!driver.poll64(token));
+//!     assert!(!driver.poll(token));
 //!     device.add_used(head, 0)?;
-//!     assert!(driver.poll64(token) && device.needs_notification());
+//!     assert!(driver.poll(token) && device.needs_notification());
 //!     assert_eq!(driver.get_used()?.expect("it is back").data, "request");
 //!     Ok(())
 //! })
@@ -67,12 +67,12 @@ mod sync;
 
 pub use brand::Brand;
 pub use buffer::{Buffer, Chain, Head, Used};
-pub use driver::Driver;
+pub use driver::{Driver, Ring};
 pub use error::{AddError, NotAdded, QueueError, SetupError, UsedError, WrapCounterError};
 pub use features::{Features, Status, need_event};
 pub use memory::{HostMemory, RingMemory};
 pub use packed::{PackedDevice, PackedDriver, PackedLayout, PackedRing};
-pub use poll::{Opaque, PolledRing, QueuePoller, Token};
+pub use poll::{Opaque, Progress, QueuePoller, Token};
 pub use save::{
     BufferState, DeviceState, DriverState, HeadState, RestoreError, RingKind, STATE_VERSION,
 };
@@ -114,26 +114,18 @@ pub trait DriverQueue {
     /// Enables a notification of the next used buffer, and returns how far the driver has consumed.
     ///
     /// The caller passes the value to [`poll`](Self::poll), which tells whether a buffer was used before that.
-    fn enable_cb_prepare(&mut self) -> Opaque<Self::Brand>;
+    fn enable_cb_prepare<P: Progress<Self::Brand>>(&mut self) -> P;
 
-    /// The same with a 64-bit token, whose wraps need not be considered, for [`poll64`](Self::poll64).
-    fn enable_cb_prepare64(&mut self) -> Token<Self::Brand>;
-
-    /// Whether anything was used or consumed since `opaque` was made. False if the queue is broken.
+    /// Whether anything was used or consumed since `progress` was made. False if the queue is broken.
     ///
-    /// Without wrap counters it can miss used buffers: see [`Opaque`].
-    fn poll(&self, opaque: Opaque<Self::Brand>) -> bool;
-
-    /// Whether anything was used or consumed since `token` was made. False if the queue is broken.
-    ///
-    /// It never misses a used buffer. It may be true with nothing left to consume, if the buffers were
-    /// consumed since the token was made.
-    fn poll64(&self, token: Token<Self::Brand>) -> bool;
+    /// With a [`Token`] it never misses a used buffer; with an [`Opaque`] without wrap counters it can. It may be true
+    /// with nothing left to consume, if the buffers were consumed since the value was made.
+    fn poll<P: Progress<Self::Brand>>(&self, progress: P) -> bool;
 
     /// Enables a notification of the next used buffer; false if a used buffer is waiting already.
     fn enable_cb(&mut self) -> bool {
-        let token = self.enable_cb_prepare64();
-        !self.poll64(token)
+        let token: Token<_> = self.enable_cb_prepare();
+        !self.poll(token)
     }
 
     /// Enables a notification once three quarters of the buffers in flight are used; false if more than that are

@@ -7,7 +7,7 @@
 //! 48.
 //!
 //! Two things can be new since a token was made: the driver side has consumed, which its position shows, or the device
-//! has used a buffer that is not consumed yet, which the ring shows. [`PollState::poll`] loads from the ring first and
+//! has used a buffer that is not consumed yet, which the ring shows. [`Progress::is_past`] loads from the ring first and
 //! the position after that. If the position is still the token's, nothing was consumed until then, so at the first load
 //! at most one ring of buffers was used beyond the token, and the ring's short index could not wrap to the same value.
 //!
@@ -21,25 +21,13 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering};
-use super::{Brand, QueueError, Status, WrapCounterError};
-
-/// What a poller needs of a ring.
-pub trait PolledRing {
-    /// The 32-bit form of a position since the last reset.
-    #[doc(hidden)]
-    fn opaque(position: u64) -> u32;
-
-    /// Whether the device has used the buffer at an index, the low half of an opaque value. The answer
-    /// cannot tell laps apart. Acquires what the device wrote.
-    #[doc(hidden)]
-    fn is_used(&self, index: u16) -> bool;
-}
+use super::{Brand, QueueError, Ring, Status, WrapCounterError};
 
 /// What the driver side publishes to pollers. It has its own cache lines, because pollers load it
 /// continuously.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(super) struct PollState {
+pub struct PollState {
     /// How far the driver side has consumed.
     position: AtomicU64,
     /// The position at the last reset.
@@ -118,44 +106,63 @@ impl PollState {
         Ok(())
     }
 
-    pub(super) fn opaque<R: PolledRing, B: Brand>(&self) -> Opaque<B> {
-        let laps = self.laps.load(Ordering::Relaxed);
-        Opaque::new(self.now::<R>() & (laps | INDEX))
-    }
-
-    pub(super) fn token<B: Brand>(&self) -> Token<B> {
-        Token::new(self.position())
-    }
-
     /// The opaque value of the current position, with wraps.
     #[inline]
-    fn now<R: PolledRing>(&self) -> u32 {
+    fn now<R: Ring>(&self) -> u32 {
         let base = self.base.load(Ordering::Relaxed);
         R::opaque(self.position().wrapping_sub(base))
     }
 
-    #[inline]
-    pub(super) fn poll<R: PolledRing, B: Brand>(&self, ring: &R, opaque: Opaque<B>) -> bool {
-        if self.is_broken() {
-            return false;
-        }
-        let value = opaque.value();
-        // The order is needed: see the module's comment.
-        ring.is_used(index(value)) || {
-            // Without branches, so that counting wraps costs nothing.
-            let care = all_if_laps(self.laps.load(Ordering::Relaxed));
-            (self.now::<R>() ^ value) & care != 0
-        }
+    /// How many buffers are used and not consumed, as far as the ring shows.
+    pub(super) fn used_since<R: Ring>(&self, ring: &R) -> u16 {
+        ring.used_since(index(self.now::<R>()))
+    }
+}
+
+/// How far a driver side had consumed: an [`Opaque`] or a [`Token`].
+pub trait Progress<B: Brand>: Copy {
+    /// How far the driver side has consumed now.
+    #[doc(hidden)]
+    fn now<R: Ring>(state: &PollState) -> Self;
+
+    /// Whether anything was used or consumed since then. False if the queue is broken.
+    #[doc(hidden)]
+    fn is_past<R: Ring>(self, state: &PollState, ring: &R) -> bool;
+}
+
+impl<B: Brand> Progress<B> for Opaque<B> {
+    fn now<R: Ring>(state: &PollState) -> Self {
+        let laps = state.laps.load(Ordering::Relaxed);
+        Self::new(state.now::<R>() & (laps | INDEX))
     }
 
     #[inline]
-    pub(super) fn poll64<R: PolledRing, B: Brand>(&self, ring: &R, token: Token<B>) -> bool {
-        if self.is_broken() {
+    fn is_past<R: Ring>(self, state: &PollState, ring: &R) -> bool {
+        if state.is_broken() {
             return false;
         }
-        let base = self.base.load(Ordering::Relaxed);
-        let opaque = R::opaque(token.position().wrapping_sub(base));
-        ring.is_used(index(opaque)) || self.position() != token.position()
+        // The order is needed: see the module's comment.
+        ring.used_since(index(self.value)) != 0 || {
+            // Without branches, so that counting wraps costs nothing.
+            let care = all_if_laps(state.laps.load(Ordering::Relaxed));
+            (state.now::<R>() ^ self.value) & care != 0
+        }
+    }
+}
+
+impl<B: Brand> Progress<B> for Token<B> {
+    fn now<R: Ring>(state: &PollState) -> Self {
+        Self::new(state.position())
+    }
+
+    #[inline]
+    fn is_past<R: Ring>(self, state: &PollState, ring: &R) -> bool {
+        if state.is_broken() {
+            return false;
+        }
+        let base = state.base.load(Ordering::Relaxed);
+        let opaque = R::opaque(self.position.wrapping_sub(base));
+        ring.used_since(index(opaque)) != 0 || state.position() != self.position
     }
 }
 
@@ -166,7 +173,7 @@ pub struct QueuePoller<R, B> {
     brand: PhantomData<fn() -> B>,
 }
 
-impl<R: PolledRing, B: Brand> QueuePoller<R, B> {
+impl<R: Ring, B: Brand> QueuePoller<R, B> {
     pub(super) fn new(ring: R, state: Arc<PollState>) -> Self {
         let brand = PhantomData;
         Self { ring, state, brand }
@@ -174,19 +181,13 @@ impl<R: PolledRing, B: Brand> QueuePoller<R, B> {
 
     /// A token of how far the queue's owner has consumed now.
     pub fn token(&self) -> Token<B> {
-        self.state.token()
+        Token::now::<R>(&self.state)
     }
 
     /// As [`DriverQueue::poll`](super::DriverQueue::poll).
     #[inline]
-    pub fn poll(&self, opaque: Opaque<B>) -> bool {
-        self.state.poll(&self.ring, opaque)
-    }
-
-    /// As [`DriverQueue::poll64`](super::DriverQueue::poll64).
-    #[inline]
-    pub fn poll64(&self, token: Token<B>) -> bool {
-        self.state.poll64(&self.ring, token)
+    pub fn poll<P: Progress<B>>(&self, progress: P) -> bool {
+        progress.is_past(&self.state, &self.ring)
     }
 }
 

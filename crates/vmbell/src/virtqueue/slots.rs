@@ -163,7 +163,8 @@ impl<T> Slots<T> {
         ids.filter_map(|id| Some((id, self.slots[usize::from(id)].data.as_ref()?)))
     }
 
-    fn size(&self) -> u16 {
+    #[inline]
+    pub(super) fn size(&self) -> u16 {
         u16::try_from(self.slots.len()).unwrap_or(u16::MAX)
     }
 

@@ -11,14 +11,14 @@ use super::poll::PollState;
 use super::slots::Slots;
 use super::sync::{Arc, Ordering, fence};
 use super::{
-    Brand, Buffer, DriverControl, DriverQueue, DriverState, Features, NotAdded, Opaque, QueueError,
-    QueuePoller, RestoreError, SetupError, Status, Token, Used, WrapCounterError,
+    Brand, Buffer, DriverControl, DriverQueue, DriverState, Features, NotAdded, Progress,
+    QueueError, QueuePoller, RestoreError, SetupError, Status, Used, WrapCounterError,
 };
 use crate::virtqueue::descriptor::{INDIRECT, WRITE};
 use crate::virtqueue::save::Target;
 use crate::virtqueue::{AddError, STATE_VERSION};
 
-pub use side::{Indices, Side};
+pub use side::{Indices, Ring, Side};
 
 /// Makes buffers available and takes used buffers back: a [`SplitDriver`](super::SplitDriver) or a
 /// [`PackedDriver`](super::PackedDriver).
@@ -42,13 +42,12 @@ pub struct Driver<T, S: Side, B> {
 
 impl<T, S: Side, B: Brand> Driver<T, S, B> {
     /// A driver side of a ring that was just initialized, or one to be restored.
-    pub(super) fn over(side: S, features: Features, brand: B) -> Self {
-        let size = side.size();
+    pub(super) fn over(side: S, size: u16, features: Features, brand: B) -> Self {
         Self {
             side,
             slots: Slots::new(size),
             free: size,
-            armed: S::arms_at_start(features),
+            armed: S::ARMED_AT_START && features.event_idx,
             features,
             tables: None,
             broken: None,
@@ -65,7 +64,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
     ///
     /// If the feature was not negotiated, or the tables are misaligned or outside of memory.
     pub fn with_indirect_tables(mut self, addr: u64, entries: u16) -> Result<Self, SetupError> {
-        let (memory, size) = (self.side.memory(), self.side.size());
+        let (memory, size) = (self.side.ring().memory(), self.slots.size());
         let tables = Tables::resolve(memory, addr, size, entries, self.features)?;
         self.tables = Some(tables);
         Ok(self)
@@ -84,6 +83,17 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
     /// A [`QueuePoller`] for another thread.
     pub fn poller(&self) -> QueuePoller<S::Ring, B> {
         QueuePoller::new(self.side.ring().clone(), Arc::clone(&self.state))
+    }
+
+    /// Enables a notification of the buffer (split) or slot (packed) that is `after` further ones ahead.
+    #[inline]
+    pub(super) fn ask(&mut self, after: u16) {
+        self.armed = self.features.event_idx;
+        self.side.set_event(self.features.event_idx, Some(after));
+        // Between the store of the event suppression and the next load of what the device has used. It pairs with
+        // the device's fence between its store of that and its load of the event suppression: one of the two sides
+        // sees the other's store.
+        fence(Ordering::SeqCst);
     }
 
     /// Marks the queue broken.
@@ -125,33 +135,25 @@ impl<T, S: Side, B: Brand> DriverQueue for Driver<T, S, B> {
 
     fn disable_cb(&mut self) {
         self.armed = false;
-        self.side.disable_cb(self.features);
+        self.side.set_event(self.features.event_idx, None);
     }
 
-    fn enable_cb_prepare(&mut self) -> Opaque<B> {
-        S::ask_next(self);
-        self.state.opaque::<S::Ring, B>()
-    }
-
-    fn enable_cb_prepare64(&mut self) -> Token<B> {
-        S::ask_next(self);
-        self.state.token()
+    fn enable_cb_prepare<P: Progress<B>>(&mut self) -> P {
+        self.ask(0);
+        P::now::<S::Ring>(&self.state)
     }
 
     #[inline]
-    fn poll(&self, opaque: Opaque<B>) -> bool {
-        self.state.poll(self.side.ring(), opaque)
-    }
-
-    #[inline]
-    fn poll64(&self, token: Token<B>) -> bool {
-        self.state.poll64(self.side.ring(), token)
+    fn poll<P: Progress<B>>(&self, progress: P) -> bool {
+        progress.is_past(&self.state, self.side.ring())
     }
 
     fn enable_cb_delayed(&mut self) -> bool {
+        let most = u32::from(self.side.save().in_flight) * 3 / 4;
+        let most = u16::try_from(most).unwrap_or(u16::MAX);
         // The notification is enabled even if the queue is broken, so that the device does not stay silent.
-        let waits = S::ask_late(self);
-        waits || self.broken.is_some()
+        self.ask(most);
+        self.state.used_since(self.side.ring()) <= most || self.broken.is_some()
     }
 }
 
@@ -175,12 +177,16 @@ impl<T, S: Side, B: Brand> DriverControl for Driver<T, S, B> {
     }
 
     fn reset(&mut self) {
-        let size = self.side.size();
+        let size = self.slots.size();
         self.state.reset();
-        self.side.restart(self.state.position());
+        self.side.ring().clear();
+        self.side.resume(&Indices {
+            position: self.state.position(),
+            ..Indices::default()
+        });
         self.slots = Slots::new(size);
         self.free = size;
-        self.armed = S::arms_at_start(self.features);
+        self.armed = S::ARMED_AT_START && self.features.event_idx;
         self.broken = None;
     }
 
@@ -202,8 +208,10 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
     /// Advances the positions by an even number of laps, as if their buffers had been used: 65,536 a lap on a split
     /// ring.
     pub(in crate::virtqueue) fn skip_laps(&mut self, laps: u64) {
-        let position = self.side.skip(laps << 16);
-        self.state.set_position(position);
+        let mut indices = self.side.save();
+        indices.position += laps << 16;
+        self.side.resume(&indices);
+        self.state.set_position(indices.position);
     }
 }
 
@@ -231,7 +239,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         data: T,
     ) -> Result<(), NotAdded<T>> {
         if self.free == 0 {
-            let error = self.refusal(1, 1, self.side.size(), 0);
+            let error = self.refusal(1, 1, self.slots.size(), 0);
             return Err(NotAdded { error, data });
         }
         let head = self.slots.first();
@@ -252,7 +260,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         let (len, writable_len) = Buffer::lengths(readable, writable);
         let (needed, limit) = match &self.tables {
             Some(tables) => (1, tables.entries()),
-            None => (pieces, self.side.size()),
+            None => (pieces, self.slots.size()),
         };
         // For no pieces the subtraction wraps to more than any limit.
         if pieces.wrapping_sub(1) >= usize::from(limit)
@@ -272,9 +280,8 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
             self.side.offer(head, Buffer::new(addr, bytes), INDIRECT);
         } else {
             let pieces = (readable, writable);
-            let (last, written) = self.side.write_chain(&self.slots, head, pieces, needed);
+            let last = self.side.offer_chain(&self.slots, head, pieces, needed);
             self.slots.take(head, last, count, writable_len, data);
-            self.side.publish(written);
         }
         Ok(())
     }
@@ -298,7 +305,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
     fn target(&self) -> Target {
         Target {
             ring: S::KIND,
-            size: self.side.size(),
+            size: self.slots.size(),
             features: self.features,
         }
     }
@@ -339,7 +346,14 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         let in_flight = state.check(self.target(), tables)?;
         self.slots = Slots::restore(S::KIND, &state.buffers, &state.entries, data)
             .map_err(|id| RestoreError::NoData { id })?;
-        self.side.resume(state, in_flight);
+        self.side.resume(&Indices {
+            available: state.available,
+            unkicked: state.unkicked,
+            position: state.position,
+            in_flight,
+            used_seen: state.used_seen,
+            batch: state.batch,
+        });
         self.armed = state.armed;
         self.broken = state.broken;
         // None if the queue is broken, as `break_with` leaves it.

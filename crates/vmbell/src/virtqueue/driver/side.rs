@@ -2,16 +2,42 @@
 
 use super::Driver;
 use crate::virtqueue::{
-    Brand, Buffer, DriverState, Features, PolledRing, QueueError, RingKind, Used,
-    memory::RingMemory, slots::Slots,
+    Brand, Buffer, QueueError, RingKind, Used, memory::RingMemory, slots::Slots,
 };
 
-/// What a saved state has of a side's own.
-#[derive(Debug)]
+/// A ring of either kind, as the code for both sees it.
+pub trait Ring: Clone {
+    /// The memory that the ring is in.
+    #[doc(hidden)]
+    type Memory: RingMemory;
+
+    #[doc(hidden)]
+    fn memory(&self) -> &Self::Memory;
+
+    /// Initializes the ring, before the device may access it.
+    #[doc(hidden)]
+    fn clear(&self);
+
+    /// The 32-bit form of a position since the last reset.
+    #[doc(hidden)]
+    fn opaque(position: u64) -> u32;
+
+    /// How many buffers the device has used from an index on, the low half of an opaque value. A packed ring shows
+    /// only whether the first one is used, and returns the highest number then. The answer cannot tell laps apart.
+    /// Acquires what the device wrote.
+    #[doc(hidden)]
+    fn used_since(&self, index: u16) -> u16;
+}
+
+/// How far a side is.
+#[derive(Debug, Default)]
 pub struct Indices {
+    /// The index of the next buffer to make available, which follows from the position and what is in flight.
     pub(in crate::virtqueue) available: u16,
     pub(in crate::virtqueue) unkicked: u32,
     pub(in crate::virtqueue) position: u64,
+    /// Buffers (split) or slots (packed).
+    pub(in crate::virtqueue) in_flight: u16,
     pub(in crate::virtqueue) used_seen: u16,
     pub(in crate::virtqueue) batch: Option<(u16, u32)>,
 }
@@ -22,36 +48,29 @@ pub struct Indices {
 #[doc(hidden)]
 pub trait Side: Sized {
     type Memory: RingMemory;
-    type Ring: PolledRing + Clone;
-    /// What `write_chain` returns to be passed to `publish`.
-    type Written: Copy;
+    type Ring: Ring<Memory = Self::Memory>;
 
     const KIND: RingKind;
 
     /// Whether the descriptors of an indirect table name their successors.
     const LINKED: bool;
 
-    fn ring(&self) -> &Self::Ring;
-    fn memory(&self) -> &Self::Memory;
-    fn size(&self) -> u16;
+    /// Whether a new queue's notifications are enabled by event index, if that was negotiated.
+    const ARMED_AT_START: bool;
 
-    /// Whether a new queue's notifications are enabled by event index.
-    fn arms_at_start(features: Features) -> bool;
+    fn ring(&self) -> &Self::Ring;
 
     /// Makes a buffer of one descriptor available.
     fn offer(&mut self, head: u16, buffer: Buffer, flags: u16);
 
-    /// Writes a buffer of `needed` descriptors, without publishing it; returns also the last entry that it takes.
-    fn write_chain<T>(
-        &self,
+    /// Makes a buffer of `needed` descriptors available, and returns the last entry that it takes.
+    fn offer_chain<T>(
+        &mut self,
         slots: &Slots<T>,
         head: u16,
         pieces: (&[Buffer], &[Buffer]),
         needed: usize,
-    ) -> (u16, Self::Written);
-
-    /// Makes a buffer that `write_chain` has written available.
-    fn publish(&mut self, written: Self::Written);
+    ) -> u16;
 
     /// Whether the device wants a notification of the buffers made available since the last call.
     fn kick_prepare(&mut self, event_idx: bool) -> bool;
@@ -61,26 +80,13 @@ pub trait Side: Sized {
         driver: &mut Driver<T, Self, B>,
     ) -> Result<Option<Used<T>>, QueueError>;
 
-    /// Disables used buffer notifications.
-    fn disable_cb(&self, features: Features);
-
-    /// Enables a notification of the next used buffer.
-    fn ask_next<T, B: Brand>(driver: &mut Driver<T, Self, B>);
-
-    /// Enables a notification after three quarters of the buffers in flight; returns whether no more than that are
-    /// used already.
-    fn ask_late<T, B: Brand>(driver: &mut Driver<T, Self, B>) -> bool;
-
-    /// Initializes the ring again and continues at `position`.
-    fn restart(&mut self, position: u64);
+    /// Enables a notification of the buffer (split) or slot (packed) that is `after` further ones ahead of the
+    /// position, or without event indices of all. Disables notifications if `None`.
+    fn set_event(&self, event_idx: bool, after: Option<u16>);
 
     /// How far the side is.
     fn save(&self) -> Indices;
 
-    /// Goes on from a state that was checked, with this number of buffers (split) or slots (packed) in flight.
-    fn resume(&mut self, state: &DriverState, in_flight: u16);
-
-    /// Advances the position by whole laps, and returns the new one.
-    #[cfg(all(test, not(loom)))]
-    fn skip(&mut self, by: u64) -> u64;
+    /// Continues from there: the values were checked.
+    fn resume(&mut self, indices: &Indices);
 }

@@ -7,7 +7,7 @@ use crate::virtqueue::save::{self, Target};
 use crate::virtqueue::sync::{Ordering, fence};
 use crate::virtqueue::{
     Chain, DeviceControl, DeviceQueue, DeviceState, Features, Head, HeadState, PackedLayout,
-    QueueError, RestoreError, RingKind, STATE_VERSION, SetupError, UsedError,
+    QueueError, RestoreError, Ring, RingKind, STATE_VERSION, SetupError, UsedError,
 };
 
 /// The device side of a packed ring: takes available chains and gives them back as used.

@@ -7,10 +7,10 @@ use crate::virtqueue::descriptor::{self, NEXT, WRITE};
 use crate::virtqueue::driver::{Indices, Side};
 use crate::virtqueue::memory::RingMemory;
 use crate::virtqueue::slots::Slots;
-use crate::virtqueue::sync::{Ordering, fence};
+use crate::virtqueue::sync::Ordering;
 use crate::virtqueue::{
-    Brand, Buffer, Driver, DriverState, Features, PackedLayout, QueueError, RingKind, SetupError,
-    Used, save,
+    Brand, Buffer, Driver, Features, PackedLayout, QueueError, Ring, RingKind, SetupError, Used,
+    save,
 };
 
 /// The driver side of a packed ring: makes buffers available and takes used buffers back.
@@ -67,21 +67,7 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
             position: Position::START,
             batch: None,
         };
-        Ok(Self::over(side, features, brand))
-    }
-
-    /// Enables a notification of the descriptor at `event`, or of all without event indices.
-    pub(super) fn ask(&mut self, event: Position) {
-        self.armed = self.features.event_idx;
-        self.side.ring.set_driver_event(if self.armed {
-            Event::Descriptor(event.off_wrap())
-        } else {
-            Event::Enable
-        });
-        // Between the store of the event suppression and the next load of a descriptor's flags. It pairs with
-        // the device's fence between its store of a used descriptor and its load of the event suppression: one
-        // of the two sides sees the other's store.
-        fence(Ordering::SeqCst);
+        Ok(Self::over(side, layout.size, features, brand))
     }
 }
 
@@ -95,28 +81,14 @@ impl<M: RingMemory> PackedSide<M> {
 impl<M: RingMemory> Side for PackedSide<M> {
     type Memory = M;
     type Ring = PackedRing<M>;
-    /// The second word of the first descriptor, and the position after the buffer.
-    type Written = (u64, Position);
 
     const KIND: RingKind = RingKind::Packed;
     const LINKED: bool = false;
+    /// The event structure of an initialized ring enables all notifications.
+    const ARMED_AT_START: bool = false;
 
     fn ring(&self) -> &PackedRing<M> {
         &self.ring
-    }
-
-    fn memory(&self) -> &M {
-        self.ring.memory()
-    }
-
-    #[inline]
-    fn size(&self) -> u16 {
-        self.ring.size()
-    }
-
-    /// Never: the event structure of an initialized ring enables all notifications.
-    fn arms_at_start(_features: Features) -> bool {
-        false
     }
 
     #[inline]
@@ -128,14 +100,14 @@ impl<M: RingMemory> Side for PackedSide<M> {
         self.available = at.advance(1, self.ring.size());
     }
 
-    /// Writes the descriptors, except for the second word of the first one.
-    fn write_chain<T>(
-        &self,
+    /// Writes the second word of the first descriptor last.
+    fn offer_chain<T>(
+        &mut self,
         _slots: &Slots<T>,
         id: u16,
         (readable, writable): (&[Buffer], &[Buffer]),
         needed: usize,
-    ) -> (u16, (u64, Position)) {
+    ) -> u16 {
         let size = self.ring.size();
         let mut at = self.available;
         let mut left = needed;
@@ -160,15 +132,11 @@ impl<M: RingMemory> Side for PackedSide<M> {
         for buffer in writable {
             write(buffer, WRITE);
         }
-        (id, (first, at))
-    }
-
-    /// Release: a device that sees the flags sees the whole chain.
-    #[inline]
-    fn publish(&mut self, (first, next): (u64, Position)) {
+        // Release: a device that sees the flags sees the whole chain.
         let head = self.ring.at(self.available);
         head.store_rest(first, Ordering::Release);
-        self.available = next;
+        self.available = at;
+        id
     }
 
     #[inline]
@@ -189,55 +157,39 @@ impl<M: RingMemory> Side for PackedSide<M> {
         driver.take_used()
     }
 
-    fn disable_cb(&self, _features: Features) {
-        self.ring.set_driver_event(Event::Disable);
-    }
-
-    fn ask_next<T, B: Brand>(driver: &mut Driver<T, Self, B>) {
-        driver.ask(driver.side.position);
-    }
-
-    fn ask_late<T, B: Brand>(driver: &mut Driver<T, Self, B>) -> bool {
-        let (size, position) = (driver.side.ring.size(), driver.side.position);
-        let outstanding = driver.side.available.since(position, size);
-        let most = u16::try_from(outstanding * 3 / 4).unwrap_or(0);
-        driver.ask(position.advance(most, size));
-        // A buffer of several slots has one used descriptor, so only the first can be checked reliably.
-        !driver.side.is_used(position)
-    }
-
-    fn restart(&mut self, position: u64) {
-        self.ring.clear();
-        self.position = Position(position);
-        (self.available, self.kicked) = (self.position, self.position);
-        self.batch = None;
+    #[inline]
+    fn set_event(&self, event_idx: bool, after: Option<u16>) {
+        self.ring.set_driver_event(match after {
+            None => Event::Disable,
+            Some(_) if !event_idx => Event::Enable,
+            Some(0) => Event::Descriptor(self.position.off_wrap()),
+            Some(after) => {
+                let event = self.position.advance(after, self.ring.size());
+                Event::Descriptor(event.off_wrap())
+            }
+        });
     }
 
     fn save(&self) -> Indices {
-        let unkicked = self.available.since(self.kicked, self.ring.size());
+        let size = self.ring.size();
+        let in_flight = self.available.since(self.position, size);
         Indices {
             available: self.available.off_wrap(),
-            unkicked: save::at_most_many(unkicked),
+            unkicked: save::at_most_many(self.available.since(self.kicked, size)),
             position: self.position.0,
+            // At most the size of the ring.
+            in_flight: u16::try_from(in_flight).unwrap_or(size),
             used_seen: 0,
             batch: self.batch,
         }
     }
 
-    fn resume(&mut self, state: &DriverState, in_flight: u16) {
+    fn resume(&mut self, indices: &Indices) {
         let size = self.ring.size();
-        self.position = Position(state.position);
-        self.available = self.position.advance(in_flight, size);
-        self.kicked = self.available.back(state.unkicked, size);
-        self.batch = state.batch;
-    }
-
-    #[cfg(all(test, not(loom)))]
-    fn skip(&mut self, by: u64) -> u64 {
-        for position in [&mut self.position, &mut self.available, &mut self.kicked] {
-            position.0 += by;
-        }
-        self.position.0
+        self.position = Position(indices.position);
+        self.available = self.position.advance(indices.in_flight, size);
+        self.kicked = self.available.back(indices.unkicked, size);
+        self.batch = indices.batch;
     }
 }
 
@@ -288,7 +240,7 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         self.state.set_position(self.side.position.0);
         // Only if no further descriptor is used: the device is past any earlier event.
         if self.armed && !self.side.is_used(self.side.position) {
-            self.ask(self.side.position);
+            self.ask(0);
         }
         let data = returned.data;
         Ok(Some(Used { data, len }))

@@ -10,7 +10,7 @@
 use crate::virtqueue::descriptor::{self, AVAIL, Descriptor, USED};
 use crate::virtqueue::memory::{RingMemory, Word, Words};
 use crate::virtqueue::sync::{AtomicU32, Ordering};
-use crate::virtqueue::{PackedLayout, PolledRing, SetupError, poll};
+use crate::virtqueue::{PackedLayout, Ring, SetupError, poll};
 
 /// The contents of an event suppression structure (virtio 1.3, 2.8.14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,19 +86,6 @@ impl<M: RingMemory> PackedRing<M> {
         Ok(ring)
     }
 
-    /// Initializes the ring, before the device may access it.
-    pub(super) fn clear(&self) {
-        for descriptor in self.descriptors.all() {
-            descriptor.store(0, 0, Ordering::Release);
-        }
-        self.set_driver_event(Event::Enable);
-        self.set_device_event(Event::Enable);
-    }
-
-    pub(super) fn memory(&self) -> &M {
-        self.descriptors.memory()
-    }
-
     pub(super) fn driver_event(&self) -> Event {
         Event::of(u32::from_le(self.driver_event.load(Ordering::Relaxed)))
     }
@@ -137,21 +124,40 @@ impl<M> PackedRing<M> {
     }
 }
 
-impl<M: RingMemory> PolledRing for PackedRing<M> {
+impl<M: RingMemory> Ring for PackedRing<M> {
+    type Memory = M;
+
+    fn memory(&self) -> &M {
+        self.descriptors.memory()
+    }
+
+    fn clear(&self) {
+        for descriptor in self.descriptors.all() {
+            descriptor.store(0, 0, Ordering::Release);
+        }
+        self.set_driver_event(Event::Enable);
+        self.set_device_event(Event::Enable);
+    }
+
     #[inline]
     fn opaque(position: u64) -> u32 {
         poll::packed_opaque(position)
     }
 
     #[inline]
-    fn is_used(&self, index: u16) -> bool {
+    fn used_since(&self, index: u16) -> u16 {
         let slot = u64::from(index & 0x7fff);
         let position = Position(slot | u64::from(index >> 15 == 0) << 16);
         let Some(descriptor) = self.descriptors.all().get(usize::from(position.slot())) else {
-            return false;
+            return 0;
         };
         let rest = descriptor.load_rest(Ordering::Acquire);
-        position.is_used(descriptor::packed::flags(rest))
+        // A buffer of several slots has one used descriptor, so those after the first show nothing for certain.
+        if position.is_used(descriptor::packed::flags(rest)) {
+            u16::MAX
+        } else {
+            0
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::virtqueue::save::{self, Target};
 use crate::virtqueue::sync::{Ordering, fence};
 use crate::virtqueue::{
     Chain, DeviceControl, DeviceQueue, DeviceState, Features, Head, HeadState, QueueError,
-    RestoreError, RingKind, STATE_VERSION, SetupError, SplitLayout, UsedError, need_event,
+    RestoreError, Ring, RingKind, STATE_VERSION, SetupError, SplitLayout, UsedError, need_event,
 };
 
 /// The device side of a split ring: takes available chains and gives them back as used.

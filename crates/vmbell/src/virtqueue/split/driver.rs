@@ -10,10 +10,9 @@ use crate::virtqueue::descriptor::{NEXT, WRITE};
 use crate::virtqueue::driver::{Indices, Side};
 use crate::virtqueue::memory::RingMemory;
 use crate::virtqueue::slots::Slots;
-use crate::virtqueue::sync::{Ordering, fence};
 use crate::virtqueue::{
-    Brand, Buffer, Driver, DriverState, Features, QueueError, RingKind, SetupError, SplitLayout,
-    Used, need_event, save,
+    Brand, Buffer, Driver, Features, QueueError, Ring, RingKind, SetupError, SplitLayout, Used,
+    need_event, save,
 };
 
 /// The driver side of a split ring: makes buffers available and takes used buffers back.
@@ -73,21 +72,7 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
             used_idx: 0,
             batch: None,
         };
-        Ok(Self::over(side, features, brand))
-    }
-
-    /// Enables a notification of the first buffer whose used index is `event` or later.
-    pub(super) fn ask(&mut self, event: u16) {
-        if self.features.event_idx {
-            self.armed = true;
-            self.side.ring.set_used_event(event);
-        } else {
-            self.side.ring.set_avail_flags(0);
-        }
-        // Between the store of the event suppression and the next load of the used index. It pairs with the
-        // device's fence between its store of the used index and its load of the event suppression: one of the
-        // two sides sees the other's store.
-        fence(Ordering::SeqCst);
+        Ok(Self::over(side, layout.size, features, brand))
     }
 }
 
@@ -105,32 +90,28 @@ impl<M: RingMemory> SplitSide<M> {
     pub(super) fn outstanding(&self) -> u16 {
         (self.available as u16).wrapping_sub(self.index())
     }
+
+    /// Makes the buffer that begins at this descriptor available.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the index is the low half")]
+    fn publish(&mut self, head: u16) {
+        self.ring.set_avail(self.available as u16, head);
+        self.available += 1;
+        // Release: a device that sees the index sees the descriptors and the entry of the available ring.
+        self.ring.publish_avail(self.available as u16);
+    }
 }
 
 impl<M: RingMemory> Side for SplitSide<M> {
     type Memory = M;
     type Ring = SplitRing<M>;
-    /// The first descriptor of the buffer.
-    type Written = u16;
 
     const KIND: RingKind = RingKind::Split;
     const LINKED: bool = true;
+    const ARMED_AT_START: bool = true;
 
     fn ring(&self) -> &SplitRing<M> {
         &self.ring
-    }
-
-    fn memory(&self) -> &M {
-        self.ring.memory()
-    }
-
-    #[inline]
-    fn size(&self) -> u16 {
-        self.ring.size()
-    }
-
-    fn arms_at_start(features: Features) -> bool {
-        features.event_idx
     }
 
     #[inline]
@@ -141,13 +122,13 @@ impl<M: RingMemory> Side for SplitSide<M> {
     }
 
     /// Fills free descriptors in the order of the free list.
-    fn write_chain<T>(
-        &self,
+    fn offer_chain<T>(
+        &mut self,
         slots: &Slots<T>,
         head: u16,
         (readable, writable): (&[Buffer], &[Buffer]),
         needed: usize,
-    ) -> (u16, u16) {
+    ) -> u16 {
         let (mut next, mut last) = (head, head);
         let mut left = needed;
         let mut write = |buffer: &Buffer, flags: u16| {
@@ -166,16 +147,8 @@ impl<M: RingMemory> Side for SplitSide<M> {
         for buffer in writable {
             write(buffer, WRITE);
         }
-        (last, head)
-    }
-
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the index is the low half")]
-    fn publish(&mut self, head: u16) {
-        self.ring.set_avail(self.available as u16, head);
-        self.available += 1;
-        // Release: a device that sees the index sees the descriptors and the entry of the available ring.
-        self.ring.publish_avail(self.available as u16);
+        self.publish(head);
+        last
     }
 
     #[inline]
@@ -201,33 +174,16 @@ impl<M: RingMemory> Side for SplitSide<M> {
         driver.take_used()
     }
 
-    fn disable_cb(&self, features: Features) {
-        if features.event_idx {
-            // The event index that is farthest from those of buffers in flight, in both directions.
-            self.ring.set_used_event(self.index().wrapping_add(1 << 15));
+    #[inline]
+    fn set_event(&self, event_idx: bool, after: Option<u16>) {
+        if event_idx {
+            // For none, the event index that is farthest from those of buffers in flight, in both directions.
+            let after = after.unwrap_or(1 << 15);
+            self.ring.set_used_event(self.index().wrapping_add(after));
         } else {
-            self.ring.set_avail_flags(NO_INTERRUPT);
+            let flags = after.map_or(NO_INTERRUPT, |_| 0);
+            self.ring.set_avail_flags(flags);
         }
-    }
-
-    fn ask_next<T, B: Brand>(driver: &mut Driver<T, Self, B>) {
-        driver.ask(driver.side.index());
-    }
-
-    fn ask_late<T, B: Brand>(driver: &mut Driver<T, Self, B>) -> bool {
-        let index = driver.side.index();
-        let most = u32::from(driver.side.outstanding()) * 3 / 4;
-        let most = u16::try_from(most).unwrap_or(u16::MAX);
-        driver.ask(index.wrapping_add(most));
-        driver.side.ring.used_idx().wrapping_sub(index) <= most
-    }
-
-    fn restart(&mut self, position: u64) {
-        self.ring.clear();
-        (self.available, self.kicked) = (0, 0);
-        self.position = position;
-        self.used_idx = 0;
-        self.batch = None;
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the index is the low half")]
@@ -236,26 +192,21 @@ impl<M: RingMemory> Side for SplitSide<M> {
             available: self.available as u16,
             unkicked: save::at_most_many(self.available - self.kicked),
             position: self.position,
+            in_flight: self.outstanding(),
             used_seen: self.used_idx,
             // The id is that of a buffer in flight.
             batch: self.batch.map(|(id, len)| (id as u16, len)),
         }
     }
 
-    fn resume(&mut self, state: &DriverState, in_flight: u16) {
-        self.position = state.position;
+    fn resume(&mut self, indices: &Indices) {
+        self.position = indices.position;
         // Far enough from zero that `kicked` is not below it.
-        let available = self.index().wrapping_add(in_flight);
+        let available = self.index().wrapping_add(indices.in_flight);
         self.available = u64::from(available) + u64::from(save::MANY);
-        self.kicked = self.available - u64::from(state.unkicked);
-        self.used_idx = state.used_seen;
-        self.batch = state.batch.map(|(id, len)| (id.into(), len));
-    }
-
-    #[cfg(all(test, not(loom)))]
-    fn skip(&mut self, by: u64) -> u64 {
-        self.position += by;
-        self.position
+        self.kicked = self.available - u64::from(indices.unkicked);
+        self.used_idx = indices.used_seen;
+        self.batch = indices.batch.map(|(id, len)| (id.into(), len));
     }
 }
 
@@ -313,7 +264,7 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         self.state.set_position(self.side.position);
         // Only at the last used buffer that is known: the device's index is past any earlier event.
         if self.armed && self.side.index() == self.side.used_idx {
-            self.ask(self.side.index());
+            self.ask(0);
         }
         let data = returned.data;
         Ok(Some(Used { data, len }))

@@ -5,7 +5,7 @@
 use crate::virtqueue::descriptor::{self, Descriptor};
 use crate::virtqueue::memory::{RingMemory, Word, Words};
 use crate::virtqueue::sync::{AtomicU16, AtomicU32, Ordering};
-use crate::virtqueue::{PolledRing, SetupError, SplitLayout, poll};
+use crate::virtqueue::{Ring, SetupError, SplitLayout, poll};
 
 /// `VIRTQ_AVAIL_F_NO_INTERRUPT`: no used buffer notifications; ignored with event indices.
 pub(super) const NO_INTERRUPT: u16 = 1;
@@ -65,33 +65,6 @@ impl<M: RingMemory> SplitRing<M> {
         };
         layout.check_overlap()?;
         Ok(ring)
-    }
-
-    /// Initializes the ring, before the device may access it.
-    pub(super) fn clear(&self) {
-        for descriptor in self.descriptors.all() {
-            descriptor.store(0, 0, Ordering::Relaxed);
-        }
-        for entry in self.avail_ring.all() {
-            entry.store(0, Ordering::Relaxed);
-        }
-        for slot in 0..self.size {
-            self.set_used(slot, 0, 0);
-        }
-        for word in [
-            &self.avail_flags,
-            &self.avail_idx,
-            &self.used_event,
-            &self.used_flags,
-            &self.used_idx,
-            &self.avail_event,
-        ] {
-            word.store(0, Ordering::Release);
-        }
-    }
-
-    pub(super) fn memory(&self) -> &M {
-        self.descriptors.memory()
     }
 }
 
@@ -178,14 +151,42 @@ impl<M> SplitRing<M> {
     }
 }
 
-impl<M: RingMemory> PolledRing for SplitRing<M> {
+impl<M: RingMemory> Ring for SplitRing<M> {
+    type Memory = M;
+
+    fn memory(&self) -> &M {
+        self.descriptors.memory()
+    }
+
+    fn clear(&self) {
+        for descriptor in self.descriptors.all() {
+            descriptor.store(0, 0, Ordering::Relaxed);
+        }
+        for entry in self.avail_ring.all() {
+            entry.store(0, Ordering::Relaxed);
+        }
+        for slot in 0..self.size {
+            self.set_used(slot, 0, 0);
+        }
+        for word in [
+            &self.avail_flags,
+            &self.avail_idx,
+            &self.used_event,
+            &self.used_flags,
+            &self.used_idx,
+            &self.avail_event,
+        ] {
+            word.store(0, Ordering::Release);
+        }
+    }
+
     #[inline]
     fn opaque(position: u64) -> u32 {
         poll::split_opaque(position)
     }
 
     #[inline]
-    fn is_used(&self, index: u16) -> bool {
-        self.used_idx() != index
+    fn used_since(&self, index: u16) -> u16 {
+        self.used_idx().wrapping_sub(index)
     }
 }

@@ -8,8 +8,8 @@ use std::error::Error;
 use super::*;
 
 fn break_driver(queue: &mut impl TestDriver, error: QueueError) {
-    let opaque = queue.enable_cb_prepare();
-    let token = queue.enable_cb_prepare64();
+    let opaque = queue.enable_cb_prepare::<Opaque<_>>();
+    let token = queue.enable_cb_prepare::<Token<_>>();
     let free = queue.free();
     assert_eq!(queue.get_used().unwrap_err(), error);
     assert_eq!(
@@ -19,7 +19,7 @@ fn break_driver(queue: &mut impl TestDriver, error: QueueError) {
     );
     assert_eq!(queue.broken(), Some(error));
     // The answers of a broken queue.
-    assert!(!queue.poll(opaque) && !queue.poll64(token) && !queue.kick_prepare());
+    assert!(!queue.poll(opaque) && !queue.poll(token) && !queue.kick_prepare());
     assert!(
         queue.enable_cb() && queue.enable_cb_delayed(),
         "no thread waits in a loop"

@@ -78,14 +78,17 @@ impl Test for Run {
                 }
                 Step::Laps(_) => {}
                 Step::Prepare => {
-                    let pair = (driver.enable_cb_prepare(), driver.enable_cb_prepare64());
+                    let pair = (
+                        driver.enable_cb_prepare::<Opaque<_>>(),
+                        driver.enable_cb_prepare::<Token<_>>(),
+                    );
                     tokens.push((pair, Some(model.consumed)));
                 }
             }
             for ((opaque, token), consumed) in &tokens {
                 let new = consumed.is_none_or(|consumed| model.used > consumed);
                 assert_eq!(driver.poll(*opaque), new, "{about} {step:?}");
-                assert_eq!(driver.poll64(*token), new, "{about} {step:?}");
+                assert_eq!(driver.poll(*token), new, "{about} {step:?}");
             }
         }
     }

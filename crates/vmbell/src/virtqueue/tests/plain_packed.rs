@@ -132,7 +132,7 @@ fn our_driver_and_a_plain_device_agree() {
             let mut driver = PackedDriver::new(&memory, &layout, PLAIN, brand).unwrap();
             let mut device = Side::new(&memory, &layout);
             for round in 0..ROUNDS {
-                let token = driver.enable_cb_prepare64();
+                let token = driver.enable_cb_prepare::<Token<_>>();
                 let mut expected = VecDeque::new();
                 let mut chains = VecDeque::new();
                 for data in 0.. {
@@ -147,14 +147,14 @@ fn our_driver_and_a_plain_device_agree() {
                     chains.push_back(chain);
                 }
                 assert_eq!(device.pop(), None);
-                assert!(!driver.poll64(token));
+                assert!(!driver.poll(token));
                 // In any order: some go to the end.
                 let late = round as usize % chains.len();
                 chains.rotate_left(late);
                 expected.rotate_left(late);
                 for (chain, (data, count)) in chains.into_iter().zip(expected) {
                     device.push(chain, u32::from(count));
-                    assert!(driver.poll64(token), "ring of {size}");
+                    assert!(driver.poll(token), "ring of {size}");
                     let used = driver.get_used().unwrap().unwrap();
                     assert_eq!((used.data, used.len), (data, u32::from(count)));
                 }

@@ -17,16 +17,22 @@ macro_rules! test {
 #[test]
 fn poll_is_true_exactly_if_something_was_used_or_consumed() {
     test!(Body, |driver, device, about| {
-        let (opaque, token) = (driver.enable_cb_prepare(), driver.enable_cb_prepare64());
-        assert!(!driver.poll(opaque) && !driver.poll64(token), "{about}");
+        let (opaque, token) = (
+            driver.enable_cb_prepare::<Opaque<_>>(),
+            driver.enable_cb_prepare::<Token<_>>(),
+        );
+        assert!(!driver.poll(opaque) && !driver.poll(token), "{about}");
         offer(&mut driver, 1);
-        assert!(!driver.poll(opaque) && !driver.poll64(token), "{about}");
+        assert!(!driver.poll(opaque) && !driver.poll(token), "{about}");
         serve(&mut device);
-        assert!(driver.poll(opaque) && driver.poll64(token), "{about}");
+        assert!(driver.poll(opaque) && driver.poll(token), "{about}");
         driver.get_used().unwrap().unwrap();
-        assert!(driver.poll64(token), "{about}: consumed");
-        let (opaque, token) = (driver.enable_cb_prepare(), driver.enable_cb_prepare64());
-        assert!(!driver.poll(opaque) && !driver.poll64(token), "{about}");
+        assert!(driver.poll(token), "{about}: consumed");
+        let (opaque, token) = (
+            driver.enable_cb_prepare::<Opaque<_>>(),
+            driver.enable_cb_prepare::<Token<_>>(),
+        );
+        assert!(!driver.poll(opaque) && !driver.poll(token), "{about}");
     });
     everywhere(&[1, 2, 7, 256], &Body);
 }
@@ -34,20 +40,17 @@ fn poll_is_true_exactly_if_something_was_used_or_consumed() {
 #[test]
 fn exactly_65536_consumed_buffers_fool_only_the_plain_opaque_value() {
     test!(Body, |driver, device, about| {
-        let (opaque, token) = (driver.enable_cb_prepare(), driver.enable_cb_prepare64());
-        turn(&mut driver, &mut device, 65_535);
-        assert!(
-            driver.poll(opaque) && driver.poll64(token),
-            "{about}: 65,535"
+        let (opaque, token) = (
+            driver.enable_cb_prepare::<Opaque<_>>(),
+            driver.enable_cb_prepare::<Token<_>>(),
         );
+        turn(&mut driver, &mut device, 65_535);
+        assert!(driver.poll(opaque) && driver.poll(token), "{about}: 65,535");
         turn(&mut driver, &mut device, 1);
         assert!(!driver.poll(opaque), "{about}: the index came round");
-        assert!(driver.poll64(token), "{about}: 65,536");
+        assert!(driver.poll(token), "{about}: 65,536");
         turn(&mut driver, &mut device, 1);
-        assert!(
-            driver.poll(opaque) && driver.poll64(token),
-            "{about}: 65,537"
-        );
+        assert!(driver.poll(opaque) && driver.poll(token), "{about}: 65,537");
     });
     split(256, PLAIN, &Body);
     split(256, EVENT_IDX, &Body);
@@ -57,7 +60,7 @@ fn exactly_65536_consumed_buffers_fool_only_the_plain_opaque_value() {
 fn exactly_65536_consumed_buffers_do_not_fool_wrap_counters() {
     test!(Body, |driver, device, about| {
         driver.use_wrap_counter(PROBING).unwrap();
-        let opaque = driver.enable_cb_prepare();
+        let opaque = driver.enable_cb_prepare::<Opaque<_>>();
         for count in [65_535, 1, 1] {
             turn(&mut driver, &mut device, count);
             assert!(driver.poll(opaque), "{about}");
@@ -72,12 +75,15 @@ fn exactly_65536_consumed_buffers_do_not_fool_wrap_counters() {
 fn wraps_fool_after_2_to_the_32_buffers_and_64_bits_do_not() {
     test!(Body, |driver, device, about| {
         driver.use_wrap_counter(PROBING).unwrap();
-        let (opaque, token) = (driver.enable_cb_prepare(), driver.enable_cb_prepare64());
+        let (opaque, token) = (
+            driver.enable_cb_prepare::<Opaque<_>>(),
+            driver.enable_cb_prepare::<Token<_>>(),
+        );
         driver.skip(0xfffe);
-        assert!(driver.poll(opaque) && driver.poll64(token), "{about}");
+        assert!(driver.poll(opaque) && driver.poll(token), "{about}");
         driver.skip(2);
         assert!(!driver.poll(opaque), "{about}: the documented horizon");
-        assert!(driver.poll64(token), "{about}");
+        assert!(driver.poll(token), "{about}");
     });
     split(256, PLAIN, &Body);
     packed(256, PLAIN, &Body);
@@ -93,14 +99,17 @@ impl Test for Recycled {
             driver.use_wrap_counter(PROBING).unwrap();
         }
         let size = u64::from(driver.free());
-        let (opaque, token) = (driver.enable_cb_prepare(), driver.enable_cb_prepare64());
+        let (opaque, token) = (
+            driver.enable_cb_prepare::<Opaque<_>>(),
+            driver.enable_cb_prepare::<Token<_>>(),
+        );
         // The driver consumes the tokens' slot and the others of the lap.
         turn(&mut driver, &mut device, size);
-        assert!(driver.poll64(token), "{about}");
+        assert!(driver.poll(token), "{about}");
         // The slot is offered again.
         offer(&mut driver, 2);
         assert_eq!(driver.poll(opaque), wraps, "{about}");
-        assert!(driver.poll64(token), "{about}");
+        assert!(driver.poll(token), "{about}");
     }
 }
 
@@ -118,10 +127,13 @@ struct OneCompletion;
 impl Test for OneCompletion {
     fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
         // On a ring with one slot, the same happens after one used buffer.
-        let (opaque, token) = (driver.enable_cb_prepare(), driver.enable_cb_prepare64());
+        let (opaque, token) = (
+            driver.enable_cb_prepare::<Opaque<_>>(),
+            driver.enable_cb_prepare::<Token<_>>(),
+        );
         turn(&mut driver, &mut device, 1);
         offer(&mut driver, 2);
-        assert!(!driver.poll(opaque) && driver.poll64(token), "{about}");
+        assert!(!driver.poll(opaque) && driver.poll(token), "{about}");
     }
 }
 
@@ -134,9 +146,12 @@ fn one_completion_is_enough_to_fool_the_plain_opaque_value() {
 fn two_laps_fool_only_the_plain_opaque_value() {
     test!(Body, |driver, device, about| {
         let size = u64::from(driver.free());
-        let (plain, token) = (driver.enable_cb_prepare(), driver.enable_cb_prepare64());
+        let (plain, token) = (
+            driver.enable_cb_prepare::<Opaque<_>>(),
+            driver.enable_cb_prepare::<Token<_>>(),
+        );
         turn(&mut driver, &mut device, 2 * size);
-        assert!(!driver.poll(plain) && driver.poll64(token), "{about}");
+        assert!(!driver.poll(plain) && driver.poll(token), "{about}");
     });
     packed(5, PLAIN, &Body);
     packed(1, PLAIN, &Body);
@@ -146,15 +161,35 @@ fn two_laps_fool_only_the_plain_opaque_value() {
 #[test]
 fn wrap_counter_in_the_opaque_value_goes_up_when_the_index_comes_round() {
     test!(Body, |driver, device, about| {
-        assert_eq!(driver.enable_cb_prepare().value() >> 16, 0, "{about}");
+        assert_eq!(
+            driver.enable_cb_prepare::<Opaque<_>>().value() >> 16,
+            0,
+            "{about}"
+        );
         driver.skip(1);
-        assert_eq!(driver.enable_cb_prepare().value() >> 16, 0, "{about}: off");
+        assert_eq!(
+            driver.enable_cb_prepare::<Opaque<_>>().value() >> 16,
+            0,
+            "{about}: off"
+        );
         driver.use_wrap_counter(PROBING).unwrap();
-        assert_eq!(driver.enable_cb_prepare().value() >> 16, 1, "{about}: on");
+        assert_eq!(
+            driver.enable_cb_prepare::<Opaque<_>>().value() >> 16,
+            1,
+            "{about}: on"
+        );
         turn(&mut driver, &mut device, 0xffff);
-        assert_eq!(driver.enable_cb_prepare().value(), 0x0001_ffff, "{about}");
+        assert_eq!(
+            driver.enable_cb_prepare::<Opaque<_>>().value(),
+            0x0001_ffff,
+            "{about}"
+        );
         turn(&mut driver, &mut device, 1);
-        assert_eq!(driver.enable_cb_prepare().value(), 0x0002_0000, "{about}");
+        assert_eq!(
+            driver.enable_cb_prepare::<Opaque<_>>().value(),
+            0x0002_0000,
+            "{about}"
+        );
     });
     split(256, PLAIN, &Body);
 }
@@ -194,14 +229,18 @@ fn reset_takes_wraps_and_their_flag_with_it_and_tells_old_tokens() {
         driver.use_wrap_counter(PROBING).unwrap();
         turn(&mut driver, &mut device, 9);
         driver.skip(2);
-        let token = driver.enable_cb_prepare64();
-        assert!(!driver.poll64(token));
+        let token = driver.enable_cb_prepare::<Token<_>>();
+        assert!(!driver.poll(token));
         driver.reset();
-        assert!(driver.poll64(token), "{about}");
-        let value = driver.enable_cb_prepare().value();
+        assert!(driver.poll(token), "{about}");
+        let value = driver.enable_cb_prepare::<Opaque<_>>().value();
         assert!(value == 0 || value == 0x8000, "{about}: {value:#x}");
         driver.skip(2);
-        assert_eq!(driver.enable_cb_prepare().value() >> 16, 0, "{about}");
+        assert_eq!(
+            driver.enable_cb_prepare::<Opaque<_>>().value() >> 16,
+            0,
+            "{about}"
+        );
     });
     split(4, PLAIN, &Body);
     packed(4, PLAIN, &Body);
@@ -232,28 +271,28 @@ fn poll_from_afar<D, R>(
     poller: &QueuePoller<R, <D as DriverQueue>::Brand>,
 ) where
     D: TestDriver + Send,
-    R: PolledRing + Sync,
+    R: Ring + Sync,
     <D as DriverQueue>::Brand: Send + Sync,
 {
     let first = poller.token();
     driver.use_wrap_counter(PROBING).unwrap();
-    let opaque = driver.enable_cb_prepare();
+    let opaque = driver.enable_cb_prepare::<Opaque<_>>();
     assert!(!poller.poll(opaque), "there was nothing yet");
     std::thread::scope(|scope| {
         let work = scope.spawn(move || {
             turn(&mut driver, &mut device, 30_000);
-            driver.enable_cb_prepare()
+            driver.enable_cb_prepare::<Opaque<_>>()
         });
         let mut token = first;
         while !work.is_finished() {
-            if poller.poll64(token) {
+            if poller.poll(token) {
                 assert!(poller.token().position() >= token.position());
                 token = poller.token();
             }
         }
         let last = work.join().unwrap();
-        assert!(poller.poll(opaque) && poller.poll64(first) && poller.token() != first);
-        let new = poller.poll(last) || poller.poll64(poller.token());
+        assert!(poller.poll(opaque) && poller.poll(first) && poller.token() != first);
+        let new = poller.poll(last) || poller.poll(poller.token());
         assert!(!new, "everything is consumed");
     });
 }

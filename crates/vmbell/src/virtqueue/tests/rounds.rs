@@ -279,11 +279,11 @@ impl Test for Batches {
                 offer(&mut driver, data);
             }
             let heads: Vec<_> = std::iter::from_fn(|| device.pop(&mut chain).unwrap()).collect();
-            let token = driver.enable_cb_prepare64();
+            let token = driver.enable_cb_prepare::<Token<_>>();
             device
                 .add_used_batch(heads.into_iter().map(|head| (head, 0)))
                 .unwrap();
-            assert_eq!(driver.poll64(token), count > 0, "{about}");
+            assert_eq!(driver.poll(token), count > 0, "{about}");
             for data in 0..count {
                 assert_eq!(driver.get_used().unwrap().unwrap().data, data, "{about}");
             }

@@ -228,14 +228,14 @@ fn split_driver_writes_the_event_before_it_looks_and_no_flag() {
         driver.disable_cb();
         turn(&mut driver, &mut device, 2);
         assert_eq!(memory.get16(event), 3 ^ 0x8000, "out of the way");
-        driver.enable_cb_prepare();
+        driver.enable_cb_prepare::<Opaque<_>>();
         assert_eq!((memory.get16(event), memory.get16(flags)), (5, 0));
     });
     brand::scoped(|brand| {
         let mut driver = SplitDriver::<u64, _, _>::new(&memory, &layout, PLAIN, brand).unwrap();
         driver.disable_cb();
         assert_eq!((memory.get16(event), memory.get16(flags)), (0, 1));
-        driver.enable_cb_prepare();
+        driver.enable_cb_prepare::<Opaque<_>>();
         assert_eq!((memory.get16(event), memory.get16(flags)), (0, 0));
     });
 }
@@ -262,7 +262,7 @@ fn packed_driver_writes_offset_wrap_and_flags() {
         let mut driver = PackedDriver::new(&memory, &layout, EVENT_IDX, brand).unwrap();
         let mut device = PackedDevice::new(&memory, &layout, EVENT_IDX).unwrap();
         assert_eq!(event(), (0, 0));
-        driver.enable_cb_prepare();
+        driver.enable_cb_prepare::<Opaque<_>>();
         assert_eq!(event(), (1 << 15, 2));
         turn(&mut driver, &mut device, 2);
         assert_eq!(

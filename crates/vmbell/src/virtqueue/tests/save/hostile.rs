@@ -228,8 +228,8 @@ fn exercise<K: Kind>(pair: &mut Pair<K>, size: u16) {
         let _ = pair.device.needs_notification();
         let _ = pair.driver.get_used();
         let _ = pair.driver.enable_cb_delayed();
-        let token = pair.driver.enable_cb_prepare64();
-        let _ = pair.driver.poll64(token);
+        let token = pair.driver.enable_cb_prepare::<Token<_>>();
+        let _ = pair.driver.poll(token);
         assert!(pair.driver.free() <= size);
         assert!(pair.driver.data().len() <= usize::from(size));
     }

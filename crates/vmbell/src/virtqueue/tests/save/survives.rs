@@ -141,12 +141,12 @@ impl Case for Tokens {
             pair.turn();
         }
         let (opaque, token) = (
-            pair.driver.enable_cb_prepare(),
-            pair.driver.enable_cb_prepare64(),
+            pair.driver.enable_cb_prepare::<Opaque<_>>(),
+            pair.driver.enable_cb_prepare::<Token<_>>(),
         );
         pair.restore_driver();
         assert!(
-            !pair.driver.poll(opaque) && !pair.driver.poll64(token),
+            !pair.driver.poll(opaque) && !pair.driver.poll(token),
             "nothing was used"
         );
         // A whole number of laps of the ring, and on a split ring of the index.
@@ -154,15 +154,15 @@ impl Case for Tokens {
             pair.turn();
         }
         pair.restore_driver();
-        assert!(pair.driver.poll(opaque) && pair.driver.poll64(token));
+        assert!(pair.driver.poll(opaque) && pair.driver.poll(token));
         pair.driver.reset();
         let (opaque, token) = (
-            pair.driver.enable_cb_prepare(),
-            pair.driver.enable_cb_prepare64(),
+            pair.driver.enable_cb_prepare::<Opaque<_>>(),
+            pair.driver.enable_cb_prepare::<Token<_>>(),
         );
         pair.restore_driver();
-        assert_eq!(pair.driver.enable_cb_prepare(), opaque);
-        assert!(!pair.driver.poll(opaque) && !pair.driver.poll64(token));
+        assert_eq!(pair.driver.enable_cb_prepare::<Opaque<_>>(), opaque);
+        assert!(!pair.driver.poll(opaque) && !pair.driver.poll(token));
     }
 }
 
@@ -182,11 +182,11 @@ impl Case for Pollers {
             pair.turn();
         }
         let state = pair.driver.save().unwrap();
-        let token = pair.driver.enable_cb_prepare64();
+        let token = pair.driver.enable_cb_prepare::<Token<_>>();
         pair.turn();
         // Back to the state, although the memory is not: the poller's tokens are of the same queue.
         pair.driver.restore(&state, |_| None).unwrap();
-        assert_eq!(pair.driver.enable_cb_prepare64(), token);
+        assert_eq!(pair.driver.enable_cb_prepare::<Token<_>>(), token);
     }
 }
 
@@ -206,10 +206,10 @@ fn broken_queue_stays_broken_for_the_same_reason() {
     let (used, avail) = (driver.get_used().unwrap_err(), pop_error(&mut device));
     let state = driver.save().unwrap();
     let mut driver = SplitDriver::<u64, _, _>::attach(&memory, &layout, PLAIN, Any).unwrap();
-    let token = driver.enable_cb_prepare64();
+    let token = driver.enable_cb_prepare::<Token<_>>();
     driver.restore(&state, |_| None).unwrap();
     assert_eq!(driver.get_used().unwrap_err(), used);
-    assert_eq!((driver.free(), driver.poll64(token)), (0, false));
+    assert_eq!((driver.free(), driver.poll(token)), (0, false));
     let state = device.save([]).unwrap();
     let mut device = SplitDevice::new(&memory, &layout, PLAIN).unwrap();
     device.restore(&state).unwrap();

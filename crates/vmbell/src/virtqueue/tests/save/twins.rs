@@ -86,7 +86,10 @@ impl<K: Kind> Pair<K> {
             Step::EnableCb => driver.enable_cb().to_string(),
             Step::EnableCbDelayed => driver.enable_cb_delayed().to_string(),
             Step::Prepare => {
-                let pair = (driver.enable_cb_prepare(), driver.enable_cb_prepare64());
+                let pair = (
+                    driver.enable_cb_prepare::<Opaque<_>>(),
+                    driver.enable_cb_prepare::<Token<_>>(),
+                );
                 self.tokens.push(pair);
                 format!("{pair:?}")
             }
@@ -159,7 +162,7 @@ impl<K: Kind> Pair<K> {
         let polls: Vec<(bool, bool)> = self
             .tokens
             .iter()
-            .map(|(opaque, token)| (self.driver.poll(*opaque), self.driver.poll64(*token)))
+            .map(|(opaque, token)| (self.driver.poll(*opaque), self.driver.poll(*token)))
             .collect();
         let state = (self.driver.free(), self.driver.broken());
         format!("{said} {state:?} {polls:?}")
