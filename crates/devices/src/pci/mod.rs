@@ -37,21 +37,23 @@ pub use registers::{CapabilityList, Pin, Registers};
 pub use root::{CONFIG_PORTS, CONFIG_PORTS_LEN, HostBridge, PciRoot, SLOTS};
 pub use routes::{MessageRoute, Routes};
 
+/// What a function is, which does not change.
+#[derive(Clone, Debug)]
+pub struct FunctionInfo {
+    /// The function's name, for messages.
+    pub name: &'static str,
+    /// Vendor, device and class.
+    pub identity: Identity,
+    /// The base address registers; the entry after a 64-bit BAR is `None`.
+    pub bars: [Option<Bar>; BARS],
+    /// Further contents of the function's configuration space.
+    pub registers: Registers,
+}
+
 /// A PCI function. Its methods run on the thread of the vCPU that accesses it.
 pub trait PciFunction: Send + Sync {
-    /// The function's name, for messages.
-    fn name(&self) -> &'static str;
-
-    /// Vendor, device and class.
-    fn identity(&self) -> Identity;
-
-    /// The base address registers; the entry after a 64-bit BAR is `None`.
-    fn bars(&self) -> [Option<Bar>; BARS];
-
-    /// Further contents of the function's configuration space. Defaults to none.
-    fn registers(&self) -> Registers {
-        Registers::default()
-    }
+    /// What the function is.
+    fn info(&self) -> FunctionInfo;
 
     /// Reads registers that are the function's own: fills `data`, at most four bytes of one dword.
     fn read_config(&self, _offset: usize, data: &mut [u8]) {
@@ -61,14 +63,12 @@ pub trait PciFunction: Send + Sync {
     /// Writes registers that are the function's own, at most four bytes of one dword.
     fn write_config(&self, _offset: usize, _data: &[u8]) {}
 
-    /// The function's interrupt pin raises `gsi`. Called once, before the first [`configured`](Self::configured), if
-    /// the function has a pin and the pin is connected.
-    fn connected(&self, _gsi: Gsi) {}
-
     /// The emulated registers are these now: before the guest starts, after each of its writes to them and after
     /// each reset. BARs that no longer decode have been unmapped before, those that decode now are mapped
     /// afterwards. The bus is locked during the call.
-    fn configured(&self, _config: &ConfigSpace) {}
+    ///
+    /// The function's interrupt pin raises `intx`; `None` if it has no pin, or the pin is not connected.
+    fn configured(&self, _config: &ConfigSpace, _intx: Option<Gsi>) {}
 
     /// Handles a read: fills `data` with the bytes at `offset` in BAR `bar`.
     fn read(&self, bar: usize, offset: u64, data: &mut [u8]);
@@ -161,6 +161,6 @@ pub enum PciError {
 
 impl fmt::Debug for dyn PciFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.info().name)
     }
 }

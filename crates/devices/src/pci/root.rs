@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use vmbell::bus::{Bus, BusDevice, BusRange};
 
 use super::slot::{Buses, Slot};
-use super::{BARS, Bar, Board, Identity, PciError, PciFunction};
+use super::{BARS, Board, FunctionInfo, Identity, PciError, PciFunction, Registers};
 
 /// The first of its eight ports.
 pub const CONFIG_PORTS: u64 = 0xcf8;
@@ -66,7 +66,7 @@ impl PciRoot {
         let PciRootState { board, slots, .. } = &mut *state;
         if slots.len() >= SLOTS {
             return Err(PciError::NoSlot {
-                name: function.name(),
+                name: function.info().name,
                 slots: SLOTS,
             });
         }
@@ -215,21 +215,18 @@ impl fmt::Debug for PciRoot {
 pub struct HostBridge;
 
 impl PciFunction for HostBridge {
-    fn name(&self) -> &'static str {
-        "host-bridge"
-    }
-
     /// Intel's 82441FX, the host bridge of QEMU's `pc` machine.
-    fn identity(&self) -> Identity {
-        Identity {
-            vendor: 0x8086,
-            device: 0x1237,
-            class: 0x0600,
+    fn info(&self) -> FunctionInfo {
+        FunctionInfo {
+            name: "host-bridge",
+            identity: Identity {
+                vendor: 0x8086,
+                device: 0x1237,
+                class: 0x0600,
+            },
+            bars: [None; BARS],
+            registers: Registers::default(),
         }
-    }
-
-    fn bars(&self) -> [Option<Bar>; BARS] {
-        [None; BARS]
     }
 
     fn read(&self, _bar: usize, _offset: u64, data: &mut [u8]) {

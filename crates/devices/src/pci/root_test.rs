@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use vmbell::bus::BusReader;
 
 use super::*;
-use crate::pci::{BARS, Bar, BarSpace, Identity, Window, Windows};
+use crate::pci::{BARS, Bar, BarSpace, Identity, Registers, Window, Windows};
 
 const PORTS: u64 = 0xc000;
 const MEMORY: u64 = 0xe000_0000;
@@ -23,19 +23,7 @@ impl Dummy {
 }
 
 impl PciFunction for Dummy {
-    fn name(&self) -> &'static str {
-        "dummy"
-    }
-
-    fn identity(&self) -> Identity {
-        Identity {
-            vendor: 0x1234,
-            device: self.number.into(),
-            class: 0xff,
-        }
-    }
-
-    fn bars(&self) -> [Option<Bar>; BARS] {
+    fn info(&self) -> FunctionInfo {
         let mut bars = [None; BARS];
         bars[0] = Some(Bar {
             space: BarSpace::Memory32,
@@ -47,7 +35,16 @@ impl PciFunction for Dummy {
             size: 256,
             prefetchable: false,
         });
-        bars
+        FunctionInfo {
+            name: "dummy",
+            identity: Identity {
+                vendor: 0x1234,
+                device: self.number.into(),
+                class: 0xff,
+            },
+            bars,
+            registers: Registers::default(),
+        }
     }
 
     fn read(&self, _bar: usize, _offset: u64, data: &mut [u8]) {

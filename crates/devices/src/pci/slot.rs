@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::bar::{BARS, Bar, BarSpace};
 use super::config::ConfigSpace;
-use super::{Board, PciError, PciFunction};
+use super::{Board, FunctionInfo, PciError, PciFunction};
 use vmbell::bus::{Bus, BusDevice, BusRange};
+use vmbell::irq::Gsi;
 
 /// Bytes of a dword, the widest access to a register.
 const DWORD: usize = 4;
@@ -64,6 +65,10 @@ impl BusDevice for BarDevice {
 #[derive(Debug)]
 pub(super) struct Slot {
     function: Arc<dyn PciFunction>,
+    name: &'static str,
+    bars: [Option<Bar>; BARS],
+    /// What the interrupt pin raises, if it is connected.
+    intx: Option<Gsi>,
     config: ConfigSpace,
     /// The registers at the start of the guest and after a reset.
     initial: ConfigSpace,
@@ -82,10 +87,13 @@ impl Slot {
         number: usize,
         board: &mut Board,
     ) -> Result<Self, PciError> {
-        let name = function.name();
-        let bars = function.bars();
-        let registers = function.registers();
-        let mut config = ConfigSpace::new(function.identity(), bars);
+        let FunctionInfo {
+            name,
+            identity,
+            bars,
+            registers,
+        } = function.info();
+        let mut config = ConfigSpace::new(identity, bars);
         config.add(&registers);
         for (index, bar) in bars.into_iter().enumerate() {
             let Some(bar) = bar else { continue };
@@ -103,17 +111,17 @@ impl Slot {
             config.assign(index, base);
         }
         config.enable_decode();
-        if let Some(pin) = registers.pin {
-            let gsi = (board.intx)(number, pin);
-            let line = gsi.and_then(|gsi| u8::try_from(gsi.number()).ok());
+        let intx = registers.pin.and_then(|pin| (board.intx)(number, pin));
+        if registers.pin.is_some() {
+            let line = intx.and_then(|gsi| u8::try_from(gsi.number()).ok());
             config.assign_line(line.unwrap_or(NO_LINE));
-            if let Some(gsi) = gsi {
-                function.connected(gsi);
-            }
         }
         let initial = config.clone();
         Ok(Self {
             function,
+            name,
+            bars,
+            intx,
             config,
             initial,
             is_announced: false,
@@ -124,8 +132,7 @@ impl Slot {
 
     /// Removes the BARs from the bus that are not where their registers say.
     pub(super) fn withdraw(&mut self, buses: Buses<'_>) {
-        let bars = self.function.bars();
-        for (index, (placed, bar)) in self.placed.iter_mut().zip(bars).enumerate() {
+        for (index, (placed, bar)) in self.placed.iter_mut().zip(self.bars).enumerate() {
             let (Some(range), Some(bar)) = (*placed, bar) else {
                 continue;
             };
@@ -149,7 +156,7 @@ impl Slot {
     /// Adds the BARs to the bus that are not mapped where their registers say. If something else has the addresses,
     /// the BAR stays unmapped until that is gone or the BAR moves; the first such conflict of each BAR is reported.
     pub(super) fn map_bars(&mut self, buses: Buses<'_>, mut report: impl FnMut(PciError)) {
-        for (index, bar) in self.function.bars().into_iter().enumerate() {
+        for (index, bar) in self.bars.into_iter().enumerate() {
             let (None, Some(bar), Some(range)) =
                 (self.placed[index], bar, self.config.placed(index))
             else {
@@ -176,7 +183,7 @@ impl Slot {
         bar: Bar,
         range: BusRange,
     ) -> Result<(), PciError> {
-        let name = self.function.name();
+        let name = self.name;
         if let Some(reserved) = buses.reserved(bar.space, range) {
             return Err(PciError::Reserved {
                 name,
@@ -239,7 +246,7 @@ impl Slot {
     pub(super) fn announce_registers(&mut self) {
         if !self.is_announced {
             self.is_announced = true;
-            self.function.configured(&self.config);
+            self.function.configured(&self.config, self.intx);
         }
     }
 

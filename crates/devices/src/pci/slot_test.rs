@@ -16,9 +16,8 @@ const MSI: u8 = 0x50;
 enum Event {
     Read(usize, usize),
     Write(usize, Vec<u8>),
-    Command(u16),
+    Command(u16, Option<Gsi>),
     Moved(Option<u64>),
-    Connected(Gsi),
     Reset,
 }
 
@@ -40,24 +39,17 @@ impl Owner {
 }
 
 impl PciFunction for Owner {
-    fn name(&self) -> &'static str {
-        "owner"
-    }
-
-    fn identity(&self) -> Identity {
-        Identity {
-            vendor: 0x1234,
-            device: 0x5678,
-            class: 0x0200,
+    fn info(&self) -> FunctionInfo {
+        FunctionInfo {
+            name: "owner",
+            identity: Identity {
+                vendor: 0x1234,
+                device: 0x5678,
+                class: 0x0200,
+            },
+            bars: self.bars,
+            registers: self.registers.clone(),
         }
-    }
-
-    fn bars(&self) -> [Option<Bar>; BARS] {
-        self.bars
-    }
-
-    fn registers(&self) -> Registers {
-        self.registers.clone()
     }
 
     fn read_config(&self, offset: usize, data: &mut [u8]) {
@@ -71,12 +63,8 @@ impl PciFunction for Owner {
         self.push(Event::Write(offset, data.to_vec()));
     }
 
-    fn connected(&self, gsi: Gsi) {
-        self.push(Event::Connected(gsi));
-    }
-
-    fn configured(&self, config: &ConfigSpace) {
-        self.push(Event::Command(config.word(COMMAND)));
+    fn configured(&self, config: &ConfigSpace, intx: Option<Gsi>) {
+        self.push(Event::Command(config.word(COMMAND), intx));
     }
 
     fn read(&self, _bar: usize, _offset: u64, _data: &mut [u8]) {}
@@ -233,7 +221,10 @@ fn write_of_command_and_status_is_split() {
     slot.write(4, &[0x06, 0x04, 0x00, 0xf9]);
     slot.announce_registers();
     slot.announce_registers();
-    let expected = [Event::Write(6, vec![0x00, 0xf9]), Event::Command(0x0406)];
+    let expected = [
+        Event::Write(6, vec![0x00, 0xf9]),
+        Event::Command(0x0406, None),
+    ];
     assert_eq!(owner.take(), expected);
 }
 
@@ -321,32 +312,31 @@ mod on_the_bus {
     fn function_is_told_while_its_moving_bars_are_unmapped() {
         let mut pc = pc(board());
         let (on, off) = (Event::Moved(Some(BASE)), Event::Moved(None));
-        assert_eq!(pc.owner.take(), [Event::Command(2), on.clone()]);
+        assert_eq!(pc.owner.take(), [Event::Command(2, None), on.clone()]);
         write(&mut pc.ports, 4, &[0, 0]);
-        assert_eq!(pc.owner.take(), [off, Event::Command(0)]);
+        assert_eq!(pc.owner.take(), [off, Event::Command(0, None)]);
         write(&mut pc.ports, 4, &[2, 0]);
-        assert_eq!(pc.owner.take(), [Event::Command(2), on.clone()]);
+        assert_eq!(pc.owner.take(), [Event::Command(2, None), on.clone()]);
         write(&mut pc.ports, 4, &[0, 0]);
         pc.owner.take();
         pc.root.reset();
-        assert_eq!(pc.owner.take(), [Event::Reset, Event::Command(2), on]);
+        assert_eq!(pc.owner.take(), [Event::Reset, Event::Command(2, None), on]);
     }
 
     #[test]
     fn line_register_has_the_gsi_of_the_pin() {
         let gsi = Gsi::new(21).unwrap();
-        for (intx, line, connected) in [
+        for (intx, line, raised) in [
             (
                 (|slot, pin| (slot == 1 && pin == Pin::B).then(|| Gsi::new(21).unwrap()))
                     as fn(_, _) -> _,
                 21,
-                Some(Event::Connected(gsi)),
+                Some(gsi),
             ),
             (|_, _| None, 0xff, None),
         ] {
             let mut pc = pc(Board { intx, ..board() });
-            let events = pc.owner.take();
-            assert_eq!(events.first() == connected.as_ref(), connected.is_some());
+            assert_eq!(pc.owner.take()[0], Event::Command(2, raised));
             let mut data = [0];
             select(&mut pc.ports, 0x3c);
             assert!(pc.ports.read(CONFIG_PORTS + 4, &mut data));

@@ -17,7 +17,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use self::selection::Selection;
 use self::test::{Modes, Space};
-use super::pci::{BARS, Bar, BarSpace, Identity, PciFunction};
+use super::pci::{BARS, Bar, BarSpace, FunctionInfo, Identity, PciFunction, Registers};
 use vmbell_hypervisor::{Error, IoEvents};
 
 /// Bytes of BAR0.
@@ -75,20 +75,8 @@ impl PciTestdev {
 }
 
 impl PciFunction for PciTestdev {
-    fn name(&self) -> &'static str {
-        "pci-testdev"
-    }
-
     /// Red Hat's ID for the device (1b36:0005); base class 0 means unclassified.
-    fn identity(&self) -> Identity {
-        Identity {
-            vendor: 0x1b36,
-            device: 0x0005,
-            class: 0x00ff,
-        }
-    }
-
-    fn bars(&self) -> [Option<Bar>; BARS] {
+    fn info(&self) -> FunctionInfo {
         let mut bars = [None; BARS];
         bars[0] = Some(Bar {
             space: BarSpace::Memory32,
@@ -105,7 +93,16 @@ impl PciFunction for PciTestdev {
             size: self.membar,
             prefetchable: true,
         });
-        bars
+        FunctionInfo {
+            name: "pci-testdev",
+            identity: Identity {
+                vendor: 0x1b36,
+                device: 0x0005,
+                class: 0x00ff,
+            },
+            bars,
+            registers: Registers::default(),
+        }
     }
 
     /// Reads byte by byte, so that a wide read equals narrow ones.

@@ -12,8 +12,8 @@ use super::{
 };
 use vmbell::irq::Gsi;
 use vmbell_devices::pci::{
-    BARS, Bar, BarPart, COMMAND, COMMAND_INTX_DISABLE, ConfigSpace, Identity, MsixTable,
-    PciFunction, Registers, read_pending,
+    BarPart, COMMAND, COMMAND_INTX_DISABLE, ConfigSpace, FunctionInfo, MsixTable, PciFunction,
+    read_pending,
 };
 
 /// Where in the capability for power management the power state is, and its bits.
@@ -38,8 +38,6 @@ pub struct AssignedPci {
 }
 
 struct FunctionState {
-    /// The GSI of the interrupt pin, if it has one.
-    gsi: Option<Gsi>,
     /// The command register as the device has it; `None` if that is not known.
     command: Option<u16>,
     interrupts: Interrupts,
@@ -69,7 +67,6 @@ impl AssignedPci {
     ) -> Result<Self, AssignError> {
         let shape = Shape::read(info, &*access)?;
         let state = Mutex::new(FunctionState {
-            gsi: None,
             command: None,
             interrupts: Interrupts::new(vectors),
             table: shape.msix.map(|msix| MsixTable::new(msix.vectors())),
@@ -123,7 +120,7 @@ impl AssignedPci {
     }
 
     /// The interrupts that the guest has set up.
-    fn wanted(&self, state: &FunctionState, config: &ConfigSpace) -> Mode {
+    fn wanted(&self, state: &FunctionState, config: &ConfigSpace, intx: Option<Gsi>) -> Mode {
         if let Some(table) = state.table.as_ref().filter(|table| table.is_enabled()) {
             return Mode::Msix(table.messages());
         }
@@ -132,7 +129,7 @@ impl AssignedPci {
             return Mode::Msi(msi.messages);
         }
         let disabled = config.word(COMMAND) & COMMAND_INTX_DISABLE != 0;
-        match state.gsi {
+        match intx {
             Some(gsi) if !disabled => Mode::Intx(gsi),
             _ => Mode::Off,
         }
@@ -204,20 +201,13 @@ fn meet(part: BarPart, bar: usize, offset: u64, len: usize) -> Meeting {
 }
 
 impl PciFunction for AssignedPci {
-    fn name(&self) -> &'static str {
-        "the assigned device"
-    }
-
-    fn identity(&self) -> Identity {
-        self.shape.identity
-    }
-
-    fn bars(&self) -> [Option<Bar>; BARS] {
-        self.shape.bars
-    }
-
-    fn registers(&self) -> Registers {
-        self.shape.registers.clone()
+    fn info(&self) -> FunctionInfo {
+        FunctionInfo {
+            name: "the assigned device",
+            identity: self.shape.identity,
+            bars: self.shape.bars,
+            registers: self.shape.registers.clone(),
+        }
     }
 
     fn read_config(&self, offset: usize, data: &mut [u8]) {
@@ -251,17 +241,13 @@ impl PciFunction for AssignedPci {
         self.write_done(written, Space::Config, offset as u64, data.len());
     }
 
-    fn connected(&self, gsi: Gsi) {
-        self.lock().gsi = Some(gsi);
-    }
-
-    fn configured(&self, config: &ConfigSpace) {
+    fn configured(&self, config: &ConfigSpace, intx: Option<Gsi>) {
         let mut state = self.lock();
         self.write_command(&mut state, config.word(COMMAND));
         if let (Some(msix), Some(table)) = (self.shape.msix, &mut state.table) {
             table.set_control(msix.control(config));
         }
-        let wanted = self.wanted(&state, config);
+        let wanted = self.wanted(&state, config, intx);
         self.report(state.interrupts.switch(wanted));
     }
 

@@ -13,11 +13,9 @@ fn identity_and_bars_are_those_of_the_specification() {
         Box::new(|error| panic!("{error}")),
     )
     .unwrap();
-    let identity = device.identity();
+    let FunctionInfo { identity, bars, .. } = device.info();
     assert_eq!((identity.vendor, identity.device), (0x1b36, 0x0005));
-    let sizes = device
-        .bars()
-        .map(|bar| bar.map(|bar| (bar.space, bar.size)));
+    let sizes = bars.map(|bar| bar.map(|bar| (bar.space, bar.size)));
     let expected = [
         Some((BarSpace::Memory32, 4096)),
         Some((BarSpace::Io, 256)),

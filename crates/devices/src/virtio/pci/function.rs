@@ -8,12 +8,13 @@ use super::interrupts::PciInterrupts;
 use super::layout::{self, Capabilities, Part, Window};
 use super::messages::Messages;
 use super::{GuestParts, common};
-use crate::pci::{BARS, Bar, ConfigSpace, Identity, PciFunction, Registers};
+use crate::pci::{ConfigSpace, FunctionInfo, Identity, PciFunction, Registers};
 use crate::virtio::control::{Control, QUEUE_SIZE_MAX};
 use crate::virtio::queues::Queues;
 use crate::virtio::server::{DriverSide, Server};
 use crate::virtio::vhost::{Vhost, Worker};
 use crate::virtio::{Handler, Interrupts, Notify, Refusal, VirtioConfig};
+use vmbell::irq::Gsi;
 
 /// Red Hat's vendor ID, which all virtio devices have, and the device ID of type 0 (virtio 1.3, 4.1.2).
 const VENDOR: u16 = 0x1af4;
@@ -141,23 +142,17 @@ fn identity(device: u32) -> Identity {
 }
 
 impl PciFunction for VirtioPci {
-    fn name(&self) -> &'static str {
-        self.control.server().name()
-    }
-
-    fn identity(&self) -> Identity {
-        identity(self.control.server().device_id())
-    }
-
-    fn bars(&self) -> [Option<Bar>; BARS] {
-        layout::bars()
-    }
-
-    fn registers(&self) -> Registers {
-        Registers {
-            pin: None,
-            capabilities: self.capabilities.list.clone(),
-            own: true,
+    fn info(&self) -> FunctionInfo {
+        let server = self.control.server();
+        FunctionInfo {
+            name: server.name(),
+            identity: identity(server.device_id()),
+            bars: layout::bars(),
+            registers: Registers {
+                pin: None,
+                capabilities: self.capabilities.list.clone(),
+                own: true,
+            },
         }
     }
 
@@ -168,7 +163,7 @@ impl PciFunction for VirtioPci {
         if let Some((target, len)) = window.target(offset, data.len()) {
             return self.read(layout::BAR.into(), target, &mut data[..len]);
         }
-        let Identity { device, class, .. } = self.identity();
+        let Identity { device, class, .. } = identity(self.control.server().device_id());
         let own = [
             (REVISION_AT, [REVISION, 0]),
             (CLASS_AT, class.to_le_bytes()),
@@ -192,7 +187,7 @@ impl PciFunction for VirtioPci {
         }
     }
 
-    fn configured(&self, config: &ConfigSpace) {
+    fn configured(&self, config: &ConfigSpace, _intx: Option<Gsi>) {
         let Capabilities { window, msix, .. } = &self.capabilities;
         *self.window() = Window::new(*window, config);
         let messages = &self.interrupts.messages;
