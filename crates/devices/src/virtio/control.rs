@@ -34,7 +34,7 @@ impl Control {
     /// A device in the state after a reset, in which the size of its queues is `size`.
     pub(super) fn new(server: Arc<dyn Server>, driver: DriverSide, size: u16) -> Self {
         Self {
-            registers: Mutex::new(DriverRegisters::new(server.queues(), size)),
+            registers: Mutex::new(DriverRegisters::new(server.device().queues, size)),
             server,
             interrupts: driver.interrupts,
             trouble: driver.trouble,
@@ -91,7 +91,7 @@ impl Control {
         let mut taken = new;
         if new.has(Status::FEATURES_OK) && !old.has(Status::FEATURES_OK) {
             let chosen = registers.driver_features;
-            let offered = self.server.features();
+            let offered = self.server.device().features;
             if !features::accepts(chosen, offered) {
                 taken = Status(taken.0 & !Status::FEATURES_OK.0);
                 self.trouble.note(Refusal::Features { chosen, offered });
@@ -121,7 +121,8 @@ impl Control {
     /// Reads the configuration that only this type of device has, at any offset and width; bytes after its end read as zeros.
     pub(super) fn read_config(&self, offset: u64, data: &mut [u8]) {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-        let config = self.server.config().get(offset..).unwrap_or_default();
+        let config = &self.server.device().config;
+        let config = config.get(offset..).unwrap_or_default();
         data.fill(0);
         for (byte, config) in data.iter_mut().zip(config) {
             *byte = *config;
@@ -130,7 +131,8 @@ impl Control {
 
     /// The half of the device's features that the driver has selected.
     pub(super) fn offered(&self, registers: &DriverRegisters) -> u32 {
-        features::half(self.server.features(), registers.device_features_sel)
+        let offered = self.server.device().features;
+        features::half(offered, registers.device_features_sel)
     }
 
     /// Handles a write to the half of the driver's features that it has selected.

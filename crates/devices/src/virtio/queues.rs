@@ -14,7 +14,7 @@ use super::features;
 use super::queue::{Handler, Queue};
 use super::refusal::Refusal;
 use super::ring::Ring;
-use super::server::{DriverSide, Server};
+use super::server::{DeviceInfo, DriverSide, Server};
 use crate::Listener;
 
 /// How the queues are served.
@@ -33,7 +33,7 @@ pub(super) struct Queues<D> {
     _source: Option<EventLoop>,
     driver: DriverSide,
     handler: Arc<D>,
-    features: u64,
+    device: DeviceInfo,
     each: Vec<Arc<Queue<D>>>,
     backlog: Backlog,
 }
@@ -57,7 +57,13 @@ impl<D: Handler + 'static> Queues<D> {
             listeners: Vec::new(),
             _source: None,
             each: (0..queues).map(queue).collect(),
-            features: features::OF_RINGS | handler.features(),
+            device: DeviceInfo {
+                id: D::DEVICE_ID,
+                name: D::NAME,
+                queues,
+                features: features::OF_RINGS | handler.features(),
+                config: handler.config().into(),
+            },
             driver,
             handler,
             backlog,
@@ -79,7 +85,7 @@ impl<D: Handler + 'static> Queues<D> {
     ) -> io::Result<Self> {
         let mut queues = Self::new(handler, queues, Serving::Notified, driver, backlog);
         if config.packed {
-            queues.features |= features::RING_PACKED;
+            queues.device.features |= features::RING_PACKED;
         }
         if config.notify == Notify::Doorbell {
             queues.listen()?;
@@ -137,24 +143,8 @@ impl<D: Handler + 'static> Queues<D> {
 }
 
 impl<D: Handler + 'static> Server for Queues<D> {
-    fn device_id(&self) -> u32 {
-        D::DEVICE_ID
-    }
-
-    fn name(&self) -> &'static str {
-        D::NAME
-    }
-
-    fn queues(&self) -> u16 {
-        u16::try_from(self.each.len()).unwrap_or(u16::MAX)
-    }
-
-    fn features(&self) -> u64 {
-        self.features
-    }
-
-    fn config(&self) -> &[u8] {
-        self.handler.config()
+    fn device(&self) -> &DeviceInfo {
+        &self.device
     }
 
     fn check(&self, index: u16, registers: &QueueRegisters, features: u64) -> Result<(), Refusal> {

@@ -11,22 +11,24 @@ use super::control::QueueRegisters;
 use super::refusal::Trouble;
 use super::{Interrupts, Refusal};
 
+/// What a device is, which does not change.
+pub(super) struct DeviceInfo {
+    /// The device ID (virtio 1.3, 5).
+    pub(super) id: u32,
+    /// The device's name, for messages.
+    pub(super) name: &'static str,
+    /// How many queues the device has.
+    pub(super) queues: u16,
+    /// All features that are offered, those of the rings among them.
+    pub(super) features: u64,
+    /// The configuration that only this type of device has.
+    pub(super) config: Box<[u8]>,
+}
+
 /// Serves the queues of one device.
 pub(super) trait Server: Send + Sync {
-    /// The device ID (virtio 1.3, 5).
-    fn device_id(&self) -> u32;
-
-    /// The device's name, for messages.
-    fn name(&self) -> &'static str;
-
-    /// How many queues the device has.
-    fn queues(&self) -> u16;
-
-    /// All features that are offered, those of the rings among them.
-    fn features(&self) -> u64;
-
-    /// The configuration that only this type of device has.
-    fn config(&self) -> &[u8];
+    /// What the device is.
+    fn device(&self) -> &DeviceInfo;
 
     /// Fails if a queue cannot be served with these features. They were accepted.
     fn check(&self, index: u16, registers: &QueueRegisters, features: u64) -> Result<(), Refusal>;

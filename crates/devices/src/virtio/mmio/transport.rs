@@ -100,7 +100,7 @@ impl VirtioMmio {
     /// the device.
     pub fn register_doorbells(&mut self, events: &dyn IoEvents, address: u64) -> Result<(), Error> {
         let server = self.control.server();
-        let kicks = (0..server.queues()).filter_map(|index| {
+        let kicks = (0..server.device().queues).filter_map(|index| {
             let kick = server.kick(index)?;
             Some((kick, register::QUEUE_NOTIFY, u32::from(index)))
         });
@@ -132,7 +132,7 @@ impl VirtioMmio {
         match offset {
             register::MAGIC_VALUE => register::MAGIC,
             register::VERSION => 2,
-            register::DEVICE_ID => self.control.server().device_id(),
+            register::DEVICE_ID => self.control.server().device().id,
             register::VENDOR_ID => u32::from_le_bytes(*b"bell"),
             register::DEVICE_FEATURES => self.control.offered(&registers),
             register::QUEUE_SIZE_MAX => selected.map_or(0, |_| QUEUE_SIZE_MAX.into()),

@@ -48,7 +48,7 @@ impl Bells {
             }
         }
         let Some(base) = base else { return };
-        for queue in 0..self.server.queues() {
+        for queue in 0..self.server.device().queues {
             let Some(kick) = self.server.kick(queue) else {
                 continue;
             };

@@ -95,7 +95,7 @@ impl VirtioPci {
         };
         let server = server(driver.clone())?;
         let capabilities =
-            Capabilities::new(queues, server.config().len()).map_err(io::Error::other)?;
+            Capabilities::new(queues, server.device().config.len()).map_err(io::Error::other)?;
         let bells = match config.notify {
             Notify::Doorbell => Some(Bells::new(Arc::clone(&server), events, on_error)),
             Notify::Exit => None,
@@ -143,10 +143,10 @@ fn identity(device: u32) -> Identity {
 
 impl PciFunction for VirtioPci {
     fn info(&self) -> FunctionInfo {
-        let server = self.control.server();
+        let device = self.control.server().device();
         FunctionInfo {
-            name: server.name(),
-            identity: identity(server.device_id()),
+            name: device.name,
+            identity: identity(device.id),
             bars: layout::bars(),
             registers: Registers {
                 pin: None,
@@ -163,7 +163,7 @@ impl PciFunction for VirtioPci {
         if let Some((target, len)) = window.target(offset, data.len()) {
             return self.read(layout::BAR.into(), target, &mut data[..len]);
         }
-        let Identity { device, class, .. } = identity(self.control.server().device_id());
+        let Identity { device, class, .. } = identity(self.control.server().device().id);
         let own = [
             (REVISION_AT, [REVISION, 0]),
             (CLASS_AT, class.to_le_bytes()),

@@ -13,13 +13,14 @@ use super::Worker;
 use crate::virtio::Refusal;
 use crate::virtio::control::{QUEUE_SIZE_MAX, QueueRegisters};
 use crate::virtio::ring::Ring;
-use crate::virtio::server::{DriverSide, Server};
+use crate::virtio::server::{DeviceInfo, DriverSide, Server};
 
 /// The queues, and the worker that serves them.
 pub(in crate::virtio) struct Vhost<W> {
     /// Hears of the worker: that it has gone, or a queue makes no sense, and its calls for queues without an irqfd.
     thread: EventLoop,
     worker: Arc<W>,
+    device: DeviceInfo,
     driver: DriverSide,
     kicks: Vec<Arc<EventFd>>,
     /// Signals the kicks, which a worker in another process can fill and make blocking.
@@ -68,6 +69,13 @@ impl<W: Worker + 'static> Vhost<W> {
             thread,
             kicks: (0..W::QUEUES).map(kick).collect::<io::Result<_>>()?,
             signaller: Signaller::of_process()?,
+            device: DeviceInfo {
+                id: W::DEVICE_ID,
+                name: W::NAME,
+                queues: W::QUEUES,
+                features: worker.known() & !worker.own() | worker.others(),
+                config: worker.config().into(),
+            },
             worker,
             driver,
             broken,
@@ -188,24 +196,8 @@ fn failed(operation: &'static str) -> impl FnOnce(vhost::Error) -> Refusal {
 }
 
 impl<W: Worker + 'static> Server for Vhost<W> {
-    fn device_id(&self) -> u32 {
-        W::DEVICE_ID
-    }
-
-    fn name(&self) -> &'static str {
-        W::NAME
-    }
-
-    fn queues(&self) -> u16 {
-        W::QUEUES
-    }
-
-    fn features(&self) -> u64 {
-        self.worker.known() & !self.worker.own() | self.worker.others()
-    }
-
-    fn config(&self) -> &[u8] {
-        self.worker.config()
+    fn device(&self) -> &DeviceInfo {
+        &self.device
     }
 
     /// The rules are those of our own queues, because the worker takes a ring anywhere in this process.
