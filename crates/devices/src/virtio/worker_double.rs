@@ -7,7 +7,7 @@ use vhost::{
     VringConfigData,
 };
 
-use super::vhost::Worker;
+use super::vhost::{Worker, WorkerFeatures};
 use vmbell::eventfd::EventFd;
 
 const INDIRECT: u64 = 1 << 28;
@@ -116,12 +116,12 @@ impl Worker for Double {
         self
     }
 
-    fn known(&self) -> u64 {
-        INDIRECT | VERSION_1
-    }
-
-    fn others(&self) -> u64 {
-        1 << 5
+    fn features(&self) -> WorkerFeatures {
+        WorkerFeatures {
+            known: INDIRECT | VERSION_1,
+            others: 1 << 5,
+            own: 0,
+        }
     }
 
     fn config(&self) -> &[u8] {

@@ -32,6 +32,17 @@ fn take(kernel: &impl VhostBackend, device: &'static str) -> Result<u64, VhostEr
         .map_err(refused("report its features"))
 }
 
+/// The features of a device whose queues a worker serves.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WorkerFeatures {
+    /// Those that the device offers and the worker knows.
+    pub known: u64,
+    /// The others that the device offers.
+    pub others: u64,
+    /// Those between the worker and this process, which no driver sees.
+    pub own: u64,
+}
+
 /// What serves the queues of one device.
 pub trait Worker: Send + Sync {
     /// The device ID (virtio 1.3, 5).
@@ -42,6 +53,8 @@ pub trait Worker: Send + Sync {
     const QUEUES: u16;
     /// How many of them the worker serves, from the first on. Nothing ever happens on the others.
     const SERVED: u16;
+    /// Whether it takes the addresses of rings as those in this process, and not as the guest's.
+    const HOST_ADDRESSES: bool = false;
 
     /// Who takes the descriptions of queues.
     type Backend: VhostBackend;
@@ -49,23 +62,8 @@ pub trait Worker: Send + Sync {
     /// Who takes the descriptions of queues.
     fn backend(&self) -> &Self::Backend;
 
-    /// The features that the worker knows, of all that the device offers.
-    fn known(&self) -> u64;
-
-    /// The other features that the device offers.
-    fn others(&self) -> u64 {
-        0
-    }
-
-    /// The features of those it knows that are between it and us, and no driver's.
-    fn own(&self) -> u64 {
-        0
-    }
-
-    /// Whether it takes the addresses of rings as those in this process, and not as the guest's.
-    fn takes_host_addresses(&self) -> bool {
-        false
-    }
+    /// The features, which do not change.
+    fn features(&self) -> WorkerFeatures;
 
     /// The configuration that only this type of device has.
     fn config(&self) -> &[u8];

@@ -8,7 +8,7 @@ use vhost::net::VhostNet as _;
 use vhost::vhost_kern::net::Net as Kernel;
 use vm_memory::GuestMemoryMmap;
 
-use super::{VhostError, Worker, take};
+use super::{VhostError, Worker, WorkerFeatures, take};
 use crate::virtio::features::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
 use crate::virtio::net::{Mac, NET_QUEUES, Offloads, Tap, config, offload};
 
@@ -22,8 +22,7 @@ pub struct VhostNet {
     tap: Tap,
     /// The tap's descriptor once more, as the worker takes it.
     file: std::fs::File,
-    known: u64,
-    offered: u64,
+    features: WorkerFeatures,
     config: [u8; 8],
 }
 
@@ -53,8 +52,11 @@ impl VhostNet {
             kernel,
             tap,
             file: file.into(),
-            known: features & (INDIRECT_DESC | EVENT_IDX | VERSION_1 | MRG_RXBUF),
-            offered: offload::ALWAYS | offloads.with_merged_buffers(),
+            features: WorkerFeatures {
+                known: features & (INDIRECT_DESC | EVENT_IDX | VERSION_1 | MRG_RXBUF),
+                others: offload::ALWAYS | offloads.with_merged_buffers(),
+                own: 0,
+            },
             config: config(mac),
         })
     }
@@ -72,12 +74,8 @@ impl Worker for VhostNet {
         &self.kernel
     }
 
-    fn known(&self) -> u64 {
-        self.known
-    }
-
-    fn others(&self) -> u64 {
-        self.offered
+    fn features(&self) -> WorkerFeatures {
+        self.features
     }
 
     fn config(&self) -> &[u8] {

@@ -9,7 +9,7 @@ use vm_memory::{FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryRegion}
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd, Signaller};
 use vmbell::thread::{EventLoop, EventSet, ThreadKind};
 
-use super::Worker;
+use super::{Worker, WorkerFeatures};
 use crate::virtio::Refusal;
 use crate::virtio::control::{QUEUE_SIZE_MAX, QueueRegisters};
 use crate::virtio::ring::Ring;
@@ -65,6 +65,7 @@ impl<W: Worker + 'static> Vhost<W> {
         })?;
         let worker = Arc::new(worker);
         watch_connection(&thread, &worker, &driver)?;
+        let features = worker.features();
         Ok(Self {
             thread,
             kicks: (0..W::QUEUES).map(kick).collect::<io::Result<_>>()?,
@@ -73,7 +74,7 @@ impl<W: Worker + 'static> Vhost<W> {
                 id: W::DEVICE_ID,
                 name: W::NAME,
                 queues: W::QUEUES,
-                features: worker.known() & !worker.own() | worker.others(),
+                features: features.known | features.others,
                 config: worker.config().into(),
             },
             worker,
@@ -137,7 +138,7 @@ impl<W: Worker + 'static> Vhost<W> {
 
     /// The address of a ring as the worker takes it.
     fn address(&self, of_guest: u64) -> vhost::Result<u64> {
-        if !self.worker.takes_host_addresses() {
+        if !W::HOST_ADDRESSES {
             return Ok(of_guest);
         }
         let found = self.driver.memory.get_host_address(GuestAddress(of_guest));
@@ -216,8 +217,9 @@ impl<W: Worker + 'static> Server for Vhost<W> {
         let mut operation = "take the features";
         let started = self.worker.request(|| {
             self.worker.accepted(features)?;
+            let WorkerFeatures { known, own, .. } = self.worker.features();
             let backend = self.worker.backend();
-            backend.set_features(features & self.worker.known() | self.worker.own())?;
+            backend.set_features(features & known | own)?;
             operation = "take the memory";
             self.share_memory()?;
             operation = "take a queue";

@@ -23,7 +23,7 @@ use vhost::vhost_user::{
 use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
 use super::time_limit::TimeLimit;
-use super::{VhostUserError, Worker};
+use super::{VhostUserError, Worker, WorkerFeatures};
 use crate::virtio::features::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
 
 /// How long the requests of a connection, of a start or of a stop may take together.
@@ -52,7 +52,7 @@ pub struct VhostUserBlk {
     socket: UnixStream,
     limit: TimeLimit,
     path: PathBuf,
-    known: u64,
+    features: WorkerFeatures,
     config: Vec<u8>,
     on_gone: OnGone,
 }
@@ -104,13 +104,16 @@ impl VhostUserBlk {
                 source,
             }
         })?;
-        let protocol = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
         Ok(Self {
             frontend,
             socket,
             limit,
             path: path.into(),
-            known: features & (OF_BLK | INDIRECT_DESC | EVENT_IDX | VERSION_1 | protocol),
+            features: WorkerFeatures {
+                known: features & (OF_BLK | INDIRECT_DESC | EVENT_IDX | VERSION_1),
+                others: 0,
+                own: VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits(),
+            },
             config,
             on_gone,
         })
@@ -155,6 +158,7 @@ impl Worker for VhostUserBlk {
     const NAME: &'static str = "vhost-user-blk";
     const QUEUES: u16 = 1;
     const SERVED: u16 = 1;
+    const HOST_ADDRESSES: bool = true;
 
     type Backend = Frontend;
 
@@ -162,16 +166,8 @@ impl Worker for VhostUserBlk {
         &self.frontend
     }
 
-    fn known(&self) -> u64 {
-        self.known
-    }
-
-    fn own(&self) -> u64 {
-        VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
-    }
-
-    fn takes_host_addresses(&self) -> bool {
-        true
+    fn features(&self) -> WorkerFeatures {
+        self.features
     }
 
     fn config(&self) -> &[u8] {

@@ -9,7 +9,7 @@ use vhost::vhost_kern::vsock::Vsock as Kernel;
 use vhost::vsock::VhostVsock as _;
 use vm_memory::GuestMemoryMmap;
 
-use super::{VhostError, Worker, take};
+use super::{VhostError, Worker, WorkerFeatures, take};
 use crate::virtio::features::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
 
 const DEVICE: &str = "/dev/vhost-vsock";
@@ -97,8 +97,11 @@ impl Worker for VhostVsock {
         &self.kernel
     }
 
-    fn known(&self) -> u64 {
-        self.known
+    fn features(&self) -> WorkerFeatures {
+        WorkerFeatures {
+            known: self.known,
+            ..WorkerFeatures::default()
+        }
     }
 
     fn config(&self) -> &[u8] {
