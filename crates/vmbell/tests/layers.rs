@@ -1,4 +1,4 @@
-//! Nothing imports upward: `docs/architecture.md`, "Layers".
+//! Nothing imports upward, and no trait is large: `docs/architecture.md`, "Layers" and "Dispatch".
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
@@ -155,4 +155,91 @@ fn only_the_command_line_and_the_choice_of_the_best_name_a_backend() {
         checked > 200,
         "only {checked} files found: has the tree moved?"
     );
+}
+
+/// The most methods of a trait.
+const METHODS: usize = 8;
+
+/// The traits of a source file, with the number of their methods. The file is formatted: the methods are indented by
+/// four more spaces than the trait, and its end is not.
+fn traits(text: &str) -> Vec<(&str, usize)> {
+    let mut traits = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let indent = line.len() - line.trim_start().len();
+        let Some(name) = declared(&line[indent..], "trait") else {
+            continue;
+        };
+        let is_end =
+            |line: &&str| line.trim_end().ends_with('}') && !line[indent..].starts_with(' ');
+        let methods = if is_end(&line) {
+            0
+        } else {
+            let body = lines
+                .by_ref()
+                .take_while(|line| line.is_empty() || !is_end(line));
+            let methods = body.filter(|line| {
+                let line = line.get(indent + 4..).unwrap_or_default();
+                declared(line, "fn").is_some()
+            });
+            methods.count()
+        };
+        traits.push((name, methods));
+    }
+    traits
+}
+
+/// The name of what a line declares by this keyword, after any qualifiers.
+fn declared<'l>(line: &'l str, keyword: &str) -> Option<&'l str> {
+    let mut words = line.split(' ').skip_while(|word| {
+        matches!(*word, "pub" | "unsafe" | "async" | "const") || word.starts_with("pub(")
+    });
+    if words.next() != Some(keyword) {
+        return None;
+    }
+    words
+        .next()?
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .next()
+}
+
+#[test]
+fn methods_of_a_trait_are_counted() {
+    let text = "\
+pub(super) trait Empty {}
+pub unsafe trait Two<T>: Sized
+where
+    T: Copy,
+{
+    const ONE: usize;
+
+    /// fn no_method
+    fn one(&self) {
+        fn inner() {}
+    }
+    unsafe fn two(
+        &self,
+    );
+}
+    trait Inner {
+        fn one();
+    }
+fn none() {}
+";
+    assert_eq!(traits(text), [("Empty", 0), ("Two", 2), ("Inner", 1)]);
+}
+
+#[test]
+fn no_trait_has_more_than_eight_methods() {
+    let mut checked = 0;
+    for name in CRATES {
+        sources(&crates().join(name).join("src"), &mut |path, text| {
+            for (name, methods) in traits(text) {
+                let path = path.display();
+                assert!(methods <= METHODS, "{name} of {path} has {methods} methods");
+                checked += 1;
+            }
+        });
+    }
+    assert!(checked > 50, "only {checked} traits found");
 }
