@@ -28,12 +28,13 @@ const CRATES: &[&str] = &[
     "lab",
     "probe-image",
     "report",
+    "top",
     "bench",
     "cli",
 ];
 
 /// Crates that use no other crate of the workspace.
-const ALONE: &[&str] = &["stub", "check", "lab", "probe-image", "report"];
+const ALONE: &[&str] = &["stub", "check", "lab", "probe-image", "report", "top"];
 
 fn crates() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()

@@ -1,0 +1,242 @@
+//! What all programs have in common: which VM an event is of, and how it is counted.
+//!
+//! Each program adds 1 to a value of one map. Its key says which VM and vCPU, what happened, and at which address. Only when a
+//! key is new is there more to do: to look up what stays the same, such as an eventfd's number, and to note the vCPU's thread.
+//! So an event costs a lookup in a hash table and an addition. A program leaves at once if the VM is not one of those to watch.
+
+use super::asm::Reg::{Frame, R0, R1, R2, R3, R4, R6, R7, R8};
+use super::asm::{Asm, Helper, If, Label, Reg, Size};
+use super::record::{Kind, counter, vcpu};
+use crate::btf::{Btf, BtfError, Function, Member};
+
+/// Where the key of the counter is on a program's stack.
+pub(super) const KEY: i16 = -24;
+/// Where the value of a new counter is.
+pub(super) const VALUE: i16 = -40;
+/// Where the key of a vCPU is.
+const VCPU: i16 = -56;
+/// A place for what is read by its address.
+pub(super) const SCRATCH: i16 = -64;
+
+const EEXIST: i32 = 17;
+const NOEXIST: i32 = 1;
+
+type Result<T> = std::result::Result<T, BtfError>;
+
+/// The maps' descriptors, and the VMs to watch.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) counters: i32,
+    pub(super) vcpus: i32,
+    pub(super) lost: i32,
+    /// The threads that created the VMs to watch; all VMs if there are none.
+    pub(super) creators: Vec<u32>,
+}
+
+/// A program that is being made. R6 is its context, R7 the vCPU and R8 the VM.
+pub(super) struct Builder<'a> {
+    pub(super) asm: Asm,
+    pub(super) btf: &'a Btf,
+    pub(super) function: &'a Function,
+    pub(super) target: &'a Target,
+    pub(super) out: Label,
+    pub(super) count: Label,
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(btf: &'a Btf, function: &'a Function, target: &'a Target) -> Self {
+        let mut asm = Asm::default();
+        asm.copy(R6, R1);
+        let (out, count) = (asm.label(), asm.label());
+        Self {
+            asm,
+            btf,
+            function,
+            target,
+            out,
+            count,
+        }
+    }
+
+    /// Loads a parameter of the function, a pointer or eight bytes.
+    pub(super) fn argument(&mut self, to: Reg, names: &[&str]) -> Result<()> {
+        let place = self.function.parameter(names)?;
+        self.word_at(to, place, Size::Eight);
+        Ok(())
+    }
+
+    /// Loads the lower half of a parameter, whose upper half means nothing.
+    pub(super) fn word(&mut self, to: Reg, place: usize) {
+        self.word_at(to, place, Size::Eight);
+        // The context is loaded in whole words only.
+        self.asm.shift_left(to, 32);
+        self.asm.shift_right(to, 32);
+    }
+
+    pub(super) fn word_at(&mut self, to: Reg, place: usize, size: Size) {
+        // Functions have at most six parameters in registers.
+        let offset = i16::try_from(place * 8).unwrap_or(i16::MAX);
+        self.asm.load(size, to, R6, offset);
+    }
+
+    /// Loads what the function returned.
+    pub(super) fn result(&mut self, to: Reg) {
+        self.word_at(to, self.function.parameters.len(), Size::Eight);
+    }
+
+    /// Loads a member of the structure that a register points to.
+    pub(super) fn field(&mut self, to: Reg, from: Reg, structure: &str, path: &str) -> Result<()> {
+        let member = self.btf.member(structure, path)?;
+        let none = || BtfError::NoMember(format!("{structure}.{path} of a number's size"));
+        let size = Size::of(member.size).ok_or_else(none)?;
+        match i16::try_from(member.offset) {
+            Ok(offset) => self.asm.load(size, to, from, offset),
+            // A load does not reach it: Linux 6.1 has a hash table of 32 KiB in `struct kvm`.
+            Err(_) => {
+                self.asm.copy(to, from);
+                self.asm.add(to, offset(member)?);
+                self.asm.load(size, to, to, 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads bytes at the address in R3 to a place on the stack.
+    pub(super) fn read(&mut self, to: i16, bytes: i32) {
+        self.asm.copy(R1, Frame);
+        self.asm.add(R1, to.into());
+        self.asm.set(R2, bytes);
+        self.asm.call(Helper::ReadKernel);
+    }
+
+    /// Writes the VM of R7's vCPU, and the vCPU, to the key.
+    pub(super) fn vcpu(&mut self, kind: Kind) -> Result<()> {
+        self.field(R8, R7, "kvm_vcpu", "kvm")?;
+        self.vm(kind)?;
+        self.field(R1, R7, "kvm_vcpu", "vcpu_id")?;
+        self.asm.store(Size::Two, Frame, KEY + counter::VCPU, R1);
+        Ok(())
+    }
+
+    /// Writes R8's VM and a kind to the key, or leaves if it is not watched.
+    pub(super) fn vm(&mut self, kind: Kind) -> Result<()> {
+        self.field(R1, R8, "kvm", "userspace_pid")?;
+        if !self.target.creators.is_empty() {
+            let watched = self.asm.label();
+            for creator in &self.target.creators {
+                self.asm
+                    .jump_if(R1, If::Equal, creator.cast_signed(), watched);
+            }
+            self.asm.jump(self.out);
+            self.asm.bind(watched);
+        }
+        self.asm
+            .store(Size::Four, Frame, KEY + counter::CREATOR, R1);
+        // A VM is in pages of its own.
+        self.distance(R8, 12);
+        self.asm.store(Size::Four, Frame, KEY + counter::VM, R1);
+        self.asm
+            .store_number(Size::Four, Frame, KEY + counter::DEVICE, 0);
+        // With no vCPU before it and no access after it.
+        self.asm
+            .store_number(Size::Four, Frame, KEY + counter::VCPU, (kind as i32) << 16);
+        Ok(())
+    }
+
+    /// Sets R1 to a number for a pointer: its distance from a place that does not move, in units of this many bits. The
+    /// verifier allows no other arithmetic.
+    pub(super) fn distance(&mut self, pointer: Reg, bits: i32) {
+        self.asm.copy(R1, pointer);
+        self.asm.value_of(R2, self.target.lost);
+        self.asm.subtract(R1, R2);
+        self.asm.shift_right(R1, bits);
+    }
+
+    pub(super) fn zero_address(&mut self) {
+        self.asm
+            .store_number(Size::Eight, Frame, KEY + counter::ADDRESS, 0);
+    }
+
+    /// Writes another kind to the key.
+    pub(super) fn kind(&mut self, kind: Kind) {
+        self.asm
+            .store_number(Size::One, Frame, KEY + counter::KIND, kind as i32);
+    }
+
+    /// Adds 1 to the key's value. If the key is new, `detail` writes the value's second half, and the thread of a vCPU is
+    /// noted if the program runs on it.
+    pub(super) fn finish(
+        &mut self,
+        detail: impl FnOnce(&mut Self) -> Result<()>,
+        is_on_vcpu: bool,
+    ) -> Result<()> {
+        let (add, lost) = (self.asm.label(), self.asm.label());
+        let (key, value) = (KEY, VALUE);
+        self.asm.bind(self.count);
+        self.call_with_key(self.target.counters, key, Helper::Lookup);
+        let new = self.asm.label();
+        self.asm.jump_if(R0, If::Equal, 0, new);
+        self.asm.bind(add);
+        self.asm.set(R1, 1);
+        self.asm.add_to(R0, 0, R1);
+        self.asm.bind(self.out);
+        self.asm.exit();
+
+        self.asm.bind(new);
+        self.asm.store_number(Size::Eight, Frame, value, 1);
+        self.asm.store_number(Size::Eight, Frame, value + 8, 0);
+        detail(self)?;
+        self.set_arguments(self.target.counters, key, value, NOEXIST);
+        self.asm.call(Helper::Update);
+        let thread = self.asm.label();
+        self.asm.jump_if(R0, If::Equal, 0, thread);
+        self.asm.jump_if(R0, If::NotEqual32, -EEXIST, lost);
+        // Another CPU was faster.
+        self.call_with_key(self.target.counters, key, Helper::Lookup);
+        self.asm.jump_if(R0, If::Equal, 0, lost);
+        self.asm.jump(add);
+
+        self.asm.bind(thread);
+        if is_on_vcpu {
+            self.asm.load(Size::Four, R1, Frame, KEY + counter::VM);
+            self.asm.store(Size::Four, Frame, VCPU + vcpu::VM, R1);
+            self.asm.load(Size::Four, R1, Frame, KEY + counter::CREATOR);
+            self.asm.store(Size::Four, Frame, VCPU + vcpu::CREATOR, R1);
+            self.asm.load(Size::Two, R1, Frame, KEY + counter::VCPU);
+            self.asm.store(Size::Four, Frame, VCPU + vcpu::ID, R1);
+            self.asm.call(Helper::PidTgid);
+            self.asm.store(Size::Eight, Frame, value, R0);
+            self.set_arguments(self.target.vcpus, VCPU, value, 0);
+            self.asm.call(Helper::Update);
+            self.asm.jump_if(R0, If::NotEqual32, 0, lost);
+        }
+        self.asm.exit();
+
+        self.asm.bind(lost);
+        self.asm.value_of(R0, self.target.lost);
+        self.asm.jump(add);
+        Ok(())
+    }
+
+    pub(super) fn call_with_key(&mut self, map: i32, key: i16, helper: Helper) {
+        self.asm.map(R1, map);
+        self.asm.copy(R2, Frame);
+        self.asm.add(R2, key.into());
+        self.asm.call(helper);
+    }
+
+    pub(super) fn set_arguments(&mut self, map: i32, key: i16, value: i16, flags: i32) {
+        self.asm.map(R1, map);
+        self.asm.copy(R2, Frame);
+        self.asm.add(R2, key.into());
+        self.asm.copy(R3, Frame);
+        self.asm.add(R3, value.into());
+        self.asm.set(R4, flags);
+    }
+}
+
+/// The offset as additions have it.
+pub(super) fn offset(member: Member) -> Result<i32> {
+    let too_far = |_| BtfError::Malformed("a member at the end of all memory");
+    i32::try_from(member.offset).map_err(too_far)
+}

@@ -1,0 +1,194 @@
+//! The source `bpf`: programs at KVM's functions, which count in the kernel.
+//!
+//! `asm` assembles them, `programs` says what each counts by what `builder` has for all, `record` what the maps hold, and `syscall` is the system call. A
+//! program that this kernel has no function for is left out, and its metric has the reason.
+
+mod asm;
+mod builder;
+mod programs;
+mod record;
+mod rights;
+mod syscall;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+
+use self::builder::Target;
+pub use self::programs::Metric;
+use self::programs::Program;
+use self::record::{COUNTER_KEY, COUNTER_VALUE, VCPU_KEY, VCPU_VALUE, vcpu_of};
+pub use self::record::{Counted, Event, KernelVm, Kind};
+use self::syscall::{Link, Map, MapType};
+use crate::btf::{Btf, BtfError};
+
+/// How many different events are counted, of all VMs together.
+const COUNTERS: u32 = 1 << 14;
+const VCPUS: u32 = 1 << 12;
+
+/// Programs that are attached until this value is dropped.
+#[derive(Debug)]
+pub struct Bpf {
+    counters: Map<COUNTER_KEY, COUNTER_VALUE>,
+    vcpus: Map<VCPU_KEY, VCPU_VALUE>,
+    lost: Map<4, 8>,
+    links: BTreeMap<Metric, Link>,
+    missing: Vec<(Metric, BpfError)>,
+}
+
+/// What was counted since the programs were attached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BpfReading {
+    /// The events.
+    pub counts: HashMap<Event, Counted>,
+    /// The process and the thread of each vCPU that an event was counted on.
+    pub vcpus: HashMap<(KernelVm, u32), (u32, u32)>,
+    /// Events that were not counted, because a map was full or a program was running already.
+    pub lost: u64,
+}
+
+/// Why the source, or one of its programs, cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BpfError {
+    /// The kernel has no types, or lacks a function.
+    #[error(transparent)]
+    Btf(#[from] BtfError),
+    /// The kernel does not allow it.
+    #[error("{0}")]
+    NotAllowed(&'static str),
+    /// KVM is not there.
+    #[error("kvm is not loaded")]
+    NoKvm,
+    /// The verifier refused a program.
+    #[error("this kernel refuses the program: {log}")]
+    Refused {
+        /// The error.
+        source: io::Error,
+        /// What the verifier said last.
+        log: String,
+    },
+    /// A system call failed.
+    #[error("{what}")]
+    System {
+        /// What was to be done.
+        what: &'static str,
+        /// The error.
+        source: io::Error,
+    },
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> BpfError {
+    move |source| BpfError::System { what, source }
+}
+
+impl Bpf {
+    /// Attaches the programs. They count the VMs that these threads created, or all if there are none.
+    pub fn attach(creators: &[u32]) -> Result<Self, BpfError> {
+        rights::check()?;
+        if !std::path::Path::new("/sys/module/kvm").exists() {
+            return Err(BpfError::NoKvm);
+        }
+        let btf = Btf::of_kernel("kvm")?;
+        let counters = Map::new(MapType::Hash, COUNTERS).map_err(rights::explain)?;
+        let vcpus = Map::new(MapType::Hash, VCPUS).map_err(rights::explain)?;
+        let lost = Map::new(MapType::Array, 1).map_err(rights::explain)?;
+        let target = Target {
+            counters: counters.fd(),
+            vcpus: vcpus.fd(),
+            lost: lost.fd(),
+            creators: creators.to_vec(),
+        };
+        // A built-in KVM is in the kernel's own BTF.
+        let module = match btf.has_module() {
+            true => Some(syscall::module_btf("kvm").map_err(rights::explain)?),
+            false => None,
+        };
+        let (mut links, mut missing) = (BTreeMap::new(), Vec::new());
+        for metric in Metric::ALL {
+            let link = Program::new(metric, &btf, &target)
+                .map_err(BpfError::from)
+                .and_then(|program| {
+                    let Program {
+                        attach,
+                        function,
+                        code,
+                    } = program;
+                    let module = module.as_ref().filter(|_| function.in_module);
+                    let link = Link::new(&code, attach, function.id, module);
+                    link.map_err(rights::explain_refused)
+                });
+            match link {
+                Ok(link) => {
+                    links.insert(metric, link);
+                }
+                Err(error) => missing.push((metric, error)),
+            }
+        }
+        if links.is_empty()
+            && let Some((_, error)) = missing.pop()
+        {
+            return Err(error);
+        }
+        Ok(Self {
+            counters,
+            vcpus,
+            lost,
+            links,
+            missing,
+        })
+    }
+
+    /// Whether a metric is counted.
+    pub fn counts(&self, metric: Metric) -> bool {
+        self.links.contains_key(&metric)
+    }
+
+    /// The metrics that are not counted, and why.
+    pub fn missing(&self) -> &[(Metric, BpfError)] {
+        &self.missing
+    }
+
+    /// Reads what was counted.
+    pub fn read(&self) -> Result<BpfReading, BpfError> {
+        let read = || system("cannot read what was counted");
+        let mut reading = BpfReading::default();
+        for key in self.counters.keys().map_err(read())? {
+            let value = self.counters.get(&key).map_err(read())?;
+            if let (Some(event), Some(value)) = (Event::of(&key), value) {
+                reading.counts.insert(event, Counted::of(&value));
+            }
+        }
+        for key in self.vcpus.keys().map_err(read())? {
+            let value = self.vcpus.get(&key).map_err(read())?;
+            if let Some(value) = value {
+                let both = u64::from_ne_bytes(value);
+                let halves = (both >> 32, both & u64::from(u32::MAX));
+                let halves = (u32::try_from(halves.0), u32::try_from(halves.1));
+                if let (Ok(process), Ok(thread)) = halves {
+                    reading.vcpus.insert(vcpu_of(&key), (process, thread));
+                }
+            }
+        }
+        let lost = self.lost.get(&[0; 4]).map_err(read())?;
+        reading.lost = lost.map_or(0, u64::from_ne_bytes);
+        for link in self.links.values() {
+            reading.lost += link.missed().map_err(read())?;
+        }
+        Ok(reading)
+    }
+
+    /// Forgets VMs that have ended, so that their counters make room for others.
+    pub fn forget(&self, ended: impl Fn(KernelVm) -> bool) -> Result<(), BpfError> {
+        let forget = || system("cannot remove what was counted of an ended VM");
+        for key in self.counters.keys().map_err(forget())? {
+            if Event::of(&key).is_some_and(|event| ended(event.vm)) {
+                self.counters.remove(&key).map_err(forget())?;
+            }
+        }
+        for key in self.vcpus.keys().map_err(forget())? {
+            if ended(vcpu_of(&key).0) {
+                self.vcpus.remove(&key).map_err(forget())?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,223 @@
+use super::*;
+use crate::btf::tests::Made;
+
+/// The parts of KVM's types that the programs use, as a kernel with a built-in KVM has them.
+fn kvm() -> Made {
+    let mut made = Made::kernel();
+    let (byte, half, word, long) = (made.int(1), made.int(2), made.int(4), made.int(8));
+    let pointer = made.pointer(long);
+    made.structure("kvm", &[("userspace_pid", word, 6944)]);
+    made.structure(
+        "kvm_vcpu",
+        &[
+            ("kvm", pointer, 0),
+            ("run", pointer, 104),
+            ("vcpu_id", word, 20),
+        ],
+    );
+    let io = made.structure(
+        "",
+        &[("direction", byte, 0), ("size", byte, 1), ("port", half, 2)],
+    );
+    let mmio = made.structure(
+        "",
+        &[
+            ("phys_addr", long, 0),
+            ("len", word, 16),
+            ("is_write", byte, 20),
+        ],
+    );
+    let msr = made.structure("", &[("index", word, 12)]);
+    let hw = made.structure("", &[("hardware_exit_reason", long, 0)]);
+    let exit = [
+        ("hw", hw, 32),
+        ("io", io, 32),
+        ("mmio", mmio, 32),
+        ("msr", msr, 32),
+        ("exit_reason", word, 8),
+    ];
+    made.structure("kvm_run", &exit);
+    made.structure(
+        "_ioeventfd",
+        &[
+            ("eventfd", pointer, 32),
+            ("dev", pointer, 48),
+            ("bus_idx", byte, 64),
+        ],
+    );
+    made.structure("eventfd_ctx", &[("id", word, 60)]);
+    made.structure("kvm_kernel_irq_routing_entry", &[("gsi", word, 0)]);
+    made.structure("kvm_msi", &[("data", word, 8)]);
+    made.structure("kvm_lapic", &[("vcpu", pointer, 144)]);
+    made.function("kvm_arch_vcpu_ioctl_run", &["vcpu"]);
+    made.function("ioeventfd_write", &["vcpu", "this", "addr", "len", "val"]);
+    made.function(
+        "kvm_arch_set_irq_inatomic",
+        &["e", "kvm", "irq_source_id", "level", "line_status"],
+    );
+    made.function("kvm_send_userspace_msi", &["kvm", "msi"]);
+    made.function(
+        "kvm_set_irq",
+        &["kvm", "irq_source_id", "irq", "level", "line_status"],
+    );
+    made.tracepoint("kvm_eoi");
+    made.tracepoint("kvm_pv_eoi");
+    made
+}
+
+fn target(creators: &[u32]) -> Target {
+    Target {
+        counters: 3,
+        vcpus: 4,
+        lost: 5,
+        creators: creators.to_vec(),
+    }
+}
+
+fn program(metric: Metric, made: &Made, creators: &[u32]) -> Result<Program> {
+    let btf = Btf::parse(&made.bytes(), None).unwrap();
+    Program::new(metric, &btf, &target(creators))
+}
+
+#[test]
+fn a_kick_is_counted_for_its_vm_and_its_vcpu() {
+    let mut made = kvm();
+    let id = made.function("kvm_vcpu_kick", &["vcpu"]);
+    let program = program(Metric::Kicks, &made, &[]).unwrap();
+    assert_eq!((program.attach, program.function.id), (Attach::Entry, id));
+    let code: Vec<String> = program
+        .code
+        .iter()
+        .map(|word| format!("{:016x}", word.swap_bytes()))
+        .collect();
+    assert_eq!(
+        code,
+        [
+            "bf16000000000000", // r6 = r1, the context
+            "7967000000000000", // r7 = its first word, the vCPU
+            "7978000000000000", // r8 = vcpu->kvm
+            "6181201b00000000", // r1 = kvm->userspace_pid
+            "631af4ff00000000", // the key: the VM's creator,
+            "bf81000000000000",
+            "1822000005000000",
+            "0000000000000000",
+            "1f21000000000000",
+            "770100000c000000",
+            "631af0ff00000000", // the VM, as the distance of its page,
+            "620af8ff00000000", // no ioeventfd,
+            "620afcff00000a00", // a kick without an access
+            "6171140000000000", // r1 = vcpu->vcpu_id
+            "6b1afcff00000000", // the vCPU,
+            "7a0ae8ff00000000", // and no address
+            "1811000003000000", // r1 = the map
+            "0000000000000000",
+            "bfa2000000000000", // r2 = the key
+            "07020000e8ffffff",
+            "8500000001000000", // look it up
+            "1500040000000000", // it is new
+            "b701000001000000",
+            "db10000000000000", // add 1, atomically
+            "b700000000000000",
+            "9500000000000000", // the end
+            "7a0ad8ff01000000", // the value: 1,
+            "7a0ae0ff00000000", // and nothing more
+            "1811000003000000",
+            "0000000000000000",
+            "bfa2000000000000",
+            "07020000e8ffffff",
+            "bfa3000000000000",
+            "07030000d8ffffff",
+            "b704000001000000", // unless it is there since
+            "8500000002000000", // insert
+            "1500080000000000", // done
+            "56000900efffffff", // neither done nor there: lost
+            "1811000003000000",
+            "0000000000000000",
+            "bfa2000000000000",
+            "07020000e8ffffff",
+            "8500000001000000", // look it up again
+            "1500030000000000", // gone: lost
+            "0500e9ff00000000", // add 1
+            "b700000000000000",
+            "9500000000000000", // the end
+            "1820000005000000", // lost: r0 = its counter
+            "0000000000000000",
+            "0500e4ff00000000", // add 1
+        ]
+    );
+}
+
+#[test]
+fn a_vm_that_is_not_watched_is_left_before_anything_is_counted() {
+    let mut made = kvm();
+    made.function("kvm_vcpu_kick", &["vcpu"]);
+    let program = program(Metric::Kicks, &made, &[100, 200]).unwrap();
+    let code: Vec<String> = program.code[4..7]
+        .iter()
+        .map(|word| format!("{:016x}", word.swap_bytes()))
+        .collect();
+    // One creator, the other one, or the end, which is two instructions before the part for new keys.
+    assert_eq!(
+        code,
+        ["1501020064000000", "15010100c8000000", "0500140000000000"]
+    );
+    assert_eq!(program.code[6 + 1 + 0x14] & 0xff, 0xb7);
+    assert_eq!(program.code[6 + 2 + 0x14] & 0xff, 0x95);
+}
+
+#[test]
+fn every_metric_has_a_program_on_a_kernel_that_has_its_functions() {
+    let mut made = kvm();
+    made.function("__kvm_vcpu_kick", &["vcpu", "wait"]);
+    for metric in Metric::ALL {
+        let program = program(metric, &made, &[]).unwrap();
+        assert!(program.code.len() > 30, "{metric:?}");
+    }
+}
+
+#[test]
+fn a_program_whose_function_is_not_there_is_named() {
+    let error = program(Metric::Kicks, &kvm(), &[]).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "this kernel has no function __kvm_vcpu_kick or kvm_vcpu_kick"
+    );
+}
+
+#[test]
+fn parameters_are_found_by_their_names() {
+    // Linux 6.17 has one parameter less.
+    let place = |parameters: &[&str]| {
+        let mut made = Made::kernel();
+        let word = made.int(4);
+        made.structure("kvm", &[("userspace_pid", word, 8)]);
+        made.function("kvm_set_irq", parameters);
+        let program = program(Metric::Lines, &made, &[]).unwrap();
+        // The first load is the level's.
+        program.code[1].to_le_bytes()[2]
+    };
+    assert_eq!(
+        place(&["kvm", "irq_source_id", "irq", "level", "line_status"]),
+        24
+    );
+    assert_eq!(place(&["kvm", "irq", "level", "line_status"]), 16);
+}
+
+#[test]
+fn a_member_that_a_load_does_not_reach_is_reached_by_an_addition() {
+    let mut made = Made::kernel();
+    let word = made.int(4);
+    made.structure("kvm", &[("userspace_pid", word, 0x9c40)]);
+    made.structure("kvm_msi", &[("data", word, 8)]);
+    made.function("kvm_send_userspace_msi", &["kvm", "msi"]);
+    let program = program(Metric::Messages, &made, &[]).unwrap();
+    let code: Vec<String> = program.code[2..5]
+        .iter()
+        .map(|word| format!("{:016x}", word.swap_bytes()))
+        .collect();
+    // r1 = r8; r1 += 0x9c40; r1 = *r1
+    assert_eq!(
+        code,
+        ["bf81000000000000", "07010000409c0000", "6111000000000000"]
+    );
+}

@@ -1,0 +1,193 @@
+//! The records of the maps: what their bytes mean.
+//!
+//! The kernel's side writes them by the programs in `programs`, with the offsets that are here. They are checked when they are
+//! read, because a guest chooses addresses and sizes in them.
+
+use crate::model::Space;
+
+/// Offsets in the key of a counter. There is one for each VM, vCPU, kind, address and ioeventfd.
+pub(super) mod counter {
+    /// The address or number that an event is about.
+    pub(crate) const ADDRESS: i16 = 0;
+    /// The distance of the VM's page in the kernel from a place there, which only tells VMs apart.
+    pub(crate) const VM: i16 = 8;
+    /// The thread that created the VM. With it, a VM at the place of an earlier one is another one.
+    pub(crate) const CREATOR: i16 = 12;
+    /// The same of the ioeventfd, in words.
+    pub(crate) const DEVICE: i16 = 16;
+    /// The vCPU's number, in two bytes.
+    pub(crate) const VCPU: i16 = 20;
+    /// A [`super::Kind`].
+    pub(crate) const KIND: i16 = 22;
+    /// The size of an access in the upper seven bits; the lowest bit is set for a write.
+    pub(crate) const ACCESS: i16 = 23;
+}
+
+/// Offsets in the key of a vCPU, whose value is its process and, in the lower half, its thread.
+pub(super) mod vcpu {
+    pub(crate) const VM: i16 = 0;
+    pub(crate) const CREATOR: i16 = 4;
+    pub(crate) const ID: i16 = 8;
+}
+
+pub(super) const COUNTER_KEY: usize = 24;
+pub(super) const COUNTER_VALUE: usize = 16;
+pub(super) const VCPU_KEY: usize = 12;
+pub(super) const VCPU_VALUE: usize = 8;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// `KVM_RUN` returned for an access to a port.
+    Port = 1,
+    /// `KVM_RUN` returned for an access to an address.
+    Mmio = 2,
+    /// `KVM_RUN` returned for an MSR.
+    Msr = 3,
+    /// `KVM_RUN` returned for another reason, which is the address.
+    Other = 4,
+    /// `KVM_RUN` failed; the address is the error.
+    Failed = 5,
+    /// A write signalled an ioeventfd.
+    Ring = 6,
+    /// An irqfd raised the interrupt of a GSI, which is the address.
+    Irqfd = 7,
+    /// The VMM sent a message whose vector is the address.
+    Message = 8,
+    /// A line was raised; the GSI is the address.
+    Line = 9,
+    /// A vCPU was woken or interrupted.
+    Kick = 10,
+    /// An interrupt ended.
+    Eoi = 11,
+    /// An interrupt ended by the guest's bit in memory.
+    PvEoi = 12,
+}
+
+impl Kind {
+    const ALL: [Self; 12] = [
+        Self::Port,
+        Self::Mmio,
+        Self::Msr,
+        Self::Other,
+        Self::Failed,
+        Self::Ring,
+        Self::Irqfd,
+        Self::Message,
+        Self::Line,
+        Self::Kick,
+        Self::Eoi,
+        Self::PvEoi,
+    ];
+
+    fn of(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// A VM as the kernel sees it. It has no meaning but its difference from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KernelVm {
+    pub(crate) page: u32,
+    /// The thread that created it.
+    pub creator: u32,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Event {
+    /// The VM.
+    pub vm: KernelVm,
+    /// The vCPU's number; 0 where an event is the VM's.
+    pub vcpu: u16,
+    /// What happened.
+    pub kind: Kind,
+    /// Where; 0 if the kind has no address.
+    pub address: u64,
+    /// Whether it was a write.
+    pub is_write: bool,
+    /// The size of the access in bytes; 0 if the kind has none, or if KVM did not look.
+    pub size: u8,
+    /// Tells apart ioeventfds at one address.
+    pub(crate) device: u32,
+}
+
+/// How often it happened, and what was known when it happened first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// How often.
+    pub count: u64,
+    pub(crate) detail: u64,
+}
+
+impl Event {
+    /// `None` if the bytes are not a key that a program writes.
+    pub(super) fn of(key: &[u8; COUNTER_KEY]) -> Option<Self> {
+        let access = key[counter::ACCESS.unsigned_abs() as usize];
+        Some(Self {
+            vm: KernelVm {
+                page: word(key, counter::VM),
+                creator: word(key, counter::CREATOR),
+            },
+            vcpu: u16::try_from(number(key, counter::VCPU, 2)).ok()?,
+            kind: Kind::of(key[counter::KIND.unsigned_abs() as usize])?,
+            address: number(key, counter::ADDRESS, 8),
+            is_write: access & 1 != 0,
+            size: access >> 1,
+            device: word(key, counter::DEVICE),
+        })
+    }
+}
+
+impl Counted {
+    /// The number of a ring's eventfd.
+    pub(crate) fn eventfd(self) -> u32 {
+        u32::try_from(self.detail & u64::from(u32::MAX)).unwrap_or_default()
+    }
+
+    /// The bus of a ring, by Linux' `enum kvm_bus`.
+    pub(crate) fn space(self) -> Space {
+        match self.detail.to_le_bytes()[4] {
+            0 | 3 => Space::Mmio,
+            1 => Space::Port,
+            other => Space::Bus(other),
+        }
+    }
+
+    /// The thread that signalled an irqfd first; `None` for the kernel's idle thread.
+    pub(crate) fn thread(self) -> Option<u32> {
+        let thread = u32::try_from(self.detail & u64::from(u32::MAX)).ok()?;
+        (thread != 0).then_some(thread)
+    }
+
+    pub(super) fn of(value: &[u8; COUNTER_VALUE]) -> Self {
+        Self {
+            count: number(value, 0, 8),
+            detail: number(value, 8, 8),
+        }
+    }
+}
+
+/// A VM and the number of one of its vCPUs.
+pub(super) fn vcpu_of(key: &[u8; VCPU_KEY]) -> (KernelVm, u32) {
+    let vm = KernelVm {
+        page: word(key, vcpu::VM),
+        creator: word(key, vcpu::CREATOR),
+    };
+    (vm, word(key, vcpu::ID))
+}
+
+fn word(bytes: &[u8], at: i16) -> u32 {
+    u32::try_from(number(bytes, at, 4)).unwrap_or(u32::MAX)
+}
+
+/// A number of up to eight bytes in the machine's order, which is that of BPF.
+fn number(bytes: &[u8], at: i16, size: usize) -> u64 {
+    let at = at.unsigned_abs() as usize;
+    let bytes = bytes[at..at + size].iter().rev();
+    bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+#[path = "record_test.rs"]
+mod tests;

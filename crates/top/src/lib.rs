@@ -1,0 +1,15 @@
+//! What the notifications of the VMs that run on a host cost it, seen from outside: VMs of any VMM on KVM, none of which is
+//! changed or stopped.
+//!
+//! `process` finds VMs by their processes' descriptors. There are two sources of counts: `bpf` counts in the kernel by event
+//! and address, and `counters` reads KVM's own statistics. A [`reading::Reading`] has what all of them said at one moment,
+//! [`rates`] makes the difference of two, and [`model`] joins it to VMs.
+
+pub mod bpf;
+pub mod btf;
+pub mod counters;
+pub mod model;
+mod names;
+pub mod process;
+pub mod rates;
+pub mod reading;

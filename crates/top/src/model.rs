@@ -1,0 +1,371 @@
+//! VMs with what they did: a reading, or the difference of two, joined.
+//!
+//! Programs know a VM by the kernel's address of it, statistics by a folder. The thread of a vCPU is in both, and a VM that has
+//! not run yet is found by the thread that created it. What is not known is `None`, and never 0.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::bpf::{Counted, Event, KernelVm, Kind, Metric};
+use crate::counters::{Directory, Statistics};
+use crate::names;
+use crate::process::Process;
+use crate::reading::Reading;
+
+/// A VM.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Vm {
+    /// The VMM's process.
+    pub pid: u32,
+    /// The VM's descriptor in it; `None` if only KVM's statistics would tell.
+    pub fd: Option<u32>,
+    /// The VMM; `None` if it ended before it was looked at.
+    pub vmm: Option<String>,
+    /// The VM's name, from the VMM's arguments.
+    pub name: Option<String>,
+    /// Whether it has ended.
+    pub has_ended: bool,
+    /// The threads of its vCPUs, by number.
+    pub vcpus: BTreeMap<u32, u32>,
+    /// CPU time of these threads, in clock ticks.
+    pub cpu: Option<u64>,
+    /// KVM's statistics, by their names there.
+    pub statistics: Option<BTreeMap<&'static str, u64>>,
+    /// Notifications, by metric. One is missing if it is not counted.
+    pub counts: BTreeMap<Metric, u64>,
+    /// Where exits to the VMM and ioeventfds were, the most frequent first.
+    pub addresses: Vec<Address>,
+    /// Returns to the VMM without an address, by reason.
+    pub reasons: BTreeMap<String, u64>,
+    /// Irqfds, by GSI.
+    pub irqfds: Vec<Irqfd>,
+}
+
+/// A kind of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Space {
+    /// Ports.
+    Port,
+    /// Guest-physical addresses.
+    Mmio,
+    /// MSRs.
+    Msr,
+    /// A bus of the kernel that is none of these.
+    Bus(u8),
+}
+
+/// An address that a guest accesses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Address {
+    /// What kind of address.
+    pub space: Space,
+    /// The address.
+    pub address: u64,
+    /// Returns to the VMM.
+    pub to_vmm: u64,
+    /// Signals of ioeventfds.
+    pub rings: u64,
+    /// The sizes of accesses in bytes, and whether they wrote.
+    pub accesses: BTreeSet<(bool, u8)>,
+    /// The ioeventfds.
+    pub eventfds: Vec<Eventfd>,
+    /// What it is.
+    pub name: Option<Name>,
+}
+
+/// The eventfd of an ioeventfd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Eventfd {
+    /// Its number in the kernel.
+    pub id: u32,
+    /// The lowest descriptor of it in the VMM's process, if it is still open there.
+    pub fd: Option<u32>,
+}
+
+/// An interrupt that an irqfd raises.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Irqfd {
+    /// Its GSI.
+    pub gsi: u64,
+    /// Signals.
+    pub count: u64,
+    /// Those of them that a worker of the kernel had to raise later.
+    pub by_worker: u64,
+    /// The thread that signalled it first.
+    pub first_signaller: Option<u32>,
+}
+
+/// A name, and how it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// It.
+    pub text: String,
+    /// How it is known.
+    pub source: NameSource,
+}
+
+/// How a name is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameSource {
+    /// The address is fixed on a PC.
+    Table,
+    /// From the shape of the access. It can be wrong.
+    Guess,
+}
+
+/// Joins a reading to VMs, by process. `is_counted` says which metrics programs count.
+pub fn vms(reading: &Reading, is_counted: impl Fn(Metric) -> bool) -> Vec<Vm> {
+    let mut all = Vec::new();
+    for (pid, process) in &reading.processes {
+        for (directory, vm) in parts(reading, *pid) {
+            let mut joined = Vm {
+                pid: *pid,
+                vmm: process.vmm.clone(),
+                name: process.name.clone(),
+                has_ended: process.has_ended,
+                ..Vm::default()
+            };
+            if let Some(directory) = directory {
+                joined.fd = Some(directory.fd);
+                let counters = reading.counters.as_ref();
+                if let Some(statistics) = counters.and_then(|all| all.get(&directory)) {
+                    joined.vcpus.extend(&statistics.vcpus);
+                    joined.statistics = Some(statistics.values.clone());
+                }
+            }
+            if reading.bpf.is_some() {
+                let counted = Metric::ALL.into_iter().filter(|metric| is_counted(*metric));
+                joined.counts = counted.map(|metric| (metric, 0)).collect();
+            }
+            // A live VM has a folder, if there are statistics at all.
+            joined.has_ended |= vm.is_some() && directory.is_none() && reading.counters.is_some();
+            if let Some(vm) = vm {
+                joined.count(reading, vm, process);
+            }
+            let times = joined.vcpus.values().map(|thread| reading.cpu.get(thread));
+            joined.cpu = match joined.vcpus.is_empty() {
+                true => None,
+                false => times.sum::<Option<u64>>(),
+            };
+            all.push(joined);
+        }
+    }
+    all
+}
+
+/// The VMs of a process: what statistics and what programs call each of them.
+fn parts(reading: &Reading, pid: u32) -> Vec<(Option<Directory>, Option<KernelVm>)> {
+    let none = BTreeMap::new();
+    let directories = reading.counters.as_ref().unwrap_or(&none);
+    let is_of_process = |(directory, statistics): &(&Directory, &Statistics)| {
+        let mut threads = statistics.vcpus.values().chain([&directory.creator]);
+        threads.any(|thread| reading.creators.get(thread) == Some(&pid))
+    };
+    let directories: Vec<_> = directories.iter().filter(is_of_process).collect();
+    let mut vms = BTreeSet::new();
+    if let Some(bpf) = &reading.bpf {
+        let counted = bpf.counts.keys().map(|event| event.vm);
+        let all: BTreeSet<KernelVm> = counted.chain(bpf.vcpus.keys().map(|(vm, _)| *vm)).collect();
+        vms.extend(
+            all.into_iter()
+                .filter(|vm| reading.process_of(*vm) == Some(pid)),
+        );
+    }
+
+    let mut parts = Vec::new();
+    let mut alone = Vec::new();
+    for (directory, statistics) in directories {
+        let has_thread = |vm: &&KernelVm| {
+            let mut vcpus = statistics.vcpus.iter();
+            vcpus.any(|(id, thread)| {
+                let vcpus = reading.bpf.as_ref().map(|bpf| &bpf.vcpus);
+                let found = vcpus.and_then(|vcpus| vcpus.get(&(**vm, *id)));
+                found.is_some_and(|(_, found)| found == thread)
+            })
+        };
+        match vms.iter().find(has_thread).copied() {
+            Some(vm) => {
+                vms.remove(&vm);
+                parts.push((Some(*directory), Some(vm)));
+            }
+            None => alone.push(*directory),
+        }
+    }
+    // No vCPU has run, or none since the programs are there: the creator tells if it created one such VM only.
+    for directory in &alone {
+        let same = |vm: &&KernelVm| vm.creator == directory.creator;
+        let of_creator = |other: &&Directory| other.creator == directory.creator;
+        let found: Vec<KernelVm> = vms.iter().filter(same).copied().collect();
+        let is_only = alone.iter().filter(of_creator).count() == 1;
+        let vm = match found[..] {
+            [vm] if is_only => Some(vm),
+            _ => None,
+        };
+        if let Some(vm) = vm {
+            vms.remove(&vm);
+        }
+        parts.push((Some(*directory), vm));
+    }
+    // Those without a folder have ended, or there are no statistics.
+    parts.extend(vms.into_iter().map(|vm| (None, Some(vm))));
+    if parts.is_empty() {
+        parts.push((None, None));
+    }
+    parts.sort();
+    parts
+}
+
+impl Vm {
+    /// Adds what programs counted.
+    fn count(&mut self, reading: &Reading, vm: KernelVm, process: &Process) {
+        let Some(bpf) = &reading.bpf else {
+            return;
+        };
+        for ((of, id), (_, thread)) in &bpf.vcpus {
+            if *of == vm {
+                self.vcpus.entry(*id).or_insert(*thread);
+            }
+        }
+        let mut addresses = BTreeMap::new();
+        let mut irqfds = BTreeMap::new();
+        for (event, counted) in &bpf.counts {
+            if event.vm != vm {
+                continue;
+            }
+            let metric = match event.kind {
+                Kind::Port | Kind::Mmio | Kind::Msr | Kind::Other | Kind::Failed => Metric::ToVmm,
+                Kind::Ring => Metric::Rings,
+                Kind::Irqfd => Metric::Irqfds,
+                Kind::Message => Metric::Messages,
+                Kind::Line => Metric::Lines,
+                Kind::Kick => Metric::Kicks,
+                Kind::Eoi => Metric::Eois,
+                Kind::PvEoi => Metric::PvEois,
+            };
+            *self.counts.entry(metric).or_default() += counted.count;
+            match event.kind {
+                Kind::Port => at(&mut addresses, Space::Port, event).exit(event, *counted),
+                Kind::Mmio => at(&mut addresses, Space::Mmio, event).exit(event, *counted),
+                Kind::Msr => at(&mut addresses, Space::Msr, event).exit(event, *counted),
+                Kind::Ring => {
+                    let address = at(&mut addresses, counted.space(), event);
+                    address.ring(event, *counted, process);
+                }
+                Kind::Other | Kind::Failed if counted.count > 0 => {
+                    *self.reasons.entry(reason(event)).or_default() += counted.count;
+                }
+                Kind::Irqfd => irqfd(&mut irqfds, event, *counted),
+                _ => {}
+            }
+        }
+        let mut addresses: Vec<Address> = addresses.into_values().collect();
+        addresses.retain(|address| address.to_vmm + address.rings > 0);
+        for address in &mut addresses {
+            let writes = address.accesses.iter().filter(|(is_write, _)| *is_write);
+            let writes: Vec<u8> = writes.map(|(_, size)| *size).collect();
+            let has_reads = writes.len() != address.accesses.len();
+            let writes = if has_reads { &[][..] } else { &writes };
+            address.name = names::of(address.space, address.address, writes);
+        }
+        addresses.sort_by_key(|address| {
+            let count = address.to_vmm + address.rings;
+            (std::cmp::Reverse(count), address.space, address.address)
+        });
+        self.addresses = addresses;
+        self.irqfds = irqfds
+            .into_values()
+            .filter(|irqfd: &Irqfd| irqfd.count > 0)
+            .collect();
+    }
+
+    /// The share of EOIs that were a bit in memory; `None` if there were none, or if they are not counted.
+    pub fn pv_eoi_share(&self) -> Option<f64> {
+        let (all, pv) = (
+            self.counts.get(&Metric::Eois)?,
+            self.counts.get(&Metric::PvEois)?,
+        );
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a share is shown with two digits"
+        )]
+        (*all > 0).then(|| *pv as f64 / *all as f64)
+    }
+}
+
+/// The entry of an event's address.
+fn at<'a>(
+    addresses: &'a mut BTreeMap<(Space, u64), Address>,
+    space: Space,
+    event: &Event,
+) -> &'a mut Address {
+    let new = || Address {
+        space,
+        address: event.address,
+        to_vmm: 0,
+        rings: 0,
+        accesses: BTreeSet::new(),
+        eventfds: Vec::new(),
+        name: None,
+    };
+    addresses.entry((space, event.address)).or_insert_with(new)
+}
+
+impl Address {
+    fn exit(&mut self, event: &Event, counted: Counted) {
+        self.to_vmm += counted.count;
+        if counted.count > 0 {
+            self.accesses.insert((event.is_write, event.size));
+        }
+    }
+
+    fn ring(&mut self, event: &Event, counted: Counted, process: &Process) {
+        self.rings += counted.count;
+        if counted.count == 0 {
+            return;
+        }
+        // KVM's fast path does not look at the size.
+        self.accesses.insert((true, event.size));
+        let id = counted.eventfd();
+        if self.eventfds.iter().all(|eventfd| eventfd.id != id) {
+            let fd = process.eventfds.get(&id).copied();
+            self.eventfds.push(Eventfd { id, fd });
+        }
+    }
+}
+
+fn irqfd(irqfds: &mut BTreeMap<u64, Irqfd>, event: &Event, counted: Counted) {
+    let irqfd = irqfds.entry(event.address).or_insert(Irqfd {
+        gsi: event.address,
+        count: 0,
+        by_worker: 0,
+        first_signaller: None,
+    });
+    irqfd.count += counted.count;
+    // The programs write "by a worker" where others write a direction.
+    if event.is_write {
+        irqfd.by_worker += counted.count;
+    }
+    irqfd.first_signaller = irqfd.first_signaller.or_else(|| counted.thread());
+}
+
+fn reason(event: &Event) -> String {
+    match event.kind {
+        Kind::Failed => {
+            // The error as 32 bits, negative.
+            let error = u32::try_from(event.address)
+                .unwrap_or(u32::MAX)
+                .cast_signed();
+            match error.unsigned_abs() {
+                4 => "signal".to_owned(),
+                other => format!("error {other}"),
+            }
+        }
+        _ => match names::exit_reason(event.address) {
+            Some(name) => name.to_owned(),
+            None => format!("reason {}", event.address),
+        },
+    }
+}
+
+#[cfg(test)]
+#[path = "model_test.rs"]
+mod tests;

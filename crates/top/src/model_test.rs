@@ -1,0 +1,217 @@
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::bpf::BpfReading;
+
+const PID: u32 = 4711;
+
+fn kernel_vm(page: u32) -> KernelVm {
+    KernelVm { page, creator: PID }
+}
+
+fn event(vm: u32, kind: Kind, address: u64) -> Event {
+    Event {
+        vm: kernel_vm(vm),
+        vcpu: 0,
+        kind,
+        address,
+        is_write: true,
+        size: 2,
+        device: 0,
+    }
+}
+
+/// A reading of one process, with these folders (descriptor, exits, thread of vCPU 0), and these counts.
+fn reading(
+    folders: &[(u32, u64, Option<u32>)],
+    counts: &[(Event, u64, u64)],
+    vcpus: &[(u32, u32)],
+) -> Reading {
+    let directory = |(fd, exits, thread): &(u32, u64, Option<u32>)| {
+        let directory = Directory {
+            creator: PID,
+            fd: *fd,
+            inode: u64::from(*fd),
+        };
+        let statistics = Statistics {
+            vcpus: thread.iter().map(|thread| (0, *thread)).collect(),
+            values: BTreeMap::from([("exits", *exits)]),
+        };
+        (directory, statistics)
+    };
+    let counted = |(event, count, detail): &(Event, u64, u64)| {
+        let (count, detail) = (*count, *detail);
+        (*event, Counted { count, detail })
+    };
+    let vcpu = |(vm, thread): &(u32, u32)| ((kernel_vm(*vm), 0), (PID, *thread));
+    let process = Process {
+        vmm: Some("qemu".to_owned()),
+        eventfds: BTreeMap::from([(31, 8)]),
+        ..Process::default()
+    };
+    let threads = folders
+        .iter()
+        .filter_map(|(_, _, thread)| *thread)
+        .chain([PID]);
+    Reading {
+        at: Instant::now(),
+        interval: Duration::from_secs(1),
+        processes: BTreeMap::from([(PID, process)]),
+        unreadable: 0,
+        creators: threads.map(|thread| (thread, PID)).collect(),
+        cpu: HashMap::new(),
+        bpf: Some(BpfReading {
+            counts: counts.iter().map(counted).collect(),
+            vcpus: vcpus.iter().map(vcpu).collect(),
+            lost: 0,
+        }),
+        counters: Some(folders.iter().map(directory).collect()),
+    }
+}
+
+/// The descriptor, the exits and the rings of each VM.
+fn parts(reading: &Reading) -> Vec<(Option<u32>, Option<u64>, Option<u64>)> {
+    let vms = vms(reading, |_| true);
+    let part = |vm: &Vm| {
+        let exits = vm.statistics.as_ref().map(|all| all["exits"]);
+        (vm.fd, exits, vm.counts.get(&Metric::Rings).copied())
+    };
+    vms.iter().map(part).collect()
+}
+
+#[test]
+fn several_vms_of_a_process_are_told_apart_by_the_threads_of_their_vcpus() {
+    let counts = [
+        (event(1, Kind::Ring, 0x50), 7, 31),
+        (event(2, Kind::Ring, 0x50), 9, 32),
+    ];
+    let reading = reading(
+        &[(5, 100, Some(20)), (6, 200, Some(21))],
+        &counts,
+        &[(1, 21), (2, 20)],
+    );
+    let expected = [(Some(5), Some(100), Some(9)), (Some(6), Some(200), Some(7))];
+    assert_eq!(parts(&reading), expected);
+}
+
+#[test]
+fn the_only_vm_of_its_creator_needs_no_vcpu() {
+    let counts = [(event(1, Kind::Ring, 0x50), 7, 31)];
+    let one = reading(&[(5, 100, None)], &counts, &[]);
+    assert_eq!(parts(&one), [(Some(5), Some(100), Some(7))]);
+    // Of two, it is not known which one it is: the counts are shown alone.
+    let two = reading(&[(5, 100, None), (6, 200, None)], &counts, &[]);
+    let expected = [
+        (None, None, Some(7)),
+        (Some(5), Some(100), Some(0)),
+        (Some(6), Some(200), Some(0)),
+    ];
+    assert_eq!(parts(&two), expected);
+}
+
+#[test]
+fn what_a_source_does_not_tell_is_missing_and_not_zero() {
+    let mut without = reading(&[], &[], &[]);
+    without.counters = None;
+    without.bpf = None;
+    let vms = vms(&without, |_| true);
+    let [vm] = &vms[..] else {
+        panic!("{vms:?}");
+    };
+    assert_eq!((&vm.statistics, vm.counts.len(), vm.cpu), (&None, 0, None));
+    let idle = reading(&[(5, 0, None)], &[], &[]);
+    let some = |metric| metric != Metric::Eois;
+    let vm = &super::vms(&idle, some)[0];
+    assert_eq!(vm.counts.get(&Metric::Rings), Some(&0));
+    assert_eq!(vm.counts.get(&Metric::Eois), None);
+    assert_eq!(vm.pv_eoi_share(), None);
+}
+
+#[test]
+fn exits_and_rings_of_an_address_are_one_row_with_its_eventfd_and_its_name() {
+    let read = Event {
+        is_write: false,
+        size: 4,
+        ..event(1, Kind::Port, 0x608)
+    };
+    let mmio_bus = 0;
+    let counts = [
+        (event(1, Kind::Mmio, 0xfebf_1000), 5, 0),
+        (event(1, Kind::Ring, 0xfebf_1000), 20, mmio_bus << 32 | 31),
+        (read, 3, 0),
+        (event(1, Kind::Port, 0x3f8), 0, 0),
+        (event(1, Kind::Other, 5), 2, 0),
+        (
+            event(1, Kind::Failed, u64::from((-4_i32).cast_unsigned())),
+            4,
+            0,
+        ),
+    ];
+    let reading = reading(&[(5, 100, None)], &counts, &[]);
+    let vm = &vms(&reading, |_| true)[0];
+    assert_eq!(vm.counts[&Metric::ToVmm], 5 + 3 + 2 + 4);
+    let [doorbell, timer] = &vm.addresses[..] else {
+        panic!("{:?}", vm.addresses);
+    };
+    assert_eq!((doorbell.to_vmm, doorbell.rings), (5, 20));
+    assert_eq!(
+        doorbell.eventfds,
+        [Eventfd {
+            id: 31,
+            fd: Some(8)
+        }]
+    );
+    let name = doorbell.name.as_ref().unwrap();
+    assert_eq!(
+        (&*name.text, name.source),
+        ("virtio-pci notify", NameSource::Guess)
+    );
+    assert_eq!(
+        (timer.space, timer.to_vmm, &timer.name),
+        (Space::Port, 3, &None)
+    );
+    let reasons = [("hlt".to_owned(), 2), ("signal".to_owned(), 4)];
+    assert_eq!(vm.reasons, BTreeMap::from(reasons));
+}
+
+#[test]
+fn an_irqfd_counts_what_a_worker_had_to_raise() {
+    let at_once = Event {
+        is_write: false,
+        ..event(1, Kind::Irqfd, 24)
+    };
+    let by_worker = event(1, Kind::Irqfd, 24);
+    let counts = [(at_once, 40, 135 << 32 | 136), (by_worker, 2, 0)];
+    let reading = reading(&[(5, 100, None)], &counts, &[]);
+    let vm = &vms(&reading, |_| true)[0];
+    let expected = Irqfd {
+        gsi: 24,
+        count: 42,
+        by_worker: 2,
+        first_signaller: Some(136),
+    };
+    assert_eq!(vm.irqfds, [expected]);
+}
+
+#[test]
+fn a_vm_whose_folder_is_gone_has_ended() {
+    let counts = [
+        (event(1, Kind::Ring, 0x50), 7, 31),
+        (event(2, Kind::Ring, 0x50), 9, 32),
+    ];
+    let reading = reading(&[(6, 200, Some(21))], &counts, &[(1, 20), (2, 21)]);
+    let vms = vms(&reading, |_| true);
+    let ended: Vec<_> = vms.iter().map(|vm| (vm.fd, vm.has_ended)).collect();
+    assert_eq!(ended, [(None, true), (Some(6), false)]);
+}
+
+#[test]
+fn the_share_of_pv_eoi_is_of_all_ends() {
+    let counts = [
+        (event(1, Kind::Eoi, 0), 100, 0),
+        (event(1, Kind::PvEoi, 0), 93, 0),
+    ];
+    let reading = reading(&[(5, 0, None)], &counts, &[]);
+    assert_eq!(vms(&reading, |_| true)[0].pv_eoi_share(), Some(0.93));
+}

@@ -1,0 +1,96 @@
+//! Names of addresses that are known without asking a VMM: fixed by the PC, or guessed from the shape of an access.
+
+use crate::model::{Name, NameSource, Space};
+
+/// A write of this size at this place in a page is what a virtio driver's notification looks like.
+const VIRTIO_PCI_NOTIFY: u8 = 2;
+const VIRTIO_MMIO_NOTIFY: u64 = 0x50;
+
+/// The name of an address, with the sizes of its writes.
+pub(crate) fn of(space: Space, address: u64, writes: &[u8]) -> Option<Name> {
+    let fixed = match space {
+        Space::Port => port(address),
+        Space::Mmio => mmio(address),
+        Space::Msr => msr(address),
+        Space::Bus(_) => None,
+    };
+    let from = |source| {
+        move |text: &str| Name {
+            text: text.to_owned(),
+            source,
+        }
+    };
+    let fixed = fixed.map(from(NameSource::Table));
+    fixed.or_else(|| guess(space, address, writes).map(from(NameSource::Guess)))
+}
+
+fn guess(space: Space, address: u64, writes: &[u8]) -> Option<&'static str> {
+    match (space, writes) {
+        (Space::Mmio, [4]) if address & 0xfff == VIRTIO_MMIO_NOTIFY => Some("virtio-mmio notify"),
+        (Space::Mmio | Space::Port, [VIRTIO_PCI_NOTIFY]) => Some("virtio-pci notify"),
+        _ => None,
+    }
+}
+
+const fn port(port: u64) -> Option<&'static str> {
+    Some(match port {
+        0x20 | 0x21 | 0xa0 | 0xa1 => "PIC",
+        0x40..=0x43 => "PIT",
+        0x60 | 0x64 => "keyboard controller",
+        0x61 => "PIT gate, NMI status",
+        0x70 | 0x71 => "RTC",
+        0x80 => "POST code",
+        0x2f8..=0x2ff => "serial port 2",
+        0x3f8..=0x3ff => "serial port 1",
+        0x510 | 0x511 | 0x514..=0x51b => "QEMU fw_cfg",
+        0xcf8..=0xcff => "PCI configuration",
+        _ => return None,
+    })
+}
+
+const fn mmio(address: u64) -> Option<&'static str> {
+    Some(match address {
+        0xfec0_0000..=0xfec0_0fff => "I/O APIC",
+        0xfed0_0000..=0xfed0_03ff => "HPET",
+        0xfee0_0000..=0xfee0_0fff => "local APIC",
+        _ => return None,
+    })
+}
+
+const fn msr(msr: u64) -> Option<&'static str> {
+    Some(match msr {
+        0x3b => "TSC_ADJUST",
+        0x48 => "SPEC_CTRL",
+        0x6e0 => "TSC_DEADLINE",
+        0x808 => "x2APIC TPR",
+        0x80b => "x2APIC EOI",
+        0x830 => "x2APIC ICR",
+        0x838 => "x2APIC timer",
+        0x4b56_4d04 => "PV EOI",
+        _ => return None,
+    })
+}
+
+/// The reason of a return to the VMM without an address, by Linux' `include/uapi/linux/kvm.h`.
+pub(crate) const fn exit_reason(reason: u64) -> Option<&'static str> {
+    Some(match reason {
+        0 => "unknown",
+        1 => "exception",
+        3 => "hypercall",
+        4 => "debug",
+        5 => "hlt",
+        7 => "interrupt window",
+        8 => "shutdown",
+        9 => "failed entry",
+        10 => "signal",
+        11 => "set TPR",
+        12 => "TPR access",
+        16 => "NMI",
+        17 => "internal error",
+        24 => "system event",
+        26 => "EOI of the I/O APIC",
+        31 => "dirty ring full",
+        33 => "bus lock",
+        _ => return None,
+    })
+}

@@ -1,0 +1,182 @@
+//! Finds VMs from outside: processes with a descriptor of a VM.
+//!
+//! `/proc/PID/fd` shows `anon_inode:kvm-vm`, and `/proc/PID/fdinfo` the number of each eventfd, which the kernel knows as
+//! well. Nothing is opened in a VMM, and none is stopped. What a VMM writes about itself, its name and its arguments, is
+//! shortened and has no control characters here.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::{fs, io};
+
+/// How much of a name is kept.
+const NAME: usize = 40;
+const VM: &str = "anon_inode:kvm-vm";
+const EVENTFD: &str = "anon_inode:[eventfd]";
+
+/// A process that has a VM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// When it started, in clock ticks since the host's boot. With its number, it is this process and no later one.
+    pub started: u64,
+    /// The VMM's short name, from its program. `None` if the process ended before it was looked at.
+    pub vmm: Option<String>,
+    /// The VM's name in the VMM's arguments.
+    pub name: Option<String>,
+    /// The descriptors of eventfds, by the eventfd's number.
+    pub eventfds: BTreeMap<u32, u32>,
+    /// Whether it has ended since the reading before.
+    pub has_ended: bool,
+}
+
+/// All processes with VMs that can be seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scan {
+    /// Them, by number.
+    pub processes: BTreeMap<u32, Process>,
+    /// How many processes do not let this one see what they have open.
+    pub unreadable: usize,
+}
+
+/// Looks at all processes, or at one.
+pub fn scan(proc: &Path, only: Option<u32>) -> io::Result<Scan> {
+    let mut scan = Scan::default();
+    for entry in fs::read_dir(proc)? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        if only.is_some_and(|only| only != pid) {
+            continue;
+        }
+        match process(&proc.join(&name)) {
+            Ok(found) => scan.processes.extend(found.map(|process| (pid, process))),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => scan.unreadable += 1,
+            // It has ended.
+            Err(_) => {}
+        }
+    }
+    Ok(scan)
+}
+
+/// The process if it has a VM.
+fn process(folder: &Path) -> io::Result<Option<Process>> {
+    let (mut has_vm, mut eventfds) = (false, Vec::new());
+    for entry in fs::read_dir(folder.join("fd"))? {
+        let entry = entry?;
+        // A descriptor may be closed meanwhile.
+        let Ok(target) = fs::read_link(entry.path()) else {
+            continue;
+        };
+        has_vm |= target.as_os_str() == VM;
+        if target.as_os_str() == EVENTFD {
+            eventfds.push(entry.file_name());
+        }
+    }
+    if !has_vm {
+        return Ok(None);
+    }
+    let mut process = Process {
+        started: started(&fs::read_to_string(folder.join("stat"))?).unwrap_or_default(),
+        ..Process::default()
+    };
+    for fd in eventfds {
+        let text = fs::read_to_string(folder.join("fdinfo").join(&fd)).unwrap_or_default();
+        let id = text
+            .lines()
+            .find_map(|line| line.strip_prefix("eventfd-id:"));
+        let id = id.and_then(|id| id.trim().parse().ok());
+        let fd = fd.to_str().and_then(|fd| fd.parse().ok());
+        if let (Some(id), Some(fd)) = (id, fd) {
+            // The lowest descriptor, if there are several.
+            let known = process.eventfds.entry(id).or_insert(fd);
+            *known = fd.min(*known);
+        }
+    }
+    let arguments = fs::read(folder.join("cmdline")).unwrap_or_default();
+    let arguments = String::from_utf8_lossy(&arguments);
+    let arguments: Vec<&str> = arguments.split('\0').collect();
+    let program = fs::read_link(folder.join("exe")).unwrap_or_default();
+    let program = program.file_name().unwrap_or_default().to_string_lossy();
+    process.vmm = Some(vmm(&program, &arguments));
+    process.name = name(&arguments).filter(|name| !name.is_empty());
+    Ok(Some(process))
+}
+
+/// The process that a thread belongs to.
+pub fn of_thread(proc: &Path, thread: u32) -> Option<u32> {
+    let status = fs::read_to_string(proc.join(thread.to_string()).join("status")).ok()?;
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    process.trim().parse().ok()
+}
+
+/// The threads of a process.
+pub fn threads(proc: &Path, pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(proc.join(pid.to_string()).join("task"));
+    let tasks = tasks.into_iter().flatten().flatten();
+    let ids = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
+    ids.collect()
+}
+
+/// The name of a thread, which it may have chosen.
+pub fn name_of_thread(proc: &Path, thread: u32) -> Option<String> {
+    let name = fs::read_to_string(proc.join(thread.to_string()).join("comm")).ok()?;
+    Some(clean(name.trim_end()))
+}
+
+/// The CPU time of a thread in clock ticks.
+pub fn cpu_time(proc: &Path, thread: u32) -> Option<u64> {
+    let stat = fs::read_to_string(proc.join(thread.to_string()).join("stat")).ok()?;
+    let field = |index| fields(&stat).nth(index)?.parse::<u64>().ok();
+    Some(field(11)? + field(12)?)
+}
+
+fn started(stat: &str) -> Option<u64> {
+    fields(stat).nth(19)?.parse().ok()
+}
+
+/// The fields of `/proc/PID/stat` from the third, the state: the second one is a name that may have spaces and brackets.
+fn fields(stat: &str) -> impl Iterator<Item = &str> {
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    rest.split_ascii_whitespace()
+}
+
+fn vmm(program: &str, arguments: &[&str]) -> String {
+    // A program that a loader starts is among the loader's arguments.
+    let is_loader = program.starts_with("ld-");
+    let named = arguments
+        .iter()
+        .skip(1)
+        .find(|word| word.contains('/') && !word.contains(':'));
+    let program = match named.filter(|_| is_loader) {
+        Some(path) => path.rsplit('/').next().unwrap_or(path),
+        None => program.trim_end_matches(" (deleted)"),
+    };
+    match program {
+        _ if program.starts_with("qemu") => "qemu".to_owned(),
+        other => clean(other),
+    }
+}
+
+/// The VM's name in the arguments: QEMU's `-name web,...` or `-name guest=web`, and `--id`, `--name` of others.
+fn name(arguments: &[&str]) -> Option<String> {
+    for (index, word) in arguments.iter().enumerate() {
+        let (option, value) = match word.split_once('=') {
+            Some((option, value)) if option.starts_with("--") => (option, Some(value)),
+            _ => (*word, arguments.get(index + 1).copied()),
+        };
+        if ["-name", "--name", "--id"].contains(&option) {
+            let first = value?.split(',').next()?;
+            return Some(clean(first.strip_prefix("guest=").unwrap_or(first)));
+        }
+    }
+    None
+}
+
+fn clean(text: &str) -> String {
+    let letters = text.chars().filter(|letter| !letter.is_control());
+    letters.take(NAME).collect()
+}
+
+#[cfg(test)]
+#[path = "process_test.rs"]
+mod tests;

@@ -1,0 +1,98 @@
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+/// A `/proc` with one process that has a VM, and one that has none.
+fn proc() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let vmm = folder.path().join("4711");
+    for part in ["fd", "fdinfo"] {
+        fs::create_dir_all(vmm.join(part)).unwrap();
+        fs::create_dir_all(folder.path().join("12").join(part)).unwrap();
+    }
+    for (fd, target) in [
+        (3, "/dev/kvm"),
+        (9, VM),
+        (11, EVENTFD),
+        (12, EVENTFD),
+        (10, "anon_inode:kvm-vcpu:0"),
+    ] {
+        symlink(target, vmm.join(format!("fd/{fd}"))).unwrap();
+    }
+    for fd in [11, 12] {
+        let text =
+            "pos:\t0\neventfd-count:                0\neventfd-id: 5\neventfd-semaphore: 0\n";
+        fs::write(vmm.join(format!("fdinfo/{fd}")), text).unwrap();
+    }
+    fs::write(
+        vmm.join("cmdline"),
+        "/usr/bin/qemu-system-x86_64\0-name\0guest=web-1,debug-threads=on\0",
+    )
+    .unwrap();
+    symlink("/usr/bin/qemu-system-x86_64", vmm.join("exe")).unwrap();
+    let stat = format!(
+        "4711 (a) b) c) S 1{} 33 44 {}5678 9",
+        " 0".repeat(9),
+        "0 ".repeat(6)
+    );
+    fs::write(vmm.join("stat"), stat).unwrap();
+    symlink("/dev/kvm", folder.path().join("12/fd/3")).unwrap();
+    fs::create_dir(folder.path().join("self-and-others")).unwrap();
+    folder
+}
+
+#[test]
+fn a_process_with_a_vm_is_found_with_its_names_and_eventfds() {
+    let folder = proc();
+    let scan = scan(folder.path(), None).unwrap();
+    let vmm = Process {
+        started: 5678,
+        vmm: Some("qemu".to_owned()),
+        name: Some("web-1".to_owned()),
+        eventfds: BTreeMap::from([(5, 11)]),
+        has_ended: false,
+    };
+    assert_eq!(scan.processes, BTreeMap::from([(4711, vmm)]));
+    assert_eq!(cpu_time(folder.path(), 4711), Some(77));
+}
+
+#[test]
+fn one_process_may_be_looked_at_alone() {
+    let folder = proc();
+    assert!(scan(folder.path(), Some(12)).unwrap().processes.is_empty());
+    assert_eq!(scan(folder.path(), Some(4711)).unwrap().processes.len(), 1);
+}
+
+#[test]
+fn a_vms_name_is_found_in_the_arguments_of_several_vmms() {
+    for (arguments, expected) in [
+        ("qemu -name web,process=x", Some("web")),
+        ("firecracker --id=job-17 --api-sock s", Some("job-17")),
+        ("firecracker --id job-17", Some("job-17")),
+        ("crosvm run --name guest=a", Some("a")),
+        ("qemu -m 64", None),
+        ("qemu -name", None),
+    ] {
+        let words: Vec<&str> = arguments.split(' ').collect();
+        assert_eq!(name(&words).as_deref(), expected, "{arguments}");
+    }
+}
+
+#[test]
+fn a_vmm_that_a_loader_starts_has_its_own_name() {
+    let words = [
+        "/lib/ld-linux-x86-64.so.2",
+        "--library-path",
+        "/a:/b",
+        "/opt/bin/firecracker",
+        "--id",
+    ];
+    assert_eq!(vmm("ld-linux-x86-64.so.2", &words), "firecracker");
+    assert_eq!(vmm("crosvm (deleted)", &["crosvm"]), "crosvm");
+}
+
+#[test]
+fn what_a_vmm_writes_about_itself_is_short_and_moves_no_cursor() {
+    assert_eq!(clean("a\u{1b}[2Jb\nc"), "a[2Jbc");
+    assert_eq!(clean(&"x".repeat(1000)).len(), NAME);
+}

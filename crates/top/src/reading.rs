@@ -1,0 +1,333 @@
+//! A reading of all sources at one moment, and the sources themselves.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::bpf::{Bpf, BpfError, BpfReading, Counted, KernelVm};
+use crate::counters::{self, CountersError, Directory, Statistics};
+use crate::process::{self, Process};
+use crate::rates;
+
+/// Which sources are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// All that can be used here.
+    Available,
+    /// Only programs in the kernel.
+    Bpf,
+    /// Only KVM's statistics.
+    Counters,
+}
+
+/// The sources, ready to be read.
+#[derive(Debug)]
+pub struct Sources {
+    bpf: Result<Bpf, NoBpf>,
+    counters: Result<(), NoCounters>,
+    only: Option<u32>,
+    proc: PathBuf,
+    debugfs: PathBuf,
+    /// The processes of the reading before.
+    before: BTreeMap<u32, Process>,
+}
+
+/// Why the source `bpf` is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum NoBpf {
+    /// It cannot be used here.
+    #[error(transparent)]
+    Missing(#[from] BpfError),
+    /// Another one was asked for.
+    #[error("not asked for")]
+    NotAsked,
+}
+
+/// Why the source `counters` is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum NoCounters {
+    /// It cannot be used here.
+    #[error(transparent)]
+    Missing(#[from] CountersError),
+    /// Another one was asked for.
+    #[error("not asked for")]
+    NotAsked,
+}
+
+/// Why nothing can be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum TopError {
+    /// The source that was asked for cannot be used.
+    #[error("the source bpf cannot be used")]
+    NoBpf(#[source] NoBpf),
+    /// The source that was asked for cannot be used.
+    #[error("the source counters cannot be used")]
+    NoCounters(#[source] NoCounters),
+    /// No source can be used.
+    #[error(
+        "no source can be used: bpf: {}; counters: {}",
+        causes(bpf),
+        causes(counters)
+    )]
+    NoSource {
+        /// Why not the one.
+        bpf: NoBpf,
+        /// Why not the other.
+        counters: NoCounters,
+    },
+    /// The programs and names are for another architecture.
+    #[error("vmbell top is for x86-64, and this is {0}")]
+    Architecture(&'static str),
+    /// The process has no VM, or may not be looked at.
+    #[error("process {0} has no VM on KVM that this user can see")]
+    NoVm(u32),
+    /// The processes cannot be listed.
+    #[error("cannot list the processes")]
+    Processes(#[source] io::Error),
+    /// Reading what was counted failed.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// Reading the statistics failed.
+    #[error(transparent)]
+    Counters(#[from] CountersError),
+}
+
+/// What all sources said.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// When.
+    pub at: Instant,
+    /// For how long it was counted, if this is a difference.
+    pub interval: Duration,
+    /// The processes with VMs. Those that have ended since the reading before are marked.
+    pub processes: BTreeMap<u32, Process>,
+    /// How many processes could not be looked at.
+    pub unreadable: usize,
+    /// The processes of the threads that created VMs.
+    pub creators: HashMap<u32, u32>,
+    /// CPU time of the vCPUs' threads, in clock ticks.
+    pub cpu: HashMap<u32, u64>,
+    /// What programs counted.
+    pub bpf: Option<BpfReading>,
+    /// KVM's statistics.
+    pub counters: Option<BTreeMap<Directory, Statistics>>,
+}
+
+impl Sources {
+    /// Opens the sources for all VMs, or for those of one process.
+    pub fn open(choice: Choice, only: Option<u32>) -> Result<Self, TopError> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err(TopError::Architecture(std::env::consts::ARCH));
+        }
+        let proc = PathBuf::from("/proc");
+        let debugfs = PathBuf::from(counters::FOLDER);
+        let scan = process::scan(&proc, only).map_err(TopError::Processes)?;
+        if let Some(pid) = only
+            && scan.processes.is_empty()
+        {
+            return Err(TopError::NoVm(pid));
+        }
+        let statistics = match choice {
+            Choice::Bpf => Err(NoCounters::NotAsked),
+            _ => counters::read(&debugfs).map_err(NoCounters::from),
+        };
+        let bpf = match choice {
+            Choice::Counters => Err(NoBpf::NotAsked),
+            _ => Bpf::attach(&creators(&proc, &debugfs, only)).map_err(NoBpf::from),
+        };
+        let counters = statistics.map(drop);
+        match (choice, bpf, counters) {
+            (Choice::Bpf, Err(bpf), _) => Err(TopError::NoBpf(bpf)),
+            (Choice::Counters, _, Err(counters)) => Err(TopError::NoCounters(counters)),
+            (_, Err(bpf), Err(counters)) => Err(TopError::NoSource { bpf, counters }),
+            (_, bpf, counters) => Ok(Self {
+                bpf,
+                counters,
+                only,
+                proc,
+                debugfs,
+                before: scan.processes,
+            }),
+        }
+    }
+
+    /// The programs, or why there are none.
+    pub fn bpf(&self) -> Result<&Bpf, &NoBpf> {
+        self.bpf.as_ref()
+    }
+
+    /// Whether KVM's statistics are read, or why not.
+    pub fn counters(&self) -> Result<(), &NoCounters> {
+        self.counters.as_ref().copied()
+    }
+
+    /// Why programs count nothing, or what each of those that are missing would count and why it is not there.
+    pub fn missing_of_bpf(&self) -> Vec<String> {
+        match &self.bpf {
+            Ok(bpf) => {
+                let each = bpf.missing().iter();
+                each.map(|(metric, error)| format!("{}: {}", metric.name(), causes(error)))
+                    .collect()
+            }
+            Err(NoBpf::NotAsked) => Vec::new(),
+            Err(error) => vec![causes(error)],
+        }
+    }
+
+    /// Why there are no statistics.
+    pub fn missing_of_counters(&self) -> Vec<String> {
+        match &self.counters {
+            Ok(()) | Err(NoCounters::NotAsked) => Vec::new(),
+            Err(error) => vec![causes(error)],
+        }
+    }
+
+    /// Reads all sources. Counts before processes: a VM that is counted is then found, or has ended.
+    pub fn read(&mut self) -> Result<Reading, TopError> {
+        let at = Instant::now();
+        let bpf = self.bpf.as_ref().ok().map(Bpf::read).transpose()?;
+        let counters = match self.counters {
+            Ok(()) => Some(counters::read(&self.debugfs)?),
+            Err(_) => None,
+        };
+        let scan = process::scan(&self.proc, self.only).map_err(TopError::Processes)?;
+        let mut processes = scan.processes.clone();
+        for (pid, process) in std::mem::replace(&mut self.before, scan.processes) {
+            processes.entry(pid).or_insert(Process {
+                has_ended: true,
+                ..process
+            });
+        }
+        // A VM that began and ended in between is in no list of processes.
+        for (process, _) in bpf.iter().flat_map(|bpf| bpf.vcpus.values()) {
+            processes.entry(*process).or_insert_with(|| Process {
+                has_ended: true,
+                ..Process::default()
+            });
+        }
+        let mut threads = BTreeSet::new();
+        let mut creators = BTreeSet::new();
+        if let Some(bpf) = &bpf {
+            threads.extend(bpf.vcpus.values().map(|(_, thread)| *thread));
+            creators.extend(bpf.counts.keys().map(|event| event.vm.creator));
+        }
+        for (directory, statistics) in counters.iter().flatten() {
+            threads.extend(statistics.vcpus.values());
+            creators.insert(directory.creator);
+        }
+        creators.extend(&threads);
+        let owner = |thread| Some((thread, process::of_thread(&self.proc, thread)?));
+        let cpu = |thread| Some((thread, process::cpu_time(&self.proc, thread)?));
+        let reading = Reading {
+            at,
+            interval: Duration::ZERO,
+            processes,
+            unreadable: scan.unreadable,
+            creators: creators.into_iter().filter_map(owner).collect(),
+            cpu: threads.into_iter().filter_map(cpu).collect(),
+            bpf,
+            counters,
+        };
+        if let Ok(bpf) = &self.bpf {
+            let ended = reading.ended();
+            if !ended.is_empty() {
+                bpf.forget(|vm| ended.contains(&vm))?;
+            }
+        }
+        Ok(reading)
+    }
+}
+
+/// The threads that created the VMs of a process, as far as it is known; all its threads otherwise.
+fn creators(proc: &Path, debugfs: &Path, only: Option<u32>) -> Vec<u32> {
+    let Some(pid) = only else {
+        return Vec::new();
+    };
+    let known = counters::read(debugfs).unwrap_or_default();
+    let known = known.iter().filter(|(directory, statistics)| {
+        let mut threads = statistics.vcpus.values().chain([&directory.creator]);
+        threads.any(|thread| process::of_thread(proc, *thread) == Some(pid))
+    });
+    let known: BTreeSet<u32> = known.map(|(directory, _)| directory.creator).collect();
+    if known.is_empty() {
+        return process::threads(proc, pid);
+    }
+    known.into_iter().collect()
+}
+
+impl Reading {
+    /// What happened since an earlier reading.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let bpf = self.bpf.as_ref().map(|later| {
+            let none = BpfReading::default();
+            let earlier = earlier.bpf.as_ref().unwrap_or(&none);
+            let difference = |later: Counted, earlier: Counted| Counted {
+                count: rates::since(later.count, earlier.count),
+                ..later
+            };
+            BpfReading {
+                counts: rates::table(&later.counts, &earlier.counts, difference),
+                vcpus: later.vcpus.clone(),
+                lost: rates::since(later.lost, earlier.lost),
+            }
+        });
+        let counters = self.counters.as_ref().map(|later| {
+            let each = later.iter().map(|(directory, statistics)| {
+                let earlier = earlier.counters.as_ref();
+                let earlier = earlier.and_then(|earlier| earlier.get(directory));
+                let earlier = earlier.map(|earlier| &earlier.values);
+                let statistics = Statistics {
+                    vcpus: statistics.vcpus.clone(),
+                    values: rates::statistics(&statistics.values, earlier),
+                };
+                (*directory, statistics)
+            });
+            each.collect()
+        });
+        Self {
+            interval: self.at.saturating_duration_since(earlier.at),
+            cpu: rates::table(&self.cpu, &earlier.cpu, rates::since),
+            bpf,
+            counters,
+            ..self.clone()
+        }
+    }
+
+    /// The process of a VM that programs counted.
+    pub(crate) fn process_of(&self, vm: KernelVm) -> Option<u32> {
+        let vcpus = &self.bpf.as_ref()?.vcpus;
+        let mut of_vm = vcpus.iter().filter(|((of, _), _)| *of == vm);
+        let by_vcpu = of_vm.next().map(|(_, (process, _))| *process);
+        by_vcpu.or_else(|| self.creators.get(&vm.creator).copied())
+    }
+
+    /// The VMs of programs' counts whose process, or whose vCPUs' threads, have ended.
+    fn ended(&self) -> BTreeSet<KernelVm> {
+        let Some(bpf) = &self.bpf else {
+            return BTreeSet::new();
+        };
+        let all: BTreeSet<KernelVm> = bpf.counts.keys().map(|event| event.vm).collect();
+        let has_ended = |vm: &KernelVm| {
+            let process = self
+                .process_of(*vm)
+                .and_then(|pid| self.processes.get(&pid));
+            let mut threads = bpf.vcpus.iter().filter(|((of, _), _)| of == vm).peekable();
+            let has_threads = threads.peek().is_some();
+            let lives = |(_, (_, thread)): (_, &(u32, u32))| self.cpu.contains_key(thread);
+            process.is_none_or(|process| process.has_ended) || has_threads && !threads.any(lives)
+        };
+        all.into_iter().filter(has_ended).collect()
+    }
+}
+
+/// An error with its causes, in one line.
+fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text += &format!(": {error}");
+        source = error.source();
+    }
+    text
+}
