@@ -12,6 +12,7 @@ use super::probe::ProbeArgs;
 use super::report::ReportArgs;
 use super::run_image::RunArgs;
 use super::suites::{OldSuite, SuiteArgs};
+use super::top::TopArgs;
 use super::version;
 
 const EXAMPLES: &str = "\
@@ -28,6 +29,7 @@ Examples:
   vmbell report a.json b.json                   make an HTML page from reports
   vmbell probe                                  show what this host offers
   vmbell probe --devices                        show which devices a guest could have
+  vmbell top --once                             show exits and notifications of the VMs that run here
   vmbell run vmexit.flat --device pci-testdev   boot an image of kvm-unit-tests
   vmbell lab -- ./program                       run a program on real KVM, inside QEMU
   vmbell lab --deterministic -- vmbell bench    measure there, counting instructions
@@ -57,6 +59,7 @@ pub(super) enum Command {
     Compare(CompareArgs),
     Gate(GateArgs),
     Report(ReportArgs),
+    Top(TopArgs),
     Probe(ProbeArgs),
     Run(RunArgs),
     Lab(Box<LabArguments>),

@@ -45,6 +45,7 @@ mod suites;
 mod supervise;
 mod text;
 mod time_unit;
+mod top;
 mod values;
 mod version;
 mod virtqueue;

@@ -7,7 +7,7 @@ use clap::Parser;
 use super::args::{Cli, Command};
 use super::exit::{Exit, Usage};
 use super::suites::Suite;
-use super::{compare, completions, gate, lab, list, man, probe, report, run_image};
+use super::{compare, completions, gate, lab, list, man, probe, report, run_image, top};
 
 /// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
@@ -23,6 +23,7 @@ pub fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args),
         Command::Gate(args) => gate::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Probe(args) => probe::run(&args),
         Command::Run(args) => return run_image::run(&args),
         Command::Lab(args) => return lab::run(*args),

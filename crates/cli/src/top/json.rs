@@ -1,0 +1,194 @@
+//! A line of JSON for a reading: counts since the command's start, and statistics since each VM's.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::vms;
+use vmbell_top::bpf::Metric;
+use vmbell_top::model::{self, NameSource, Space};
+use vmbell_top::reading::{Reading, Sources};
+
+/// The version of the format. Fields may be added to it.
+const SCHEMA: u32 = 1;
+
+#[derive(Serialize)]
+struct Line {
+    schema_version: u32,
+    /// Seconds since the command's start.
+    seconds: f64,
+    bpf: Source,
+    counters: Source,
+    /// Events that programs did not count; absent without programs.
+    lost: Option<u64>,
+    unreadable_processes: usize,
+    vms: Vec<Vm>,
+}
+
+/// Whether a source is used. If not, or in part, the reasons.
+#[derive(Serialize)]
+struct Source {
+    used: bool,
+    missing: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Vm {
+    pid: u32,
+    fd: Option<u32>,
+    vmm: Option<String>,
+    name: Option<String>,
+    ended: bool,
+    vcpus: Vec<Vcpu>,
+    cpu_seconds: Option<f64>,
+    statistics: Option<BTreeMap<&'static str, u64>>,
+    exits_to_vmm: Option<u64>,
+    ioeventfds: Option<u64>,
+    irqfds: Option<u64>,
+    msi_ioctls: Option<u64>,
+    lines_raised: Option<u64>,
+    kicks: Option<u64>,
+    eois: Option<u64>,
+    pv_eois: Option<u64>,
+    addresses: Vec<Address>,
+    reasons: BTreeMap<String, u64>,
+    irqfds_by_gsi: Vec<Irqfd>,
+}
+
+#[derive(Serialize)]
+struct Vcpu {
+    id: u32,
+    thread: u32,
+}
+
+#[derive(Serialize)]
+struct Address {
+    space: String,
+    address: u64,
+    exits_to_vmm: u64,
+    ioeventfds: u64,
+    accesses: Vec<Access>,
+    eventfds: Vec<Eventfd>,
+    name: Option<String>,
+    name_source: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Access {
+    write: bool,
+    /// 0 if it is not known.
+    size: u8,
+}
+
+#[derive(Serialize)]
+struct Eventfd {
+    id: u32,
+    fd: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct Irqfd {
+    gsi: u64,
+    signals: u64,
+    by_worker: u64,
+    first_signaller: Option<u32>,
+}
+
+/// The line, with its end.
+pub(super) fn line(sources: &Sources, now: &Reading, first: &Reading) -> Result<String> {
+    let (bpf, counters) = (sources.missing_of_bpf(), sources.missing_of_counters());
+    let line = Line {
+        schema_version: SCHEMA,
+        seconds: now.at.saturating_duration_since(first.at).as_secs_f64(),
+        bpf: Source {
+            used: sources.bpf().is_ok(),
+            missing: bpf,
+        },
+        counters: Source {
+            used: sources.counters().is_ok(),
+            missing: counters,
+        },
+        lost: now.bpf.as_ref().map(|bpf| bpf.lost),
+        unreadable_processes: now.unreadable,
+        vms: vms(sources, now).into_iter().map(Vm::from).collect(),
+    };
+    let text = serde_json::to_string(&line).context("cannot write JSON")?;
+    Ok(text + "\n")
+}
+
+impl From<model::Vm> for Vm {
+    fn from(vm: model::Vm) -> Self {
+        let count = |metric| vm.counts.get(&metric).copied();
+        Self {
+            pid: vm.pid,
+            fd: vm.fd,
+            exits_to_vmm: count(Metric::ToVmm),
+            ioeventfds: count(Metric::Rings),
+            irqfds: count(Metric::Irqfds),
+            msi_ioctls: count(Metric::Messages),
+            lines_raised: count(Metric::Lines),
+            kicks: count(Metric::Kicks),
+            eois: count(Metric::Eois),
+            pv_eois: count(Metric::PvEois),
+            vmm: vm.vmm,
+            name: vm.name,
+            ended: vm.has_ended,
+            vcpus: vm
+                .vcpus
+                .into_iter()
+                .map(|(id, thread)| Vcpu { id, thread })
+                .collect(),
+            cpu_seconds: vm.cpu.map(super::cpu_seconds),
+            statistics: vm.statistics,
+            addresses: vm.addresses.into_iter().map(Address::from).collect(),
+            reasons: vm.reasons,
+            irqfds_by_gsi: vm.irqfds.into_iter().map(Irqfd::from).collect(),
+        }
+    }
+}
+
+impl From<model::Address> for Address {
+    fn from(address: model::Address) -> Self {
+        let space = match address.space {
+            Space::Port => "port".to_owned(),
+            Space::Mmio => "mmio".to_owned(),
+            Space::Msr => "msr".to_owned(),
+            Space::Bus(bus) => format!("bus{bus}"),
+        };
+        let source = address.name.as_ref().map(|name| match name.source {
+            NameSource::Table => "table",
+            NameSource::Guess => "guess",
+        });
+        let accesses = address.accesses.into_iter();
+        let eventfds = address.eventfds.into_iter();
+        Self {
+            space,
+            address: address.address,
+            exits_to_vmm: address.to_vmm,
+            ioeventfds: address.rings,
+            accesses: accesses
+                .map(|(write, size)| Access { write, size })
+                .collect(),
+            eventfds: eventfds
+                .map(|eventfd| Eventfd {
+                    id: eventfd.id,
+                    fd: eventfd.fd,
+                })
+                .collect(),
+            name: address.name.map(|name| name.text),
+            name_source: source,
+        }
+    }
+}
+
+impl From<model::Irqfd> for Irqfd {
+    fn from(irqfd: model::Irqfd) -> Self {
+        Self {
+            gsi: irqfd.gsi,
+            signals: irqfd.count,
+            by_worker: irqfd.by_worker,
+            first_signaller: irqfd.first_signaller,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! `vmbell top`: shows what the notifications of the VMs that run on this host are, and which VMs they cost.
+
+mod json;
+mod text;
+
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+
+use super::exit::Exit;
+use super::output::print;
+use super::{interrupt, values};
+use vmbell_top::bpf::Metric;
+use vmbell_top::model;
+use vmbell_top::reading::{Choice, Reading, Sources};
+
+const EXAMPLES: &str = "\
+Examples:
+  vmbell top --once                   show all VMs of this host, measured for one second
+  vmbell top -b -n 10 -d 5            print ten tables, each of 5 seconds
+  vmbell top --pid 4711 --once        show the VMs of one process, and do not slow others down
+  vmbell top --json -d 10 >top.jsonl  write cumulative counts every 10 seconds
+  vmbell top --source counters        use KVM's statistics only, which cost the VMs nothing
+";
+
+/// How often a signal is looked for while time passes.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Show exits, ioeventfds and interrupts of the VMs that run on this host, with any VMM on KVM
+///
+/// VMs are found by their processes' descriptors, and are neither changed nor stopped. Counting by address needs root:
+/// programs (BPF) are attached to KVM's functions, and are gone when this command ends.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct TopArgs {
+    /// Print one table and end; the same as `-n 1`
+    #[arg(long, conflicts_with = "number")]
+    once: bool,
+
+    /// Print tables one after another, which is also the default
+    #[arg(short, long)]
+    batch: bool,
+
+    /// End after N tables [default: at a signal]
+    #[arg(short, long, value_name = "N", value_parser = values::positive)]
+    number: Option<u64>,
+
+    /// Measure for this time before each table
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = values::positive_duration)]
+    delay: Duration,
+
+    /// Show only the VMs of this process
+    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+
+    /// Use only this source, and fail if it cannot be used
+    #[arg(long, value_enum, value_name = "NAME")]
+    source: Option<Source>,
+
+    /// Print a line of JSON for each table, with counts since the command's start
+    #[arg(long, conflicts_with = "batch")]
+    json: bool,
+}
+
+/// Where counts come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Source {
+    /// Programs in the kernel: by address, exact
+    Bpf,
+    /// KVM's statistics (debugfs): a few sums for each VM
+    Counters,
+}
+
+/// Prints what the VMs do until all tables are printed or a signal ends the command.
+pub(super) fn run(args: &TopArgs) -> Result<Exit> {
+    let interrupted = interrupt::catch().context("cannot catch SIGINT")?;
+    let choice = match args.source {
+        None => Choice::Available,
+        Some(Source::Bpf) => Choice::Bpf,
+        Some(Source::Counters) => Choice::Counters,
+    };
+    let mut sources = Sources::open(choice, args.pid)?;
+    let first = sources.read()?;
+    let mut before = first.clone();
+    let mut left = if args.once { Some(1) } else { args.number };
+    while left != Some(0) {
+        // Without drift: each table begins where the one before ended.
+        let end = before.at + args.delay;
+        while let Some(rest) = end
+            .checked_duration_since(Instant::now())
+            .filter(|rest| !rest.is_zero())
+        {
+            if interrupted.load(Ordering::Acquire) {
+                return Ok(Exit::Interrupted);
+            }
+            thread::sleep(rest.min(SLICE));
+        }
+        let now = sources.read()?;
+        let shown = match args.json {
+            true => json::line(&sources, &now, &first)?,
+            false => text::table(&sources, &now.since(&before)),
+        };
+        print(&shown)?;
+        before = now;
+        left = left.map(|left| left - 1);
+    }
+    Ok(Exit::Good)
+}
+
+/// The VMs of a reading.
+fn vms(sources: &Sources, reading: &Reading) -> Vec<model::Vm> {
+    model::vms(reading, |metric: Metric| {
+        sources.bpf().is_ok_and(|bpf| bpf.counts(metric))
+    })
+}
+
+/// Clock ticks as seconds.
+fn cpu_seconds(ticks: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "it is shown with a few digits")]
+    let [ticks, each] = [ticks, rustix::param::clock_ticks_per_second()].map(|count| count as f64);
+    ticks / each
+}

@@ -1,0 +1,112 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+use vmbell_top::model::{Eventfd, Name};
+
+/// A VM with a virtio device whose notifications are an ioeventfd, and a port that the VMM answers.
+fn vm() -> Vm {
+    let address = |space, address, to_vmm, rings, access| Address {
+        space,
+        address,
+        to_vmm,
+        rings,
+        accesses: BTreeSet::from([access]),
+        eventfds: Vec::new(),
+        name: None,
+    };
+    let doorbell = Address {
+        eventfds: vec![
+            Eventfd {
+                id: 31,
+                fd: Some(8),
+            },
+            Eventfd { id: 32, fd: None },
+        ],
+        name: Some(Name {
+            text: "virtio-pci notify".to_owned(),
+            source: NameSource::Guess,
+        }),
+        ..address(Space::Mmio, 0xfebf_1000, 0, 6200, (true, 2))
+    };
+    Vm {
+        pid: 4711,
+        fd: Some(9),
+        vmm: Some("qemu".to_owned()),
+        name: Some("web-server-1".to_owned()),
+        has_ended: false,
+        vcpus: BTreeMap::from([(0, 4720), (1, 4721)]),
+        cpu: Some(0),
+        statistics: Some(BTreeMap::from([("exits", 620_000)])),
+        counts: BTreeMap::from([
+            (Metric::ToVmm, 424_000),
+            (Metric::Rings, 6200),
+            (Metric::Messages, 2),
+            (Metric::Lines, 1),
+            (Metric::Eois, 200),
+            (Metric::PvEois, 186),
+        ]),
+        addresses: vec![doorbell, address(Space::Port, 0x608, 3, 0, (false, 4))],
+        reasons: BTreeMap::from([("hlt".to_owned(), 1)]),
+        irqfds: Vec::new(),
+    }
+}
+
+#[test]
+fn a_vm_is_a_row_in_eighty_columns_and_what_is_not_counted_is_a_dash() {
+    let other = Vm {
+        pid: 4_194_304,
+        counts: BTreeMap::new(),
+        statistics: None,
+        vcpus: BTreeMap::new(),
+        cpu: None,
+        has_ended: true,
+        ..vm()
+    };
+    let table = vm_table(&[vm(), other], 2.0);
+    assert!(table.lines().all(|line| line.chars().count() == 80));
+    assert_eq!(
+        table,
+        "    PID VM         vCPU  CORE EXITS/s   VMM/s RINGS/s IRQFD/s IOCTL/s EOI/s   PV\n   \
+         4711 qemu:web-…    2  0.00    310k    212k    3100       -     1.5   100  93%\n\
+         4194304 (ended) q…    -     -       -       -       -       -       -     -    -\n"
+    );
+}
+
+#[test]
+fn an_address_says_its_accesses_its_eventfds_and_its_name() {
+    assert_eq!(
+        address_table(&[vm()], 2.0),
+        "\n    PID ADDRESS OR REASON       ACCESS     VMM/s RINGS/s WHAT\n   \
+         4711 mmio 0xfebf1000         w2             0    3100 virtio-pci notify?, fd 8, eventfd 32, not open in the VMM\n   \
+         4711 port 0x608              r4           1.5       0\n   \
+         4711 hlt                                  0.5       0\n"
+    );
+}
+
+#[test]
+fn only_the_most_frequent_addresses_are_shown_with_the_sum_of_the_others() {
+    let mut vm = vm();
+    let last = vm.addresses[1].clone();
+    vm.addresses.extend(vec![last; ADDRESSES]);
+    let table = address_table(&[vm], 1.0);
+    let more = table.lines().find(|line| line.contains(" more ")).unwrap();
+    assert_eq!(
+        more.split_whitespace().collect::<Vec<_>>(),
+        ["4711", "2", "more", "6.0", "0"]
+    );
+}
+
+#[test]
+fn rates_have_four_digits_at_most_and_no_event_is_a_round_zero() {
+    let each = [
+        0, 1, 9, 10, 9999, 10_000, 99_949, 99_950, 9_999_499, 9_999_500,
+    ];
+    assert_eq!(
+        each.map(|count| rate(Some(count), 1.0)),
+        [
+            "0", "1.0", "9.0", "10", "9999", "10.0k", "99.9k", "100k", "9999k", "10.0M"
+        ]
+    );
+    assert_eq!(rate(Some(1), 100.0), "<0.1");
+    assert_eq!(rate(None, 1.0), "-");
+}

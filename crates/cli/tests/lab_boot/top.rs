@@ -1,0 +1,282 @@
+//! `vmbell top` on the VMs of L1: what it counts is what the guests and KVM count, and nothing stays behind.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::boots::{example, lab, output, text};
+
+/// The functions that programs are attached to.
+const ATTACHED: &str = "/sys/kernel/tracing/enabled_functions";
+
+/// What the scripts have in common. `$1` is the command, and `$2` a guest that writes 2000 times to a port.
+const BEGIN: &str = r#"
+vmbell=$1 guest=$2
+fail() { echo "$*"; exit 1; }
+lines() { grep -c . /out/lines; }
+attached() { grep -c '\[kvm\]' /sys/kernel/tracing/enabled_functions; }
+# Waits for two lines: what was counted before is in the second one.
+seen() { local n; n=$(($(lines) + 2)); until [ $(lines) -ge $n ]; do sleep 0.1; done; }
+start_top() { "$vmbell" top --json -d 300ms >/out/lines & top=$!; until [ -s /out/lines ]; do sleep 0.1; done; }
+"#;
+
+/// Runs a script in L1, and returns what it said and the folder with what it left.
+fn in_l1(options: &[&str], script: &str) -> (String, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let (vmbell, guest) = (env!("CARGO_BIN_EXE_vmbell"), example("kvm_smoke"));
+    let guest = guest.to_str().unwrap();
+    let mut command = lab(options);
+    command.arg("--out").arg(folder.path());
+    for with in [
+        vmbell,
+        guest,
+        "/bin/sleep",
+        "/bin/grep",
+        "/usr/bin/setpriv",
+        "/usr/bin/unshare",
+        "/usr/bin/mkfifo",
+        "/bin/mount",
+    ] {
+        command.args(["--with", with]);
+    }
+    let script = format!("{BEGIN}{script}");
+    let output = output(command.args(["--", "/bin/sh", "-c", &script, "sh", vmbell, guest]));
+    let said = text(&output.stdout).to_owned();
+    assert!(output.status.success(), "{said}");
+    (said, folder)
+}
+
+/// The lines of JSON that the command printed.
+fn lines(folder: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(folder.join("lines")).unwrap();
+    // The last line may have been cut off when the command was killed.
+    let whole = text.rsplit_once('\n').unwrap().0.lines();
+    whole
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// The number that a script said about something.
+fn said<'a>(text: &'a str, name: &str) -> &'a str {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(name));
+    lines
+        .next()
+        .unwrap_or_else(|| panic!("no {name} in {text}"))
+        .trim()
+}
+
+/// The highest counts of a process in any line, of all its VMs together.
+fn counts(lines: &[Value], pid: &str) -> BTreeMap<String, u64> {
+    let mut highest = BTreeMap::new();
+    for line in lines {
+        let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+        for vm in vms(line, pid) {
+            for (name, count) in vm.as_object().unwrap() {
+                *sums.entry(name.clone()).or_default() += count.as_u64().unwrap_or_default();
+            }
+        }
+        for (name, sum) in sums {
+            let known: &mut u64 = highest.entry(name).or_default();
+            *known = sum.max(*known);
+        }
+    }
+    highest
+}
+
+fn vms<'a>(line: &'a Value, pid: &str) -> Vec<&'a Value> {
+    let pid: u64 = pid.parse().unwrap();
+    let vms = line["vms"].as_array().unwrap().iter();
+    vms.filter(|vm| vm["pid"] == pid).collect()
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn top_counts_to_the_unit_what_two_guests_do_at_once() {
+    let script = r#"
+start_top
+for way in exit ioeventfd; do
+    mkfifo /$way; "$guest" $way </$way >/out/$way & echo $way: $!
+done
+exec 3>/exit 4>/ioeventfd
+for way in exit ioeventfd; do until grep -q '^[0-9]* [0-9]*$' /out/$way; do sleep 0.1; done; done
+seen
+echo table; "$vmbell" top --once; echo end
+exec 3>&- 4>&-
+seen
+echo attached: $(attached)
+kill -KILL $top; wait $top
+# The kernel frees what a killed process had a moment later.
+for i in 1 2 3 4 5 6 7 8 9 10; do [ $(attached) = 0 ] || sleep 0.5; done
+echo left: $(attached)
+"#;
+    let (shown, folder) = in_l1(&[], script);
+    let lines = lines(folder.path());
+    for line in &lines {
+        assert_eq!(line["lost"], 0);
+        assert_eq!(
+            line["bpf"],
+            serde_json::json!({"used": true, "missing": []})
+        );
+    }
+    let guest = |way: &str| fs::read_to_string(folder.path().join(way)).unwrap();
+    assert!(guest("exit").contains("\n2000 0\n") && guest("ioeventfd").contains("\n0 2000\n"));
+    for (way, exits, rings) in [("exit", 2000, 0), ("ioeventfd", 0, 2000)] {
+        let pid = said(&shown, &format!("{way}: "));
+        // The last line in which the guest lives: nothing has happened since it waits.
+        let lives = |line: &&Value| vms(line, pid).iter().any(|vm| vm["ended"] == false);
+        let line = lines.iter().rfind(lives).unwrap();
+        let [vm] = vms(line, pid)[..] else {
+            panic!("{line}");
+        };
+        let address = &vm["addresses"][0];
+        assert_eq!(
+            (&address["space"], &address["address"]),
+            (&"port".into(), &0xb07.into()),
+            "{vm}"
+        );
+        assert_eq!(address["exits_to_vmm"], exits, "{vm}");
+        assert_eq!(address["ioeventfds"], rings, "{vm}");
+        assert_eq!(
+            address["accesses"],
+            serde_json::json!([{"write": true, "size": 1}])
+        );
+        // It halts once, at the end.
+        assert_eq!(vm["reasons"], serde_json::json!({"hlt": 1}), "{vm}");
+        assert_eq!(
+            (&vm["exits_to_vmm"], &vm["ioeventfds"]),
+            (&(exits + 1).into(), &rings.into())
+        );
+        assert_eq!(vm["statistics"]["io_exits"], exits + rings, "{vm}");
+        let all = vm["statistics"]["exits"].as_u64().unwrap();
+        assert!(
+            (exits + rings + 1..exits + rings + 500).contains(&all),
+            "{vm}"
+        );
+        let eventfds = address["eventfds"].as_array().unwrap();
+        assert_eq!(eventfds.len(), usize::from(rings > 0), "{vm}");
+        assert!(
+            eventfds.iter().all(|eventfd| eventfd["fd"].is_u64()),
+            "{vm}"
+        );
+        assert_eq!(vm["vcpus"][0]["thread"].to_string(), pid);
+        assert_eq!(vm["vmm"], "kvm_smoke");
+        // Of the later lines, one says that it has ended, and the others do not have it.
+        let last = lines.last().unwrap();
+        assert!(vms(last, pid).is_empty(), "{last}");
+        let table = said(&shown, "table");
+        assert!(
+            table.is_empty() && shown.contains(&format!("{pid} kvm_smoke")),
+            "{shown}"
+        );
+    }
+    assert_ne!(said(&shown, "attached: "), "0");
+    assert_eq!(
+        said(&shown, "left: "),
+        "0",
+        "{ATTACHED} after the command was killed"
+    );
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn top_tells_interrupts_and_their_ends_apart() {
+    let rows = [
+        "irqfd-edge-to-halted",
+        "eoi-pv",
+        "eoi-x2apic",
+        "mmio-wildcard-eventfd",
+    ];
+    let runs = rows.map(|row| {
+        format!(
+            "\"$vmbell\" bench --backend kvm --only {row} --runs 1 --ops 300 >/out/{row} 2>&1 & pid=$!
+             wait $pid || fail {row} failed; echo {row}: $pid; seen\n"
+        )
+    });
+    let (shown, folder) = in_l1(
+        &[],
+        &format!("start_top\n{}kill $top; wait $top; true", runs.concat()),
+    );
+    let lines = lines(folder.path());
+    let of = |row: &str| counts(&lines, said(&shown, &format!("{row}: ")));
+    let irqfd = of("irqfd-edge-to-halted");
+    // A round to warm up, and a run.
+    assert!(irqfd["irqfds"] >= 600, "{irqfd:?}");
+    assert!(irqfd["kicks"] >= 600, "{irqfd:?}");
+    // Linux sets the bit for an interrupt only if no other one is pending.
+    let (pv, register) = (of("eoi-pv"), of("eoi-x2apic"));
+    assert!(
+        pv["eois"] >= 300 && pv["pv_eois"] * 4 >= pv["eois"] * 3,
+        "{pv:?}"
+    );
+    assert!(
+        register["eois"] >= 300 && register["pv_eois"] == 0,
+        "{register:?}"
+    );
+    let mmio = of("mmio-wildcard-eventfd");
+    assert!(mmio["ioeventfds"] >= 600, "{mmio:?}");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn top_says_why_a_source_is_missing_and_falls_back_only_if_none_was_asked_for() {
+    let script = r#"
+try() { echo "== $1"; shift; "$@" 2>&1; echo status $?; }
+try root "$vmbell" top --once -d 0.1
+try counters "$vmbell" top --once -d 0.1 --source counters
+try no-vm "$vmbell" top --once -d 0.1 --pid $$
+try user setpriv --reuid 1000 --clear-groups "$vmbell" top --once -d 0.1
+try debugfs-only setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$vmbell" top --once -d 0.1
+try bpf-only setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$vmbell" top --once -d 0.1 --source bpf
+try namespace unshare --user --map-root-user "$vmbell" top --once -d 0.1 --source bpf
+mount -t securityfs none /sys/kernel/security
+echo integrity >/sys/kernel/security/lockdown
+try integrity "$vmbell" top --once -d 0.1
+echo confidentiality >/sys/kernel/security/lockdown
+try confidentiality "$vmbell" top --once -d 0.1
+"#;
+    let (shown, _folder) = in_l1(&[], script);
+    let part = |name: &str| {
+        let (_, rest) = shown.split_once(&format!("== {name}\n")).unwrap();
+        rest.split("== ").next().unwrap()
+    };
+    let ends = |name: &str, status: i32| {
+        let part = part(name);
+        assert!(part.ends_with(&format!("status {status}\n")), "{part}");
+        part
+    };
+    assert!(ends("root", 0).contains(" by bpf and counters\n"));
+    let counters = ends("counters", 0);
+    assert!(counters.contains(" by counters\n") && !counters.contains("no bpf"));
+    assert!(ends("no-vm", 1).contains("has no VM on KVM that this user can see"));
+    let user = ends("user", 1);
+    assert!(user.contains("CAP_SYS_ADMIN") && user.contains("debugfs is for root"));
+    let fallen = ends("debugfs-only", 0);
+    assert!(
+        fallen.contains(" by counters\n") && fallen.contains("\nno bpf: it needs CAP_SYS_ADMIN: ")
+    );
+    // What is not counted is not 0.
+    let row = fallen
+        .lines()
+        .find(|line| line.contains("vmbell-la"))
+        .unwrap();
+    let cells: Vec<&str> = row.split_whitespace().rev().take(7).collect();
+    assert_eq!(cells, ["-", "-", "-", "-", "-", "-", "0"], "{row}");
+    assert!(ends("bpf-only", 1).contains("the source bpf cannot be used: it needs CAP_SYS_ADMIN"));
+    let integrity = ends("integrity", 0);
+    assert!(integrity.contains(" by bpf\nno counters: the kernel's lockdown"));
+    assert!(
+        integrity
+            .lines()
+            .filter(|line| line.starts_with("no "))
+            .count()
+            == 1
+    );
+    let confidentiality = ends("confidentiality", 0);
+    for metric in ["exits to the VMM", "ioeventfds"] {
+        let line = format!("\nno {metric}: the kernel's lockdown (confidentiality) forbids");
+        assert!(confidentiality.contains(&line), "{confidentiality}");
+    }
+    assert!(ends("namespace", 1).contains("the source bpf cannot be used: bpf(2) is refused"));
+}
