@@ -2,11 +2,9 @@
 //! random bytes.
 
 use std::fs::File;
-use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixDatagram;
-use std::sync::{Arc, Mutex};
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::virtqueue::Buffer;
@@ -51,20 +49,6 @@ impl From<u8> for Kind {
     }
 }
 
-/// The output of a console.
-#[derive(Clone, Default)]
-struct Printed(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Printed {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// The host's side of a device.
 pub struct Host {
     kind: Kind,
@@ -74,8 +58,8 @@ pub struct Host {
     /// Whether the file may change its size: not while another thread serves the queue.
     shrinks: bool,
     wire: Option<UnixDatagram>,
-    /// What a console's driver has sent.
-    printed: Printed,
+    /// What a console's driver has sent since the last check.
+    printed: Option<File>,
     /// A place for the longest packet and one byte.
     packet: Box<[u8]>,
 }
@@ -89,14 +73,19 @@ impl Host {
             len: SECTORS * 512,
             shrinks: config.notify == Notify::Exit,
             wire: None,
-            printed: Printed::default(),
+            printed: None,
             packet: vec![0; LONGEST + 1].into(),
         };
         let device = match kind {
             Kind::Rng => VirtioPci::new(Entropy, 1, config, guest),
             Kind::Console => {
                 let input = host.connect();
-                let console = Console::new(input, host.printed.clone()).unwrap();
+                let mut appended = tempfile::Builder::new();
+                let printed = appended.append(true).tempfile_in("/dev/shm").unwrap();
+                let printed = printed.into_file();
+                let output = printed.try_clone().unwrap().into();
+                host.printed = Some(printed);
+                let console = Console::new(input, output).unwrap();
                 VirtioPci::new(console, CONSOLE_QUEUES, config, guest)
             }
             Kind::Disk { read_only } => {
@@ -170,7 +159,9 @@ impl Host {
 
     /// What has to be true for any driver.
     pub fn check(&mut self) {
-        self.printed.0.lock().unwrap().clear();
+        if let Some(printed) = &self.printed {
+            printed.set_len(0).unwrap();
+        }
         let kind = self.kind;
         while let Some(packet) = self.received() {
             assert!((HEADER + 1..=LONGEST).contains(&packet.len()));
@@ -212,7 +203,11 @@ impl Host {
     pub fn check_sound(&mut self, request: &[u8]) {
         match self.kind {
             Kind::Rng | Kind::Disk { .. } => {}
-            Kind::Console => assert_eq!(*self.printed.0.lock().unwrap(), request),
+            Kind::Console => {
+                let mut printed = vec![0; request.len() + 1];
+                let len = self.printed.as_ref().unwrap().read_at(&mut printed, 0);
+                assert_eq!(&printed[..len.unwrap()], request);
+            }
             Kind::Net { .. } => assert_eq!(self.received(), Some(request)),
         }
     }

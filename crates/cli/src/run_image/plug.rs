@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, PipeWriter, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -137,7 +138,9 @@ impl Plugged {
                     "a guest has one virtio-console at most"
                 );
                 let (input, pipe) = io::pipe().context("cannot make a pipe")?;
-                let console = virtio::Console::new(input.into(), io::stdout());
+                let output = io::stdout().as_fd().try_clone_to_owned();
+                let output = output.context("cannot duplicate stdout")?;
+                let console = virtio::Console::new(input.into(), output);
                 let console = console.context("cannot make a console of a pipe")?;
                 let ready = console.ready();
                 board.add(console, CONSOLE_QUEUES, config)?;

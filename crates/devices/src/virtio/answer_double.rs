@@ -8,7 +8,7 @@ use vmbell::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, SplitLayout,
 use super::control::QueueRegisters;
 use super::live_ring::LiveRing;
 use super::mmio::Interrupt;
-use super::request::{Handled, Request};
+use super::request::{Outcome, Request};
 use super::ring::Ring;
 use super::server::DriverSide;
 use super::slices::SliceList;
@@ -47,6 +47,18 @@ pub(super) fn answer(
     readable: &[Buffer],
     writable: &[Buffer],
 ) -> Result<u32, HandlerError> {
+    let answer = answer_now(device, queue, memory, readable, writable);
+    answer.map(|written| written.expect("it does not wait"))
+}
+
+/// The same; `None` if the chain waits for the host.
+pub(super) fn answer_now(
+    device: &impl Handler,
+    queue: u16,
+    memory: &GuestMemoryMmap,
+    readable: &[Buffer],
+    writable: &[Buffer],
+) -> Result<Option<u32>, HandlerError> {
     let layout = SplitLayout::contiguous(0, 16);
     brand::scoped(|brand| {
         let theirs = Arc::new(memory.clone());
@@ -56,7 +68,7 @@ pub(super) fn answer(
         live_ring.start(ring(memory, &layout, 0), false);
         let mut guard = live_ring.lock();
         let live = guard.as_mut().unwrap();
-        let head = live.pop().unwrap().unwrap();
+        let head = live.next().unwrap().unwrap();
         let mut slices = SliceList::new(memory);
         slices.look_up(live.chain.readable(), live.chain.writable())?;
         let handled = device.handle(Request {
@@ -65,8 +77,11 @@ pub(super) fn answer(
             live,
             ring: &live_ring,
         });
-        let Handled(done) = handled?;
-        Ok(done.expect("it is complete").1)
+        Ok(match handled?.0 {
+            Outcome::Complete(_, written) => Some(written),
+            Outcome::Deferred => panic!("it is complete later"),
+            Outcome::Waits(_) => None,
+        })
     })
 }
 

@@ -10,7 +10,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::file_io::{read_exact_at, write_all_at};
+use super::host_io::{read_exact_at, write_all_at};
 use super::queue::{Handler, HandlerError};
 use super::request::{Handled, Request};
 use super::slices::{Readable, Writable};

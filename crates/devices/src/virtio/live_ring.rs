@@ -21,6 +21,8 @@ use vmbell::virtqueue::{Chain, DeviceQueue, Head, QueueError};
 pub(super) struct Live {
     pub(super) ring: Ring,
     pub(super) chain: Chain,
+    /// The chain that was taken last, if it waits for the host.
+    pub(super) waiting: Option<Head>,
     stops: u64,
     /// How many chains were taken, which is the number of the last one.
     taken: u64,
@@ -45,9 +47,12 @@ impl Order {
 }
 
 impl Live {
-    /// Takes the next chain, if there is one.
+    /// Takes the chain that waits, or else the next one, if there is one.
     #[inline]
-    pub(super) fn pop(&mut self) -> Result<Option<Head>, QueueError> {
+    pub(super) fn next(&mut self) -> Result<Option<Head>, QueueError> {
+        if let Some(head) = self.waiting.take() {
+            return Ok(Some(head));
+        }
         let head = self.ring.pop(&mut self.chain)?;
         self.taken += u64::from(head.is_some());
         Ok(head)
@@ -120,6 +125,7 @@ impl LiveRing {
         let live = Live {
             chain: Chain::with_capacity(usize::from(ring.size())),
             ring,
+            waiting: None,
             stops,
             taken: 0,
             order: is_in_order.then(Order::new),

@@ -17,7 +17,7 @@ mod config;
 mod console;
 mod control;
 mod features;
-mod file_io;
+mod host_io;
 mod inverter;
 mod live_ring;
 pub mod mmio;

@@ -15,7 +15,7 @@ use vm_memory::{GuestAddress, GuestMemoryError};
 use super::control::QUEUE_SIZE_MAX;
 use super::live_ring::{Live, LiveRing};
 use super::refusal::Refusal;
-use super::request::{Handled, Request};
+use super::request::{Handled, Outcome, Request};
 use super::ring::Ring;
 use super::server::DriverSide;
 use super::slices::SliceList;
@@ -88,15 +88,9 @@ pub trait Handler: Send + Sync {
         None
     }
 
-    /// Whether the device can use a chain of this queue now: always. Chains wait in the ring meanwhile, and the queue is
-    /// served again when the [source](Self::source) becomes readable.
-    fn is_ready(&self, _queue: u16) -> bool {
-        true
-    }
-
-    /// Handles one request: [completes](Request::complete) it, or [defers](Request::defer) it, to complete it later. A device
-    /// that defers limits how many requests are pending by [`is_ready`](Self::is_ready); a driver cannot make more of them
-    /// available than the queue has descriptors.
+    /// Handles one request: [completes](Request::complete) it, [defers](Request::defer) it, to complete it later, or leaves
+    /// it [waiting](Request::wait) for the [source](Self::source). A driver cannot make more requests available than the
+    /// queue has descriptors, which limits how many are pending; a device with a lower limit leaves further ones waiting.
     ///
     /// # Errors
     ///
@@ -258,10 +252,7 @@ impl<D: Handler> Queue<D> {
         let failed = |source| Refusal::Handler { queue, source };
         let broken = |source| Refusal::Broken { queue, source };
         while *budget > 0 && !self.leave.load(Ordering::Relaxed) {
-            if !self.handler.is_ready(queue) {
-                return Ok(true);
-            }
-            let Some(head) = live.pop().map_err(broken)? else {
+            let Some(head) = live.next().map_err(broken)? else {
                 break;
             };
             *budget -= 1;
@@ -274,8 +265,15 @@ impl<D: Handler> Queue<D> {
                 live,
                 ring: &self.ring,
             });
-            if let Handled(Some((head, written))) = handled.map_err(failed)? {
-                self.ring.give_back(live, live.taken(head), written)?;
+            match handled.map_err(failed)?.0 {
+                Outcome::Complete(head, written) => {
+                    self.ring.give_back(live, live.taken(head), written)?;
+                }
+                Outcome::Deferred => {}
+                Outcome::Waits(head) => {
+                    live.waiting = Some(head);
+                    return Ok(true);
+                }
             }
         }
         Ok(false)

@@ -38,10 +38,19 @@ pub(super) struct Taken {
     pub(super) number: u64,
 }
 
-/// What a handler has done with a request: it is complete, or it is pending.
+/// What a handler has done with a request.
 #[derive(Debug)]
 #[must_use = "the queue has to give the request back"]
-pub struct Handled(pub(super) Option<(Head, u32)>);
+pub struct Handled(pub(super) Outcome);
+
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// It goes back, with this number of bytes written.
+    Complete(Head, u32),
+    Deferred,
+    /// It is handled again when the queue is served again.
+    Waits(Head),
+}
 
 impl Request<'_> {
     /// The index of the request's queue.
@@ -64,7 +73,13 @@ impl Request<'_> {
     /// Completes the request, with this number of bytes written, from the first one on.
     #[inline]
     pub fn complete(self, written: usize) -> Handled {
-        Handled(Some((self.head, used_len(written))))
+        Handled(Outcome::Complete(self.head, used_len(written)))
+    }
+
+    /// Leaves the request waiting for the host: it is handled again, before any later one, when the
+    /// [source](super::Handler::source) becomes readable.
+    pub fn wait(self) -> Handled {
+        Handled(Outcome::Waits(self.head))
     }
 
     /// Takes the request, to complete it later.
@@ -76,7 +91,7 @@ impl Request<'_> {
             taken: self.live.taken(self.head),
             ring: Arc::clone(self.ring),
         };
-        (pending, Handled(None))
+        (pending, Handled(Outcome::Deferred))
     }
 }
 

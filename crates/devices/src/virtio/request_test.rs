@@ -335,6 +335,68 @@ fn request_that_is_complete_after_the_last_look_is_given_back() {
     });
 }
 
+/// Answers requests only while it has something, of which it gives a byte to each.
+#[derive(Default)]
+struct Stock(Mutex<Vec<u8>>);
+
+impl Handler for Stock {
+    const DEVICE_ID: u32 = 0xffff;
+
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
+        let Some(byte) = self.0.lock().unwrap().pop() else {
+            return Ok(request.wait());
+        };
+        let written = request.writable().write(&[byte]);
+        Ok(request.complete(written))
+    }
+}
+
+#[test]
+fn request_that_waits_is_handled_again_before_later_ones_and_not_after_a_reset() {
+    let (memory, stock) = (memory(), Arc::new(Stock::default()));
+    let driver_side = driver_side(&memory);
+    let queue = Queue::new(0, &driver_side, Arc::clone(&stock), false);
+    for features in [0, features::IN_ORDER] {
+        memory.write_slice(&[0; 0x1000], GuestAddress(0)).unwrap();
+        brand::scoped(|brand| {
+            let theirs = Arc::new(memory.clone());
+            let of_ring = Features {
+                in_order: features != 0,
+                ..Features::default()
+            };
+            let mut driver = SplitDriver::new(&theirs, &LAYOUT, of_ring, brand).unwrap();
+            queue.start(ring(&memory, &LAYOUT, features), features != 0);
+            driver.send(DATA, 8, 1);
+            driver.send(DATA + 8, 8, 2);
+            for _ in 0..3 {
+                assert_eq!(queue.serve(), Served::default());
+            }
+            stock.0.lock().unwrap().push(7);
+            assert_eq!(queue.serve().chains, 1);
+            assert_eq!((driver.take(), driver.take()), (Some((1, 1)), None));
+            driver.send(DATA + 16, 8, 3);
+            stock.0.lock().unwrap().extend([9, 8]);
+            assert_eq!(queue.serve().chains, 2);
+            let used = [driver.take(), driver.take(), driver.take()];
+            assert_eq!(used, [Some((2, 1)), Some((3, 1)), None]);
+            driver.send(DATA, 8, 4);
+            assert_eq!(queue.serve(), Served::default());
+        });
+        queue.stop();
+        stock.0.lock().unwrap().push(6);
+        assert_eq!(queue.serve(), Served::default());
+        assert_eq!(
+            stock.0.lock().unwrap().pop(),
+            Some(6),
+            "it has waited in vain"
+        );
+        let mut bytes = [0; 17];
+        memory.read_slice(&mut bytes, GuestAddress(DATA)).unwrap();
+        assert_eq!((bytes[0], bytes[8], bytes[16]), (7, 8, 9));
+    }
+    assert!(driver_side.trouble.take().is_none());
+}
+
 /// Hands requests to another thread.
 struct Sender(std::sync::mpsc::Sender<Pending>);
 

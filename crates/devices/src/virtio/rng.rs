@@ -1,17 +1,13 @@
-//! The entropy device (virtio 1.3, 5.4): fills buffers with random bytes of the host's kernel (`getrandom(2)`). It runs on
-//! the thread that serves the queue.
+//! The entropy device (virtio 1.3, 5.4): the host's kernel fills buffers with random bytes (`getrandom(2)`). It runs on the
+//! thread that serves the queue.
 
-use rustix::io::retry_on_intr;
-use rustix::rand::{GetRandomFlags, getrandom};
-
+use super::host_io::fill_randomly;
 use super::queue::{Handler, HandlerError};
 use super::request::{Handled, Request};
 
 /// The most bytes of an answer, so that no driver keeps a thread busy with one chain. A driver has to take fewer bytes
 /// than its buffer has (virtio 1.3, 5.4.6.1).
 const MOST: usize = 64 << 10;
-/// How many bytes are asked for at once: the kernel gives that many without an interruption by a signal.
-const STEP: usize = 256;
 
 /// Random bytes. Its one queue is that of requests.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,17 +18,12 @@ impl Handler for Entropy {
     const NAME: &'static str = "virtio-rng";
 
     fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
-        let (mut to, _) = request.writable().split_at(MOST);
-        let (mut bytes, mut written) = ([0; STEP], 0);
-        while !to.is_empty() {
-            let bytes = &mut bytes[..to.len().min(STEP)];
-            let got = retry_on_intr(|| getrandom(&mut *bytes, GetRandomFlags::empty()));
-            let got = got.map_err(|error| HandlerError::Host {
-                operation: "get random bytes",
-                source: error.into(),
-            })?;
-            written += to.write(&bytes[..got]);
-        }
+        let (to, _) = request.writable().split_at(MOST);
+        fill_randomly(to).map_err(|source| HandlerError::Host {
+            operation: "get random bytes",
+            source,
+        })?;
+        let written = to.len();
         Ok(request.complete(written))
     }
 }

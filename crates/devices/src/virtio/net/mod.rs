@@ -1,5 +1,5 @@
 //! The network device (virtio 1.3, 5.1) on a tap: what the driver sends goes to the host's interface, and what comes from
-//! there to the driver. The threads that serve the two queues run it.
+//! there to the driver, both directly from and to guest memory. The threads that serve the two queues run it.
 //!
 //! [`vhost`](super::vhost) has the same device, whose packets never come to this process.
 
@@ -7,10 +7,8 @@ mod mac;
 pub(super) mod offload;
 mod tap;
 
-use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use mac::{Mac, MacError};
 pub use offload::Offloads;
@@ -50,16 +48,6 @@ pub struct Net {
     config: [u8; 8],
     /// Whether headers of the driver are for the tap.
     asks: AtomicBool,
-    /// The next packet for the driver, with its header; empty if there is no packet.
-    arrived: Mutex<Arrived>,
-    /// A packet of the driver's, while it is sent.
-    sent: Mutex<Box<[u8]>>,
-}
-
-/// A packet in a place for the longest.
-struct Arrived {
-    bytes: Box<[u8]>,
-    len: usize,
 }
 
 impl Net {
@@ -70,39 +58,33 @@ impl Net {
             offloads,
             config: config(mac),
             asks: AtomicBool::new(false),
-            arrived: Mutex::new(Arrived {
-                bytes: vec![0; MOST].into(),
-                len: 0,
-            }),
-            sent: Mutex::new(vec![0; MOST].into()),
         }
     }
 
-    fn arrived(&self) -> MutexGuard<'_, Arrived> {
-        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gives the packet to the driver, and returns its length. One that its buffer has no room for is lost, and the buffer
-    /// comes back empty.
-    fn receive(&self, mut to: Writable<'_>) -> usize {
-        let mut packet = self.arrived();
-        let len = std::mem::take(&mut packet.len);
-        if to.len() < len {
-            return 0;
+    /// Gives the next packet to the driver, and returns its length; `None` if there is no packet. One that the driver's
+    /// buffer has no room for is lost, and the buffer comes back empty.
+    fn receive(&self, mut to: Writable<'_>) -> Option<usize> {
+        // If there is no packet, or the interface is down, the tap wakes us when that changes.
+        let len = self.tap.read(to).ok().filter(|len| *len > 0)?;
+        if len > to.len() {
+            return Some(0);
         }
-        to.write(&packet.bytes[..len])
+        to.skip(NUM_BUFFERS);
+        to.write(&1_u16.to_le_bytes());
+        Some(len)
     }
 
     /// Sends a packet, unless it is longer than any. The host drops what its queue has no room for, as a network does.
     fn send(&self, mut from: Readable<'_>) {
         if (HEADER + 1..=MOST).contains(&from.len()) {
-            let mut packet = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
-            let len = from.read(&mut packet);
             // The kernel checks what the header asks for.
-            if !self.asks.load(Ordering::Relaxed) {
-                packet[..HEADER].fill(0);
-            }
-            self.tap.write(&packet[..len]);
+            let header: &[u8] = if self.asks.load(Ordering::Relaxed) {
+                &[]
+            } else {
+                from.skip(HEADER);
+                &[0; HEADER]
+            };
+            self.tap.write(header, from);
         }
     }
 }
@@ -130,39 +112,15 @@ impl Handler for Net {
     }
 
     /// Sending never waits. A buffer of the driver waits until there is a packet for it.
-    fn is_ready(&self, queue: u16) -> bool {
-        if queue != RECEIVE {
-            return true;
-        }
-        let mut arrived = self.arrived();
-        if arrived.len == 0 {
-            // There is no packet, or the interface is down: the tap wakes us when that changes.
-            let Ok(len) = self.tap.read(&mut arrived.bytes) else {
-                return false;
-            };
-            arrived.bytes[NUM_BUFFERS..HEADER].copy_from_slice(&1_u16.to_le_bytes());
-            arrived.len = len;
-        }
-        arrived.len > 0
-    }
-
     fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
-        let written = match request.queue() {
-            RECEIVE => self.receive(request.writable()),
-            _ => {
-                self.send(request.readable());
-                0
-            }
-        };
-        Ok(request.complete(written))
-    }
-}
-
-impl fmt::Debug for Arrived {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Arrived")
-            .field("len", &self.len)
-            .finish_non_exhaustive()
+        if request.queue() == RECEIVE {
+            return Ok(match self.receive(request.writable()) {
+                Some(len) => request.complete(len),
+                None => request.wait(),
+            });
+        }
+        self.send(request.readable());
+        Ok(request.complete(0))
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "ioctls on a tap's descriptor")]
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -10,6 +10,8 @@ use std::path::Path;
 use vmm_sys_util::ioctl::{ioctl_with_mut_ref, ioctl_with_ref, ioctl_with_val};
 
 use super::{HEADER, offload};
+use crate::virtio::host_io::{read_once, write_once};
+use crate::virtio::slices::{Readable, Writable};
 
 const DEVICE: &str = "/dev/net/tun";
 /// A folder for each interface.
@@ -158,14 +160,17 @@ impl Tap {
         check(unsafe { ioctl_with_val(&self.file, TUNSETOFFLOAD, flags) })
     }
 
-    /// Reads a packet with its header; what is longer than `packet` is cut.
-    pub(super) fn read(&self, packet: &mut [u8]) -> io::Result<usize> {
-        (&self.file).read(packet)
+    /// Reads a packet with its header. Returns its length, or at least one byte more than there is room for if the packet
+    /// is longer, which is lost then.
+    pub(super) fn read(&self, to: Writable<'_>) -> io::Result<usize> {
+        // Without room for a header the kernel would fail instead.
+        read_once(&self.file, to, &mut [0; HEADER + 1])
     }
 
-    /// Writes a packet with its header. One that the host refuses, as its interface is down, is lost.
-    pub(super) fn write(&self, packet: &[u8]) {
-        let _ = (&self.file).write(packet);
+    /// Writes a packet, whose header is `header` or at the start of `packet`. One that the host refuses, as its interface is
+    /// down, is lost.
+    pub(super) fn write(&self, header: &[u8], packet: Readable<'_>) {
+        let _ = write_once(&self.file, header, packet);
     }
 
     /// A pair of sockets in the place of a tap: what is sent at the second is received from the first.

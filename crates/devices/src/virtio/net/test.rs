@@ -1,7 +1,8 @@
 use vm_memory::{Bytes, GuestAddress};
 
 use super::*;
-use crate::virtio::answer_double::{DATA, RAM, answer, bytes, memory};
+use crate::virtio::answer_double::{DATA, RAM, answer, answer_now, bytes, memory};
+use crate::virtio::slices::SliceList;
 use vmbell::virtqueue::Buffer;
 
 const ADDRESS: Mac = Mac([0x52, 0x54, 0, 1, 2, 3]);
@@ -77,20 +78,19 @@ fn what_is_no_packet_is_not_sent() {
 fn buffers_wait_until_a_packet_arrives() {
     let (tap, other) = Tap::double();
     let net = Net::new(tap, ADDRESS, Offloads::Off);
-    assert!(!net.is_ready(RECEIVE) && net.is_ready(1));
-    let sent = [&[0; HEADER][..], b"from the host"].concat();
-    other.send(&sent).unwrap();
-    assert!(net.is_ready(RECEIVE) && net.is_ready(RECEIVE), "it is kept");
     let memory = memory();
     let pieces = [Buffer::new(DATA, 12), Buffer::new(DATA + 0x1000, 1600)];
-    let len = u32::try_from(sent.len()).unwrap();
-    assert_eq!(answer(&net, RECEIVE, &memory, &[], &pieces).unwrap(), len);
+    let receive = || answer_now(&net, RECEIVE, &memory, &[], &pieces).unwrap();
+    assert_eq!(receive(), None);
+    let sent = [&[0; HEADER][..], b"from the host"].concat();
+    other.send(&sent).unwrap();
+    assert_eq!(receive(), Some(u32::try_from(sent.len()).unwrap()));
     assert_eq!(
         bytes(&memory, DATA, HEADER),
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]
     );
-    assert_eq!(bytes(&memory, DATA + 0x1000, 13), b"from the host");
-    assert!(!net.is_ready(RECEIVE));
+    assert_eq!(bytes(&memory, DATA + 0x1000, 14), b"from the host\0");
+    assert_eq!(receive(), None);
 }
 
 #[test]
@@ -98,16 +98,76 @@ fn packet_that_is_longer_than_its_buffer_is_lost_and_the_next_one_is_not() {
     let (tap, other) = Tap::double();
     let net = Net::new(tap, ADDRESS, Offloads::Off);
     let memory = memory();
-    for (packet, written) in [(vec![7; 200], 0), (vec![8; 60], 60)] {
-        other.send(&packet).unwrap();
-        assert!(net.is_ready(RECEIVE));
-        let buffer = [Buffer::new(DATA, 100)];
+    for (packet, room, written) in [
+        (200, 100, 0),
+        (101, 100, 0),
+        (100, 100, 100),
+        (60, 0, 0),
+        (60, 11, 0),
+        (13, 12, 0),
+        (60, 60, 60),
+    ] {
+        let byte = u8::try_from(packet).unwrap();
+        other.send(&vec![byte; packet]).unwrap();
+        let buffer = [Buffer::new(DATA, room)];
         assert_eq!(
             answer(&net, RECEIVE, &memory, &[], &buffer).unwrap(),
             written
         );
     }
-    assert_eq!(bytes(&memory, DATA, 10), [8; 10]);
+    let expected = [&[60; NUM_BUFFERS][..], &[1, 0], &[60; 48]].concat();
+    assert_eq!(bytes(&memory, DATA, 60), expected);
+    assert_eq!(
+        bytes(&memory, DATA + 100, 4),
+        [0; 4],
+        "nothing beside the buffers"
+    );
+}
+
+#[test]
+fn packet_of_more_pieces_than_fit_on_the_stack_goes_both_ways() {
+    let (tap, other) = Tap::double();
+    let net = Net::new(tap, ADDRESS, Offloads::On);
+    net.accepted(1);
+    let memory = memory();
+    let packet: Vec<u8> = (0..=251).collect();
+    memory.write_slice(&packet, GuestAddress(DATA)).unwrap();
+    for pieces in [1, 2, 31, 32, 33, 252] {
+        // The pieces overlap in no byte, and are in the order of the packet; some are empty.
+        let each = packet.len() / pieces;
+        let last = packet.len() - each * (pieces - 1);
+        let lens = std::iter::repeat_n(each, pieces - 1).chain([last]);
+        let mut at = DATA;
+        let mut buffers = Vec::new();
+        for len in lens {
+            buffers.extend([
+                Buffer::new(at, u32::try_from(len).unwrap()),
+                Buffer::new(0, 0),
+            ]);
+            at += len as u64;
+        }
+        let mut slices = SliceList::new(&memory);
+        slices.look_up(&buffers, &[]).unwrap();
+        net.send(slices.readable());
+        assert_eq!(received(&other).unwrap(), packet, "{pieces}");
+        slices.look_up(&[], &buffers).unwrap();
+        other.send(&packet).unwrap();
+        assert_eq!(net.receive(slices.writable()), Some(packet.len()));
+        let expected = [&packet[..NUM_BUFFERS], &[1, 0], &packet[HEADER..]].concat();
+        assert_eq!(bytes(&memory, DATA, packet.len()), expected, "{pieces}");
+        memory.write_slice(&packet, GuestAddress(DATA)).unwrap();
+    }
+}
+
+#[test]
+fn pieces_that_overlap_get_the_bytes_that_come_last() {
+    let (tap, other) = Tap::double();
+    let net = Net::new(tap, ADDRESS, Offloads::Off);
+    let memory = memory();
+    other.send(&[9; 100]).unwrap();
+    let pieces = [Buffer::new(DATA, 50), Buffer::new(DATA + 25, 50)];
+    assert_eq!(answer(&net, RECEIVE, &memory, &[], &pieces).unwrap(), 100);
+    assert_eq!(bytes(&memory, DATA + 25, 51), [&[9; 50][..], &[0]].concat());
 }
 
 #[test]

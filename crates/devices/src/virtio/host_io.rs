@@ -1,0 +1,175 @@
+//! System calls directly on the guest memory of a request, without a copy in this process: reads and writes of a file at a
+//! position (one slice alone costs less by `pread(2)` than by `preadv(2)`), messages of a tap or a socket, and random bytes.
+//! They run on the thread that handles the request.
+#![allow(unsafe_code, reason = "system calls on slices of guest memory")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+use vm_memory::VolatileSlice;
+
+use super::slices::{Readable, Slices, Writable};
+
+/// The most slices of one system call on a stream, and of a message without an allocation.
+const BATCH: usize = 32;
+
+const EMPTY: libc::iovec = libc::iovec {
+    iov_base: std::ptr::null_mut(),
+    iov_len: 0,
+};
+
+/// Fills `to` with the bytes of a file from `at` on. A part may be filled if this fails, as it does at the end of the file.
+pub(super) fn read_exact_at(file: &File, to: Writable<'_>, at: u64) -> io::Result<()> {
+    let file = file.as_raw_fd();
+    transfer(to, at, io::ErrorKind::UnexpectedEof, |slices, at| {
+        match slices {
+            // SAFETY: `file` is open during the call. `one` is memory that `to` borrows, so that it stays mapped; the kernel
+            // may write it, as others may at any time.
+            [one] => unsafe { libc::pread(file, one.iov_base, one.iov_len, at) },
+            // SAFETY: the same for each of `slices`, which are on `transfer`'s frame.
+            _ => unsafe { libc::preadv(file, slices.as_ptr(), len(slices), at) },
+        }
+    })
+}
+
+/// Writes all of `from` to a file, from `at` on. A part may be written if this fails.
+pub(super) fn write_all_at(file: &File, from: Readable<'_>, at: u64) -> io::Result<()> {
+    let file = file.as_raw_fd();
+    transfer(from, at, io::ErrorKind::WriteZero, |slices, at| {
+        match slices {
+            // SAFETY: as for reading; the kernel reads the memory that `from` borrows.
+            [one] => unsafe { libc::pwrite(file, one.iov_base, one.iov_len, at) },
+            // SAFETY: the same for each of `slices`, which are on `transfer`'s frame.
+            _ => unsafe { libc::pwritev(file, slices.as_ptr(), len(slices), at) },
+        }
+    })
+}
+
+/// Writes all of `from` to a stream. A part may be written if this fails.
+pub(super) fn write_all(file: &File, from: Readable<'_>) -> io::Result<()> {
+    let file = file.as_raw_fd();
+    transfer(from, 0, io::ErrorKind::WriteZero, |slices, _| {
+        // SAFETY: as for a file with positions.
+        unsafe { libc::writev(file, slices.as_ptr(), len(slices)) }
+    })
+}
+
+/// Reads once, a message or what a stream has now, into `to` and after its end into `spare`. Returns how many bytes these
+/// are together.
+pub(super) fn read_once(file: &File, to: Writable<'_>, spare: &mut [u8]) -> io::Result<usize> {
+    let file = file.as_raw_fd();
+    let spare = libc::iovec {
+        iov_base: spare.as_mut_ptr().cast(),
+        iov_len: spare.len(),
+    };
+    let all = to.slices().map(entry).chain([spare]);
+    // SAFETY: `file` is open during the call. The memory is what `to` borrows, which the kernel may write as others may at
+    // any time, and `spare`, which is borrowed for writing.
+    with_all(all, |slices| unsafe {
+        libc::readv(file, slices.as_ptr(), len(slices))
+    })
+}
+
+/// Writes a message of `first` and then `from`.
+pub(super) fn write_once(file: &File, first: &[u8], from: Readable<'_>) -> io::Result<usize> {
+    let file = file.as_raw_fd();
+    let first = libc::iovec {
+        iov_base: first.as_ptr().cast_mut().cast(),
+        iov_len: first.len(),
+    };
+    let all = [first].into_iter().chain(from.slices().map(entry));
+    // SAFETY: `file` is open during the call, in which the kernel only reads `first` and the memory that `from` borrows.
+    with_all(all, |slices| unsafe {
+        libc::writev(file, slices.as_ptr(), len(slices))
+    })
+}
+
+/// Fills `to` with random bytes of the kernel.
+pub(super) fn fill_randomly(mut to: Writable<'_>) -> io::Result<()> {
+    while let Some(slice) = to.slices().next() {
+        let at = slice.ptr_guard_mut();
+        // SAFETY: the slice is memory that `to` borrows; the kernel may write it, as others may at any time.
+        let got = repeat(|| unsafe { libc::getrandom(at.as_ptr().cast(), slice.len(), 0) })?;
+        // After a signal these may be fewer.
+        to.skip(got);
+    }
+    Ok(())
+}
+
+fn entry(slice: VolatileSlice<'_>) -> libc::iovec {
+    libc::iovec {
+        iov_base: slice.ptr_guard_mut().as_ptr().cast(),
+        iov_len: slice.len(),
+    }
+}
+
+/// The number of slices, which the kernel refuses if it is above 1024.
+fn len(slices: &[libc::iovec]) -> libc::c_int {
+    libc::c_int::try_from(slices.len()).unwrap_or(libc::c_int::MAX)
+}
+
+/// Calls `call` until no signal interrupts it.
+fn repeat(call: impl Fn() -> isize) -> io::Result<usize> {
+    loop {
+        if let Ok(done) = usize::try_from(call()) {
+            return Ok(done);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Calls `call` with all slices at once.
+fn with_all(
+    all: impl Iterator<Item = libc::iovec>,
+    call: impl Fn(&[libc::iovec]) -> isize,
+) -> io::Result<usize> {
+    let (mut few, mut many, mut count) = ([EMPTY; BATCH], Vec::new(), 0);
+    for slice in all {
+        if let Some(place) = few.get_mut(count) {
+            *place = slice;
+        } else {
+            if many.is_empty() {
+                many.extend(few);
+            }
+            many.push(slice);
+        }
+        count += 1;
+    }
+    let slices = few.get(..count).unwrap_or(&many);
+    repeat(|| call(slices))
+}
+
+/// Calls `call` with slices and with the position of their bytes until none are left; fails with `end` if it does nothing.
+fn transfer<const WRITABLE: bool>(
+    mut left: Slices<'_, WRITABLE>,
+    mut at: u64,
+    end: io::ErrorKind,
+    call: impl Fn(&[libc::iovec], libc::off_t) -> isize,
+) -> io::Result<()> {
+    while !left.is_empty() {
+        let mut batch = [EMPTY; BATCH];
+        let mut count = 0;
+        for (place, slice) in batch.iter_mut().zip(left.slices()) {
+            *place = entry(slice);
+            count += 1;
+        }
+        let position = libc::off_t::try_from(at);
+        let position = position.map_err(|_| io::ErrorKind::InvalidInput)?;
+        match repeat(|| call(&batch[..count], position))? {
+            0 => return Err(end.into()),
+            done => {
+                left.skip(done);
+                at += done as u64;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "host_io_test.rs"]
+mod tests;
