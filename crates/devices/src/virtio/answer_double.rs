@@ -13,6 +13,7 @@ use super::ring::Ring;
 use super::server::DriverSide;
 use super::slices::SliceList;
 use super::{Handler, HandlerError};
+use crate::wait::await_that;
 
 /// Size of the memory in bytes, and an address in it that no ring has.
 pub(super) const RAM: usize = 0x4_0000;
@@ -77,11 +78,21 @@ pub(super) fn answer_now(
             live,
             ring: &live_ring,
         });
-        Ok(match handled?.0 {
-            Outcome::Complete(_, written) => Some(written),
-            Outcome::Deferred => panic!("it is complete later"),
-            Outcome::Waits(_) => None,
-        })
+        match handled?.0 {
+            Outcome::Complete(_, written) => Ok(Some(written)),
+            Outcome::Waits(_) => Ok(None),
+            Outcome::Deferred => {
+                drop(guard);
+                live_ring.flush();
+                let mut written = None;
+                await_that("an answer", || {
+                    let used = driver.get_used().unwrap();
+                    written = used.map(|used| used.len);
+                    written.is_some()
+                });
+                Ok(written)
+            }
+        }
     })
 }
 

@@ -1,6 +1,6 @@
 //! System calls directly on the guest memory of a request, without a copy in this process: reads and writes of a file at a
-//! position (one slice alone costs less by `pread(2)` than by `preadv(2)`), messages of a tap or a socket, and random bytes.
-//! They run on the thread that handles the request.
+//! position, messages of a tap or a socket, and random bytes. One slice alone costs less by `pread(2)` than by `preadv(2)`, and
+//! by `write(2)` than by `writev(2)`. They run on the thread that handles the request.
 #![allow(unsafe_code, reason = "system calls on slices of guest memory")]
 
 use std::fs::File;
@@ -74,14 +74,16 @@ pub(super) fn read_once(file: &File, to: Writable<'_>, spare: &mut [u8]) -> io::
 /// Writes a message of `first` and then `from`.
 pub(super) fn write_once(file: &File, first: &[u8], from: Readable<'_>) -> io::Result<usize> {
     let file = file.as_raw_fd();
-    let first = libc::iovec {
+    let first = (!first.is_empty()).then(|| libc::iovec {
         iov_base: first.as_ptr().cast_mut().cast(),
         iov_len: first.len(),
-    };
-    let all = [first].into_iter().chain(from.slices().map(entry));
-    // SAFETY: `file` is open during the call, in which the kernel only reads `first` and the memory that `from` borrows.
-    with_all(all, |slices| unsafe {
-        libc::writev(file, slices.as_ptr(), len(slices))
+    });
+    let all = first.into_iter().chain(from.slices().map(entry));
+    with_all(all, |slices| match slices {
+        // SAFETY: `file` is open during the call, in which the kernel only reads `first` or the memory that `from` borrows.
+        [one] => unsafe { libc::write(file, one.iov_base, one.iov_len) },
+        // SAFETY: the same for each of `slices`.
+        _ => unsafe { libc::writev(file, slices.as_ptr(), len(slices)) },
     })
 }
 

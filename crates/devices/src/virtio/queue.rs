@@ -141,6 +141,12 @@ impl<D: Handler> Queue<D> {
         }
     }
 
+    /// The device that does the work.
+    #[cfg(test)]
+    pub(super) fn handler(&self) -> &Arc<D> {
+        &self.handler
+    }
+
     /// The queue's index, which the driver writes to notify.
     pub fn index(&self) -> u16 {
         self.ring.index()

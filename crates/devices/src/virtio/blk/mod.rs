@@ -1,15 +1,17 @@
 //! The block device (virtio 1.3, 5.2) on a file, which is read and written directly from guest memory. It runs on the thread
-//! that serves the queue.
+//! that serves the queue; flushes run on a thread of the disk.
 //!
 //! Written data is in the host's page cache when the driver gets its answer, so it survives the end of this process.
 //! A flush writes it to the disk; for a driver without flushes each write does.
 
-use std::fmt;
+mod flush;
+
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use self::flush::Flusher;
 use super::host_io::{read_exact_at, write_all_at};
 use super::queue::{Handler, HandlerError};
 use super::request::{Handled, Request};
@@ -51,9 +53,19 @@ impl From<io::Result<()>> for Status {
     }
 }
 
+/// How a request is answered.
+enum Answer {
+    /// Now, with this number of bytes read.
+    Now(Status, usize),
+    /// When everything that was written before is on the disk.
+    Flushed,
+}
+
 /// A disk. Its one queue is that of requests.
+#[derive(Debug)]
 pub struct Disk {
     file: File,
+    flusher: Flusher,
     sectors: u64,
     read_only: bool,
     /// The capacity, and the limits of a request.
@@ -70,8 +82,17 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// If the size cannot be determined.
-    pub fn new(mut file: File, read_only: bool) -> io::Result<Self> {
+    /// If the size cannot be determined, or the process cannot have more threads.
+    pub fn new(file: File, read_only: bool) -> io::Result<Self> {
+        let theirs = file.try_clone()?;
+        Self::with_flush(file, read_only, move || theirs.sync_data())
+    }
+
+    fn with_flush(
+        mut file: File,
+        read_only: bool,
+        flush: impl Fn() -> io::Result<()> + Send + 'static,
+    ) -> io::Result<Self> {
         let can_shrink = !file.metadata()?.file_type().is_block_device();
         let sectors = file.seek(SeekFrom::End(0))? / SECTOR;
         let mut config = [0; 16];
@@ -80,6 +101,7 @@ impl Disk {
         config[12..].copy_from_slice(&PIECES.to_le_bytes());
         Ok(Self {
             file,
+            flusher: Flusher::start(flush)?,
             sectors,
             read_only,
             config,
@@ -105,11 +127,6 @@ impl Disk {
         end.is_ok_and(|end| at + len <= end)
     }
 
-    /// Brings what was written to the disk.
-    fn flush(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
     fn read(&self, sector: u64, to: Writable<'_>) -> Status {
         let Some(at) = self.place(sector, to.len() as u64) else {
             return Status::Error;
@@ -117,39 +134,39 @@ impl Disk {
         read_exact_at(&self.file, to, at).into()
     }
 
-    fn write(&self, sector: u64, from: Readable<'_>) -> Status {
+    fn write(&self, sector: u64, from: Readable<'_>) -> Answer {
         let len = from.len() as u64;
         let at = self.place(sector, len).filter(|_| !self.read_only);
         let Some(at) = at.filter(|at| self.is_there(*at, len)) else {
-            return Status::Error;
+            return Answer::Now(Status::Error, 0);
         };
-        let written = write_all_at(&self.file, from, at);
-        let flushes = self.flushes.load(Ordering::Relaxed);
-        let done = written.and_then(|()| if flushes { Ok(()) } else { self.flush() });
-        done.into()
+        match write_all_at(&self.file, from, at).into() {
+            Status::Ok if !self.flushes.load(Ordering::Relaxed) => Answer::Flushed,
+            status => Answer::Now(status, 0),
+        }
     }
 
-    /// Does what the header asks for. Returns the status, and how many bytes were written to the driver.
+    /// Does what the header asks for.
     fn request(
         &self,
         (kind, sector): (u32, u64),
         from: Readable<'_>,
         mut to: Writable<'_>,
-    ) -> (Status, usize) {
+    ) -> Answer {
         match kind {
             IN => match self.read(sector, to) {
-                Status::Ok => (Status::Ok, to.len()),
-                status => (status, 0),
+                Status::Ok => Answer::Now(Status::Ok, to.len()),
+                status => Answer::Now(status, 0),
             },
-            OUT => (self.write(sector, from), 0),
-            SYNC => (self.flush().into(), 0),
+            OUT => self.write(sector, from),
+            SYNC => Answer::Flushed,
             GET_ID if to.len() >= ID => {
                 let mut id = [0; ID];
                 id[..6].copy_from_slice(b"vmbell");
-                (Status::Ok, to.write(&id))
+                Answer::Now(Status::Ok, to.write(&id))
             }
-            GET_ID => (Status::Error, 0),
-            _ => (Status::Unsupported, 0),
+            GET_ID => Answer::Now(Status::Error, 0),
+            _ => Answer::Now(Status::Unsupported, 0),
         }
     }
 }
@@ -183,27 +200,29 @@ impl Handler for Disk {
         from.read(&mut header);
         let [a, b, c, d, _, _, _, _, sector @ ..] = header;
         let (kind, sector) = (u32::from_le_bytes([a, b, c, d]), u64::from_le_bytes(sector));
-        let (to, mut last) = to.split_at(writable - 1);
-        let (status, mut written) = self.request((kind, sector), from, to);
-        // The length is that of the bytes written from the start, and the status is after all data.
-        if last.write(&[status as u8]) + written == writable {
-            written = writable;
+        let (data, _) = to.split_at(writable - 1);
+        match self.request((kind, sector), from, data) {
+            Answer::Now(status, read) => {
+                let written = put_status(to, status, read);
+                Ok(request.complete(written))
+            }
+            Answer::Flushed => {
+                let (pending, handled) = request.defer();
+                self.flusher.complete_later(pending);
+                Ok(handled)
+            }
         }
-        Ok(request.complete(written))
     }
 }
 
-impl fmt::Debug for Disk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Disk")
-            .field("file", &self.file)
-            .field("sectors", &self.sectors)
-            .field("read_only", &self.read_only)
-            .finish_non_exhaustive()
-    }
+/// Writes the status after the data, of which there are `read` bytes. Returns how many bytes are written from the start on.
+fn put_status(to: Writable<'_>, status: Status, read: usize) -> usize {
+    let (data, mut last) = to.split_at(to.len().saturating_sub(1));
+    let end = last.write(&[status as u8]);
+    if read == data.len() { read + end } else { read }
 }
 
 #[cfg(test)]
 #[cfg(not(any(loom, miri)))]
-#[path = "blk_test.rs"]
+#[path = "test.rs"]
 mod tests;

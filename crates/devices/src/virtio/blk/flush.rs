@@ -1,0 +1,108 @@
+//! Brings what was written to a disk to its storage, on a thread of the disk. A flush takes milliseconds, in which the queue
+//! serves other requests; requests that arrive during one flush share the next one.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use super::{Status, put_status};
+use crate::virtio::Pending;
+use vmbell::thread::{ThreadKind, spawn};
+
+/// The thread that flushes, until this is dropped.
+pub(super) struct Flusher {
+    requests: Arc<Requests>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The requests that wait for a flush. A queue can have no more of them than descriptors.
+#[derive(Default)]
+struct Requests {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    pending: Vec<Pending>,
+    ends: bool,
+}
+
+impl Flusher {
+    /// Starts the thread, which calls `flush`.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more threads.
+    pub(super) fn start(flush: impl Fn() -> io::Result<()> + Send + 'static) -> io::Result<Self> {
+        let requests = Arc::new(Requests::default());
+        let theirs = Arc::clone(&requests);
+        let thread = spawn(ThreadKind::Device, "vmbell-flush", move || {
+            while let Some(pending) = theirs.take() {
+                let status = Status::from(flush());
+                for request in pending {
+                    answer(request, status);
+                }
+            }
+        })?;
+        Ok(Self {
+            requests,
+            thread: Some(thread),
+        })
+    }
+
+    /// Completes a request once everything that was written before is on the storage.
+    pub(super) fn complete_later(&self, request: Pending) {
+        self.requests.lock().pending.push(request);
+        self.requests.changed.notify_one();
+    }
+}
+
+impl Requests {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for requests and takes all that there are; `None` at the end.
+    fn take(&self) -> Option<Vec<Pending>> {
+        let idle = |waiting: &mut Waiting| waiting.pending.is_empty() && !waiting.ends;
+        let waited = self.changed.wait_while(self.lock(), idle);
+        let mut waiting = waited.unwrap_or_else(PoisonError::into_inner);
+        (!waiting.ends).then(|| std::mem::take(&mut waiting.pending))
+    }
+}
+
+/// Completes a request, unless the driver has reset the device.
+fn answer(request: Pending, status: Status) {
+    let Some(buffers) = request.buffers() else {
+        return;
+    };
+    let written = put_status(buffers.writable(), status, 0);
+    drop(buffers);
+    request.complete(written);
+}
+
+impl Drop for Flusher {
+    /// Waits for the flush that is under way.
+    fn drop(&mut self) {
+        self.requests.lock().ends = true;
+        self.requests.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for Flusher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pending = self.requests.lock().pending.len();
+        f.debug_struct("Flusher")
+            .field("pending", &pending)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[path = "flush_test.rs"]
+mod tests;
