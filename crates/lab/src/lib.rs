@@ -23,6 +23,7 @@ pub mod kernel;
 pub mod out_of_tree;
 pub mod qemu;
 
+mod file_error;
 mod files;
 mod kvm;
 mod payload;
@@ -44,6 +45,7 @@ use kernel::KernelError;
 use out_of_tree::ModulesError;
 use qemu::QemuError;
 
+pub use file_error::FileError;
 pub use files::Files;
 pub use kvm::{KvmChanges, KvmError};
 pub use payload::Task;
@@ -63,6 +65,9 @@ pub enum LabError {
         /// This process's architecture.
         arch: &'static str,
     },
+    /// A file operation failed.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The cache cannot be used.
     #[error(transparent)]
     Cache(#[from] CacheError),

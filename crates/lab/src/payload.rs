@@ -11,6 +11,7 @@ use super::initramfs::{Archive, Closure, ElfFacts, InitramfsError, LibrarySearch
 use super::job::{EXTRA_MODULE_FOLDER, INIT_FILE, JOB_FILE, Job, JobDevice};
 use super::kernel::{Module, ModuleTree};
 use super::{Lab, LabError, prepare};
+use crate::FileError;
 
 /// The shell in an L1 that cannot run the host's, and the program that it is.
 const SHELL: &str = "/bin/sh";
@@ -89,12 +90,12 @@ pub fn write(
         prepare::add_modules(&mut archive, EXTRA_MODULE_FOLDER, &modules)?;
     }
     let job = serde_json::to_vec(&job(task, settings, program)?)
-        .map_err(|error| InitramfsError::io("write", JOB_FILE)(error.into()))?;
+        .map_err(|error| FileError::of("write", JOB_FILE)(error.into()))?;
     archive.file(Path::new(JOB_FILE), 0o644, &job)?;
     archive
         .finish()?
         .flush()
-        .map_err(InitramfsError::io("write", "the archive"))?;
+        .map_err(FileError::of("write", "the archive"))?;
     Ok(())
 }
 
@@ -148,7 +149,7 @@ fn add_init<W: Write>(
     for file in Closure::of(vmbell, arch, search)?.files {
         archive.host_path(&file)?;
     }
-    let mut bytes = fs::read(vmbell).map_err(InitramfsError::io("read", vmbell))?;
+    let mut bytes = fs::read(vmbell).map_err(FileError::of("read", vmbell))?;
     bytes.truncate(ElfFacts::read(vmbell, arch)?.loaded);
     // The header must not point to the section table, which was cut off: e_shoff, e_shnum, e_shstrndx.
     bytes[0x28..0x30].fill(0);
@@ -199,12 +200,12 @@ fn job(task: &Task, settings: &Settings, program: PathBuf) -> Result<Job, Initra
         arguments: std::iter::once(&task.program)
             .chain(&task.arguments)
             .map(text)
-            .collect::<Result<_, _>>()?,
+            .collect::<Result<_, InitramfsError>>()?,
         environment: task
             .environment
             .iter()
             .map(|(name, value)| Ok((text(name)?, text(value)?)))
-            .collect::<Result<_, _>>()?,
+            .collect::<Result<_, InitramfsError>>()?,
         directory: task.directory.clone(),
         stdin: task.stdin,
         files: task.out,
@@ -233,7 +234,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 fn find_program(name: &OsString) -> Result<PathBuf, InitramfsError> {
     let path = Path::new(name);
     if path.components().count() > 1 || path.is_absolute() {
-        return std::path::absolute(path).map_err(InitramfsError::io("find", path));
+        return Ok(std::path::absolute(path).map_err(FileError::of("find", path))?);
     }
     which::which(path).map_err(|_| InitramfsError::NoProgram {
         name: name.to_string_lossy().into_owned(),

@@ -13,6 +13,7 @@ use super::initramfs::{Archive, InitramfsError};
 use super::job::MODULE_FOLDER;
 use super::kernel::{KernelError, KernelImage, Module, ModuleTree};
 use super::qemu::Qemu;
+use crate::FileError;
 
 const IMAGE: &str = "vmlinux";
 const BASE: &str = "base.cpio";
@@ -74,7 +75,7 @@ pub fn qemu(host: Arch, board: &Board, draft: &Draft) -> Result<String, LabError
 /// Finishes an entry from a shell's package that was unpacked next to it; returns its title.
 pub fn shell(draft: &Draft) -> Result<String, LabError> {
     let (from, to) = (draft.scratch().join("bin/busybox"), draft.path(SHELL));
-    fs::rename(&from, &to).map_err(CacheError::io("move", from))?;
+    fs::rename(&from, &to).map_err(FileError::of("move", from))?;
     Ok("busybox".to_owned())
 }
 
@@ -98,7 +99,7 @@ pub fn linux(board: &Board, draft: &Draft) -> Result<String, LabError> {
         Some(&ModuleTree::open(modules, &version)?),
     )?;
     let kept = draft.path(MODULES);
-    fs::rename(modules, &kept).map_err(CacheError::io("move modules to", kept))?;
+    fs::rename(modules, &kept).map_err(FileError::of("move modules to", kept))?;
     Ok(format!("Linux {version}"))
 }
 
@@ -111,7 +112,7 @@ pub fn with_modules(
     built: &[PathBuf],
 ) -> Result<(), LabError> {
     let path = draft.path(IMAGE);
-    symlink(&kernel.image, &path).map_err(CacheError::io("link", path))?;
+    symlink(&kernel.image, &path).map_err(FileError::of("link", path))?;
     let folder = draft.path(MODULES);
     if let Some(from) = &kernel.modules {
         link_modules(from, &folder)?;
@@ -125,9 +126,9 @@ pub fn with_modules(
                 name: module.name.clone(),
                 folder: folder.clone(),
             })?;
-        fs::remove_file(to).map_err(CacheError::io("remove", to))?;
+        fs::remove_file(to).map_err(FileError::of("remove", to))?;
         let to = to.with_file_name(path.file_name().unwrap_or_default());
-        fs::write(&to, &module.bytes).map_err(CacheError::io("write", to))?;
+        fs::write(&to, &module.bytes).map_err(FileError::of("write", to))?;
     }
     base(
         board,
@@ -138,14 +139,14 @@ pub fn with_modules(
 
 /// Makes `to` a folder with links to the files of `from`.
 fn link_modules(from: &Path, to: &Path) -> Result<(), CacheError> {
-    fs::create_dir_all(to).map_err(CacheError::io("make", to))?;
-    for item in fs::read_dir(from).map_err(CacheError::io("list", from))? {
-        let item = item.map_err(CacheError::io("list", from))?;
+    fs::create_dir_all(to).map_err(FileError::of("make", to))?;
+    for item in fs::read_dir(from).map_err(FileError::of("list", from))? {
+        let item = item.map_err(FileError::of("list", from))?;
         let target = to.join(item.file_name());
         if item.file_type().is_ok_and(|kind| kind.is_dir()) {
             link_modules(&item.path(), &target)?;
         } else {
-            symlink(item.path(), &target).map_err(CacheError::io("link", target))?;
+            symlink(item.path(), &target).map_err(FileError::of("link", target))?;
         }
     }
     Ok(())
@@ -159,7 +160,7 @@ pub fn kernel(
     modules: Option<&ModuleTree>,
 ) -> Result<(), LabError> {
     let path = draft.path(IMAGE);
-    fs::write(&path, &image.bytes).map_err(CacheError::io("write", path))?;
+    fs::write(&path, &image.bytes).map_err(FileError::of("write", path))?;
     base(board, draft, modules)
 }
 
@@ -167,7 +168,7 @@ pub fn kernel(
 fn base(board: &Board, draft: &Draft, modules: Option<&ModuleTree>) -> Result<(), LabError> {
     let modules = modules.map_or(Ok(Vec::new()), |tree| tree.load_order(board.modules))?;
     let path = draft.path(BASE);
-    let file = fs::File::create(&path).map_err(CacheError::io("write", &path))?;
+    let file = fs::File::create(&path).map_err(FileError::of("write", &path))?;
     let mut archive = Archive::new(BufWriter::new(file));
     archive.character_device(Path::new("/dev/console"), 5, 1)?;
     archive.character_device(Path::new("/dev/null"), 1, 3)?;
@@ -176,7 +177,7 @@ fn base(board: &Board, draft: &Draft, modules: Option<&ModuleTree>) -> Result<()
         .finish()?
         .into_inner()
         .map_err(|error| error.into_error());
-    file.map_err(CacheError::io("write", path))?;
+    file.map_err(FileError::of("write", path))?;
     Ok(())
 }
 
@@ -220,7 +221,7 @@ fn newest(folder: &Path, prefix: &str) -> Option<PathBuf> {
 fn remove_folder(path: &Path) -> Result<(), CacheError> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(CacheError::io("remove", path)(error))
+            Err(FileError::of("remove", path)(error).into())
         }
         _ => Ok(()),
     }

@@ -21,9 +21,10 @@ use super::cache::{
     require_space,
 };
 use super::debian::KernelVersion;
-use super::kernel::{KernelError, KernelImage, ModuleTree};
+use super::kernel::{KernelImage, ModuleTree};
 use super::qemu::Qemu;
 use super::{Kernel, LabError, Progress, Recipe, prepare, tree};
+use crate::FileError;
 
 pub use self::netperf::Netperf;
 
@@ -289,7 +290,7 @@ impl<'a> Provision<'a> {
         path: &Path,
         modules: Option<&Option<PathBuf>>,
     ) -> Result<Kernel, LabError> {
-        let digest = hash_file(path).map_err(KernelError::io("read", path))?;
+        let digest = hash_file(path).map_err(FileError::of("read", path))?;
         let name = path
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())

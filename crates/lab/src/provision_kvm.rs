@@ -4,12 +4,13 @@ use std::fs;
 
 use super::super::apt::Apt;
 use super::super::arch::Arch;
-use super::super::cache::{CacheError, Entry, Size, hash_bytes, require_space};
+use super::super::cache::{Entry, Size, hash_bytes, require_space};
 use super::super::debian;
 use super::super::kvm::{Changes, KvmChanges, KvmError, Tools, Tree};
 use super::super::out_of_tree::Release;
 use super::modules::FromApt;
 use super::{Kernel, KernelChoice, LabError, Provision, prepare};
+use crate::FileError;
 
 /// The kind of a kernel with changed modules.
 const KIND: &str = "kvm";
@@ -67,7 +68,7 @@ impl Provision<'_> {
         let tree = Tree::open(folder, &tools, &release)?;
         let draft = self.draft(KIND, &hash)?;
         let scratch = draft.scratch();
-        fs::create_dir_all(&scratch).map_err(CacheError::io("make", &scratch))?;
+        fs::create_dir_all(&scratch).map_err(FileError::of("make", &scratch))?;
         let changed = tree.changed(&changes, &scratch)?;
         let what = match changed.len() {
             0 => "KVM unchanged".to_owned(),
@@ -95,7 +96,7 @@ impl Provision<'_> {
         let apt: Apt = self.debian_apt("KVM's source and compiler", "--kernel", sources)?;
         let draft = self.draft(TOOLS, &hash)?;
         let scratch = draft.scratch();
-        fs::create_dir_all(&scratch).map_err(CacheError::io("make", &scratch))?;
+        fs::create_dir_all(&scratch).map_err(FileError::of("make", &scratch))?;
         let mut packages = FromApt::new(&apt, self.progress);
         let root = draft.path("");
         Tools::unpack(&mut packages, self.host, release, &root, &scratch)?;

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::super::apt::{Apt, AptError, Package};
-use super::super::cache::{CacheError, Entry, Size, SourcePackage, hash_bytes, require_space};
+use super::super::cache::{Entry, Size, SourcePackage, hash_bytes, require_space};
 use super::super::out_of_tree::{self, Architectures, MODULES, Packages};
 use super::{LabError, Progress, Provision};
+use crate::FileError;
 
 const KIND: &str = "modules";
 /// Raised when the way of building changes.
@@ -48,7 +49,7 @@ impl Provision<'_> {
         require_space(self.cache.root(), Size(SPACE))?;
         let draft = self.draft(KIND, hash)?;
         let scratch = draft.scratch();
-        fs::create_dir_all(&scratch).map_err(CacheError::io("make", &scratch))?;
+        fs::create_dir_all(&scratch).map_err(FileError::of("make", &scratch))?;
         let mut packages = FromApt::new(self.apt(), self.progress);
         self.progress
             .say(format_args!("building modules for Linux {release}"));

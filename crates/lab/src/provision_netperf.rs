@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::super::cache::{CacheError, SourcePackage, hash_bytes};
+use super::super::cache::{SourcePackage, hash_bytes};
 use super::{LabError, NO_ANSWER, Provision};
+use crate::FileError;
 
 const KIND: &str = "netperf";
 const COMPONENT: &str = "non-free";
@@ -47,7 +48,7 @@ impl Provision<'_> {
                 apt.forget(&packages);
                 for program in ["netperf", "netserver"] {
                     let from = scratch.join("usr/bin").join(program);
-                    fs::rename(&from, draft.path(program)).map_err(CacheError::io("move", from))?;
+                    fs::rename(&from, draft.path(program)).map_err(FileError::of("move", from))?;
                 }
                 let sources = packages.into_iter().map(|p| SourcePackage {
                     file: p.file,

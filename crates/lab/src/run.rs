@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::board::Board;
 use super::boot::{Boot, BootError, Booted, Settings, Sinks};
 use super::cache::Use;
-use super::initramfs::InitramfsError;
 use super::job::{Ending, Report, decode_debug_exit};
 use super::qemu::Qemu;
 use super::{Files, Kernel, LabError, Progress, Task, payload};
+use crate::FileError;
 
 /// How often a boot is retried if L1's kernel panicked or QEMU crashed, and there is no report. With standard input it is
 /// not: the first boot has read some of it.
@@ -127,7 +127,7 @@ impl Lab {
     /// Makes L1's file tree in a file without a name, so that no end of this process leaves it behind.
     fn initramfs(&self, task: &Task, settings: &Settings) -> Result<File, LabError> {
         let mut base =
-            File::open(&self.kernel.base).map_err(InitramfsError::io("read", &self.kernel.base))?;
+            File::open(&self.kernel.base).map_err(FileError::of("read", &self.kernel.base))?;
         let mut file = tempfile::tempfile().map_err(temporary)?;
         io::copy(&mut base, &mut file).map_err(temporary)?;
         let mut output = BufWriter::with_capacity(1 << 20, file);
@@ -137,8 +137,8 @@ impl Lab {
     }
 }
 
-fn temporary(source: io::Error) -> InitramfsError {
-    InitramfsError::io("write a temporary file in", std::env::temp_dir())(source)
+fn temporary(source: io::Error) -> FileError {
+    FileError::of("write a temporary file in", std::env::temp_dir())(source)
 }
 
 /// What makes a boot worth another: L1's kernel panicked or QEMU crashed, and there is no report.

@@ -10,10 +10,11 @@ use std::process::{Command, Stdio};
 use super::LabError;
 use super::board::Board;
 use super::boot::{Settings, machine_arguments};
-use super::cache::{CacheError, Draft};
+use super::cache::Draft;
 use super::device::Master;
 use super::device_tree::DeviceTree;
 use super::qemu::{Qemu, QemuError};
+use crate::FileError;
 
 /// The file of an entry.
 pub const TREE: &str = "machine.dtb";
@@ -47,7 +48,7 @@ pub fn make(
     let path = draft.path(TREE);
     let option = format!(",dumpdtb={}", path.display());
     dump(qemu, &machine_arguments(board, settings, &option))?;
-    let blob = std::fs::read(&path).map_err(CacheError::io("read", &path))?;
+    let blob = std::fs::read(&path).map_err(FileError::of("read", &path))?;
     let mut tree = DeviceTree::parse(&blob)?;
     for master in masters(settings) {
         let phandle = tree.phandle(master.iommu)?;
@@ -59,8 +60,8 @@ pub fn make(
     Ok(format!("device tree for {}", board.arch.name))
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
-    std::fs::write(path, bytes).map_err(CacheError::io("write", path))
+fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    std::fs::write(path, bytes).map_err(FileError::of("write", path))
 }
 
 /// Lets QEMU write its tree; QEMU ends then.

@@ -12,8 +12,8 @@ mod program;
 mod sources;
 mod state;
 
+use crate::FileError;
 use std::io;
-use std::path::PathBuf;
 
 pub use client::Apt;
 pub use package::Package;
@@ -90,28 +90,6 @@ pub enum AptError {
         reason: String,
     },
     /// A file operation failed.
-    #[error("cannot {action} {}", path.display())]
-    Io {
-        /// The operation, a verb.
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// Why it failed.
-        source: io::Error,
-    },
-}
-
-impl AptError {
-    /// For `map_err` on file operations.
-    pub(crate) fn io(
-        action: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
-        }
-    }
+    #[error(transparent)]
+    File(#[from] FileError),
 }

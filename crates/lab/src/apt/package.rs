@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::AptError;
+use crate::FileError;
 use crate::cache::hash_file;
 
 /// One file to download.
@@ -52,12 +53,12 @@ impl Package {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(Some("it is missing".to_owned()));
             }
-            Err(error) => return Err(AptError::io("inspect", path)(error)),
+            Err(error) => return Err(FileError::of("inspect", path)(error).into()),
         };
         if size != self.size {
             return Ok(Some(format!("{size} bytes instead of {}", self.size)));
         }
-        let digest = hash_file(&path).map_err(AptError::io("read", path))?;
+        let digest = hash_file(&path).map_err(FileError::of("read", path))?;
         Ok((digest != self.sha256).then(|| format!("SHA-256 {digest} instead of {}", self.sha256)))
     }
 }

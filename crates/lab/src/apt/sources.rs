@@ -6,6 +6,7 @@
 use std::fs;
 
 use super::{Apt, AptError};
+use crate::FileError;
 
 /// Where a system has its sources.
 const LIST: &str = "/etc/apt/sources.list";
@@ -20,12 +21,12 @@ impl Apt {
         // A system may have its sources in either place.
         let text = fs::read_to_string(LIST).unwrap_or_default();
         self.read_only(&with_component(&text, component))?;
-        fs::create_dir_all(&parts).map_err(AptError::io("make", parts.clone()))?;
+        fs::create_dir_all(&parts).map_err(FileError::of("make", parts.clone()))?;
         for part in fs::read_dir(PARTS).into_iter().flatten().flatten() {
             if let Ok(text) = fs::read_to_string(part.path()) {
                 let path = parts.join(part.file_name());
                 fs::write(&path, with_component(&text, component))
-                    .map_err(AptError::io("write", path))?;
+                    .map_err(FileError::of("write", path))?;
             }
         }
         Ok(())
@@ -36,15 +37,16 @@ impl Apt {
         let configuration = self.configuration();
         let list = configuration.with_file_name("sources.list");
         let parts = configuration.with_file_name(OWN_PARTS);
-        fs::write(&list, sources).map_err(AptError::io("write", &list))?;
+        fs::write(&list, sources).map_err(FileError::of("write", &list))?;
         let own = fs::read_to_string(&configuration)
-            .map_err(AptError::io("read", configuration.clone()))?;
+            .map_err(FileError::of("read", configuration.clone()))?;
         let places = format!(
             "Dir::Etc::SourceList \"{}\";\nDir::Etc::SourceParts \"{}\";\n",
             list.display(),
             parts.display()
         );
-        fs::write(&configuration, own + &places).map_err(AptError::io("write", configuration))
+        Ok(fs::write(&configuration, own + &places)
+            .map_err(FileError::of("write", configuration))?)
     }
 }
 

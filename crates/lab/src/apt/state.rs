@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::AptError;
+use crate::FileError;
 
 /// A folder with the configuration, indexes and database that `apt-get` needs.
 #[derive(Debug)]
@@ -18,12 +19,12 @@ impl State {
     pub fn new(root: PathBuf, host: &str, foreign: &str) -> Result<Self, AptError> {
         for folder in ["lists/partial", "archives/partial"] {
             let path = root.join(folder);
-            fs::create_dir_all(&path).map_err(AptError::io("make", path))?;
+            fs::create_dir_all(&path).map_err(FileError::of("make", path))?;
         }
         let state = Self { root };
         let path = state.configuration();
         let text = configuration(&state.root, &network_settings()) + &architectures(host, foreign);
-        fs::write(&path, text).map_err(AptError::io("write", path))?;
+        fs::write(&path, text).map_err(FileError::of("write", path))?;
         Ok(state)
     }
 
@@ -45,7 +46,10 @@ impl State {
     /// Makes the database hold one package that provides `names`.
     pub fn set_stand_ins(&self, architecture: &str, names: &[&str]) -> Result<(), AptError> {
         let path = self.root.join("status");
-        fs::write(&path, stand_in(architecture, names)).map_err(AptError::io("write", path))
+        Ok(
+            fs::write(&path, stand_in(architecture, names))
+                .map_err(FileError::of("write", path))?,
+        )
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn start(
 }
 
 /// Replaces this process by QEMU (`exec`); returns only if that fails. The kernel kills QEMU when the parent
-/// dies: a machine that hangs would otherwise run for ever.
+/// dies: a machine that hangs would otherwise run forever.
 ///
 /// All threads of QEMU share one CPU of the host: with one CPU for each, guests of several vCPUs shut down
 /// or stop now and then (docs/qemu-bugs.md). Boots at the same time share none while there are enough.

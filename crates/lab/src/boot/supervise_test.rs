@@ -108,7 +108,7 @@ fn a_program_at_its_limit_is_stopped_and_what_it_wrote_is_waited_for() {
         )
     });
     l1.set_read_timeout(Some(HANG)).unwrap();
-    // What a program writes for ever does not hold its end up.
+    // What a program writes forever does not hold its end up.
     let writer = sender.clone();
     let flood = std::thread::spawn(
         move || {

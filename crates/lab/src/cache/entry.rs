@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{CacheError, Manifest, SourcePackage};
+use crate::FileError;
 use crate::unfinished;
 
 const MANIFEST: &str = "manifest.json";
@@ -35,13 +36,7 @@ impl Entry {
                     how: "is missing",
                 });
             }
-            Err(source) => {
-                return Err(CacheError::Io {
-                    action: "read",
-                    path,
-                    source,
-                });
-            }
+            Err(source) => return Err(FileError::of("read", path)(source).into()),
         };
         let manifest: Manifest =
             serde_json::from_slice(&text).map_err(|source| CacheError::Manifest {
@@ -96,10 +91,10 @@ impl Draft {
         let scratch = tempfile::Builder::new()
             .prefix(DRAFT)
             .tempdir_in(root)
-            .map_err(CacheError::io("make a folder in", root))?;
+            .map_err(FileError::of("make a folder in", root))?;
         unfinished::folder(scratch.path().to_path_buf());
         let files = scratch.path().join(FILES);
-        fs::create_dir(&files).map_err(CacheError::io("make", files))?;
+        fs::create_dir(&files).map_err(FileError::of("make", files))?;
         Ok(Self { scratch, folder })
     }
 
@@ -117,7 +112,7 @@ impl Draft {
     pub fn commit(self, title: String, packages: Vec<SourcePackage>) -> Result<Entry, CacheError> {
         let aside = self.scratch();
         if aside.exists() {
-            fs::remove_dir_all(&aside).map_err(CacheError::io("remove", aside))?;
+            fs::remove_dir_all(&aside).map_err(FileError::of("remove", aside))?;
         }
         let manifest = Manifest::scan(title, packages, &self.path(""))?;
         let path = self.scratch.path().join(MANIFEST);
@@ -125,14 +120,14 @@ impl Draft {
             entry: self.folder.clone(),
             source,
         })?;
-        fs::write(&path, text).map_err(CacheError::io("write", path))?;
+        fs::write(&path, text).map_err(FileError::of("write", path))?;
         if self.folder.exists() {
-            fs::remove_dir_all(&self.folder).map_err(CacheError::io("remove", &self.folder))?;
+            fs::remove_dir_all(&self.folder).map_err(FileError::of("remove", &self.folder))?;
         }
         // From here on the temporary folder is not removed automatically.
         let scratch = self.scratch.keep();
         fs::rename(&scratch, &self.folder)
-            .map_err(CacheError::io("rename into place", &self.folder))?;
+            .map_err(FileError::of("rename into place", &self.folder))?;
         Ok(Entry {
             folder: self.folder,
             manifest,

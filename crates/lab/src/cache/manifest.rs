@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::CacheError;
+use crate::FileError;
 
 /// The files of an entry, and the packages that they came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +92,7 @@ impl ManifestFile {
     /// Reads the content and compares its digest.
     pub fn check_content(&self, entry: &Path) -> Result<(), CacheError> {
         let path = entry.join(&self.path);
-        let digest = hash_file(&path).map_err(CacheError::io("read", path))?;
+        let digest = hash_file(&path).map_err(FileError::of("read", path))?;
         if digest != self.sha256 {
             return Err(CacheError::Damaged {
                 entry: entry.to_path_buf(),
@@ -104,9 +105,9 @@ impl ManifestFile {
 }
 
 fn scan(root: &Path, folder: &Path, files: &mut Vec<ManifestFile>) -> Result<(), CacheError> {
-    for item in fs::read_dir(folder).map_err(CacheError::io("list", folder))? {
-        let path = item.map_err(CacheError::io("list", folder))?.path();
-        let metadata = fs::symlink_metadata(&path).map_err(CacheError::io("inspect", &path))?;
+    for item in fs::read_dir(folder).map_err(FileError::of("list", folder))? {
+        let path = item.map_err(FileError::of("list", folder))?.path();
+        let metadata = fs::symlink_metadata(&path).map_err(FileError::of("inspect", &path))?;
         if metadata.is_dir() {
             scan(root, &path, files)?;
         } else if metadata.is_file() {
@@ -115,7 +116,7 @@ fn scan(root: &Path, folder: &Path, files: &mut Vec<ManifestFile>) -> Result<(),
                 .unwrap_or(&path)
                 .to_string_lossy()
                 .into_owned();
-            let sha256 = hash_file(&path).map_err(CacheError::io("read", &path))?;
+            let sha256 = hash_file(&path).map_err(FileError::of("read", &path))?;
             files.push(ManifestFile {
                 path: name,
                 size: metadata.len(),

@@ -12,7 +12,7 @@ mod manifest;
 mod root;
 mod space;
 
-use std::io;
+use crate::FileError;
 use std::path::PathBuf;
 
 pub use entry::{Draft, Entry};
@@ -27,15 +27,8 @@ pub enum CacheError {
     #[error("neither XDG_CACHE_HOME nor HOME is set, so the lab has no cache folder")]
     NoHome,
     /// A file operation failed.
-    #[error("cannot {action} {}", path.display())]
-    Io {
-        /// The operation, a verb.
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// Why it failed.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The file system has too little free space.
     #[error("{needed} needed in {}, {available} free: make room or set XDG_CACHE_HOME", path.display())]
     NoSpace {
@@ -73,19 +66,6 @@ pub enum CacheError {
 }
 
 impl CacheError {
-    /// For `map_err` on file operations.
-    pub(crate) fn io(
-        action: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
-        }
-    }
-
     /// Whether making the entry again would repair it.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::Manifest { .. })

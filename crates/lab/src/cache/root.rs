@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::entry::DRAFT;
 use super::{CacheError, Draft, Entry, Size};
+use crate::FileError;
 
 /// The name of the folder for downloads.
 const DOWNLOADS: &str = "downloads";
@@ -70,7 +71,7 @@ impl Cache {
     /// The folder for downloads. It stays when a preparation fails, so that the next one does not start again.
     pub fn downloads(&self, _lock: &Prepare) -> Result<PathBuf, CacheError> {
         let path = self.root.join(DOWNLOADS);
-        fs::create_dir_all(&path).map_err(CacheError::io("make", &path))?;
+        fs::create_dir_all(&path).map_err(FileError::of("make", &path))?;
         Ok(path)
     }
 
@@ -79,7 +80,7 @@ impl Cache {
         let path = self.root.join(DOWNLOADS);
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(CacheError::io("remove", path)(error))
+                Err(FileError::of("remove", path)(error).into())
             }
             _ => Ok(()),
         }
@@ -106,9 +107,11 @@ impl Cache {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 waiting();
-                lock.lock().map_err(CacheError::io("lock", path))?;
+                lock.lock().map_err(FileError::of("lock", path))?;
             }
-            Err(TryLockError::Error(error)) => return Err(CacheError::io("lock", path)(error)),
+            Err(TryLockError::Error(error)) => {
+                return Err(FileError::of("lock", path)(error).into());
+            }
         }
         self.sweep()?;
         Ok(Prepare { _lock: lock })
@@ -117,7 +120,7 @@ impl Cache {
     /// Takes the lock for using entries: `clean` refuses to run as long as the result lives.
     pub fn lock_use(&self) -> Result<Use, CacheError> {
         let (lock, path) = self.lock_file("use.lock")?;
-        lock.lock_shared().map_err(CacheError::io("lock", path))?;
+        lock.lock_shared().map_err(FileError::of("lock", path))?;
         Ok(Use { _lock: lock })
     }
 
@@ -159,7 +162,7 @@ impl Cache {
                 } else {
                     fs::remove_file(&path)
                 };
-                removed.map_err(CacheError::io("remove", path))?;
+                removed.map_err(FileError::of("remove", path))?;
             }
         }
         Ok(Size(freed))
@@ -169,7 +172,7 @@ impl Cache {
     fn sweep(&self) -> Result<(), CacheError> {
         for name in self.names()?.iter().filter(|name| name.starts_with(DRAFT)) {
             let path = self.root.join(name);
-            fs::remove_dir_all(&path).map_err(CacheError::io("remove", path))?;
+            fs::remove_dir_all(&path).map_err(FileError::of("remove", path))?;
         }
         Ok(())
     }
@@ -178,7 +181,7 @@ impl Cache {
         let list = match fs::read_dir(&self.root) {
             Ok(list) => list,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(CacheError::io("list", &self.root)(error)),
+            Err(error) => return Err(FileError::of("list", &self.root)(error).into()),
         };
         let mut names: Vec<_> = list
             .flatten()
@@ -189,14 +192,14 @@ impl Cache {
     }
 
     fn lock_file(&self, name: &str) -> Result<(File, PathBuf), CacheError> {
-        fs::create_dir_all(&self.root).map_err(CacheError::io("make", &self.root))?;
+        fs::create_dir_all(&self.root).map_err(FileError::of("make", &self.root))?;
         let path = self.root.join(name);
         let lock = File::options()
             .create(true)
             .truncate(false)
             .write(true)
             .open(&path)
-            .map_err(CacheError::io("open", &path))?;
+            .map_err(FileError::of("open", &path))?;
         Ok((lock, path))
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use super::CacheError;
+use crate::FileError;
 
 /// Bytes, in decimal units as package tools print them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +31,7 @@ impl fmt::Display for Size {
 /// Fails unless the file system of `folder` has `needed` bytes for an ordinary user.
 pub fn require_space(folder: &Path, needed: Size) -> Result<(), CacheError> {
     let stat = rustix::fs::statvfs(folder)
-        .map_err(|errno| CacheError::io("ask for free space in", folder)(errno.into()))?;
+        .map_err(|errno| FileError::of("ask for free space in", folder)(errno.into()))?;
     let available = Size(stat.f_bavail.saturating_mul(stat.f_frsize));
     if available < needed {
         return Err(CacheError::NoSpace {

@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use cpio::newc::{Builder, trailer};
 
 use super::InitramfsError;
+use crate::FileError;
 
 const FOLDER: u32 = 0o040_755;
 const REGULAR: u32 = 0o100_000;
@@ -83,7 +84,7 @@ impl<W: Write> Archive<W> {
 
     /// Adds a file or folder of the host at another path.
     pub fn host_path_at(&mut self, host: &Path, path: &Path) -> Result<(), InitramfsError> {
-        let host = fs::canonicalize(host).map_err(InitramfsError::io("find", host))?;
+        let host = fs::canonicalize(host).map_err(FileError::of("find", host))?;
         self.host_tree(&host, path)
     }
 
@@ -93,11 +94,11 @@ impl<W: Write> Archive<W> {
             inner: self.output,
             written: 0,
         };
-        counting = trailer(counting).map_err(InitramfsError::io("write", "the archive's end"))?;
+        counting = trailer(counting).map_err(FileError::of("write", "the archive's end"))?;
         let padding = counting.written.next_multiple_of(512) - counting.written;
         counting
             .write_all(&vec![0; padding])
-            .map_err(InitramfsError::io("write", "the archive's end"))?;
+            .map_err(FileError::of("write", "the archive's end"))?;
         Ok(counting.inner)
     }
 
@@ -120,7 +121,7 @@ impl<W: Write> Archive<W> {
                 _ => {
                     let next = real.join(&part);
                     let metadata =
-                        fs::symlink_metadata(&next).map_err(InitramfsError::io("find", &next))?;
+                        fs::symlink_metadata(&next).map_err(FileError::of("find", &next))?;
                     if !metadata.is_symlink() {
                         real = next;
                         continue;
@@ -132,7 +133,7 @@ impl<W: Write> Archive<W> {
                         });
                     }
                     let target =
-                        fs::read_link(&next).map_err(InitramfsError::io("read the link", &next))?;
+                        fs::read_link(&next).map_err(FileError::of("read the link", &next))?;
                     self.link(&next, &target)?;
                     rest.extend(
                         target
@@ -147,7 +148,7 @@ impl<W: Write> Archive<W> {
     }
 
     fn host_tree(&mut self, host: &Path, path: &Path) -> Result<(), InitramfsError> {
-        let metadata = fs::symlink_metadata(host).map_err(InitramfsError::io("find", host))?;
+        let metadata = fs::symlink_metadata(host).map_err(FileError::of("find", host))?;
         if metadata.is_dir() {
             self.folder(path)?;
             let mut items: Vec<_> = fs::read_dir(host)
@@ -155,18 +156,18 @@ impl<W: Write> Archive<W> {
                     list.map(|item| item.map(|item| item.file_name()))
                         .collect::<io::Result<_>>()
                 })
-                .map_err(InitramfsError::io("list", host))?;
+                .map_err(FileError::of("list", host))?;
             items.sort();
             return items
                 .iter()
                 .try_for_each(|name| self.host_tree(&host.join(name), &path.join(name)));
         }
         if metadata.is_symlink() {
-            let target = fs::read_link(host).map_err(InitramfsError::io("read the link", host))?;
+            let target = fs::read_link(host).map_err(FileError::of("read the link", host))?;
             return self.link(path, &target);
         }
         if metadata.is_file() && !self.seen.contains(relative(path)) {
-            let content = fs::read(host).map_err(InitramfsError::io("read", host))?;
+            let content = fs::read(host).map_err(FileError::of("read", host))?;
             self.file(path, metadata.permissions().mode(), &content)?;
         }
         // Sockets, pipes and devices mean nothing on another machine.
@@ -214,7 +215,7 @@ impl<W: Write> Archive<W> {
         writer
             .write_all(content)
             .and_then(|()| writer.finish().map(drop))
-            .map_err(InitramfsError::io("archive", path))?;
+            .map_err(FileError::of("archive", path))?;
         self.seen.insert(path.to_path_buf());
         Ok(())
     }

@@ -9,6 +9,7 @@ use object::elf::{
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
 
 use super::InitramfsError;
+use crate::FileError;
 
 /// The facts of an ELF file that decide where it runs and what it needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub struct ElfFacts {
 impl ElfFacts {
     /// Reads a 64-bit ELF file. `arch` is L1's architecture, for the error if the file is no such ELF.
     pub fn read(path: &Path, arch: &'static str) -> Result<Self, InitramfsError> {
-        let bytes = fs::read(path).map_err(InitramfsError::io("read", path))?;
+        let bytes = fs::read(path).map_err(FileError::of("read", path))?;
         Self::parse(&bytes).ok_or_else(|| match bytes.strip_prefix(b"#!") {
             Some(rest) => {
                 let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();

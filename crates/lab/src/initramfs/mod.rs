@@ -10,7 +10,7 @@ mod closure;
 mod elf;
 mod search;
 
-use std::io;
+use crate::FileError;
 use std::path::PathBuf;
 
 pub use archive::Archive;
@@ -22,15 +22,8 @@ pub use search::LibrarySearch;
 #[derive(Debug, thiserror::Error)]
 pub enum InitramfsError {
     /// A file operation failed.
-    #[error("cannot {action} {}", path.display())]
-    Io {
-        /// The operation, a verb.
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// Why it failed.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The path is not UTF-8, which the archive's writer needs.
     #[error("{path:?} is not UTF-8, so it cannot go into the lab's file tree")]
     Name {
@@ -118,19 +111,4 @@ pub enum InitramfsError {
         /// L1's architecture.
         arch: &'static str,
     },
-}
-
-impl InitramfsError {
-    /// For `map_err` on file operations.
-    pub(crate) fn io(
-        action: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
-        }
-    }
 }

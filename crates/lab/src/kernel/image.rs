@@ -9,6 +9,7 @@ use std::path::Path;
 
 use super::bzimage::BzImage;
 use super::{KernelError, unpack};
+use crate::FileError;
 
 pub(super) const ELF: &[u8] = b"\x7fELF";
 /// The magic number of an Image of arm64 and its offset (Linux `Documentation/arch/arm64/booting.rst`).
@@ -32,7 +33,7 @@ impl KernelImage {
     /// Reads a kernel for `arch`, which is named as Rust and QEMU do: for x86-64 a bzImage or an ELF, for arm64 an
     /// Image, which may be compressed.
     pub fn read(path: &Path, arch: &'static str) -> Result<Self, KernelError> {
-        let bytes = fs::read(path).map_err(KernelError::io("read", path))?;
+        let bytes = fs::read(path).map_err(FileError::of("read", path))?;
         if let Some(found) = architecture(&bytes).filter(|found| found != arch) {
             return Err(KernelError::Architecture {
                 path: path.to_path_buf(),

@@ -10,6 +10,7 @@ mod image;
 mod modules;
 mod unpack;
 
+use crate::FileError;
 use std::io;
 use std::path::PathBuf;
 
@@ -22,15 +23,8 @@ pub use unpack::unpack;
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     /// A file operation failed.
-    #[error("cannot {action} {}", path.display())]
-    Io {
-        /// The operation, a verb.
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// Why it failed.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The file is not a kernel of a known form.
     #[error("{} is not a kernel: neither {wanted}", path.display())]
     NotAKernel {
@@ -97,19 +91,4 @@ pub enum KernelError {
         /// The parser's error.
         source: object::Error,
     },
-}
-
-impl KernelError {
-    /// For `map_err` on file operations.
-    pub(crate) fn io(
-        action: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
-        }
-    }
 }

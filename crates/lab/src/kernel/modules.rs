@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use object::{Object, ObjectSection};
 
 use super::{KernelError, unpack};
+use crate::FileError;
 
 /// An unpacked module.
 #[derive(Clone, Debug)]
@@ -23,7 +24,7 @@ impl Module {
     pub fn read(path: &Path) -> Result<Self, KernelError> {
         Ok(Self {
             name: module_name(path).unwrap_or_default(),
-            bytes: fs::read(path).map_err(KernelError::io("read", path))?,
+            bytes: fs::read(path).map_err(FileError::of("read", path))?,
         })
     }
 }
@@ -107,7 +108,7 @@ impl ModuleTree {
                 folder: self.folder.clone(),
             });
         };
-        let bytes = fs::read(path).map_err(KernelError::io("read", path))?;
+        let bytes = fs::read(path).map_err(FileError::of("read", path))?;
         let bytes = match unpack(&bytes) {
             Some(result) => result.map_err(|source| KernelError::Decompress {
                 what: "module",
@@ -169,8 +170,8 @@ fn without_signature(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 fn list(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<(), KernelError> {
-    for item in fs::read_dir(folder).map_err(KernelError::io("list", folder))? {
-        let item = item.map_err(KernelError::io("list", folder))?;
+    for item in fs::read_dir(folder).map_err(FileError::of("list", folder))? {
+        let item = item.map_err(FileError::of("list", folder))?;
         let path = item.path();
         // The links `build` and `source` are not followed.
         if item.file_type().is_ok_and(|kind| kind.is_dir()) {

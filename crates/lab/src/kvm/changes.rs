@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::KvmError;
+use crate::FileError;
 use crate::cache::hash_bytes;
 
 /// The folders of the modules' own source.
@@ -63,7 +64,7 @@ impl Changes {
                 .patches
                 .iter()
                 .map(|path| {
-                    let bytes = fs::read(path).map_err(KvmError::io("read", path))?;
+                    let bytes = fs::read(path).map_err(FileError::of("read", path))?;
                     Patch::parse(path, &bytes)
                 })
                 .collect::<Result<_, _>>()?,
@@ -271,15 +272,15 @@ pub(super) fn read_below(
     files: &mut BTreeMap<PathBuf, Vec<u8>>,
 ) -> Result<(), KvmError> {
     let path = root.join(folder);
-    for item in fs::read_dir(&path).map_err(KvmError::io("list", &path))? {
-        let item = item.map_err(KvmError::io("list", &path))?;
+    for item in fs::read_dir(&path).map_err(FileError::of("list", &path))? {
+        let item = item.map_err(FileError::of("list", &path))?;
         let name = folder.join(item.file_name());
-        let kind = item.file_type().map_err(KvmError::io("inspect", &path))?;
+        let kind = item.file_type().map_err(FileError::of("inspect", &path))?;
         if kind.is_dir() {
             read_below(root, &name, is_wanted, files)?;
         } else if kind.is_file() && is_wanted(&name) {
             let path = root.join(&name);
-            let bytes = fs::read(&path).map_err(KvmError::io("read", path))?;
+            let bytes = fs::read(&path).map_err(FileError::of("read", path))?;
             files.insert(name, bytes);
         }
     }

@@ -9,7 +9,7 @@ mod changes;
 mod tools;
 mod tree;
 
-use std::io;
+use crate::FileError;
 use std::path::PathBuf;
 
 pub(crate) use changes::Changes;
@@ -117,25 +117,6 @@ pub enum KvmError {
         release: String,
     },
     /// A file operation failed.
-    #[error("cannot {action} {}", path.display())]
-    Io {
-        /// The operation, a verb.
-        action: &'static str,
-        /// The file, folder or program.
-        path: PathBuf,
-        /// Why it failed.
-        source: io::Error,
-    },
-}
-
-impl KvmError {
-    /// For `map_err` on file operations.
-    fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
-        }
-    }
+    #[error(transparent)]
+    File(#[from] FileError),
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::KvmError;
 use super::changes::{OWN, is_source};
+use crate::FileError;
 use crate::LabError;
 use crate::apt::AptError;
 use crate::arch::Arch;
@@ -79,7 +80,7 @@ impl Tools {
         for name in DISPENSABLE {
             let path = root.join(name);
             if path.exists() {
-                fs::remove_dir_all(&path).map_err(KvmError::io("remove", path))?;
+                fs::remove_dir_all(&path).map_err(FileError::of("remove", path))?;
             }
         }
         run_in_place(root, host)
@@ -125,7 +126,7 @@ fn wrap_below(root: &Path, folder: &Path, host: Arch) -> Result<(), LabError> {
     names.sort();
     for name in names {
         let (name, path) = (folder.join(&name), path.join(&name));
-        let metadata = fs::symlink_metadata(&path).map_err(KvmError::io("inspect", &path))?;
+        let metadata = fs::symlink_metadata(&path).map_err(FileError::of("inspect", &path))?;
         // There are many libraries, and no programs.
         if metadata.is_dir() && name != Path::new("usr/lib").join(host.triplet) {
             wrap_below(root, &name, host)?;
@@ -136,20 +137,20 @@ fn wrap_below(root: &Path, folder: &Path, host: Arch) -> Result<(), LabError> {
             && !text.contains(".so")
             && !text.ends_with(PROGRAM);
         if is_program && name.ends_with(OPTIMIZER) {
-            fs::remove_file(&path).map_err(KvmError::io("remove", path))?;
+            fs::remove_file(&path).map_err(FileError::of("remove", path))?;
         } else if is_program && is_dynamic(&path)? {
             let moved = root.join(format!("{text}{PROGRAM}"));
-            fs::rename(&path, &moved).map_err(KvmError::io("rename", &path))?;
-            fs::write(&path, script(&text, host)).map_err(KvmError::io("write", &path))?;
+            fs::rename(&path, &moved).map_err(FileError::of("rename", &path))?;
+            fs::write(&path, script(&text, host)).map_err(FileError::of("write", &path))?;
             let mode = fs::Permissions::from_mode(0o755);
-            fs::set_permissions(&path, mode).map_err(KvmError::io("make executable", path))?;
+            fs::set_permissions(&path, mode).map_err(FileError::of("make executable", path))?;
         }
     }
     Ok(())
 }
 
 fn is_dynamic(path: &Path) -> Result<bool, KvmError> {
-    let bytes = fs::read(path).map_err(KvmError::io("read", path))?;
+    let bytes = fs::read(path).map_err(FileError::of("read", path))?;
     let facts = ElfFacts::parse(&bytes);
     Ok(facts.is_some_and(|facts| facts.interpreter.is_some()))
 }

@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use super::changes::{Changes, Patch, own_files};
 use super::tools::{Tools, common};
 use super::{KvmError, MODULES};
+use crate::FileError;
 use crate::LabError;
 use crate::out_of_tree::{Make, ModulesError, Release};
 
@@ -53,17 +54,17 @@ impl<'a> Tree<'a> {
             release,
         };
         if tree.folder.exists() && tree.folder.join(BUSY).exists() {
-            fs::remove_dir_all(&tree.folder).map_err(KvmError::io("remove", &tree.folder))?;
+            fs::remove_dir_all(&tree.folder).map_err(FileError::of("remove", &tree.folder))?;
         }
         if !tree.folder.exists() {
             fs::create_dir_all(tree.folder.join("usr"))
-                .map_err(KvmError::io("make", &tree.folder))?;
+                .map_err(FileError::of("make", &tree.folder))?;
             tree.mark()?;
             link_below(&tools.root, &tree.folder, Path::new("usr/src"))?;
             // The headers have links to the programs of the build.
             let lib = tree.folder.join("usr/lib");
             std::os::unix::fs::symlink(tools.root.join("usr/lib"), &lib)
-                .map_err(KvmError::io("link", lib))?;
+                .map_err(FileError::of("link", lib))?;
             tools.headers.move_to(&tree.folder)?;
             tree.unmark()?;
         }
@@ -104,9 +105,9 @@ impl<'a> Tree<'a> {
         }
         let folder = scratch.join("patched");
         if folder.exists() {
-            fs::remove_dir_all(&folder).map_err(KvmError::io("remove", &folder))?;
+            fs::remove_dir_all(&folder).map_err(FileError::of("remove", &folder))?;
         }
-        fs::create_dir_all(&folder).map_err(KvmError::io("make", &folder))?;
+        fs::create_dir_all(&folder).map_err(FileError::of("make", &folder))?;
         for name in &patch.files {
             let bytes = match files.get(name) {
                 Some(bytes) => bytes.clone(),
@@ -129,7 +130,7 @@ impl<'a> Tree<'a> {
             .env("LC_ALL", "C")
             .stdin(Stdio::null())
             .output()
-            .map_err(KvmError::io("run", program))?;
+            .map_err(FileError::of("run", program))?;
         if !output.status.success() {
             let said = [output.stdout, output.stderr].concat();
             let error = KvmError::DoesNotApply {
@@ -188,7 +189,7 @@ impl<'a> Tree<'a> {
             if read(&path)? != wanted {
                 // Writing to the link would change the package's file.
                 if path.exists() {
-                    fs::remove_file(&path).map_err(KvmError::io("remove", &path))?;
+                    fs::remove_file(&path).map_err(FileError::of("remove", &path))?;
                 }
                 if let Some(bytes) = wanted {
                     write(&path, &bytes)?;
@@ -208,7 +209,7 @@ impl<'a> Tree<'a> {
 
     fn unmark(&self) -> Result<(), KvmError> {
         let path = self.folder.join(BUSY);
-        fs::remove_file(&path).map_err(KvmError::io("remove", path))
+        Ok(fs::remove_file(&path).map_err(FileError::of("remove", path))?)
     }
 }
 
@@ -254,32 +255,34 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, KvmError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(KvmError::io("read", path)(error)),
+        Err(error) => Err(FileError::of("read", path)(error).into()),
     }
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), KvmError> {
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(KvmError::io("make", folder))?;
+        fs::create_dir_all(folder).map_err(FileError::of("make", folder))?;
     }
-    fs::write(path, bytes).map_err(KvmError::io("write", path))
+    Ok(fs::write(path, bytes).map_err(FileError::of("write", path))?)
 }
 
 /// Makes the folder `name` of `from` in `to`: its files as hard links, its symbolic links as such.
 fn link_below(from: &Path, to: &Path, name: &Path) -> Result<(), KvmError> {
     let (source, target) = (from.join(name), to.join(name));
-    fs::create_dir_all(&target).map_err(KvmError::io("make", &target))?;
-    for item in fs::read_dir(&source).map_err(KvmError::io("list", &source))? {
-        let item = item.map_err(KvmError::io("list", &source))?;
+    fs::create_dir_all(&target).map_err(FileError::of("make", &target))?;
+    for item in fs::read_dir(&source).map_err(FileError::of("list", &source))? {
+        let item = item.map_err(FileError::of("list", &source))?;
         let (source, target) = (item.path(), target.join(item.file_name()));
-        let kind = item.file_type().map_err(KvmError::io("inspect", &source))?;
+        let kind = item
+            .file_type()
+            .map_err(FileError::of("inspect", &source))?;
         if kind.is_dir() {
             link_below(from, to, &name.join(item.file_name()))?;
         } else if kind.is_symlink() {
-            let link = fs::read_link(&source).map_err(KvmError::io("read", &source))?;
-            std::os::unix::fs::symlink(link, &target).map_err(KvmError::io("link", &target))?;
+            let link = fs::read_link(&source).map_err(FileError::of("read", &source))?;
+            std::os::unix::fs::symlink(link, &target).map_err(FileError::of("link", &target))?;
         } else {
-            fs::hard_link(&source, &target).map_err(KvmError::io("link", &target))?;
+            fs::hard_link(&source, &target).map_err(FileError::of("link", &target))?;
         }
     }
     Ok(())

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{ModulesError, Release};
+use crate::FileError;
 
 /// The headers of one kernel.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ impl Headers {
         // The compiler that built the kernel: `CC = ... $(CROSS_COMPILE)gcc-12`.
         let path = root.join("usr/src").join(release.headers());
         let path = path.join(".kernelvariables");
-        let text = fs::read_to_string(&path).map_err(ModulesError::io("read", path))?;
+        let text = fs::read_to_string(&path).map_err(FileError::of("read", path))?;
         let compiler = compiler_in(&text).ok_or_else(|| missing(release, "name of a compiler"))?;
         Ok(Self {
             release: release.clone(),
@@ -30,11 +31,11 @@ impl Headers {
     /// Makes the headers usable in `root`, where they are the same: their Makefile has absolute paths, since 7.2 two of them.
     pub(crate) fn move_to(&self, root: &Path) -> Result<(), ModulesError> {
         let path = self.folder_in(root).join("Makefile");
-        let text = fs::read_to_string(&path).map_err(ModulesError::io("read", &path))?;
+        let text = fs::read_to_string(&path).map_err(FileError::of("read", &path))?;
         let moved = text.replace("/usr/src/", &format!("{}/", root.join("usr/src").display()));
         // It may be a link to a file that must stay the same.
-        fs::remove_file(&path).map_err(ModulesError::io("remove", &path))?;
-        fs::write(&path, moved).map_err(ModulesError::io("write", path))
+        fs::remove_file(&path).map_err(FileError::of("remove", &path))?;
+        Ok(fs::write(&path, moved).map_err(FileError::of("write", path))?)
     }
 
     /// The folder for `make -C`, if the headers are in `root`.

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use super::{ModulesError, Release};
+use crate::FileError;
 use crate::unfinished;
 
 /// Lines of the compiler's output that an error quotes.
@@ -37,8 +38,8 @@ impl Make<'_> {
     /// Builds the modules.
     pub(crate) fn run(&self) -> Result<(), ModulesError> {
         let (make, log) = (self.bin.join("make"), self.log);
-        let output = fs::File::create(log).map_err(ModulesError::io("write", log))?;
-        let errors = output.try_clone().map_err(ModulesError::io("write", log))?;
+        let output = fs::File::create(log).map_err(FileError::of("write", log))?;
+        let errors = output.try_clone().map_err(FileError::of("write", log))?;
         let jobs = thread::available_parallelism().map_or(1, usize::from);
         let paths = [
             self.bin.display().to_string(),
@@ -64,15 +65,15 @@ impl Make<'_> {
         for name in VARIABLES {
             command.env_remove(name);
         }
-        let mut child = command.spawn().map_err(ModulesError::io("run", &make))?;
+        let mut child = command.spawn().map_err(FileError::of("run", &make))?;
         let running = unfinished::program(&child);
         let status = child.wait();
         drop(running);
-        let status = status.map_err(ModulesError::io("wait for", make))?;
+        let status = status.map_err(FileError::of("wait for", make))?;
         if status.success() {
             return Ok(());
         }
-        let text = fs::read(log).map_err(ModulesError::io("read", log))?;
+        let text = fs::read(log).map_err(FileError::of("read", log))?;
         Err(ModulesError::Make {
             release: self.release.to_string(),
             status: status.to_string(),

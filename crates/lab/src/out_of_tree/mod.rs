@@ -11,11 +11,11 @@ mod release;
 mod sources;
 
 use std::env;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::LabError;
 use super::apt::AptError;
+use crate::FileError;
 
 pub(crate) use headers::Headers;
 pub(crate) use make::Make;
@@ -196,25 +196,6 @@ pub enum ModulesError {
         reason: String,
     },
     /// A file operation failed.
-    #[error("cannot {action} {}", path.display())]
-    Io {
-        /// The operation, a verb.
-        action: &'static str,
-        /// The file, folder or program.
-        path: PathBuf,
-        /// Why it failed.
-        source: io::Error,
-    },
-}
-
-impl ModulesError {
-    /// For `map_err` on file operations.
-    fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
-        }
-    }
+    #[error(transparent)]
+    File(#[from] FileError),
 }

@@ -8,6 +8,7 @@ use lzma_rust2::XzReader;
 
 use super::super::cache::hash_bytes;
 use super::ModulesError;
+use crate::FileError;
 
 macro_rules! own {
     ($($name:literal),* $(,)?) => {
@@ -45,10 +46,10 @@ pub fn digest() -> String {
 /// Writes our own sources.
 pub(super) fn write_own(folder: &Path) -> Result<(), ModulesError> {
     let platform = folder.join("vfio/platform");
-    fs::create_dir_all(&platform).map_err(ModulesError::io("make", platform))?;
+    fs::create_dir_all(&platform).map_err(FileError::of("make", platform))?;
     for (name, text) in OWN {
         let path = folder.join(name);
-        fs::write(&path, text).map_err(ModulesError::io("write", path))?;
+        fs::write(&path, text).map_err(FileError::of("write", path))?;
     }
     Ok(())
 }
@@ -62,7 +63,7 @@ pub(super) fn take_vfio(archive: &Path, folder: &Path) -> Result<(), ModulesErro
             .position(|name| path == Path::new("drivers").join(name));
         if let Some(index) = wanted {
             let to = folder.join(left.swap_remove(index));
-            item.unpack(&to).map_err(ModulesError::io("write", to))?;
+            item.unpack(&to).map_err(FileError::of("write", to))?;
         }
         Ok(!left.is_empty())
     })?;
@@ -85,9 +86,9 @@ pub(crate) fn take(
             && let Some(to) = place(path)
         {
             if let Some(folder) = to.parent() {
-                fs::create_dir_all(folder).map_err(ModulesError::io("make", folder))?;
+                fs::create_dir_all(folder).map_err(FileError::of("make", folder))?;
             }
-            item.unpack(&to).map_err(ModulesError::io("write", to))?;
+            item.unpack(&to).map_err(FileError::of("write", to))?;
         }
         Ok(true)
     })
@@ -98,7 +99,7 @@ fn read(
     archive: &Path,
     mut file: impl FnMut(&Path, &mut Item<'_>) -> Result<bool, ModulesError>,
 ) -> Result<(), ModulesError> {
-    let failed = || ModulesError::io("read", archive);
+    let failed = || FileError::of("read", archive);
     let input = BufReader::with_capacity(1 << 20, fs::File::open(archive).map_err(failed())?);
     let mut tar = tar::Archive::new(XzReader::new(input, true));
     for item in tar.entries().map_err(failed())? {
@@ -124,6 +125,6 @@ pub(super) fn copy_module(
 ) -> Result<PathBuf, ModulesError> {
     let file = format!("{name}.ko");
     let (from, to) = (folder.join(&file), target.join(file));
-    fs::copy(&from, &to).map_err(ModulesError::io("copy", from))?;
+    fs::copy(&from, &to).map_err(FileError::of("copy", from))?;
     Ok(to)
 }

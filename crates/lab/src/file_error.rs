@@ -1,0 +1,28 @@
+//! The error of file operations, which all parts of the lab have.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A file operation failed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} {}", path.display())]
+pub struct FileError {
+    action: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl FileError {
+    /// The error of an operation, a verb, on a file, a folder or a program.
+    pub(crate) fn of(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self {
+            action,
+            path,
+            source,
+        }
+    }
+}
