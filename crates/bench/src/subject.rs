@@ -4,6 +4,7 @@
 //! child process that dies with its parent thread lives exactly as long as its subject.
 
 use std::error::Error;
+use std::time::Duration;
 
 use super::{Clock, Limit};
 use vmbell_hypervisor::SpinPolicy;
@@ -100,6 +101,15 @@ impl Sample {
         let latencies: Vec<f64> = self.latencies_ns.iter().map(|ns| *ns as f64).collect();
         vmbell_report::statistics::median(&latencies).unwrap_or_default()
     }
+}
+
+/// A run's time as a sample has it.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "a run takes far less than 2^53 ns"
+)]
+pub(crate) fn nanoseconds(time: Duration) -> f64 {
+    time.as_nanos() as f64
 }
 
 /// Why a subject could not be measured.

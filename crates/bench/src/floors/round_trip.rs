@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use super::{in_pieces, raw};
 use crate::affinity::{self, AffinityError, Pinned};
+use crate::subject::nanoseconds;
 use crate::{Limit, Options, Sample, Setting, Subject, SubjectError};
 
 /// A way to hand the word over.
@@ -45,10 +46,6 @@ pub(super) struct Cpus {
 }
 
 /// Performs `ops` round trips, unless the run has to end before.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "a run takes far less than 2^53 ns"
-)]
 fn round_trips(
     name: &str,
     cpus: Cpus,
@@ -94,7 +91,7 @@ fn round_trips(
     })?;
     Ok(Sample {
         ops,
-        elapsed_ns: elapsed.as_nanos() as f64,
+        elapsed_ns: nanoseconds(elapsed),
         ..Sample::default()
     })
 }

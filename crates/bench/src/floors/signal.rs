@@ -13,6 +13,7 @@ use std::time::Instant;
 use super::in_pieces;
 use super::round_trip::Cpus;
 use crate::affinity::{self, Pinned};
+use crate::subject::nanoseconds;
 use crate::{Clock, Limit, Options, Sample, Setting, Subject, SubjectError};
 
 pub(super) const NAME: &str = "floor-signal";
@@ -81,10 +82,6 @@ impl Subject for Signal {
         super::setting(self.cpus)
     }
 
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "a run takes far less than 2^53 ns"
-    )]
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let cpus = self.cpus;
         let _pinned = Pinned::to(cpus.here).map_err(|error| SubjectError::failed(NAME, error))?;
@@ -106,7 +103,7 @@ impl Subject for Signal {
         });
         Ok(Sample {
             ops,
-            elapsed_ns: started.elapsed().as_nanos() as f64,
+            elapsed_ns: nanoseconds(started.elapsed()),
             latencies_ns: self.clock.latencies(ticks?),
             ..Sample::default()
         })

@@ -9,6 +9,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::{in_pieces, raw};
 use crate::affinity::Pinned;
+use crate::subject::nanoseconds;
 use crate::{Limit, Options, Sample, Setting, Subject, SubjectError};
 
 pub(super) const GETPPID: &str = "floor-getppid";
@@ -37,10 +38,6 @@ impl Subject for Getppid {
         }
     }
 
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "a run takes far less than 2^53 ns"
-    )]
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let _pinned = Pinned::to(self.cpu).map_err(|e| SubjectError::failed(GETPPID, e))?;
         let started = Instant::now();
@@ -52,7 +49,7 @@ impl Subject for Getppid {
         })?;
         Ok(Sample {
             ops,
-            elapsed_ns: started.elapsed().as_nanos() as f64,
+            elapsed_ns: nanoseconds(started.elapsed()),
             ..Sample::default()
         })
     }
@@ -86,10 +83,6 @@ impl Subject for EventfdWrite {
         }
     }
 
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "a run takes far less than 2^53 ns"
-    )]
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let failed = |error| SubjectError::failed(EVENTFD_WRITE, error);
         let _pinned = Pinned::to(self.cpu).map_err(|e| SubjectError::failed(EVENTFD_WRITE, e))?;
@@ -111,7 +104,7 @@ impl Subject for EventfdWrite {
         }
         Ok(Sample {
             ops,
-            elapsed_ns: elapsed.as_nanos() as f64,
+            elapsed_ns: nanoseconds(elapsed),
             ..Sample::default()
         })
     }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::guest::Failure;
 use super::path::HAS_PORTS;
 use crate::affinity::Pinned;
+use crate::subject::nanoseconds;
 use crate::{Entry, Limit, Options, Sample, Setting, Subject, SubjectError};
 use vmbell_hypervisor::measure::{BareExit, BareLoop};
 use vmbell_hypervisor::{Capability, Hypervisor, VmConfig};
@@ -78,10 +79,6 @@ impl Subject for Bare {
         }
     }
 
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "a run takes far less than 2^53 ns"
-    )]
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let failed = |error: Failure| SubjectError::failed(&self.name, error);
         let _pinned = Pinned::to(self.cpu).map_err(|error| failed(error.into()))?;
@@ -99,7 +96,7 @@ impl Subject for Bare {
         let elapsed = started.elapsed();
         Ok(Sample {
             ops,
-            elapsed_ns: elapsed.as_nanos() as f64,
+            elapsed_ns: nanoseconds(elapsed),
             heavy: match self.exit {
                 BareExit::Pio | BareExit::Mmio => ops,
                 BareExit::Ioeventfd => 0,

@@ -10,6 +10,7 @@ use super::guest::{Guest, Scenario};
 use super::path::{Bell, Path, VALUE};
 use super::wiring::attach;
 use crate::affinity;
+use crate::subject::nanoseconds;
 use crate::{Clock, Options, Sample, SubjectError};
 use vmbell::doorbell::Sharing;
 use vmbell_devices::{Hook, Listener, WordPoller};
@@ -160,7 +161,6 @@ impl Scenario for Notify {
     }
 
     #[allow(
-        clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "latencies and run times are far below 2^53 ns and not negative"
@@ -176,7 +176,7 @@ impl Scenario for Notify {
             value: VALUE.into(),
             pause,
         })?;
-        let elapsed_ns = started.elapsed().as_nanos() as f64;
+        let elapsed_ns = nanoseconds(started.elapsed());
         drop(poller);
         let ticks = std::mem::take(
             &mut *self

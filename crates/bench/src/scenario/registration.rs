@@ -14,6 +14,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use super::guest::{Failure, Guest, Scenario};
 use super::path::{Bell, HAS_PORTS, Path, VALUE};
 use super::scan::beside;
+use crate::subject::nanoseconds;
 use crate::{Clock, Entry, Limit, Options, Sample, Subject, SubjectError, affinity};
 use vmbell::doorbell::{Datamatch, Sharing};
 use vmbell_guest::Parameters;
@@ -148,10 +149,6 @@ impl Scenario for Registration {
         &self.guest
     }
 
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "a run takes far less than 2^53 ns"
-    )]
     fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let machine = Arc::clone(&self.guest.machine);
         let (timed, cpu, limit) = (self.timed, self.guest.other_cpu, self.guest.limit.clone());
@@ -166,7 +163,7 @@ impl Scenario for Registration {
             });
             (self.ring_until(&over), registering.join())
         });
-        let elapsed_ns = started.elapsed().as_nanos() as f64;
+        let elapsed_ns = nanoseconds(started.elapsed());
         let rings = rings?;
         let ticks = ticks
             .map_err(|_| self.guest.failed("the registering thread panicked"))?

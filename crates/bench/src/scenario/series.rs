@@ -18,6 +18,7 @@ use super::registration::{PATH, Timed};
 use super::scan::{Scan, at_value, beside, values};
 use super::wiring::{Source, Wiring};
 use crate::affinity::Pinned;
+use crate::subject::nanoseconds;
 use crate::{Clock, Entry, Options, Sample, Subject, SubjectError};
 use vmbell::doorbell::{Datamatch, Sharing};
 use vmbell::irq::Gsi;
@@ -306,14 +307,10 @@ impl Scenario for Series {
         &self.guest
     }
 
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "a run takes far less than 2^53 ns"
-    )]
     fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let started = Instant::now();
         let ticks = self.calls(ops).map_err(|error| self.guest.failed(error))?;
-        let elapsed_ns = started.elapsed().as_nanos() as f64;
+        let elapsed_ns = nanoseconds(started.elapsed());
         self.guest.agree("the series", ticks.len() as u64, ops)?;
         Ok(Sample {
             ops,

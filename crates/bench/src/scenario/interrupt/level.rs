@@ -10,6 +10,7 @@ use super::super::view::GuestView;
 use super::super::wiring::{attach, bell};
 use super::case::{Case, Lowered};
 use crate::affinity;
+use crate::subject::nanoseconds;
 use crate::{Options, Sample, SubjectError};
 use vmbell::doorbell::IoEventAddress;
 use vmbell::irq::{ForwardedLine, Gsi};
@@ -146,10 +147,6 @@ impl Scenario for Level {
         &self.guest
     }
 
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "a run takes far less than 2^53 ns"
-    )]
     fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let (cpu, ready) = (self.guest.other_cpu, self.view.ready());
         let address = match self.kind {
@@ -183,6 +180,6 @@ impl Scenario for Level {
             .map_err(|_| self.guest.failed("the device's thread ended early"))?
             .map_err(|error| self.guest.failed(error))?;
         self.check_forwarded(ops)?;
-        Ok(run.sample(ops, elapsed.as_nanos() as f64))
+        Ok(run.sample(ops, nanoseconds(elapsed)))
     }
 }

@@ -10,6 +10,7 @@ use super::super::guest::{Guest, Scenario};
 use super::super::view::{GuestGone, GuestView};
 use super::case::Case;
 use crate::affinity;
+use crate::subject::nanoseconds;
 use crate::{Clock, Options, Sample, SubjectError};
 use vmbell::irq::{Msi, Target};
 use vmbell_guest::{PARAMETERS, Parameters};
@@ -130,10 +131,6 @@ impl Scenario for Raise {
         &self.guest
     }
 
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "a run takes far less than 2^53 ns"
-    )]
     fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let (cpu, ready) = (self.guest.other_cpu, self.view.ready());
         let machine = Arc::clone(&self.guest.machine);
@@ -157,7 +154,7 @@ impl Scenario for Raise {
             self.view.end();
             (run, raising.join())
         });
-        let elapsed_ns = started.elapsed().as_nanos() as f64;
+        let elapsed_ns = nanoseconds(started.elapsed());
         let run = run?;
         let ticks = ticks
             .map_err(|_| {
