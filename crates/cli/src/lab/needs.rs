@@ -20,9 +20,6 @@ const WIRE: &str = "eth0";
 /// QEMU 7.2's SVM switches vector state off at exits: docs/qemu-bugs.md.
 const APPEND: &str = "noxsave";
 
-/// What boots VMMs takes much longer there than on hardware; the lab's own limit ends it.
-const NO_TIMEOUT: (&str, &str) = ("timeout", "0");
-
 /// What a suite needs, in addition to what every program has.
 #[derive(Debug, Default)]
 pub(super) struct Needs {
@@ -70,13 +67,8 @@ impl Needs {
                 },
                 // A VMM that spins for ten seconds of a clock that counts instructions has executed 10,000,000,000.
                 defaults: match is_counted {
-                    true => vec![
-                        NO_TIMEOUT,
-                        ("runs", "1"),
-                        ("ops", "20"),
-                        ("run-timeout", "10s"),
-                    ],
-                    false => vec![NO_TIMEOUT, ("ops", "20"), ("run-timeout", "2m")],
+                    true => vec![("runs", "1"), ("ops", "20"), ("run-timeout", "10s")],
+                    false => vec![("ops", "20"), ("run-timeout", "2m")],
                 },
                 time_limit: Some(Duration::from_secs(15 * 60)),
                 vmms: true,
@@ -107,12 +99,11 @@ impl Needs {
         // guests hang. L1's clock runs fast if this host was busy when L1 measured its counter.
         let mut defaults = match is_counted {
             true => vec![
-                NO_TIMEOUT,
                 ("run-timeout", "2s"),
                 ("transactions", "500"),
                 ("bytes", "1M"),
             ],
-            false => vec![NO_TIMEOUT, ("run-timeout", "5m")],
+            false => vec![("run-timeout", "5m")],
         };
         defaults.extend(LINUX);
         let mut devices = Vec::new();
