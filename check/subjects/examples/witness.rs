@@ -1,4 +1,4 @@
-//! Runs a driver and a device natively on two threads, and says if both came to wait for ever.
+//! Runs a driver and a device natively on two threads, and says if both came to wait forever.
 //!
 //! `cargo run --release --example witness -- DRIVER DEVICE [split|packed] [event-idx] [poll] [mended] [SECONDS]`
 

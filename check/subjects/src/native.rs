@@ -1,6 +1,6 @@
 //! The native witness: driver and device, not instrumented, on two pinned threads that spin instead of sleeping.
 //!
-//! It says whether they came to a state in which both wait for ever. A clean run proves nothing.
+//! It says whether they came to a state in which both wait forever. A clean run proves nothing.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -146,7 +146,7 @@ fn pin(cpu: usize) {
     unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
 }
 
-/// Runs a driver and a device for this time, or until both wait for ever.
+/// Runs a driver and a device for this time, or until both wait forever.
 ///
 /// # Panics
 ///

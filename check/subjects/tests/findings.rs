@@ -36,7 +36,7 @@ impl Finding {
         report.expect("the pair can be explored")
     }
 
-    /// Checks that `who` sleeps for ever under the model, but neither with the fix nor under weaker reordering.
+    /// Checks that `who` sleeps forever under the model, but neither with the fix nor under weaker reordering.
     #[track_caller]
     fn is_found_and_mended(&self) -> Failure {
         let mut report = self.explore(self.model, false);
@@ -223,7 +223,7 @@ mod krun {
     fn stalls(frames: u32, mend: Mend) {
         for event_idx in [false, true] {
             let report = explore(Model::Sc, event_idx, frames, mend);
-            let failure = report.failure().expect("the guest waits for ever");
+            let failure = report.failure().expect("the guest waits forever");
             let tasks = vec!["guest".to_string()];
             assert_eq!(failure.what, What::Lost { tasks }, "{report}");
         }

@@ -37,7 +37,7 @@ pub(super) fn entries() -> Vec<Entry> {
                 limit: Some(options.limit.clone()),
             }))
         }),
-        entry("debug-stuck", "runs for ever and cannot be stopped", |_| {
+        entry("debug-stuck", "runs forever and cannot be stopped", |_| {
             Ok(Box::new(Loops { limit: None }))
         }),
     ]
@@ -85,7 +85,7 @@ impl Subject for Fails {
     }
 }
 
-/// Runs until the limit ends the run; for ever without a limit.
+/// Runs until the limit ends the run; forever without a limit.
 struct Loops {
     limit: Option<Limit>,
 }

@@ -2,7 +2,7 @@
 //! of one run.
 //!
 //! A [`Limit`] is cheap to clone. The runner asks it between runs whether to continue. A subject
-//! that waits for a guest must ask it whether its run is over, since a guest may loop for ever.
+//! that waits for a guest must ask it whether its run is over, since a guest may loop forever.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -178,7 +178,7 @@ impl Explorer {
         ))
     }
 
-    /// Runs the scenario natively, each task on a thread, again and again for `time`, or until all tasks sleep for ever:
+    /// Runs the scenario natively, each task on a thread, again and again for `time`, or until all tasks sleep forever:
     /// the witness on the real CPU of a failure that an exploration found. Use a load of some thousand requests, and
     /// run it by `cargo test`, without instrumentation. Models and limits do not matter here, nor do final checks.
     ///

@@ -28,7 +28,7 @@ thread_local! {
 pub struct Witness {
     /// How often the scenario ran to its end.
     pub rounds: u64,
-    /// The tasks that had to return and slept for ever, if the last round hung.
+    /// The tasks that had to return and slept forever, if the last round hung.
     pub hung: Option<Vec<String>>,
 }
 

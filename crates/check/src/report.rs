@@ -41,7 +41,7 @@ pub struct Failure {
 /// What went wrong in an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A lost notification: tasks that had to return sleep for ever, and nothing will wake them.
+    /// A lost notification: tasks that had to return sleep forever, and nothing will wake them.
     Lost {
         /// The tasks that had to return.
         tasks: Vec<String>,

@@ -99,7 +99,7 @@ pub(crate) fn suspend() -> Resume {
     resume
 }
 
-/// Unwinds the task that runs on this thread, or suspends it for ever if it unwinds already.
+/// Unwinds the task that runs on this thread, or suspends it forever if it unwinds already.
 pub(crate) fn end() -> ! {
     if std::thread::panicking() {
         loop {

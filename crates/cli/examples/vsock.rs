@@ -1,7 +1,7 @@
 //! Talks over a socket of virtio-vsock: a guest with its host, or a host with its guest.
 //!
 //! `vsock listen PORT` takes one connection and gives what it reads back, in reverse order. `vsock connect CID PORT` sends
-//! its standard input there and prints the answer; CID 2 is the host. A connection that nobody takes yet is tried again for
+//! its standard input there and prints the answer; CID 2 is the host. A connection that is not accepted yet is tried again for
 //! ten minutes, which only a hang takes.
 
 use std::io::{Read, Write, copy, stdin, stdout};

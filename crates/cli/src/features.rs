@@ -107,7 +107,7 @@ fn memfd() -> Support {
     if fd < 0 {
         return answer(false);
     }
-    // SAFETY: the descriptor is new and nobody else owns it.
+    // SAFETY: the descriptor is new and it has no other owner.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
     Support::Yes
 }

@@ -1,7 +1,7 @@
 //! The destination of an export: stdout, a device or pipe, or a file that is replaced as a whole.
 //!
 //! The file is opened before anything is measured, so that a bad path is found at once and not after
-//! minutes. It is renamed into place at the end, so that nobody ever reads half a report.
+//! minutes. It is renamed into place at the end, so that half a report is never read.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -29,7 +29,7 @@ pub struct Vmm {
     /// Why a boot that gave no results was repeated; `None` if none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeated: Option<String>,
-    /// Why the exits of its rows could not be counted; `None` if they were, or if nobody asked for them.
+    /// Why the exits of its rows could not be counted; `None` if they were, or if they were not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exits_reason: Option<String>,
 }

@@ -98,7 +98,7 @@ pub const PATCH_OFFSET: u64 = HYPERCALL_OFFSET + PAGE;
 /// The first descriptor number that a doorbell may have in the sandbox.
 pub const FD_BASE: u32 = 16;
 
-/// Number of the system call in which the descriptor thread parks for ever (`pause`).
+/// Number of the system call in which the descriptor thread parks forever (`pause`).
 pub const PARK_SYSCALL: u32 = 34;
 
 /// The most instructions of a [`Filter`], one for each bit of `own_pid_operands`.

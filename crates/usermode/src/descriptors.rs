@@ -1,6 +1,6 @@
 //! The sandbox's descriptor table, which the monitor fills from outside.
 //!
-//! The sandbox has no code that receives descriptors. One of its threads waits for ever in a system call that
+//! The sandbox has no code that receives descriptors. One of its threads waits forever in a system call that
 //! seccomp reports to the monitor. The monitor uses SECCOMP_IOCTL_NOTIF_ADDFD on that notification, as often as
 //! needed, to put a descriptor into the table (Linux `uapi/linux/seccomp.h`, 5.9). Runs on any thread of the
 //! monitor, under a mutex.

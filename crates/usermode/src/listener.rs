@@ -1,9 +1,9 @@
 //! The seccomp listener of a sandbox's descriptor thread (Linux `uapi/linux/seccomp.h`, 5.9).
 //!
-//! The descriptor thread waits for ever in a system call that the kernel reports to this listener. A signal
+//! The descriptor thread waits forever in a system call that the kernel reports to this listener. A signal
 //! that stops the sandbox ends the call; when the sandbox continues, the kernel repeats the call under a new id.
 //! No wait here is without a bound. SECCOMP_IOCTL_NOTIF_RECV is called only when there is a notification to
-//! receive: once no thread has the filter any more, it would block for ever (before Linux 6.11) or fail again
+//! receive: once no thread has the filter any more, it would block forever (before Linux 6.11) or fail again
 //! and again.
 #![allow(unsafe_code)]
 

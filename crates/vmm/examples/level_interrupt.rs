@@ -73,7 +73,7 @@ pub fn serve(hypervisor: &dyn Hypervisor, work: u32) -> Result<u64, Box<dyn Erro
     let mut vcpu = machine.vm().create_vcpu(0)?;
     vcpu.set_entry_point(entry)?;
     vcpu.set_interrupt_handler(CODE.0 + HANDLER)?;
-    // A guest that gets no interrupt would run for ever: this kicks it out.
+    // A guest that gets no interrupt would run forever: this kicks it out.
     let limit = Instant::now() + Duration::from_secs(30);
     let _deadline = Deadline::new(limit, vcpu.kick_handle())?;
     irqfd.signal();

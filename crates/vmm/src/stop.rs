@@ -45,7 +45,7 @@ pub const fn done(exit: &VmExit) -> Option<u32> {
 }
 
 /// Kicks a vCPU from its own thread (`vmbell-deadline`) once a condition holds, unless it is dropped
-/// before: a guest that loops for ever does not stop by itself.
+/// before: a guest that loops forever does not stop by itself.
 #[derive(Debug)]
 pub struct Deadline {
     _thread: EventLoop,

@@ -65,7 +65,7 @@ pub(super) fn find(binaries: &[TestBinary]) -> Result<Suites> {
         let is_own = binary.name == OWN;
         if let Some(name) = names.iter().find(|name| !is_own && !is_on_kvm(name)) {
             bail!(
-                "{}: {name} is ignored and in no module {KVM}, so nobody runs it",
+                "{}: {name} is ignored and in no module {KVM}, so no run includes it",
                 binary.name
             );
         }
@@ -133,7 +133,7 @@ fn names(list: &str) -> impl Iterator<Item = &str> {
     list.lines().filter_map(|line| line.strip_suffix(": test"))
 }
 
-/// The number of tests on KVM in a terse list; an error names a test that nobody runs.
+/// The number of tests on KVM in a terse list; an error names a test that no run includes.
 pub(super) fn listed(list: &str) -> Result<usize, String> {
     match names(list).find(|name| !is_on_kvm(name)) {
         Some(name) => Err(format!("{name} is in no module {KVM}")),

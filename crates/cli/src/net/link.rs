@@ -66,7 +66,7 @@ impl Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         let name = self.card.wire;
-        // There is nobody to tell of a failure.
+        // A failure cannot be reported.
         let _ = name.set_address(Ipv4Addr::UNSPECIFIED);
         let _ = name.set_flags(self.flags);
         if let Some(ipv6) = &self.ipv6 {

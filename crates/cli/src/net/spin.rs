@@ -1,4 +1,4 @@
-//! Ends a guest that spins for ever, where instructions are counted: its time limit would take this host minutes
+//! Ends a guest that spins forever, where instructions are counted: its time limit would take this host minutes
 //! (docs/qemu-bugs.md).
 //!
 //! A Linux guest whose CPU is busy sets its timer at each tick, which is an exit. One that runs for a whole [`PERIOD`]

@@ -58,7 +58,7 @@ impl Drop for Tap {
             match attach(&name).and_then(|(file, _)| keep(&file, false)) {
                 // The VMM is dead; the kernel may still be closing what it had open.
                 Err(error) if error.kind() == ErrorKind::ResourceBusy => thread::sleep(LOOK),
-                // There is nobody to tell of another failure.
+                // Another failure cannot be reported.
                 _ => return,
             }
         }

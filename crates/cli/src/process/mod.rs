@@ -112,7 +112,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         // A child that was waited for has a status now, and its group was killed.
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
-            // There is nobody to tell if waiting fails.
+            // A failure of the wait cannot be reported.
             let _ = self.kill();
         }
     }

@@ -65,7 +65,7 @@ impl Console {
 impl Drop for Console {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // There is nobody to tell: the terminal is gone, or the process is about to end.
+            // A failure cannot be reported: the terminal is gone, or the process is about to end.
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
         }
     }

@@ -30,7 +30,7 @@ fn out(width: Width, port: u16, value: u32) -> Vec<u8> {
     code
 }
 
-/// Writes a letter to the serial port, and halts for ever: `cli; hlt; jmp` to the `hlt`.
+/// Writes a letter to the serial port, and halts forever: `cli; hlt; jmp` to the `hlt`.
 pub fn halts(letter: u8) -> Vec<u8> {
     let mut code = out(Width::Byte, SERIAL, letter.into());
     code.extend([0xfa, 0xf4, 0xeb, 0xfd]);

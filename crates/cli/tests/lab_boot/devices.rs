@@ -13,7 +13,7 @@ const INSIDE: &str = "VMBELL_TEST_INSIDE";
 
 const EDU: &str = "0000:00:03.0";
 const E1000E: &str = "0000:00:04.0";
-/// `ETH_P_802_EX1`: a protocol for experiments, which nobody else uses.
+/// `ETH_P_802_EX1`: a protocol for experiments, which no other program uses.
 const EXPERIMENT: u16 = 0x88b5;
 
 /// A test of this binary that runs in L1, with these options.

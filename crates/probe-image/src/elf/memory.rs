@@ -77,7 +77,7 @@ fn map(address: u64, len: u64) -> Option<()> {
     let mut page = address & !(LARGE_PAGE - 1);
     while page < end {
         if page >= LOW_END {
-            // SAFETY: boot.S's table, which lives for ever and is changed by atomics only.
+            // SAFETY: boot.S's table, which lives forever and is changed by atomics only.
             let top = unsafe { &pml4 };
             let pdpt = next(&top.0[index(page, 3)])?;
             let directory = next(&pdpt.0[index(page, 2)])?;

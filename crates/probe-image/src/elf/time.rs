@@ -1,5 +1,5 @@
 //! Time: the power management timer of ACPI, the frequency of the time stamp counter, and bounded waits, so that no VMM
-//! can make the image wait for ever.
+//! can make the image wait forever.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

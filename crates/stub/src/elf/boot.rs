@@ -1,7 +1,7 @@
 //! The sandbox's start, from the first instruction to the seccomp filters.
 //!
 //! It runs on the process's first thread, which starts the vCPU threads, hands the seccomp listener to the
-//! monitor and then parks for ever: it is the descriptor thread, into whose parked system call the monitor
+//! monitor and then parks forever: it is the descriptor thread, into whose parked system call the monitor
 //! adds file descriptors. Each thread installs its own seccomp filter; no guest instruction runs before that.
 
 use core::arch::asm;

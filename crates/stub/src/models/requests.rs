@@ -1,7 +1,7 @@
 //! Interrupts sent while a vCPU goes into its guest, out of it and to sleep, in every interleaving with
 //! at most three preemptions.
 //!
-//! A thread that waits for an event which never comes is blocked for ever; the checker reports this as a
+//! A thread that waits for an event which never comes is blocked forever; the checker reports this as a
 //! deadlock, so a lost wake-up fails the test.
 
 use loom::sync::Arc;

@@ -26,7 +26,7 @@ pub use trampoline::hypercall_page;
 /// How many traps a site needs before it is patched.
 pub const TRAPS_BEFORE_PATCH: u32 = 16;
 
-/// The most trampolines of a guest. The bound is needed because a hostile guest can ask for them for ever.
+/// The most trampolines of a guest. The bound is needed because a hostile guest can ask for them forever.
 const MAX_TRAMPOLINES: usize = 256;
 
 const INT3: u8 = 0xcc;

@@ -108,7 +108,7 @@ fn a_thread_that_sleeps_between_its_sections_holds_nobody_up() {
         let mut reader = snapshot.reader();
         let vcpu = thread::spawn(move || {
             assert!((1..=2).contains(&reader.read().get()));
-            // It runs its guest from here on, for ever, and still has the reader.
+            // It runs its guest from here on, forever, and still has the reader.
             reader
         });
         snapshot.replace(Tracked::new(2));

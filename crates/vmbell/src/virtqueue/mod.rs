@@ -130,7 +130,7 @@ pub trait DriverQueue {
 
     /// Enables a notification once three quarters of the buffers in flight are used; false if more than that are
     /// used already, or, on a packed ring, if any is. True if the queue is broken, so that no caller
-    /// repeats it for ever.
+    /// repeats it forever.
     fn enable_cb_delayed(&mut self) -> bool;
 }
 

@@ -24,7 +24,7 @@ pub enum Op {
     Jump(u64),
     /// The counter.
     Counter,
-    /// Counts at this address for ever.
+    /// Counts at this address forever.
     Spin(u64),
     /// Switches a vCPU on: its number, its first instruction, its argument.
     CpuOn(u64, u64, u64),

@@ -204,7 +204,7 @@ fn round(watch: &'static Watch, random: &mut Random) {
         pause: 0,
     };
     let mut vcpu = start(&vm, programs::storm(), parameters, 0);
-    // Lookups that seem to be under way for ever.
+    // Lookups that seem to be under way forever.
     let counters = std::mem::offset_of!(SharedState, lapics) as u64;
     let mut scribbler = hostile.then(|| scatter::take(&vm, 1, random, SHARED_BASE, counters, &[]));
     let mut ringing = Ringing {

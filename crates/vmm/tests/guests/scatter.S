@@ -1,4 +1,4 @@
-# Writes a word to any place in the COUNT bytes at ADDRESS, for ever. What it writes is as random as the place, or
+# Writes a word to any place in the COUNT bytes at ADDRESS, forever. What it writes is as random as the place, or
 # one of the VALUE words at PAUSE; the word after those is where its choices begin.
     mov r8, [rdi + {ADDRESS}]
     mov r9, [rdi + {COUNT}]

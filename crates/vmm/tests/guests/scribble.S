@@ -1,4 +1,4 @@
-# Fills the COUNT bytes at ADDRESS with another value in each round, for ever; VALUE is the first.
+# Fills the COUNT bytes at ADDRESS with another value in each round, forever; VALUE is the first.
     mov rbx, rdi
     mov rax, [rbx + {VALUE}]
     mov r9, 0x9e3779b97f4a7c15

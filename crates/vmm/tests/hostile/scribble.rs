@@ -140,7 +140,7 @@ fn a_forged_exit_is_an_exit_or_an_error<H: Hypervisor>(h: &H) {
 
 fn every_reason_can_be_forged<H: Hypervisor>(h: &H) {
     // The exit's first word, next to an exit that has a meaning: the guest jumps into the stub
-    // where it hands over. Here vCPU 1 stores one reason for ever.
+    // where it hands over. Here vCPU 1 stores one reason forever.
     for reason in 0..16_u64 {
         let vm = configured(
             h,

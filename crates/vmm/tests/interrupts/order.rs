@@ -37,7 +37,7 @@ fn a_halt_behind_its_unmask_misses_nothing<H: Hypervisor>(h: &H) {
     let mut guest = Logged::new(&vm, EOI);
     for vector in 0x40..0x60 {
         guest.raise(vector);
-        // Taken before the halt, it would sleep for ever.
+        // Taken before the halt, it would sleep forever.
         assert_eq!(guest.log(&[Op::UnmaskAndHalt, Op::Mask]), whole(vector));
     }
     // By the vCPU itself, with all that happens on its way there.

@@ -19,7 +19,7 @@ const INIT: u32 = 0x000c_4500;
 const SIPI: u32 = 0x000c_4600;
 
 /// In 16 bits: reads the register, writes it, reads it back, both to the next eight bytes; then counts
-/// itself and halts for ever.
+/// itself and halts forever.
 const TRAMPOLINE: [u8; 56] = [
     0x66, 0xb9, 0x04, 0x4d, 0x56, 0x4b, // mov ecx, 0x4b564d04
     0x8b, 0x1e, 0x00, 0x05, // mov bx, [0x500]

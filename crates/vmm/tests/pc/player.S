@@ -97,7 +97,7 @@
     mov     eax, ecx
     pop     ebx
     ret
-    # Sleep for ever, without anything that could wake the CPU.
+    # Sleep forever, without anything that could wake the CPU.
 3:  cmp     ecx, 0x60
     jne     3f
 4:  hlt

@@ -48,7 +48,7 @@ pub enum Op {
     Cpuid(u32),
     /// Reads EBX as it was at the start.
     Information,
-    /// Halts for ever.
+    /// Halts forever.
     Sleep,
     /// Executes what is not an instruction.
     Crash,

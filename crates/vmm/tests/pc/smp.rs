@@ -14,7 +14,7 @@ const SPURIOUS: u32 = 0xfee0_00f0;
 const INIT: u32 = 0x000c_4500;
 const SIPI: u32 = 0x000c_4600;
 
-/// `lock inc word ptr [0x500]`, `cli`, and `hlt` for ever, in 16 bits.
+/// `lock inc word ptr [0x500]`, `cli`, and `hlt` forever, in 16 bits.
 const TRAMPOLINE: [u8; 9] = [0xf0, 0xff, 0x06, 0x00, 0x05, 0xfa, 0xf4, 0xeb, 0xfd];
 
 fn started(vcpus: u16, ops: impl Into<Vec<Op>>) -> Play {

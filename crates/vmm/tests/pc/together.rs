@@ -16,7 +16,7 @@ fn page(index: u32) -> GuestAddress {
     GuestAddress(AREA + 0x1_0000 * u64::from(index))
 }
 
-/// A machine whose vCPUs count for ever, but for the first if it is to be done at once.
+/// A machine whose vCPUs count forever, but for the first if it is to be done at once.
 fn machine<H: Hypervisor>(hypervisor: &H, first_is_done: bool) -> (Machine, Vec<Box<dyn Vcpu>>) {
     let config = VmConfig {
         vcpus: VCPUS,

@@ -6,7 +6,7 @@ use super::L1;
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn host_sees_each_notification_that_linux_sends_and_no_other() {
-    // A disk that nobody mounts has requests only where the script makes them. The kernel counts how often the function
+    // A disk that is not mounted has requests only where the script makes them. The kernel counts how often the function
     // runs that notifies, which no other driver of the guest uses.
     let guest = "
 mount -t tracefs tracefs /sys/kernel/tracing

@@ -27,7 +27,7 @@ const RING: [u32; 7] = [
 // The third word of the program reads from 0xff8 bytes after itself.
 const _: () = assert!(super::super::bare::COUNT == 8 + 0xff8);
 
-/// The code of a guest that makes these exits for ever; it runs at any address.
+/// The code of a guest that makes these exits forever; it runs at any address.
 pub fn code(exit: BareExit, _: u64) -> Result<Vec<u8>, Error> {
     let rest: &[u32] = match exit {
         BareExit::Mmio => &STORE,

@@ -12,7 +12,7 @@ use crate::measure::BareExit;
 const PORT: u64 = 0xc050;
 pub const ADDRESS: u64 = 0xd000_0050;
 
-/// The code of a guest that makes these exits for ever, for the address `start`. One that rings leaves at the port when
+/// The code of a guest that makes these exits forever, for the address `start`. One that rings leaves at the port when
 /// it has rung [`COUNT`] times.
 pub fn code(exit: BareExit, start: u64) -> Result<Vec<u8>, Error> {
     assemble(exit, start).map_err(KvmError::assemble("a loop"))

@@ -151,7 +151,7 @@ impl Run {
         let agrees = self.guest_ended.starts_with(ended);
         let owed = self.guest_ended.len().saturating_sub(ended.len());
         let may_owe = usize::from(self.vcpu.pv_eoi.is_pending() && !self.vcpu.is_armed());
-        // A vector that waits for an EOI which the host does not know of waits for ever, unless a kick is under
+        // A vector that waits for an EOI which the host does not know of waits forever, unless a kick is under
         // way.
         let waits = owed != 0 && !self.vcpu.lapic.irr.is_empty();
         let deliverable = self.vcpu.interruptible && self.vcpu.lapic.next_interrupt().is_some();
