@@ -83,6 +83,6 @@ pub use limit::{EarlyStop, Limit, Running};
 pub use plan::Plan;
 pub use record::{Record, Series};
 pub use runner::{Observer, Phase, Silent, overtime, run};
-pub use select::{SelectError, Wanted, select, set_reference};
+pub use select::{SelectError, Wanted, picks, select, set_reference};
 pub(crate) use subject::chain;
 pub use subject::{Options, Sample, Setting, Subject, SubjectError};

@@ -127,7 +127,7 @@ fn is_glob(pattern: &str) -> bool {
 }
 
 /// Whether a name or glob of the command line means the entry of this base name.
-pub(crate) fn picks(pattern: &str, base: &str) -> bool {
+pub fn picks(pattern: &str, base: &str) -> bool {
     if is_glob(pattern) {
         matches(pattern, base)
     } else {

@@ -22,6 +22,7 @@ pub mod job;
 pub mod kernel;
 pub mod out_of_tree;
 pub mod qemu;
+pub mod selftests;
 
 mod file_error;
 mod files;
@@ -44,6 +45,7 @@ use initramfs::InitramfsError;
 use kernel::KernelError;
 use out_of_tree::ModulesError;
 use qemu::QemuError;
+use selftests::SelftestsError;
 
 pub use file_error::FileError;
 pub use files::Files;
@@ -86,6 +88,9 @@ pub enum LabError {
     /// KVM cannot be built with the user's changes.
     #[error(transparent)]
     Kvm(#[from] KvmError),
+    /// The selftests cannot be built.
+    #[error(transparent)]
+    Selftests(#[from] SelftestsError),
     /// L1's file tree cannot be made.
     #[error(transparent)]
     Initramfs(#[from] InitramfsError),

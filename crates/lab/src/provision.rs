@@ -8,6 +8,8 @@ mod kvm;
 mod modules;
 #[path = "provision_netperf.rs"]
 mod netperf;
+#[path = "provision_selftests.rs"]
+mod selftests;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -18,6 +18,8 @@ const KIND: &str = "kvm";
 const TOOLS: &str = "kvmtools";
 /// Raised when the way of building changes.
 const REVISION: u32 = 1;
+/// Raised when other packages or files are needed for it.
+const TOOLS_REVISION: u32 = 2;
 /// The folder of the builds, next to the entry's files.
 const TREE: &str = "tree";
 /// Peak disk space: the compiler, the headers and the archive of the source, packed and unpacked.
@@ -86,8 +88,15 @@ impl Provision<'_> {
     }
 
     /// What builds KVM for the kernel of this release, from these sources of packages.
-    fn kvm_tools(&mut self, release: &Release, sources: &str) -> Result<Entry, LabError> {
-        let recipe = format!("revision {REVISION}\n{release}\n{}", self.host.package);
+    pub(super) fn kvm_tools(
+        &mut self,
+        release: &Release,
+        sources: &str,
+    ) -> Result<Entry, LabError> {
+        let recipe = format!(
+            "revision {TOOLS_REVISION}\n{release}\n{}",
+            self.host.package
+        );
         let hash = hash_bytes(recipe.as_bytes());
         if let Some(entry) = self.begin(TOOLS, &hash)? {
             return Ok(entry);

@@ -1,7 +1,7 @@
 //! Runs a program in the lab.
 
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use super::board::Board;
 use super::boot::{Boot, BootError, Booted, Settings, Sinks};
 use super::cache::Use;
 use super::job::{Ending, Report, decode_debug_exit};
+use super::progress::Waiting;
 use super::qemu::Qemu;
 use super::{Files, Kernel, LabError, Progress, Task, payload};
 use crate::FileError;
 
-/// How often a boot is retried if L1's kernel panicked or QEMU crashed, and there is no report. With standard input it is
-/// not: the first boot has read some of it.
+/// How often a boot is retried if L1's kernel panicked or QEMU crashed, and there is no report.
 const RETRIES: u32 = 1;
 
 /// The parts of the lab that a run needs.
@@ -65,6 +65,32 @@ pub struct Outcome {
 impl Lab {
     /// Boots L1 and runs `task`; the program's output goes to this process's own streams while it runs.
     pub fn run(&self, task: &Task, settings: &Settings) -> Result<Outcome, LabError> {
+        // Of a program with standard input the first boot has read some of it.
+        let retries = if task.stdin { 0 } else { RETRIES };
+        self.run_into(task, settings, retries, |waiting| {
+            Box::new(waiting.around(io::stdout()))
+        })
+    }
+
+    /// The same with the program's standard output to `stdout`, and without another boot if L1 crashes.
+    pub fn run_once(
+        &self,
+        task: &Task,
+        settings: &Settings,
+        stdout: impl Write + Send + Clone + 'static,
+    ) -> Result<Outcome, LabError> {
+        self.run_into(task, settings, 0, |waiting| {
+            Box::new(waiting.around(stdout.clone()))
+        })
+    }
+
+    fn run_into(
+        &self,
+        task: &Task,
+        settings: &Settings,
+        most_retries: u32,
+        stdout: impl Fn(&Waiting) -> Box<dyn Write + Send>,
+    ) -> Result<Outcome, LabError> {
         let initramfs = self.initramfs(task, settings)?;
         let boot = Boot {
             board: &self.board,
@@ -88,7 +114,7 @@ impl Lab {
             }
             .wait();
             let booted = boot.run(Sinks {
-                stdout: Box::new(waiting.around(io::stdout())),
+                stdout: stdout(&waiting),
                 stderr: Box::new(waiting.around(io::stderr())),
                 files: Box::new(sink),
                 stdin: task.stdin,
@@ -97,8 +123,7 @@ impl Lab {
             cpu += booted.cpu;
             wall += booted.wall;
             if let Some(crash) = crash(&booted)
-                && retries < RETRIES
-                && !task.stdin
+                && retries < most_retries
             {
                 self.progress.say(format_args!(
                     "{crash} and left no exit code; starting it once more; {}",

@@ -115,7 +115,7 @@ fn gic() -> impl TypedValueParser<Value = Gic> {
 }
 
 /// Parses L1's memory; its kernel does not boot with less than 128 MiB.
-fn memory(text: &str) -> Result<u64, String> {
+pub(super) fn memory(text: &str) -> Result<u64, String> {
     let size = values::size(text)?;
     if size < 128 << 20 {
         return Err("at least 128M is needed; a number without a unit is bytes".to_owned());

@@ -1,8 +1,9 @@
 //! `vmbell lab`: runs a program on real KVM, which QEMU emulates.
 //!
-//! `parts` chooses the machine and finds QEMU and the kernel, `init` the `vmbell` for inside, and `machine` has the options of L1. `run` boots it with the program; if that is vmbell itself, `inner` parses its command line, `needs` says
-//! what the command needs in L1, and `exported` brings its reports back. The exit status is that of the program, so
-//! failures of the lab itself have a status of their own.
+//! `parts` chooses the machine and finds QEMU and the kernel, `init` the `vmbell` for inside, and `machine` has the options of
+//! L1. `run` boots it with the program; if that is vmbell itself, `inner` parses its command line, `needs` says what the command
+//! needs in L1, and `exported` brings its reports back. `selftests` runs the kernel's tests of KVM. The exit status is that of
+//! the program, so failures of the lab itself have a status of their own.
 
 mod bisect;
 mod cache;
@@ -15,18 +16,25 @@ mod machine;
 mod needs;
 mod parts;
 mod run;
+mod selftests;
 
 use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use self::parts::Parts;
 use self::run::RunArguments;
+use self::selftests::SelftestsArguments;
+use super::exit::{Exit, Usage};
 use super::run::refused;
 use vmbell_lab::LabError;
 use vmbell_lab::boot::exec_applet;
 use vmbell_lab::debian::KernelVersion;
+use vmbell_lab::selftests::run_each;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,6 +54,7 @@ Examples:
                                                       measure what a patch of KVM changes
   vmbell lab --deterministic --bisect --kernel debian:6.12 --kernel debian:newest -- vmbell bench ROW --only
                                                       find the kernel that changed a row
+  vmbell lab selftests --kernel debian:6.12           build the kernel's selftests of KVM, and run them
   vmbell lab prepare                                  download what is missing
   vmbell lab status --verify                          check what has been downloaded
 
@@ -97,6 +106,7 @@ pub(super) struct LabArguments {
 enum LabCommand {
     /// Download and prepare what is missing
     Prepare(Parts),
+    Selftests(Box<SelftestsArguments>),
     /// Show what is prepared
     Status {
         /// Read every file and compare its SHA-256
@@ -114,6 +124,16 @@ enum LabCommand {
     /// The old name of `vmbell lab -- PROGRAM`
     #[command(hide = true)]
     Run(Box<RunArguments>),
+    /// Run selftests, in L1
+    #[command(hide = true)]
+    RunSelftests {
+        /// The time limit of each
+        #[arg(long, value_name = "SECONDS")]
+        limit: u64,
+        /// Their programs
+        #[arg(last = true, required = true)]
+        programs: Vec<PathBuf>,
+    },
     /// Become another program that dies with its parent
     #[command(hide = true)]
     Exec {
@@ -139,6 +159,13 @@ pub(super) fn run(arguments: LabArguments) -> ExitCode {
             let error = exec_applet(&words);
             Err(anyhow::Error::new(error).context(format!("cannot become {}", words[0].display())))
         }
+        Some(LabCommand::Selftests(arguments)) => selftests::run(arch, &arguments),
+        Some(LabCommand::RunSelftests { limit, programs }) => {
+            let result = run_each(&programs, Duration::from_secs(limit), &mut io::stdout());
+            result
+                .map(|()| ExitCode::SUCCESS)
+                .map_err(anyhow::Error::new)
+        }
         Some(LabCommand::Prepare(parts)) => cache::prepare(arch, &parts),
         Some(LabCommand::Status {
             key: true, kernel, ..
@@ -153,6 +180,9 @@ pub(super) fn run(arguments: LabArguments) -> ExitCode {
             return refused(error);
         }
         eprintln!("vmbell: {error:#}");
+        if error.is::<Usage>() {
+            return Exit::Usage.into();
+        }
         let status = match error.downcast_ref() {
             Some(LabError::Boot(error)) if error.is_time_limit() => TIME_LIMIT,
             _ => LAB_FAILED,

@@ -187,6 +187,18 @@ impl Parts {
         settings: &Settings,
         choice: &Choice,
     ) -> anyhow::Result<Prepared> {
+        self.prepare_with(host, board, settings, choice, |_, _| Ok(()))
+    }
+
+    /// The same with a further step, before anything else is prepared in the same cache.
+    fn prepare_with(
+        &self,
+        host: Arch,
+        board: &Board,
+        settings: &Settings,
+        choice: &Choice,
+        step: impl FnOnce(&mut Provision<'_>, &Kernel) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Prepared> {
         let cache = Cache::user()?;
         let progress = self.progress();
         clean_up_at_a_signal().context("cannot handle signals")?;
@@ -209,6 +221,7 @@ impl Parts {
         } else {
             Vec::new()
         };
+        step(&mut provision, &kernel)?;
         provision.finish()?;
         Ok(Prepared {
             tree,
@@ -228,8 +241,20 @@ impl Parts {
         settings: &Settings,
         choice: &Choice,
     ) -> anyhow::Result<Lab> {
+        self.open_with(host, board, settings, choice, |_, _| Ok(()))
+    }
+
+    /// The same with a further step.
+    pub(super) fn open_with(
+        &self,
+        host: Arch,
+        board: Board,
+        settings: &Settings,
+        choice: &Choice,
+        step: impl FnOnce(&mut Provision<'_>, &Kernel) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Lab> {
         let init = init::find(&board, self.guest_vmbell.as_deref())?;
-        let prepared = self.prepare(host, &board, settings, choice)?;
+        let prepared = self.prepare_with(host, &board, settings, choice, step)?;
         Ok(Lab {
             board,
             qemu: prepared.qemu,

@@ -8,6 +8,7 @@
 mod ends;
 mod inner;
 mod prepare;
+mod selftests;
 #[path = "../signals/mod.rs"]
 mod signals;
 mod starts;

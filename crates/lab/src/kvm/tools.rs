@@ -1,4 +1,4 @@
-//! The compiler, the headers and KVM's source of one kernel, unpacked into a cache entry.
+//! The compiler, the headers, and the source of KVM and of its selftests of one kernel, unpacked into a cache entry.
 //!
 //! They are of the kernel's distribution, which may be newer than this system's, so each program is started by a script
 //! that runs it with its own loader and libraries. The scripts find these by their own place, so the folder can be renamed.
@@ -15,6 +15,7 @@ use crate::apt::AptError;
 use crate::arch::Arch;
 use crate::initramfs::ElfFacts;
 use crate::out_of_tree::{Headers, Packages, Release, take};
+use crate::selftests;
 
 /// What the programs other than the compiler depend on: it has brought it, or no build uses it.
 const STAND_INS: &[&str] = &["libc6", "libssl3", "libssl3t64", "pahole", "zlib1g"];
@@ -23,6 +24,12 @@ const PROGRAMS: [&str; 3] = ["usr/bin", "usr/lib", "usr/libexec"];
 /// Files and folders that no build reads. The link-time optimizer is as large as the compiler.
 const DISPENSABLE: [&str; 4] = ["etc", "usr/share", "usr/sbin", "var"];
 const OPTIMIZER: &str = "lto1";
+/// What programs for L1 are built with: the C library's headers and archives, and libuuid's.
+const LIBRARIES: [&str; 2] = ["libc6-dev", "uuid-dev"];
+/// The folder of these and of the kernel's interface, as a root.
+const SYSROOT: &str = "sysroot";
+/// The folder of the selftests' source.
+const SELFTESTS: &str = "selftests";
 /// How the program is named that a script runs.
 const PROGRAM: &str = ".elf";
 
@@ -61,14 +68,26 @@ impl Tools {
         for program in ["make", "patch"] {
             packages.unpack(host.package, &[program], STAND_INS, root)?;
         }
+        let sysroot = root.join(SYSROOT);
+        for library in LIBRARIES {
+            packages.unpack_alone(kernel, &[library], &sysroot)?;
+        }
+        // A kernel that is newer than its distribution has no such package; only the selftests need it.
+        let interface = headers.interface_package(&file)?;
+        match packages.unpack_alone(kernel, &[&interface], &sysroot) {
+            Ok(_) | Err(LabError::Apt(AptError::NotFound { .. })) => {}
+            Err(error) => return Err(error),
+        }
         let source = headers.source_package(&file)?;
         packages
             .unpack_alone(host.package, &[&source], scratch)
             .map_err(|error| gone(release, "source", error))?;
         let common = common(root, release);
         let is_own = |path: &Path| OWN.iter().any(|own| path.starts_with(own)) && is_source(path);
+        let selftests = root.join(SELFTESTS);
         take(&headers.source_archive(scratch, &file)?, |path| {
-            is_own(path).then(|| common.join(path))
+            let of_a_test = || selftests::is_source(path).then(|| selftests.join(path));
+            is_own(path).then(|| common.join(path)).or_else(of_a_test)
         })?;
         if let Some(missing) = OWN.into_iter().find(|own| !common.join(own).is_dir()) {
             return Err(KvmError::NotASource {
@@ -86,8 +105,29 @@ impl Tools {
         run_in_place(root, host)
     }
 
-    pub(super) fn bin(&self) -> PathBuf {
+    /// The folder of the programs.
+    pub(crate) fn bin(&self) -> PathBuf {
         self.root.join("usr/bin")
+    }
+
+    /// The compiler for this machine.
+    pub(crate) fn compiler(&self, machine: &str) -> PathBuf {
+        self.bin().join(self.headers.compiler(machine))
+    }
+
+    /// What programs for L1 are built with, as a root.
+    pub(crate) fn sysroot(&self) -> PathBuf {
+        self.root.join(SYSROOT)
+    }
+
+    /// Whether the kernel's interface to programs is in it.
+    pub(crate) fn has_interface(&self) -> bool {
+        self.sysroot().join("usr/include/linux/kvm.h").exists()
+    }
+
+    /// The folder of the selftests' source.
+    pub(crate) fn selftests(&self) -> PathBuf {
+        self.root.join(SELFTESTS)
     }
 }
 

@@ -61,6 +61,11 @@ impl Headers {
         Ok(format!("linux-source-{}={version}", series(&version)))
     }
 
+    /// The package of the interface of this version to programs.
+    pub(crate) fn interface_package(&self, file: &str) -> Result<String, ModulesError> {
+        Ok(format!("linux-libc-dev={}", self.version(file)?))
+    }
+
     /// The archive that the source's package has.
     pub(crate) fn source_archive(&self, root: &Path, file: &str) -> Result<PathBuf, ModulesError> {
         let series = series(&self.version(file)?);
@@ -133,6 +138,10 @@ mod tests {
         assert_eq!(
             headers.source_package(&file).unwrap(),
             "linux-source-6.12=6.12.117-1~deb12u1"
+        );
+        assert_eq!(
+            headers.interface_package(&file).unwrap(),
+            "linux-libc-dev=6.12.117-1~deb12u1"
         );
         assert!(
             headers

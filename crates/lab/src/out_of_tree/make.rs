@@ -41,11 +41,7 @@ impl Make<'_> {
         let output = fs::File::create(log).map_err(FileError::of("write", log))?;
         let errors = output.try_clone().map_err(FileError::of("write", log))?;
         let jobs = thread::available_parallelism().map_or(1, usize::from);
-        let paths = [
-            self.bin.display().to_string(),
-            env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned()),
-        ];
-        let mut command = Command::new(&make);
+        let mut command = in_place(&make, self.bin);
         command
             .arg("-C")
             .arg(self.headers)
@@ -53,17 +49,10 @@ impl Make<'_> {
             .args(self.arguments)
             .arg(format!("-j{jobs}"))
             .arg("modules")
-            .env("PATH", paths.join(":"))
-            .env("LC_ALL", "C")
-            .stdin(Stdio::null())
             .stdout(output)
-            .stderr(errors)
-            .process_group(0);
+            .stderr(errors);
         if let Some(libraries) = &self.libraries {
             command.env("LD_LIBRARY_PATH", libraries);
-        }
-        for name in VARIABLES {
-            command.env_remove(name);
         }
         let mut child = command.spawn().map_err(FileError::of("run", &make))?;
         let running = unfinished::program(&child);
@@ -80,6 +69,24 @@ impl Make<'_> {
             reason: reason(&String::from_utf8_lossy(&text)),
         })
     }
+}
+
+/// A program of a build, which finds others in `bin` first. It leads its own process group.
+pub(crate) fn in_place(program: &Path, bin: &Path) -> Command {
+    let paths = [
+        bin.display().to_string(),
+        env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned()),
+    ];
+    let mut command = Command::new(program);
+    command
+        .env("PATH", paths.join(":"))
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .process_group(0);
+    for name in VARIABLES {
+        command.env_remove(name);
+    }
+    command
 }
 
 /// The first errors in the output, or its last lines if it has none.

@@ -18,7 +18,7 @@ use super::apt::AptError;
 use crate::FileError;
 
 pub(crate) use headers::Headers;
-pub(crate) use make::Make;
+pub(crate) use make::{Make, in_place};
 pub(crate) use release::Release;
 pub use sources::digest;
 pub(crate) use sources::take;

@@ -76,13 +76,14 @@ pub(super) fn take_vfio(archive: &Path, folder: &Path) -> Result<(), ModulesErro
     }
 }
 
-/// Copies those files out of the archive of a kernel's source for which `place` has a place.
+/// Copies those files and symbolic links out of the archive of a kernel's source for which `place` has a place.
 pub(crate) fn take(
     archive: &Path,
     place: impl Fn(&Path) -> Option<PathBuf>,
 ) -> Result<(), ModulesError> {
     read(archive, |path, item| {
-        if item.header().entry_type().is_file()
+        let kind = item.header().entry_type();
+        if (kind.is_file() || kind.is_symlink())
             && let Some(to) = place(path)
         {
             if let Some(folder) = to.parent() {

@@ -1,0 +1,215 @@
+//! `vmbell lab selftests`: builds the selftests of KVM of a kernel's source, runs them on its KVM, and compares the results with the
+//! known ones.
+
+mod output;
+mod runner;
+
+use std::fs;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::Args;
+
+use self::output::{Kernel, json, table};
+use self::runner::Runner;
+use super::machine::{announce, memory};
+use super::parts::{Choice, Parts, boards};
+use crate::exit::{Exit, Usage};
+use crate::output::print;
+use crate::suggest::did_you_mean;
+use crate::values;
+use vmbell_bench::picks;
+use vmbell_lab::boot::{Limits, Mode, Settings};
+use vmbell_lab::debian::KernelVersion;
+use vmbell_lab::selftests::{Known, Suite};
+
+const EXAMPLES: &str = "\
+Examples:
+  vmbell lab selftests                                run all on the distribution's kernel
+  vmbell lab selftests --kernel debian:6.12 '*irq*'   run those whose names have irq in them
+  vmbell lab selftests ioeventfd_test irqfd_resample_test --kernel debian:6.12 --kvm-patch my.patch
+                                                      run vmbell's own two on a KVM with a patch
+  vmbell lab selftests --kernel debian:6.18 --from debian:newest
+                                                      run the tests of another kernel, such as one that has no source any more
+  vmbell lab selftests --kernel debian:6.1 --kernel debian:6.12
+                                                      count the results of two kernels
+  vmbell lab selftests --json | jq '.kernels[].tests[] | select(.known | not)'
+                                                      let a program read it
+
+Exit codes:
+  0    each test ended with the result that is known of it
+  1    a result differs from the known one
+  2    no test has this name
+  124  a boot did not start in time
+  125  the lab itself failed
+";
+
+/// Build the kernel's selftests of KVM from its own source, and run them on its KVM
+///
+/// Builds tools/testing/selftests/kvm of the kernel's version with the compiler, the C library and the headers of its
+/// distribution, and two tests of vmbell's own: ioeventfd_test and irqfd_resample_test. Runs each in the lab with a time
+/// limit, and compares the result with those known of this kernel in the lab. A test that does not compile has the result `unbuilt`,
+/// and the others run.
+///
+/// The first build for a kernel downloads its source; what is built is kept in the cache.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct SelftestsArguments {
+    #[command(flatten)]
+    parts: Parts,
+    /// Take the tests of this kernel of Debian instead of the kernel's own
+    #[arg(long, value_name = "debian:VERSION")]
+    from: Option<KernelVersion>,
+    /// Kill a test after this time
+    #[arg(long, value_name = "TIME", default_value = "25s", value_parser = values::positive_duration)]
+    limit: Duration,
+    /// Compare with this list instead of vmbell's: lines `KERNEL TEST RESULT CAUSE`, with a `?` after the result if the test may
+    /// also pass; what it does not name is to pass
+    #[arg(long, value_name = "FILE")]
+    known: Option<PathBuf>,
+    /// Give L1 N CPUs
+    #[arg(long, value_name = "N", default_value = "2")]
+    vcpus: NonZeroU32,
+    /// Give L1 this much memory; at least 128M
+    #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = memory)]
+    memory: u64,
+    /// Give up a boot if the tests have not started after this time
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::positive_duration)]
+    boot_timeout: Duration,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Run only these tests: names, or patterns with * and ? [default: all]
+    #[arg(value_name = "PATTERN")]
+    patterns: Vec<String>,
+}
+
+/// Runs the tests on each kernel; the exit status says whether all results are the known ones.
+pub(super) fn run(arch: Option<&str>, arguments: &SelftestsArguments) -> anyhow::Result<ExitCode> {
+    Suite::check(&boards(arch)?.1)?;
+    let known = match &arguments.known {
+        None => Known::own()?,
+        Some(path) => read_known(path)?,
+    };
+    let mut kernels = Vec::new();
+    for choice in arguments.parts.choices()? {
+        let kernel = run_on(arch, arguments, &choice, &known)?;
+        if !arguments.json {
+            print(&table(&kernel))?;
+        }
+        kernels.push(kernel);
+    }
+    if arguments.json {
+        print(&json(&kernels)?)?;
+    } else if kernels.len() > 1 {
+        print(&output::counts(&kernels))?;
+    }
+    let is_known = kernels.iter().all(Kernel::is_known);
+    let exit = if is_known { Exit::Good } else { Exit::Failed };
+    Ok(exit.into())
+}
+
+/// The user's list of known results.
+fn read_known(path: &Path) -> Result<Known, Usage> {
+    let file = path.display();
+    let text = fs::read_to_string(path);
+    let text = text.map_err(|error| Usage::new(format!("--known: cannot read {file}: {error}")))?;
+    Known::parse(&text).map_err(|error| Usage::new(format!("--known: {file}: {error}")))
+}
+
+fn run_on(
+    arch: Option<&str>,
+    arguments: &SelftestsArguments,
+    choice: &Choice,
+    known: &Known,
+) -> anyhow::Result<Kernel> {
+    let (host, board) = boards(arch)?;
+    let settings = Settings {
+        mode: Mode::Functional {
+            cpus: arguments.vcpus.get(),
+        },
+        memory: arguments.memory,
+        limits: Limits {
+            boot: arguments.boot_timeout,
+            program: arguments.limit,
+        },
+        ..Settings::default()
+    };
+    let (parts, patterns) = (&arguments.parts, &arguments.patterns);
+    let from = arguments.from.as_ref();
+    let mut built = None;
+    let lab = parts.open_with(host, board, &settings, choice, |provision, kernel| {
+        let suite = provision.selftests(kernel, from)?;
+        let tests = chosen(&suite.tests(), patterns)?;
+        built = Some((suite.build(&tests, parts.progress())?, suite.release()));
+        Ok(())
+    })?;
+    let Some((built, tests_release)) = built else {
+        bail!("the selftests were not built");
+    };
+    announce(&lab, &settings);
+    let name = Known::kernel(lab.kernel.release(), &tests_release);
+    if !known.has(&name) {
+        lab.progress.say(format_args!(
+            "no results are known of {name}, so each test is to pass"
+        ));
+    }
+    let bar = lab.progress.count(built.len() as u64);
+    let ran = Runner::new(&lab, settings, arguments.limit, bar).run(&built)?;
+    Ok(Kernel::new(
+        &lab.kernel.title,
+        &tests_release,
+        &name,
+        known,
+        &ran,
+    ))
+}
+
+/// The tests that the patterns mean, each once and in the order of `all`.
+fn chosen(all: &[String], patterns: &[String]) -> anyhow::Result<Vec<String>> {
+    let names: Vec<&str> = all.iter().map(String::as_str).collect();
+    for pattern in patterns {
+        if !names.iter().any(|name| picks(pattern, name)) {
+            let message = format!(
+                "this kernel has no selftest '{pattern}'{}; it has {}",
+                did_you_mean(pattern, &names),
+                names.join(", ")
+            );
+            return Err(Usage::new(message).into());
+        }
+    }
+    let is_chosen =
+        |name: &&str| patterns.is_empty() || patterns.iter().any(|pattern| picks(pattern, name));
+    let chosen = names.iter().copied().filter(is_chosen);
+    Ok(chosen.map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn patterns_choose_tests_and_an_unknown_one_names_the_nearest() {
+        let all = names(&["irqfd_test", "smm_test", "state_test"]);
+        let chosen = |patterns: &[&str]| chosen(&all, &names(patterns));
+        assert_eq!(chosen(&[]).unwrap(), all);
+        let both = chosen(&["s*_test", "irqfd_test", "state_test"]).unwrap();
+        assert_eq!(both, all);
+        assert_eq!(chosen(&["s?m*"]).unwrap(), names(&["smm_test"]));
+        let error = chosen(&["smm_test", "irqfd_tset"]).unwrap_err();
+        assert!(error.is::<Usage>());
+        assert_eq!(
+            error.to_string(),
+            "this kernel has no selftest 'irqfd_tset', did you mean 'irqfd_test'?; \
+             it has irqfd_test, smm_test, state_test"
+        );
+        chosen(&["x*"]).unwrap_err();
+    }
+}

@@ -1,0 +1,180 @@
+//! The list of known results: what a test on a kernel ends with in the lab if it does not pass, and why.
+
+use std::collections::BTreeMap;
+
+use super::Verdict;
+
+/// The list of this program.
+const OWN: &str = include_str!("../../selftests/known.txt");
+/// What follows a result if the test may also pass.
+const MAY_PASS: char = '?';
+/// How a line begins that is not read.
+const COMMENT: char = '#';
+
+/// The known results by kernel and test.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known(BTreeMap<String, BTreeMap<String, KnownResult>>);
+
+/// A known result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownResult {
+    /// The result.
+    pub result: Verdict,
+    /// Whether the test may also pass: its result depends on time.
+    pub may_pass: bool,
+    /// Its cause.
+    pub cause: String,
+}
+
+/// Why a list cannot be read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KnownError {
+    /// A line is not of the list's form.
+    #[error(
+        "line {line} is not `KERNEL TEST RESULT CAUSE`, with the result skip, fail, timeout, crash or unbuilt, and a `?` after it if the test may also pass"
+    )]
+    Line {
+        /// The line's number, from 1.
+        line: usize,
+    },
+    /// A test has two results.
+    #[error("line {line} has a second result of {test} on {kernel}")]
+    Twice {
+        /// The line's number, from 1.
+        line: usize,
+        /// The test.
+        test: String,
+        /// The kernel.
+        kernel: String,
+    },
+}
+
+impl Known {
+    /// The list that this program has.
+    pub fn own() -> Result<Self, KnownError> {
+        Self::parse(OWN)
+    }
+
+    /// Parses a list of lines `KERNEL TEST RESULT CAUSE`.
+    pub fn parse(text: &str) -> Result<Self, KnownError> {
+        let mut known = Self::default();
+        for (index, text) in text.lines().enumerate() {
+            let line = index + 1;
+            if text.trim().is_empty() || text.starts_with(COMMENT) {
+                continue;
+            }
+            let mut words = text.split_whitespace();
+            let (Some(kernel), Some(test), Some(word)) = (words.next(), words.next(), words.next())
+            else {
+                return Err(KnownError::Line { line });
+            };
+            let name = word.strip_suffix(MAY_PASS).unwrap_or(word);
+            let result = Verdict::ALL
+                .into_iter()
+                .find(|result| result.name() == name);
+            let Some(result) = result.filter(|result| *result != Verdict::Pass) else {
+                return Err(KnownError::Line { line });
+            };
+            let cause = words.collect::<Vec<_>>().join(" ");
+            let tests = known.0.entry(kernel.to_owned()).or_default();
+            let entry = KnownResult {
+                result,
+                may_pass: name != word,
+                cause,
+            };
+            if tests.insert(test.to_owned(), entry).is_some() {
+                return Err(KnownError::Twice {
+                    line,
+                    test: test.to_owned(),
+                    kernel: kernel.to_owned(),
+                });
+            }
+        }
+        Ok(known)
+    }
+
+    /// The name of a kernel of the list: the series of the release, and that of the tests if it is another.
+    pub fn kernel(release: &str, tests: &str) -> String {
+        match [release, tests].map(series) {
+            [kernel, tests] if kernel == tests => kernel,
+            [kernel, tests] => format!("{kernel}/{tests}"),
+        }
+    }
+
+    /// Whether the list has this kernel.
+    pub fn has(&self, kernel: &str) -> bool {
+        self.0.contains_key(kernel)
+    }
+
+    /// The known result of a test; `None` if it is to pass.
+    pub fn of(&self, kernel: &str, test: &str) -> Option<&KnownResult> {
+        self.0.get(kernel)?.get(test)
+    }
+
+    /// Whether the result is the known one, or a pass of a test that may pass.
+    pub fn agrees(&self, kernel: &str, test: &str, result: Verdict) -> bool {
+        match self.of(kernel, test) {
+            None => result == Verdict::Pass,
+            Some(known) => result == known.result || (known.may_pass && result == Verdict::Pass),
+        }
+    }
+}
+
+/// `6.12` of the release `6.12.118+deb13-cloud-amd64`.
+fn series(release: &str) -> String {
+    let numbers = release.split(|c: char| !c.is_ascii_digit()).take(2);
+    numbers.collect::<Vec<_>>().join(".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_is_not_listed_is_to_pass() {
+        let text = "# a comment\n\n6.12  a_test  fail  a bug  of QEMU\n6.18/7.3 a_test skip\n6.12 b_test timeout? slow\n";
+        let known = Known::parse(text).unwrap();
+        let kernel = Known::kernel("6.12.118+deb13-cloud-amd64", "6.12.43+deb12-cloud-amd64");
+        assert_eq!(kernel, "6.12");
+        assert_eq!(known.of(&kernel, "a_test").unwrap().cause, "a bug of QEMU");
+        for (test, result, agrees) in [
+            ("a_test", Verdict::Fail, true),
+            ("a_test", Verdict::Pass, false),
+            ("b_test", Verdict::Timeout, true),
+            ("b_test", Verdict::Pass, true),
+            ("b_test", Verdict::Fail, false),
+            ("c_test", Verdict::Pass, true),
+            ("c_test", Verdict::Skip, false),
+        ] {
+            assert_eq!(
+                known.agrees(&kernel, test, result),
+                agrees,
+                "{test} {result}"
+            );
+        }
+        let other = Known::kernel("6.18.15+deb13-cloud-amd64", "7.3.4+deb13-cloud-amd64");
+        assert_eq!(other, "6.18/7.3");
+        assert!(known.agrees(&other, "a_test", Verdict::Skip));
+        assert!(!known.has("6.1"));
+    }
+
+    #[test]
+    fn a_wrong_line_is_named() {
+        for text in ["6.12 a_test", "6.12 a_test pass", "6.12 a_test broken why"] {
+            let error = Known::parse(&format!("# first\n{text}\n")).unwrap_err();
+            assert_eq!(error, KnownError::Line { line: 2 });
+        }
+        let error = Known::parse("6.1 a skip\n6.1 a fail\n").unwrap_err();
+        assert_eq!(error.to_string(), "line 2 has a second result of a on 6.1");
+    }
+
+    #[test]
+    fn the_own_list_can_be_read_and_each_result_has_a_cause() {
+        let known = Known::own().unwrap();
+        for (kernel, tests) in &known.0 {
+            for (test, result) in tests {
+                assert!(!result.cause.is_empty(), "{kernel} {test}");
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The selftests of KVM, built from a kernel's own source, and run one after the other in L1.
+//!
+//! `source` chooses the files of the source and has our own tests, `suite` builds them with the compiler and the headers of
+//! the kernel's distribution, `inside` runs them in L1, and `known` has the results that are expected. The programs are
+//! static, so L1 needs nothing else of that distribution.
+
+mod inside;
+mod known;
+mod source;
+mod suite;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use inside::{Event, run_each};
+pub use known::{Known, KnownError, KnownResult};
+pub(crate) use source::is_source;
+pub use suite::{Built, Suite};
+
+use crate::FileError;
+use crate::apt::AptError;
+
+/// How a test ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It succeeded.
+    Pass,
+    /// It says that it cannot run here: exit status 4.
+    Skip,
+    /// It failed, or a signal killed it.
+    Fail,
+    /// It was killed at its time limit.
+    Timeout,
+    /// L1 ended with it, twice.
+    Crash,
+    /// It does not compile.
+    Unbuilt,
+}
+
+impl Verdict {
+    /// All of them, in the order of a table.
+    pub const ALL: [Self; 6] = [
+        Self::Pass,
+        Self::Skip,
+        Self::Fail,
+        Self::Timeout,
+        Self::Crash,
+        Self::Unbuilt,
+    ];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Skip => "skip",
+            Self::Fail => "fail",
+            Self::Timeout => "timeout",
+            Self::Crash => "crash",
+            Self::Unbuilt => "unbuilt",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The result of a test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ran {
+    /// The test.
+    pub test: String,
+    /// How it ended.
+    pub result: Verdict,
+    /// What it says about that: why it was skipped, or its last lines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reason: Vec<String>,
+    /// Seconds that it ran, by L1's clock.
+    pub seconds: f64,
+}
+
+/// Why there are no selftests.
+#[derive(Debug, thiserror::Error)]
+pub enum SelftestsError {
+    /// The lab has no compiler for them.
+    #[error("the selftests are for x86_64, and this machine is {arch}")]
+    Arch {
+        /// The architecture.
+        arch: &'static str,
+    },
+    /// The kernel is not one of Debian's packages.
+    #[error(
+        "there is no source of {kernel}, which is not a kernel of Debian's archive: --from debian:6.12 takes the tests of that kernel"
+    )]
+    NotDebians {
+        /// The kernel.
+        kernel: String,
+    },
+    /// The archive does not have what the build needs.
+    #[error(
+        "Debian's archive has no {what} of Linux {release}: --from debian:VERSION takes the tests of another kernel"
+    )]
+    Gone {
+        /// The kernel's release.
+        release: String,
+        /// What is missing.
+        what: &'static str,
+        /// What the package client says.
+        source: Option<AptError>,
+    },
+    /// The tests' Makefile does not name them.
+    #[error("cannot list the selftests of Linux {release}: {said}")]
+    List {
+        /// The kernel's release.
+        release: String,
+        /// What `make` says.
+        said: String,
+    },
+    /// A file operation failed.
+    #[error(transparent)]
+    File(#[from] FileError),
+}

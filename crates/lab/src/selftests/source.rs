@@ -1,0 +1,100 @@
+//! The files that the selftests are built from: those of the kernel's source, and our own tests, which this program has.
+
+use std::fs;
+use std::path::Path;
+
+use super::SelftestsError;
+use crate::FileError;
+use crate::cache::hash_bytes;
+
+macro_rules! own {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../selftests/", $name)))),*]
+    };
+}
+
+/// Our own tests and what they include.
+const OWN: [(&str, &str); 3] = own!["ioeventfd_test.c", "irqfd_resample_test.c", "vm.h"];
+
+/// Folders that the build of the tests reads.
+const FOLDERS: [&str; 9] = [
+    "tools/arch/x86",
+    "tools/build",
+    "tools/include",
+    "tools/scripts",
+    "tools/testing/selftests/cgroup",
+    "tools/testing/selftests/clone3",
+    "tools/testing/selftests/kvm",
+    "tools/testing/selftests/rseq",
+    "tools/testing/selftests/vfio",
+];
+/// Folders of which it reads only files that are not in a folder below.
+const FLAT: [&str; 3] = ["scripts", "tools/lib", "tools/testing/selftests"];
+/// What symbolic links of those lead to.
+const LINKED: [&str; 3] = [
+    "drivers/dma/idxd",
+    "drivers/dma/ioat",
+    "drivers/net/ethernet/intel/igb",
+];
+const IDS: &str = "include/linux/pci_ids.h";
+
+/// Whether the tests are built from this file of the kernel's source.
+pub(crate) fn is_source(path: &Path) -> bool {
+    let is_directly_in = |folder: &&str| path.parent() == Some(Path::new(folder));
+    let is_header = path.extension().is_some_and(|end| end == "h");
+    FOLDERS.iter().any(|folder| path.starts_with(folder))
+        || FLAT.iter().any(is_directly_in)
+        || (is_header && LINKED.iter().any(is_directly_in))
+        || path == Path::new(IDS)
+}
+
+/// The names of our own tests.
+pub(super) fn own_tests() -> impl Iterator<Item = &'static str> {
+    OWN.iter().filter_map(|(name, _)| name.strip_suffix(".c"))
+}
+
+/// The SHA-256 of our own tests.
+pub(super) fn digest() -> String {
+    hash_bytes(format!("{OWN:?}").as_bytes())
+}
+
+/// Writes our own tests.
+pub(super) fn write_own(folder: &Path) -> Result<(), SelftestsError> {
+    fs::create_dir_all(folder).map_err(FileError::of("make", folder))?;
+    for (name, text) in OWN {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(FileError::of("write", path))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tests_and_what_they_include_are_taken_and_no_other_suite() {
+        for name in [
+            "tools/testing/selftests/kvm/lib/kvm_util.c",
+            "tools/testing/selftests/lib.mk",
+            "tools/testing/selftests/kselftest_harness.h",
+            "tools/lib/rbtree.c",
+            "scripts/subarch.include",
+            "drivers/dma/ioat/hw.h",
+            "include/linux/pci_ids.h",
+        ] {
+            assert!(is_source(Path::new(name)), "{name}");
+        }
+        for name in [
+            "tools/testing/selftests/net/lib.sh",
+            "tools/lib/bpf/libbpf.c",
+            "scripts/dtc/dtc.c",
+            "drivers/dma/ioat/dma.c",
+            "virt/kvm/eventfd.c",
+        ] {
+            assert!(!is_source(Path::new(name)), "{name}");
+        }
+        let own: Vec<&str> = own_tests().collect();
+        assert_eq!(own, ["ioeventfd_test", "irqfd_resample_test"]);
+    }
+}

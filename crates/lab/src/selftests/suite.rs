@@ -1,0 +1,386 @@
+//! The build of the selftests, in a folder next to the files of the compiler's cache entry. The folder is kept, so each test is built
+//! once.
+//!
+//! The kernel's own Makefile builds its tests, and each of ours is one call of the compiler. A test that does not compile
+//! leaves the others alone: what the compiler says becomes its result.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use super::{SelftestsError, source};
+use crate::arch::Arch;
+use crate::board::Board;
+use crate::cache::hash_bytes;
+use crate::kvm::Tools;
+use crate::out_of_tree::{Release, in_place};
+use crate::{FileError, Progress, unfinished};
+
+/// Raised when the way of building changes.
+const REVISION: u32 = 1;
+/// How a compiler is named that builds for L1's architecture.
+const MACHINE: &str = "x86_64-linux-gnu";
+/// What is added to the compiler's arguments: programs without libraries and without what debuggers read.
+const FLAGS: &str = "-static -g0 -s";
+/// Tests of the kernel, in its source.
+const FOLDER: &str = "tools/testing/selftests/kvm";
+/// The rule by which `make` names the tests.
+const LIST: &str = "vmbell-list: ; @printf '%s\\n' $(TEST_GEN_PROGS)";
+/// Exists while a build is under way: one that was killed may have left half a file.
+const BUSY: &str = "busy";
+/// Lines of the compiler's that are kept of a test.
+const QUOTED: usize = 3;
+
+/// The tests of one kernel's source.
+#[derive(Debug)]
+pub struct Suite {
+    release: Release,
+    tools: Tools,
+    folder: PathBuf,
+    /// Each test of the kernel with its program, relative to the folder.
+    kernels: BTreeMap<String, PathBuf>,
+}
+
+/// A test after its build: its program, or what the compiler says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Built {
+    /// The test.
+    pub test: String,
+    /// Its program.
+    pub program: Result<PathBuf, Vec<String>>,
+}
+
+impl Suite {
+    /// The tests of this release, in a folder below `place`.
+    pub(crate) fn open(
+        place: &Path,
+        tools: Tools,
+        release: Release,
+    ) -> Result<Self, SelftestsError> {
+        let recipe = format!("revision {REVISION}\n{FLAGS}");
+        let digest = hash_bytes(recipe.as_bytes());
+        let folder = place.join(format!("selftests-{digest:.16}"));
+        if folder.join(BUSY).exists() {
+            fs::remove_dir_all(&folder).map_err(FileError::of("remove", &folder))?;
+        }
+        let mut suite = Self {
+            release,
+            tools,
+            folder,
+            kernels: BTreeMap::new(),
+        };
+        if !suite.own().exists() {
+            suite.build_with(|suite| {
+                source::write_own(&suite.own())?;
+                suite.write_programs()
+            })?;
+        }
+        suite.kernels = suite.list()?;
+        Ok(suite)
+    }
+
+    /// An error if there are no tests for this board.
+    pub fn check(board: &Board) -> Result<(), SelftestsError> {
+        match board.arch {
+            Arch::X86_64 => Ok(()),
+            Arch { name: arch, .. } => Err(SelftestsError::Arch { arch }),
+        }
+    }
+
+    /// The kernel's release (`uname -r`).
+    pub fn release(&self) -> String {
+        self.release.to_string()
+    }
+
+    /// The names of all tests: the kernel's, and ours.
+    pub fn tests(&self) -> Vec<String> {
+        let own = source::own_tests().map(str::to_owned);
+        self.kernels.keys().cloned().chain(own).collect()
+    }
+
+    /// Whether a test is one of ours.
+    pub fn is_own(test: &str) -> bool {
+        source::own_tests().any(|own| own == test)
+    }
+
+    /// Builds those of these tests that are not built yet.
+    pub fn build(
+        &self,
+        tests: &[String],
+        progress: Progress,
+    ) -> Result<Vec<Built>, SelftestsError> {
+        let missing = |test: &&String| !self.program(test).exists();
+        let missing: Vec<&String> = tests.iter().filter(missing).collect();
+        let mut said = BTreeMap::new();
+        if !missing.is_empty() {
+            let release = &self.release;
+            let (count, plural) = (missing.len(), if missing.len() == 1 { "" } else { "s" });
+            progress.say(format_args!(
+                "building {count} selftest{plural} of Linux {release}"
+            ));
+            self.build_with(|suite| {
+                let (own, kernels): (Vec<&String>, Vec<&String>) =
+                    missing.iter().partition(|test| Self::is_own(test));
+                let bar = progress.count(count as u64);
+                for test in own {
+                    bar.set_message(test.to_string());
+                    said.insert(test.to_string(), suite.compile_own(test)?);
+                    bar.inc(1);
+                }
+                if !kernels.is_empty() {
+                    let text = suite.make_all(&kernels, |test| {
+                        bar.set_message(test.to_owned());
+                        bar.inc(1);
+                    })?;
+                    said.extend(kernels.iter().map(|test| (test.to_string(), text.clone())));
+                }
+                bar.finish_and_clear();
+                Ok(())
+            })?;
+        }
+        let built = |test: &String| {
+            let program = self.program(test);
+            let said = || said.get(test).map(|text| reason(test, text));
+            Built {
+                test: test.clone(),
+                program: match program.exists() {
+                    true => Ok(program),
+                    false => Err(said().unwrap_or_default()),
+                },
+            }
+        };
+        Ok(tests.iter().map(built).collect())
+    }
+
+    /// Does a step whose files are not used if it is interrupted.
+    fn build_with(
+        &self,
+        step: impl FnOnce(&Self) -> Result<(), SelftestsError>,
+    ) -> Result<(), SelftestsError> {
+        let busy = self.folder.join(BUSY);
+        fs::create_dir_all(&self.folder).map_err(FileError::of("make", &self.folder))?;
+        fs::write(&busy, "").map_err(FileError::of("write", &busy))?;
+        step(self)?;
+        Ok(fs::remove_file(&busy).map_err(FileError::of("remove", busy))?)
+    }
+
+    /// The folder of our tests, another one if they change.
+    fn own(&self) -> PathBuf {
+        let digest = source::digest();
+        self.folder.join(format!("own-{digest:.16}"))
+    }
+
+    fn out(&self) -> PathBuf {
+        self.folder.join("out")
+    }
+
+    fn bin(&self) -> PathBuf {
+        self.folder.join("bin")
+    }
+
+    fn program(&self, test: &str) -> PathBuf {
+        match self.kernels.get(test) {
+            Some(path) => self.out().join(path),
+            None => self.own().join(test),
+        }
+    }
+
+    /// The compiler looks for the assembler and the linker by these names, and would find this system's.
+    fn write_programs(&self) -> Result<(), SelftestsError> {
+        let (bin, tools) = (self.bin(), self.tools.bin());
+        fs::create_dir_all(&bin).map_err(FileError::of("make", &bin))?;
+        for name in ["as", "ld"] {
+            let path = bin.join(name);
+            let program = tools.join(format!("{MACHINE}-{name}"));
+            let text = format!("#!/bin/sh\nexec '{}' \"$@\"\n", program.display());
+            fs::write(&path, text).map_err(FileError::of("write", &path))?;
+            let mode = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(&path, mode).map_err(FileError::of("change", &path))?;
+        }
+        Ok(())
+    }
+
+    fn compiler(&self) -> Vec<String> {
+        vec![
+            self.tools.compiler(MACHINE).display().to_string(),
+            format!("-B{}", self.bin().display()),
+            format!("--sysroot={}", self.tools.sysroot().display()),
+        ]
+    }
+
+    /// `make` in the folder of the kernel's tests.
+    fn make(&self) -> Command {
+        let mut make = in_place(&self.tools.bin().join("make"), &self.tools.bin());
+        make.arg("-C")
+            .arg(self.tools.selftests().join(FOLDER))
+            .arg("ARCH=x86_64")
+            .arg(format!("OUTPUT={}", self.out().display()))
+            .arg(format!("CC={}", self.compiler().join(" ")))
+            .arg(format!("EXTRA_CFLAGS={FLAGS}"));
+        make
+    }
+
+    /// Asks the Makefile for the tests.
+    fn list(&self) -> Result<BTreeMap<String, PathBuf>, SelftestsError> {
+        let mut make = self.make();
+        make.args(["--silent", "--no-print-directory", "--eval", LIST]);
+        let output = make
+            .arg("vmbell-list")
+            .output()
+            .map_err(FileError::of("run", self.tools.bin().join("make")))?;
+        let (text, out) = (String::from_utf8_lossy(&output.stdout), self.out());
+        let test = |line: &str| {
+            let path = Path::new(line).strip_prefix(&out).ok()?;
+            let name = path.file_name()?.to_str()?;
+            Some((name.to_owned(), path.to_owned()))
+        };
+        let found: BTreeMap<_, _> = text.lines().filter_map(test).collect();
+        if found.is_empty() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(SelftestsError::List {
+                release: self.release(),
+                said: said.lines().last().unwrap_or("it has none").to_owned(),
+            });
+        }
+        Ok(found)
+    }
+
+    /// Builds tests of the kernel, as many as can be built, and returns what was printed. `made` is called for each test
+    /// that was built.
+    fn make_all(
+        &self,
+        tests: &[&String],
+        mut made: impl FnMut(&str),
+    ) -> Result<String, SelftestsError> {
+        let jobs = thread::available_parallelism().map_or(1, usize::from);
+        let program = self.tools.bin().join("make");
+        let mut make = self.make();
+        let targets: BTreeMap<String, &str> = tests
+            .iter()
+            .map(|test| (self.program(test).display().to_string(), test.as_str()))
+            .collect();
+        // Standard error goes where standard output does; `make` keeps the lines of a target together.
+        let mut shell = in_place(Path::new("/bin/sh"), &self.tools.bin());
+        shell
+            .args(["-c", "exec \"$@\" 2>&1", "sh"])
+            .arg(make.get_program())
+            .args(make.get_args());
+        make = shell;
+        let mut child = make
+            .args(["--keep-going", "--output-sync=target"])
+            .arg(format!("-j{jobs}"))
+            .args(targets.keys())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(FileError::of("run", &program))?;
+        let running = unfinished::program(&child);
+        let mut text = String::new();
+        if let Some(output) = child.stdout.take() {
+            for line in BufReader::new(output).split(b'\n') {
+                let line = line.map_err(FileError::of("read from", &program))?;
+                let line = String::from_utf8_lossy(&line);
+                let last = line.split_whitespace().last();
+                if let Some(test) = last.and_then(|word| targets.get(word)) {
+                    made(test);
+                }
+                text += &line;
+                text.push('\n');
+            }
+        }
+        let status = child.wait();
+        drop(running);
+        // A test that was not built has no program.
+        status.map_err(FileError::of("wait for", program))?;
+        Ok(text)
+    }
+
+    /// Compiles one of our tests, and returns what the compiler says.
+    fn compile_own(&self, test: &str) -> Result<String, SelftestsError> {
+        let own = self.own();
+        let words = self.compiler();
+        let program = PathBuf::from(&words[0]);
+        let harness = self.tools.selftests().join("tools/testing/selftests");
+        let mut child = in_place(&program, &self.tools.bin())
+            .args(&words[1..])
+            .args(["-O2", "-Wall", "-pthread"])
+            .args(FLAGS.split(' '))
+            .arg(format!("-I{}", harness.display()))
+            .arg(own.join(format!("{test}.c")))
+            .arg("-o")
+            .arg(own.join(test))
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(FileError::of("run", &program))?;
+        let running = unfinished::program(&child);
+        let mut said = Vec::new();
+        if let Some(mut stderr) = child.stderr.take() {
+            let read = stderr.read_to_end(&mut said);
+            read.map_err(FileError::of("read from", &program))?;
+        }
+        let status = child.wait();
+        drop(running);
+        status.map_err(FileError::of("wait for", program))?;
+        Ok(String::from_utf8_lossy(&said).into_owned())
+    }
+}
+
+/// The errors of the test's own part of the build's output, or else the first ones, which are of what it is linked with. `make`
+/// ends the part of a target that it could not build with a line that names the target.
+fn reason(test: &str, text: &str) -> Vec<String> {
+    let ends = [format!("/{test}] Error"), format!("/{test}.o] Error")];
+    let (mut errors, mut start) = (Vec::new(), 0);
+    for line in text.lines() {
+        if line.contains("error:") || line.contains("undefined reference") {
+            errors.push(without_folder(line).to_owned());
+        } else if ends.iter().any(|end| line.contains(end)) {
+            errors.drain(..start);
+            break;
+        } else if line.contains(" *** ") {
+            start = errors.len();
+        }
+    }
+    errors.truncate(QUOTED);
+    errors
+}
+
+/// A line of the compiler or the linker from the name of the source's file on.
+fn without_folder(line: &str) -> &str {
+    let line = line.split_once("-ld: ").map_or(line, |(_, rest)| rest);
+    let file = line.split(':').next().unwrap_or_default();
+    let start = file.rfind('/').map_or(0, |at| at + 1);
+    line[start..].trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_does_not_compile_has_the_compilers_words_about_it() {
+        let text = "gcc -c /src/a_test.c -o /out/a_test.o\n\
+                    /include/asm/kvm.h:7:9: error: no such type\n\
+                    make: *** [Makefile:3: /out/a_test.o] Error 1\n\
+                    gcc b_test.c -o /out/b_test\n\
+                    /usr/bin/x86_64-linux-gnu-ld: /src/b_test.c:775: undefined reference to `f'\n\
+                    collect2: error: ld returned 1 exit status\n\
+                    make: *** [../lib.mk:155: /out/b_test] Error 1\n";
+        assert_eq!(reason("a_test", text), ["kvm.h:7:9: error: no such type"]);
+        let said = [
+            "b_test.c:775: undefined reference to `f'",
+            "collect2: error: ld returned 1 exit status",
+        ];
+        assert_eq!(reason("b_test", text), said);
+        // Its library was not built.
+        assert_eq!(reason("c_test", text).len(), QUOTED);
+        // The compiler alone was run.
+        assert_eq!(
+            reason("d_test", "d_test.c:1:2: error: no\n"),
+            ["d_test.c:1:2: error: no"]
+        );
+        assert!(reason("c_test", "").is_empty());
+    }
+}
