@@ -31,6 +31,8 @@ mod linux;
 mod net;
 #[path = "lab_boot/program.rs"]
 mod program;
+#[path = "lab_boot/selftests.rs"]
+mod selftests;
 #[path = "lab_boot/top.rs"]
 mod top;
 #[path = "lab_boot/vmm.rs"]

@@ -1,0 +1,75 @@
+//! `vmbell lab selftests`: our two tests pass on the KVM of two kernels, and fail on one that is broken.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::boots::{output, text};
+
+/// Our tests.
+const OWN: [&str; 2] = ["ioeventfd_test", "irqfd_resample_test"];
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn tests_of_ioeventfd_and_of_resample_pass_on_two_kernels() {
+    let kernels = ["--kernel", "debian:6.12", "--kernel", "debian:newest"];
+    let mut lab = selftests(&[]);
+    // The tests are the same; this downloads one source.
+    lab.args(kernels).args(["--from", "debian:6.12", "--json"]);
+    let output = output(lab.args(OWN));
+    let (shown, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{shown}{said}");
+    let value: Value = serde_json::from_str(shown).unwrap();
+    let kernels = value["kernels"].as_array().unwrap();
+    assert_eq!(kernels.len(), 2);
+    for kernel in kernels {
+        assert_eq!(kernel["counts"]["pass"], 2, "{shown}");
+    }
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_line_that_no_eoi_lowers_and_a_doorbell_that_no_deassign_removes_are_found() {
+    let patch = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/lab_boot/lost-eoi-and-late-doorbell.patch"
+    );
+    let mut lab = selftests(&["--kernel", "debian:6.12", "--kvm-patch", patch]);
+    let output = output(lab.args(OWN));
+    let (shown, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{shown}{said}");
+    for test in OWN {
+        let line = shown.lines().find(|line| line.starts_with(test)).unwrap();
+        assert!(line.contains(" fail "), "{shown}");
+        assert!(line.contains("DIFFERS, known: pass"), "{shown}");
+    }
+    assert!(
+        shown.ends_with(
+            "\n0 pass, 0 skip, 2 fail, 0 timeout, 0 crash, 0 unbuilt: 2 differ from what is known\n"
+        ),
+        "{shown}"
+    );
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn an_unknown_test_is_told_with_the_nearest_name_before_a_boot() {
+    let mut lab = selftests(&["--kernel", "debian:6.12"]);
+    let output = output(lab.arg("irqfd_resample_tset"));
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("no selftest 'irqfd_resample_tset', did you mean 'irqfd_resample_test'?"),
+        "{said}"
+    );
+}
+
+/// `vmbell lab selftests` with limits that only a hang reaches.
+fn selftests(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    command
+        .args(["lab", "selftests", "--boot-timeout", "1h", "--limit", "1h"])
+        .args(arguments)
+        .stdin(Stdio::null());
+    command
+}
