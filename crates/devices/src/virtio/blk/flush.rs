@@ -104,5 +104,6 @@ impl fmt::Debug for Flusher {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, miri)))]
 #[path = "flush_test.rs"]
 mod tests;
