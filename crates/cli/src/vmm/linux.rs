@@ -29,6 +29,8 @@ const PARAMETERS: &str = "console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notest
 const IN_LAB: &str = " noxsave";
 /// The end of a boot.
 const PANIC: &str = "Kernel panic - not syncing: VFS: Unable to mount root fs";
+/// The exit to the VMM that resets the machine after that. What follows is another boot: some VMMs start the guest again.
+const RESET: &str = "KVM_EXIT_SHUTDOWN";
 /// The events. Those of addresses come with every access that leaves the guest.
 const EVENTS: [Wanted; 6] = [
     Wanted::all("kvm_exit"),
@@ -69,13 +71,20 @@ pub(super) fn is_bzimage(kernel: &Path) -> bool {
 struct Tally {
     reasons: ReasonsOfRun,
     addresses: BTreeMap<String, u64>,
+    has_ended: bool,
 }
 
 impl kvm_trace::Tally for Tally {
     fn add(&mut self, event: Event<'_>) -> Result<(), TraceError> {
+        if self.has_ended {
+            return Ok(());
+        }
         let address = match event.what {
             What::Exit(reason) => return count(&mut self.reasons.exits, reason),
-            What::Userspace(reason) => return count(&mut self.reasons.userspace, reason),
+            What::Userspace(reason) => {
+                self.has_ended = reason == RESET;
+                return count(&mut self.reasons.userspace, reason);
+            }
             What::Port(port) => format!("port {port:#x}"),
             // Linux writes to this port, too, for a pause.
             What::Mark(_) => "port 0x80".to_owned(),
@@ -164,6 +173,35 @@ mod tests {
         for output in ["", PANIC, "[    1.2] Kernel panic - not syncing: oops"] {
             assert!(nanoseconds(output.as_bytes()).is_err(), "{output}");
         }
+    }
+
+    #[test]
+    fn a_boot_after_the_reset_is_not_counted() {
+        let mut tally = Tally::default();
+        for _ in 0..3 {
+            for what in [
+                What::Exit("io"),
+                What::Port(0x3f8),
+                What::Userspace("KVM_EXIT_IO"),
+                What::Exit("shutdown"),
+                What::Userspace(RESET),
+            ] {
+                let event = Event {
+                    thread: 1,
+                    sequence: 1,
+                    what,
+                };
+                tally.add(event).unwrap();
+            }
+        }
+        let counted = tally.counted();
+        let one = |name: &str| (name.to_owned(), 1);
+        assert_eq!(counted.reasons.exits, [one("io"), one("shutdown")].into());
+        assert_eq!(
+            counted.reasons.userspace,
+            [one("KVM_EXIT_IO"), one(RESET)].into()
+        );
+        assert_eq!(counted.events, [one("port 0x3f8")]);
     }
 
     #[test]
