@@ -88,13 +88,18 @@ pub(super) fn write_once(file: &File, first: &[u8], from: Readable<'_>) -> io::R
 }
 
 /// Fills `to` with random bytes of the kernel.
-pub(super) fn fill_randomly(mut to: Writable<'_>) -> io::Result<()> {
-    while let Some(slice) = to.slices().next() {
-        let at = slice.ptr_guard_mut();
-        // SAFETY: the slice is memory that `to` borrows; the kernel may write it, as others may at any time.
-        let got = repeat(|| unsafe { libc::getrandom(at.as_ptr().cast(), slice.len(), 0) })?;
-        // After a signal these may be fewer.
-        to.skip(got);
+pub(super) fn fill_randomly(to: Writable<'_>) -> io::Result<()> {
+    for slice in to.slices() {
+        let (at, len) = (slice.ptr_guard_mut(), slice.len());
+        let mut done = 0;
+        while done < len {
+            let rest = at.as_ptr().wrapping_add(done);
+            // SAFETY: `rest` has `len - done` bytes of memory that `to` borrows; the kernel may write it, as others may at
+            // any time.
+            let got = repeat(|| unsafe { libc::getrandom(rest.cast(), len - done, 0) })?;
+            // After a signal these may be fewer.
+            done += got;
+        }
     }
     Ok(())
 }
