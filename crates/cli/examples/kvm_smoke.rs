@@ -4,8 +4,8 @@
 //! `vmbell lab --deterministic -- target/debug/examples/kvm_smoke` prints the same figures every
 //! time, because one virtual nanosecond there is one instruction.
 //!
-//! With `exit` or `ioeventfd` as its argument, it does only the one or the other, and keeps the guest until standard input
-//! ends.
+//! With `exit` or `ioeventfd` as its argument, it does only the one or the other, and with `every-port` the guest writes once to
+//! each port but 0; it keeps the guest until standard input ends.
 #![allow(unsafe_code)]
 
 use std::time::Instant;
@@ -23,6 +23,8 @@ const WRITES: u16 = 2000;
 
 /// `again: out dx, al; dec cx; jnz again; hlt`.
 const GUEST: [u8; 5] = [0xee, 0x49, 0x75, 0xfc, 0xf4];
+/// `again: out dx, al; dec dx; jnz again; hlt`.
+const EVERY_PORT: [u8; 5] = [0xee, 0x4a, 0x75, 0xfc, 0xf4];
 
 fn main() -> Result<(), Failure> {
     let kvm = Kvm::new()?;
@@ -49,6 +51,9 @@ fn main() -> Result<(), Failure> {
 
     let event = EventFd::new(EFD_NONBLOCK)?;
     if let Some(way) = std::env::args().nth(1) {
+        if way == "every-port" {
+            memory.write_slice(&EVERY_PORT, GuestAddress(CODE))?;
+        }
         return one_way(&vm, &mut vcpu, &event, &way);
     }
     let heavy = rounds(&mut vcpu, &event)?;
@@ -81,13 +86,14 @@ fn main() -> Result<(), Failure> {
 /// Does what the argument says, and waits.
 fn one_way(vm: &VmFd, vcpu: &mut VcpuFd, event: &EventFd, way: &str) -> Result<(), Failure> {
     match way {
-        "exit" => {}
+        "exit" | "every-port" => {}
         "ioeventfd" => {
             vm.register_ioevent(event, &IoEventAddress::Pio(PORT.into()), NoDatamatch)?;
         }
-        other => return Err(format!("{other} is not `exit` or `ioeventfd`").into()),
+        other => return Err(format!("{other} is not `exit`, `ioeventfd` or `every-port`").into()),
     }
-    let round = round(vcpu, event)?;
+    let first = if way == "every-port" { u16::MAX } else { PORT };
+    let round = round(vcpu, event, first)?;
     println!("{} {}", round.exits, round.signals);
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
     Ok(())
@@ -104,11 +110,12 @@ struct Round {
 
 /// Runs two rounds and returns the second one: the first one fills caches and page tables.
 fn rounds(vcpu: &mut VcpuFd, event: &EventFd) -> Result<Round, Failure> {
-    round(vcpu, event)?;
-    round(vcpu, event)
+    round(vcpu, event, PORT)?;
+    round(vcpu, event, PORT)
 }
 
-fn round(vcpu: &mut VcpuFd, event: &EventFd) -> Result<Round, Failure> {
+/// The guest writes first to this port.
+fn round(vcpu: &mut VcpuFd, event: &EventFd, first: u16) -> Result<Round, Failure> {
     let mut sregs = vcpu.get_sregs()?;
     sregs.cs.base = 0;
     sregs.cs.selector = 0;
@@ -116,14 +123,14 @@ fn round(vcpu: &mut VcpuFd, event: &EventFd) -> Result<Round, Failure> {
     let mut regs = vcpu.get_regs()?;
     regs.rip = CODE;
     regs.rcx = u64::from(WRITES);
-    regs.rdx = u64::from(PORT);
+    regs.rdx = u64::from(first);
     regs.rflags = 2;
     vcpu.set_regs(&regs)?;
     let mut exits = 0;
     let start = Instant::now();
     loop {
         match vcpu.run()? {
-            VcpuExit::IoOut(PORT, _) => exits += 1,
+            VcpuExit::IoOut(port, _) if port <= first => exits += 1,
             VcpuExit::Hlt => break,
             other => return Err(format!("unexpected exit {other:?}").into()),
         }

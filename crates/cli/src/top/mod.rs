@@ -89,12 +89,14 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
     while left != Some(0) {
         // Without drift: each table begins where the one before ended.
         let end = before.at + args.delay;
-        while let Some(rest) = end
-            .checked_duration_since(Instant::now())
-            .filter(|rest| !rest.is_zero())
-        {
+        loop {
+            // Also if reading took longer than the delay.
             if interrupted.load(Ordering::Acquire) {
                 return Ok(Exit::Interrupted);
+            }
+            let rest = end.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                break;
             }
             thread::sleep(rest.min(SLICE));
         }

@@ -100,7 +100,9 @@ for way in exit ioeventfd; do
     mkfifo /$way; "$guest" $way </$way >/out/$way & echo $way: $!
 done
 exec 3>/exit 4>/ioeventfd
-for way in exit ioeventfd; do until grep -q '^[0-9]* [0-9]*$' /out/$way; do sleep 0.1; done; done
+for way in exit ioeventfd; do
+    until grep -q '^[0-9]* [0-9]*$' /out/$way; do kill -0 $! || fail the guest failed; sleep 0.1; done
+done
 seen
 echo table; "$vmbell" top --once; echo end
 exec 3>&- 4>&-
@@ -216,6 +218,33 @@ fn top_tells_interrupts_and_their_ends_apart() {
     );
     let mmio = of("mmio-wildcard-eventfd");
     assert!(mmio["ioeventfds"] >= 600, "{mmio:?}");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn top_counts_what_it_has_no_room_for_as_lost() {
+    let script = r#"
+start_top
+mkfifo /ports; "$guest" every-port </ports >/out/ports & echo ports: $!
+exec 3>/ports
+until grep -q '^[0-9]* [0-9]*$' /out/ports; do kill -0 $! || fail the guest failed; sleep 0.1; done
+seen
+kill $top; wait $top
+exec 3>&-
+wait
+"#;
+    let (shown, folder) = in_l1(&[], script);
+    let guest = fs::read_to_string(folder.path().join("ports")).unwrap();
+    assert!(guest.ends_with("\n65535 0\n"), "{guest}");
+    let lines = lines(folder.path());
+    let last = lines.last().unwrap();
+    let [vm] = vms(last, said(&shown, "ports: "))[..] else {
+        panic!("{last}");
+    };
+    let (seen, lost) = (vm["exits_to_vmm"].as_u64(), last["lost"].as_u64());
+    // And the halt at its end.
+    assert_eq!(seen.unwrap() + lost.unwrap(), 65536, "{last}");
+    assert!(lost.unwrap() > 0 && seen.unwrap() > 16000);
 }
 
 #[test]
