@@ -249,6 +249,29 @@ wait
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
+fn top_of_one_process_counts_its_vms_and_no_others() {
+    let script = r#"
+both() { "$vmbell" bench --backend kvm --only mmio-$1-eventfd --runs 1 --ops 1000000 >/dev/null 2>&1 & }
+both no; other=$!
+both wildcard; this=$!
+echo this: $this; echo other: $other
+until "$vmbell" top --json -n 1 -d 2 --pid $this >/out/lines 2>/dev/null && grep -q '"address":3489661008' /out/lines; do kill -0 $this $other || fail a guest ended; sleep 0.2; done
+kill -KILL $this $other; wait
+"#;
+    let (shown, folder) = in_l1(&[], script);
+    let lines = lines(folder.path());
+    let [line] = &lines[..] else {
+        panic!("{lines:?}");
+    };
+    let this = said(&shown, "this: ");
+    let mine = vms(line, this).len();
+    assert_eq!(line["vms"].as_array().unwrap().len(), mine, "{line}");
+    let counts = counts(&lines, this);
+    assert!(counts["ioeventfds"] > 0, "{line}");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn top_says_why_a_source_is_missing_and_falls_back_only_if_none_was_asked_for() {
     let script = r#"
 try() { echo "== $1"; shift; "$@" 2>&1; echo status $?; }
