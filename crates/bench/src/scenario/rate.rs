@@ -1,21 +1,19 @@
 //! Rate scenarios: rings back to back, measured inside the guest, which is what a ring costs the vCPU.
 
 use std::sync::Arc;
-use std::thread::ScopedJoinHandle;
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::case::Case;
 use super::guest::{Guest, Scenario};
 use super::path::{Bell, Path};
-use super::scan::{Other, Scale};
+use super::scan::{Other, Scale, run_with_others};
 use super::wiring::attach;
 use crate::{Options, Sample, SubjectError};
 use vmbell::doorbell::{IoEventAddress, Sharing};
 use vmbell_devices::DoorbellCounter;
 use vmbell_guest::Parameters;
 use vmbell_hypervisor::{Doorbell, Hypervisor};
-use vmbell_vmm::Stop;
 
 /// A rate scenario.
 pub(super) struct Rate {
@@ -132,25 +130,9 @@ impl Scenario for Rate {
         let vcpus = 1 + self.others.len() as u64;
         let machine = Arc::clone(&self.guest.machine);
         let before = machine.vm().measure().exit_counts();
-        let limit = self.guest.limit.clone();
-        let (run, others) = std::thread::scope(|scope| {
-            let others = self.others.iter_mut();
-            let others: Vec<_> = others
-                .map(|other| scope.spawn(|| other.run(&parameters, &limit)))
-                .collect();
-            let run = self.guest.run(&parameters);
-            let join = |other: ScopedJoinHandle<'_, _>| other.join();
-            (run, others.into_iter().map(join).collect::<Vec<_>>())
-        });
-        let run = run?;
-        let mut slowest = run.ticks;
-        for other in others {
-            let ticks = other
-                .map_err(|_| self.guest.failed("a vcpu's thread panicked"))?
-                .map_err(|error| self.guest.failed(error))?
-                .ok_or_else(|| self.guest.stopped(Stop::Kicked))?;
-            slowest = slowest.max(ticks);
-        }
+        let first = (&mut self.guest, &parameters);
+        let (run, others) = run_with_others(first, (&mut self.others, &parameters))?;
+        let slowest = run.ticks.max(others);
         if let Some(counted) = self.counted()? {
             self.guest.agree("what was rung", counted, ops * vcpus)?;
         }

@@ -2,16 +2,17 @@
 //! at the same time. Each combination of values is a separate entry.
 
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 
 use vm_memory::GuestAddress;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::guest::{Failure, Guest};
+use super::guest::{Failure, Guest, Run};
 use super::path::{Bell, Path};
-use crate::{Entry, Limit, affinity};
+use crate::{Entry, Limit, SubjectError, affinity};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{CODE, HANDLER, Interrupts, Parameters, Program, Results, STACK_TOP};
-use vmbell_hypervisor::{Doorbell, EntryPoint, IoEvents, Kick, Vcpu};
+use vmbell_hypervisor::{Doorbell, EntryPoint, IoEvents, Vcpu};
 use vmbell_vmm::{Deadline, Machine, Stop};
 
 /// The values that each parameter takes; an empty list leaves the parameter at its usual value and out of
@@ -175,17 +176,9 @@ impl Other {
         Ok(self.vcpu.set_interrupt_handler(CODE.0 + HANDLER)?)
     }
 
-    pub(super) fn kick_handle(&self) -> Arc<dyn Kick> {
-        self.vcpu.kick_handle()
-    }
-
     /// Performs the run on the calling thread and returns the ticks that it took; `None` if the guest did not
     /// finish.
-    pub(super) fn run(
-        &mut self,
-        parameters: &Parameters,
-        limit: &Limit,
-    ) -> Result<Option<u64>, Failure> {
+    fn run(&mut self, parameters: &Parameters, limit: &Limit) -> Result<Option<u64>, Failure> {
         affinity::prefer(self.cpu);
         let memory = self.machine.vm().memory();
         parameters.write(memory, self.page)?;
@@ -198,6 +191,37 @@ impl Other {
         let is_done = matches!(stop, Stop::Done(_)) && performed == parameters.count;
         Ok(is_done.then_some(results.ticks))
     }
+}
+
+/// Performs a run of the guest's first vCPU, and of the others at the same time. Returns the first one's run, and the ticks of
+/// the slowest other.
+pub(super) fn run_with_others(
+    (guest, first): (&mut Guest, &Parameters),
+    (others, other): (&mut [Other], &Parameters),
+) -> Result<(Run, u64), SubjectError> {
+    let limit = guest.limit.clone();
+    let kicks: Vec<_> = others.iter().map(|one| one.vcpu.kick_handle()).collect();
+    let (run, ends) = std::thread::scope(|scope| {
+        let threads: Vec<_> = others
+            .iter_mut()
+            .map(|one| scope.spawn(|| one.run(other, &limit)))
+            .collect();
+        let run = guest.run(first);
+        if run.is_err() {
+            kicks.iter().for_each(|kick| kick.kick());
+        }
+        let join = |thread: ScopedJoinHandle<'_, _>| thread.join();
+        (run, threads.into_iter().map(join).collect::<Vec<_>>())
+    });
+    let (run, mut slowest) = (run?, 0);
+    for end in ends {
+        let ticks = end
+            .map_err(|_| guest.failed("a vcpu's thread panicked"))?
+            .map_err(|error| guest.failed(error))?
+            .ok_or_else(|| guest.stopped(Stop::Kicked))?;
+        slowest = slowest.max(ticks);
+    }
+    Ok((run, slowest))
 }
 
 #[cfg(test)]

@@ -5,17 +5,15 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::thread::ScopedJoinHandle;
 
 use super::super::guest::{Failure, Guest, Scenario};
-use super::super::scan::{Other, Scan, at_value, values};
+use super::super::scan::{Other, Scan, at_value, run_with_others, values};
 use super::super::wiring::{Source, Wiring};
 use crate::{Entry, Options, Sample, Subject, SubjectError, cpuid};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_guest::{PARAMETERS, Parameters, offset, programs};
 use vmbell_hypervisor::{Capability, Hypervisor, Irqchip, Support, VmConfig};
 use vmbell_report::Group;
-use vmbell_vmm::Stop;
 
 /// The vCPUs unless they are scanned.
 const VCPUS: u32 = 4;
@@ -177,26 +175,8 @@ impl Scenario for All {
             address: PARAMETERS.0,
             ..Parameters::default()
         };
-        let limit = self.guest.limit.clone();
-        let kicks: Vec<_> = self.others.iter().map(Other::kick_handle).collect();
-        let (run, ends) = std::thread::scope(|scope| {
-            let all = self.others.iter_mut();
-            let threads: Vec<_> = all
-                .map(|one| scope.spawn(|| one.run(&other, &limit)))
-                .collect();
-            let run = self.guest.run(&sender);
-            if run.is_err() {
-                kicks.iter().for_each(|kick| kick.kick());
-            }
-            let join = |thread: ScopedJoinHandle<'_, _>| thread.join();
-            (run, threads.into_iter().map(join).collect::<Vec<_>>())
-        });
-        let run = run?;
-        for end in ends {
-            end.map_err(|_| self.guest.failed("a vcpu's thread panicked"))?
-                .map_err(|error| self.guest.failed(error))?
-                .ok_or_else(|| self.guest.stopped(Stop::Kicked))?;
-        }
+        let first = (&mut self.guest, &sender);
+        let (run, _) = run_with_others(first, (&mut self.others, &other))?;
         let elapsed_ns = self.guest.clock.ns(run.ticks);
         Ok(Sample {
             // The others also exit to say that they are done.
