@@ -122,7 +122,7 @@ fn statistics(folder: &Path) -> Result<Option<Statistics>, CountersError> {
             statistics.vcpus.extend(thread.map(|thread| (id, thread)));
         }
     }
-    // A VM that ended in between has some of its files only.
+    // If a VM ends during the reading, some of its files are missing.
     let is_there = if_there(fs::metadata(folder), folder)?.is_some();
     Ok(is_there.then_some(statistics))
 }

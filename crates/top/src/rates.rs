@@ -1,4 +1,4 @@
-//! The difference of two readings: what happened in between.
+//! What was counted between two readings.
 //!
 //! A VM that is new has counted from 0, and so has one that restarted: its counter is lower than before. What has ended is not
 //! in the later reading, and has no difference.

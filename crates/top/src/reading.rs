@@ -199,7 +199,7 @@ impl Sources {
                 ..process
             });
         }
-        // A VM that began and ended in between is in no list of processes.
+        // If a VM started and ended between two readings, its process is in neither of their lists.
         for (process, _) in bpf.iter().flat_map(|bpf| bpf.vcpus.values()) {
             processes.entry(*process).or_insert_with(|| Process {
                 has_ended: true,

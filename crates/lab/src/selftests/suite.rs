@@ -1,8 +1,8 @@
 //! The build of the selftests, in a folder next to the files of the compiler's cache entry. The folder is kept, so each test is built
 //! once.
 //!
-//! The kernel's own Makefile builds its tests, and each of ours is one call of the compiler. A test that does not compile
-//! leaves the others alone: what the compiler says becomes its result.
+//! The kernel's own Makefile builds the kernel's tests; ours are compiled one by one. If a test does not compile, the others
+//! are still built, and the compiler's errors are its result.
 
 use std::collections::BTreeMap;
 use std::fs;

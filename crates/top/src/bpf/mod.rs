@@ -81,7 +81,7 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> BpfError {
 }
 
 impl Bpf {
-    /// Attaches the programs. They count the VMs that these threads created, or all if there are none.
+    /// Attaches the programs. They count only the VMs that the threads `creators` created, or all VMs if `creators` is empty.
     pub fn attach(creators: &[u32]) -> Result<Self, BpfError> {
         rights::check()?;
         if !std::path::Path::new("/sys/module/kvm").exists() {
