@@ -187,20 +187,20 @@ impl Position {
         // The sum of slot and count is at most 65,535, so it does not carry into the laps.
         let next = self.0 + count as u64;
         if next & 0xffff >= size as u64 {
-            return Self::next_lap(next, size);
+            cold();
+            return Self(next + (0x1_0000 - size as u64));
         }
         Self(next)
     }
 
-    /// Corrects a position beyond the last slot. Cold, so that the usual case is a branch that is not taken.
-    #[cold]
-    #[inline(never)]
-    const fn next_lap(next: u64, size: u16) -> Self {
-        Self(next + (0x1_0000 - size as u64))
-    }
-
     /// How many slots `self` is after `older`.
+    #[inline]
     pub(super) const fn since(self, older: Self, size: u16) -> u64 {
+        // Slots of the same lap differ by less than `size`, and those of different laps by more than 0x1_0000 - `size`.
+        let apart = self.0 - older.0;
+        if apart < size as u64 {
+            return apart;
+        }
         let laps = (self.0 >> 16) - (older.0 >> 16);
         laps * size as u64 + self.slot() as u64 - older.slot() as u64
     }
@@ -261,6 +261,11 @@ impl Position {
         u64::try_from(back).is_ok_and(|back| (1..=steps).contains(&back))
     }
 }
+
+/// Marks the branch that calls it as unlikely, without a call for which values would have to be saved.
+#[cold]
+#[inline(always)]
+const fn cold() {}
 
 #[cfg(test)]
 #[path = "ring_test.rs"]
