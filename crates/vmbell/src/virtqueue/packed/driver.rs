@@ -227,7 +227,9 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
     }
 
     /// Takes buffer `id` back; `len` is the number of bytes that the device says it wrote.
-    #[inline(always)]
+    ///
+    /// It is out of line, so that a caller who finds nothing used saves no registers.
+    #[inline(never)]
     fn consume(&mut self, id: u16, len: u32) -> Result<Option<Used<T>>, QueueError> {
         let Some(returned) = self.slots.give_back(u32::from(id), len, false) else {
             return self.refuse(id, len);

@@ -228,6 +228,14 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         if self.features.in_order {
             return self.next_in_order();
         }
+        self.next_element()
+    }
+
+    /// Takes back the buffer of the next used element, which the device has written.
+    ///
+    /// It is out of line, so that a caller who finds nothing used saves no registers.
+    #[inline(never)]
+    fn next_element(&mut self) -> Result<Option<Used<T>>, QueueError> {
         let (id, len) = self.side.ring.used(self.side.index());
         self.consume(id, len)
     }
