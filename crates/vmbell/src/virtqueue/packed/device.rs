@@ -1,7 +1,7 @@
 //! The device side of a packed ring, owned by one thread at a time (virtio 1.3, 2.8).
 
 use super::ring::{Event, PackedRing, Position};
-use crate::virtqueue::descriptor::{self, Descriptor, INDIRECT, NEXT, Table, WRITE};
+use crate::virtqueue::descriptor::{self, INDIRECT, NEXT, Table, WRITE};
 use crate::virtqueue::memory::RingMemory;
 use crate::virtqueue::save::{self, Target};
 use crate::virtqueue::sync::{Ordering, fence};
@@ -69,40 +69,41 @@ impl<M: RingMemory> PackedDevice<M> {
         error
     }
 
-    /// Reads the chain that begins with `first`, whose second word `rest` was loaded; returns the buffer id and how
-    /// many slots the chain fills.
-    #[inline]
-    fn read_chain(
-        &self,
-        first: &Descriptor,
-        rest: u64,
-        chain: &mut Chain,
-    ) -> Result<(u16, u16), QueueError> {
-        let (size, id) = (self.ring.size(), descriptor::packed::id(rest));
-        let flags = descriptor::packed::flags(rest);
-        let (id, slots) = if flags & (NEXT | INDIRECT) == 0 {
-            let (addr, len) = (first.load_addr(), descriptor::len(rest));
-            let head = self.next_avail.slot();
-            chain.set_single(head, addr, len, flags & WRITE != 0)?;
-            (id, 1)
-        } else {
-            self.walk(rest, chain)?
-        };
+    /// Takes the chain of `slots` slots that begins at the next position, which `chain` holds.
+    #[inline(always)]
+    fn take(&mut self, id: u16, slots: u16, chain: &Chain) -> Result<Option<Head>, QueueError> {
+        let size = self.ring.size();
         if id >= size {
             let id = u32::from(id);
-            return Err(QueueError::IdOutOfRange { id, size });
+            return Err(self.fail(QueueError::IdOutOfRange { id, size }));
         }
         // A driver must not make slots available that belong to chains taken before.
         if slots > size - self.taken {
             let (index, used) = (self.next_avail.off_wrap(), self.next_used.off_wrap());
-            return Err(QueueError::AvailAhead { index, used, size });
+            return Err(self.fail(QueueError::AvailAhead { index, used, size }));
         }
-        Ok((id, slots))
+        let sequence = self.next_avail.slot();
+        self.next_avail = self.next_avail.advance(slots, size);
+        self.taken += slots;
+        Ok(Some(Head {
+            id,
+            slots,
+            sequence,
+            writable: chain.writable_len(),
+        }))
+    }
+
+    /// [`pop`](DeviceQueue::pop) of a chain of several descriptors, or of an indirect one.
+    #[inline(never)]
+    fn pop_chain(&mut self, first: u64, chain: &mut Chain) -> Result<Option<Head>, QueueError> {
+        match self.walk(first, chain) {
+            Ok((id, slots)) => self.take(id, slots, chain),
+            Err(error) => Err(self.fail(error)),
+        }
     }
 
     /// Follows a chain from its second slot on. Each descriptor is read once; the last one has the buffer id. The
     /// limit is the size of the ring, as a longer chain has no end.
-    #[inline(never)]
     fn walk(&self, first: u64, chain: &mut Chain) -> Result<(u16, u16), QueueError> {
         chain.clear();
         let head = self.next_avail.slot();
@@ -163,25 +164,19 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
         // Acquire: the driver has written the rest of the chain before that.
         let first = self.ring.at(self.next_avail);
         let rest = first.load_rest(Ordering::Acquire);
-        if !self
-            .next_avail
-            .is_available(descriptor::packed::flags(rest))
-        {
+        let flags = descriptor::packed::flags(rest);
+        if !self.next_avail.is_available(flags) {
             return Ok(None);
         }
-        let (id, slots) = match self.read_chain(first, rest, chain) {
-            Ok(read) => read,
-            Err(error) => return Err(self.fail(error)),
-        };
-        let sequence = self.next_avail.slot();
-        self.next_avail = self.next_avail.advance(slots, self.ring.size());
-        self.taken += slots;
-        Ok(Some(Head {
-            id,
-            slots,
-            sequence,
-            writable: chain.writable_len(),
-        }))
+        if flags & (NEXT | INDIRECT) != 0 {
+            return self.pop_chain(rest, chain);
+        }
+        let (addr, len) = (first.load_addr(), descriptor::len(rest));
+        let head = self.next_avail.slot();
+        if let Err(error) = chain.set_single(head, addr, len, flags & WRITE != 0) {
+            return Err(self.fail(error));
+        }
+        self.take(descriptor::packed::id(rest), 1, chain)
     }
 
     #[inline]
