@@ -5,9 +5,10 @@
 //! time, because one virtual nanosecond there is one instruction.
 //!
 //! With `exit` or `ioeventfd` as its argument, it does only the one or the other, and with `every-port` the guest writes once to
-//! each port but 0; it keeps the guest until standard input ends.
+//! each port but 0; it keeps the guest until standard input ends. With `forever` it prints a dot for each exit, until it is killed.
 #![allow(unsafe_code)]
 
+use std::io::Write;
 use std::time::Instant;
 
 use kvm_bindings::{KVM_MAX_CPUID_ENTRIES, kvm_userspace_memory_region};
@@ -86,17 +87,34 @@ fn main() -> Result<(), Failure> {
 /// Does what the argument says, and waits.
 fn one_way(vm: &VmFd, vcpu: &mut VcpuFd, event: &EventFd, way: &str) -> Result<(), Failure> {
     match way {
+        "forever" => return forever(vcpu),
         "exit" | "every-port" => {}
         "ioeventfd" => {
             vm.register_ioevent(event, &IoEventAddress::Pio(PORT.into()), NoDatamatch)?;
         }
-        other => return Err(format!("{other} is not `exit`, `ioeventfd` or `every-port`").into()),
+        other => {
+            return Err(
+                format!("{other} is not `exit`, `ioeventfd`, `every-port` or `forever`").into(),
+            );
+        }
     }
     let first = if way == "every-port" { u16::MAX } else { PORT };
     let round = round(vcpu, event, first)?;
     println!("{} {}", round.exits, round.signals);
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
     Ok(())
+}
+
+/// Prints a dot for each exit with a port write.
+fn forever(vcpu: &mut VcpuFd) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout();
+    loop {
+        start(vcpu, PORT)?;
+        while let VcpuExit::IoOut(..) = vcpu.run()? {
+            stdout.write_all(b".")?;
+            stdout.flush()?;
+        }
+    }
 }
 
 struct Round {
@@ -114,8 +132,8 @@ fn rounds(vcpu: &mut VcpuFd, event: &EventFd) -> Result<Round, Failure> {
     round(vcpu, event, PORT)
 }
 
-/// The guest writes first to this port.
-fn round(vcpu: &mut VcpuFd, event: &EventFd, first: u16) -> Result<Round, Failure> {
+/// The guest will begin with a write to this port.
+fn start(vcpu: &VcpuFd, first: u16) -> Result<(), Failure> {
     let mut sregs = vcpu.get_sregs()?;
     sregs.cs.base = 0;
     sregs.cs.selector = 0;
@@ -126,6 +144,12 @@ fn round(vcpu: &mut VcpuFd, event: &EventFd, first: u16) -> Result<Round, Failur
     regs.rdx = u64::from(first);
     regs.rflags = 2;
     vcpu.set_regs(&regs)?;
+    Ok(())
+}
+
+/// The guest writes first to this port.
+fn round(vcpu: &mut VcpuFd, event: &EventFd, first: u16) -> Result<Round, Failure> {
+    start(vcpu, first)?;
     let mut exits = 0;
     let start = Instant::now();
     loop {

@@ -35,6 +35,8 @@ mod program;
 mod selftests;
 #[path = "lab_boot/top.rs"]
 mod top;
+#[path = "lab_boot/top_trouble.rs"]
+mod top_trouble;
 #[path = "lab_boot/vmm.rs"]
 mod vmm;
 

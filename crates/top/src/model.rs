@@ -139,6 +139,7 @@ pub fn vms(reading: &Reading, is_counted: impl Fn(Metric) -> bool) -> Vec<Vm> {
             // A live VM has a folder, if there are statistics at all.
             joined.has_ended |= vm.is_some() && directory.is_none() && reading.counters.is_some();
             if let Some(vm) = vm {
+                joined.has_ended |= reading.has_ended(vm);
                 joined.count(reading, vm, process);
             }
             let times = joined.vcpus.values().map(|thread| reading.cpu.get(thread));

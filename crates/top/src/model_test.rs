@@ -207,6 +207,22 @@ fn a_vm_whose_folder_is_gone_has_ended() {
 }
 
 #[test]
+fn without_statistics_a_vm_has_ended_when_the_threads_of_its_vcpus_have() {
+    let counts = [
+        (event(1, Kind::Ring, 0x50), 7, 31),
+        (event(2, Kind::Ring, 0x50), 9, 32),
+    ];
+    let mut reading = reading(&[], &counts, &[(1, 20), (2, 21)]);
+    reading.counters = None;
+    reading.cpu = HashMap::from([(21, 5)]);
+    let vms = vms(&reading, |_| true);
+    let ended = vms
+        .iter()
+        .map(|vm| (vm.counts[&Metric::Rings], vm.has_ended));
+    assert_eq!(ended.collect::<Vec<_>>(), [(7, true), (9, false)]);
+}
+
+#[test]
 fn the_share_of_pv_eoi_is_of_all_ends() {
     let counts = [
         (event(1, Kind::Eoi, 0), 100, 0),

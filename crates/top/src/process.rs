@@ -95,7 +95,8 @@ fn process(folder: &Path) -> io::Result<Option<Process>> {
     let arguments = fs::read(folder.join("cmdline")).unwrap_or_default();
     let arguments = String::from_utf8_lossy(&arguments);
     let arguments: Vec<&str> = arguments.split('\0').collect();
-    let program = fs::read_link(folder.join("exe")).unwrap_or_default();
+    // A process that is ending has no program, and runs no VM any more.
+    let program = fs::read_link(folder.join("exe"))?;
     let program = program.file_name().unwrap_or_default().to_string_lossy();
     process.vmm = Some(vmm(&program, &arguments));
     process.name = name(&arguments).filter(|name| !name.is_empty());
@@ -115,6 +116,15 @@ pub fn threads(proc: &Path, pid: u32) -> Vec<u32> {
     let tasks = tasks.into_iter().flatten().flatten();
     let ids = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
     ids.collect()
+}
+
+/// Whether a process is ending: its first thread is dead, and another one still lives.
+pub fn is_ending(proc: &Path, pid: u32) -> bool {
+    let lives = |thread: &u32| {
+        let stat = fs::read_to_string(proc.join(thread.to_string()).join("stat"));
+        stat.is_ok_and(|stat| !matches!(fields(&stat).next(), None | Some("Z" | "X")))
+    };
+    !lives(&pid) && threads(proc, pid).iter().any(lives)
 }
 
 /// The name of a thread, which it may have chosen.

@@ -96,3 +96,31 @@ fn what_a_vmm_writes_about_itself_is_short_and_moves_no_cursor() {
     assert_eq!(clean("a\u{1b}[2Jb\nc"), "a[2Jbc");
     assert_eq!(clean(&"x".repeat(1000)).len(), NAME);
 }
+
+#[test]
+fn a_process_is_ending_while_a_thread_outlives_its_first_one() {
+    let folder = proc();
+    let state = |thread: u32, state: &str| {
+        let thread = thread.to_string();
+        for at in [folder.path().join("4711/task"), folder.path().to_path_buf()] {
+            fs::create_dir_all(at.join(&thread)).unwrap();
+        }
+        let stat = format!("{thread} (a) {state} 1");
+        fs::write(folder.path().join(thread).join("stat"), stat).unwrap();
+    };
+    state(4711, "S");
+    state(4712, "S");
+    assert!(!is_ending(folder.path(), 4711));
+    state(4711, "Z");
+    assert!(is_ending(folder.path(), 4711));
+    state(4712, "X");
+    assert!(!is_ending(folder.path(), 4711));
+    assert!(!is_ending(folder.path(), 5000));
+}
+
+#[test]
+fn a_process_without_a_program_has_no_vm_any_more() {
+    let folder = proc();
+    fs::remove_file(folder.path().join("4711/exe")).unwrap();
+    assert_eq!(scan(folder.path(), None).unwrap(), Scan::default());
+}

@@ -194,10 +194,19 @@ impl Sources {
         let scan = process::scan(&self.proc, self.only).map_err(TopError::Processes)?;
         let mut processes = scan.processes.clone();
         for (pid, process) in std::mem::replace(&mut self.before, scan.processes) {
-            processes.entry(pid).or_insert(Process {
-                has_ended: true,
+            if processes.contains_key(&pid) {
+                continue;
+            }
+            // A vCPU's thread may end after the first thread.
+            let has_ended = !process::is_ending(&self.proc, pid);
+            let process = Process {
+                has_ended,
                 ..process
-            });
+            };
+            if !has_ended {
+                self.before.insert(pid, process.clone());
+            }
+            processes.insert(pid, process);
         }
         // If a VM started and ended between two readings, its process is in neither of their lists.
         for (process, _) in bpf.iter().flat_map(|bpf| bpf.vcpus.values()) {
@@ -219,7 +228,7 @@ impl Sources {
         creators.extend(&threads);
         let owner = |thread| Some((thread, process::of_thread(&self.proc, thread)?));
         let cpu = |thread| Some((thread, process::cpu_time(&self.proc, thread)?));
-        let reading = Reading {
+        let mut reading = Reading {
             at,
             interval: Duration::ZERO,
             processes,
@@ -232,6 +241,8 @@ impl Sources {
         if let Ok(bpf) = &self.bpf {
             let ended = reading.ended();
             if !ended.is_empty() {
+                // What they did after the reading, until they ended.
+                reading.update(bpf.read()?, &ended);
                 bpf.forget(|vm| ended.contains(&vm))?;
             }
         }
@@ -302,22 +313,45 @@ impl Reading {
         by_vcpu.or_else(|| self.creators.get(&vm.creator).copied())
     }
 
-    /// The VMs of programs' counts whose process, or whose vCPUs' threads, have ended.
+    /// Takes what programs counted later of some VMs.
+    fn update(&mut self, later: BpfReading, vms: &BTreeSet<KernelVm>) {
+        let Some(bpf) = &mut self.bpf else {
+            return;
+        };
+        let counts = later.counts.into_iter();
+        bpf.counts
+            .extend(counts.filter(|(event, _)| vms.contains(&event.vm)));
+        let vcpus = later.vcpus.into_iter();
+        bpf.vcpus
+            .extend(vcpus.filter(|((vm, _), _)| vms.contains(vm)));
+    }
+
+    /// The VMs of programs' counts that have ended.
     fn ended(&self) -> BTreeSet<KernelVm> {
-        let Some(bpf) = &self.bpf else {
-            return BTreeSet::new();
+        let counts = self.bpf.iter().flat_map(|bpf| bpf.counts.keys());
+        let all: BTreeSet<KernelVm> = counts.map(|event| event.vm).collect();
+        all.into_iter().filter(|vm| self.has_ended(*vm)).collect()
+    }
+
+    /// Whether a VM's process has ended; or its vCPUs' threads have, and it has no folder of statistics.
+    pub(crate) fn has_ended(&self, vm: KernelVm) -> bool {
+        let process = self.process_of(vm).and_then(|pid| self.processes.get(&pid));
+        if process.is_none_or(|process| process.has_ended) {
+            return true;
+        }
+        let none = HashMap::new();
+        let vcpus = self.bpf.as_ref().map_or(&none, |bpf| &bpf.vcpus);
+        let mut threads = vcpus.iter().filter(|((of, _), _)| *of == vm).peekable();
+        let has_threads = threads.peek().is_some();
+        let lives = |(_, (_, thread)): (_, &(u32, u32))| self.cpu.contains_key(thread);
+        let mut folders = self.counters.iter().flat_map(BTreeMap::values);
+        let is_of_vm = |(id, thread): (&u32, &u32)| {
+            let found = vcpus.get(&(vm, *id));
+            found.is_some_and(|(_, found)| found == thread)
         };
-        let all: BTreeSet<KernelVm> = bpf.counts.keys().map(|event| event.vm).collect();
-        let has_ended = |vm: &KernelVm| {
-            let process = self
-                .process_of(*vm)
-                .and_then(|pid| self.processes.get(&pid));
-            let mut threads = bpf.vcpus.iter().filter(|((of, _), _)| of == vm).peekable();
-            let has_threads = threads.peek().is_some();
-            let lives = |(_, (_, thread)): (_, &(u32, u32))| self.cpu.contains_key(thread);
-            process.is_none_or(|process| process.has_ended) || has_threads && !threads.any(lives)
-        };
-        all.into_iter().filter(has_ended).collect()
+        has_threads
+            && !threads.any(lives)
+            && !folders.any(|folder| folder.vcpus.iter().any(is_of_vm))
     }
 }
 

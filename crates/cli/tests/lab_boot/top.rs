@@ -23,7 +23,7 @@ start_top() { "$vmbell" top --json -d 300ms >/out/lines & top=$!; until [ -s /ou
 "#;
 
 /// Runs a script in L1, and returns what it said and the folder with what it left.
-fn in_l1(options: &[&str], script: &str) -> (String, tempfile::TempDir) {
+pub(super) fn in_l1(options: &[&str], script: &str) -> (String, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let (vmbell, guest) = (env!("CARGO_BIN_EXE_vmbell"), example("kvm_smoke"));
     let guest = guest.to_str().unwrap();
@@ -49,7 +49,7 @@ fn in_l1(options: &[&str], script: &str) -> (String, tempfile::TempDir) {
 }
 
 /// The lines of JSON that the command printed.
-fn lines(folder: &Path) -> Vec<Value> {
+pub(super) fn lines(folder: &Path) -> Vec<Value> {
     let text = fs::read_to_string(folder.join("lines")).unwrap();
     // The last line may have been cut off when the command was killed.
     let whole = text.rsplit_once('\n').unwrap().0.lines();
@@ -59,7 +59,7 @@ fn lines(folder: &Path) -> Vec<Value> {
 }
 
 /// The number that a script said about something.
-fn said<'a>(text: &'a str, name: &str) -> &'a str {
+pub(super) fn said<'a>(text: &'a str, name: &str) -> &'a str {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(name));
     lines
         .next()
@@ -85,7 +85,7 @@ fn counts(lines: &[Value], pid: &str) -> BTreeMap<String, u64> {
     highest
 }
 
-fn vms<'a>(line: &'a Value, pid: &str) -> Vec<&'a Value> {
+pub(super) fn vms<'a>(line: &'a Value, pid: &str) -> Vec<&'a Value> {
     let pid: u64 = pid.parse().unwrap();
     let vms = line["vms"].as_array().unwrap().iter();
     vms.filter(|vm| vm["pid"] == pid).collect()
