@@ -37,6 +37,8 @@ mod selftests;
 mod top;
 #[path = "lab_boot/top_trouble.rs"]
 mod top_trouble;
+#[path = "lab_boot/top_vmms.rs"]
+mod top_vmms;
 #[path = "lab_boot/vmm.rs"]
 mod vmm;
 

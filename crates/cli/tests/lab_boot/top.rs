@@ -94,6 +94,17 @@ pub(super) fn vms<'a>(line: &'a Value, pid: &str) -> Vec<&'a Value> {
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn top_counts_to_the_unit_what_two_guests_do_at_once() {
+    // Linux 7 may preempt a program, and says then that it lost events: docs/top.md.
+    for (kernel, boots) in [("debian:6.1", 1), ("debian:6.12", 1), ("debian:newest", 3)] {
+        assert!(
+            (0..boots).any(|_| counts_what_two_guests_do_at_once(kernel)),
+            "{kernel}"
+        );
+    }
+}
+
+/// Fails for a wrong count, and says whether none was lost.
+fn counts_what_two_guests_do_at_once(kernel: &str) -> bool {
     let script = r#"
 start_top
 for way in exit ioeventfd; do
@@ -113,10 +124,12 @@ kill -KILL $top; wait $top
 for i in 1 2 3 4 5 6 7 8 9 10; do [ $(attached) = 0 ] || sleep 0.5; done
 echo left: $(attached)
 "#;
-    let (shown, folder) = in_l1(&[], script);
+    let (shown, folder) = in_l1(&["--kernel", kernel, "--vcpus", "4"], script);
     let lines = lines(folder.path());
     for line in &lines {
-        assert_eq!(line["lost"], 0);
+        if line["lost"] != 0 {
+            return false;
+        }
         assert_eq!(
             line["bpf"],
             serde_json::json!({"used": true, "missing": []})
@@ -179,6 +192,7 @@ echo left: $(attached)
         "0",
         "{ATTACHED} after the command was killed"
     );
+    true
 }
 
 #[test]

@@ -1,0 +1,129 @@
+//! `vmbell top` on a guest that runs under QEMU and under vmbell at the same time: the exits and the ioeventfds of each are
+//! the numbers of accesses that the guest itself made.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use vmbell_lab::arch::Arch;
+use vmbell_lab::cache::Cache;
+use vmbell_lab::{Progress, Provision};
+
+use super::top::{in_l1, lines, said, vms};
+
+/// Operations in a batch, and batches.
+const OPERATIONS: u64 = 150;
+const BATCHES: u64 = 3;
+/// The port that nothing answers.
+const PORT: u64 = 0xed;
+/// The serial port's data.
+const SERIAL: u64 = 0x3f8;
+
+/// Runs a VMM until its guest has come to its end, which it may not do under emulated SVM: docs/qemu-bugs.md.
+const RUN: &str = r#"
+"$vmbell" bench vmms image -o /image || fail no image
+run() {
+    name=$1; shift
+    for try in 1 2 3; do
+        "$@" </dev/null >/out/$name & pid=$!
+        for time in $(seq 900); do
+            if grep -q 'vmbell-probe end' /out/$name; then wait $pid; echo "$name: $pid"; return; fi
+            sleep 0.2
+        done
+        kill -KILL $pid; wait $pid
+    done
+}
+"#;
+
+/// The lab's QEMU for L1, as `--with` takes it: its files, and a script with this path in L1.
+fn qemu(folder: &Path, place: &str) -> Vec<String> {
+    let cache = Cache::user().unwrap();
+    let board = super::BOARD;
+    let mut provision = Provision::new(Arch::host().unwrap(), board, &cache, Progress::new(true));
+    let qemu = provision.qemu(None).unwrap();
+    let script = folder.join("qemu");
+    fs::write(&script, qemu.script()).unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&script, executable).unwrap();
+    let files = qemu.files().into_iter();
+    let files = files.map(|file| file.to_str().unwrap().to_owned());
+    files
+        .chain([format!("{}:{place}", script.display())])
+        .collect()
+}
+
+/// The addresses of a VM with this count.
+fn with_count<'a>(vm: &'a Value, kind: &str, count: u64) -> Vec<&'a Value> {
+    let addresses = vm["addresses"].as_array().unwrap().iter();
+    addresses.filter(|address| address[kind] == count).collect()
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn top_counts_a_guest_under_qemu_and_under_vmbell_as_the_guest_does() {
+    let words =
+        format!("ops={OPERATIONS} batches={BATCHES} only=virtio-rng-notify-idle,pio-nobody");
+    let qemu_words = "-M pc,accel=kvm -m 64 -nodefaults -no-user-config -no-reboot -display none -serial stdio \
+         -kernel /image -device virtio-rng-pci";
+    let script = format!(
+        r#"{RUN}
+start_top
+run exits /qemu {qemu_words},ioeventfd=off -name exits -append "{words}" & exits=$!
+run vmbell "$vmbell" run /image --memory 64M --device virtio-rng --append "{words}" & vmbell_runs=$!
+wait $exits $vmbell_runs
+run rings /qemu {qemu_words} -name rings,debug-threads=on -append "{words}"
+seen
+kill $top; wait $top; true
+"#
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let mut with = qemu(folder.path(), "/qemu");
+    with.extend(["/bin/sh", "/usr/bin/seq"].map(str::to_owned));
+    let options: Vec<&str> = with.iter().flat_map(|with| ["--with", with]).collect();
+    let (shown, folder) = in_l1(&options, &script);
+    let lines = lines(folder.path());
+    for line in &lines {
+        assert_eq!(line["lost"], 0);
+    }
+    // What the guest itself does: a request and a check when it finds the device, an operation and a check before the
+    // first batch, and a check after each.
+    let notifications = 2 + 2 + BATCHES * (OPERATIONS + 1);
+    let writes = 1 + BATCHES * OPERATIONS;
+    for (name, vmm, own_name, by_exit) in [
+        ("exits", "qemu", json!("exits"), true),
+        ("rings", "qemu", json!("rings"), false),
+        ("vmbell", "vmbell", Value::Null, false),
+    ] {
+        let pid = said(&shown, &format!("{name}: "));
+        let all: Vec<_> = lines.iter().flat_map(|line| vms(line, pid)).collect();
+        let vm = all.last().unwrap();
+        assert_eq!(vm["ended"], true, "{vm}");
+        assert_eq!((&vm["vmm"], &vm["name"]), (&vmm.into(), &own_name), "{vm}");
+        let (kind, other) = match by_exit {
+            true => ("exits_to_vmm", "ioeventfds"),
+            false => ("ioeventfds", "exits_to_vmm"),
+        };
+        let notified = with_count(vm, kind, notifications);
+        let [notified] = notified[..] else {
+            panic!("{notifications}: {vm}");
+        };
+        assert_eq!(notified[other], 0, "{vm}");
+        assert_eq!(notified["space"], "mmio");
+        assert_eq!(notified["name"], "virtio-pci notify");
+        assert_eq!(notified["accesses"], json!([{"write": true, "size": 2}]));
+        assert_eq!(vm["ioeventfds"], if by_exit { 0 } else { notifications });
+        // Each letter of the guest's report is an exit.
+        let printed = fs::read(folder.path().join(name)).unwrap().len();
+        for (port, count) in [(PORT, writes), (SERIAL, printed.try_into().unwrap())] {
+            let at = with_count(vm, "address", port);
+            let [at] = at[..] else {
+                panic!("{port}: {vm}");
+            };
+            assert_eq!(
+                (&at["space"], &at["exits_to_vmm"]),
+                (&"port".into(), &count.into()),
+                "{vm}"
+            );
+        }
+    }
+}
