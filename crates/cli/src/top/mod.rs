@@ -1,5 +1,6 @@
 //! `vmbell top`: shows what the notifications of the VMs that run on this host are, and which VMs they cost.
 
+mod halts;
 mod json;
 mod text;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{cpu_seconds, vms};
+use super::{cpu_seconds, halts, vms};
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::{Address, Irqfd, NameSource, Space, Vm};
 use vmbell_top::process;
@@ -21,6 +21,7 @@ pub(super) fn table(sources: &Sources, reading: &Reading) -> String {
         return out;
     }
     out += &vm_table(&vms, seconds);
+    out += &halts::table(&vms, seconds);
     out += &address_table(&vms, seconds);
     out += &irqfd_table(&vms, seconds);
     out.push('\n');
@@ -270,14 +271,14 @@ fn core(ticks: Option<u64>, seconds: f64) -> String {
     ticks.map_or("-".to_owned(), |ticks| format!("{:.2}", share(ticks)))
 }
 
-fn per_second(count: u64, seconds: f64) -> f64 {
+pub(super) fn per_second(count: u64, seconds: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "it is shown with four digits")]
     let count = count as f64;
     if seconds > 0.0 { count / seconds } else { 0.0 }
 }
 
 /// A count for each second in six letters at most; `-` if it is not known.
-fn rate(count: Option<u64>, seconds: f64) -> String {
+pub(super) fn rate(count: Option<u64>, seconds: f64) -> String {
     let Some(count) = count else {
         return "-".to_owned();
     };
