@@ -4,12 +4,14 @@
 //! `vmbell lab --deterministic -- target/debug/examples/kvm_smoke` prints the same figures every
 //! time, because one virtual nanosecond there is one instruction.
 //!
-//! With `exit` or `ioeventfd` as its argument, it does only the one or the other, and with `every-port` the guest writes once to
-//! each port but 0; it keeps the guest until standard input ends. With `forever` it prints a dot for each exit, until it is killed.
+//! With `exit` or `ioeventfd` as its argument, it does only the one or the other. With `slow-exit` it sleeps for a millisecond in
+//! each exit but the last, and with `every-port` the guest writes once to each port but 0. It keeps the guest until standard input
+//! ends. With `forever` it prints a dot for each exit, until it is killed.
 #![allow(unsafe_code)]
 
 use std::io::Write;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use kvm_bindings::{KVM_MAX_CPUID_ENTRIES, kvm_userspace_memory_region};
 use kvm_ioctls::{Cap, IoEventAddress, Kvm, NoDatamatch, VcpuExit, VcpuFd, VmFd};
@@ -21,6 +23,7 @@ type Failure = Box<dyn std::error::Error>;
 const PORT: u16 = 0x0b07;
 const CODE: u64 = 0x1000;
 const WRITES: u16 = 2000;
+const SLOW: Duration = Duration::from_millis(1);
 
 /// `again: out dx, al; dec cx; jnz again; hlt`.
 const GUEST: [u8; 5] = [0xee, 0x49, 0x75, 0xfc, 0xf4];
@@ -88,18 +91,24 @@ fn main() -> Result<(), Failure> {
 fn one_way(vm: &VmFd, vcpu: &mut VcpuFd, event: &EventFd, way: &str) -> Result<(), Failure> {
     match way {
         "forever" => return forever(vcpu),
-        "exit" | "every-port" => {}
+        "exit" | "slow-exit" | "every-port" => {}
         "ioeventfd" => {
             vm.register_ioevent(event, &IoEventAddress::Pio(PORT.into()), NoDatamatch)?;
         }
         other => {
-            return Err(
-                format!("{other} is not `exit`, `ioeventfd`, `every-port` or `forever`").into(),
-            );
+            return Err(format!(
+                "{other} is not `exit`, `slow-exit`, `ioeventfd`, `every-port` or `forever`"
+            )
+            .into());
         }
     }
     let first = if way == "every-port" { u16::MAX } else { PORT };
-    let round = round(vcpu, event, first)?;
+    let pause = if way == "slow-exit" {
+        SLOW
+    } else {
+        Duration::ZERO
+    };
+    let round = round(vcpu, event, first, pause)?;
     println!("{} {}", round.exits, round.signals);
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
     Ok(())
@@ -128,8 +137,8 @@ struct Round {
 
 /// Runs two rounds and returns the second one: the first one fills caches and page tables.
 fn rounds(vcpu: &mut VcpuFd, event: &EventFd) -> Result<Round, Failure> {
-    round(vcpu, event, PORT)?;
-    round(vcpu, event, PORT)
+    round(vcpu, event, PORT, Duration::ZERO)?;
+    round(vcpu, event, PORT, Duration::ZERO)
 }
 
 /// The guest will begin with a write to this port.
@@ -147,14 +156,24 @@ fn start(vcpu: &VcpuFd, first: u16) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The guest writes first to this port.
-fn round(vcpu: &mut VcpuFd, event: &EventFd, first: u16) -> Result<Round, Failure> {
+/// The guest writes first to this port, and each write that exits takes this long.
+fn round(
+    vcpu: &mut VcpuFd,
+    event: &EventFd,
+    first: u16,
+    pause: Duration,
+) -> Result<Round, Failure> {
     start(vcpu, first)?;
     let mut exits = 0;
     let start = Instant::now();
     loop {
         match vcpu.run()? {
-            VcpuExit::IoOut(port, _) if port <= first => exits += 1,
+            VcpuExit::IoOut(port, _) if port <= first => {
+                exits += 1;
+                if !pause.is_zero() {
+                    thread::sleep(pause);
+                }
+            }
             VcpuExit::Hlt => break,
             other => return Err(format!("unexpected exit {other:?}").into()),
         }

@@ -8,6 +8,7 @@
 pub mod bpf;
 pub mod btf;
 pub mod counters;
+mod exits;
 pub mod model;
 mod names;
 pub mod process;

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bpf::{Counted, Event, KernelVm, Kind, Metric};
 use crate::counters::{Directory, Statistics};
-use crate::names;
 use crate::process::Process;
 use crate::reading::Reading;
+use crate::{exits, names};
 
 /// A VM.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,12 +30,14 @@ pub struct Vm {
     pub cpu: Option<u64>,
     /// KVM's statistics, by their names there.
     pub statistics: Option<BTreeMap<&'static str, u64>>,
-    /// Notifications, by metric. One is missing if it is not counted.
+    /// Counts, by metric. One is missing if it is not counted.
     pub counts: BTreeMap<Metric, u64>,
-    /// Where exits to the VMM and ioeventfds were, the most frequent first.
+    /// Where accesses were that exited to the VMM, signalled ioeventfds or were answered by KVM, the most frequent first.
     pub addresses: Vec<Address>,
     /// Returns to the VMM without an address, by reason.
     pub reasons: BTreeMap<String, u64>,
+    /// All exits, by the CPU's reasons, the most frequent first.
+    pub exits: Vec<(String, u64)>,
     /// Irqfds, by GSI.
     pub irqfds: Vec<Irqfd>,
 }
@@ -62,8 +64,12 @@ pub struct Address {
     pub address: u64,
     /// Returns to the VMM.
     pub to_vmm: u64,
+    /// Nanoseconds in the VMM until the vCPUs were back.
+    pub vmm_time: u64,
     /// Signals of ioeventfds.
     pub rings: u64,
+    /// Accesses that KVM answered itself.
+    pub by_kvm: u64,
     /// The sizes of accesses in bytes, and whether they wrote.
     pub accesses: BTreeSet<(bool, u8)>,
     /// The ioeventfds.
@@ -228,6 +234,7 @@ impl Vm {
         }
         let mut addresses = BTreeMap::new();
         let mut irqfds = BTreeMap::new();
+        let mut exits: BTreeMap<String, u64> = BTreeMap::new();
         for (event, counted) in &bpf.counts {
             if event.vm != vm {
                 continue;
@@ -241,8 +248,13 @@ impl Vm {
                 Kind::Kick => Metric::Kicks,
                 Kind::Eoi => Metric::Eois,
                 Kind::PvEoi => Metric::PvEois,
+                Kind::Exit => Metric::Exits,
+                Kind::KvmPort | Kind::KvmMmio | Kind::KvmMsr => Metric::ByKvm,
             };
             *self.counts.entry(metric).or_default() += counted.count;
+            if let Some(time) = self.counts.get_mut(&Metric::VmmTime) {
+                *time += counted.nanoseconds;
+            }
             match event.kind {
                 Kind::Port => at(&mut addresses, Space::Port, event).exit(event, *counted),
                 Kind::Mmio => at(&mut addresses, Space::Mmio, event).exit(event, *counted),
@@ -254,12 +266,19 @@ impl Vm {
                 Kind::Other | Kind::Failed if counted.count > 0 => {
                     *self.reasons.entry(reason(event)).or_default() += counted.count;
                 }
+                Kind::KvmPort => at(&mut addresses, Space::Port, event).kvm(event, *counted),
+                Kind::KvmMmio => at(&mut addresses, Space::Mmio, event).kvm(event, *counted),
+                Kind::KvmMsr => at(&mut addresses, Space::Msr, event).kvm(event, *counted),
+                Kind::Exit if counted.count > 0 => {
+                    let name = bpf.isa.map(|isa| exits::name(isa, event.address));
+                    *exits.entry(name.unwrap_or_default()).or_default() += counted.count;
+                }
                 Kind::Irqfd => irqfd(&mut irqfds, event, *counted),
                 _ => {}
             }
         }
         let mut addresses: Vec<Address> = addresses.into_values().collect();
-        addresses.retain(|address| address.to_vmm + address.rings > 0);
+        addresses.retain(|address| address.count() > 0);
         for address in &mut addresses {
             let writes = address.accesses.iter().filter(|(is_write, _)| *is_write);
             let writes: Vec<u8> = writes.map(|(_, size)| *size).collect();
@@ -268,10 +287,13 @@ impl Vm {
             address.name = names::of(address.space, address.address, writes);
         }
         addresses.sort_by_key(|address| {
-            let count = address.to_vmm + address.rings;
-            (std::cmp::Reverse(count), address.space, address.address)
+            let count = std::cmp::Reverse(address.count());
+            (count, address.space, address.address)
         });
         self.addresses = addresses;
+        self.exits = exits.into_iter().collect();
+        self.exits
+            .sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         self.irqfds = irqfds
             .into_values()
             .filter(|irqfd: &Irqfd| irqfd.count > 0)
@@ -302,7 +324,9 @@ fn at<'a>(
         space,
         address: event.address,
         to_vmm: 0,
+        vmm_time: 0,
         rings: 0,
+        by_kvm: 0,
         accesses: BTreeSet::new(),
         eventfds: Vec::new(),
         name: None,
@@ -311,7 +335,20 @@ fn at<'a>(
 }
 
 impl Address {
+    /// Accesses of all kinds.
+    pub const fn count(&self) -> u64 {
+        self.to_vmm + self.rings + self.by_kvm
+    }
+
+    fn kvm(&mut self, event: &Event, counted: Counted) {
+        self.by_kvm += counted.count;
+        if counted.count > 0 {
+            self.accesses.insert((event.is_write, event.size));
+        }
+    }
+
     fn exit(&mut self, event: &Event, counted: Counted) {
+        self.vmm_time += counted.nanoseconds;
         self.to_vmm += counted.count;
         if counted.count > 0 {
             self.accesses.insert((event.is_write, event.size));

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::bpf::BpfReading;
+use crate::bpf::{BpfReading, Isa};
 
 const PID: u32 = 4711;
 
@@ -42,7 +42,13 @@ fn reading(
     };
     let counted = |(event, count, detail): &(Event, u64, u64)| {
         let (count, detail) = (*count, *detail);
-        (*event, Counted { count, detail })
+        let nanoseconds = 0;
+        let counted = Counted {
+            count,
+            detail,
+            nanoseconds,
+        };
+        (*event, counted)
     };
     let vcpu = |(vm, thread): &(u32, u32)| ((kernel_vm(*vm), 0), (PID, *thread));
     let process = Process {
@@ -65,6 +71,7 @@ fn reading(
             counts: counts.iter().map(counted).collect(),
             vcpus: vcpus.iter().map(vcpu).collect(),
             lost: 0,
+            isa: Some(Isa::Svm),
         }),
         counters: Some(folders.iter().map(directory).collect()),
     }
@@ -230,4 +237,72 @@ fn the_share_of_pv_eoi_is_of_all_ends() {
     ];
     let reading = reading(&[(5, 0, None)], &counts, &[]);
     assert_eq!(vms(&reading, |_| true)[0].pv_eoi_share(), Some(0.93));
+}
+
+#[test]
+fn reasons_of_exits_have_names_and_the_most_frequent_is_first() {
+    let counts = [
+        (event(1, Kind::Exit, 0x78), 3, 0),
+        (event(1, Kind::Exit, 0x400), 90, 0),
+        (event(1, Kind::Exit, 0x40), 2, 0),
+        // Another exception.
+        (event(1, Kind::Exit, 0x41), 5, 0),
+        (event(1, Kind::Exit, 0x7c), 0, 0),
+    ];
+    let reading = reading(&[(5, 0, None)], &counts, &[]);
+    let vm = &vms(&reading, |_| true)[0];
+    let expected = [("npf", 90), ("exception", 7), ("hlt", 3)];
+    assert_eq!(
+        vm.exits,
+        expected.map(|(name, count)| (name.to_owned(), count))
+    );
+    assert_eq!(vm.counts[&Metric::Exits], 100);
+}
+
+#[test]
+fn what_kvm_answers_is_told_apart_from_exits_to_the_vmm_at_the_same_address() {
+    let counts = [
+        (event(1, Kind::KvmMmio, 0xfee0_00b0), 40, 0),
+        (event(1, Kind::Mmio, 0xfee0_00b0), 2, 0),
+        (event(1, Kind::KvmMsr, 0x80b), 30, 0),
+        (event(1, Kind::KvmPort, 0x61), 20, 0),
+    ];
+    let reading = reading(&[(5, 0, None)], &counts, &[]);
+    let vm = &vms(&reading, |_| true)[0];
+    let each = vm.addresses.iter();
+    let each = each.map(|one| (one.space, one.address, one.to_vmm, one.by_kvm));
+    let expected = [
+        (Space::Mmio, 0xfee0_00b0, 2, 40),
+        (Space::Msr, 0x80b, 0, 30),
+        (Space::Port, 0x61, 0, 20),
+    ];
+    assert_eq!(each.collect::<Vec<_>>(), expected);
+    assert_eq!(vm.counts[&Metric::ByKvm], 90);
+}
+
+#[test]
+fn time_in_the_vmm_is_counted_only_if_it_is_asked_for() {
+    let exit = event(1, Kind::Port, 0x608);
+    let mut reading = reading(&[(5, 0, None)], &[(exit, 10, 0)], &[]);
+    let counts = &mut reading.bpf.as_mut().unwrap().counts;
+    counts.get_mut(&exit).unwrap().nanoseconds = 7000;
+    let with = &vms(&reading, |_| true)[0];
+    assert_eq!(with.counts[&Metric::VmmTime], 7000);
+    assert_eq!(with.addresses[0].vmm_time, 7000);
+    let without = &vms(&reading, |metric| metric != Metric::VmmTime)[0];
+    assert_eq!(without.counts.get(&Metric::VmmTime), None);
+}
+
+#[test]
+fn the_difference_of_two_readings_has_the_time_between_them() {
+    let exit = event(1, Kind::Port, 0x608);
+    let at = |count, nanoseconds| {
+        let mut reading = reading(&[(5, 0, None)], &[(exit, count, 0)], &[]);
+        let counts = &mut reading.bpf.as_mut().unwrap().counts;
+        counts.get_mut(&exit).unwrap().nanoseconds = nanoseconds;
+        reading
+    };
+    let since = at(30, 9000).since(&at(10, 2000));
+    let counted = since.bpf.unwrap().counts[&exit];
+    assert_eq!((counted.count, counted.nanoseconds), (20, 7000));
 }

@@ -42,6 +42,7 @@ const fn port(port: u64) -> Option<&'static str> {
         0x80 => "POST code",
         0x2f8..=0x2ff => "serial port 2",
         0x3f8..=0x3ff => "serial port 1",
+        0x4d0 | 0x4d1 => "PIC ELCR",
         0x510 | 0x511 | 0x514..=0x51b => "QEMU fw_cfg",
         0xcf8..=0xcff => "PCI configuration",
         _ => return None,

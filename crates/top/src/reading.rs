@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::bpf::{Bpf, BpfError, BpfReading, Counted, KernelVm};
+use crate::bpf::{Bpf, BpfError, BpfReading, Counted, KernelVm, Metric};
 use crate::counters::{self, CountersError, Directory, Statistics};
 use crate::process::{self, Process};
 use crate::rates;
@@ -115,8 +115,8 @@ pub struct Reading {
 }
 
 impl Sources {
-    /// Opens the sources for all VMs, or for those of one process.
-    pub fn open(choice: Choice, only: Option<u32>) -> Result<Self, TopError> {
+    /// Opens the sources for all VMs, or for those of one process. Of the optional metrics, those in `with` are counted.
+    pub fn open(choice: Choice, only: Option<u32>, with: &[Metric]) -> Result<Self, TopError> {
         if !cfg!(target_arch = "x86_64") {
             return Err(TopError::Architecture(std::env::consts::ARCH));
         }
@@ -134,11 +134,13 @@ impl Sources {
         };
         let bpf = match choice {
             Choice::Counters => Err(NoBpf::NotAsked),
-            _ => Bpf::attach(&creators(&proc, &debugfs, only)).map_err(NoBpf::from),
+            _ => Bpf::attach(&creators(&proc, &debugfs, only), with).map_err(NoBpf::from),
         };
         let counters = statistics.map(drop);
         match (choice, bpf, counters) {
-            (Choice::Bpf, Err(bpf), _) => Err(TopError::NoBpf(bpf)),
+            (_, Err(bpf), _) if choice == Choice::Bpf || !with.is_empty() => {
+                Err(TopError::NoBpf(bpf))
+            }
             (Choice::Counters, _, Err(counters)) => Err(TopError::NoCounters(counters)),
             (_, Err(bpf), Err(counters)) => Err(TopError::NoSource { bpf, counters }),
             (_, bpf, counters) => Ok(Self {
@@ -275,12 +277,14 @@ impl Reading {
             let earlier = earlier.bpf.as_ref().unwrap_or(&none);
             let difference = |later: Counted, earlier: Counted| Counted {
                 count: rates::since(later.count, earlier.count),
+                nanoseconds: rates::since(later.nanoseconds, earlier.nanoseconds),
                 ..later
             };
             BpfReading {
                 counts: rates::table(&later.counts, &earlier.counts, difference),
                 vcpus: later.vcpus.clone(),
                 lost: rates::since(later.lost, earlier.lost),
+                isa: later.isa,
             }
         });
         let counters = self.counters.as_ref().map(|later| {

@@ -51,6 +51,10 @@ struct Vm {
     kicks: Option<u64>,
     eois: Option<u64>,
     pv_eois: Option<u64>,
+    /// All exits by the CPU's reasons; absent unless they are counted.
+    exits_by_reason: Option<BTreeMap<String, u64>>,
+    /// Time in the VMM until the vCPUs were back; absent unless it is counted.
+    vmm_nanoseconds: Option<u64>,
     addresses: Vec<Address>,
     reasons: BTreeMap<String, u64>,
     irqfds_by_gsi: Vec<Irqfd>,
@@ -67,7 +71,9 @@ struct Address {
     space: String,
     address: u64,
     exits_to_vmm: u64,
+    vmm_nanoseconds: Option<u64>,
     ioeventfds: u64,
+    answered_by_kvm: Option<u64>,
     accesses: Vec<Access>,
     eventfds: Vec<Eventfd>,
     name: Option<String>,
@@ -120,6 +126,14 @@ pub(super) fn line(sources: &Sources, now: &Reading, first: &Reading) -> Result<
 impl From<model::Vm> for Vm {
     fn from(vm: model::Vm) -> Self {
         let count = |metric| vm.counts.get(&metric).copied();
+        let is_counted = |metric| vm.counts.contains_key(&metric);
+        let [has_reasons, has_time, has_kvm] =
+            [Metric::Exits, Metric::VmmTime, Metric::ByKvm].map(is_counted);
+        let address = |address: model::Address| Address {
+            vmm_nanoseconds: has_time.then_some(address.vmm_time),
+            answered_by_kvm: has_kvm.then_some(address.by_kvm),
+            ..Address::from(address)
+        };
         Self {
             pid: vm.pid,
             fd: vm.fd,
@@ -141,7 +155,9 @@ impl From<model::Vm> for Vm {
                 .collect(),
             cpu_seconds: vm.cpu.map(super::cpu_seconds),
             statistics: vm.statistics,
-            addresses: vm.addresses.into_iter().map(Address::from).collect(),
+            exits_by_reason: has_reasons.then(|| vm.exits.into_iter().collect()),
+            vmm_nanoseconds: count(Metric::VmmTime),
+            addresses: vm.addresses.into_iter().map(address).collect(),
             reasons: vm.reasons,
             irqfds_by_gsi: vm.irqfds.into_iter().map(Irqfd::from).collect(),
         }
@@ -166,7 +182,9 @@ impl From<model::Address> for Address {
             space,
             address: address.address,
             exits_to_vmm: address.to_vmm,
+            vmm_nanoseconds: None,
             ioeventfds: address.rings,
+            answered_by_kvm: None,
             accesses: accesses
                 .map(|(write, size)| Access { write, size })
                 .collect(),

@@ -2,6 +2,7 @@
 
 mod halts;
 mod json;
+mod optional;
 mod text;
 
 use std::sync::atomic::Ordering;
@@ -23,6 +24,7 @@ Examples:
   vmbell top --once                   show all VMs of this host, measured for one second
   vmbell top -b -n 10 -d 5            print ten tables, each of 5 seconds
   vmbell top --pid 4711 --once        show the VMs of one process, and do not slow others down
+  vmbell top --with reasons,time      show also reasons of exits, and the time of the VMM
   vmbell top --json -d 10 >top.jsonl  write cumulative counts every 10 seconds
   vmbell top --source counters        use KVM's statistics only, which cost the VMs nothing
 ";
@@ -61,6 +63,10 @@ pub(super) struct TopArgs {
     #[arg(long, value_enum, value_name = "NAME")]
     source: Option<Source>,
 
+    /// Count more with programs that slow VMs down further, and fail if that is impossible
+    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
+    with: Vec<With>,
+
     /// Print a line of JSON for each table, with counts since the command's start
     #[arg(long, conflicts_with = "batch")]
     json: bool,
@@ -75,6 +81,27 @@ enum Source {
     Counters,
 }
 
+/// What is counted only if it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum With {
+    /// All exits, by the CPU's reasons
+    Reasons,
+    /// The time that the VMM takes for an exit, by address
+    Time,
+    /// Accesses that KVM answers: local APIC, I/O APIC, PIC, PIT, MSRs
+    Kernel,
+}
+
+impl With {
+    const fn metric(self) -> Metric {
+        match self {
+            Self::Reasons => Metric::Exits,
+            Self::Time => Metric::VmmTime,
+            Self::Kernel => Metric::ByKvm,
+        }
+    }
+}
+
 /// Prints what the VMs do until all tables are printed or a signal ends the command.
 pub(super) fn run(args: &TopArgs) -> Result<Exit> {
     let interrupted = interrupt::catch().context("cannot catch SIGINT")?;
@@ -83,7 +110,8 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
         Some(Source::Bpf) => Choice::Bpf,
         Some(Source::Counters) => Choice::Counters,
     };
-    let mut sources = Sources::open(choice, args.pid)?;
+    let with: Vec<Metric> = args.with.iter().map(|with| with.metric()).collect();
+    let mut sources = Sources::open(choice, args.pid, &with)?;
     let first = sources.read()?;
     let mut before = first.clone();
     let mut left = if args.once { Some(1) } else { args.number };

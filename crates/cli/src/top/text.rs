@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{cpu_seconds, halts, vms};
+use super::{cpu_seconds, halts, optional, vms};
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::{Address, Irqfd, NameSource, Space, Vm};
 use vmbell_top::process;
@@ -22,6 +22,7 @@ pub(super) fn table(sources: &Sources, reading: &Reading) -> String {
     }
     out += &vm_table(&vms, seconds);
     out += &halts::table(&vms, seconds);
+    out += &optional::exits(&vms, seconds);
     out += &address_table(&vms, seconds);
     out += &irqfd_table(&vms, seconds);
     out.push('\n');
@@ -127,12 +128,13 @@ fn address_table(vms: &[Vm], seconds: f64) -> String {
     for vm in vms {
         for address in vm.addresses.iter().take(ADDRESSES) {
             let row = format!(
-                "{:>7} {:<23} {:<8} {:>7} {:>7} {}",
+                "{:>7} {:<23} {:<8} {:>7} {:>7}{} {}",
                 vm.pid,
                 place(address),
                 accesses(address),
                 rate(Some(address.to_vmm), seconds),
                 rate(Some(address.rings), seconds),
+                optional::cells(vm, address, seconds),
                 what(address)
             );
             out += row.trim_end();
@@ -167,8 +169,14 @@ fn address_table(vms: &[Vm], seconds: f64) -> String {
         return out;
     }
     let titles = format!(
-        "\n{:>7} {:<23} {:<8} {:>7} {:>7} {}\n",
-        "PID", "ADDRESS OR REASON", "ACCESS", "VMM/s", "RINGS/s", "WHAT"
+        "\n{:>7} {:<23} {:<8} {:>7} {:>7}{} {}\n",
+        "PID",
+        "ADDRESS OR REASON",
+        "ACCESS",
+        "VMM/s",
+        "RINGS/s",
+        optional::titles(&vms[0]),
+        "WHAT"
     );
     titles + &out
 }

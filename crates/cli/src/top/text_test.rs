@@ -9,7 +9,9 @@ fn vm() -> Vm {
         space,
         address,
         to_vmm,
+        vmm_time: 0,
         rings,
+        by_kvm: 0,
         accesses: BTreeSet::from([access]),
         eventfds: Vec::new(),
         name: None,
@@ -47,6 +49,7 @@ fn vm() -> Vm {
         ]),
         addresses: vec![doorbell, address(Space::Port, 0x608, 3, 0, (false, 4))],
         reasons: BTreeMap::from([("hlt".to_owned(), 1)]),
+        exits: Vec::new(),
         irqfds: Vec::new(),
     }
 }

@@ -19,7 +19,7 @@ lines() { grep -c . /out/lines; }
 attached() { grep -c '\[kvm\]' /sys/kernel/tracing/enabled_functions; }
 # Waits for two lines: what was counted before is in the second one.
 seen() { local n; n=$(($(lines) + 2)); until [ $(lines) -ge $n ]; do sleep 0.1; done; }
-start_top() { "$vmbell" top --json -d 300ms >/out/lines & top=$!; until [ -s /out/lines ]; do sleep 0.1; done; }
+start_top() { "$vmbell" top --json -d 300ms "$@" >/out/lines & top=$!; until [ -s /out/lines ]; do sleep 0.1; done; }
 "#;
 
 /// Runs a script in L1, and returns what it said and the folder with what it left.
@@ -232,6 +232,78 @@ fn top_tells_interrupts_and_their_ends_apart() {
     );
     let mmio = of("mmio-wildcard-eventfd");
     assert!(mmio["ioeventfds"] >= 600, "{mmio:?}");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn top_counts_reasons_and_the_vmms_time_if_it_is_asked_to() {
+    let script = r#"
+start_top --with reasons,time
+mkfifo /slow; "$guest" slow-exit </slow >/out/slow & echo slow: $!
+exec 3>/slow
+until grep -q '^[0-9]* [0-9]*$' /out/slow; do kill -0 $! || fail the guest failed; sleep 0.1; done
+seen
+kill $top; wait $top
+exec 3>&-
+wait
+"#;
+    let (shown, folder) = in_l1(&[], script);
+    let lines = lines(folder.path());
+    let last = lines.last().unwrap();
+    assert_eq!(last["lost"], 0);
+    let [vm] = vms(last, said(&shown, "slow: "))[..] else {
+        panic!("{last}");
+    };
+    let reasons = vm["exits_by_reason"].as_object().unwrap();
+    assert_eq!((&reasons["io"], &reasons["hlt"]), (&2000.into(), &1.into()));
+    let sum: u64 = reasons.values().map(|count| count.as_u64().unwrap()).sum();
+    assert_eq!(vm["statistics"]["exits"], sum, "{vm}");
+    let port = &vm["addresses"][0];
+    // The VMM slept for a millisecond each time.
+    let time = port["vmm_nanoseconds"].as_u64().unwrap();
+    assert!(time >= 2000 * 1_000_000, "{vm}");
+    // The vCPU has not come back from its halt, for which it has waited since.
+    assert_eq!(vm["reasons"]["hlt"], 1);
+    assert_eq!(vm["vmm_nanoseconds"], time, "{vm}");
+    assert!(port["answered_by_kvm"].is_null());
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn top_counts_what_kvm_answers_if_it_is_asked_to() {
+    let rows = ["eoi-apic", "eoi-x2apic", "outl_to_kernel"];
+    let runs = rows.map(|row| {
+        format!(
+            "\"$vmbell\" bench --backend kvm --only {row} --runs 1 --ops 300 >/out/{row} 2>&1 & pid=$!
+             wait $pid || fail {row} failed; echo {row}: $pid; seen\n"
+        )
+    });
+    let script = format!(
+        "start_top --with kernel\n{}kill $top; wait $top; true",
+        runs.concat()
+    );
+    let (shown, folder) = in_l1(&[], &script);
+    let lines = lines(folder.path());
+    let most = |row: &str, space: &str, address: u64| {
+        let pid = said(&shown, &format!("{row}: "));
+        let vms = lines.iter().flat_map(|line| vms(line, pid));
+        let all = vms.flat_map(|vm| {
+            assert!(vm["exits_by_reason"].is_null() && vm["vmm_nanoseconds"].is_null());
+            vm["addresses"].as_array().unwrap()
+        });
+        let here = all.filter(|one| one["space"] == space && one["address"] == address);
+        here.map(|one| {
+            assert!(one["vmm_nanoseconds"].is_null(), "{one}");
+            one["answered_by_kvm"].as_u64().unwrap()
+        })
+        .max()
+    };
+    // A round to warm up, and a run.
+    assert!(most("eoi-apic", "mmio", 0xfee0_00b0) >= Some(600));
+    assert!(most("eoi-x2apic", "msr", 0x80b) >= Some(600));
+    assert!(most("outl_to_kernel", "port", 0x4d0) >= Some(600));
+    // By its register alone, and never by both.
+    assert!(most("eoi-x2apic", "mmio", 0xfee0_00b0).is_none());
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub(super) enum Size {
 pub(super) enum If {
     /// All 64 bits are equal.
     Equal,
+    /// The lower 32 bits are equal.
+    Equal32,
     /// The lower 32 bits differ.
     NotEqual32,
     /// The lower 32 bits are not negative.
@@ -50,6 +52,8 @@ pub(super) enum Helper {
     Lookup = 1,
     /// `bpf_map_update_elem(map, key, value, flags)`: 0, or an error.
     Update = 2,
+    /// `bpf_ktime_get_ns()`: time since the boot, without suspension.
+    Time = 5,
     /// `bpf_get_current_pid_tgid()`: the process and, in the lower half, the thread.
     PidTgid = 14,
     /// `bpf_probe_read_kernel(to, bytes, from)`: zeros `to` if the address is invalid.
@@ -223,6 +227,7 @@ impl If {
     const fn code(self) -> u8 {
         match self {
             Self::Equal => 0x15,
+            Self::Equal32 => 0x16,
             Self::NotEqual32 => 0x56,
             Self::NotLess32 => 0x76,
         }

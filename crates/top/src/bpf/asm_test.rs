@@ -77,16 +77,18 @@ fn jumps_reach_labels_before_and_after_them() {
     asm.jump_if(Reg::R1, If::Equal, 2, ahead);
     asm.jump_if(Reg::R9, If::NotEqual32, -11, back);
     asm.jump_if(Reg::R9, If::NotLess32, 0, ahead);
+    asm.jump_if(Reg::R9, If::Equal32, 0, ahead);
     asm.jump(back);
     asm.bind(ahead);
     asm.exit();
     assert_eq!(
-        bytes(asm)[..4],
+        bytes(asm)[..5],
         [
-            "15 01 03 00 02 00 00 00",
+            "15 01 04 00 02 00 00 00",
             "56 09 fe ff f5 ff ff ff",
-            "76 09 01 00 00 00 00 00",
-            "05 00 fc ff 00 00 00 00",
+            "76 09 02 00 00 00 00 00",
+            "16 09 01 00 00 00 00 00",
+            "05 00 fb ff 00 00 00 00",
         ]
     );
 }

@@ -4,19 +4,21 @@
 //! key is new is there more to do: to look up what stays the same, such as an eventfd's number, and to note the vCPU's thread.
 //! So an event costs a lookup in a hash table and an addition. A program leaves at once if the VM is not one of those to watch.
 
-use super::asm::Reg::{Frame, R0, R1, R2, R3, R4, R6, R7, R8};
+use super::asm::Reg::{Frame, R0, R1, R2, R3, R4, R6, R7, R8, R9};
 use super::asm::{Asm, Helper, If, Label, Reg, Size};
-use super::record::{Kind, counter, vcpu};
+use super::record::{Kind, away, counted, counter, vcpu};
 use crate::btf::{Btf, BtfError, Function, Member};
 
 /// Where the key of the counter is on a program's stack.
 pub(super) const KEY: i16 = -24;
 /// Where the value of a new counter is.
-pub(super) const VALUE: i16 = -40;
+pub(super) const VALUE: i16 = -48;
 /// Where the key of a vCPU is.
-const VCPU: i16 = -56;
+const VCPU: i16 = -64;
 /// A place for what is read by its address.
-pub(super) const SCRATCH: i16 = -64;
+pub(super) const SCRATCH: i16 = -72;
+/// Where what is kept of a vCPU in the VMM is.
+const AWAY: i16 = -104;
 
 const EEXIST: i32 = 17;
 const NOEXIST: i32 = 1;
@@ -29,6 +31,8 @@ pub(super) struct Target {
     pub(super) counters: i32,
     pub(super) vcpus: i32,
     pub(super) lost: i32,
+    /// The vCPUs that are in the VMM, if the time there is counted.
+    pub(super) away: Option<i32>,
     /// The threads that created the VMs to watch; all VMs if there are none.
     pub(super) creators: Vec<u32>,
 }
@@ -89,16 +93,21 @@ impl<'a> Builder<'a> {
         let member = self.btf.member(structure, path)?;
         let none = || BtfError::NoMember(format!("{structure}.{path} of a number's size"));
         let size = Size::of(member.size).ok_or_else(none)?;
-        match i16::try_from(member.offset) {
+        self.load(size, to, from, offset(member)?);
+        Ok(())
+    }
+
+    /// Loads bytes at an offset from a pointer.
+    pub(super) fn load(&mut self, size: Size, to: Reg, from: Reg, offset: i32) {
+        match i16::try_from(offset) {
             Ok(offset) => self.asm.load(size, to, from, offset),
             // A load does not reach it: Linux 6.1 has a hash table of 32 KiB in `struct kvm`.
             Err(_) => {
                 self.asm.copy(to, from);
-                self.asm.add(to, offset(member)?);
+                self.asm.add(to, offset);
                 self.asm.load(size, to, to, 0);
             }
         }
-        Ok(())
     }
 
     /// Reads bytes at the address in R3 to a place on the stack.
@@ -183,8 +192,14 @@ impl<'a> Builder<'a> {
         self.asm.exit();
 
         self.asm.bind(new);
-        self.asm.store_number(Size::Eight, Frame, value, 1);
-        self.asm.store_number(Size::Eight, Frame, value + 8, 0);
+        for (at, number) in [
+            (counted::COUNT, 1),
+            (counted::DETAIL, 0),
+            (counted::NANOSECONDS, 0),
+        ] {
+            self.asm
+                .store_number(Size::Eight, Frame, value + at, number);
+        }
         detail(self)?;
         self.set_arguments(self.target.counters, key, value, NOEXIST);
         self.asm.call(Helper::Update);
@@ -198,12 +213,7 @@ impl<'a> Builder<'a> {
 
         self.asm.bind(thread);
         if is_on_vcpu {
-            self.asm.load(Size::Four, R1, Frame, KEY + counter::VM);
-            self.asm.store(Size::Four, Frame, VCPU + vcpu::VM, R1);
-            self.asm.load(Size::Four, R1, Frame, KEY + counter::CREATOR);
-            self.asm.store(Size::Four, Frame, VCPU + vcpu::CREATOR, R1);
-            self.asm.load(Size::Two, R1, Frame, KEY + counter::VCPU);
-            self.asm.store(Size::Four, Frame, VCPU + vcpu::ID, R1);
+            self.vcpu_key();
             self.asm.call(Helper::PidTgid);
             self.asm.store(Size::Eight, Frame, value, R0);
             self.set_arguments(self.target.vcpus, VCPU, value, 0);
@@ -216,6 +226,66 @@ impl<'a> Builder<'a> {
         self.asm.value_of(R0, self.target.lost);
         self.asm.jump(add);
         Ok(())
+    }
+
+    /// Writes the key of the vCPU that the counter's key names.
+    fn vcpu_key(&mut self) {
+        self.asm.load(Size::Four, R1, Frame, KEY + counter::VM);
+        self.asm.store(Size::Four, Frame, VCPU + vcpu::VM, R1);
+        self.asm.load(Size::Four, R1, Frame, KEY + counter::CREATOR);
+        self.asm.store(Size::Four, Frame, VCPU + vcpu::CREATOR, R1);
+        self.asm.load(Size::Two, R1, Frame, KEY + counter::VCPU);
+        self.asm.store(Size::Four, Frame, VCPU + vcpu::ID, R1);
+    }
+
+    /// Keeps the time and the counter's key until the vCPU is back.
+    pub(super) fn leave(&mut self, map: i32) {
+        let (new, end) = (self.asm.label(), self.asm.label());
+        self.vcpu_key();
+        self.asm.call(Helper::Time);
+        self.asm.copy(R9, R0);
+        self.call_with_key(map, VCPU, Helper::Lookup);
+        self.asm.jump_if(R0, If::Equal, 0, new);
+        self.keep(R0, 0);
+        self.asm.jump(end);
+        self.asm.bind(new);
+        self.keep(Frame, AWAY);
+        self.set_arguments(map, VCPU, AWAY, 0);
+        self.asm.call(Helper::Update);
+        self.asm.bind(end);
+    }
+
+    /// Writes R9's time and the counter's key.
+    fn keep(&mut self, to: Reg, at: i16) {
+        self.asm.store(Size::Eight, to, at + away::SINCE, R9);
+        for word in [0, 8, 16] {
+            self.asm.load(Size::Eight, R1, Frame, KEY + word);
+            self.asm.store(Size::Eight, to, at + away::KEY + word, R1);
+        }
+    }
+
+    /// Adds the time since the vCPU left to the counter of its exit, and ends the program.
+    pub(super) fn come_back(&mut self, map: i32) {
+        self.vcpu_key();
+        self.call_with_key(map, VCPU, Helper::Lookup);
+        self.asm.jump_if(R0, If::Equal, 0, self.out);
+        self.asm.copy(R7, R0);
+        self.asm.load(Size::Eight, R8, R7, away::SINCE);
+        self.asm.jump_if(R8, If::Equal, 0, self.out);
+        self.asm.store_number(Size::Eight, R7, away::SINCE, 0);
+        for word in [0, 8, 16] {
+            self.asm.load(Size::Eight, R1, R7, away::KEY + word);
+            self.asm.store(Size::Eight, Frame, KEY + word, R1);
+        }
+        self.asm.call(Helper::Time);
+        self.asm.copy(R9, R0);
+        self.asm.subtract(R9, R8);
+        self.call_with_key(self.target.counters, KEY, Helper::Lookup);
+        // The exit itself was not counted.
+        self.asm.jump_if(R0, If::Equal, 0, self.out);
+        self.asm.add_to(R0, counted::NANOSECONDS, R9);
+        self.asm.bind(self.out);
+        self.asm.exit();
     }
 
     pub(super) fn call_with_key(&mut self, map: i32, key: i16, helper: Helper) {

@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 
 use self::builder::Target;
-pub use self::programs::Metric;
-use self::programs::Program;
-use self::record::{COUNTER_KEY, COUNTER_VALUE, VCPU_KEY, VCPU_VALUE, vcpu_of};
+use self::programs::{Cpu, Program};
+pub use self::programs::{Isa, Metric};
+use self::record::{AWAY_VALUE, COUNTER_KEY, COUNTER_VALUE, VCPU_KEY, VCPU_VALUE, vcpu_of};
 pub use self::record::{Counted, Event, KernelVm, Kind};
 use self::syscall::{Link, Map, MapType};
 use crate::btf::{Btf, BtfError};
@@ -31,7 +31,10 @@ pub struct Bpf {
     counters: Map<COUNTER_KEY, COUNTER_VALUE>,
     vcpus: Map<VCPU_KEY, VCPU_VALUE>,
     lost: Map<4, 8>,
-    links: BTreeMap<Metric, Link>,
+    /// The vCPUs that are in the VMM, if the time there is counted.
+    away: Option<Map<VCPU_KEY, AWAY_VALUE>>,
+    isa: Option<Isa>,
+    links: BTreeMap<Metric, Vec<Link>>,
     missing: Vec<(Metric, BpfError)>,
 }
 
@@ -44,6 +47,8 @@ pub struct BpfReading {
     pub vcpus: HashMap<(KernelVm, u32), (u32, u32)>,
     /// Events that were not counted, because a map was full or a program was running already.
     pub lost: u64,
+    /// What the reasons of exits mean.
+    pub isa: Option<Isa>,
 }
 
 /// Why the source, or one of its programs, cannot be used.
@@ -66,6 +71,14 @@ pub enum BpfError {
         /// What the verifier said last.
         log: String,
     },
+    /// A metric that was asked for cannot be counted.
+    #[error("{} cannot be counted", metric.name())]
+    Optional {
+        /// The metric.
+        metric: Metric,
+        /// Why not.
+        source: Box<Self>,
+    },
     /// A system call failed.
     #[error("{what}")]
     System {
@@ -81,20 +94,34 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> BpfError {
 }
 
 impl Bpf {
-    /// Attaches the programs. They count only the VMs that the threads `creators` created, or all VMs if `creators` is empty.
-    pub fn attach(creators: &[u32]) -> Result<Self, BpfError> {
+    /// Attaches the programs of all metrics that are not optional, and of those in `with`. They count only the VMs that the
+    /// threads `creators` created, or all VMs if `creators` is empty.
+    pub fn attach(creators: &[u32], with: &[Metric]) -> Result<Self, BpfError> {
         rights::check()?;
         if !std::path::Path::new("/sys/module/kvm").exists() {
             return Err(BpfError::NoKvm);
         }
         let btf = Btf::of_kernel("kvm")?;
+        let isa = Isa::of_host();
+        let cpu = match isa.filter(|_| with.contains(&Metric::Exits)) {
+            Some(isa) => Some(Cpu {
+                isa,
+                btf: Btf::of_kernel(isa.module())?,
+            }),
+            None => None,
+        };
         let counters = Map::new(MapType::Hash, COUNTERS).map_err(rights::explain)?;
         let vcpus = Map::new(MapType::Hash, VCPUS).map_err(rights::explain)?;
         let lost = Map::new(MapType::Array, 1).map_err(rights::explain)?;
+        let away = match with.contains(&Metric::VmmTime) {
+            true => Some(Map::new(MapType::Hash, VCPUS).map_err(rights::explain)?),
+            false => None,
+        };
         let target = Target {
             counters: counters.fd(),
             vcpus: vcpus.fd(),
             lost: lost.fd(),
+            away: away.as_ref().map(Map::fd),
             creators: creators.to_vec(),
         };
         // A built-in KVM is in the kernel's own BTF.
@@ -102,23 +129,31 @@ impl Bpf {
             true => Some(syscall::module_btf("kvm").map_err(rights::explain)?),
             false => None,
         };
+        let load = |program: Program| {
+            let Program {
+                attach,
+                function,
+                code,
+            } = program;
+            let module = module.as_ref().filter(|_| function.in_module);
+            Link::new(&code, attach, function.id, module).map_err(rights::explain_refused)
+        };
         let (mut links, mut missing) = (BTreeMap::new(), Vec::new());
         for metric in Metric::ALL {
-            let link = Program::new(metric, &btf, &target)
+            if metric.is_optional() && !with.contains(&metric) {
+                continue;
+            }
+            let programs = Program::all(metric, &btf, cpu.as_ref(), &target);
+            let loaded = programs
                 .map_err(BpfError::from)
-                .and_then(|program| {
-                    let Program {
-                        attach,
-                        function,
-                        code,
-                    } = program;
-                    let module = module.as_ref().filter(|_| function.in_module);
-                    let link = Link::new(&code, attach, function.id, module);
-                    link.map_err(rights::explain_refused)
-                });
-            match link {
-                Ok(link) => {
-                    links.insert(metric, link);
+                .and_then(|programs| programs.into_iter().map(load).collect());
+            match loaded {
+                Ok(loaded) => {
+                    links.insert(metric, loaded);
+                }
+                Err(error) if metric.is_optional() => {
+                    let source = Box::new(error);
+                    return Err(BpfError::Optional { metric, source });
                 }
                 Err(error) => missing.push((metric, error)),
             }
@@ -132,6 +167,8 @@ impl Bpf {
             counters,
             vcpus,
             lost,
+            away,
+            isa,
             links,
             missing,
         })
@@ -142,7 +179,7 @@ impl Bpf {
         self.links.contains_key(&metric)
     }
 
-    /// The metrics that are not counted, and why.
+    /// The metrics that should be counted and are not, and why.
     pub fn missing(&self) -> &[(Metric, BpfError)] {
         &self.missing
     }
@@ -150,7 +187,10 @@ impl Bpf {
     /// Reads what was counted.
     pub fn read(&self) -> Result<BpfReading, BpfError> {
         let read = || system("cannot read what was counted");
-        let mut reading = BpfReading::default();
+        let mut reading = BpfReading {
+            isa: self.isa,
+            ..BpfReading::default()
+        };
         for key in self.counters.keys().map_err(read())? {
             let value = self.counters.get(&key).map_err(read())?;
             if let (Some(event), Some(value)) = (Event::of(&key), value) {
@@ -170,7 +210,7 @@ impl Bpf {
         }
         let lost = self.lost.get(&[0; 4]).map_err(read())?;
         reading.lost = lost.map_or(0, u64::from_ne_bytes);
-        for link in self.links.values() {
+        for link in self.links.values().flatten() {
             reading.lost += link.missed().map_err(read())?;
         }
         Ok(reading)
@@ -187,6 +227,9 @@ impl Bpf {
         for key in self.vcpus.keys().map_err(forget())? {
             if ended(vcpu_of(&key).0) {
                 self.vcpus.remove(&key).map_err(forget())?;
+                if let Some(away) = &self.away {
+                    away.remove(&key).map_err(forget())?;
+                }
             }
         }
         Ok(())

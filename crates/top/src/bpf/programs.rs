@@ -4,7 +4,7 @@
 //! members of structures by BTF, so the programs fit each kernel that has them.
 
 use super::asm::Reg::{Frame, R0, R1, R2, R3, R7, R8, R9};
-use super::asm::{Helper, If, Size};
+use super::asm::{Helper, If, Reg, Size};
 use super::builder::{Builder, KEY, SCRATCH, Target, VALUE, offset};
 use super::record::{Kind, counter};
 use super::syscall::Attach;
@@ -38,11 +38,17 @@ pub enum Metric {
     Eois,
     /// Those of them that were a bit in memory.
     PvEois,
+    /// All exits of guests, by the CPU's reasons.
+    Exits,
+    /// Nanoseconds from a return of `KVM_RUN` until the next call.
+    VmmTime,
+    /// Accesses that a device of KVM answered, or KVM itself for an MSR.
+    ByKvm,
 }
 
 impl Metric {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::ToVmm,
         Self::Rings,
         Self::Irqfds,
@@ -51,7 +57,15 @@ impl Metric {
         Self::Kicks,
         Self::Eois,
         Self::PvEois,
+        Self::Exits,
+        Self::VmmTime,
+        Self::ByKvm,
     ];
+
+    /// Whether it is counted only if it is asked for, because it slows down VMs further.
+    pub const fn is_optional(self) -> bool {
+        matches!(self, Self::Exits | Self::VmmTime | Self::ByKvm)
+    }
 
     /// What is counted, in words.
     pub const fn name(self) -> &'static str {
@@ -64,8 +78,53 @@ impl Metric {
             Self::Kicks => "kicks",
             Self::Eois => "EOIs",
             Self::PvEois => "EOIs by PV EOI",
+            Self::Exits => "exits by reason",
+            Self::VmmTime => "time in the VMM",
+            Self::ByKvm => "accesses that KVM answers",
         }
     }
+}
+
+/// The extension of CPUs by which they run guests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isa {
+    /// AMD's.
+    Svm,
+    /// Intel's.
+    Vmx,
+}
+
+impl Isa {
+    /// That of the module that is loaded here.
+    pub(super) fn of_host() -> Option<Self> {
+        let is_there = |isa: &Self| {
+            let folder = std::path::Path::new("/sys/module");
+            folder.join(isa.module()).exists()
+        };
+        [Self::Svm, Self::Vmx].into_iter().find(is_there)
+    }
+
+    pub(super) const fn module(self) -> &'static str {
+        match self {
+            Self::Svm => "kvm_amd",
+            Self::Vmx => "kvm_intel",
+        }
+    }
+
+    /// The structure that has a vCPU's `struct kvm_vcpu`.
+    const fn vcpu(self) -> &'static str {
+        match self {
+            Self::Svm => "vcpu_svm",
+            Self::Vmx => "vcpu_vmx",
+        }
+    }
+}
+
+/// The types of the module for this CPU.
+#[derive(Debug)]
+pub(super) struct Cpu {
+    pub(super) isa: Isa,
+    pub(super) btf: Btf,
 }
 
 /// A program before it is loaded.
@@ -78,31 +137,95 @@ pub(super) struct Program {
 
 type Result<T> = std::result::Result<T, BtfError>;
 
+/// Devices of KVM: the functions that write to them and read from them, and whether they are on ports.
+const DEVICES: [(&str, &str, Kind); 7] = [
+    ("apic_mmio_write", "apic_mmio_read", Kind::KvmMmio),
+    ("ioapic_mmio_write", "ioapic_mmio_read", Kind::KvmMmio),
+    ("pit_ioport_write", "pit_ioport_read", Kind::KvmPort),
+    ("speaker_ioport_write", "speaker_ioport_read", Kind::KvmPort),
+    ("picdev_master_write", "picdev_master_read", Kind::KvmPort),
+    ("picdev_slave_write", "picdev_slave_read", Kind::KvmPort),
+    ("picdev_elcr_write", "picdev_elcr_read", Kind::KvmPort),
+];
+
 impl Program {
-    pub(super) fn new(metric: Metric, btf: &Btf, target: &Target) -> Result<Self> {
+    /// The programs of a metric. `cpu` is what the module for this CPU adds to KVM's types.
+    pub(super) fn all(
+        metric: Metric,
+        btf: &Btf,
+        cpu: Option<&Cpu>,
+        target: &Target,
+    ) -> Result<Vec<Self>> {
         use Attach::{Entry, Exit, Tracepoint};
-        let (attach, function) = match metric {
-            Metric::ToVmm => (Exit, btf.function(&["kvm_arch_vcpu_ioctl_run"])?),
-            Metric::Rings => (Exit, btf.function(&["ioeventfd_write"])?),
-            Metric::Irqfds => (Exit, btf.function(&["kvm_arch_set_irq_inatomic"])?),
-            Metric::Messages => (Entry, btf.function(&["kvm_send_userspace_msi"])?),
-            Metric::Lines => (Entry, btf.function(&["kvm_set_irq"])?),
-            // The second is inline where the first exists.
-            Metric::Kicks => (Entry, btf.function(&["__kvm_vcpu_kick", "kvm_vcpu_kick"])?),
-            Metric::Eois => (Tracepoint, btf.tracepoint("kvm_eoi")?),
-            Metric::PvEois => (Tracepoint, btf.tracepoint("kvm_pv_eoi")?),
+        let function = |names: &[&str]| btf.function(names);
+        let run = || function(&["kvm_arch_vcpu_ioctl_run"]);
+        let one = |attach, function: Result<Function>, body: fn(&mut Builder<'_>) -> Result<()>| {
+            let program = Self::new(attach, function?, btf, target, body)?;
+            Ok(vec![program])
         };
-        let mut builder = Builder::new(btf, &function, target);
         match metric {
-            Metric::ToVmm => builder.exits_to_vmm(),
-            Metric::Rings => builder.rings(),
-            Metric::Irqfds => builder.irqfds(),
-            Metric::Messages => builder.messages(),
-            Metric::Lines => builder.lines(),
-            Metric::Kicks => builder.kicks(),
-            Metric::Eois => builder.eois(Kind::Eoi),
-            Metric::PvEois => builder.eois(Kind::PvEoi),
-        }?;
+            Metric::ToVmm => one(Exit, run(), |builder| builder.exits_to_vmm()),
+            Metric::Rings => one(Exit, function(&["ioeventfd_write"]), |builder| {
+                builder.rings()
+            }),
+            Metric::Irqfds => one(Exit, function(&["kvm_arch_set_irq_inatomic"]), |builder| {
+                builder.irqfds()
+            }),
+            Metric::Messages => one(Entry, function(&["kvm_send_userspace_msi"]), |builder| {
+                builder.messages()
+            }),
+            Metric::Lines => one(Entry, function(&["kvm_set_irq"]), |builder| builder.lines()),
+            // The second is inline where the first exists.
+            Metric::Kicks => one(
+                Entry,
+                function(&["__kvm_vcpu_kick", "kvm_vcpu_kick"]),
+                |builder| builder.kicks(),
+            ),
+            Metric::Eois => one(Tracepoint, btf.tracepoint("kvm_eoi"), |builder| {
+                builder.eois(Kind::Eoi)
+            }),
+            Metric::PvEois => one(Tracepoint, btf.tracepoint("kvm_pv_eoi"), |builder| {
+                builder.eois(Kind::PvEoi)
+            }),
+            Metric::Exits => {
+                let none = || BtfError::NoFunction("of kvm_amd or kvm_intel".to_owned());
+                let cpu = cpu.ok_or_else(none)?;
+                let exit = btf.tracepoint("kvm_exit")?;
+                let body = |builder: &mut Builder<'_>| builder.exits(cpu);
+                Ok(vec![Self::new(Tracepoint, exit, btf, target, body)?])
+            }
+            Metric::VmmTime => one(Entry, run(), |builder| builder.returns()),
+            Metric::ByKvm => Self::by_kvm(btf, target),
+        }
+    }
+
+    fn by_kvm(btf: &Btf, target: &Target) -> Result<Vec<Self>> {
+        let mut programs = Vec::new();
+        let mut add = |names: &[&str], body: &dyn Fn(&mut Builder<'_>) -> Result<()>| {
+            let function = btf.function(names)?;
+            programs.push(Self::new(Attach::Exit, function, btf, target, body)?);
+            Ok(())
+        };
+        for (write, read, kind) in DEVICES {
+            add(&[write], &|builder| builder.device(kind, true))?;
+            add(&[read], &|builder| builder.device(kind, false))?;
+        }
+        add(&["kvm_emulate_wrmsr"], &|builder| builder.msr(true))?;
+        add(&["kvm_emulate_rdmsr"], &|builder| builder.msr(false))?;
+        let fast = ["handle_fastpath_wrmsr", "handle_fastpath_set_msr_irqoff"];
+        add(&fast, &|builder| builder.msr(true))?;
+        Ok(programs)
+    }
+
+    fn new(
+        attach: Attach,
+        function: Function,
+        btf: &Btf,
+        target: &Target,
+        body: impl FnOnce(&mut Builder<'_>) -> Result<()>,
+    ) -> Result<Self> {
+        let mut builder = Builder::new(btf, &function, target);
+        body(&mut builder)?;
         let code = builder.asm.finish();
         let code = code.ok_or(BtfError::Malformed("a program whose jumps are too long"))?;
         Ok(Self {
@@ -186,7 +309,22 @@ impl Builder<'_> {
         self.asm.copy(R3, R7);
         self.asm.add(R3, offset(index)?);
         self.read(KEY + counter::ADDRESS, 4);
+        if let Some(map) = self.target.away {
+            self.asm.bind(self.count);
+            self.count = self.asm.label();
+            self.leave(map);
+        }
         self.finish(|_| Ok(()), true)
+    }
+
+    /// `KVM_RUN` begins: the time since it returned was the VMM's.
+    fn returns(&mut self) -> Result<()> {
+        let none = || BtfError::Malformed("a program without its map");
+        let map = self.target.away.ok_or_else(none)?;
+        self.argument(R7, &["vcpu"])?;
+        self.vcpu(Kind::Other)?;
+        self.come_back(map);
+        Ok(())
     }
 
     /// Checks that a member of `kvm_run` is this many bytes after the union's start.
@@ -293,11 +431,78 @@ impl Builder<'_> {
         self.finish(|_| Ok(()), false)
     }
 
+    /// Loads the first word of a tracepoint, a pointer.
+    fn first_word(&mut self, to: Reg) {
+        self.word_at(to, 0, Size::Eight);
+        // Some kernels take it for a pointer only once it is known not to be null.
+        self.asm.jump_if(to, If::Equal, 0, self.out);
+    }
+
+    fn exits(&mut self, cpu: &Cpu) -> Result<()> {
+        self.first_word(R7);
+        self.vcpu(Kind::Exit)?;
+        self.zero_address();
+        let vcpu = cpu.btf.member(cpu.isa.vcpu(), "vcpu")?;
+        self.asm.copy(R3, R7);
+        match cpu.isa {
+            Isa::Svm => {
+                let vmcb = cpu.btf.member("vcpu_svm", "vmcb")?;
+                self.asm.add(R3, offset(vmcb)? - offset(vcpu)?);
+                self.read(SCRATCH, 8);
+                self.asm.load(Size::Eight, R3, Frame, SCRATCH);
+                let control = cpu.btf.member("vmcb", "control")?;
+                let code = cpu.btf.member("vmcb_control_area", "exit_code")?;
+                self.asm.add(R3, offset(control)? + offset(code)?);
+            }
+            Isa::Vmx => {
+                // Linux 6.16 moved it.
+                let reason = cpu.btf.member("vcpu_vmx", "exit_reason");
+                let moved = |_| cpu.btf.member("vcpu_vmx", "vt.exit_reason");
+                let reason = reason.or_else(moved)?;
+                self.asm.add(R3, offset(reason)? - offset(vcpu)?);
+            }
+        }
+        self.read(KEY + counter::ADDRESS, 4);
+        self.finish(|_| Ok(()), true)
+    }
+
+    /// An access to a device of KVM, unless the device has no such address.
+    fn device(&mut self, kind: Kind, is_write: bool) -> Result<()> {
+        self.result(R9);
+        self.asm.jump_if(R9, If::NotEqual32, 0, self.out);
+        self.argument(R7, &["vcpu"])?;
+        self.vcpu(kind)?;
+        let length = self.function.parameter(&["len"])?;
+        self.word(R1, length);
+        self.asm.shift_left(R1, 1);
+        self.asm.add(R1, is_write.into());
+        self.asm.store(Size::One, Frame, KEY + counter::ACCESS, R1);
+        self.argument(R1, &["addr", "address"])?;
+        self.asm
+            .store(Size::Eight, Frame, KEY + counter::ADDRESS, R1);
+        self.finish(|_| Ok(()), true)
+    }
+
+    /// An access to an MSR, unless it goes to the VMM or is not done yet: the function then returns 0.
+    fn msr(&mut self, is_write: bool) -> Result<()> {
+        self.result(R9);
+        self.asm.jump_if(R9, If::Equal32, 0, self.out);
+        self.argument(R7, &["vcpu"])?;
+        self.vcpu(Kind::KvmMsr)?;
+        self.asm
+            .store_number(Size::One, Frame, KEY + counter::ACCESS, is_write.into());
+        self.zero_address();
+        let registers = self.btf.member("kvm_vcpu", "arch.regs")?;
+        // RCX is the second.
+        self.load(Size::Four, R1, R7, offset(registers)? + 8);
+        self.asm
+            .store(Size::Eight, Frame, KEY + counter::ADDRESS, R1);
+        self.finish(|_| Ok(()), true)
+    }
+
     fn eois(&mut self, kind: Kind) -> Result<()> {
-        // The first word of a tracepoint is its local APIC.
-        self.word_at(R7, 0, Size::Eight);
-        // Some kernels take a word of a tracepoint for a pointer only once it is known not to be null.
-        self.asm.jump_if(R7, If::Equal, 0, self.out);
+        // Its local APIC.
+        self.first_word(R7);
         self.field(R7, R7, "kvm_lapic", "vcpu")?;
         self.vcpu(kind)?;
         self.zero_address();

@@ -7,12 +7,14 @@ fn kvm() -> Made {
     let (byte, half, word, long) = (made.int(1), made.int(2), made.int(4), made.int(8));
     let pointer = made.pointer(long);
     made.structure("kvm", &[("userspace_pid", word, 6944)]);
+    let arch = made.structure("", &[("regs", long, 0)]);
     made.structure(
         "kvm_vcpu",
         &[
             ("kvm", pointer, 0),
             ("run", pointer, 104),
             ("vcpu_id", word, 20),
+            ("arch", arch, 296),
         ],
     );
     let io = made.structure(
@@ -62,7 +64,34 @@ fn kvm() -> Made {
     );
     made.tracepoint("kvm_eoi");
     made.tracepoint("kvm_pv_eoi");
+    made.tracepoint("kvm_exit");
+    for (write, read, _) in DEVICES {
+        for function in [write, read] {
+            made.function(function, &["vcpu", "this", "addr", "len", "val"]);
+        }
+    }
+    for function in [
+        "kvm_emulate_wrmsr",
+        "kvm_emulate_rdmsr",
+        "handle_fastpath_wrmsr",
+    ] {
+        made.function(function, &["vcpu"]);
+    }
     made
+}
+
+/// The types of the module for AMD's CPUs, or for Intel's.
+fn cpu(isa: Isa) -> Cpu {
+    let mut made = Made::kernel();
+    let (word, long) = (made.int(4), made.int(8));
+    let pointer = made.pointer(long);
+    made.structure("vcpu_svm", &[("vcpu", pointer, 0), ("vmcb", pointer, 6480)]);
+    made.structure("vmcb", &[("control", long, 0)]);
+    made.structure("vmcb_control_area", &[("exit_code", word, 112)]);
+    let vt = made.structure("", &[("exit_reason", word, 8)]);
+    made.structure("vcpu_vmx", &[("vcpu", pointer, 0), ("vt", vt, 6400)]);
+    let btf = Btf::parse(&made.bytes(), None).unwrap();
+    Cpu { isa, btf }
 }
 
 fn target(creators: &[u32]) -> Target {
@@ -70,13 +99,19 @@ fn target(creators: &[u32]) -> Target {
         counters: 3,
         vcpus: 4,
         lost: 5,
+        away: Some(6),
         creators: creators.to_vec(),
     }
 }
 
 fn program(metric: Metric, made: &Made, creators: &[u32]) -> Result<Program> {
+    let [program] = <[Program; 1]>::try_from(programs(metric, made, creators)?).unwrap();
+    Ok(program)
+}
+
+fn programs(metric: Metric, made: &Made, creators: &[u32]) -> Result<Vec<Program>> {
     let btf = Btf::parse(&made.bytes(), None).unwrap();
-    Program::new(metric, &btf, &target(creators))
+    Program::all(metric, &btf, Some(&cpu(Isa::Svm)), &target(creators))
 }
 
 #[test]
@@ -119,14 +154,15 @@ fn a_kick_is_counted_for_its_vm_and_its_vcpu() {
             "db10000000000000", // add 1, atomically
             "b700000000000000",
             "9500000000000000", // the end
-            "7a0ad8ff01000000", // the value: 1,
-            "7a0ae0ff00000000", // and nothing more
+            "7a0ad0ff01000000", // the value: 1,
+            "7a0ad8ff00000000", // and nothing more
+            "7a0ae0ff00000000",
             "1811000003000000",
             "0000000000000000",
             "bfa2000000000000",
             "07020000e8ffffff",
             "bfa3000000000000",
-            "07030000d8ffffff",
+            "07030000d0ffffff",
             "b704000001000000", // unless it is there since
             "8500000002000000", // insert
             "1500080000000000", // done
@@ -137,12 +173,12 @@ fn a_kick_is_counted_for_its_vm_and_its_vcpu() {
             "07020000e8ffffff",
             "8500000001000000", // look it up again
             "1500030000000000", // gone: lost
-            "0500e9ff00000000", // add 1
+            "0500e8ff00000000", // add 1
             "b700000000000000",
             "9500000000000000", // the end
             "1820000005000000", // lost: r0 = its counter
             "0000000000000000",
-            "0500e4ff00000000", // add 1
+            "0500e3ff00000000", // add 1
         ]
     );
 }
@@ -170,9 +206,49 @@ fn every_metric_has_a_program_on_a_kernel_that_has_its_functions() {
     let mut made = kvm();
     made.function("__kvm_vcpu_kick", &["vcpu", "wait"]);
     for metric in Metric::ALL {
-        let program = program(metric, &made, &[]).unwrap();
-        assert!(program.code.len() > 30, "{metric:?}");
+        let programs = programs(metric, &made, &[]).unwrap();
+        assert!(!programs.is_empty());
+        for program in programs {
+            assert!(program.code.len() > 30, "{metric:?}");
+        }
     }
+}
+
+#[test]
+fn the_reason_of_an_exit_is_found_on_both_kinds_of_cpus() {
+    let btf = Btf::parse(&kvm().bytes(), None).unwrap();
+    let additions = |isa| {
+        let cpu = cpu(isa);
+        let programs = Program::all(Metric::Exits, &btf, Some(&cpu), &target(&[])).unwrap();
+        let [program] = <[Program; 1]>::try_from(programs).unwrap();
+        // r3 += a number
+        let words = program.code.iter();
+        let additions = words.filter(|word| **word & 0xffff == 0x0307);
+        additions.map(|word| word >> 32).collect::<Vec<_>>()
+    };
+    // The last one is of the counter's value, for an insertion.
+    assert_eq!(additions(Isa::Svm)[..2], [6480, 112]);
+    assert_eq!(additions(Isa::Vmx)[0], 6408);
+    let none = Program::all(Metric::Exits, &btf, None, &target(&[]));
+    assert_eq!(
+        none.unwrap_err().to_string(),
+        "this kernel has no function of kvm_amd or kvm_intel"
+    );
+}
+
+#[test]
+fn an_exit_leaves_its_time_only_if_the_time_is_counted() {
+    let btf = Btf::parse(&kvm().bytes(), None).unwrap();
+    let has_time = |away| {
+        let target = Target {
+            away,
+            ..target(&[])
+        };
+        let programs = Program::all(Metric::ToVmm, &btf, None, &target).unwrap();
+        let call = u64::from_le_bytes([0x85, 0, 0, 0, Helper::Time as u8, 0, 0, 0]);
+        programs[0].code.contains(&call)
+    };
+    assert!(has_time(Some(6)) && !has_time(None));
 }
 
 #[test]

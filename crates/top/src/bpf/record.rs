@@ -30,10 +30,26 @@ pub(super) mod vcpu {
     pub(crate) const ID: i16 = 8;
 }
 
+/// Offsets in the value of a counter.
+pub(super) mod counted {
+    pub(crate) const COUNT: i16 = 0;
+    pub(crate) const DETAIL: i16 = 8;
+    pub(crate) const NANOSECONDS: i16 = 16;
+}
+
+/// Offsets in what is kept of a vCPU that is in the VMM.
+pub(super) mod away {
+    /// Since when, in nanoseconds; 0 if it is not.
+    pub(crate) const SINCE: i16 = 0;
+    /// The key of the counter of its exit.
+    pub(crate) const KEY: i16 = 8;
+}
+
 pub(super) const COUNTER_KEY: usize = 24;
-pub(super) const COUNTER_VALUE: usize = 16;
+pub(super) const COUNTER_VALUE: usize = 24;
 pub(super) const VCPU_KEY: usize = 12;
 pub(super) const VCPU_VALUE: usize = 8;
+pub(super) const AWAY_VALUE: usize = 8 + COUNTER_KEY;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -62,10 +78,18 @@ pub enum Kind {
     Eoi = 11,
     /// An interrupt ended by the guest's bit in memory.
     PvEoi = 12,
+    /// The guest exited for a reason of the CPU, which is the address.
+    Exit = 13,
+    /// A device of KVM answered an access to a port.
+    KvmPort = 14,
+    /// A device of KVM answered an access to an address.
+    KvmMmio = 15,
+    /// KVM answered an access to an MSR.
+    KvmMsr = 16,
 }
 
 impl Kind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 16] = [
         Self::Port,
         Self::Mmio,
         Self::Msr,
@@ -78,6 +102,10 @@ impl Kind {
         Self::Kick,
         Self::Eoi,
         Self::PvEoi,
+        Self::Exit,
+        Self::KvmPort,
+        Self::KvmMmio,
+        Self::KvmMsr,
     ];
 
     fn of(byte: u8) -> Option<Self> {
@@ -118,6 +146,8 @@ pub struct Counted {
     /// How often.
     pub count: u64,
     pub(crate) detail: u64,
+    /// After an exit to the VMM: the time until the vCPU was back.
+    pub(crate) nanoseconds: u64,
 }
 
 impl Event {
@@ -162,8 +192,9 @@ impl Counted {
 
     pub(super) fn of(value: &[u8; COUNTER_VALUE]) -> Self {
         Self {
-            count: number(value, 0, 8),
-            detail: number(value, 8, 8),
+            count: number(value, counted::COUNT, 8),
+            detail: number(value, counted::DETAIL, 8),
+            nanoseconds: number(value, counted::NANOSECONDS, 8),
         }
     }
 }

@@ -1,0 +1,144 @@
+//! What tables show only if it is asked for: exits by reason, the VMM's time, and accesses that KVM answers.
+
+use std::fmt::Write;
+
+use super::text::{per_second, rate};
+use vmbell_top::bpf::Metric;
+use vmbell_top::model::{Address, Vm};
+
+/// How many reasons of a VM are shown.
+const REASONS: usize = 12;
+/// How long a line of reasons is.
+const WIDTH: usize = 80;
+
+/// Titles of the columns of an address. All VMs have the same ones.
+pub(super) fn titles(vm: &Vm) -> String {
+    let mut out = String::new();
+    if vm.counts.contains_key(&Metric::VmmTime) {
+        let _ = write!(out, " {:>7} {:>8}", "US/EXIT", "VMM CORE");
+    }
+    if vm.counts.contains_key(&Metric::ByKvm) {
+        let _ = write!(out, " {:>7}", "KVM/s");
+    }
+    out
+}
+
+/// These columns of an address.
+pub(super) fn cells(vm: &Vm, address: &Address, seconds: f64) -> String {
+    let mut out = String::new();
+    if vm.counts.contains_key(&Metric::VmmTime) {
+        let time = per_second(address.vmm_time, 1.0);
+        let each = match address.to_vmm {
+            0 => "-".to_owned(),
+            exits => format!("{:.1}", time / per_second(exits, 1.0) / 1e3),
+        };
+        let cores = per_second(address.vmm_time, seconds) / 1e9;
+        let _ = write!(out, " {each:>7} {cores:>8.3}");
+    }
+    if vm.counts.contains_key(&Metric::ByKvm) {
+        let _ = write!(out, " {:>7}", rate(Some(address.by_kvm), seconds));
+    }
+    out
+}
+
+/// The reasons of each VM's exits with their rates, the most frequent first.
+pub(super) fn exits(vms: &[Vm], seconds: f64) -> String {
+    let mut out = String::new();
+    for vm in vms {
+        let each =
+            |(name, count): &(String, u64)| format!("{name} {}", rate(Some(*count), seconds));
+        let mut parts: Vec<String> = vm.exits.iter().take(REASONS).map(each).collect();
+        let rest = vm.exits.iter().skip(REASONS);
+        let others: u64 = rest.map(|(_, count)| count).sum();
+        if others > 0 {
+            parts.push(each(&("others".to_owned(), others)));
+        }
+        let mut line = format!("{:>7}", vm.pid);
+        let indent = line.len();
+        for part in parts {
+            if line.len() + 2 + part.len() > WIDTH {
+                let _ = writeln!(out, "{line}");
+                line = " ".repeat(indent);
+            }
+            let _ = write!(
+                line,
+                "{}{part}",
+                if line.len() == indent { " " } else { "  " }
+            );
+        }
+        if line.len() > indent {
+            let _ = writeln!(out, "{line}");
+        }
+    }
+    if out.is_empty() {
+        return out;
+    }
+    format!("\n{:>7} EXITS/s BY REASON\n", "PID") + &out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use vmbell_top::model::Space;
+
+    fn address() -> Address {
+        Address {
+            space: Space::Port,
+            address: 0x608,
+            to_vmm: 200,
+            vmm_time: 3_000_000,
+            rings: 0,
+            by_kvm: 40,
+            accesses: BTreeSet::new(),
+            eventfds: Vec::new(),
+            name: None,
+        }
+    }
+
+    fn vm(metrics: &[Metric]) -> Vm {
+        Vm {
+            pid: 4711,
+            counts: metrics.iter().map(|metric| (*metric, 0)).collect(),
+            ..Vm::default()
+        }
+    }
+
+    #[test]
+    fn columns_are_there_only_if_they_are_counted() {
+        let none = vm(&[Metric::ToVmm]);
+        assert_eq!(titles(&none) + &cells(&none, &address(), 2.0), "");
+        let all = vm(&[Metric::VmmTime, Metric::ByKvm]);
+        assert_eq!(titles(&all), " US/EXIT VMM CORE   KVM/s");
+        assert_eq!(cells(&all, &address(), 2.0), "    15.0    0.002      20");
+    }
+
+    #[test]
+    fn an_address_without_exits_has_no_time_of_one() {
+        let address = Address {
+            to_vmm: 0,
+            vmm_time: 0,
+            ..address()
+        };
+        let vm = vm(&[Metric::VmmTime]);
+        assert_eq!(cells(&vm, &address, 1.0), "       -    0.000");
+    }
+
+    #[test]
+    fn reasons_fill_lines_and_rare_ones_are_summed() {
+        let reason = |index: u64| (format!("reason-{index}"), 100 - index);
+        let exits = Vm {
+            exits: (0..14).map(reason).collect(),
+            ..vm(&[])
+        };
+        let idle = vm(&[]);
+        let table = super::exits(&[exits, idle], 1.0);
+        assert!(
+            table.starts_with("\n    PID EXITS/s BY REASON\n   4711 reason-0 100  reason-1 99")
+        );
+        assert!(table.lines().all(|line| line.len() <= WIDTH), "{table}");
+        // 88 and 87.
+        assert!(table.ends_with("  reason-11 89  others 175\n"), "{table}");
+    }
+}
