@@ -61,3 +61,9 @@ pub(super) fn raise() {
     // SAFETY: no pointers. The signal's action is the default one again (SA_RESETHAND).
     unsafe { libc::raise(SIGNAL.load(Ordering::Relaxed)) };
 }
+
+/// Stops the process until it is continued, as Ctrl-Z does. It has stopped and is continued when this returns.
+pub(super) fn stop() {
+    // SAFETY: no pointers. The signal is sent to this thread, which handles it before it returns.
+    unsafe { libc::raise(libc::SIGTSTP) };
+}

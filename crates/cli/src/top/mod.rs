@@ -1,17 +1,26 @@
 //! `vmbell top`: shows what the notifications of the VMs that run on this host are, and which VMs they cost.
 
+mod columns;
 mod halts;
 mod json;
+mod live;
 mod optional;
+mod screen;
+mod table;
+mod terminal;
 mod text;
+mod view;
 
-use std::sync::atomic::Ordering;
+use std::env;
+use std::io::{self, IsTerminal};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
+use self::table::Table;
 use super::exit::Exit;
 use super::output::print;
 use super::{interrupt, values};
@@ -21,7 +30,8 @@ use vmbell_top::reading::{Choice, Reading, Sources};
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell top --once                   show all VMs of this host, measured for one second
+  vmbell top                          show the VMs of this host on a live screen; press F1 for its keys
+  vmbell top --once                   print one table, measured for one second
   vmbell top -b -n 10 -d 5            print ten tables, each of 5 seconds
   vmbell top --pid 4711 --once        show the VMs of one process, and do not slow others down
   vmbell top --with reasons,time      show also reasons of exits, and the time of the VMM
@@ -43,11 +53,11 @@ pub(super) struct TopArgs {
     #[arg(long, conflicts_with = "number")]
     once: bool,
 
-    /// Print tables one after another, which is also the default
+    /// Print tables one after another instead of showing a live screen, as without a terminal
     #[arg(short, long)]
     batch: bool,
 
-    /// End after N tables [default: at a signal]
+    /// End after N tables [default: at `q` or a signal]
     #[arg(short, long, value_name = "N", value_parser = values::positive)]
     number: Option<u64>,
 
@@ -102,7 +112,7 @@ impl With {
     }
 }
 
-/// Prints what the VMs do until all tables are printed or a signal ends the command.
+/// Shows what the VMs do until all tables are shown, or a key or a signal ends the command.
 pub(super) fn run(args: &TopArgs) -> Result<Exit> {
     let interrupted = interrupt::catch().context("cannot catch SIGINT")?;
     let choice = match args.source {
@@ -113,11 +123,54 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
     let with: Vec<Metric> = args.with.iter().map(|with| with.metric()).collect();
     let mut sources = Sources::open(choice, args.pid, &with)?;
     let first = sources.read()?;
-    let mut before = first.clone();
+    let mut counts = Counts {
+        before: first.clone(),
+        own: own_cpu(),
+        sources,
+        first,
+    };
+    if args.is_live() {
+        return live::run(|| counts.next(), args.delay, args.number, interrupted);
+    }
+    batch(args, &mut counts, interrupted)
+}
+
+impl TopArgs {
+    /// Whether a live screen is shown.
+    fn is_live(&self) -> bool {
+        let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+        let is_dumb = env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+        !self.once && !self.batch && !self.json && is_terminal && !is_dumb
+    }
+}
+
+/// The sources, with the readings that the next one is compared to.
+struct Counts {
+    sources: Sources,
+    first: Reading,
+    before: Reading,
+    /// The CPU time of this process at the reading before.
+    own: Duration,
+}
+
+impl Counts {
+    /// Reads the sources and returns what happened since the reading before.
+    fn next(&mut self) -> Result<Table> {
+        let now = self.sources.read()?;
+        let own = own_cpu();
+        let used = own.saturating_sub(std::mem::replace(&mut self.own, own));
+        let table = Table::new(&self.sources, &now.since(&self.before), used);
+        self.before = now;
+        Ok(table)
+    }
+}
+
+/// Prints tables, or lines of JSON.
+fn batch(args: &TopArgs, counts: &mut Counts, interrupted: &AtomicBool) -> Result<Exit> {
     let mut left = if args.once { Some(1) } else { args.number };
     while left != Some(0) {
         // Without drift: each table begins where the one before ended.
-        let end = before.at + args.delay;
+        let end = counts.before.at + args.delay;
         loop {
             // Also if reading took longer than the delay.
             if interrupted.load(Ordering::Acquire) {
@@ -129,16 +182,21 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
             }
             thread::sleep(rest.min(SLICE));
         }
-        let now = sources.read()?;
+        let table = counts.next()?;
         let shown = match args.json {
-            true => json::line(&sources, &now, &first)?,
-            false => text::table(&sources, &now.since(&before)),
+            true => json::line(&counts.sources, &counts.before, &counts.first)?,
+            false => text::table(&table),
         };
         print(&shown)?;
-        before = now;
         left = left.map(|left| left - 1);
     }
     Ok(Exit::Good)
+}
+
+/// The CPU time of this process.
+fn own_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// The VMs of a reading.

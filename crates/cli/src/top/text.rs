@@ -1,132 +1,78 @@
 //! The tables of `vmbell top`, 80 columns wide.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{cpu_seconds, halts, optional, vms};
-use vmbell_top::bpf::Metric;
+use super::columns::{self, NAME};
+use super::table::Table;
+use super::{cpu_seconds, halts, optional};
 use vmbell_top::model::{Address, Irqfd, NameSource, Space, Vm};
-use vmbell_top::process;
-use vmbell_top::reading::{Reading, Sources};
+
+/// What is shown without VMs.
+pub(super) const NO_VM: &str = "no VM runs on KVM here";
 
 /// How many addresses of a VM are shown.
 const ADDRESSES: usize = 8;
 
-/// Shows what happened in a reading's interval.
-pub(super) fn table(sources: &Sources, reading: &Reading) -> String {
-    let vms = vms(sources, reading);
-    let mut out = header(sources, reading, vms.len());
-    let seconds = reading.interval.as_secs_f64();
-    if vms.is_empty() {
-        out += "no VM runs on KVM here\n\n";
+/// Shows a table with its title.
+pub(super) fn table(table: &Table) -> String {
+    let mut out = header(table);
+    if table.vms.is_empty() {
+        out += NO_VM;
+        out += "\n\n";
         return out;
     }
-    out += &vm_table(&vms, seconds);
-    out += &halts::table(&vms, seconds);
-    out += &optional::exits(&vms, seconds);
-    out += &address_table(&vms, seconds);
-    out += &irqfd_table(&vms, seconds);
+    out += &vm_table(table);
+    for part in parts(&table.vms, table, ADDRESSES) {
+        out += &part;
+    }
     out.push('\n');
     out
 }
 
-fn header(sources: &Sources, reading: &Reading, count: usize) -> String {
-    let mut names = Vec::new();
-    names.extend(sources.bpf().is_ok().then_some("bpf"));
-    names.extend(sources.counters().is_ok().then_some("counters"));
-    let plural = if count == 1 { "" } else { "s" };
+/// The tables below that of VMs, with at most this number of addresses of each VM.
+pub(super) fn parts(vms: &[Vm], table: &Table, addresses: usize) -> [String; 4] {
+    [
+        halts::table(vms, table.seconds),
+        optional::exits(vms, table.seconds),
+        address_table(vms, table.seconds, addresses),
+        irqfd_table(vms, table),
+    ]
+}
+
+fn header(table: &Table) -> String {
     let mut out = format!(
-        "vmbell top: {count} VM{plural}, {:.2} s, by {}\n",
-        reading.interval.as_secs_f64(),
-        names.join(" and ")
+        "vmbell top: {}, {:.2} s, by {}\n",
+        vms(table.vms.len()),
+        table.seconds,
+        table.sources.join(" and ")
     );
-    for note in notes(sources, reading) {
+    for note in &table.notes {
         let _ = writeln!(out, "{note}");
     }
     out.push('\n');
     out
 }
 
-/// What is missing, and why: a line each.
-fn notes(sources: &Sources, reading: &Reading) -> Vec<String> {
-    let missing = |(source, reasons): (&'static str, Vec<String>)| {
-        reasons
-            .into_iter()
-            .map(move |reason| format!("no {source}{reason}"))
-    };
-    let bpf = match sources.bpf() {
-        Ok(_) => "",
-        Err(_) => "bpf: ",
-    };
-    let bpf = missing((bpf, sources.missing_of_bpf()));
-    let mut notes: Vec<String> = bpf
-        .chain(missing(("counters: ", sources.missing_of_counters())))
-        .collect();
-    if reading.unreadable > 0 {
-        notes.push(format!(
-            "{} processes cannot be looked at: it takes root, or CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
-            reading.unreadable
-        ));
-    }
-    if let Some(bpf) = reading.bpf.as_ref().filter(|bpf| bpf.lost > 0) {
-        notes.push(format!(
-            "lost: {} events were not counted, so counts are too low",
-            bpf.lost
-        ));
-    }
-    notes
+/// How many VMs there are.
+pub(super) fn vms(count: usize) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} VM{plural}")
 }
 
-fn vm_table(vms: &[Vm], seconds: f64) -> String {
-    let mut out = format!(
-        "{:>7} {:<10} {:>4} {:>5} {:>7} {:>7} {:>7} {:>7} {:>7} {:>5} {:>4}\n",
-        "PID",
-        "VM",
-        "vCPU",
-        "CORE",
-        "EXITS/s",
-        "VMM/s",
-        "RINGS/s",
-        "IRQFD/s",
-        "IOCTL/s",
-        "EOI/s",
-        "PV"
-    );
-    for vm in vms {
-        let count = |metric| vm.counts.get(&metric).copied();
-        let exits = vm
-            .statistics
-            .as_ref()
-            .and_then(|all| all.get("exits").copied());
-        let by_ioctl = count(Metric::Messages).zip(count(Metric::Lines));
-        let rate = |count| rate(count, seconds);
-        let vcpus = match vm.vcpus.len() {
-            0 => "-".to_owned(),
-            vcpus => vcpus.to_string(),
-        };
-        let _ = writeln!(
-            out,
-            "{:>7} {:<10} {:>4} {:>5} {:>7} {:>7} {:>7} {:>7} {:>7} {:>5} {:>4}",
-            vm.pid,
-            shortened(&name(vm), 10),
-            vcpus,
-            core(vm.cpu, seconds),
-            rate(exits),
-            rate(count(Metric::ToVmm)),
-            rate(count(Metric::Rings)),
-            rate(count(Metric::Irqfds)),
-            rate(by_ioctl.map(|(messages, lines)| messages + lines)),
-            rate(count(Metric::Eois)),
-            vm.pv_eoi_share()
-                .map_or("-".to_owned(), |share| format!("{:.0}%", share * 100.0)),
-        );
+fn vm_table(table: &Table) -> String {
+    let mut out = columns::line(NAME, |column| column.title().to_owned()) + "\n";
+    for vm in &table.vms {
+        out += &columns::line(NAME, |column| column.cell(vm, table.seconds));
+        out.push('\n');
     }
     out
 }
 
-fn address_table(vms: &[Vm], seconds: f64) -> String {
+fn address_table(vms: &[Vm], seconds: f64, most: usize) -> String {
     let mut out = String::new();
     for vm in vms {
-        for address in vm.addresses.iter().take(ADDRESSES) {
+        for address in vm.addresses.iter().take(most) {
             let row = format!(
                 "{:>7} {:<23} {:<8} {:>7} {:>7}{} {}",
                 vm.pid,
@@ -140,14 +86,14 @@ fn address_table(vms: &[Vm], seconds: f64) -> String {
             out += row.trim_end();
             out.push('\n');
         }
-        let rest = vm.addresses.iter().skip(ADDRESSES);
+        let rest = vm.addresses.iter().skip(most);
         let sum = |count: fn(&Address) -> u64| Some(rest.clone().map(count).sum());
-        if vm.addresses.len() > ADDRESSES {
+        if vm.addresses.len() > most {
             let _ = writeln!(
                 out,
                 "{:>7} {:<23} {:<8} {:>7} {:>7}",
                 vm.pid,
-                format!("{} more", vm.addresses.len() - ADDRESSES),
+                format!("{} more", vm.addresses.len() - most),
                 "",
                 rate(sum(|address| address.to_vmm), seconds),
                 rate(sum(|address| address.rings), seconds)
@@ -181,7 +127,7 @@ fn address_table(vms: &[Vm], seconds: f64) -> String {
     titles + &out
 }
 
-fn irqfd_table(vms: &[Vm], seconds: f64) -> String {
+fn irqfd_table(vms: &[Vm], table: &Table) -> String {
     let mut out = String::new();
     for vm in vms {
         for irqfd in &vm.irqfds {
@@ -190,9 +136,9 @@ fn irqfd_table(vms: &[Vm], seconds: f64) -> String {
                 "{:>7} {:>5} {:>7} {:>8} {}",
                 vm.pid,
                 irqfd.gsi,
-                rate(Some(irqfd.count), seconds),
-                rate(Some(irqfd.by_worker), seconds),
-                signaller(irqfd)
+                rate(Some(irqfd.count), table.seconds),
+                rate(Some(irqfd.by_worker), table.seconds),
+                signaller(irqfd, &table.threads)
             );
         }
     }
@@ -204,18 +150,6 @@ fn irqfd_table(vms: &[Vm], seconds: f64) -> String {
         "PID", "GSI", "IRQFD/s", "WORKER/s", "FIRST SIGNALLED BY"
     );
     titles + &out
-}
-
-/// The VMM and the VM's name; with several VMs in a process the descriptors tell them apart.
-fn name(vm: &Vm) -> String {
-    let mut name = vm.vmm.clone().unwrap_or_default();
-    if let Some(own) = &vm.name {
-        let _ = write!(name, ":{own}");
-    }
-    if vm.has_ended {
-        name.insert_str(0, "(ended) ");
-    }
-    name
 }
 
 fn place(address: &Address) -> String {
@@ -255,20 +189,18 @@ fn what(address: &Address) -> String {
     parts.join(", ")
 }
 
-fn signaller(irqfd: &Irqfd) -> String {
+fn signaller(irqfd: &Irqfd, threads: &BTreeMap<u32, String>) -> String {
     match irqfd.first_signaller {
         None => "-".to_owned(),
         Some(thread) => {
-            let name = process::name_of_thread("/proc".as_ref(), thread);
-            format!(
-                "{} ({thread})",
-                name.as_deref().unwrap_or("a thread that has ended")
-            )
+            let name = threads.get(&thread).map(String::as_str);
+            format!("{} ({thread})", name.unwrap_or("a thread that has ended"))
         }
     }
 }
 
-fn core(ticks: Option<u64>, seconds: f64) -> String {
+/// CPU time as a share of a core; `-` if it is not known.
+pub(super) fn core(ticks: Option<u64>, seconds: f64) -> String {
     let share = |ticks| {
         if seconds > 0.0 {
             cpu_seconds(ticks) / seconds
@@ -301,7 +233,8 @@ pub(super) fn rate(count: Option<u64>, seconds: f64) -> String {
     }
 }
 
-fn shortened(text: &str, width: usize) -> String {
+/// The first characters of a text that do not fit into a width.
+pub(super) fn shortened(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
@@ -311,4 +244,4 @@ fn shortened(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 #[path = "text_test.rs"]
-mod tests;
+pub(super) mod tests;

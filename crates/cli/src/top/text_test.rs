@@ -1,10 +1,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use vmbell_top::bpf::Metric;
 use vmbell_top::model::{Eventfd, Name};
 
+fn table_of(vms: &[Vm], seconds: f64) -> Table {
+    Table {
+        vms: vms.to_vec(),
+        seconds,
+        ..Table::default()
+    }
+}
+
 /// A VM with a virtio device whose notifications are an ioeventfd, and a port that the VMM answers.
-fn vm() -> Vm {
+pub(in crate::top) fn vm() -> Vm {
     let address = |space, address, to_vmm, rings, access| Address {
         space,
         address,
@@ -65,7 +74,7 @@ fn a_vm_is_a_row_in_eighty_columns_and_what_is_not_counted_is_a_dash() {
         has_ended: true,
         ..vm()
     };
-    let table = vm_table(&[vm(), other], 2.0);
+    let table = vm_table(&table_of(&[vm(), other], 2.0));
     assert!(table.lines().all(|line| line.chars().count() == 80));
     assert_eq!(
         table,
@@ -78,7 +87,7 @@ fn a_vm_is_a_row_in_eighty_columns_and_what_is_not_counted_is_a_dash() {
 #[test]
 fn an_address_says_its_accesses_its_eventfds_and_its_name() {
     assert_eq!(
-        address_table(&[vm()], 2.0),
+        address_table(&[vm()], 2.0, ADDRESSES),
         "\n    PID ADDRESS OR REASON       ACCESS     VMM/s RINGS/s WHAT\n   \
          4711 mmio 0xfebf1000         w2             0    3100 virtio-pci notify?, fd 8, eventfd 32, not open in the VMM\n   \
          4711 port 0x608              r4           1.5       0\n   \
@@ -91,7 +100,7 @@ fn only_the_most_frequent_addresses_are_shown_with_the_sum_of_the_others() {
     let mut vm = vm();
     let last = vm.addresses[1].clone();
     vm.addresses.extend(vec![last; ADDRESSES]);
-    let table = address_table(&[vm], 1.0);
+    let table = address_table(&[vm], 1.0, ADDRESSES);
     let more = table.lines().find(|line| line.contains(" more ")).unwrap();
     assert_eq!(
         more.split_whitespace().collect::<Vec<_>>(),

@@ -23,6 +23,9 @@ mod schema;
 #[path = "../signals/mod.rs"]
 mod signals;
 mod stat;
+#[path = "../terminal/mod.rs"]
+mod terminal;
+mod top;
 mod virtqueue;
 mod vmm;
 mod vmm_ends;

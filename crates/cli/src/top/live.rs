@@ -1,0 +1,82 @@
+//! The live screen: reads keys and draws, and counts anew when an interval ends.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::screen::{Action, Screen};
+use super::table::Table;
+use super::terminal::Tty;
+use super::{text, view};
+use crate::exit::Exit;
+use crate::output::print;
+
+/// How often a signal and the terminal's size are looked at.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// Shows tables on the terminal until a key or a signal ends it, or until `left` of them were shown; the last one then stays.
+pub(super) fn run(
+    mut next: impl FnMut() -> Result<Table>,
+    delay: Duration,
+    mut left: Option<u64>,
+    interrupted: &AtomicBool,
+) -> Result<Exit> {
+    let mut tty = Tty::enter()?;
+    let mut screen = Screen::new(delay);
+    let mut table: Option<Table> = None;
+    let mut counted = Instant::now();
+    let mut is_old = true;
+    loop {
+        let drawn = match is_old || tty.is_resized() {
+            true => draw(&mut tty, &mut screen, table.as_ref()),
+            false => Ok(()),
+        };
+        if interrupted.load(Ordering::Acquire) {
+            // Also if the terminal is gone, which SIGHUP says.
+            return Ok(Exit::Interrupted);
+        }
+        drawn?;
+        if left == Some(0) {
+            break;
+        }
+        let rest = (counted + screen.delay).saturating_duration_since(Instant::now());
+        if rest.is_zero() {
+            counted = Instant::now();
+            table = Some(next()?);
+            left = left.map(|left| left - 1);
+            is_old = true;
+            continue;
+        }
+        let keys = match tty.keys(rest.min(SLICE)) {
+            Err(_) if interrupted.load(Ordering::Acquire) => return Ok(Exit::Interrupted),
+            keys => keys?,
+        };
+        is_old = !keys.is_empty();
+        for key in keys {
+            match screen.press(key, table.as_ref().unwrap_or(&Table::default())) {
+                Action::Nothing => {}
+                Action::Quit => return Ok(Exit::Good),
+                Action::Suspend => tty.suspend()?,
+                Action::Repaint => tty.repaint()?,
+            }
+        }
+    }
+    drop(tty);
+    table.map_or(Ok(()), |table| print(&text::table(&table)))?;
+    Ok(Exit::Good)
+}
+
+fn draw(tty: &mut Tty, screen: &mut Screen, table: Option<&Table>) -> Result<()> {
+    let result = tty.screen.draw(|frame| {
+        if let Some(table) = table {
+            screen.fit(table, view::height(frame.area(), table));
+        }
+        view::draw(frame, screen, table);
+    });
+    result.map(drop).context("cannot draw on the terminal")
+}
+
+#[cfg(test)]
+#[path = "live_test.rs"]
+mod tests;

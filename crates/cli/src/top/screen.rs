@@ -1,0 +1,303 @@
+//! The state of the live screen, and what keys do to it.
+//!
+//! The cursor is on a line: a VM's, or one of those below it if the VM is open. It follows its VM when the order changes.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use ratatui_termion::termion::event::Key;
+
+use super::columns::{self, Column};
+use super::table::Table;
+use super::text;
+use crate::values;
+use vmbell_top::model::Vm;
+
+/// Delays that `+` and `-` reach.
+const DELAYS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
+
+/// The width of the first column of tables, and a space.
+pub(super) const PID: usize = 8;
+
+/// Tells VMs apart: the process, the VM's descriptor in it, and its place among those whose descriptor is not known.
+pub(super) type VmKey = (u32, Option<u32>, usize);
+
+/// What the screen shows, apart from the counts.
+#[derive(Debug)]
+pub(super) struct Screen {
+    pub(super) delay: Duration,
+    pub(super) mode: Mode,
+    pub(super) sort: Column,
+    pub(super) is_reversed: bool,
+    pub(super) filter: String,
+    open: HashSet<VmKey>,
+    cursor: Cursor,
+    /// The first line that is shown.
+    top: usize,
+    /// How many lines are shown.
+    height: usize,
+}
+
+/// What keys are for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Browse,
+    Help,
+    /// They are a name.
+    Filter,
+    /// They are a time.
+    Delay {
+        text: String,
+        error: Option<String>,
+    },
+}
+
+/// Where the cursor is.
+#[derive(Debug, Default)]
+struct Cursor {
+    /// The VM; before it was moved, the cursor is on the first line.
+    vm: Option<VmKey>,
+    /// The line of the VM.
+    line: usize,
+    /// The line of all. It stays if the VM ends.
+    index: usize,
+}
+
+/// A line.
+#[derive(Clone, Debug)]
+pub(super) struct Row<'a> {
+    vm: VmKey,
+    line: usize,
+    pub(super) content: Content<'a>,
+}
+
+/// What is in a line.
+#[derive(Clone, Debug)]
+pub(super) enum Content<'a> {
+    Vm(&'a Vm),
+    Titles(String),
+    Text(String),
+}
+
+/// What a key asks the loop for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Nothing,
+    Quit,
+    Suspend,
+    Repaint,
+}
+
+impl Screen {
+    /// A screen of all VMs, those that use the CPU most first.
+    pub(super) fn new(delay: Duration) -> Self {
+        Self {
+            delay,
+            mode: Mode::Browse,
+            sort: Column::Core,
+            is_reversed: false,
+            filter: String::new(),
+            open: HashSet::new(),
+            cursor: Cursor::default(),
+            top: 0,
+            height: 1,
+        }
+    }
+
+    /// All lines of the VMs that pass the filter.
+    pub(super) fn rows<'a>(&self, table: &'a Table) -> Vec<Row<'a>> {
+        let mut vms: Vec<(VmKey, &Vm)> = Vec::new();
+        for vm in &table.vms {
+            let is_same = |(key, _): &&(VmKey, &Vm)| (key.0, key.1) == (vm.pid, vm.fd);
+            let nth = vms.iter().filter(is_same).count();
+            vms.push(((vm.pid, vm.fd, nth), vm));
+        }
+        vms.retain(|(_, vm)| self.passes(vm));
+        vms.sort_by(|(_, one), (_, other)| match self.is_reversed {
+            true => self.sort.compare(other, one),
+            false => self.sort.compare(one, other),
+        });
+        let mut rows = Vec::new();
+        for (key, vm) in vms {
+            let mut contents = vec![Content::Vm(vm)];
+            if self.open.contains(&key) {
+                contents.extend(details(vm, table));
+            }
+            let lines = contents.into_iter().enumerate();
+            rows.extend(lines.map(|(line, content)| Row {
+                vm: key,
+                line,
+                content,
+            }));
+        }
+        rows
+    }
+
+    fn passes(&self, vm: &Vm) -> bool {
+        let filter = self.filter.to_lowercase();
+        let name = columns::name(vm).to_lowercase();
+        name.contains(&filter) || vm.pid.to_string().contains(&filter)
+    }
+
+    /// The cursor's place in these lines.
+    pub(super) fn position(&self, rows: &[Row<'_>]) -> usize {
+        let of_vm = |row: &Row<'_>| Some(row.vm) == self.cursor.vm && row.line <= self.cursor.line;
+        let found = rows.iter().rposition(of_vm);
+        let last = rows.len().saturating_sub(1);
+        found.unwrap_or(self.cursor.index.min(last))
+    }
+
+    /// Scrolls so that the cursor is in one of `height` lines.
+    pub(super) fn fit(&mut self, table: &Table, height: usize) {
+        let rows = self.rows(table);
+        let at = self.position(&rows);
+        self.cursor.index = at;
+        self.height = height.max(1);
+        let lowest = (at + 1).saturating_sub(self.height);
+        self.top = self.top.clamp(lowest, at);
+        // No empty lines below the last one.
+        self.top = self.top.min(rows.len().saturating_sub(self.height));
+    }
+
+    /// The first line that is shown.
+    pub(super) const fn top(&self) -> usize {
+        self.top
+    }
+
+    /// Does what a key is for.
+    pub(super) fn press(&mut self, key: Key, table: &Table) -> Action {
+        match key {
+            Key::Ctrl('c') => return Action::Quit,
+            Key::Ctrl('l') => return Action::Repaint,
+            Key::Ctrl('z') => return Action::Suspend,
+            _ => {}
+        }
+        match &mut self.mode {
+            Mode::Browse => return self.browse(key, table),
+            Mode::Help => self.mode = Mode::Browse,
+            Mode::Filter => match key {
+                Key::Char('\n') => self.mode = Mode::Browse,
+                Key::Esc => self.stop_filtering(),
+                Key::Backspace => drop(self.filter.pop()),
+                Key::Char(char) if !char.is_control() => self.filter.push(char),
+                _ => {}
+            },
+            Mode::Delay { text, error } => match key {
+                Key::Char('\n') => match values::positive_duration(text) {
+                    Ok(delay) => {
+                        self.delay = delay;
+                        self.mode = Mode::Browse;
+                    }
+                    Err(reason) => *error = Some(reason),
+                },
+                Key::Esc => self.mode = Mode::Browse,
+                Key::Backspace => drop(text.pop()),
+                Key::Char(char) if !char.is_control() => text.push(char),
+                _ => {}
+            },
+        }
+        Action::Nothing
+    }
+
+    fn browse(&mut self, key: Key, table: &Table) -> Action {
+        let page = self.height.saturating_sub(1).max(1);
+        let at = self.cursor.index;
+        match key {
+            Key::Char('q') | Key::F(10) => return Action::Quit,
+            Key::Up | Key::Char('k') => self.move_to(at.saturating_sub(1), table),
+            Key::Down | Key::Char('j') => self.move_to(at + 1, table),
+            Key::PageUp => self.move_to(at.saturating_sub(page), table),
+            Key::PageDown => self.move_to(at + page, table),
+            Key::Home => self.move_to(0, table),
+            Key::End => self.move_to(usize::MAX, table),
+            Key::Char('\n' | ' ') => self.open_or_close(table),
+            Key::Char('>' | '.') | Key::F(6) => self.sort_by_neighbour(1),
+            Key::Char('<' | ',') => self.sort_by_neighbour(Column::ALL.len() - 1),
+            Key::Char('P') => self.sort = Column::Core,
+            Key::Char('E') => self.sort = Column::Exits,
+            Key::Char('V') => self.sort = Column::ToVmm,
+            Key::Char('N') => self.sort = Column::Pid,
+            Key::Char('I') => self.is_reversed = !self.is_reversed,
+            Key::Char('/') | Key::F(4) => self.mode = Mode::Filter,
+            Key::Esc => self.stop_filtering(),
+            Key::Char('d') => {
+                let (text, error) = (String::new(), None);
+                self.mode = Mode::Delay { text, error };
+            }
+            Key::Char('+') => self.delay = (self.delay * 2).min(DELAYS[1]).max(self.delay),
+            Key::Char('-') => self.delay = (self.delay / 2).max(DELAYS[0]).min(self.delay),
+            Key::Char('?' | 'h') | Key::F(1) => self.mode = Mode::Help,
+            _ => {}
+        }
+        Action::Nothing
+    }
+
+    /// Moves the cursor to a line, or to the last one.
+    fn move_to(&mut self, index: usize, table: &Table) {
+        let rows = self.rows(table);
+        let index = index.min(rows.len().saturating_sub(1));
+        self.cursor = match rows.get(index) {
+            Some(row) => Cursor {
+                vm: Some(row.vm),
+                line: row.line,
+                index,
+            },
+            None => Cursor::default(),
+        };
+    }
+
+    fn open_or_close(&mut self, table: &Table) {
+        let rows = self.rows(table);
+        let Some(row) = rows.get(self.position(&rows)) else {
+            return;
+        };
+        let vm = row.vm;
+        if !self.open.remove(&vm) {
+            self.open.insert(vm);
+        }
+        // The cursor is on the VM's own line, which is there also if it is closed.
+        let first = rows.iter().position(|row| row.vm == vm);
+        self.move_to(first.unwrap_or_default(), table);
+    }
+
+    fn sort_by_neighbour(&mut self, distance: usize) {
+        let all = Column::ALL;
+        let at = all.iter().position(|column| *column == self.sort);
+        self.sort = all[(at.unwrap_or_default() + distance) % all.len()];
+    }
+
+    fn stop_filtering(&mut self) {
+        self.filter.clear();
+        self.mode = Mode::Browse;
+    }
+}
+
+/// The lines below an open VM.
+fn details(vm: &Vm, table: &Table) -> Vec<Content<'static>> {
+    let mut contents = Vec::new();
+    let vcpus = vm.vcpus.iter();
+    let vcpus: Vec<String> = vcpus
+        .map(|(id, thread)| format!("{id} ({thread})"))
+        .collect();
+    if !vcpus.is_empty() {
+        let text = format!("vCPUs, with their threads: {}", vcpus.join(", "));
+        contents.push(Content::Text(text));
+    }
+    for part in text::parts(std::slice::from_ref(vm), table, usize::MAX) {
+        // The first column is the PID, which is in the VM's line.
+        let lines = part.lines().filter_map(|line| line.get(PID..));
+        let lines = lines.enumerate().map(|(line, text)| match line {
+            0 => Content::Titles(text.to_owned()),
+            _ => Content::Text(text.to_owned()),
+        });
+        contents.extend(lines);
+    }
+    if contents.is_empty() {
+        contents.push(Content::Text("nothing was counted".to_owned()));
+    }
+    contents
+}
+
+#[cfg(test)]
+#[path = "screen_test.rs"]
+mod tests;

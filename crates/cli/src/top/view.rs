@@ -1,0 +1,219 @@
+//! Draws the live screen: a title, notes, the table of VMs, and a line for keys or input.
+
+use ratatui_core::layout::Rect;
+use ratatui_core::style::Style;
+use ratatui_core::terminal::Frame;
+use ratatui_core::text::{Line, Span};
+
+use super::columns::{self, Column, NAME};
+use super::screen::{Content, Mode, PID, Screen};
+use super::table::Table;
+use super::text::{self, NO_VM};
+
+/// How many lines of notes are shown. Help shows all.
+const NOTES: usize = 4;
+/// A VM's name has no more characters than this.
+const WIDEST_NAME: usize = 40;
+const KEYS: &str = "F1 Help  F4 / Filter  F6 < > Sort  Enter Open  d Delay  F10 q Quit";
+
+const HELP: &str = "\
+Up Down PgUp PgDn Home End   move the cursor
+Enter, Space                 open or close a VM: its vCPUs, addresses and irqfds
+< >, F6                      sort by the column to the left or right
+P  V  E  N                   sort by CORE, VMM/s, EXITS/s or PID
+I                            reverse the order
+/, F4                        show only VMs with this text in their name or PID
+Esc                          show all VMs again
+d                            set the delay: 2, or 500ms
++ -                          double or halve the delay
+Ctrl-L                       draw the screen again
+Ctrl-Z                       suspend
+q, F10, Ctrl-C               quit
+
+CORE: CPU time of the vCPUs' threads; 1.00 is one core
+EXITS/s: VM exits of all kinds. VMM/s: returns of KVM_RUN to the VMM
+RINGS/s: signals of ioeventfds. IRQFD/s, IOCTL/s: interrupts raised by irqfds,
+and otherwise. EOI/s: ends of interrupts; PV: their share without an exit
+-: cannot be counted, for the reasons below the title";
+
+/// Draws the screen; without a table, the first interval has not ended.
+pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, table: Option<&Table>) {
+    let area = frame.area();
+    let mut lines = Lines { frame, area, y: 0 };
+    lines.add(title(screen, table));
+    let Some(table) = table else {
+        let delay = screen.delay.as_secs_f64();
+        lines.add(Line::raw(format!("counting for {delay} s")));
+        lines.add_last(footer(screen));
+        return;
+    };
+    if screen.mode == Mode::Help {
+        for line in HELP.lines() {
+            lines.add(Line::raw(line));
+        }
+        for line in table
+            .notes
+            .iter()
+            .flat_map(|note| wrapped(note, area.width))
+        {
+            lines.add(Line::raw(line));
+        }
+        lines.add_last(Line::raw("press any key"));
+        return;
+    }
+    for note in notes(table) {
+        lines.add(Line::raw(text::shortened(&note, area.width.into())).style(bold()));
+    }
+    body(&mut lines, screen, table);
+    lines.add_last(footer(screen));
+}
+
+/// How many lines are left for VMs.
+pub(super) fn height(area: Rect, table: &Table) -> usize {
+    let others = 3 + notes(table).len();
+    usize::from(area.height).saturating_sub(others)
+}
+
+fn title(screen: &Screen, table: Option<&Table>) -> Line<'static> {
+    let mut parts = vec!["vmbell top".to_owned()];
+    if let Some(table) = table {
+        parts.push(text::vms(table.vms.len()));
+    }
+    parts.push(format!("every {} s", screen.delay.as_secs_f64()));
+    if let Some(table) = table {
+        parts.push(table.sources.join(", "));
+        parts.push(format!("own cost {:.2} core", table.own_cores));
+        let lost = table.lost.map_or("-".to_owned(), |lost| lost.to_string());
+        parts.push(format!("lost {lost}"));
+    }
+    Line::raw(parts.join("  ")).style(bold())
+}
+
+/// The first notes, and how many more there are.
+fn notes(table: &Table) -> Vec<String> {
+    let mut notes = table.notes.clone();
+    if notes.len() > NOTES {
+        let more = notes.len() + 1 - NOTES;
+        notes.truncate(NOTES - 1);
+        notes.push(format!("{more} more notes: press F1"));
+    }
+    notes
+}
+
+fn body(lines: &mut Lines<'_, '_>, screen: &Screen, table: &Table) {
+    let name = (NAME + usize::from(lines.area.width).saturating_sub(80)).min(WIDEST_NAME);
+    let mut titles = Vec::new();
+    for column in Column::ALL {
+        let style = match column == screen.sort {
+            true => Style::new().bold(),
+            false => Style::new().reversed(),
+        };
+        let mark = match (column == screen.sort, screen.is_reversed) {
+            (true, true) => "-",
+            _ => "",
+        };
+        let text = column.aligned(&format!("{mark}{}", column.title()), name);
+        titles.push(Span::styled(text, style));
+        titles.push(Span::styled(" ", Style::new().reversed()));
+    }
+    lines.add(Line::from(titles));
+    let rows = screen.rows(table);
+    if rows.is_empty() {
+        let why = match table.vms.is_empty() {
+            true => NO_VM,
+            false => "no VM passes the filter",
+        };
+        lines.add(Line::raw(why));
+    }
+    let at = screen.position(&rows);
+    let shown = rows.iter().enumerate().skip(screen.top());
+    for (index, row) in shown.take(height(lines.area, table)) {
+        let (text, style) = match &row.content {
+            Content::Vm(vm) => {
+                let text = columns::line(name, |column| column.cell(vm, table.seconds));
+                (text, Style::new())
+            }
+            Content::Titles(titles) => (indented(titles), Style::new().underlined()),
+            Content::Text(text) => (indented(text), Style::new()),
+        };
+        let style = match index == at {
+            true => Style::new().reversed(),
+            false => style,
+        };
+        lines.add(Line::raw(padded(&text, lines.area.width.into())).style(style));
+    }
+}
+
+fn footer(screen: &Screen) -> Line<'static> {
+    let text = match &screen.mode {
+        Mode::Filter => format!("filter: {}_", screen.filter),
+        Mode::Delay { text, error } => {
+            let error = error.as_ref().map(|error| format!("  {error}"));
+            format!("delay: {text}_{}", error.unwrap_or_default())
+        }
+        _ if !screen.filter.is_empty() => format!("filter: {}  (Esc: all VMs)", screen.filter),
+        _ => KEYS.to_owned(),
+    };
+    Line::raw(text)
+}
+
+/// A line of an open VM, below its name.
+fn indented(text: &str) -> String {
+    format!("{:PID$}{text}", "")
+}
+
+/// The text in exactly this width.
+fn padded(text: &str, width: usize) -> String {
+    format!("{:<width$}", text::shortened(text, width))
+}
+
+/// A text in lines of this width at most, without splitting words if they fit.
+fn wrapped(text: &str, width: u16) -> Vec<String> {
+    let width = usize::from(width).max(1);
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+fn bold() -> Style {
+    Style::new().bold()
+}
+
+/// Lines that are drawn from the top to the line above the last one.
+struct Lines<'a, 'f> {
+    frame: &'a mut Frame<'f>,
+    area: Rect,
+    y: u16,
+}
+
+impl Lines<'_, '_> {
+    fn add(&mut self, line: Line<'_>) {
+        if self.y + 1 < self.area.height {
+            self.put(self.y, &line);
+            self.y += 1;
+        }
+    }
+
+    fn add_last(&mut self, line: Line<'_>) {
+        if let Some(last) = self.area.height.checked_sub(1) {
+            self.put(last, &line);
+        }
+    }
+
+    fn put(&mut self, y: u16, line: &Line<'_>) {
+        let place = Rect::new(0, y, self.area.width, 1);
+        self.frame.render_widget(line, place);
+    }
+}
+
+#[cfg(test)]
+#[path = "view_test.rs"]
+mod tests;

@@ -1,0 +1,33 @@
+//! `vmbell top` on a host without VMs, or without the rights to count.
+
+use std::io::Read;
+use std::process::Command;
+
+use super::terminal::{self, ENTER};
+
+#[test]
+fn an_error_of_top_is_shown_without_another_screen() {
+    let (mut keyboard, end) = terminal::open();
+    let end_of_child = || end.try_clone().unwrap();
+    // This process has no VM, and on a host without KVM or the rights there is another reason.
+    let mut child = Command::new(env!("CARGO_BIN_EXE_vmbell"))
+        .args(["top", "--pid", &std::process::id().to_string()])
+        .env("TERM", "xterm")
+        .stdin(end_of_child())
+        .stdout(end_of_child())
+        .stderr(end_of_child())
+        .spawn()
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    drop(end);
+    let mut said = Vec::new();
+    // A closed terminal is an error, and what was read before it is kept.
+    let _ = keyboard.read_to_end(&mut said);
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.starts_with("error: "), "{said:?}");
+    assert!(
+        said.contains("has no VM on KVM that this user can see"),
+        "{said:?}"
+    );
+    assert!(!said.contains(ENTER), "{said:?}");
+}
