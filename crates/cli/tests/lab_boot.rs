@@ -33,6 +33,8 @@ mod net;
 mod program;
 #[path = "lab_boot/selftests.rs"]
 mod selftests;
+#[path = "terminal/mod.rs"]
+mod terminal;
 #[path = "lab_boot/top.rs"]
 mod top;
 #[path = "lab_boot/top_trouble.rs"]

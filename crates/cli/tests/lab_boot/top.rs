@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::boots::{example, lab, output, text};
+use super::terminal::{self, ENTER, LEAVE};
 
 /// The functions that programs are attached to.
 const ATTACHED: &str = "/sys/kernel/tracing/enabled_functions";
@@ -38,6 +39,9 @@ pub(super) fn in_l1(options: &[&str], script: &str) -> (String, tempfile::TempDi
         "/usr/bin/unshare",
         "/usr/bin/mkfifo",
         "/bin/mount",
+        "/bin/cat",
+        "/bin/stty",
+        "/usr/bin/script",
     ] {
         command.args(["--with", with]);
     }
@@ -417,4 +421,54 @@ try confidentiality "$vmbell" top --once -d 0.1
         assert!(confidentiality.contains(&line), "{confidentiality}");
     }
     assert!(ends("namespace", 1).contains("the source bpf cannot be used: bpf(2) is refused"));
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn the_live_screen_shows_two_guests_and_gives_the_terminal_back() {
+    let script = r#"
+both() { "$vmbell" bench --backend kvm --only mmio-$1-eventfd --runs 1 --ops 10000000 >/dev/null 2>&1 & }
+both no; other=$!
+both wildcard; this=$!
+echo this: $this; echo other: $other
+kill -0 $this $other || fail a guest ended
+mkfifo /keys
+cat >/screen.sh <<END
+stty rows 24 cols 80; stty -g >/out/before
+TERM=xterm "$vmbell" top -d 1; echo status: \$?
+stty -g >/out/after
+END
+SHELL=/bin/sh script --quiet --flush --command "/bin/sh /screen.sh" /out/screen </keys >/out/script 2>&1 & screen=$!
+exec 5>/keys
+shown() { until grep -qs "$1" /out/screen; do kill -0 $screen || fail the screen ended without $1: $(cat /out/script); sleep 0.2; done; }
+shown RINGS/s
+# Opens the VM that runs of each.
+for pid in $this $other; do printf "/$pid"'\n\n' >&5; sleep 3; printf '\033' >&5; sleep 1; done
+sleep 3
+printf q >&5
+wait $screen
+kill -KILL $this $other; wait
+"#;
+    let (shown, folder) = in_l1(&[], script);
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let screen = read("screen");
+    let (before, after) = screen.rsplit_once(LEAVE).unwrap();
+    assert!(after.contains("status: 0"), "{after}");
+    assert_eq!(read("before"), read("after"));
+    let lines = terminal::lines(before.split_once(ENTER).unwrap().1);
+    assert!(lines[0].starts_with("vmbell top  "), "{lines:#?}");
+    // VMM/s and RINGS/s of a process's most busy VM, and the address that it uses.
+    let counts = |name: &str| {
+        let pid = said(&shown, name);
+        let at = lines
+            .iter()
+            .position(|line| line.trim_start().starts_with(pid));
+        let vm = &lines[at.unwrap()..];
+        let cells: Vec<&str> = vm[0].split_whitespace().collect();
+        let address = vm.iter().find(|line| line.contains(" mmio 0xd0000050 "));
+        assert!(address.is_some(), "{lines:#?}");
+        [cells[5] != "0", cells[6] != "0"]
+    };
+    assert_eq!(counts("this: "), [false, true], "{lines:#?}");
+    assert_eq!(counts("other: "), [true, false], "{lines:#?}");
 }
