@@ -191,21 +191,17 @@ impl Bpf {
             isa: self.isa,
             ..BpfReading::default()
         };
-        for key in self.counters.keys().map_err(read())? {
-            let value = self.counters.get(&key).map_err(read())?;
-            if let (Some(event), Some(value)) = (Event::of(&key), value) {
+        for (key, value) in self.counters.entries().map_err(read())? {
+            if let Some(event) = Event::of(&key) {
                 reading.counts.insert(event, Counted::of(&value));
             }
         }
-        for key in self.vcpus.keys().map_err(read())? {
-            let value = self.vcpus.get(&key).map_err(read())?;
-            if let Some(value) = value {
-                let both = u64::from_ne_bytes(value);
-                let halves = (both >> 32, both & u64::from(u32::MAX));
-                let halves = (u32::try_from(halves.0), u32::try_from(halves.1));
-                if let (Ok(process), Ok(thread)) = halves {
-                    reading.vcpus.insert(vcpu_of(&key), (process, thread));
-                }
+        for (key, value) in self.vcpus.entries().map_err(read())? {
+            let both = u64::from_ne_bytes(value);
+            let halves = (both >> 32, both & u64::from(u32::MAX));
+            let halves = (u32::try_from(halves.0), u32::try_from(halves.1));
+            if let (Ok(process), Ok(thread)) = halves {
+                reading.vcpus.insert(vcpu_of(&key), (process, thread));
             }
         }
         let lost = self.lost.get(&[0; 4]).map_err(read())?;
@@ -219,12 +215,12 @@ impl Bpf {
     /// Forgets VMs that have ended, so that their counters make room for others.
     pub fn forget(&self, ended: impl Fn(KernelVm) -> bool) -> Result<(), BpfError> {
         let forget = || system("cannot remove what was counted of an ended VM");
-        for key in self.counters.keys().map_err(forget())? {
+        for (key, _) in self.counters.entries().map_err(forget())? {
             if Event::of(&key).is_some_and(|event| ended(event.vm)) {
                 self.counters.remove(&key).map_err(forget())?;
             }
         }
-        for key in self.vcpus.keys().map_err(forget())? {
+        for (key, _) in self.vcpus.entries().map_err(forget())? {
             if ended(vcpu_of(&key).0) {
                 self.vcpus.remove(&key).map_err(forget())?;
                 if let Some(away) = &self.away {

@@ -12,13 +12,14 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 const MAP_CREATE: libc::c_long = 0;
 const MAP_LOOKUP: libc::c_long = 1;
 const MAP_DELETE: libc::c_long = 3;
-const MAP_NEXT_KEY: libc::c_long = 4;
 const PROGRAM_LOAD: libc::c_long = 5;
 const OBJECT_INFO: libc::c_long = 15;
 /// BPF_RAW_TRACEPOINT_OPEN attaches every program of this type, to what it was loaded for.
 const ATTACH: libc::c_long = 17;
 const BTF_BY_ID: libc::c_long = 19;
 const BTF_NEXT_ID: libc::c_long = 23;
+/// Since Linux 5.6, which has no BTF of modules yet.
+const MAP_LOOKUP_BATCH: libc::c_long = 24;
 
 const TRACING: u32 = 26;
 /// Reading structures of the kernel takes a licence that the kernel calls compatible with the GPL.
@@ -50,6 +51,7 @@ pub(super) enum Attach {
 #[derive(Debug)]
 pub(super) struct Map<const KEY: usize, const VALUE: usize> {
     fd: OwnedFd,
+    room: u32,
 }
 
 /// A program and its attachment.
@@ -135,7 +137,7 @@ impl<const KEY: usize, const VALUE: usize> Map<KEY, VALUE> {
         attr = attr.word(8, sizes[1]).word(12, room);
         // SAFETY: the argument has no address; the command returns a descriptor.
         let fd = unsafe { attr.open(MAP_CREATE) }?;
-        Ok(Self { fd })
+        Ok(Self { fd, room })
     }
 
     pub(super) fn fd(&self) -> i32 {
@@ -155,23 +157,39 @@ impl<const KEY: usize, const VALUE: usize> Map<KEY, VALUE> {
         }
     }
 
-    /// All keys. The map only grows while they are read, so none of those that were there before is missed.
-    pub(super) fn keys(&self) -> io::Result<Vec<[u8; KEY]>> {
-        let mut keys = Vec::new();
+    /// All keys and values of a hash map. An entry that is there all the time is there once.
+    pub(super) fn entries(&self) -> io::Result<Vec<([u8; KEY], [u8; VALUE])>> {
+        // All entries fit, so no chain of the table is too long for a call.
+        let room = self.room as usize;
+        let (mut keys, mut values) = (vec![[0; KEY]; room], vec![[0; VALUE]; room]);
+        let mut entries = Vec::new();
+        // The chain of the table to go on with.
+        let [mut from, mut next] = [0_u32; 2];
+        let mut is_first = true;
         loop {
-            let mut next = [0; KEY];
-            let mut attr = Attr::new().fd(0, &self.fd);
-            if let Some(last) = keys.last() {
-                attr = attr.address(8, last);
+            let mut attr = Attr::new().address(8, &raw mut next);
+            if !is_first {
+                attr = attr.address(0, &raw const from);
             }
-            attr = attr.address(16, &raw mut next);
-            // SAFETY: the last key is in `keys`, which does not change before the call returns, and `next` is this
-            // function's own; both are as long as the map's keys.
-            match unsafe { attr.call(MAP_NEXT_KEY) } {
-                Ok(_) => keys.push(next),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(keys),
+            attr = attr.address(16, keys.as_mut_ptr());
+            attr = attr.address(24, values.as_mut_ptr());
+            attr = attr.word(32, self.room).fd(36, &self.fd);
+            // SAFETY: the kernel writes at most `room` keys and values of the map's sizes to two arrays of that many, and
+            // reads and writes four bytes at `from` and `next`; all are this function's own.
+            let result = unsafe { attr.call(MAP_LOOKUP_BATCH) };
+            let is_last = match result {
+                Ok(_) => false,
+                // These are the last ones.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => true,
                 Err(error) => return Err(error),
+            };
+            let count = room.min(attr.get(32) as usize);
+            let found = keys[..count].iter().zip(&values[..count]);
+            entries.extend(found.map(|(key, value)| (*key, *value)));
+            if is_last {
+                return Ok(entries);
             }
+            (from, is_first) = (next, false);
         }
     }
 
