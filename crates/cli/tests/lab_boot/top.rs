@@ -42,6 +42,7 @@ pub(super) fn in_l1(options: &[&str], script: &str) -> (String, tempfile::TempDi
         "/bin/cat",
         "/bin/stty",
         "/usr/bin/script",
+        "/bin/umount",
     ] {
         command.args(["--with", with]);
     }
@@ -372,6 +373,14 @@ try user setpriv --reuid 1000 --clear-groups "$vmbell" top --once -d 0.1
 try debugfs-only setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$vmbell" top --once -d 0.1
 try bpf-only setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$vmbell" top --once -d 0.1 --source bpf
 try namespace unshare --user --map-root-user "$vmbell" top --once -d 0.1 --source bpf
+mount -t tmpfs none /sys/kernel/btf
+try no-btf "$vmbell" top --once -d 0.1
+try no-btf-bpf "$vmbell" top --once -d 0.1 --source bpf
+umount /sys/kernel/btf || fail cannot umount
+umount /sys/kernel/debug || fail cannot umount debugfs
+try no-debugfs "$vmbell" top --once -d 0.1
+try no-debugfs-counters "$vmbell" top --once -d 0.1 --source counters
+mount -t debugfs none /sys/kernel/debug
 mount -t securityfs none /sys/kernel/security
 echo integrity >/sys/kernel/security/lockdown
 try integrity "$vmbell" top --once -d 0.1
@@ -406,6 +415,12 @@ try confidentiality "$vmbell" top --once -d 0.1
     let cells: Vec<&str> = row.split_whitespace().rev().take(7).collect();
     assert_eq!(cells, ["-", "-", "-", "-", "-", "-", "0"], "{row}");
     assert!(ends("bpf-only", 1).contains("the source bpf cannot be used: it needs CAP_SYS_ADMIN"));
+    const NO_BTF: &str = "this kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF";
+    assert!(ends("no-btf", 0).contains(&format!(" by counters\nno bpf: {NO_BTF}")));
+    assert!(ends("no-btf-bpf", 1).contains(NO_BTF));
+    const NO_DEBUGFS: &str = "/sys/kernel/debug/kvm does not exist: mount debugfs";
+    assert!(ends("no-debugfs", 0).contains(&format!(" by bpf\nno counters: {NO_DEBUGFS}")));
+    assert!(ends("no-debugfs-counters", 1).contains(NO_DEBUGFS));
     let integrity = ends("integrity", 0);
     assert!(integrity.contains(" by bpf\nno counters: the kernel's lockdown"));
     assert!(

@@ -42,3 +42,48 @@ kill $top; wait $top; true
         assert_eq!(line["lost"], 0);
     }
 }
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn top_counts_fifty_vms_at_once_to_the_unit() {
+    const GUESTS: usize = 50;
+    let script = r#"
+start_top
+mkfifo /end
+exec 3<>/end
+n=0
+while [ $n -lt 50 ]; do
+    n=$((n + 1)); way=exit
+    [ $((n % 2)) = 0 ] || way=ioeventfd
+    "$guest" $way </end >/out/$n & echo "guest $n: $!"
+done
+for n in $(seq 50); do
+    until grep -q '^[0-9]* [0-9]*$' /out/$n; do sleep 0.2; done
+done
+seen
+echo table; "$vmbell" top --once; echo end
+kill $top; wait $top; true
+"#;
+    let (shown, folder) = in_l1(&["--with", "/usr/bin/seq"], script);
+    let lines = lines(folder.path());
+    let last = lines.last().unwrap();
+    assert_eq!(last["lost"], 0);
+    for guest in 1..=GUESTS {
+        let pid = said(&shown, &format!("guest {guest}: "));
+        let [vm] = vms(last, pid)[..] else {
+            panic!("{last}");
+        };
+        let (exits, rings) = if guest % 2 == 0 { (2000, 0) } else { (0, 2000) };
+        let address = &vm["addresses"][0];
+        assert_eq!(
+            (&address["exits_to_vmm"], &address["ioeventfds"]),
+            (&exits.into(), &rings.into()),
+            "{vm}"
+        );
+        assert_eq!(vm["reasons"], serde_json::json!({"hlt": 1}), "{vm}");
+        assert_eq!(vm["statistics"]["io_exits"], exits + rings, "{vm}");
+        assert_eq!(vm["ended"], false, "{vm}");
+    }
+    let (_, table) = shown.split_once("table\n").unwrap();
+    assert_eq!(table.matches(" kvm_smoke ").count(), GUESTS, "{table}");
+}
