@@ -49,7 +49,7 @@ impl Carried {
         Ok(())
     }
 
-    /// Adds the programs of the user's VMMs, by the names under which L1 finds them. One that is not here is an error, unless
+    /// Adds the programs and libraries of the user's VMMs, by the names under which L1 finds them. One that is not here is an error, unless
     /// `may_be_there`: it is among other files that are copied.
     pub(super) fn programs<'a>(
         &mut self,
@@ -60,6 +60,7 @@ impl Carried {
         for program in programs.filter(|program| *program != QEMU) {
             let path = match on_path(program) {
                 Ok(path) => path,
+                Err(_) if is_library(program) => program.into(),
                 Err(_) if may_be_there => continue,
                 Err(reason) => bail!("--vmm: its program cannot be copied into L1: {reason}"),
             };
@@ -98,6 +99,11 @@ impl Carried {
         self.made = Some(modules);
         Ok(())
     }
+}
+
+/// Whether it is the path of a shared library, which need not be executable.
+fn is_library(path: &str) -> bool {
+    path.contains(".so") && Path::new(path).is_file()
 }
 
 /// A folder with the guest's drivers and what they depend on, of all modules of the kernel.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::libkrun::LibkrunArgs;
 use super::template::{self, Template};
 use crate::columns::args::ColumnArgs;
 
@@ -109,6 +110,9 @@ impl VmmArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum VmmCommand {
+    /// Become libkrun with a guest
+    #[command(hide = true)]
+    BootByLibkrun(LibkrunArgs),
     /// Write the guest image to a file
     Image {
         /// Write to this file; - is stdout

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::args::{Accel, Device};
+use super::libkrun;
 use super::template::{Places, Template, filled};
 use crate::columns::Way;
 use crate::program::{no_kvm, on_path, own};
@@ -44,6 +45,7 @@ const CLOUD_HYPERVISOR: &str = "cloud-hypervisor";
 const CROSVM: &str = "crosvm";
 const FIRECRACKER: &str = "firecracker";
 const KVMTOOL: &str = "lkvm";
+const LIBKRUN: &str = "libkrun";
 const STRATOVIRT: &str = "stratovirt";
 
 /// The programs that the lab copies into L1 if they are on PATH, besides its own QEMU and vmbell.
@@ -57,7 +59,7 @@ pub(crate) const CARRIED: [&str; 6] = [
 ];
 
 /// The VMMs that this program knows, in the order of the table.
-const KNOWN: [Known; 11] = [
+const KNOWN: [Known; 12] = [
     // The image needs no boot ROM.
     qemu("qemu-pc", ["pc", "pci", ",romfile=", ""]),
     qemu("qemu-q35", ["q35", "pci", ",romfile=", ""]),
@@ -108,7 +110,7 @@ const KNOWN: [Known; 11] = [
     Known {
         name: CROSVM,
         program: CROSVM,
-        version: "version",
+        version: Some("version"),
         // It always has an entropy device. Its sandbox needs a folder of a distribution's package.
         words: "run --disable-sandbox --cpus {cpus} --mem {memory} \
                 --serial type=stdout,hardware=serial,num=1 -p {cmdline} {image}",
@@ -124,11 +126,20 @@ const KNOWN: [Known; 11] = [
     Known {
         name: "kvmtool",
         program: KVMTOOL,
-        version: "version",
+        version: Some("version"),
         words: "run --kernel {bzimage} --params {cmdline} --mem {memory} --cpus {cpus} --console serial \
                 --name vmbell",
         board: [""; 4],
         devices: &[(Device::Rng, "--rng"), (Device::Blk, "--disk {disk}")],
+    },
+    Known {
+        name: LIBKRUN,
+        program: libkrun::LIBRARY,
+        version: None,
+        // This program loads it. It always has an entropy device.
+        words: "{image} --cmdline {cmdline} --cpus {cpus} --memory {memory}",
+        board: [""; 4],
+        devices: &[(Device::Blk, "--disk {disk}")],
     },
     Known {
         name: STRATOVIRT,
@@ -152,7 +163,7 @@ const KNOWN: [Known; 11] = [
 ];
 
 /// The argument that makes most programs print their version.
-const VERSION: &str = "--version";
+const VERSION: Option<&str> = Some("--version");
 
 const fn firecracker(name: &'static str, words: &'static str) -> Known {
     Known {
@@ -181,8 +192,8 @@ const fn qemu(name: &'static str, board: [&'static str; 4]) -> Known {
 pub(super) struct Known {
     name: &'static str,
     program: &'static str,
-    /// The argument that makes it print its version.
-    version: &'static str,
+    /// The argument that makes it print its version, if there is one.
+    version: Option<&'static str>,
     /// Its arguments, separated by blanks.
     words: &'static str,
     /// What takes the places of a board of QEMU.
@@ -293,6 +304,9 @@ impl Launcher {
     /// The path of the program, or why there is none.
     pub(super) fn find(&self) -> Result<PathBuf, String> {
         match self {
+            Self::Known(known, program) if known.name == LIBKRUN => {
+                libkrun::find(program.as_deref())
+            }
             Self::Known(_, Some(program)) => on_path(program),
             Self::Known(known, None) if known.program == VMBELL => own(),
             Self::Known(known, None) => on_path(known.program),
@@ -318,7 +332,7 @@ impl Launcher {
     /// The program's argument that makes it print its version; `None` if it is not asked for that.
     pub(super) const fn version(&self) -> Option<&'static str> {
         match self {
-            Self::Known(known, _) => Some(known.version),
+            Self::Known(known, _) => known.version,
             Self::Template(_) => None,
         }
     }
@@ -343,7 +357,12 @@ impl Launcher {
             Self::Template(template) => template.words[1..].to_vec(),
         };
         let filled = words.iter().map(|word| filled(word, places));
-        [program.into()].into_iter().chain(filled).collect()
+        let loader = match self {
+            Self::Known(known, _) if known.name == LIBKRUN => &libkrun::LOADER[..],
+            _ => &[],
+        };
+        let loader = loader.iter().map(OsString::from);
+        loader.chain([program.into()]).chain(filled).collect()
     }
 }
 

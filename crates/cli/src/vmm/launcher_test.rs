@@ -55,6 +55,9 @@ fn each_vmm_has_its_command_line() {
             "/p run --kernel /b --params ops=1_batches=2 --mem 64 --cpus 2 --console serial \
              --name vmbell --rng --disk /d"
                 .to_owned(),
+            "/proc/self/exe bench vmms boot-by-libkrun /p /i --cmdline ops=1_batches=2 --cpus 2 \
+             --memory 64 --disk /d"
+                .to_owned(),
             "/p -machine microvm -smp 2 -m 256 -kernel /b -append ops=1_batches=2 -serial stdio \
              -qmp unix:/d.qmp,server,nowait -D /d.log -object rng-random,id=r,filename=/dev/urandom \
              -device virtio-rng-device,rng=r,id=rng0,max-bytes=100000000,period=1000 \

@@ -11,6 +11,7 @@ mod config;
 mod document;
 mod exits;
 mod launcher;
+mod libkrun;
 mod linux;
 mod serial;
 mod template;
@@ -39,8 +40,13 @@ const NO_IMAGE: &str = "this vmbell has no image: it is built on x86-64 Linux on
 
 /// Runs the image in the VMMs.
 pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
-    if let Some(VmmCommand::Image { output, format }) = &args.command {
-        return write_image(output, *format);
+    match &args.command {
+        Some(VmmCommand::Image { output, format }) => return write_image(output, *format),
+        Some(VmmCommand::BootByLibkrun(args)) => {
+            libkrun::boot(args)?;
+            return Ok(Exit::Good);
+        }
+        None => {}
     }
     let launchers = chosen(args)?;
     let limit = args.columns.measure.limit_of_boots()?;
