@@ -4,8 +4,7 @@
 //! stamps, and names that end with their unit. Labels have few values: the names of scenarios, floors and backends.
 //! What a report does not know has no sample, and times and ratios of an emulated CPU are none of the host's.
 
-use std::fmt::Write;
-
+use super::metrics_text::{Label, MetricsText};
 use super::timestamp::unix_seconds;
 use super::{Exporter, Report, Row, Status, TimeUnit, Timing};
 
@@ -33,17 +32,13 @@ impl Exporter for OpenMetrics {
 
 /// Writes the medians of `report`, with what a reader of a dashboard needs to judge them.
 pub fn openmetrics(report: &Report) -> String {
-    let mut text = Text(String::new());
+    let mut text = Text(MetricsText::default());
     text.of_the_run(report);
     text.of_rows(report);
-    text.0.push_str("# EOF\n");
-    text.0
+    text.0.finish()
 }
 
-/// A label's name and value.
-type Label<'a> = (&'a str, &'a str);
-
-struct Text(String);
+struct Text(MetricsText);
 
 impl Text {
     fn of_the_run(&mut self, report: &Report) {
@@ -198,31 +193,17 @@ impl Text {
     }
 
     fn family(&mut self, name: &str, help: &str) {
-        // Writing to a String cannot fail, here and below.
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} gauge");
+        self.0.family(name, "gauge", help);
     }
 
     fn sample(&mut self, name: &str, labels: &[Label<'_>], value: f64) {
-        self.0.push_str(name);
-        for (place, (label, text)) in labels.iter().enumerate() {
-            let before = if place == 0 { '{' } else { ',' };
-            let _ = write!(self.0, "{before}{label}=\"{}\"", escaped(text));
-        }
-        let after = if labels.is_empty() { "" } else { "}" };
-        let _ = writeln!(self.0, "{after} {value}");
+        self.0.sample(name, labels, value);
     }
 }
 
 /// The rows that were measured.
 fn measured(report: &Report) -> impl Iterator<Item = &Row> {
     report.common.results.iter().filter(|row| row.is_ok())
-}
-
-/// A label's value as both formats escape it.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
 }
 
 #[cfg(test)]
