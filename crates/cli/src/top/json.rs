@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::vms;
+use super::{text, vms};
 use vmbell_top::bpf::Metric;
-use vmbell_top::model::{self, NameSource, Space};
+use vmbell_top::model::{self, NameSource};
 use vmbell_top::reading::{Reading, Sources};
 
 /// The version of the format. Fields may be added to it.
@@ -166,12 +166,6 @@ impl From<model::Vm> for Vm {
 
 impl From<model::Address> for Address {
     fn from(address: model::Address) -> Self {
-        let space = match address.space {
-            Space::Port => "port".to_owned(),
-            Space::Mmio => "mmio".to_owned(),
-            Space::Msr => "msr".to_owned(),
-            Space::Bus(bus) => format!("bus{bus}"),
-        };
         let source = address.name.as_ref().map(|name| match name.source {
             NameSource::Table => "table",
             NameSource::Guess => "guess",
@@ -179,7 +173,7 @@ impl From<model::Address> for Address {
         let accesses = address.accesses.into_iter();
         let eventfds = address.eventfds.into_iter();
         Self {
-            space,
+            space: text::space(address.space),
             address: address.address,
             exits_to_vmm: address.to_vmm,
             vmm_nanoseconds: None,

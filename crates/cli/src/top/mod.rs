@@ -4,6 +4,7 @@ mod columns;
 mod halts;
 mod json;
 mod live;
+mod openmetrics;
 mod optional;
 mod screen;
 mod table;
@@ -13,6 +14,7 @@ mod view;
 
 use std::env;
 use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,8 +22,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
+use self::openmetrics::Metrics;
 use self::table::Table;
-use super::exit::Exit;
+use super::exit::{Exit, Usage};
 use super::output::print;
 use super::{interrupt, values};
 use vmbell_top::bpf::Metric;
@@ -36,6 +39,8 @@ Examples:
   vmbell top --pid 4711 --once        show the VMs of one process, and do not slow others down
   vmbell top --with reasons,time      show also reasons of exits, and the time of the VMM
   vmbell top --json -d 10 >top.jsonl  write cumulative counts every 10 seconds
+  vmbell top --export-openmetrics /var/lib/prometheus/node-exporter/top.prom -b -d 15 >/dev/null
+                                      write totals every 15 seconds where node_exporter finds them
   vmbell top --source counters        use KVM's statistics only, which cost the VMs nothing
 ";
 
@@ -76,6 +81,10 @@ pub(super) struct TopArgs {
     /// Count more with programs that slow VMs down further, and fail if that is impossible
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     with: Vec<With>,
+
+    /// Write the VMs' totals as OpenMetrics text at each table, for node_exporter's textfile collector; - is stdout
+    #[arg(long, value_name = "FILE")]
+    export_openmetrics: Option<PathBuf>,
 
     /// Print a line of JSON for each table, with counts since the command's start
     #[arg(long, conflicts_with = "batch")]
@@ -121,6 +130,13 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
         Some(Source::Counters) => Choice::Counters,
     };
     let with: Vec<Metric> = args.with.iter().map(|with| with.metric()).collect();
+    if args.json && args.prints_metrics() {
+        return Err(
+            Usage::new("only one of --json and --export-openmetrics can go to stdout").into(),
+        );
+    }
+    let metrics = args.export_openmetrics.clone();
+    let metrics = metrics.map(Metrics::new).transpose()?;
     let mut sources = Sources::open(choice, args.pid, &with)?;
     let first = sources.read()?;
     let mut counts = Counts {
@@ -128,6 +144,7 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
         own: own_cpu(),
         sources,
         first,
+        metrics,
     };
     if args.is_live() {
         return live::run(|| counts.next(), args.delay, args.number, interrupted);
@@ -140,7 +157,13 @@ impl TopArgs {
     fn is_live(&self) -> bool {
         let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         let is_dumb = env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-        !self.once && !self.batch && !self.json && is_terminal && !is_dumb
+        let is_batch = self.once || self.batch || self.json || self.prints_metrics();
+        !is_batch && is_terminal && !is_dumb
+    }
+
+    /// Whether stdout is for metrics, and so not for tables.
+    fn prints_metrics(&self) -> bool {
+        self.export_openmetrics.as_deref() == Some(Path::new("-"))
     }
 }
 
@@ -151,6 +174,7 @@ struct Counts {
     before: Reading,
     /// The CPU time of this process at the reading before.
     own: Duration,
+    metrics: Option<Metrics>,
 }
 
 impl Counts {
@@ -160,6 +184,15 @@ impl Counts {
         let own = own_cpu();
         let used = own.saturating_sub(std::mem::replace(&mut self.own, own));
         let table = Table::new(&self.sources, &now.since(&self.before), used);
+        if let Some(metrics) = &mut self.metrics {
+            let command = openmetrics::Command {
+                sources: table.sources.clone(),
+                lost: now.bpf.as_ref().map(|bpf| bpf.lost),
+                unreadable: now.unreadable,
+                own,
+            };
+            metrics.write(&vms(&self.sources, &now), &command)?;
+        }
         self.before = now;
         Ok(table)
     }
@@ -185,6 +218,7 @@ fn batch(args: &TopArgs, counts: &mut Counts, interrupted: &AtomicBool) -> Resul
         let table = counts.next()?;
         let shown = match args.json {
             true => json::line(&counts.sources, &counts.before, &counts.first)?,
+            false if args.prints_metrics() => String::new(),
             false => text::table(&table),
         };
         print(&shown)?;

@@ -106,12 +106,7 @@ impl Screen {
 
     /// All lines of the VMs that pass the filter.
     pub(super) fn rows<'a>(&self, table: &'a Table) -> Vec<Row<'a>> {
-        let mut vms: Vec<(VmKey, &Vm)> = Vec::new();
-        for vm in &table.vms {
-            let is_same = |(key, _): &&(VmKey, &Vm)| (key.0, key.1) == (vm.pid, vm.fd);
-            let nth = vms.iter().filter(is_same).count();
-            vms.push(((vm.pid, vm.fd, nth), vm));
-        }
+        let mut vms = keys(&table.vms);
         vms.retain(|(_, vm)| self.passes(vm));
         vms.sort_by(|(_, one), (_, other)| match self.is_reversed {
             true => self.sort.compare(other, one),
@@ -270,6 +265,17 @@ impl Screen {
         self.filter.clear();
         self.mode = Mode::Browse;
     }
+}
+
+/// VMs with what tells them apart.
+pub(super) fn keys(vms: &[Vm]) -> Vec<(VmKey, &Vm)> {
+    let mut keys: Vec<(VmKey, &Vm)> = Vec::new();
+    for vm in vms {
+        let is_same = |(key, _): &&(VmKey, &Vm)| (key.0, key.1) == (vm.pid, vm.fd);
+        let nth = keys.iter().filter(is_same).count();
+        keys.push(((vm.pid, vm.fd, nth), vm));
+    }
+    keys
 }
 
 /// The lines below an open VM.

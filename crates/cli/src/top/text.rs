@@ -153,13 +153,17 @@ fn irqfd_table(vms: &[Vm], table: &Table) -> String {
 }
 
 fn place(address: &Address) -> String {
-    let space = match address.space {
+    format!("{} {:#x}", space(address.space), address.address)
+}
+
+/// The kind of an address in a word.
+pub(super) fn space(space: Space) -> String {
+    match space {
         Space::Port => "port".to_owned(),
         Space::Mmio => "mmio".to_owned(),
         Space::Msr => "msr".to_owned(),
         Space::Bus(bus) => format!("bus{bus}"),
-    };
-    format!("{space} {:#x}", address.address)
+    }
 }
 
 /// `w2` is a write of two bytes; without a number the size is not known.

@@ -3,7 +3,9 @@
 use std::io::Read;
 use std::process::Command;
 
+use super::common::vmbell;
 use super::terminal::{self, ENTER};
+use predicates::str::contains;
 
 #[test]
 fn an_error_of_top_is_shown_without_another_screen() {
@@ -30,4 +32,14 @@ fn an_error_of_top_is_shown_without_another_screen() {
         "{said:?}"
     );
     assert!(!said.contains(ENTER), "{said:?}");
+}
+
+#[test]
+fn stdout_takes_metrics_or_json_and_a_bad_file_is_found_before_vms_are() {
+    let export = ["top", "--once", "--export-openmetrics"];
+    let mut both = vmbell(&export);
+    both.args(["-", "--json"]).assert().code(2);
+    let mut bad = vmbell(&export);
+    let bad = bad.arg("/nowhere/a.prom").assert().code(1);
+    bad.stderr(contains("cannot write to '/nowhere/a.prom'"));
 }

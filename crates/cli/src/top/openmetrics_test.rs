@@ -1,0 +1,203 @@
+use super::*;
+use crate::top::text::tests::vm;
+
+fn metrics(path: PathBuf) -> Metrics {
+    Metrics::new(path).unwrap()
+}
+
+fn text(metrics: &mut Metrics, vms: &[Vm]) -> String {
+    let command = Command {
+        sources: vec!["bpf"],
+        lost: Some(3),
+        ..Command::default()
+    };
+    metrics.text(vms, &command)
+}
+
+/// The samples: names with labels, and values. Each belongs to a family that was begun once, as the format wants it.
+fn samples(text: &str) -> BTreeMap<String, f64> {
+    let mut samples = BTreeMap::new();
+    let mut families: Vec<(&str, &str)> = Vec::new();
+    let lines = text.strip_suffix("# EOF\n").unwrap().lines();
+    for line in lines {
+        if let Some(family) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = family.split_once(' ').unwrap();
+            assert!(families.iter().all(|(known, _)| *known != name), "{line}");
+            families.push((name, kind));
+            continue;
+        }
+        if line.starts_with("# HELP ") {
+            continue;
+        }
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        let (family, kind) = families.last().unwrap();
+        let suffix = if *kind == "counter" { "_total" } else { "" };
+        let rest = name
+            .strip_prefix(*family)
+            .and_then(|rest| rest.strip_prefix(suffix));
+        let rest = rest.unwrap_or_else(|| panic!("{line} in {family}"));
+        assert!(
+            rest.is_empty() || rest.starts_with('{') && rest.ends_with('}'),
+            "{line}"
+        );
+        let before = samples.insert(name.to_owned(), value.parse().unwrap());
+        assert_eq!(before, None, "{line}");
+    }
+    samples
+}
+
+fn value(samples: &BTreeMap<String, f64>, name: &str, label: &str) -> Option<f64> {
+    let found = samples
+        .iter()
+        .find(|(sample, _)| sample.starts_with(name) && sample.contains(label));
+    found.map(|(_, value)| *value)
+}
+
+/// A VM with these exits at ports from 0.
+fn with_ports(exits: &[u64]) -> Vm {
+    let mut vm = vm();
+    let port = vm.addresses[1].clone();
+    let each = exits.iter().zip(0..).map(|(exits, address)| {
+        let mut port = port.clone();
+        (port.address, port.to_vmm) = (address, *exits);
+        port
+    });
+    vm.addresses = each.collect();
+    vm.addresses
+        .sort_by_key(|address| std::cmp::Reverse(address.to_vmm));
+    vm
+}
+
+#[test]
+fn a_vm_has_its_totals_and_what_is_not_counted_has_no_sample() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = text(&mut metrics(folder.path().join("a.prom")), &[vm()]);
+    let samples = samples(&text);
+    let labels = r#"{pid="4711",fd="9",vmm="qemu",name="web-server-1"}"#;
+    assert_eq!(
+        samples[&format!("vmbell_vm_exits_total{labels}")],
+        620_000.0
+    );
+    assert_eq!(
+        samples[&format!("vmbell_vm_exits_to_vmm_total{labels}")],
+        424_000.0
+    );
+    assert_eq!(samples[&format!("vmbell_vm_vcpus{labels}")], 2.0);
+    assert_eq!(
+        value(
+            &samples,
+            "vmbell_vm_other_exits_to_vmm_total",
+            "reason=\"hlt\""
+        ),
+        Some(1.0)
+    );
+    let doorbell = r#"space="mmio",address="0xfebf1000""#;
+    assert_eq!(
+        value(&samples, "vmbell_vm_address_ioeventfds_total", doorbell),
+        Some(6200.0)
+    );
+    // Irqfds are not counted here, and no address is left for `other`.
+    assert_eq!(value(&samples, "vmbell_vm_irqfds", ""), None);
+    assert_eq!(value(&samples, "vmbell_vm_address", "other"), None);
+    assert_eq!(samples["vmbell_top_source_used{source=\"counters\"}"], 0.0);
+    assert_eq!(samples["vmbell_top_lost_events_total"], 3.0);
+}
+
+#[test]
+fn one_address_more_than_have_a_series_is_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let exits: Vec<u64> = (1..=11).collect();
+    let text = text(
+        &mut metrics(folder.path().join("a.prom")),
+        &[with_ports(&exits)],
+    );
+    let samples = samples(&text);
+    let family = "vmbell_vm_address_exits_to_vmm_total";
+    assert_eq!(
+        samples
+            .keys()
+            .filter(|name| name.starts_with(family))
+            .count(),
+        11
+    );
+    assert_eq!(value(&samples, family, "address=\"other\""), Some(1.0));
+    assert_eq!(value(&samples, family, "address=\"0x0\""), None);
+    assert_eq!(value(&samples, family, "address=\"0xa\""), Some(11.0));
+}
+
+#[test]
+fn no_total_decreases_when_other_addresses_become_the_most_frequent_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut metrics = metrics(folder.path().join("a.prom"));
+    let mut exits: Vec<u64> = (1..=14).map(|port| port * 10).collect();
+    let mut before = BTreeMap::new();
+    for round in 0..20_u64 {
+        // Each round another port is the busiest one.
+        let busy = usize::try_from(round * 5 % 14).unwrap();
+        exits[busy] += 200 * (round + 1);
+        let samples = samples(&text(&mut metrics, &[with_ports(&exits)]));
+        for (name, value) in &samples {
+            let earlier = before.get(name).copied().unwrap_or(0.0);
+            assert!(*value >= earlier, "{name}: {earlier}, {value}");
+        }
+        before.extend(samples);
+    }
+    // What is attributed to addresses, also to those without a series now, and to others is all.
+    let family = "vmbell_vm_address_exits_to_vmm_total";
+    let sum: f64 = before
+        .iter()
+        .filter(|(name, _)| name.starts_with(family))
+        .map(|(_, value)| value)
+        .sum();
+    assert_eq!(
+        sum,
+        exits
+            .iter()
+            .map(|exits| f64::from(u32::try_from(*exits).unwrap()))
+            .sum::<f64>()
+    );
+}
+
+#[test]
+fn a_name_with_quotes_and_lines_is_escaped() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut vm = vm();
+    vm.name = Some("a \"b\" \\ c\nd".to_owned());
+    let text = text(&mut metrics(folder.path().join("a.prom")), &[vm]);
+    assert!(text.contains(r#"name="a \"b\" \\ c\nd""#), "{text}");
+    let _ = samples(&text);
+}
+
+#[test]
+fn vms_of_one_process_have_series_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let unknown = Vm { fd: None, ..vm() };
+    let vms = [
+        unknown.clone(),
+        unknown,
+        Vm {
+            fd: Some(4),
+            ..vm()
+        },
+    ];
+    let text = text(&mut metrics(folder.path().join("a.prom")), &vms);
+    let samples = samples(&text);
+    let exits = samples
+        .keys()
+        .filter(|name| name.starts_with("vmbell_vm_exits_total"));
+    assert_eq!(exits.count(), 3);
+}
+
+#[test]
+fn the_file_is_replaced_as_a_whole_and_a_bad_path_is_found_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.prom");
+    let mut metrics = metrics(path.clone());
+    assert!(!path.exists());
+    for _ in 0..2 {
+        metrics.write(&[vm()], &Command::default()).unwrap();
+        assert!(std::fs::read_to_string(&path).unwrap().ends_with("# EOF\n"));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+    assert!(Metrics::new(folder.path().join("none/a.prom")).is_err());
+}
