@@ -24,6 +24,8 @@ pub struct Vm {
     pub name: Option<String>,
     /// Whether it has ended.
     pub has_ended: bool,
+    /// Whether the CPU ends interrupts itself (AVIC, APICv), so that they are not counted.
+    pub eois_by_cpu: bool,
     /// The threads of its vCPUs, by number.
     pub vcpus: BTreeMap<u32, u32>,
     /// CPU time of these threads, in clock ticks.
@@ -128,6 +130,7 @@ pub fn vms(reading: &Reading, is_counted: impl Fn(Metric) -> bool) -> Vec<Vm> {
                 vmm: process.vmm.clone(),
                 name: process.name.clone(),
                 has_ended: process.has_ended,
+                eois_by_cpu: reading.eois_by_cpu,
                 ..Vm::default()
             };
             if let Some(directory) = directory {
@@ -147,6 +150,11 @@ pub fn vms(reading: &Reading, is_counted: impl Fn(Metric) -> bool) -> Vec<Vm> {
             if let Some(vm) = vm {
                 joined.has_ended |= reading.has_ended(vm);
                 joined.count(reading, vm, process);
+            }
+            if joined.eois_by_cpu {
+                // Those that exit in spite of it are not all of them.
+                joined.counts.remove(&Metric::Eois);
+                joined.counts.remove(&Metric::PvEois);
             }
             let times = joined.vcpus.values().map(|thread| reading.cpu.get(thread));
             joined.cpu = match joined.vcpus.is_empty() {

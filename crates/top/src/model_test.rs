@@ -74,6 +74,7 @@ fn reading(
             isa: Some(Isa::Svm),
         }),
         counters: Some(folders.iter().map(directory).collect()),
+        eois_by_cpu: false,
     }
 }
 
@@ -235,8 +236,16 @@ fn the_share_of_pv_eoi_is_of_all_ends() {
         (event(1, Kind::Eoi, 0), 100, 0),
         (event(1, Kind::PvEoi, 0), 93, 0),
     ];
-    let reading = reading(&[(5, 0, None)], &counts, &[]);
+    let mut reading = reading(&[(5, 0, None)], &counts, &[]);
     assert_eq!(vms(&reading, |_| true)[0].pv_eoi_share(), Some(0.93));
+    // Where the CPU ends interrupts itself, those that are counted are not all.
+    reading.eois_by_cpu = true;
+    let vm = &vms(&reading, |_| true)[0];
+    assert_eq!(
+        (vm.pv_eoi_share(), vm.counts.get(&Metric::Eois)),
+        (None, None)
+    );
+    assert!(vm.eois_by_cpu);
 }
 
 #[test]

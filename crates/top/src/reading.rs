@@ -112,6 +112,8 @@ pub struct Reading {
     pub bpf: Option<BpfReading>,
     /// KVM's statistics.
     pub counters: Option<BTreeMap<Directory, Statistics>>,
+    /// Whether CPUs end interrupts themselves.
+    pub eois_by_cpu: bool,
 }
 
 impl Sources {
@@ -239,6 +241,7 @@ impl Sources {
             cpu: threads.into_iter().filter_map(cpu).collect(),
             bpf,
             counters,
+            eois_by_cpu: eois_by_cpu("/sys/module".as_ref()),
         };
         if let Ok(bpf) = &self.bpf {
             let ended = reading.ended();
@@ -250,6 +253,18 @@ impl Sources {
         }
         Ok(reading)
     }
+}
+
+/// Whether KVM uses AVIC or APICv, by the parameters of its modules.
+fn eois_by_cpu(modules: &Path) -> bool {
+    let parameters = [
+        "kvm_amd/parameters/avic",
+        "kvm_intel/parameters/enable_apicv",
+    ];
+    parameters.iter().any(|parameter| {
+        let text = std::fs::read_to_string(modules.join(parameter));
+        text.is_ok_and(|text| ["Y", "1"].contains(&text.trim()))
+    })
 }
 
 /// The threads that created the VMs of a process, as far as it is known; all its threads otherwise.
@@ -368,4 +383,27 @@ fn causes(error: &(dyn std::error::Error + 'static)) -> String {
         source = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_says_whether_the_cpu_ends_interrupts() {
+        let folder = tempfile::tempdir().unwrap();
+        let set = |module: &str, parameter: &str, text: &str| {
+            let path = folder.path().join(module).join("parameters");
+            std::fs::create_dir_all(&path).unwrap();
+            std::fs::write(path.join(parameter), text).unwrap();
+            eois_by_cpu(folder.path())
+        };
+        assert!(!eois_by_cpu(folder.path()));
+        assert!(!set("kvm_amd", "avic", "N\n"));
+        assert!(set("kvm_amd", "avic", "Y\n"));
+        // Before it was a truth value.
+        assert!(set("kvm_amd", "avic", "1\n"));
+        assert!(!set("kvm_amd", "avic", "0\n"));
+        assert!(set("kvm_intel", "enable_apicv", "Y\n"));
+    }
 }

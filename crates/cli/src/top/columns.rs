@@ -88,6 +88,7 @@ impl Column {
                 Some(share) => format!("{:.0}%", share * 100.0),
                 None => "-".to_owned(),
             },
+            Self::Eois if vm.eois_by_cpu => "hw".to_owned(),
             _ => rate(self.count(vm), seconds),
         }
     }

@@ -49,6 +49,8 @@ struct Vm {
     msi_ioctls: Option<u64>,
     lines_raised: Option<u64>,
     kicks: Option<u64>,
+    /// Whether the CPU ends interrupts itself, so that they are not counted.
+    eois_by_cpu: bool,
     eois: Option<u64>,
     pv_eois: Option<u64>,
     /// All exits by the CPU's reasons; absent unless they are counted.
@@ -143,6 +145,7 @@ impl From<model::Vm> for Vm {
             msi_ioctls: count(Metric::Messages),
             lines_raised: count(Metric::Lines),
             kicks: count(Metric::Kicks),
+            eois_by_cpu: vm.eois_by_cpu,
             eois: count(Metric::Eois),
             pv_eois: count(Metric::PvEois),
             vmm: vm.vmm,

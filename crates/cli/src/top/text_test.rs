@@ -45,6 +45,7 @@ pub(in crate::top) fn vm() -> Vm {
         vmm: Some("qemu".to_owned()),
         name: Some("web-server-1".to_owned()),
         has_ended: false,
+        eois_by_cpu: false,
         vcpus: BTreeMap::from([(0, 4720), (1, 4721)]),
         cpu: Some(0),
         statistics: Some(BTreeMap::from([("exits", 620_000)])),
@@ -82,6 +83,19 @@ fn a_vm_is_a_row_in_eighty_columns_and_what_is_not_counted_is_a_dash() {
          4711 qemu:web-…    2  0.00    310k    212k    3100       -     1.5   100  93%\n\
          4194304 (ended) q…    -     -       -       -       -       -       -     -    -\n"
     );
+}
+
+#[test]
+fn ends_of_interrupts_that_the_cpu_does_are_not_a_number() {
+    let mut by_cpu = Vm {
+        eois_by_cpu: true,
+        ..vm()
+    };
+    by_cpu.counts.remove(&Metric::Eois);
+    by_cpu.counts.remove(&Metric::PvEois);
+    let table = vm_table(&table_of(&[by_cpu], 2.0));
+    let cells: Vec<_> = table.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!(cells[cells.len() - 2..], ["hw", "-"]);
 }
 
 #[test]
