@@ -1,6 +1,6 @@
 //! The facts about a host that a reader needs to judge its numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +45,56 @@ impl Host {
             .map(|(name, _)| name.as_str())
             .collect()
     }
+
+    /// In what another host differs that changes what operations cost, in words; empty if it is the same.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let [mine, others] = [self, other].map(Self::facts);
+        let names: BTreeSet<&String> = mine.keys().chain(others.keys()).collect();
+        let value = |facts: &BTreeMap<String, String>, name| match facts.get(name) {
+            Some(value) => format!("'{value}'"),
+            None => "unknown".to_owned(),
+        };
+        let differs = names
+            .into_iter()
+            .filter(|name| mine.get(*name) != others.get(*name));
+        differs
+            .map(|name| {
+                let (mine, others) = (value(&mine, name), value(&others, name));
+                format!("{name}: {mine} and {others}")
+            })
+            .collect()
+    }
+
+    /// What changes costs. The load and this process's CPUs are not the host's.
+    fn facts(&self) -> BTreeMap<String, String> {
+        let smt = self.smt.map(|is_on| if is_on { "on" } else { "off" });
+        let optional = [
+            ("microcode", self.microcode.as_deref()),
+            ("governor", self.governor.as_deref()),
+            ("SMT", smt),
+            ("hypervisor", self.hypervisor.as_deref()),
+        ];
+        let cpus = self.cpus.to_string();
+        let known = [
+            ("kernel", &*self.kernel),
+            ("architecture", &self.arch),
+            ("CPU", &self.cpu),
+            ("CPUs online", &cpus),
+        ];
+        let named = optional
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let named = known.into_iter().chain(named);
+        let named = named.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let each = |what: &'static str, all: &BTreeMap<String, String>| {
+            let all = all.clone().into_iter();
+            all.map(move |(name, value)| (format!("{what} {name}"), value))
+        };
+        named
+            .chain(each("mitigation", &self.mitigations))
+            .chain(each("parameter", &self.kvm_params))
+            .collect()
+    }
 }
 
 #[cfg(test)]
@@ -64,5 +114,39 @@ mod tests {
         };
         assert_eq!(host.mitigated(true), ["spectre_v2"]);
         assert_eq!(host.mitigated(false), ["mds"]);
+    }
+
+    #[test]
+    fn hosts_differ_in_what_changes_costs() {
+        let map = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        let host = Host {
+            kernel: "Linux 6.18.5".to_owned(),
+            cpus: 8,
+            smt: Some(true),
+            load: Some(0.5),
+            mitigations: map("spectre_v2", "Mitigation: Retpolines"),
+            kvm_params: map("halt_poll_ns", "200000"),
+            ..Host::default()
+        };
+        let busier = Host {
+            load: Some(7.0),
+            allowed_cpus: vec![1],
+            ..host.clone()
+        };
+        assert_eq!(host.differences(&busier), [""; 0]);
+        let other = Host {
+            kernel: "Linux 6.19.0".to_owned(),
+            smt: None,
+            mitigations: map("spectre_v2", "Vulnerable"),
+            ..host.clone()
+        };
+        assert_eq!(
+            host.differences(&other),
+            [
+                "SMT: 'on' and unknown",
+                "kernel: 'Linux 6.18.5' and 'Linux 6.19.0'",
+                "mitigation spectre_v2: 'Mitigation: Retpolines' and 'Vulnerable'",
+            ]
+        );
     }
 }

@@ -5,8 +5,10 @@
 //! and address, and `counters` reads KVM's own statistics. A [`reading::Reading`] has what all of them said at one moment,
 //! [`rates`] makes the difference of two, and [`model`] joins it to VMs.
 
+pub mod advice;
 pub mod bpf;
 pub mod btf;
+pub mod costs;
 pub mod counters;
 mod exits;
 pub mod model;

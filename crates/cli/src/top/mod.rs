@@ -1,6 +1,7 @@
 //! `vmbell top`: shows what the notifications of the VMs that run on this host are, and which VMs they cost.
 
 mod columns;
+mod costs;
 mod halts;
 mod json;
 mod live;
@@ -28,6 +29,7 @@ use super::exit::{Exit, Usage};
 use super::output::print;
 use super::{interrupt, values};
 use vmbell_top::bpf::Metric;
+use vmbell_top::costs::Costs;
 use vmbell_top::model;
 use vmbell_top::reading::{Choice, Reading, Sources};
 
@@ -38,6 +40,7 @@ Examples:
   vmbell top -b -n 10 -d 5            print ten tables, each of 5 seconds
   vmbell top --pid 4711 --once        show the VMs of one process, and do not slow others down
   vmbell top --with reasons,time      show also reasons of exits, and the time of the VMM
+  vmbell top --costs costs.json       show also what exits cost, and what would cost less
   vmbell top --json -d 10 >top.jsonl  write cumulative counts every 10 seconds
   vmbell top --export-openmetrics /var/lib/prometheus/node-exporter/top.prom -b -d 15 >/dev/null
                                       write totals every 15 seconds where node_exporter finds them
@@ -86,6 +89,10 @@ pub(super) struct TopArgs {
     #[arg(long, value_name = "FILE")]
     export_openmetrics: Option<PathBuf>,
 
+    /// Show what the VMs' exits cost and what would cost less, by this host's report of `vmbell bench`
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    costs: Option<PathBuf>,
+
     /// Print a line of JSON for each table, with counts since the command's start
     #[arg(long, conflicts_with = "batch")]
     json: bool,
@@ -129,6 +136,7 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
         Some(Source::Bpf) => Choice::Bpf,
         Some(Source::Counters) => Choice::Counters,
     };
+    let costs = args.costs.as_deref().map(costs::read).transpose()?;
     let with: Vec<Metric> = args.with.iter().map(|with| with.metric()).collect();
     if args.json && args.prints_metrics() {
         return Err(
@@ -145,6 +153,7 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
         sources,
         first,
         metrics,
+        costs,
     };
     if args.is_live() {
         return live::run(|| counts.next(), args.delay, args.number, interrupted);
@@ -175,6 +184,8 @@ struct Counts {
     /// The CPU time of this process at the reading before.
     own: Duration,
     metrics: Option<Metrics>,
+    /// What operations cost on this host, if it is known.
+    costs: Option<Costs>,
 }
 
 impl Counts {
@@ -183,7 +194,10 @@ impl Counts {
         let now = self.sources.read()?;
         let own = own_cpu();
         let used = own.saturating_sub(std::mem::replace(&mut self.own, own));
-        let table = Table::new(&self.sources, &now.since(&self.before), used);
+        let table = Table {
+            costs: self.costs.clone(),
+            ..Table::new(&self.sources, &now.since(&self.before), used)
+        };
         if let Some(metrics) = &mut self.metrics {
             let command = openmetrics::Command {
                 sources: table.sources.clone(),

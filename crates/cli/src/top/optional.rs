@@ -1,9 +1,11 @@
-//! What tables show only if it is asked for: exits by reason, the VMM's time, and accesses that KVM answers.
+//! What tables show only if it is asked for: exits by reason, the VMM's time, accesses that KVM answers, costs and advice.
 
 use std::fmt::Write;
 
 use super::text::{per_second, rate};
+use vmbell_top::advice;
 use vmbell_top::bpf::Metric;
+use vmbell_top::costs::Costs;
 use vmbell_top::model::{Address, Vm};
 
 /// How many reasons of a VM are shown.
@@ -12,7 +14,7 @@ const REASONS: usize = 12;
 const WIDTH: usize = 80;
 
 /// Titles of the columns of an address. All VMs have the same ones.
-pub(super) fn titles(vm: &Vm) -> String {
+pub(super) fn titles(vm: &Vm, has_costs: bool) -> String {
     let mut out = String::new();
     if vm.counts.contains_key(&Metric::VmmTime) {
         let _ = write!(out, " {:>7} {:>8}", "US/EXIT", "VMM CORE");
@@ -20,11 +22,14 @@ pub(super) fn titles(vm: &Vm) -> String {
     if vm.counts.contains_key(&Metric::ByKvm) {
         let _ = write!(out, " {:>7}", "KVM/s");
     }
+    if has_costs {
+        let _ = write!(out, " {:>6}", "CORE");
+    }
     out
 }
 
 /// These columns of an address.
-pub(super) fn cells(vm: &Vm, address: &Address, seconds: f64) -> String {
+pub(super) fn cells(vm: &Vm, address: &Address, costs: Option<&Costs>, seconds: f64) -> String {
     let mut out = String::new();
     if vm.counts.contains_key(&Metric::VmmTime) {
         let time = per_second(address.vmm_time, 1.0);
@@ -38,7 +43,25 @@ pub(super) fn cells(vm: &Vm, address: &Address, seconds: f64) -> String {
     if vm.counts.contains_key(&Metric::ByKvm) {
         let _ = write!(out, " {:>7}", rate(Some(address.by_kvm), seconds));
     }
+    if let Some(costs) = costs {
+        let cores = costs.cores(address, seconds);
+        let cores = cores.map_or("-".to_owned(), |cores| format!("{cores:.3}"));
+        let _ = write!(out, " {cores:>6}");
+    }
     out
+}
+
+/// What would cost less: a line each, which begins with `!`.
+pub(super) fn advice(vms: &[Vm], costs: Option<&Costs>, seconds: f64) -> String {
+    let all = costs.map(|costs| advice::advice(vms, costs, seconds));
+    let mut out = String::new();
+    for advice in all.into_iter().flatten() {
+        let _ = writeln!(out, "!{:>6} {}", advice.pid, advice.text);
+    }
+    if out.is_empty() {
+        return out;
+    }
+    format!("\n{:>7} WHAT WOULD COST LESS\n", "PID") + &out
 }
 
 /// The reasons of each VM's exits with their rates, the most frequent first.
@@ -108,10 +131,21 @@ mod tests {
     #[test]
     fn columns_are_there_only_if_they_are_counted() {
         let none = vm(&[Metric::ToVmm]);
-        assert_eq!(titles(&none) + &cells(&none, &address(), 2.0), "");
+        let cells = |vm, costs| cells(vm, &address(), costs, 2.0);
+        assert_eq!(titles(&none, false) + &cells(&none, None), "");
         let all = vm(&[Metric::VmmTime, Metric::ByKvm]);
-        assert_eq!(titles(&all), " US/EXIT VMM CORE   KVM/s");
-        assert_eq!(cells(&all, &address(), 2.0), "    15.0    0.002      20");
+        assert_eq!(titles(&all, true), " US/EXIT VMM CORE   KVM/s   CORE");
+        let rows = [
+            ("portio-no-eventfd", 300_000.0),
+            ("outl_to_kernel", 100_000.0),
+        ];
+        let costs = Costs::new(rows.map(|(name, time)| (name.to_owned(), time)));
+        // 100 exits, and 20 accesses that KVM answered, in a second.
+        assert_eq!(
+            cells(&all, Some(&costs)),
+            "    15.0    0.002      20  0.032"
+        );
+        assert_eq!(cells(&none, Some(&Costs::default())), "      -");
     }
 
     #[test]
@@ -122,7 +156,27 @@ mod tests {
             ..address()
         };
         let vm = vm(&[Metric::VmmTime]);
-        assert_eq!(cells(&vm, &address, 1.0), "       -    0.000");
+        assert_eq!(cells(&vm, &address, None, 1.0), "       -    0.000");
+    }
+
+    #[test]
+    fn advice_begins_with_an_exclamation_mark() {
+        let vm = Vm {
+            counts: [(Metric::Messages, 10_000), (Metric::Irqfds, 0)].into(),
+            ..vm(&[])
+        };
+        let rows = [
+            ("msi-to-running", 5000.0),
+            ("irqfd-edge-to-running", 3000.0),
+        ];
+        let costs = Costs::new(rows.map(|(name, time)| (name.to_owned(), time)));
+        let none = Costs::default();
+        let advice = |costs| super::advice(std::slice::from_ref(&vm), costs, 1.0);
+        let begin =
+            "\n    PID WHAT WOULD COST LESS\n!  4711 10000 MSIs by KVM_SIGNAL_MSI a second, ";
+        assert!(advice(Some(&costs)).starts_with(begin));
+        assert_eq!(advice(Some(&none)), "");
+        assert_eq!(advice(None), "");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use vmbell_top::costs::Costs;
 use vmbell_top::model::Vm;
 use vmbell_top::process;
 use vmbell_top::reading::{Reading, Sources};
@@ -18,6 +19,8 @@ pub(super) struct Table {
     pub(super) notes: Vec<String>,
     /// Events that were not counted; `None` without programs.
     pub(super) lost: Option<u64>,
+    /// What operations cost on this host, if it is known.
+    pub(super) costs: Option<Costs>,
     /// CPU time of this process as a share of one core.
     pub(super) own_cores: f64,
     /// The names of the threads that signalled irqfds first.
@@ -45,6 +48,7 @@ impl Table {
             sources: names,
             notes: notes(sources, reading),
             lost: reading.bpf.as_ref().map(|bpf| bpf.lost),
+            costs: None,
             own_cores: match seconds > 0.0 {
                 true => own.as_secs_f64() / seconds,
                 false => 0.0,

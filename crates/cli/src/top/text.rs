@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::columns::{self, NAME};
+use super::costs::HINT;
 use super::table::Table;
 use super::{cpu_seconds, halts, optional};
 use vmbell_top::model::{Address, Irqfd, NameSource, Space, Vm};
@@ -31,12 +32,13 @@ pub(super) fn table(table: &Table) -> String {
 }
 
 /// The tables below that of VMs, with at most this number of addresses of each VM.
-pub(super) fn parts(vms: &[Vm], table: &Table, addresses: usize) -> [String; 4] {
+pub(super) fn parts(vms: &[Vm], table: &Table, addresses: usize) -> [String; 5] {
     [
         halts::table(vms, table.seconds),
         optional::exits(vms, table.seconds),
-        address_table(vms, table.seconds, addresses),
+        address_table(vms, table, addresses),
         irqfd_table(vms, table),
+        optional::advice(vms, table.costs.as_ref(), table.seconds),
     ]
 }
 
@@ -49,6 +51,9 @@ fn header(table: &Table) -> String {
     );
     for note in &table.notes {
         let _ = writeln!(out, "{note}");
+    }
+    if table.costs.is_none() {
+        let _ = writeln!(out, "{HINT}");
     }
     out.push('\n');
     out
@@ -69,7 +74,8 @@ fn vm_table(table: &Table) -> String {
     out
 }
 
-fn address_table(vms: &[Vm], seconds: f64, most: usize) -> String {
+fn address_table(vms: &[Vm], table: &Table, most: usize) -> String {
+    let seconds = table.seconds;
     let mut out = String::new();
     for vm in vms {
         for address in vm.addresses.iter().take(most) {
@@ -80,7 +86,7 @@ fn address_table(vms: &[Vm], seconds: f64, most: usize) -> String {
                 accesses(address),
                 rate(Some(address.to_vmm), seconds),
                 rate(Some(address.rings), seconds),
-                optional::cells(vm, address, seconds),
+                optional::cells(vm, address, table.costs.as_ref(), seconds),
                 what(address)
             );
             out += row.trim_end();
@@ -121,7 +127,7 @@ fn address_table(vms: &[Vm], seconds: f64, most: usize) -> String {
         "ACCESS",
         "VMM/s",
         "RINGS/s",
-        optional::titles(&vms[0]),
+        optional::titles(&vms[0], table.costs.is_some()),
         "WHAT"
     );
     titles + &out

@@ -35,6 +35,7 @@ pub(super) fn in_l1(options: &[&str], script: &str) -> (String, tempfile::TempDi
         guest,
         "/bin/sleep",
         "/bin/grep",
+        "/bin/sed",
         "/usr/bin/setpriv",
         "/usr/bin/unshare",
         "/usr/bin/mkfifo",
@@ -309,6 +310,44 @@ fn top_counts_what_kvm_answers_if_it_is_asked_to() {
     assert!(most("outl_to_kernel", "port", 0x4d0) >= Some(600));
     // By its register alone, and never by both.
     assert!(most("eoi-x2apic", "mmio", 0xfee0_00b0).is_none());
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn top_takes_costs_from_a_report_of_this_host_only() {
+    let script = r#"
+rows="portio-no-eventfd mmio-no-eventfd mmio-wildcard-eventfd"
+"$vmbell" bench --backend kvm --runs 1 --ops 300 $rows --export-json /out/costs >/dev/null 2>&1 || fail bench failed
+"$vmbell" bench --backend kvm --only mmio-no-eventfd --runs 1 --ops 1000000 >/dev/null 2>&1 & busy=$!
+echo busy: $busy
+top_until() { until "$vmbell" top --once "$@" >/out/shown 2>&1 && grep -q "$busy mmio" /out/shown; do kill -0 $busy || fail the guest ended; sleep 0.2; done; }
+top_until --costs /out/costs
+grep "$busy mmio\|ADDRESS\|^costs" /out/shown
+top_until
+echo without; grep "^costs" /out/shown
+kill -KILL $busy; wait
+sed 's/"kernel": *"Linux /"kernel": "Linux 0./' /out/costs >/out/others
+echo other; "$vmbell" top --once --costs /out/others 2>&1; echo status $?
+"#;
+    let (shown, _folder) = in_l1(&[], script);
+    let (with, rest) = shown.split_once("without\n").unwrap();
+    let (without, other) = rest.split_once("other\n").unwrap();
+    let titles = with.lines().find(|line| line.contains("ADDRESS")).unwrap();
+    let row = with.lines().find(|line| line.contains(" mmio ")).unwrap();
+    assert!(titles.ends_with(" RINGS/s   CORE WHAT"), "{with}");
+    let cores = row[titles.find("RINGS/s").unwrap() + 7..].split_whitespace();
+    let cores: f64 = cores.clone().next().unwrap().parse().unwrap();
+    assert!(cores > 0.0, "{with}");
+    assert!(!with.contains("\ncosts: "), "{with}");
+    assert!(
+        without.starts_with("costs: unknown; `vmbell bench --all"),
+        "{without}"
+    );
+    assert!(
+        other.contains("it is of another host; there and here differ: kernel: 'Linux 0."),
+        "{other}"
+    );
+    assert!(other.contains("status 1\n"), "{other}");
 }
 
 #[test]

@@ -1,0 +1,199 @@
+//! Advice: what a VM pays for that another mechanism of KVM does for less, by the rows of this host's report.
+//!
+//! Wrong advice is worse than none. So each piece needs the rows that it compares, saves 10 ms of each second at least, and is
+//! given only where nothing speaks against it.
+
+use crate::bpf::Metric;
+use crate::costs::{self, Costs, per_second};
+use crate::model::{Address, Name, NameSource, Space, Vm};
+
+/// What is not worth a line: a hundredth of a core, or of the time.
+const LEAST: f64 = 0.01;
+
+/// A piece of advice for a VM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// The VMM's process.
+    pub pid: u32,
+    /// What it is about.
+    pub kind: Kind,
+    /// It, with its figures and their rows.
+    pub text: String,
+}
+
+/// What advice is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A notification that exits to the VMM.
+    UseIoeventfd,
+    /// Interrupts that end by an exit.
+    UsePvEoi,
+    /// Messages that the VMM sends by a system call.
+    UseIrqfd,
+    /// Irqfds that a worker of the kernel raises.
+    AvoidWorker,
+}
+
+/// Advice for what happened in this many seconds.
+pub fn advice(vms: &[Vm], costs: &Costs, seconds: f64) -> Vec<Advice> {
+    let mut all = Vec::new();
+    for vm in vms.iter().filter(|vm| !vm.has_ended) {
+        let mut add = |kind, text: Option<String>| {
+            let pid = vm.pid;
+            all.extend(text.map(|text| Advice { pid, kind, text }));
+        };
+        for address in &vm.addresses {
+            add(Kind::UseIoeventfd, use_ioeventfd(address, costs, seconds));
+        }
+        add(Kind::UsePvEoi, use_pv_eoi(vm, costs, seconds));
+        add(Kind::UseIrqfd, use_irqfd(vm, costs, seconds));
+        for irqfd in &vm.irqfds {
+            let text = avoid_worker(irqfd.gsi, irqfd.by_worker, costs, seconds);
+            add(Kind::AvoidWorker, text);
+        }
+    }
+    all
+}
+
+/// Two rows, and what a rate of events takes by each of them.
+struct Saving {
+    rate: f64,
+    now: Row,
+    other: Row,
+}
+
+struct Row {
+    name: &'static str,
+    nanoseconds: f64,
+    cores: f64,
+}
+
+impl Saving {
+    /// `None` unless both rows were measured and the other one saves enough.
+    fn of(
+        count: u64,
+        seconds: f64,
+        costs: &Costs,
+        [now, other]: [&'static str; 2],
+    ) -> Option<Self> {
+        let rate = per_second(count, seconds);
+        let row = |name| {
+            let nanoseconds = costs.nanoseconds(name)?;
+            let cores = rate * nanoseconds / 1e9;
+            Some(Row {
+                name,
+                nanoseconds,
+                cores,
+            })
+        };
+        let (now, other) = (row(now)?, row(other)?);
+        let is_enough = now.cores - other.cores >= LEAST;
+        is_enough.then_some(Self { rate, now, other })
+    }
+
+    /// The rate, and the CPU time that it takes now.
+    fn now(&self, what: &str) -> String {
+        format!("{:.0} {what} a second take {}", self.rate, self.now.cores())
+    }
+
+    /// The rate, and how long each takes now.
+    fn each_now(&self, what: &str) -> String {
+        let (rate, each) = (self.rate, self.now.each());
+        format!("{rate:.0} {what} a second, each handled after {each}")
+    }
+}
+
+impl Row {
+    /// If all of a row's time is the vCPU's.
+    fn cores(&self) -> String {
+        let (cores, each) = (self.cores, self.nanoseconds / 1e3);
+        format!("{cores:.2} core ({}, {each:.2} us)", self.name)
+    }
+
+    /// If a row's time is a latency.
+    fn each(&self) -> String {
+        format!("{:.2} us ({})", self.nanoseconds / 1e3, self.name)
+    }
+}
+
+fn use_ioeventfd(address: &Address, costs: &Costs, seconds: f64) -> Option<String> {
+    if !looks_like_a_notification(address) {
+        return None;
+    }
+    let rows = [
+        costs::exit_row(address.space)?,
+        costs::ring_row(address.space)?,
+    ];
+    let saving = Saving::of(address.to_vmm, seconds, costs, rows)?;
+    let (space, notify) = match address.space {
+        Space::Port => ("port", "notify-portio-wildcard-eventfd"),
+        _ => ("mmio", "notify-mmio-wildcard-eventfd"),
+    };
+    let wakeup = match costs.nanoseconds(notify) {
+        Some(time) => format!(
+            "but a thread of the VMM that sleeps has to be woken, {:.2} us after the write ({notify})",
+            time / 1e3
+        ),
+        None => format!("and a wakeup of the VMM's thread, which {notify} would measure"),
+    };
+    Some(format!(
+        "{space} {:#x}: {} of vCPUs; with an ioeventfd {}, {wakeup}",
+        address.address,
+        saving.now("exits"),
+        saving.other.cores()
+    ))
+}
+
+/// Writes of one size, no reads, and the shape of a virtio notification where a PC has nothing fixed.
+fn looks_like_a_notification(address: &Address) -> bool {
+    let is_guessed = |name: &Name| name.source == NameSource::Guess;
+    let is_write_only = address.accesses.iter().all(|(is_write, _)| *is_write);
+    address.accesses.len() == 1
+        && is_write_only
+        && address.by_kvm == 0
+        && address.name.as_ref().is_some_and(is_guessed)
+}
+
+fn use_pv_eoi(vm: &Vm, costs: &Costs, seconds: f64) -> Option<String> {
+    let count = |metric| vm.counts.get(&metric).copied();
+    let (all, pv) = (count(Metric::Eois)?, count(Metric::PvEois)?);
+    // PV EOI is not for interrupts of a level, nor where the CPU ends interrupts itself.
+    let lines = count(Metric::Lines)?;
+    if pv > 0 || vm.eois_by_cpu || lines > all / 2 {
+        return None;
+    }
+    let saving = Saving::of(all, seconds, costs, ["eoi-x2apic", "eoi-pv"])?;
+    Some(format!(
+        "{}; with PV EOI {}: the guest does not use it, or its CPUID has no KVM_FEATURE_PV_EOI",
+        saving.now("EOIs"),
+        saving.other.cores()
+    ))
+}
+
+fn use_irqfd(vm: &Vm, costs: &Costs, seconds: f64) -> Option<String> {
+    let count = |metric| vm.counts.get(&metric).copied();
+    if count(Metric::Irqfds)? > 0 {
+        return None;
+    }
+    let rows = ["msi-to-running", "irqfd-edge-to-running"];
+    let saving = Saving::of(count(Metric::Messages)?, seconds, costs, rows)?;
+    Some(format!(
+        "{}; with irqfds after {}",
+        saving.each_now("MSIs by KVM_SIGNAL_MSI"),
+        saving.other.each()
+    ))
+}
+
+fn avoid_worker(gsi: u64, count: u64, costs: &Costs, seconds: f64) -> Option<String> {
+    let rows = ["irqfd-level-to-running", "irqfd-edge-to-running"];
+    let saving = Saving::of(count, seconds, costs, rows)?;
+    Some(format!(
+        "GSI {gsi}: {}, as a worker of the kernel raises it; by an MSI to one vCPU after {}",
+        saving.each_now("interrupts"),
+        saving.other.each()
+    ))
+}
+
+#[cfg(test)]
+#[path = "advice_test.rs"]
+mod tests;

@@ -1,0 +1,268 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+use crate::model::Irqfd;
+use crate::names;
+
+fn costs() -> Costs {
+    let rows = [
+        ("portio-no-eventfd", 4000.0),
+        ("portio-wildcard-eventfd", 1000.0),
+        ("mmio-no-eventfd", 6000.0),
+        ("mmio-wildcard-eventfd", 2000.0),
+        ("notify-mmio-wildcard-eventfd", 9000.0),
+        ("eoi-x2apic", 2000.0),
+        ("eoi-pv", 100.0),
+        ("msi-to-running", 5000.0),
+        ("irqfd-edge-to-running", 3000.0),
+        ("irqfd-level-to-running", 8000.0),
+    ];
+    Costs::new(rows.map(|(name, time)| (name.to_owned(), time)))
+}
+
+/// Costs without one row.
+fn costs_without(row: &str) -> Costs {
+    let all = [
+        "mmio-no-eventfd",
+        "mmio-wildcard-eventfd",
+        "notify-mmio-wildcard-eventfd",
+    ];
+    let kept = all.into_iter().filter(|name| *name != row);
+    let kept = kept.map(|name| (name.to_owned(), costs().nanoseconds(name).unwrap()));
+    Costs::new(kept)
+}
+
+/// An address with this many exits in a second.
+fn address(space: Space, at: u64, accesses: &[(bool, u8)], to_vmm: u64) -> Address {
+    let sizes: Vec<u8> = accesses
+        .iter()
+        .filter(|access| access.0)
+        .map(|access| access.1)
+        .collect();
+    let has_reads = sizes.len() != accesses.len();
+    Address {
+        space,
+        address: at,
+        to_vmm,
+        vmm_time: 0,
+        rings: 0,
+        by_kvm: 0,
+        accesses: BTreeSet::from_iter(accesses.iter().copied()),
+        eventfds: Vec::new(),
+        name: names::of(space, at, if has_reads { &[] } else { &sizes }),
+    }
+}
+
+/// The doorbell of a virtio-mmio device.
+fn doorbell(to_vmm: u64) -> Address {
+    address(Space::Mmio, 0xd000_0050, &[(true, 4)], to_vmm)
+}
+
+fn with_addresses(addresses: Vec<Address>) -> Vm {
+    Vm {
+        pid: 4711,
+        addresses,
+        ..Vm::default()
+    }
+}
+
+fn with_counts(counts: &[(Metric, u64)]) -> Vm {
+    Vm {
+        pid: 4711,
+        counts: counts.iter().copied().collect::<BTreeMap<_, _>>(),
+        ..Vm::default()
+    }
+}
+
+/// The advice for one second of a VM.
+fn of(vm: Vm) -> Vec<Advice> {
+    advice(&[vm], &costs(), 1.0)
+}
+
+fn kinds(vm: Vm) -> Vec<Kind> {
+    of(vm).into_iter().map(|advice| advice.kind).collect()
+}
+
+#[test]
+fn a_notification_that_exits_often_is_for_an_ioeventfd() {
+    let expected = Advice {
+        pid: 4711,
+        kind: Kind::UseIoeventfd,
+        text: "mmio 0xd0000050: 100000 exits a second take 0.60 core (mmio-no-eventfd, 6.00 us) of vCPUs; with an ioeventfd \
+               0.20 core (mmio-wildcard-eventfd, 2.00 us), but a thread of the VMM that sleeps has to be woken, 9.00 us after \
+               the write (notify-mmio-wildcard-eventfd)"
+            .to_owned(),
+    };
+    assert_eq!(of(with_addresses(vec![doorbell(100_000)])), [expected]);
+    let pci = address(Space::Mmio, 0xfebf_1000, &[(true, 2)], 100_000);
+    let legacy = address(Space::Port, 0xc050, &[(true, 2)], 100_000);
+    assert_eq!(
+        kinds(with_addresses(vec![pci, legacy])),
+        [Kind::UseIoeventfd; 2]
+    );
+}
+
+#[test]
+fn the_rate_is_that_of_a_second() {
+    let vm = with_addresses(vec![doorbell(2499)]);
+    assert_eq!(advice(&[vm], &costs(), 1.0), []);
+    let vm = with_addresses(vec![doorbell(2501)]);
+    assert_eq!(advice(std::slice::from_ref(&vm), &costs(), 1.0).len(), 1);
+    assert_eq!(advice(&[vm], &costs(), 2.0), []);
+}
+
+#[test]
+fn an_address_with_reads_or_of_several_sizes_is_not_for_an_ioeventfd() {
+    for accesses in [
+        &[(true, 4), (false, 4)][..],
+        &[(false, 4)],
+        &[(true, 4), (true, 2)],
+        &[],
+    ] {
+        let one = address(Space::Mmio, 0xd000_0050, accesses, 100_000);
+        assert_eq!(of(with_addresses(vec![one])), [], "{accesses:?}");
+    }
+}
+
+#[test]
+fn what_is_fixed_on_a_pc_or_has_no_shape_of_a_notification_is_not_for_an_ioeventfd() {
+    for (space, at, size) in [
+        (Space::Port, 0x3f8, 1),
+        (Space::Port, 0xcf8, 2),
+        (Space::Mmio, 0xfec0_0000, 2),
+        (Space::Mmio, 0xd000_0064, 4),
+        (Space::Msr, 0x6e0, 0),
+    ] {
+        let one = address(space, at, &[(true, size)], 100_000);
+        assert_eq!(of(with_addresses(vec![one])), [], "{at:#x}");
+    }
+    let answered = Address {
+        by_kvm: 1,
+        ..doorbell(100_000)
+    };
+    assert_eq!(of(with_addresses(vec![answered])), []);
+}
+
+#[test]
+fn there_is_no_advice_without_the_rows_that_it_compares() {
+    let of = |costs: &Costs| advice(&[with_addresses(vec![doorbell(100_000)])], costs, 1.0);
+    assert_eq!(of(&Costs::default()), []);
+    assert_eq!(of(&costs_without("mmio-no-eventfd")), []);
+    assert_eq!(of(&costs_without("mmio-wildcard-eventfd")), []);
+    let [advice] = &of(&costs_without("notify-mmio-wildcard-eventfd"))[..] else {
+        panic!("no advice");
+    };
+    let end = "and a wakeup of the VMM's thread, which notify-mmio-wildcard-eventfd would measure";
+    assert!(advice.text.ends_with(end), "{}", advice.text);
+}
+
+#[test]
+fn an_ioeventfd_that_costs_more_than_the_exit_is_not_for_anyone() {
+    let rows = [
+        ("mmio-no-eventfd", 2000.0),
+        ("mmio-wildcard-eventfd", 6000.0),
+    ];
+    let costs = Costs::new(rows.map(|(name, time)| (name.to_owned(), time)));
+    let vm = with_addresses(vec![doorbell(1_000_000)]);
+    assert_eq!(advice(&[vm], &costs, 1.0), []);
+}
+
+#[test]
+fn a_vm_that_has_ended_needs_no_advice() {
+    let vm = Vm {
+        has_ended: true,
+        ..with_addresses(vec![doorbell(100_000)])
+    };
+    assert_eq!(of(vm), []);
+}
+
+const MANY_EOIS: [(Metric, u64); 3] = [
+    (Metric::Eois, 10_000),
+    (Metric::PvEois, 0),
+    (Metric::Lines, 0),
+];
+
+#[test]
+fn many_eois_without_pv_eoi_are_for_it() {
+    let [advice] = &of(with_counts(&MANY_EOIS))[..] else {
+        panic!("no advice");
+    };
+    assert_eq!(advice.kind, Kind::UsePvEoi);
+    assert_eq!(
+        advice.text,
+        "10000 EOIs a second take 0.02 core (eoi-x2apic, 2.00 us); with PV EOI 0.00 core (eoi-pv, 0.10 us): the guest does not \
+         use it, or its CPUID has no KVM_FEATURE_PV_EOI"
+    );
+}
+
+#[test]
+fn few_eois_and_those_that_use_pv_eoi_are_fine() {
+    let few = [(Metric::Eois, 5000), MANY_EOIS[1], MANY_EOIS[2]];
+    assert_eq!(kinds(with_counts(&few)), []);
+    let used = [MANY_EOIS[0], (Metric::PvEois, 1), MANY_EOIS[2]];
+    assert_eq!(kinds(with_counts(&used)), []);
+    // It is not known.
+    assert_eq!(kinds(with_counts(&MANY_EOIS[..1])), []);
+    assert_eq!(kinds(with_counts(&MANY_EOIS[1..])), []);
+}
+
+#[test]
+fn pv_eoi_is_neither_for_levels_nor_for_a_cpu_that_ends_interrupts_itself() {
+    let level = [MANY_EOIS[0], MANY_EOIS[1], (Metric::Lines, 9000)];
+    assert_eq!(kinds(with_counts(&level)), []);
+    let by_cpu = Vm {
+        eois_by_cpu: true,
+        ..with_counts(&MANY_EOIS)
+    };
+    assert_eq!(kinds(by_cpu), []);
+}
+
+#[test]
+fn many_messages_by_a_system_call_are_for_irqfds() {
+    let many = [(Metric::Messages, 10_000), (Metric::Irqfds, 0)];
+    let [advice] = &of(with_counts(&many))[..] else {
+        panic!("no advice");
+    };
+    assert_eq!(advice.kind, Kind::UseIrqfd);
+    assert_eq!(
+        advice.text,
+        "10000 MSIs by KVM_SIGNAL_MSI a second, each handled after 5.00 us (msi-to-running); with irqfds after 3.00 us \
+         (irqfd-edge-to-running)"
+    );
+}
+
+#[test]
+fn few_messages_and_a_vm_that_uses_irqfds_are_fine() {
+    let few = [(Metric::Messages, 4000), (Metric::Irqfds, 0)];
+    assert_eq!(kinds(with_counts(&few)), []);
+    let both = [(Metric::Messages, 10_000), (Metric::Irqfds, 1)];
+    assert_eq!(kinds(with_counts(&both)), []);
+    // Whether it uses irqfds is not known.
+    assert_eq!(kinds(with_counts(&few[..1])), []);
+}
+
+#[test]
+fn an_irqfd_that_a_worker_raises_is_for_an_msi() {
+    let irqfd = |by_worker| Irqfd {
+        gsi: 11,
+        count: 10_000,
+        by_worker,
+        first_signaller: None,
+    };
+    let vm = |by_worker| Vm {
+        pid: 4711,
+        irqfds: vec![irqfd(by_worker)],
+        ..Vm::default()
+    };
+    let [advice] = &of(vm(10_000))[..] else {
+        panic!("no advice");
+    };
+    assert_eq!(advice.kind, Kind::AvoidWorker);
+    assert_eq!(
+        advice.text,
+        "GSI 11: 10000 interrupts a second, each handled after 8.00 us (irqfd-level-to-running), as a worker of the kernel \
+         raises it; by an MSI to one vCPU after 3.00 us (irqfd-edge-to-running)"
+    );
+    assert_eq!(kinds(vm(1000)), []);
+    assert_eq!(kinds(vm(0)), []);
+}
