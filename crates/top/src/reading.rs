@@ -130,15 +130,17 @@ impl Sources {
         {
             return Err(TopError::NoVm(pid));
         }
-        let statistics = match choice {
-            Choice::Bpf => Err(NoCounters::NotAsked),
-            _ => counters::read(&debugfs).map_err(NoCounters::from),
-        };
+        let known = counters::read(&debugfs);
         let bpf = match choice {
             Choice::Counters => Err(NoBpf::NotAsked),
-            _ => Bpf::attach(&creators(&proc, &debugfs, only), with).map_err(NoBpf::from),
+            _ => {
+                Bpf::attach(&creators(&proc, only, known.as_ref().ok()), with).map_err(NoBpf::from)
+            }
         };
-        let counters = statistics.map(drop);
+        let counters = match choice {
+            Choice::Bpf => Err(NoCounters::NotAsked),
+            _ => known.map(drop).map_err(NoCounters::from),
+        };
         match (choice, bpf, counters) {
             (_, Err(bpf), _) if choice == Choice::Bpf || !with.is_empty() => {
                 Err(TopError::NoBpf(bpf))
@@ -268,15 +270,21 @@ fn eois_by_cpu(modules: &Path) -> bool {
 }
 
 /// The threads that created the VMs of a process, as far as it is known; all its threads otherwise.
-fn creators(proc: &Path, debugfs: &Path, only: Option<u32>) -> Vec<u32> {
+fn creators(
+    proc: &Path,
+    only: Option<u32>,
+    known: Option<&BTreeMap<Directory, Statistics>>,
+) -> Vec<u32> {
     let Some(pid) = only else {
         return Vec::new();
     };
-    let known = counters::read(debugfs).unwrap_or_default();
-    let known = known.iter().filter(|(directory, statistics)| {
-        let mut threads = statistics.vcpus.values().chain([&directory.creator]);
-        threads.any(|thread| process::of_thread(proc, *thread) == Some(pid))
-    });
+    let known = known
+        .into_iter()
+        .flatten()
+        .filter(|(directory, statistics)| {
+            let mut threads = statistics.vcpus.values().chain([&directory.creator]);
+            threads.any(|thread| process::of_thread(proc, *thread) == Some(pid))
+        });
     let known: BTreeSet<u32> = known.map(|(directory, _)| directory.creator).collect();
     if known.is_empty() {
         return process::threads(proc, pid);
@@ -296,28 +304,36 @@ impl Reading {
                 ..later
             };
             BpfReading {
-                counts: rates::table(&later.counts, &earlier.counts, difference),
+                counts: rates::table(
+                    later.counts.clone(),
+                    |event| earlier.counts.get(event).copied(),
+                    difference,
+                ),
                 vcpus: later.vcpus.clone(),
                 lost: rates::since(later.lost, earlier.lost),
                 isa: later.isa,
             }
         });
         let counters = self.counters.as_ref().map(|later| {
-            let each = later.iter().map(|(directory, statistics)| {
-                let earlier = earlier.counters.as_ref();
-                let earlier = earlier.and_then(|earlier| earlier.get(directory));
-                let earlier = earlier.map(|earlier| &earlier.values);
+            let before = earlier.counters.as_ref();
+            let difference = |(directory, later): (&Directory, &Statistics)| {
+                let before = before.and_then(|before| before.get(directory));
+                let before = |name: &_| before?.values.get(name).copied();
                 let statistics = Statistics {
-                    vcpus: statistics.vcpus.clone(),
-                    values: rates::statistics(&statistics.values, earlier),
+                    vcpus: later.vcpus.clone(),
+                    values: rates::table(later.values.clone(), before, rates::since),
                 };
                 (*directory, statistics)
-            });
-            each.collect()
+            };
+            later.iter().map(difference).collect()
         });
         Self {
             interval: self.at.saturating_duration_since(earlier.at),
-            cpu: rates::table(&self.cpu, &earlier.cpu, rates::since),
+            cpu: rates::table(
+                self.cpu.clone(),
+                |thread| earlier.cpu.get(thread).copied(),
+                rates::since,
+            ),
             bpf,
             counters,
             ..self.clone()
