@@ -161,6 +161,17 @@ impl<'a> Builder<'a> {
         self.asm.shift_right(R1, bits);
     }
 
+    pub(super) fn address(&mut self, from: Reg) {
+        self.asm
+            .store(Size::Eight, Frame, KEY + counter::ADDRESS, from);
+    }
+
+    /// Writes the size and the direction of an access to the key.
+    pub(super) fn access(&mut self, from: Reg) {
+        self.asm
+            .store(Size::One, Frame, KEY + counter::ACCESS, from);
+    }
+
     pub(super) fn zero_address(&mut self) {
         self.asm
             .store_number(Size::Eight, Frame, KEY + counter::ADDRESS, 0);

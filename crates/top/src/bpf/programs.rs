@@ -258,8 +258,7 @@ impl Builder<'_> {
         self.asm.jump_if(R2, If::Equal, EXIT_MMIO, mmio);
         self.asm.jump_if(R2, If::Equal, EXIT_RDMSR, msr);
         self.asm.jump_if(R2, If::Equal, EXIT_WRMSR, msr);
-        self.asm
-            .store(Size::Eight, Frame, KEY + counter::ADDRESS, R2);
+        self.address(R2);
         self.asm.jump(self.count);
 
         // The union's first member has the direction, the size and the port in its bytes.
@@ -272,27 +271,25 @@ impl Builder<'_> {
         self.asm.copy(R2, R1);
         self.asm.shift_right(R2, 16);
         self.asm.and(R2, 0xffff);
-        self.asm
-            .store(Size::Eight, Frame, KEY + counter::ADDRESS, R2);
+        self.address(R2);
         self.asm.copy(R2, R1);
         self.asm.shift_right(R2, 7);
         self.asm.and(R2, 0xff << 1);
         self.asm.and(R1, 1);
         self.asm.or(R2, R1);
-        self.asm.store(Size::One, Frame, KEY + counter::ACCESS, R2);
+        self.access(R2);
         self.asm.jump(self.count);
 
         self.asm.bind(mmio);
         self.kind(Kind::Mmio);
         self.field(R1, R7, "kvm_run", "mmio.phys_addr")?;
-        self.asm
-            .store(Size::Eight, Frame, KEY + counter::ADDRESS, R1);
+        self.address(R1);
         self.field(R3, R7, "kvm_run", "mmio.len")?;
         self.field(R1, R7, "kvm_run", "mmio.is_write")?;
 
         self.asm.shift_left(R3, 1);
         self.asm.or(R3, R1);
-        self.asm.store(Size::One, Frame, KEY + counter::ACCESS, R3);
+        self.access(R3);
         self.asm.jump(self.count);
 
         // The verifier follows unions by their first member only, so this one is read by its address.
@@ -345,10 +342,9 @@ impl Builder<'_> {
         let length = self.function.parameter(&["len"])?;
         self.word(R1, length);
         self.asm.shift_left(R1, 1);
-        self.asm.store(Size::One, Frame, KEY + counter::ACCESS, R1);
+        self.access(R1);
         self.argument(R1, &["addr"])?;
-        self.asm
-            .store(Size::Eight, Frame, KEY + counter::ADDRESS, R1);
+        self.address(R1);
         self.argument(R3, &["this"])?;
         // They are aligned to words.
         self.distance(R3, 3);
@@ -378,8 +374,7 @@ impl Builder<'_> {
         self.vm(Kind::Irqfd)?;
         self.argument(R1, &["e", "irq"])?;
         self.field(R1, R1, "kvm_kernel_irq_routing_entry", "gsi")?;
-        self.asm
-            .store(Size::Eight, Frame, KEY + counter::ADDRESS, R1);
+        self.address(R1);
         self.result(R1);
         let at_once = self.count;
         self.asm.jump_if(R1, If::NotEqual32, -EWOULDBLOCK, at_once);
@@ -403,8 +398,7 @@ impl Builder<'_> {
         self.field(R1, R1, "kvm_msi", "data")?;
         // The vector; the rest says how it is delivered.
         self.asm.and(R1, 0xff);
-        self.asm
-            .store(Size::Eight, Frame, KEY + counter::ADDRESS, R1);
+        self.address(R1);
         self.finish(|_| Ok(()), false)
     }
 
@@ -419,8 +413,7 @@ impl Builder<'_> {
         self.vm(Kind::Line)?;
         let gsi = self.function.parameter(&["irq"])?;
         self.word(R1, gsi);
-        self.asm
-            .store(Size::Eight, Frame, KEY + counter::ADDRESS, R1);
+        self.address(R1);
         self.finish(|_| Ok(()), false)
     }
 
@@ -476,10 +469,9 @@ impl Builder<'_> {
         self.word(R1, length);
         self.asm.shift_left(R1, 1);
         self.asm.add(R1, is_write.into());
-        self.asm.store(Size::One, Frame, KEY + counter::ACCESS, R1);
+        self.access(R1);
         self.argument(R1, &["addr", "address"])?;
-        self.asm
-            .store(Size::Eight, Frame, KEY + counter::ADDRESS, R1);
+        self.address(R1);
         self.finish(|_| Ok(()), true)
     }
 
@@ -495,8 +487,7 @@ impl Builder<'_> {
         let registers = self.btf.member("kvm_vcpu", "arch.regs")?;
         // RCX is the second.
         self.load(Size::Four, R1, R7, offset(registers)? + 8);
-        self.asm
-            .store(Size::Eight, Frame, KEY + counter::ADDRESS, R1);
+        self.address(R1);
         self.finish(|_| Ok(()), true)
     }
 
