@@ -9,6 +9,7 @@ const VIRTIO_MMIO_NOTIFY: u64 = 0x50;
 /// The name of an address, with the sizes of its writes.
 pub(crate) fn of(space: Space, address: u64, writes: &[u8]) -> Option<Name> {
     let fixed = match space {
+        _ if !cfg!(target_arch = "x86_64") => None,
         Space::Port => port(address),
         Space::Mmio => mmio(address),
         Space::Msr => msr(address),

@@ -76,9 +76,6 @@ pub enum TopError {
         /// Why not the other.
         counters: NoCounters,
     },
-    /// The programs and names are for another architecture.
-    #[error("vmbell top is for x86-64, and this is {0}")]
-    Architecture(&'static str),
     /// The process has no VM, or may not be looked at.
     #[error("process {0} has no VM on KVM that this user can see")]
     NoVm(u32),
@@ -119,9 +116,6 @@ pub struct Reading {
 impl Sources {
     /// Opens the sources for all VMs, or for those of one process. Of the optional metrics, those in `with` are counted.
     pub fn open(choice: Choice, only: Option<u32>, with: &[Metric]) -> Result<Self, TopError> {
-        if !cfg!(target_arch = "x86_64") {
-            return Err(TopError::Architecture(std::env::consts::ARCH));
-        }
         let proc = PathBuf::from("/proc");
         let debugfs = PathBuf::from(counters::FOLDER);
         let scan = process::scan(&proc, only).map_err(TopError::Processes)?;

@@ -71,6 +71,9 @@ pub enum BpfError {
         /// What the verifier said last.
         log: String,
     },
+    /// A metric that was asked for is not counted on this architecture.
+    #[error("{} cannot be counted on {}", .0.name(), std::env::consts::ARCH)]
+    Architecture(Metric),
     /// A metric that was asked for cannot be counted.
     #[error("{} cannot be counted", metric.name())]
     Optional {
@@ -100,6 +103,9 @@ impl Bpf {
         rights::check()?;
         if !std::path::Path::new("/sys/module/kvm").exists() {
             return Err(BpfError::NoKvm);
+        }
+        if let Some(metric) = with.iter().find(|metric| !metric.exists()) {
+            return Err(BpfError::Architecture(*metric));
         }
         let btf = Btf::of_kernel("kvm")?;
         let isa = Isa::of_host();
@@ -140,7 +146,7 @@ impl Bpf {
         };
         let (mut links, mut missing) = (BTreeMap::new(), Vec::new());
         for metric in Metric::ALL {
-            if metric.is_optional() && !with.contains(&metric) {
+            if !metric.exists() || metric.is_optional() && !with.contains(&metric) {
                 continue;
             }
             let programs = Program::all(metric, &btf, cpu.as_ref(), &target);

@@ -67,6 +67,15 @@ impl Metric {
         matches!(self, Self::Exits | Self::VmmTime | Self::ByKvm)
     }
 
+    /// Whether KVM can tell it on this architecture. On arm64 the GIC ends interrupts without KVM, and the tracepoint of exits does
+    /// not say of which vCPU.
+    pub const fn exists(self) -> bool {
+        match self {
+            Self::Eois | Self::PvEois | Self::Exits | Self::ByKvm => cfg!(target_arch = "x86_64"),
+            _ => true,
+        }
+    }
+
     /// What is counted, in words.
     pub const fn name(self) -> &'static str {
         match self {
