@@ -1,4 +1,4 @@
-//! `vmbell report`: exported reports as one page for a browser.
+//! `vmbell report`: exported reports, or a recording of `vmbell top`, as one page for a browser.
 
 use std::fs;
 use std::io::{self, Read};
@@ -10,7 +10,7 @@ use clap::Args;
 use super::compare::shown;
 use super::exit::{Exit, Usage};
 use super::exports::replaced;
-use vmbell_report::{Export, Reading, Run, page, parse_any, visible};
+use vmbell_report::{Export, Reading, Recording, Run, page, parse_any, recorded_page, visible};
 
 const STDIN: &str = "-";
 
@@ -22,15 +22,17 @@ Examples:
                                    show two runs side by side, relative to the first one
   vmbell bench vmms --export-json - --style none | vmbell report - -o vmms.html
                                    read a run from a pipe
+  vmbell top -b --record top.jsonl -n 60 && vmbell report top.jsonl
+                                   show what the VMs of this host did in a minute
   vmbell report a.json -o - | gzip > a.html.gz
                                    write the page to stdout
 ";
 
-/// Make an HTML page from exported reports
+/// Make an HTML page from exported reports, or from a recording of `vmbell top`
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ReportArgs {
-    /// Show these files of --export-json side by side; - is stdin
+    /// Show these files of --export-json side by side, or one file of `vmbell top --record`; - is stdin
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
 
@@ -55,12 +57,15 @@ pub(super) fn run(args: &ReportArgs) -> Result<Exit> {
         let text = format!("the page would replace the report '{path}': give another file with -o");
         return Err(Usage::new(text).into());
     }
-    let runs: Vec<Run> = args
+    let texts: Vec<(String, Vec<u8>)> = args
         .runs
         .iter()
         .map(|path| load(path))
         .collect::<Result<_>>()?;
-    let text = page(&runs);
+    let text = match &texts[..] {
+        [(name, bytes)] if is_recording(bytes) => recorded(name, bytes)?,
+        _ => page(&runs(&texts)?),
+    };
     let export = Export::open(&args.output)?;
     let is_stdout = export.is_stdout();
     export.finish(&text)?;
@@ -74,7 +79,8 @@ pub(super) fn run(args: &ReportArgs) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-fn load(path: &Path) -> Result<Run> {
+/// A file's name and what is in it.
+fn load(path: &Path) -> Result<(String, Vec<u8>)> {
     let (name, bytes) = if path == Path::new(STDIN) {
         let mut bytes = Vec::new();
         let read = io::stdin().read_to_end(&mut bytes);
@@ -83,15 +89,46 @@ fn load(path: &Path) -> Result<Run> {
         (shown(path), fs::read(path))
     };
     let bytes = bytes.with_context(|| format!("cannot read '{name}'"))?;
-    let reading = read(&bytes).with_context(|| format!("cannot show the report '{name}'"))?;
-    for warning in &reading.warnings {
+    Ok((name, bytes))
+}
+
+fn is_recording(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok_and(Recording::is_one)
+}
+
+/// The page of a recording.
+fn recorded(name: &str, bytes: &[u8]) -> Result<String> {
+    let text = std::str::from_utf8(bytes).context("it is not UTF-8")?;
+    // The error may quote the file, which anybody may have written.
+    let recording = Recording::parse(text)
+        .map_err(|error| anyhow!(visible(&format!("{:#}", anyhow!(error)))))
+        .with_context(|| format!("cannot show the recording '{name}'"))?;
+    warn(name, &recording.warnings);
+    Ok(recorded_page(&recording, name))
+}
+
+fn runs(texts: &[(String, Vec<u8>)]) -> Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    for (name, bytes) in texts {
+        if is_recording(bytes) {
+            let text = format!("'{name}' is a recording of vmbell top: show it alone");
+            return Err(Usage::new(text).into());
+        }
+        let reading = read(bytes).with_context(|| format!("cannot show the report '{name}'"))?;
+        warn(name, &reading.warnings);
+        runs.push(Run {
+            name: name.clone(),
+            report: reading.report,
+            warnings: reading.warnings,
+        });
+    }
+    Ok(runs)
+}
+
+fn warn(name: &str, warnings: &[String]) {
+    for warning in warnings {
         eprintln!("warning: '{name}': {warning}");
     }
-    Ok(Run {
-        name,
-        report: reading.report,
-        warnings: reading.warnings,
-    })
 }
 
 fn read(bytes: &[u8]) -> Result<Reading> {

@@ -21,6 +21,7 @@ mod exporter;
 mod file;
 pub mod gate;
 mod header;
+mod history;
 mod host;
 mod json;
 mod markdown;
@@ -31,6 +32,7 @@ mod page;
 mod perf_stat;
 mod random;
 mod reading;
+mod recording;
 mod report;
 mod row;
 pub mod statistics;
@@ -60,9 +62,10 @@ pub use json::{ParseError, json, parse};
 pub use markdown::markdown;
 pub use metrics_text::{Label, MetricsText};
 pub use openmetrics::openmetrics;
-pub use page::{Run, page};
+pub use page::{Run, page, recorded_page};
 pub use random::Random;
 pub use reading::{ReadError, Reading, parse_any};
+pub use recording::{Recording, RecordingError, RecordingHeader};
 pub use report::{Backend, Common, Highlight, Kind, Paths, Planned, Report, Tool, Tsc};
 pub use row::{
     AddressSpace, CpuNs, Group, Measured, Outcome, Percentiles, PercentilesOf, Ratio, Row, Setting,

@@ -155,3 +155,61 @@ fn a_disk_that_is_full_in_mid_write_keeps_the_old_page() {
     let files = fs::read_dir(dir.path()).unwrap().count();
     assert_eq!(files, 2, "a temporary file is left");
 }
+
+/// A recording as `vmbell top` writes it, of a VM with these exits after each second.
+fn recording(exits: &[u64]) -> String {
+    let host = serde_json::json!({
+        "kernel": "Linux 6.12", "arch": "x86_64", "cpu": "a CPU", "microcode": null, "cpus": 2, "allowed_cpus": [],
+        "governor": null, "smt": null, "hypervisor": null, "load": null,
+    });
+    let header = serde_json::json!({
+        "format": "vmbell-top", "version": 1, "started": "2026-11-26T09:00:00Z", "vmbell": "0.1.0", "host": host,
+    });
+    let source = serde_json::json!({"used": true, "missing": []});
+    let mut text = format!("{header}\n");
+    for (second, exits) in exits.iter().enumerate() {
+        let vm = serde_json::json!({
+            "pid": 4711, "fd": 9, "vmm": "qemu", "name": "web", "ended": false, "vcpus": [], "exits_to_vmm": exits,
+            "addresses": [], "reasons": {}, "irqfds_by_gsi": [],
+        });
+        let line =
+            serde_json::json!({"seconds": second, "bpf": source, "counters": source, "vms": [vm]});
+        text += &format!("{line}\n");
+    }
+    text
+}
+
+#[test]
+fn a_recording_of_top_is_a_page_alone() {
+    let (dir, _) = measured();
+    let whole = recording(&[0, 10, 30]);
+    fs::write(dir.path().join("top.jsonl"), &whole).unwrap();
+    let page = stdout(&mut report(dir.path(), &["top.jsonl", "-o", "-"]));
+    assert!(page.contains("<h1>1 VM in 2.00 s</h1>") && page.contains("qemu web (4711)"));
+    report(dir.path(), &["a.json", "top.jsonl"])
+        .assert()
+        .code(2)
+        .stderr(contains(
+            "'top.jsonl' is a recording of vmbell top: show it alone",
+        ));
+    // The recorder was killed, or is of a later version, or the file is damaged.
+    let cut = &whole[..whole.len() - 20];
+    let newer = whole.replacen("\"version\":1", "\"version\":2", 1);
+    for (text, told) in [
+        (cut, "the last line is cut off: the recorder was killed"),
+        (&newer, "version 2 of the recording is newer than 1"),
+    ] {
+        fs::write(dir.path().join("top.jsonl"), text).unwrap();
+        let mut command = report(dir.path(), &["top.jsonl", "-o", "-"]);
+        command.assert().success().stderr(contains(told));
+        assert!(stdout(&mut command).contains(told));
+    }
+    let broken = whole.replacen("{\"addresses", "{\u{1b}[2J", 1);
+    fs::write(dir.path().join("top.jsonl"), broken).unwrap();
+    report(dir.path(), &["top.jsonl"])
+        .assert()
+        .code(1)
+        .stderr(contains(
+            "cannot show the recording 'top.jsonl': line 2 cannot be read",
+        ));
+}

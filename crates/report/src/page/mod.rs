@@ -13,6 +13,7 @@ mod exits;
 mod facts;
 mod headline;
 mod meaning;
+mod recorded;
 mod samples;
 mod scale;
 mod scans;
@@ -23,6 +24,7 @@ mod table;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::column::{Column, columns};
+pub use self::recorded::recorded_page;
 use self::section::Section;
 use super::Report;
 use super::text::visible;
@@ -62,6 +64,35 @@ pub fn page(runs: &[Run]) -> String {
         .filter_map(|section| Some((section, section::markup(section, &columns)?)))
         .collect();
     let headline = headline::headline(&columns);
+    let body = html! {
+        a.skip href="#paths" { "To the numbers" }
+        (headline::top(&headline, runs, &columns))
+        main #paths {
+            (headline::overview(&columns))
+            (contents(&sections, &columns))
+            (scans::markup(&columns))
+            (meaning::markup(&columns))
+            @for (_, markup) in &sections { (markup) }
+            (exits::markup(&columns))
+            (events::markup(&columns))
+            (scatter::markup(&columns))
+            (facts::markup(runs))
+            (samples::markup(&columns))
+        }
+        footer { p {
+            "Made by " code { "vmbell report" } " from "
+            @for (place, run) in runs.iter().enumerate() {
+                @if place > 0 { ", " }
+                code { (run.name) }
+            }
+            ". Every ratio is new over old: below 1 is cheaper."
+        } }
+    };
+    document(&headline, &body)
+}
+
+/// A whole page with this body.
+fn document(title: &str, body: &Markup) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -70,33 +101,10 @@ pub fn page(runs: &[Run]) -> String {
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (headline) " - vmbell" }
+                title { (title) " - vmbell" }
                 style { (PreEscaped(include_str!("style.css"))) }
             }
-            body {
-                a.skip href="#paths" { "To the numbers" }
-                (headline::top(&headline, runs, &columns))
-                main #paths {
-                    (headline::overview(&columns))
-                    (contents(&sections, &columns))
-                    (scans::markup(&columns))
-                    (meaning::markup(&columns))
-                    @for (_, markup) in &sections { (markup) }
-                    (exits::markup(&columns))
-                    (events::markup(&columns))
-                    (scatter::markup(&columns))
-                    (facts::markup(runs))
-                    (samples::markup(&columns))
-                }
-                footer { p {
-                    "Made by " code { "vmbell report" } " from "
-                    @for (place, run) in runs.iter().enumerate() {
-                        @if place > 0 { ", " }
-                        code { (run.name) }
-                    }
-                    ". Every ratio is new over old: below 1 is cheaper."
-                } }
-            }
+            body { (body) }
         }
     };
     // In the finished page, so that no part of it can forget it.

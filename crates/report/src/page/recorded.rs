@@ -1,0 +1,293 @@
+//! The page of a recording of `vmbell top`: what each VM did over time, where, and why.
+
+use maud::{Markup, html};
+use svg::node::element::{Polyline, SVG};
+
+use super::document;
+use super::draw::{across, drawing, markup as drawn, text, upright};
+use super::scale::Scale;
+use crate::history::{History, Interval, Rate, histories};
+use crate::recording::{Line, Recording, Source};
+use crate::units;
+
+/// How many addresses of a VM are shown.
+const ADDRESSES: usize = 20;
+/// How many points a curve has at most. Of more intervals, means are drawn.
+const POINTS: usize = 400;
+/// How high a curve is, in pixels, and where its left end is, in per cent.
+const HEIGHT: u32 = 90;
+const LEFT: f64 = 16.0;
+
+/// Writes a recording as one page; `name` is that of its file.
+pub fn recorded_page(recording: &Recording, name: &str) -> String {
+    let histories = histories(recording);
+    let seconds = recording.lines.last().map_or(0.0, |line| line.seconds);
+    let plural = if histories.len() == 1 { "" } else { "s" };
+    let headline = format!(
+        "{} VM{plural} in {}",
+        histories.len(),
+        units::time(seconds * 1e9)
+    );
+    let header = &recording.header;
+    let body = html! {
+        a.skip href="#vms" { "To the VMs" }
+        header {
+            p.where {
+                span { "Recorded by vmbell top " (header.vmbell) " from " (header.started) }
+                span { (header.host.kernel) ", " (header.host.cpu) ", " (header.host.cpus) " CPUs" }
+            }
+            h1 { (headline) }
+            @for doubt in doubts(recording) { p.doubt { (doubt) } }
+        }
+        main #vms {
+            (overview(&histories))
+            nav aria-label="VMs" { ul {
+                @for (place, history) in histories.iter().enumerate() {
+                    li { a href=(format!("#vm{place}")) { (title(history)) } }
+                }
+            } }
+            @for (place, history) in histories.iter().enumerate() {
+                (section(place, history, seconds))
+            }
+        }
+        footer { p { "Made by " code { "vmbell report" } " from " code { (name) } "." } }
+    };
+    document(&headline, &body)
+}
+
+/// Why counts may be missing or too low.
+fn doubts(recording: &Recording) -> Vec<String> {
+    let mut doubts = recording.warnings.clone();
+    let Some(Line {
+        bpf,
+        counters,
+        lost,
+        ..
+    }) = recording.lines.last()
+    else {
+        return doubts;
+    };
+    for (name, Source { used, missing }) in [("bpf", bpf), ("counters", counters)] {
+        let what = if *used { "not counted" } else { "not used" };
+        if missing.is_empty() && !used {
+            doubts.push(format!("{name}: not used"));
+        }
+        let each = missing.iter();
+        doubts.extend(each.map(|reason| format!("{name}: {what}: {reason}")));
+    }
+    if let Some(lost) = lost.filter(|lost| *lost > 0) {
+        doubts.push(format!(
+            "{lost} events were not counted, so counts are too low"
+        ));
+    }
+    doubts
+}
+
+fn title(history: &History) -> String {
+    let vmm = history.vmm.as_deref().unwrap_or("a VMM that had ended");
+    let name = history.name.as_ref().map(|name| format!(" {name}"));
+    format!("{vmm}{} ({})", name.unwrap_or_default(), history.pid)
+}
+
+const fn words(rate: Rate) -> &'static str {
+    match rate {
+        Rate::Core => "CPU cores of the vCPUs",
+        Rate::Exits => "VM exits a second",
+        Rate::ToVmm => "Exits to the VMM a second",
+        Rate::Ioeventfds => "Ioeventfds a second",
+        Rate::Irqfds => "Interrupts by irqfd a second",
+        Rate::Ioctls => "Other interrupts a second",
+        Rate::Eois => "EOIs a second",
+        Rate::PvEois => "EOIs by PV EOI a second",
+    }
+}
+
+/// The means of all VMs.
+fn overview(histories: &[History]) -> Markup {
+    html! {
+        section #overview aria-labelledby="overview-title" {
+            h2 #overview-title { "Means" }
+            @if histories.is_empty() { p { "No VM ran on KVM in this time." } }
+            @else { div.scroll tabindex="0" { table {
+                thead { tr {
+                    th { "VM" } th { "Seen" } th { "vCPUs" }
+                    @for rate in Rate::ALL { th { (words(rate)) } }
+                } }
+                tbody { @for history in histories { tr {
+                    th scope="row" { (title(history)) }
+                    td { (units::time(history.seconds * 1e9)) }
+                    td { (history.vcpus) }
+                    @for rate in Rate::ALL { td { (number(history.mean(rate))) } }
+                } } }
+            } } }
+            p.note { "A dash is a count that could not be had." }
+        }
+    }
+}
+
+fn section(place: usize, history: &History, seconds: f64) -> Markup {
+    let id = format!("vm{place}");
+    let is_used = |intervals: &Vec<Interval>| intervals.iter().any(|interval| interval.rate > 0.0);
+    let curves = history
+        .rates
+        .iter()
+        .filter(|(_, intervals)| is_used(intervals));
+    html! {
+        section id=(id) aria-labelledby=(format!("{id}-title")) {
+            h2 id=(format!("{id}-title")) { (title(history)) }
+            div.grid { @for (rate, intervals) in curves { figure.chart {
+                (curve(intervals, seconds))
+                figcaption { (words(*rate)) ": " (number(history.mean(*rate))) " in the mean" }
+            } } }
+            (addresses(history))
+            (reasons(history))
+            (irqfds(history))
+        }
+    }
+}
+
+fn addresses(history: &History) -> Markup {
+    let mut places: Vec<_> = history.addresses.iter().collect();
+    places.sort_by_key(|(_, place)| std::cmp::Reverse(place.exits_to_vmm + place.ioeventfds));
+    let rest = places.split_off(places.len().min(ADDRESSES));
+    let sum = |of: fn(&crate::history::Place) -> u64| rest.iter().map(|(_, place)| of(place)).sum();
+    html! { @if !places.is_empty() {
+        h3 { "Addresses" }
+        div.scroll tabindex="0" { table {
+            thead { tr { th { "Address" } th { "Exits to the VMM" } th { "a second" } th { "Ioeventfds" } th { "a second" } th { "What" } } }
+            tbody {
+                @for ((space, address), place) in &places { tr {
+                    th scope="row" { (format!("{space} {address:#x}")) }
+                    (counted(place.exits_to_vmm, history))
+                    (counted(place.ioeventfds, history))
+                    td { (place.name.as_deref().unwrap_or_default()) }
+                } }
+                @if !rest.is_empty() { tr {
+                    th scope="row" { (rest.len()) " more" }
+                    (counted(sum(|place| place.exits_to_vmm), history))
+                    (counted(sum(|place| place.ioeventfds), history))
+                    td {}
+                } }
+            }
+        } }
+        p.note { "A question mark is a guess from the size and the address of a write." }
+    } }
+}
+
+fn reasons(history: &History) -> Markup {
+    html! { @if history.reasons.values().any(|count| *count > 0) {
+        h3 { "Exits to the VMM without an address" }
+        div.scroll tabindex="0" { table {
+            thead { tr { th { "Reason" } th { "Exits" } th { "a second" } } }
+            tbody { @for (reason, count) in &history.reasons { tr {
+                th scope="row" { (reason) }
+                (counted(*count, history))
+            } } }
+        } }
+    } }
+}
+
+fn irqfds(history: &History) -> Markup {
+    html! { @if !history.irqfds.is_empty() {
+        h3 { "Irqfds" }
+        div.scroll tabindex="0" { table {
+            thead { tr { th { "GSI" } th { "Signals" } th { "a second" } th { "By a worker" } th { "a second" } } }
+            tbody { @for (gsi, [signals, by_worker]) in &history.irqfds { tr {
+                th scope="row" { (gsi) }
+                (counted(*signals, history))
+                (counted(*by_worker, history))
+            } } }
+        } }
+    } }
+}
+
+/// A count, and how many they are each second.
+#[expect(clippy::cast_precision_loss, reason = "it is shown with three digits")]
+fn counted(count: u64, history: &History) -> Markup {
+    let rate = (history.seconds > 0.0).then(|| count as f64 / history.seconds);
+    html! { td { (count) } td { (number(rate)) } }
+}
+
+fn number(value: Option<f64>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(0.0) => "0".to_owned(),
+        Some(value) => units::count(value),
+    }
+}
+
+/// The curve of a rate over the time of the recording.
+fn curve(intervals: &[Interval], seconds: f64) -> Markup {
+    let points = thinned(intervals);
+    let most = points.iter().map(|point| point.rate).fold(0.0, f64::max);
+    let scale = Scale::Linear(most.max(f64::MIN_POSITIVE) * 1.15);
+    let mut drawing = drawing(HEIGHT + 28);
+    for (tick, has_label) in scale.ticks() {
+        let y = height(scale, tick);
+        drawing = drawing.add(across("rule", LEFT, 100.0, y));
+        if has_label {
+            let label = text("tick", LEFT - 1.5, y + 4, &number(Some(tick)));
+            drawing = drawing.add(label.set("text-anchor", "end"));
+        }
+    }
+    for (time, anchor) in [(0.0, "start"), (seconds, "end")] {
+        let x = across_at(time, seconds);
+        let label = text("tick", x, HEIGHT + 25, &units::time(time * 1e9));
+        drawing = drawing
+            .add(upright("tick", x, HEIGHT + 8, HEIGHT + 12))
+            .add(label.set("text-anchor", anchor));
+    }
+    // A rate is that of an interval, so the curve has steps.
+    let corners = points.iter().flat_map(|point| {
+        let y = height(scale, point.rate);
+        [point.from, point.to].map(|time| format!("{:.2},{y}", across_at(time, seconds)))
+    });
+    let line = Polyline::new()
+        .set("class", "curve")
+        .set("points", corners.collect::<Vec<_>>().join(" "));
+    let inner = SVG::new()
+        .set("class", "c0")
+        .set("width", "100%")
+        .set("height", HEIGHT + 28)
+        .set("viewBox", format!("0 0 100 {}", HEIGHT + 28))
+        .set("preserveAspectRatio", "none")
+        .add(line);
+    drawn(&drawing.add(inner))
+}
+
+fn across_at(time: f64, seconds: f64) -> f64 {
+    LEFT + time / seconds.max(f64::MIN_POSITIVE) * (100.0 - LEFT)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "at most the height of a drawing"
+)]
+fn height(scale: Scale, rate: f64) -> u32 {
+    let share = 1.0 - scale.place(rate) / 100.0;
+    (8.0 + share * f64::from(HEIGHT)).round() as u32
+}
+
+/// At most [`POINTS`] intervals, with the means of those that are joined.
+fn thinned(intervals: &[Interval]) -> Vec<Interval> {
+    let each = intervals.len().div_ceil(POINTS).max(1);
+    let joined = intervals.chunks(each).filter_map(|chunk| {
+        let (first, last) = (chunk.first()?, chunk.last()?);
+        let count: f64 = chunk
+            .iter()
+            .map(|interval| interval.rate * (interval.to - interval.from))
+            .sum();
+        let time: f64 = chunk
+            .iter()
+            .map(|interval| interval.to - interval.from)
+            .sum();
+        let (from, to, rate) = (first.from, last.to, count / time);
+        Some(Interval { from, to, rate })
+    });
+    joined.collect()
+}
+
+#[cfg(test)]
+#[path = "recorded_test.rs"]
+mod tests;

@@ -1,0 +1,195 @@
+//! What `vmbell top --record` wrote: a line that names the format and the host, and a line of JSON for each table.
+//!
+//! A recorder may be killed, so the last line may be cut off. Counts are cumulative; a counter that is lower than before has
+//! begun again.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Host;
+
+/// The name of the format.
+const FORMAT: &str = "vmbell-top";
+/// The version of the format. Fields may be added to it.
+const VERSION: u64 = 1;
+
+/// The first line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RecordingHeader {
+    format: String,
+    version: u64,
+    /// When the recording began, as RFC 3339.
+    pub started: String,
+    /// The version of vmbell.
+    pub vmbell: String,
+    /// The host of the VMs.
+    pub host: Host,
+}
+
+/// A recording.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// Where and when it was made.
+    pub header: RecordingHeader,
+    pub(crate) lines: Vec<Line>,
+    /// What may be missing in it, in sentences without a full stop.
+    pub warnings: Vec<String>,
+}
+
+/// The counts at a moment.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Line {
+    /// Since the recording's start.
+    pub(crate) seconds: f64,
+    pub(crate) bpf: Source,
+    pub(crate) counters: Source,
+    pub(crate) lost: Option<u64>,
+    pub(crate) vms: Vec<Vm>,
+}
+
+/// Whether a source was used, and what it lacked.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Source {
+    pub(crate) used: bool,
+    pub(crate) missing: Vec<String>,
+}
+
+/// A VM.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Vm {
+    pub(crate) pid: u32,
+    pub(crate) fd: Option<u32>,
+    pub(crate) vmm: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) vcpus: Vec<serde::de::IgnoredAny>,
+    pub(crate) cpu_seconds: Option<f64>,
+    pub(crate) statistics: Option<BTreeMap<String, u64>>,
+    pub(crate) exits_to_vmm: Option<u64>,
+    pub(crate) ioeventfds: Option<u64>,
+    pub(crate) irqfds: Option<u64>,
+    pub(crate) msi_ioctls: Option<u64>,
+    pub(crate) lines_raised: Option<u64>,
+    pub(crate) eois: Option<u64>,
+    pub(crate) pv_eois: Option<u64>,
+    pub(crate) addresses: Vec<Address>,
+    pub(crate) reasons: BTreeMap<String, u64>,
+    pub(crate) irqfds_by_gsi: Vec<Irqfd>,
+}
+
+/// An address.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Address {
+    pub(crate) space: String,
+    pub(crate) address: u64,
+    pub(crate) exits_to_vmm: u64,
+    pub(crate) ioeventfds: u64,
+    pub(crate) name: Option<String>,
+    pub(crate) name_source: Option<String>,
+}
+
+/// An interrupt of irqfds.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Irqfd {
+    pub(crate) gsi: u64,
+    pub(crate) signals: u64,
+    pub(crate) by_worker: u64,
+}
+
+/// Why a recording cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// The first line cannot be read.
+    #[error("the first line cannot be read")]
+    Header(#[source] serde_json::Error),
+    /// A line cannot be read.
+    #[error("line {number} cannot be read")]
+    Line {
+        /// Its number from 1.
+        number: usize,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// A line of a later version cannot be read.
+    #[error(
+        "version {found} of the recording is newer than {VERSION}, and line {number} cannot be read"
+    )]
+    Newer {
+        /// The version.
+        found: u64,
+        /// Its number from 1.
+        number: usize,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// There are not two lines of counts.
+    #[error("it has no interval: the recorder ended before its first table")]
+    Short,
+}
+
+impl RecordingHeader {
+    /// The first line of a recording that begins now.
+    pub fn new(started: String, vmbell: String, host: Host) -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            started,
+            vmbell,
+            host,
+        }
+    }
+}
+
+impl Recording {
+    /// Whether a text is a recording and no report.
+    pub fn is_one(text: &str) -> bool {
+        #[derive(Deserialize)]
+        struct Named {
+            format: String,
+        }
+        let first = text.lines().next().unwrap_or_default();
+        serde_json::from_str::<Named>(first).is_ok_and(|named| named.format == FORMAT)
+    }
+
+    /// Reads a recording. If its last line is cut off, it is left out with a warning.
+    pub fn parse(text: &str) -> Result<Self, RecordingError> {
+        let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+        let header: RecordingHeader =
+            serde_json::from_str(first).map_err(RecordingError::Header)?;
+        let mut warnings = Vec::new();
+        let found = header.version;
+        if found > VERSION {
+            warnings.push(format!(
+                "version {found} of the recording is newer than {VERSION}: what it adds is not shown"
+            ));
+        }
+        let (whole, cut) = rest.rsplit_once('\n').unwrap_or(("", rest));
+        let mut lines = Vec::new();
+        for (text, number) in whole.lines().zip(2..) {
+            let line = serde_json::from_str(text).map_err(|source| match found > VERSION {
+                true => RecordingError::Newer {
+                    found,
+                    number,
+                    source,
+                },
+                false => RecordingError::Line { number, source },
+            })?;
+            lines.push(line);
+        }
+        if !cut.is_empty() {
+            warnings.push("the last line is cut off: the recorder was killed".to_owned());
+        }
+        if lines.len() < 2 {
+            return Err(RecordingError::Short);
+        }
+        Ok(Self {
+            header,
+            lines,
+            warnings,
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "recording_test.rs"]
+pub(crate) mod tests;
