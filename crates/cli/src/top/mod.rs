@@ -7,6 +7,7 @@ mod json;
 mod live;
 mod openmetrics;
 mod optional;
+mod record;
 mod screen;
 mod table;
 mod terminal;
@@ -24,6 +25,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use self::openmetrics::Metrics;
+use self::record::Recorder;
 use self::table::Table;
 use super::exit::{Exit, Usage};
 use super::output::print;
@@ -42,6 +44,8 @@ Examples:
   vmbell top --with reasons,time      show also reasons of exits, and the time of the VMM
   vmbell top --costs costs.json       show also what exits cost, and what would cost less
   vmbell top --json -d 10 >top.jsonl  write cumulative counts every 10 seconds
+  vmbell top --record top.jsonl && vmbell report top.jsonl
+                                      record what the screen shows, and make a page of it
   vmbell top --export-openmetrics /var/lib/prometheus/node-exporter/top.prom -b -d 15 >/dev/null
                                       write totals every 15 seconds where node_exporter finds them
   vmbell top --source counters        use KVM's statistics only, which cost the VMs nothing
@@ -92,6 +96,10 @@ pub(super) struct TopArgs {
     /// Show what the VMs' exits cost and what would cost less, by this host's report of `vmbell bench`
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     costs: Option<PathBuf>,
+
+    /// Record all counts in this file, from which `vmbell report` makes a page
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
 
     /// Print a line of JSON for each table, with counts since the command's start
     #[arg(long, conflicts_with = "batch")]
@@ -146,6 +154,7 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
     let metrics = args.export_openmetrics.clone();
     let metrics = metrics.map(Metrics::new).transpose()?;
     let mut sources = Sources::open(choice, args.pid, &with)?;
+    let recorder = args.record.clone().map(Recorder::create).transpose()?;
     let first = sources.read()?;
     let mut counts = Counts {
         before: first.clone(),
@@ -154,7 +163,9 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
         first,
         metrics,
         costs,
+        recorder,
     };
+    counts.record()?;
     if args.is_live() {
         return live::run(|| counts.next(), args.delay, args.number, interrupted);
     }
@@ -186,6 +197,7 @@ struct Counts {
     metrics: Option<Metrics>,
     /// What operations cost on this host, if it is known.
     costs: Option<Costs>,
+    recorder: Option<Recorder>,
 }
 
 impl Counts {
@@ -208,7 +220,16 @@ impl Counts {
             metrics.write(&vms(&self.sources, &now), &command)?;
         }
         self.before = now;
+        self.record()?;
         Ok(table)
+    }
+
+    /// Adds the last reading to the recording.
+    fn record(&mut self) -> Result<()> {
+        let Some(recorder) = &mut self.recorder else {
+            return Ok(());
+        };
+        recorder.add(&json::line(&self.sources, &self.before, &self.first)?)
     }
 }
 

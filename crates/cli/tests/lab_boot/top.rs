@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -489,7 +490,7 @@ kill -0 $this $other || fail a guest ended
 mkfifo /keys
 cat >/screen.sh <<END
 stty rows 24 cols 80; stty -g >/out/before
-TERM=xterm "$vmbell" top -d 1; echo status: \$?
+TERM=xterm "$vmbell" top -d 1 --record /out/top.jsonl --export-openmetrics /out/top.prom; echo status: \$?
 stty -g >/out/after
 END
 SHELL=/bin/sh script --quiet --flush --command "/bin/sh /screen.sh" /out/screen </keys >/out/script 2>&1 & screen=$!
@@ -525,4 +526,27 @@ kill -KILL $this $other; wait
     };
     assert_eq!(counts("this: "), [false, true], "{lines:#?}");
     assert_eq!(counts("other: "), [true, false], "{lines:#?}");
+
+    // The same VMs are in the metrics and in the page of the recording.
+    let metrics = read("top.prom");
+    let page = folder.path().join("page.html");
+    let mut report = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    report.arg("report").arg(folder.path().join("top.jsonl"));
+    assert!(report.arg("-o").arg(page).status().unwrap().success());
+    let page = read("page.html");
+    for name in ["this: ", "other: "] {
+        let pid = said(&shown, name);
+        let family = match name {
+            "this: " => "ioeventfds",
+            _ => "exits_to_vmm",
+        };
+        let mut samples = metrics.lines().filter(|line| {
+            line.starts_with(&format!("vmbell_vm_address_{family}_total{{pid=\"{pid}\""))
+                && line.contains("space=\"mmio\",address=\"0xd0000050\"}")
+        });
+        let (_, count) = samples.next().unwrap().rsplit_once(' ').unwrap();
+        assert!(count.parse::<u64>().unwrap() > 1000, "{metrics}");
+        assert!(page.contains(&format!("vmbell ({pid})</h2>")), "{page}");
+    }
+    assert!(page.contains(">mmio 0xd0000050</th>"), "{page}");
 }
