@@ -2,7 +2,8 @@
 //! changed or stopped.
 //!
 //! `process` finds VMs by their processes' descriptors. There are two sources of counts: `bpf` counts in the kernel by event
-//! and address, and `counters` reads KVM's own statistics. A [`reading::Reading`] has what all of them said at one moment,
+//! and address, and `counters` reads KVM's own statistics; without
+//! `bpf`, `sampler` looks at the vCPUs' pages. A [`reading::Reading`] has what all of them said at one moment,
 //! [`rates`] makes the difference of two, and [`model`] joins it to VMs.
 
 pub mod advice;
@@ -16,3 +17,5 @@ mod names;
 pub mod process;
 pub mod rates;
 pub mod reading;
+pub mod sampled;
+pub mod sampler;

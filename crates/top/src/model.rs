@@ -9,6 +9,7 @@ use crate::bpf::{Counted, Event, KernelVm, Kind, Metric};
 use crate::counters::{Directory, Statistics};
 use crate::process::Process;
 use crate::reading::Reading;
+use crate::sampled::Sampled;
 use crate::{exits, names};
 
 /// A VM.
@@ -42,6 +43,8 @@ pub struct Vm {
     pub exits: Vec<(String, u64)>,
     /// Irqfds, by GSI.
     pub irqfds: Vec<Irqfd>,
+    /// Where its vCPUs were seen. `None` also if its process has several VMs, whose pages cannot be told apart.
+    pub sampled: Option<Sampled>,
 }
 
 /// A kind of addresses.
@@ -124,8 +127,11 @@ pub enum NameSource {
 pub fn vms(reading: &Reading, is_counted: impl Fn(Metric) -> bool) -> Vec<Vm> {
     let mut all = Vec::new();
     for (pid, process) in &reading.processes {
-        for (directory, vm) in parts(reading, *pid) {
+        let parts = parts(reading, *pid);
+        let samples = reading.samples.as_ref().filter(|_| parts.len() == 1);
+        for (directory, vm) in parts {
             let mut joined = Vm {
+                sampled: samples.map(|samples| Sampled::of(samples, *pid)),
                 pid: *pid,
                 vmm: process.vmm.clone(),
                 name: process.name.clone(),
@@ -285,20 +291,7 @@ impl Vm {
                 _ => {}
             }
         }
-        let mut addresses: Vec<Address> = addresses.into_values().collect();
-        addresses.retain(|address| address.count() > 0);
-        for address in &mut addresses {
-            let writes = address.accesses.iter().filter(|(is_write, _)| *is_write);
-            let writes: Vec<u8> = writes.map(|(_, size)| *size).collect();
-            let has_reads = writes.len() != address.accesses.len();
-            let writes = if has_reads { &[][..] } else { &writes };
-            address.name = names::of(address.space, address.address, writes);
-        }
-        addresses.sort_by_key(|address| {
-            let count = std::cmp::Reverse(address.count());
-            (count, address.space, address.address)
-        });
-        self.addresses = addresses;
+        self.addresses = named(addresses);
         self.exits = exits.into_iter().collect();
         self.exits
             .sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -322,27 +315,49 @@ impl Vm {
     }
 }
 
+/// Addresses that were accessed, with their names, the most frequent first.
+pub(crate) fn named(addresses: BTreeMap<(Space, u64), Address>) -> Vec<Address> {
+    let mut addresses: Vec<Address> = addresses.into_values().collect();
+    addresses.retain(|address| address.count() > 0);
+    for address in &mut addresses {
+        let writes = address.accesses.iter().filter(|(is_write, _)| *is_write);
+        let writes: Vec<u8> = writes.map(|(_, size)| *size).collect();
+        let has_reads = writes.len() != address.accesses.len();
+        let writes = if has_reads { &[][..] } else { &writes };
+        address.name = names::of(address.space, address.address, writes);
+    }
+    addresses.sort_by_key(|address| {
+        let count = std::cmp::Reverse(address.count());
+        (count, address.space, address.address)
+    });
+    addresses
+}
+
 /// The entry of an event's address.
 fn at<'a>(
     addresses: &'a mut BTreeMap<(Space, u64), Address>,
     space: Space,
     event: &Event,
 ) -> &'a mut Address {
-    let new = || Address {
-        space,
-        address: event.address,
-        to_vmm: 0,
-        vmm_time: 0,
-        rings: 0,
-        by_kvm: 0,
-        accesses: BTreeSet::new(),
-        eventfds: Vec::new(),
-        name: None,
-    };
+    let new = || Address::new(space, event.address);
     addresses.entry((space, event.address)).or_insert_with(new)
 }
 
 impl Address {
+    pub(crate) const fn new(space: Space, address: u64) -> Self {
+        Self {
+            space,
+            address,
+            to_vmm: 0,
+            vmm_time: 0,
+            rings: 0,
+            by_kvm: 0,
+            accesses: BTreeSet::new(),
+            eventfds: Vec::new(),
+            name: None,
+        }
+    }
+
     /// Accesses of all kinds.
     pub const fn count(&self) -> u64 {
         self.to_vmm + self.rings + self.by_kvm

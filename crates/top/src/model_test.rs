@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::bpf::{BpfReading, Isa};
+use crate::sampler::{Place, Samples};
 
 const PID: u32 = 4711;
 
@@ -75,6 +76,7 @@ fn reading(
         }),
         counters: Some(folders.iter().map(directory).collect()),
         eois_by_cpu: false,
+        samples: None,
     }
 }
 
@@ -314,4 +316,19 @@ fn the_difference_of_two_readings_has_the_time_between_them() {
     let since = at(30, 9000).since(&at(10, 2000));
     let counted = since.bpf.unwrap().counts[&exit];
     assert_eq!((counted.count, counted.nanoseconds), (20, 7000));
+}
+
+#[test]
+fn samples_are_those_of_the_only_vm_of_a_process() {
+    let samples = Samples {
+        counts: HashMap::from([((PID, Place::Kvm), 60)]),
+        refused: 0,
+    };
+    let mut one = reading(&[(5, 0, None)], &[], &[]);
+    one.samples = Some(samples.clone());
+    let sampled = vms(&one, |_| true).remove(0).sampled;
+    assert_eq!(sampled.map(|sampled| sampled.samples), Some(60));
+    let mut two = reading(&[(5, 0, None), (6, 0, None)], &[], &[]);
+    two.samples = Some(samples);
+    assert!(vms(&two, |_| true).iter().all(|vm| vm.sampled.is_none()));
 }

@@ -11,6 +11,9 @@ use std::{fs, io};
 /// How much of a name is kept.
 const NAME: usize = 40;
 const VM: &str = "anon_inode:kvm-vm";
+const VCPU: &str = "anon_inode:kvm-vcpu:";
+/// How many vCPUs of a process are sampled, at most.
+const VCPUS: usize = 1 << 12;
 const EVENTFD: &str = "anon_inode:[eventfd]";
 
 /// A process that has a VM.
@@ -116,6 +119,22 @@ pub fn threads(proc: &Path, pid: u32) -> Vec<u32> {
     let tasks = tasks.into_iter().flatten().flatten();
     let ids = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
     ids.collect()
+}
+
+/// The addresses of the pages `kvm_run` that a process maps, one of each vCPU.
+pub(crate) fn vcpu_pages(proc: &Path, pid: u32) -> Vec<u64> {
+    let maps = fs::read_to_string(proc.join(pid.to_string()).join("maps")).unwrap_or_default();
+    let page = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let (from, _) = words.next()?.split_once('-')?;
+        // After the rights: the start in the file, the device, the inode, and the name.
+        let is_start = words.nth(1)?.bytes().all(|digit| digit == b'0');
+        let is_vcpu = words.nth(2)?.starts_with(VCPU);
+        u64::from_str_radix(from, 16)
+            .ok()
+            .filter(|_| is_start && is_vcpu)
+    };
+    maps.lines().filter_map(page).take(VCPUS).collect()
 }
 
 /// Whether a process is ending: its first thread is dead, and another one still lives.

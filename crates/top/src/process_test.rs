@@ -124,3 +124,21 @@ fn a_process_without_a_program_has_no_vm_any_more() {
     fs::remove_file(folder.path().join("4711/exe")).unwrap();
     assert_eq!(scan(folder.path(), None).unwrap(), Scan::default());
 }
+
+#[test]
+fn the_pages_of_vcpus_are_among_the_mappings() {
+    let folder = proc();
+    let maps = "\
+7f10a0000000-7f10a0003000 rw-s 00000000 00:0e 1050 anon_inode:kvm-vcpu:0
+7f10a0003000-7f10a0006000 rw-s 00001000 00:0e 1050 anon_inode:kvm-vcpu:1
+7f10a0006000-7f10a0009000 rw-s 00000000 00:0e 1050 anon_inode:kvm-vm
+7f10a000a000-7f10a000d000 rw-s 00000000 00:0e 1050 anon_inode:kvm-vcpu:1
+7f10a000d000-7f10a000e000 rw-s 00000000 00:0e 1050 /tmp/anon_inode:kvm-vcpu:2
+nonsense
+ffff-
+";
+    fs::write(folder.path().join("4711/maps"), maps).unwrap();
+    let pages = vcpu_pages(folder.path(), 4711);
+    assert_eq!(pages, [0x7f10_a000_0000, 0x7f10_a000_a000]);
+    assert!(vcpu_pages(folder.path(), 12).is_empty());
+}

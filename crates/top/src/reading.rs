@@ -9,6 +9,7 @@ use crate::bpf::{Bpf, BpfError, BpfReading, Counted, KernelVm, Metric};
 use crate::counters::{self, CountersError, Directory, Statistics};
 use crate::process::{self, Process};
 use crate::rates;
+use crate::sampler::{Sampler, SamplerError, Samples};
 
 /// Which sources are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub enum Choice {
 pub struct Sources {
     bpf: Result<Bpf, NoBpf>,
     counters: Result<(), NoCounters>,
+    /// Only if statistics are the only source.
+    sampler: Option<Result<Sampler, SamplerError>>,
     only: Option<u32>,
     proc: PathBuf,
     debugfs: PathBuf,
@@ -111,6 +114,8 @@ pub struct Reading {
     pub counters: Option<BTreeMap<Directory, Statistics>>,
     /// Whether CPUs end interrupts themselves.
     pub eois_by_cpu: bool,
+    /// Where vCPUs were seen.
+    pub samples: Option<Samples>,
 }
 
 impl Sources {
@@ -142,6 +147,10 @@ impl Sources {
             (Choice::Counters, _, Err(counters)) => Err(TopError::NoCounters(counters)),
             (_, Err(bpf), Err(counters)) => Err(TopError::NoSource { bpf, counters }),
             (_, bpf, counters) => Ok(Self {
+                sampler: bpf.is_err().then(|| {
+                    let release = std::fs::read_to_string(proc.join("sys/kernel/osrelease"));
+                    Sampler::start(release.unwrap_or_default().trim())
+                }),
                 bpf,
                 counters,
                 only,
@@ -181,6 +190,12 @@ impl Sources {
             Ok(()) | Err(NoCounters::NotAsked) => Vec::new(),
             Err(error) => vec![causes(error)],
         }
+    }
+
+    /// Why there are no samples, if they are to be taken.
+    pub fn missing_of_samples(&self) -> Option<String> {
+        let error = self.sampler.as_ref()?.as_ref().err()?;
+        Some(causes(error))
     }
 
     /// Reads all sources. Counts before processes: a VM that is counted is then found, or has ended.
@@ -228,6 +243,13 @@ impl Sources {
         creators.extend(&threads);
         let owner = |thread| Some((thread, process::of_thread(&self.proc, thread)?));
         let cpu = |thread| Some((thread, process::cpu_time(&self.proc, thread)?));
+        let samples = match &self.sampler {
+            Some(Ok(sampler)) => {
+                let pages = |pid: &u32| (*pid, process::vcpu_pages(&self.proc, *pid));
+                Some(sampler.read(self.before.keys().map(pages).collect()))
+            }
+            _ => None,
+        };
         let mut reading = Reading {
             at,
             interval: Duration::ZERO,
@@ -238,6 +260,7 @@ impl Sources {
             bpf,
             counters,
             eois_by_cpu: eois_by_cpu("/sys/module".as_ref()),
+            samples,
         };
         if let Ok(bpf) = &self.bpf {
             let ended = reading.ended();
@@ -321,7 +344,16 @@ impl Reading {
             };
             later.iter().map(difference).collect()
         });
+        let samples = self.samples.as_ref().map(|later| {
+            let before = earlier.samples.as_ref();
+            let before = |place: &_| before?.counts.get(place).copied();
+            Samples {
+                counts: rates::table(later.counts.clone(), before, rates::since),
+                refused: later.refused,
+            }
+        });
         Self {
+            samples,
             interval: self.at.saturating_duration_since(earlier.at),
             cpu: rates::table(
                 self.cpu.clone(),

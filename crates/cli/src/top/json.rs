@@ -9,6 +9,7 @@ use super::{text, vms};
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::{self, NameSource};
 use vmbell_top::reading::{Reading, Sources};
+use vmbell_top::sampled;
 
 /// The version of the format. Fields may be added to it.
 const SCHEMA: u32 = 1;
@@ -20,6 +21,9 @@ struct Line {
     seconds: f64,
     bpf: Source,
     counters: Source,
+    /// Absent if none are to be taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    samples: Option<Source>,
     /// Events that programs did not count; absent without programs.
     lost: Option<u64>,
     unreadable_processes: usize,
@@ -60,6 +64,27 @@ struct Vm {
     addresses: Vec<Address>,
     reasons: BTreeMap<String, u64>,
     irqfds_by_gsi: Vec<Irqfd>,
+    /// Absent unless samples are taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sampled: Option<Sampled>,
+}
+
+/// How often the vCPUs were looked at, and how often they were in the VMM.
+#[derive(Serialize)]
+struct Sampled {
+    samples: u64,
+    addresses: Vec<SampledAddress>,
+    reasons: BTreeMap<String, u64>,
+}
+
+#[derive(Serialize)]
+struct SampledAddress {
+    space: String,
+    address: u64,
+    samples: u64,
+    accesses: Vec<Access>,
+    name: Option<String>,
+    name_source: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -117,12 +142,22 @@ pub(super) fn line(sources: &Sources, now: &Reading, first: &Reading) -> Result<
             used: sources.counters().is_ok(),
             missing: counters,
         },
+        samples: samples(sources, now),
         lost: now.bpf.as_ref().map(|bpf| bpf.lost),
         unreadable_processes: now.unreadable,
         vms: vms(sources, now).into_iter().map(Vm::from).collect(),
     };
     let text = serde_json::to_string(&line).context("cannot write JSON")?;
     Ok(text + "\n")
+}
+
+fn samples(sources: &Sources, now: &Reading) -> Option<Source> {
+    let missing = sources.missing_of_samples();
+    let used = now.samples.is_some();
+    (used || missing.is_some()).then(|| Source {
+        used,
+        missing: missing.into_iter().collect(),
+    })
 }
 
 impl From<model::Vm> for Vm {
@@ -163,6 +198,7 @@ impl From<model::Vm> for Vm {
             addresses: vm.addresses.into_iter().map(address).collect(),
             reasons: vm.reasons,
             irqfds_by_gsi: vm.irqfds.into_iter().map(Irqfd::from).collect(),
+            sampled: vm.sampled.map(Sampled::from),
         }
     }
 }
@@ -193,6 +229,27 @@ impl From<model::Address> for Address {
                 .collect(),
             name: address.name.map(|name| name.text),
             name_source: source,
+        }
+    }
+}
+
+impl From<sampled::Sampled> for Sampled {
+    fn from(sampled: sampled::Sampled) -> Self {
+        let address = |address: model::Address| {
+            let address = Address::from(address);
+            SampledAddress {
+                space: address.space,
+                address: address.address,
+                samples: address.exits_to_vmm,
+                accesses: address.accesses,
+                name: address.name,
+                name_source: address.name_source,
+            }
+        };
+        Self {
+            samples: sampled.samples,
+            addresses: sampled.addresses.into_iter().map(address).collect(),
+            reasons: sampled.reasons,
         }
     }
 }

@@ -8,6 +8,7 @@ mod live;
 mod openmetrics;
 mod optional;
 mod record;
+mod sampled;
 mod screen;
 mod table;
 mod terminal;

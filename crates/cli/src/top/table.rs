@@ -78,6 +78,23 @@ fn notes(sources: &Sources, reading: &Reading) -> Vec<String> {
             reading.unreadable
         ));
     }
+    notes.extend(
+        sources
+            .missing_of_samples()
+            .map(|reason| format!("no samples: {reason}")),
+    );
+    if let Some(samples) = &reading.samples {
+        let count: u64 = samples.counts.values().sum();
+        notes.push(format!(
+            "sampled: {count} looks at vCPUs; ~ is the share of them that found a vCPU in its VMM"
+        ));
+        if samples.refused > 0 {
+            notes.push(format!(
+                "no samples of {} processes: it takes CAP_SYS_PTRACE",
+                samples.refused
+            ));
+        }
+    }
     if let Some(bpf) = reading.bpf.as_ref().filter(|bpf| bpf.lost > 0) {
         notes.push(format!(
             "lost: {} events were not counted, so counts are too low",

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::columns::{self, NAME};
 use super::costs::HINT;
 use super::table::Table;
-use super::{cpu_seconds, halts, optional};
+use super::{cpu_seconds, halts, optional, sampled};
 use vmbell_top::model::{Address, Irqfd, NameSource, Space, Vm};
 
 /// What is shown without VMs.
@@ -32,11 +32,12 @@ pub(super) fn table(table: &Table) -> String {
 }
 
 /// The tables below that of VMs, with at most this number of addresses of each VM.
-pub(super) fn parts(vms: &[Vm], table: &Table, addresses: usize) -> [String; 5] {
+pub(super) fn parts(vms: &[Vm], table: &Table, addresses: usize) -> [String; 6] {
     [
         halts::table(vms, table.seconds),
         optional::exits(vms, table.seconds),
         address_table(vms, table, addresses),
+        sampled::table(vms, addresses),
         irqfd_table(vms, table),
         optional::advice(vms, table.costs.as_ref(), table.seconds),
     ]
@@ -158,7 +159,7 @@ fn irqfd_table(vms: &[Vm], table: &Table) -> String {
     titles + &out
 }
 
-fn place(address: &Address) -> String {
+pub(super) fn place(address: &Address) -> String {
     format!("{} {:#x}", space(address.space), address.address)
 }
 
@@ -173,7 +174,7 @@ pub(super) fn space(space: Space) -> String {
 }
 
 /// `w2` is a write of two bytes; without a number the size is not known.
-fn accesses(address: &Address) -> String {
+pub(super) fn accesses(address: &Address) -> String {
     let each = address.accesses.iter().map(|(is_write, size)| {
         let direction = if *is_write { "w" } else { "r" };
         match size {
@@ -184,7 +185,7 @@ fn accesses(address: &Address) -> String {
     each.collect::<Vec<_>>().join(",")
 }
 
-fn what(address: &Address) -> String {
+pub(super) fn what(address: &Address) -> String {
     let mut parts = Vec::new();
     if let Some(name) = &address.name {
         parts.push(match name.source {

@@ -58,6 +58,7 @@ pub(in crate::top) fn vm() -> Vm {
             (Metric::PvEois, 186),
         ]),
         addresses: vec![doorbell, address(Space::Port, 0x608, 3, 0, (false, 4))],
+        sampled: None,
         reasons: BTreeMap::from([("hlt".to_owned(), 1)]),
         exits: Vec::new(),
         irqfds: Vec::new(),

@@ -87,3 +87,56 @@ kill $top; wait $top; true
     let (_, table) = shown.split_once("table\n").unwrap();
     assert_eq!(table.matches(" kvm_smoke ").count(), GUESTS, "{table}");
 }
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn top_samples_where_vcpus_are_in_their_vmm_without_programs() {
+    let script = r#"
+"$guest" forever >/out/dots & busy=$!
+mkfifo /end; exec 3<>/end
+"$guest" ioeventfd </end >/out/quiet & quiet=$!
+until grep -q '^[0-9]* [0-9]*$' /out/quiet; do sleep 0.1; done
+"$vmbell" top --json -d 2 -n 2 --source counters >/out/lines
+echo table; "$vmbell" top --once --source counters; echo end
+echo busy: $busy; echo quiet: $quiet
+kill -KILL $busy $quiet; wait
+"#;
+    for (kernel, is_sampled) in [("debian:6.1", false), ("debian:6.12", true)] {
+        let (shown, folder) = in_l1(&["--kernel", kernel], script);
+        let lines = lines(folder.path());
+        let last = lines.last().unwrap();
+        assert_eq!(last["samples"]["used"], is_sampled, "{last}");
+        let [busy, quiet] = ["busy: ", "quiet: "].map(|name| vms(last, said(&shown, name))[0]);
+        if !is_sampled {
+            assert!(busy["sampled"].is_null(), "{busy}");
+            assert!(shown.contains("\nno samples: Linux 6.1.0-"), "{shown}");
+            continue;
+        }
+        // The one prints a dot between two exits, and is in the VMM for most of the time. The other has halted.
+        let address = &busy["sampled"]["addresses"][0];
+        assert_eq!(
+            (&address["space"], &address["address"]),
+            (&"port".into(), &0xb07.into()),
+            "{busy}"
+        );
+        assert_eq!(
+            address["accesses"],
+            serde_json::json!([{"write": true, "size": 1}])
+        );
+        let share = |part: &serde_json::Value, all: &serde_json::Value| {
+            part.as_f64().unwrap() / all["sampled"]["samples"].as_f64().unwrap()
+        };
+        assert!(
+            (0.2..=1.0).contains(&share(&address["samples"], busy)),
+            "{busy}"
+        );
+        let halted = &quiet["sampled"]["reasons"]["hlt"];
+        assert!(share(halted, quiet) > 0.9, "{quiet}");
+        assert!(busy["exits_to_vmm"].is_null(), "{busy}");
+        assert!(
+            shown.contains("port 0xb07              w1        ~"),
+            "{shown}"
+        );
+        assert!(shown.contains("\nsampled: "), "{shown}");
+    }
+}
