@@ -125,6 +125,7 @@ fn use_ioeventfd(address: &Address, costs: &Costs, seconds: f64) -> Option<Strin
         costs::ring_row(address.space)?,
     ];
     let saving = Saving::of(address.to_vmm, seconds, costs, rows)?;
+    let name = &address.name.as_ref()?.text;
     let (space, notify) = match address.space {
         Space::Port => ("port", "notify-portio-wildcard-eventfd"),
         _ => ("mmio", "notify-mmio-wildcard-eventfd"),
@@ -137,7 +138,7 @@ fn use_ioeventfd(address: &Address, costs: &Costs, seconds: f64) -> Option<Strin
         None => format!("and a wakeup of the VMM's thread, which {notify} would measure"),
     };
     Some(format!(
-        "{space} {:#x}: {} of vCPUs; with an ioeventfd {}, {wakeup}",
+        "{space} {:#x}, {name}?: {} of vCPUs; with an ioeventfd {}, {wakeup}",
         address.address,
         saving.now("exits"),
         saving.other.cores()

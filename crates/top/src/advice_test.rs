@@ -88,7 +88,7 @@ fn a_notification_that_exits_often_is_for_an_ioeventfd() {
     let expected = Advice {
         pid: 4711,
         kind: Kind::UseIoeventfd,
-        text: "mmio 0xd0000050: 100000 exits a second take 0.60 core (mmio-no-eventfd, 6.00 us) of vCPUs; with an ioeventfd \
+        text: "mmio 0xd0000050, virtio-mmio notify?: 100000 exits a second take 0.60 core (mmio-no-eventfd, 6.00 us) of vCPUs; with an ioeventfd \
                0.20 core (mmio-wildcard-eventfd, 2.00 us), but a thread of the VMM that sleeps has to be woken, 9.00 us after \
                the write (notify-mmio-wildcard-eventfd)"
             .to_owned(),
@@ -129,6 +129,8 @@ fn what_is_fixed_on_a_pc_or_has_no_shape_of_a_notification_is_not_for_an_ioevent
     for (space, at, size) in [
         (Space::Port, 0x3f8, 1),
         (Space::Port, 0xcf8, 2),
+        (Space::Port, 0x1f0, 2),
+        (Space::Mmio, 0xb_8000, 2),
         (Space::Mmio, 0xfec0_0000, 2),
         (Space::Mmio, 0xd000_0064, 4),
         (Space::Msr, 0x6e0, 0),

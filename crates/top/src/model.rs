@@ -75,7 +75,8 @@ pub struct Address {
     pub rings: u64,
     /// Accesses that KVM answered itself.
     pub by_kvm: u64,
-    /// The sizes of accesses in bytes, and whether they wrote.
+    /// The sizes of accesses in bytes, and whether they wrote; of all accesses since programs count, so that a register that
+    /// is read now and then is not taken for one that is only written.
     pub accesses: BTreeSet<(bool, u8)>,
     /// The ioeventfds.
     pub eventfds: Vec<Eventfd>,
@@ -365,26 +366,22 @@ impl Address {
 
     fn kvm(&mut self, event: &Event, counted: Counted) {
         self.by_kvm += counted.count;
-        if counted.count > 0 {
-            self.accesses.insert((event.is_write, event.size));
-        }
+        self.accesses.insert((event.is_write, event.size));
     }
 
     fn exit(&mut self, event: &Event, counted: Counted) {
         self.vmm_time += counted.nanoseconds;
         self.to_vmm += counted.count;
-        if counted.count > 0 {
-            self.accesses.insert((event.is_write, event.size));
-        }
+        self.accesses.insert((event.is_write, event.size));
     }
 
     fn ring(&mut self, event: &Event, counted: Counted, process: &Process) {
         self.rings += counted.count;
+        // KVM's fast path does not look at the size.
+        self.accesses.insert((true, event.size));
         if counted.count == 0 {
             return;
         }
-        // KVM's fast path does not look at the size.
-        self.accesses.insert((true, event.size));
         let id = counted.eventfd();
         if self.eventfds.iter().all(|eventfd| eventfd.id != id) {
             let fd = process.eventfds.get(&id).copied();

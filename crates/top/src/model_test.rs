@@ -332,3 +332,18 @@ fn samples_are_those_of_the_only_vm_of_a_process() {
     two.samples = Some(samples);
     assert!(vms(&two, |_| true).iter().all(|vm| vm.sampled.is_none()));
 }
+
+#[test]
+fn a_register_that_was_read_earlier_is_not_one_that_is_only_written() {
+    let read = Event {
+        is_write: false,
+        ..event(1, Kind::Mmio, 0xfebf_1000)
+    };
+    let counts = [(event(1, Kind::Mmio, 0xfebf_1000), 9, 0), (read, 0, 0)];
+    let reading = reading(&[(5, 0, None)], &counts, &[]);
+    let [register] = &vms(&reading, |_| true)[0].addresses[..] else {
+        panic!("more than one");
+    };
+    assert_eq!(register.accesses, BTreeSet::from([(false, 2), (true, 2)]));
+    assert_eq!(register.name, None);
+}

@@ -2,9 +2,13 @@
 
 use crate::model::{Name, NameSource, Space};
 
-/// A write of this size at this place in a page is what a virtio driver's notification looks like.
+/// A write of this size, or at this place in a page, is what a virtio driver's notification looks like.
 const VIRTIO_PCI_NOTIFY: u8 = 2;
 const VIRTIO_MMIO_NOTIFY: u64 = 0x50;
+/// The place in a legacy device's BAR of ports, which is at a multiple of 32.
+const VIRTIO_LEGACY_NOTIFY: u64 = 0x10;
+/// Linux and firmware put BARs of ports above those of the PC.
+const FIRST_BAR: u64 = 0x1000;
 
 /// The name of an address, with the sizes of its writes.
 pub(crate) fn of(space: Space, address: u64, writes: &[u8]) -> Option<Name> {
@@ -28,19 +32,32 @@ pub(crate) fn of(space: Space, address: u64, writes: &[u8]) -> Option<Name> {
 fn guess(space: Space, address: u64, writes: &[u8]) -> Option<&'static str> {
     match (space, writes) {
         (Space::Mmio, [4]) if address & 0xfff == VIRTIO_MMIO_NOTIFY => Some("virtio-mmio notify"),
-        (Space::Mmio | Space::Port, [VIRTIO_PCI_NOTIFY]) => Some("virtio-pci notify"),
+        (Space::Mmio, [VIRTIO_PCI_NOTIFY]) => Some("virtio-pci notify"),
+        (Space::Port, [VIRTIO_PCI_NOTIFY])
+            if address >= FIRST_BAR && address & 0x1f == VIRTIO_LEGACY_NOTIFY =>
+        {
+            Some("virtio-pci notify")
+        }
         _ => None,
     }
 }
 
 const fn port(port: u64) -> Option<&'static str> {
     Some(match port {
+        0x00..=0x0f | 0x81..=0x8f | 0xc0..=0xdf => "DMA",
         0x20 | 0x21 | 0xa0 | 0xa1 => "PIC",
         0x40..=0x43 => "PIT",
         0x60 | 0x64 => "keyboard controller",
         0x61 => "PIT gate, NMI status",
         0x70 | 0x71 => "RTC",
         0x80 => "POST code",
+        0x92 => "A20 gate",
+        0xb2 | 0xb3 => "SMI",
+        0xe9 | 0x402 => "debug console",
+        0x170..=0x177 | 0x1f0..=0x1f7 | 0x376 | 0x3f6 => "IDE",
+        0x1ce..=0x1d0 => "VBE",
+        0x3b0..=0x3df => "VGA",
+        0x3f0..=0x3f5 | 0x3f7 => "floppy disk",
         0x2f8..=0x2ff => "serial port 2",
         0x3f8..=0x3ff => "serial port 1",
         0x4d0 | 0x4d1 => "PIC ELCR",
@@ -52,6 +69,7 @@ const fn port(port: u64) -> Option<&'static str> {
 
 const fn mmio(address: u64) -> Option<&'static str> {
     Some(match address {
+        0xa_0000..=0xb_ffff => "VGA memory",
         0xfec0_0000..=0xfec0_0fff => "I/O APIC",
         0xfed0_0000..=0xfed0_03ff => "HPET",
         0xfee0_0000..=0xfee0_0fff => "local APIC",
@@ -95,4 +113,32 @@ pub(crate) const fn exit_reason(reason: u64) -> Option<&'static str> {
         33 => "bus lock",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guessed(space: Space, address: u64, writes: &[u8]) -> Option<String> {
+        let name = of(space, address, writes);
+        let guess = name.filter(|name| name.source == NameSource::Guess);
+        guess.map(|name| name.text)
+    }
+
+    #[test]
+    fn a_notification_is_guessed_only_where_a_device_can_be() {
+        let pci = Some("virtio-pci notify".to_owned());
+        assert_eq!(guessed(Space::Mmio, 0xfebf_1000, &[2]), pci);
+        assert_eq!(guessed(Space::Port, 0xc050, &[2]), pci);
+        // The register that selects a queue is before it.
+        assert_eq!(guessed(Space::Port, 0xc04e, &[2]), None);
+        // Written in words, and hardly read: IDE's data, VGA's and VBE's registers, and text on the screen.
+        for port in [0x1f0, 0x170, 0x3c4, 0x3ce, 0x3d4, 0x1ce, 0x210] {
+            assert_eq!(guessed(Space::Port, port, &[2]), None, "{port:#x}");
+        }
+        assert_eq!(guessed(Space::Mmio, 0xb_8000, &[2]), None);
+        let mmio = Some("virtio-mmio notify".to_owned());
+        assert_eq!(guessed(Space::Mmio, 0xd000_0050, &[4]), mmio);
+        assert_eq!(guessed(Space::Mmio, 0xd000_0054, &[4]), None);
+    }
 }
