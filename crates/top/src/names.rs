@@ -72,6 +72,9 @@ const fn mmio(address: u64) -> Option<&'static str> {
         0xa_0000..=0xb_ffff => "VGA memory",
         0xfec0_0000..=0xfec0_0fff => "I/O APIC",
         0xfed0_0000..=0xfed0_03ff => "HPET",
+        0xfee0_00b0 => "local APIC EOI",
+        0xfee0_0300 | 0xfee0_0310 => "local APIC ICR",
+        0xfee0_0380 => "local APIC timer",
         0xfee0_0000..=0xfee0_0fff => "local APIC",
         _ => return None,
     })
@@ -79,6 +82,7 @@ const fn mmio(address: u64) -> Option<&'static str> {
 
 const fn msr(msr: u64) -> Option<&'static str> {
     Some(match msr {
+        0x1b => "APIC_BASE",
         0x3b => "TSC_ADJUST",
         0x48 => "SPEC_CTRL",
         0x6e0 => "TSC_DEADLINE",
@@ -86,6 +90,8 @@ const fn msr(msr: u64) -> Option<&'static str> {
         0x80b => "x2APIC EOI",
         0x830 => "x2APIC ICR",
         0x838 => "x2APIC timer",
+        0x83f => "x2APIC self IPI",
+        0x800..=0x8ff => "x2APIC",
         0x4b56_4d04 => "PV EOI",
         _ => return None,
     })
