@@ -102,6 +102,19 @@ const fn words(rate: Rate) -> &'static str {
     }
 }
 
+const fn title_of(rate: Rate) -> &'static str {
+    match rate {
+        Rate::Core => "Cores",
+        Rate::Exits => "Exits/s",
+        Rate::ToVmm => "To the VMM/s",
+        Rate::Ioeventfds => "Ioeventfds/s",
+        Rate::Irqfds => "Irqfds/s",
+        Rate::Ioctls => "Other IRQs/s",
+        Rate::Eois => "EOIs/s",
+        Rate::PvEois => "PV EOIs/s",
+    }
+}
+
 /// The means of all VMs.
 fn overview(histories: &[History]) -> Markup {
     html! {
@@ -111,7 +124,7 @@ fn overview(histories: &[History]) -> Markup {
             @else { div.scroll tabindex="0" { table {
                 thead { tr {
                     th { "VM" } th { "Seen" } th { "vCPUs" }
-                    @for rate in Rate::ALL { th { (words(rate)) } }
+                    @for rate in Rate::ALL { th { (title_of(rate)) } }
                 } }
                 tbody { @for history in histories { tr {
                     th scope="row" { (title(history)) }
@@ -154,13 +167,13 @@ fn addresses(history: &History) -> Markup {
     html! { @if !places.is_empty() {
         h3 { "Addresses" }
         div.scroll tabindex="0" { table {
-            thead { tr { th { "Address" } th { "Exits to the VMM" } th { "a second" } th { "Ioeventfds" } th { "a second" } th { "What" } } }
+            thead { tr { th { "Address" } th { "Exits to the VMM" } th { "a second" } th { "Ioeventfds" } th { "a second" } th.what { "What" } } }
             tbody {
                 @for ((space, address), place) in &places { tr {
                     th scope="row" { (format!("{space} {address:#x}")) }
                     (counted(place.exits_to_vmm, history))
                     (counted(place.ioeventfds, history))
-                    td { (place.name.as_deref().unwrap_or_default()) }
+                    td.what { (place.name.as_deref().unwrap_or_default()) }
                 } }
                 @if !rest.is_empty() { tr {
                     th scope="row" { (rest.len()) " more" }
@@ -230,9 +243,13 @@ fn curve(intervals: &[Interval], seconds: f64) -> Markup {
             drawing = drawing.add(label.set("text-anchor", "end"));
         }
     }
-    for (time, anchor) in [(0.0, "start"), (seconds, "end")] {
+    let ends = [
+        (0.0, "start", "0 s".to_owned()),
+        (seconds, "end", units::time(seconds * 1e9)),
+    ];
+    for (time, anchor, label) in ends {
         let x = across_at(time, seconds);
-        let label = text("tick", x, HEIGHT + 25, &units::time(time * 1e9));
+        let label = text("tick", x, HEIGHT + 25, &label);
         drawing = drawing
             .add(upright("tick", x, HEIGHT + 8, HEIGHT + 12))
             .add(label.set("text-anchor", anchor));
