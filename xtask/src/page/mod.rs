@@ -1,9 +1,11 @@
 //! `cargo xtask page`: the page of `vmbell report`, in a real browser.
 //!
-//! Pages of a run that was just measured, and of reports made from it with hostile names, VMMs and other kinds of timing, are
-//! loaded in Chromium by Playwright: in a wide window and on a phone, light, dark and on paper. Each has to draw every row, ask
-//! for nothing, report no error, and give axe-core nothing to say; `check.mjs` looks. Screenshots are left in `target/page/`.
+//! Pages of a run that was just measured, of reports made from it with hostile names, VMMs and other kinds of timing, and of a
+//! recording of `vmbell top`, are loaded in Chromium by Playwright: in a wide window and on a phone, light, dark and on paper.
+//! Each has to draw every row, ask for nothing, report no error, and give axe-core nothing to say; `check.mjs` looks. Screenshots
+//! are left in `target/page/`.
 
+mod recording;
 mod reports;
 
 use std::fs;

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use super::recording;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use vmbell_report::{
@@ -29,7 +30,8 @@ const SHORT: &[&str] = &[
     "--export-json",
 ];
 
-const HOSTILE: &str = "<img src=http://example.org/x onerror=alert(1)>\"'&amp;<script>alert(2)</script>\u{1b}[31m\u{202e}";
+/// A name that a page must not obey.
+pub(super) const HOSTILE: &str = "<img src=http://example.org/x onerror=alert(1)>\"'&amp;<script>alert(2)</script>\u{1b}[31m\u{202e}";
 
 /// Writes all pages, and `pages.json` with the name of each and, for each row with numbers that are drawn, how many columns
 /// have it.
@@ -47,6 +49,7 @@ pub(super) fn write(vmbell: &Path, folder: &Path) -> Result<()> {
         maker.page("vmm", &[vmms(&all)])?,
         maker.page("hostile", &[hostile(&all), hostile(&vmms(&all))])?,
         maker.page("emulated", &[emulated])?,
+        maker.recorded()?,
     ];
     fs::write(
         folder.join("pages.json"),
@@ -72,25 +75,39 @@ impl Maker<'_> {
 
     /// The page of these reports, by the command.
     fn page(&self, name: &str, reports: &[Report]) -> Result<Value> {
-        let path = self.folder.join(format!("{name}.html"));
+        let mut files = Vec::new();
+        for (place, report) in reports.iter().enumerate() {
+            let file = format!("{name}-{place}.json");
+            fs::write(self.folder.join(&file), vmbell_report::json(report))?;
+            files.push(file);
+        }
+        self.write(name, &files)?;
+        Ok(json!({"name": name, "bars": bars(reports)}))
+    }
+
+    /// The page of a recording, which has no bars.
+    fn recorded(&self) -> Result<Value> {
+        let file = "recorded.jsonl";
+        fs::write(self.folder.join(file), recording::text())?;
+        self.write("recorded", &[file.to_owned()])?;
+        Ok(json!({"name": "recorded", "bars": {}}))
+    }
+
+    fn write(&self, name: &str, files: &[String]) -> Result<()> {
         let mut command = Command::new(self.vmbell);
         command
             .current_dir(self.folder)
             .arg("report")
             .arg("--output")
-            .arg(&path);
-        for (place, report) in reports.iter().enumerate() {
-            let file = format!("{name}-{place}.json");
-            fs::write(self.folder.join(&file), vmbell_report::json(report))?;
-            command.arg(file);
-        }
+            .arg(self.folder.join(format!("{name}.html")))
+            .args(files);
         let output = command.output().context("cannot run vmbell")?;
         ensure!(
             output.status.success(),
             "vmbell report failed: {}",
             String::from_utf8_lossy(&output.stderr)
         );
-        Ok(json!({"name": name, "bars": bars(reports)}))
+        Ok(())
     }
 }
 
