@@ -6,10 +6,11 @@
 //!
 //! With `exit` or `ioeventfd` as its argument, it does only the one or the other. With `slow-exit` it sleeps for a millisecond in
 //! each exit but the last, and with `every-port` the guest writes once to each port but 0. It keeps the guest until standard input
-//! ends. With `forever` it prints a dot for each exit, until it is killed.
+//! ends. With `lent` it is as with `ioeventfd`, and a child has the eventfd, too. With `forever` it prints a dot for each exit, until it is killed.
 #![allow(unsafe_code)]
 
 use std::io::Write;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -92,16 +93,19 @@ fn one_way(vm: &VmFd, vcpu: &mut VcpuFd, event: &EventFd, way: &str) -> Result<(
     match way {
         "forever" => return forever(vcpu),
         "exit" | "slow-exit" | "every-port" => {}
-        "ioeventfd" => {
+        "ioeventfd" | "lent" => {
             vm.register_ioevent(event, &IoEventAddress::Pio(PORT.into()), NoDatamatch)?;
         }
         other => {
             return Err(format!(
-                "{other} is not `exit`, `slow-exit`, `ioeventfd`, `every-port` or `forever`"
+                "{other} is not `exit`, `slow-exit`, `ioeventfd`, `lent`, `every-port` or `forever`"
             )
             .into());
         }
     }
+    // A child inherits the eventfd.
+    let lend = || Command::new("/bin/sleep").arg("600").spawn();
+    let child = (way == "lent").then(lend).transpose()?;
     let first = if way == "every-port" { u16::MAX } else { PORT };
     let pause = if way == "slow-exit" {
         SLOW
@@ -111,6 +115,10 @@ fn one_way(vm: &VmFd, vcpu: &mut VcpuFd, event: &EventFd, way: &str) -> Result<(
     let round = round(vcpu, event, first, pause)?;
     println!("{} {}", round.exits, round.signals);
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+    if let Some(mut child) = child {
+        child.kill()?;
+        child.wait()?;
+    }
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bpf::{Counted, Event, KernelVm, Kind, Metric};
 use crate::counters::{Directory, Statistics};
-use crate::process::Process;
+use crate::process::{Holder, Process};
 use crate::reading::Reading;
 use crate::sampled::Sampled;
 use crate::{exits, names};
@@ -85,12 +85,14 @@ pub struct Address {
 }
 
 /// The eventfd of an ioeventfd.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eventfd {
     /// Its number in the kernel.
     pub id: u32,
     /// The lowest descriptor of it in the VMM's process, if it is still open there.
     pub fd: Option<u32>,
+    /// The other processes that held it when it was signalled first, such as a vhost-user back end.
+    pub holders: Vec<Holder>,
 }
 
 /// An interrupt that an irqfd raises.
@@ -242,6 +244,16 @@ impl Vm {
         let Some(bpf) = &reading.bpf else {
             return;
         };
+        let pid = self.pid;
+        let eventfd = |id| {
+            let holders = reading.holders.get(&id).into_iter().flatten();
+            let others = holders.filter(|holder| holder.pid != pid);
+            Eventfd {
+                id,
+                fd: process.eventfds.get(&id).copied(),
+                holders: others.cloned().collect(),
+            }
+        };
         for ((of, id), (_, thread)) in &bpf.vcpus {
             if *of == vm {
                 self.vcpus.entry(*id).or_insert(*thread);
@@ -276,7 +288,7 @@ impl Vm {
                 Kind::Msr => at(&mut addresses, Space::Msr, event).exit(event, *counted),
                 Kind::Ring => {
                     let address = at(&mut addresses, counted.space(), event);
-                    address.ring(event, *counted, process);
+                    address.ring(event, *counted, eventfd);
                 }
                 Kind::Other | Kind::Failed if counted.count > 0 => {
                     *self.reasons.entry(reason(event)).or_default() += counted.count;
@@ -375,7 +387,7 @@ impl Address {
         self.accesses.insert((event.is_write, event.size));
     }
 
-    fn ring(&mut self, event: &Event, counted: Counted, process: &Process) {
+    fn ring(&mut self, event: &Event, counted: Counted, eventfd: impl Fn(u32) -> Eventfd) {
         self.rings += counted.count;
         // KVM's fast path does not look at the size.
         self.accesses.insert((true, event.size));
@@ -384,8 +396,7 @@ impl Address {
         }
         let id = counted.eventfd();
         if self.eventfds.iter().all(|eventfd| eventfd.id != id) {
-            let fd = process.eventfds.get(&id).copied();
-            self.eventfds.push(Eventfd { id, fd });
+            self.eventfds.push(eventfd(id));
         }
     }
 }

@@ -77,6 +77,7 @@ fn reading(
         counters: Some(folders.iter().map(directory).collect()),
         eois_by_cpu: false,
         samples: None,
+        holders: BTreeMap::new(),
     }
 }
 
@@ -158,7 +159,13 @@ fn exits_and_rings_of_an_address_are_one_row_with_its_eventfd_and_its_name() {
             0,
         ),
     ];
-    let reading = reading(&[(5, 100, None)], &counts, &[]);
+    let mut reading = reading(&[(5, 100, None)], &counts, &[]);
+    let holder = |pid| Holder {
+        pid,
+        name: "virtiofsd".to_owned(),
+    };
+    let backend = holder(812);
+    reading.holders = BTreeMap::from([(31, vec![holder(PID), backend.clone()])]);
     let vm = &vms(&reading, |_| true)[0];
     assert_eq!(vm.counts[&Metric::ToVmm], 5 + 3 + 2 + 4);
     let [doorbell, timer] = &vm.addresses[..] else {
@@ -169,7 +176,8 @@ fn exits_and_rings_of_an_address_are_one_row_with_its_eventfd_and_its_name() {
         doorbell.eventfds,
         [Eventfd {
             id: 31,
-            fd: Some(8)
+            fd: Some(8),
+            holders: vec![backend],
         }]
     );
     let name = doorbell.name.as_ref().unwrap();

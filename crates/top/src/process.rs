@@ -4,7 +4,8 @@
 //! well. Nothing is opened in a VMM, and none is stopped. What a VMM writes about itself, its name and its arguments, is
 //! shortened and has no control characters here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::Path;
 use std::{fs, io};
 
@@ -29,6 +30,15 @@ pub struct Process {
     pub eventfds: BTreeMap<u32, u32>,
     /// Whether it has ended since the reading before.
     pub has_ended: bool,
+}
+
+/// A process that holds an eventfd.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, which it may have chosen.
+    pub name: String,
 }
 
 /// All processes with VMs that can be seen.
@@ -61,8 +71,29 @@ pub fn scan(proc: &Path, only: Option<u32>) -> io::Result<Scan> {
     Ok(scan)
 }
 
-/// The process if it has a VM.
-fn process(folder: &Path) -> io::Result<Option<Process>> {
+/// The processes that hold each of these eventfds, by its number. Processes that cannot be looked at are left out.
+pub(crate) fn holders(proc: &Path, ids: &BTreeSet<u32>) -> BTreeMap<u32, Vec<Holder>> {
+    let mut holders: BTreeMap<u32, Vec<Holder>> = BTreeMap::new();
+    for entry in fs::read_dir(proc).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let Ok((_, fds)) = descriptors(&entry.path()) else {
+            continue;
+        };
+        for id in eventfds(&entry.path(), &fds).keys() {
+            if ids.contains(id) {
+                let name = name_of_thread(proc, pid).unwrap_or_default();
+                holders.entry(*id).or_default().push(Holder { pid, name });
+            }
+        }
+    }
+    holders
+}
+
+/// Whether a process has a VM, and its descriptors of eventfds.
+fn descriptors(folder: &Path) -> io::Result<(bool, Vec<OsString>)> {
     let (mut has_vm, mut eventfds) = (false, Vec::new());
     for entry in fs::read_dir(folder.join("fd"))? {
         let entry = entry?;
@@ -75,26 +106,38 @@ fn process(folder: &Path) -> io::Result<Option<Process>> {
             eventfds.push(entry.file_name());
         }
     }
+    Ok((has_vm, eventfds))
+}
+
+/// The numbers of eventfds, each with its lowest descriptor.
+fn eventfds(folder: &Path, fds: &[OsString]) -> BTreeMap<u32, u32> {
+    let mut eventfds = BTreeMap::new();
+    for fd in fds {
+        let text = fs::read_to_string(folder.join("fdinfo").join(fd)).unwrap_or_default();
+        let id = text
+            .lines()
+            .find_map(|line| line.strip_prefix("eventfd-id:"));
+        let id = id.and_then(|id| id.trim().parse().ok());
+        let fd: Option<u32> = fd.to_str().and_then(|fd| fd.parse().ok());
+        if let (Some(id), Some(fd)) = (id, fd) {
+            let known = eventfds.entry(id).or_insert(fd);
+            *known = fd.min(*known);
+        }
+    }
+    eventfds
+}
+
+/// The process if it has a VM.
+fn process(folder: &Path) -> io::Result<Option<Process>> {
+    let (has_vm, fds) = descriptors(folder)?;
     if !has_vm {
         return Ok(None);
     }
     let mut process = Process {
         started: started(&fs::read_to_string(folder.join("stat"))?).unwrap_or_default(),
+        eventfds: eventfds(folder, &fds),
         ..Process::default()
     };
-    for fd in eventfds {
-        let text = fs::read_to_string(folder.join("fdinfo").join(&fd)).unwrap_or_default();
-        let id = text
-            .lines()
-            .find_map(|line| line.strip_prefix("eventfd-id:"));
-        let id = id.and_then(|id| id.trim().parse().ok());
-        let fd = fd.to_str().and_then(|fd| fd.parse().ok());
-        if let (Some(id), Some(fd)) = (id, fd) {
-            // The lowest descriptor, if there are several.
-            let known = process.eventfds.entry(id).or_insert(fd);
-            *known = fd.min(*known);
-        }
-    }
     let arguments = fs::read(folder.join("cmdline")).unwrap_or_default();
     let arguments = String::from_utf8_lossy(&arguments);
     let arguments: Vec<&str> = arguments.split('\0').collect();

@@ -142,3 +142,22 @@ ffff-
     assert_eq!(pages, [0x7f10_a000_0000, 0x7f10_a000_a000]);
     assert!(vcpu_pages(folder.path(), 12).is_empty());
 }
+
+#[test]
+fn an_eventfd_may_be_held_by_several_processes_and_one_that_nobody_holds_is_not_there() {
+    let folder = proc();
+    let backend = folder.path().join("12");
+    symlink(EVENTFD, backend.join("fd/7")).unwrap();
+    fs::write(backend.join("fdinfo/7"), "pos:\t0\neventfd-id: 5\n").unwrap();
+    for (pid, name) in [("12", "virtiofsd\n"), ("4711", "qemu\x1b[2J\n")] {
+        fs::write(folder.path().join(pid).join("comm"), name).unwrap();
+    }
+    let holder = |pid, name: &str| Holder {
+        pid,
+        name: name.to_owned(),
+    };
+    let mut found = holders(folder.path(), &BTreeSet::from([5, 6]));
+    found.get_mut(&5).unwrap().sort_by_key(|holder| holder.pid);
+    let both = vec![holder(12, "virtiofsd"), holder(4711, "qemu[2J")];
+    assert_eq!(found, BTreeMap::from([(5, both)]));
+}

@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::bpf::{Bpf, BpfError, BpfReading, Counted, KernelVm, Metric};
+use crate::bpf::{Bpf, BpfError, BpfReading, Counted, KernelVm, Kind, Metric};
 use crate::counters::{self, CountersError, Directory, Statistics};
-use crate::process::{self, Process};
+use crate::process::{self, Holder, Process};
 use crate::rates;
 use crate::sampler::{Sampler, SamplerError, Samples};
 
@@ -34,6 +34,8 @@ pub struct Sources {
     debugfs: PathBuf,
     /// The processes of the reading before.
     before: BTreeMap<u32, Process>,
+    /// The processes that hold the eventfds of ioeventfds. Each eventfd is looked for once.
+    holders: BTreeMap<u32, Vec<Holder>>,
 }
 
 /// Why the source `bpf` is not used.
@@ -116,6 +118,8 @@ pub struct Reading {
     pub eois_by_cpu: bool,
     /// Where vCPUs were seen.
     pub samples: Option<Samples>,
+    /// The processes that hold the eventfds of ioeventfds, by the eventfd's number.
+    pub holders: BTreeMap<u32, Vec<Holder>>,
 }
 
 impl Sources {
@@ -157,6 +161,7 @@ impl Sources {
                 proc,
                 debugfs,
                 before: scan.processes,
+                holders: BTreeMap::new(),
             }),
         }
     }
@@ -261,6 +266,7 @@ impl Sources {
             counters,
             eois_by_cpu: eois_by_cpu("/sys/module".as_ref()),
             samples,
+            holders: BTreeMap::new(),
         };
         if let Ok(bpf) = &self.bpf {
             let ended = reading.ended();
@@ -270,7 +276,27 @@ impl Sources {
                 bpf.forget(|vm| ended.contains(&vm))?;
             }
         }
+        self.find_holders(&reading);
+        reading.holders.clone_from(&self.holders);
         Ok(reading)
+    }
+
+    /// Looks for the holders of eventfds that are new. A number that is not used any more may be given to another eventfd.
+    fn find_holders(&mut self, reading: &Reading) {
+        let counts = reading.bpf.iter().flat_map(|bpf| &bpf.counts);
+        let rings = counts.filter(|(event, _)| event.kind == Kind::Ring);
+        let ids: BTreeSet<u32> = rings.map(|(_, counted)| counted.eventfd()).collect();
+        self.holders.retain(|id, _| ids.contains(id));
+        let new = |id: &u32| !self.holders.contains_key(id);
+        let new: BTreeSet<u32> = ids.into_iter().filter(new).collect();
+        if new.is_empty() {
+            return;
+        }
+        let mut found = process::holders(&self.proc, &new);
+        for id in new {
+            self.holders
+                .insert(id, found.remove(&id).unwrap_or_default());
+        }
     }
 }
 

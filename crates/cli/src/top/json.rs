@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{text, vms};
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::{self, NameSource};
+use vmbell_top::process;
 use vmbell_top::reading::{Reading, Sources};
 use vmbell_top::sampled;
 
@@ -118,6 +119,14 @@ struct Access {
 struct Eventfd {
     id: u32,
     fd: Option<u32>,
+    /// Other processes that hold it.
+    holders: Vec<Holder>,
+}
+
+#[derive(Serialize)]
+struct Holder {
+    pid: u32,
+    name: String,
 }
 
 #[derive(Serialize)]
@@ -225,6 +234,7 @@ impl From<model::Address> for Address {
                 .map(|eventfd| Eventfd {
                     id: eventfd.id,
                     fd: eventfd.fd,
+                    holders: eventfd.holders.into_iter().map(Holder::from).collect(),
                 })
                 .collect(),
             name: address.name.map(|name| name.text),
@@ -250,6 +260,15 @@ impl From<sampled::Sampled> for Sampled {
             samples: sampled.samples,
             addresses: sampled.addresses.into_iter().map(address).collect(),
             reasons: sampled.reasons,
+        }
+    }
+}
+
+impl From<process::Holder> for Holder {
+    fn from(holder: process::Holder) -> Self {
+        Self {
+            pid: holder.pid,
+            name: holder.name,
         }
     }
 }

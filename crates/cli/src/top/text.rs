@@ -7,11 +7,14 @@ use super::columns::{self, NAME};
 use super::costs::HINT;
 use super::table::Table;
 use super::{cpu_seconds, halts, optional, sampled};
-use vmbell_top::model::{Address, Irqfd, NameSource, Space, Vm};
+use vmbell_top::model::{Address, Eventfd, Irqfd, NameSource, Space, Vm};
+use vmbell_top::process::Holder;
 
 /// What is shown without VMs.
 pub(super) const NO_VM: &str = "no VM runs on KVM here";
 
+/// How many other processes that have an eventfd are shown.
+const HOLDERS: usize = 2;
 /// How many addresses of a VM are shown.
 const ADDRESSES: usize = 8;
 
@@ -193,11 +196,25 @@ pub(super) fn what(address: &Address) -> String {
             NameSource::Guess => format!("{}?", name.text),
         });
     }
-    parts.extend(address.eventfds.iter().map(|eventfd| match eventfd.fd {
-        Some(fd) => format!("fd {fd}"),
-        None => format!("eventfd {}, not open in the VMM", eventfd.id),
-    }));
+    parts.extend(address.eventfds.iter().map(eventfd));
     parts.join(", ")
+}
+
+/// The VMM's descriptor, and the other processes that have the eventfd.
+fn eventfd(eventfd: &Eventfd) -> String {
+    let holder = |holder: &Holder| format!("{} ({})", holder.name, holder.pid);
+    let shown = eventfd.holders.iter().take(HOLDERS).map(holder);
+    let mut holders: Vec<String> = shown.collect();
+    if eventfd.holders.len() > HOLDERS {
+        holders.push(format!("{} more", eventfd.holders.len() - HOLDERS));
+    }
+    let holders = holders.join(", ");
+    match (eventfd.fd, holders.is_empty()) {
+        (Some(fd), true) => format!("fd {fd}"),
+        (Some(fd), false) => format!("fd {fd}, also {holders}"),
+        (None, true) => format!("eventfd {}, not open in the VMM", eventfd.id),
+        (None, false) => format!("eventfd {} of {holders}", eventfd.id),
+    }
 }
 
 fn signaller(irqfd: &Irqfd, threads: &BTreeMap<u32, String>) -> String {

@@ -30,8 +30,13 @@ pub(in crate::top) fn vm() -> Vm {
             Eventfd {
                 id: 31,
                 fd: Some(8),
+                holders: Vec::new(),
             },
-            Eventfd { id: 32, fd: None },
+            Eventfd {
+                id: 32,
+                fd: None,
+                holders: Vec::new(),
+            },
         ],
         name: Some(Name {
             text: "virtio-pci notify".to_owned(),
@@ -136,4 +141,21 @@ fn rates_have_four_digits_at_most_and_no_event_is_a_round_zero() {
     );
     assert_eq!(rate(Some(1), 100.0), "<0.1");
     assert_eq!(rate(None, 1.0), "-");
+}
+
+#[test]
+fn an_eventfd_names_the_other_processes_that_have_it() {
+    let holder = |name: &str, pid| Holder {
+        pid,
+        name: name.to_owned(),
+    };
+    let mut of = Eventfd {
+        id: 31,
+        fd: None,
+        holders: vec![holder("virtiofsd", 812)],
+    };
+    assert_eq!(eventfd(&of), "eventfd 31 of virtiofsd (812)");
+    of.fd = Some(8);
+    of.holders.extend([holder("b", 813), holder("c", 814)]);
+    assert_eq!(eventfd(&of), "fd 8, also virtiofsd (812), b (813), 1 more");
 }

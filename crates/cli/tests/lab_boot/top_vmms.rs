@@ -1,5 +1,5 @@
 //! `vmbell top` on a guest that runs under QEMU and under vmbell at the same time: the exits and the ioeventfds of each are
-//! the numbers of accesses that the guest itself made.
+//! the numbers of accesses that the guest itself made. And on a VMM whose eventfd another process has, too.
 
 use std::fs;
 use std::path::Path;
@@ -125,5 +125,38 @@ kill $top; wait $top; true
                 "{vm}"
             );
         }
+    }
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn top_names_the_other_process_that_has_an_eventfd() {
+    let script = r#"
+start_top
+mkfifo /end; exec 3<>/end
+for way in lent ioeventfd; do
+    "$guest" $way </end >/out/$way & echo $way: $!
+    until grep -q '^[0-9]* [0-9]*$' /out/$way; do kill -0 $! || fail the guest failed; sleep 0.1; done
+done
+seen
+kill $top; wait $top; true
+"#;
+    let (shown, folder) = in_l1(&[], script);
+    let lines = lines(folder.path());
+    let last = lines.last().unwrap();
+    for (way, holders) in [("lent", 1), ("ioeventfd", 0)] {
+        let vm = vms(last, said(&shown, &format!("{way}: ")))[0];
+        let [eventfd] = &vm["addresses"][0]["eventfds"].as_array().unwrap()[..] else {
+            panic!("{vm}");
+        };
+        assert!(eventfd["fd"].is_u64(), "{vm}");
+        let found = eventfd["holders"].as_array().unwrap();
+        assert_eq!(found.len(), holders, "{vm}");
+        assert!(
+            found
+                .iter()
+                .all(|holder| holder["name"] == "sleep" && holder["pid"] != vm["pid"]),
+            "{vm}"
+        );
     }
 }
