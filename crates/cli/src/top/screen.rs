@@ -16,8 +16,12 @@ use vmbell_top::model::Vm;
 /// Delays that `+` and `-` reach.
 const DELAYS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
 
+/// How far Left and Right move the lines of open VMs, and how far at most.
+const SHIFT: usize = 8;
+const FURTHEST: usize = 160;
+
 /// The width of the first column of tables, and a space.
-pub(super) const PID: usize = 8;
+const PID: usize = 8;
 
 /// Tells VMs apart: the process, the VM's descriptor in it, and its place among those whose descriptor is not known.
 pub(super) type VmKey = (u32, Option<u32>, usize);
@@ -34,6 +38,8 @@ pub(super) struct Screen {
     cursor: Cursor,
     /// The first line that is shown.
     top: usize,
+    /// How many characters of the lines of open VMs are left of the screen.
+    pub(super) left: usize,
     /// How many lines are shown.
     height: usize,
 }
@@ -100,6 +106,7 @@ impl Screen {
             open: HashSet::new(),
             cursor: Cursor::default(),
             top: 0,
+            left: 0,
             height: 1,
         }
     }
@@ -205,6 +212,8 @@ impl Screen {
             Key::PageDown => self.move_to(at + page, table),
             Key::Home => self.move_to(0, table),
             Key::End => self.move_to(usize::MAX, table),
+            Key::Left => self.left = self.left.saturating_sub(SHIFT),
+            Key::Right => self.left = (self.left + SHIFT).min(FURTHEST),
             Key::Char('\n' | ' ') => self.open_or_close(table),
             Key::Char('>' | '.') | Key::F(6) => self.sort_by_neighbour(1),
             Key::Char('<' | ',') => self.sort_by_neighbour(Column::ALL.len() - 1),

@@ -6,7 +6,7 @@ use ratatui_core::terminal::Frame;
 use ratatui_core::text::{Line, Span};
 
 use super::columns::{self, Column, NAME};
-use super::screen::{Content, Mode, PID, Screen};
+use super::screen::{Content, Mode, Screen};
 use super::table::Table;
 use super::text::{self, NO_VM};
 
@@ -18,6 +18,7 @@ const KEYS: &str = "F1 Help  F4 / Filter  F6 < > Sort  Enter Open  d Delay  F10 
 
 const HELP: &str = "\
 Up Down PgUp PgDn Home End   move the cursor
+Left Right                   move the lines of open VMs
 Enter, Space                 open or close a VM: its vCPUs, addresses and irqfds
 < >, F6                      sort by the column to the left or right
 P  V  E  N                   sort by CORE, VMM/s, EXITS/s or PID
@@ -133,8 +134,8 @@ fn body(lines: &mut Lines<'_, '_>, screen: &Screen, table: &Table) {
                 let text = columns::line(name, |column| column.cell(vm, table.seconds));
                 (text, Style::new())
             }
-            Content::Titles(titles) => (indented(titles), Style::new().underlined()),
-            Content::Text(text) => (indented(text), Style::new()),
+            Content::Titles(titles) => (indented(titles, screen.left), Style::new().underlined()),
+            Content::Text(text) => (indented(text, screen.left), Style::new()),
         };
         let style = match index == at {
             true => Style::new().reversed(),
@@ -157,9 +158,10 @@ fn footer(screen: &Screen) -> Line<'static> {
     Line::raw(text)
 }
 
-/// A line of an open VM, below its name.
-fn indented(text: &str) -> String {
-    format!("{:PID$}{text}", "")
+/// A line of an open VM, without its first characters.
+fn indented(text: &str, left: usize) -> String {
+    let text: String = text.chars().skip(left).collect();
+    format!("  {text}")
 }
 
 /// The text in exactly this width.

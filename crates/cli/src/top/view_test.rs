@@ -67,16 +67,25 @@ fn an_open_vm_has_its_vcpus_addresses_and_irqfds_below_it() {
 vmbell top  1 VM  every 1 s  bpf, counters  own cost 0.02 core  lost 0
     PID VM         vCPU  CORE EXITS/s   VMM/s RINGS/s IRQFD/s IOCTL/s EOI/s   PV
    4711 qemu:web-…    2  0.00    310k    212k    3100       -     1.5   100  93%
-        vCPUs, with their threads: 0 (4720), 1 (4721)
-        ADDRESS OR REASON       ACCESS     VMM/s RINGS/s WHAT
-        mmio 0xfebf1000         w2             0    3100 virtio-pci notify?, fd…
-        port 0x608              r4           1.5       0
-        hlt                                  0.5       0
-          GSI IRQFD/s WORKER/s FIRST SIGNALLED BY
-           24     103        0 vhost-4711 (144)";
+  vCPUs, with their threads: 0 (4720), 1 (4721)
+  ADDRESS OR REASON       ACCESS     VMM/s RINGS/s WHAT
+  mmio 0xfebf1000         w2             0    3100 virtio-pci notify?, fd 8, ev…
+  port 0x608              r4           1.5       0
+  hlt                                  0.5       0
+    GSI IRQFD/s WORKER/s FIRST SIGNALLED BY
+     24     103        0 vhost-4711 (144)";
     assert_eq!(lines[..10].join("\n"), expected);
     assert!(lines[10..23].iter().all(String::is_empty));
     assert_eq!(lines[23], KEYS);
+
+    // The rest of a long line, and back: only the lines below VMs move.
+    let keys = [&[Key::Char('\n')][..], &[Key::Right; 5]].concat();
+    let moved = shown(SMALL, Some(&table), &keys);
+    assert_eq!(moved[..3], lines[..3]);
+    let rest = "    3100 virtio-pci notify?, fd 8, eventfd 32, not open in the VMM";
+    assert!(moved[5].ends_with(rest), "{moved:?}");
+    let back = [&keys[..], &[Key::Left; 6]].concat();
+    assert_eq!(shown(SMALL, Some(&table), &back), lines);
 }
 
 #[test]
@@ -149,8 +158,8 @@ fn help_fits_into_a_small_terminal_and_wraps_notes_at_words() {
     let lines = shown(SMALL, Some(&table), &[Key::Char('?')]);
     assert!(HELP.lines().all(|line| line.chars().count() <= 80));
     assert!(lines[1].starts_with("Up Down PgUp"));
-    assert_eq!(lines[19], "word ".repeat(16).trim_end());
-    assert_eq!(lines[20], "word ".repeat(14).trim_end());
+    assert_eq!(lines[20], "word ".repeat(16).trim_end());
+    assert_eq!(lines[21], "word ".repeat(14).trim_end());
     assert_eq!(lines[23], "press any key");
 }
 
