@@ -64,6 +64,8 @@ pub(crate) struct History {
     pub(crate) addresses: BTreeMap<(String, u64), Place>,
     /// Returns to the VMM without an address.
     pub(crate) reasons: BTreeMap<String, u64>,
+    /// All exits by the CPU's reasons, if they were counted.
+    pub(crate) exits: BTreeMap<String, u64>,
     /// Signals of irqfds and those that a worker raised, by GSI.
     pub(crate) irqfds: BTreeMap<u64, [u64; 2]>,
 }
@@ -163,9 +165,10 @@ impl History {
                 format!("{name}{}", if is_guess { "?" } else { "" })
             });
         }
-        for (reason, count) in &vm.reasons {
-            let earlier = before.and_then(|vm| vm.reasons.get(reason).copied());
-            *self.reasons.entry(reason.clone()).or_default() += since(*count, earlier.unwrap_or(0));
+        add(&mut self.reasons, before.map(|vm| &vm.reasons), &vm.reasons);
+        if let Some(exits) = &vm.exits_by_reason {
+            let before = before.and_then(|vm| vm.exits_by_reason.as_ref());
+            add(&mut self.exits, before, exits);
         }
         for irqfd in &vm.irqfds_by_gsi {
             let mut of = before.into_iter().flat_map(|vm| &vm.irqfds_by_gsi);
@@ -187,6 +190,18 @@ impl History {
                 [count + interval.rate * seconds, time + seconds]
             });
         (sums[1] > 0.0).then(|| sums[0] / sums[1])
+    }
+}
+
+/// Adds what was counted between two moments.
+fn add(
+    sums: &mut BTreeMap<String, u64>,
+    earlier: Option<&BTreeMap<String, u64>>,
+    later: &BTreeMap<String, u64>,
+) {
+    for (name, count) in later {
+        let earlier = earlier.and_then(|earlier| earlier.get(name).copied());
+        *sums.entry(name.clone()).or_default() += since(*count, earlier.unwrap_or(0));
     }
 }
 

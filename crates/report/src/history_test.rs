@@ -23,7 +23,7 @@ fn rates_are_those_of_each_interval_and_means_those_of_all_time() {
     let place = &history.addresses[&("port".to_owned(), 1544)];
     assert_eq!((place.exits_to_vmm, place.ioeventfds), (70, 140));
     assert_eq!(place.name.as_deref(), Some("virtio-pci notify?"));
-    assert_eq!(history.reasons["hlt"], 35);
+    assert_eq!((history.reasons["hlt"], history.exits["npf"]), (35, 210));
     assert_eq!(history.irqfds[&24], [70, 0]);
 }
 

@@ -74,6 +74,7 @@ pub(crate) struct Vm {
     pub(crate) pv_eois: Option<u64>,
     pub(crate) addresses: Vec<Address>,
     pub(crate) reasons: BTreeMap<String, u64>,
+    pub(crate) exits_by_reason: Option<BTreeMap<String, u64>>,
     pub(crate) irqfds_by_gsi: Vec<Irqfd>,
 }
 

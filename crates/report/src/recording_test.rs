@@ -44,7 +44,7 @@ pub(crate) fn vm(pid: u32, exits: u64) -> serde_json::Value {
             "space": "port", "address": 1544, "exits_to_vmm": exits, "ioeventfds": exits * 2, "accesses": [],
             "eventfds": [], "name": "virtio-pci notify", "name_source": "guess",
         }],
-        "reasons": {"hlt": exits / 2},
+        "reasons": {"hlt": exits / 2}, "exits_by_reason": {"npf": exits * 3},
         "irqfds_by_gsi": [{"gsi": 24, "signals": exits, "by_worker": 0, "first_signaller": null}],
     })
 }

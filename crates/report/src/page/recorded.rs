@@ -1,5 +1,7 @@
 //! The page of a recording of `vmbell top`: what each VM did over time, where, and why.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 use svg::node::element::{Polyline, SVG};
 
@@ -153,7 +155,8 @@ fn section(place: usize, history: &History, seconds: f64) -> Markup {
                 figcaption { (words(*rate)) ": " (number(history.mean(*rate))) " in the mean" }
             } } }
             (addresses(history))
-            (reasons(history))
+            (reasons("Exits to the VMM without an address", &history.reasons, history))
+            (reasons("VM exits by reason", &history.exits, history))
             (irqfds(history))
         }
     }
@@ -187,12 +190,15 @@ fn addresses(history: &History) -> Markup {
     } }
 }
 
-fn reasons(history: &History) -> Markup {
-    html! { @if history.reasons.values().any(|count| *count > 0) {
-        h3 { "Exits to the VMM without an address" }
+/// Exits by reason, the most frequent first.
+fn reasons(title: &str, counts: &BTreeMap<String, u64>, history: &History) -> Markup {
+    let mut counts: Vec<_> = counts.iter().filter(|(_, count)| **count > 0).collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    html! { @if !counts.is_empty() {
+        h3 { (title) }
         div.scroll tabindex="0" { table {
             thead { tr { th { "Reason" } th { "Exits" } th { "a second" } } }
-            tbody { @for (reason, count) in &history.reasons { tr {
+            tbody { @for (reason, count) in counts { tr {
                 th scope="row" { (reason) }
                 (counted(*count, history))
             } } }
