@@ -29,6 +29,7 @@ use self::openmetrics::Metrics;
 use self::record::Recorder;
 use self::table::Table;
 use super::exit::{Exit, Usage};
+use super::exports::distinct;
 use super::output::print;
 use super::{interrupt, values};
 use vmbell_top::bpf::Metric;
@@ -147,6 +148,11 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
     };
     let costs = args.costs.as_deref().map(costs::read).transpose()?;
     let with: Vec<Metric> = args.with.iter().map(|with| with.metric()).collect();
+    let files: Vec<&Path> = [&args.export_openmetrics, &args.record]
+        .into_iter()
+        .filter_map(|path| path.as_deref())
+        .collect();
+    distinct(&files).map_err(Usage::new)?;
     if args.json && args.prints_metrics() {
         return Err(
             Usage::new("only one of --json and --export-openmetrics can go to stdout").into(),

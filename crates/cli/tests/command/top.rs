@@ -35,10 +35,13 @@ fn an_error_of_top_is_shown_without_another_screen() {
 }
 
 #[test]
-fn stdout_takes_metrics_or_json_and_a_bad_file_is_found_before_vms_are() {
+fn files_that_cannot_be_written_and_two_texts_in_one_place_are_found_at_once() {
     let export = ["top", "--once", "--export-openmetrics"];
     let mut both = vmbell(&export);
     both.args(["-", "--json"]).assert().code(2);
+    let mut same = vmbell(&export);
+    let same = same.args(["/tmp/vmbell-top", "--record", "/tmp/vmbell-top"]);
+    same.assert().code(2).stderr(contains("two exports go to"));
     let mut bad = vmbell(&export);
     let bad = bad.arg("/nowhere/a.prom").assert().code(1);
     bad.stderr(contains("cannot write to '/nowhere/a.prom'"));
