@@ -426,6 +426,8 @@ echo integrity >/sys/kernel/security/lockdown
 try integrity "$vmbell" top --once -d 0.1
 echo confidentiality >/sys/kernel/security/lockdown
 try confidentiality "$vmbell" top --once -d 0.1
+try time "$vmbell" top --once -d 0.1 --with time
+try reasons "$vmbell" top --once -d 0.1 --with reasons
 "#;
     let (shown, _folder) = in_l1(&[], script);
     let part = |name: &str| {
@@ -470,6 +472,11 @@ try confidentiality "$vmbell" top --once -d 0.1
             .count()
             == 1
     );
+    // What was asked for and cannot be had is an error, and no table without it.
+    for (with, metric) in [("time", "time in the VMM"), ("reasons", "exits by reason")] {
+        let line = format!("{metric} cannot be counted: the kernel's lockdown (confidentiality)");
+        assert!(ends(with, 1).contains(&line), "{}", part(with));
+    }
     let confidentiality = ends("confidentiality", 0);
     for metric in ["exits to the VMM", "ioeventfds"] {
         let line = format!("\nno {metric}: the kernel's lockdown (confidentiality) forbids");

@@ -144,15 +144,20 @@ impl Bpf {
             let module = module.as_ref().filter(|_| function.in_module);
             Link::new(&code, attach, function.id, module).map_err(rights::explain_refused)
         };
-        let (mut links, mut missing) = (BTreeMap::new(), Vec::new());
+        let (mut links, mut missing) = (BTreeMap::new(), Vec::<(_, BpfError)>::new());
         for metric in Metric::ALL {
             if !metric.exists() || metric.is_optional() && !with.contains(&metric) {
                 continue;
             }
-            let programs = Program::all(metric, &btf, cpu.as_ref(), &target);
-            let loaded = programs
-                .map_err(BpfError::from)
-                .and_then(|programs| programs.into_iter().map(load).collect());
+            let loaded = match metric {
+                // Its other half is the program of exits to the VMM, which is the first one.
+                Metric::VmmTime if !links.contains_key(&Metric::ToVmm) => Err(missing.remove(0).1),
+                _ => {
+                    let programs = Program::all(metric, &btf, cpu.as_ref(), &target);
+                    let programs = programs.map_err(BpfError::from);
+                    programs.and_then(|programs| programs.into_iter().map(load).collect())
+                }
+            };
             match loaded {
                 Ok(loaded) => {
                     links.insert(metric, loaded);
