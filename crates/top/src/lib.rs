@@ -13,7 +13,7 @@ pub mod costs;
 pub mod counters;
 mod exits;
 pub mod model;
-mod names;
+pub mod names;
 pub mod process;
 pub mod rates;
 pub mod reading;

@@ -244,7 +244,7 @@ fn name(arguments: &[&str]) -> Option<String> {
     None
 }
 
-fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let letters = text.chars().filter(|letter| !letter.is_control());
     letters.take(NAME).collect()
 }

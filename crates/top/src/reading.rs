@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::bpf::{Bpf, BpfError, BpfReading, Counted, KernelVm, Kind, Metric};
 use crate::counters::{self, CountersError, Directory, Statistics};
+use crate::model::{self, Vm};
+use crate::names::{self, Region};
 use crate::process::{self, Holder, Process};
 use crate::rates;
 use crate::sampler::{Sampler, SamplerError, Samples};
@@ -34,6 +36,8 @@ pub struct Sources {
     debugfs: PathBuf,
     /// The processes of the reading before.
     before: BTreeMap<u32, Process>,
+    /// The regions that a process named.
+    regions: BTreeMap<u32, Vec<Region>>,
     /// The processes that hold the eventfds of ioeventfds. Each eventfd is looked for once.
     holders: BTreeMap<u32, Vec<Holder>>,
 }
@@ -161,6 +165,7 @@ impl Sources {
                 proc,
                 debugfs,
                 before: scan.processes,
+                regions: BTreeMap::new(),
                 holders: BTreeMap::new(),
             }),
         }
@@ -195,6 +200,27 @@ impl Sources {
             Ok(()) | Err(NoCounters::NotAsked) => Vec::new(),
             Err(error) => vec![causes(error)],
         }
+    }
+
+    /// Names addresses of a process by these regions.
+    pub fn name_regions(&mut self, pid: u32, regions: Vec<Region>) {
+        self.regions.insert(pid, regions);
+    }
+
+    /// The VMs of a reading.
+    pub fn vms(&self, reading: &Reading) -> Vec<Vm> {
+        let is_counted = |metric| self.bpf.as_ref().is_ok_and(|bpf| bpf.counts(metric));
+        let mut vms = model::vms(reading, is_counted);
+        for vm in &mut vms {
+            let Some(regions) = self.regions.get(&vm.pid) else {
+                continue;
+            };
+            names::by_regions(&mut vm.addresses, regions);
+            if let Some(sampled) = &mut vm.sampled {
+                names::by_regions(&mut sampled.addresses, regions);
+            }
+        }
+        vms
     }
 
     /// Why there are no samples, if they are to be taken.

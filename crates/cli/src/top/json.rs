@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::{text, vms};
+use super::text;
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::{self, NameSource};
 use vmbell_top::process;
@@ -154,7 +154,7 @@ pub(super) fn line(sources: &Sources, now: &Reading, first: &Reading) -> Result<
         samples: samples(sources, now),
         lost: now.bpf.as_ref().map(|bpf| bpf.lost),
         unreadable_processes: now.unreadable,
-        vms: vms(sources, now).into_iter().map(Vm::from).collect(),
+        vms: sources.vms(now).into_iter().map(Vm::from).collect(),
     };
     let text = serde_json::to_string(&line).context("cannot write JSON")?;
     Ok(text + "\n")
@@ -217,6 +217,7 @@ impl From<model::Address> for Address {
         let source = address.name.as_ref().map(|name| match name.source {
             NameSource::Table => "table",
             NameSource::Guess => "guess",
+            NameSource::Qmp => "qmp",
         });
         let accesses = address.accesses.into_iter();
         let eventfds = address.eventfds.into_iter();

@@ -7,6 +7,7 @@ mod json;
 mod live;
 mod openmetrics;
 mod optional;
+mod qmp;
 mod record;
 mod sampled;
 mod screen;
@@ -26,6 +27,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use self::openmetrics::Metrics;
+use self::qmp::Qmp;
 use self::record::Recorder;
 use self::table::Table;
 use super::exit::{Exit, Usage};
@@ -34,7 +36,6 @@ use super::output::print;
 use super::{interrupt, values};
 use vmbell_top::bpf::Metric;
 use vmbell_top::costs::Costs;
-use vmbell_top::model;
 use vmbell_top::reading::{Choice, Reading, Sources};
 
 const EXAMPLES: &str = "\
@@ -82,6 +83,10 @@ pub(super) struct TopArgs {
     /// Show only the VMs of this process
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
+
+    /// Ask this QEMU once, by its QMP socket, for the names of addresses
+    #[arg(long, value_name = "PID=SOCKET")]
+    qmp: Vec<Qmp>,
 
     /// Use only this source, and fail if it cannot be used
     #[arg(long, value_enum, value_name = "NAME")]
@@ -161,6 +166,9 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
     let metrics = args.export_openmetrics.clone();
     let metrics = metrics.map(Metrics::new).transpose()?;
     let mut sources = Sources::open(choice, args.pid, &with)?;
+    for qmp in &args.qmp {
+        sources.name_regions(qmp.pid, qmp.regions()?);
+    }
     let recorder = args.record.clone().map(Recorder::create).transpose()?;
     let first = sources.read()?;
     let mut counts = Counts {
@@ -224,7 +232,7 @@ impl Counts {
                 unreadable: now.unreadable,
                 own,
             };
-            metrics.write(&vms(&self.sources, &now), &command)?;
+            metrics.write(&self.sources.vms(&now), &command)?;
         }
         self.before = now;
         self.record()?;
@@ -273,13 +281,6 @@ fn batch(args: &TopArgs, counts: &mut Counts, interrupted: &AtomicBool) -> Resul
 fn own_cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap_or_default()
-}
-
-/// The VMs of a reading.
-fn vms(sources: &Sources, reading: &Reading) -> Vec<model::Vm> {
-    model::vms(reading, |metric: Metric| {
-        sources.bpf().is_ok_and(|bpf| bpf.counts(metric))
-    })
 }
 
 /// Clock ticks as seconds.

@@ -33,7 +33,7 @@ impl Table {
         let mut names = Vec::new();
         names.extend(sources.bpf().is_ok().then_some("bpf"));
         names.extend(sources.counters().is_ok().then_some("counters"));
-        let vms = super::vms(sources, reading);
+        let vms = sources.vms(reading);
         let irqfds = vms.iter().flat_map(|vm| &vm.irqfds);
         let name = |thread| {
             let name = process::name_of_thread("/proc".as_ref(), thread)?;

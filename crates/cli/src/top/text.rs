@@ -194,6 +194,7 @@ pub(super) fn what(address: &Address) -> String {
         parts.push(match name.source {
             NameSource::Table => name.text.clone(),
             NameSource::Guess => format!("{}?", name.text),
+            NameSource::Qmp => format!("{} [qmp]", name.text),
         });
     }
     parts.extend(address.eventfds.iter().map(eventfd));

@@ -19,6 +19,10 @@ const PORT: u64 = 0xed;
 /// The serial port's data.
 const SERIAL: u64 = 0x3f8;
 
+/// QEMU with the guest.
+const QEMU: &str = "-M pc,accel=kvm -m 64 -nodefaults -no-user-config -no-reboot -display none -serial stdio \
+     -kernel /image -device virtio-rng-pci";
+
 /// Runs a VMM until its guest has come to its end, which it may not do under emulated SVM: docs/qemu-bugs.md.
 const RUN: &str = r#"
 "$vmbell" bench vmms image -o /image || fail no image
@@ -63,15 +67,13 @@ fn with_count<'a>(vm: &'a Value, kind: &str, count: u64) -> Vec<&'a Value> {
 fn top_counts_a_guest_under_qemu_and_under_vmbell_as_the_guest_does() {
     let words =
         format!("ops={OPERATIONS} batches={BATCHES} only=virtio-rng-notify-idle,pio-nobody");
-    let qemu_words = "-M pc,accel=kvm -m 64 -nodefaults -no-user-config -no-reboot -display none -serial stdio \
-         -kernel /image -device virtio-rng-pci";
     let script = format!(
         r#"{RUN}
 start_top
-run exits /qemu {qemu_words},ioeventfd=off -name exits -append "{words}" & exits=$!
+run exits /qemu {QEMU},ioeventfd=off -name exits -append "{words}" & exits=$!
 run vmbell "$vmbell" run /image --memory 64M --device virtio-rng --append "{words}" & vmbell_runs=$!
 wait $exits $vmbell_runs
-run rings /qemu {qemu_words} -name rings,debug-threads=on -append "{words}"
+run rings /qemu {QEMU} -name rings,debug-threads=on -append "{words}"
 seen
 kill $top; wait $top; true
 "#
@@ -159,4 +161,41 @@ kill $top; wait $top; true
             "{vm}"
         );
     }
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn top_shows_the_names_that_qemu_tells_by_qmp() {
+    let script = format!(
+        r#"{RUN}
+/qemu {QEMU} -append "ops=1000000 batches=1 only=virtio-rng-notify-idle" -qmp unix:/qmp,server=on,wait=off \
+    </dev/null >/dev/null & pid=$!
+until "$vmbell" top --json -n 1 -d 0.5 --pid $pid --qmp $pid=/qmp >/out/lines && grep -q '"ioeventfds":[1-9]' /out/lines; do
+    kill -0 $pid || fail QEMU ended
+    sleep 0.5
+done
+echo pid: $pid
+echo table; "$vmbell" top --once --qmp $pid=/qmp; echo end
+"$vmbell" top --once --qmp $pid=/none 2>&1; echo status $?
+kill -KILL $pid; wait $pid; true
+"#
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let mut with = qemu(folder.path(), "/qemu");
+    with.extend(["/bin/sh", "/usr/bin/seq"].map(str::to_owned));
+    let options: Vec<&str> = with.iter().flat_map(|with| ["--with", with]).collect();
+    let (shown, folder) = in_l1(&options, &script);
+    let lines = lines(folder.path());
+    let vm = vms(lines.last().unwrap(), said(&shown, "pid: "))[0];
+    let notify = &vm["addresses"][0];
+    assert_eq!(notify["name_source"], "qmp", "{vm}");
+    assert_eq!(notify["name"], "virtio-pci-notify-virtio-rng", "{vm}");
+    assert!(
+        shown.contains(" virtio-pci-notify-virtio-rng [qmp], fd "),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("--qmp: /none: No such file or directory") && shown.contains("status 1"),
+        "{shown}"
+    );
 }
