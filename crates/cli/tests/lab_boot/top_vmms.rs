@@ -199,3 +199,42 @@ kill -KILL $pid; wait $pid; true
         "{shown}"
     );
 }
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn an_ioeventfd_is_advised_to_qemu_without_one_and_not_to_one_that_has_it() {
+    let script = format!(
+        r#"{RUN}
+rows="mmio-no-eventfd mmio-wildcard-eventfd notify-mmio-wildcard-eventfd"
+"$vmbell" bench --backend kvm --runs 1 --ops 300 $rows --export-json /out/costs >/dev/null 2>&1 || fail no costs
+for way in off on; do
+    for try in 1 2 3; do
+        /qemu {QEMU},ioeventfd=$way -name web-1 -append "ops=100000 batches=20 only=virtio-rng-notify-idle" \
+            </dev/null >/out/report-$way & pid=$!
+        sleep 3
+        "$vmbell" top --once -d 3 --pid $pid --costs /out/costs >/out/table-$way || fail no table
+        kill -KILL $pid; wait $pid
+        # It may hang under emulated SVM: docs/qemu-bugs.md.
+        grep -q 'virtio-pci notify' /out/table-$way && break
+    done
+done; true
+"#
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let mut with = qemu(folder.path(), "/qemu");
+    with.extend(["/bin/sh", "/usr/bin/seq"].map(str::to_owned));
+    let options: Vec<&str> = with.iter().flat_map(|with| ["--with", with]).collect();
+    let (_, folder) = in_l1(&options, &script);
+    let table = |way| fs::read_to_string(folder.path().join(format!("table-{way}"))).unwrap();
+    let (off, on) = (table("off"), table("on"));
+    for table in [&off, &on] {
+        assert!(table.contains("virtio-pci notify?"), "{table}");
+    }
+    let advice: Vec<&str> = off.lines().filter(|line| line.starts_with('!')).collect();
+    let [advice] = advice[..] else {
+        panic!("{off}");
+    };
+    assert!(advice.contains("virtio-pci notify?"), "{off}");
+    assert!(!on.lines().any(|line| line.starts_with('!')), "{on}");
+    println!("{off}{on}");
+}
