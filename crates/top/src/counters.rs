@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 /// Where the statistics are.
 pub const FOLDER: &str = "/sys/kernel/debug/kvm";
 
+/// Whether the statistics name the threads of vCPUs. KVM makes a folder of a vCPU only where it has statistics of its own.
+pub(crate) const TELLS_THREADS: bool = cfg!(target_arch = "x86_64");
+
 /// What is read of each VM. A kernel may lack some.
 pub const NAMES: [&str; 12] = [
     "exits",

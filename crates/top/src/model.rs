@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bpf::{Counted, Event, KernelVm, Kind, Metric};
-use crate::counters::{Directory, Statistics};
+use crate::counters::{self, Directory, Statistics};
 use crate::process::{Holder, Process};
 use crate::reading::Reading;
 use crate::sampled::Sampled;
@@ -157,7 +157,10 @@ pub fn vms(reading: &Reading, is_counted: impl Fn(Metric) -> bool) -> Vec<Vm> {
                 joined.counts = counted.map(|metric| (metric, 0)).collect();
             }
             // A live VM has a folder, if there are statistics at all.
-            joined.has_ended |= vm.is_some() && directory.is_none() && reading.counters.is_some();
+            joined.has_ended |= counters::TELLS_THREADS
+                && vm.is_some()
+                && directory.is_none()
+                && reading.counters.is_some();
             if let Some(vm) = vm {
                 joined.has_ended |= reading.has_ended(vm);
                 joined.count(reading, vm, process);
