@@ -124,3 +124,14 @@ pub(super) fn stack(most: f64, amounts: [(&str, f64); 2]) -> Markup {
     }
     markup(&drawing)
 }
+
+/// Where a value stands from the top of a curve of this height, in pixels.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "at most the height of a drawing"
+)]
+pub(super) fn height(curve: u32, scale: Scale, value: f64) -> u32 {
+    let share = 1.0 - scale.place(value) / 100.0;
+    (8.0 + share * f64::from(curve)).round() as u32
+}

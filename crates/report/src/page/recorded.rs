@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use svg::node::element::{Polyline, SVG};
 
 use super::document;
-use super::draw::{across, drawing, markup as drawn, text, upright};
+use super::draw::{across, drawing, height, markup as drawn, text, upright};
 use super::scale::Scale;
 use crate::history::{History, Interval, Rate, histories};
 use crate::recording::{Line, Recording, Source};
@@ -242,7 +242,7 @@ fn curve(intervals: &[Interval], seconds: f64) -> Markup {
     let scale = Scale::Linear(most.max(f64::MIN_POSITIVE) * 1.15);
     let mut drawing = drawing(HEIGHT + 28);
     for (tick, has_label) in scale.ticks() {
-        let y = height(scale, tick);
+        let y = height(HEIGHT, scale, tick);
         drawing = drawing.add(across("rule", LEFT, 100.0, y));
         if has_label {
             let label = text("tick", LEFT - 1.5, y + 4, &number(Some(tick)));
@@ -262,7 +262,7 @@ fn curve(intervals: &[Interval], seconds: f64) -> Markup {
     }
     // A rate is that of an interval, so the curve has steps.
     let corners = points.iter().flat_map(|point| {
-        let y = height(scale, point.rate);
+        let y = height(HEIGHT, scale, point.rate);
         [point.from, point.to].map(|time| format!("{:.2},{y}", across_at(time, seconds)))
     });
     let line = Polyline::new()
@@ -280,16 +280,6 @@ fn curve(intervals: &[Interval], seconds: f64) -> Markup {
 
 fn across_at(time: f64, seconds: f64) -> f64 {
     LEFT + time / seconds.max(f64::MIN_POSITIVE) * (100.0 - LEFT)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "at most the height of a drawing"
-)]
-fn height(scale: Scale, rate: f64) -> u32 {
-    let share = 1.0 - scale.place(rate) / 100.0;
-    (8.0 + share * f64::from(HEIGHT)).round() as u32
 }
 
 /// At most [`POINTS`] intervals, with the means of those that are joined.

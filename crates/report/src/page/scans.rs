@@ -8,7 +8,7 @@ use svg::node::element::{Circle, Polyline, SVG};
 use super::axis::label;
 use super::chart::legend;
 use super::column::{Column, Line, lines};
-use super::draw::{across, drawing, markup as drawn, percent, text, upright};
+use super::draw::{across, drawing, height, markup as drawn, percent, text, upright};
 use super::scale::Scale;
 use super::section::Section;
 use crate::{Row, Timing};
@@ -168,7 +168,7 @@ impl Scan<'_> {
         let scale = Scale::Linear(most.max(f64::MIN_POSITIVE) * 1.15);
         let mut drawing = drawing(HEIGHT + 28);
         for (tick, _) in scale.ticks() {
-            let y = height(scale, tick);
+            let y = height(HEIGHT, scale, tick);
             drawing = drawing.add(across("rule", LEFT, 100.0, y)).add(
                 text("tick", LEFT - 1.5, y + 4, &label(tick, self.timing()))
                     .set("text-anchor", "end"),
@@ -218,17 +218,6 @@ fn place(value: f64, values: &[f64]) -> f64 {
     LEFT + 2.0 + share * (RIGHT - LEFT - 2.0)
 }
 
-/// Where a cost stands from the top, in pixels.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "at most the height of a drawing"
-)]
-fn height(scale: Scale, cost: f64) -> u32 {
-    let share = 1.0 - scale.place(cost) / 100.0;
-    (8.0 + share * f64::from(HEIGHT)).round() as u32
-}
-
 /// A curve with its points and whiskers. It is a drawing within the drawing, whose points are in per cent.
 fn curve(
     drawing: SVG,
@@ -249,7 +238,7 @@ fn curve(
     let points: Vec<(f64, f64, f64)> = points.iter().filter_map(at).collect();
     let pairs: Vec<String> = points
         .iter()
-        .map(|(x, cost, _)| format!("{x:.2},{}", height(scale, *cost)))
+        .map(|(x, cost, _)| format!("{x:.2},{}", height(HEIGHT, scale, *cost)))
         .collect();
     let line = Polyline::new()
         .set("class", "curve")
@@ -264,12 +253,13 @@ fn curve(
     let mut drawing = drawing.add(inner);
     for (x, cost, spread) in points {
         let class = format!("median {}", column.class());
-        let [low, high] = [1.0 - spread, 1.0 + spread].map(|share| height(scale, cost * share));
+        let [low, high] =
+            [1.0 - spread, 1.0 + spread].map(|share| height(HEIGHT, scale, cost * share));
         drawing = drawing.add(upright("whisker", x, high, low)).add(
             Circle::new()
                 .set("class", class)
                 .set("cx", percent(x))
-                .set("cy", height(scale, cost))
+                .set("cy", height(HEIGHT, scale, cost))
                 .set("r", 3.5),
         );
     }
