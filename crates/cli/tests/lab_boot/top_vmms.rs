@@ -56,6 +56,15 @@ fn qemu(folder: &Path, place: &str) -> Vec<String> {
         .collect()
 }
 
+/// Runs a script in L1 that starts QEMU as `/qemu`.
+fn in_l1_with_qemu(script: &str) -> (String, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut with = qemu(folder.path(), "/qemu");
+    with.extend(["/bin/sh", "/usr/bin/seq"].map(str::to_owned));
+    let options: Vec<&str> = with.iter().flat_map(|with| ["--with", with]).collect();
+    in_l1(&options, script)
+}
+
 /// The addresses of a VM with this count.
 fn with_count<'a>(vm: &'a Value, kind: &str, count: u64) -> Vec<&'a Value> {
     let addresses = vm["addresses"].as_array().unwrap().iter();
@@ -78,11 +87,7 @@ seen
 kill $top; wait $top; true
 "#
     );
-    let folder = tempfile::tempdir().unwrap();
-    let mut with = qemu(folder.path(), "/qemu");
-    with.extend(["/bin/sh", "/usr/bin/seq"].map(str::to_owned));
-    let options: Vec<&str> = with.iter().flat_map(|with| ["--with", with]).collect();
-    let (shown, folder) = in_l1(&options, &script);
+    let (shown, folder) = in_l1_with_qemu(&script);
     let lines = lines(folder.path());
     for line in &lines {
         assert_eq!(line["lost"], 0);
@@ -180,11 +185,7 @@ echo table; "$vmbell" top --once --qmp $pid=/qmp; echo end
 kill -KILL $pid; wait $pid; true
 "#
     );
-    let folder = tempfile::tempdir().unwrap();
-    let mut with = qemu(folder.path(), "/qemu");
-    with.extend(["/bin/sh", "/usr/bin/seq"].map(str::to_owned));
-    let options: Vec<&str> = with.iter().flat_map(|with| ["--with", with]).collect();
-    let (shown, folder) = in_l1(&options, &script);
+    let (shown, folder) = in_l1_with_qemu(&script);
     let lines = lines(folder.path());
     let vm = vms(lines.last().unwrap(), said(&shown, "pid: "))[0];
     let notify = &vm["addresses"][0];
@@ -220,11 +221,7 @@ for way in off on; do
 done; true
 "#
     );
-    let folder = tempfile::tempdir().unwrap();
-    let mut with = qemu(folder.path(), "/qemu");
-    with.extend(["/bin/sh", "/usr/bin/seq"].map(str::to_owned));
-    let options: Vec<&str> = with.iter().flat_map(|with| ["--with", with]).collect();
-    let (_, folder) = in_l1(&options, &script);
+    let (_, folder) = in_l1_with_qemu(&script);
     let table = |way| fs::read_to_string(folder.path().join(format!("table-{way}"))).unwrap();
     let (off, on) = (table("off"), table("on"));
     for table in [&off, &on] {
