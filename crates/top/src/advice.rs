@@ -4,8 +4,9 @@
 //! given only where nothing speaks against it.
 
 use crate::bpf::Metric;
-use crate::costs::{self, Costs, per_second};
+use crate::costs::{self, Costs};
 use crate::model::{Address, Name, NameSource, Space, Vm};
+use crate::rates::per_second;
 
 /// What is not worth a line: a hundredth of a core, or of the time.
 const LEAST: f64 = 0.01;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{Address, Space};
+use crate::rates::per_second;
 
 /// The local APIC's EOI register, in its page and as an MSR.
 const APIC_EOI: u64 = 0xfee0_00b0;
@@ -71,13 +72,6 @@ const fn kvm_row(address: &Address) -> Option<&'static str> {
         (Space::Msr, X2APIC_EOI) => Some("eoi-x2apic"),
         _ => None,
     }
-}
-
-/// A count for each second.
-pub(crate) fn per_second(count: u64, seconds: f64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "far fewer events than 2^53")]
-    let count = count as f64;
-    if seconds > 0.0 { count / seconds } else { 0.0 }
 }
 
 #[cfg(test)]

@@ -5,6 +5,12 @@ use std::ops::RangeInclusive;
 use crate::model::{Address, Name, NameSource, Space};
 use crate::process;
 
+/// Reasons of a return to the VMM that have an address, from Linux' `include/uapi/linux/kvm.h`.
+pub(crate) const EXIT_IO: u32 = 2;
+pub(crate) const EXIT_MMIO: u32 = 6;
+pub(crate) const EXIT_RDMSR: u32 = 29;
+pub(crate) const EXIT_WRMSR: u32 = 30;
+
 /// A write of this size, or at this place in a page, is what a virtio driver's notification looks like.
 const VIRTIO_PCI_NOTIFY: u8 = 2;
 const VIRTIO_MMIO_NOTIFY: u64 = 0x50;

@@ -11,7 +11,14 @@ pub const fn since(later: u64, earlier: u64) -> u64 {
     }
 }
 
-/// The same for each counter of a table.
+/// A count for each second.
+pub fn per_second(count: u64, seconds: f64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "far fewer events than 2^53")]
+    let count = count as f64;
+    if seconds > 0.0 { count / seconds } else { 0.0 }
+}
+
+/// What each counter of a table counted.
 pub fn table<K, V: Default, T: IntoIterator<Item = (K, V)> + FromIterator<(K, V)>>(
     later: T,
     earlier: impl Fn(&K) -> Option<V>,

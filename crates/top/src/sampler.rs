@@ -16,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::model::Space;
+use crate::names::{EXIT_IO, EXIT_MMIO, EXIT_RDMSR, EXIT_WRMSR};
 
 /// The first Linux of which it is known that it writes 0 when a vCPU enters. 6.1 does not.
 const SINCE: (u32, u32) = (6, 12);
@@ -25,12 +26,6 @@ const PERIOD: u64 = 10_000;
 const PLACES: usize = 1 << 10;
 /// How much of `kvm_run` is read: up to the access of an exit for MMIO.
 const LENGTH: usize = 56;
-
-/// Exit reasons from Linux' `include/uapi/linux/kvm.h`.
-const IO: u32 = 2;
-const MMIO: u32 = 6;
-const RDMSR: u32 = 29;
-const WRMSR: u32 = 30;
 
 /// Where a vCPU was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -199,19 +194,21 @@ fn place(run: &[u8; LENGTH]) -> Place {
     };
     match u32::try_from(number(8, 4)).unwrap_or(u32::MAX) {
         0 => Place::Kvm,
-        IO => access(
+        EXIT_IO => access(
             Space::Port,
             number(34, 2),
             run[32] != 0,
             size(number(33, 1)),
         ),
-        MMIO => access(
+        EXIT_MMIO => access(
             Space::Mmio,
             number(32, 8),
             run[52] != 0,
             size(number(48, 4)),
         ),
-        reason @ (RDMSR | WRMSR) => access(Space::Msr, number(44, 4), reason == WRMSR, 0),
+        reason @ (EXIT_RDMSR | EXIT_WRMSR) => {
+            access(Space::Msr, number(44, 4), reason == EXIT_WRMSR, 0)
+        }
         reason => Place::Reason(reason),
     }
 }

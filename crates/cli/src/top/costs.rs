@@ -13,7 +13,7 @@ use vmbell_top::costs::Costs;
 /// The backend whose rows count: the VMs that are shown run on it.
 const BACKEND: &str = "kvm";
 
-/// What to do if there are none.
+/// Shown without `--costs`: how to measure costs.
 pub(super) const HINT: &str = "costs: unknown; `vmbell bench --all --export-json FILE` measures them, and --costs FILE shows them";
 
 /// Reads a report that was made on this host.

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use super::text::{per_second, rate};
+use super::text::rate;
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::Vm;
+use vmbell_top::rates::per_second;
 
 /// A row for each VM that halted or was kicked, of KVM's statistics; kicks are counted by a program.
 pub(super) fn table(vms: &[Vm], seconds: f64) -> String {

@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
-use super::text::{per_second, rate};
+use super::text::rate;
 use vmbell_top::advice;
 use vmbell_top::bpf::Metric;
 use vmbell_top::costs::Costs;
 use vmbell_top::model::{Address, Vm};
+use vmbell_top::rates::per_second;
 
 /// How many reasons of a VM are shown.
 const REASONS: usize = 12;

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use super::text::{accesses, per_second, place, shortened, what};
+use super::text::{accesses, place, shortened, what};
 use vmbell_top::model::Vm;
+use vmbell_top::rates::per_second;
 
 /// The places of each VM's vCPUs in the VMM, at most this number of addresses of each.
 pub(super) fn table(vms: &[Vm], most: usize) -> String {

@@ -9,6 +9,7 @@ use super::table::Table;
 use super::{cpu_seconds, halts, optional, sampled};
 use vmbell_top::model::{Address, Eventfd, Irqfd, NameSource, Space, Vm};
 use vmbell_top::process::Holder;
+use vmbell_top::rates::per_second;
 
 /// What is shown without VMs.
 pub(super) const NO_VM: &str = "no VM runs on KVM here";
@@ -238,12 +239,6 @@ pub(super) fn core(ticks: Option<u64>, seconds: f64) -> String {
         }
     };
     ticks.map_or("-".to_owned(), |ticks| format!("{:.2}", share(ticks)))
-}
-
-pub(super) fn per_second(count: u64, seconds: f64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "it is shown with four digits")]
-    let count = count as f64;
-    if seconds > 0.0 { count / seconds } else { 0.0 }
 }
 
 /// A count for each second in six letters at most; `-` if it is not known.

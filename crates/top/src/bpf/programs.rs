@@ -9,12 +9,13 @@ use super::builder::{Builder, KEY, SCRATCH, Target, VALUE, offset};
 use super::record::{Kind, counter};
 use super::syscall::Attach;
 use crate::btf::{Btf, BtfError, Function};
+use crate::names;
 
-/// Exit reasons of `KVM_RUN`, from Linux' `include/uapi/linux/kvm.h`.
-const EXIT_IO: i32 = 2;
-const EXIT_MMIO: i32 = 6;
-const EXIT_RDMSR: i32 = 29;
-const EXIT_WRMSR: i32 = 30;
+/// Exit reasons of `KVM_RUN` as immediate operands.
+const EXIT_IO: i32 = names::EXIT_IO.cast_signed();
+const EXIT_MMIO: i32 = names::EXIT_MMIO.cast_signed();
+const EXIT_RDMSR: i32 = names::EXIT_RDMSR.cast_signed();
+const EXIT_WRMSR: i32 = names::EXIT_WRMSR.cast_signed();
 const EWOULDBLOCK: i32 = 11;
 /// The first member of the union in `kvm_run`.
 const FIRST: &str = "hw.hardware_exit_reason";
