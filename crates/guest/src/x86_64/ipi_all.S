@@ -121,10 +121,11 @@
 30:
     test rsi, rsi
     jz 1f
+    # The second of the two may come within the first one's handler, so the decision is a single instruction.
     mov rax, [r15 + {TARGET}]
+    xchg rax, r14
     cmp rax, r14
     je 1f
-    mov r14, rax
     inc qword ptr [rbx + {ANSWERED}]
     call 40b
 1:

@@ -53,6 +53,8 @@ vmbell_guest::guest_programs! {
     clock = | "../../../guest/src/aarch64/interrupt_head.S" "../../../guest/src/aarch64/gic.S" "../../../guest/src/aarch64/its.S" "../guests/aarch64/clock.S";
     /// Enters an interrupt handler as if it had interrupted a chosen instruction.
     before_halt = "../guests/before_halt.S";
+    /// Enters an interrupt handler as if the same interrupt had come once more, within its handler.
+    taken_twice = "../guests/taken_twice.S";
     /// Rewrites its own code that leaves often.
     rewrite = "../guests/rewrite.S";
 }

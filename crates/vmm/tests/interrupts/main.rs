@@ -48,4 +48,6 @@ mod order;
 mod resamplers;
 #[cfg(target_arch = "x86_64")]
 mod storms;
+#[cfg(target_arch = "x86_64")]
+mod taken_twice;
 mod vcpus;
