@@ -2,9 +2,9 @@
 //! changed or stopped.
 //!
 //! `process` finds VMs by their processes' descriptors. There are two sources of counts: `bpf` counts in the kernel by event
-//! and address, and `counters` reads KVM's own statistics; without `bpf`, `sampler` looks at the vCPUs' pages. A
-//! [`reading::Reading`] has what all of them said at one moment, [`rates`] makes the difference of two, and [`model`] joins it to
-//! VMs. With the [`costs`] of a host, [`advice`] says what would take less.
+//! and address, and `counters` reads KVM's own statistics; without `bpf`, `sampler` looks at the vCPUs' pages. [`sources`] reads
+//! them. A [`reading::Reading`] has what all of them said at one moment, [`rates`] makes the difference of two, and [`model`]
+//! joins it to VMs. With the [`costs`] of a host, [`advice`] says what would take less.
 
 pub mod advice;
 pub mod bpf;
@@ -19,3 +19,4 @@ pub mod rates;
 pub mod reading;
 pub mod sampled;
 pub mod sampler;
+pub mod sources;

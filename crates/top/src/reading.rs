@@ -1,103 +1,13 @@
-//! A reading of all sources at one moment, and the sources themselves.
+//! What all sources said at one moment, the difference of two of them, and which VMs have ended.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::bpf::{Bpf, BpfError, BpfReading, Counted, KernelVm, Kind, Metric};
-use crate::counters::{self, CountersError, Directory, Statistics};
-use crate::model::{self, Vm};
-use crate::names::{self, Region};
-use crate::process::{self, Holder, Process};
+use crate::bpf::{BpfReading, Counted, KernelVm};
+use crate::counters::{Directory, Statistics};
+use crate::process::{Holder, Process};
 use crate::rates;
-use crate::sampler::{Sampler, SamplerError, Samples};
-
-/// Which sources are used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// All that can be used here.
-    Available,
-    /// Only programs in the kernel.
-    Bpf,
-    /// Only KVM's statistics.
-    Counters,
-}
-
-/// The sources, ready to be read.
-#[derive(Debug)]
-pub struct Sources {
-    bpf: Result<Bpf, NoBpf>,
-    counters: Result<(), NoCounters>,
-    /// Only if statistics are the only source.
-    sampler: Option<Result<Sampler, SamplerError>>,
-    only: Option<u32>,
-    proc: PathBuf,
-    debugfs: PathBuf,
-    /// The processes of the reading before.
-    before: BTreeMap<u32, Process>,
-    /// The regions that a process named.
-    regions: BTreeMap<u32, Vec<Region>>,
-    /// The processes that hold the eventfds of ioeventfds. Each eventfd is looked for once.
-    holders: BTreeMap<u32, Vec<Holder>>,
-}
-
-/// Why the source `bpf` is not used.
-#[derive(Debug, thiserror::Error)]
-pub enum NoBpf {
-    /// It cannot be used here.
-    #[error(transparent)]
-    Missing(#[from] BpfError),
-    /// Another one was asked for.
-    #[error("not asked for")]
-    NotAsked,
-}
-
-/// Why the source `counters` is not used.
-#[derive(Debug, thiserror::Error)]
-pub enum NoCounters {
-    /// It cannot be used here.
-    #[error(transparent)]
-    Missing(#[from] CountersError),
-    /// Another one was asked for.
-    #[error("not asked for")]
-    NotAsked,
-}
-
-/// Why nothing can be shown.
-#[derive(Debug, thiserror::Error)]
-pub enum TopError {
-    /// The source that was asked for cannot be used.
-    #[error("the source bpf cannot be used")]
-    NoBpf(#[source] NoBpf),
-    /// The source that was asked for cannot be used.
-    #[error("the source counters cannot be used")]
-    NoCounters(#[source] NoCounters),
-    /// No source can be used.
-    #[error(
-        "no source can be used: bpf: {}; counters: {}",
-        causes(bpf),
-        causes(counters)
-    )]
-    NoSource {
-        /// Why not the one.
-        bpf: NoBpf,
-        /// Why not the other.
-        counters: NoCounters,
-    },
-    /// The process has no VM, or may not be looked at.
-    #[error("process {0} has no VM on KVM that this user can see")]
-    NoVm(u32),
-    /// The processes cannot be listed.
-    #[error("cannot list the processes")]
-    Processes(#[source] io::Error),
-    /// Reading what was counted failed.
-    #[error(transparent)]
-    Bpf(#[from] BpfError),
-    /// Reading the statistics failed.
-    #[error(transparent)]
-    Counters(#[from] CountersError),
-}
+use crate::sampler::Samples;
 
 /// What all sources said.
 #[derive(Clone, Debug)]
@@ -125,242 +35,6 @@ pub struct Reading {
     /// The processes that hold the eventfds of ioeventfds, by the eventfd's number.
     pub holders: BTreeMap<u32, Vec<Holder>>,
 }
-
-impl Sources {
-    /// Opens the sources for all VMs, or for those of one process. Of the optional metrics, those in `with` are counted.
-    pub fn open(choice: Choice, only: Option<u32>, with: &[Metric]) -> Result<Self, TopError> {
-        let proc = PathBuf::from("/proc");
-        let debugfs = PathBuf::from(counters::FOLDER);
-        let scan = process::scan(&proc, only).map_err(TopError::Processes)?;
-        if let Some(pid) = only
-            && scan.processes.is_empty()
-        {
-            return Err(TopError::NoVm(pid));
-        }
-        let known = counters::read(&debugfs);
-        let bpf = match choice {
-            Choice::Counters => Err(NoBpf::NotAsked),
-            _ => {
-                Bpf::attach(&creators(&proc, only, known.as_ref().ok()), with).map_err(NoBpf::from)
-            }
-        };
-        let counters = match choice {
-            Choice::Bpf => Err(NoCounters::NotAsked),
-            _ => known.map(drop).map_err(NoCounters::from),
-        };
-        match (choice, bpf, counters) {
-            (_, Err(bpf), _) if choice == Choice::Bpf || !with.is_empty() => {
-                Err(TopError::NoBpf(bpf))
-            }
-            (Choice::Counters, _, Err(counters)) => Err(TopError::NoCounters(counters)),
-            (_, Err(bpf), Err(counters)) => Err(TopError::NoSource { bpf, counters }),
-            (_, bpf, counters) => Ok(Self {
-                sampler: bpf.is_err().then(|| {
-                    let release = std::fs::read_to_string(proc.join("sys/kernel/osrelease"));
-                    Sampler::start(release.unwrap_or_default().trim())
-                }),
-                bpf,
-                counters,
-                only,
-                proc,
-                debugfs,
-                before: scan.processes,
-                regions: BTreeMap::new(),
-                holders: BTreeMap::new(),
-            }),
-        }
-    }
-
-    /// The programs, or why there are none.
-    pub fn bpf(&self) -> Result<&Bpf, &NoBpf> {
-        self.bpf.as_ref()
-    }
-
-    /// Whether KVM's statistics are read, or why not.
-    pub fn counters(&self) -> Result<(), &NoCounters> {
-        self.counters.as_ref().copied()
-    }
-
-    /// Why programs count nothing, or what each of those that are missing would count and why it is not there.
-    pub fn missing_of_bpf(&self) -> Vec<String> {
-        match &self.bpf {
-            Ok(bpf) => {
-                let each = bpf.missing().iter();
-                each.map(|(metric, error)| format!("{}: {}", metric.name(), causes(error)))
-                    .collect()
-            }
-            Err(NoBpf::NotAsked) => Vec::new(),
-            Err(error) => vec![causes(error)],
-        }
-    }
-
-    /// Why there are no statistics.
-    pub fn missing_of_counters(&self) -> Vec<String> {
-        match &self.counters {
-            Ok(()) | Err(NoCounters::NotAsked) => Vec::new(),
-            Err(error) => vec![causes(error)],
-        }
-    }
-
-    /// Names addresses of a process by these regions.
-    pub fn name_regions(&mut self, pid: u32, regions: Vec<Region>) {
-        self.regions.insert(pid, regions);
-    }
-
-    /// The VMs of a reading.
-    pub fn vms(&self, reading: &Reading) -> Vec<Vm> {
-        let is_counted = |metric| self.bpf.as_ref().is_ok_and(|bpf| bpf.counts(metric));
-        let mut vms = model::vms(reading, is_counted);
-        for vm in &mut vms {
-            let Some(regions) = self.regions.get(&vm.pid) else {
-                continue;
-            };
-            names::by_regions(&mut vm.addresses, regions);
-            if let Some(sampled) = &mut vm.sampled {
-                names::by_regions(&mut sampled.addresses, regions);
-            }
-        }
-        vms
-    }
-
-    /// Why there are no samples, if they are to be taken.
-    pub fn missing_of_samples(&self) -> Option<String> {
-        let error = self.sampler.as_ref()?.as_ref().err()?;
-        Some(causes(error))
-    }
-
-    /// Reads all sources. Counts before processes: a VM that is counted is then found, or has ended.
-    pub fn read(&mut self) -> Result<Reading, TopError> {
-        let at = Instant::now();
-        let bpf = self.bpf.as_ref().ok().map(Bpf::read).transpose()?;
-        let counters = match self.counters {
-            Ok(()) => Some(counters::read(&self.debugfs)?),
-            Err(_) => None,
-        };
-        let scan = process::scan(&self.proc, self.only).map_err(TopError::Processes)?;
-        let mut processes = scan.processes.clone();
-        for (pid, process) in std::mem::replace(&mut self.before, scan.processes) {
-            if processes.contains_key(&pid) {
-                continue;
-            }
-            // A vCPU's thread may end after the first thread.
-            let has_ended = !process::is_ending(&self.proc, pid);
-            let process = Process {
-                has_ended,
-                ..process
-            };
-            if !has_ended {
-                self.before.insert(pid, process.clone());
-            }
-            processes.insert(pid, process);
-        }
-        // If a VM started and ended between two readings, its process is in neither of their lists.
-        for (process, _) in bpf.iter().flat_map(|bpf| bpf.vcpus.values()) {
-            processes.entry(*process).or_insert_with(|| Process {
-                has_ended: true,
-                ..Process::default()
-            });
-        }
-        let mut threads = BTreeSet::new();
-        let mut creators = BTreeSet::new();
-        if let Some(bpf) = &bpf {
-            threads.extend(bpf.vcpus.values().map(|(_, thread)| *thread));
-            creators.extend(bpf.counts.keys().map(|event| event.vm.creator));
-        }
-        for (directory, statistics) in counters.iter().flatten() {
-            threads.extend(statistics.vcpus.values());
-            creators.insert(directory.creator);
-        }
-        creators.extend(&threads);
-        let owner = |thread| Some((thread, process::of_thread(&self.proc, thread)?));
-        let cpu = |thread| Some((thread, process::cpu_time(&self.proc, thread)?));
-        let samples = match &self.sampler {
-            Some(Ok(sampler)) => {
-                let pages = |pid: &u32| (*pid, process::vcpu_pages(&self.proc, *pid));
-                Some(sampler.read(self.before.keys().map(pages).collect()))
-            }
-            _ => None,
-        };
-        let mut reading = Reading {
-            at,
-            interval: Duration::ZERO,
-            processes,
-            unreadable: scan.unreadable,
-            creators: creators.into_iter().filter_map(owner).collect(),
-            cpu: threads.into_iter().filter_map(cpu).collect(),
-            bpf,
-            counters,
-            eois_by_cpu: eois_by_cpu("/sys/module".as_ref()),
-            samples,
-            holders: BTreeMap::new(),
-        };
-        if let Ok(bpf) = &self.bpf {
-            let ended = reading.ended();
-            if !ended.is_empty() {
-                // What they did after the reading, until they ended.
-                reading.update(bpf.read()?, &ended);
-                bpf.forget(|vm| ended.contains(&vm))?;
-            }
-        }
-        self.find_holders(&reading);
-        reading.holders.clone_from(&self.holders);
-        Ok(reading)
-    }
-
-    /// Looks for the holders of eventfds that are new. A number that is not used any more may be given to another eventfd.
-    fn find_holders(&mut self, reading: &Reading) {
-        let counts = reading.bpf.iter().flat_map(|bpf| &bpf.counts);
-        let rings = counts.filter(|(event, _)| event.kind == Kind::Ring);
-        let ids: BTreeSet<u32> = rings.map(|(_, counted)| counted.eventfd()).collect();
-        self.holders.retain(|id, _| ids.contains(id));
-        let new = |id: &u32| !self.holders.contains_key(id);
-        let new: BTreeSet<u32> = ids.into_iter().filter(new).collect();
-        if new.is_empty() {
-            return;
-        }
-        let mut found = process::holders(&self.proc, &new);
-        for id in new {
-            self.holders
-                .insert(id, found.remove(&id).unwrap_or_default());
-        }
-    }
-}
-
-/// Whether KVM uses AVIC or APICv, by the parameters of its modules.
-fn eois_by_cpu(modules: &Path) -> bool {
-    let parameters = [
-        "kvm_amd/parameters/avic",
-        "kvm_intel/parameters/enable_apicv",
-    ];
-    parameters.iter().any(|parameter| {
-        let text = std::fs::read_to_string(modules.join(parameter));
-        text.is_ok_and(|text| ["Y", "1"].contains(&text.trim()))
-    })
-}
-
-/// The threads that created the VMs of a process, as far as it is known; all its threads otherwise.
-fn creators(
-    proc: &Path,
-    only: Option<u32>,
-    known: Option<&BTreeMap<Directory, Statistics>>,
-) -> Vec<u32> {
-    let Some(pid) = only else {
-        return Vec::new();
-    };
-    let known = known
-        .into_iter()
-        .flatten()
-        .filter(|(directory, statistics)| {
-            let mut threads = statistics.vcpus.values().chain([&directory.creator]);
-            threads.any(|thread| process::of_thread(proc, *thread) == Some(pid))
-        });
-    let known: BTreeSet<u32> = known.map(|(directory, _)| directory.creator).collect();
-    if known.is_empty() {
-        return process::threads(proc, pid);
-    }
-    known.into_iter().collect()
-}
-
 impl Reading {
     /// What happened since an earlier reading.
     pub fn since(&self, earlier: &Self) -> Self {
@@ -427,7 +101,7 @@ impl Reading {
     }
 
     /// Takes what programs counted later of some VMs.
-    fn update(&mut self, later: BpfReading, vms: &BTreeSet<KernelVm>) {
+    pub(crate) fn update(&mut self, later: BpfReading, vms: &BTreeSet<KernelVm>) {
         let Some(bpf) = &mut self.bpf else {
             return;
         };
@@ -440,7 +114,7 @@ impl Reading {
     }
 
     /// The VMs of programs' counts that have ended.
-    fn ended(&self) -> BTreeSet<KernelVm> {
+    pub(crate) fn ended(&self) -> BTreeSet<KernelVm> {
         let counts = self.bpf.iter().flat_map(|bpf| bpf.counts.keys());
         let all: BTreeSet<KernelVm> = counts.map(|event| event.vm).collect();
         all.into_iter().filter(|vm| self.has_ended(*vm)).collect()
@@ -465,39 +139,5 @@ impl Reading {
         has_threads
             && !threads.any(lives)
             && !folders.any(|folder| folder.vcpus.iter().any(is_of_vm))
-    }
-}
-
-/// An error with its causes, in one line.
-fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text += &format!(": {error}");
-        source = error.source();
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_module_says_whether_the_cpu_ends_interrupts() {
-        let folder = tempfile::tempdir().unwrap();
-        let set = |module: &str, parameter: &str, text: &str| {
-            let path = folder.path().join(module).join("parameters");
-            std::fs::create_dir_all(&path).unwrap();
-            std::fs::write(path.join(parameter), text).unwrap();
-            eois_by_cpu(folder.path())
-        };
-        assert!(!eois_by_cpu(folder.path()));
-        assert!(!set("kvm_amd", "avic", "N\n"));
-        assert!(set("kvm_amd", "avic", "Y\n"));
-        // Before it was a truth value.
-        assert!(set("kvm_amd", "avic", "1\n"));
-        assert!(!set("kvm_amd", "avic", "0\n"));
-        assert!(set("kvm_intel", "enable_apicv", "Y\n"));
     }
 }

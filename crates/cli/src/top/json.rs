@@ -9,8 +9,9 @@ use super::text;
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::{self, NameSource};
 use vmbell_top::process;
-use vmbell_top::reading::{Reading, Sources};
+use vmbell_top::reading::Reading;
 use vmbell_top::sampled;
+use vmbell_top::sources::Sources;
 
 /// The version of the format. Fields may be added to it.
 const SCHEMA: u32 = 1;

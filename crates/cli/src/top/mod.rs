@@ -36,7 +36,8 @@ use super::output::print;
 use super::{interrupt, values};
 use vmbell_top::bpf::Metric;
 use vmbell_top::costs::Costs;
-use vmbell_top::reading::{Choice, Reading, Sources};
+use vmbell_top::reading::Reading;
+use vmbell_top::sources::{Choice, Sources};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,7 +6,8 @@ use std::time::Duration;
 use vmbell_top::costs::Costs;
 use vmbell_top::model::Vm;
 use vmbell_top::process;
-use vmbell_top::reading::{Reading, Sources};
+use vmbell_top::reading::Reading;
+use vmbell_top::sources::Sources;
 
 /// What happened in an interval.
 #[derive(Clone, Debug, Default)]

@@ -83,6 +83,13 @@ impl<'a> Builder<'a> {
         self.asm.load(size, to, R6, offset);
     }
 
+    /// Loads the first word of a tracepoint, a pointer.
+    pub(super) fn first_word(&mut self, to: Reg) {
+        self.word_at(to, 0, Size::Eight);
+        // Some kernels take it for a pointer only once it is known not to be null.
+        self.asm.jump_if(to, If::Equal, 0, self.out);
+    }
+
     /// Loads what the function returned.
     pub(super) fn result(&mut self, to: Reg) {
         self.word_at(to, self.function.parameters.len(), Size::Eight);

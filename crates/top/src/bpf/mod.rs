@@ -1,10 +1,14 @@
 //! The source `bpf`: programs at KVM's functions, which count in the kernel.
 //!
-//! `asm` assembles them, `programs` says what each counts by what `builder` has for all, `record` what the maps hold, and `syscall` is the system call. A
-//! program that this kernel has no function for is left out, and its metric has the reason.
+//! `asm` assembles them. `programs` says for each [`Metric`] to which function they are attached, `accesses` and `interrupts` what
+//! they count there, and `builder` what all of them do. `record` is what the maps hold, and `syscall` the system call. A program
+//! that this kernel has no function for is left out, and its metric has the reason.
 
+mod accesses;
 mod asm;
 mod builder;
+mod interrupts;
+mod metric;
 mod programs;
 mod record;
 mod rights;
@@ -14,8 +18,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 
 use self::builder::Target;
+pub use self::metric::Metric;
+pub use self::programs::Isa;
 use self::programs::{Cpu, Program};
-pub use self::programs::{Isa, Metric};
 use self::record::{AWAY_VALUE, COUNTER_KEY, COUNTER_VALUE, VCPU_KEY, VCPU_VALUE, vcpu_of};
 pub use self::record::{Counted, Event, KernelVm, Kind};
 use self::syscall::{Link, Map, MapType};

@@ -1,4 +1,5 @@
 use super::*;
+use crate::bpf::asm::Helper;
 use crate::btf::tests::Made;
 
 /// The parts of KVM's types that the programs use, as a kernel with a built-in KVM has them.
