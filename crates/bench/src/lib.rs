@@ -84,5 +84,4 @@ pub use plan::Plan;
 pub use record::{Record, Series};
 pub use runner::{Observer, Phase, Silent, overtime, run};
 pub use select::{SelectError, Wanted, picks, select, set_reference};
-pub(crate) use subject::chain;
 pub use subject::{Options, Sample, Setting, Subject, SubjectError};

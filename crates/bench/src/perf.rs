@@ -176,7 +176,10 @@ impl PerfCounters {
             event: event.name().to_owned(),
             unit: event.unit(),
             scope: counter.as_ref().ok().map(PerfCounter::scope),
-            reason: counter.as_ref().err().map(|error| crate::chain(error)),
+            reason: counter
+                .as_ref()
+                .err()
+                .map(|error| vmbell_hypervisor::chain(error)),
         };
         self.0.iter().map(counted).collect()
     }

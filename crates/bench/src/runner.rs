@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use super::calibrate::{RunTime, calibrate, enlarge, same};
 use super::perf::PerfCounters;
 use super::{
-    CpuTime, EarlyStop, Entry, Limit, Options, Plan, Record, Sample, Subject, SubjectError, chain,
+    CpuTime, EarlyStop, Entry, Limit, Options, Plan, Record, Sample, Subject, SubjectError,
 };
+use vmbell_hypervisor::chain;
 use vmbell_report::{Random, Status};
 
 /// How long a failure waits for the flag of SIGINT. ^C reaches every process on the terminal, and this

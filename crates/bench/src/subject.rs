@@ -3,7 +3,6 @@
 //! A subject is made, used and dropped on the one thread that measures. So it need not be `Send`, and a
 //! child process that dies with its parent thread lives exactly as long as its subject.
 
-use std::error::Error;
 use std::time::Duration;
 
 use super::{Clock, Limit};
@@ -146,17 +145,6 @@ impl SubjectError {
             source: source.into(),
         }
     }
-}
-
-/// An error and all its causes in one text, as the reason of a row.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// The options of one bench command, which every [`Entry`](super::Entry)'s factory gets.

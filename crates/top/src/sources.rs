@@ -334,7 +334,7 @@ fn creators(
     known.into_iter().collect()
 }
 
-/// An error with its causes, in one line.
+/// An error with its causes, in one line. `vmbell_hypervisor::chain` does the same, but this crate uses no other.
 fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -71,16 +71,6 @@ macro_rules! on_kvm {
 
 /// The real thing.
 pub fn kvm() -> vmbell_hypervisor::kvm::Kvm {
-    vmbell_hypervisor::kvm::Kvm::open().unwrap_or_else(|error| panic!("{}", chain(&error)))
-}
-
-/// An error with its causes.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
+    vmbell_hypervisor::kvm::Kvm::open()
+        .unwrap_or_else(|error| panic!("{}", vmbell_hypervisor::chain(&error)))
 }

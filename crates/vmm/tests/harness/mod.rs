@@ -14,7 +14,9 @@ pub mod taker;
 pub mod wait;
 
 #[allow(unused_imports, reason = "each test binary uses a part")]
-pub use backends::{bounded, chain, kvm};
+pub use backends::{bounded, kvm};
+#[allow(unused_imports, reason = "each test binary uses a part")]
+pub use vmbell_hypervisor::chain;
 #[allow(unused_imports, reason = "each test binary uses a part")]
 pub use wait::{HANG, await_that};
 

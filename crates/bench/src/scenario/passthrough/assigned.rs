@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::SubjectError;
 use crate::catalogue::NeededDevice;
-use crate::subject::chain;
+use vmbell_hypervisor::chain;
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::DmaSpace;
