@@ -6,7 +6,8 @@
 //!
 //! With `exit` or `ioeventfd` as its argument, it does only the one or the other. With `slow-exit` it sleeps for a millisecond in
 //! each exit but the last, and with `every-port` the guest writes once to each port but 0. It keeps the guest until standard input
-//! ends. With `lent` it is as with `ioeventfd`, and a child has the eventfd, too. With `forever` it prints a dot for each exit, until it is killed.
+//! ends. With `lent` it is as with `ioeventfd`, and a child has the eventfd, too. With `two-vcpus` it is as with `exit`, and then a
+//! second vCPU writes a quarter as often. With `forever` it prints a dot for each exit, until it is killed.
 #![allow(unsafe_code)]
 
 use std::io::Write;
@@ -14,7 +15,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kvm_bindings::{KVM_MAX_CPUID_ENTRIES, kvm_userspace_memory_region};
+use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_userspace_memory_region};
 use kvm_ioctls::{Cap, IoEventAddress, Kvm, NoDatamatch, VcpuExit, VcpuFd, VmFd};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
@@ -92,13 +93,13 @@ fn main() -> Result<(), Failure> {
 fn one_way(vm: &VmFd, vcpu: &mut VcpuFd, event: &EventFd, way: &str) -> Result<(), Failure> {
     match way {
         "forever" => return forever(vcpu),
-        "exit" | "slow-exit" | "every-port" => {}
+        "exit" | "slow-exit" | "every-port" | "two-vcpus" => {}
         "ioeventfd" | "lent" => {
             vm.register_ioevent(event, &IoEventAddress::Pio(PORT.into()), NoDatamatch)?;
         }
         other => {
             return Err(format!(
-                "{other} is not `exit`, `slow-exit`, `ioeventfd`, `lent`, `every-port` or `forever`"
+                "{other} is not `exit`, `slow-exit`, `ioeventfd`, `lent`, `every-port`, `two-vcpus` or `forever`"
             )
             .into());
         }
@@ -113,6 +114,9 @@ fn one_way(vm: &VmFd, vcpu: &mut VcpuFd, event: &EventFd, way: &str) -> Result<(
         Duration::ZERO
     };
     let round = round(vcpu, event, first, pause)?;
+    if way == "two-vcpus" {
+        return second(vm, &vcpu.get_cpuid2(KVM_MAX_CPUID_ENTRIES)?);
+    }
     println!("{} {}", round.exits, round.signals);
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
     if let Some(mut child) = child {
@@ -122,11 +126,29 @@ fn one_way(vm: &VmFd, vcpu: &mut VcpuFd, event: &EventFd, way: &str) -> Result<(
     Ok(())
 }
 
+/// Runs a second vCPU in another thread, prints its exits, and waits.
+fn second(vm: &VmFd, cpuid: &CpuId) -> Result<(), Failure> {
+    let mut vcpu = vm.create_vcpu(1)?;
+    vcpu.set_cpuid2(cpuid)?;
+    start(&vcpu, PORT, WRITES / 4)?;
+    let run = || {
+        let mut exits = 0;
+        while let Ok(VcpuExit::IoOut(..)) = vcpu.run() {
+            exits += 1;
+        }
+        println!("{exits} 0");
+        std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).map(drop)
+    };
+    thread::scope(|scope| scope.spawn(run).join())
+        .map_err(|_| "the second vCPU's thread panicked")??;
+    Ok(())
+}
+
 /// Prints a dot for each exit with a port write.
 fn forever(vcpu: &mut VcpuFd) -> Result<(), Failure> {
     let mut stdout = std::io::stdout();
     loop {
-        start(vcpu, PORT)?;
+        start(vcpu, PORT, WRITES)?;
         while let VcpuExit::IoOut(..) = vcpu.run()? {
             stdout.write_all(b".")?;
             stdout.flush()?;
@@ -149,15 +171,15 @@ fn rounds(vcpu: &mut VcpuFd, event: &EventFd) -> Result<Round, Failure> {
     round(vcpu, event, PORT, Duration::ZERO)
 }
 
-/// The guest will begin with a write to this port.
-fn start(vcpu: &VcpuFd, first: u16) -> Result<(), Failure> {
+/// The guest will write this number of times, first to this port.
+fn start(vcpu: &VcpuFd, first: u16, writes: u16) -> Result<(), Failure> {
     let mut sregs = vcpu.get_sregs()?;
     sregs.cs.base = 0;
     sregs.cs.selector = 0;
     vcpu.set_sregs(&sregs)?;
     let mut regs = vcpu.get_regs()?;
     regs.rip = CODE;
-    regs.rcx = u64::from(WRITES);
+    regs.rcx = u64::from(writes);
     regs.rdx = u64::from(first);
     regs.rflags = 2;
     vcpu.set_regs(&regs)?;
@@ -171,7 +193,7 @@ fn round(
     first: u16,
     pause: Duration,
 ) -> Result<Round, Failure> {
-    start(vcpu, first)?;
+    start(vcpu, first, WRITES)?;
     let mut exits = 0;
     let start = Instant::now();
     loop {

@@ -1,9 +1,27 @@
-//! Names of the reasons for which a guest exits, as the CPU tells them.
+//! The reasons for which a guest exits, as the CPU tells them, and their names.
 //!
 //! AMD's are in Linux' `arch/x86/include/uapi/asm/svm.h`, and Intel's in `vmx.h` next to it. Where both have a reason for the
 //! same, it has the same name.
 
+use std::collections::BTreeMap;
+
 use crate::bpf::Isa;
+
+/// Exits for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// Its name.
+    pub name: String,
+    /// The exits of each vCPU that exited for it.
+    pub by_vcpu: BTreeMap<u32, u64>,
+}
+
+impl Reason {
+    /// The exits of all vCPUs.
+    pub fn count(&self) -> u64 {
+        self.by_vcpu.values().sum()
+    }
+}
 
 /// The basic reason is in these bits of Intel's.
 const BASIC: u64 = 0xffff;

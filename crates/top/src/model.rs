@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bpf::{Counted, Event, KernelVm, Kind, Metric};
 use crate::counters::{self, Directory, Statistics};
+pub use crate::exits::Reason;
 use crate::process::{Holder, Process};
 use crate::reading::Reading;
 use crate::sampled::Sampled;
@@ -40,7 +41,7 @@ pub struct Vm {
     /// Returns to the VMM without an address, by reason.
     pub reasons: BTreeMap<String, u64>,
     /// All exits, by the CPU's reasons, the most frequent first.
-    pub exits: Vec<(String, u64)>,
+    pub exits: Vec<Reason>,
     /// Irqfds, by GSI.
     pub irqfds: Vec<Irqfd>,
     /// Where its vCPUs were seen. `None` also if its process has several VMs, whose pages cannot be told apart.
@@ -266,7 +267,7 @@ impl Vm {
         }
         let mut addresses = BTreeMap::new();
         let mut irqfds = BTreeMap::new();
-        let mut exits: BTreeMap<String, u64> = BTreeMap::new();
+        let mut exits: BTreeMap<String, BTreeMap<u32, u64>> = BTreeMap::new();
         for (event, counted) in &bpf.counts {
             if event.vm != vm {
                 continue;
@@ -303,16 +304,18 @@ impl Vm {
                 Kind::KvmMsr => at(&mut addresses, Space::Msr, event).kvm(event, *counted),
                 Kind::Exit if counted.count > 0 => {
                     let name = bpf.isa.map(|isa| exits::name(isa, event.address));
-                    *exits.entry(name.unwrap_or_default()).or_default() += counted.count;
+                    let by_vcpu = exits.entry(name.unwrap_or_default()).or_default();
+                    *by_vcpu.entry(event.vcpu.into()).or_default() += counted.count;
                 }
                 Kind::Irqfd => irqfd(&mut irqfds, event, *counted),
                 _ => {}
             }
         }
         self.addresses = named(addresses);
-        self.exits = exits.into_iter().collect();
+        let reason = |(name, by_vcpu)| Reason { name, by_vcpu };
+        self.exits = exits.into_iter().map(reason).collect();
         self.exits
-            .sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+            .sort_by_key(|reason| std::cmp::Reverse(reason.count()));
         self.irqfds = irqfds
             .into_values()
             .filter(|irqfd: &Irqfd| irqfd.count > 0)

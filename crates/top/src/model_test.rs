@@ -259,22 +259,33 @@ fn the_share_of_pv_eoi_is_of_all_ends() {
 }
 
 #[test]
-fn reasons_of_exits_have_names_and_the_most_frequent_is_first() {
+fn reasons_of_exits_have_names_and_the_most_frequent_of_all_vcpus_is_first() {
+    let of = |vcpu, reason| Event {
+        vcpu,
+        ..event(1, Kind::Exit, reason)
+    };
     let counts = [
-        (event(1, Kind::Exit, 0x78), 3, 0),
-        (event(1, Kind::Exit, 0x400), 90, 0),
-        (event(1, Kind::Exit, 0x40), 2, 0),
+        (of(0, 0x78), 3, 0),
+        (of(0, 0x400), 40, 0),
+        (of(3, 0x400), 50, 0),
+        (of(3, 0x40), 2, 0),
         // Another exception.
-        (event(1, Kind::Exit, 0x41), 5, 0),
-        (event(1, Kind::Exit, 0x7c), 0, 0),
+        (of(3, 0x41), 5, 0),
+        (of(0, 0x7c), 0, 0),
     ];
     let reading = reading(&[(5, 0, None)], &counts, &[]);
     let vm = &vms(&reading, |_| true)[0];
-    let expected = [("npf", 90), ("exception", 7), ("hlt", 3)];
-    assert_eq!(
-        vm.exits,
-        expected.map(|(name, count)| (name.to_owned(), count))
-    );
+    let reason = |name: &str, by_vcpu: &[(u32, u64)]| Reason {
+        name: name.to_owned(),
+        by_vcpu: by_vcpu.iter().copied().collect(),
+    };
+    let expected = [
+        reason("npf", &[(0, 40), (3, 50)]),
+        reason("exception", &[(3, 7)]),
+        reason("hlt", &[(0, 3)]),
+    ];
+    assert_eq!(vm.exits, expected);
+    assert_eq!(vm.exits[0].count(), 90);
     assert_eq!(vm.counts[&Metric::Exits], 100);
 }
 

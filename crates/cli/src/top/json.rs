@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::text;
 use vmbell_top::bpf::Metric;
-use vmbell_top::model::{self, NameSource};
+use vmbell_top::model::{self, NameSource, Reason};
 use vmbell_top::process;
 use vmbell_top::reading::Reading;
 use vmbell_top::sampled;
@@ -93,6 +93,8 @@ struct SampledAddress {
 struct Vcpu {
     id: u32,
     thread: u32,
+    /// Its exits by the CPU's reasons; absent unless they are counted.
+    exits_by_reason: Option<BTreeMap<String, u64>>,
 }
 
 #[derive(Serialize)]
@@ -181,6 +183,19 @@ impl From<model::Vm> for Vm {
             answered_by_kvm: has_kvm.then_some(address.by_kvm),
             ..Address::from(address)
         };
+        let exits = vm.exits.iter();
+        let of_all = |reason: &Reason| (reason.name.clone(), reason.count());
+        let vcpu = |(id, thread): (&u32, &u32)| {
+            let of_vcpu = |reason: &Reason| {
+                let count = reason.by_vcpu.get(id)?;
+                Some((reason.name.clone(), *count))
+            };
+            Vcpu {
+                id: *id,
+                thread: *thread,
+                exits_by_reason: has_reasons.then(|| exits.clone().filter_map(of_vcpu).collect()),
+            }
+        };
         Self {
             pid: vm.pid,
             fd: vm.fd,
@@ -196,14 +211,10 @@ impl From<model::Vm> for Vm {
             vmm: vm.vmm,
             name: vm.name,
             ended: vm.has_ended,
-            vcpus: vm
-                .vcpus
-                .into_iter()
-                .map(|(id, thread)| Vcpu { id, thread })
-                .collect(),
+            vcpus: vm.vcpus.iter().map(vcpu).collect(),
             cpu_seconds: vm.cpu.map(super::cpu_seconds),
             statistics: vm.statistics,
-            exits_by_reason: has_reasons.then(|| vm.exits.into_iter().collect()),
+            exits_by_reason: has_reasons.then(|| exits.map(of_all).collect()),
             vmm_nanoseconds: count(Metric::VmmTime),
             addresses: vm.addresses.into_iter().map(address).collect(),
             reasons: vm.reasons,

@@ -8,6 +8,7 @@ mod live;
 mod openmetrics;
 mod optional;
 mod qmp;
+mod reasons;
 mod record;
 mod sampled;
 mod screen;

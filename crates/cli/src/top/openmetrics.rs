@@ -172,10 +172,14 @@ impl Metrics {
             }
         }
         let name = "vmbell_vm_exits_by_reason";
-        text.family(name, "counter", "VM exits by the CPU's reasons.");
+        text.family(name, "counter", "VM exits by vCPU and the CPU's reasons.");
         for (labels, _, vm) in &vms {
-            for (reason, count) in &vm.exits {
-                text.sample(&total(name), &labels.with(&[("reason", reason)]), count);
+            for reason in &vm.exits {
+                for (vcpu, count) in &reason.by_vcpu {
+                    let vcpu = vcpu.to_string();
+                    let more = [("vcpu", &*vcpu), ("reason", &*reason.name)];
+                    text.sample(&total(name), &labels.with(&more), count);
+                }
             }
         }
         text.finish()

@@ -1,5 +1,6 @@
 use super::*;
 use crate::top::text::tests::vm;
+use vmbell_top::model::Reason;
 
 fn metrics(path: PathBuf) -> Metrics {
     Metrics::new(path).unwrap()
@@ -101,6 +102,30 @@ fn a_vm_has_its_totals_and_what_is_not_counted_has_no_sample() {
     assert_eq!(value(&samples, "vmbell_vm_address", "other"), None);
     assert_eq!(samples["vmbell_top_source_used{source=\"counters\"}"], 0.0);
     assert_eq!(samples["vmbell_top_lost_events_total"], 3.0);
+}
+
+#[test]
+fn exits_by_reason_have_a_series_for_each_vcpu() {
+    let folder = tempfile::tempdir().unwrap();
+    let reason = Reason {
+        name: "npf".to_owned(),
+        by_vcpu: [(0, 40), (1, 50)].into(),
+    };
+    let vm = Vm {
+        exits: vec![reason],
+        ..vm()
+    };
+    let text = text(&mut metrics(folder.path().join("a.prom")), &[vm]);
+    let samples = samples(&text);
+    for (vcpu, expected) in [(0, 40.0), (1, 50.0)] {
+        let labels = format!(
+            r#"{{pid="4711",fd="9",vmm="qemu",name="web-server-1",vcpu="{vcpu}",reason="npf"}}"#
+        );
+        assert_eq!(
+            samples[&format!("vmbell_vm_exits_by_reason_total{labels}")],
+            expected
+        );
+    }
 }
 
 #[test]

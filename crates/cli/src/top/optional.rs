@@ -1,4 +1,4 @@
-//! What tables show only if it is asked for: exits by reason, the VMM's time, accesses that KVM answers, costs and advice.
+//! What tables show only if it is asked for: the VMM's time, accesses that KVM answers, costs and advice.
 
 use std::fmt::Write;
 
@@ -8,11 +8,6 @@ use vmbell_top::bpf::Metric;
 use vmbell_top::costs::Costs;
 use vmbell_top::model::{Address, Vm};
 use vmbell_top::rates::per_second;
-
-/// How many reasons of a VM are shown.
-const REASONS: usize = 12;
-/// How long a line of reasons is.
-const WIDTH: usize = 80;
 
 /// Titles of the columns of an address. All VMs have the same ones.
 pub(super) fn titles(vm: &Vm, has_costs: bool) -> String {
@@ -63,41 +58,6 @@ pub(super) fn advice(vms: &[Vm], costs: Option<&Costs>, seconds: f64) -> String 
         return out;
     }
     format!("\n{:>7} WHAT WOULD COST LESS\n", "PID") + &out
-}
-
-/// The reasons of each VM's exits with their rates, the most frequent first.
-pub(super) fn exits(vms: &[Vm], seconds: f64) -> String {
-    let mut out = String::new();
-    for vm in vms {
-        let each =
-            |(name, count): &(String, u64)| format!("{name} {}", rate(Some(*count), seconds));
-        let mut parts: Vec<String> = vm.exits.iter().take(REASONS).map(each).collect();
-        let rest = vm.exits.iter().skip(REASONS);
-        let others: u64 = rest.map(|(_, count)| count).sum();
-        if others > 0 {
-            parts.push(each(&("others".to_owned(), others)));
-        }
-        let mut line = format!("{:>7}", vm.pid);
-        let indent = line.len();
-        for part in parts {
-            if line.len() + 2 + part.len() > WIDTH {
-                let _ = writeln!(out, "{line}");
-                line = " ".repeat(indent);
-            }
-            let _ = write!(
-                line,
-                "{}{part}",
-                if line.len() == indent { " " } else { "  " }
-            );
-        }
-        if line.len() > indent {
-            let _ = writeln!(out, "{line}");
-        }
-    }
-    if out.is_empty() {
-        return out;
-    }
-    format!("\n{:>7} EXITS/s BY REASON\n", "PID") + &out
 }
 
 #[cfg(test)]
@@ -178,22 +138,5 @@ mod tests {
         assert!(advice(Some(&costs)).starts_with(begin));
         assert_eq!(advice(Some(&none)), "");
         assert_eq!(advice(None), "");
-    }
-
-    #[test]
-    fn reasons_fill_lines_and_rare_ones_are_summed() {
-        let reason = |index: u64| (format!("reason-{index}"), 100 - index);
-        let exits = Vm {
-            exits: (0..14).map(reason).collect(),
-            ..vm(&[])
-        };
-        let idle = vm(&[]);
-        let table = super::exits(&[exits, idle], 1.0);
-        assert!(
-            table.starts_with("\n    PID EXITS/s BY REASON\n   4711 reason-0 100  reason-1 99")
-        );
-        assert!(table.lines().all(|line| line.len() <= WIDTH), "{table}");
-        // 88 and 87.
-        assert!(table.ends_with("  reason-11 89  others 175\n"), "{table}");
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::columns::{self, NAME};
 use super::costs::HINT;
 use super::table::Table;
-use super::{cpu_seconds, halts, optional, sampled};
+use super::{cpu_seconds, halts, optional, reasons, sampled};
 use vmbell_top::model::{Address, Eventfd, Irqfd, NameSource, Space, Vm};
 use vmbell_top::process::Holder;
 use vmbell_top::rates::per_second;
@@ -16,8 +16,8 @@ pub(super) const NO_VM: &str = "no VM runs on KVM here";
 
 /// How many other processes that have an eventfd are shown.
 const HOLDERS: usize = 2;
-/// How many addresses of a VM are shown.
-const ADDRESSES: usize = 8;
+/// How many addresses and vCPUs of a VM are shown.
+const MOST: usize = 8;
 
 /// Shows a table with its title.
 pub(super) fn table(table: &Table) -> String {
@@ -28,20 +28,20 @@ pub(super) fn table(table: &Table) -> String {
         return out;
     }
     out += &vm_table(table);
-    for part in parts(&table.vms, table, ADDRESSES) {
+    for part in parts(&table.vms, table, MOST) {
         out += &part;
     }
     out.push('\n');
     out
 }
 
-/// The tables below that of VMs, with at most this number of addresses of each VM.
-pub(super) fn parts(vms: &[Vm], table: &Table, addresses: usize) -> [String; 6] {
+/// The tables below that of VMs, with at most this number of addresses, and of vCPUs, of each VM.
+pub(super) fn parts(vms: &[Vm], table: &Table, most: usize) -> [String; 6] {
     [
         halts::table(vms, table.seconds),
-        optional::exits(vms, table.seconds),
-        address_table(vms, table, addresses),
-        sampled::table(vms, addresses),
+        reasons::table(vms, table.seconds, most),
+        address_table(vms, table, most),
+        sampled::table(vms, most),
         irqfd_table(vms, table),
         optional::advice(vms, table.costs.as_ref(), table.seconds),
     ]

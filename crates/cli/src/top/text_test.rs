@@ -107,7 +107,7 @@ fn ends_of_interrupts_that_the_cpu_does_are_not_a_number() {
 #[test]
 fn an_address_says_its_accesses_its_eventfds_and_its_name() {
     assert_eq!(
-        address_table(&[vm()], &table_of(&[], 2.0), ADDRESSES),
+        address_table(&[vm()], &table_of(&[], 2.0), MOST),
         "\n    PID ADDRESS OR REASON       ACCESS     VMM/s RINGS/s WHAT\n   \
          4711 mmio 0xfebf1000         w2             0    3100 virtio-pci notify?, fd 8, eventfd 32, not open in the VMM\n   \
          4711 port 0x608              r4           1.5       0\n   \
@@ -119,8 +119,8 @@ fn an_address_says_its_accesses_its_eventfds_and_its_name() {
 fn only_the_most_frequent_addresses_are_shown_with_the_sum_of_the_others() {
     let mut vm = vm();
     let last = vm.addresses[1].clone();
-    vm.addresses.extend(vec![last; ADDRESSES]);
-    let table = address_table(&[vm], &table_of(&[], 1.0), ADDRESSES);
+    vm.addresses.extend(vec![last; MOST]);
+    let table = address_table(&[vm], &table_of(&[], 1.0), MOST);
     let more = table.lines().find(|line| line.contains(" more ")).unwrap();
     assert_eq!(
         more.split_whitespace().collect::<Vec<_>>(),

@@ -7,7 +7,7 @@ use ratatui_termion::termion::event::Key;
 
 use super::*;
 use crate::top::text::tests::vm;
-use vmbell_top::model::{Irqfd, Vm};
+use vmbell_top::model::{Irqfd, Reason, Vm};
 
 /// What is on a terminal of this size after these keys.
 fn shown(size: (u16, u16), table: Option<&Table>, keys: &[Key]) -> Vec<String> {
@@ -52,13 +52,17 @@ fn numbered(count: u32) -> Vec<Vm> {
 const SMALL: (u16, u16) = (80, 24);
 
 #[test]
-fn an_open_vm_has_its_vcpus_addresses_and_irqfds_below_it() {
+fn an_open_vm_has_its_vcpus_reasons_addresses_and_irqfds_below_it() {
     let mut open = vm();
     open.irqfds.push(Irqfd {
         gsi: 24,
         count: 206,
         by_worker: 0,
         first_signaller: Some(144),
+    });
+    open.exits.push(Reason {
+        name: "npf".to_owned(),
+        by_vcpu: BTreeMap::from([(0, 60), (1, 30)]),
     });
     let mut table = table(vec![open]);
     table.threads = BTreeMap::from([(144, "vhost-4711".to_owned())]);
@@ -68,14 +72,18 @@ vmbell top  1 VM  every 1 s  bpf, counters  own cost 0.02 core  lost 0
     PID VM         vCPU  CORE EXITS/s   VMM/s RINGS/s IRQFD/s IOCTL/s EOI/s   PV
    4711 qemu:web-…    2  0.00    310k    212k    3100       -     1.5   100  93%
   vCPUs, with their threads: 0 (4720), 1 (4721)
+  vCPU EXITS/s BY REASON
+   all npf 45
+     0 npf 30
+     1 npf 15
   ADDRESS OR REASON       ACCESS     VMM/s RINGS/s WHAT
   mmio 0xfebf1000         w2             0    3100 virtio-pci notify?, fd 8, ev…
   port 0x608              r4           1.5       0
   hlt                                  0.5       0
     GSI IRQFD/s WORKER/s FIRST SIGNALLED BY
      24     103        0 vhost-4711 (144)";
-    assert_eq!(lines[..10].join("\n"), expected);
-    assert!(lines[10..23].iter().all(String::is_empty));
+    assert_eq!(lines[..14].join("\n"), expected);
+    assert!(lines[14..23].iter().all(String::is_empty));
     assert_eq!(lines[23], KEYS);
 
     // The rest of a long line, and back: only the lines below VMs move.
@@ -83,7 +91,7 @@ vmbell top  1 VM  every 1 s  bpf, counters  own cost 0.02 core  lost 0
     let moved = shown(SMALL, Some(&table), &keys);
     assert_eq!(moved[..3], lines[..3]);
     let rest = "    3100 virtio-pci notify?, fd 8, eventfd 32, not open in the VMM";
-    assert!(moved[5].ends_with(rest), "{moved:?}");
+    assert!(moved[9].ends_with(rest), "{moved:?}");
     let back = [&keys[..], &[Key::Left; 6]].concat();
     assert_eq!(shown(SMALL, Some(&table), &back), lines);
 }

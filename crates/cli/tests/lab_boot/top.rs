@@ -277,6 +277,64 @@ wait
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
+fn top_tells_the_exits_of_two_vcpus_apart() {
+    let script = r#"
+start_top --with reasons --export-openmetrics /out/top.prom
+"$vmbell" top -b -d 300ms --with reasons >/out/tables & tables=$!; until [ -s /out/tables ]; do sleep 0.1; done
+mkfifo /two; "$guest" two-vcpus </two >/out/two & echo two: $!
+exec 3>/two
+until grep -q '^[0-9]* 0$' /out/two; do kill -0 $! || fail the guest failed; sleep 0.1; done
+seen
+kill $top $tables; wait $top $tables
+exec 3>&-
+wait
+"#;
+    let (shown, folder) = in_l1(&[], script);
+    let pid = said(&shown, "two: ");
+    let lines = lines(folder.path());
+    let last = lines.last().unwrap();
+    assert_eq!(last["lost"], 0);
+    let [vm] = vms(last, pid)[..] else {
+        panic!("{last}");
+    };
+    let all = vm["exits_by_reason"].as_object().unwrap();
+    let vcpus = vm["vcpus"].as_array().unwrap();
+    let of = |vcpu: usize, reason: &str| &vcpus[vcpu]["exits_by_reason"][reason];
+    assert_eq!((&vcpus[0]["id"], &vcpus[1]["id"]), (&0.into(), &1.into()));
+    assert_ne!(vcpus[0]["thread"], vcpus[1]["thread"], "{vm}");
+    for (vcpu, writes) in [(0, 2000), (1, 500)] {
+        assert_eq!(
+            (of(vcpu, "io"), of(vcpu, "hlt")),
+            (&writes.into(), &1.into()),
+            "{vm}"
+        );
+    }
+    for (reason, sum) in all {
+        let each = [0, 1].map(|vcpu| of(vcpu, reason).as_u64().unwrap_or_default());
+        assert_eq!(*sum, each[0] + each[1], "{reason}: {vm}");
+    }
+    let sum: u64 = all.values().map(|count| count.as_u64().unwrap()).sum();
+    assert_eq!(vm["statistics"]["exits"], sum, "{vm}");
+
+    // The metrics and the tables have both vCPUs, too.
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let (metrics, tables) = (read("top.prom"), read("tables"));
+    for (vcpu, writes) in [(0, 2000), (1, 500)] {
+        let labels = format!("vcpu=\"{vcpu}\",reason=\"io\"}} {writes}\n");
+        let series = format!("vmbell_vm_exits_by_reason_total{{pid=\"{pid}\"");
+        let found = metrics
+            .split_inclusive('\n')
+            .any(|line| line.starts_with(&series) && line.ends_with(&labels));
+        assert!(found, "{metrics}");
+        assert!(
+            tables.contains(&format!("\n{pid:>7} {vcpu:>4} io ")),
+            "{tables}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn top_counts_what_kvm_answers_if_it_is_asked_to() {
     let rows = ["eoi-apic", "eoi-x2apic", "outl_to_kernel"];
     let runs = rows.map(|row| {
@@ -497,7 +555,7 @@ kill -0 $this $other || fail a guest ended
 mkfifo /keys
 cat >/screen.sh <<END
 stty rows 24 cols 80; stty -g >/out/before
-TERM=xterm "$vmbell" top -d 1 --record /out/top.jsonl --export-openmetrics /out/top.prom; echo status: \$?
+TERM=xterm "$vmbell" top -d 1 --with reasons --record /out/top.jsonl --export-openmetrics /out/top.prom; echo status: \$?
 stty -g >/out/after
 END
 SHELL=/bin/sh script --quiet --flush --command "/bin/sh /screen.sh" /out/screen </keys >/out/script 2>&1 & screen=$!
@@ -529,6 +587,8 @@ kill -KILL $this $other; wait
         let cells: Vec<&str> = vm[0].split_whitespace().collect();
         let address = vm.iter().find(|line| line.contains(" mmio 0xd0000050 "));
         assert!(address.is_some(), "{lines:#?}");
+        let of_vcpu = |line: &String| line.starts_with("     0 ") && line.contains(" npf ");
+        assert!(vm[1..].iter().any(of_vcpu), "{lines:#?}");
         [cells[5] != "0", cells[6] != "0"]
     };
     assert_eq!(counts("this: "), [false, true], "{lines:#?}");
