@@ -20,3 +20,4 @@ pub mod reading;
 pub mod sampled;
 pub mod sampler;
 pub mod sources;
+pub mod waiters;

@@ -11,6 +11,7 @@ pub use crate::exits::Reason;
 use crate::process::{Holder, Process};
 use crate::reading::Reading;
 use crate::sampled::Sampled;
+use crate::waiters::Waiter;
 use crate::{exits, names};
 
 /// A VM.
@@ -94,6 +95,8 @@ pub struct Eventfd {
     pub fd: Option<u32>,
     /// The other processes that held it when it was signalled first, such as a vhost-user back end.
     pub holders: Vec<Holder>,
+    /// What in the kernel waited for it when it was signalled first, such as vhost.
+    pub waiter: Option<Waiter>,
 }
 
 /// An interrupt that an irqfd raises.
@@ -258,6 +261,7 @@ impl Vm {
                 id,
                 fd: process.eventfds.get(&id).copied(),
                 holders: others.cloned().collect(),
+                waiter: reading.waiters.get(&id).cloned(),
             }
         };
         for ((of, id), (_, thread)) in &bpf.vcpus {

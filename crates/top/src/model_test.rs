@@ -43,11 +43,10 @@ fn reading(
     };
     let counted = |(event, count, detail): &(Event, u64, u64)| {
         let (count, detail) = (*count, *detail);
-        let nanoseconds = 0;
         let counted = Counted {
             count,
             detail,
-            nanoseconds,
+            ..Counted::default()
         };
         (*event, counted)
     };
@@ -78,6 +77,7 @@ fn reading(
         eois_by_cpu: false,
         samples: None,
         holders: BTreeMap::new(),
+        waiters: BTreeMap::new(),
     }
 }
 
@@ -166,6 +166,11 @@ fn exits_and_rings_of_an_address_are_one_row_with_its_eventfd_and_its_name() {
     };
     let backend = holder(812);
     reading.holders = BTreeMap::from([(31, vec![holder(PID), backend.clone()])]);
+    let vhost = Waiter {
+        name: "vhost",
+        thread: Some(152),
+    };
+    reading.waiters = BTreeMap::from([(31, vhost.clone())]);
     let vm = &vms(&reading, |_| true)[0];
     assert_eq!(vm.counts[&Metric::ToVmm], 5 + 3 + 2 + 4);
     let [doorbell, timer] = &vm.addresses[..] else {
@@ -178,6 +183,7 @@ fn exits_and_rings_of_an_address_are_one_row_with_its_eventfd_and_its_name() {
             id: 31,
             fd: Some(8),
             holders: vec![backend],
+            waiter: Some(vhost),
         }]
     );
     let name = doorbell.name.as_ref().unwrap();

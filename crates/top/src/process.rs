@@ -189,6 +189,15 @@ pub fn is_ending(proc: &Path, pid: u32) -> bool {
     !lives(&pid) && threads(proc, pid).iter().any(lives)
 }
 
+/// The thread of vhost in a process, if it has exactly one. Linux names it after the process.
+pub(crate) fn vhost_thread(proc: &Path, pid: u32) -> Option<u32> {
+    let name = format!("vhost-{pid}");
+    let is_named = |thread: &u32| name_of_thread(proc, *thread).as_deref() == Some(&*name);
+    let mut found = threads(proc, pid).into_iter().filter(is_named);
+    let first = found.next();
+    first.filter(|_| found.next().is_none())
+}
+
 /// The name of a thread, which it may have chosen.
 pub fn name_of_thread(proc: &Path, thread: u32) -> Option<String> {
     let name = fs::read_to_string(proc.join(thread.to_string()).join("comm")).ok()?;

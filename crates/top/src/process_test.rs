@@ -161,3 +161,21 @@ fn an_eventfd_may_be_held_by_several_processes_and_one_that_nobody_holds_is_not_
     let both = vec![holder(12, "virtiofsd"), holder(4711, "qemu[2J")];
     assert_eq!(found, BTreeMap::from([(5, both)]));
 }
+
+#[test]
+fn a_process_has_the_thread_of_vhost_unless_there_are_several() {
+    let folder = tempfile::tempdir().unwrap();
+    let add = |thread: u32, name: &str| {
+        let task = folder.path().join(format!("4711/task/{thread}"));
+        fs::create_dir_all(task).unwrap();
+        // `/proc` has a folder of each thread, too, which it does not list.
+        let own = folder.path().join(thread.to_string());
+        fs::create_dir_all(&own).unwrap();
+        fs::write(own.join("comm"), format!("{name}\n")).unwrap();
+        vhost_thread(folder.path(), 4711)
+    };
+    assert_eq!(add(4711, "qemu-system-x86"), None);
+    assert_eq!(add(4715, "vhost-4700"), None);
+    assert_eq!(add(4720, "vhost-4711"), Some(4720));
+    assert_eq!(add(4721, "vhost-4711"), None);
+}

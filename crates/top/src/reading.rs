@@ -8,6 +8,7 @@ use crate::counters::{Directory, Statistics};
 use crate::process::{Holder, Process};
 use crate::rates;
 use crate::sampler::Samples;
+use crate::waiters::Waiter;
 
 /// What all sources said.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub struct Reading {
     pub samples: Option<Samples>,
     /// The processes that hold the eventfds of ioeventfds, by the eventfd's number.
     pub holders: BTreeMap<u32, Vec<Holder>>,
+    /// What in the kernel waits for the eventfds of ioeventfds, by the eventfd's number.
+    pub waiters: BTreeMap<u32, Waiter>,
 }
 impl Reading {
     /// What happened since an earlier reading.

@@ -5,13 +5,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::bpf::{Bpf, BpfError, Kind, Metric};
+use crate::bpf::{Bpf, BpfError, Counted, Event, Kind, Metric};
 use crate::counters::{self, CountersError, Directory, Statistics};
 use crate::model::{self, Vm};
 use crate::names::{self, Region};
 use crate::process::{self, Holder, Process};
 use crate::reading::Reading;
 use crate::sampler::{Sampler, SamplerError};
+use crate::waiters::{Functions, VHOST, Waiter};
 
 /// Which sources are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,7 @@ pub struct Sources {
     regions: BTreeMap<u32, Vec<Region>>,
     /// The processes that hold the eventfds of ioeventfds. Each eventfd is looked for once.
     holders: BTreeMap<u32, Vec<Holder>>,
+    functions: Functions,
 }
 
 /// Why the source `bpf` is not used.
@@ -140,6 +142,7 @@ impl Sources {
                 before: scan.processes,
                 regions: BTreeMap::new(),
                 holders: BTreeMap::new(),
+                functions: Functions::default(),
             }),
         }
     }
@@ -266,6 +269,7 @@ impl Sources {
             eois_by_cpu: eois_by_cpu("/sys/module".as_ref()),
             samples,
             holders: BTreeMap::new(),
+            waiters: BTreeMap::new(),
         };
         if let Ok(bpf) = &self.bpf {
             let ended = reading.ended();
@@ -277,7 +281,29 @@ impl Sources {
         }
         self.find_holders(&reading);
         reading.holders.clone_from(&self.holders);
+        reading.waiters = self.waiters(&reading);
         Ok(reading)
+    }
+
+    /// What in the kernel waits for each eventfd of an ioeventfd.
+    fn waiters(&mut self, reading: &Reading) -> BTreeMap<u32, Waiter> {
+        let counts = reading.bpf.iter().flat_map(|bpf| &bpf.counts);
+        let rings = counts.filter(|(event, _)| event.kind == Kind::Ring);
+        let rings: Vec<(&Event, &Counted)> = rings.collect();
+        let addresses = rings.iter().map(|(_, counted)| counted.waiter).collect();
+        self.functions.find(&self.proc, &addresses);
+        let mut threads = BTreeMap::new();
+        let mut waiters = BTreeMap::new();
+        for (event, counted) in rings {
+            let Some(name) = self.functions.name(counted.waiter) else {
+                continue;
+            };
+            let vhost = |pid| process::vhost_thread(&self.proc, pid);
+            let pid = reading.process_of(event.vm).filter(|_| name == VHOST);
+            let thread = pid.and_then(|pid| *threads.entry(pid).or_insert_with(|| vhost(pid)));
+            waiters.insert(counted.eventfd(), Waiter { name, thread });
+        }
+        waiters
     }
 
     /// Looks for the holders of eventfds that are new. A number that is not used any more may be given to another eventfd.

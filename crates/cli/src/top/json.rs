@@ -124,6 +124,14 @@ struct Eventfd {
     fd: Option<u32>,
     /// Other processes that hold it.
     holders: Vec<Holder>,
+    /// What in the kernel waits for it.
+    waiter: Option<Waiter>,
+}
+
+#[derive(Serialize)]
+struct Waiter {
+    name: &'static str,
+    thread: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -248,6 +256,10 @@ impl From<model::Address> for Address {
                     id: eventfd.id,
                     fd: eventfd.fd,
                     holders: eventfd.holders.into_iter().map(Holder::from).collect(),
+                    waiter: eventfd.waiter.map(|waiter| Waiter {
+                        name: waiter.name,
+                        thread: waiter.thread,
+                    }),
                 })
                 .collect(),
             name: address.name.map(|name| name.text),

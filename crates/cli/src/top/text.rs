@@ -202,7 +202,7 @@ pub(super) fn what(address: &Address) -> String {
     parts.join(", ")
 }
 
-/// The VMM's descriptor, and the other processes that have the eventfd.
+/// The VMM's descriptor, what waits for the eventfd in the kernel, and the other processes that have it.
 fn eventfd(eventfd: &Eventfd) -> String {
     let holder = |holder: &Holder| format!("{} ({})", holder.name, holder.pid);
     let shown = eventfd.holders.iter().take(HOLDERS).map(holder);
@@ -211,11 +211,18 @@ fn eventfd(eventfd: &Eventfd) -> String {
         holders.push(format!("{} more", eventfd.holders.len() - HOLDERS));
     }
     let holders = holders.join(", ");
-    match (eventfd.fd, holders.is_empty()) {
+    let text = match (eventfd.fd, holders.is_empty()) {
         (Some(fd), true) => format!("fd {fd}"),
         (Some(fd), false) => format!("fd {fd}, also {holders}"),
         (None, true) => format!("eventfd {}, not open in the VMM", eventfd.id),
         (None, false) => format!("eventfd {} of {holders}", eventfd.id),
+    };
+    match &eventfd.waiter {
+        None => text,
+        Some(waiter) => {
+            let thread = waiter.thread.map(|thread| format!(" ({thread})"));
+            format!("{text} to {}{}", waiter.name, thread.unwrap_or_default())
+        }
     }
 }
 

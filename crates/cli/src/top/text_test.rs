@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::{Eventfd, Name};
+use vmbell_top::waiters::Waiter;
 
 fn table_of(vms: &[Vm], seconds: f64) -> Table {
     Table {
@@ -31,11 +32,13 @@ pub(in crate::top) fn vm() -> Vm {
                 id: 31,
                 fd: Some(8),
                 holders: Vec::new(),
+                waiter: None,
             },
             Eventfd {
                 id: 32,
                 fd: None,
                 holders: Vec::new(),
+                waiter: None,
             },
         ],
         name: Some(Name {
@@ -153,9 +156,25 @@ fn an_eventfd_names_the_other_processes_that_have_it() {
         id: 31,
         fd: None,
         holders: vec![holder("virtiofsd", 812)],
+        waiter: None,
     };
     assert_eq!(eventfd(&of), "eventfd 31 of virtiofsd (812)");
     of.fd = Some(8);
     of.holders.extend([holder("b", 813), holder("c", 814)]);
     assert_eq!(eventfd(&of), "fd 8, also virtiofsd (812), b (813), 1 more");
+}
+
+#[test]
+fn an_eventfd_names_what_waits_for_it_in_the_kernel() {
+    let of = |thread| Eventfd {
+        id: 31,
+        fd: Some(19),
+        holders: Vec::new(),
+        waiter: Some(Waiter {
+            name: "vhost",
+            thread,
+        }),
+    };
+    assert_eq!(eventfd(&of(Some(152))), "fd 19 to vhost (152)");
+    assert_eq!(eventfd(&of(None)), "fd 19 to vhost");
 }

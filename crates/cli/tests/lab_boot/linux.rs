@@ -12,6 +12,8 @@ mod kicks;
 mod networks;
 #[path = "linux/traces.rs"]
 mod traces;
+#[path = "linux/vhost.rs"]
+mod vhost;
 #[path = "linux/vhost_user.rs"]
 mod vhost_user;
 

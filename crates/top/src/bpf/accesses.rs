@@ -4,7 +4,7 @@ use super::asm::Reg::{Frame, R1, R2, R3, R7, R9};
 use super::asm::{If, Size};
 use super::builder::{Builder, KEY, SCRATCH, VALUE, offset};
 use super::programs::{Cpu, Isa};
-use super::record::{Kind, counter};
+use super::record::{Kind, counted, counter};
 use crate::btf::BtfError;
 use crate::names;
 
@@ -130,13 +130,20 @@ impl Builder<'_> {
         // They are aligned to words.
         self.distance(R3, 3);
         self.asm.store(Size::Four, Frame, KEY + counter::DEVICE, R1);
-        self.finish(Self::eventfd_and_bus, true)
+        let detail = |builder: &mut Self| {
+            builder.eventfd_and_bus()?;
+            builder.waiter()
+        };
+        self.finish(detail, true)
     }
 
     /// The number of the eventfd that `/proc/PID/fdinfo` shows, and in the upper half the bus.
     fn eventfd_and_bus(&mut self) -> Result<()> {
         let device = offset(self.btf.member("_ioeventfd", "dev")?)?;
-        for (member, to) in [("eventfd", SCRATCH), ("bus_idx", VALUE + 12)] {
+        for (member, to) in [
+            ("eventfd", SCRATCH),
+            ("bus_idx", VALUE + counted::DETAIL + 4),
+        ] {
             let member = self.btf.member("_ioeventfd", member)?;
             self.argument(R3, &["this"])?;
             self.asm.add(R3, offset(member)? - device);
@@ -146,7 +153,28 @@ impl Builder<'_> {
         let id = self.btf.member("eventfd_ctx", "id")?;
         self.asm.load(Size::Eight, R3, Frame, SCRATCH);
         self.asm.add(R3, offset(id)?);
-        self.read(VALUE + 8, 4);
+        self.read(VALUE + counted::DETAIL, 4);
+        Ok(())
+    }
+
+    /// The function of the first entry in the eventfd's wait queue. The queue is not locked, so what is read may be gone.
+    fn waiter(&mut self) -> Result<()> {
+        let head = self.btf.member("eventfd_ctx", "wqh.head")?;
+        let entry = |member| self.btf.member("wait_queue_entry", member);
+        let from_entry = offset(entry("func")?)? - offset(entry("entry")?)?;
+        self.asm.load(Size::Eight, R9, Frame, SCRATCH);
+        self.asm.add(R9, offset(head)?);
+        self.asm.copy(R3, R9);
+        self.read(SCRATCH, 8);
+        self.asm.load(Size::Eight, R3, Frame, SCRATCH);
+        // An empty list begins with its head.
+        let empty = self.asm.label();
+        self.asm.copy(R1, R3);
+        self.asm.subtract(R1, R9);
+        self.asm.jump_if(R1, If::Equal, 0, empty);
+        self.asm.add(R3, from_entry);
+        self.read(VALUE + counted::WAITER, 8);
+        self.asm.bind(empty);
         Ok(())
     }
 

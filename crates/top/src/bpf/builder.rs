@@ -12,13 +12,13 @@ use crate::btf::{Btf, BtfError, Function, Member};
 /// Where the key of the counter is on a program's stack.
 pub(super) const KEY: i16 = -24;
 /// Where the value of a new counter is.
-pub(super) const VALUE: i16 = -48;
+pub(super) const VALUE: i16 = -56;
 /// Where the key of a vCPU is.
-const VCPU: i16 = -64;
+const VCPU: i16 = -72;
 /// A place for what is read by its address.
-pub(super) const SCRATCH: i16 = -72;
+pub(super) const SCRATCH: i16 = -80;
 /// Where what is kept of a vCPU in the VMM is.
-const AWAY: i16 = -104;
+const AWAY: i16 = -112;
 
 const EEXIST: i32 = 17;
 const NOEXIST: i32 = 1;
@@ -214,6 +214,7 @@ impl<'a> Builder<'a> {
             (counted::COUNT, 1),
             (counted::DETAIL, 0),
             (counted::NANOSECONDS, 0),
+            (counted::WAITER, 0),
         ] {
             self.asm
                 .store_number(Size::Eight, Frame, value + at, number);

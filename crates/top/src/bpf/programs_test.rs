@@ -48,7 +48,12 @@ fn kvm() -> Made {
             ("bus_idx", byte, 64),
         ],
     );
-    made.structure("eventfd_ctx", &[("id", word, 60)]);
+    let head = made.structure("", &[("head", pointer, 8)]);
+    made.structure("eventfd_ctx", &[("wqh", head, 8), ("id", word, 60)]);
+    made.structure(
+        "wait_queue_entry",
+        &[("func", pointer, 16), ("entry", pointer, 24)],
+    );
     made.structure("kvm_kernel_irq_routing_entry", &[("gsi", word, 0)]);
     made.structure("kvm_msi", &[("data", word, 8)]);
     made.structure("kvm_lapic", &[("vcpu", pointer, 144)]);
@@ -155,15 +160,16 @@ fn a_kick_is_counted_for_its_vm_and_its_vcpu() {
             "db10000000000000", // add 1, atomically
             "b700000000000000",
             "9500000000000000", // the end
-            "7a0ad0ff01000000", // the value: 1,
-            "7a0ad8ff00000000", // and nothing more
+            "7a0ac8ff01000000", // the value: 1,
+            "7a0ad0ff00000000", // and nothing more
+            "7a0ad8ff00000000",
             "7a0ae0ff00000000",
             "1811000003000000",
             "0000000000000000",
             "bfa2000000000000",
             "07020000e8ffffff",
             "bfa3000000000000",
-            "07030000d0ffffff",
+            "07030000c8ffffff",
             "b704000001000000", // unless it is there since
             "8500000002000000", // insert
             "1500080000000000", // done
@@ -174,12 +180,12 @@ fn a_kick_is_counted_for_its_vm_and_its_vcpu() {
             "07020000e8ffffff",
             "8500000001000000", // look it up again
             "1500030000000000", // gone: lost
-            "0500e8ff00000000", // add 1
+            "0500e7ff00000000", // add 1
             "b700000000000000",
             "9500000000000000", // the end
             "1820000005000000", // lost: r0 = its counter
             "0000000000000000",
-            "0500e3ff00000000", // add 1
+            "0500e2ff00000000", // add 1
         ]
     );
 }

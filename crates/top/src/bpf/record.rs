@@ -35,6 +35,8 @@ pub(super) mod counted {
     pub(crate) const COUNT: i16 = 0;
     pub(crate) const DETAIL: i16 = 8;
     pub(crate) const NANOSECONDS: i16 = 16;
+    /// Of a ring: the function that the kernel calls first when the eventfd is signalled; 0 if nothing waits for it.
+    pub(crate) const WAITER: i16 = 24;
 }
 
 /// Offsets in what is kept of a vCPU that is in the VMM.
@@ -46,7 +48,7 @@ pub(super) mod away {
 }
 
 pub(super) const COUNTER_KEY: usize = 24;
-pub(super) const COUNTER_VALUE: usize = 24;
+pub(super) const COUNTER_VALUE: usize = 32;
 pub(super) const VCPU_KEY: usize = 12;
 pub(super) const VCPU_VALUE: usize = 8;
 pub(super) const AWAY_VALUE: usize = 8 + COUNTER_KEY;
@@ -148,6 +150,8 @@ pub struct Counted {
     pub(crate) detail: u64,
     /// After an exit to the VMM: the time until the vCPU was back.
     pub(crate) nanoseconds: u64,
+    /// Of a ring: the kernel's function that waits for its eventfd.
+    pub(crate) waiter: u64,
 }
 
 impl Event {
@@ -195,6 +199,7 @@ impl Counted {
             count: number(value, counted::COUNT, 8),
             detail: number(value, counted::DETAIL, 8),
             nanoseconds: number(value, counted::NANOSECONDS, 8),
+            waiter: number(value, counted::WAITER, 8),
         }
     }
 }

@@ -41,15 +41,17 @@ fn a_key_of_no_known_kind_is_no_event() {
 }
 
 #[test]
-fn a_ring_names_its_eventfd_and_its_bus() {
+fn a_ring_names_its_eventfd_its_bus_and_what_waits() {
     let of = |bus: u8| {
         let mut value = [0; COUNTER_VALUE];
         value[0] = 9;
         value[8..12].copy_from_slice(&31_u32.to_le_bytes());
         value[12] = bus;
+        value[24..32].copy_from_slice(&0xffff_ffff_c0a0_1230_u64.to_le_bytes());
         Counted::of(&value)
     };
     assert_eq!((of(0).count, of(0).eventfd()), (9, 31));
+    assert_eq!(of(0).waiter, 0xffff_ffff_c0a0_1230);
     // KVM's buses: MMIO, ports, one of another architecture, and MMIO without a size.
     let spaces = [0, 1, 2, 3].map(|bus| of(bus).space());
     let expected = [Space::Mmio, Space::Port, Space::Bus(2), Space::Mmio];
@@ -62,7 +64,7 @@ fn the_idle_thread_signals_nothing() {
         Counted {
             count: 1,
             detail,
-            nanoseconds: 0,
+            ..Counted::default()
         }
         .thread()
     };
