@@ -12,6 +12,8 @@ mod gicv2;
 mod linux;
 #[path = "lab_boot_arm64/program.rs"]
 mod program;
+#[path = "lab_boot_arm64/top.rs"]
+mod top;
 
 use std::path::PathBuf;
 

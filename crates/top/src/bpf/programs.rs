@@ -98,7 +98,14 @@ impl Program {
             Metric::Messages => one(Entry, function(&["kvm_send_userspace_msi"]), |builder| {
                 builder.messages()
             }),
-            Metric::Lines => one(Entry, function(&["kvm_set_irq"]), |builder| builder.lines()),
+            Metric::Lines => {
+                let mut all = one(Entry, function(&["kvm_set_irq"]), |builder| builder.lines())?;
+                if cfg!(target_arch = "aarch64") {
+                    let ioctl = function(&["kvm_vm_ioctl_irq_line"]);
+                    all.extend(one(Entry, ioctl, |builder| builder.lines_by_ioctl())?);
+                }
+                Ok(all)
+            }
             // The second is inline where the first exists.
             Metric::Kicks => one(
                 Entry,

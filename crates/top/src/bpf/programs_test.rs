@@ -68,6 +68,7 @@ fn kvm() -> Made {
         "kvm_set_irq",
         &["kvm", "irq_source_id", "irq", "level", "line_status"],
     );
+    irq_line(&mut made);
     made.tracepoint("kvm_eoi");
     made.tracepoint("kvm_pv_eoi");
     made.tracepoint("kvm_exit");
@@ -84,6 +85,14 @@ fn kvm() -> Made {
         made.function(function, &["vcpu"]);
     }
     made
+}
+
+/// What `KVM_IRQ_LINE` calls. arm64 needs it.
+fn irq_line(made: &mut Made) {
+    let word = made.int(4);
+    made.structure("kvm_irq_level", &[("irq", word, 0), ("level", word, 4)]);
+    let parameters = ["kvm", "irq_level", "line_status"];
+    made.function("kvm_vm_ioctl_irq_line", &parameters);
 }
 
 /// The types of the module for AMD's CPUs, or for Intel's.
@@ -275,7 +284,8 @@ fn parameters_are_found_by_their_names() {
         let word = made.int(4);
         made.structure("kvm", &[("userspace_pid", word, 8)]);
         made.function("kvm_set_irq", parameters);
-        let program = program(Metric::Lines, &made, &[]).unwrap();
+        irq_line(&mut made);
+        let program = programs(Metric::Lines, &made, &[]).unwrap().remove(0);
         // The first load is the level's.
         program.code[1].to_le_bytes()[2]
     };
@@ -284,6 +294,24 @@ fn parameters_are_found_by_their_names() {
         24
     );
     assert_eq!(place(&["kvm", "irq", "level", "line_status"]), 16);
+}
+
+#[test]
+fn arm64s_ioctl_counts_a_line_that_it_raises_by_its_number() {
+    let btf = Btf::parse(&kvm().bytes(), None).unwrap();
+    let function = btf.function(&["kvm_vm_ioctl_irq_line"]).unwrap();
+    let body = |builder: &mut Builder<'_>| builder.lines_by_ioctl();
+    let program = Program::new(Attach::Entry, function, &btf, &target(&[]), body).unwrap();
+    let code: Vec<String> = program
+        .code
+        .iter()
+        .map(|word| format!("{:016x}", word.swap_bytes()))
+        .collect();
+    // r7 = the second parameter; r1 = its level; to the end if that is 0.
+    assert_eq!(code[1..3], ["7967080000000000", "6171040000000000"]);
+    assert!(code[3].starts_with("1601") && code[3].ends_with("00000000"));
+    let address = ["6171000000000000", "57010000ffff0000", "7b1ae8ff00000000"];
+    assert!(code.windows(3).any(|words| words == address), "{code:#?}");
 }
 
 #[test]

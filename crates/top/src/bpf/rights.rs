@@ -7,7 +7,7 @@ use super::syscall::Refused;
 
 const CAP_SYS_ADMIN: u32 = 21;
 
-const NOT_ROOT: &str = "it needs CAP_SYS_ADMIN: run as root, or once `setcap cap_sys_admin,cap_sys_ptrace,cap_dac_read_search+ep vmbell`";
+const NOT_ROOT: &str = "it needs CAP_SYS_ADMIN: run as root, or once `setcap cap_sys_admin,cap_sys_ptrace,cap_dac_read_search,cap_syslog+ep vmbell`";
 const LOCKED: &str =
     "the kernel's lockdown (confidentiality) forbids programs to read the kernel's memory";
 const CONTAINER: &str =

@@ -1,0 +1,113 @@
+//! `vmbell top` beside guests of Linux on arm64: its counts are those that the guests have themselves.
+
+use serde_json::{Value, json};
+
+use super::boots::linux::{Guest, bytes, line};
+use super::boots::session::Session;
+use super::boots::text;
+
+static L1: Session = Session::new(&["--smp", "1"], Vec::new);
+
+/// The register by which the guests notify the disk.
+const NOTIFY: u64 = 0x0a00_0050;
+
+/// The first shared interrupt of a GIC, which is GSI 0.
+const FIRST: u64 = 32;
+
+/// The guest says its disk's requests and interrupts and the interrupt's number, reads the disk when it is told to, and says
+/// them again.
+const GUEST: &str = "
+say() { echo $1: $(awk '{ print $1 + $5 }' /sys/block/vda/stat) $(awk '/virtio/ { print $2, $4 }' /proc/interrupts); }
+say before; read word
+for page in $(seq 0 2 199); do dd if=/dev/vda of=/dev/null bs=4096 skip=$page count=1 2>/dev/null; done
+say after; read word
+end poweroff
+";
+
+/// Notifications by exits and by ioeventfds, and interrupts by lines and by the irqfd of a GSI, of the VM of a process.
+fn counts(line: &Value, pid: u64, gsi: u64) -> [u64; 4] {
+    let mut vms = line["vms"].as_array().unwrap().iter();
+    let vm = vms.find(|vm| vm["pid"] == pid).unwrap();
+    // The GIC ends interrupts without KVM.
+    assert!(vm["eois"].is_null() && vm["pv_eois"].is_null(), "{vm}");
+    let mut addresses = vm["addresses"].as_array().unwrap().iter();
+    let notify = addresses.find(|one| one["address"] == NOTIFY).unwrap();
+    let mut irqfds = vm["irqfds_by_gsi"].as_array().unwrap().iter();
+    let irqfd = irqfds.find(|irqfd| irqfd["gsi"] == gsi);
+    let count = |of: &Value, name: &str| of[name].as_u64().unwrap();
+    [
+        count(notify, "exits_to_vmm"),
+        count(notify, "ioeventfds"),
+        count(vm, "lines_raised"),
+        irqfd.map_or(0, |irqfd| count(irqfd, "signals")),
+    ]
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab --arch aarch64"]
+fn top_counts_the_requests_and_the_interrupts_that_a_guest_counts() {
+    let runs = ["", ",notify=exit,interrupt=call"].map(|way| {
+        let run = Guest::command(&format!("--device virtio-blk,file=disk{way}"));
+        format!(
+            "{run} <keys >console & pid=$!
+             exec 3>keys
+             for at in before after; do
+                 until grep -q ^$at: console; do sleep 0.2; kill -0 $pid || exit 1; done
+                 # What was counted before is in the second line from now.
+                 n=$(($(wc -l <out/lines) + 2)); until [ $(wc -l <out/lines) -ge $n ]; do sleep 0.1; done
+                 echo $at line: $pid $n
+                 echo >&3
+             done
+             wait $pid; exec 3>&-
+             cat console"
+        )
+    });
+    let script = format!(
+        "mkfifo keys
+         $VMBELL top --json -d 500ms >out/lines & top=$!
+         until [ -s out/lines ]; do sleep 0.1; done
+         {}
+         kill $top; wait $top
+         for with in reasons kernel; do $VMBELL top --once --with $with 2>&1; echo status: $?; done",
+        runs.join("\n")
+    );
+    let guest = Guest::new(GUEST).with_file("disk", bytes(1 << 20));
+    let ran = guest.in_l1(&L1, &script);
+    let said = ran.said();
+    let lines = ran.left("lines");
+    let lines: Vec<Value> = text(&lines)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    for line in &lines {
+        assert_eq!(line["lost"], 0, "{line}");
+        assert_eq!(line["bpf"]["missing"], json!([]), "{line}");
+    }
+    let numbers = |begin: &str, guest: usize| -> Vec<u64> {
+        let words = line(said, begin)[guest].split(' ');
+        words.map(|word| word.parse().unwrap()).collect()
+    };
+    for guest in [0, 1] {
+        let [before, after] = ["before", "after"].map(|at| {
+            let own = numbers(&format!("{at}: "), guest);
+            let [pid, line] = numbers(&format!("{at} line: "), guest)[..] else {
+                panic!("{said}");
+            };
+            let line = &lines[usize::try_from(line).unwrap() - 1];
+            (counts(line, pid, own[2] - FIRST), own)
+        });
+        let [requests, interrupts] = [0, 1].map(|index| after.1[index] - before.1[index]);
+        assert!(requests >= 100, "{said}");
+        let counted = [0, 1, 2, 3].map(|index| after.0[index] - before.0[index]);
+        let expected = match guest {
+            0 => [0, requests, 0, interrupts],
+            _ => [requests, 0, interrupts, 0],
+        };
+        assert_eq!(counted, expected, "{said}");
+    }
+    assert_eq!(line(said, "status: "), ["1", "1"], "{said}");
+    for metric in ["exits by reason", "accesses that KVM answers"] {
+        let error = format!("{metric} cannot be counted on aarch64");
+        assert!(said.contains(&error), "{said}");
+    }
+}
