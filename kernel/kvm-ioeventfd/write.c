@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A guest's write: which items of a group match, and their signals.
+ */
+
+#include <linux/version.h>
+#if __has_include(<linux/unaligned.h>)
+#include <linux/unaligned.h>
+#else
+#include <asm/unaligned.h>
+#endif
+
+#include "internal.h"
+
+static struct ig_group *ig_of(struct kvm_io_device *dev)
+{
+	return container_of(dev, struct ig_group, dev);
+}
+
+static bool ig_is_at(struct ig_group *group, gpa_t address, int length)
+{
+	return address == group->address &&
+	       (!group->length || length == group->length);
+}
+
+static void ig_signal(struct ig_item *item)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 8, 0)
+	eventfd_signal(item->eventfd);
+#else
+	eventfd_signal(item->eventfd, 1);
+#endif
+}
+
+/* A length that no value has is not a group's. */
+static u64 ig_value(const void *written, int length)
+{
+	switch (length) {
+	case 1:
+		return *(const u8 *)written;
+	case 2:
+		return get_unaligned((const u16 *)written);
+	case 4:
+		return get_unaligned((const u32 *)written);
+	default:
+		return get_unaligned((const u64 *)written);
+	}
+}
+
+static int ig_write_wildcard(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
+			     gpa_t address, int length, const void *written)
+{
+	struct ig_group *group = ig_of(dev);
+
+	if (!ig_is_at(group, address, length))
+		return -EOPNOTSUPP;
+	/* The only item, which is as old as the device. */
+	ig_signal(hlist_entry(group->wildcards.first, struct ig_item, node));
+	return 0;
+}
+
+static int ig_write_value(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
+			  gpa_t address, int length, const void *written)
+{
+	struct ig_group *group = ig_of(dev);
+	struct ig_item *item;
+	u64 value;
+
+	if (!ig_is_at(group, address, length))
+		return -EOPNOTSUPP;
+	value = ig_value(written, length);
+	/* A guest that has seen that an ASSIGN is done finds its item. */
+	smp_rmb();
+	ig_for_each(item, ig_bucket(group->values, value), vcpu->kvm) {
+		if (item->value == value) {
+			ig_signal(item);
+			return 0;
+		}
+	}
+	return -EOPNOTSUPP;
+}
+
+static int ig_write_mixed(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
+			  gpa_t address, int length, const void *written)
+{
+	struct ig_group *group = ig_of(dev);
+	struct hlist_head *values;
+	struct ig_item *item;
+	int ret = -EOPNOTSUPP;
+	u64 value;
+
+	if (!ig_is_at(group, address, length))
+		return -EOPNOTSUPP;
+	smp_rmb();
+	ig_for_each(item, &group->wildcards, vcpu->kvm) {
+		ig_signal(item);
+		ret = 0;
+	}
+	values = READ_ONCE(group->values);
+	if (!values)
+		return ret;
+	value = ig_value(written, length);
+	ig_for_each(item, ig_bucket(values, value), vcpu->kvm) {
+		if (item->value == value) {
+			ig_signal(item);
+			ret = 0;
+		}
+	}
+	return ret;
+}
+
+static const struct kvm_io_device_ops ig_wildcard_ops = {
+	.write = ig_write_wildcard,
+	.destructor = ig_destructor,
+};
+
+static const struct kvm_io_device_ops ig_value_ops = {
+	.write = ig_write_value,
+	.destructor = ig_destructor,
+};
+
+static const struct kvm_io_device_ops ig_mixed_ops = {
+	.write = ig_write_mixed,
+	.destructor = ig_destructor,
+};
+
+const struct kvm_io_device_ops *ig_ops(const struct ig_request *request)
+{
+	if (request->mixed)
+		return &ig_mixed_ops;
+	return request->wildcard ? &ig_wildcard_ops : &ig_value_ops;
+}
