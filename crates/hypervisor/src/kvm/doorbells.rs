@@ -11,14 +11,54 @@ use kvm_bindings::{
 use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{Capability, Error};
+use super::super::{Capability, Error, Support};
 use super::arch::host::NO_PORTS;
 use super::ioctl;
+use super::system::System;
 use vmbell::doorbell::{DoorbellError, IoEventAddress, Pattern};
 use vmbell::eventfd::EventFdError;
 
 /// Why there is no doorbell on a hypercall number.
 pub const NO_HYPERCALL_DOORBELLS: &str = "kvm has ioeventfds on ports and memory only";
+
+/// The flag of the module `kvm_ioeventfd` with which ioeventfds share their address and length; a write signals all that
+/// match (kernel/kvm-ioeventfd/kvm_ioeventfd.h).
+const MIXED: u32 = 1 << 31;
+
+/// Whether the kernel can signal several eventfds a write.
+pub fn mixed_groups(system: &System) -> Support {
+    let vm = match system.fd.create_vm() {
+        Ok(vm) => vm,
+        Err(error) => return Support::No(format!("cannot ask, kvm creates no vm: {error}")),
+    };
+    if signals_all(&vm) {
+        return Support::Yes;
+    }
+    Support::No("kvm signals one eventfd a write without the module kvm_ioeventfd".to_owned())
+}
+
+/// Whether the module serves this VM: it fails with EBADF for a descriptor that is none, and a kernel without it with EINVAL for
+/// the flag.
+pub fn signals_all(vm: &VmFd) -> bool {
+    let request = kvm_ioeventfd {
+        len: 4,
+        fd: -1,
+        flags: MIXED,
+        ..kvm_ioeventfd::default()
+    };
+    let refused = ioctl::ioeventfd(vm, &request).err();
+    refused.and_then(|error| error.raw_os_error()) == Some(libc::EBADF)
+}
+
+/// As [`assign`], if [`signals_all`]: the kernel signals `event` and all others with this flag that match.
+pub fn assign_mixed(
+    vm: &VmFd,
+    event: &EventFd,
+    address: IoEventAddress,
+    pattern: Pattern,
+) -> Result<(), Error> {
+    call(vm, event, address, pattern, MIXED)
+}
 
 /// Registers an ioeventfd: once this returns, the kernel signals `event` for writes that match.
 pub fn assign(

@@ -83,10 +83,10 @@ pub enum KvmError {
         reason: u32,
     },
     /// The item would join a value and a wildcard in one group. KVM signals one eventfd for each write, so it
-    /// cannot signal both.
+    /// cannot signal both; its module `kvm_ioeventfd` can.
     #[error(
         "{address}, {pattern}: kvm signals one eventfd a write, so one address and length cannot have a wildcard and \
-         a value; give the wildcard its own address, or use the usermode backend"
+         a value; give the wildcard its own address, load the module kvm_ioeventfd, or use the usermode backend"
     )]
     MixedGroup {
         /// The address of the group.

@@ -1,9 +1,10 @@
 //! Groups of doorbells: several items on one address and length, as far as KVM can express them.
 //!
-//! An item whose match no other item has is a separate ioeventfd; items that share a match get a
-//! [relay](super::relay). When a second item joins a match, the kernel's registration moves from the eventfd of
-//! the first item to that of the relay. A write in between leaves the guest; the thread of the vCPU hands it to
-//! [`Groups::deliver`], so that no write is lost and the VMM sees no exit.
+//! With the module `kvm_ioeventfd` each item is an ioeventfd, and the kernel signals all that match. Without it, an item
+//! whose match no other item has is a separate ioeventfd; items that share a match get a [relay](super::relay). When
+//! a second item joins a match, the kernel's registration moves from the eventfd of the first item to that of the
+//! relay. A write in between leaves the guest; the thread of the vCPU hands it to [`Groups::deliver`], so that no
+//! write is lost and the VMM sees no exit.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -14,7 +15,7 @@ use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::Error;
-use super::doorbells::{assign, deassign};
+use super::doorbells::{assign, assign_mixed, deassign, signals_all};
 use super::error::KvmError;
 use super::relay::{Item, Relay, RelayThread};
 use vmbell::doorbell::{DoorbellError, IoEventAddress, Pattern};
@@ -23,11 +24,19 @@ use vmbell::eventfd::EventId;
 /// All groups of a guest.
 #[derive(Debug)]
 pub struct Groups {
-    matches: Mutex<BTreeMap<IoEventAddress, Vec<Match>>>,
+    matches: Mutex<Matches>,
     relays: RelayThread,
     max_items: usize,
     /// Counts the begins and ends of moves, so it is odd while a registration moves.
     moves: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Matches {
+    by_address: BTreeMap<IoEventAddress, Vec<Match>>,
+    /// Whether the kernel signals all items that match. Asked when there is no item: later the module neither comes nor goes for
+    /// them.
+    by_kernel: bool,
 }
 
 /// The items of a group that have the same match.
@@ -41,12 +50,14 @@ struct Match {
 enum Target {
     One(Item),
     Many(Relay),
+    /// The kernel signals each item itself.
+    Kernel(EventId),
 }
 
 impl Target {
     fn len(&self) -> usize {
         match self {
-            Self::One(_) => 1,
+            Self::One(_) | Self::Kernel(_) => 1,
             Self::Many(relay) => relay.len(),
         }
     }
@@ -55,13 +66,16 @@ impl Target {
         match self {
             Self::One(item) => item.id == id,
             Self::Many(relay) => relay.has(id),
+            Self::Kernel(item) => *item == id,
         }
     }
 
-    fn bell(&self) -> &EventFd {
+    /// What the kernel signals, if it is not known by its identity only.
+    fn bell(&self) -> Option<&EventFd> {
         match self {
-            Self::One(item) => &item.event,
-            Self::Many(relay) => relay.bell(),
+            Self::One(item) => Some(&item.event),
+            Self::Many(relay) => Some(relay.bell()),
+            Self::Kernel(_) => None,
         }
     }
 }
@@ -76,8 +90,8 @@ impl Groups {
         }
     }
 
-    /// Adds `event` to the group on this address and length. Refuses an item that is there already, a wildcard
-    /// together with a value, and more than `max_items` items.
+    /// Adds `event` to the group on this address and length. Refuses an item that is there already, more than `max_items` items,
+    /// and a wildcard together with a value if the kernel signals one eventfd a write.
     pub fn join(
         &self,
         vm: &VmFd,
@@ -87,13 +101,21 @@ impl Groups {
     ) -> Result<(), Error> {
         let id = EventId::of(event).map_err(DoorbellError::from)?;
         let mut matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
-        let group = matches.entry(address).or_default();
-        let of_this_length = || group.iter().filter(|m| m.pattern.len == pattern.len);
+        if matches.by_address.is_empty() {
+            matches.by_kernel = signals_all(vm);
+        }
+        let by_kernel = matches.by_kernel;
+        let group = matches.by_address.get(&address);
+        let of_this_length = || {
+            let all = group.into_iter().flatten();
+            all.filter(|m| m.pattern.len == pattern.len)
+        };
         let is_same = |m: &&Match| m.pattern == pattern;
         if of_this_length().filter(is_same).any(|m| m.target.has(id)) {
             return Err(DoorbellError::Exists { address, pattern }.into());
         }
-        if of_this_length().any(|m| m.pattern.value.is_none() != pattern.value.is_none()) {
+        let is_wildcard = pattern.value.is_none();
+        if !by_kernel && of_this_length().any(|m| m.pattern.value.is_none() != is_wildcard) {
             return Err(KvmError::MixedGroup { address, pattern }.into());
         }
         if of_this_length().map(|m| m.target.len()).sum::<usize>() >= self.max_items {
@@ -106,33 +128,53 @@ impl Groups {
             }
             .into());
         }
-        let item = Item {
-            id,
-            event: clone(event)?,
+        let target = if by_kernel {
+            assign_mixed(vm, event, address, pattern)?;
+            Target::Kernel(id)
+        } else {
+            let item = Item {
+                id,
+                event: clone(event)?,
+            };
+            let mut group = matches.by_address.get_mut(&address).into_iter().flatten();
+            match group.find(|m| m.pattern == pattern) {
+                None => {
+                    assign(vm, event, address, pattern)?;
+                    Target::One(item)
+                }
+                Some(same) => return self.share(vm, address, same, item),
+            }
         };
-        match group.iter_mut().find(|m| m.pattern == pattern) {
-            None => {
-                assign(vm, event, address, pattern)?;
-                let target = Target::One(item);
-                group.push(Match { pattern, target });
+        let group = matches.by_address.entry(address).or_default();
+        group.push(Match { pattern, target });
+        Ok(())
+    }
+
+    /// Adds an item to those that have the same match.
+    fn share(
+        &self,
+        vm: &VmFd,
+        address: IoEventAddress,
+        Match { pattern, target }: &mut Match,
+        item: Item,
+    ) -> Result<(), Error> {
+        let first = match target {
+            Target::Many(relay) => {
+                relay.add(item);
+                return Ok(());
             }
-            Some(Match {
-                target: Target::Many(relay),
-                ..
-            }) => relay.add(item),
-            Some(Match { target, .. }) => {
-                let Target::One(first) = &*target else {
-                    return Ok(());
-                };
-                let first = Item {
-                    id: first.id,
-                    event: clone(&first.event)?,
-                };
-                let relay = Relay::start(&self.relays, vec![first, item])?;
-                self.moved(|| replace(vm, address, pattern, target.bell(), relay.bell()))?;
-                *target = Target::Many(relay);
-            }
-        }
+            Target::One(first) => first,
+            // It is no other item's match.
+            Target::Kernel(_) => return Ok(()),
+        };
+        let old = clone(&first.event)?;
+        let first = Item {
+            id: first.id,
+            event: clone(&old)?,
+        };
+        let relay = Relay::start(&self.relays, vec![first, item])?;
+        self.moved(|| replace(vm, address, *pattern, &old, relay.bell()))?;
+        *target = Target::Many(relay);
         Ok(())
     }
 
@@ -147,7 +189,7 @@ impl Groups {
         let mut matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
         let id = EventId::of(event).map_err(DoorbellError::from)?;
         let wanted = |m: &Match| m.pattern == pattern && m.target.has(id);
-        let found = matches.get_mut(&address).and_then(|group| {
+        let found = matches.by_address.get_mut(&address).and_then(|group| {
             let index = group.iter().position(wanted)?;
             Some((group, index))
         });
@@ -155,7 +197,7 @@ impl Groups {
         let target = &group[index].target;
         let last = target.len() == 1;
         if last {
-            deassign(vm, target.bell(), address, pattern)?;
+            deassign(vm, target.bell().unwrap_or(event), address, pattern)?;
         }
         if let Target::Many(relay) = target {
             relay.remove(id);
@@ -163,7 +205,7 @@ impl Groups {
         if last {
             group.remove(index);
             if group.is_empty() {
-                matches.remove(&address);
+                matches.by_address.remove(&address);
             }
         }
         Ok(())
@@ -187,14 +229,14 @@ impl Groups {
     #[cold]
     pub fn deliver(&self, address: IoEventAddress, len: u32, value: u64) -> bool {
         let matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut group = matches.get(&address).into_iter().flatten();
+        let mut group = matches.by_address.get(&address).into_iter().flatten();
         let hit = group.find(|m| {
             m.pattern.len == 0
                 || m.pattern.len == len && m.pattern.value.is_none_or(|wanted| wanted == value)
         });
-        if let Some(hit) = hit {
+        if let Some(bell) = hit.and_then(|hit| hit.target.bell()) {
             // The write fails only if the count is at its limit; then the reader is notified anyway.
-            let _ = hit.target.bell().write(1);
+            let _ = bell.write(1);
         }
         hit.is_some()
     }

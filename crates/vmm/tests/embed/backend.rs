@@ -23,10 +23,10 @@ fn best_is_kvm_where_it_opens_and_else_says_why_not() {
 
 #[test]
 fn best_is_the_backend_that_has_what_is_needed() {
-    let chosen = choose_backend(&[Capability::Run, Capability::MixedGroups]).unwrap();
+    let chosen = choose_backend(&[Capability::Run, Capability::HypercallDoorbell]).unwrap();
     assert_eq!(chosen.hypervisor.name(), "usermode");
     assert!(chosen.why_not_kvm.is_some());
-    let support = chosen.hypervisor.support(Capability::MixedGroups);
+    let support = chosen.hypervisor.support(Capability::HypercallDoorbell);
     assert!(support.is_yes(), "{support}");
 }
 
