@@ -1,5 +1,7 @@
 //! Linux as the guest of `vmbell run` on x86-64.
 
+#[path = "linux/advice.rs"]
+mod advice;
 #[path = "linux/consoles.rs"]
 mod consoles;
 #[path = "linux/devices.rs"]
@@ -23,7 +25,7 @@ use vmbell_lab::cache::Cache;
 use vmbell_lab::qemu::Qemu;
 use vmbell_lab::{Progress, Provision};
 
-use super::boots::linux::PARTS;
+use super::boots::linux::{KERNEL, PARTS};
 use super::boots::session::Session;
 
 /// The L1 of these tests, with the modules that devices need.
@@ -64,4 +66,23 @@ fn qemu() -> Qemu {
     let qemu = provision.qemu(None).unwrap();
     provision.finish().unwrap();
     qemu
+}
+
+/// A script that runs the guest under QEMU with these options until the guest says that it is ready. Its process is `$pid`, and
+/// the file `qemu` is [`Qemu::script`].
+fn in_qemu(options: &str) -> String {
+    format!(
+        "for try in 1 2 3; do
+             ./qemu -M pc,accel=kvm -m 256 -nodefaults -no-user-config -no-reboot -display none -serial stdio \
+                 -kernel {KERNEL} -initrd initrd -append 'console=ttyS0 panic=-1 quiet cryptomgr.notests' \
+                 {options} </dev/null >console 2>&1 & pid=$!
+             for time in $(seq 600); do
+                 grep -q ready console && break 2
+                 kill -0 $pid || break
+                 sleep 0.5
+             done
+             # It may hang under emulated SVM: docs/qemu-bugs.md.
+             kill -KILL $pid; wait $pid
+         done"
+    )
 }

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::boots::linux::{Guest, KERNEL, line};
+use super::super::boots::linux::{Guest, line};
 use super::super::boots::text;
-use super::{L1, qemu};
+use super::{L1, in_qemu, qemu};
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
@@ -12,29 +12,21 @@ fn top_shows_that_vhost_waits_for_the_queue_of_qemu_and_signals_its_interrupts()
     let script = "
 ifconfig eth0 10.7.0.2 up
 until ping -c 1 -W 5 10.7.0.1 >/dev/null; do :; done
-echo pings
+echo ready
 while ping -c 100 -q 10.7.0.1 >/dev/null; do :; done
 ";
     let script_of_l1 = format!(
         "tunctl -t tap0 && ifconfig tap0 10.7.0.1 up
-         for try in 1 2 3; do
-             ./qemu -M pc,accel=kvm -cpu host -m 256 -nodefaults -no-user-config -no-reboot -display none -serial stdio \
-                 -kernel {KERNEL} -initrd initrd -append 'console=ttyS0 panic=-1 quiet cryptomgr.notests' \
-                 -netdev tap,id=net,ifname=tap0,script=no,downscript=no,vhost=on \
-                 -device virtio-net-pci,netdev=net,romfile= </dev/null >out/console 2>&1 & pid=$!
-             for time in $(seq 600); do
-                 grep -q pings out/console && break 2
-                 kill -0 $pid || break
-                 sleep 0.5
-             done
-             # It may hang under emulated SVM: docs/qemu-bugs.md.
-             kill -KILL $pid; wait $pid
-         done
+         {}
          echo pid: $pid
          $VMBELL top --once -d 4 --pid $pid
          $VMBELL top --json -n 1 -d 4 --pid $pid >out/lines
          echo worker: $(grep -l ^vhost-$pid$ /proc/$pid/task/*/comm)
          kill -KILL $pid; wait $pid; true",
+        in_qemu(
+            "-cpu host -netdev tap,id=net,ifname=tap0,script=no,downscript=no,vhost=on \
+             -device virtio-net-pci,netdev=net,romfile="
+        )
     );
     let guest = Guest::new(script).with_file("qemu", qemu().script());
     let ran = guest.in_l1(&L1, &script_of_l1);
