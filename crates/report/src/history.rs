@@ -83,7 +83,8 @@ pub(crate) struct Interval {
 pub(crate) struct Place {
     pub(crate) name: Option<String>,
     pub(crate) exits_to_vmm: u64,
-    pub(crate) ioeventfds: u64,
+    /// `None` if they were not counted.
+    pub(crate) ioeventfds: Option<u64>,
 }
 
 /// Tells VMs apart, as `vmbell top` does.
@@ -151,7 +152,12 @@ impl History {
             }
         }
         let of = before.into_iter().flat_map(|vm| &vm.addresses);
-        let of = of.map(|of| ((&*of.space, of.address), [of.exits_to_vmm, of.ioeventfds]));
+        let of = of.map(|of| {
+            (
+                (&*of.space, of.address),
+                [of.exits_to_vmm, of.ioeventfds.unwrap_or(0)],
+            )
+        });
         let earlier: BTreeMap<(&str, u64), [u64; 2]> = of.collect();
         for address in &vm.addresses {
             let earlier = earlier.get(&(&*address.space, address.address));
@@ -159,7 +165,9 @@ impl History {
             let key = (address.space.clone(), address.address);
             let place = self.addresses.entry(key).or_default();
             place.exits_to_vmm += since(address.exits_to_vmm, exits);
-            place.ioeventfds += since(address.ioeventfds, rings);
+            if let Some(later) = address.ioeventfds {
+                *place.ioeventfds.get_or_insert(0) += since(later, rings);
+            }
             place.name = address.name.as_ref().map(|name| {
                 let is_guess = address.name_source.as_deref() == Some("guess");
                 format!("{name}{}", if is_guess { "?" } else { "" })

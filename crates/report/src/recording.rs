@@ -84,7 +84,7 @@ pub(crate) struct Address {
     pub(crate) space: String,
     pub(crate) address: u64,
     pub(crate) exits_to_vmm: u64,
-    pub(crate) ioeventfds: u64,
+    pub(crate) ioeventfds: Option<u64>,
     pub(crate) name: Option<String>,
     pub(crate) name_source: Option<String>,
 }

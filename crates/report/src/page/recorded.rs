@@ -8,7 +8,7 @@ use svg::node::element::{Polyline, SVG};
 use super::document;
 use super::draw::{across, drawing, height, markup as drawn, text, upright};
 use super::scale::Scale;
-use crate::history::{History, Interval, Rate, histories};
+use crate::history::{History, Interval, Place, Rate, histories};
 use crate::recording::{Line, Recording, Source};
 use crate::units;
 
@@ -164,9 +164,11 @@ fn section(place: usize, history: &History, seconds: f64) -> Markup {
 
 fn addresses(history: &History) -> Markup {
     let mut places: Vec<_> = history.addresses.iter().collect();
-    places.sort_by_key(|(_, place)| std::cmp::Reverse(place.exits_to_vmm + place.ioeventfds));
+    places.sort_by_key(|(_, place)| {
+        std::cmp::Reverse(place.exits_to_vmm + place.ioeventfds.unwrap_or(0))
+    });
     let rest = places.split_off(places.len().min(ADDRESSES));
-    let sum = |of: fn(&crate::history::Place) -> u64| rest.iter().map(|(_, place)| of(place)).sum();
+    let sum = |of: fn(&Place) -> Option<u64>| rest.iter().map(|(_, place)| of(place)).sum();
     html! { @if !places.is_empty() {
         h3 { "Addresses" }
         div.scroll tabindex="0" { table {
@@ -174,13 +176,13 @@ fn addresses(history: &History) -> Markup {
             tbody {
                 @for ((space, address), place) in &places { tr {
                     th scope="row" { (format!("{space} {address:#x}")) }
-                    (counted(place.exits_to_vmm, history))
+                    (counted(Some(place.exits_to_vmm), history))
                     (counted(place.ioeventfds, history))
                     td.what { (place.name.as_deref().unwrap_or_default()) }
                 } }
                 @if !rest.is_empty() { tr {
                     th scope="row" { (rest.len()) " more" }
-                    (counted(sum(|place| place.exits_to_vmm), history))
+                    (counted(sum(|place| Some(place.exits_to_vmm)), history))
                     (counted(sum(|place| place.ioeventfds), history))
                     td {}
                 } }
@@ -200,7 +202,7 @@ fn reasons(title: &str, counts: &BTreeMap<String, u64>, history: &History) -> Ma
             thead { tr { th { "Reason" } th { "Exits" } th { "a second" } } }
             tbody { @for (reason, count) in counts { tr {
                 th scope="row" { (reason) }
-                (counted(*count, history))
+                (counted(Some(*count), history))
             } } }
         } }
     } }
@@ -213,8 +215,8 @@ fn irqfds(history: &History) -> Markup {
             thead { tr { th { "GSI" } th { "Signals" } th { "a second" } th { "By a worker" } th { "a second" } } }
             tbody { @for (gsi, [signals, by_worker]) in &history.irqfds { tr {
                 th scope="row" { (gsi) }
-                (counted(*signals, history))
-                (counted(*by_worker, history))
+                (counted(Some(*signals), history))
+                (counted(Some(*by_worker), history))
             } } }
         } }
     } }
@@ -222,9 +224,10 @@ fn irqfds(history: &History) -> Markup {
 
 /// A count, and how many they are each second.
 #[expect(clippy::cast_precision_loss, reason = "it is shown with three digits")]
-fn counted(count: u64, history: &History) -> Markup {
-    let rate = (history.seconds > 0.0).then(|| count as f64 / history.seconds);
-    html! { td { (count) } td { (number(rate)) } }
+fn counted(count: Option<u64>, history: &History) -> Markup {
+    let rate = |count| (history.seconds > 0.0).then(|| count as f64 / history.seconds);
+    let text = count.map_or("-".to_owned(), |count| count.to_string());
+    html! { td { (text) } td { (number(count.and_then(rate))) } }
 }
 
 fn number(value: Option<f64>) -> String {
