@@ -37,6 +37,8 @@ mod selftests;
 mod terminal;
 #[path = "lab_boot/top.rs"]
 mod top;
+#[path = "lab_boot/top_tracefs.rs"]
+mod top_tracefs;
 #[path = "lab_boot/top_trouble.rs"]
 mod top_trouble;
 #[path = "lab_boot/top_vmms.rs"]

@@ -144,14 +144,16 @@ const fn msr(msr: u64) -> Option<&'static str> {
     })
 }
 
-/// The reason of a return to the VMM without an address, by Linux' `include/uapi/linux/kvm.h`.
+/// The reason of a return to the VMM without a known address, by Linux' `include/uapi/linux/kvm.h`.
 pub(crate) const fn exit_reason(reason: u64) -> Option<&'static str> {
     Some(match reason {
         0 => "unknown",
         1 => "exception",
+        2 => "unknown port",
         3 => "hypercall",
         4 => "debug",
         5 => "hlt",
+        6 => "unknown mmio",
         7 => "interrupt window",
         8 => "shutdown",
         9 => "failed entry",
@@ -162,6 +164,8 @@ pub(crate) const fn exit_reason(reason: u64) -> Option<&'static str> {
         17 => "internal error",
         24 => "system event",
         26 => "EOI of the I/O APIC",
+        29 => "rdmsr",
+        30 => "wrmsr",
         31 => "dirty ring full",
         33 => "bus lock",
         _ => return None,

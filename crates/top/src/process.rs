@@ -134,7 +134,7 @@ fn process(folder: &Path) -> io::Result<Option<Process>> {
         return Ok(None);
     }
     let mut process = Process {
-        started: started(&fs::read_to_string(folder.join("stat"))?).unwrap_or_default(),
+        started: started_in(&fs::read_to_string(folder.join("stat"))?).unwrap_or_default(),
         eventfds: eventfds(folder, &fds),
         ..Process::default()
     };
@@ -211,7 +211,13 @@ pub fn cpu_time(proc: &Path, thread: u32) -> Option<u64> {
     Some(field(11)? + field(12)?)
 }
 
-fn started(stat: &str) -> Option<u64> {
+/// When a process or a thread started, in clock ticks since the host's boot.
+pub(crate) fn started(proc: &Path, thread: u32) -> Option<u64> {
+    let stat = fs::read_to_string(proc.join(thread.to_string()).join("stat")).ok()?;
+    started_in(&stat)
+}
+
+fn started_in(stat: &str) -> Option<u64> {
     fields(stat).nth(19)?.parse().ok()
 }
 

@@ -25,7 +25,7 @@ pub struct Reading {
     pub creators: HashMap<u32, u32>,
     /// CPU time of the vCPUs' threads, in clock ticks.
     pub cpu: HashMap<u32, u64>,
-    /// What programs counted.
+    /// What programs and histograms counted.
     pub bpf: Option<BpfReading>,
     /// KVM's statistics.
     pub counters: Option<BTreeMap<Directory, Statistics>>,

@@ -22,11 +22,12 @@ struct Line {
     /// Seconds since the command's start.
     seconds: f64,
     bpf: Source,
+    tracefs: Source,
     counters: Source,
     /// Absent if none are to be taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     samples: Option<Source>,
-    /// Events that programs did not count; absent without programs.
+    /// Events that programs or histograms did not count; null without both.
     lost: Option<u64>,
     unreadable_processes: usize,
     vms: Vec<Vm>,
@@ -103,7 +104,7 @@ struct Address {
     address: u64,
     exits_to_vmm: u64,
     vmm_nanoseconds: Option<u64>,
-    ioeventfds: u64,
+    ioeventfds: Option<u64>,
     answered_by_kvm: Option<u64>,
     accesses: Vec<Access>,
     eventfds: Vec<Eventfd>,
@@ -150,17 +151,20 @@ struct Irqfd {
 
 /// The line, with its end.
 pub(super) fn line(sources: &Sources, now: &Reading, first: &Reading) -> Result<String> {
-    let (bpf, counters) = (sources.missing_of_bpf(), sources.missing_of_counters());
     let line = Line {
         schema_version: SCHEMA,
         seconds: now.at.saturating_duration_since(first.at).as_secs_f64(),
         bpf: Source {
             used: sources.bpf().is_ok(),
-            missing: bpf,
+            missing: sources.missing_of_bpf(),
+        },
+        tracefs: Source {
+            used: sources.tracefs().is_ok(),
+            missing: sources.missing_of_tracefs(),
         },
         counters: Source {
             used: sources.counters().is_ok(),
-            missing: counters,
+            missing: sources.missing_of_counters(),
         },
         samples: samples(sources, now),
         lost: now.bpf.as_ref().map(|bpf| bpf.lost),
@@ -184,10 +188,11 @@ impl From<model::Vm> for Vm {
     fn from(vm: model::Vm) -> Self {
         let count = |metric| vm.counts.get(&metric).copied();
         let is_counted = |metric| vm.counts.contains_key(&metric);
-        let [has_reasons, has_time, has_kvm] =
-            [Metric::Exits, Metric::VmmTime, Metric::ByKvm].map(is_counted);
+        let [has_reasons, has_time, has_kvm, has_rings] =
+            [Metric::Exits, Metric::VmmTime, Metric::ByKvm, Metric::Rings].map(is_counted);
         let address = |address: model::Address| Address {
             vmm_nanoseconds: has_time.then_some(address.vmm_time),
+            ioeventfds: has_rings.then_some(address.rings),
             answered_by_kvm: has_kvm.then_some(address.by_kvm),
             ..Address::from(address)
         };
@@ -246,7 +251,7 @@ impl From<model::Address> for Address {
             address: address.address,
             exits_to_vmm: address.to_vmm,
             vmm_nanoseconds: None,
-            ioeventfds: address.rings,
+            ioeventfds: None,
             answered_by_kvm: None,
             accesses: accesses
                 .map(|(write, size)| Access { write, size })

@@ -53,6 +53,7 @@ Examples:
                                       record what the screen shows, and make a page of it
   vmbell top --export-openmetrics /var/lib/prometheus/node-exporter/top.prom -b -d 15 >/dev/null
                                       write totals every 15 seconds where node_exporter finds them
+  vmbell top --source tracefs         count without BPF, at a higher cost to the VMs
   vmbell top --source counters        use KVM's statistics only, which cost the VMs nothing
 ";
 
@@ -120,6 +121,8 @@ pub(super) struct TopArgs {
 enum Source {
     /// Programs in the kernel: by address, exact
     Bpf,
+    /// Histograms of KVM's tracepoints: a part of that, at a higher cost, without BPF
+    Tracefs,
     /// KVM's statistics (debugfs): a few sums for each VM
     Counters,
 }
@@ -151,6 +154,7 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
     let choice = match args.source {
         None => Choice::Available,
         Some(Source::Bpf) => Choice::Bpf,
+        Some(Source::Tracefs) => Choice::Tracefs,
         Some(Source::Counters) => Choice::Counters,
     };
     let costs = args.costs.as_deref().map(costs::read).transpose()?;

@@ -155,9 +155,10 @@ impl Metrics {
                 }
             }
         }
-        for (index, (name, help)) in ADDRESS_FAMILIES.into_iter().enumerate() {
+        for (index, (name, help, metric)) in ADDRESS_FAMILIES.into_iter().enumerate() {
             text.family(name, "counter", help);
-            for (labels, key, _) in &vms {
+            let is_counted = |vm: &Vm| vm.counts.contains_key(&metric);
+            for (labels, key, _) in vms.iter().filter(|(_, _, vm)| is_counted(vm)) {
                 for (space, address, counts) in self.vms[key].shown() {
                     let more = [("space", &*space), ("address", &*address)];
                     text.sample(&total(name), &labels.with(&more), counts[index]);
@@ -189,14 +190,16 @@ impl Metrics {
 /// A counter: its family, what it is, and its value if it is known.
 type Counter<'a> = (&'a str, &'a str, &'a dyn Fn(&Vm) -> Option<String>);
 
-const ADDRESS_FAMILIES: [(&str, &str); 2] = [
+const ADDRESS_FAMILIES: [(&str, &str, Metric); 2] = [
     (
         "vmbell_vm_address_exits_to_vmm",
         "Returns of KVM_RUN by address.",
+        Metric::ToVmm,
     ),
     (
         "vmbell_vm_address_ioeventfds",
         "Signals of ioeventfds by address.",
+        Metric::Rings,
     ),
 ];
 
@@ -207,7 +210,7 @@ fn of_command(text: &mut MetricsText, command: &Command) {
         "gauge",
         "1 if counts come from the source, 0 if it is missing.",
     );
-    for source in ["bpf", "counters"] {
+    for source in ["bpf", "tracefs", "counters"] {
         let is_used = u8::from(command.sources.contains(&source));
         text.sample(name, &[("source", source)], is_used);
     }

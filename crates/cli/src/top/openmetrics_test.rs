@@ -226,3 +226,15 @@ fn the_file_is_replaced_as_a_whole_and_a_bad_path_is_found_at_once() {
     }
     assert!(Metrics::new(folder.path().join("none/a.prom")).is_err());
 }
+
+#[test]
+fn what_is_not_counted_at_addresses_has_no_sample() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut metrics = metrics(folder.path().join("top.prom"));
+    let mut vm = vm();
+    vm.counts.remove(&Metric::Rings);
+    let samples = samples(&text(&mut metrics, &[vm]));
+    let value = |name| value(&samples, name, "pid");
+    assert!(value("vmbell_vm_address_exits_to_vmm_total").is_some());
+    assert_eq!(value("vmbell_vm_address_ioeventfds_total"), None);
+}

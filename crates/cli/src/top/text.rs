@@ -7,6 +7,7 @@ use super::columns::{self, NAME};
 use super::costs::HINT;
 use super::table::Table;
 use super::{cpu_seconds, halts, optional, reasons, sampled};
+use vmbell_top::bpf::Metric;
 use vmbell_top::model::{Address, Eventfd, Irqfd, NameSource, Space, Vm};
 use vmbell_top::process::Holder;
 use vmbell_top::rates::per_second;
@@ -52,7 +53,7 @@ fn header(table: &Table) -> String {
         "vmbell top: {}, {:.2} s, by {}\n",
         vms(table.vms.len()),
         table.seconds,
-        table.sources.join(" and ")
+        listed(&table.sources)
     );
     for note in &table.notes {
         let _ = writeln!(out, "{note}");
@@ -62,6 +63,17 @@ fn header(table: &Table) -> String {
     }
     out.push('\n');
     out
+}
+
+/// `bpf, tracefs and counters`
+fn listed(sources: &[&str]) -> String {
+    match sources {
+        [before @ .., one, last] => {
+            let before: String = before.iter().map(|source| format!("{source}, ")).collect();
+            format!("{before}{one} and {last}")
+        }
+        _ => sources.concat(),
+    }
 }
 
 /// How many VMs there are.
@@ -83,6 +95,8 @@ fn address_table(vms: &[Vm], table: &Table, most: usize) -> String {
     let seconds = table.seconds;
     let mut out = String::new();
     for vm in vms {
+        let has_rings = vm.counts.contains_key(&Metric::Rings);
+        let rings = |count| rate(has_rings.then_some(count), seconds);
         for address in vm.addresses.iter().take(most) {
             let row = format!(
                 "{:>7} {:<23} {:<8} {:>7} {:>7}{} {}",
@@ -90,7 +104,7 @@ fn address_table(vms: &[Vm], table: &Table, most: usize) -> String {
                 place(address),
                 accesses(address),
                 rate(Some(address.to_vmm), seconds),
-                rate(Some(address.rings), seconds),
+                rings(address.rings),
                 optional::cells(vm, address, table.costs.as_ref(), seconds),
                 what(address)
             );
@@ -98,7 +112,7 @@ fn address_table(vms: &[Vm], table: &Table, most: usize) -> String {
             out.push('\n');
         }
         let rest = vm.addresses.iter().skip(most);
-        let sum = |count: fn(&Address) -> u64| Some(rest.clone().map(count).sum());
+        let sum = |count: fn(&Address) -> u64| rest.clone().map(count).sum();
         if vm.addresses.len() > most {
             let _ = writeln!(
                 out,
@@ -106,13 +120,13 @@ fn address_table(vms: &[Vm], table: &Table, most: usize) -> String {
                 vm.pid,
                 format!("{} more", vm.addresses.len() - most),
                 "",
-                rate(sum(|address| address.to_vmm), seconds),
-                rate(sum(|address| address.rings), seconds)
+                rate(Some(sum(|address| address.to_vmm)), seconds),
+                rings(sum(|address| address.rings))
             );
         }
         for (reason, count) in &vm.reasons {
             let count = rate(Some(*count), seconds);
-            let none = rate(Some(0), seconds);
+            let none = rings(0);
             let _ = writeln!(
                 out,
                 "{:>7} {:<23} {:<8} {count:>7} {none:>7}",

@@ -178,3 +178,29 @@ fn an_eventfd_names_what_waits_for_it_in_the_kernel() {
     assert_eq!(eventfd(&of(Some(152))), "fd 19 to vhost (152)");
     assert_eq!(eventfd(&of(None)), "fd 19 to vhost");
 }
+
+#[test]
+fn an_ioeventfd_that_is_not_counted_is_a_dash_and_not_zero() {
+    let mut vm = vm();
+    vm.counts.remove(&Metric::Rings);
+    let table = address_table(&[vm], &table_of(&[], 2.0), 1);
+    let cells = |line: &str| {
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = table.lines().skip(2).map(cells).collect();
+    assert!(rows.len() > 1);
+    for row in rows {
+        let rings = row.iter().position(|cell| cell == "-");
+        assert!(rings.is_some(), "{row:?}");
+    }
+}
+
+#[test]
+fn sources_are_listed_as_in_a_sentence() {
+    assert_eq!(listed(&["bpf"]), "bpf");
+    assert_eq!(listed(&["bpf", "counters"]), "bpf and counters");
+    let all = ["bpf", "tracefs", "counters"];
+    assert_eq!(listed(&all), "bpf, tracefs and counters");
+}

@@ -75,7 +75,7 @@ pub(super) fn said<'a>(text: &'a str, name: &str) -> &'a str {
 }
 
 /// The highest counts of a process in any line, of all its VMs together.
-fn counts(lines: &[Value], pid: &str) -> BTreeMap<String, u64> {
+pub(super) fn counts(lines: &[Value], pid: &str) -> BTreeMap<String, u64> {
     let mut highest = BTreeMap::new();
     for line in lines {
         let mut sums: BTreeMap<String, u64> = BTreeMap::new();
@@ -502,10 +502,17 @@ try reasons "$vmbell" top --once -d 0.1 --with reasons
     assert!(counters.contains(" by counters\n") && !counters.contains("no bpf"));
     assert!(ends("no-vm", 1).contains("has no VM on KVM that this user can see"));
     let user = ends("user", 1);
-    assert!(user.contains("CAP_SYS_ADMIN") && user.contains("debugfs is for root"));
+    for reason in [
+        "CAP_SYS_ADMIN",
+        "tracefs is for root",
+        "debugfs is for root",
+    ] {
+        assert!(user.contains(reason), "{user}");
+    }
     let fallen = ends("debugfs-only", 0);
     assert!(
-        fallen.contains(" by counters\n") && fallen.contains("\nno bpf: it needs CAP_SYS_ADMIN: ")
+        fallen.contains(" by tracefs and counters\n")
+            && fallen.contains("\nno bpf: it needs CAP_SYS_ADMIN: ")
     );
     // What is not counted is not 0.
     let row = fallen
@@ -513,10 +520,10 @@ try reasons "$vmbell" top --once -d 0.1 --with reasons
         .find(|line| line.contains("vmbell-la"))
         .unwrap();
     let cells: Vec<&str> = row.split_whitespace().rev().take(7).collect();
-    assert_eq!(cells, ["-", "-", "-", "-", "-", "-", "0"], "{row}");
+    assert_eq!(cells, ["-", "0", "-", "-", "-", "0", "0"], "{row}");
     assert!(ends("bpf-only", 1).contains("the source bpf cannot be used: it needs CAP_SYS_ADMIN"));
     const NO_BTF: &str = "this kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF";
-    assert!(ends("no-btf", 0).contains(&format!(" by counters\nno bpf: {NO_BTF}")));
+    assert!(ends("no-btf", 0).contains(&format!(" by tracefs and counters\nno bpf: {NO_BTF}")));
     assert!(ends("no-btf-bpf", 1).contains(NO_BTF));
     const NO_DEBUGFS: &str = "/sys/kernel/debug/kvm does not exist: mount debugfs";
     assert!(ends("no-debugfs", 0).contains(&format!(" by bpf\nno counters: {NO_DEBUGFS}")));
@@ -540,6 +547,8 @@ try reasons "$vmbell" top --once -d 0.1 --with reasons
         let line = format!("\nno {metric}: the kernel's lockdown (confidentiality) forbids");
         assert!(confidentiality.contains(&line), "{confidentiality}");
     }
+    let line = "\nno tracefs: the kernel's lockdown (confidentiality) forbids tracefs\n";
+    assert!(confidentiality.contains(line), "{confidentiality}");
     assert!(ends("namespace", 1).contains("the source bpf cannot be used: bpf(2) is refused"));
 }
 

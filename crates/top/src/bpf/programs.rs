@@ -20,7 +20,7 @@ pub enum Isa {
 
 impl Isa {
     /// That of the module that is loaded here.
-    pub(super) fn of_host() -> Option<Self> {
+    pub(crate) fn of_host() -> Option<Self> {
         let is_there = |isa: &Self| {
             let folder = std::path::Path::new("/sys/module");
             folder.join(isa.module()).exists()

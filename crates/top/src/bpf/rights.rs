@@ -12,7 +12,7 @@ const LOCKED: &str =
     "the kernel's lockdown (confidentiality) forbids programs to read the kernel's memory";
 const CONTAINER: &str =
     "bpf(2) is refused in spite of CAP_SYS_ADMIN: this is a container or a user namespace";
-const NAMESPACE: &str = "this is not the host's first PID namespace, so the kernel's process numbers are others: run it on the host";
+pub(crate) const NAMESPACE: &str = "this is not the host's first PID namespace, so the kernel's process numbers are others: run it on the host";
 
 /// The inode of the first PID namespace (PROC_PID_INIT_INO in Linux' `include/linux/proc_ns.h`).
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
@@ -23,11 +23,16 @@ pub(super) fn check() -> Result<(), BpfError> {
     if !has_capability(&status, CAP_SYS_ADMIN) {
         return Err(BpfError::NotAllowed(NOT_ROOT));
     }
-    let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    match namespace.as_os_str() == FIRST_NAMESPACE {
+    match is_first_namespace() {
         true => Ok(()),
         false => Err(BpfError::NotAllowed(NAMESPACE)),
     }
+}
+
+/// Whether this process sees processes by the numbers that the kernel itself uses.
+pub(crate) fn is_first_namespace() -> bool {
+    let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    namespace.as_os_str() == FIRST_NAMESPACE
 }
 
 /// An error of the system call that all programs need.

@@ -1,17 +1,21 @@
 //! The sources of counts: which of them are used, why the others are not, and how they are read.
 
+mod error;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::bpf::{Bpf, BpfError, Counted, Event, Kind, Metric};
-use crate::counters::{self, CountersError, Directory, Statistics};
+use self::error::causes;
+pub use self::error::{NoBpf, NoCounters, NoTracefs, TopError};
+use crate::bpf::{Bpf, BpfReading, Counted, Event, Kind, Metric};
+use crate::counters::{self, Directory, Statistics};
 use crate::model::{self, Vm};
 use crate::names::{self, Region};
 use crate::process::{self, Holder, Process};
 use crate::reading::Reading;
 use crate::sampler::{Sampler, SamplerError};
+use crate::tracefs::{self, Tracefs, TracefsError};
 use crate::waiters::{Functions, VHOST, Waiter};
 
 /// Which sources are used.
@@ -21,6 +25,8 @@ pub enum Choice {
     Available,
     /// Only programs in the kernel.
     Bpf,
+    /// Only histograms of tracepoints.
+    Tracefs,
     /// Only KVM's statistics.
     Counters,
 }
@@ -29,8 +35,9 @@ pub enum Choice {
 #[derive(Debug)]
 pub struct Sources {
     bpf: Result<Bpf, NoBpf>,
+    tracefs: Result<Tracefs, NoTracefs>,
     counters: Result<(), NoCounters>,
-    /// Only if statistics are the only source.
+    /// Only if exits to the VMM are not counted.
     sampler: Option<Result<Sampler, SamplerError>>,
     only: Option<u32>,
     proc: PathBuf,
@@ -42,63 +49,6 @@ pub struct Sources {
     /// The processes that hold the eventfds of ioeventfds. Each eventfd is looked for once.
     holders: BTreeMap<u32, Vec<Holder>>,
     functions: Functions,
-}
-
-/// Why the source `bpf` is not used.
-#[derive(Debug, thiserror::Error)]
-pub enum NoBpf {
-    /// It cannot be used here.
-    #[error(transparent)]
-    Missing(#[from] BpfError),
-    /// Another one was asked for.
-    #[error("not asked for")]
-    NotAsked,
-}
-
-/// Why the source `counters` is not used.
-#[derive(Debug, thiserror::Error)]
-pub enum NoCounters {
-    /// It cannot be used here.
-    #[error(transparent)]
-    Missing(#[from] CountersError),
-    /// Another one was asked for.
-    #[error("not asked for")]
-    NotAsked,
-}
-
-/// Why nothing can be shown.
-#[derive(Debug, thiserror::Error)]
-pub enum TopError {
-    /// The source that was asked for cannot be used.
-    #[error("the source bpf cannot be used")]
-    NoBpf(#[source] NoBpf),
-    /// The source that was asked for cannot be used.
-    #[error("the source counters cannot be used")]
-    NoCounters(#[source] NoCounters),
-    /// No source can be used.
-    #[error(
-        "no source can be used: bpf: {}; counters: {}",
-        causes(bpf),
-        causes(counters)
-    )]
-    NoSource {
-        /// Why not the one.
-        bpf: NoBpf,
-        /// Why not the other.
-        counters: NoCounters,
-    },
-    /// The process has no VM, or may not be looked at.
-    #[error("process {0} has no VM on KVM that this user can see")]
-    NoVm(u32),
-    /// The processes cannot be listed.
-    #[error("cannot list the processes")]
-    Processes(#[source] io::Error),
-    /// Reading what was counted failed.
-    #[error(transparent)]
-    Bpf(#[from] BpfError),
-    /// Reading the statistics failed.
-    #[error(transparent)]
-    Counters(#[from] CountersError),
 }
 
 impl Sources {
@@ -113,28 +63,53 @@ impl Sources {
             return Err(TopError::NoVm(pid));
         }
         let known = counters::read(&debugfs);
+        tracefs::remove_left_over();
         let bpf = match choice {
-            Choice::Counters => Err(NoBpf::NotAsked),
+            Choice::Tracefs | Choice::Counters => Err(NoBpf::NotAsked),
             _ => {
                 Bpf::attach(&creators(&proc, only, known.as_ref().ok()), with).map_err(NoBpf::from)
             }
         };
+        let is_told = |metric: &Metric| tracefs::tells(*metric);
+        let is_left = |metric: &Metric| {
+            let is_asked = !metric.is_optional() || with.contains(metric);
+            let has_program = bpf.as_ref().is_ok_and(|bpf| bpf.counts(*metric));
+            is_asked && is_told(metric) && !has_program
+        };
+        let untold = with.iter().find(|metric| !is_told(metric));
+        let left: Vec<Metric> = Metric::ALL.into_iter().filter(is_left).collect();
+        let tracefs = match choice {
+            Choice::Bpf | Choice::Counters => Err(NoTracefs::NotAsked),
+            _ if left.is_empty() => Err(NoTracefs::NotAsked),
+            _ => match untold {
+                Some(metric) if bpf.is_err() => Err(NoTracefs::from(TracefsError::Metric(*metric))),
+                _ => {
+                    let threads = vcpus(&proc, only, known.as_ref().ok());
+                    Tracefs::open(&left, threads).map_err(NoTracefs::from)
+                }
+            },
+        };
+        let has_all = with.is_empty() || tracefs.is_ok();
         let counters = match choice {
-            Choice::Bpf => Err(NoCounters::NotAsked),
+            Choice::Bpf | Choice::Tracefs => Err(NoCounters::NotAsked),
             _ => known.map(drop).map_err(NoCounters::from),
         };
-        match (choice, bpf, counters) {
-            (_, Err(bpf), _) if choice == Choice::Bpf || !with.is_empty() => {
-                Err(TopError::NoBpf(bpf))
-            }
-            (Choice::Counters, _, Err(counters)) => Err(TopError::NoCounters(counters)),
-            (_, Err(bpf), Err(counters)) => Err(TopError::NoSource { bpf, counters }),
-            (_, bpf, counters) => Ok(Self {
-                sampler: bpf.is_err().then(|| {
+        match (choice, bpf, tracefs, counters) {
+            (Choice::Tracefs, _, Err(tracefs), _) => Err(TopError::NoTracefs(tracefs)),
+            (_, Err(bpf), ..) if choice == Choice::Bpf || !has_all => Err(TopError::NoBpf(bpf)),
+            (Choice::Counters, .., Err(counters)) => Err(TopError::NoCounters(counters)),
+            (_, Err(bpf), Err(tracefs), Err(counters)) => Err(TopError::NoSource {
+                bpf: Box::new(bpf),
+                tracefs,
+                counters,
+            }),
+            (_, bpf, tracefs, counters) => Ok(Self {
+                sampler: (bpf.is_err() && tracefs.is_err()).then(|| {
                     let release = std::fs::read_to_string(proc.join("sys/kernel/osrelease"));
                     Sampler::start(release.unwrap_or_default().trim())
                 }),
                 bpf,
+                tracefs,
                 counters,
                 only,
                 proc,
@@ -150,6 +125,11 @@ impl Sources {
     /// The programs, or why there are none.
     pub fn bpf(&self) -> Result<&Bpf, &NoBpf> {
         self.bpf.as_ref()
+    }
+
+    /// The histograms, or why there are none.
+    pub fn tracefs(&self) -> Result<&Tracefs, &NoTracefs> {
+        self.tracefs.as_ref()
     }
 
     /// Whether KVM's statistics are read, or why not.
@@ -170,6 +150,19 @@ impl Sources {
         }
     }
 
+    /// Why histograms count nothing, or what each of those that are missing would count and why it is not there.
+    pub fn missing_of_tracefs(&self) -> Vec<String> {
+        match &self.tracefs {
+            Ok(tracefs) => {
+                let each = tracefs.missing().iter();
+                each.map(|(metric, error)| format!("{}: {}", metric.name(), causes(error)))
+                    .collect()
+            }
+            Err(NoTracefs::NotAsked) => Vec::new(),
+            Err(error) => vec![causes(error)],
+        }
+    }
+
     /// Why there are no statistics.
     pub fn missing_of_counters(&self) -> Vec<String> {
         match &self.counters {
@@ -185,7 +178,11 @@ impl Sources {
 
     /// The VMs of a reading.
     pub fn vms(&self, reading: &Reading) -> Vec<Vm> {
-        let is_counted = |metric| self.bpf.as_ref().is_ok_and(|bpf| bpf.counts(metric));
+        let is_counted = |metric| {
+            let has_program = self.bpf.as_ref().is_ok_and(|bpf| bpf.counts(metric));
+            let tracefs = self.tracefs.as_ref();
+            has_program || tracefs.is_ok_and(|tracefs| tracefs.counts(metric))
+        };
         let mut vms = model::vms(reading, is_counted);
         for vm in &mut vms {
             let Some(regions) = self.regions.get(&vm.pid) else {
@@ -208,11 +205,7 @@ impl Sources {
     /// Reads all sources. Counts before processes: a VM that is counted is then found, or has ended.
     pub fn read(&mut self) -> Result<Reading, TopError> {
         let at = Instant::now();
-        let bpf = self.bpf.as_ref().ok().map(Bpf::read).transpose()?;
-        let counters = match self.counters {
-            Ok(()) => Some(counters::read(&self.debugfs)?),
-            Err(_) => None,
-        };
+        let (bpf, counters) = self.count()?;
         let scan = process::scan(&self.proc, self.only).map_err(TopError::Processes)?;
         let mut processes = scan.processes.clone();
         for (pid, process) in std::mem::replace(&mut self.before, scan.processes) {
@@ -249,6 +242,7 @@ impl Sources {
         }
         creators.extend(&threads);
         let owner = |thread| Some((thread, process::of_thread(&self.proc, thread)?));
+        let traced = self.tracefs.iter().flat_map(Tracefs::creators);
         let cpu = |thread| Some((thread, process::cpu_time(&self.proc, thread)?));
         let samples = match &self.sampler {
             Some(Ok(sampler)) => {
@@ -262,7 +256,9 @@ impl Sources {
             interval: Duration::ZERO,
             processes,
             unreadable: scan.unreadable,
-            creators: creators.into_iter().filter_map(owner).collect(),
+            creators: traced
+                .chain(creators.into_iter().filter_map(owner))
+                .collect(),
             cpu: threads.into_iter().filter_map(cpu).collect(),
             bpf,
             counters,
@@ -271,12 +267,17 @@ impl Sources {
             holders: BTreeMap::new(),
             waiters: BTreeMap::new(),
         };
-        if let Ok(bpf) = &self.bpf {
-            let ended = reading.ended();
-            if !ended.is_empty() {
-                // What they did after the reading, until they ended.
-                reading.update(bpf.read()?, &ended);
+        let ended = reading.ended();
+        if !ended.is_empty() {
+            // What they did after the reading, until they ended.
+            if let (Some(later), _) = self.count()? {
+                reading.update(later, &ended);
+            }
+            if let Ok(bpf) = &self.bpf {
                 bpf.forget(|vm| ended.contains(&vm))?;
+            }
+            if let Ok(tracefs) = &mut self.tracefs {
+                tracefs.forget(&ended);
             }
         }
         self.find_holders(&reading);
@@ -304,6 +305,27 @@ impl Sources {
             waiters.insert(counted.eventfd(), Waiter { name, thread });
         }
         waiters
+    }
+
+    /// What programs and histograms count, and KVM's statistics.
+    fn count(&mut self) -> Result<(Option<BpfReading>, Option<Folders>), TopError> {
+        let mut bpf = self.bpf.as_ref().ok().map(Bpf::read).transpose()?;
+        let traced = self.tracefs.as_ref().ok().map(Tracefs::read).transpose()?;
+        // Later, because they say whose the threads are that were counted.
+        let counters = match self.counters {
+            Ok(()) => Some(counters::read(&self.debugfs)?),
+            Err(_) => None,
+        };
+        if let (Ok(tracefs), Some(traced)) = (&mut self.tracefs, traced) {
+            let known = counters.clone();
+            let known = known.or_else(|| counters::read(&self.debugfs).ok());
+            if let Some(threads) = vcpus(&self.proc, self.only, known.as_ref()) {
+                tracefs.add_threads(&threads)?;
+            }
+            let events = bpf.get_or_insert_default();
+            tracefs.add_to(events, &traced, &self.proc, known.as_ref());
+        }
+        Ok((bpf, counters))
     }
 
     /// Looks for the holders of eventfds that are new. A number that is not used any more may be given to another eventfd.
@@ -337,6 +359,21 @@ fn eois_by_cpu(modules: &Path) -> bool {
     })
 }
 
+/// The statistics of all VMs.
+type Folders = BTreeMap<Directory, Statistics>;
+
+/// The threads of a process's vCPUs, if they are known and only this process is looked at.
+fn vcpus(proc: &Path, only: Option<u32>, known: Option<&Folders>) -> Option<BTreeSet<u32>> {
+    let folders = known.filter(|_| counters::TELLS_THREADS)?.values();
+    let threads = folders.flat_map(|folder| folder.vcpus.values().copied());
+    let pid = only?;
+    Some(
+        threads
+            .filter(|thread| process::of_thread(proc, *thread) == Some(pid))
+            .collect(),
+    )
+}
+
 /// The threads that created the VMs of a process, as far as it is known; all its threads otherwise.
 fn creators(
     proc: &Path,
@@ -358,17 +395,6 @@ fn creators(
         return process::threads(proc, pid);
     }
     known.into_iter().collect()
-}
-
-/// An error with its causes, in one line. `vmbell_hypervisor::chain` does the same, but this crate uses no other.
-fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text += &format!(": {error}");
-        source = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,0 +1,95 @@
+//! Why a source is not used, and why nothing can be shown.
+
+use std::io;
+
+use crate::bpf::BpfError;
+use crate::counters::CountersError;
+use crate::tracefs::TracefsError;
+
+/// Why the source `bpf` is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum NoBpf {
+    /// It cannot be used here.
+    #[error(transparent)]
+    Missing(#[from] BpfError),
+    /// Another one was asked for.
+    #[error("not asked for")]
+    NotAsked,
+}
+
+/// Why the source `tracefs` is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum NoTracefs {
+    /// It cannot be used here.
+    #[error(transparent)]
+    Missing(#[from] TracefsError),
+    /// Another one was asked for, or programs count all that it would.
+    #[error("not asked for")]
+    NotAsked,
+}
+
+/// Why the source `counters` is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum NoCounters {
+    /// It cannot be used here.
+    #[error(transparent)]
+    Missing(#[from] CountersError),
+    /// Another one was asked for.
+    #[error("not asked for")]
+    NotAsked,
+}
+
+/// Why nothing can be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum TopError {
+    /// The source that was asked for cannot be used.
+    #[error("the source bpf cannot be used")]
+    NoBpf(#[source] NoBpf),
+    /// The source that was asked for cannot be used.
+    #[error("the source tracefs cannot be used")]
+    NoTracefs(#[source] NoTracefs),
+    /// The source that was asked for cannot be used.
+    #[error("the source counters cannot be used")]
+    NoCounters(#[source] NoCounters),
+    /// No source can be used.
+    #[error(
+        "no source can be used: bpf: {}; tracefs: {}; counters: {}",
+        causes(bpf),
+        causes(tracefs),
+        causes(counters)
+    )]
+    NoSource {
+        /// Why not the first.
+        bpf: Box<NoBpf>,
+        /// Why not the second.
+        tracefs: NoTracefs,
+        /// Why not the third.
+        counters: NoCounters,
+    },
+    /// The process has no VM, or may not be looked at.
+    #[error("process {0} has no VM on KVM that this user can see")]
+    NoVm(u32),
+    /// The processes cannot be listed.
+    #[error("cannot list the processes")]
+    Processes(#[source] io::Error),
+    /// Reading what was counted failed.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// Reading the histograms failed.
+    #[error(transparent)]
+    Tracefs(#[from] TracefsError),
+    /// Reading the statistics failed.
+    #[error(transparent)]
+    Counters(#[from] CountersError),
+}
+
+/// An error with its causes, in one line. `vmbell_hypervisor::chain` does the same, but this crate uses no other.
+pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text += &format!(": {error}");
+        source = error.source();
+    }
+    text
+}
