@@ -68,19 +68,25 @@ fn kvm_params() -> BTreeMap<String, String> {
 fn kernel() -> String {
     let part = |name: &str| line(&format!("/proc/sys/kernel/{name}")).unwrap_or_default();
     let name = format!("{} {}", part("ostype"), part("osrelease"));
-    with_kvm(name.trim(), line("/sys/module/kvm/taint").as_deref())
+    let groups = Path::new("/sys/module/kvm_ioeventfd").exists();
+    with_kvm(
+        name.trim(),
+        line("/sys/module/kvm/taint").as_deref(),
+        groups,
+    )
 }
 
 /// The kernel's name, which says so if KVM is not the kernel's own: if its module has the taint of one that was built out of
-/// the kernel's tree (Documentation/admin-guide/tainted-kernels.rst).
-fn with_kvm(name: &str, taint: Option<&str>) -> String {
+/// the kernel's tree (Documentation/admin-guide/tainted-kernels.rst), or if kvm_ioeventfd has taken over its ioeventfds.
+fn with_kvm(name: &str, taint: Option<&str>, groups: bool) -> String {
     let is_own = taint.is_none_or(|taint| !taint.contains('O'));
     let kvm = if is_own {
         ""
     } else {
         " with a KVM built out of tree"
     };
-    format!("{name}{kvm}")
+    let groups = if groups { " with kvm_ioeventfd" } else { "" };
+    format!("{name}{kvm}{groups}")
 }
 
 /// The value of the first line `name : value` in the text of `/proc/cpuinfo`.
@@ -127,11 +133,15 @@ mod tests {
     #[test]
     fn a_kvm_that_is_not_the_kernels_own_is_named() {
         for taint in [None, Some("E")] {
-            assert_eq!(with_kvm("Linux 6.12", taint), "Linux 6.12");
+            assert_eq!(with_kvm("Linux 6.12", taint, false), "Linux 6.12");
         }
         assert_eq!(
-            with_kvm("Linux 6.12", Some("OE")),
+            with_kvm("Linux 6.12", Some("OE"), false),
             "Linux 6.12 with a KVM built out of tree"
+        );
+        assert_eq!(
+            with_kvm("Linux 6.12", None, true),
+            "Linux 6.12 with kvm_ioeventfd"
         );
     }
 

@@ -25,6 +25,8 @@ mod exits;
 mod gate;
 #[path = "lab_boot/kernels.rs"]
 mod kernels;
+#[path = "lab_boot/kvm_ioeventfd.rs"]
+mod kvm_ioeventfd;
 #[path = "lab_boot/linux.rs"]
 mod linux;
 #[path = "lab_boot/net.rs"]

@@ -60,6 +60,9 @@ pub struct Job {
     pub phase: u64,
     /// The devices of L1, to be prepared before the program starts.
     pub devices: Vec<JobDevice>,
+    /// A module without which the program does not start.
+    #[serde(default)]
+    pub required: Option<String>,
 }
 
 /// A device in L1.

@@ -10,6 +10,7 @@ use super::device::Plugged;
 use super::initramfs::{Archive, Closure, ElfFacts, InitramfsError, LibrarySearch};
 use super::job::{EXTRA_MODULE_FOLDER, INIT_FILE, JOB_FILE, Job, JobDevice};
 use super::kernel::{Module, ModuleTree};
+use super::kvm::ioeventfd;
 use super::{Lab, LabError, prepare};
 use crate::FileError;
 
@@ -89,7 +90,7 @@ pub fn write(
     if !modules.is_empty() {
         prepare::add_modules(&mut archive, EXTRA_MODULE_FOLDER, &modules)?;
     }
-    let job = serde_json::to_vec(&job(task, settings, program)?)
+    let job = serde_json::to_vec(&job(lab, task, settings, program)?)
         .map_err(|error| FileError::of("write", JOB_FILE)(error.into()))?;
     archive.file(Path::new(JOB_FILE), 0o644, &job)?;
     archive
@@ -127,6 +128,9 @@ fn extra_modules(lab: &Lab, task: &Task, devices: &[Plugged]) -> Result<Vec<Modu
         for path in &lab.drivers {
             add(vec![Module::read(path)?]);
         }
+    }
+    if let Some(path) = &lab.ioeventfd {
+        add(vec![Module::read(path)?]);
     }
     for name in &task.modules {
         if name.contains('/') {
@@ -186,7 +190,12 @@ fn is_shell(program: &OsString) -> bool {
     program == "sh" || program == SHELL
 }
 
-fn job(task: &Task, settings: &Settings, program: PathBuf) -> Result<Job, InitramfsError> {
+fn job(
+    lab: &Lab,
+    task: &Task,
+    settings: &Settings,
+    program: PathBuf,
+) -> Result<Job, InitramfsError> {
     let text = |value: &OsString| {
         value
             .to_str()
@@ -212,6 +221,7 @@ fn job(task: &Task, settings: &Settings, program: PathBuf) -> Result<Job, Initra
         deterministic: matches!(settings.mode, Mode::Deterministic { .. }),
         phase: settings.mode.phase(),
         devices: settings.devices.iter().map(job_device).collect(),
+        required: lab.ioeventfd.as_ref().map(|_| ioeventfd::MODULE.to_owned()),
     })
 }
 

@@ -1,12 +1,14 @@
-//! The cache entries of a kernel whose KVM the user changes: what builds it, and the kernel with the modules that are built.
+//! The cache entries of a kernel whose KVM is changed: what builds it, the kernel with the modules that the user's changes make, and
+//! our own module for the kernel's KVM.
 
 use std::fs;
+use std::path::PathBuf;
 
 use super::super::apt::Apt;
 use super::super::arch::Arch;
 use super::super::cache::{Entry, Size, hash_bytes, require_space};
 use super::super::debian;
-use super::super::kvm::{Changes, KvmChanges, KvmError, Tools, Tree};
+use super::super::kvm::{Changes, KvmChanges, KvmError, Tools, Tree, ioeventfd};
 use super::super::out_of_tree::Release;
 use super::modules::FromApt;
 use super::{Kernel, KernelChoice, LabError, Provision, prepare};
@@ -14,6 +16,8 @@ use crate::FileError;
 
 /// The kind of a kernel with changed modules.
 const KIND: &str = "kvm";
+/// The kind of our own module.
+const MODULE: &str = "modules";
 /// The kind of what builds them.
 const TOOLS: &str = "kvmtools";
 /// Raised when the way of building changes.
@@ -35,23 +39,11 @@ impl Provision<'_> {
         if wanted.is_empty() {
             return self.kernel(named);
         }
+        self.require_debians_kvm(named)?;
         let board = self.board;
-        if board.arch != Arch::X86_64 {
-            let arch = board.arch.name;
-            return Err(KvmError::BuiltIn { arch }.into());
-        }
-        if let Some(KernelChoice::File { image, .. }) = named {
-            let kernel = image.display().to_string();
-            return Err(KvmError::NotDebians { kernel }.into());
-        }
         let kernel = self.kernel(named)?;
         let name = kernel.release().to_owned();
-        let sources = debian::build_sources(&name, self.host.package, board.arch.package)
-            .zip(Release::parse(&name, board.arch.package).ok());
-        let Some((sources, release)) = sources else {
-            let kernel = format!("Linux {name}");
-            return Err(KvmError::NotDebians { kernel }.into());
-        };
+        let (sources, release) = self.sources_for(&name)?;
         let changes = Changes::read(wanted, &name)?;
         changes.require_some()?;
         let recipe = format!(
@@ -85,6 +77,55 @@ impl Provision<'_> {
         prepare::with_modules(board, &draft, &kernel, &built)?;
         let entry = draft.commit(format!("{}, {what}", kernel.title), Vec::new())?;
         Ok(Kernel::of(&entry, None))
+    }
+
+    /// The file of our own module that takes over KVM's ioeventfds, for this kernel. It is built when it is needed for the first
+    /// time.
+    pub fn kvm_ioeventfd(&mut self, kernel: &Kernel) -> Result<PathBuf, LabError> {
+        let file = format!("{}.ko", ioeventfd::MODULE);
+        let (sources, release) = self.sources_for(kernel.release())?;
+        let recipe = format!("revision {REVISION}\n{release}\n{}", ioeventfd::digest());
+        let hash = hash_bytes(recipe.as_bytes());
+        if let Some(entry) = self.begin(MODULE, &hash)? {
+            return Ok(entry.path(file));
+        }
+        let tools = self.kvm_tools(&release, &sources)?;
+        let folder = tools.folder().join(TREE);
+        let tools = Tools::open(tools.path(""), &release)?;
+        let tree = Tree::open(folder, &tools, &release)?;
+        let draft = self.draft(MODULE, &hash)?;
+        let scratch = draft.scratch();
+        self.progress
+            .say(format_args!("building {file} for Linux {release}"));
+        ioeventfd::write_own(&scratch)?;
+        tree.build_module(&scratch)?;
+        let (from, to) = (scratch.join(&file), draft.path(&file));
+        fs::copy(&from, to).map_err(FileError::of("copy", from))?;
+        let entry = draft.commit(format!("{file} for Linux {release}"), Vec::new())?;
+        Ok(entry.path(file))
+    }
+
+    /// Refuses a kernel whose KVM is not a module of one of Debian's packages, before anything is downloaded for it.
+    pub fn require_debians_kvm(&self, named: Option<&KernelChoice>) -> Result<(), LabError> {
+        if self.board.arch != Arch::X86_64 {
+            let arch = self.board.arch.name;
+            return Err(KvmError::BuiltIn { arch }.into());
+        }
+        if let Some(KernelChoice::File { image, .. }) = named {
+            let kernel = image.display().to_string();
+            return Err(KvmError::NotDebians { kernel }.into());
+        }
+        Ok(())
+    }
+
+    /// The sources of packages for a build for the kernel of this release.
+    fn sources_for(&self, name: &str) -> Result<(String, Release), KvmError> {
+        let architecture = self.board.arch.package;
+        debian::build_sources(name, self.host.package, architecture)
+            .zip(Release::parse(name, architecture).ok())
+            .ok_or_else(|| KvmError::NotDebians {
+                kernel: format!("Linux {name}"),
+            })
     }
 
     /// What builds KVM for the kernel of this release, from these sources of packages.

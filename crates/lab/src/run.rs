@@ -37,6 +37,8 @@ pub struct Lab {
     pub tree: Option<PathBuf>,
     /// The files of modules that the lab built, in the order of loading: drivers of devices.
     pub drivers: Vec<PathBuf>,
+    /// The file of the module that takes over KVM's ioeventfds, if it is to be loaded.
+    pub ioeventfd: Option<PathBuf>,
     /// Keeps `clean` from removing the cache.
     pub lock: Use,
     /// Prints messages and progress.

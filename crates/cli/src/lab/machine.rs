@@ -130,6 +130,9 @@ pub(super) fn announce(lab: &Lab, settings: &Settings) {
         Mode::Deterministic { seed: Some(seed) } => format!("deterministic, seed {seed}, 1 CPU"),
         Mode::Functional { cpus } => format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" }),
     };
+    if lab.ioeventfd.is_some() {
+        mode += ", kvm_ioeventfd";
+    }
     if let Some(gic) = settings.gic {
         mode += &format!(", GICv{}", gic.version());
     }

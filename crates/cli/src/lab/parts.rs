@@ -72,7 +72,10 @@ pub(super) struct Parts {
     /// Build KVM from arch/x86/kvm, virt/kvm and KVM's headers of this kernel source, which has the kernel's version
     #[arg(long, value_name = "FOLDER")]
     kvm_source: Option<PathBuf>,
-    /// Run with the unpatched KVM first, and compare what `vmbell bench` measures
+    /// Build vmbell's kernel module kvm_ioeventfd for the kernel and load it: it takes over KVM's ioeventfds, on x86-64
+    #[arg(long, conflicts_with_all = ["kvm_patch", "kvm_source"])]
+    kvm_ioeventfd: bool,
+    /// Run with the unpatched KVM or without kvm_ioeventfd first, and compare what `vmbell bench` measures
     #[arg(long)]
     unpatched: bool,
     /// Use this program as the vmbell in L1, if L1 has another architecture [default: what cargo built for its musl target;
@@ -91,6 +94,8 @@ pub(super) struct Choice {
     kernel: Option<KernelChoice>,
     /// What is changed in KVM.
     kvm: KvmChanges,
+    /// Whether our module takes over KVM's ioeventfds.
+    ioeventfd: bool,
 }
 
 impl Choice {
@@ -98,23 +103,29 @@ impl Choice {
     pub(super) fn debian(version: KernelVersion) -> Self {
         Self {
             kernel: Some(KernelChoice::Debian(version)),
-            kvm: KvmChanges::default(),
+            ..Self::default()
         }
     }
 
     /// Whether this is one of Debian's kernels, with its own KVM.
     pub(super) fn is_debians(&self) -> bool {
-        matches!(self.kernel, Some(KernelChoice::Debian(_))) && self.kvm.is_empty()
+        matches!(self.kernel, Some(KernelChoice::Debian(_)))
+            && self.kvm.is_empty()
+            && !self.ioeventfd
     }
 }
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.kernel, self.kvm.is_empty()) {
-            (Some(kernel), true) => kernel.fmt(f),
-            (Some(kernel), false) => write!(f, "{kernel}, patched"),
-            (None, true) => f.write_str("unpatched"),
-            (None, false) => f.write_str("patched"),
+        let changed = match (self.kvm.is_empty(), self.ioeventfd) {
+            (false, _) => Some("patched"),
+            (true, true) => Some("kvm_ioeventfd"),
+            (true, false) => None,
+        };
+        match (&self.kernel, changed) {
+            (Some(kernel), None) => kernel.fmt(f),
+            (Some(kernel), Some(changed)) => write!(f, "{kernel}, {changed}"),
+            (None, changed) => f.write_str(changed.unwrap_or("unpatched")),
         }
     }
 }
@@ -127,6 +138,7 @@ pub(super) struct Prepared {
     pub(super) shell: Option<PathBuf>,
     pub(super) tree: Option<PathBuf>,
     pub(super) drivers: Vec<PathBuf>,
+    pub(super) ioeventfd: Option<PathBuf>,
     pub(super) lock: Use,
 }
 
@@ -151,16 +163,23 @@ impl Parts {
             source: self.kvm_source.clone(),
             patches: self.kvm_patch.clone(),
         };
-        if self.unpatched && changed.is_empty() {
-            bail!("--unpatched is for --kvm-patch and --kvm-source: name one of these too");
+        if self.unpatched && changed.is_empty() && !self.kvm_ioeventfd {
+            bail!(
+                "--unpatched is for --kvm-patch, --kvm-source and --kvm-ioeventfd: name one of these too"
+            );
         }
         let with = |kernel: Option<KernelChoice>| {
-            let unchanged = self.unpatched.then(KvmChanges::default);
-            let all = unchanged.into_iter().chain([changed.clone()]);
-            all.map(move |kvm| Choice {
-                kernel: kernel.clone(),
-                kvm,
-            })
+            let unchanged = Choice {
+                kernel,
+                ..Choice::default()
+            };
+            let changed = Choice {
+                kvm: changed.clone(),
+                ioeventfd: self.kvm_ioeventfd,
+                ..unchanged.clone()
+            };
+            let first = self.unpatched.then_some(unchanged);
+            first.into_iter().chain([changed])
         };
         Ok(kernels.into_iter().flat_map(with).collect())
     }
@@ -206,6 +225,9 @@ impl Parts {
         let mut provision = Provision::new(host, board, &cache, progress);
         let qemu = provision.qemu(self.qemu.as_deref())?;
         let own_kernel = matches!(choice.kernel, Some(KernelChoice::File { .. }));
+        if choice.ioeventfd {
+            provision.require_debians_kvm(choice.kernel.as_ref())?;
+        }
         let kernel = provision.kernel_with(choice.kernel.as_ref(), &choice.kvm)?;
         // An L1 of this host's architecture runs the host's shell.
         let shell = match board.is_native() {
@@ -221,11 +243,16 @@ impl Parts {
         } else {
             Vec::new()
         };
+        let ioeventfd = match choice.ioeventfd {
+            true => Some(provision.kvm_ioeventfd(&kernel)?),
+            false => None,
+        };
         step(&mut provision, &kernel)?;
         provision.finish()?;
         Ok(Prepared {
             tree,
             drivers,
+            ioeventfd,
             qemu,
             kernel,
             shell,
@@ -264,6 +291,7 @@ impl Parts {
             shell: prepared.shell,
             tree: prepared.tree,
             drivers: prepared.drivers,
+            ioeventfd: prepared.ioeventfd,
             lock: prepared.lock,
             progress: self.progress(),
         })

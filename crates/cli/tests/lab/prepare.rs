@@ -410,7 +410,7 @@ fn a_kernel_of_debian_is_prepared_by_its_version_and_kept() {
     command.args(["lab", "prepare", "--kernel", "debian:newest", "--qemu"]);
     command.arg(&qemu).arg("--kvm-patch").arg(patch);
     command.assert().code(125).stderr(contains(
-        "cannot build KVM for Linux 7.3.4-cloud-amd64, which is not a kernel of Debian's archive",
+        "cannot build KVM or a module of it for Linux 7.3.4-cloud-amd64, which is not a kernel of Debian's archive",
     ));
     assert_eq!(sandbox.left(), [""; 0]);
     // What is in the cache needs no package client.

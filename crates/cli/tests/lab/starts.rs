@@ -205,7 +205,12 @@ fn a_kvm_that_cannot_be_built_is_told_before_anything_is_downloaded() {
     said(&["--arch", "aarch64", "--kvm-patch", "a.patch"]).stderr(contains(
         "aarch64's kernels have KVM built in, so the lab cannot replace it",
     ));
-    said(&["--unpatched"]).stderr(contains("--unpatched is for --kvm-patch and --kvm-source"));
+    said(&["--arch", "aarch64", "--kvm-ioeventfd"]).stderr(contains(
+        "--kvm-patch, --kvm-source and --kvm-ioeventfd are for x86_64",
+    ));
+    said(&["--unpatched"]).stderr(contains(
+        "--unpatched is for --kvm-patch, --kvm-source and --kvm-ioeventfd",
+    ));
 }
 
 #[test]

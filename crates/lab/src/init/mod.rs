@@ -39,7 +39,7 @@ pub fn main() -> ! {
     }
     notes.extend(setup::load_modules(EXTRA_MODULE_FOLDER));
     let _held = held::guests();
-    let mut report = match run_job() {
+    let mut report = match run_job(&notes) {
         Ok(report) => report,
         Err(error) => Report {
             ending: Ending::Failed(error.to_string()),
@@ -57,11 +57,20 @@ pub fn main() -> ! {
     control::end_machine(code);
 }
 
-fn run_job() -> io::Result<Report> {
+/// Runs the job; `notes` are about the modules.
+fn run_job(notes: &[String]) -> io::Result<Report> {
     for folder in ["/tmp", "/root", "/run", "/var", OUT_FOLDER] {
         fs::create_dir_all(folder)?;
     }
     let job: Job = serde_json::from_slice(&fs::read(JOB_FILE)?)?;
+    if let Some(name) = &job.required
+        && !Path::new("/sys/module").join(name).exists()
+    {
+        let said = notes.iter().find(|note| note.contains(name));
+        let said = said.map_or("it is not in the archive", String::as_str);
+        let message = format!("the module {name} is not loaded: {said}");
+        return Err(io::Error::other(message));
+    }
     devices::prepare(&job.devices)?;
     let (ending, [stdout, stderr]) = program::run(&job)?;
     let mut report = Report {

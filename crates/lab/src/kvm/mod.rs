@@ -3,9 +3,10 @@
 //! The compiler, the headers and the source are packages of the kernel's distribution, of exactly its version, so that a
 //! build without changes has the package's code. [`tools`] unpacks them into a cache entry and makes the programs run
 //! from there, [`changes`] reads the user's changes, and [`tree`] builds them in a folder that is kept, so that a changed patch
-//! builds only what it changes.
+//! builds only what it changes. [`ioeventfd`] has a module of ours that is built with the same.
 
 mod changes;
+pub(crate) mod ioeventfd;
 mod tools;
 mod tree;
 
@@ -25,7 +26,7 @@ pub(crate) const MODULES: [&str; 2] = ["kvm", "kvm-amd"];
 pub enum KvmError {
     /// KVM is not a module there.
     #[error(
-        "{arch}'s kernels have KVM built in, so the lab cannot replace it: --kvm-patch and --kvm-source are for x86_64"
+        "{arch}'s kernels have KVM built in, so the lab cannot replace it: --kvm-patch, --kvm-source and --kvm-ioeventfd are for x86_64"
     )]
     BuiltIn {
         /// The architecture.
@@ -33,7 +34,7 @@ pub enum KvmError {
     },
     /// The kernel is not one of Debian's packages.
     #[error(
-        "cannot build KVM for {kernel}, which is not a kernel of Debian's archive: choose one with --kernel debian:6.12"
+        "cannot build KVM or a module of it for {kernel}, which is not a kernel of Debian's archive: choose one with --kernel debian:6.12"
     )]
     NotDebians {
         /// The kernel.

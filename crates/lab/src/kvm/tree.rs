@@ -168,6 +168,21 @@ impl<'a> Tree<'a> {
         Ok(MODULES.map(|name| folder.join(format!("{name}.ko"))).into())
     }
 
+    /// Builds the module whose source is in `folder`.
+    pub(crate) fn build_module(&self, folder: &Path) -> Result<(), LabError> {
+        Make {
+            release: self.release,
+            headers: &self.tools.headers.folder_in(&self.folder),
+            folder,
+            log: &folder.join("make.log"),
+            bin: &self.tools.bin(),
+            libraries: None,
+            arguments: &ARGUMENTS.map(str::to_owned),
+        }
+        .run()?;
+        Ok(())
+    }
+
     /// Makes the source the package's with these changes. What is the same already keeps its time.
     fn set(&self, files: &Files) -> Result<(), LabError> {
         let list = self.folder.join(CHANGED);

@@ -14,7 +14,12 @@ macro_rules! own {
 }
 
 /// Our own tests and what they include.
-const OWN: [(&str, &str); 3] = own!["ioeventfd_test.c", "irqfd_resample_test.c", "vm.h"];
+const OWN: [(&str, &str); 4] = own![
+    "ioeventfd_groups_test.c",
+    "ioeventfd_test.c",
+    "irqfd_resample_test.c",
+    "vm.h",
+];
 
 /// Folders that the build of the tests reads.
 const FOLDERS: [&str; 9] = [
@@ -95,6 +100,13 @@ mod tests {
             assert!(!is_source(Path::new(name)), "{name}");
         }
         let own: Vec<&str> = own_tests().collect();
-        assert_eq!(own, ["ioeventfd_test", "irqfd_resample_test"]);
+        assert_eq!(
+            own,
+            [
+                "ioeventfd_groups_test",
+                "ioeventfd_test",
+                "irqfd_resample_test"
+            ]
+        );
     }
 }

@@ -50,7 +50,7 @@ Exit codes:
 /// Build the kernel's selftests of KVM from its own source, and run them on its KVM
 ///
 /// Builds tools/testing/selftests/kvm of the kernel's version with the compiler, the C library and the headers of its
-/// distribution, and two tests of vmbell's own: ioeventfd_test and irqfd_resample_test. Runs each in the lab with a time
+/// distribution, and three tests of vmbell's own: ioeventfd_test, irqfd_resample_test, and ioeventfd_groups_test for --kvm-ioeventfd. Runs each in the lab with a time
 /// limit, and compares the result with those known of this kernel in the lab. A test that does not compile has the result `unbuilt`,
 /// and the others run.
 ///

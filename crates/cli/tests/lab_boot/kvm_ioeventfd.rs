@@ -1,0 +1,75 @@
+//! The module kvm_ioeventfd on three of Debian's kernels: KVM's behaviour, groups, unloading, and what a doorbell costs.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::boots::{lab, output, text};
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn ioeventfds_are_kvms_and_groups_come_and_go_on_three_kernels() {
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    lab.args(["lab", "selftests", "--boot-timeout", "1h", "--limit", "1h"])
+        .args(["--kernel", "debian:6.1", "--kernel", "debian:6.12"])
+        // The tests are the same; this downloads one source.
+        .args(["--kernel", "debian:newest", "--from", "debian:6.12"])
+        .args(["--kvm-ioeventfd", "--json"])
+        .args(["ioeventfd_test", "ioeventfd_groups_test"])
+        .stdin(Stdio::null());
+    let output = output(&mut lab);
+    let (shown, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{shown}{said}");
+    let value: Value = serde_json::from_str(shown).unwrap();
+    let kernels = value["kernels"].as_array().unwrap();
+    assert_eq!(kernels.len(), 3);
+    for kernel in kernels {
+        // Without the module one of them would be skipped.
+        assert_eq!(kernel["counts"]["pass"], 2, "{shown}");
+    }
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_value_costs_the_same_next_to_a_thousand_doorbells() {
+    let mut lab = lab(&["--kernel", "debian:6.12", "--kvm-ioeventfd", "--unpatched"]);
+    lab.args(["--deterministic", "--", "vmbell", "bench", "--only"])
+        .args(["portio-wildcard-eventfd", "portio-datamatch-eventfd"]);
+    let output = output(lab.args(["--ops", "200", "--doorbells", "1,1000"]));
+    let (shown, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("1 CPU, kvm_ioeventfd\n"), "{said}");
+    let (_, table) = shown
+        .split_once("\ninstructions, and their ratios to those of debian:6.12\n")
+        .unwrap();
+    assert!(
+        table.contains(" debian:6.12, kvm_ioeventfd   ratio\n"),
+        "{table}"
+    );
+    // Without and with the module.
+    let [alone, next_to_others] = ["1", "1000"].map(|doorbells| {
+        let row = format!("portio-datamatch-eventfd,doorbells={doorbells} ");
+        let line = table.lines().find_map(|line| line.strip_prefix(&row));
+        let mut cells = line.unwrap().split_whitespace();
+        [(); 2].map(|()| cells.next().unwrap().parse::<f64>().unwrap())
+    });
+    assert!(alone[1] <= alone[0] + 20.0, "{table}");
+    assert!(next_to_others[0] > 10.0 * alone[0], "{table}");
+    assert!(next_to_others[1] <= 1.15 * alone[1], "{table}");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_kernel_that_refuses_the_module_does_not_run_the_program() {
+    let mut lab = lab(&["--kernel", "debian:6.12", "--kvm-ioeventfd"]);
+    // The module has no signature.
+    lab.args(["--append", "module.sig_enforce=1", "--", "/bin/echo", "ran"]);
+    let output = output(&mut lab);
+    let (shown, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(125), "{shown}{said}");
+    assert_eq!(shown, "");
+    assert!(
+        said.contains("the module kvm_ioeventfd is not loaded"),
+        "{said}"
+    );
+}
