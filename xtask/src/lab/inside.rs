@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::Launcher;
 use super::stage::StageCounts;
@@ -30,6 +30,10 @@ const MEMORY: &str = "2G";
 
 /// The devices of L1 that tests assign to guests.
 const DEVICES: [&str; 4] = ["--device", "edu", "--device", "e1000e"];
+
+/// The binary whose tests are run once more with the module kvm_ioeventfd, and the options for that.
+const OF_DOORBELLS: &str = "doorbell";
+const GROUPS: [&str; 3] = ["--kernel", "debian:6.12", "--kvm-ioeventfd"];
 
 /// An arm64 L1. Two emulated CPUs wait for each other all the time: beside another boot, the tests of `exits` took 46 s
 /// with two and 3 s with one. So only the tests of an assigned device, one of which is about two CPUs, have two.
@@ -76,8 +80,28 @@ impl Arm64 {
 
 /// Boots once and runs all suites.
 pub(super) fn run(launcher: Launcher<'_>, suites: &[Suite]) -> Result<(StageCounts, Vec<String>)> {
+    run_on(launcher, &DEVICES, suites)
+}
+
+/// Boots once with the module kvm_ioeventfd, and runs the suite whose tests depend on it.
+pub(super) fn run_with_groups(
+    launcher: Launcher<'_>,
+    suites: &[Suite],
+) -> Result<(StageCounts, Vec<String>)> {
+    let doorbells = suites
+        .iter()
+        .find(|suite| suite.binary.name == OF_DOORBELLS);
+    let doorbells = doorbells.with_context(|| format!("no binary {OF_DOORBELLS} has tests"))?;
+    run_on(launcher, &GROUPS, std::slice::from_ref(doorbells))
+}
+
+fn run_on(
+    launcher: Launcher<'_>,
+    options: &[&str],
+    suites: &[Suite],
+) -> Result<(StageCounts, Vec<String>)> {
     let binaries: Vec<&TestBinary> = suites.iter().map(|suite| &suite.binary).collect();
-    let child = boot(launcher, &DEVICES, &script(suites), &binaries)?;
+    let child = boot(launcher, options, &script(suites), &binaries)?;
     let tests = |binary: &TestBinary| {
         let suite = suites.iter().find(|suite| suite.binary.path == binary.path);
         Ok(suite.map_or(0, |suite| suite.tests.len()))

@@ -1,7 +1,8 @@
 //! `cargo xtask lab`: every test that needs `/dev/kvm`, on real KVM in the lab.
 //!
-//! It has three stages: the lab's own tests, which boot the lab themselves; beside them a deterministic bench whose
-//! exit counts are checked, and then the workspace's tests on KVM, all in one boot. Two boots run at a time: behind the
+//! It has four stages: the lab's own tests, which boot the lab themselves; beside them a deterministic bench whose
+//! exit counts are checked, then the workspace's tests on KVM, all in one boot, and those of doorbells once more with the
+//! module kvm_ioeventfd. Two boots run at a time: behind the
 //! other stages their thread takes modules of own tests, too. Nothing may be
 //! skipped: a test that no stage runs, a binary without a test that passed, and a row without numbers
 //! are failures. The lab itself boots again after a panic of its kernel, and a test whose L1 panicked runs once more; such
@@ -126,6 +127,9 @@ fn run_all() -> Result<()> {
                 let others = [
                     stage::run("bench on KVM", || bench::run(measured, &bench::X86_64)),
                     stage::run("tests on KVM", || inside::run(launcher, &suites.on_kvm)),
+                    stage::run("doorbells in groups of the kernel", || {
+                        inside::run_with_groups(launcher, &suites.on_kvm)
+                    }),
                 ];
                 tests.work();
                 others
@@ -135,8 +139,9 @@ fn run_all() -> Result<()> {
         });
         Ok(tests.finish(own::RETRIES_ON_PURPOSE))
     });
-    let [bench, inside] = others.ok_or_else(|| anyhow!("the thread of a stage panicked"))?;
-    conclude(&[own, bench, inside], started)
+    let [bench, inside, groups] =
+        others.ok_or_else(|| anyhow!("the thread of a stage panicked"))?;
+    conclude(&[own, bench, inside, groups], started)
 }
 
 fn conclude(stages: &[Stage], started: Instant) -> Result<()> {

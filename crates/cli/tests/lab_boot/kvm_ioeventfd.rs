@@ -60,6 +60,19 @@ fn a_value_costs_the_same_next_to_a_thousand_doorbells() {
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
+fn the_backend_has_mixed_groups_with_the_module() {
+    let mut lab = lab(&["--kernel", "debian:6.12", "--kvm-ioeventfd"]);
+    let output = output(lab.args(["--", "vmbell", "probe"]));
+    let (shown, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{shown}{said}");
+    // Those of the backend kvm are the first.
+    let has = |line: &&str| line.trim_start().starts_with("mixed-groups ");
+    let line = shown.lines().find(has).unwrap_or_else(|| panic!("{shown}"));
+    assert!(line.ends_with(" yes"), "{shown}");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn a_kernel_that_refuses_the_module_does_not_run_the_program() {
     let mut lab = lab(&["--kernel", "debian:6.12", "--kvm-ioeventfd"]);
     // The module has no signature.
