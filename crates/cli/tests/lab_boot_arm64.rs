@@ -12,6 +12,8 @@ mod gicv2;
 mod linux;
 #[path = "lab_boot_arm64/program.rs"]
 mod program;
+#[path = "terminal/mod.rs"]
+mod terminal;
 #[path = "lab_boot_arm64/top.rs"]
 mod top;
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::boots::linux::{Guest, bytes, line};
 use super::boots::session::Session;
 use super::boots::text;
+use super::terminal::{self, ENTER, LEAVE};
 
 static L1: Session = Session::new(&["--smp", "1"], Vec::new);
 
@@ -110,4 +111,64 @@ fn top_counts_the_requests_and_the_interrupts_that_a_guest_counts() {
         let error = format!("{metric} cannot be counted on aarch64");
         assert!(said.contains(&error), "{said}");
     }
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab --arch aarch64"]
+fn the_live_screen_shows_a_guest_in_eighty_columns_and_gives_the_terminal_back() {
+    let guest = "
+echo ready
+while :; do dd if=/dev/vda of=/dev/null bs=4096 count=1 2>/dev/null; done
+";
+    let screen = "#!/bin/sh
+stty rows 24 cols 80; stty -g >out/before
+TERM=xterm $VMBELL top -d 1; echo status: $?
+stty -g >out/after
+";
+    // The telnet server gives its program a terminal, and netcat types and keeps what is shown.
+    let script = format!(
+        "chmod 755 screen; mkfifo keys
+         {} </dev/null >console & pid=$!
+         until grep -q ready console; do sleep 0.2; kill -0 $pid || exit 1; done
+         telnetd -F -b 127.0.0.1 -p 2323 -l /part/screen & telnetd=$!
+         # Port 2323.
+         until grep -q :0913 /proc/net/tcp; do sleep 0.2; kill -0 $telnetd || exit 1; done
+         nc 127.0.0.1 2323 <keys >out/screen & screen=$!
+         exec 3>keys
+         shown() {{ until grep -qs \"$1\" out/screen; do kill -0 $screen && sleep 0.2 || exit 1; done; }}
+         shown RINGS/s
+         echo >&3
+         shown 0xa000050
+         sleep 3
+         printf q >&3
+         shown status:
+         exec 3>&-; kill $telnetd $screen
+         kill -KILL $pid
+         echo pid: $pid",
+        Guest::command("--device virtio-blk,file=disk")
+    );
+    let guest = Guest::new(guest)
+        .with_file("disk", bytes(1 << 16))
+        .with_file("screen", screen);
+    let ran = guest.in_l1(&L1, &script);
+    let pid = line(ran.said(), "pid: ")[0];
+    // The server's first bytes are options of telnet.
+    let screen = ran.left("screen");
+    let screen = String::from_utf8_lossy(&screen);
+    let (before, after) = screen.rsplit_once(LEAVE).unwrap();
+    assert!(after.contains("status: 0"), "{after}");
+    assert_eq!(ran.left("before"), ran.left("after"));
+    let lines = terminal::lines(before.split_once(ENTER).unwrap().1);
+    assert!(lines[0].starts_with("vmbell top  1 VM  "), "{lines:#?}");
+    assert!(lines[23].starts_with("F1 Help "), "{lines:#?}");
+    let found = |begin: &str| {
+        let line = lines
+            .iter()
+            .find(|line| line.trim_start().starts_with(begin));
+        line.unwrap_or_else(|| panic!("{begin}: {lines:#?}"))
+    };
+    assert!(found(pid).contains(" vmbell "), "{lines:#?}");
+    let cells: Vec<&str> = found("mmio 0xa000050 ").split_whitespace().collect();
+    assert_eq!((cells[2], cells[3]), ("w4", "0"), "{lines:#?}");
+    assert_ne!(cells[4], "0", "{lines:#?}");
 }
