@@ -97,7 +97,7 @@ static struct ig_item *ig_find_item(struct ig_group *group,
 	if (!head)
 		return NULL;
 	ig_for_each(item, head, group->kvm)
-		if (item->value == request->value &&
+		if ((request->wildcard || item->value == request->value) &&
 		    (any || item->eventfd == request->eventfd))
 			return item;
 	return NULL;
@@ -143,7 +143,10 @@ static int ig_add_item(struct ig_group *group, const struct ig_request *request)
 	item = hlist_entry(group->spare.first, struct ig_item, node);
 	hlist_del(&item->node);
 	item->eventfd = request->eventfd;
-	item->value = request->value;
+	if (request->wildcard)
+		item->payload = request->payload;
+	else
+		item->value = request->value;
 	hlist_add_head_rcu(&item->node, ig_head(group, request));
 	group->count++;
 	return 0;

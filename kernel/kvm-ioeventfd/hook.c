@@ -83,7 +83,7 @@ static void notrace ig_redirect(unsigned long ip, unsigned long parent,
 
 static struct ftrace_ops ig_ftrace = {
 	.func = ig_redirect,
-	/* The only function that it is called for is none that it calls. */
+	/* The callback does not call kvm_ioeventfd(), so it cannot recurse. */
 	.flags = FTRACE_OPS_FL_IPMODIFY | FTRACE_OPS_FL_PERMANENT |
 		 FTRACE_OPS_FL_RECURSION,
 };

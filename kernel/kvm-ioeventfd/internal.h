@@ -22,6 +22,8 @@ struct ig_request {
 	bool wildcard;
 	/* Unless it is a wildcard. */
 	u64 value;
+	/* Where a wildcard's value goes, or NULL. */
+	void __user *payload;
 	/* It shares the address with other eventfds, and wildcards with values. */
 	bool mixed;
 };
@@ -30,8 +32,11 @@ struct ig_request {
 struct ig_item {
 	struct hlist_node node;
 	struct eventfd_ctx *eventfd;
-	/* 0 of a wildcard. */
-	u64 value;
+	union {
+		u64 value;
+		/* A wildcard's. */
+		void __user *payload;
+	};
 };
 
 /* Items are allocated by many, and freed with their group. */

@@ -20,4 +20,20 @@
  */
 #define KVM_IOEVENTFD_FLAG_MIXED	(1u << 31)
 
+/*
+ * With this flag ("payload") the value that the guest writes is stored at an
+ * address of the VMM before the eventfd is signalled, with the registration's
+ * length. The address is in bytes 4 to 11 of `pad`. A later write overwrites the
+ * value, so a reader of the eventfd sees the last one. If it cannot be stored, the
+ * eventfd is not signalled and the write is an exit, which may be in addition to
+ * the signals of others in a mixed group.
+ *
+ * ASSIGN fails with EINVAL for a length of 0, for DATAMATCH, or if the address is
+ * not a multiple of the length, and with EFAULT if it is not the VMM's. DEASSIGN
+ * ignores the flag. The VMM must not handle faults at this address itself
+ * (userfaultfd): a vCPU that waits there delays DEASSIGN.
+ */
+#define KVM_IOEVENTFD_FLAG_PAYLOAD	(1u << 30)
+#define KVM_IOEVENTFD_PAYLOAD_IN_PAD	4
+
 #endif

@@ -5,11 +5,13 @@
  */
 
 #include <linux/module.h>
+#include <linux/uaccess.h>
 
 #include "internal.h"
 #include "kvm_ioeventfd.h"
 
-#define IG_FLAGS (KVM_IOEVENTFD_VALID_FLAG_MASK | KVM_IOEVENTFD_FLAG_MIXED)
+#define IG_FLAGS (KVM_IOEVENTFD_VALID_FLAG_MASK | KVM_IOEVENTFD_FLAG_MIXED | \
+		  KVM_IOEVENTFD_FLAG_PAYLOAD)
 
 /*
  * A VM that had ioeventfds of KVM's when the module was loaded keeps to them
@@ -30,6 +32,14 @@ static enum kvm_bus ig_bus(u32 flags)
 	       KVM_VIRTIO_CCW_NOTIFY_BUS : KVM_MMIO_BUS;
 }
 
+static void __user *ig_payload(const struct kvm_ioeventfd *args)
+{
+	u64 address;
+
+	memcpy(&address, args->pad + KVM_IOEVENTFD_PAYLOAD_IN_PAD, sizeof(address));
+	return u64_to_user_ptr(address);
+}
+
 /* The eventfd may be an error. */
 static struct ig_request ig_request(struct kvm *kvm, enum kvm_bus bus,
 				    const struct kvm_ioeventfd *args)
@@ -45,6 +55,8 @@ static struct ig_request ig_request(struct kvm *kvm, enum kvm_bus bus,
 		.wildcard = wildcard,
 		.value = wildcard ? 0 : args->datamatch,
 		.mixed = args->flags & KVM_IOEVENTFD_FLAG_MIXED,
+		.payload = args->flags & KVM_IOEVENTFD_FLAG_PAYLOAD ?
+			   ig_payload(args) : NULL,
 	};
 }
 
@@ -94,6 +106,13 @@ static int ig_assign(struct kvm *kvm, const struct kvm_ioeventfd *args)
 		return -EINVAL;
 	if (!args->len && args->flags & KVM_IOEVENTFD_FLAG_DATAMATCH)
 		return -EINVAL;
+	if (args->flags & KVM_IOEVENTFD_FLAG_PAYLOAD) {
+		if (!args->len || args->flags & KVM_IOEVENTFD_FLAG_DATAMATCH ||
+		    !IS_ALIGNED((unsigned long)ig_payload(args), args->len))
+			return -EINVAL;
+		if (!ig_payload(args) || !access_ok(ig_payload(args), args->len))
+			return -EFAULT;
+	}
 
 	ret = ig_assign_on(kvm, bus, args);
 	if (!ret && ig_is_fast(bus, args)) {
@@ -131,7 +150,7 @@ int ig_ioeventfd(struct kvm *kvm, struct kvm_ioeventfd *args)
 {
 	int ret;
 
-	/* Only DEASSIGN does not find something. */
+	/* ENOENT is DEASSIGN's: the ioeventfd may be the module's. */
 	if (unlikely(ig_has_kvms_own(kvm)) && ig_is_kvms(kvm, args, &ret) &&
 	    ret != -ENOENT)
 		return ret;

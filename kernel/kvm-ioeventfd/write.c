@@ -3,6 +3,7 @@
  * A guest's write: which items of a group match, and their signals.
  */
 
+#include <linux/uaccess.h>
 #include <linux/version.h>
 #if __has_include(<linux/unaligned.h>)
 #include <linux/unaligned.h>
@@ -47,6 +48,39 @@ static u64 ig_value(const void *written, int length)
 	}
 }
 
+/*
+ * The VMM's thread executes the guest's write, so the address is its own. The
+ * eventfd's lock orders the store before the signal.
+ */
+static int ig_store(struct ig_item *item, u64 value, int length)
+{
+	switch (length) {
+	case 1:
+		return put_user(value, (u8 __user *)item->payload);
+	case 2:
+		return put_user(value, (u16 __user *)item->payload);
+	case 4:
+		return put_user(value, (u32 __user *)item->payload);
+	default:
+		return put_user(value, (u64 __user *)item->payload);
+	}
+}
+
+static int ig_write_payload(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
+			    gpa_t address, int length, const void *written)
+{
+	struct ig_group *group = ig_of(dev);
+	struct ig_item *item;
+
+	if (!ig_is_at(group, address, length))
+		return -EOPNOTSUPP;
+	item = hlist_entry(group->wildcards.first, struct ig_item, node);
+	if (ig_store(item, ig_value(written, length), length))
+		return -EOPNOTSUPP;
+	ig_signal(item);
+	return 0;
+}
+
 static int ig_write_wildcard(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
 			     gpa_t address, int length, const void *written)
 {
@@ -87,18 +121,24 @@ static int ig_write_mixed(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
 	struct hlist_head *values;
 	struct ig_item *item;
 	int ret = -EOPNOTSUPP;
+	bool stored = true;
 	u64 value;
 
 	if (!ig_is_at(group, address, length))
 		return -EOPNOTSUPP;
 	smp_rmb();
 	ig_for_each(item, &group->wildcards, vcpu->kvm) {
+		if (item->payload &&
+		    ig_store(item, ig_value(written, length), length)) {
+			stored = false;
+			continue;
+		}
 		ig_signal(item);
 		ret = 0;
 	}
 	values = READ_ONCE(group->values);
 	if (!values)
-		return ret;
+		return stored ? ret : -EOPNOTSUPP;
 	value = ig_value(written, length);
 	ig_for_each(item, ig_bucket(values, value), vcpu->kvm) {
 		if (item->value == value) {
@@ -106,11 +146,16 @@ static int ig_write_mixed(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
 			ret = 0;
 		}
 	}
-	return ret;
+	return stored ? ret : -EOPNOTSUPP;
 }
 
 static const struct kvm_io_device_ops ig_wildcard_ops = {
 	.write = ig_write_wildcard,
+	.destructor = ig_destructor,
+};
+
+static const struct kvm_io_device_ops ig_payload_ops = {
+	.write = ig_write_payload,
 	.destructor = ig_destructor,
 };
 
@@ -128,5 +173,7 @@ const struct kvm_io_device_ops *ig_ops(const struct ig_request *request)
 {
 	if (request->mixed)
 		return &ig_mixed_ops;
-	return request->wildcard ? &ig_wildcard_ops : &ig_value_ops;
+	if (!request->wildcard)
+		return &ig_value_ops;
+	return request->payload ? &ig_payload_ops : &ig_wildcard_ops;
 }

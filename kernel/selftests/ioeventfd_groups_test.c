@@ -19,6 +19,7 @@
 #define DEASSIGN	KVM_IOEVENTFD_FLAG_DEASSIGN
 #define PIO		KVM_IOEVENTFD_FLAG_PIO
 #define MIXED		(1u << 31)
+#define PAYLOAD		(1u << 30)
 
 #define MODULE		"kvm_ioeventfd"
 
@@ -92,6 +93,20 @@ static __attribute__((constructor)) void need_module(void)
 		ksft_exit_skip("the module " MODULE " is not loaded\n");
 	close(vm);
 	close(kvm);
+}
+
+/* The same with an address for the value that the guest writes. */
+static int payload(int vm, uint32_t flags, uint64_t address, uint32_t length, void *payload, int fd)
+{
+	struct kvm_ioeventfd argument = {
+		.addr = address,
+		.len = length,
+		.fd = fd,
+		.flags = flags | PAYLOAD,
+	};
+
+	memcpy(argument.pad + 4, &payload, sizeof(payload));
+	return ioctl(vm, KVM_IOEVENTFD, &argument) < 0 ? errno : 0;
 }
 
 #define ADD(flags, value, event) \
@@ -187,6 +202,81 @@ TEST_F(groups, each_of_many_values_signals_its_own_eventfd)
 	EXPECT_EQ(0, WRITE(MANY / 2 + 1));
 	EXPECT_COUNTS(0, 1, 0, 0);
 	/* The VM ends with the others registered. */
+}
+
+#define ADD_PAYLOAD(flags, place, event) \
+	payload(self->vm.fd, variant->bus | (flags), variant->address, 4, place, event)
+
+TEST_F(groups, value_is_stored_before_the_signal)
+{
+	static const char *const widths[2][3] = {
+		{ vm_store1, vm_store2, vm_store4 }, { vm_out1, vm_out2, vm_out4 },
+	};
+	int width;
+
+	for (width = 0; width < 3; width++) {
+		uint64_t at = variant->address, stored = ~0ULL, mask = (1ULL << (8 << width)) - 1;
+		const char *write = widths[variant->bus == PIO][width];
+		int length = 1 << width;
+
+		ASSERT_EQ(0, payload(self->vm.fd, variant->bus, at, length, &stored, self->fds[0]));
+		EXPECT_EQ(0, vm_call(&self->vm, write, at, 0x8877665544332211));
+		EXPECT_EQ((~0ULL & ~mask) | (0x8877665544332211 & mask), stored);
+		EXPECT_EQ(0, vm_call(&self->vm, write, at, 0));
+		EXPECT_EQ(~0ULL & ~mask, stored);
+		EXPECT_COUNTS(2, 0, 0, 0);
+		EXPECT_EQ(EEXIST, payload(self->vm.fd, variant->bus, at, length, &stored, self->fds[1]));
+		/* DEASSIGN needs neither the flag nor the address. */
+		ASSERT_EQ(0, ioeventfd(self->vm.fd, variant->bus | DEASSIGN, at, length, 0, self->fds[0]));
+		EXPECT_EQ(1, vm_call(&self->vm, write, at, 1));
+		EXPECT_EQ(~0ULL & ~mask, stored);
+	}
+}
+
+TEST_F(groups, value_that_cannot_be_stored_is_an_exit)
+{
+	char *page = vm_map(-1, 4096);
+	uint32_t other = 0;
+
+	ASSERT_EQ(0, ADD_PAYLOAD(0, page + 8, self->fds[0]));
+	EXPECT_EQ(0, WRITE(7));
+	EXPECT_EQ(7, *(uint32_t *)(page + 8));
+	ASSERT_EQ(0, mprotect(page, 4096, PROT_READ));
+	EXPECT_EQ(1, WRITE(8));
+	EXPECT_EQ(8, self->vm.exit.data);
+	EXPECT_EQ(7, *(uint32_t *)(page + 8));
+	ASSERT_EQ(0, munmap(page, 4096));
+	EXPECT_EQ(1, WRITE(9));
+	EXPECT_EQ(9, self->vm.exit.data);
+	EXPECT_COUNTS(1, 0, 0, 0);
+	ASSERT_EQ(0, REMOVE(0, 0, self->fds[0]));
+
+	/* Others of a mixed group are signalled. */
+	ASSERT_EQ(0, ADD_PAYLOAD(MIXED, page + 8, self->fds[0]));
+	ASSERT_EQ(0, ADD_PAYLOAD(MIXED, &other, self->fds[1]));
+	ASSERT_EQ(0, ADD(MIXED, 0, self->fds[2]));
+	ASSERT_EQ(0, ADD(MIXED | DATAMATCH, 5, self->fds[3]));
+	EXPECT_EQ(1, WRITE(5));
+	EXPECT_EQ(5, other);
+	EXPECT_COUNTS(0, 1, 1, 1);
+	ASSERT_EQ(0, REMOVE(MIXED, 0, self->fds[0]));
+	EXPECT_EQ(0, WRITE(6));
+	EXPECT_EQ(6, other);
+	EXPECT_COUNTS(0, 1, 1, 0);
+}
+
+TEST_F(groups, address_for_the_value_is_checked)
+{
+	const uint64_t at = variant->address;
+	uint64_t place[2];
+
+	EXPECT_EQ(EINVAL, payload(self->vm.fd, variant->bus, at, 0, place, self->fds[0]));
+	EXPECT_EQ(EINVAL, ADD_PAYLOAD(DATAMATCH, place, self->fds[0]));
+	EXPECT_EQ(EINVAL, ADD_PAYLOAD(0, (char *)place + 2, self->fds[0]));
+	EXPECT_EQ(EFAULT, ADD_PAYLOAD(0, NULL, self->fds[0]));
+	EXPECT_EQ(EFAULT, ADD_PAYLOAD(0, (void *)0xffffffff80000000, self->fds[0]));
+	EXPECT_EQ(EBADF, ADD_PAYLOAD(0, place, -1));
+	EXPECT_EQ(1, WRITE(7));
 }
 
 struct race {
