@@ -37,8 +37,8 @@ pub fn mixed_groups(system: &System) -> Support {
     Support::No("kvm signals one eventfd a write without the module kvm_ioeventfd".to_owned())
 }
 
-/// Whether the module serves this VM: it fails with EBADF for a descriptor that is none, and a kernel without it with EINVAL for
-/// the flag.
+/// Whether the module serves this VM. The module knows the flag, so it looks at the descriptor, which is bad (EBADF). A kernel
+/// without it refuses the flag (EINVAL).
 pub fn signals_all(vm: &VmFd) -> bool {
     let request = kvm_ioeventfd {
         len: 4,

@@ -128,54 +128,55 @@ impl Groups {
             }
             .into());
         }
+        let item = || -> Result<Item, Error> {
+            let event = clone(event)?;
+            Ok(Item { id, event })
+        };
+        let mut group = matches.by_address.get_mut(&address).into_iter().flatten();
+        if let Some(same) = group.find(|m| m.pattern == pattern) {
+            match &mut same.target {
+                Target::One(first) => {
+                    let relay = self.share(vm, address, pattern, [first, &item()?])?;
+                    same.target = Target::Many(relay);
+                    return Ok(());
+                }
+                Target::Many(relay) => {
+                    relay.add(item()?);
+                    return Ok(());
+                }
+                // The kernel has each item by itself.
+                Target::Kernel(_) => {}
+            }
+        }
         let target = if by_kernel {
             assign_mixed(vm, event, address, pattern)?;
             Target::Kernel(id)
         } else {
-            let item = Item {
-                id,
-                event: clone(event)?,
-            };
-            let mut group = matches.by_address.get_mut(&address).into_iter().flatten();
-            match group.find(|m| m.pattern == pattern) {
-                None => {
-                    assign(vm, event, address, pattern)?;
-                    Target::One(item)
-                }
-                Some(same) => return self.share(vm, address, same, item),
-            }
+            let item = item()?;
+            assign(vm, event, address, pattern)?;
+            Target::One(item)
         };
         let group = matches.by_address.entry(address).or_default();
         group.push(Match { pattern, target });
         Ok(())
     }
 
-    /// Adds an item to those that have the same match.
+    /// Moves the registration of the first item to a relay to both.
     fn share(
         &self,
         vm: &VmFd,
         address: IoEventAddress,
-        Match { pattern, target }: &mut Match,
-        item: Item,
-    ) -> Result<(), Error> {
-        let first = match target {
-            Target::Many(relay) => {
-                relay.add(item);
-                return Ok(());
-            }
-            Target::One(first) => first,
-            // It is no other item's match.
-            Target::Kernel(_) => return Ok(()),
-        };
-        let old = clone(&first.event)?;
-        let first = Item {
-            id: first.id,
-            event: clone(&old)?,
-        };
-        let relay = Relay::start(&self.relays, vec![first, item])?;
-        self.moved(|| replace(vm, address, *pattern, &old, relay.bell()))?;
-        *target = Target::Many(relay);
-        Ok(())
+        pattern: Pattern,
+        [first, second]: [&Item; 2],
+    ) -> Result<Relay, Error> {
+        let items = [first, second].map(|item| {
+            let event = clone(&item.event)?;
+            Ok(Item { id: item.id, event })
+        });
+        let items = items.into_iter().collect::<Result<_, Error>>()?;
+        let relay = Relay::start(&self.relays, items)?;
+        self.moved(|| replace(vm, address, pattern, &first.event, relay.bell()))?;
+        Ok(relay)
     }
 
     /// Removes `event` from its group. Refuses an item that no group has.
