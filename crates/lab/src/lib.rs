@@ -27,6 +27,7 @@ pub mod selftests;
 mod file_error;
 mod files;
 mod kvm;
+mod own_sources;
 mod payload;
 mod prepare;
 mod progress;

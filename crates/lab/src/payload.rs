@@ -10,7 +10,7 @@ use super::device::Plugged;
 use super::initramfs::{Archive, Closure, ElfFacts, InitramfsError, LibrarySearch};
 use super::job::{EXTRA_MODULE_FOLDER, INIT_FILE, JOB_FILE, Job, JobDevice};
 use super::kernel::{Module, ModuleTree};
-use super::kvm::ioeventfd;
+use super::kvm::IOEVENTFD;
 use super::{Lab, LabError, prepare};
 use crate::FileError;
 
@@ -221,7 +221,7 @@ fn job(
         deterministic: matches!(settings.mode, Mode::Deterministic { .. }),
         phase: settings.mode.phase(),
         devices: settings.devices.iter().map(job_device).collect(),
-        required: lab.ioeventfd.as_ref().map(|_| ioeventfd::MODULE.to_owned()),
+        required: lab.ioeventfd.as_ref().map(|_| IOEVENTFD.to_owned()),
     })
 }
 

@@ -8,7 +8,7 @@ use super::super::apt::Apt;
 use super::super::arch::Arch;
 use super::super::cache::{Entry, Size, hash_bytes, require_space};
 use super::super::debian;
-use super::super::kvm::{Changes, KvmChanges, KvmError, Tools, Tree, ioeventfd};
+use super::super::kvm::{Changes, IOEVENTFD, IOEVENTFD_SOURCES, KvmChanges, KvmError, Tools, Tree};
 use super::super::out_of_tree::Release;
 use super::modules::FromApt;
 use super::{Kernel, KernelChoice, LabError, Provision, prepare};
@@ -82,9 +82,12 @@ impl Provision<'_> {
     /// The file of our own module that takes over KVM's ioeventfds, for this kernel. It is built when it is needed for the first
     /// time.
     pub fn kvm_ioeventfd(&mut self, kernel: &Kernel) -> Result<PathBuf, LabError> {
-        let file = format!("{}.ko", ioeventfd::MODULE);
+        let file = format!("{IOEVENTFD}.ko");
         let (sources, release) = self.sources_for(kernel.release())?;
-        let recipe = format!("revision {REVISION}\n{release}\n{}", ioeventfd::digest());
+        let recipe = format!(
+            "revision {REVISION}\n{release}\n{}",
+            IOEVENTFD_SOURCES.digest()
+        );
         let hash = hash_bytes(recipe.as_bytes());
         if let Some(entry) = self.begin(MODULE, &hash)? {
             return Ok(entry.path(file));
@@ -97,7 +100,7 @@ impl Provision<'_> {
         let scratch = draft.scratch();
         self.progress
             .say(format_args!("building {file} for Linux {release}"));
-        ioeventfd::write_own(&scratch)?;
+        IOEVENTFD_SOURCES.write(&scratch)?;
         tree.build_module(&scratch)?;
         let (from, to) = (scratch.join(&file), draft.path(&file));
         fs::copy(&from, to).map_err(FileError::of("copy", from))?;

@@ -3,14 +3,14 @@
 //! The compiler, the headers and the source are packages of the kernel's distribution, of exactly its version, so that a
 //! build without changes has the package's code. [`tools`] unpacks them into a cache entry and makes the programs run
 //! from there, [`changes`] reads the user's changes, and [`tree`] builds them in a folder that is kept, so that a changed patch
-//! builds only what it changes. [`ioeventfd`] has a module of ours that is built with the same.
+//! builds only what it changes. A module of ours ([`IOEVENTFD`]) is built with the same.
 
 mod changes;
-pub(crate) mod ioeventfd;
 mod tools;
 mod tree;
 
 use crate::FileError;
+use crate::own_sources::{OwnSources, own_sources};
 use std::path::PathBuf;
 
 pub(crate) use changes::Changes;
@@ -20,6 +20,18 @@ pub(crate) use tree::Tree;
 
 /// The modules that are built: those that L1 loads, whose CPU has AMD's SVM.
 pub(crate) const MODULES: [&str; 2] = ["kvm", "kvm-amd"];
+/// Our own module that takes over KVM's ioeventfds, `kernel/kvm-ioeventfd`, and its sources.
+pub(crate) const IOEVENTFD: &str = "kvm_ioeventfd";
+pub(crate) const IOEVENTFD_SOURCES: OwnSources = own_sources!(
+    "kvm-ioeventfd":
+    "Kbuild",
+    "group.c",
+    "hook.c",
+    "internal.h",
+    "kvm_ioeventfd.h",
+    "main.c",
+    "write.c",
+);
 
 /// Why KVM cannot be built with the user's changes.
 #[derive(Debug, thiserror::Error)]

@@ -9,14 +9,10 @@ use lzma_rust2::XzReader;
 use super::super::cache::hash_bytes;
 use super::ModulesError;
 use crate::FileError;
+use crate::own_sources::{OwnSources, own_sources};
 
-macro_rules! own {
-    ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../vfio-forward/", $name)))),*]
-    };
-}
-
-const OWN: &[(&str, &str)] = own![
+const OWN: OwnSources = own_sources!(
+    "vfio-forward":
     "Kbuild",
     "device.c",
     "internal.h",
@@ -26,7 +22,7 @@ const OWN: &[(&str, &str)] = own![
     "vfio_forward.h",
     "vfio_platform_pl031_reset.c",
     "vgic.c",
-];
+);
 
 /// Files of the kernel's source, below its `drivers`.
 const VFIO: &[&str] = &[
@@ -40,18 +36,14 @@ const VFIO: &[&str] = &[
 
 /// The SHA-256 of what the modules are built from, apart from the kernel.
 pub fn digest() -> String {
-    hash_bytes(format!("{OWN:?}\n{VFIO:?}").as_bytes())
+    hash_bytes(format!("{:?}\n{VFIO:?}", OWN.0).as_bytes())
 }
 
 /// Writes our own sources.
 pub(super) fn write_own(folder: &Path) -> Result<(), ModulesError> {
     let platform = folder.join("vfio/platform");
     fs::create_dir_all(&platform).map_err(FileError::of("make", platform))?;
-    for (name, text) in OWN {
-        let path = folder.join(name);
-        fs::write(&path, text).map_err(FileError::of("write", path))?;
-    }
-    Ok(())
+    Ok(OWN.write(folder)?)
 }
 
 /// Copies the kernel's files out of the archive of its source, and reads no further than the last of them.

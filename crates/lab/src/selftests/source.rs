@@ -1,25 +1,17 @@
 //! The files that the selftests are built from: those of the kernel's source, and our own tests, which this program has.
 
-use std::fs;
 use std::path::Path;
 
-use super::SelftestsError;
-use crate::FileError;
-use crate::cache::hash_bytes;
-
-macro_rules! own {
-    ($($name:literal),* $(,)?) => {
-        [$(($name, include_str!(concat!("../../selftests/", $name)))),*]
-    };
-}
+use crate::own_sources::{OwnSources, own_sources};
 
 /// Our own tests and what they include.
-const OWN: [(&str, &str); 4] = own![
+pub(super) const OWN: OwnSources = own_sources!(
+    "selftests":
     "ioeventfd_groups_test.c",
     "ioeventfd_test.c",
     "irqfd_resample_test.c",
     "vm.h",
-];
+);
 
 /// Folders that the build of the tests reads.
 const FOLDERS: [&str; 9] = [
@@ -55,22 +47,7 @@ pub(crate) fn is_source(path: &Path) -> bool {
 
 /// The names of our own tests.
 pub(super) fn own_tests() -> impl Iterator<Item = &'static str> {
-    OWN.iter().filter_map(|(name, _)| name.strip_suffix(".c"))
-}
-
-/// The SHA-256 of our own tests.
-pub(super) fn digest() -> String {
-    hash_bytes(format!("{OWN:?}").as_bytes())
-}
-
-/// Writes our own tests.
-pub(super) fn write_own(folder: &Path) -> Result<(), SelftestsError> {
-    fs::create_dir_all(folder).map_err(FileError::of("make", folder))?;
-    for (name, text) in OWN {
-        let path = folder.join(name);
-        fs::write(&path, text).map_err(FileError::of("write", path))?;
-    }
-    Ok(())
+    OWN.0.iter().filter_map(|(name, _)| name.strip_suffix(".c"))
 }
 
 #[cfg(test)]

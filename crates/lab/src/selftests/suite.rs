@@ -75,7 +75,7 @@ impl Suite {
         };
         if !suite.own().exists() {
             suite.build_with(|suite| {
-                source::write_own(&suite.own())?;
+                source::OWN.write(&suite.own())?;
                 suite.write_programs()
             })?;
         }
@@ -170,7 +170,7 @@ impl Suite {
 
     /// The folder of our tests, another one if they change.
     fn own(&self) -> PathBuf {
-        let digest = source::digest();
+        let digest = source::OWN.digest();
         self.folder.join(format!("own-{digest:.16}"))
     }
 
