@@ -7,7 +7,7 @@ use vmbell_guest::{
     CODE, DONE_PORT, HANDLER, Interrupts, PARAMETERS, Parameters, Program, STACK_TOP,
     programs as guests,
 };
-use vmbell_hypervisor::{EntryPoint, Hypervisor, Irqchip, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::{EntryPoint, Hypervisor, Irqchip, Vm, VmConfig, VmEntry, VmExit};
 
 use crate::harness::{configured, programs, step};
 
@@ -30,6 +30,49 @@ fn halt(program: Program) -> (u64, u64) {
     (halt.ip(), halt.next_ip())
 }
 
+/// Code that says that the guest is done.
+pub fn done() -> Vec<u8> {
+    // mov edx, DONE_PORT; out dx, eax; jmp to itself
+    let mut code = vec![0xba];
+    code.extend(u32::from(DONE_PORT).to_le_bytes());
+    code.extend([0xef, 0xeb, 0xfe]);
+    code
+}
+
+/// Enters the handler of the program at [`CODE`] as if it had interrupted the instruction at `at`, with a device at `device`, on a
+/// vCPU that takes itself for number `index`. Returns its next exit.
+pub fn handle(
+    vm: &dyn Vm,
+    (at, device): (u64, u64),
+    index: u64,
+) -> Result<VmExit, vmbell_hypervisor::Error> {
+    let memory = vm.memory();
+    memory
+        .write_slice(programs::before_halt().code, START)
+        .unwrap();
+    let parameters = Parameters {
+        count: at,
+        address: device,
+        value: CODE.0 + HANDLER,
+        pause: 0,
+    };
+    parameters.write(memory, PARAMETERS).unwrap();
+    let interrupts = Interrupts {
+        xapic: true,
+        ..Interrupts::default()
+    };
+    interrupts.write(memory, PARAMETERS).unwrap();
+    let mut vcpu = vm.create_vcpu(0).unwrap();
+    vcpu.set_entry_point(EntryPoint::Program {
+        pc: START.0,
+        sp: STACK_TOP.0,
+        arguments: [PARAMETERS.0, index],
+    })
+    .unwrap();
+    vcpu.set_interrupt_handler(CODE.0 + HANDLER).unwrap();
+    step(&mut vcpu, VmEntry::Resume)
+}
+
 /// Where the program continues after an interrupt that came before its `hlt`: `Ok` if after it.
 fn interrupted<H: Hypervisor>(h: &H, program: Program) -> Result<(), String> {
     let config = VmConfig {
@@ -44,37 +87,10 @@ fn interrupted<H: Hypervisor>(h: &H, program: Program) -> Result<(), String> {
     memory
         .write_slice(&[0xcc], GuestAddress(CODE.0 + before))
         .unwrap();
-    // mov edx, DONE_PORT; out dx, eax; jmp to itself
-    let mut done = vec![0xba];
-    done.extend(u32::from(DONE_PORT).to_le_bytes());
-    done.extend([0xef, 0xeb, 0xfe]);
     memory
-        .write_slice(&done, GuestAddress(CODE.0 + behind))
+        .write_slice(&done(), GuestAddress(CODE.0 + behind))
         .unwrap();
-    memory
-        .write_slice(programs::before_halt().code, START)
-        .unwrap();
-    let parameters = Parameters {
-        count: CODE.0 + before,
-        address: SCRATCH,
-        value: CODE.0 + HANDLER,
-        pause: 0,
-    };
-    parameters.write(memory, PARAMETERS).unwrap();
-    let interrupts = Interrupts {
-        xapic: true,
-        ..Interrupts::default()
-    };
-    interrupts.write(memory, PARAMETERS).unwrap();
-    let mut vcpu = vm.create_vcpu(0).unwrap();
-    vcpu.set_entry_point(EntryPoint::Program {
-        pc: START.0,
-        sp: STACK_TOP.0,
-        arguments: [PARAMETERS.0, 0],
-    })
-    .unwrap();
-    vcpu.set_interrupt_handler(CODE.0 + HANDLER).unwrap();
-    match step(&mut vcpu, VmEntry::Resume) {
+    match handle(&*vm, (CODE.0 + before, SCRATCH), 0) {
         Ok(VmExit::PioOut {
             port: DONE_PORT, ..
         }) => Ok(()),

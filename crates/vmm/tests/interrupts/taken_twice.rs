@@ -5,18 +5,14 @@ use std::collections::BTreeSet;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use vm_memory::{Bytes, GuestAddress};
-use vmbell_guest::{
-    CODE, DONE_PORT, HANDLER, Interrupts, PARAMETERS, Parameters, Program, STACK_TOP, offset,
-    programs as guests,
-};
-use vmbell_hypervisor::{EntryPoint, Hypervisor, Irqchip, VmConfig, VmEntry, VmExit};
+use vmbell_guest::{CODE, DONE_PORT, HANDLER, PARAMETERS, Program, offset, programs as guests};
+use vmbell_hypervisor::{Hypervisor, Irqchip, VmConfig, VmExit};
 
-use crate::harness::{configured, programs, step};
+use super::before_halt::{done, handle};
+use crate::harness::{configured, programs};
 
 /// A second copy of the program, in which the handler continues once it was interrupted.
-const COPY: u64 = CODE.0 + 0x2000;
-/// The code that enters the handler for the first time.
-const START: u64 = CODE.0 + 0x4000;
+const COPY: u64 = CODE.0 + 0x3000;
 /// The code that enters it again.
 const AGAIN: u64 = CODE.0 + 0x4100;
 /// The code to which the first interrupt returns.
@@ -77,12 +73,7 @@ fn answers<H: Hypervisor>(h: &H, program: Program, at: u64) -> Option<(u64, u64)
     let write = |bytes: &[u8], at: u64| memory.write_slice(bytes, GuestAddress(at)).unwrap();
     write(program.code, CODE.0);
     write(program.code, COPY);
-    write(programs::before_halt().code, START);
-    // mov edx, DONE_PORT; out dx, eax; jmp to itself
-    let mut done = vec![0xba];
-    done.extend(u32::from(DONE_PORT).to_le_bytes());
-    done.extend([0xef, 0xeb, 0xfe]);
-    write(&done, DONE);
+    write(&done(), DONE);
     let again = programs::taken_twice().code;
     write(again, AGAIN);
     let addresses = AGAIN + again.len() as u64 - 16;
@@ -93,29 +84,9 @@ fn answers<H: Hypervisor>(h: &H, program: Program, at: u64) -> Option<(u64, u64)
     jump.extend(distance.to_le_bytes());
     write(&jump, CODE.0 + at);
 
-    let parameters = Parameters {
-        count: DONE,
-        address: PARAMETERS.0,
-        value: CODE.0 + HANDLER,
-        pause: 0,
-    };
-    parameters.write(memory, PARAMETERS).unwrap();
-    let interrupts = Interrupts {
-        xapic: true,
-        ..Interrupts::default()
-    };
-    interrupts.write(memory, PARAMETERS).unwrap();
     memory.write_obj(PENDING, word(offset::PENDING)).unwrap();
     memory.write_obj(1_u64, word(offset::TARGET)).unwrap();
-    let mut vcpu = vm.create_vcpu(0).unwrap();
-    vcpu.set_entry_point(EntryPoint::Program {
-        pc: START,
-        sp: STACK_TOP.0,
-        arguments: [PARAMETERS.0, 1],
-    })
-    .unwrap();
-    vcpu.set_interrupt_handler(CODE.0 + HANDLER).unwrap();
-    let exit = step(&mut vcpu, VmEntry::Resume);
+    let exit = handle(&*vm, (DONE, PARAMETERS.0), 1);
     let is_done = matches!(
         exit,
         Ok(VmExit::PioOut {
