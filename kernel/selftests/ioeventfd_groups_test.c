@@ -64,24 +64,10 @@ FIXTURE_TEARDOWN(groups)
 		close(self->fds[i]);
 }
 
-/* The error number of KVM_IOEVENTFD; 0 if it succeeded. */
-static int ioeventfd(int vm, uint32_t flags, uint64_t address, uint32_t length, uint64_t value, int fd)
-{
-	struct kvm_ioeventfd argument = {
-		.datamatch = value,
-		.addr = address,
-		.len = length,
-		.fd = fd,
-		.flags = flags,
-	};
-
-	return ioctl(vm, KVM_IOEVENTFD, &argument) < 0 ? errno : 0;
-}
-
 /* Whether this VM's ioeventfds are the module's: it knows the flag, and tests it before the eventfd. */
 static bool is_of_module(int vm)
 {
-	return ioeventfd(vm, PIO | MIXED, 0x500, 4, 0, -1) == EBADF;
+	return vm_ioeventfd(vm, PIO | MIXED, 0x500, 4, 0, -1) == EBADF;
 }
 
 static __attribute__((constructor)) void need_module(void)
@@ -110,7 +96,7 @@ static int payload(int vm, uint32_t flags, uint64_t address, uint32_t length, vo
 }
 
 #define ADD(flags, value, event) \
-	ioeventfd(self->vm.fd, variant->bus | (flags), variant->address, 4, value, event)
+	vm_ioeventfd(self->vm.fd, variant->bus | (flags), variant->address, 4, value, event)
 #define REMOVE(flags, value, event)	ADD((flags) | DEASSIGN, value, event)
 #define WRITE(value)		vm_call(&self->vm, self->write, variant->address, value)
 #define EXPECT_COUNTS(a, b, c, d)				\
@@ -165,8 +151,8 @@ TEST_F(groups, only_what_cannot_share_is_refused)
 	EXPECT_EQ(EEXIST, ADD(DATAMATCH, 7, self->fds[1]));
 	EXPECT_EQ(EEXIST, ADD(DATAMATCH, 8, self->fds[1]));
 	EXPECT_EQ(EEXIST, ADD(0, 0, self->fds[1]));
-	EXPECT_EQ(EEXIST, ioeventfd(self->vm.fd, variant->bus | MIXED, variant->address, 0, 0, self->fds[1]));
-	EXPECT_EQ(0, ioeventfd(self->vm.fd, variant->bus, variant->address, 2, 0, self->fds[1]));
+	EXPECT_EQ(EEXIST, vm_ioeventfd(self->vm.fd, variant->bus | MIXED, variant->address, 0, 0, self->fds[1]));
+	EXPECT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus, variant->address, 2, 0, self->fds[1]));
 	EXPECT_EQ(ENOENT, REMOVE(DATAMATCH, 7, self->fds[1]));
 	EXPECT_EQ(ENOENT, REMOVE(DATAMATCH, 8, self->fds[0]));
 	EXPECT_EQ(ENOENT, REMOVE(0, 0, self->fds[0]));
@@ -227,7 +213,7 @@ TEST_F(groups, value_is_stored_before_the_signal)
 		EXPECT_COUNTS(2, 0, 0, 0);
 		EXPECT_EQ(EEXIST, payload(self->vm.fd, variant->bus, at, length, &stored, self->fds[1]));
 		/* DEASSIGN needs neither the flag nor the address. */
-		ASSERT_EQ(0, ioeventfd(self->vm.fd, variant->bus | DEASSIGN, at, length, 0, self->fds[0]));
+		ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus | DEASSIGN, at, length, 0, self->fds[0]));
 		EXPECT_EQ(1, vm_call(&self->vm, write, at, 1));
 		EXPECT_EQ(~0ULL & ~mask, stored);
 	}
@@ -388,11 +374,11 @@ TEST(module_goes_with_the_last_group_and_leaves_vms_of_before_alone)
 	/* While a group exists, neither can go; the end of its VM is the end of the group. */
 	vm = VM_IOCTL(kvm, KVM_CREATE_VM, 0);
 	EXPECT_EQ(EWOULDBLOCK, unload("kvm"));
-	ASSERT_EQ(0, ioeventfd(vm, PIO, 0x500, 4, 0, fd));
-	ASSERT_EQ(0, ioeventfd(vm, PIO | DATAMATCH, 0x600, 4, 7, fd));
-	ASSERT_EQ(0, ioeventfd(vm, 0, 0x80000100, 0, 0, fd));
+	ASSERT_EQ(0, vm_ioeventfd(vm, PIO, 0x500, 4, 0, fd));
+	ASSERT_EQ(0, vm_ioeventfd(vm, PIO | DATAMATCH, 0x600, 4, 7, fd));
+	ASSERT_EQ(0, vm_ioeventfd(vm, 0, 0x80000100, 0, 0, fd));
 	EXPECT_EQ(EWOULDBLOCK, unload(MODULE));
-	ASSERT_EQ(0, ioeventfd(vm, PIO | DEASSIGN, 0x500, 4, 0, fd));
+	ASSERT_EQ(0, vm_ioeventfd(vm, PIO | DEASSIGN, 0x500, 4, 0, fd));
 	EXPECT_EQ(EWOULDBLOCK, unload(MODULE));
 	close(vm);
 	ASSERT_EQ(0, unload(MODULE));
@@ -400,25 +386,25 @@ TEST(module_goes_with_the_last_group_and_leaves_vms_of_before_alone)
 	/* This VM has ioeventfds of KVM's when the module comes. */
 	vm = VM_IOCTL(kvm, KVM_CREATE_VM, 0);
 	EXPECT_FALSE(is_of_module(vm));
-	ASSERT_EQ(0, ioeventfd(vm, PIO | DATAMATCH, 0x500, 4, 7, fd));
+	ASSERT_EQ(0, vm_ioeventfd(vm, PIO | DATAMATCH, 0x500, 4, 7, fd));
 	ASSERT_EQ(0, syscall(SYS_finit_module, module, "", 0));
 	EXPECT_FALSE(is_of_module(vm));
-	EXPECT_EQ(EEXIST, ioeventfd(vm, PIO, 0x500, 4, 0, other));
-	EXPECT_EQ(EEXIST, ioeventfd(vm, PIO | DATAMATCH, 0x500, 4, 7, other));
-	EXPECT_EQ(EINVAL, ioeventfd(vm, PIO | MIXED, 0x500, 4, 0, other));
-	ASSERT_EQ(0, ioeventfd(vm, PIO | DATAMATCH, 0x500, 4, 8, other));
-	EXPECT_EQ(ENOENT, ioeventfd(vm, PIO | DATAMATCH | DEASSIGN, 0x500, 4, 8, fd));
-	ASSERT_EQ(0, ioeventfd(vm, PIO | DATAMATCH | DEASSIGN, 0x500, 4, 7, fd));
+	EXPECT_EQ(EEXIST, vm_ioeventfd(vm, PIO, 0x500, 4, 0, other));
+	EXPECT_EQ(EEXIST, vm_ioeventfd(vm, PIO | DATAMATCH, 0x500, 4, 7, other));
+	EXPECT_EQ(EINVAL, vm_ioeventfd(vm, PIO | MIXED, 0x500, 4, 0, other));
+	ASSERT_EQ(0, vm_ioeventfd(vm, PIO | DATAMATCH, 0x500, 4, 8, other));
+	EXPECT_EQ(ENOENT, vm_ioeventfd(vm, PIO | DATAMATCH | DEASSIGN, 0x500, 4, 8, fd));
+	ASSERT_EQ(0, vm_ioeventfd(vm, PIO | DATAMATCH | DEASSIGN, 0x500, 4, 7, fd));
 	EXPECT_FALSE(is_of_module(vm));
-	ASSERT_EQ(0, ioeventfd(vm, PIO | DATAMATCH | DEASSIGN, 0x500, 4, 8, other));
+	ASSERT_EQ(0, vm_ioeventfd(vm, PIO | DATAMATCH | DEASSIGN, 0x500, 4, 8, other));
 
 	/* It has none any more, so the next are the module's. */
 	EXPECT_TRUE(is_of_module(vm));
-	ASSERT_EQ(0, ioeventfd(vm, PIO | MIXED, 0x500, 4, 0, fd));
-	ASSERT_EQ(0, ioeventfd(vm, PIO | MIXED | DATAMATCH, 0x500, 4, 7, other));
+	ASSERT_EQ(0, vm_ioeventfd(vm, PIO | MIXED, 0x500, 4, 0, fd));
+	ASSERT_EQ(0, vm_ioeventfd(vm, PIO | MIXED | DATAMATCH, 0x500, 4, 7, other));
 	EXPECT_EQ(EWOULDBLOCK, unload(MODULE));
-	ASSERT_EQ(0, ioeventfd(vm, PIO | DEASSIGN, 0x500, 4, 0, fd));
-	ASSERT_EQ(0, ioeventfd(vm, PIO | DATAMATCH | DEASSIGN, 0x500, 4, 7, other));
+	ASSERT_EQ(0, vm_ioeventfd(vm, PIO | DEASSIGN, 0x500, 4, 0, fd));
+	ASSERT_EQ(0, vm_ioeventfd(vm, PIO | DATAMATCH | DEASSIGN, 0x500, 4, 7, other));
 	ASSERT_EQ(0, unload(MODULE));
 	ASSERT_EQ(0, syscall(SYS_finit_module, module, "", 0));
 	close(vm);

@@ -71,21 +71,6 @@ FIXTURE_TEARDOWN(ioeventfd)
 	close(self->null);
 }
 
-/* The error number of KVM_IOEVENTFD; 0 if it succeeded. */
-static int ioeventfd(struct vm *vm, uint32_t flags, uint64_t address, uint32_t length, uint64_t value,
-		     int fd)
-{
-	struct kvm_ioeventfd argument = {
-		.datamatch = value,
-		.addr = address,
-		.len = length,
-		.fd = fd,
-		.flags = flags,
-	};
-
-	return ioctl(vm->fd, KVM_IOEVENTFD, &argument) < 0 ? errno : 0;
-}
-
 static const char *writer(uint32_t bus, int width)
 {
 	return routines[bus == PIO][width];
@@ -105,14 +90,14 @@ TEST_F(ioeventfd, write_of_its_length_signals_once_and_stays_in_the_kernel)
 		uint32_t length = 1 << width;
 		uint64_t mask = length == 8 ? ~0ULL : (1ULL << 8 * length) - 1;
 
-		ASSERT_EQ(0, ioeventfd(&self->vm, variant->bus, at, length, 0, self->fd));
+		ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus, at, length, 0, self->fd));
 		EXPECT_EQ(0, vm_call(&self->vm, writer(variant->bus, width), at, value));
 		EXPECT_EQ(1, vm_count(self->fd));
 		EXPECT_EQ(0, vm_call(&self->vm, writer(variant->bus, width), at, 0));
 		EXPECT_EQ(0, vm_call(&self->vm, writer(variant->bus, width), at, ~0ULL));
 		EXPECT_EQ(2, vm_count(self->fd));
 
-		ASSERT_EQ(0, ioeventfd(&self->vm, variant->bus | DEASSIGN, at, length, 0, self->fd));
+		ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus | DEASSIGN, at, length, 0, self->fd));
 		EXPECT_EQ(1, vm_call(&self->vm, writer(variant->bus, width), at, value));
 		EXPECT_EQ(at, self->vm.exit.address);
 		EXPECT_EQ(length, self->vm.exit.length);
@@ -127,7 +112,7 @@ TEST_F(ioeventfd, write_of_another_length_or_address_exits)
 	const uint64_t at = variant->address;
 	int width;
 
-	ASSERT_EQ(0, ioeventfd(&self->vm, variant->bus, at, 2, 0, self->fd));
+	ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus, at, 2, 0, self->fd));
 	for (width = 0; width <= variant->widest; width++) {
 		if (width == 1)
 			continue;
@@ -148,7 +133,7 @@ TEST_F(ioeventfd, read_exits)
 	int width;
 
 	for (width = 0; width <= variant->widest; width++) {
-		ASSERT_EQ(0, ioeventfd(&self->vm, variant->bus, at, 1 << width, 0, self->fd));
+		ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus, at, 1 << width, 0, self->fd));
 		EXPECT_EQ(1, vm_call(&self->vm, reader(variant->bus, width), at, 0));
 		EXPECT_FALSE(self->vm.exit.is_write);
 		EXPECT_EQ(0, vm_count(self->fd));
@@ -163,8 +148,8 @@ TEST_F(ioeventfd, datamatch_signals_for_its_value_only)
 	for (width = 0; width <= variant->widest; width++) {
 		uint32_t flags = variant->bus | DATAMATCH, length = 1 << width;
 
-		ASSERT_EQ(0, ioeventfd(&self->vm, flags, at, length, 0x12, self->fd));
-		ASSERT_EQ(0, ioeventfd(&self->vm, flags, at, length, 0x34, self->other));
+		ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, flags, at, length, 0x12, self->fd));
+		ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, flags, at, length, 0x34, self->other));
 		EXPECT_EQ(0, vm_call(&self->vm, writer(variant->bus, width), at, 0x12));
 		EXPECT_EQ(1, vm_count(self->fd));
 		EXPECT_EQ(0, vm_count(self->other));
@@ -175,7 +160,7 @@ TEST_F(ioeventfd, datamatch_signals_for_its_value_only)
 		EXPECT_EQ(0x56, self->vm.exit.data);
 		EXPECT_EQ(0, vm_count(self->fd) + vm_count(self->other));
 
-		ASSERT_EQ(0, ioeventfd(&self->vm, flags | DEASSIGN, at, length, 0x12, self->fd));
+		ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, flags | DEASSIGN, at, length, 0x12, self->fd));
 		EXPECT_EQ(1, vm_call(&self->vm, writer(variant->bus, width), at, 0x12));
 		EXPECT_EQ(0, vm_call(&self->vm, writer(variant->bus, width), at, 0x34));
 		EXPECT_EQ(0, vm_count(self->fd));
@@ -187,7 +172,7 @@ TEST_F(ioeventfd, datamatch_with_more_bits_than_its_length_never_matches)
 {
 	const uint64_t at = variant->address;
 
-	ASSERT_EQ(0, ioeventfd(&self->vm, variant->bus | DATAMATCH, at, 4, 0x100000001, self->fd));
+	ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus | DATAMATCH, at, 4, 0x100000001, self->fd));
 	EXPECT_EQ(1, vm_call(&self->vm, writer(variant->bus, 2), at, 1));
 	EXPECT_EQ(0, vm_count(self->fd));
 }
@@ -197,18 +182,18 @@ TEST_F(ioeventfd, length_0_takes_a_write_of_any_length)
 	const uint64_t at = variant->address;
 	int width;
 
-	ASSERT_EQ(0, ioeventfd(&self->vm, variant->bus, at, 0, 0, self->fd));
+	ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus, at, 0, 0, self->fd));
 	for (width = 0; width <= variant->widest; width++) {
 		EXPECT_EQ(0, vm_call(&self->vm, writer(variant->bus, width), at, ~0ULL));
 		EXPECT_EQ(1, vm_count(self->fd));
 	}
 	EXPECT_EQ(1, vm_call(&self->vm, writer(variant->bus, 0), at + 1, 0));
-	ASSERT_EQ(0, ioeventfd(&self->vm, variant->bus | DEASSIGN, at, 0, 0, self->fd));
+	ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus | DEASSIGN, at, 0, 0, self->fd));
 	for (width = 0; width <= variant->widest; width++)
 		EXPECT_EQ(1, vm_call(&self->vm, writer(variant->bus, width), at, 0));
 	EXPECT_EQ(0, vm_count(self->fd));
 	/* Nothing of it is left. */
-	EXPECT_EQ(0, ioeventfd(&self->vm, variant->bus, at, 0, 0, self->fd));
+	EXPECT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus, at, 0, 0, self->fd));
 }
 
 TEST_F(ioeventfd, lengths_share_an_address)
@@ -218,7 +203,7 @@ TEST_F(ioeventfd, lengths_share_an_address)
 
 	for (width = 0; width <= variant->widest; width++) {
 		fds[width] = vm_eventfd();
-		ASSERT_EQ(0, ioeventfd(&self->vm, variant->bus, at, 1 << width, 0, fds[width]));
+		ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus, at, 1 << width, 0, fds[width]));
 	}
 	for (width = 0; width <= variant->widest; width++) {
 		EXPECT_EQ(0, vm_call(&self->vm, writer(variant->bus, width), at, 0));
@@ -226,7 +211,7 @@ TEST_F(ioeventfd, lengths_share_an_address)
 			EXPECT_EQ(other == width, vm_count(fds[other]));
 	}
 	/* One that takes all lengths collides with each. */
-	EXPECT_EQ(EEXIST, ioeventfd(&self->vm, variant->bus, at, 0, 0, self->fd));
+	EXPECT_EQ(EEXIST, vm_ioeventfd(self->vm.fd, variant->bus, at, 0, 0, self->fd));
 }
 
 TEST_F(ioeventfd, same_trigger_is_refused)
@@ -235,23 +220,23 @@ TEST_F(ioeventfd, same_trigger_is_refused)
 	const uint32_t bus = variant->bus;
 	struct vm *vm = &self->vm;
 
-	ASSERT_EQ(0, ioeventfd(vm, bus, at, 2, 0, self->fd));
-	EXPECT_EQ(EEXIST, ioeventfd(vm, bus, at, 2, 0, self->fd));
-	EXPECT_EQ(EEXIST, ioeventfd(vm, bus, at, 2, 0, self->other));
-	EXPECT_EQ(EEXIST, ioeventfd(vm, bus | DATAMATCH, at, 2, 7, self->other));
-	EXPECT_EQ(EEXIST, ioeventfd(vm, bus, at, 0, 0, self->other));
-	EXPECT_EQ(0, ioeventfd(vm, bus | DATAMATCH, at, 4, 7, self->other));
+	ASSERT_EQ(0, vm_ioeventfd(vm->fd, bus, at, 2, 0, self->fd));
+	EXPECT_EQ(EEXIST, vm_ioeventfd(vm->fd, bus, at, 2, 0, self->fd));
+	EXPECT_EQ(EEXIST, vm_ioeventfd(vm->fd, bus, at, 2, 0, self->other));
+	EXPECT_EQ(EEXIST, vm_ioeventfd(vm->fd, bus | DATAMATCH, at, 2, 7, self->other));
+	EXPECT_EQ(EEXIST, vm_ioeventfd(vm->fd, bus, at, 0, 0, self->other));
+	EXPECT_EQ(0, vm_ioeventfd(vm->fd, bus | DATAMATCH, at, 4, 7, self->other));
 
-	ASSERT_EQ(0, ioeventfd(vm, bus | DATAMATCH, next, 2, 7, self->fd));
-	EXPECT_EQ(EEXIST, ioeventfd(vm, bus | DATAMATCH, next, 2, 7, self->other));
-	EXPECT_EQ(EEXIST, ioeventfd(vm, bus, next, 2, 0, self->other));
-	EXPECT_EQ(EEXIST, ioeventfd(vm, bus, next, 0, 0, self->other));
-	EXPECT_EQ(0, ioeventfd(vm, bus | DATAMATCH, next, 2, 8, self->fd));
+	ASSERT_EQ(0, vm_ioeventfd(vm->fd, bus | DATAMATCH, next, 2, 7, self->fd));
+	EXPECT_EQ(EEXIST, vm_ioeventfd(vm->fd, bus | DATAMATCH, next, 2, 7, self->other));
+	EXPECT_EQ(EEXIST, vm_ioeventfd(vm->fd, bus, next, 2, 0, self->other));
+	EXPECT_EQ(EEXIST, vm_ioeventfd(vm->fd, bus, next, 0, 0, self->other));
+	EXPECT_EQ(0, vm_ioeventfd(vm->fd, bus | DATAMATCH, next, 2, 8, self->fd));
 
-	ASSERT_EQ(0, ioeventfd(vm, bus, last, 0, 0, self->fd));
-	EXPECT_EQ(EEXIST, ioeventfd(vm, bus, last, 0, 0, self->other));
-	EXPECT_EQ(EEXIST, ioeventfd(vm, bus, last, 4, 0, self->other));
-	EXPECT_EQ(EEXIST, ioeventfd(vm, bus | DATAMATCH, last, 4, 7, self->other));
+	ASSERT_EQ(0, vm_ioeventfd(vm->fd, bus, last, 0, 0, self->fd));
+	EXPECT_EQ(EEXIST, vm_ioeventfd(vm->fd, bus, last, 0, 0, self->other));
+	EXPECT_EQ(EEXIST, vm_ioeventfd(vm->fd, bus, last, 4, 0, self->other));
+	EXPECT_EQ(EEXIST, vm_ioeventfd(vm->fd, bus | DATAMATCH, last, 4, 7, self->other));
 
 	/* What was refused has changed nothing. */
 	EXPECT_EQ(0, vm_call(vm, writer(bus, 1), at, 7));
@@ -264,11 +249,11 @@ TEST_F(ioeventfd, buses_are_apart)
 	const uint64_t at = 0x500;
 	uint32_t other_bus = variant->bus ^ PIO;
 
-	ASSERT_EQ(0, ioeventfd(&self->vm, variant->bus, at, 1, 0, self->fd));
-	EXPECT_EQ(ENOENT, ioeventfd(&self->vm, other_bus | DEASSIGN, at, 1, 0, self->fd));
-	EXPECT_EQ(0, ioeventfd(&self->vm, other_bus, at, 1, 0, self->other));
-	EXPECT_EQ(0, ioeventfd(&self->vm, variant->bus | DEASSIGN, at, 1, 0, self->fd));
-	EXPECT_EQ(0, ioeventfd(&self->vm, other_bus | DEASSIGN, at, 1, 0, self->other));
+	ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus, at, 1, 0, self->fd));
+	EXPECT_EQ(ENOENT, vm_ioeventfd(self->vm.fd, other_bus | DEASSIGN, at, 1, 0, self->fd));
+	EXPECT_EQ(0, vm_ioeventfd(self->vm.fd, other_bus, at, 1, 0, self->other));
+	EXPECT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus | DEASSIGN, at, 1, 0, self->fd));
+	EXPECT_EQ(0, vm_ioeventfd(self->vm.fd, other_bus | DEASSIGN, at, 1, 0, self->other));
 }
 
 TEST_F(ioeventfd, wrong_arguments_are_refused_before_the_eventfd_is_looked_at)
@@ -282,18 +267,18 @@ TEST_F(ioeventfd, wrong_arguments_are_refused_before_the_eventfd_is_looked_at)
 
 	for (i = 0; i < 2; i++) {
 		for (j = 0; j < sizeof(lengths) / sizeof(lengths[0]); j++)
-			EXPECT_EQ(EINVAL, ioeventfd(vm, bus, at, lengths[j], 0, fds[i]));
-		EXPECT_EQ(EINVAL, ioeventfd(vm, bus, top, 1, 0, fds[i]));
-		EXPECT_EQ(EINVAL, ioeventfd(vm, bus, top - 3, 8, 0, fds[i]));
-		EXPECT_EQ(EINVAL, ioeventfd(vm, bus | UNKNOWN_FLAG, at, 4, 0, fds[i]));
-		EXPECT_EQ(EINVAL, ioeventfd(vm, bus | DATAMATCH, at, 0, 0, fds[i]));
+			EXPECT_EQ(EINVAL, vm_ioeventfd(vm->fd, bus, at, lengths[j], 0, fds[i]));
+		EXPECT_EQ(EINVAL, vm_ioeventfd(vm->fd, bus, top, 1, 0, fds[i]));
+		EXPECT_EQ(EINVAL, vm_ioeventfd(vm->fd, bus, top - 3, 8, 0, fds[i]));
+		EXPECT_EQ(EINVAL, vm_ioeventfd(vm->fd, bus | UNKNOWN_FLAG, at, 4, 0, fds[i]));
+		EXPECT_EQ(EINVAL, vm_ioeventfd(vm->fd, bus | DATAMATCH, at, 0, 0, fds[i]));
 	}
-	EXPECT_EQ(EBADF, ioeventfd(vm, bus, at, 4, 0, -1));
-	EXPECT_EQ(EINVAL, ioeventfd(vm, bus, at, 4, 0, self->null));
+	EXPECT_EQ(EBADF, vm_ioeventfd(vm->fd, bus, at, 4, 0, -1));
+	EXPECT_EQ(EINVAL, vm_ioeventfd(vm->fd, bus, at, 4, 0, self->null));
 	/* The eventfd is looked at before the collision. */
-	ASSERT_EQ(0, ioeventfd(vm, bus, at, 4, 0, self->fd));
-	EXPECT_EQ(EBADF, ioeventfd(vm, bus, at, 4, 0, -1));
-	EXPECT_EQ(EEXIST, ioeventfd(vm, bus, at, 4, 0, self->fd));
+	ASSERT_EQ(0, vm_ioeventfd(vm->fd, bus, at, 4, 0, self->fd));
+	EXPECT_EQ(EBADF, vm_ioeventfd(vm->fd, bus, at, 4, 0, -1));
+	EXPECT_EQ(EEXIST, vm_ioeventfd(vm->fd, bus, at, 4, 0, self->fd));
 }
 
 TEST_F(ioeventfd, only_the_same_registration_is_deassigned)
@@ -303,27 +288,27 @@ TEST_F(ioeventfd, only_the_same_registration_is_deassigned)
 	struct vm *vm = &self->vm;
 	int copy;
 
-	EXPECT_EQ(ENOENT, ioeventfd(vm, bus, at, 2, 0, self->fd));
-	ASSERT_EQ(0, ioeventfd(vm, variant->bus | DATAMATCH, at, 2, 7, self->fd));
-	EXPECT_EQ(ENOENT, ioeventfd(vm, bus | DATAMATCH, at, 2, 7, self->other));
-	EXPECT_EQ(ENOENT, ioeventfd(vm, bus | DATAMATCH, at, 2, 8, self->fd));
-	EXPECT_EQ(ENOENT, ioeventfd(vm, bus | DATAMATCH, at, 4, 7, self->fd));
-	EXPECT_EQ(ENOENT, ioeventfd(vm, bus | DATAMATCH, at + 2, 2, 7, self->fd));
-	EXPECT_EQ(ENOENT, ioeventfd(vm, bus, at, 2, 7, self->fd));
-	EXPECT_EQ(EBADF, ioeventfd(vm, bus | DATAMATCH, at, 2, 7, -1));
-	EXPECT_EQ(EINVAL, ioeventfd(vm, bus | DATAMATCH, at, 2, 7, self->null));
+	EXPECT_EQ(ENOENT, vm_ioeventfd(vm->fd, bus, at, 2, 0, self->fd));
+	ASSERT_EQ(0, vm_ioeventfd(vm->fd, variant->bus | DATAMATCH, at, 2, 7, self->fd));
+	EXPECT_EQ(ENOENT, vm_ioeventfd(vm->fd, bus | DATAMATCH, at, 2, 7, self->other));
+	EXPECT_EQ(ENOENT, vm_ioeventfd(vm->fd, bus | DATAMATCH, at, 2, 8, self->fd));
+	EXPECT_EQ(ENOENT, vm_ioeventfd(vm->fd, bus | DATAMATCH, at, 4, 7, self->fd));
+	EXPECT_EQ(ENOENT, vm_ioeventfd(vm->fd, bus | DATAMATCH, at + 2, 2, 7, self->fd));
+	EXPECT_EQ(ENOENT, vm_ioeventfd(vm->fd, bus, at, 2, 7, self->fd));
+	EXPECT_EQ(EBADF, vm_ioeventfd(vm->fd, bus | DATAMATCH, at, 2, 7, -1));
+	EXPECT_EQ(EINVAL, vm_ioeventfd(vm->fd, bus | DATAMATCH, at, 2, 7, self->null));
 	EXPECT_EQ(0, vm_call(vm, writer(variant->bus, 1), at, 7));
 	EXPECT_EQ(1, vm_count(self->fd));
 
 	/* The eventfd counts, not its number. */
 	copy = dup(self->fd);
 	ASSERT_LE(0, copy);
-	EXPECT_EQ(0, ioeventfd(vm, bus | DATAMATCH, at, 2, 7, copy));
-	EXPECT_EQ(ENOENT, ioeventfd(vm, bus | DATAMATCH, at, 2, 7, self->fd));
+	EXPECT_EQ(0, vm_ioeventfd(vm->fd, bus | DATAMATCH, at, 2, 7, copy));
+	EXPECT_EQ(ENOENT, vm_ioeventfd(vm->fd, bus | DATAMATCH, at, 2, 7, self->fd));
 	EXPECT_EQ(1, vm_call(vm, writer(variant->bus, 1), at, 7));
 	EXPECT_EQ(0, vm_count(self->fd));
 
-	EXPECT_EQ(0, ioeventfd(vm, variant->bus, at, 2, 0, self->fd));
+	EXPECT_EQ(0, vm_ioeventfd(vm->fd, variant->bus, at, 2, 0, self->fd));
 	EXPECT_EQ(0, vm_call(vm, writer(variant->bus, 1), at, 7));
 	EXPECT_EQ(1, vm_count(self->fd));
 }
@@ -333,7 +318,7 @@ TEST_F(ioeventfd, full_counter_does_not_stop_the_guest)
 	const uint64_t at = variant->address;
 	struct pollfd poll_fd = { .fd = self->fd, .events = POLLIN | POLLOUT };
 
-	ASSERT_EQ(0, ioeventfd(&self->vm, variant->bus, at, 4, 0, self->fd));
+	ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus, at, 4, 0, self->fd));
 	vm_signal(self->fd, ~0ULL - 1);
 	EXPECT_EQ(0, vm_call(&self->vm, writer(variant->bus, 2), at, 0));
 	EXPECT_EQ(0, vm_call(&self->vm, writer(variant->bus, 2), at, 0));
@@ -348,7 +333,7 @@ TEST_F(ioeventfd, another_process_is_refused)
 
 	ASSERT_LE(0, child);
 	if (!child)
-		_exit(ioeventfd(&self->vm, variant->bus, variant->address, 4, 0, self->fd));
+		_exit(vm_ioeventfd(self->vm.fd, variant->bus, variant->address, 4, 0, self->fd));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	ASSERT_TRUE(WIFEXITED(status));
 	EXPECT_EQ(EIO, WEXITSTATUS(status));
@@ -407,10 +392,10 @@ TEST_F(ioeventfd, each_write_signals_or_exits_and_none_signals_after_deassign)
 
 	ASSERT_EQ(0, pthread_create(&thread, NULL, write_all_the_time, &race));
 	for (i = 0; i < RACE_REMOVALS; i++) {
-		ASSERT_EQ(0, ioeventfd(&self->vm, variant->bus, race.at, 4, 0, self->fd));
+		ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus, race.at, 4, 0, self->fd));
 		if (!wait_for_writes(&race, 3))
 			break;
-		ASSERT_EQ(0, ioeventfd(&self->vm, variant->bus | DEASSIGN, race.at, 4, 0, self->fd));
+		ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus | DEASSIGN, race.at, 4, 0, self->fd));
 		signals += vm_count(self->fd);
 		if (!wait_for_writes(&race, 3))
 			break;
@@ -447,7 +432,7 @@ TEST_F(one_bus, ioeventfds_are_not_limited_in_number)
 	uint64_t value;
 
 	for (value = 0; value < MANY; value++) {
-		int error = ioeventfd(&self->vm, PIO | DATAMATCH, 0x500, 4, value, self->fd);
+		int error = vm_ioeventfd(self->vm.fd, PIO | DATAMATCH, 0x500, 4, value, self->fd);
 
 		ASSERT_EQ(0, error) {
 			TH_LOG("after %llu", (unsigned long long)value);
@@ -461,7 +446,7 @@ TEST_F(one_bus, ioeventfds_are_not_limited_in_number)
 
 TEST_F(one_bus, each_byte_of_a_string_to_a_port_signals)
 {
-	ASSERT_EQ(0, ioeventfd(&self->vm, PIO, 0x500, 1, 0, self->fd));
+	ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, PIO, 0x500, 1, 0, self->fd));
 	EXPECT_EQ(0, vm_call(&self->vm, vm_outs, 0x500, 5));
 	EXPECT_EQ(5, vm_count(self->fd));
 }
@@ -470,7 +455,7 @@ TEST_F(one_bus, part_of_a_store_on_the_next_page_signals)
 {
 	const uint64_t page = 0x80001000;
 
-	ASSERT_EQ(0, ioeventfd(&self->vm, 0, page, 4, 0, self->fd));
+	ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, 0, page, 4, 0, self->fd));
 	EXPECT_EQ(1, vm_call(&self->vm, vm_store8, page - 4, 0x8877665544332211));
 	EXPECT_EQ(page - 4, self->vm.exit.address);
 	EXPECT_EQ(4, self->vm.exit.length);
@@ -485,7 +470,7 @@ TEST_F(one_bus, value_in_the_middle_of_a_wide_store_matches)
 	uint64_t words[2] = { 0x1111111122222222, 0x3333333344444444 };
 
 	memcpy(self->vm.mailbox->bytes, words, sizeof(words));
-	ASSERT_EQ(0, ioeventfd(&self->vm, DATAMATCH, page, 8, 0x4444444411111111, self->fd));
+	ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, DATAMATCH, page, 8, 0x4444444411111111, self->fd));
 	EXPECT_EQ(2, vm_call(&self->vm, vm_store16, page - 4, 0));
 	EXPECT_EQ(page - 4, self->vm.exit.address);
 	EXPECT_EQ(1, vm_count(self->fd));

@@ -338,4 +338,19 @@ static inline void vm_signal(int fd, uint64_t count)
 		vm_die("write to an eventfd: %s\n", strerror(errno));
 }
 
+/* The error number of KVM_IOEVENTFD; 0 if it succeeded. */
+static inline int vm_ioeventfd(int vm, uint32_t flags, uint64_t address, uint32_t length,
+			       uint64_t value, int fd)
+{
+	struct kvm_ioeventfd argument = {
+		.datamatch = value,
+		.addr = address,
+		.len = length,
+		.fd = fd,
+		.flags = flags,
+	};
+
+	return ioctl(vm, KVM_IOEVENTFD, &argument) < 0 ? errno : 0;
+}
+
 #endif
