@@ -122,12 +122,12 @@ impl Sources {
         }
     }
 
-    /// The programs, or why there are none.
+    /// The programs, or why none is used.
     pub fn bpf(&self) -> Result<&Bpf, &NoBpf> {
         self.bpf.as_ref()
     }
 
-    /// The histograms, or why there are none.
+    /// The histograms, or why none is used.
     pub fn tracefs(&self) -> Result<&Tracefs, &NoTracefs> {
         self.tracefs.as_ref()
     }
@@ -137,27 +137,19 @@ impl Sources {
         self.counters.as_ref().copied()
     }
 
-    /// Why programs count nothing, or what each of those that are missing would count and why it is not there.
+    /// Why programs count nothing, or which of them are missing and why.
     pub fn missing_of_bpf(&self) -> Vec<String> {
         match &self.bpf {
-            Ok(bpf) => {
-                let each = bpf.missing().iter();
-                each.map(|(metric, error)| format!("{}: {}", metric.name(), causes(error)))
-                    .collect()
-            }
+            Ok(bpf) => by_metric(bpf.missing()),
             Err(NoBpf::NotAsked) => Vec::new(),
             Err(error) => vec![causes(error)],
         }
     }
 
-    /// Why histograms count nothing, or what each of those that are missing would count and why it is not there.
+    /// Why histograms count nothing, or which of them are missing and why.
     pub fn missing_of_tracefs(&self) -> Vec<String> {
         match &self.tracefs {
-            Ok(tracefs) => {
-                let each = tracefs.missing().iter();
-                each.map(|(metric, error)| format!("{}: {}", metric.name(), causes(error)))
-                    .collect()
-            }
+            Ok(tracefs) => by_metric(tracefs.missing()),
             Err(NoTracefs::NotAsked) => Vec::new(),
             Err(error) => vec![causes(error)],
         }
@@ -317,13 +309,16 @@ impl Sources {
             Err(_) => None,
         };
         if let (Ok(tracefs), Some(traced)) = (&mut self.tracefs, traced) {
-            let known = counters.clone();
-            let known = known.or_else(|| counters::read(&self.debugfs).ok());
-            if let Some(threads) = vcpus(&self.proc, self.only, known.as_ref()) {
+            let unshown = match counters {
+                Some(_) => None,
+                None => counters::read(&self.debugfs).ok(),
+            };
+            let known = counters.as_ref().or(unshown.as_ref());
+            if let Some(threads) = vcpus(&self.proc, self.only, known) {
                 tracefs.add_threads(&threads)?;
             }
             let events = bpf.get_or_insert_default();
-            tracefs.add_to(events, &traced, &self.proc, known.as_ref());
+            tracefs.add_to(events, &traced, &self.proc, known);
         }
         Ok((bpf, counters))
     }
@@ -345,6 +340,13 @@ impl Sources {
                 .insert(id, found.remove(&id).unwrap_or_default());
         }
     }
+}
+
+/// The metrics that are not counted, each with the reason.
+fn by_metric(missing: &[(Metric, impl std::error::Error + 'static)]) -> Vec<String> {
+    let each = missing.iter();
+    each.map(|(metric, error)| format!("{}: {}", metric.name(), causes(error)))
+        .collect()
 }
 
 /// Whether KVM uses AVIC or APICv, by the parameters of its modules.
