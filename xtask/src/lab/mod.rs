@@ -1,8 +1,8 @@
 //! `cargo xtask lab`: every test that needs `/dev/kvm`, on real KVM in the lab.
 //!
-//! It has four stages: the lab's own tests, which boot the lab themselves; beside them a deterministic bench whose
-//! exit counts are checked, then the workspace's tests on KVM, all in one boot, and those of doorbells once more with the
-//! module kvm_ioeventfd. Two boots run at a time: behind the
+//! It has four stages. The first are the lab's own tests, which boot the lab themselves. At the same time a deterministic bench
+//! runs, and its exit counts are checked; then all tests of the workspace on KVM in one boot; then those of doorbells once more,
+//! with the module kvm_ioeventfd. Two boots run at a time: behind the
 //! other stages their thread takes modules of own tests, too. Nothing may be
 //! skipped: a test that no stage runs, a binary without a test that passed, and a row without numbers
 //! are failures. The lab itself boots again after a panic of its kernel, and a test whose L1 panicked runs once more; such
