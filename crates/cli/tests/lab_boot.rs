@@ -39,6 +39,8 @@ mod selftests;
 mod terminal;
 #[path = "lab_boot/top.rs"]
 mod top;
+#[path = "lab_boot/top_screen.rs"]
+mod top_screen;
 #[path = "lab_boot/top_tracefs.rs"]
 mod top_tracefs;
 #[path = "lab_boot/top_trouble.rs"]

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 
 use super::boots::{example, lab, output, text};
-use super::terminal::{self, ENTER, LEAVE};
 
 /// The functions that programs are attached to.
 const ATTACHED: &str = "/sys/kernel/tracing/enabled_functions";
@@ -22,6 +20,16 @@ attached() { grep -c '\[kvm\]' /sys/kernel/tracing/enabled_functions; }
 # Waits for two lines: what was counted before is in the second one.
 seen() { local n; n=$(($(lines) + 2)); until [ $(lines) -ge $n ]; do sleep 0.1; done; }
 start_top() { "$vmbell" top --json -d 300ms "$@" >/out/lines & top=$!; until [ -s /out/lines ]; do sleep 0.1; done; }
+# Two guests that notify in different ways, and wait after that until their standard input ends.
+start_guests() {
+    for way in exit ioeventfd; do
+        mkfifo /$way; "$guest" $way </$way >/out/$way & echo $way: $!
+    done
+    exec 3>/exit 4>/ioeventfd
+    for way in exit ioeventfd; do
+        until grep -q '^[0-9]* [0-9]*$' /out/$way; do kill -0 $! || fail the guest failed; sleep 0.1; done
+    done
+}
 "#;
 
 /// Runs a script in L1, and returns what it said and the folder with what it left.
@@ -114,13 +122,7 @@ fn top_counts_to_the_unit_what_two_guests_do_at_once() {
 fn counts_what_two_guests_do_at_once(kernel: &str) -> bool {
     let script = r#"
 start_top
-for way in exit ioeventfd; do
-    mkfifo /$way; "$guest" $way </$way >/out/$way & echo $way: $!
-done
-exec 3>/exit 4>/ioeventfd
-for way in exit ioeventfd; do
-    until grep -q '^[0-9]* [0-9]*$' /out/$way; do kill -0 $! || fail the guest failed; sleep 0.1; done
-done
+start_guests
 seen
 echo table; "$vmbell" top --once; echo end
 exec 3>&- 4>&-
@@ -457,172 +459,4 @@ kill -KILL $this $other; wait
     assert_eq!(line["vms"].as_array().unwrap().len(), mine, "{line}");
     let counts = counts(&lines, this);
     assert!(counts["ioeventfds"] > 0, "{line}");
-}
-
-#[test]
-#[ignore = "boots the lab: cargo xtask lab"]
-fn top_says_why_a_source_is_missing_and_falls_back_only_if_none_was_asked_for() {
-    let script = r#"
-try() { echo "== $1"; shift; "$@" 2>&1; echo status $?; }
-try root "$vmbell" top --once -d 0.1
-try counters "$vmbell" top --once -d 0.1 --source counters
-try no-vm "$vmbell" top --once -d 0.1 --pid $$
-try user setpriv --reuid 1000 --clear-groups "$vmbell" top --once -d 0.1
-try debugfs-only setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$vmbell" top --once -d 0.1
-try bpf-only setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$vmbell" top --once -d 0.1 --source bpf
-try namespace unshare --user --map-root-user "$vmbell" top --once -d 0.1 --source bpf
-mount -t tmpfs none /sys/kernel/btf
-try no-btf "$vmbell" top --once -d 0.1
-try no-btf-bpf "$vmbell" top --once -d 0.1 --source bpf
-umount /sys/kernel/btf || fail cannot umount
-umount /sys/kernel/debug || fail cannot umount debugfs
-try no-debugfs "$vmbell" top --once -d 0.1
-try no-debugfs-counters "$vmbell" top --once -d 0.1 --source counters
-mount -t debugfs none /sys/kernel/debug
-mount -t securityfs none /sys/kernel/security
-echo integrity >/sys/kernel/security/lockdown
-try integrity "$vmbell" top --once -d 0.1
-echo confidentiality >/sys/kernel/security/lockdown
-try confidentiality "$vmbell" top --once -d 0.1
-try time "$vmbell" top --once -d 0.1 --with time
-try reasons "$vmbell" top --once -d 0.1 --with reasons
-"#;
-    let (shown, _folder) = in_l1(&[], script);
-    let part = |name: &str| {
-        let (_, rest) = shown.split_once(&format!("== {name}\n")).unwrap();
-        rest.split("== ").next().unwrap()
-    };
-    let ends = |name: &str, status: i32| {
-        let part = part(name);
-        assert!(part.ends_with(&format!("status {status}\n")), "{part}");
-        part
-    };
-    assert!(ends("root", 0).contains(" by bpf and counters\n"));
-    let counters = ends("counters", 0);
-    assert!(counters.contains(" by counters\n") && !counters.contains("no bpf"));
-    assert!(ends("no-vm", 1).contains("has no VM on KVM that this user can see"));
-    let user = ends("user", 1);
-    for reason in [
-        "CAP_SYS_ADMIN",
-        "tracefs is for root",
-        "debugfs is for root",
-    ] {
-        assert!(user.contains(reason), "{user}");
-    }
-    let fallen = ends("debugfs-only", 0);
-    assert!(
-        fallen.contains(" by tracefs and counters\n")
-            && fallen.contains("\nno bpf: it needs CAP_SYS_ADMIN: ")
-    );
-    // What is not counted is not 0.
-    let row = fallen
-        .lines()
-        .find(|line| line.contains("vmbell-la"))
-        .unwrap();
-    let cells: Vec<&str> = row.split_whitespace().rev().take(7).collect();
-    assert_eq!(cells, ["-", "0", "-", "-", "-", "0", "0"], "{row}");
-    assert!(ends("bpf-only", 1).contains("the source bpf cannot be used: it needs CAP_SYS_ADMIN"));
-    const NO_BTF: &str = "this kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF";
-    assert!(ends("no-btf", 0).contains(&format!(" by tracefs and counters\nno bpf: {NO_BTF}")));
-    assert!(ends("no-btf-bpf", 1).contains(NO_BTF));
-    const NO_DEBUGFS: &str = "/sys/kernel/debug/kvm does not exist: mount debugfs";
-    assert!(ends("no-debugfs", 0).contains(&format!(" by bpf\nno counters: {NO_DEBUGFS}")));
-    assert!(ends("no-debugfs-counters", 1).contains(NO_DEBUGFS));
-    let integrity = ends("integrity", 0);
-    assert!(integrity.contains(" by bpf\nno counters: the kernel's lockdown"));
-    assert!(
-        integrity
-            .lines()
-            .filter(|line| line.starts_with("no "))
-            .count()
-            == 1
-    );
-    // What was asked for and cannot be had is an error, and no table without it.
-    for (with, metric) in [("time", "time in the VMM"), ("reasons", "exits by reason")] {
-        let line = format!("{metric} cannot be counted: the kernel's lockdown (confidentiality)");
-        assert!(ends(with, 1).contains(&line), "{}", part(with));
-    }
-    let confidentiality = ends("confidentiality", 0);
-    for metric in ["exits to the VMM", "ioeventfds"] {
-        let line = format!("\nno {metric}: the kernel's lockdown (confidentiality) forbids");
-        assert!(confidentiality.contains(&line), "{confidentiality}");
-    }
-    let line = "\nno tracefs: the kernel's lockdown (confidentiality) forbids tracefs\n";
-    assert!(confidentiality.contains(line), "{confidentiality}");
-    assert!(ends("namespace", 1).contains("the source bpf cannot be used: bpf(2) is refused"));
-}
-
-#[test]
-#[ignore = "boots the lab: cargo xtask lab"]
-fn the_live_screen_shows_two_guests_and_gives_the_terminal_back() {
-    let script = r#"
-both() { "$vmbell" bench --backend kvm --only mmio-$1-eventfd --runs 1 --ops 10000000 >/dev/null 2>&1 & }
-both no; other=$!
-both wildcard; this=$!
-echo this: $this; echo other: $other
-kill -0 $this $other || fail a guest ended
-mkfifo /keys
-cat >/screen.sh <<END
-stty rows 24 cols 80; stty -g >/out/before
-TERM=xterm "$vmbell" top -d 1 --with reasons --record /out/top.jsonl --export-openmetrics /out/top.prom; echo status: \$?
-stty -g >/out/after
-END
-SHELL=/bin/sh script --quiet --flush --command "/bin/sh /screen.sh" /out/screen </keys >/out/script 2>&1 & screen=$!
-exec 5>/keys
-shown() { until grep -qs "$1" /out/screen; do kill -0 $screen || fail the screen ended without $1: $(cat /out/script); sleep 0.2; done; }
-shown RINGS/s
-# Opens the VM that runs of each.
-for pid in $this $other; do printf "/$pid"'\n\n' >&5; sleep 3; printf '\033' >&5; sleep 1; done
-sleep 3
-printf q >&5
-wait $screen
-kill -KILL $this $other; wait
-"#;
-    let (shown, folder) = in_l1(&[], script);
-    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
-    let screen = read("screen");
-    let (before, after) = screen.rsplit_once(LEAVE).unwrap();
-    assert!(after.contains("status: 0"), "{after}");
-    assert_eq!(read("before"), read("after"));
-    let lines = terminal::lines(before.split_once(ENTER).unwrap().1);
-    assert!(lines[0].starts_with("vmbell top  "), "{lines:#?}");
-    // VMM/s and RINGS/s of a process's most busy VM, and the address that it uses.
-    let counts = |name: &str| {
-        let pid = said(&shown, name);
-        let at = lines
-            .iter()
-            .position(|line| line.trim_start().starts_with(pid));
-        let vm = &lines[at.unwrap()..];
-        let cells: Vec<&str> = vm[0].split_whitespace().collect();
-        let address = vm.iter().find(|line| line.contains(" mmio 0xd0000050 "));
-        assert!(address.is_some(), "{lines:#?}");
-        let of_vcpu = |line: &String| line.starts_with("     0 ") && line.contains(" npf ");
-        assert!(vm[1..].iter().any(of_vcpu), "{lines:#?}");
-        [cells[5] != "0", cells[6] != "0"]
-    };
-    assert_eq!(counts("this: "), [false, true], "{lines:#?}");
-    assert_eq!(counts("other: "), [true, false], "{lines:#?}");
-
-    // The same VMs are in the metrics and in the page of the recording.
-    let metrics = read("top.prom");
-    let page = folder.path().join("page.html");
-    let mut report = Command::new(env!("CARGO_BIN_EXE_vmbell"));
-    report.arg("report").arg(folder.path().join("top.jsonl"));
-    assert!(report.arg("-o").arg(page).status().unwrap().success());
-    let page = read("page.html");
-    for name in ["this: ", "other: "] {
-        let pid = said(&shown, name);
-        let family = match name {
-            "this: " => "ioeventfds",
-            _ => "exits_to_vmm",
-        };
-        let mut samples = metrics.lines().filter(|line| {
-            line.starts_with(&format!("vmbell_vm_address_{family}_total{{pid=\"{pid}\""))
-                && line.contains("space=\"mmio\",address=\"0xd0000050\"}")
-        });
-        let (_, count) = samples.next().unwrap().rsplit_once(' ').unwrap();
-        assert!(count.parse::<u64>().unwrap() > 1000, "{metrics}");
-        assert!(page.contains(&format!("vmbell ({pid})</h2>")), "{page}");
-    }
-    assert!(page.contains(">mmio 0xd0000050</th>"), "{page}");
 }

@@ -25,13 +25,7 @@ fn tracefs_counts_to_the_unit_what_guests_and_programs_count() {
 "$vmbell" top --json -d 300ms --with reasons >/out/bpf & bpf=$!
 start_top --source tracefs --with reasons
 until [ -s /out/bpf ]; do sleep 0.1; done
-for way in exit ioeventfd; do
-    mkfifo /$way; "$guest" $way </$way >/out/$way & echo $way: $!
-done
-exec 3>/exit 4>/ioeventfd
-for way in exit ioeventfd; do
-    until grep -q '^[0-9]* [0-9]*$' /out/$way; do kill -0 $! || fail the guest failed; sleep 0.1; done
-done
+start_guests
 seen; echo guests: $(lines)
 for row in mmio-no-eventfd mmio-wildcard-eventfd eoi-pv eoi-x2apic; do
     "$vmbell" bench --backend kvm --only $row --runs 1 --ops 1000 >/out/$row 2>&1 & pid=$!

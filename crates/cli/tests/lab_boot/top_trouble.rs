@@ -140,3 +140,96 @@ kill -KILL $busy $quiet; wait
         assert!(shown.contains("\nsampled: "), "{shown}");
     }
 }
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn top_says_why_a_source_is_missing_and_falls_back_only_if_none_was_asked_for() {
+    let script = r#"
+try() { echo "== $1"; shift; "$@" 2>&1; echo status $?; }
+try root "$vmbell" top --once -d 0.1
+try counters "$vmbell" top --once -d 0.1 --source counters
+try no-vm "$vmbell" top --once -d 0.1 --pid $$
+try user setpriv --reuid 1000 --clear-groups "$vmbell" top --once -d 0.1
+try debugfs-only setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$vmbell" top --once -d 0.1
+try bpf-only setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$vmbell" top --once -d 0.1 --source bpf
+try namespace unshare --user --map-root-user "$vmbell" top --once -d 0.1 --source bpf
+mount -t tmpfs none /sys/kernel/btf
+try no-btf "$vmbell" top --once -d 0.1
+try no-btf-bpf "$vmbell" top --once -d 0.1 --source bpf
+umount /sys/kernel/btf || fail cannot umount
+umount /sys/kernel/debug || fail cannot umount debugfs
+try no-debugfs "$vmbell" top --once -d 0.1
+try no-debugfs-counters "$vmbell" top --once -d 0.1 --source counters
+mount -t debugfs none /sys/kernel/debug
+mount -t securityfs none /sys/kernel/security
+echo integrity >/sys/kernel/security/lockdown
+try integrity "$vmbell" top --once -d 0.1
+echo confidentiality >/sys/kernel/security/lockdown
+try confidentiality "$vmbell" top --once -d 0.1
+try time "$vmbell" top --once -d 0.1 --with time
+try reasons "$vmbell" top --once -d 0.1 --with reasons
+"#;
+    let (shown, _folder) = in_l1(&[], script);
+    let part = |name: &str| {
+        let (_, rest) = shown.split_once(&format!("== {name}\n")).unwrap();
+        rest.split("== ").next().unwrap()
+    };
+    let ends = |name: &str, status: i32| {
+        let part = part(name);
+        assert!(part.ends_with(&format!("status {status}\n")), "{part}");
+        part
+    };
+    assert!(ends("root", 0).contains(" by bpf and counters\n"));
+    let counters = ends("counters", 0);
+    assert!(counters.contains(" by counters\n") && !counters.contains("no bpf"));
+    assert!(ends("no-vm", 1).contains("has no VM on KVM that this user can see"));
+    let user = ends("user", 1);
+    for reason in [
+        "CAP_SYS_ADMIN",
+        "tracefs is for root",
+        "debugfs is for root",
+    ] {
+        assert!(user.contains(reason), "{user}");
+    }
+    let fallen = ends("debugfs-only", 0);
+    assert!(
+        fallen.contains(" by tracefs and counters\n")
+            && fallen.contains("\nno bpf: it needs CAP_SYS_ADMIN: ")
+    );
+    // What is not counted is not 0.
+    let row = fallen
+        .lines()
+        .find(|line| line.contains("vmbell-la"))
+        .unwrap();
+    let cells: Vec<&str> = row.split_whitespace().rev().take(7).collect();
+    assert_eq!(cells, ["-", "0", "-", "-", "-", "0", "0"], "{row}");
+    assert!(ends("bpf-only", 1).contains("the source bpf cannot be used: it needs CAP_SYS_ADMIN"));
+    const NO_BTF: &str = "this kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF";
+    assert!(ends("no-btf", 0).contains(&format!(" by tracefs and counters\nno bpf: {NO_BTF}")));
+    assert!(ends("no-btf-bpf", 1).contains(NO_BTF));
+    const NO_DEBUGFS: &str = "/sys/kernel/debug/kvm does not exist: mount debugfs";
+    assert!(ends("no-debugfs", 0).contains(&format!(" by bpf\nno counters: {NO_DEBUGFS}")));
+    assert!(ends("no-debugfs-counters", 1).contains(NO_DEBUGFS));
+    let integrity = ends("integrity", 0);
+    assert!(integrity.contains(" by bpf\nno counters: the kernel's lockdown"));
+    assert!(
+        integrity
+            .lines()
+            .filter(|line| line.starts_with("no "))
+            .count()
+            == 1
+    );
+    // What was asked for and cannot be had is an error, and no table without it.
+    for (with, metric) in [("time", "time in the VMM"), ("reasons", "exits by reason")] {
+        let line = format!("{metric} cannot be counted: the kernel's lockdown (confidentiality)");
+        assert!(ends(with, 1).contains(&line), "{}", part(with));
+    }
+    let confidentiality = ends("confidentiality", 0);
+    for metric in ["exits to the VMM", "ioeventfds"] {
+        let line = format!("\nno {metric}: the kernel's lockdown (confidentiality) forbids");
+        assert!(confidentiality.contains(&line), "{confidentiality}");
+    }
+    let line = "\nno tracefs: the kernel's lockdown (confidentiality) forbids tracefs\n";
+    assert!(confidentiality.contains(line), "{confidentiality}");
+    assert!(ends("namespace", 1).contains("the source bpf cannot be used: bpf(2) is refused"));
+}
