@@ -73,6 +73,9 @@ pub mod boot_fd {
     const _: () = assert!((END - DEVICES).cast_unsigned() as usize == super::MAX_DEVICE_MAPPINGS);
 }
 
+/// The most doorbells with a payload that a guest can have.
+pub const MAX_PAYLOADS: usize = 4096;
+
 /// The most places with device memory that a guest can have.
 pub const MAX_DEVICE_MAPPINGS: usize = 12;
 
@@ -159,6 +162,8 @@ pub struct Control {
     pub pins: Pins,
     /// The descriptors that wake each vCPU out of `hlt`, in addition to its mode word.
     pub halt_fds: [HaltFds; MAX_VCPUS],
+    /// The eventfd of each of the [`payloads`](SharedState::payloads), by its number in the sandbox.
+    pub payload_fds: [AtomicU32; MAX_PAYLOADS],
     /// The doorbells.
     pub doorbells: Table,
 }
@@ -242,6 +247,8 @@ pub struct SharedState {
     pub lapics: [Lapic; MAX_VCPUS],
     /// The state of the I/O APIC's input lines.
     pub lines: Lines,
+    /// The last value of each doorbell with a payload, stored before its eventfd is signalled.
+    pub payloads: [AtomicU64; MAX_PAYLOADS],
     /// One page a vCPU.
     pub runs: [RunPage; MAX_VCPUS],
 }

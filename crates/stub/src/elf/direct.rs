@@ -125,14 +125,15 @@ fn ring_direct(kind: Kind, address: u64, len: u32, value: u64) -> u32 {
     u32::from(!hit)
 }
 
-/// Rings a list of doorbells, or counts a miss. Out of line, so that the usual case saves no registers for it.
+/// Rings a list of doorbells or one with a payload, or counts a miss. Out of line, so that the usual case saves no registers
+/// for it.
 #[unsafe(link_section = ".text.direct.rust")]
 #[inline(never)]
-fn ring_list_or_miss(signals: Signals<'_>, one: *const u64) {
+fn ring_list_or_miss(signals: Signals<'_>, value: u64, one: *const u64) {
     if signals.is_empty() {
         shared().direct_misses.fetch_add(1, Relaxed);
     }
-    ring_all(signals, one);
+    ring_all(signals, value, one);
 }
 
 unsafe extern "C" {

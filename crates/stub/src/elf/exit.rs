@@ -10,10 +10,12 @@ use crate::elf::interrupt;
 use crate::elf::percpu::{PerCpu, control, shared};
 use crate::elf::syscall::{exit_group, futex_wait, futex_wake, ring_eventfd};
 use crate::event::Event;
-use crate::layout::{Control, PATCH_BASE, PATCH_SIZE, RAM_BASE, RunPage, exit_code, reason};
+use crate::layout::{
+    Control, MAX_PAYLOADS, PATCH_BASE, PATCH_SIZE, RAM_BASE, RunPage, exit_code, reason,
+};
 use crate::section::Sections;
-use crate::sync::Ordering::{Acquire, Relaxed, SeqCst};
-use crate::table::{Kind, Signals};
+use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use crate::table::{CODE, Kind, PAYLOAD, Signals};
 
 /// Rings from a trap handler. False if no doorbell matches.
 pub fn ring(cpu: &PerCpu, kind: Kind, address: u64, len: u8, value: u64) -> bool {
@@ -34,7 +36,7 @@ pub fn ring(cpu: &PerCpu, kind: Kind, address: u64, len: u8, value: u64) -> bool
 
 /// Rings inside a read-side section of `sections`: the removal of a doorbell waits for the section's end, so
 /// the write arrives either as a signal before the removal returns or as an exit. `otherwise` is called if the
-/// lookup found no signal or a list of them. False if no doorbell matches.
+/// lookup found no signal, a list of them or a payload. False if no doorbell matches.
 #[inline(always)]
 pub fn ring_in(
     sections: &Sections,
@@ -43,23 +45,32 @@ pub fn ring_in(
     address: u64,
     len: u32,
     value: u64,
-    otherwise: impl FnOnce(Signals<'static>, *const u64),
+    otherwise: impl FnOnce(Signals<'static>, u64, *const u64),
 ) -> bool {
     let section = sections.enter(&control.phase);
     let one = control.one.as_ptr();
     let signals = control.doorbells.lookup(kind, address, len, value);
     match signals.single() {
         Some(fd) => ring_eventfd(fd, one),
-        None => otherwise(signals, one),
+        None => otherwise(signals, value, one),
     }
     sections.leave(section);
     !signals.is_empty()
 }
 
-/// Rings all eventfds of a list.
+/// Rings all eventfds of a list, each after its payload, if it has one, was stored.
 #[inline(always)]
-pub fn ring_all(signals: Signals<'_>, one: *const u64) {
-    signals.iter().for_each(|fd| ring_eventfd(fd, one));
+pub fn ring_all(signals: Signals<'_>, value: u64, one: *const u64) {
+    for signal in signals {
+        let fd = if signal & PAYLOAD == 0 {
+            signal
+        } else {
+            let index = (signal & CODE) as usize % MAX_PAYLOADS;
+            shared().payloads[index].store(value, Release);
+            control().payload_fds[index].load(Relaxed)
+        };
+        ring_eventfd(fd, one);
+    }
 }
 
 /// Hands an exit over to the monitor and returns the answer. It is out of line, so that a light exit saves no

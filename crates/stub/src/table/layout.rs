@@ -16,8 +16,11 @@ use crate::sync::{AtomicU32, AtomicU64};
 pub const GROUP: u32 = 1 << 31;
 /// Flag of a cell: a doorbell has a datamatch.
 pub const MATCH: u32 = 1 << 30;
+/// Flag of a signal, and of the code that holds it: the signal is the index of a payload. The value of the write is stored in
+/// this payload before its eventfd is signalled.
+pub const PAYLOAD: u32 = 1 << 29;
 /// The other bits of a code: a signal plus 1, or the index of a list's first chunk. 0 means no signal.
-pub const CODE: u32 = MATCH - 1;
+pub const CODE: u32 = PAYLOAD - 1;
 /// The largest signal number that a code can hold.
 pub const MAX_SIGNAL: u32 = CODE - 1;
 

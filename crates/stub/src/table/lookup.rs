@@ -8,7 +8,7 @@ use core::fmt;
 use super::layout::{BITS, MAX_CHAIN};
 use super::{
     AddressBucket, AtomicU32, BUCKETS, CELLS, CHUNKS, CODE, GROUP, Kind, ListChunk, MATCH,
-    MatchBucket, OVERFLOWS, Table,
+    MatchBucket, OVERFLOWS, PAYLOAD, Table,
 };
 use crate::sync::Ordering::Acquire;
 
@@ -41,7 +41,7 @@ impl Table {
             let found = self.match_code(cell_offset, hash, value);
             code = if found == 0 { code } else { found };
         }
-        Signals::new(self, code & (GROUP | CODE))
+        Signals::new(self, code & !MATCH)
     }
 
     /// The code of a value of the cell at `cell_offset`; 0 if there is none.
@@ -142,25 +142,24 @@ impl<'t> Signals<'t> {
         self.code == 0
     }
 
-    /// The signal number, if there is exactly one and no list to walk.
+    /// The signal number, if there is exactly one, no list to walk and no payload to store.
     #[inline(always)]
     pub fn single(self) -> Option<u32> {
-        if self.code & GROUP == 0 && self.code != 0 {
+        if self.code & (GROUP | PAYLOAD) == 0 && self.code != 0 {
             Some(self.code - 1)
         } else {
             None
         }
     }
 
-    /// All signal numbers.
+    /// All signal numbers, those of payloads with the flag [`PAYLOAD`].
     #[inline(always)]
     pub fn iter(self) -> SignalsIter<'t> {
         let list = self.code & GROUP != 0;
-        let code = self.code & CODE;
         SignalsIter {
             table: self.table,
-            single: if list { 0 } else { code },
-            chunk: if list { code as usize } else { 0 },
+            single: if list { 0 } else { self.code },
+            chunk: if list { (self.code & CODE) as usize } else { 0 },
             left: MAX_CHAIN * ListChunk::CODES,
             word: ListChunk::CODES,
         }
@@ -208,7 +207,7 @@ impl Iterator for SignalsIter<'_> {
         }
         while self.chunk != 0 && self.left != 0 {
             let words = &self.table.chunks[self.chunk & (CHUNKS - 1)].words;
-            let code = words[self.word & 15].load(Acquire) & CODE;
+            let code = words[self.word & 15].load(Acquire) & (PAYLOAD | CODE);
             self.left = self.left.wrapping_sub(1);
             self.word = self.word.wrapping_sub(1) & 15;
             if self.word == 0 {

@@ -25,7 +25,8 @@
 //!    └───────────────────────────────┘
 //! ```
 //!
-//! - **Signal**: the number of a doorbell's eventfd in the process that looks the write up.
+//! - **Signal**: the number of a doorbell's eventfd in the process that looks the write up. With `PAYLOAD`, the index of a
+//!   payload: the process stores the value there, and then signals the payload's eventfd.
 //! - **Word**: an atomic integer of the table, the unit in which readers see a change.
 //! - **Code**: the signals of a write: none, one, or a list. A value's code has the wildcards' signals, too.
 //! - **Cell**: the word for one address and width. With `MATCH`, a doorbell there has a datamatch.
@@ -42,6 +43,6 @@ mod lookup;
 pub use crate::sync::{AtomicU32, AtomicU64, Ordering};
 pub use layout::{
     AddressBucket, BUCKETS, CELLS, CHUNKS, CODE, GROUP, Kind, ListChunk, MATCH, MAX_ADDRESSES,
-    MAX_ITEMS, MAX_MATCHES, MAX_SIGNAL, MatchBucket, OVERFLOWS, Probe, Table,
+    MAX_ITEMS, MAX_MATCHES, MAX_SIGNAL, MatchBucket, OVERFLOWS, PAYLOAD, Probe, Table,
 };
 pub use lookup::{Signals, SignalsIter, cell_index};

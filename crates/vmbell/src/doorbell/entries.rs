@@ -6,9 +6,7 @@
 //! [`check`](Entries::check) makes sure that the pieces suffice before the first change. Only the monitor can write the
 //! table: it is trusted.
 
-use stub::table::{
-    CELLS, CHUNKS, CODE, GROUP, MATCH, MAX_ADDRESSES, MAX_MATCHES, OVERFLOWS, Table, cell_index,
-};
+use stub::table::{CELLS, CHUNKS, MATCH, MAX_ADDRESSES, MAX_MATCHES, OVERFLOWS, Table, cell_index};
 
 use super::chain::{AddressSlot, MatchSlot, SlotPosition};
 use super::storage::{self, Arena};
@@ -273,7 +271,7 @@ impl Entries {
 
 /// The code of the wildcards' signals in a cell.
 pub(super) const fn code_of(cell: u32) -> u32 {
-    cell & (GROUP | CODE)
+    cell & !MATCH
 }
 
 fn room(wanted: usize, capacity: usize, what: &'static str) -> Result<(), DoorbellError> {

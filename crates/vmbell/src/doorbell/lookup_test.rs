@@ -3,7 +3,7 @@
 
 use stub::table::{
     CELLS, CHUNKS, CODE, GROUP, Kind, MATCH, MAX_ADDRESSES, MAX_ITEMS, MAX_SIGNAL, OVERFLOWS,
-    Ordering::Relaxed, Table, cell_index,
+    Ordering::Relaxed, PAYLOAD, Table, cell_index,
 };
 
 const MMIO: Kind = Kind::Mmio;
@@ -37,9 +37,9 @@ fn each_width_has_a_cell_and_odd_ones_share_the_last() {
 fn table_has_room_for_what_it_promises() {
     assert_eq!((MAX_ADDRESSES, OVERFLOWS, CHUNKS), (16_384, 16_384, 32_768));
     assert_eq!(MAX_ITEMS, 128 * 15);
-    // A code has neither of the two flags, and one code means no signal.
-    assert_eq!((GROUP, MATCH, CODE), (1 << 31, 1 << 30, 0x3fff_ffff));
-    assert_eq!(MAX_SIGNAL, 0x3fff_fffe);
+    // A code has none of the three flags, and one code means no signal.
+    assert_eq!((GROUP, MATCH, PAYLOAD), (1 << 31, 1 << 30, 1 << 29));
+    assert_eq!((CODE, MAX_SIGNAL), (0x1fff_ffff, 0x1fff_fffe));
 }
 
 #[test]
@@ -49,6 +49,17 @@ fn code_without_a_list_is_one_signal() {
         let signals = table.lookup(MMIO, ADDR, WORD, 0);
         assert!(!signals.is_empty());
         assert_eq!(signals.single(), Some(signal));
+        assert_eq!(signals.iter().collect::<Vec<_>>(), [signal]);
+    }
+}
+
+#[test]
+fn payload_is_no_single_signal_and_keeps_its_flag() {
+    for signal in [PAYLOAD, PAYLOAD | 7, PAYLOAD | MAX_SIGNAL] {
+        let table = table(signal + 1);
+        let signals = table.lookup(MMIO, ADDR, WORD, 0);
+        assert!(!signals.is_empty());
+        assert_eq!(signals.single(), None);
         assert_eq!(signals.iter().collect::<Vec<_>>(), [signal]);
     }
 }
@@ -65,15 +76,22 @@ fn empty_code_is_nobody() {
 #[test]
 fn list_is_no_single_signal_and_is_walked_without_its_holes() {
     let table = table(GROUP | 1);
-    for (chunk, word, code) in [(1, 15, 8), (1, 3, 4), (2, 15, MAX_SIGNAL + 1), (2, 1, 1)] {
+    let payload = PAYLOAD | 3;
+    for (chunk, word, code) in [
+        (1, 15, 8),
+        (1, 3, payload),
+        (2, 15, MAX_SIGNAL + 1),
+        (2, 1, 1),
+    ] {
         table.chunks[chunk].words[word].store(code, Relaxed);
     }
     table.chunks[1].words[0].store(2, Relaxed);
     let signals = table.lookup(MMIO, ADDR, WORD, 0);
     assert!(!signals.is_empty());
     assert_eq!(signals.single(), None);
-    assert_eq!(signals.iter().collect::<Vec<_>>(), [7, 3, MAX_SIGNAL, 0]);
-    assert_eq!(format!("{signals:?}"), format!("[7, 3, {MAX_SIGNAL}, 0]"));
+    let all = [7, payload - 1, MAX_SIGNAL, 0];
+    assert_eq!(signals.iter().collect::<Vec<_>>(), all);
+    assert_eq!(format!("{signals:?}"), format!("{all:?}"));
     assert_eq!(format!("{:?}", signals.iter()), "SignalsIter { .. }");
 }
 

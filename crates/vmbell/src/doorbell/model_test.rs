@@ -3,7 +3,7 @@
 use std::{convert::Infallible, ptr};
 
 use proptest::prelude::*;
-use stub::table::{Kind, MAX_ADDRESSES};
+use stub::table::{Kind, MAX_ADDRESSES, PAYLOAD};
 
 use super::testing::Doorbells;
 use super::*;
@@ -135,8 +135,8 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     let sharing = prop_oneof![1 => Just(Sharing::Exclusive), 2 => Just(Sharing::Group)];
     prop_oneof![
-        3 => (0_usize..14, 0_u32..6, pattern, sharing)
-            .prop_map(|(a, e, p, s)| Step::Register(a, e, p, s)),
+        3 => (0_usize..14, 0_u32..3, prop_oneof![Just(0), Just(PAYLOAD)], pattern, sharing)
+            .prop_map(|(a, e, payload, p, s)| Step::Register(a, e | payload, p, s)),
         2 => (0_usize..1000).prop_map(Step::Unregister),
     ]
 }

@@ -1,7 +1,7 @@
 //! Registration and removal of doorbells: checks the rules, then changes the table. A removal has two halves, and between
 //! them its caller waits until no lookup that began before can still be under way.
 
-use stub::table::{MAX_ITEMS, MAX_SIGNAL, Table};
+use stub::table::{MAX_ITEMS, MAX_SIGNAL, PAYLOAD, Table};
 
 use super::{
     DoorbellError, IoEventAddress, Pattern, RegisterError, Sharing,
@@ -38,8 +38,8 @@ impl TableWriter {
 
     /// Makes writes that match signal `event`.
     ///
-    /// `signal` makes the number that a lookup returns. It is called after all other checks have passed; if it
-    /// fails, nothing has changed.
+    /// `signal` makes the number that a lookup returns, with the flag [`PAYLOAD`] if it is that of a payload. It is called after
+    /// all other checks have passed; if it fails, nothing has changed.
     pub fn register<E>(
         &mut self,
         table: &Table,
@@ -59,7 +59,7 @@ impl TableWriter {
         };
         self.entries.check(table, &change)?;
         let signal = signal().map_err(RegisterError::Signal)?;
-        if signal > MAX_SIGNAL {
+        if signal & !PAYLOAD > MAX_SIGNAL {
             let limit = MAX_SIGNAL;
             return Err(DoorbellError::Signal { signal, limit }.into());
         }
