@@ -85,6 +85,15 @@ impl IoEvents for ForgetfulVm {
         let guest = Weak::<Nothing>::new();
         Ok(Doorbell::new(event, guest, address, datamatch, sharing))
     }
+
+    fn register_payload(
+        &self,
+        event: &Arc<EventFd>,
+        address: IoEventAddress,
+        len: u32,
+    ) -> Result<Doorbell, Error> {
+        self.register_ioevent(event, address, Datamatch::any_of(len)?, Sharing::Exclusive)
+    }
 }
 
 /// The guest of doorbells that were never registered.

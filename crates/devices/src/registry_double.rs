@@ -7,7 +7,7 @@ use vmbell::doorbell::{
     Bell, Datamatch, DoorbellError, DoorbellSet, IoEventAddress, Pattern, RegisterError, Sharing,
 };
 use vmbell::eventfd::EventFd;
-use vmbell_hypervisor::{Doorbell, Error, IoEvents, RemoveDoorbell};
+use vmbell_hypervisor::{Capability, Doorbell, Error, IoEvents, RemoveDoorbell};
 
 /// The registry.
 #[derive(Default)]
@@ -58,6 +58,19 @@ impl IoEvents for Registry {
         self.guest.registered.fetch_add(1, Ordering::Relaxed);
         let guest = Arc::downgrade(&self.guest);
         Ok(Doorbell::new(event, guest, address, datamatch, sharing))
+    }
+
+    fn register_payload(
+        &self,
+        _event: &Arc<EventFd>,
+        _address: IoEventAddress,
+        _len: u32,
+    ) -> Result<Doorbell, Error> {
+        Err(Error::Unsupported {
+            backend: "double",
+            capability: Capability::PayloadDoorbell,
+            reason: "what rings here has the value itself".to_owned(),
+        })
     }
 }
 

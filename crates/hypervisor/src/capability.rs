@@ -17,6 +17,9 @@ pub enum Capability {
     DoorbellGroups,
     /// Doorbells with and without a value to match together on one address.
     MixedGroups,
+    /// The value that rings a doorbell is stored without an exit
+    /// ([`register_payload`](super::IoEvents::register_payload)).
+    PayloadDoorbell,
     /// Replace instructions that often trap by `int3`.
     Int3Patching,
     /// Replace `out` instructions that often trap by a jump that does not trap.
@@ -65,13 +68,14 @@ pub enum Capability {
 
 impl Capability {
     /// All capabilities, in the order in which `probe` prints them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Run,
         Self::PioDoorbell,
         Self::MmioDoorbell,
         Self::HypercallDoorbell,
         Self::DoorbellGroups,
         Self::MixedGroups,
+        Self::PayloadDoorbell,
         Self::Int3Patching,
         Self::JmpPatching,
         Self::SilentSaturation,
@@ -105,6 +109,7 @@ impl Capability {
             Self::JmpPatching => "jmp-patching",
             Self::SilentSaturation => "silent-saturation",
             Self::MixedGroups => "mixed-groups",
+            Self::PayloadDoorbell => "payload-doorbell",
             Self::CoalescedMmio => "coalesced-mmio",
             Self::KernelPort => "kernel-port",
             Self::HypercallInstruction => "hypercall-instruction",

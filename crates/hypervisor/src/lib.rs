@@ -34,7 +34,7 @@ pub use device_memory::{AssignedDevices, DeviceMemory, Rule as DeviceMemoryRule,
 pub use error::{Error, chain};
 pub use exit::{Buses, Fault, VmEntry, VmExit};
 pub use irqs::{ForwardedInterrupt, ForwardedState, IrqTrigger, Irqs};
-pub use registration::{Doorbell, IoEvents, Irqfd, RemoveDoorbell};
+pub use registration::{Doorbell, IoEvents, Irqfd, Payload, RemoveDoorbell};
 pub use stage::{CreatedVcpus, Stage};
 pub use vmbell::irq::Irqchip;
 

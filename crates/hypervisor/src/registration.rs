@@ -4,8 +4,8 @@
 //! registration stays until the guest ends; a caller that has to know calls `remove`, and may try again. The
 //! value does not keep the guest alive: the registration ends with its guest.
 
-use std::fmt;
 use std::sync::{Arc, Weak};
+use std::{fmt, mem};
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::irq::Gsi;
@@ -24,7 +24,15 @@ pub struct Doorbell {
     address: IoEventAddress,
     datamatch: Datamatch,
     sharing: Sharing,
+    payload: Option<Box<dyn Payload>>,
     state: RegistrationState,
+}
+
+/// Where a backend keeps the last value of a doorbell with a payload. The guest may store to it until the doorbell is
+/// removed, so the doorbell keeps it until then.
+pub trait Payload: Send + Sync {
+    /// The last value, 0 before the first write; `None` if the guest is gone and its values with it.
+    fn value(&self) -> Option<u64>;
 }
 
 /// What a backend implements for its guests, so that doorbells can remove themselves.
@@ -54,8 +62,24 @@ impl Doorbell {
             address,
             datamatch,
             sharing,
+            payload: None,
             state: RegistrationState::Registered,
         }
+    }
+
+    /// For a backend: the same doorbell, whose values are stored in `payload`.
+    pub fn with_payload(mut self, payload: Box<dyn Payload>) -> Self {
+        self.payload = Some(payload);
+        self
+    }
+
+    /// The value of the guest's last write, 0 before the first one, zero-extended. After the eventfd was read, it is the value of
+    /// a write that signalled it or of a later one.
+    ///
+    /// It stays when the doorbell is removed. `None` if the doorbell has no payload
+    /// ([`register_payload`](IoEvents::register_payload)), or if the guest is gone and its values with it.
+    pub fn payload(&self) -> Option<u64> {
+        self.payload.as_ref()?.value()
     }
 
     /// The eventfd that guest writes signal.
@@ -84,6 +108,10 @@ impl Drop for Doorbell {
             // The owner asks `remove` if it wants to know.
             let _ = self.remove();
         }
+        if self.state != RegistrationState::Removed {
+            // The guest can still store to it.
+            mem::forget(self.payload.take());
+        }
     }
 }
 
@@ -94,6 +122,7 @@ impl fmt::Debug for Doorbell {
             .field("address", &self.address)
             .field("datamatch", &self.datamatch)
             .field("sharing", &self.sharing)
+            .field("payload", &self.payload())
             .field("state", &self.state)
             .finish_non_exhaustive()
     }
@@ -212,6 +241,19 @@ pub trait IoEvents: Send + Sync {
         address: IoEventAddress,
         datamatch: Datamatch,
         sharing: Sharing,
+    ) -> Result<Doorbell, Error>;
+
+    /// Registers a doorbell whose writes are known by their values: once this returns, a guest write of `len` bytes (1, 2, 4 or
+    /// 8) stores its value ([`Doorbell::payload`]) and then signals `event`. Of several writes the last value stays. The doorbell
+    /// shares its address and length with no other.
+    ///
+    /// Fails with [`Error::Unsupported`] if the backend has no
+    /// [`Capability::PayloadDoorbell`](super::Capability::PayloadDoorbell).
+    fn register_payload(
+        &self,
+        event: &Arc<EventFd>,
+        address: IoEventAddress,
+        len: u32,
     ) -> Result<Doorbell, Error>;
 }
 

@@ -91,6 +91,28 @@ fn a_doorbell_is_removed_with_its_guest_and_does_not_keep_it() {
     doorbell.remove().unwrap();
 }
 
+/// A value that says when it is freed.
+struct Value(Arc<u64>);
+
+impl Payload for Value {
+    fn value(&self) -> Option<u64> {
+        Some(*self.0)
+    }
+}
+
+#[test]
+fn the_value_of_a_doorbell_is_freed_with_it_unless_the_guest_can_still_store_it() {
+    let held = Arc::new(5);
+    for (failures, left) in [(0, 1), (1, 2)] {
+        let (doorbell, _guest) = doorbell(failures);
+        assert_eq!(doorbell.payload(), None);
+        let doorbell = doorbell.with_payload(Box::new(Value(Arc::clone(&held))));
+        assert_eq!(doorbell.payload(), Some(5));
+        drop(doorbell);
+        assert_eq!(Arc::strong_count(&held), left);
+    }
+}
+
 /// Counts its signals.
 #[derive(Debug, Default)]
 struct Counter(Arc<AtomicU32>);

@@ -11,6 +11,7 @@ use vmbell_hypervisor::Error;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::error::UsermodeError;
+use super::payloads::{PayloadIndex, descriptor_of};
 use super::revocation::{Revocation, SectionBarrier, Unfinished};
 use super::sandbox::Sandbox;
 
@@ -39,7 +40,8 @@ impl Doorbells {
         }
     }
 
-    /// Registers a doorbell: once this returns, matching guest writes signal `event`.
+    /// Registers a doorbell: once this returns, matching guest writes signal `event`, after their value was stored if there
+    /// is a `payload`.
     pub fn register(
         &self,
         sandbox: &Sandbox,
@@ -47,6 +49,7 @@ impl Doorbells {
         address: IoEventAddress,
         pattern: Pattern,
         sharing: Sharing,
+        payload: Option<&PayloadIndex>,
     ) -> Result<(), Error> {
         let id = EventId::of(event).map_err(DoorbellError::from)?;
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +60,10 @@ impl Doorbells {
         let result = changes
             .writer
             .register(table, id, address, pattern, sharing, || {
-                sandbox.descriptors.add(sandbox.process(), event, &address)
+                let number = sandbox
+                    .descriptors
+                    .add(sandbox.process(), event, &address)?;
+                Ok(payload.map_or(number, |payload| payload.prepare(sandbox, number)))
             });
         match (result, sandbox.process().ending()) {
             (Err(RegisterError::Signal(_)), Some(ending)) => {
@@ -91,7 +97,8 @@ impl Doorbells {
                 let writer = &mut changes.writer;
                 let removal = writer.unlink(table, id, address, pattern)?;
                 barrier.wait();
-                Revocation::new(writer.finish(removal), &barrier)
+                let number = descriptor_of(sandbox, writer.finish(removal));
+                Revocation::new(number, &barrier)
             }
         };
         let what = format_args!("the doorbell at {address}");

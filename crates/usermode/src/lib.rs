@@ -52,6 +52,7 @@ mod launch;
 mod listener;
 mod mapping;
 mod patch;
+mod payloads;
 mod probe;
 mod process;
 mod progress;

@@ -60,6 +60,7 @@ const fn why_never(capability: Capability) -> Option<&'static str> {
         | Capability::CountsLightExits
         | Capability::DoorbellGroups
         | Capability::MixedGroups
+        | Capability::PayloadDoorbell
         | Capability::Int3Patching
         | Capability::JmpPatching => None,
     }

@@ -27,6 +27,7 @@ use super::doorbells::{Doorbells, light_exits};
 use super::error::UsermodeError;
 use super::irqchip::{Interrupts, IrqfdWatcher};
 use super::patch::Patcher;
+use super::payloads::{PayloadIndex, Payloads};
 use super::probe::unsupported;
 use super::ram::{self, Ram};
 use super::sandbox::Sandbox;
@@ -38,6 +39,7 @@ pub(super) struct UsermodeGuest {
     pub(super) sandbox: Sandbox,
     pub(super) memory: GuestMemoryMmap,
     pub(super) doorbells: Doorbells,
+    pub(super) payloads: Payloads,
     pub(super) patcher: Patcher,
     pub(super) spin: SpinPolicy,
     pub(super) interrupts: Option<Interrupts>,
@@ -65,6 +67,7 @@ impl UsermodeVm {
             sandbox,
             memory,
             doorbells: Doorbells::new(config.max_items),
+            payloads: Payloads::default(),
             patcher,
             spin: config.spin,
             vcpu_cpus: config.vcpu_cpus.clone(),
@@ -87,6 +90,22 @@ impl UsermodeGuest {
 }
 
 impl UsermodeVm {
+    fn register(
+        &self,
+        event: &Arc<EventFd>,
+        address: IoEventAddress,
+        datamatch: Datamatch,
+        sharing: Sharing,
+        payload: Option<&PayloadIndex>,
+    ) -> Result<Doorbell, Error> {
+        let UsermodeGuest {
+            doorbells, sandbox, ..
+        } = &*self.guest;
+        doorbells.register(sandbox, event, address, datamatch.into(), sharing, payload)?;
+        let guest = Arc::downgrade(&self.guest);
+        Ok(Doorbell::new(event, guest, address, datamatch, sharing))
+    }
+
     fn interrupts(&self) -> Result<&Interrupts, Error> {
         let interrupts = self.guest.interrupts.as_ref();
         interrupts.ok_or(Error::Irq(IrqError::NoIrqchip))
@@ -207,13 +226,20 @@ impl IoEvents for UsermodeVm {
         datamatch: Datamatch,
         sharing: Sharing,
     ) -> Result<Doorbell, Error> {
-        let pattern = Pattern::from(datamatch);
-        let UsermodeGuest {
-            doorbells, sandbox, ..
-        } = &*self.guest;
-        doorbells.register(sandbox, event, address, pattern, sharing)?;
-        let guest = Arc::downgrade(&self.guest);
-        Ok(Doorbell::new(event, guest, address, datamatch, sharing))
+        self.register(event, address, datamatch, sharing, None)
+    }
+
+    fn register_payload(
+        &self,
+        event: &Arc<EventFd>,
+        address: IoEventAddress,
+        len: u32,
+    ) -> Result<Doorbell, Error> {
+        let datamatch = Datamatch::any_of(len)?;
+        let payload = self.guest.payloads.take(Arc::downgrade(&self.guest))?;
+        let sharing = Sharing::Exclusive;
+        let doorbell = self.register(event, address, datamatch, sharing, Some(&payload))?;
+        Ok(doorbell.with_payload(Box::new(payload)))
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::{Arc, LazyLock};
 use vmbell::doorbell::{Bell, Datamatch, DoorbellSet, IoEventAddress, RegisterError, Sharing};
 use vmbell::eventfd::EventFd;
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route, Routing};
-use vmbell_hypervisor::{Doorbell, Error, IoEvents, IrqTrigger, Irqfd, Irqs, RemoveDoorbell};
+use vmbell_hypervisor::{
+    Capability, Doorbell, Error, IoEvents, IrqTrigger, Irqfd, Irqs, RemoveDoorbell,
+};
 
 /// The doorbells. Their table is large, and most runs have none.
 #[derive(Default)]
@@ -36,6 +38,19 @@ impl IoEvents for Doorbells {
         })?;
         let set = Arc::downgrade(&*self.0);
         Ok(Doorbell::new(event, set, address, datamatch, sharing))
+    }
+
+    fn register_payload(
+        &self,
+        _: &Arc<EventFd>,
+        _: IoEventAddress,
+        _: u32,
+    ) -> Result<Doorbell, Error> {
+        Err(Error::Unsupported {
+            backend: "fuzz",
+            capability: Capability::PayloadDoorbell,
+            reason: "what rings here has the value itself".to_owned(),
+        })
     }
 }
 

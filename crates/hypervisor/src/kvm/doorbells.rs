@@ -2,7 +2,10 @@
 //! error of [`doorbell`](vmbell::doorbell).
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Acquire;
 
 use kvm_bindings::{
     kvm_ioeventfd, kvm_ioeventfd_flag_nr_datamatch, kvm_ioeventfd_flag_nr_deassign,
@@ -11,7 +14,7 @@ use kvm_bindings::{
 use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{Capability, Error, Support};
+use super::super::{Capability, Error, Payload, Support};
 use super::arch::host::NO_PORTS;
 use super::ioctl;
 use super::system::System;
@@ -25,21 +28,37 @@ pub const NO_HYPERCALL_DOORBELLS: &str = "kvm has ioeventfds on ports and memory
 /// match (kernel/kvm-ioeventfd/kvm_ioeventfd.h).
 const MIXED: u32 = 1 << 31;
 
+/// The flag of the same module with which the value that rings is stored at an address of the VMM.
+const PAYLOAD: u32 = 1 << 30;
+/// Where this address is in `pad` of the request.
+const PAYLOAD_IN_PAD: Range<usize> = 4..12;
+
+const NO_PAYLOAD: &str = "kvm stores no value of a doorbell without the module kvm_ioeventfd";
+
 /// Whether the kernel can signal several eventfds a write.
 pub fn mixed_groups(system: &System) -> Support {
-    let vm = match system.fd.create_vm() {
-        Ok(vm) => vm,
-        Err(error) => return Support::No(format!("cannot ask, kvm creates no vm: {error}")),
-    };
-    if signals_all(&vm) {
-        return Support::Yes;
+    of_module(
+        system,
+        "kvm signals one eventfd a write without the module kvm_ioeventfd",
+    )
+}
+
+/// Whether the kernel can store the value that rings a doorbell.
+pub fn payloads(system: &System) -> Support {
+    of_module(system, NO_PAYLOAD)
+}
+
+fn of_module(system: &System, otherwise: &str) -> Support {
+    match system.fd.create_vm() {
+        Ok(vm) if has_module(&vm) => Support::Yes,
+        Ok(_) => Support::No(otherwise.to_owned()),
+        Err(error) => Support::No(format!("cannot ask, kvm creates no vm: {error}")),
     }
-    Support::No("kvm signals one eventfd a write without the module kvm_ioeventfd".to_owned())
 }
 
 /// Whether the module serves this VM. The module knows the flag, so it looks at the descriptor, which is bad (EBADF). A kernel
 /// without it refuses the flag (EINVAL).
-pub fn signals_all(vm: &VmFd) -> bool {
+pub fn has_module(vm: &VmFd) -> bool {
     let request = kvm_ioeventfd {
         len: 4,
         fd: -1,
@@ -50,14 +69,14 @@ pub fn signals_all(vm: &VmFd) -> bool {
     refused.and_then(|error| error.raw_os_error()) == Some(libc::EBADF)
 }
 
-/// As [`assign`], if [`signals_all`]: the kernel signals `event` and all others with this flag that match.
+/// As [`assign`], if [`has_module`]: the kernel signals `event` and all others with this flag that match.
 pub fn assign_mixed(
     vm: &VmFd,
     event: &EventFd,
     address: IoEventAddress,
     pattern: Pattern,
 ) -> Result<(), Error> {
-    call(vm, event, address, pattern, MIXED)
+    call(vm, event, address, pattern, MIXED, None)
 }
 
 /// Registers an ioeventfd: once this returns, the kernel signals `event` for writes that match.
@@ -67,7 +86,37 @@ pub fn assign(
     address: IoEventAddress,
     pattern: Pattern,
 ) -> Result<(), Error> {
-    call(vm, event, address, pattern, 0)
+    call(vm, event, address, pattern, 0, None)
+}
+
+/// The last value of a doorbell, which the kernel stores.
+#[derive(Debug, Default)]
+pub struct StoredValue(AtomicU64);
+
+impl Payload for StoredValue {
+    fn value(&self) -> Option<u64> {
+        Some(u64::from_le(self.0.load(Acquire)))
+    }
+}
+
+/// Registers an ioeventfd with a payload: the kernel stores the value of each write of this pattern's length and then signals
+/// `event`. What is returned has to live until the ioeventfd is removed or the VM is gone.
+pub fn assign_payload(
+    vm: &VmFd,
+    event: &EventFd,
+    address: IoEventAddress,
+    pattern: Pattern,
+) -> Result<Box<StoredValue>, Error> {
+    if !has_module(vm) {
+        return Err(Error::Unsupported {
+            backend: "kvm",
+            capability: Capability::PayloadDoorbell,
+            reason: NO_PAYLOAD.to_owned(),
+        });
+    }
+    let payload = Box::<StoredValue>::default();
+    call(vm, event, address, pattern, PAYLOAD, Some(&payload))?;
+    Ok(payload)
 }
 
 /// Removes an ioeventfd: once this returns, the kernel signals `event` no more for this registration.
@@ -83,6 +132,7 @@ pub fn deassign(
         address,
         pattern,
         1 << kvm_ioeventfd_flag_nr_deassign,
+        None,
     )
 }
 
@@ -92,6 +142,7 @@ fn call(
     address: IoEventAddress,
     pattern: Pattern,
     flags: u32,
+    payload: Option<&StoredValue>,
 ) -> Result<(), Error> {
     let bus = match address {
         IoEventAddress::Pio(_) => match NO_PORTS {
@@ -116,7 +167,7 @@ fn call(
     let value = pattern
         .value
         .map_or(0, |_| 1 << kvm_ioeventfd_flag_nr_datamatch);
-    let request = kvm_ioeventfd {
+    let mut request = kvm_ioeventfd {
         datamatch: pattern.value.unwrap_or_default(),
         addr: address.value(),
         len: pattern.len,
@@ -124,6 +175,10 @@ fn call(
         flags: flags | bus | value,
         ..kvm_ioeventfd::default()
     };
+    if let Some(StoredValue(value)) = payload {
+        let address = value.as_ptr() as u64;
+        request.pad[PAYLOAD_IN_PAD].copy_from_slice(&address.to_ne_bytes());
+    }
     ioctl::ioeventfd(vm, &request).map_err(|error| refusal(error, event, address, pattern))
 }
 

@@ -15,7 +15,7 @@ use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::Error;
-use super::doorbells::{assign, assign_mixed, deassign, signals_all};
+use super::doorbells::{assign, assign_mixed, deassign, has_module};
 use super::error::KvmError;
 use super::relay::{Item, Relay, RelayThread};
 use vmbell::doorbell::{DoorbellError, IoEventAddress, Pattern};
@@ -102,7 +102,7 @@ impl Groups {
         let id = EventId::of(event).map_err(DoorbellError::from)?;
         let mut matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
         if matches.by_address.is_empty() {
-            matches.by_kernel = signals_all(vm);
+            matches.by_kernel = has_module(vm);
         }
         let by_kernel = matches.by_kernel;
         let group = matches.by_address.get(&address);

@@ -47,7 +47,9 @@ pub fn set_filter(counter: &impl AsRawFd, filter: &CStr) -> io::Result<()> {
 
 /// Registers or removes an ioeventfd, depending on the flags of `request`.
 pub fn ioeventfd(vm: &VmFd, request: &kvm_ioeventfd) -> io::Result<()> {
-    // SAFETY: `vm` is an open VM, `request` the structure that the call reads.
+    // SAFETY: `vm` is an open VM, `request` the structure that the call reads. If it has the address of a payload, that is a
+    // `StoredValue`, an atomic on the heap: the `Doorbell` owns it until the ioeventfd is removed, and never frees it
+    // if that fails. Without the VM no vCPU is left that could store there.
     if unsafe { ioctl_with_ref(vm, KVM_IOEVENTFD(), request) } < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -13,7 +13,7 @@ use kvm_ioctls::Kvm;
 use super::super::Error;
 use super::arch;
 use super::arch::host::{self, Host};
-use super::doorbells::{NO_HYPERCALL_DOORBELLS, mixed_groups};
+use super::doorbells::{self, NO_HYPERCALL_DOORBELLS};
 use super::error::KvmError;
 use super::forward;
 use super::interrupts::NO_FORWARDED_LINES;
@@ -100,7 +100,8 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
         Capability::ForwardedInterrupts => forward::support(),
         Capability::ForwardedLines => no(NO_FORWARDED_LINES),
         Capability::HypercallDoorbell => no(NO_HYPERCALL_DOORBELLS),
-        Capability::MixedGroups => mixed_groups(system),
+        Capability::MixedGroups => doorbells::mixed_groups(system),
+        Capability::PayloadDoorbell => doorbells::payloads(system),
         Capability::Int3Patching | Capability::JmpPatching => {
             no("guest code runs as it is and traps in the cpu")
         }

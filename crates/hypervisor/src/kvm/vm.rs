@@ -123,6 +123,17 @@ impl KvmVm {
         self.guest.slots.vm()
     }
 
+    fn doorbell(
+        &self,
+        event: &Arc<EventFd>,
+        address: IoEventAddress,
+        datamatch: Datamatch,
+        sharing: Sharing,
+    ) -> Doorbell {
+        let guest = Arc::downgrade(&self.guest);
+        Doorbell::new(event, guest, address, datamatch, sharing)
+    }
+
     /// The counts of light and heavy exits. KVM does not count all light exits, on some hosts none.
     pub(super) fn exits(&self) -> [u64; 2] {
         let mut sums = [0, 0];
@@ -228,8 +239,20 @@ impl IoEvents for KvmVm {
             Sharing::Exclusive => doorbells::assign(vm, event, address, pattern)?,
             Sharing::Group => self.guest.groups.join(vm, event, address, pattern)?,
         }
-        let guest = Arc::downgrade(&self.guest);
-        Ok(Doorbell::new(event, guest, address, datamatch, sharing))
+        Ok(self.doorbell(event, address, datamatch, sharing))
+    }
+
+    fn register_payload(
+        &self,
+        event: &Arc<EventFd>,
+        address: IoEventAddress,
+        len: u32,
+    ) -> Result<Doorbell, Error> {
+        let datamatch = Datamatch::any_of(len)?;
+        let vm = self.descriptor();
+        let payload = doorbells::assign_payload(vm, event, address, datamatch.into())?;
+        let doorbell = self.doorbell(event, address, datamatch, Sharing::Exclusive);
+        Ok(doorbell.with_payload(payload))
     }
 }
 

@@ -26,6 +26,12 @@ pub enum DoorbellError {
         /// The value.
         value: u64,
     },
+    /// The length is not one of the four that a payload can have.
+    #[error("the payload of a doorbell has 1, 2, 4 or 8 bytes, not {len}")]
+    PayloadLength {
+        /// The length.
+        len: u32,
+    },
     /// The descriptor names no eventfd.
     #[error(transparent)]
     Event(#[from] EventFdError),
@@ -80,6 +86,7 @@ impl DoorbellError {
             Self::Length { .. }
             | Self::Wraps { .. }
             | Self::MatchWithoutLength { .. }
+            | Self::PayloadLength { .. }
             | Self::Signal { .. } => libc::EINVAL,
             Self::Event(error) => error.errno(),
             Self::Exists { .. } => libc::EEXIST,

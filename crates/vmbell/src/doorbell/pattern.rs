@@ -68,6 +68,17 @@ pub enum Datamatch {
     reason = "a width, and no number of elements"
 )]
 impl Datamatch {
+    /// Any value of `len` bytes, as a doorbell with a payload takes it.
+    pub const fn any_of(len: u32) -> Result<Self, DoorbellError> {
+        match len {
+            1 => Ok(Self::U8(None)),
+            2 => Ok(Self::U16(None)),
+            4 => Ok(Self::U32(None)),
+            8 => Ok(Self::U64(None)),
+            _ => Err(DoorbellError::PayloadLength { len }),
+        }
+    }
+
     /// The width in bytes; 0 for [`Datamatch::AnyLength`].
     pub const fn len(self) -> u32 {
         match self {
