@@ -8,7 +8,7 @@ use super::interrupt;
 use super::notify::Notify;
 use super::passthrough;
 use super::path::Bell::{
-    self, AnyLength, Below, Coalesced, Datamatch, DeviceModel, Polled, Wildcard,
+    self, AnyLength, Below, Coalesced, Datamatch, DeviceModel, Payload, Polled, Wildcard,
 };
 use super::path::Path::{self, Hypercall, KernelPort, Mmio, Portio, Vmcall, Word};
 use super::rate::Rate;
@@ -20,7 +20,7 @@ use crate::{Entry, Options, Remarks, Subject, SubjectError};
 use vmbell_hypervisor::{Hypervisor, Support};
 use vmbell_report::{AddressSpace, Group};
 
-const RATES: [(Path, Bell, Variant); 21] = [
+const RATES: [(Path, Bell, Variant); 24] = [
     (Portio, DeviceModel, Variant::Plain),
     (Portio, DeviceModel, Variant::Spin),
     (Portio, Wildcard, Variant::Plain),
@@ -29,16 +29,19 @@ const RATES: [(Path, Bell, Variant); 21] = [
     (Portio, Datamatch, Variant::Plain),
     (Portio, Datamatch, Variant::Int3),
     (Portio, Datamatch, Variant::Jmp),
+    (Portio, Payload, Variant::Plain),
     (Mmio, DeviceModel, Variant::Plain),
     (Mmio, DeviceModel, Variant::Spin),
     (Mmio, Wildcard, Variant::Plain),
     (Mmio, Datamatch, Variant::Plain),
+    (Mmio, Payload, Variant::Plain),
     (Mmio, AnyLength, Variant::Plain),
     (Mmio, Coalesced, Variant::Plain),
     (Hypercall, DeviceModel, Variant::Plain),
     (Hypercall, DeviceModel, Variant::Spin),
     (Hypercall, Wildcard, Variant::Plain),
     (Hypercall, Datamatch, Variant::Plain),
+    (Hypercall, Payload, Variant::Plain),
     (Word, Polled, Variant::Plain),
     (KernelPort, Below, Variant::Plain),
     (Vmcall, Below, Variant::Plain),
@@ -171,6 +174,7 @@ fn description(case: Case) -> String {
         DeviceModel => "handled by a device model in the VMM",
         Wildcard => "signals an eventfd, with any value",
         Datamatch => "signals an eventfd if the value is right",
+        Payload => "is stored and signals an eventfd, with any value",
         AnyLength => "signals an eventfd, with any value and width",
         Coalesced => "kept back by the kernel for a device model in the VMM",
         Polled => "watched by a poller",

@@ -31,6 +31,8 @@ pub(super) enum Bell {
     Wildcard,
     /// An eventfd that one value signals.
     Datamatch,
+    /// An eventfd that any value of the right width signals, after the value was stored.
+    Payload,
     /// An eventfd that a write of any width signals.
     AnyLength,
     /// A device model in the VMM that gets many writes at once.
@@ -124,6 +126,7 @@ impl Path {
             (_, Bell::Coalesced) => Capability::CoalescedMmio,
             (Self::Hypercall, Bell::DeviceModel) => Capability::HypercallExit,
             (Self::Hypercall, _) => Capability::HypercallDoorbell,
+            (_, Bell::Payload) => Capability::PayloadDoorbell,
             (Self::Portio, Bell::Wildcard | Bell::Datamatch | Bell::AnyLength) => {
                 Capability::PioDoorbell
             }
@@ -141,6 +144,7 @@ impl Bell {
             Self::DeviceModel => "no-eventfd",
             Self::Wildcard => "wildcard-eventfd",
             Self::Datamatch => "datamatch-eventfd",
+            Self::Payload => "payload-eventfd",
             Self::AnyLength => "any-length-eventfd",
             Self::Coalesced => "coalesced",
             Self::Polled => "polled",

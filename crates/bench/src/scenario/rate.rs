@@ -66,10 +66,11 @@ impl Rate {
                 let event = EventFd::new(EFD_NONBLOCK).map_err(|error| guest.failed(error))?;
                 let vm = guest.machine.vm();
                 let (event, address) = (Arc::new(event), path.address());
-                let doorbell = vm
-                    .register_ioevent(&event, address, datamatch, Sharing::Exclusive)
-                    .map_err(|error| guest.failed(error))?;
-                Rung::Doorbell(doorbell)
+                let doorbell = match bell {
+                    Bell::Payload => vm.register_payload(&event, address, datamatch.len()),
+                    _ => vm.register_ioevent(&event, address, datamatch, Sharing::Exclusive),
+                };
+                Rung::Doorbell(doorbell.map_err(|error| guest.failed(error))?)
             }
             None if bell == Bell::Polled => Rung::Word { seen: 0 },
             None if bell == Bell::Below => Rung::Unheard,
@@ -135,6 +136,14 @@ impl Scenario for Rate {
         let slowest = run.ticks.max(others);
         if let Some(counted) = self.counted()? {
             self.guest.agree("what was rung", counted, ops * vcpus)?;
+        }
+        if let Rung::Doorbell(doorbell) = &self.rung
+            && let Some(stored) = doorbell.payload()
+            && stored != self.path.value()
+        {
+            let rung = self.path.value();
+            let error = format!("the guest rang with {rung:#x}, and {stored:#x} was stored");
+            return Err(self.guest.failed(error));
         }
         let elapsed_ns = self.guest.clock.ns(slowest);
         let after = machine.vm().measure().exit_counts();

@@ -36,6 +36,7 @@ const IOEVENTFDS: [(&str, &str, f64); 2] = [
 const SKIPS: &[&str] = &[
     "needs two CPUs",
     "ioeventfds on ports and memory only",
+    "without the module kvm_ioeventfd",
     "no other way to a device of a vmm",
 ];
 
