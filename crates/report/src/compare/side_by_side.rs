@@ -1,13 +1,13 @@
 //! Several reports side by side on a terminal: a column for each, with the ratio to the first one.
 
 use super::cells::RowCells;
-use super::{CompareError, CompareOptions, compare};
+use super::{CompareError, CompareOptions, Comparison, RowKey, Verdict, compare};
 use crate::columns::{Cell, CellRow, Paint, layout};
 use crate::text::visible;
-use crate::{Group, Look, Report, Timing};
+use crate::{Group, Look, Report, Row, Timing, units};
 
-/// Writes a table for each group: the rows of the first report that at least one other has measured. Each report comes with
-/// its column's title.
+/// Writes a table for each group: the rows that at least two reports, or a later one alone, have measured. Each report comes
+/// with its column's title.
 ///
 /// # Errors
 ///
@@ -24,7 +24,7 @@ pub fn side_by_side(reports: &[(String, Report)], look: Look) -> Result<String, 
             std::slice::from_ref(report),
             &options,
         )?;
-        columns.push((title, comparison.tables()));
+        columns.push((title, tables(&comparison, report)));
     }
     let what = match base.common.timing {
         Timing::Instructions => "instructions",
@@ -35,17 +35,12 @@ pub fn side_by_side(reports: &[(String, Report)], look: Look) -> Result<String, 
         visible(first)
     );
     for group in [Group::Scenario, Group::Floor, Group::Debug] {
-        let rows_of = |tables: &'_ [(Group, Vec<RowCells>)]| -> Vec<(String, String)> {
-            let own = tables.iter().filter(|(other, _)| *other == group);
-            let rows = own.flat_map(|(_, rows)| rows);
-            rows.map(|row| (row.name.clone(), row.old.clone()))
-                .collect()
-        };
         let mut names: Vec<(String, String)> = Vec::new();
         for (_, tables) in &columns {
-            for row in rows_of(tables) {
-                if !names.iter().any(|(name, _)| *name == row.0) {
-                    names.push(row);
+            let own = tables.iter().filter(|(other, _)| *other == group);
+            for row in own.flat_map(|(_, rows)| rows) {
+                if !names.iter().any(|(name, _)| *name == row.name) {
+                    names.push((row.name.clone(), row.old.clone()));
                 }
             }
         }
@@ -75,6 +70,31 @@ pub fn side_by_side(reports: &[(String, Report)], look: Look) -> Result<String, 
         text.push_str(&layout(&table, look.color));
     }
     Ok(text)
+}
+
+/// The tables of a comparison with the first report, and the rows that only `report` has measured, without a ratio.
+fn tables(comparison: &Comparison, report: &Report) -> Vec<(Group, Vec<RowCells>)> {
+    let mut tables = comparison.tables();
+    for key in &comparison.only_new {
+        let rows = report.common.results.iter();
+        let mut times = rows
+            .filter(|row| RowKey::of(row) == *key)
+            .filter_map(Row::times);
+        let Some(times) = times.next() else { continue };
+        let row = RowCells {
+            name: comparison.name(key),
+            old: "-".to_owned(),
+            new: units::measured(times.median, comparison.timing),
+            ratio: "-".to_owned(),
+            interval: None,
+            verdict: Verdict::Inconclusive,
+        };
+        match tables.iter_mut().find(|(group, _)| *group == key.group) {
+            Some((_, rows)) => rows.push(row),
+            None => tables.push((key.group, vec![row])),
+        }
+    }
+    tables
 }
 
 #[cfg(test)]
@@ -119,5 +139,15 @@ mod tests {
             "{text}"
         );
         assert_eq!(lines[3][lines[3].len() - 2..], ["-", "-"], "{text}");
+
+        let reports = [
+            ("stock".to_owned(), report(1, 1.0)),
+            ("module".to_owned(), report(2, 1.0)),
+        ];
+        let text = side_by_side(&reports, Look::default()).unwrap();
+        let row = text.lines().find(|line| line.starts_with("row-1")).unwrap();
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!((cells[1], cells[cells.len() - 1]), ("-", "-"), "{text}");
+        assert_ne!(cells[2], "-", "{text}");
     }
 }
