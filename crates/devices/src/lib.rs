@@ -1,7 +1,7 @@
 //! The devices of a guest: consumers of doorbells for the bench, and the devices of a PC.
 //!
 //! A doorbell can be a device model on the bus (a heavy exit), an eventfd (a light exit, which wakes a
-//! thread) or a word in shared memory (which a thread polls). The other devices are those that
+//! thread) or a word in shared memory (which a thread polls). A [`DoorbellPage`] has doorbells that carry values. The other devices are those that
 //! kvm-unit-tests expects of a PC: [`pci`] with [`pci_testdev`], [`pc_testdev`], a serial port,
 //! firmware configuration, a clock, ACPI tables, registers and timer, and two ways to reset. Devices of [`virtio`] have
 //! virtqueues, and their notifications are doorbells.
@@ -25,6 +25,7 @@
 mod acpi;
 mod chr_testdev;
 mod consumers;
+mod doorbell_page;
 #[cfg(test)]
 mod filled;
 mod fw_cfg;
@@ -43,6 +44,7 @@ pub mod virtio;
 pub use acpi::{ACPI_BASE, WAKING_VECTOR, acpi_tables};
 pub use chr_testdev::ChrTestdev;
 pub use consumers::{DoorbellCounter, Hook, WordPoller};
+pub use doorbell_page::DoorbellPage;
 pub use fw_cfg::{FW_CFG_PORTS, FwCfg};
 pub use listener::Listener;
 pub use power::{

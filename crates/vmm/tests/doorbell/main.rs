@@ -23,6 +23,7 @@ mod crossing;
 mod delivery;
 mod groups;
 mod limits;
+mod page;
 mod payload;
 mod places;
 mod race;
