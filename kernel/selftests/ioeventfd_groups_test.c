@@ -8,20 +8,12 @@
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 
-#include "vm.h"
+#include "module.h"
 
 /* Values of one address: more than its hash has buckets. */
 #define MANY		1000
 #define RACE_WRITES	1500
 #define RACE_REMOVALS	40
-
-#define DATAMATCH	KVM_IOEVENTFD_FLAG_DATAMATCH
-#define DEASSIGN	KVM_IOEVENTFD_FLAG_DEASSIGN
-#define PIO		KVM_IOEVENTFD_FLAG_PIO
-#define MIXED		(1u << 31)
-#define PAYLOAD		(1u << 30)
-
-#define MODULE		"kvm_ioeventfd"
 
 FIXTURE(groups) {
 	struct vm vm;
@@ -64,24 +56,7 @@ FIXTURE_TEARDOWN(groups)
 		close(self->fds[i]);
 }
 
-/* Whether this VM's ioeventfds are the module's: it knows the flag, and tests it before the eventfd. */
-static bool is_of_module(int vm)
-{
-	return vm_ioeventfd(vm, PIO | MIXED, 0x500, 4, 0, -1) == EBADF;
-}
-
-static __attribute__((constructor)) void need_module(void)
-{
-	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-	int vm = VM_IOCTL(kvm, KVM_CREATE_VM, 0);
-
-	if (!is_of_module(vm))
-		ksft_exit_skip("the module " MODULE " is not loaded\n");
-	close(vm);
-	close(kvm);
-}
-
-/* The same with an address for the value that the guest writes. */
+/* KVM_IOEVENTFD with an address for the value that the guest writes. */
 static int payload(int vm, uint32_t flags, uint64_t address, uint32_t length, void *payload, int fd)
 {
 	struct kvm_ioeventfd argument = {

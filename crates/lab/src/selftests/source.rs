@@ -10,6 +10,7 @@ pub(super) const OWN: OwnSources = own_sources!(
     "ioeventfd_groups_test.c",
     "ioeventfd_test.c",
     "irqfd_resample_test.c",
+    "module.h",
     "vm.h",
 );
 
