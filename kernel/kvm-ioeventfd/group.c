@@ -18,12 +18,19 @@ static u64 ig_group_hash(struct kvm *kvm, enum kvm_bus bus, gpa_t address)
 	return (unsigned long)kvm / L1_CACHE_BYTES ^ address << 2 ^ bus;
 }
 
-static void ig_put_eventfds(struct hlist_head *head)
+static void ig_put_item(struct ig_item *item)
+{
+	eventfd_ctx_put(item->eventfd);
+	if (item->ring)
+		ig_ring_put(item->ring);
+}
+
+static void ig_put_items(struct hlist_head *head)
 {
 	struct ig_item *item;
 
 	hlist_for_each_entry(item, head, node)
-		eventfd_ctx_put(item->eventfd);
+		ig_put_item(item);
 }
 
 /* The group is on no bus any more, and no vCPU is in it. */
@@ -35,9 +42,9 @@ static void ig_free_group(struct ig_group *group)
 	spin_lock(&ig_groups_lock);
 	hash_del(&group->node);
 	spin_unlock(&ig_groups_lock);
-	ig_put_eventfds(&group->wildcards);
+	ig_put_items(&group->wildcards);
 	for (i = 0; group->values && i < 1 << IG_VALUE_BITS; i++)
-		ig_put_eventfds(&group->values[i]);
+		ig_put_items(&group->values[i]);
 	for (chunk = group->chunks; chunk; chunk = next) {
 		next = chunk->next;
 		kfree(chunk);
@@ -143,10 +150,15 @@ static int ig_add_item(struct ig_group *group, const struct ig_request *request)
 	item = hlist_entry(group->spare.first, struct ig_item, node);
 	hlist_del(&item->node);
 	item->eventfd = request->eventfd;
-	if (request->wildcard)
+	item->ring = request->ring;
+	if (request->ring) {
+		item->tag = request->tag;
+		item->length = request->length;
+	} else if (request->wildcard) {
 		item->payload = request->payload;
-	else
+	} else {
 		item->value = request->value;
+	}
 	hlist_add_head_rcu(&item->node, ig_head(group, request));
 	group->count++;
 	return 0;
@@ -191,7 +203,7 @@ static bool ig_is_full(struct ig_group *group)
 	return bus->dev_count - bus->ioeventfd_count >= NR_IOBUS_DEVS;
 }
 
-/* Takes the request's reference to the eventfd if it succeeds. */
+/* Takes the request's references to the eventfd and the ring if it succeeds. */
 int ig_add(const struct ig_request *request)
 {
 	struct ig_group *group;
@@ -248,7 +260,7 @@ int ig_remove(const struct ig_request *request)
 		group->count--;
 		/* After this no vCPU has the item. */
 		synchronize_srcu_expedited(&group->kvm->srcu);
-		eventfd_ctx_put(item->eventfd);
+		ig_put_item(item);
 		hlist_add_head(&item->node, &group->spare);
 	}
 	mutex_unlock(&request->kvm->slots_lock);

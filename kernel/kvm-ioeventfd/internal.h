@@ -9,8 +9,12 @@
 
 #include <kvm/iodev.h>
 
+#include "kvm_ioeventfd.h"
+
 /* Buckets of a group with values. */
 #define IG_VALUE_BITS 8
+
+struct ig_ring;
 
 /* What an ASSIGN or DEASSIGN names, on one bus. */
 struct ig_request {
@@ -22,8 +26,11 @@ struct ig_request {
 	bool wildcard;
 	/* Unless it is a wildcard. */
 	u64 value;
-	/* Where a wildcard's value goes, or NULL. */
+	/* Where a wildcard's value goes: one of the two, or neither. */
 	void __user *payload;
+	struct ig_ring *ring;
+	/* In the ring. */
+	u32 tag;
 	/* It shares the address with other eventfds, and wildcards with values. */
 	bool mixed;
 };
@@ -32,17 +39,41 @@ struct ig_request {
 struct ig_item {
 	struct hlist_node node;
 	struct eventfd_ctx *eventfd;
+	/* A wildcard's, or NULL. */
+	struct ig_ring *ring;
 	union {
 		u64 value;
-		/* A wildcard's. */
+		/* Of a wildcard without a ring. */
 		void __user *payload;
+		/* Of a wildcard with a ring: what is stored with each value. */
+		struct {
+			u32 tag;
+			u32 length;
+		};
 	};
+};
+
+/* The VMM's memory to which the items that have it append values. */
+struct ig_ring {
+	/* One vCPU appends at a time. */
+	spinlock_t lock;
+	/* The VMM may write the tail in its memory, but not this one. */
+	u32 tail;
+	u32 mask;
+	struct kvm_ioeventfd_ring *shared;
+
+	struct kvm *kvm;
+	/* How many items have it, under a lock of ring.c. */
+	unsigned int users;
+	struct hlist_node node;
+	int pages_count;
+	struct page *pages[];
 };
 
 /* Items are allocated by many, and freed with their group. */
 struct ig_chunk {
 	struct ig_chunk *next;
-	struct ig_item items[15];
+	struct ig_item items[12];
 };
 
 /*
@@ -91,6 +122,10 @@ const struct kvm_io_device_ops *ig_ops(const struct ig_request *request);
 int ig_add(const struct ig_request *request);
 int ig_remove(const struct ig_request *request);
 void ig_destructor(struct kvm_io_device *dev);
+
+/* ring.c */
+struct ig_ring *ig_ring_get(struct kvm *kvm, const struct kvm_ioeventfd_ring_pad *pad);
+void ig_ring_put(struct ig_ring *ring);
 
 /* main.c: takes the place of KVM's own function. */
 int ig_ioeventfd(struct kvm *kvm, struct kvm_ioeventfd *args);

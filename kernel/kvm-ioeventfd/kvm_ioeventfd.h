@@ -5,6 +5,8 @@
 #ifndef KVM_IOEVENTFD_H
 #define KVM_IOEVENTFD_H
 
+#include <linux/types.h>
+
 /*
  * With this flag ("mixed-groups") a registration shares its address and length
  * with all others that have it: with wildcards, with values, and with other
@@ -35,5 +37,63 @@
  */
 #define KVM_IOEVENTFD_FLAG_PAYLOAD	(1u << 30)
 #define KVM_IOEVENTFD_PAYLOAD_IN_PAD	4
+
+/*
+ * With this flag ("ring") each value that the guest writes is appended to a ring
+ * in the VMM's memory before the eventfd is signalled. Bytes 4 to 19 of `pad` are
+ * a struct kvm_ioeventfd_ring_pad. Registrations of one VM that name the same
+ * memory share the ring: values of one vCPU are in the order in which it wrote
+ * them, over all doorbells of the ring.
+ *
+ * If the ring is full, the eventfd is not signalled and the write is an exit. The
+ * VMM has to read the ring before it handles the exit: what the vCPU wrote before
+ * is there. In a mixed group the exit may be in addition to the signals of others.
+ *
+ * The memory is pinned and counts towards RLIMIT_MEMLOCK from the first ASSIGN
+ * until the last DEASSIGN, or the end of the VM. It has to stay mapped: values go
+ * to the pages that were there at the first ASSIGN. Values that have not been read
+ * stay in the ring after DEASSIGN, and another ASSIGN continues at its tail.
+ *
+ * ASSIGN fails with EINVAL for a length of 0, for DATAMATCH, for PAYLOAD, if the
+ * address is not that of a page, or if the number of entries is not a power of two
+ * up to the maximum; with EFAULT if the VMM cannot write the memory; with ENOMEM
+ * above RLIMIT_MEMLOCK; and with EEXIST if the ring exists with another size.
+ * DEASSIGN ignores the flag.
+ */
+#define KVM_IOEVENTFD_FLAG_RING		(1u << 29)
+#define KVM_IOEVENTFD_RING_IN_PAD	4
+#define KVM_IOEVENTFD_RING_MAX_ENTRIES	32768
+
+struct kvm_ioeventfd_ring_pad {
+	/* Of the ring in the VMM's memory: of a page. */
+	__u64 address;
+	/* A power of two. */
+	__u32 entries;
+	/* Stored with each value of this registration. */
+	__u32 tag;
+};
+
+struct kvm_ioeventfd_ring_entry {
+	__u64 value;
+	__u32 tag;
+	/* Of the write, in bytes. */
+	__u32 length;
+};
+
+/*
+ * Both counters are modulo 2^32, and start at 0 in new memory. The value number n
+ * is in entries[n % number of entries]. A reader loads `tail` (acquire), reads the
+ * entries from `head` to there, and then stores `head` (release). Whatever the VMM
+ * stores, the kernel writes nothing but `tail` and `entries`.
+ */
+struct kvm_ioeventfd_ring {
+	/* How many values the kernel has appended. */
+	__u32 tail;
+	__u32 reserved[15];
+	/* How many values the VMM has read. */
+	__u32 head;
+	__u32 reserved2[15];
+	struct kvm_ioeventfd_ring_entry entries[];
+};
 
 #endif

@@ -8,10 +8,11 @@
 #include <linux/uaccess.h>
 
 #include "internal.h"
-#include "kvm_ioeventfd.h"
 
+/* With these a wildcard's value goes to the VMM's memory. */
+#define IG_PASSING (KVM_IOEVENTFD_FLAG_PAYLOAD | KVM_IOEVENTFD_FLAG_RING)
 #define IG_FLAGS (KVM_IOEVENTFD_VALID_FLAG_MASK | KVM_IOEVENTFD_FLAG_MIXED | \
-		  KVM_IOEVENTFD_FLAG_PAYLOAD)
+		  IG_PASSING)
 
 /*
  * A VM that had ioeventfds of KVM's when the module was loaded keeps to them
@@ -40,7 +41,15 @@ static void __user *ig_payload(const struct kvm_ioeventfd *args)
 	return u64_to_user_ptr(address);
 }
 
-/* The eventfd may be an error. */
+static struct kvm_ioeventfd_ring_pad ig_ring_pad(const struct kvm_ioeventfd *args)
+{
+	struct kvm_ioeventfd_ring_pad pad;
+
+	memcpy(&pad, args->pad + KVM_IOEVENTFD_RING_IN_PAD, sizeof(pad));
+	return pad;
+}
+
+/* The eventfd may be an error. It has no ring yet. */
 static struct ig_request ig_request(struct kvm *kvm, enum kvm_bus bus,
 				    const struct kvm_ioeventfd *args)
 {
@@ -70,13 +79,25 @@ static int ig_assign_on(struct kvm *kvm, enum kvm_bus bus,
 			const struct kvm_ioeventfd *args)
 {
 	struct ig_request request = ig_request(kvm, bus, args);
+	struct kvm_ioeventfd_ring_pad pad = ig_ring_pad(args);
 	int ret;
 
 	if (IS_ERR(request.eventfd))
 		return PTR_ERR(request.eventfd);
-	ret = ig_add(&request);
-	if (ret)
+	if (args->flags & KVM_IOEVENTFD_FLAG_RING) {
+		request.tag = pad.tag;
+		request.ring = ig_ring_get(kvm, &pad);
+	}
+	if (IS_ERR(request.ring)) {
 		eventfd_ctx_put(request.eventfd);
+		return PTR_ERR(request.ring);
+	}
+	ret = ig_add(&request);
+	if (!ret)
+		return 0;
+	if (request.ring)
+		ig_ring_put(request.ring);
+	eventfd_ctx_put(request.eventfd);
 	return ret;
 }
 
@@ -93,6 +114,22 @@ static int ig_deassign_on(struct kvm *kvm, enum kvm_bus bus,
 	return ret;
 }
 
+/* Where a value of the guest's may go. */
+static int ig_check_passing(const struct kvm_ioeventfd *args)
+{
+	const void __user *payload = ig_payload(args);
+
+	if (!args->len || args->flags & KVM_IOEVENTFD_FLAG_DATAMATCH)
+		return -EINVAL;
+	if ((args->flags & IG_PASSING) == IG_PASSING)
+		return -EINVAL;
+	if (args->flags & KVM_IOEVENTFD_FLAG_RING)
+		return 0;
+	if (!IS_ALIGNED((unsigned long)payload, args->len))
+		return -EINVAL;
+	return payload && access_ok(payload, args->len) ? 0 : -EFAULT;
+}
+
 static int ig_assign(struct kvm *kvm, const struct kvm_ioeventfd *args)
 {
 	enum kvm_bus bus = ig_bus(args->flags);
@@ -106,12 +143,10 @@ static int ig_assign(struct kvm *kvm, const struct kvm_ioeventfd *args)
 		return -EINVAL;
 	if (!args->len && args->flags & KVM_IOEVENTFD_FLAG_DATAMATCH)
 		return -EINVAL;
-	if (args->flags & KVM_IOEVENTFD_FLAG_PAYLOAD) {
-		if (!args->len || args->flags & KVM_IOEVENTFD_FLAG_DATAMATCH ||
-		    !IS_ALIGNED((unsigned long)ig_payload(args), args->len))
-			return -EINVAL;
-		if (!ig_payload(args) || !access_ok(ig_payload(args), args->len))
-			return -EFAULT;
+	if (args->flags & IG_PASSING) {
+		ret = ig_check_passing(args);
+		if (ret)
+			return ret;
 	}
 
 	ret = ig_assign_on(kvm, bus, args);

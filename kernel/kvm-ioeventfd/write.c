@@ -66,6 +66,33 @@ static int ig_store(struct ig_item *item, u64 value, int length)
 	}
 }
 
+/* Appends the value to the item's ring, which may be full. */
+static __always_inline bool ig_append(struct ig_item *item, u64 value)
+{
+	struct ig_ring *ring = item->ring;
+	struct kvm_ioeventfd_ring *shared = ring->shared;
+	struct kvm_ioeventfd_ring_entry *entry;
+
+	spin_lock(&ring->lock);
+	/*
+	 * The VMM's head may be any number. The acquire keeps the stores after the
+	 * VMM's loads of the same entry.
+	 */
+	if (ring->tail - smp_load_acquire(&shared->head) > ring->mask) {
+		spin_unlock(&ring->lock);
+		return false;
+	}
+	entry = &shared->entries[ring->tail & ring->mask];
+	*entry = (struct kvm_ioeventfd_ring_entry) {
+		.value = value,
+		.tag = item->tag,
+		.length = item->length,
+	};
+	smp_store_release(&shared->tail, ++ring->tail);
+	spin_unlock(&ring->lock);
+	return true;
+}
+
 static int ig_write_payload(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
 			    gpa_t address, int length, const void *written)
 {
@@ -76,6 +103,21 @@ static int ig_write_payload(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
 		return -EOPNOTSUPP;
 	item = hlist_entry(group->wildcards.first, struct ig_item, node);
 	if (ig_store(item, ig_value(written, length), length))
+		return -EOPNOTSUPP;
+	ig_signal(item);
+	return 0;
+}
+
+static int ig_write_ring(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
+			 gpa_t address, int length, const void *written)
+{
+	struct ig_group *group = ig_of(dev);
+	struct ig_item *item;
+
+	if (!ig_is_at(group, address, length))
+		return -EOPNOTSUPP;
+	item = hlist_entry(group->wildcards.first, struct ig_item, node);
+	if (!ig_append(item, ig_value(written, length)))
 		return -EOPNOTSUPP;
 	ig_signal(item);
 	return 0;
@@ -114,6 +156,14 @@ static int ig_write_value(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
 	return -EOPNOTSUPP;
 }
 
+/* Whether the VMM has the value of a wildcard, if it wants it. */
+static bool ig_pass(struct ig_item *item, const void *written, int length)
+{
+	if (item->ring)
+		return ig_append(item, ig_value(written, length));
+	return !item->payload || !ig_store(item, ig_value(written, length), length);
+}
+
 static int ig_write_mixed(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
 			  gpa_t address, int length, const void *written)
 {
@@ -121,16 +171,15 @@ static int ig_write_mixed(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
 	struct hlist_head *values;
 	struct ig_item *item;
 	int ret = -EOPNOTSUPP;
-	bool stored = true;
+	bool passed = true;
 	u64 value;
 
 	if (!ig_is_at(group, address, length))
 		return -EOPNOTSUPP;
 	smp_rmb();
 	ig_for_each(item, &group->wildcards, vcpu->kvm) {
-		if (item->payload &&
-		    ig_store(item, ig_value(written, length), length)) {
-			stored = false;
+		if (!ig_pass(item, written, length)) {
+			passed = false;
 			continue;
 		}
 		ig_signal(item);
@@ -138,7 +187,7 @@ static int ig_write_mixed(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
 	}
 	values = READ_ONCE(group->values);
 	if (!values)
-		return stored ? ret : -EOPNOTSUPP;
+		return passed ? ret : -EOPNOTSUPP;
 	value = ig_value(written, length);
 	ig_for_each(item, ig_bucket(values, value), vcpu->kvm) {
 		if (item->value == value) {
@@ -146,7 +195,7 @@ static int ig_write_mixed(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
 			ret = 0;
 		}
 	}
-	return stored ? ret : -EOPNOTSUPP;
+	return passed ? ret : -EOPNOTSUPP;
 }
 
 static const struct kvm_io_device_ops ig_wildcard_ops = {
@@ -156,6 +205,11 @@ static const struct kvm_io_device_ops ig_wildcard_ops = {
 
 static const struct kvm_io_device_ops ig_payload_ops = {
 	.write = ig_write_payload,
+	.destructor = ig_destructor,
+};
+
+static const struct kvm_io_device_ops ig_ring_ops = {
+	.write = ig_write_ring,
 	.destructor = ig_destructor,
 };
 
@@ -175,5 +229,7 @@ const struct kvm_io_device_ops *ig_ops(const struct ig_request *request)
 		return &ig_mixed_ops;
 	if (!request->wildcard)
 		return &ig_value_ops;
+	if (request->ring)
+		return &ig_ring_ops;
 	return request->payload ? &ig_payload_ops : &ig_wildcard_ops;
 }

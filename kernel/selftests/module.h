@@ -12,6 +12,7 @@
 #define PIO		KVM_IOEVENTFD_FLAG_PIO
 #define MIXED		(1u << 31)
 #define PAYLOAD		(1u << 30)
+#define RING		(1u << 29)
 
 #define MODULE		"kvm_ioeventfd"
 

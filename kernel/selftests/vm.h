@@ -73,7 +73,7 @@ extern char vm_guest[], vm_guest_end[], vm_handler[];
 extern char vm_out1[], vm_out2[], vm_out4[], vm_in1[], vm_in2[], vm_in4[], vm_outs[];
 extern char vm_store1[], vm_store2[], vm_store4[], vm_store8[], vm_store16[];
 extern char vm_load1[], vm_load2[], vm_load4[], vm_load8[];
-extern char vm_interrupts[];
+extern char vm_interrupts[], vm_alternate[];
 
 asm(".pushsection .rodata\n"
     "vm_guest:	out	%al, $0xf4\n"
@@ -122,6 +122,13 @@ asm(".pushsection .rodata\n"
     "		nop\n"
     "		cli\n"
     "		ret\n"
+    /* Without the loop: %ecx writes of 4 bytes, each of the next value, to two ports by turns. */
+    "vm_alternate:	out	%eax, (%dx)\n"
+    "		inc	%eax\n"
+    "		xor	$4, %edx\n"
+    "		dec	%ecx\n"
+    "		jnz	vm_alternate\n"
+    "		out	%al, $0xf4\n"
     "vm_handler:	incq	0x7018\n"
     "		iretq\n"
     "vm_guest_end:\n"

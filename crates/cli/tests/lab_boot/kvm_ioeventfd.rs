@@ -1,4 +1,4 @@
-//! The module kvm_ioeventfd on three of Debian's kernels: KVM's behaviour, groups, unloading, and what a doorbell costs.
+//! The module kvm_ioeventfd on three of Debian's kernels: KVM's behaviour, groups, rings, unloading, and what a doorbell costs.
 
 use super::boots::{lab, output, text};
 use super::selftests::pass_on;
@@ -7,9 +7,13 @@ use super::selftests::pass_on;
 #[ignore = "boots the lab: cargo xtask lab"]
 fn ioeventfds_are_kvms_and_groups_come_and_go_on_three_kernels() {
     let kernels = ["debian:6.1", "debian:6.12", "debian:newest"];
-    // Without the module the second would be skipped.
-    let tests = ["ioeventfd_test", "ioeventfd_groups_test"];
-    pass_on(&kernels, &["--kvm-ioeventfd"], tests);
+    // Without the module the others would be skipped.
+    let tests = [
+        "ioeventfd_test",
+        "ioeventfd_groups_test",
+        "ioeventfd_ring_test",
+    ];
+    pass_on(&kernels, &["--kvm-ioeventfd"], &tests);
 }
 
 #[test]

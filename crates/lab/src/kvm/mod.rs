@@ -30,6 +30,7 @@ pub(crate) const IOEVENTFD_SOURCES: OwnSources = own_sources!(
     "internal.h",
     "kvm_ioeventfd.h",
     "main.c",
+    "ring.c",
     "write.c",
 );
 

@@ -8,6 +8,7 @@ use crate::own_sources::{OwnSources, own_sources};
 pub(super) const OWN: OwnSources = own_sources!(
     "selftests":
     "ioeventfd_groups_test.c",
+    "ioeventfd_ring_test.c",
     "ioeventfd_test.c",
     "irqfd_resample_test.c",
     "module.h",
@@ -82,6 +83,7 @@ mod tests {
             own,
             [
                 "ioeventfd_groups_test",
+                "ioeventfd_ring_test",
                 "ioeventfd_test",
                 "irqfd_resample_test"
             ]
