@@ -58,7 +58,8 @@
  * address is not that of a page, or if the number of entries is not a power of two
  * up to the maximum; with EFAULT if the VMM cannot write the memory; with ENOMEM
  * above RLIMIT_MEMLOCK; and with EEXIST if the ring exists with another size.
- * DEASSIGN ignores the flag.
+ * DEASSIGN ignores the flag. As with MIXED, fd -1 and a length of 4 fail with EBADF
+ * if the flag is known, whatever is in `pad`.
  */
 #define KVM_IOEVENTFD_FLAG_RING		(1u << 29)
 #define KVM_IOEVENTFD_RING_IN_PAD	4

@@ -305,6 +305,8 @@ TEST_F(ring, what_cannot_be_a_ring_is_refused)
 	EXPECT_EQ(EFAULT, ADD_TO(pages, 256, fd));
 	EXPECT_EQ(EFAULT, ADD_TO((void *)0xffffffff80000000, ENTRIES, fd));
 	EXPECT_EQ(EBADF, ADD_TO(pages, ENTRIES, -1));
+	/* Whether there are rings is asked without memory for one. */
+	EXPECT_EQ(EBADF, ADD_TO(NULL, 0, -1));
 	EXPECT_EQ(1, WRITE(7));
 	EXPECT_EQ(0, ADD_TO(pages, 128, fd));
 	EXPECT_EQ(0, WRITE(7));
