@@ -9,6 +9,7 @@ pub(super) const OWN: OwnSources = own_sources!(
     "selftests":
     "ioeventfd_groups_test.c",
     "ioeventfd_ring_test.c",
+    "ioeventfd_stress_test.c",
     "ioeventfd_test.c",
     "irqfd_resample_test.c",
     "module.h",
@@ -84,6 +85,7 @@ mod tests {
             [
                 "ioeventfd_groups_test",
                 "ioeventfd_ring_test",
+                "ioeventfd_stress_test",
                 "ioeventfd_test",
                 "irqfd_resample_test"
             ]

@@ -50,9 +50,9 @@ Exit codes:
 /// Build the kernel's selftests of KVM from its own source, and run them on its KVM
 ///
 /// Builds tools/testing/selftests/kvm of the kernel's version with the compiler, the C library and the headers of its
-/// distribution, and four tests of vmbell's own: ioeventfd_test, irqfd_resample_test, and for --kvm-ioeventfd ioeventfd_groups_test
-/// and ioeventfd_ring_test. Runs each in the lab with a time limit, and compares the result with those known of this kernel in the
-/// lab. A test that does not compile has the result `unbuilt`, and the others run.
+/// distribution, and five tests of vmbell's own: ioeventfd_test, ioeventfd_stress_test, irqfd_resample_test, and for
+/// --kvm-ioeventfd ioeventfd_groups_test and ioeventfd_ring_test. Runs each in the lab with a time limit, and compares the result
+/// with those known of this kernel in the lab. A test that does not compile has the result `unbuilt`, and the others run.
 ///
 /// The first build for a kernel downloads its source; what is built is kept in the cache.
 #[derive(Debug, Args)]
