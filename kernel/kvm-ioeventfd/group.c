@@ -3,15 +3,19 @@
  * The groups of all VMs: how registrations are added and removed.
  */
 
+#include <linux/delay.h>
 #include <linux/hashtable.h>
 #include <linux/module.h>
 
 #include "internal.h"
 
 #define IG_GROUP_BITS 10
+/* How many groups without items all VMs together keep. */
+#define IG_KEPT_MAX 1024
 
 static DEFINE_SPINLOCK(ig_groups_lock);
 static DEFINE_HASHTABLE(ig_groups, IG_GROUP_BITS);
+static unsigned int ig_kept;
 
 static u64 ig_group_hash(struct kvm *kvm, enum kvm_bus bus, gpa_t address)
 {
@@ -37,10 +41,12 @@ static void ig_put_items(struct hlist_head *head)
 static void ig_free_group(struct ig_group *group)
 {
 	struct ig_chunk *chunk, *next;
+	bool is_kept = !group->count;
 	int i;
 
 	spin_lock(&ig_groups_lock);
 	hash_del(&group->node);
+	ig_kept -= is_kept;
 	spin_unlock(&ig_groups_lock);
 	ig_put_items(&group->wildcards);
 	for (i = 0; group->values && i < 1 << IG_VALUE_BITS; i++)
@@ -53,7 +59,8 @@ static void ig_free_group(struct ig_group *group)
 		*group->destroyed = true;
 	kfree(group->values);
 	kfree(group);
-	module_put(THIS_MODULE);
+	if (!is_kept)
+		module_put(THIS_MODULE);
 }
 
 void ig_destructor(struct kvm_io_device *dev)
@@ -76,10 +83,12 @@ static struct ig_group *ig_find(const struct ig_request *request)
 		if (group->kvm != request->kvm || group->bus != request->bus ||
 		    group->address != request->address)
 			continue;
-		if (group->length == request->length)
+		if (group->length != request->length) {
+			if (group->count && (!group->length || !request->length))
+				found = ERR_PTR(-EEXIST);
+		} else if (!IS_ERR(found)) {
 			found = group;
-		else if (!group->length || !request->length)
-			found = ERR_PTR(-EEXIST);
+		}
 	}
 	spin_unlock(&ig_groups_lock);
 	return found;
@@ -113,6 +122,8 @@ static struct ig_item *ig_find_item(struct ig_group *group,
 /* Whether KVM, or in a mixed group the caller, could not tell the two apart. */
 static bool ig_collides(struct ig_group *group, const struct ig_request *request)
 {
+	if (!group->count)
+		return false;
 	if (request->mixed && group->mixed)
 		return ig_find_item(group, request, false);
 	return request->mixed || group->mixed || request->wildcard ||
@@ -203,29 +214,7 @@ static bool ig_is_full(struct ig_group *group)
 	return bus->dev_count - bus->ioeventfd_count >= NR_IOBUS_DEVS;
 }
 
-/* Takes the request's references to the eventfd and the ring if it succeeds. */
-int ig_add(const struct ig_request *request)
-{
-	struct ig_group *group;
-	int ret;
-
-	mutex_lock(&request->kvm->slots_lock);
-	group = ig_find(request);
-	if (IS_ERR(group))
-		ret = PTR_ERR(group);
-	else if (!group)
-		ret = ig_add_group(request);
-	else if (ig_collides(group, request))
-		ret = -EEXIST;
-	else if (ig_is_full(group))
-		ret = -ENOSPC;
-	else
-		ret = ig_add_item(group, request);
-	mutex_unlock(&request->kvm->slots_lock);
-	return ret;
-}
-
-/* Removes the group's device, and with it the last item. */
+/* Removes the group's device, and with it an item that is left. */
 static void ig_remove_group(struct ig_group *group)
 {
 	struct kvm *kvm = group->kvm;
@@ -244,6 +233,56 @@ static void ig_remove_group(struct ig_group *group)
 		bus->ioeventfd_count--;
 }
 
+/* Whether the group is to stay without items. If so, it has no reference to the module. */
+static bool ig_keep(void)
+{
+	bool keep;
+
+	spin_lock(&ig_groups_lock);
+	keep = ig_kept < IG_KEPT_MAX;
+	ig_kept += keep;
+	spin_unlock(&ig_groups_lock);
+	return keep;
+}
+
+static void ig_use_again(void)
+{
+	__module_get(THIS_MODULE);
+	spin_lock(&ig_groups_lock);
+	ig_kept--;
+	spin_unlock(&ig_groups_lock);
+}
+
+/* Takes the request's references to the eventfd and the ring if it succeeds. */
+int ig_add(const struct ig_request *request)
+{
+	struct ig_group *group;
+	int ret;
+
+	mutex_lock(&request->kvm->slots_lock);
+	group = ig_find(request);
+	/* A vCPU may be in a function of the other kind. */
+	if (!IS_ERR_OR_NULL(group) && !group->count &&
+	    group->dev.ops != ig_ops(request)) {
+		ig_remove_group(group);
+		group = NULL;
+	}
+	if (IS_ERR(group))
+		ret = PTR_ERR(group);
+	else if (!group)
+		ret = ig_add_group(request);
+	else if (ig_collides(group, request))
+		ret = -EEXIST;
+	else if (ig_is_full(group))
+		ret = -ENOSPC;
+	else
+		ret = ig_add_item(group, request);
+	if (!ret && group && group->count == 1)
+		ig_use_again();
+	mutex_unlock(&request->kvm->slots_lock);
+	return ret;
+}
+
 int ig_remove(const struct ig_request *request)
 {
 	struct ig_item *item = NULL;
@@ -253,7 +292,7 @@ int ig_remove(const struct ig_request *request)
 	group = ig_find(request);
 	if (!IS_ERR_OR_NULL(group))
 		item = ig_find_item(group, request, false);
-	if (item && group->count == 1) {
+	if (item && group->count == 1 && !ig_keep()) {
 		ig_remove_group(group);
 	} else if (item) {
 		hlist_del_rcu(&item->node);
@@ -262,7 +301,40 @@ int ig_remove(const struct ig_request *request)
 		synchronize_srcu_expedited(&group->kvm->srcu);
 		ig_put_item(item);
 		hlist_add_head(&item->node, &group->spare);
+		if (!group->count)
+			module_put(THIS_MODULE);
 	}
 	mutex_unlock(&request->kvm->slots_lock);
 	return item ? 0 : -ENOENT;
+}
+
+/*
+ * Removes the groups without items. There are no others and no calls, but a VM may
+ * end, and with it its groups.
+ */
+void ig_remove_kept(void)
+{
+	struct ig_group *group;
+	struct kvm *kvm;
+	int bucket;
+
+	do {
+		kvm = NULL;
+		spin_lock(&ig_groups_lock);
+		hash_for_each(ig_groups, bucket, group, node) {
+			kvm = group->kvm;
+			break;
+		}
+		if (kvm && !kvm_get_kvm_safe(kvm))
+			group = NULL;
+		spin_unlock(&ig_groups_lock);
+		if (kvm && group) {
+			mutex_lock(&kvm->slots_lock);
+			ig_remove_group(group);
+			mutex_unlock(&kvm->slots_lock);
+			kvm_put_kvm(kvm);
+		} else if (kvm) {
+			msleep(1);
+		}
+	} while (kvm);
 }

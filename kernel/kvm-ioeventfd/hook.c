@@ -117,6 +117,7 @@ void ig_unhook(void)
 {
 	unregister_ftrace_function(&ig_ftrace);
 	ftrace_free_filter(&ig_ftrace);
+	ig_remove_kept();
 	/* A task may be between its module_put() and KVM. It does not sleep there. */
 	synchronize_rcu_tasks();
 }

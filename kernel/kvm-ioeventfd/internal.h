@@ -96,6 +96,7 @@ struct ig_group {
 
 	/* Whether all items are, or none. */
 	bool mixed;
+	/* The items. Without any the group may be kept for the next one. */
 	unsigned int count;
 	struct hlist_head spare;
 	struct ig_item first;
@@ -121,6 +122,7 @@ const struct kvm_io_device_ops *ig_ops(const struct ig_request *request);
 /* group.c */
 int ig_add(const struct ig_request *request);
 int ig_remove(const struct ig_request *request);
+void ig_remove_kept(void);
 void ig_destructor(struct kvm_io_device *dev);
 
 /* ring.c */

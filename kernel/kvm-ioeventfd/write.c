@@ -93,6 +93,18 @@ static __always_inline bool ig_append(struct ig_item *item, u64 value)
 	return true;
 }
 
+/* The item of a group for one. The group may be without it. */
+static struct ig_item *ig_only(struct ig_group *group, struct kvm *kvm)
+{
+	struct ig_item *item;
+
+	/* A guest that has seen that an ASSIGN is done finds its item. */
+	smp_rmb();
+	ig_for_each(item, &group->wildcards, kvm)
+		return item;
+	return NULL;
+}
+
 static int ig_write_payload(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
 			    gpa_t address, int length, const void *written)
 {
@@ -101,8 +113,8 @@ static int ig_write_payload(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
 
 	if (!ig_is_at(group, address, length))
 		return -EOPNOTSUPP;
-	item = hlist_entry(group->wildcards.first, struct ig_item, node);
-	if (ig_store(item, ig_value(written, length), length))
+	item = ig_only(group, vcpu->kvm);
+	if (!item || ig_store(item, ig_value(written, length), length))
 		return -EOPNOTSUPP;
 	ig_signal(item);
 	return 0;
@@ -116,8 +128,8 @@ static int ig_write_ring(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
 
 	if (!ig_is_at(group, address, length))
 		return -EOPNOTSUPP;
-	item = hlist_entry(group->wildcards.first, struct ig_item, node);
-	if (!ig_append(item, ig_value(written, length)))
+	item = ig_only(group, vcpu->kvm);
+	if (!item || !ig_append(item, ig_value(written, length)))
 		return -EOPNOTSUPP;
 	ig_signal(item);
 	return 0;
@@ -127,11 +139,14 @@ static int ig_write_wildcard(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
 			     gpa_t address, int length, const void *written)
 {
 	struct ig_group *group = ig_of(dev);
+	struct ig_item *item;
 
 	if (!ig_is_at(group, address, length))
 		return -EOPNOTSUPP;
-	/* The only item, which is as old as the device. */
-	ig_signal(hlist_entry(group->wildcards.first, struct ig_item, node));
+	item = ig_only(group, vcpu->kvm);
+	if (!item)
+		return -EOPNOTSUPP;
+	ig_signal(item);
 	return 0;
 }
 
@@ -145,7 +160,6 @@ static int ig_write_value(struct kvm_vcpu *vcpu, struct kvm_io_device *dev,
 	if (!ig_is_at(group, address, length))
 		return -EOPNOTSUPP;
 	value = ig_value(written, length);
-	/* A guest that has seen that an ASSIGN is done finds its item. */
 	smp_rmb();
 	ig_for_each(item, ig_bucket(group->values, value), vcpu->kvm) {
 		if (item->value == value) {

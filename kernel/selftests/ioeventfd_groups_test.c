@@ -313,6 +313,51 @@ TEST_F(groups, value_signals_as_soon_as_it_is_assigned_and_not_after_deassign)
 	EXPECT_COUNTS(0, 0, 0, 0);
 }
 
+/* The module may keep an address without registrations for the next one, whatever it is. */
+TEST_F(groups, address_is_assigned_again_with_another_kind_and_length)
+{
+	uint64_t place = 0;
+	int round;
+
+	for (round = 0; round < 3; round++) {
+		ASSERT_EQ(0, ADD(DATAMATCH, 7, self->fds[0]));
+		EXPECT_EQ(0, WRITE(7));
+		ASSERT_EQ(0, REMOVE(DATAMATCH, 7, self->fds[0]));
+		EXPECT_EQ(ENOENT, REMOVE(DATAMATCH, 7, self->fds[0]));
+		EXPECT_EQ(1, WRITE(7));
+		ASSERT_EQ(0, ADD(DATAMATCH, 8, self->fds[0]));
+		EXPECT_EQ(0, WRITE(8));
+		EXPECT_EQ(1, WRITE(7));
+		ASSERT_EQ(0, REMOVE(DATAMATCH, 8, self->fds[0]));
+
+		ASSERT_EQ(0, ADD(0, 0, self->fds[1]));
+		EXPECT_EQ(0, WRITE(7));
+		ASSERT_EQ(0, REMOVE(0, 0, self->fds[1]));
+		EXPECT_EQ(1, WRITE(7));
+
+		/* Length 0 collides with a length, if that is registered. */
+		ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus, variant->address, 0, 0,
+					  self->fds[2]));
+		EXPECT_EQ(EEXIST, ADD(0, 0, self->fds[1]));
+		EXPECT_EQ(0, WRITE(7));
+		ASSERT_EQ(0, vm_ioeventfd(self->vm.fd, variant->bus | DEASSIGN, variant->address, 0,
+					  0, self->fds[2]));
+		EXPECT_EQ(1, WRITE(7));
+
+		ASSERT_EQ(0, ADD_PAYLOAD(0, &place, self->fds[3]));
+		EXPECT_EQ(0, WRITE(9));
+		EXPECT_EQ(9, place);
+		ASSERT_EQ(0, REMOVE(0, 0, self->fds[3]));
+		ASSERT_EQ(0, ADD(MIXED, 0, self->fds[0]));
+		ASSERT_EQ(0, ADD(MIXED | DATAMATCH, 7, self->fds[1]));
+		EXPECT_EQ(0, WRITE(7));
+		ASSERT_EQ(0, REMOVE(MIXED, 0, self->fds[0]));
+		ASSERT_EQ(0, REMOVE(MIXED | DATAMATCH, 7, self->fds[1]));
+		EXPECT_EQ(1, WRITE(7));
+		EXPECT_COUNTS(3, 2, 1, 1);
+	}
+}
+
 static int unload(const char *name)
 {
 	return syscall(SYS_delete_module, name, O_NONBLOCK) < 0 ? errno : 0;

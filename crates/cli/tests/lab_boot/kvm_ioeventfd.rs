@@ -82,6 +82,30 @@ fn a_payload_costs_little_more_than_its_signal_and_no_exit_to_the_vmm() {
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
+fn a_removal_after_a_registration_does_not_wait_for_its_grace_period() {
+    let mut lab = lab(&[
+        "--kernel",
+        "debian:newest",
+        "--kvm-ioeventfd",
+        "--unpatched",
+    ]);
+    lab.args(["--deterministic", "--", "vmbell", "bench", "--only"]);
+    let output = output(lab.args(["ioeventfd-deassign-first", "--ops", "50"]));
+    let (shown, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    let row = |line: &&str| line.starts_with("ioeventfd-deassign-first ");
+    let line = shown
+        .lines()
+        .rfind(row)
+        .unwrap_or_else(|| panic!("{shown}"));
+    // Without and with the module.
+    let mut cells = line.split_whitespace().skip(1);
+    let [stock, module] = [(); 2].map(|()| cells.next().unwrap().parse::<f64>().unwrap());
+    assert!(stock > 50.0 * module, "{shown}");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn the_backend_has_mixed_groups_with_the_module() {
     let mut lab = lab(&["--kernel", "debian:6.12", "--kvm-ioeventfd"]);
     let output = output(lab.args(["--", "vmbell", "probe"]));
