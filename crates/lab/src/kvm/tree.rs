@@ -154,14 +154,13 @@ impl<'a> Tree<'a> {
         let folder = tree.join("arch/x86/kvm");
         let made = Make {
             release: self.release,
-            headers: &self.tools.headers.folder_in(&self.folder),
-            folder: &folder,
+            folder: &self.tools.headers.folder_in(&self.folder),
             log: &self.folder.join("make.log"),
             bin: &self.tools.bin(),
-            libraries: None,
+            environment: &[],
             arguments: &ARGUMENTS.map(str::to_owned),
         }
-        .run();
+        .modules(&folder);
         // A compiler that failed has left nothing; one that was killed has ended this process too.
         self.unmark()?;
         made.map_err(|error| in_the_source(error, &tree))?;
@@ -172,14 +171,13 @@ impl<'a> Tree<'a> {
     pub(crate) fn build_module(&self, folder: &Path) -> Result<(), LabError> {
         Make {
             release: self.release,
-            headers: &self.tools.headers.folder_in(&self.folder),
-            folder,
+            folder: &self.tools.headers.folder_in(&self.folder),
             log: &folder.join("make.log"),
             bin: &self.tools.bin(),
-            libraries: None,
+            environment: &[],
             arguments: &ARGUMENTS.map(str::to_owned),
         }
-        .run()?;
+        .modules(folder)?;
         Ok(())
     }
 

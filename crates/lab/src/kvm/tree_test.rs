@@ -115,7 +115,7 @@ fn an_error_of_the_compiler_names_the_file_in_the_source() {
     };
     assert_eq!(
         in_the_source(error, Path::new("/t")).to_string(),
-        "cannot build modules for Linux 6.12 (exit status: 2): virt/kvm/a.c:2:1: error: x; arch/x86/kvm/b.c:1:1: error: y"
+        "the build for Linux 6.12 failed (exit status: 2): virt/kvm/a.c:2:1: error: x; arch/x86/kvm/b.c:1:1: error: y"
     );
 }
 

@@ -17,25 +17,34 @@ const QUOTED: usize = 3;
 /// Variables of the user's that would change a build.
 const VARIABLES: [&str; 4] = ["KBUILD_OUTPUT", "KCFLAGS", "LLVM", "MAKEFLAGS"];
 
-/// A build of modules.
+/// A build of modules, or of a kernel.
 #[derive(Debug)]
 pub(crate) struct Make<'a> {
     pub(crate) release: &'a Release,
-    /// The kernel's headers.
-    pub(crate) headers: &'a Path,
-    /// The folder of the modules' source.
+    /// The folder of the Makefile: the kernel's headers, or its source.
     pub(crate) folder: &'a Path,
     /// The file for what is printed.
     pub(crate) log: &'a Path,
     /// The folder of `make` and of the compiler.
     pub(crate) bin: &'a Path,
-    /// The folders of their libraries, if they do not find these by themselves.
-    pub(crate) libraries: Option<String>,
+    /// Variables of the environment.
+    pub(crate) environment: &'a [(&'a str, String)],
     pub(crate) arguments: &'a [String],
 }
 
 impl Make<'_> {
-    /// Builds the modules.
+    /// Builds the modules whose source is in `folder`.
+    pub(crate) fn modules(&self, folder: &Path) -> Result<(), ModulesError> {
+        let own = [format!("M={}", folder.display()), "modules".to_owned()];
+        let arguments = [self.arguments, &own].concat();
+        Make {
+            arguments: &arguments,
+            ..*self
+        }
+        .run()
+    }
+
+    /// Builds what the arguments name.
     pub(crate) fn run(&self) -> Result<(), ModulesError> {
         let (make, log) = (self.bin.join("make"), self.log);
         let output = fs::File::create(log).map_err(FileError::of("write", log))?;
@@ -44,16 +53,12 @@ impl Make<'_> {
         let mut command = in_place(&make, self.bin);
         command
             .arg("-C")
-            .arg(self.headers)
-            .arg(format!("M={}", self.folder.display()))
+            .arg(self.folder)
             .args(self.arguments)
             .arg(format!("-j{jobs}"))
-            .arg("modules")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdout(output)
             .stderr(errors);
-        if let Some(libraries) = &self.libraries {
-            command.env("LD_LIBRARY_PATH", libraries);
-        }
         let mut child = command.spawn().map_err(FileError::of("run", &make))?;
         let running = unfinished::program(&child);
         let status = child.wait();
@@ -93,7 +98,9 @@ pub(crate) fn in_place(program: &Path, bin: &Path) -> Command {
 fn reason(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let errors = lines.iter().filter(|line| {
-        line.contains("error:") || line.contains("ERROR:") || line.contains("not found")
+        ["error:", "ERROR:", "not found", "undefined reference"]
+            .iter()
+            .any(|mark| line.contains(mark))
     });
     let mut quoted: Vec<&str> = errors.copied().take(QUOTED).collect();
     if quoted.is_empty() {

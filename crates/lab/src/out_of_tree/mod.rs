@@ -125,14 +125,13 @@ pub fn build(
     ];
     Make {
         release: &release,
-        headers: &headers.folder_in(scratch),
-        folder: &folder,
+        folder: &headers.folder_in(scratch),
         log: &folder.join("make.log"),
         bin: &scratch.join("usr/bin"),
-        libraries: Some(libraries),
+        environment: &[("LD_LIBRARY_PATH", libraries)],
         arguments: &arguments,
     }
-    .run()?;
+    .modules(&folder)?;
     MODULES
         .iter()
         .map(|name| sources::copy_module(&folder, target, name).map_err(LabError::from))
@@ -186,7 +185,7 @@ pub enum ModulesError {
         file: &'static str,
     },
     /// The compiler or `make` failed.
-    #[error("cannot build modules for Linux {release} ({status}): {reason}")]
+    #[error("the build for Linux {release} failed ({status}): {reason}")]
     Make {
         /// The kernel's release.
         release: String,
