@@ -95,7 +95,7 @@ pub enum Ending {
     },
     /// The host's time limit was over, so it was killed.
     Stopped,
-    /// It never ran.
+    /// It never ran, or the kernel has reported a bug of its own.
     Failed(String),
 }
 

@@ -24,6 +24,8 @@ pub mod out_of_tree;
 pub mod qemu;
 pub mod selftests;
 
+mod complaints;
+mod debug_kernel;
 mod file_error;
 mod files;
 mod kvm;
@@ -48,6 +50,7 @@ use out_of_tree::ModulesError;
 use qemu::QemuError;
 use selftests::SelftestsError;
 
+pub use debug_kernel::DebugKernelError;
 pub use file_error::FileError;
 pub use files::Files;
 pub use kvm::{KvmChanges, KvmError};
@@ -89,6 +92,9 @@ pub enum LabError {
     /// KVM cannot be built with the user's changes.
     #[error(transparent)]
     Kvm(#[from] KvmError),
+    /// A kernel that checks itself cannot be built.
+    #[error(transparent)]
+    DebugKernel(#[from] DebugKernelError),
     /// The selftests cannot be built.
     #[error(transparent)]
     Selftests(#[from] SelftestsError),

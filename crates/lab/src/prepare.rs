@@ -9,6 +9,7 @@ use super::LabError;
 use super::arch::Arch;
 use super::board::Board;
 use super::cache::{CacheError, Draft, Entry};
+use super::debug_kernel::SUFFIX;
 use super::initramfs::{Archive, InitramfsError};
 use super::job::MODULE_FOLDER;
 use super::kernel::{KernelError, KernelImage, Module, ModuleTree};
@@ -18,6 +19,8 @@ use crate::FileError;
 const IMAGE: &str = "vmlinux";
 const BASE: &str = "base.cpio";
 const MODULES: &str = "modules";
+/// The folder that builds of modules for a kernel of ours need.
+pub const HEADERS: &str = "headers";
 /// The file of a shell's entry.
 pub const SHELL: &str = "busybox";
 
@@ -41,6 +44,8 @@ pub struct Kernel {
     pub base: PathBuf,
     /// More modules, if there are any.
     pub modules: Option<PathBuf>,
+    /// What modules are built against, if the kernel is not a package's.
+    pub headers: Option<PathBuf>,
     /// The kernel's title for people: `Linux 6.12.117+deb12-cloud-amd64`.
     pub title: String,
 }
@@ -49,12 +54,19 @@ impl Kernel {
     /// The kernel of a finished entry. `modules` is a folder that the user names; otherwise the entry has them.
     pub fn of(entry: &Entry, modules: Option<PathBuf>) -> Self {
         let own = entry.path(MODULES);
+        let headers = entry.path(HEADERS);
         Self {
             image: entry.path(IMAGE),
             base: entry.path(BASE),
             modules: modules.or_else(|| own.is_dir().then_some(own)),
+            headers: headers.is_dir().then_some(headers),
             title: entry.manifest().title.clone(),
         }
+    }
+
+    /// The release of the package that the kernel is, or whose source it was built from.
+    pub fn package(&self) -> &str {
+        self.release().trim_end_matches(SUFFIX)
     }
 
     /// The kernel's release (`uname -r`): the word after `Linux` in the title.
@@ -98,9 +110,14 @@ pub fn linux(board: &Board, draft: &Draft) -> Result<String, LabError> {
         &KernelImage::read(&image, board.arch.name)?,
         Some(&ModuleTree::open(modules, &version)?),
     )?;
-    let kept = draft.path(MODULES);
-    fs::rename(modules, &kept).map_err(FileError::of("move modules to", kept))?;
+    keep_modules(draft, modules)?;
     Ok(format!("Linux {version}"))
+}
+
+/// Moves the folder of a kernel's modules into its entry.
+pub fn keep_modules(draft: &Draft, modules: &Path) -> Result<(), FileError> {
+    let kept = draft.path(MODULES);
+    fs::rename(modules, &kept).map_err(FileError::of("move modules to", kept))
 }
 
 /// Finishes an entry of a kernel that is another one with these modules in place of its own. What is the same are links to

@@ -2,6 +2,8 @@
 
 #[path = "provision_debian.rs"]
 mod debian;
+#[path = "provision_debug.rs"]
+mod debug;
 #[path = "provision_kvm.rs"]
 mod kvm;
 #[path = "provision_modules.rs"]

@@ -83,10 +83,11 @@ impl Provision<'_> {
     /// time.
     pub fn kvm_ioeventfd(&mut self, kernel: &Kernel) -> Result<PathBuf, LabError> {
         let file = format!("{IOEVENTFD}.ko");
-        let (sources, release) = self.sources_for(kernel.release())?;
+        let (sources, release) = self.sources_for(kernel.package())?;
         let recipe = format!(
-            "revision {REVISION}\n{release}\n{}",
-            IOEVENTFD_SOURCES.digest()
+            "revision {REVISION}\n{release}\n{}\n{:?}",
+            IOEVENTFD_SOURCES.digest(),
+            kernel.headers
         );
         let hash = hash_bytes(recipe.as_bytes());
         if let Some(entry) = self.begin(MODULE, &hash)? {
@@ -95,13 +96,16 @@ impl Provision<'_> {
         let tools = self.kvm_tools(&release, &sources)?;
         let folder = tools.folder().join(TREE);
         let tools = Tools::open(tools.path(""), &release)?;
-        let tree = Tree::open(folder, &tools, &release)?;
         let draft = self.draft(MODULE, &hash)?;
         let scratch = draft.scratch();
+        let release = kernel.release();
         self.progress
             .say(format_args!("building {file} for Linux {release}"));
         IOEVENTFD_SOURCES.write(&scratch)?;
-        tree.build_module(&scratch)?;
+        match &kernel.headers {
+            None => Tree::open(folder, &tools, tools.release())?.build_module(&scratch)?,
+            Some(headers) => self.build_for_debug_kernel(&tools, headers, &scratch)?,
+        }
         let (from, to) = (scratch.join(&file), draft.path(&file));
         fs::copy(&from, to).map_err(FileError::of("copy", from))?;
         let entry = draft.commit(format!("{file} for Linux {release}"), Vec::new())?;
@@ -122,7 +126,7 @@ impl Provision<'_> {
     }
 
     /// The sources of packages for a build for the kernel of this release.
-    fn sources_for(&self, name: &str) -> Result<(String, Release), KvmError> {
+    pub(super) fn sources_for(&self, name: &str) -> Result<(String, Release), KvmError> {
         let architecture = self.board.arch.package;
         debian::build_sources(name, self.host.package, architecture)
             .zip(Release::parse(name, architecture).ok())

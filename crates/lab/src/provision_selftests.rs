@@ -17,7 +17,7 @@ impl Provision<'_> {
         let board = self.board;
         Suite::check(board)?;
         let name = match from {
-            None => kernel.release().to_owned(),
+            None => kernel.package().to_owned(),
             Some(version) => {
                 let choice = KernelChoice::Debian(version.clone());
                 self.kernel(Some(&choice))?.release().to_owned()

@@ -57,6 +57,7 @@ pub(super) fn status(
                 let downloaded = manifest.packages.iter().map(|package| package.size).sum();
                 let of_a_run = [
                     "debian-",
+                    "debug-",
                     "kernel-",
                     "kvm-",
                     "kvmtools-",

@@ -75,6 +75,9 @@ pub(super) struct Parts {
     /// Build vmbell's kernel module kvm_ioeventfd for the kernel and load it: it takes over KVM's ioeventfds, on x86-64
     #[arg(long, conflicts_with_all = ["kvm_patch", "kvm_source"])]
     kvm_ioeventfd: bool,
+    /// Build the kernel from its source with lockdep, RCU's checks, KASAN and kmemleak, on x86-64; in the cache afterwards
+    #[arg(long, conflicts_with_all = ["kvm_patch", "kvm_source"])]
+    debug_kernel: bool,
     /// Run with the unpatched KVM or without kvm_ioeventfd first, and compare what `vmbell bench` measures
     #[arg(long)]
     unpatched: bool,
@@ -96,6 +99,8 @@ pub(super) struct Choice {
     kvm: KvmChanges,
     /// Whether our module takes over KVM's ioeventfds.
     ioeventfd: bool,
+    /// Whether the kernel is built with checks of itself.
+    debug: bool,
 }
 
 impl Choice {
@@ -112,6 +117,7 @@ impl Choice {
         matches!(self.kernel, Some(KernelChoice::Debian(_)))
             && self.kvm.is_empty()
             && !self.ioeventfd
+            && !self.debug
     }
 }
 
@@ -171,6 +177,7 @@ impl Parts {
         let with = |kernel: Option<KernelChoice>| {
             let unchanged = Choice {
                 kernel,
+                debug: self.debug_kernel,
                 ..Choice::default()
             };
             let changed = Choice {
@@ -228,7 +235,10 @@ impl Parts {
         if choice.ioeventfd {
             provision.require_debians_kvm(choice.kernel.as_ref())?;
         }
-        let kernel = provision.kernel_with(choice.kernel.as_ref(), &choice.kvm)?;
+        let kernel = match choice.debug {
+            true => provision.debug_kernel(choice.kernel.as_ref())?,
+            false => provision.kernel_with(choice.kernel.as_ref(), &choice.kvm)?,
+        };
         // An L1 of this host's architecture runs the host's shell.
         let shell = match board.is_native() {
             true => None,

@@ -2,7 +2,7 @@
 //!
 //! Called by the name that the lab gives it, `vmbell` mounts the kernel's file systems, loads modules, gives
 //! devices their drivers, runs the job's program with pipes whose ends are copied to virtio-serial ports, sends the files that the program left,
-//! reports how it ended, waits until the host has read everything, and ends L1 through the debug-exit port. It
+//! reports how it ended and what a kernel that checks itself has found, waits until the host has read everything, and ends L1 through the debug-exit port. It
 //! kills the program if the host says so, and ends L1 at once if the host closes the control port.
 
 mod control;
@@ -15,6 +15,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use crate::complaints;
 use crate::job::{
     EXTRA_MODULE_FOLDER, Ending, INIT_FILE, JOB_FILE, Job, MODULE_FOLDER, Message, OUT_FOLDER,
     Report, port,
@@ -72,7 +73,13 @@ fn run_job(notes: &[String]) -> io::Result<Report> {
         return Err(io::Error::other(message));
     }
     devices::prepare(&job.devices)?;
-    let (ending, [stdout, stderr]) = program::run(&job)?;
+    let (mut ending, [stdout, stderr]) = program::run(&job)?;
+    if complaints::may_be() {
+        let said = complaints::find()?;
+        if !said.is_empty() {
+            ending = Ending::Failed(format!("the kernel reports:\n{}", said.join("\n")));
+        }
+    }
     let mut report = Report {
         ending,
         sent: [stdout, stderr, 0],

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 pub(crate) use changes::Changes;
 pub use changes::KvmChanges;
-pub(crate) use tools::Tools;
+pub(crate) use tools::{Tools, run_in_place};
 pub(crate) use tree::Tree;
 
 /// The modules that are built: those that L1 loads, whose CPU has AMD's SVM.

@@ -105,6 +105,25 @@ impl Tools {
         run_in_place(root, host)
     }
 
+    /// The kernel whose they are.
+    pub(crate) fn release(&self) -> &Release {
+        self.headers.release()
+    }
+
+    /// The package of the kernel's source, if `file` is that of its headers.
+    pub(crate) fn source_package(&self, file: &str) -> Option<String> {
+        self.headers.source_package(file).ok()
+    }
+
+    /// The program that checks objects, in the package of the programs of builds.
+    pub(crate) fn objtool(&self) -> Option<PathBuf> {
+        let list = fs::read_dir(self.root.join("usr/lib")).ok()?;
+        let programs = list
+            .flatten()
+            .map(|item| item.path().join("tools/objtool/objtool"));
+        programs.into_iter().find(|path| path.exists())
+    }
+
     /// The folder of the programs.
     pub(crate) fn bin(&self) -> PathBuf {
         self.root.join("usr/bin")
@@ -113,6 +132,31 @@ impl Tools {
     /// The compiler for this machine.
     pub(crate) fn compiler(&self, machine: &str) -> PathBuf {
         self.bin().join(self.headers.compiler(machine))
+    }
+
+    /// Writes scripts for the assembler and the linker to `bin`: the compiler looks for them by these names, and would find
+    /// this system's.
+    pub(crate) fn write_programs(&self, machine: &str, bin: &Path) -> Result<(), FileError> {
+        fs::create_dir_all(bin).map_err(FileError::of("make", bin))?;
+        for name in ["as", "ld"] {
+            let path = bin.join(name);
+            let program = self.bin().join(format!("{machine}-{name}"));
+            let text = format!("#!/bin/sh\nexec '{}' \"$@\"\n", program.display());
+            fs::write(&path, text).map_err(FileError::of("write", &path))?;
+            let mode = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(&path, mode).map_err(FileError::of("change", &path))?;
+        }
+        Ok(())
+    }
+
+    /// The compiler of programs with the arguments that it always has; `bin` has the scripts of
+    /// [`write_programs`](Self::write_programs).
+    pub(crate) fn compiler_of_programs(&self, machine: &str, bin: &Path) -> Vec<String> {
+        vec![
+            self.compiler(machine).display().to_string(),
+            format!("-B{}", bin.display()),
+            format!("--sysroot={}", self.sysroot().display()),
+        ]
     }
 
     /// What programs for L1 are built with, as a root.
@@ -149,7 +193,7 @@ fn gone(release: &Release, what: &'static str, error: LabError) -> LabError {
 }
 
 /// Puts a script in the place of each program below `root`.
-fn run_in_place(root: &Path, host: Arch) -> Result<(), LabError> {
+pub(crate) fn run_in_place(root: &Path, host: Arch) -> Result<(), LabError> {
     for folder in PROGRAMS {
         wrap_below(root, Path::new(folder), host)?;
     }

@@ -38,6 +38,11 @@ impl Headers {
         Ok(fs::write(&path, moved).map_err(FileError::of("write", path))?)
     }
 
+    /// The kernel.
+    pub(crate) fn release(&self) -> &Release {
+        &self.release
+    }
+
     /// The folder for `make -C`, if the headers are in `root`.
     pub(crate) fn folder_in(&self, root: &Path) -> PathBuf {
         root.join("usr/src").join(self.release.headers())

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -76,7 +75,7 @@ impl Suite {
         if !suite.own().exists() {
             suite.build_with(|suite| {
                 source::OWN.write(&suite.own())?;
-                suite.write_programs()
+                Ok(suite.tools.write_programs(MACHINE, &suite.bin())?)
             })?;
         }
         suite.kernels = suite.list()?;
@@ -189,27 +188,8 @@ impl Suite {
         }
     }
 
-    /// The compiler looks for the assembler and the linker by these names, and would find this system's.
-    fn write_programs(&self) -> Result<(), SelftestsError> {
-        let (bin, tools) = (self.bin(), self.tools.bin());
-        fs::create_dir_all(&bin).map_err(FileError::of("make", &bin))?;
-        for name in ["as", "ld"] {
-            let path = bin.join(name);
-            let program = tools.join(format!("{MACHINE}-{name}"));
-            let text = format!("#!/bin/sh\nexec '{}' \"$@\"\n", program.display());
-            fs::write(&path, text).map_err(FileError::of("write", &path))?;
-            let mode = fs::Permissions::from_mode(0o755);
-            fs::set_permissions(&path, mode).map_err(FileError::of("change", &path))?;
-        }
-        Ok(())
-    }
-
     fn compiler(&self) -> Vec<String> {
-        vec![
-            self.tools.compiler(MACHINE).display().to_string(),
-            format!("-B{}", self.bin().display()),
-            format!("--sysroot={}", self.tools.sysroot().display()),
-        ]
+        self.tools.compiler_of_programs(MACHINE, &self.bin())
     }
 
     /// `make` in the folder of the kernel's tests.

@@ -1,0 +1,170 @@
+//! A kernel that checks itself: lockdep, RCU's checks, KASAN and kmemleak, which Debian's kernels lack.
+//!
+//! It is built from the source of one of Debian's kernels, with the compiler of [`Tools`] and a small
+//! configuration of ours. Only what an emulated machine of the lab needs is in it, so the build takes minutes. What later
+//! builds of modules need is kept as a folder of headers.
+
+mod config;
+mod source;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::LabError;
+use crate::arch::Arch;
+use crate::kvm::{Tools, run_in_place};
+use crate::out_of_tree::{Make, Packages, Release};
+use crate::{FileError, Progress};
+
+pub(crate) use config::CONFIG;
+
+/// How the release of such a kernel ends, after that of the package.
+pub(crate) const SUFFIX: &str = "+debug";
+
+/// Programs of the build that no other build needs, with their libraries.
+const PROGRAMS: [&str; 3] = ["bison", "flex", "bc"];
+/// The compiler's machine.
+const MACHINE: &str = "x86_64-linux-gnu";
+
+/// Why such a kernel cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum DebugKernelError {
+    /// Programs that the build makes run on this machine.
+    #[error("a debug kernel is built on x86_64 only, and this machine is {arch}")]
+    Host {
+        /// This machine's architecture.
+        arch: &'static str,
+    },
+    /// An option is not one of this kernel's, or depends on another one.
+    #[error("Linux {release} cannot be built with {option}")]
+    Option {
+        /// The kernel's release.
+        release: String,
+        /// The line of the configuration.
+        option: String,
+    },
+    /// The packages lack a program.
+    #[error("cannot build Linux {release}: its package linux-kbuild has no objtool")]
+    NoObjtool {
+        /// The kernel's release.
+        release: String,
+    },
+    /// The source's package is not known.
+    #[error("cannot build Linux {release}: the package of its headers has no version")]
+    NoVersion {
+        /// The kernel's release.
+        release: String,
+    },
+}
+
+/// A build of such a kernel, in a folder that is removed afterwards.
+#[derive(Debug)]
+pub(crate) struct DebugKernel<'a> {
+    pub(crate) release: &'a Release,
+    pub(crate) tools: &'a Tools,
+    pub(crate) host: Arch,
+    pub(crate) scratch: &'a Path,
+}
+
+impl DebugKernel<'_> {
+    /// Downloads the source's package and what builds it.
+    pub(crate) fn unpack(&self, packages: &mut dyn Packages, source: &str) -> Result<(), LabError> {
+        let programs = self.programs();
+        for name in PROGRAMS {
+            packages.unpack(self.host.package, &[name], &[], &programs)?;
+        }
+        run_in_place(&programs, self.host)?;
+        self.tools
+            .write_programs(MACHINE, &self.scratch.join("bin"))?;
+        packages.unpack_alone(self.host.package, &[source], self.scratch)?;
+        let version = source.split('=').next().unwrap_or_default();
+        let archive = self.scratch.join(format!("usr/src/{version}.tar.xz"));
+        source::unpack(&archive, &self.tree())?;
+        // A static one cannot be built: Debian's libelf.a is not complete.
+        let objtool = self.tools.objtool().ok_or_else(|| {
+            let release = self.release.to_string();
+            DebugKernelError::NoObjtool { release }
+        })?;
+        source::put_objtool(&self.tree(), &objtool)?;
+        Ok(fs::remove_file(&archive).map_err(FileError::of("remove", archive))?)
+    }
+
+    /// Builds the image and the modules, and returns the image and the folder of the modules.
+    pub(crate) fn build(&self, progress: Progress) -> Result<(PathBuf, PathBuf), LabError> {
+        let file = self.scratch.join("config");
+        fs::write(&file, CONFIG).map_err(FileError::of("write", &file))?;
+        let file = format!("KCONFIG_ALLCONFIG={}", file.display());
+        self.make(&[&file, "allnoconfig"])?;
+        let made = self.tree().join(".config");
+        let made = fs::read_to_string(&made).map_err(FileError::of("read", made))?;
+        if let Some(option) = config::missing(&made) {
+            let (release, option) = (self.release.to_string(), option.to_owned());
+            return Err(DebugKernelError::Option { release, option }.into());
+        }
+        let spinner = progress.spin("in the build of the kernel");
+        self.make(&["vmlinux", "modules"])?;
+        drop(spinner);
+        let modules = self.scratch.join("modules");
+        source::take_modules(&self.tree(), &modules)?;
+        Ok((self.tree().join("vmlinux"), modules))
+    }
+
+    /// Copies what builds of modules need.
+    pub(crate) fn headers(&self, target: &Path) -> Result<(), LabError> {
+        Ok(source::take_headers(&self.tree(), target)?)
+    }
+
+    fn tree(&self) -> PathBuf {
+        self.scratch.join("linux")
+    }
+
+    fn programs(&self) -> PathBuf {
+        self.scratch.join("programs")
+    }
+
+    fn make(&self, targets: &[&str]) -> Result<(), LabError> {
+        let programs = self.programs();
+        let own = |path: &str| programs.join(path).display().to_string();
+        let compiler = self
+            .tools
+            .compiler_of_programs(MACHINE, &self.scratch.join("bin"));
+        let mut arguments = arguments(self.tools);
+        arguments.extend([
+            format!("KERNELRELEASE={}{SUFFIX}", self.release),
+            // Programs that the build makes must run without the libraries that they were built with.
+            format!("HOSTCC={}", compiler.join(" ")),
+            format!("HOSTLD={MACHINE}-ld"),
+            format!("HOSTAR={MACHINE}-ar"),
+            "HOSTLDFLAGS=-static".to_owned(),
+            format!("LEX={}", own("usr/bin/flex")),
+            format!("YACC={}", own("usr/bin/bison")),
+            format!("BC={}", own("usr/bin/bc")),
+            // The same source gives the same kernel.
+            "KBUILD_BUILD_TIMESTAMP=1970-01-01".to_owned(),
+            "KBUILD_BUILD_USER=vmbell".to_owned(),
+            "KBUILD_BUILD_HOST=lab".to_owned(),
+        ]);
+        arguments.extend(targets.iter().map(|target| target.to_string()));
+        Ok(Make {
+            release: self.release,
+            folder: &self.tree(),
+            log: &self.scratch.join("make.log"),
+            bin: &self.tools.bin(),
+            environment: &[
+                ("M4", own("usr/bin/m4")),
+                ("BISON_PKGDATADIR", own("usr/share/bison")),
+            ],
+            arguments: &arguments,
+        }
+        .run()?)
+    }
+}
+
+/// The arguments for `make` that name the compiler and the programs next to it.
+pub(crate) fn arguments(tools: &Tools) -> Vec<String> {
+    vec![
+        "ARCH=x86_64".to_owned(),
+        format!("CROSS_COMPILE={MACHINE}-"),
+        format!("CC={}", tools.compiler(MACHINE).display()),
+    ]
+}
