@@ -33,7 +33,9 @@ const DEVICES: [&str; 4] = ["--device", "edu", "--device", "e1000e"];
 
 /// The binary whose tests are run once more with the module kvm_ioeventfd, and the options for that.
 const OF_DOORBELLS: &str = "doorbell";
-const GROUPS: [&str; 3] = ["--kernel", "debian:6.12", "--kvm-ioeventfd"];
+pub(super) const GROUPS: [&str; 3] = ["--kernel", "debian:6.12", "--kvm-ioeventfd"];
+/// The option for a kernel with lockdep, KASAN and kmemleak.
+pub(super) const DEBUG_KERNEL: &str = "--debug-kernel";
 
 /// An arm64 L1. Two emulated CPUs wait for each other all the time: beside another boot, the tests of `exits` took 46 s
 /// with two and 3 s with one. So only the tests of an assigned device, one of which is about two CPUs, have two.
@@ -88,11 +90,44 @@ pub(super) fn run_with_groups(
     launcher: Launcher<'_>,
     suites: &[Suite],
 ) -> Result<(StageCounts, Vec<String>)> {
+    run_on(launcher, &GROUPS, &[of_doorbells(suites)?.clone()])
+}
+
+/// The same on a kernel that checks itself. The lab fails if the kernel reports something.
+pub(super) fn run_on_debug_kernel(
+    launcher: Launcher<'_>,
+    suites: &[Suite],
+) -> Result<(StageCounts, Vec<String>)> {
+    let options = [&GROUPS[..], &[DEBUG_KERNEL]].concat();
+    run_on(launcher, &options, &[of_doorbells(suites)?.clone()])
+}
+
+/// Runs the selftests of ioeventfds on a kernel that checks itself, with the module kvm_ioeventfd.
+pub(super) fn run_selftests_on_debug_kernel(
+    launcher: Launcher<'_>,
+) -> Result<(StageCounts, Vec<String>)> {
+    let mut command = launcher.lab(&["selftests", "--limit", LIMIT, "--boot-timeout", LIMIT]);
+    command.args(GROUPS).args([DEBUG_KERNEL, "ioeventfd_*"]);
+    let child = child::run(&mut command)?;
+    let passed = child.stdout.lines().find_map(|line| {
+        let (count, rest) = line.split_once(" pass, ")?;
+        rest.starts_with("0 skip, 0 fail")
+            .then(|| count.parse().ok())?
+    });
+    let counts = StageCounts {
+        passed: passed.unwrap_or_default(),
+        ..StageCounts::of(&child)
+    };
+    let is_good = child.status.success() && passed.is_some();
+    let failure = format!("a selftest did not pass: {}", child.status);
+    Ok((counts, (!is_good).then_some(failure).into_iter().collect()))
+}
+
+fn of_doorbells(suites: &[Suite]) -> Result<&Suite> {
     let doorbells = suites
         .iter()
         .find(|suite| suite.binary.name == OF_DOORBELLS);
-    let doorbells = doorbells.with_context(|| format!("no binary {OF_DOORBELLS} has tests"))?;
-    run_on(launcher, &GROUPS, std::slice::from_ref(doorbells))
+    doorbells.with_context(|| format!("no binary {OF_DOORBELLS} has tests"))
 }
 
 fn run_on(

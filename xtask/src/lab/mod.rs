@@ -35,6 +35,10 @@ pub(crate) struct Options {
     /// Build the tests for this architecture, and run them on its KVM
     #[arg(long, conflicts_with = "filter")]
     arch: Option<Foreign>,
+    /// Run the tests of the module kvm_ioeventfd, and no others, on a kernel with lockdep, KASAN and kmemleak, which is built
+    /// first
+    #[arg(long, conflicts_with_all = ["filter", "arch"])]
+    debug_kernel: bool,
 }
 
 /// An architecture whose tests are built for it on another one.
@@ -80,6 +84,9 @@ impl<'a> Launcher<'a> {
 
 /// Runs what the options say.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.debug_kernel {
+        return run_on_debug_kernel();
+    }
     match (options.arch, &options.filter) {
         (Some(Foreign::Aarch64), _) => arm64::run(),
         (None, Some(filter)) => run_filtered(filter),
@@ -142,6 +149,29 @@ fn run_all() -> Result<()> {
     let [bench, inside, groups] =
         others.ok_or_else(|| anyhow!("the thread of a stage panicked"))?;
     conclude(&[own, bench, inside, groups], started)
+}
+
+/// Runs what tests the module kvm_ioeventfd on a kernel that checks itself.
+fn run_on_debug_kernel() -> Result<()> {
+    let started = Instant::now();
+    let debug = artifacts::tests()?;
+    let suites = suites::find(&debug.tests)?;
+    let launcher = Launcher::native(&debug.vmbell);
+    let mut prepare = launcher.lab(&["prepare", inside::DEBUG_KERNEL]);
+    let prepared = child::run(prepare.args(inside::GROUPS))?;
+    ensure!(
+        prepared.status.success(),
+        "the kernel cannot be built for the lab"
+    );
+    let stages = [
+        stage::run("selftests on a debug kernel", || {
+            inside::run_selftests_on_debug_kernel(launcher)
+        }),
+        stage::run("doorbells on a debug kernel", || {
+            inside::run_on_debug_kernel(launcher, &suites.on_kvm)
+        }),
+    ];
+    conclude(&stages, started)
 }
 
 fn conclude(stages: &[Stage], started: Instant) -> Result<()> {
