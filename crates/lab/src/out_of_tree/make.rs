@@ -98,9 +98,15 @@ pub(crate) fn in_place(program: &Path, bin: &Path) -> Command {
 fn reason(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let errors = lines.iter().filter(|line| {
-        ["error:", "ERROR:", "not found", "undefined reference"]
-            .iter()
-            .any(|mark| line.contains(mark))
+        [
+            "error:",
+            "ERROR:",
+            "No rule",
+            "not found",
+            "undefined reference",
+        ]
+        .iter()
+        .any(|mark| line.contains(mark))
     });
     let mut quoted: Vec<&str> = errors.copied().take(QUOTED).collect();
     if quoted.is_empty() {
@@ -119,5 +125,10 @@ mod tests {
         let text = "make: Entering\n  CC a.o\na.c:1:2: error: no\nmake[2]: *** Error 1\n";
         assert_eq!(reason(text), "a.c:1:2: error: no");
         assert_eq!(reason("a\nb\nc\nd\n"), "b; c; d");
+        let text = "make[2]: *** No rule to make target 'a.c'.  Stop.\nmake[1]: *** Error 2\nmake: *** Error 2\n";
+        assert_eq!(
+            reason(text),
+            "make[2]: *** No rule to make target 'a.c'.  Stop."
+        );
     }
 }
