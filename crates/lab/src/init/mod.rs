@@ -1,8 +1,9 @@
 //! The part of `vmbell` that is process 1 in L1.
 //!
 //! Called by the name that the lab gives it, `vmbell` mounts the kernel's file systems, loads modules, gives
-//! devices their drivers, runs the job's program with pipes whose ends are copied to virtio-serial ports, sends the files that the program left,
-//! reports how it ended and what a kernel that checks itself has found, waits until the host has read everything, and ends L1 through the debug-exit port. It
+//! devices their drivers, runs the job's program with pipes whose ends are copied to virtio-serial ports, and sends the
+//! files that the program left. It reports how the program ended and what a kernel that checks itself has found, waits until
+//! the host has read everything, and ends L1 through the debug-exit port. It
 //! kills the program if the host says so, and ends L1 at once if the host closes the control port.
 
 mod control;
