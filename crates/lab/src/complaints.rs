@@ -29,7 +29,7 @@ pub(crate) fn may_be() -> bool {
     Path::new(KMEMLEAK).exists()
 }
 
-/// The first report since the boot, with memory that nothing refers to; empty if there is none.
+/// The first report since the boot, and the memory leaks that kmemleak lists. Empty if the kernel has reported nothing.
 pub(crate) fn find() -> io::Result<Vec<String>> {
     // The first scan finds what the second reports.
     fs::write(KMEMLEAK, "scan")?;

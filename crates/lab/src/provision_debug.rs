@@ -80,7 +80,7 @@ impl Provision<'_> {
         Ok(Kernel::of(&entry, None))
     }
 
-    /// Builds the module whose source is in `folder` for a kernel of ours, whose headers are these.
+    /// Builds the module in `folder` for a debug kernel, against the headers that its build has left.
     pub(super) fn build_for_debug_kernel(
         &self,
         tools: &Tools,

@@ -105,7 +105,7 @@ impl Tools {
         run_in_place(root, host)
     }
 
-    /// The kernel whose they are.
+    /// The kernel that these tools are for.
     pub(crate) fn release(&self) -> &Release {
         self.headers.release()
     }
