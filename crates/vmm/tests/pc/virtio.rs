@@ -10,6 +10,16 @@ use super::player::{Op, Play, Played};
 const NOTIFY: u32 = 0xe000_3000;
 /// The number of queues.
 const NUM_QUEUES: u32 = 0xe000_0012;
+/// The driver begins: it takes VERSION_1 and no queue.
+const BEGIN: [Op; 6] = [
+    Op::Store(1, STATUS, 1),
+    Op::Store(1, STATUS, 3),
+    Op::Store(4, 0xe000_0008, 1),
+    Op::Store(4, 0xe000_000c, 1),
+    Op::Store(1, STATUS, 0xb),
+    Op::Store(1, STATUS, 0xf),
+];
+const STATUS: u32 = 0xe000_0014;
 
 fn rng(notify: Notify, ops: Vec<Op>) -> Play {
     Play {
@@ -23,7 +33,8 @@ fn rng(notify: Notify, ops: Vec<Op>) -> Play {
 
 fn exits<H: Hypervisor>(hypervisor: &H, notify: Notify, width: u32, times: usize) -> u64 {
     let stores = vec![Op::Store(width, NOTIFY, 0); times];
-    let Played { end, exits, .. } = rng(notify, stores).run(hypervisor);
+    let ops = [&BEGIN[..], &stores].concat();
+    let Played { end, exits, .. } = rng(notify, ops).run(hypervisor);
     assert_eq!(end, Ok(Stop::Done(0)));
     exits.heavy
 }

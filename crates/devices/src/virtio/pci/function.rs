@@ -15,6 +15,7 @@ use crate::virtio::server::{DriverSide, Server};
 use crate::virtio::vhost::{Vhost, Worker};
 use crate::virtio::{Handler, Interrupts, Notify, Refusal, VirtioConfig};
 use vmbell::irq::Gsi;
+use vmbell::virtqueue::Status;
 
 /// Red Hat's vendor ID, which all virtio devices have, and the device ID of type 0 (virtio 1.3, 4.1.2).
 const VENDOR: u16 = 0x1af4;
@@ -118,6 +119,13 @@ impl VirtioPci {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn update_bells(&self) {
+        if let Some(bells) = &self.bells {
+            let status = self.control.registers().status;
+            bells.set_live(status.has(Status::DRIVER_OK));
+        }
+    }
+
     fn notify(&self, offset: u64) {
         if let Some(queue) = layout::notified(offset) {
             self.control.server().notify(queue);
@@ -208,7 +216,10 @@ impl PciFunction for VirtioPci {
 
     fn write(&self, _bar: usize, offset: u64, data: &[u8]) {
         match layout::part(offset) {
-            Some((Part::Common, at)) => common::write(&self.control, &self.interrupts, at, data),
+            Some((Part::Common, at)) => {
+                common::write(&self.control, &self.interrupts, at, data);
+                self.update_bells();
+            }
             Some((Part::Notify, at)) => self.notify(at),
             Some((Part::Table, at)) => self.interrupts.messages.write(at, data),
             _ => {}
@@ -224,6 +235,7 @@ impl PciFunction for VirtioPci {
     fn reset(&self) {
         self.control.reset(&mut self.control.registers());
         self.interrupts.messages.reset();
+        self.update_bells();
     }
 }
 

@@ -69,6 +69,23 @@ fn doorbells_move_with_the_bar_and_go_with_its_decoding() {
 }
 
 #[test]
+fn doorbells_are_registered_while_the_driver_runs_the_device() {
+    let mut pc = Pc::new(VirtioConfig::default());
+    pc.configure(0x04, 2, 0);
+    pc.configure(0x04, 2, 2);
+    pc.negotiate();
+    for (queue, layout) in (0..).zip(&LAYOUTS) {
+        assert!(pc.set_up(queue, layout, 0xffff));
+    }
+    assert_eq!(pc.registry.registered(), 0);
+    pc.go_live();
+    assert_eq!(pc.registry.registered(), 2);
+    pc.set(STATUS, 1, 0);
+    assert_eq!(pc.registry.registered(), 0, "after a reset");
+    assert_eq!(pc.errors(), 0);
+}
+
+#[test]
 fn a_notification_that_reaches_the_device_rings_its_doorbell() {
     let mut pc = live(Notify::Doorbell);
     await_answer(&mut pc, 1, |pc| {
