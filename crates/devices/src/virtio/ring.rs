@@ -83,6 +83,11 @@ impl DeviceQueue for Ring {
     }
 
     #[inline]
+    fn next_avail(&self) -> u16 {
+        either!(self, device => device.next_avail())
+    }
+
+    #[inline]
     fn add_used(&mut self, head: Head, len: u32) -> Result<(), UsedError> {
         either!(self, device => device.add_used(head, len))
     }

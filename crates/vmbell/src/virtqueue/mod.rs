@@ -153,6 +153,10 @@ pub trait DriverControl {
     /// How many descriptors are free; 0 if the queue is broken.
     fn free(&self) -> u16;
 
+    /// Where the next buffer will be made available: the upper half of a notification with `VIRTIO_F_NOTIFICATION_DATA`
+    /// (virtio 1.3, 2.9). On a split ring the index; on a packed one the slot, with the wrap counter in bit 15.
+    fn next_avail(&self) -> u16;
+
     /// Takes back the data of any buffer that the device has not used. Only for a device that is stopped or a
     /// queue that is not used any more.
     fn detach_unused(&mut self) -> Option<Self::Data>;
@@ -203,6 +207,10 @@ pub trait DeviceQueue {
     ///
     /// If the driver wrote what it must not; the queue is broken from then on.
     fn pop(&mut self, chain: &mut Chain) -> Result<Option<Head>, QueueError>;
+
+    /// Where the next chain will be taken, in the format of the driver's
+    /// [`next_avail`](DriverControl::next_avail). Both are equal when the device has taken all that is available.
+    fn next_avail(&self) -> u16;
 
     /// Gives a chain back, with `len` bytes written to it.
     ///

@@ -172,6 +172,10 @@ impl<T, S: Side, B: Brand> DriverControl for Driver<T, S, B> {
         self.free
     }
 
+    fn next_avail(&self) -> u16 {
+        self.side.save().available
+    }
+
     fn detach_unused(&mut self) -> Option<T> {
         self.slots.detach()
     }

@@ -180,6 +180,11 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
     }
 
     #[inline]
+    fn next_avail(&self) -> u16 {
+        self.next_avail.off_wrap()
+    }
+
+    #[inline]
     fn add_used(&mut self, head: Head, len: u32) -> Result<(), UsedError> {
         let at = self.next_used;
         self.check_used(&head, len, at, self.taken)?;

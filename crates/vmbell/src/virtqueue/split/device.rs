@@ -191,6 +191,11 @@ impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
     }
 
     #[inline]
+    fn next_avail(&self) -> u16 {
+        self.next_avail
+    }
+
+    #[inline]
     fn add_used(&mut self, head: Head, len: u32) -> Result<(), UsedError> {
         self.write_used(&head, len, 0)?;
         self.publish(1);

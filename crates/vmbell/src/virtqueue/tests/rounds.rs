@@ -18,7 +18,9 @@ impl Test for Shapes {
             let readable = round % (count + 1);
             let (readable, writable) = pieces[..count].split_at(readable);
             driver.add(readable, writable, round as u64).unwrap();
+            assert_ne!(device.next_avail(), driver.next_avail(), "{about}");
             let head = device.pop(&mut chain).unwrap().unwrap();
+            assert_eq!(device.next_avail(), driver.next_avail(), "{about}");
             assert_eq!(chain.readable(), readable, "{about}");
             assert_eq!(chain.writable(), writable, "{about}");
             let sum = |buffers: &[Buffer]| buffers.iter().map(|buffer| buffer.len).sum::<u32>();
