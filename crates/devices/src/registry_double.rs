@@ -1,13 +1,13 @@
 //! For tests of devices: a registry of doorbells in this process, with the rules of KVM.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use vmbell::doorbell::{
     Bell, Datamatch, DoorbellError, DoorbellSet, IoEventAddress, Pattern, RegisterError, Sharing,
 };
 use vmbell::eventfd::EventFd;
-use vmbell_hypervisor::{Capability, Doorbell, Error, IoEvents, RemoveDoorbell};
+use vmbell_hypervisor::{Capability, Doorbell, Error, IoEvents, Payload, RemoveDoorbell};
 
 /// The registry.
 #[derive(Default)]
@@ -15,6 +15,8 @@ pub(super) struct Registry {
     pub(super) guest: Arc<Guest>,
     /// Whether to refuse everything.
     pub(super) refuse: bool,
+    /// Whether it stores the values of doorbells with a payload.
+    pub(super) stores: bool,
 }
 
 /// The doorbells, and how many there are.
@@ -22,12 +24,32 @@ pub(super) struct Registry {
 pub(super) struct Guest {
     set: DoorbellSet,
     registered: AtomicUsize,
+    values: Mutex<Vec<(IoEventAddress, Arc<AtomicU64>)>>,
+}
+
+/// The last value of a doorbell.
+struct Value(Arc<AtomicU64>);
+
+impl Payload for Value {
+    fn value(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Acquire))
+    }
 }
 
 impl Registry {
     /// Rings as a vCPU does.
     pub(super) fn bell(&self) -> Bell {
         self.guest.set.bell()
+    }
+
+    /// Stores the value of a doorbell, before it [rings](Self::bell).
+    pub(super) fn store(&self, address: IoEventAddress, data: &[u8]) {
+        let Ok(data) = data.try_into() else { return };
+        let data = u32::from_le_bytes(data);
+        let values = self.guest.values.lock().unwrap();
+        for (_, value) in values.iter().filter(|(at, _)| *at == address) {
+            value.store(data.into(), Ordering::Release);
+        }
     }
 
     /// How many doorbells it has.
@@ -60,17 +82,26 @@ impl IoEvents for Registry {
         Ok(Doorbell::new(event, guest, address, datamatch, sharing))
     }
 
+    /// Of 4 bytes.
     fn register_payload(
         &self,
-        _event: &Arc<EventFd>,
-        _address: IoEventAddress,
+        event: &Arc<EventFd>,
+        address: IoEventAddress,
         _len: u32,
     ) -> Result<Doorbell, Error> {
-        Err(Error::Unsupported {
-            backend: "double",
-            capability: Capability::PayloadDoorbell,
-            reason: "what rings here has the value itself".to_owned(),
-        })
+        if !self.stores {
+            return Err(Error::Unsupported {
+                backend: "double",
+                capability: Capability::PayloadDoorbell,
+                reason: "what rings here has the value itself".to_owned(),
+            });
+        }
+        let value = Arc::new(AtomicU64::new(0));
+        let any = Datamatch::U32(None);
+        let doorbell = self.register_ioevent(event, address, any, Sharing::Exclusive)?;
+        let mut values = self.guest.values.lock().unwrap();
+        values.push((address, Arc::clone(&value)));
+        Ok(doorbell.with_payload(Box::new(Value(value))))
     }
 }
 
@@ -83,6 +114,8 @@ impl RemoveDoorbell for Guest {
         _sharing: Sharing,
     ) -> Result<(), Error> {
         self.set.unregister(event, address, datamatch)?;
+        let mut values = self.values.lock().unwrap();
+        values.retain(|(at, _)| *at != address);
         self.registered.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     }

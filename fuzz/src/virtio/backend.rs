@@ -1,25 +1,44 @@
 //! Doorbells and interrupts of this process, with the rules of KVM.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, LazyLock};
 
 use vmbell::doorbell::{Bell, Datamatch, DoorbellSet, IoEventAddress, RegisterError, Sharing};
 use vmbell::eventfd::EventFd;
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route, Routing};
 use vmbell_hypervisor::{
-    Capability, Doorbell, Error, IoEvents, IrqTrigger, Irqfd, Irqs, RemoveDoorbell,
+    Doorbell, Error, IoEvents, IrqTrigger, Irqfd, Irqs, Payload, RemoveDoorbell,
 };
 
 /// The doorbells. Their table is large, and most runs have none.
 #[derive(Default)]
-pub struct Doorbells(LazyLock<Arc<Set>>);
+pub struct Doorbells {
+    set: LazyLock<Arc<Set>>,
+    /// The last value that rang, which all doorbells with a payload have.
+    last: Arc<AtomicU64>,
+}
 
 #[derive(Default)]
 struct Set(DoorbellSet);
 
+struct Last(Arc<AtomicU64>);
+
+impl Payload for Last {
+    fn value(&self) -> Option<u64> {
+        Some(self.0.load(Acquire))
+    }
+}
+
 impl Doorbells {
     /// Rings as a vCPU does.
     pub fn bell(&self) -> Bell {
-        self.0.0.bell()
+        self.set.0.bell()
+    }
+
+    /// Stores a value, before it rings.
+    pub fn store(&self, value: u32) {
+        self.last.store(value.into(), Release);
     }
 }
 
@@ -31,26 +50,25 @@ impl IoEvents for Doorbells {
         datamatch: Datamatch,
         sharing: Sharing,
     ) -> Result<Doorbell, Error> {
-        let registered = self.0.0.register(event, address, datamatch, sharing);
+        let registered = self.set.0.register(event, address, datamatch, sharing);
         registered.map_err(|error| match error {
             RegisterError::Doorbell(rule) => rule.into(),
             RegisterError::Signal(source) => Error::Backend(source.into()),
         })?;
-        let set = Arc::downgrade(&*self.0);
+        let set = Arc::downgrade(&*self.set);
         Ok(Doorbell::new(event, set, address, datamatch, sharing))
     }
 
+    /// Of 4 bytes.
     fn register_payload(
         &self,
-        _: &Arc<EventFd>,
-        _: IoEventAddress,
+        event: &Arc<EventFd>,
+        address: IoEventAddress,
         _: u32,
     ) -> Result<Doorbell, Error> {
-        Err(Error::Unsupported {
-            backend: "fuzz",
-            capability: Capability::PayloadDoorbell,
-            reason: "what rings here has the value itself".to_owned(),
-        })
+        let any = Datamatch::U32(None);
+        let doorbell = self.register_ioevent(event, address, any, Sharing::Exclusive)?;
+        Ok(doorbell.with_payload(Box::new(Last(Arc::clone(&self.last)))))
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Choice {
     pub size: u16,
     pub packed: bool,
     pub features: Features,
+    /// Whether its notifications say how far it is, if the device offers that.
+    says_position: bool,
     /// Features of this type of device.
     own: u16,
 }
@@ -53,6 +55,7 @@ impl Choice {
             size: 8,
             packed: false,
             features: Features::default(),
+            says_position: false,
             own: 0,
         }
     }
@@ -64,6 +67,7 @@ impl Choice {
             size: 1 << (choice >> 1 & 3),
             packed: choice & 8 != 0,
             features,
+            says_position: choice & 32 != 0,
             // Seldom one that was not offered.
             own: if choice >> 4 == 0 { input.word() } else { 0 },
         }
@@ -90,7 +94,11 @@ pub struct Machine {
     pub memory: Memory,
     pub root: Arc<PciRoot>,
     pub backlog: Backlog,
+    doorbells: Arc<Doorbells>,
     bell: Option<Bell>,
+    /// Whether the driver has chosen `VIRTIO_F_NOTIFICATION_DATA`.
+    says_position: bool,
+    notified: u16,
     ports: BusReader,
     mmio: BusReader,
     _buses: [Arc<Bus>; 2],
@@ -122,6 +130,7 @@ impl Machine {
                 Raise::Call
             },
             packed: choice & 16 != 0,
+            notification_data: true,
         };
         let (device, host) = Host::new(kind, config, guest);
         let (pio, mmio) = (Arc::new(Bus::new()), Arc::new(Bus::new()));
@@ -138,6 +147,9 @@ impl Machine {
             root,
             backlog,
             bell: (config.notify == Notify::Doorbell).then(|| doorbells.bell()),
+            doorbells,
+            says_position: false,
+            notified: 0,
             ports: pio.reader(),
             mmio: mmio.reader(),
             _buses: [pio, mmio],
@@ -147,6 +159,9 @@ impl Machine {
 
     fn store(&mut self, at: u64, data: &[u8]) {
         let address = BASE + at;
+        if let Ok(value) = data.try_into() {
+            self.doorbells.store(u32::from_le_bytes(value));
+        }
         let bell = self.bell.as_mut();
         if !bell.is_some_and(|bell| bell.ring(IoEventAddress::Mmio(address), data)) {
             self.mmio.write(address, data);
@@ -157,9 +172,16 @@ impl Machine {
         self.store(field, &value.to_le_bytes()[..len]);
     }
 
-    /// Notifies a queue.
+    /// Notifies a queue, and says how far its driver is, if nothing but notifications of this queue came before.
     pub fn notify(&mut self, queue: u16) {
-        self.set(NOTIFY + 4 * u64::from(queue), 2, queue.into());
+        let at = NOTIFY + 4 * u64::from(queue);
+        if self.says_position {
+            self.notified = self.notified.wrapping_add(1);
+            let data = u64::from(self.notified) << 16 | u64::from(queue);
+            self.set(at, 4, data);
+        } else {
+            self.set(at, 2, queue.into());
+        }
     }
 
     /// Writes to the BAR and reads there.
@@ -200,7 +222,10 @@ impl Machine {
         for status in [0, 1, 3] {
             self.set(STATUS, 1, status);
         }
-        for (select, half) in (0..).zip(choice.halves()) {
+        self.says_position = choice.says_position && self.bell.is_some();
+        let data = u64::from(self.says_position) << 6;
+        let [low, high] = choice.halves();
+        for (select, half) in (0..).zip([low, high | data]) {
             self.set(DRIVER_FEATURE_SELECT, 4, select);
             self.set(DRIVER_FEATURE, 4, half);
         }

@@ -23,7 +23,7 @@ use self::ending::Ending;
 use self::plug::Plugged;
 use super::values;
 use crate::confine::{self, Devices};
-use vmbell_hypervisor::{CpuFeatures, Hypervisor};
+use vmbell_hypervisor::{Capability, CpuFeatures, Hypervisor};
 use vmbell_vmm::{Arm64Image, Boot, BootFile, Image, Pc, PcConfig, VCPUS_MAX};
 
 const EXAMPLES: &str = "\
@@ -253,6 +253,10 @@ fn boot_on(hypervisor: &dyn Hypervisor, args: &RunArgs, image: &Image, boot: &Bo
         pv_eoi: args.pv_eoi == "on",
         shared_memory: args.device.iter().any(Device::shares_memory),
     };
+    if args.device.iter().any(Device::needs_payloads) {
+        let required = hypervisor.require(Capability::PayloadDoorbell);
+        required.context("cannot offer notification-data")?;
+    }
     let pc = Pc::new(hypervisor, config, io::stdout())?;
     let Plugged { nodes, keys } = plug::all(&pc, &args.device)?;
     if let Some(path) = &args.dump_dtb {

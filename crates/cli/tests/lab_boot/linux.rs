@@ -12,6 +12,8 @@ mod disks;
 mod kicks;
 #[path = "linux/networks.rs"]
 mod networks;
+#[path = "linux/notification_data.rs"]
+mod notification_data;
 #[path = "linux/traces.rs"]
 mod traces;
 #[path = "linux/vhost.rs"]

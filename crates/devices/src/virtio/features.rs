@@ -7,6 +7,7 @@ pub(super) const EVENT_IDX: u64 = 1 << 29;
 pub(super) const VERSION_1: u64 = 1 << 32;
 pub(super) const RING_PACKED: u64 = 1 << 34;
 pub(super) const IN_ORDER: u64 = 1 << 35;
+pub(super) const NOTIFICATION_DATA: u64 = 1 << 38;
 
 /// What the rings of [`virtqueue`](vmbell::virtqueue) support, but for the packed format.
 pub(super) const OF_RINGS: u64 = INDIRECT_DESC | EVENT_IDX | VERSION_1 | IN_ORDER;

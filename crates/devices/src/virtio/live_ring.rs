@@ -17,6 +17,10 @@ use super::ring::Ring;
 use super::server::DriverSide;
 use vmbell::virtqueue::{Chain, DeviceQueue, Head, QueueError};
 
+/// How many times a thread looks again at a ring that lacks a chain of which it was told: for about 100 us, which is long for a
+/// store on its way from one CPU to another.
+const LOOKS: u16 = 1000;
+
 /// The state of a queue between DRIVER_OK and a reset.
 pub(super) struct Live {
     pub(super) ring: Ring,
@@ -26,6 +30,8 @@ pub(super) struct Live {
     stops: u64,
     /// How many chains were taken, which is the number of the last one.
     taken: u64,
+    /// How many times in succession the ring had no chain where the driver said that there is one.
+    empty: u16,
     /// What `VIRTIO_F_IN_ORDER` needs, if the driver has accepted that.
     order: Option<Order>,
 }
@@ -56,6 +62,19 @@ impl Live {
         let head = self.ring.pop(&mut self.chain)?;
         self.taken += u64::from(head.is_some());
         Ok(head)
+    }
+
+    /// Called before the thread that serves goes to sleep: whether it looks at the ring again, because the driver has
+    /// `said` that a chain is there and none was taken since `next`.
+    pub(super) fn looks_again(&mut self, next: u16, said: Option<u16>) -> bool {
+        let is_missing = |said| {
+            self.waiting.is_none() && self.ring.next_avail() == next && self.ring.is_behind(said)
+        };
+        self.empty = match said.is_some_and(is_missing) {
+            true => self.empty.saturating_add(1),
+            false => 0,
+        };
+        (1..=LOOKS).contains(&self.empty)
     }
 
     /// The chain that was taken last, and with this head.
@@ -128,6 +147,7 @@ impl LiveRing {
             waiting: None,
             stops,
             taken: 0,
+            empty: 0,
             order: is_in_order.then(Order::new),
         };
         *self.lock() = Some(live);

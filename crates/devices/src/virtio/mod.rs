@@ -22,6 +22,7 @@ mod inverter;
 mod live_ring;
 pub mod mmio;
 pub mod net;
+mod notification;
 pub mod pci;
 mod queue;
 mod queues;

@@ -14,6 +14,7 @@ use vm_memory::{GuestAddress, GuestMemoryError};
 
 use super::control::QUEUE_SIZE_MAX;
 use super::live_ring::{Live, LiveRing};
+use super::notification::LastNotification;
 use super::refusal::Refusal;
 use super::request::{Handled, Outcome, Request};
 use super::ring::Ring;
@@ -112,6 +113,7 @@ pub struct Served {
 pub struct Queue<D> {
     ring: Arc<LiveRing>,
     handler: Arc<D>,
+    notification: LastNotification,
     /// Whether a thread polls the queue, so that the driver need not notify.
     polled: bool,
     /// How many calls of [`serve`](Self::serve) there were since the call that serves now began. Other callers do
@@ -135,6 +137,7 @@ impl<D: Handler> Queue<D> {
         Self {
             ring: Arc::new(LiveRing::new(index, driver.clone())),
             handler,
+            notification: LastNotification::default(),
             polled,
             calls: AtomicU64::new(0),
             leave: AtomicBool::new(false),
@@ -150,6 +153,11 @@ impl<D: Handler> Queue<D> {
     /// The queue's index, which the driver writes to notify.
     pub fn index(&self) -> u16 {
         self.ring.index()
+    }
+
+    /// What the driver's notifications say.
+    pub(super) const fn notification(&self) -> &LastNotification {
+        &self.notification
     }
 
     /// How many chains were given back so far, by any thread.
@@ -179,7 +187,7 @@ impl<D: Handler> Queue<D> {
     /// misses no chain. If another thread is serving, this call makes that thread look for chains again. For a
     /// polled queue `more` is always false, because its poller calls again anyway.
     pub fn serve(&self) -> Served {
-        self.serve_and_wait(&|| {})
+        self.serve_and_wait(None, &|| {})
     }
 
     /// As [`serve`](Self::serve), for a thread that sleeps afterwards until the driver notifies.
@@ -188,17 +196,18 @@ impl<D: Handler> Queue<D> {
     /// thread waits for that a moment before it lets the driver notify, because a notification and a wake-up take far
     /// longer. A vCPU's thread does not wait, because its driver is the one that waits for it.
     pub fn serve_before_sleep(&self) -> Served {
-        self.serve_and_wait(&|| (0..TURNS).for_each(|_| std::hint::spin_loop()))
+        let said = self.notification.position(self.index());
+        self.serve_and_wait(said, &|| (0..TURNS).for_each(|_| std::hint::spin_loop()))
     }
 
-    /// Serves; `wait` is called when a driver that polls may make the next chain available.
+    /// Serves a driver that has said how far it is; `wait` is called when a driver that polls may make the next chain available.
     // Compiled once: the parts of a copy each would not be inlined.
     #[inline(never)]
-    pub(super) fn serve_and_wait(&self, wait: &dyn Fn()) -> Served {
+    pub(super) fn serve_and_wait(&self, said: Option<u16>, wait: &dyn Fn()) -> Served {
         if self.calls.fetch_add(1, Ordering::AcqRel) > 0 {
             return Served::default();
         }
-        let served = self.service(wait);
+        let served = self.service(said, wait);
         self.ring.flush();
         let called = self.calls.swap(0, Ordering::AcqRel) > 1;
         Served {
@@ -207,7 +216,7 @@ impl<D: Handler> Queue<D> {
         }
     }
 
-    fn service(&self, wait: &dyn Fn()) -> Served {
+    fn service(&self, said: Option<u16>, wait: &dyn Fn()) -> Served {
         if self.leave.load(Ordering::Relaxed) {
             return Served::default();
         }
@@ -216,10 +225,14 @@ impl<D: Handler> Queue<D> {
             return Served::default();
         };
         let before = self.served();
-        let more = self.rounds(live, wait).unwrap_or_else(|refusal| {
-            self.ring.fail(&mut guard, refusal);
-            false
-        });
+        let next = live.ring.next_avail();
+        let more = match self.rounds(live, wait) {
+            Ok(more) => live.looks_again(next, said) || more,
+            Err(refusal) => {
+                self.ring.fail(&mut guard, refusal);
+                false
+            }
+        };
         // No other thread gives chains back while the lock is held.
         let chains = self.served() - before;
         Served { chains, more }

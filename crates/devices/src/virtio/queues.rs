@@ -11,6 +11,7 @@ use vmbell::thread::{EventLoop, EventSet, ThreadKind};
 use super::config::{Notify, VirtioConfig};
 use super::control::QueueRegisters;
 use super::features;
+use super::notification::LastNotification;
 use super::queue::{Handler, Queue};
 use super::refusal::Refusal;
 use super::ring::Ring;
@@ -89,6 +90,9 @@ impl<D: Handler + 'static> Queues<D> {
         }
         if config.notify == Notify::Doorbell {
             queues.listen()?;
+            if config.notification_data {
+                queues.device.features |= features::NOTIFICATION_DATA;
+            }
         }
         queues.watch_source()?;
         Ok(queues)
@@ -177,6 +181,10 @@ impl<D: Handler + 'static> Server for Queues<D> {
 
     fn kick(&self, index: u16) -> Option<&Arc<EventFd>> {
         self.listeners.get(usize::from(index)).map(Listener::event)
+    }
+
+    fn notification(&self, index: u16) -> Option<&LastNotification> {
+        self.queue(index).map(|queue| queue.notification())
     }
 
     fn notify(&self, index: u16) {

@@ -72,6 +72,35 @@ impl Ring {
     }
 }
 
+impl Ring {
+    /// Whether a driver that says that it is at `position` has made chains available that the device has not taken.
+    pub(super) fn is_behind(&self, position: u16) -> bool {
+        let (next, size) = (self.next_avail(), self.size());
+        let ahead = match self {
+            Self::Split(_) => position.wrapping_sub(next),
+            Self::Packed(_) => slots_ahead(next, position, size),
+        };
+        (1..=size).contains(&ahead)
+    }
+}
+
+/// How many slots `position` of a packed ring is ahead of `next`, modulo two laps; more than `size` if there is no such slot.
+/// Both have the wrap counter in bit 15.
+fn slots_ahead(next: u16, position: u16, size: u16) -> u16 {
+    let slot = |at: u16| i32::from(at & 0x7fff);
+    if slot(position) >= i32::from(size) {
+        return u16::MAX;
+    }
+    let lap = if (position ^ next) >> 15 == 0 {
+        0
+    } else {
+        size
+    };
+    let ahead = slot(position) + i32::from(lap) - slot(next);
+    let ahead = ahead.rem_euclid(2 * i32::from(size));
+    u16::try_from(ahead).unwrap_or(u16::MAX)
+}
+
 impl DeviceQueue for Ring {
     fn size(&self) -> u16 {
         either!(self, device => device.size())
@@ -112,5 +141,34 @@ impl DeviceQueue for Ring {
     #[inline]
     fn disable_notification(&mut self) {
         either!(self, device => device.disable_notification());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_between_positions_of_a_packed_ring_are_counted_over_two_laps() {
+        for size in [1, 2, 3, 8, 32768_u16] {
+            let at = |slots: u32| {
+                let (lap, slot) = (slots / u32::from(size), slots % u32::from(size));
+                u16::try_from(slot).unwrap() | if lap % 2 == 0 { 1 << 15 } else { 0 }
+            };
+            let laps = 2 * u32::from(size);
+            let step = (laps / 16).max(1) as usize;
+            for next in (0..laps).step_by(step) {
+                for ahead in (0..laps).step_by(step) {
+                    let found = slots_ahead(at(next), at(next + ahead), size);
+                    assert_eq!(u32::from(found), ahead, "{size} descriptors, {next}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_slot_that_the_ring_does_not_have_is_not_ahead() {
+        assert!(slots_ahead(1 << 15, 8 | 1 << 15, 8) > 8);
+        assert!(slots_ahead(3, u16::MAX, 8) > 8);
     }
 }

@@ -8,6 +8,7 @@ use vm_memory::GuestMemoryMmap;
 use vmbell::eventfd::EventFd;
 
 use super::control::QueueRegisters;
+use super::notification::LastNotification;
 use super::refusal::Trouble;
 use super::{Interrupts, Refusal};
 
@@ -44,6 +45,12 @@ pub(super) trait Server: Send + Sync {
 
     /// The eventfd whose signal notifies a queue; `None` if a notification has to be a [call](Self::notify).
     fn kick(&self, index: u16) -> Option<&Arc<EventFd>>;
+
+    /// Where the doorbell goes that stores what the driver says with its notifications; `None` for a server that does not
+    /// offer `VIRTIO_F_NOTIFICATION_DATA`.
+    fn notification(&self, _index: u16) -> Option<&LastNotification> {
+        None
+    }
 
     /// Handles a notification on the calling vCPU's thread, which must not hold the registers.
     fn notify(&self, index: u16);

@@ -101,6 +101,7 @@ fn virtio_rows_have_samples_by_each_way<H: Hypervisor>(hypervisor: &H) {
                 notify,
                 raise,
                 packed: false,
+                notification_data: false,
             };
             let document = document(hypervisor, 1, config, &words);
             for (place, kind) in kinds.iter().enumerate() {

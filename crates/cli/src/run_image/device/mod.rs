@@ -43,6 +43,11 @@ impl Device {
         )
     }
 
+    /// Whether the backend has to store what the driver says with its notifications.
+    pub(super) const fn needs_payloads(&self) -> bool {
+        matches!(self, Self::Virtio(_, config) if config.notification_data)
+    }
+
     /// What the guest's threads need for it, besides what they always need.
     pub(super) const fn needs(&self, devices: &mut Devices) {
         match self {
@@ -157,9 +162,9 @@ impl TryFrom<Given> for Device {
 
     fn try_from(given: Given) -> Result<Self, String> {
         Ok(match given {
-            Given::VirtioRng(ways) => ways.of(Virtio::Rng),
-            Given::VirtioConsole(ways) => ways.of(Virtio::Console),
-            Given::VirtioBlk(args) => args.device(),
+            Given::VirtioRng(ways) => ways.of(Virtio::Rng)?,
+            Given::VirtioConsole(ways) => ways.of(Virtio::Console)?,
+            Given::VirtioBlk(args) => args.device()?,
             Given::VirtioNet(args) => args.device()?,
             Given::VirtioVsock(args) => args.device()?,
             Given::VhostUserBlk(args) => args.device()?,

@@ -64,6 +64,9 @@ pub(super) struct WaysArgs {
     /// Offer packed rings to the driver
     #[arg(long, value_enum, default_value_t = Switch::Off)]
     packed: Switch,
+    /// Let the driver say how far it is with each notification (VIRTIO_F_NOTIFICATION_DATA)
+    #[arg(long, value_enum, default_value_t = Switch::Off)]
+    notification_data: Switch,
     /// Put the registers on the PCI bus, or in memory with an interrupt line (always so on arm64)
     #[arg(long, value_enum, default_value_t = Transport::Pci)]
     transport: Transport,
@@ -89,7 +92,7 @@ enum Transport {
 
 impl WaysArgs {
     /// The device, which is seen and served so.
-    pub(super) fn of(&self, device: Virtio) -> Device {
+    pub(super) fn of(&self, device: Virtio) -> Result<Device, String> {
         let config = VirtioConfig {
             notify: match self.notify {
                 NotifyBy::Ioeventfd => Notify::Doorbell,
@@ -100,19 +103,36 @@ impl WaysArgs {
                 RaiseBy::Call => Raise::Call,
             },
             packed: self.packed.is_on(),
+            notification_data: self.notification_data.is_on(),
         };
-        match self.transport {
+        if config.notification_data {
+            if self.notify == NotifyBy::Exit {
+                return Err("notification-data needs notify=ioeventfd".to_owned());
+            }
+            if self.transport == Transport::Mmio {
+                return Err(
+                    "notification-data needs transport=pci: MMIO registers have one for all queues"
+                        .to_owned(),
+                );
+            }
+        }
+        Ok(match self.transport {
             Transport::Pci => Device::Virtio(device, config),
             Transport::Mmio => Device::VirtioMmio(device, config),
-        }
+        })
     }
 
-    /// The same for a device whose queues are served by `server`, which has no packed rings.
-    fn of_split(&self, device: Virtio, server: &str) -> Result<Device, String> {
-        match self.packed {
-            Switch::On => Err(format!("{server} has no packed rings: leave packed out")),
-            Switch::Off => Ok(self.of(device)),
+    /// The same for a device whose queues are served by `server`, which has neither packed rings nor notification data.
+    fn of_worker(&self, device: Virtio, server: &str) -> Result<Device, String> {
+        if self.packed.is_on() {
+            return Err(format!("{server} has no packed rings: leave packed out"));
         }
+        if self.notification_data.is_on() {
+            return Err(format!(
+                "{server} takes no notification data: leave notification-data out"
+            ));
+        }
+        self.of(device)
     }
 }
 
@@ -130,7 +150,7 @@ pub(super) struct BlkArgs {
 }
 
 impl BlkArgs {
-    pub(super) fn device(self) -> Device {
+    pub(super) fn device(self) -> Result<Device, String> {
         let readonly = self.readonly.is_on();
         let file = self.file;
         self.ways.of(Virtio::Blk(Drive { file, readonly }))
@@ -168,8 +188,8 @@ impl NetArgs {
             vhost: self.vhost.is_on(),
         });
         match self.vhost {
-            Switch::On => self.ways.of_split(link, "the kernel's vhost-net"),
-            Switch::Off => Ok(self.ways.of(link)),
+            Switch::On => self.ways.of_worker(link, "the kernel's vhost-net"),
+            Switch::Off => self.ways.of(link),
         }
     }
 }
@@ -187,7 +207,7 @@ pub(super) struct UserBlkArgs {
 impl UserBlkArgs {
     pub(super) fn device(self) -> Result<Device, String> {
         let disk = Virtio::UserBlk(self.socket);
-        self.ways.of_split(disk, "a back end of vhost-user")
+        self.ways.of_worker(disk, "a back end of vhost-user")
     }
 }
 
@@ -204,7 +224,7 @@ pub(super) struct VsockArgs {
 impl VsockArgs {
     pub(super) fn device(self) -> Result<Device, String> {
         let sockets = Virtio::Vsock(self.cid);
-        self.ways.of_split(sockets, "the kernel's vhost-vsock")
+        self.ways.of_worker(sockets, "the kernel's vhost-vsock")
     }
 }
 

@@ -19,9 +19,18 @@ fn ways_of_a_virtio_device_are_read() {
         notify: Notify::Exit,
         raise: Raise::Call,
         packed: true,
+        notification_data: false,
     };
     let long = "virtio-rng,notify=exit,interrupt=call,packed";
     assert_eq!(read(long), (Virtio::Rng, all));
+    let data = VirtioConfig {
+        notification_data: true,
+        ..short
+    };
+    let (rng, text) = (Virtio::Rng, "virtio-rng,notification-data");
+    assert_eq!(read(text), (rng.clone(), data));
+    assert!(Device::Virtio(rng.clone(), data).needs_payloads());
+    assert!(!Device::Virtio(rng, short).needs_payloads());
 }
 
 #[test]
@@ -123,6 +132,18 @@ fn mistakes_are_named() {
         ),
         ("vhost-user-blk", "vhost-user-blk needs socket=PATH"),
         ("vhost-user-blk,socket=a,packed", "no packed rings"),
+        (
+            "virtio-rng,notification-data,notify=exit",
+            "notification-data needs notify=ioeventfd",
+        ),
+        (
+            "virtio-rng,notification-data,transport=mmio",
+            "notification-data needs transport=pci",
+        ),
+        (
+            "virtio-vsock,cid=3,notification-data",
+            "vhost-vsock takes no notification data",
+        ),
         (
             "virtio-vsock",
             "virtio-vsock needs cid=N: The guest's context ID",

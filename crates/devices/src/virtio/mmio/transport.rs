@@ -55,7 +55,9 @@ impl VirtioMmio {
     ///
     /// # Errors
     ///
-    /// If the process cannot have more descriptors or threads.
+    /// If the process cannot have more descriptors or threads, or if `config` has
+    /// [`notification_data`](VirtioConfig::notification_data): all queues are notified by one register, and a doorbell there
+    /// has the value of one queue at a time.
     pub fn with_threads<D: Handler + 'static>(
         memory: &GuestMemoryMmap,
         handler: D,
@@ -64,6 +66,10 @@ impl VirtioMmio {
         interrupt: Interrupt,
         backlog: Backlog,
     ) -> io::Result<Self> {
+        if config.notification_data {
+            let why = "notification data needs PCI: MMIO registers have one for all queues";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
         let interrupt = Arc::new(interrupt);
         let driver = driver_side(memory, &interrupt);
         let queues = Queues::with_threads(handler, queues, config, driver.clone(), backlog)?;

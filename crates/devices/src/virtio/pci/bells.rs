@@ -9,9 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::OnError;
 use super::layout::notify_offset;
+use crate::virtio::features::NOTIFICATION_DATA;
 use crate::virtio::server::Server;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_hypervisor::{Doorbell, IoEvents};
+use vmbell::eventfd::EventFd;
+use vmbell_hypervisor::{Doorbell, Error, IoEvents};
+
+/// Bytes of a notification with `VIRTIO_F_NOTIFICATION_DATA` (virtio 1.3, 4.1.5.2).
+const DATA_LEN: u32 = 4;
 
 /// The doorbells, until this is dropped.
 pub(super) struct Bells {
@@ -25,7 +30,9 @@ pub(super) struct Bells {
 struct BellsState {
     /// Where the BAR is, if it is mapped.
     base: Option<u64>,
-    is_live: bool,
+    /// The features with which the driver runs the device, while it does.
+    live: Option<u64>,
+    /// Those that only signal; the others are with what serves the queues.
     registered: Vec<Doorbell>,
 }
 
@@ -55,39 +62,60 @@ impl Bells {
         self.register(&mut state);
     }
 
-    /// Registers the doorbells when the driver begins to run the device, and removes them when it ends.
-    pub(super) fn set_live(&self, is_live: bool) {
+    /// Registers the doorbells when the driver begins to run the device, with these features, and removes them when it
+    /// ends.
+    pub(super) fn set_live(&self, features: Option<u64>) {
         let mut state = self.lock();
-        if std::mem::replace(&mut state.is_live, is_live) != is_live {
+        if std::mem::replace(&mut state.live, features) != features {
             self.register(&mut state);
         }
     }
 
     /// Removes the doorbells, and registers them where they belong now.
     fn register(&self, state: &mut BellsState) {
-        for mut doorbell in state.registered.drain(..) {
-            if let Err(error) = doorbell.remove() {
-                (self.on_error)(error);
-            }
-        }
-        let Some(base) = state.base.filter(|_| state.is_live) else {
+        self.remove(state);
+        let (Some(base), Some(features)) = (state.base, state.live) else {
             return;
         };
         for queue in 0..self.server.device().queues {
             let Some(kick) = self.server.kick(queue) else {
                 continue;
             };
-            let address = IoEventAddress::Mmio(base + notify_offset(queue));
-            let added = self.events.register_ioevent(
-                kick,
-                address,
-                Datamatch::AnyLength,
-                Sharing::Exclusive,
-            );
-            match added {
-                Ok(doorbell) => state.registered.push(doorbell),
+            let place = IoEventAddress::Mmio(base + notify_offset(queue));
+            if let Err(error) = self.add(state, queue, kick, place, features) {
                 // The other notifications reach the device, which rings.
-                Err(error) => return (self.on_error)(error),
+                return (self.on_error)(error);
+            }
+        }
+    }
+
+    fn add(
+        &self,
+        state: &mut BellsState,
+        queue: u16,
+        kick: &Arc<EventFd>,
+        place: IoEventAddress,
+        features: u64,
+    ) -> Result<(), Error> {
+        if features & NOTIFICATION_DATA != 0
+            && let Some(notification) = self.server.notification(queue)
+        {
+            let doorbell = self.events.register_payload(kick, place, DATA_LEN)?;
+            notification.replace(Some(doorbell));
+        } else {
+            let (any, alone) = (Datamatch::AnyLength, Sharing::Exclusive);
+            let doorbell = self.events.register_ioevent(kick, place, any, alone)?;
+            state.registered.push(doorbell);
+        }
+        Ok(())
+    }
+
+    fn remove(&self, state: &mut BellsState) {
+        let queues = 0..self.server.device().queues;
+        let with_data = queues.filter_map(|queue| self.server.notification(queue)?.replace(None));
+        for mut doorbell in with_data.chain(state.registered.drain(..)) {
+            if let Err(error) = doorbell.remove() {
+                (self.on_error)(error);
             }
         }
     }

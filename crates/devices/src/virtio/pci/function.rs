@@ -121,8 +121,11 @@ impl VirtioPci {
 
     fn update_bells(&self) {
         if let Some(bells) = &self.bells {
-            let status = self.control.registers().status;
-            bells.set_live(status.has(Status::DRIVER_OK));
+            let registers = self.control.registers();
+            let is_live = registers.status.has(Status::DRIVER_OK);
+            let features = is_live.then_some(registers.driver_features);
+            drop(registers);
+            bells.set_live(features);
         }
     }
 

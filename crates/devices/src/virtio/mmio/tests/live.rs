@@ -174,7 +174,7 @@ fn serve_with_waits(avail_flags: u16) -> (Served, u32) {
     write(LAYOUT.avail, avail_flags);
     write(LAYOUT.avail + 2, 1);
     let waits = Cell::new(0);
-    let served = device.queues[0].serve_and_wait(&|| {
+    let served = device.queues[0].serve_and_wait(None, &|| {
         waits.set(waits.get() + 1);
         let flags: u16 = device.memory.read_obj(GuestAddress(LAYOUT.used)).unwrap();
         assert_eq!(flags, 1, "the driver need not notify");
@@ -196,6 +196,29 @@ fn a_thread_that_sleeps_next_does_not_wait_for_a_driver_that_wants_an_interrupt(
     let (served, waits) = serve_with_waits(0);
     assert_eq!((served.chains, served.more), (1, false));
     assert_eq!(waits, 0);
+}
+
+#[test]
+fn a_thread_that_was_told_of_a_chain_looks_for_it_again_but_not_forever() {
+    let device = Device::new(Serving::Notified);
+    let queue = &device.queues[0];
+    let looks = |said: Option<u16>| {
+        let mut tries = 0..10_000;
+        tries.position(|_| !queue.serve_and_wait(said, &|| {}).more)
+    };
+    with_driver(&device, |driver| {
+        for nothing_said in [None, Some(0), Some(u16::MAX)] {
+            assert_eq!(looks(nothing_said), Some(0));
+        }
+        let first = looks(Some(1));
+        assert!(first > Some(0), "{first:?}");
+        assert_eq!(looks(Some(1)), Some(0), "until a chain comes");
+        driver.send(&[Buffer::new(REQUEST, 4)], &[]);
+        let served = queue.serve_and_wait(Some(1), &|| {});
+        assert_eq!((served.chains, served.more), (1, false));
+        assert_eq!(looks(Some(1)), Some(0), "it was taken");
+        assert_eq!(looks(Some(2)), first);
+    });
 }
 
 #[test]

@@ -24,6 +24,7 @@ const EXIT: VirtioConfig = VirtioConfig {
     notify: Notify::Exit,
     raise: Raise::Irqfd,
     packed: false,
+    notification_data: false,
 };
 
 /// Calls `act` for each of `count` requests that the device has answered.

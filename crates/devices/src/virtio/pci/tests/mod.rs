@@ -5,6 +5,7 @@ mod hostile;
 mod layout;
 mod messages;
 mod model;
+mod notification_data;
 mod packed;
 mod source;
 mod window;
@@ -91,8 +92,13 @@ impl Pc {
     }
 
     fn of(device: impl FnOnce(GuestParts) -> VirtioPci) -> Self {
+        Self::on(Registry::default(), device)
+    }
+
+    /// On a backend with this registry.
+    fn on(registry: Registry, device: impl FnOnce(GuestParts) -> VirtioPci) -> Self {
         let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), RAM)]).unwrap();
-        let (registry, wires) = (Arc::new(Registry::default()), Arc::new(Wires::default()));
+        let (registry, wires) = (Arc::new(registry), Arc::new(Wires::default()));
         let (backlog, errors) = (Backlog::default(), Arc::new(AtomicUsize::new(0)));
         let theirs = Arc::clone(&errors);
         let guest = GuestParts {
@@ -131,6 +137,7 @@ impl Pc {
     /// A store of `len` bytes: to a doorbell, otherwise to the device. Returns whether it was a doorbell.
     fn store(&mut self, address: u64, len: usize, value: u64) -> bool {
         let data = &value.to_le_bytes()[..len];
+        self.registry.store(IoEventAddress::Mmio(address), data);
         if self.bell.ring(IoEventAddress::Mmio(address), data) {
             return true;
         }
