@@ -63,7 +63,10 @@ impl Shown {
         let end = || terminal.try_clone().unwrap();
         let name = concat!(module_path!(), "::child");
         let (_, name) = name.split_once("::").unwrap();
-        let child = Command::new(env::current_exe().unwrap())
+        // A shell starts a job in the background with SIGINT ignored, and the tests with it; the child must not inherit that.
+        let child = Command::new("env")
+            .arg("--default-signal=INT,TERM,HUP")
+            .arg(env::current_exe().unwrap())
             .args(["--exact", "--nocapture", name])
             .env(ROLE, role)
             .stdin(end())
