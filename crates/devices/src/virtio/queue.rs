@@ -109,6 +109,27 @@ pub struct Served {
     pub more: bool,
 }
 
+/// What a thread does after a service.
+pub(super) enum Then<'w> {
+    /// It waits for a notification. The driver has `said` how far it is; `wait` is called when a driver that polls may make the
+    /// next chain available.
+    Sleep {
+        said: Option<u16>,
+        wait: &'w dyn Fn(),
+    },
+    /// It serves again.
+    Poll,
+}
+
+impl Then<'_> {
+    const fn said(&self) -> Option<u16> {
+        match self {
+            Self::Sleep { said, .. } => *said,
+            Self::Poll => None,
+        }
+    }
+}
+
 /// A queue of the device, which any thread may serve.
 pub struct Queue<D> {
     ring: Arc<LiveRing>,
@@ -187,7 +208,8 @@ impl<D: Handler> Queue<D> {
     /// misses no chain. If another thread is serving, this call makes that thread look for chains again. For a
     /// polled queue `more` is always false, because its poller calls again anyway.
     pub fn serve(&self) -> Served {
-        self.serve_and_wait(None, &|| {})
+        let (said, wait) = (None, &|| {});
+        self.serve_then(&Then::Sleep { said, wait })
     }
 
     /// As [`serve`](Self::serve), for a thread that sleeps afterwards until the driver notifies.
@@ -197,17 +219,22 @@ impl<D: Handler> Queue<D> {
     /// longer. A vCPU's thread does not wait, because its driver is the one that waits for it.
     pub fn serve_before_sleep(&self) -> Served {
         let said = self.notification.position(self.index());
-        self.serve_and_wait(said, &|| (0..TURNS).for_each(|_| std::hint::spin_loop()))
+        let wait = &|| (0..TURNS).for_each(|_| std::hint::spin_loop());
+        self.serve_then(&Then::Sleep { said, wait })
     }
 
-    /// Serves a driver that has said how far it is; `wait` is called when a driver that polls may make the next chain available.
+    /// As [`serve`](Self::serve), for a thread that calls it again soon: the driver does not notify until another service.
+    pub fn serve_before_poll(&self) -> Served {
+        self.serve_then(&Then::Poll)
+    }
+
     // Compiled once: the parts of a copy each would not be inlined.
     #[inline(never)]
-    pub(super) fn serve_and_wait(&self, said: Option<u16>, wait: &dyn Fn()) -> Served {
+    pub(super) fn serve_then(&self, then: &Then<'_>) -> Served {
         if self.calls.fetch_add(1, Ordering::AcqRel) > 0 {
             return Served::default();
         }
-        let served = self.service(said, wait);
+        let served = self.service(then);
         self.ring.flush();
         let called = self.calls.swap(0, Ordering::AcqRel) > 1;
         Served {
@@ -216,7 +243,7 @@ impl<D: Handler> Queue<D> {
         }
     }
 
-    fn service(&self, said: Option<u16>, wait: &dyn Fn()) -> Served {
+    fn service(&self, then: &Then<'_>) -> Served {
         if self.leave.load(Ordering::Relaxed) {
             return Served::default();
         }
@@ -226,8 +253,8 @@ impl<D: Handler> Queue<D> {
         };
         let before = self.served();
         let next = live.ring.next_avail();
-        let more = match self.rounds(live, wait) {
-            Ok(more) => live.looks_again(next, said) || more,
+        let more = match self.rounds(live, then) {
+            Ok(more) => live.looks_again(next, then.said()) || more,
             Err(refusal) => {
                 self.ring.fail(&mut guard, refusal);
                 false
@@ -239,7 +266,7 @@ impl<D: Handler> Queue<D> {
     }
 
     /// Drains the ring until it stays empty or the device waits for the host; returns whether the budget ended before that.
-    fn rounds(&self, live: &mut Live, wait: &dyn Fn()) -> Result<bool, Refusal> {
+    fn rounds(&self, live: &mut Live, then: &Then<'_>) -> Result<bool, Refusal> {
         let mut budget = BUDGET;
         while budget > 0 {
             if !self.polled {
@@ -248,12 +275,17 @@ impl<D: Handler> Queue<D> {
             let before = self.served();
             let waits = self.drain(live, &mut budget)?;
             self.ring.give_back_late(live)?;
-            if !self.ring.interrupt(live) && self.served() > before {
+            let polls = !self.ring.interrupt(live);
+            if polls
+                && self.served() > before
+                && let Then::Sleep { wait, .. } = then
+            {
                 wait();
             }
             let leave = self.leave.load(Ordering::Relaxed);
+            let is_polled = self.polled || matches!(then, Then::Poll);
             // A device that waits for the host needs no notification: it looks at the ring when the host wakes it.
-            if leave || waits || budget > 0 && (self.polled || !live.ring.enable_notification()) {
+            if leave || waits || budget > 0 && (is_polled || !live.ring.enable_notification()) {
                 return Ok(false);
             }
             // Rounds count as well: a driver can take a chain back between two looks, so that there is none to serve.

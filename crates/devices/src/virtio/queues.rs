@@ -1,8 +1,10 @@
 //! The queues of a device that a [`Handler`] of this process serves: on the vCPU's thread at each notification, on threads
 //! that sleep until a doorbell rings, or on a thread that polls.
 
+use std::hint::spin_loop;
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use vmbell::bus::{Backlog, Work};
 use vmbell::eventfd::EventFd;
@@ -71,8 +73,8 @@ impl<D: Handler + 'static> Queues<D> {
         }
     }
 
-    /// The same with its own threads: one that serves what waits for the host, if the device has that, and with
-    /// [`Notify::Doorbell`] one for each queue, which the queue's eventfd wakes.
+    /// The same with its own threads: one that serves what waits for the host, if the device has that, and unless each
+    /// notification is an [exit](Notify::Exit) one for each queue, which the queue's eventfd wakes.
     ///
     /// # Errors
     ///
@@ -88,8 +90,8 @@ impl<D: Handler + 'static> Queues<D> {
         if config.packed {
             queues.device.features |= features::RING_PACKED;
         }
-        if config.notify == Notify::Doorbell {
-            queues.listen()?;
+        if config.notify != Notify::Exit {
+            queues.listen(config.notify == Notify::Poll)?;
             if config.notification_data {
                 queues.device.features |= features::NOTIFICATION_DATA;
             }
@@ -98,16 +100,21 @@ impl<D: Handler + 'static> Queues<D> {
         Ok(queues)
     }
 
-    /// Starts a thread for each queue, which sleeps until the queue's eventfd is signalled.
+    /// Starts a thread for each queue, which sleeps until the queue's eventfd is signalled, and may poll before it sleeps again.
     ///
     /// # Errors
     ///
     /// If the process cannot have more descriptors or threads.
-    fn listen(&mut self) -> io::Result<()> {
+    fn listen(&mut self, polls: bool) -> io::Result<()> {
         let listener = |queue: &Arc<Queue<D>>| {
             let queue = Arc::clone(queue);
             // What a wake-up finds is in the queue, and the count says nothing more.
-            Listener::start(|| {}, move || queue.serve_before_sleep().more)
+            if polls {
+                let mut poller = Poller::default();
+                Listener::start(|| {}, move || poller.serve(&*queue))
+            } else {
+                Listener::start(|| {}, move || queue.serve_before_sleep().more)
+            }
         };
         self.listeners = self.each.iter().map(listener).collect::<io::Result<_>>()?;
         Ok(())
@@ -143,6 +150,37 @@ impl<D: Handler + 'static> Queues<D> {
     /// The queue with this index.
     pub(super) fn queue(&self, index: u16) -> Option<&Arc<Queue<D>>> {
         self.each.get(usize::from(index))
+    }
+}
+
+/// How long a thread looks at a ring that has nothing more: the most that KVM polls for a halted vCPU by default
+/// (`halt_poll_ns`).
+const POLL: Duration = Duration::from_micros(200);
+
+/// A thread that polls before it sleeps.
+#[derive(Default)]
+struct Poller {
+    /// When it saw the last chain; none since it woke if it has slept.
+    last: Option<Instant>,
+}
+
+impl Poller {
+    /// Serves a queue; false if the thread sleeps now, and the driver notifies.
+    fn serve<D: Handler>(&mut self, queue: &Queue<D>) -> bool {
+        let served = queue.serve_before_poll();
+        if served.more {
+            return true;
+        }
+        if served.chains > 0 {
+            self.last = Some(Instant::now());
+            return true;
+        }
+        if self.last.is_some_and(|last| last.elapsed() < POLL) {
+            spin_loop();
+            return true;
+        }
+        self.last = None;
+        queue.serve_before_sleep().more
     }
 }
 

@@ -55,7 +55,8 @@ const EVERY: &str = "Every virtio device and vhost-user-blk";
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = EVERY)]
 pub(super) struct WaysArgs {
-    /// Serve a notification on a thread that an ioeventfd wakes, or on the vCPU's thread in its exit
+    /// Serve a notification on a thread that an ioeventfd wakes, that may also poll before it sleeps, or on the vCPU's thread in
+    /// its exit
     #[arg(long, value_enum, default_value_t = NotifyBy::Ioeventfd)]
     notify: NotifyBy,
     /// Raise interrupts by an irqfd, or by a call for each message
@@ -75,6 +76,7 @@ pub(super) struct WaysArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum NotifyBy {
     Ioeventfd,
+    Poll,
     Exit,
 }
 
@@ -96,6 +98,7 @@ impl WaysArgs {
         let config = VirtioConfig {
             notify: match self.notify {
                 NotifyBy::Ioeventfd => Notify::Doorbell,
+                NotifyBy::Poll => Notify::Poll,
                 NotifyBy::Exit => Notify::Exit,
             },
             raise: match self.interrupt {
@@ -107,7 +110,7 @@ impl WaysArgs {
         };
         if config.notification_data {
             if self.notify == NotifyBy::Exit {
-                return Err("notification-data needs notify=ioeventfd".to_owned());
+                return Err("notification-data needs notify=ioeventfd or notify=poll".to_owned());
             }
             if self.transport == Transport::Mmio {
                 return Err(
@@ -122,10 +125,14 @@ impl WaysArgs {
         })
     }
 
-    /// The same for a device whose queues are served by `server`, which has neither packed rings nor notification data.
+    /// The same for a device whose queues are served by `server`, which has no packed rings, does not poll and takes no
+    /// notification data.
     fn of_worker(&self, device: Virtio, server: &str) -> Result<Device, String> {
         if self.packed.is_on() {
             return Err(format!("{server} has no packed rings: leave packed out"));
+        }
+        if self.notify == NotifyBy::Poll {
+            return Err(format!("{server} does not poll: leave notify=poll out"));
         }
         if self.notification_data.is_on() {
             return Err(format!(

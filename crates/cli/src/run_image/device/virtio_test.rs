@@ -23,6 +23,11 @@ fn ways_of_a_virtio_device_are_read() {
     };
     let long = "virtio-rng,notify=exit,interrupt=call,packed";
     assert_eq!(read(long), (Virtio::Rng, all));
+    let polls = VirtioConfig {
+        notify: Notify::Poll,
+        ..short
+    };
+    assert_eq!(read("virtio-rng,notify=poll"), (Virtio::Rng, polls));
     let data = VirtioConfig {
         notification_data: true,
         ..short
@@ -108,7 +113,7 @@ fn mistakes_are_named() {
     let cases = [
         (
             "virtio-rng,notify",
-            "notify: expected 'ioeventfd' or 'exit'",
+            "notify: expected 'ioeventfd' or 'poll' or 'exit'",
         ),
         (
             "virtio-rng,interrupt=msi",
@@ -139,6 +144,10 @@ fn mistakes_are_named() {
         (
             "virtio-rng,notification-data,transport=mmio",
             "notification-data needs transport=pci",
+        ),
+        (
+            "virtio-net,tap=a,vhost,notify=poll",
+            "vhost-net does not poll",
         ),
         (
             "virtio-vsock,cid=3,notification-data",

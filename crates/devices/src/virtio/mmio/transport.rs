@@ -49,9 +49,8 @@ impl VirtioMmio {
         (Self::over(Arc::new(queues), driver, interrupt), each)
     }
 
-    /// The device with its own threads: one that serves what waits for the host, if the device has that, and with
-    /// [`Notify::Doorbell`](crate::virtio::Notify::Doorbell) one for each queue, which a [`kick`](Self::kick)
-    /// wakes.
+    /// The device with its own threads: one that serves what waits for the host, if the device has that, and unless each
+    /// notification is an [exit](crate::virtio::Notify::Exit) one for each queue, which a [`kick`](Self::kick) wakes.
     ///
     /// # Errors
     ///

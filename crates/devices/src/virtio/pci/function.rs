@@ -98,7 +98,9 @@ impl VirtioPci {
         let capabilities =
             Capabilities::new(queues, server.device().config.len()).map_err(io::Error::other)?;
         let bells = match config.notify {
-            Notify::Doorbell => Some(Bells::new(Arc::clone(&server), events, on_error)),
+            Notify::Doorbell | Notify::Poll => {
+                Some(Bells::new(Arc::clone(&server), events, on_error))
+            }
             Notify::Exit => None,
         };
         Ok(Self {

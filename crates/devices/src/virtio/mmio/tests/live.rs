@@ -5,6 +5,7 @@ use vm_memory::Bytes;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::*;
+use crate::virtio::queue::Then;
 use vmbell::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
@@ -174,11 +175,15 @@ fn serve_with_waits(avail_flags: u16) -> (Served, u32) {
     write(LAYOUT.avail, avail_flags);
     write(LAYOUT.avail + 2, 1);
     let waits = Cell::new(0);
-    let served = device.queues[0].serve_and_wait(None, &|| {
+    let wait = || {
         waits.set(waits.get() + 1);
         let flags: u16 = device.memory.read_obj(GuestAddress(LAYOUT.used)).unwrap();
         assert_eq!(flags, 1, "the driver need not notify");
         write(LAYOUT.avail + 2, 2);
+    };
+    let served = device.queues[0].serve_then(&Then::Sleep {
+        said: None,
+        wait: &wait,
     });
     (served, waits.get())
 }
@@ -202,9 +207,13 @@ fn a_thread_that_sleeps_next_does_not_wait_for_a_driver_that_wants_an_interrupt(
 fn a_thread_that_was_told_of_a_chain_looks_for_it_again_but_not_forever() {
     let device = Device::new(Serving::Notified);
     let queue = &device.queues[0];
-    let looks = |said: Option<u16>| {
+    let serve = |said| {
+        let wait = &|| {};
+        queue.serve_then(&Then::Sleep { said, wait })
+    };
+    let looks = |said| {
         let mut tries = 0..10_000;
-        tries.position(|_| !queue.serve_and_wait(said, &|| {}).more)
+        tries.position(|_| !serve(said).more)
     };
     with_driver(&device, |driver| {
         for nothing_said in [None, Some(0), Some(u16::MAX)] {
@@ -214,10 +223,28 @@ fn a_thread_that_was_told_of_a_chain_looks_for_it_again_but_not_forever() {
         assert!(first > Some(0), "{first:?}");
         assert_eq!(looks(Some(1)), Some(0), "until a chain comes");
         driver.send(&[Buffer::new(REQUEST, 4)], &[]);
-        let served = queue.serve_and_wait(Some(1), &|| {});
+        let served = serve(Some(1));
         assert_eq!((served.chains, served.more), (1, false));
         assert_eq!(looks(Some(1)), Some(0), "it was taken");
         assert_eq!(looks(Some(2)), first);
+    });
+}
+
+#[test]
+fn a_driver_need_not_notify_a_thread_that_polls_until_it_sleeps() {
+    let device = Device::new(Serving::Notified);
+    let queue = &device.queues[0];
+    with_driver(&device, |driver| {
+        let request = [Buffer::new(REQUEST, 4)];
+        assert!(driver.send(&request, &[]));
+        for _ in 0..20 {
+            let served = queue.serve_before_poll();
+            assert_eq!((served.chains, served.more), (1, false));
+            assert!(driver.take().is_some());
+            assert!(!driver.send(&request, &[]), "the thread polls");
+        }
+        assert_eq!(queue.serve_before_sleep().chains, 1);
+        assert!(driver.send(&request, &[]), "the thread sleeps");
     });
 }
 

@@ -1,5 +1,7 @@
 //! Notifications: by doorbells that move with the BAR, or by exits.
 
+use std::time::Duration;
+
 use super::*;
 use crate::wait::await_that;
 use vmbell::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
@@ -109,6 +111,28 @@ fn without_doorbells_the_queue_is_served_before_the_write_returns() {
         assert!(driver.get_used().unwrap().is_some());
     });
     assert!(pc.backlog.is_empty());
+}
+
+#[test]
+fn a_thread_that_polls_before_it_sleeps_misses_no_request() {
+    let mut pc = live(Notify::Poll);
+    brand::scoped(|brand| {
+        let memory = &pc.memory.clone();
+        let mut driver =
+            SplitDriver::new(&memory, &LAYOUTS[0], Features::default(), brand).unwrap();
+        for request in 0..500 {
+            driver.add(&[Buffer::new(0x8000, 4)], &[], ()).unwrap();
+            if driver.kick_prepare() {
+                assert!(pc.store(NOTIFY, 2, 0));
+            }
+            await_that("the answer", || driver.get_used().unwrap().is_some());
+            // Some requests come while it polls, and some after it has fallen asleep.
+            if request % 50 == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    });
+    assert_eq!(pc.errors(), 0);
 }
 
 #[test]
