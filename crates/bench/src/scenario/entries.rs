@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::bare;
 use super::case::{Case, Variant};
+use super::creation;
 use super::interrupt;
 use super::notify::Notify;
 use super::passthrough;
@@ -89,6 +90,7 @@ pub fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &Scan) -> Vec<Entry> {
     entries.extend(passthrough::entries(hypervisor));
     entries.extend(registration::entries(hypervisor));
     entries.extend(series::entries(hypervisor, scan));
+    entries.extend(creation::entries(hypervisor));
     entries.extend(bare::entries(hypervisor));
     let backend = hypervisor.name();
     entries

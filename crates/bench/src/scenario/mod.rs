@@ -10,6 +10,7 @@
 
 mod bare;
 mod case;
+mod creation;
 mod entries;
 mod guest;
 mod interrupt;

@@ -39,7 +39,7 @@ const MOST_SERIES: u64 = 16;
 
 /// What is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Ioeventfd,
     Irqfd,
 }
@@ -164,7 +164,7 @@ struct Series {
 }
 
 /// What is registered, by numbers: first those of a series, then the others.
-enum Registry {
+pub(super) enum Registry {
     /// Doorbells at an address each.
     Ioeventfds(Arc<EventFd>),
     /// Each eventfd for the same GSI.
@@ -172,13 +172,18 @@ enum Registry {
 }
 
 /// A registration of either kind.
-enum Registered {
+pub(super) enum Registered {
     Ioeventfd(Doorbell),
     Irqfd(Irqfd),
 }
 
 impl Registry {
-    fn new(kind: Kind, number: u32, vm: &dyn Vm, subject: &str) -> Result<Self, Failure> {
+    pub(super) fn new(
+        kind: Kind,
+        number: u32,
+        vm: &dyn Vm,
+        subject: &str,
+    ) -> Result<Self, Failure> {
         let event = || EventFd::new(EFD_NONBLOCK).map(Arc::new);
         if kind == Kind::Ioeventfd {
             return Ok(Self::Ioeventfds(event()?));
@@ -190,7 +195,7 @@ impl Registry {
         Ok(Self::Irqfds(events?, wiring.gsi(subject)?))
     }
 
-    fn register(&self, vm: &dyn Vm, number: u32) -> Result<Registered, Error> {
+    pub(super) fn register(&self, vm: &dyn Vm, number: u32) -> Result<Registered, Error> {
         match self {
             Self::Ioeventfds(event) => {
                 let address = beside(PATH.address(), number + 1);
