@@ -96,6 +96,12 @@ fn kernel_has_the_interrupt_controllers<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(results[6] >> 16, 23, "24 pins");
 }
 
+fn machine_check_has_one_bank<H: Hypervisor>(hypervisor: &H) {
+    const IA32_MCG_CAP: u32 = 0x179;
+    let results = Play::new([Op::Msr(IA32_MCG_CAP)]).results(hypervisor);
+    assert_eq!(results[0] & 0xff, 1);
+}
+
 fn loader_hands_command_line_and_environment_over<H: Hypervisor>(hypervisor: &H) {
     let play = Play {
         boot: Boot {
@@ -153,5 +159,6 @@ crate::on_kvm! {
     ports_of_nobody_read_ones;
     acpi_tables_lead_to_a_timer_that_goes_on;
     kernel_has_the_interrupt_controllers;
+    machine_check_has_one_bank;
     loader_hands_command_line_and_environment_over;
 }

@@ -97,6 +97,12 @@
     mov     eax, ecx
     pop     ebx
     ret
+    # The low half of a model-specific register.
+3:  cmp     ecx, 0x90
+    jne     3f
+    mov     ecx, edx
+    rdmsr
+    ret
     # Sleep forever, without anything that could wake the CPU.
 3:  cmp     ecx, 0x60
     jne     3f

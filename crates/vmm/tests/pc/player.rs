@@ -46,6 +46,8 @@ pub enum Op {
     AwaitClear(u32, u8),
     /// ECX of this leaf of CPUID.
     Cpuid(u32),
+    /// The low half of this model-specific register.
+    Msr(u32),
     /// Reads EBX as it was at the start.
     Information,
     /// Halts forever.
@@ -65,6 +67,7 @@ impl Op {
             Self::AwaitSet(port, bits) => (0x71, port, bits.into()),
             Self::AwaitClear(port, bits) => (0x70, port, bits.into()),
             Self::Cpuid(leaf) => (0x80, leaf, 0),
+            Self::Msr(index) => (0x90, index, 0),
             Self::Information => (0x50, 0, 0),
             Self::Sleep => (0x60, 0, 0),
             Self::Crash => (0, 0, 0),

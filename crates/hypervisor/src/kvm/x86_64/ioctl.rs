@@ -11,6 +11,7 @@ use vmm_sys_util::ioctl_iow_nr;
 
 ioctl_iow_nr!(KVM_SET_DEVICE_ATTR, KVMIO, 0xe1, kvm_device_attr);
 ioctl_iow_nr!(KVM_ENABLE_CAP, KVMIO, 0xa3, kvm_enable_cap);
+ioctl_iow_nr!(KVM_X86_SETUP_MCE, KVMIO, 0x9c, u64);
 
 /// Hides from the vCPU all paravirtual features that its CPUID does not show.
 pub fn enforce_features(vcpu: &VcpuFd) -> io::Result<()> {
@@ -21,6 +22,16 @@ pub fn enforce_features(vcpu: &VcpuFd) -> io::Result<()> {
     request.args[0] = 1;
     // SAFETY: `vcpu` is an open vCPU, `request` the structure that the call reads.
     if unsafe { ioctl_with_ref(vcpu, KVM_ENABLE_CAP(), &request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Sets how many banks for machine checks a vCPU has: at least one.
+pub fn set_mce_banks(vcpu: &VcpuFd, banks: u8) -> io::Result<()> {
+    let capability = u64::from(banks);
+    // SAFETY: `vcpu` is an open vCPU, `capability` the 64-bit value that the call reads.
+    if unsafe { ioctl_with_ref(vcpu, KVM_X86_SETUP_MCE(), &capability) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())

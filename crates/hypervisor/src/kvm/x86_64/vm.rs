@@ -17,8 +17,8 @@ use vmbell::irq::{Gic, Gsi, Routing};
 use super::super::interrupts::Drive;
 use super::super::system::System;
 use super::super::vm::{KvmGuest, enable};
-use super::cpuid;
 use super::host::HC_MAP_GPA_RANGE;
+use super::{cpuid, ioctl};
 use crate::{CpuFeatures, Error, Irqchip, VmConfig};
 
 /// Where RAM may be: that of an image, and that of a guest program. Devices and interrupt controllers are above.
@@ -28,6 +28,9 @@ const RAM_END: u64 = 0xc000_0000;
 /// Guest-physical address of the three pages that Intel's VMX needs (KVM_SET_TSS_ADDR), below the place of
 /// firmware.
 const TSS_PAGES: usize = 0xfffb_d000;
+/// The fewest banks that KVM accepts. A guest accesses several registers of each bank as it starts, and none of them ever
+/// reports an error.
+const MCE_BANKS: u8 = 1;
 /// Input pins of an I/O APIC.
 const IOAPIC_PINS: u64 = 24;
 
@@ -83,6 +86,9 @@ pub fn vcpu(guest: &KvmGuest, index: u32) -> Result<VcpuFd, Error> {
         hidden: guest.parts.hidden,
     };
     cpuid::set(&fd, &guest.system.host.cpuid, offer)?;
+    ioctl::set_mce_banks(&fd, MCE_BANKS).map_err(Error::system(
+        "set the vcpu's banks for machine checks (KVM_X86_SETUP_MCE)",
+    ))?;
     Ok(fd)
 }
 
