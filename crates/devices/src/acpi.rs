@@ -65,8 +65,9 @@ impl Tables {
 }
 
 /// The bytes to put at [`ACPI_BASE`], for a machine with `cpus` CPUs, this PCI bus and these virtio devices. A
-/// CPU's APIC ID is its number. CPUs above 254 are not in the tables, because they would need x2APIC entries.
-pub fn acpi_tables(cpus: u32, board: &Board, virtio: &[Location]) -> Vec<u8> {
+/// CPU's APIC ID is its number. CPUs above 254 are not in the tables, because they would need x2APIC entries. Without `pm_timer`
+/// the timer is not in the tables: Linux checks for 4.5 ms that one goes on.
+pub fn acpi_tables(cpus: u32, pm_timer: bool, board: &Board, virtio: &[Location]) -> Vec<u8> {
     let mut tables = Tables(vec![0; 20]);
     let header = |signature, revision| Sdt::new(signature, 36, revision, OEM, TABLE, 1);
     let facs = tables.push_aml(&FACS::new());
@@ -87,8 +88,10 @@ pub fn acpi_tables(cpus: u32, board: &Board, virtio: &[Location]) -> Vec<u8> {
     fadt.pm1a_cnt_blk = u32::from(PM1_CONTROL_PORT).into();
     fadt.pm1_cnt_len = PM1_CONTROL_LEN;
     fadt.century = RTC_CENTURY;
-    fadt.pm_tmr_blk = u32::from(PM_TIMER_PORT).into();
-    fadt.pm_tmr_len = PM_TIMER_LEN;
+    if pm_timer {
+        fadt.pm_tmr_blk = u32::from(PM_TIMER_PORT).into();
+        fadt.pm_tmr_len = PM_TIMER_LEN;
+    }
     let fadt = tables.push_aml(&fadt.finalize());
     let madt = tables.push_aml(&madt(cpus));
     let mut rsdt = header(*b"RSDT", 1);

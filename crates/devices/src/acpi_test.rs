@@ -6,6 +6,10 @@ use crate::pci::{Pin, Window, Windows};
 
 /// The tables for a board on which all slots share the GSIs 16 to 19.
 fn tables_for(cpus: u32) -> Vec<u8> {
+    tables_with(cpus, true)
+}
+
+fn tables_with(cpus: u32, pm_timer: bool) -> Vec<u8> {
     let window = |first, len| Window::new(BusRange::new(first, len).unwrap());
     let windows = Windows {
         io: window(0xc000, 0x4000),
@@ -15,6 +19,7 @@ fn tables_for(cpus: u32) -> Vec<u8> {
     let intx = |_, pin: Pin| Gsi::new(15 + u32::from(pin.register())).ok();
     acpi_tables(
         cpus,
+        pm_timer,
         &Board {
             intx,
             ..windows.into()
@@ -76,6 +81,13 @@ fn fadt_has_the_timer_port_where_acpi_1_has_it() {
     assert_eq!(fadt[91], 4);
     let flags = word(&fadt, 112);
     assert_eq!(flags & (1 << 8), 0, "the timer has 24 bits");
+}
+
+#[test]
+fn fadt_without_the_timer_has_neither_its_port_nor_its_length() {
+    let fadt = find(&tables_with(1, false), b"FACP");
+    assert_eq!((word(&fadt, 76), fadt[91]), (0, 0));
+    assert_eq!(word(&fadt, 64), 0x604, "the other registers are there");
 }
 
 #[test]

@@ -26,7 +26,9 @@ use vmbell_devices::{
     PM1_CONTROL_LEN, PM1_EVENT_LEN, PM1_EVENT_PORT, PORT_A, Pm1, PmTimer, PortA, RTC_LEN,
     RTC_PORTS, SERIAL_LEN, SERIAL_PORTS, SHUTDOWN_PORT, ShutdownPort, acpi_tables,
 };
-use vmbell_hypervisor::{Capability, CpuFeatures, EntryPoint, Hypervisor, Irqchip, Irqs, VmConfig};
+use vmbell_hypervisor::{
+    Capability, CpuFeatures, CpuidRegister, EntryPoint, Hypervisor, Irqchip, Irqs, VmConfig,
+};
 
 use self::assigned::Assigned;
 use self::platform::Taken;
@@ -38,6 +40,9 @@ use super::error::BoardError;
 pub use assigned::{AssignedEvent, OnEvent};
 pub use layout::VCPUS_MAX;
 pub use platform::PlatformPlace;
+
+/// CPUID.1:ECX, a hypervisor is present.
+const HYPERVISOR: u32 = 1 << 31;
 
 /// The settings of a PC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,10 +170,14 @@ impl Pc {
         Ok(())
     }
 
-    /// Writes the ACPI tables, which describe the devices that have been plugged in.
-    fn write_tables(&self) -> Result<(), BoardError> {
+    /// Writes the ACPI tables, which describe the devices that have been plugged in. A kernel that finds KVM has its clock, and no
+    /// use for the power management timer.
+    fn write_tables(&self, image: &Image) -> Result<(), BoardError> {
         let board = layout::board(self.config.memory)?;
-        let tables = acpi_tables(self.config.vcpus.into(), &board, &self.virtio_mmio());
+        let finds_kvm = self.config.hidden.bits(1, 0, CpuidRegister::Ecx) & HYPERVISOR == 0;
+        let pm_timer = !(image.is_kernel() && finds_kvm);
+        let vcpus = self.config.vcpus.into();
+        let tables = acpi_tables(vcpus, pm_timer, &board, &self.virtio_mmio());
         let memory = self.machine.vm().memory();
         let written = memory.write_slice(&tables, GuestAddress(ACPI_BASE.into()));
         written.map_err(BoardError::Tables)
@@ -194,7 +203,7 @@ impl Pc {
     ) -> Result<Stop, BoardError> {
         let until = Arc::new(until);
         let memory = self.machine.vm().memory();
-        self.write_tables()?;
+        self.write_tables(image)?;
         let entry = image.load(memory, boot)?;
         let mut first = bios::before(entry, memory).map_err(BoardError::Bios)?;
         let mut vcpus = (0..u32::from(self.config.vcpus))

@@ -64,8 +64,32 @@ fn acpi_tables_lead_to_a_timer_that_goes_on<H: Hypervisor>(hypervisor: &H) {
         "{first} to {last}"
     );
 
-    // From the root pointer to the port, by signatures, as a guest walks.
-    let low = &played.low;
+    assert_eq!(timer_port(&played.low), 0x608);
+}
+
+fn only_a_kernel_without_the_clock_of_kvm_finds_the_timer_in_the_tables<H: Hypervisor>(
+    hypervisor: &H,
+) {
+    let mut hidden = CpuFeatures::NONE;
+    assert!(hidden.insert("hypervisor"));
+    for (hidden, port) in [(CpuFeatures::NONE, 0), (hidden, 0x608)] {
+        let play = Play {
+            is_kernel: true,
+            config: PcConfig {
+                hidden,
+                ..PcConfig::default()
+            },
+            ..Play::new([Op::In(4, 0x608)])
+        };
+        let played = play.run(hypervisor);
+        assert_eq!(played.end, Ok(Stop::Done(0)));
+        assert_eq!(timer_port(&played.low), port);
+        assert!(played.results[0] < 1 << 24, "the timer is there");
+    }
+}
+
+/// The timer's port in the FADT, which is found from the root pointer by signatures, as a guest walks.
+fn timer_port(low: &[u8]) -> u32 {
     let word = |at: usize| u32::from_le_bytes(low[at..at + 4].try_into().unwrap());
     let root = (0xe_0000..0x10_0000)
         .step_by(16)
@@ -75,7 +99,7 @@ fn acpi_tables_lead_to_a_timer_that_goes_on<H: Hypervisor>(hypervisor: &H) {
     let end = rsdt + word(rsdt + 4) as usize;
     let tables = (rsdt + 36..end).step_by(4).map(|at| word(at) as usize);
     let fadt = tables.into_iter().find(|at| low[*at..*at + 4] == *b"FACP");
-    assert_eq!(word(fadt.unwrap() + 76), 0x608);
+    word(fadt.unwrap() + 76)
 }
 
 fn kernel_has_the_interrupt_controllers<H: Hypervisor>(hypervisor: &H) {
@@ -158,6 +182,7 @@ crate::on_kvm! {
     fw_cfg_says_how_many_cpus_there_are;
     ports_of_nobody_read_ones;
     acpi_tables_lead_to_a_timer_that_goes_on;
+    only_a_kernel_without_the_clock_of_kvm_finds_the_timer_in_the_tables;
     kernel_has_the_interrupt_controllers;
     machine_check_has_one_bank;
     loader_hands_command_line_and_environment_over;

@@ -29,21 +29,38 @@ fn len(bytes: &[u8]) -> u32 {
 
 /// An ELF of 32 bits whose first segment is a Multiboot header and `code`, entered at its start.
 pub fn elf(code: &[u8], more: &[Segment]) -> Vec<u8> {
-    let mut start = words(&HEADER);
-    start.extend(code);
-    let mut segments = vec![Segment::new(CODE, start)];
-    segments.extend_from_slice(more);
+    file(&words(&HEADER), code, more, &[])
+}
+
+/// The same as a kernel: a note has PVH's entry point.
+pub fn kernel(code: &[u8], more: &[Segment]) -> Vec<u8> {
+    const XEN_ELFNOTE_PHYS32_ENTRY: u32 = 18;
+    let xen = u32::from_le_bytes(*b"Xen\0");
+    let note = words(&[4, 4, XEN_ELFNOTE_PHYS32_ENTRY, xen, CODE]);
+    file(&[], code, more, &note)
+}
+
+fn file(header: &[u8], code: &[u8], more: &[Segment], note: &[u8]) -> Vec<u8> {
+    const LOAD: u32 = 1;
+    const NOTE: u32 = 4;
+    let mut parts = vec![(LOAD, Segment::new(CODE, [header, code].concat()))];
+    parts.extend(more.iter().cloned().map(|segment| (LOAD, segment)));
+    if !note.is_empty() {
+        parts.push((NOTE, Segment::new(0, note)));
+    }
     let mut file = b"\x7fELF\x01\x01\x01".to_vec();
     file.resize(16, 0);
-    let count = u32::try_from(segments.len()).unwrap();
-    file.extend(words(&[0x0003_0002, 1, CODE + 12, 52, 0, 0]));
+    let count = u32::try_from(parts.len()).unwrap();
+    file.extend(words(&[0x0003_0002, 1, CODE + len(header), 52, 0, 0]));
     file.extend(words(&[0x0020_0034, 0x0028_0000 | count, 0]));
     let mut offset = 52 + 32 * count;
-    for Segment { address, bytes } in &segments {
+    for (kind, Segment { address, bytes }) in &parts {
         let size = len(bytes);
-        file.extend(words(&[1, offset, *address, *address, size, size, 7, 4]));
+        file.extend(words(&[
+            *kind, offset, *address, *address, size, size, 7, 4,
+        ]));
         offset += size;
     }
-    file.extend(segments.into_iter().flat_map(|segment| segment.bytes));
+    file.extend(parts.into_iter().flat_map(|(_, segment)| segment.bytes));
     file
 }

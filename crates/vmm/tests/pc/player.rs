@@ -17,7 +17,7 @@ use vmbell_vfio::host::{Bus, Host};
 use vmbell_vmm::{Boot, Image, OnEvent, Pc, PcConfig, Stop};
 
 use super::harness::{HANG, chain};
-use super::image::{Segment, elf};
+use super::image::{Segment, elf, kernel};
 
 vmbell_guest::guest_programs! {
     /// Plays a list of accesses.
@@ -108,6 +108,8 @@ impl Write for Paper {
 pub struct Play {
     /// The program that plays.
     pub program: fn() -> Program,
+    /// Whether it is a kernel, and not an image for a Multiboot loader.
+    pub is_kernel: bool,
     /// The accesses. The guest is done after them, with code 0.
     pub ops: Vec<Op>,
     /// pci-testdevs, from slot 1 on.
@@ -132,6 +134,7 @@ impl Default for Play {
     fn default() -> Self {
         Self {
             program: player,
+            is_kernel: false,
             ops: Vec::new(),
             devices: Vec::new(),
             rng: None,
@@ -188,7 +191,8 @@ impl Play {
             .collect();
         let mut segments = vec![Segment::new(SCRIPT, script)];
         segments.extend(self.segments.iter().cloned());
-        let file = elf((self.program)().code, &segments);
+        let make = if self.is_kernel { kernel } else { elf };
+        let file = make((self.program)().code, &segments);
         let image = Image::parse("player".to_owned(), &file).unwrap();
 
         let paper = Paper::default();
