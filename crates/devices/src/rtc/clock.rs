@@ -64,22 +64,33 @@ impl Clock {
         }
     }
 
-    /// Reads a register; bit 7 of the number is ignored.
+    /// Reads a register that the time does not change; `None` if it does. Bit 7 of the number is ignored.
+    pub(super) fn read_constant(&self, register: u8) -> Option<u8> {
+        let register = register & 0x7f;
+        match register {
+            REGISTER_A | REGISTER_C => None,
+            REGISTER_B => Some(self.b),
+            REGISTER_D => Some(VALID),
+            _ if CLOCK.contains(&register) => None,
+            _ => Some(self.memory[usize::from(register)]),
+        }
+    }
+
+    /// Reads any register; bit 7 of the number is ignored.
     pub(super) fn read(&mut self, register: u8, now: Duration) -> u8 {
         self.advance(now);
         let register = register & 0x7f;
         match register {
             REGISTER_A => self.a | if self.is_updating(now) { UIP } else { 0 },
-            REGISTER_B => self.b,
             REGISTER_C => std::mem::take(&mut self.c),
-            REGISTER_D => VALID,
             _ => {
                 if self.is_counting()
                     && let Some(index) = CLOCK.iter().position(|at| *at == register)
                 {
                     return self.shown()[index];
                 }
-                self.memory[usize::from(register)]
+                let constant = self.read_constant(register);
+                constant.unwrap_or_else(|| self.memory[usize::from(register)])
             }
         }
     }

@@ -264,3 +264,30 @@ fn no_bytes_of_a_guest_stop_the_clock() {
         }
     }
 }
+
+#[test]
+fn registers_that_the_time_does_not_change_are_read_without_it() {
+    let mut clock = clock(MILLENNIUM);
+    clock.write(0x40, 0x5a, after(0));
+    clock.write(ALARM[0], 0x30, after(0));
+    let time = [REGISTER_A, REGISTER_C];
+    for register in 0..=0xff {
+        let without = clock.read_constant(register);
+        let is_time = CLOCK.contains(&(register & 0x7f)) || time.contains(&(register & 0x7f));
+        assert_eq!(without.is_none(), is_time, "{register:#x}");
+        if let Some(value) = without {
+            assert_eq!(value, clock.read(register, after(5000)), "{register:#x}");
+        }
+    }
+    assert_eq!(clock.read_constant(0xc0), Some(0x5a));
+    assert_eq!(clock.read_constant(REGISTER_D), Some(VALID));
+}
+
+#[test]
+fn registers_of_a_time_that_is_being_set_keep_what_is_written() {
+    let mut clock = clock(0);
+    clock.write(REGISTER_B, SET | HOURS_24, after(0));
+    clock.write(MINUTES, 0x42, after(0));
+    assert_eq!(clock.read_constant(MINUTES), None);
+    assert_eq!(clock.read(MINUTES, after(90_000)), 0x42);
+}
