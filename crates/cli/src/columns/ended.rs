@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::args::ColumnArgs;
-use crate::process::{self, End, Ended, Task};
+use crate::process::{self, End, Ended, Task, spin};
 use crate::text::{self, cleaned};
 use vmbell_bench::Limit;
 
@@ -22,6 +22,7 @@ pub(crate) fn in_words(end: &End, limit: Duration) -> String {
         End::Exited(status) => format!("it ended with {status}"),
         End::Lingered | End::Stopped => "it was ended".to_owned(),
         End::TimeLimit => format!("it took longer than {limit:?}"),
+        End::Spun => format!("the guest spun for {:?} without an exit", spin::PERIOD),
         End::TooMuch => "it printed more than 1 MiB and was ended".to_owned(),
     }
 }

@@ -94,8 +94,9 @@ impl<'a> Run<'a> {
                 let Some(program) = column.bootable().map(Path::to_path_buf) else {
                     continue;
                 };
+                let name = run.to_string();
                 let booted =
-                    self.boot(column, run, repeats, |way, name| boot(way, &program, name))?;
+                    self.repeat(column, name, repeats, |way, name| boot(way, &program, name))?;
                 if self.is_stopped() {
                     return Ok(());
                 }
@@ -115,15 +116,14 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Boots a column, and again if it hangs.
-    fn boot<W: Way>(
+    /// Boots a column in the run `name`, and up to `repeats` times again if it hangs.
+    pub(crate) fn repeat<W: Way, B>(
         &self,
         column: &mut Column<W>,
-        run: u32,
+        mut name: String,
         repeats: u32,
-        mut boot: impl FnMut(&W, &str) -> Result<Result<Boot, Failure>>,
-    ) -> Result<Result<Boot, Failure>> {
-        let mut name = run.to_string();
+        mut boot: impl FnMut(&W, &str) -> Result<Result<B, Failure>>,
+    ) -> Result<Result<B, Failure>> {
         for _ in 0..repeats {
             match boot(&column.way, &name)? {
                 Err(failure) if failure.hung && !self.is_stopped() => {

@@ -106,7 +106,7 @@ impl Side {
             End::Exited(status) => status,
             End::Stopped => return Err(SideError::Stopped),
             End::TooMuch => return Err(SideError::TooMuch { program }),
-            End::TimeLimit | End::Lingered => {
+            End::TimeLimit | End::Lingered | End::Spun => {
                 let limit = self.limit;
                 return Err(SideError::Limit { program, limit });
             }

@@ -12,11 +12,10 @@ use super::interface::GUEST;
 use super::link::Link;
 use super::netperf::{self, Amount, Done};
 use super::pattern::Pattern;
-use super::spin;
 use super::way::{Guest, NetWay};
 use crate::columns::args::CountExits;
 use crate::columns::{Batches, Boot, BootRow, Counted, Failure, Run, in_words, keep, last_words};
-use crate::process::{self, End, MOST_OUTPUT, Reached, Running, Task};
+use crate::process::{self, End, MOST_OUTPUT, Reached, Running, Task, spin};
 use crate::text::chain;
 use vmbell_report::Timing;
 use vmbell_report::statistics::thousandths;
@@ -83,7 +82,7 @@ impl Place<'_> {
         let last = || last_words(&ended);
         Ok(measured.map_err(|failure| match has_spun {
             true => Failure {
-                reason: format!("the guest spun for {:?} without an exit", spin::PERIOD),
+                reason: in_words(&End::Spun, self.args.columns.run_timeout),
                 last: last(),
                 hung: true,
             },

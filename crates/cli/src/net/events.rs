@@ -2,12 +2,10 @@
 //! interrupts of the whole host, since a thread of the kernel may send them.
 
 use std::collections::BTreeSet;
-use std::io;
-
-use procfs::process::{Process, Task};
 
 use crate::columns::Counted;
 use crate::kvm_trace::{Event, Recording, Tally, TraceError, Wanted, What, Whose, count};
+use crate::process::spin::threads;
 use vmbell_report::ReasonsOfRun;
 
 /// The events. Of writes to registers those to the interrupt controllers are left out (Intel SDM volume 3, 11.4.1): the
@@ -73,18 +71,6 @@ impl Tally for Events {
         }
         Ok(())
     }
-}
-
-/// The threads of a process.
-pub(super) fn threads(process: u32) -> io::Result<BTreeSet<u32>> {
-    let process = Process::new(process.try_into().map_err(io::Error::other)?);
-    let threads = process.and_then(|process| process.tasks()?.collect::<Result<Vec<_>, _>>());
-    let id = |thread: Task| thread.tid.unsigned_abs();
-    Ok(threads
-        .map_err(io::Error::other)?
-        .into_iter()
-        .map(id)
-        .collect())
 }
 
 #[cfg(test)]

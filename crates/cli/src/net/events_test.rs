@@ -50,10 +50,3 @@ fn what_was_lost_or_cut_is_an_error() {
         assert!(matches!(events(cut), Err(TraceError::Unreadable(_))));
     }
 }
-
-#[test]
-fn the_threads_of_a_process_are_found() {
-    let own = threads(std::process::id()).unwrap();
-    assert!(own.contains(&std::process::id()), "{own:?}");
-    assert!(threads(u32::MAX).is_err());
-}

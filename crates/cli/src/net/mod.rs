@@ -1,8 +1,7 @@
 //! `vmbell bench net`: Linux's own network driver in a guest, over each path by which a VMM can serve it, with the real netperf.
 //!
 //! `way` says what VMM runs with which device, `pattern` what netperf does, `guest` makes the guest's file system and
-//! `link` its network. `boot` measures one boot, by `netperf` and `events`, whose words are not trusted, and `spin` ends
-//! one that hangs. Turns, rows and the report are those of `crate::columns`.
+//! `link` its network. `boot` measures one boot, by `netperf` and `events`, whose words are not trusted. Turns, rows and the report are those of `crate::columns`.
 
 mod args;
 mod boot;
@@ -12,7 +11,6 @@ mod interface;
 mod link;
 mod netperf;
 mod pattern;
-mod spin;
 mod tap;
 mod way;
 
@@ -39,7 +37,7 @@ use super::values::value;
 use vmbell_bench::Limit;
 use vmbell_report::{Kind, Timing};
 
-/// How often a boot that hangs is repeated at most: not at all on hardware. Where instructions are counted, [`spin`] ends
+/// How often a boot that hangs is repeated at most: not at all on hardware. Where instructions are counted, a watch ends
 /// one that hangs soon, and several in a row have hung.
 const fn repeats(timing: Timing) -> u32 {
     match timing {

@@ -6,6 +6,7 @@
 //! that hangs are all told apart by their `End`.
 
 mod running;
+pub(crate) mod spin;
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read};
@@ -19,6 +20,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 pub(super) use self::running::{Reached, Running};
+use self::spin::Watch;
 use vmbell_bench::Limit;
 
 /// The most bytes that are kept of what a program prints, unless its task says otherwise.
@@ -43,6 +45,8 @@ pub(super) struct Task<'a> {
     pub(super) most: usize,
     /// When the command is to end.
     pub(super) stop: &'a Limit,
+    /// Whether it is ended if it is a VMM whose guest spins ([`spin`]).
+    pub(super) ends_if_spinning: bool,
     /// The CPUs that it may use; all that this process may use if there are none.
     pub(super) cpus: &'a [usize],
     /// Whether a piece of its output has the mark after which nothing more is wanted.
@@ -57,6 +61,7 @@ impl<'a> Task<'a> {
             limit,
             most: MOST_OUTPUT,
             stop,
+            ends_if_spinning: false,
             cpus: &[],
             is_complete: &|_| false,
         }
@@ -83,6 +88,8 @@ pub(super) enum End {
     Lingered,
     /// It ran out of its time.
     TimeLimit,
+    /// It is a VMM, and its guest spun.
+    Spun,
     /// It printed more than is kept.
     TooMuch,
     /// The command is to end: by a signal, or at its time limit.
@@ -121,8 +128,11 @@ impl Drop for Group {
 /// Runs the program until it ends or is ended.
 pub(super) fn run(task: &Task<'_>) -> io::Result<Ended> {
     let mut running = Running::start(task.words, task.most, task.cpus)?;
+    let spins = task.ends_if_spinning.then(|| Watch::start(running.id()));
+    let spins = spins.transpose()?;
     let end = watch(task, &running.group, &mut running.streams)?;
-    running.end(end)
+    let has_spun = spins.is_some_and(|spins| spins.found());
+    running.end(if has_spun { Some(End::Spun) } else { end })
 }
 
 /// Waits for the program's end, and returns `None`, or for the reason to end it.

@@ -41,6 +41,8 @@ struct Booted<'a> {
     cpus: u32,
     memory: u32,
     is_complete: &'a dyn Fn(&[u8]) -> bool,
+    /// Whether it is Linux, which never runs for long without an exit.
+    is_linux: bool,
 }
 
 /// What all boots have.
@@ -102,10 +104,12 @@ impl<'a> Place<'a> {
         kernel: &Path,
         vmm: &Vmm,
         program: &Path,
+        run: &str,
         obstacle: Option<&str>,
-    ) -> Result<BootRow> {
+    ) -> Result<Result<BootRow, Failure>> {
         let parameters = linux::parameters(self.run.begun.timing);
-        linux::row(obstacle, || {
+        let mut has_hung = false;
+        let row = linux::row::<anyhow::Error>(obstacle, || {
             if vmm.launcher.has(BZIMAGE) && !linux::is_bzimage(kernel) {
                 return Ok(Err(format!(
                     "{} boots a bzImage, and {} is none",
@@ -120,11 +124,13 @@ impl<'a> Place<'a> {
                 cpus: linux::CPUS,
                 memory: linux::MEMORY,
                 is_complete: &linux::is_complete,
+                is_linux: true,
             };
-            let ended = self.ended(vmm, program, booted, linux::ROW)?;
+            let ended = self.ended(vmm, program, booted, run)?;
             Ok(match ended {
                 Ok(ended) if linux::is_complete(&ended.output) => Ok(ended.output),
                 Ok(ended) => {
+                    has_hung = matches!(ended.end, End::TimeLimit | End::Spun);
                     let said = last_words(&ended).map(|said| format!("; its last words: {said}"));
                     let end = in_words(&ended.end, self.args.columns.run_timeout);
                     Err(format!(
@@ -134,6 +140,14 @@ impl<'a> Place<'a> {
                 }
                 Err(error) => Err(format!("it cannot be run: {error}")),
             })
+        })?;
+        Ok(match &row.batches {
+            Err(reason) if has_hung => Err(Failure {
+                reason: reason.clone(),
+                last: None,
+                hung: true,
+            }),
+            _ => Ok(row),
         })
     }
 
@@ -152,6 +166,7 @@ impl<'a> Place<'a> {
             cpus: self.args.smp,
             memory: MEMORY,
             is_complete: &serial::is_complete,
+            is_linux: false,
         };
         Ok(self.outcome(self.ended(vmm, program, booted, run)?))
     }
@@ -185,6 +200,8 @@ impl<'a> Place<'a> {
         let ended = process::run(&Task {
             cpus: &self.run.cpus,
             is_complete: booted.is_complete,
+            // There the time limit of a guest that spins would take this host minutes.
+            ends_if_spinning: booted.is_linux && self.run.begun.timing == Timing::Instructions,
             ..Task::new(
                 &vmm.launcher.words(program, places, &self.args.device),
                 self.args.columns.run_timeout,

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::serial::find;
-use crate::columns::{Batches, BootRow, Counted};
+use crate::columns::{Batches, BootRow, Counted, Failure};
 use crate::kvm_trace::{self, Event, Recording, TraceError, Wanted, What, Whose, bounded, count};
 use crate::text::chain;
 use vmbell_report::{ReasonsOfRun, Timing};
@@ -142,6 +142,15 @@ pub(super) fn row<E>(
         batches,
         counted: Some(counted),
     })
+}
+
+/// The row of boots that hung, of which the last one failed like this.
+pub(super) fn hung(failure: Failure) -> BootRow {
+    BootRow {
+        name: ROW.to_owned(),
+        counted: Some(Err(failure.reason.clone())),
+        batches: Err(failure.reason),
+    }
 }
 
 /// When the kernel ended, by its own clock: the time in the line of its panic, `[    1.234567] Kernel panic`.

@@ -471,3 +471,37 @@ fn a_boot_of_linux_is_counted_by_reason_and_by_address() {
         assert!(addresses.contains(address), "{shown}");
     }
 }
+
+/// An image for a Multiboot loader whose code is a jump to itself.
+fn spinning() -> Vec<u8> {
+    const CODE: u32 = 0x10_0000;
+    let code = [0x1bad_b002, 0, 0xe452_4ffe, 0xfeeb];
+    let header = [0x0003_0002, 1, CODE + 12, 52, 0, 0, 0x0020_0034, 1, 0];
+    let segment = [1, 52 + 32, CODE, CODE, 16, 16, 7, 4];
+    let mut file = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    for word in [&header[..], &segment, &code].concat() {
+        file.extend(u32::to_le_bytes(word));
+    }
+    file
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_kernel_that_spins_is_booted_once_more_and_the_report_says_so() {
+    let folder = TempDir::new().unwrap();
+    let kernel = folder.path().join("kernel");
+    fs::write(&kernel, spinning()).unwrap();
+    let mut lab = super::boots::lab(&["--deterministic"]);
+    lab.args(["--", "vmbell", "bench", "vmms", "vmbell", "--rows", "cpuid"]);
+    let output = output(lab.arg(format!("--linux={}", kernel.display())));
+    let shown: Vec<&str> = text(&output.stdout).split_whitespace().collect();
+    let shown = shown.join(" ");
+    let reason =
+        "Linux did not come to the end of its boot; the guest spun for 250ms without an exit";
+    for said in [
+        format!("a boot hung and was repeated: {reason}"),
+        format!("not on vmbell: linux-boot {reason}"),
+    ] {
+        assert!(shown.contains(&said), "{shown}");
+    }
+}

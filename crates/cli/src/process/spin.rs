@@ -5,6 +5,7 @@
 //! without an exit of its own has its interrupts off, and waits for what never comes. A thread of the command looks, at
 //! KVM's counts in debugfs.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -14,19 +15,17 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use procfs::process::Process;
+use procfs::process::{Process, Task};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::events::threads;
-
 /// How long a guest may run without an exit, which is many ticks.
-pub(super) const PERIOD: Duration = Duration::from_millis(250);
+pub(crate) const PERIOD: Duration = Duration::from_millis(250);
 /// Where KVM has a folder for each guest, named after the thread that made it.
 const KVM: &str = "/sys/kernel/debug/kvm";
 
 /// The thread, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     found: Arc<AtomicBool>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -47,7 +46,7 @@ impl Watch {
     /// # Errors
     ///
     /// If the process cannot have a thread more.
-    pub(super) fn start(process: u32) -> io::Result<Self> {
+    pub(crate) fn start(process: u32) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
         let found = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&found);
@@ -76,7 +75,7 @@ impl Watch {
     }
 
     /// Whether the guest spun, and was ended.
-    pub(super) fn found(&self) -> bool {
+    pub(crate) fn found(&self) -> bool {
         self.found.load(Ordering::Acquire)
     }
 }
@@ -128,6 +127,18 @@ fn spun(before: Done, now: Done) -> bool {
     now.exits == before.exits && ran > PERIOD * 3 / 4
 }
 
+/// The threads of a process.
+pub(crate) fn threads(process: u32) -> io::Result<BTreeSet<u32>> {
+    let process = Process::new(process.try_into().map_err(io::Error::other)?);
+    let threads = process.and_then(|process| process.tasks()?.collect::<Result<Vec<_>, _>>());
+    let id = |thread: Task| thread.tid.unsigned_abs();
+    Ok(threads
+        .map_err(io::Error::other)?
+        .into_iter()
+        .map(id)
+        .collect())
+}
+
 fn end(process: u32) {
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {
@@ -157,6 +168,13 @@ mod tests {
         assert!(spun(BEFORE, later(0, PERIOD)));
         assert!(!spun(BEFORE, later(1, PERIOD)));
         assert!(!spun(BEFORE, later(0, PERIOD / 2)));
+    }
+
+    #[test]
+    fn the_threads_of_a_process_are_found() {
+        let own = threads(std::process::id()).unwrap();
+        assert!(own.contains(&std::process::id()));
+        assert!(threads(u32::MAX).is_err());
     }
 
     #[test]
