@@ -33,7 +33,7 @@ pub struct VirtioConfig {
     /// Whether the driver may choose packed rings.
     pub packed: bool,
     /// Whether the driver may say with a notification how far it has made buffers available
-    /// (`VIRTIO_F_NOTIFICATION_DATA`). Only on PCI, with [`Notify::Doorbell`], and on a backend with
+    /// (`VIRTIO_F_NOTIFICATION_DATA`). Only on PCI, and with a doorbell, on a backend with
     /// [`Capability::PayloadDoorbell`](vmbell_hypervisor::Capability::PayloadDoorbell).
     pub notification_data: bool,
 }

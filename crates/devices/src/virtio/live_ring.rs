@@ -66,11 +66,9 @@ impl Live {
 
     /// Called before the thread that serves goes to sleep: whether it looks at the ring again, because the driver has
     /// `said` that a chain is there and none was taken since `next`.
-    pub(super) fn looks_again(&mut self, next: u16, said: Option<u16>) -> bool {
-        let is_missing = |said| {
-            self.waiting.is_none() && self.ring.next_avail() == next && self.ring.is_behind(said)
-        };
-        self.empty = match said.is_some_and(is_missing) {
+    pub(super) fn looks_again(&mut self, next: u16, said: u16) -> bool {
+        let found_nothing = self.waiting.is_none() && self.ring.next_avail() == next;
+        self.empty = match found_nothing && self.ring.is_behind(said) {
             true => self.empty.saturating_add(1),
             false => 0,
         };

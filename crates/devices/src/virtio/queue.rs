@@ -254,7 +254,7 @@ impl<D: Handler> Queue<D> {
         let before = self.served();
         let next = live.ring.next_avail();
         let more = match self.rounds(live, then) {
-            Ok(more) => live.looks_again(next, then.said()) || more,
+            Ok(more) => more || then.said().is_some_and(|said| live.looks_again(next, said)),
             Err(refusal) => {
                 self.ring.fail(&mut guard, refusal);
                 false

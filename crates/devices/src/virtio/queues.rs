@@ -160,7 +160,7 @@ const POLL: Duration = Duration::from_micros(200);
 /// A thread that polls before it sleeps.
 #[derive(Default)]
 struct Poller {
-    /// When it saw the last chain; none since it woke if it has slept.
+    /// When it saw the last chain since it slept.
     last: Option<Instant>,
 }
 

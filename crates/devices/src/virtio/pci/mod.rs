@@ -3,8 +3,9 @@
 //! [`VirtioPci`] is a function whose one BAR has the common configuration, the notifications, the interrupt status and
 //! MSI-X; vCPU threads access it. Each queue has its own address for notifications. With [`Notify::Doorbell`] the
 //! address is a doorbell, and a thread that sleeps on its eventfd serves the queue, so that a notification does not
-//! leave the kernel, and with [`Notify::Poll`] it also polls for a while; with [`Notify::Exit`] it comes to the vCPU's thread, which serves the queue itself. Each vector of
-//! MSI-X that the driver gives a message is an irqfd with a route, or is sent by a call ([`Raise`]).
+//! leave the kernel, and with [`Notify::Poll`] it also polls for a while; with [`Notify::Exit`] it comes to the vCPU's
+//! thread, which serves the queue itself. Each vector of MSI-X that the driver gives a message is an irqfd with a
+//! route, or is sent by a call ([`Raise`]).
 
 mod bells;
 mod common;
