@@ -7,6 +7,9 @@ use std::path::Path;
 use super::{affinity, cpuid, midr};
 use vmbell_report::{Host, cpu_list};
 
+/// The environment variable with which the lab says in which of its Linuxes the program runs, if `--depth` asks for one.
+pub const DEPTH_VARIABLE: &str = "VMBELL_DEPTH";
+
 /// Reads the facts; what cannot be read is left out.
 pub fn probe() -> Host {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -24,6 +27,9 @@ pub fn probe() -> Host {
         governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         smt: line("/sys/devices/system/cpu/smt/active").map(|text| text == "1"),
         hypervisor: cpuid::hypervisor().or_else(virtual_board),
+        depth: std::env::var(DEPTH_VARIABLE)
+            .ok()
+            .and_then(|text| text.parse().ok()),
         load: line("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
         mitigations: directory("/sys/devices/system/cpu/vulnerabilities")
             .into_iter()

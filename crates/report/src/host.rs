@@ -25,6 +25,9 @@ pub struct Host {
     pub smt: Option<bool>,
     /// The hypervisor that this host itself runs under; `None` if none shows itself.
     pub hypervisor: Option<String>,
+    /// In which Linux of the lab this host is: 1 is L1, 2 a guest of L1; `None` if the lab was not asked for a depth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
     /// The load average of the last minute when measuring began.
     pub load: Option<f64>,
     /// For each CPU vulnerability by its name in sysfs, what the kernel says about it.
@@ -68,11 +71,13 @@ impl Host {
     /// What changes costs. The load and this process's CPUs are not the host's.
     fn facts(&self) -> BTreeMap<String, String> {
         let smt = self.smt.map(|is_on| if is_on { "on" } else { "off" });
+        let depth = self.depth.map(|depth| depth.to_string());
         let optional = [
             ("microcode", self.microcode.as_deref()),
             ("governor", self.governor.as_deref()),
             ("SMT", smt),
             ("hypervisor", self.hypervisor.as_deref()),
+            ("depth in the lab", depth.as_deref()),
         ];
         let cpus = self.cpus.to_string();
         let known = [
@@ -137,6 +142,7 @@ mod tests {
         let other = Host {
             kernel: "Linux 6.19.0".to_owned(),
             smt: None,
+            depth: Some(2),
             mitigations: map("spectre_v2", "Vulnerable"),
             ..host.clone()
         };
@@ -144,6 +150,7 @@ mod tests {
             host.differences(&other),
             [
                 "SMT: 'on' and unknown",
+                "depth in the lab: unknown and '2'",
                 "kernel: 'Linux 6.18.5' and 'Linux 6.19.0'",
                 "mitigation spectre_v2: 'Mitigation: Retpolines' and 'Vulnerable'",
             ]

@@ -196,6 +196,7 @@ fn host() -> Host {
         governor: None,
         smt: Some(false),
         hypervisor: Some("KVM".to_owned()),
+        depth: None,
         load: Some(0.25),
         mitigations: map(&[
             ("meltdown", "Mitigation: PTI"),
