@@ -5,6 +5,7 @@
 //! `permutation` takes from the exchanges that would change nothing if nothing had changed. A [`Verdict`] needs both.
 
 mod adjust;
+mod at_depths;
 mod cells;
 mod comparable;
 mod counted;
@@ -18,6 +19,7 @@ mod permutation;
 mod side_by_side;
 mod terminal;
 
+pub use at_depths::at_depths;
 pub use comparable::Difference;
 pub use json::json;
 pub use markdown::markdown;
