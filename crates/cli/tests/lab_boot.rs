@@ -15,6 +15,8 @@ mod boots;
 mod assigned;
 #[path = "lab_boot/bench.rs"]
 mod bench;
+#[path = "lab_boot/depth.rs"]
+mod depth;
 #[path = "lab_boot/devices.rs"]
 mod devices;
 #[path = "lab_boot/ends.rs"]

@@ -43,7 +43,8 @@ pub(crate) fn find() -> io::Result<Vec<String>> {
     Ok(said)
 }
 
-fn read_log() -> io::Result<String> {
+/// The messages of the kernel since the boot.
+pub(crate) fn read_log() -> io::Result<String> {
     let mut options = File::options();
     let options = options.read(true).custom_flags(libc::O_NONBLOCK);
     let (mut log, mut text) = (options.open(LOG)?, String::new());

@@ -13,10 +13,16 @@ pub const JOB_FILE: &str = "/lab/job.json";
 pub const MODULE_FOLDER: &str = "/lab/modules";
 /// The folder of the modules of one run, loaded after the board's.
 pub const EXTRA_MODULE_FOLDER: &str = "/lab/extra-modules";
+/// The folder of the modules without which a Linux inside L1 has no channels, loaded after the board's.
+pub const CHANNEL_MODULE_FOLDER: &str = "/lab/channel-modules";
+/// The kernel of the next Linux inside.
+pub const NESTED_KERNEL_FILE: &str = "/lab/nested/kernel";
+/// The file tree of the next Linux inside.
+pub const NESTED_TREE_FILE: &str = "/lab/nested/tree.cpio";
 /// The folder whose files are sent back to the host.
 pub const OUT_FOLDER: &str = "/out";
 
-/// Names of the virtio-serial ports.
+/// Names of the channels: L1's are virtio-serial ports, those of a Linux inside it are virtio-vsock connections.
 pub mod port {
     /// L1 sends messages, the host answers with single bytes; when the host closes it, L1 ends.
     pub const CONTROL: &str = "lab.control";
@@ -28,6 +34,17 @@ pub mod port {
     pub const STDERR: &str = "lab.stderr";
     /// A tar archive of the folder for results.
     pub const FILES: &str = "lab.files";
+    /// All of them.
+    pub const ALL: [&str; 5] = [CONTROL, STDIN, STDOUT, STDERR, FILES];
+    /// The port of the first of them as a connection; the others follow.
+    const FIRST: u32 = 1024;
+
+    /// The vsock port of the channel with this name.
+    pub fn number(name: &str) -> Option<u32> {
+        let ports = ALL.into_iter().zip(FIRST..);
+        let mut ports = ports.filter(|(other, _)| *other == name);
+        ports.next().map(|(_, number)| number)
+    }
 }
 
 /// What the host sends over the control port, each one byte.
@@ -38,7 +55,7 @@ pub mod answer {
     pub const STOP: u8 = 2;
 }
 
-/// A program to run in L1.
+/// A program to run in L1, or in a Linux inside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// The program by its path in L1.
@@ -63,6 +80,34 @@ pub struct Job {
     /// A module without which the program does not start.
     #[serde(default)]
     pub required: Option<String>,
+    /// The number of this Linux: 1 for L1, 2 for the Linux inside it.
+    #[serde(default = "l1", skip_serializing_if = "is_l1")]
+    pub depth: u32,
+    /// The Linux that runs the program, in place of this one: `program` is what starts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nested: Option<Nested>,
+}
+
+const fn l1() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+const fn is_l1(depth: &u32) -> bool {
+    *depth == l1()
+}
+
+/// The next Linux inside, which `vmbell run` starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nested {
+    /// Its memory in bytes.
+    pub memory: u64,
+    /// Its vCPUs.
+    pub vcpus: u32,
+    /// Its kernel's command line.
+    pub parameters: String,
+    /// How many of Linux run inside each other from it on, itself included.
+    pub levels: u32,
 }
 
 /// A device in L1.
@@ -95,6 +140,8 @@ pub enum Ending {
     },
     /// The host's time limit was over, so it was killed.
     Stopped,
+    /// The host's time limit was over, and a Linux inside L1 did not answer: which, and the end of its console.
+    Unanswered(String),
     /// It never ran, or the kernel has reported a bug of its own.
     Failed(String),
 }
@@ -103,6 +150,8 @@ pub enum Ending {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
+    /// The next Linux inside starts now, and the program in the innermost.
+    Nesting,
     /// The program starts now.
     Started,
     /// The program has ended.
@@ -128,7 +177,7 @@ impl Ending {
             Self::Signalled { signal, .. } => {
                 128_u8.saturating_add(u8::try_from(*signal).unwrap_or(u8::MAX))
             }
-            Self::Stopped => 124,
+            Self::Stopped | Self::Unanswered(_) => 124,
             Self::Failed(_) => 125,
         }
     }
@@ -166,6 +215,14 @@ mod tests {
         assert_eq!(decode_debug_exit(0), None);
         assert_eq!(decode_debug_exit(2), None);
         assert_eq!(decode_debug_exit(-1), None);
+    }
+
+    #[test]
+    fn every_channel_has_its_own_port() {
+        let mut numbers: Vec<u32> = port::ALL.into_iter().filter_map(port::number).collect();
+        numbers.dedup();
+        assert_eq!(numbers.len(), port::ALL.len());
+        assert_eq!(port::number("x"), None);
     }
 
     #[test]

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use super::boot::{Mode, Settings};
 use super::device::Plugged;
 use super::initramfs::{Archive, Closure, ElfFacts, InitramfsError, LibrarySearch};
-use super::job::{EXTRA_MODULE_FOLDER, INIT_FILE, JOB_FILE, Job, JobDevice};
+use super::job::{
+    CHANNEL_MODULE_FOLDER, EXTRA_MODULE_FOLDER, INIT_FILE, JOB_FILE, Job, JobDevice,
+    NESTED_KERNEL_FILE, NESTED_TREE_FILE, Nested,
+};
 use super::kernel::{Module, ModuleTree};
 use super::kvm::IOEVENTFD;
 use super::{Lab, LabError, prepare};
@@ -41,7 +44,11 @@ pub struct Task {
     pub stdin: bool,
 }
 
-/// Writes the archive.
+/// The drivers of the channels between a Linux and one inside it: the inner one's and the outer one's.
+const INNER_CHANNEL: &str = "vmw_vsock_virtio_transport";
+const OUTER_CHANNEL: &str = "vhost_vsock";
+
+/// Writes the archive of the Linux in which the program runs.
 pub fn write(
     lab: &Lab,
     task: &Task,
@@ -90,8 +97,54 @@ pub fn write(
     if !modules.is_empty() {
         prepare::add_modules(&mut archive, EXTRA_MODULE_FOLDER, &modules)?;
     }
-    let job = serde_json::to_vec(&job(lab, task, settings, program)?)
-        .map_err(|error| FileError::of("write", JOB_FILE)(error.into()))?;
+    finish(lab, archive, &job(lab, task, settings, program)?)
+}
+
+/// Writes the archive of a Linux that starts another one inside it, whose file tree is `tree`. The innermost runs `task`.
+pub fn write_outer(
+    lab: &Lab,
+    task: &Task,
+    settings: &Settings,
+    depth: u32,
+    nested: Nested,
+    tree: &[u8],
+    output: impl Write,
+) -> Result<(), LabError> {
+    let search = LibrarySearch::host(lab.board.arch.triplet);
+    let mut archive = Archive::new(output);
+    add_init(&mut archive, lab.board.arch.name, &lab.init, &search)?;
+    archive.host_path_at(&lab.kernel.image, Path::new(NESTED_KERNEL_FILE))?;
+    archive.file(Path::new(NESTED_TREE_FILE), 0o644, tree)?;
+    let task = Task {
+        modules: match lab.kernel.modules {
+            Some(_) => vec![OUTER_CHANNEL.to_owned()],
+            // They may be built in; if they are not, the kernel in L1 says so.
+            None => Vec::new(),
+        },
+        stdin: task.stdin,
+        ..Task::default()
+    };
+    let modules = extra_modules(lab, &task, &[])?;
+    prepare::add_modules(&mut archive, EXTRA_MODULE_FOLDER, &modules)?;
+    let settings = Settings {
+        depth,
+        devices: Vec::new(),
+        ..settings.clone()
+    };
+    let mut job = job(lab, &task, &settings, PathBuf::from(INIT_FILE))?;
+    job.nested = Some(nested);
+    finish(lab, archive, &job)
+}
+
+/// Adds the job and the drivers that its channels need, and ends the archive.
+fn finish<W: Write>(lab: &Lab, mut archive: Archive<W>, job: &Job) -> Result<(), LabError> {
+    if let (2.., Some(folder)) = (job.depth, &lab.kernel.modules) {
+        let tree = ModuleTree::open(folder, &lab.kernel.title)?;
+        let modules = tree.load_order(&[INNER_CHANNEL])?;
+        prepare::add_modules(&mut archive, CHANNEL_MODULE_FOLDER, &modules)?;
+    }
+    let job =
+        serde_json::to_vec(job).map_err(|error| FileError::of("write", JOB_FILE)(error.into()))?;
     archive.file(Path::new(JOB_FILE), 0o644, &job)?;
     archive
         .finish()?
@@ -222,6 +275,8 @@ fn job(
         phase: settings.mode.phase(),
         devices: settings.devices.iter().map(job_device).collect(),
         required: lab.ioeventfd.as_ref().map(|_| IOEVENTFD.to_owned()),
+        depth: settings.depth,
+        nested: None,
     })
 }
 

@@ -1,7 +1,6 @@
 //! Runs a program in the lab.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use super::cache::Use;
 use super::job::{Ending, Report, decode_debug_exit};
 use super::progress::Waiting;
 use super::qemu::Qemu;
-use super::{Files, Kernel, LabError, Progress, Task, payload};
+use super::{Files, Kernel, LabError, Progress, Task, nest};
 use crate::FileError;
 
 /// How often a boot is retried if L1's kernel panicked or QEMU crashed, and there is no report.
@@ -93,7 +92,11 @@ impl Lab {
         most_retries: u32,
         stdout: impl Fn(&Waiting) -> Box<dyn Write + Send>,
     ) -> Result<Outcome, LabError> {
-        let initramfs = self.initramfs(task, settings)?;
+        let (initramfs, memory) = nest::file_tree(self, task, settings)?;
+        let settings = &Settings {
+            memory,
+            ..settings.clone()
+        };
         let boot = Boot {
             board: &self.board,
             qemu: &self.qemu,
@@ -119,7 +122,8 @@ impl Lab {
                 stdout: stdout(&waiting),
                 stderr: Box::new(waiting.around(io::stderr())),
                 files: Box::new(sink),
-                stdin: task.stdin,
+                stdin: task.stdin.then(|| Box::new(io::stdin()) as _),
+                messages: |_| {},
             })?;
             drop(waiting);
             cpu += booted.cpu;
@@ -135,8 +139,10 @@ impl Lab {
             }
             let started = booted.started.unwrap_or_default();
             let report = conclude(booted, settings, retries + 1)?;
-            if let Ending::Failed(reason) = report.ending {
-                return Err(BootError::Program { reason }.into());
+            match report.ending {
+                Ending::Failed(reason) => return Err(BootError::Program { reason }.into()),
+                Ending::Unanswered(reason) => return Err(BootError::Unanswered { reason }.into()),
+                _ => {}
             }
             return Ok(Outcome {
                 ending: report.ending,
@@ -150,21 +156,9 @@ impl Lab {
         }
         unreachable!("the last retry returns")
     }
-
-    /// Makes L1's file tree in a file without a name, so that no end of this process leaves it behind.
-    fn initramfs(&self, task: &Task, settings: &Settings) -> Result<File, LabError> {
-        let mut base =
-            File::open(&self.kernel.base).map_err(FileError::of("read", &self.kernel.base))?;
-        let mut file = tempfile::tempfile().map_err(temporary)?;
-        io::copy(&mut base, &mut file).map_err(temporary)?;
-        let mut output = BufWriter::with_capacity(1 << 20, file);
-        payload::write(self, task, settings, &mut output)?;
-        let file = output.into_inner().map_err(|error| error.into_error());
-        Ok(file.map_err(temporary)?)
-    }
 }
 
-fn temporary(source: io::Error) -> FileError {
+pub(crate) fn temporary(source: io::Error) -> FileError {
     FileError::of("write a temporary file in", std::env::temp_dir())(source)
 }
 
@@ -183,10 +177,10 @@ fn crash(booted: &Booted) -> Option<String> {
 
 /// What QEMU printed, otherwise the console's end.
 fn said(booted: &Booted) -> String {
-    if booted.qemu_errors.is_empty() || booted.console.panicked() {
+    if booted.vmm_errors.is_empty() || booted.console.panicked() {
         format!("its console ends with:\n{}", booted.console.tail())
     } else {
-        booted.qemu_errors.clone()
+        booted.vmm_errors.clone()
     }
 }
 

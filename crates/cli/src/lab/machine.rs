@@ -29,10 +29,14 @@ pub(super) struct Machine {
     /// the same figures
     #[arg(long, value_name = "N", requires = "deterministic")]
     seed: Option<u32>,
-    /// Give L1 N CPUs
+    /// Run the program in this Linux: 1 is L1, 2 a guest of L1 with its own KVM, 3 a guest of that one; several (1,2,3) to run
+    /// in each and to compare what `vmbell bench` measures [default: 1]
+    #[arg(long, value_name = "DEPTH,...", value_delimiter = ',', value_parser = depth)]
+    depth: Vec<u32>,
+    /// Give L1 N CPUs, and each Linux inside it
     #[arg(long, alias = "smp", value_name = "N", default_value = "2")]
     vcpus: NonZeroU32,
-    /// Give L1 this much memory, such as 2G; at least 128M
+    /// Give the Linux in which the program runs this much memory, such as 2G; at least 128M
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     memory: u64,
     /// Kill the program this time after its start in L1 [default: 5m; 15m for `bench vmms`, 30m for `bench net`]
@@ -48,10 +52,10 @@ pub(super) struct Machine {
     /// (0000:00:07.0), on arm64 pl031 (9010000.pl031). It is bound to VFIO's driver, or to no driver with driver=none
     #[arg(long, value_name = "NAME[,driver=none]", value_parser = device)]
     device: Vec<Plugged>,
-    /// Load a kernel module in L1: a name, or a file if there is a slash in it
+    /// Load a kernel module in the Linux in which the program runs: a name, or a file if there is a slash in it
     #[arg(long, value_name = "NAME|FILE")]
     pub(super) module: Vec<String>,
-    /// Add a parameter to the command line of L1's kernel
+    /// Add a parameter to the command line of each kernel
     #[arg(long, value_name = "PARAMETER")]
     append: Vec<String>,
     /// Add a QEMU argument
@@ -72,11 +76,25 @@ impl Machine {
         }
     }
 
+    /// The depths that the user names; `None` is 1, without a word of it in reports.
+    pub(super) fn depths(&self) -> anyhow::Result<Vec<Option<u32>>> {
+        if self.depth.is_empty() {
+            return Ok(vec![None]);
+        }
+        for (index, depth) in self.depth.iter().enumerate() {
+            if self.depth[..index].contains(depth) {
+                bail!("--depth {depth} is given twice");
+            }
+        }
+        Ok(self.depth.iter().copied().map(Some).collect())
+    }
+
     /// The settings for the lab; an error if the board does not have what is asked for. `time_limit` is the program's, unless
     /// the command line says otherwise.
     pub(super) fn settings(
         &self,
         board: &Board,
+        depth: u32,
         time_limit: Option<Duration>,
     ) -> anyhow::Result<Settings> {
         check(board, &self.device).map_err(anyhow::Error::msg)?;
@@ -86,7 +104,12 @@ impl Machine {
                 board.arch.name
             );
         }
+        if depth > 1 && board.nested.is_none() {
+            let arch = board.arch.name;
+            return Err(LabError::NoNested { arch }.into());
+        }
         Ok(Settings {
+            depth,
             mode: if self.deterministic {
                 Mode::Deterministic { seed: self.seed }
             } else {
@@ -114,7 +137,18 @@ fn gic() -> impl TypedValueParser<Value = Gic> {
     PossibleValuesParser::new(["2", "3"]).map(version)
 }
 
-/// Parses L1's memory; its kernel does not boot with less than 128 MiB.
+/// Parses a depth. The lab has three, as each makes an exit 6 to 10 times as expensive (docs/nested.md).
+fn depth(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(depth @ 1..=3) => Ok(depth),
+        _ => Err(
+            "a depth is 1, 2 or 3: each level makes an exit 6 to 10 times as expensive, and the lab has three"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Parses the memory of a Linux; its kernel does not boot with less than 128 MiB.
 pub(super) fn memory(text: &str) -> Result<u64, String> {
     let size = values::size(text)?;
     if size < 128 << 20 {
@@ -130,6 +164,9 @@ pub(super) fn announce(lab: &Lab, settings: &Settings) {
         Mode::Deterministic { seed: Some(seed) } => format!("deterministic, seed {seed}, 1 CPU"),
         Mode::Functional { cpus } => format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" }),
     };
+    if settings.depth > 1 {
+        mode += &format!(", depth {}", settings.depth);
+    }
     if lab.ioeventfd.is_some() {
         mode += ", kvm_ioeventfd";
     }
@@ -151,7 +188,7 @@ pub(super) fn announce(lab: &Lab, settings: &Settings) {
 /// Prints the notes of a run, and a line with its end and its times.
 pub(super) fn summarize(outcome: &Outcome, progress: Progress) {
     for note in &outcome.notes {
-        progress.say(format_args!("L1: {note}"));
+        progress.say(note);
     }
     let ending = match &outcome.ending {
         Ending::Exited(status) => format!("exit status {status}"),
@@ -162,7 +199,7 @@ pub(super) fn summarize(outcome: &Outcome, progress: Progress) {
             )
         }
         Ending::Stopped => "killed at its time limit".to_owned(),
-        Ending::Failed(reason) => reason.clone(),
+        Ending::Failed(reason) | Ending::Unanswered(reason) => reason.clone(),
     };
     let (wall, cpu) = (outcome.wall.as_secs_f64(), outcome.cpu.as_secs_f64());
     progress.say(format_args!(

@@ -21,10 +21,11 @@ use crate::compare;
 use crate::deliver::show;
 use crate::style::Style;
 use crate::suites::Suite;
+use vmbell_bench::host::DEPTH_VARIABLE;
 use vmbell_bench::timing;
 use vmbell_lab::{Lab, Task};
-use vmbell_report::compare::side_by_side;
-use vmbell_report::{EXPORTERS, Look, Timing};
+use vmbell_report::compare::{at_depths, side_by_side};
+use vmbell_report::{EXPORTERS, Look, Report, Timing};
 
 /// The option for the report that is compared.
 const JSON: &str = "export-json";
@@ -94,36 +95,97 @@ struct Program {
     exports: Vec<Exported>,
 }
 
-/// Runs the program; its exit status is the command's. With several kernels it runs with each in turn, the exit status is
-/// the first that is not 0, and what it measures is compared.
+/// Where a program runs: a kernel and a depth.
+#[derive(Clone, Copy, Debug)]
+struct Place<'c> {
+    choice: &'c Choice,
+    /// The depth that the user names; `None` is 1.
+    depth: Option<u32>,
+}
+
+/// Runs the program; its exit status is the command's. With several kernels or depths it runs in each place in turn, the exit
+/// status is the first that is not 0, and what it measures is compared.
 pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
-    let choices = arguments.parts.choices()?;
+    let (choices, depths) = (arguments.parts.choices()?, arguments.machine.depths()?);
     if arguments.bisect {
-        return bisect(arch, arguments, &choices);
+        return bisect(arch, arguments, &choices, &depths);
     }
-    if let [choice] = choices.as_slice() {
-        return Ok(ExitCode::from(run_with(arch, arguments, choice, None)?));
+    let places: Vec<Place<'_>> = choices
+        .iter()
+        .flat_map(|choice| depths.iter().map(move |depth| (choice, *depth)))
+        .map(|(choice, depth)| Place { choice, depth })
+        .collect();
+    if let [place] = places.as_slice() {
+        return Ok(ExitCode::from(run_in(arch, arguments, *place, None)?));
     }
     let folder =
         TempDir::with_prefix("vmbell-kernels-").context("cannot make a temporary folder")?;
     let (mut first, mut reports) = (0, Vec::new());
-    for (index, choice) in choices.iter().enumerate() {
+    for (index, place) in places.iter().enumerate() {
         let report = folder.path().join(format!("{index}.json"));
-        let status = run_with(arch, arguments, choice, Some(&report))?;
+        let status = run_in(arch, arguments, *place, Some(&report))?;
         if first == 0 {
             first = status;
         }
         if report.exists() {
-            reports.push((choice.to_string(), compare::read(&report)?));
+            reports.push((*place, compare::read(&report)?));
         }
     }
-    if reports.len() > 1 {
-        let plain = side_by_side(&reports, Look::default())?;
-        show(Style::Auto, Look::default(), false, |look| {
-            side_by_side(&reports, look).unwrap_or(plain)
-        })?;
+    if depths.len() > 1 {
+        for choice in &choices {
+            let of = choices.len() > 1;
+            show_depths(
+                of.then(|| choice.to_string()),
+                &reports_of(&reports, |place| {
+                    let is_here = std::ptr::eq(place.choice, choice);
+                    is_here.then(|| format!("L{}", place.depth.unwrap_or(1)))
+                }),
+            )?;
+        }
+    }
+    if choices.len() > 1 {
+        for depth in &depths {
+            show_kernels(&reports_of(&reports, |place| {
+                let name = || match depth {
+                    Some(depth) => format!("{}, L{depth}", place.choice),
+                    None => place.choice.to_string(),
+                };
+                (place.depth == *depth).then(name)
+            }))?;
+        }
     }
     Ok(ExitCode::from(first))
+}
+
+/// The reports of those places that `name` names.
+fn reports_of(
+    reports: &[(Place<'_>, Report)],
+    name: impl Fn(&Place<'_>) -> Option<String>,
+) -> Vec<(String, Report)> {
+    let named = |(place, report): &(Place<'_>, Report)| Some((name(place)?, report.clone()));
+    reports.iter().filter_map(named).collect()
+}
+
+/// Shows what was measured on several kernels.
+fn show_kernels(reports: &[(String, Report)]) -> anyhow::Result<()> {
+    if reports.len() < 2 {
+        return Ok(());
+    }
+    let plain = side_by_side(reports, Look::default())?;
+    show(Style::Auto, Look::default(), false, |look| {
+        side_by_side(reports, look).unwrap_or(plain)
+    })?;
+    Ok(())
+}
+
+/// Shows what was measured at several depths, of one kernel if there are several.
+fn show_depths(of: Option<String>, reports: &[(String, Report)]) -> anyhow::Result<()> {
+    if reports.len() > 1 {
+        show(Style::Auto, Look::default(), false, |look| {
+            at_depths(of.as_deref(), reports, look)
+        })?;
+    }
+    Ok(())
 }
 
 /// Runs the program with the two kernels and with kernels between them, and shows at which one its row changed.
@@ -131,7 +193,11 @@ fn bisect(
     arch: Option<&str>,
     arguments: &RunArguments,
     choices: &[Choice],
+    depths: &[Option<u32>],
 ) -> anyhow::Result<ExitCode> {
+    let [depth] = *depths else {
+        bail!("--bisect is at one depth: give one --depth");
+    };
     let [old, new] = choices else {
         bail!("--bisect is between two kernels: name the older and the newer one with --kernel");
     };
@@ -143,7 +209,7 @@ fn bisect(
         TempDir::with_prefix("vmbell-kernels-").context("cannot make a temporary folder")?;
     let path = folder.path().join("report.json");
     let measure = |choice: &Choice| {
-        let status = run_with(arch, arguments, choice, Some(&path))?;
+        let status = run_in(arch, arguments, Place { choice, depth }, Some(&path))?;
         if status != 0 || !path.exists() {
             bail!("{choice}: nothing was measured (exit status {status})");
         }
@@ -163,11 +229,11 @@ fn bisect(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the program once, with this kernel, and returns its exit status. A report of what it measures goes to `report`.
-fn run_with(
+/// Runs the program once, in this place, and returns its exit status. A report of what it measures goes to `report`.
+fn run_in(
     arch: Option<&str>,
     arguments: &RunArguments,
-    choice: &Choice,
+    Place { choice, depth }: Place<'_>,
     report: Option<&Path>,
 ) -> anyhow::Result<u8> {
     let inner = Inner::of(&arguments.program)?;
@@ -176,14 +242,19 @@ fn run_with(
         Some(inner) => Needs::of(inner, &board, arguments.machine.timing())?,
         None => Needs::default(),
     };
-    let mut settings = arguments.machine.settings(&board, needs.time_limit)?;
+    let machine = &arguments.machine;
+    let mut settings = machine.settings(&board, depth.unwrap_or(1), needs.time_limit)?;
     plug_in(&board, &mut settings.devices, &needs.devices).map_err(anyhow::Error::msg)?;
+    if let (2.., Some(plugged)) = (settings.depth, settings.devices.first()) {
+        let (depth, device) = (settings.depth, plugged.device.name);
+        bail!("{device} is a device of L1, and the program runs in L{depth}: use --depth 1");
+    }
     settings.memory = settings.memory.max(needs.memory);
     let reads = inner.as_ref().map(Inner::files).unwrap_or_default();
     // Exports are opened before the boot, so that a bad path is found at once.
     let mut exports = inner.as_ref().map(Inner::exports).unwrap_or_default();
     if report.is_some() && !exports.is_empty() {
-        bail!("--export-... is for a run with one --kernel");
+        bail!("--export-... is for a run with one --kernel and one --depth");
     }
     if let (Some(report), Some(inner)) = (report, &inner) {
         let json = EXPORTERS.into_iter().find(|e| e.option() == JSON);
@@ -219,7 +290,11 @@ fn run_with(
     if program.needs.linux {
         carried.linux(&lab, host, &arguments.parts)?;
     }
-    let task = task(arguments, &program, &lab, &carried)?;
+    let mut task = task(arguments, &program, &lab, &carried)?;
+    if let Some(depth) = depth {
+        let pair = (DEPTH_VARIABLE.into(), depth.to_string().into());
+        task.environment.push(pair);
+    }
     announce(&lab, &settings);
     if is_doctest(Path::new(&task.program)) {
         lab.progress.say(

@@ -249,11 +249,59 @@ fn an_export_is_for_one_kernel() {
     command.args(["lab", "--qemu"]).arg(qemu);
     command.args(["--kernel", "debian:6.1", "--kernel", "debian:6.12", "--"]);
     command.args(["vmbell", "bench", "--export-json", "kvm.json"]);
-    let said = contains("--export-... is for a run with one --kernel");
+    let said = contains("--export-... is for a run with one --kernel and one --depth");
     command
         .assert()
         .code(125)
         .stderr(said.and(contains("booted").not()));
+}
+
+#[test]
+fn depths_that_the_lab_does_not_have_are_refused_before_the_boot() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
+    let said = |words: &[&str]| {
+        let mut command = sandbox.run(&qemu);
+        let assert = command.args(words).args(["--", "/bin/true"]).assert();
+        assert.stderr(contains("booted").not())
+    };
+    for depth in ["9", "0", "2,4", "x"] {
+        said(&["--depth", depth]).code(2).stderr(contains(
+            "a depth is 1, 2 or 3: each level makes an exit 6 to 10 times",
+        ));
+    }
+    said(&["--depth", "1,1"])
+        .code(125)
+        .stderr(contains("--depth 1 is given twice"));
+    said(&["--depth", "2", "--device", "edu"])
+        .code(125)
+        .stderr(contains(
+            "edu is a device of L1, and the program runs in L2: use --depth 1",
+        ));
+    said(&["--depth", "3", "--memory", "3G"])
+        .code(125)
+        .stderr(contains(
+            "and a guest of `vmbell run` has at most 3072: use less --memory",
+        ));
+}
+
+#[test]
+fn a_linux_in_a_guest_is_for_an_architecture_whose_guests_have_virtualization() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.vmbell();
+    command.args([
+        "lab",
+        "--arch",
+        "aarch64",
+        "--depth",
+        "2",
+        "--",
+        "/bin/true",
+    ]);
+    command
+        .assert()
+        .code(125)
+        .stderr(contains("the lab's aarch64 has none: use --depth 1"));
 }
 
 #[test]

@@ -20,6 +20,7 @@ pub const AARCH64: Board = Board {
     parameters: "console=ttyAMA0 quiet panic=-1 oops=panic nokaslr mitigations=off cryptomgr.notests nowatchdog audit=0 \
                  apparmor=0 initcall_blacklist=load_system_certificate_list,init_blk_tracer,jent_mod_init,\
                  bpf_tcp_ca_kfunc_init,bpf_dummy_struct_ops_init",
+    nested: None,
     devices: &[Device {
         name: "pl031",
         bus: Bus::Amba,

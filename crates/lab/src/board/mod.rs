@@ -33,6 +33,8 @@ pub struct Board {
     pub arguments: &'static [&'static str],
     /// Kernel parameters for a quick start.
     pub parameters: &'static str,
+    /// More parameters of a kernel that runs in a guest of L1; `None` if L1's KVM gives its guests no virtualization.
+    pub nested: Option<&'static str>,
     /// Devices that a guest in L1 can be given.
     pub devices: &'static [Device],
     /// The IOMMU of these devices. A machine without these devices has no IOMMU.

@@ -27,6 +27,8 @@ pub const X86_64: Board = Board {
     parameters: "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off cryptomgr.notests tsc=reliable no_timer_check \
                  nowatchdog audit=0 apparmor=0 random.trust_cpu=on \
                  initcall_blacklist=load_system_certificate_list,init_blk_tracer,jent_mod_init",
+    // QEMU 7.2's SVM switches vector state off at exits (docs/qemu-bugs.md).
+    nested: Some("noxsave"),
     // virtio-serial takes the first free slot, which is 1.
     devices: &[
         Device {

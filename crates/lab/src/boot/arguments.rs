@@ -35,7 +35,9 @@ const TICK: u64 = 4_000_000;
 pub struct Settings {
     /// How time passes.
     pub mode: Mode,
-    /// Memory in bytes.
+    /// In which Linux the program runs: 1 is L1, 2 a Linux inside it.
+    pub depth: u32,
+    /// Memory in bytes of the Linux in which the program runs.
     pub memory: u64,
     /// How long a boot and a program may take.
     pub limits: Limits,
@@ -55,6 +57,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             mode: Mode::Functional { cpus: 2 },
+            depth: 1,
             memory: 1 << 30,
             limits: Limits {
                 boot: Duration::from_secs(300),
@@ -178,22 +181,27 @@ pub(super) fn arguments(
     if let Some(tree) = tree {
         words.extend(["-dtb".into(), tree.into()]);
     }
-    let mut parameters = format!("{} ", board.parameters);
+    let mut own = Vec::new();
     if !settings.devices.is_empty() {
-        parameters += board.iommu.parameters;
-        parameters.push(' ');
+        own.push(board.iommu.parameters);
     }
-    for parameter in &settings.parameters {
-        parameters += parameter;
-        parameters.push(' ');
-    }
-    if settings.mode == (Mode::Deterministic { seed: None }) {
-        parameters += "norandmaps ";
-    }
-    parameters += &format!("rdinit={INIT_FILE}");
+    let parameters = parameters(board, settings, &own);
     words.extend(["-append".into(), parameters.into()]);
     words.extend(settings.qemu.iter().map(OsString::from));
     words
+}
+
+/// The kernel's command line, with its `own` parameters after the board's.
+pub(crate) fn parameters(board: &Board, settings: &Settings, own: &[&str]) -> String {
+    let mut words = vec![board.parameters];
+    words.extend(own);
+    words.extend(settings.parameters.iter().map(String::as_str));
+    if settings.mode == (Mode::Deterministic { seed: None }) {
+        words.push("norandmaps");
+    }
+    let init = format!("rdinit={INIT_FILE}");
+    words.push(&init);
+    words.join(" ")
 }
 
 /// The machine with the options that depend on the caller's choices.

@@ -1,4 +1,4 @@
-//! The host's ends of the virtio-serial ports.
+//! The host's ends of the channels.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -13,15 +13,16 @@ use crate::job::Message;
 
 /// The streams whose bytes are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stream {
+pub(crate) enum Stream {
     Stdout,
     Stderr,
     Files,
 }
 
-/// One port: the lab's end of the socket pair, and QEMU's end until QEMU has inherited it.
+/// One channel: the lab's end of the socket pair, and the other end until QEMU has inherited it, or until it is connected
+/// with a guest.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(crate) struct Channel {
     pub name: &'static str,
     pub ours: UnixStream,
     theirs: Option<UnixStream>,
@@ -47,6 +48,11 @@ impl Channel {
     /// Closes this process's copy of QEMU's end, so that reads end when QEMU ends.
     pub fn handed_over(&mut self) {
         self.theirs = None;
+    }
+
+    /// The other end, for this process itself.
+    pub fn take_theirs(&mut self) -> Option<UnixStream> {
+        self.theirs.take()
     }
 }
 
@@ -74,8 +80,12 @@ pub(super) fn pump(
     })
 }
 
-/// Starts a thread that reads L1's messages, each one line.
-pub(super) fn listen(mut from: UnixStream, events: Sender<Event>) -> JoinHandle<()> {
+/// Starts a thread that reads a Linux' messages, each one line, and shows them to `said`.
+pub(super) fn listen(
+    mut from: UnixStream,
+    events: Sender<Event>,
+    said: fn(&Message),
+) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut line = Vec::new();
         let mut piece = [0; 4096];
@@ -84,6 +94,7 @@ pub(super) fn listen(mut from: UnixStream, events: Sender<Event>) -> JoinHandle<
             while let Some(end) = line.iter().position(|byte| *byte == b'\n') {
                 // A line that is no message counts as nothing.
                 if let Ok(message) = serde_json::from_slice::<Message>(&line[..end]) {
+                    said(&message);
                     let _ = events.send(Event::Said(message));
                 }
                 line.drain(..=end);
@@ -92,12 +103,12 @@ pub(super) fn listen(mut from: UnixStream, events: Sender<Event>) -> JoinHandle<
     })
 }
 
-/// Starts a thread that copies this process's standard input to L1 until either ends. The end is passed on by
+/// Starts a thread that copies the program's standard input to L1 until either ends. The end is passed on by
 /// shutting down one direction, while another handle keeps the socket open. The thread is never joined: a read
 /// of a terminal or an idle pipe cannot be cancelled.
-pub(super) fn feed(mut to: UnixStream) {
+pub(super) fn feed(mut from: Box<dyn Read + Send>, mut to: UnixStream) {
     thread::spawn(move || {
-        let _ = io::copy(&mut io::stdin().lock(), &mut to);
+        let _ = io::copy(&mut from, &mut to);
         let _ = to.shutdown(std::net::Shutdown::Write);
     });
 }

@@ -1,11 +1,13 @@
-//! Runs one boot: starts QEMU and the channels' threads, waits for the end, and collects the results.
+//! Runs one boot: starts QEMU and the channels' threads, waits for the end, and collects the results. A [`Machine`] is the part
+//! that does not depend on QEMU.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::ExitStatus;
-use std::sync::mpsc::channel;
+use std::process::{Child, ExitStatus};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -13,10 +15,10 @@ use std::time::{Duration, Instant};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::channel::{Channel, Stream, feed, listen, pump};
-use super::supervise::{Course, Event};
-use super::{BootError, Console, Settings, arguments, process};
+use super::supervise::{Course, Event, LEAVING};
+use super::{BootError, Console, Limits, Settings, arguments, process};
 use crate::board::Board;
-use crate::job::{Report, port};
+use crate::job::{Message, Report, port};
 use crate::qemu::Qemu;
 
 /// All that one boot needs.
@@ -50,41 +52,37 @@ pub struct Sinks {
     pub stderr: Box<dyn Write + Send>,
     /// Sink of the tar archive of `/out`.
     pub files: Box<dyn Write + Send>,
-    /// Whether the program reads this process's standard input.
-    pub stdin: bool,
+    /// What the program reads as its standard input.
+    pub stdin: Option<Box<dyn Read + Send>>,
+    /// Sees each message.
+    pub messages: fn(&Message),
 }
 
 /// The result of one boot.
 #[derive(Debug)]
 pub struct Booted {
-    /// When the program started, from the start of QEMU; `None` if it did not.
+    /// When the program started, from the start of the VMM; `None` if it did not.
     pub started: Option<Duration>,
-    /// L1's report, if it came and all bytes that it counts were read.
+    /// Bytes that came: standard output, standard error, files.
+    pub received: [u64; 3],
+    /// The report, if it came and all bytes that it counts were read.
     pub report: Option<Report>,
-    /// How QEMU ended; `None` when it had to be killed.
+    /// How the VMM ended; `None` when it had to be killed.
     pub status: Option<ExitStatus>,
     /// The kernel's console.
     pub console: Console,
-    /// What QEMU printed to its standard error.
-    pub qemu_errors: String,
-    /// CPU time of QEMU.
+    /// What the VMM printed to its standard error.
+    pub vmm_errors: String,
+    /// CPU time of the VMM.
     pub cpu: Duration,
-    /// Time from the start of QEMU to its end.
+    /// Time from the start of the VMM to its end.
     pub wall: Duration,
 }
 
 impl Boot<'_> {
     /// Boots L1, waits until QEMU has ended or has to be killed, and cleans up.
     pub fn run(&self, sinks: Sinks) -> Result<Booted, BootError> {
-        let names = [
-            port::CONTROL,
-            port::STDIN,
-            port::STDOUT,
-            port::STDERR,
-            port::FILES,
-        ];
-        let open = |name| Channel::new(name).map_err(BootError::channel("make a socket pair"));
-        let mut channels = names.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let mut channels = channels()?;
         let ports: Vec<_> = channels
             .iter()
             .map(|channel| (channel.name, channel.fd()))
@@ -99,16 +97,52 @@ impl Boot<'_> {
         );
         fcntl_setfd(self.initramfs, FdFlags::empty())
             .map_err(|error| BootError::channel("pass a file to QEMU")(error.into()))?;
-        let started = Instant::now();
-        let mut child = process::start(self.vmbell, self.qemu, &words)?;
+        let begun = Instant::now();
+        let child = process::start(self.vmbell, self.qemu, &words)?;
         channels.iter_mut().for_each(Channel::handed_over);
+        let machine = Machine {
+            child,
+            channels,
+            begun,
+            limits: self.settings.limits,
+            leaving: LEAVING * self.settings.depth,
+            show_console: self.settings.show_console,
+        };
+        machine.follow(sinks, channel())
+    }
+}
 
-        let (sender, events) = channel();
+/// The channels of one Linux.
+pub(crate) fn channels() -> Result<Vec<Channel>, BootError> {
+    let open = |name| Channel::new(name).map_err(BootError::channel("make a socket pair"));
+    port::ALL.into_iter().map(open).collect()
+}
+
+/// A VMM that was started, QEMU or `vmbell run`, and the channels of the Linux in it.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub child: Child,
+    /// The channels, in the order of [`port::ALL`]; the Linux has their other ends.
+    pub channels: Vec<Channel>,
+    pub begun: Instant,
+    pub limits: Limits,
+    /// How long the Linux may take to kill the program and to send what it has, and then to end.
+    pub leaving: Duration,
+    pub show_console: bool,
+}
+
+impl Machine {
+    /// Waits until the VMM has ended or has to be killed, and cleans up. Who has the sender can stop the program.
+    pub fn follow(
+        mut self,
+        sinks: Sinks,
+        (sender, events): (Sender<Event>, Receiver<Event>),
+    ) -> Result<Booted, BootError> {
         let console = Arc::new(Mutex::new(Console::default()));
         let errors = Arc::new(Mutex::new(Vec::new()));
         let mut readers: Vec<JoinHandle<()>> = Vec::new();
-        if let Some(pipe) = child.stdout.take() {
-            let (console, show) = (Arc::clone(&console), self.settings.show_console);
+        if let Some(pipe) = self.child.stdout.take() {
+            let (console, show) = (Arc::clone(&console), self.show_console);
             let sender = sender.clone();
             readers.push(drain(pipe, move |bytes| {
                 if lock(&console).push(bytes) {
@@ -119,13 +153,13 @@ impl Boot<'_> {
                 }
             }));
         }
-        if let Some(pipe) = child.stderr.take() {
+        if let Some(pipe) = self.child.stderr.take() {
             let errors = Arc::clone(&errors);
             readers.push(drain(pipe, move |bytes| {
                 lock(&errors).extend_from_slice(bytes);
             }));
         }
-        let mut ends = channels.into_iter().map(|channel| channel.ours);
+        let mut ends = self.channels.into_iter().map(|channel| channel.ours);
         let (Some(mut control), Some(stdin), Some(stdout), Some(stderr), Some(files)) = (
             ends.next(),
             ends.next(),
@@ -135,33 +169,31 @@ impl Boot<'_> {
         ) else {
             unreachable!("one channel for each name");
         };
-        let listener = control
-            .try_clone()
-            .map_err(BootError::channel("copy a socket"))?;
-        readers.push(listen(listener, sender.clone()));
+        let copy = |socket: &UnixStream| {
+            socket
+                .try_clone()
+                .map_err(BootError::channel("copy a socket"))
+        };
+        readers.push(listen(copy(&control)?, sender.clone(), sinks.messages));
         readers.push(pump(stdout, sinks.stdout, Stream::Stdout, sender.clone()));
         readers.push(pump(stderr, sinks.stderr, Stream::Stderr, sender.clone()));
         readers.push(pump(files, sinks.files, Stream::Files, sender.clone()));
-        if sinks.stdin {
-            feed(
-                stdin
-                    .try_clone()
-                    .map_err(BootError::channel("copy a socket"))?,
-            );
+        if let Some(input) = sinks.stdin {
+            feed(input, copy(&stdin)?);
         }
-        let pid = child.id();
+        let pid = self.child.id();
         readers.push(thread::spawn(move || {
             let _ = sender.send(Event::Ended(process::wait_for_end(pid)));
         }));
 
-        let mut course = Course::follow(&events, &mut control, self.settings.limits, || {
+        let mut course = Course::follow(&events, &mut control, self.limits, self.leaving, || {
             process::waited(pid)
         });
         let killed = course.cpu.is_none();
         let cpu = course.cpu.or_else(|| process::cpu_time(pid));
         if killed {
-            // This fails if QEMU has ended just now.
-            let _ = child.kill();
+            // This fails if the VMM has ended just now.
+            let _ = self.child.kill();
         }
         // Closing it earlier would make QEMU drop the input that it has not read yet.
         drop(stdin);
@@ -169,18 +201,20 @@ impl Boot<'_> {
         for reader in readers {
             let _ = reader.join();
         }
-        let status = child.wait().map_err(BootError::channel("wait for QEMU"))?;
+        let status = self.child.wait();
+        let status = status.map_err(BootError::channel("wait for the VMM"))?;
         course.drain(&events);
         let console = lock(&console).clone();
-        let qemu_errors = String::from_utf8_lossy(&lock(&errors)).trim().to_owned();
+        let vmm_errors = String::from_utf8_lossy(&lock(&errors)).trim().to_owned();
         Ok(Booted {
             started: course.started,
+            received: course.received,
             report: course.complete().then_some(course.report).flatten(),
             status: (!killed).then_some(status),
             console,
-            qemu_errors,
+            vmm_errors,
             cpu: cpu.unwrap_or_default(),
-            wall: started.elapsed(),
+            wall: self.begun.elapsed(),
         })
     }
 }

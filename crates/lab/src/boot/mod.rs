@@ -1,6 +1,7 @@
 //! One boot of L1: QEMU as a child process, from its start to its end, with its channels.
 //!
-//! Standard streams, files and the report travel over virtio-serial ports, each a socket pair.
+//! Standard streams, files and the report travel over virtio-serial ports, each a socket pair. Those of a Linux inside L1 travel
+//! over virtio-vsock, and L1 connects them with such pairs.
 //! The kernel's console is kept apart and shown only when something goes wrong. One thread reads
 //! each channel; the calling thread waits for what they report, for the end of QEMU, a panic of the kernel or a
 //! time limit.
@@ -11,16 +12,20 @@ mod console;
 mod machine;
 mod process;
 mod supervise;
+mod vsock;
 
 use std::io;
 use std::time::Duration;
 
-pub(crate) use arguments::machine_arguments;
 pub use arguments::{Mode, Settings};
+pub(crate) use arguments::{machine_arguments, parameters as kernel_parameters};
 pub use console::Console;
 pub use machine::{Boot, Booted, Sinks};
+pub(crate) use machine::{Machine, channels};
 pub use process::exec_applet;
 pub use supervise::Limits;
+pub(crate) use supervise::{Event, LEAVING, LONGEST};
+pub(crate) use vsock::Listeners;
 
 /// An error of one boot.
 #[derive(Debug, thiserror::Error)]
@@ -98,10 +103,16 @@ pub enum BootError {
         /// QEMU's error output, or else the last lines of the console.
         said: String,
     },
-    /// L1 has no such program, or it is not executable.
-    #[error("L1: {reason}")]
+    /// A Linux has no such program, or it is not executable; or a Linux inside L1 has failed.
+    #[error("{reason}")]
     Program {
-        /// The error of L1's init.
+        /// The error of the init of the Linux, which says which one it is.
+        reason: String,
+    },
+    /// A time limit expired, and a Linux inside L1 did not answer.
+    #[error("{reason}")]
+    Unanswered {
+        /// Which, and the last lines of its console.
         reason: String,
     },
     /// The files from L1 cannot be unpacked.
@@ -119,7 +130,10 @@ impl BootError {
     pub fn is_time_limit(&self) -> bool {
         matches!(
             self,
-            Self::BootLimit { .. } | Self::ProgramLimit { .. } | Self::Hang { .. }
+            Self::BootLimit { .. }
+                | Self::ProgramLimit { .. }
+                | Self::Hang { .. }
+                | Self::Unanswered { .. }
         )
     }
 

@@ -1,5 +1,5 @@
-//! Waits for the first of the report, the end of QEMU, a panic and a time limit. The thread that boots
-//! L1 runs this.
+//! Waits for the first of the report, the end of the VMM, a panic and a time limit. The thread that boots
+//! a Linux runs this.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -11,15 +11,17 @@ use crate::job::{Message, Report, answer};
 
 /// A message of a channel's thread to the thread that waits.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// This number of bytes of a stream was read.
     Bytes(Stream, u64),
     /// L1 has sent a message.
     Said(Message),
     /// The console shows that L1's kernel panicked.
     Panicked,
-    /// QEMU has ended, and used this much CPU time.
+    /// The VMM has ended, and used this much CPU time.
     Ended(Duration),
+    /// The host of this VMM's host asks for the program's end.
+    Stop,
 }
 
 /// How long a boot and a program may take, without the time in which QEMU waited for a CPU of the host.
@@ -31,13 +33,13 @@ pub struct Limits {
     pub program: Duration,
 }
 
-/// How long L1 may take to kill the program and to send what it has, and how long QEMU may take to end after L1
-/// was asked to leave.
-const LEAVING: Duration = Duration::from_secs(10);
+/// How long a Linux may take to kill the program and to send what it has, and how long its VMM may take to end after it
+/// was asked to leave; for each Linux that is inside it, as long again.
+pub(crate) const LEAVING: Duration = Duration::from_secs(10);
 /// How long QEMU may take to end after a panic, with the rest of the trace.
 const PANICKING: Duration = Duration::from_secs(3);
 /// A limit that no run reaches, and that can be added to the present time.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The end of a limit, which moves on by the time in which QEMU waited for a CPU.
 struct Deadline<W> {
@@ -85,19 +87,22 @@ pub(super) struct Course {
     pub cpu: Option<Duration>,
     /// When the program started, from the start of QEMU.
     pub started: Option<Duration>,
+    /// Whether a Linux starts another one inside it, and so can be asked to stop before the program has started.
+    nesting: bool,
     acknowledged: bool,
     stopped: bool,
     panicked: bool,
 }
 
 impl Course {
-    /// Returns when QEMU has ended, or when it has to be killed: then `cpu` is `None`. A program that is still
-    /// running at its limit is killed in L1, so that what it wrote comes back. `waited` tells how long QEMU has waited for a
-    /// CPU so far.
+    /// Returns when the VMM has ended, or when it has to be killed: then `cpu` is `None`. A program that is still
+    /// running at its limit is killed in its Linux, so that what it wrote comes back, for which `leaving` is the limit.
+    /// `waited` tells how long the VMM has waited for a CPU so far.
     pub fn follow(
         events: &Receiver<Event>,
         control: &mut UnixStream,
         limits: Limits,
+        leaving: Duration,
         waited: impl Fn() -> Duration,
     ) -> Self {
         let mut course = Self::default();
@@ -110,16 +115,22 @@ impl Course {
             if let Some(Err(RecvTimeoutError::Timeout)) = event {
                 continue;
             }
-            let Some(Ok(event)) = event else {
-                let running = course.started.is_some() && course.report.is_none();
-                if !running || course.stopped || course.panicked {
-                    return course;
+            let event = match event {
+                // The end is on its way.
+                Some(Ok(Event::Stop)) if course.stopped || course.report.is_some() => continue,
+                Some(Ok(Event::Stop)) | None | Some(Err(_)) => {
+                    let answers = course.started.is_some() || course.nesting;
+                    let running = answers && course.report.is_none();
+                    if !running || course.stopped || course.panicked {
+                        return course;
+                    }
+                    course.stopped = true;
+                    deadline.restart(leaving);
+                    // A failure means that the Linux has ended already.
+                    let _ = control.write_all(&[answer::STOP]);
+                    continue;
                 }
-                course.stopped = true;
-                deadline.restart(LEAVING);
-                // A failure means that L1 has ended already.
-                let _ = control.write_all(&[answer::STOP]);
-                continue;
+                Some(Ok(event)) => event,
             };
             match &event {
                 Event::Said(Message::Started) => {
@@ -140,7 +151,7 @@ impl Course {
             }
             if course.complete() && !course.acknowledged {
                 course.acknowledged = true;
-                deadline.restart(LEAVING);
+                deadline.restart(leaving);
                 let _ = control.write_all(&[answer::LEAVE]);
             }
         }
@@ -168,7 +179,8 @@ impl Course {
             Event::Bytes(stream, length) => self.received[stream as usize] += length,
             Event::Said(Message::Report(report)) => self.report = Some(report),
             Event::Ended(cpu) => self.cpu = Some(cpu),
-            Event::Said(Message::Started) | Event::Panicked => {}
+            Event::Said(Message::Nesting) => self.nesting = true,
+            Event::Said(Message::Started) | Event::Panicked | Event::Stop => {}
         }
     }
 }

@@ -35,7 +35,8 @@ fn l1_is_let_go_only_when_all_that_it_sent_was_read() {
         .send(Event::Said(Message::Report(report([5, 1, 0]))))
         .unwrap();
     sender.send(Event::Bytes(Stream::Stderr, 1)).unwrap();
-    let follower = std::thread::spawn(move || Course::follow(&events, &mut control, LIMITS, never));
+    let follower =
+        std::thread::spawn(move || Course::follow(&events, &mut control, LIMITS, LEAVING, never));
     l1.set_read_timeout(Some(Duration::from_millis(50)))
         .unwrap();
     assert!(
@@ -62,6 +63,7 @@ fn a_boot_that_says_nothing_ends_at_its_limit() {
             boot: SHORT,
             ..LIMITS
         },
+        LEAVING,
         never,
     );
     assert_eq!((course.cpu, course.started), (None, None));
@@ -86,7 +88,7 @@ fn time_without_a_cpu_is_added_to_a_limit() {
         boot: SHORT,
         ..LIMITS
     };
-    let course = Course::follow(&events, &mut control, limits, waited);
+    let course = Course::follow(&events, &mut control, limits, LEAVING, waited);
     assert_eq!(course.started, None);
     assert!(asked.get() > 2, "the limit ended without a second look");
 }
@@ -104,6 +106,7 @@ fn a_program_at_its_limit_is_stopped_and_what_it_wrote_is_waited_for() {
                 program: SHORT,
                 ..LIMITS
             },
+            LEAVING,
             never,
         )
     });
@@ -136,7 +139,7 @@ fn after_a_panic_nothing_else_is_waited_for() {
     let (mut control, _l1) = UnixStream::pair().unwrap();
     sender.send(Event::Said(Message::Started)).unwrap();
     sender.send(Event::Panicked).unwrap();
-    let course = Course::follow(&events, &mut control, LIMITS, never);
+    let course = Course::follow(&events, &mut control, LIMITS, LEAVING, never);
     assert_eq!(course.cpu, None);
 }
 
@@ -149,8 +152,38 @@ fn what_comes_after_the_end_still_counts() {
         .send(Event::Said(Message::Report(report([2, 0, 0]))))
         .unwrap();
     sender.send(Event::Bytes(Stream::Stdout, 2)).unwrap();
-    let mut course = Course::follow(&events, &mut control, LIMITS, never);
+    let mut course = Course::follow(&events, &mut control, LIMITS, LEAVING, never);
     assert!(!course.complete());
     course.drain(&events);
     assert!(course.complete());
+}
+
+#[test]
+fn a_stop_goes_to_a_linux_that_can_answer_and_ends_one_that_cannot() {
+    let (sender, events) = channel();
+    let (mut control, mut inner) = UnixStream::pair().unwrap();
+    sender.send(Event::Said(Message::Nesting)).unwrap();
+    sender.send(Event::Stop).unwrap();
+    // A second one changes nothing.
+    sender.send(Event::Stop).unwrap();
+    let follower =
+        std::thread::spawn(move || Course::follow(&events, &mut control, LIMITS, HANG, never));
+    inner.set_read_timeout(Some(HANG)).unwrap();
+    let mut answer = [0];
+    inner.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [answer::STOP]);
+    sender
+        .send(Event::Said(Message::Report(report([0, 0, 0]))))
+        .unwrap();
+    inner.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [answer::LEAVE]);
+    sender.send(Event::Stop).unwrap();
+    sender.send(Event::Ended(Duration::ZERO)).unwrap();
+    assert!(follower.join().unwrap().complete());
+
+    let (sender, events) = channel();
+    let (mut control, _inner) = UnixStream::pair().unwrap();
+    sender.send(Event::Stop).unwrap();
+    let course = Course::follow(&events, &mut control, LIMITS, HANG, never);
+    assert_eq!((course.cpu, course.started), (None, None));
 }

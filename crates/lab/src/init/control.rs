@@ -1,16 +1,20 @@
-//! L1's ends of the virtio-serial ports: messages to the host over the control port, its answers, and the end of L1
-//! through the debug-exit device. Process 1 of L1 runs this.
+//! This Linux' ends of the channels: messages to the host over the control port, its answers, and the end of L1
+//! through the debug-exit device. L1's channels are virtio-serial ports, and those of a Linux inside it are virtio-vsock
+//! connections to its own host. Process 1 runs this.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use rustix::system::{RebootCommand, reboot};
+use vsock::{VMADDR_CID_HOST, VsockStream};
 
-use super::program;
+use super::{nested, program};
 use crate::job::{Message, answer, port};
 
 /// How often a port that is not there yet is looked for, and the pause before each further time: a driver that has just
@@ -21,9 +25,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The control port, shared by all its users because it can be opened only once.
 static CONTROL: OnceLock<(File, Mutex<mpsc::Receiver<()>>)> = OnceLock::new();
 
-/// Opens the port and starts a thread that passes on the host's leave to end L1, kills the program if the host
-/// says so, and ends L1 if the host closes the port.
-pub fn open() -> io::Result<()> {
+/// Whether this Linux is inside L1.
+static NESTED: AtomicBool = AtomicBool::new(false);
+
+/// Opens the port and starts a thread that passes on the host's leave to end this Linux, kills the program if the host
+/// says so, and ends this Linux if the host closes the port. `depth` is this Linux' number.
+pub fn open(depth: u32) -> io::Result<()> {
+    NESTED.store(depth > 1, Ordering::Relaxed);
     let control = open_port(port::CONTROL)?;
     let mut reader = control.try_clone()?;
     let (sender, receiver) = mpsc::channel();
@@ -32,7 +40,11 @@ pub fn open() -> io::Result<()> {
         let mut byte = [0];
         while let Ok(1) = reader.read(&mut byte) {
             match byte[0] {
-                answer::STOP => program::stop(),
+                answer::STOP => {
+                    if !nested::stop() {
+                        program::stop();
+                    }
+                }
                 _ => drop(sender.send(())),
             }
         }
@@ -67,13 +79,26 @@ fn parts() -> io::Result<&'static (File, Mutex<mpsc::Receiver<()>>)> {
 
 /// Opens the port with this name.
 pub fn open_port(name: &str) -> io::Result<File> {
+    let is_nested = NESTED.load(Ordering::Relaxed);
+    let open = || match is_nested {
+        true => connect(name),
+        false => find_port(name),
+    };
+    // The host of a Linux inside L1 listens from the start, so it is the device that is not ready.
+    let may_come = |error: &io::Error| is_nested || error.kind() == io::ErrorKind::NotFound;
     for _ in 1..ATTEMPTS {
-        match find_port(name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => thread::sleep(PAUSE),
+        match open() {
+            Err(error) if may_come(&error) => thread::sleep(PAUSE),
             result => return result,
         }
     }
-    find_port(name)
+    open()
+}
+
+fn connect(name: &str) -> io::Result<File> {
+    let number = port::number(name).ok_or(io::ErrorKind::NotFound)?;
+    let stream = VsockStream::connect_with_cid_port(VMADDR_CID_HOST, number)?;
+    Ok(OwnedFd::from(stream).into())
 }
 
 fn find_port(name: &str) -> io::Result<File> {

@@ -1,14 +1,16 @@
-//! The part of `vmbell` that is process 1 in L1.
+//! The part of `vmbell` that is process 1 in L1, and in each Linux inside it.
 //!
 //! Called by the name that the lab gives it, `vmbell` mounts the kernel's file systems, loads modules, gives
 //! devices their drivers, runs the job's program with pipes whose ends are copied to virtio-serial ports, and sends the
 //! files that the program left. It reports how the program ended and what a kernel that checks itself has found, waits until
 //! the host has read everything, and ends L1 through the debug-exit port. It
-//! kills the program if the host says so, and ends L1 at once if the host closes the control port.
+//! kills the program if the host says so, and ends L1 at once if the host closes the control port. If the job has a Linux
+//! inside this one, `nested` starts that in place of the program.
 
 mod control;
 mod devices;
 mod held;
+mod nested;
 mod program;
 mod setup;
 
@@ -18,8 +20,8 @@ use std::path::Path;
 
 use crate::complaints;
 use crate::job::{
-    EXTRA_MODULE_FOLDER, Ending, INIT_FILE, JOB_FILE, Job, MODULE_FOLDER, Message, OUT_FOLDER,
-    Report, port,
+    CHANNEL_MODULE_FOLDER, EXTRA_MODULE_FOLDER, Ending, INIT_FILE, JOB_FILE, Job, MODULE_FOLDER,
+    Message, OUT_FOLDER, Report, port,
 };
 
 /// Whether this process is process 1.
@@ -35,20 +37,24 @@ pub fn main() -> ! {
     let mut notes = setup::mount_all();
     // The control port's driver may be among them.
     notes.extend(setup::load_modules(MODULE_FOLDER));
-    if let Err(error) = control::open() {
+    notes.extend(setup::load_modules(CHANNEL_MODULE_FOLDER));
+    let job = read_job();
+    let depth = job.as_ref().map_or(1, |job| job.depth);
+    if let Err(error) = control::open(depth) {
         eprintln!("lab: cannot open the control port: {error}");
         control::end_machine(127);
     }
     notes.extend(setup::load_modules(EXTRA_MODULE_FOLDER));
     let _held = held::guests();
-    let mut report = match run_job(&notes) {
+    let mut report = match job.and_then(|job| run_job(&job, &notes)) {
         Ok(report) => report,
         Err(error) => Report {
-            ending: Ending::Failed(error.to_string()),
+            ending: Ending::Failed(format!("L{depth}: {error}")),
             sent: [0; 3],
             notes: Vec::new(),
         },
     };
+    let notes = notes.into_iter().map(|note| format!("L{depth}: {note}"));
     report.notes.splice(..0, notes);
     let code = report.ending.exit_code();
     let message = Message::Report(report);
@@ -59,12 +65,23 @@ pub fn main() -> ! {
     control::end_machine(code);
 }
 
+fn read_job() -> io::Result<Job> {
+    /// What the kernel says of an archive that does not fit into memory.
+    const NO_ROOM: &str = "Initramfs unpacking failed: write error";
+    match fs::read(JOB_FILE) {
+        Ok(job) => Ok(serde_json::from_slice(&job)?),
+        Err(_) if complaints::read_log().is_ok_and(|log| log.contains(NO_ROOM)) => Err(
+            io::Error::other("out of memory: its files do not fit (--memory)"),
+        ),
+        Err(error) => Err(io::Error::other(format!("cannot read {JOB_FILE}: {error}"))),
+    }
+}
+
 /// Runs the job; `notes` are about the modules.
-fn run_job(notes: &[String]) -> io::Result<Report> {
+fn run_job(job: &Job, notes: &[String]) -> io::Result<Report> {
     for folder in ["/tmp", "/root", "/run", "/var", OUT_FOLDER] {
         fs::create_dir_all(folder)?;
     }
-    let job: Job = serde_json::from_slice(&fs::read(JOB_FILE)?)?;
     if let Some(name) = &job.required
         && !Path::new("/sys/module").join(name).exists()
     {
@@ -73,14 +90,24 @@ fn run_job(notes: &[String]) -> io::Result<Report> {
         let message = format!("the module {name} is not loaded: {said}");
         return Err(io::Error::other(message));
     }
-    devices::prepare(&job.devices)?;
-    let (mut ending, [stdout, stderr]) = program::run(&job)?;
+    let mut report = match &job.nested {
+        Some(nested) => nested::run(job, nested, notes)?,
+        None => run_program(job)?,
+    };
     if complaints::may_be() {
         let said = complaints::find()?;
         if !said.is_empty() {
-            ending = Ending::Failed(format!("the kernel reports:\n{}", said.join("\n")));
+            let said = said.join("\n");
+            report.ending = Ending::Failed(format!("L{}: the kernel reports:\n{said}", job.depth));
         }
     }
+    Ok(report)
+}
+
+/// Runs the program, and sends the files that it leaves.
+fn run_program(job: &Job) -> io::Result<Report> {
+    devices::prepare(&job.devices)?;
+    let (ending, [stdout, stderr]) = program::run(job)?;
     let mut report = Report {
         ending,
         sent: [stdout, stderr, 0],

@@ -58,7 +58,11 @@ pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
         Ok(child) => child,
         Err(error) => {
             return Ok((
-                Ending::Failed(format!("cannot run {}: {error}", job.program.display())),
+                Ending::Failed(format!(
+                    "L{}: cannot run {}: {error}",
+                    job.depth,
+                    job.program.display()
+                )),
                 [0; 2],
             ));
         }
@@ -92,7 +96,7 @@ fn boxed(pipe: impl Read + Send + 'static) -> Box<dyn Read + Send> {
 /// Sleeps until `phase` after the next whole second. Opening the ports has waited for the host, for a time that differs from
 /// run to run; starting on a whole second puts the timer's ticks at the same place in each run. In deterministic
 /// mode the sleep takes no time of the host.
-fn wait_for_whole_second(phase: Duration) {
+pub(super) fn wait_for_whole_second(phase: Duration) {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let now = Duration::new(
         now.tv_sec.unsigned_abs(),

@@ -1,0 +1,155 @@
+//! `--depth`: a program in a guest of L1 that has its own KVM, and how each Linux' end is told from the others'.
+
+use std::fs;
+use std::io::Write;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use super::boots::{LIMITS, lab, lab_within_its_limits, only_boot, output, text};
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_program_in_a_guest_of_l1_has_its_streams_and_its_files_and_its_status() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "read line; echo \"read $line\"; echo error >&2; [ -c /dev/kvm ] && echo content >/out/a; exit 7";
+    let mut command = lab(&["--depth", "2", "-i", "--out"]);
+    command.arg(folder.path());
+    command.args(["--", "/bin/sh", "-c", script]);
+    command.stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let _one = only_boot();
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"a line\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert_eq!(text(&output.stdout), "read a line\n");
+    assert!(said.contains("\nerror\n"), "{said}");
+    assert!(said.contains(", 2 CPUs, depth 2\n"), "{said}");
+    let file = fs::read_to_string(folder.path().join("a")).unwrap();
+    assert_eq!(file, "content\n");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_third_linux_runs_in_the_second_and_its_report_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.json");
+    let mut lab = lab(&["--deterministic", "--depth", "3", "--", "vmbell", "bench"]);
+    lab.args(["--only", "portio-no-eventfd", "eoi-pv", "--ops", "50"]);
+    let output = output(lab.arg("--export-json").arg(&path));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!(report["host"]["depth"], 3);
+    assert_eq!(report["unit"], "instructions");
+    let rows = report["results"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["status"] == "ok"), "{rows:?}");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn depths_are_compared_in_one_table_and_twice_they_are_the_same() {
+    let names = ["portio-no-eventfd", "portio-wildcard-eventfd"];
+    let table = || {
+        let mut lab = lab(&["--deterministic", "--depth", "1,2", "--", "vmbell", "bench"]);
+        let output = output(lab.args(["--only", "--ops", "50"]).args(names));
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    let shown = table();
+    assert_eq!(shown, table());
+    let headline =
+        "\ninstructions, and their ratios to those of the device model at the same depth\n";
+    let (_, table) = shown.split_once(headline).unwrap();
+    let cells = |name: &str| {
+        let line = table.lines().find_map(|line| line.strip_prefix(name));
+        let cells = line.unwrap().split_whitespace();
+        cells
+            .map(|cell| cell.parse().ok())
+            .collect::<Vec<Option<f64>>>()
+    };
+    let [exit, doorbell] = names.map(cells);
+    assert_eq!((exit[1], exit[3]), (None, None), "{table}");
+    // What saves most of an exit's cost at depth 1 saves little at depth 2, where both are several exits of L1.
+    assert!(exit[2] > exit[0].map(|cost| cost * 4.0), "{table}");
+    assert!(
+        doorbell[1] < Some(0.5) && doorbell[3] > Some(0.6),
+        "{table}"
+    );
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_linux_that_panics_is_named() {
+    let script = "echo c > /proc/sysrq-trigger; while :; do :; done";
+    let crash = output(lab(&["--depth", "2", "--"]).args(["/bin/sh", "-c", script]));
+    let said = text(&crash.stderr);
+    assert_eq!(crash.status.code(), Some(125));
+    assert!(said.contains("vmbell: L2's kernel panicked; its console ends with:\n"));
+    assert!(said.contains("sysrq triggered crash"));
+
+    // Its files do not fit into its memory.
+    let full = output(&mut lab(&[
+        "--depth",
+        "2",
+        "--memory",
+        "128M",
+        "--",
+        "/bin/true",
+    ]));
+    let said = text(&full.stderr);
+    assert_eq!(full.status.code(), Some(125));
+    assert!(said.contains("vmbell: L2's kernel panicked; ") || said.contains("L2: out of memory"));
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_linux_that_runs_out_of_memory_is_named() {
+    let small = |memory: &str, script: &str| {
+        let mut lab = lab(&["--depth", "2", "--qemu-arg=-m", "--qemu-arg", memory, "--"]);
+        let output = output(lab.args(["/bin/sh", "-c", script]));
+        assert_eq!(output.status.code(), Some(125));
+        text(&output.stderr).to_owned()
+    };
+    let said = small("300M", ":");
+    assert!(said.contains("vmbell: L1: out of memory: its files do not fit"));
+    let said = small("700M", "x=xxxxxxxxxxxxxxxx; while :; do x=$x$x; done");
+    assert!(said.contains("vmbell: L1 ran out of memory and killed `vmbell run`, in which L2 ran"));
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_program_at_its_limit_is_told_from_a_linux_that_hangs() {
+    let limited = |script: &str| {
+        let mut lab = lab_within_its_limits(&[LIMITS[0], LIMITS[1]]);
+        lab.args(["--depth", "2", "--timeout", "5s", "--"]);
+        let output = output(lab.args(["/bin/sh", "-c", script]));
+        assert_eq!(output.status.code(), Some(124));
+        assert_eq!(text(&output.stdout), "started\n");
+        text(&output.stderr).to_owned()
+    };
+    let said = limited("echo started; while :; do :; done");
+    assert!(said.contains("lab: killed at its time limit; "));
+    assert!(said.contains(": its limit is 5 s (--timeout)"));
+    // It sleeps until something wakes it.
+    let said = limited("echo started; echo freeze > /sys/power/state");
+    let hang = "did not end within its limit (--timeout), and L2 does not answer; its console";
+    assert!(said.contains(hang));
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_cpu_or_a_kvm_that_cannot_nest_is_refused() {
+    let refused = |options: &[&str]| {
+        let mut lab = lab(&["--depth", "2"]);
+        let output = output(lab.args(options).args(["--", "/bin/true"]));
+        assert_eq!(output.status.code(), Some(125));
+        text(&output.stderr).to_owned()
+    };
+    let said = refused(&["--append", "kvm_amd.nested=0"]);
+    assert!(said.contains("vmbell: L1: KVM gives its guests no virtualization (kvm_amd.nested=0)"));
+    let said = refused(&["--qemu-arg=-cpu", "--qemu-arg=max,-smap,-svm"]);
+    assert!(said.contains("vmbell: L1: there is no /dev/kvm, which a Linux inside needs"));
+    assert!(said.contains("kvm_amd"));
+}

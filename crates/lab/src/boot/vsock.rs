@@ -1,0 +1,83 @@
+//! The channels of a guest of `vmbell run`: connections that the guest makes over virtio-vsock. Each is connected with the
+//! other end of a [`Channel`], as QEMU connects its ports.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::Child;
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use vsock::{VMADDR_CID_ANY, VsockListener, VsockStream};
+
+use super::channel::Channel;
+use crate::job::port;
+
+/// The ports on which a guest's connections are awaited, each with its channel's other end.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    waiting: Vec<(VsockListener, UnixStream)>,
+}
+
+impl Listeners {
+    /// Awaits a connection for each channel.
+    pub fn bind(channels: &mut [Channel]) -> io::Result<Self> {
+        let mut waiting = Vec::new();
+        for channel in channels {
+            if let (Some(number), Some(theirs)) =
+                (port::number(channel.name), channel.take_theirs())
+            {
+                let listener = VsockListener::bind_with_cid_port(VMADDR_CID_ANY, number)?;
+                waiting.push((listener, theirs));
+            }
+        }
+        Ok(Self { waiting })
+    }
+
+    /// Starts a thread that accepts the connections, until all are there or the guest's VMM has ended.
+    pub fn serve(mut self, vmm: &Child) -> io::Result<()> {
+        let pid = i32::try_from(vmm.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
+        let end = pidfd_open(pid, PidfdFlags::empty())?;
+        thread::spawn(move || -> io::Result<()> {
+            while !self.waiting.is_empty() {
+                let mut all = vec![PollFd::new(&end, PollFlags::IN)];
+                let listeners = self.waiting.iter().map(|(listener, _)| listener.as_fd());
+                all.extend(listeners.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+                poll(&mut all, None)?;
+                let ready: Vec<bool> = all.iter().map(|fd| !fd.revents().is_empty()).collect();
+                let Some(index) = ready.iter().skip(1).position(|ready| *ready) else {
+                    return Ok(());
+                };
+                let (listener, theirs) = self.waiting.remove(index);
+                let (stream, _) = listener.accept()?;
+                connect(stream, theirs)?;
+            }
+            Ok(())
+        });
+        Ok(())
+    }
+}
+
+/// Starts threads that copy between the two, in both directions. When the VMM ends, the kernel ends its connections.
+fn connect(stream: VsockStream, socket: UnixStream) -> io::Result<()> {
+    let (mut from_guest, mut to_host) = (stream.try_clone()?, socket.try_clone()?);
+    thread::spawn(move || {
+        copy(&mut from_guest, &mut to_host);
+        let _ = to_host.shutdown(Shutdown::Write);
+    });
+    let (mut from_host, mut to_guest) = (socket, stream);
+    thread::spawn(move || {
+        copy(&mut from_host, &mut to_guest);
+        let _ = to_guest.shutdown(Shutdown::Write);
+    });
+    Ok(())
+}
+
+/// Copies until either ends.
+fn copy(from: &mut impl Read, to: &mut impl Write) {
+    // An error is an end like others: what was lost is missed in the report.
+    let _ = io::copy(from, to);
+}

@@ -1,0 +1,227 @@
+//! The next Linux inside this one, which runs the program: `vmbell run` starts it, with its own file tree.
+//!
+//! It is served as the host serves L1: what it sends is passed on, and the host's request to stop the program is passed in. If
+//! it does not answer, the report says which Linux that is. The host alone has time limits, because this Linux' clock may not
+//! be real.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{control, program};
+use crate::boot::{Booted, Event, LEAVING, LONGEST, Limits, Listeners, Machine, Sinks, channels};
+use crate::complaints;
+use crate::job::{
+    Ending, INIT_FILE, Job, Message, NESTED_KERNEL_FILE, NESTED_TREE_FILE, Nested, Report, port,
+};
+
+/// Whether KVM gives its guests virtualization.
+const OFFERED: &str = "/sys/module/kvm_amd/parameters/nested";
+/// What [`LEAVING`] is where time is instructions, of which an emulated CPU has far fewer than 10^9 in a second.
+const LEAVING_INSTRUCTIONS: Duration = Duration::from_secs(1);
+
+/// Asks for the program's end.
+static STOP: OnceLock<Sender<Event>> = OnceLock::new();
+
+/// Stops the program in the Linux inside, if there is one.
+pub fn stop() -> bool {
+    STOP.get().is_some_and(|sender| {
+        // A failure means that it has ended already.
+        let _ = sender.send(Event::Stop);
+        true
+    })
+}
+
+/// Starts the Linux and waits for its end; `notes` are about this one's modules.
+pub fn run(job: &Job, nested: &Nested, notes: &[String]) -> io::Result<Report> {
+    check(notes)?;
+    let hold = job.deterministic;
+    let stdin = match job.stdin {
+        true => Some(Box::new(control::open_port(port::STDIN)?) as _),
+        false => None,
+    };
+    let outputs = [port::STDOUT, port::STDERR, port::FILES].map(|name| Output::open(name, hold));
+    let [stdout, stderr, files] = outputs;
+    let outputs = [stdout?, stderr?, files?];
+    let [stdout, stderr, files] = outputs
+        .each_ref()
+        .map(|output| Box::new(output.clone()) as _);
+    let (sender, events) = channel();
+    let _ = STOP.set(sender.clone());
+    control::send(&Message::Nesting)?;
+    if job.deterministic {
+        program::wait_for_whole_second(Duration::from_nanos(job.phase));
+    }
+    let mut channels = channels().map_err(io::Error::other)?;
+    let listeners = Listeners::bind(&mut channels)?;
+    let child = start(nested, job.depth)?;
+    let begun = Instant::now();
+    listeners.serve(&child)?;
+    let leaving = match job.deterministic {
+        true => LEAVING_INSTRUCTIONS,
+        false => LEAVING,
+    };
+    let machine = Machine {
+        child,
+        channels,
+        begun,
+        limits: Limits {
+            boot: LONGEST,
+            program: LONGEST,
+        },
+        leaving: leaving * nested.levels,
+        show_console: false,
+    };
+    let sinks = Sinks {
+        stdout,
+        stderr,
+        files,
+        stdin,
+        messages: pass_on,
+    };
+    let booted = machine.follow(sinks, (sender, events));
+    let booted = booted.map_err(io::Error::other)?;
+    outputs.iter().try_for_each(Output::finish)?;
+    let sent = booted.received;
+    let ended = match &booted.report {
+        Some(report) => {
+            return Ok(Report {
+                sent,
+                ..report.clone()
+            });
+        }
+        None => failure(&booted, job.depth),
+    };
+    Ok(Report {
+        ending: ended,
+        sent,
+        notes: Vec::new(),
+    })
+}
+
+/// Refuses a CPU or a KVM with which the Linux would have no KVM.
+fn check(notes: &[String]) -> io::Result<()> {
+    let offered = fs::read_to_string(OFFERED).unwrap_or_default();
+    if !Path::new("/dev/kvm").exists() {
+        let note = notes.iter().find(|note| note.contains("kvm"));
+        let note = note.map_or(String::new(), |note| format!(" ({note})"));
+        return Err(io::Error::other(format!(
+            "there is no /dev/kvm, which a Linux inside needs{note}"
+        )));
+    }
+    if !matches!(offered.trim(), "1" | "Y") {
+        return Err(io::Error::other(
+            "KVM gives its guests no virtualization (kvm_amd.nested=0), so a Linux inside has no /dev/kvm",
+        ));
+    }
+    Ok(())
+}
+
+/// Tells the host when its limit for the program begins.
+fn pass_on(message: &Message) {
+    if *message == Message::Started {
+        // A failure means that the host has gone, with which this Linux ends.
+        let _ = control::send(message);
+    }
+}
+
+/// Starts `vmbell run`. KVM's host refuses the context ID that it has itself as a guest.
+fn start(nested: &Nested, depth: u32) -> io::Result<Child> {
+    let mut command = Command::new(INIT_FILE);
+    command
+        .args(["run", NESTED_KERNEL_FILE, "--initrd", NESTED_TREE_FILE])
+        .arg(format!("--device=virtio-vsock,cid={}", depth + 2))
+        .arg(format!("--memory={}", nested.memory))
+        .arg(format!("--vcpus={}", nested.vcpus))
+        .arg(format!("--append={}", nested.parameters))
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.spawn()
+}
+
+/// Why the Linux inside that of this depth has not reported how the program ended.
+fn failure(booted: &Booted, depth: u32) -> Ending {
+    let inner = depth + 1;
+    let (console, errors) = (booted.console.tail(), &booted.vmm_errors);
+    if booted.console.panicked() {
+        let text = format!("L{inner}'s kernel panicked; its console ends with:\n{console}");
+        return Ending::Failed(text);
+    }
+    let Some(status) = booted.status else {
+        let state = match booted.started {
+            Some(_) => "the program did not end within its limit (--timeout), and",
+            None => "the program did not start within the limit (--boot-timeout):",
+        };
+        let text = format!("{state} L{inner} does not answer; its console ends with:\n{console}");
+        return Ending::Unanswered(text);
+    };
+    let said = match errors.is_empty() {
+        true => format!("its console ends with:\n{console}"),
+        false => errors.clone(),
+    };
+    let killed = status.signal().and_then(|_| out_of_memory());
+    Ending::Failed(match killed {
+        Some(line) => format!(
+            "L{depth} ran out of memory and killed `vmbell run`, in which L{inner} ran: {line}"
+        ),
+        None => {
+            format!("`vmbell run` in L{depth}, in which L{inner} ran, ended ({status}): {said}")
+        }
+    })
+}
+
+/// What this kernel has said of a process that it killed for its memory.
+fn out_of_memory() -> Option<String> {
+    let log = complaints::read_log().ok()?;
+    let mut lines = log.lines().map(str::trim);
+    let killed = lines.find(|line| line.starts_with("Out of memory: "));
+    killed.map(str::to_owned)
+}
+
+/// A port of this Linux to which the inner one's stream goes, at once or held back until its end.
+#[derive(Clone)]
+struct Output {
+    port: Arc<fs::File>,
+    held: Option<Arc<Mutex<Vec<u8>>>>,
+}
+
+impl Output {
+    fn open(name: &str, hold: bool) -> io::Result<Self> {
+        Ok(Self {
+            port: Arc::new(control::open_port(name)?),
+            held: hold.then(Arc::default),
+        })
+    }
+
+    /// Writes what was held back.
+    fn finish(&self) -> io::Result<()> {
+        let Some(held) = &self.held else {
+            return Ok(());
+        };
+        let held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        (&*self.port).write_all(&held)
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &self.held {
+            Some(held) => held
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .write(bytes),
+            None => (&*self.port).write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
