@@ -108,6 +108,9 @@ pub struct Nested {
     pub parameters: String,
     /// How many of Linux run inside each other from it on, itself included.
     pub levels: u32,
+    /// Whether exits are counted while the program runs.
+    #[serde(default)]
+    pub exits: bool,
 }
 
 /// A device in L1.
@@ -167,6 +170,9 @@ pub struct Report {
     pub sent: [u64; 3],
     /// Remarks of L1's init: modules that could not be loaded and the like.
     pub notes: Vec<String>,
+    /// Exits of L1's guests while the program ran in one of them: the CPU's exit codes, each with its number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exits: Vec<(u32, u64)>,
 }
 
 impl Ending {

@@ -45,6 +45,7 @@ pub(crate) fn file_tree(
             vcpus: settings.mode.cpus(),
             parameters: kernel_parameters(board, settings, &[own]),
             levels: settings.depth - depth,
+            exits: settings.exits && depth == 1,
         };
         let mut inner = Vec::new();
         tree.seek(SeekFrom::Start(0))

@@ -61,6 +61,8 @@ pub struct Outcome {
     pub wall: Duration,
     /// Remarks of L1's init.
     pub notes: Vec<String>,
+    /// Exits of L1's guests by their codes, if they were counted.
+    pub exits: Vec<(u32, u64)>,
 }
 
 impl Lab {
@@ -152,6 +154,7 @@ impl Lab {
                 cpu,
                 wall,
                 notes: report.notes,
+                exits: report.exits,
             });
         }
         unreachable!("the last retry returns")

@@ -8,6 +8,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::device::{check, device};
+use super::exits;
 use crate::values;
 use vmbell_lab::board::{Board, Gic};
 use vmbell_lab::boot::{BootError, Limits, Mode, Settings};
@@ -33,6 +34,9 @@ pub(super) struct Machine {
     /// in each and to compare what `vmbell bench` measures [default: 1]
     #[arg(long, value_name = "DEPTH,...", value_delimiter = ',', value_parser = depth)]
     depth: Vec<u32>,
+    /// With --depth 2 or 3, count L1's exits by their reasons while the program runs
+    #[arg(long, requires = "depth")]
+    exits: bool,
     /// Give L1 N CPUs, and each Linux inside it
     #[arg(long, alias = "smp", value_name = "N", default_value = "2")]
     vcpus: NonZeroU32,
@@ -78,6 +82,11 @@ impl Machine {
 
     /// The depths that the user names; `None` is 1, without a word of it in reports.
     pub(super) fn depths(&self) -> anyhow::Result<Vec<Option<u32>>> {
+        if self.exits && self.depth.iter().all(|depth| *depth == 1) {
+            bail!(
+                "--exits is for --depth 2 and 3: at depth 1 `vmbell bench` counts the exits of its guest"
+            );
+        }
         if self.depth.is_empty() {
             return Ok(vec![None]);
         }
@@ -110,6 +119,7 @@ impl Machine {
         }
         Ok(Settings {
             depth,
+            exits: self.exits && depth > 1,
             mode: if self.deterministic {
                 Mode::Deterministic { seed: self.seed }
             } else {
@@ -201,6 +211,9 @@ pub(super) fn summarize(outcome: &Outcome, progress: Progress) {
         Ending::Stopped => "killed at its time limit".to_owned(),
         Ending::Failed(reason) | Ending::Unanswered(reason) => reason.clone(),
     };
+    if !outcome.exits.is_empty() {
+        progress.say(exits::text(&outcome.exits));
+    }
     let (wall, cpu) = (outcome.wall.as_secs_f64(), outcome.cpu.as_secs_f64());
     progress.say(format_args!(
         "{ending}; {wall:.1} s, {cpu:.1} s of CPU, retries {}",

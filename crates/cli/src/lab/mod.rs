@@ -9,6 +9,7 @@ mod bisect;
 mod cache;
 mod carried;
 mod device;
+mod exits;
 mod exported;
 mod init;
 mod inner;

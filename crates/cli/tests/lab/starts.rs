@@ -273,6 +273,9 @@ fn depths_that_the_lab_does_not_have_are_refused_before_the_boot() {
     said(&["--depth", "1,1"])
         .code(125)
         .stderr(contains("--depth 1 is given twice"));
+    said(&["--depth", "1", "--exits"])
+        .code(125)
+        .stderr(contains("--exits is for --depth 2 and 3"));
     said(&["--depth", "2", "--device", "edu"])
         .code(125)
         .stderr(contains(

@@ -36,10 +36,18 @@ fn a_program_in_a_guest_of_l1_has_its_streams_and_its_files_and_its_status() {
 fn a_third_linux_runs_in_the_second_and_its_report_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.json");
-    let mut lab = lab(&["--deterministic", "--depth", "3", "--", "vmbell", "bench"]);
-    lab.args(["--only", "portio-no-eventfd", "eoi-pv", "--ops", "50"]);
-    let output = output(lab.arg("--export-json").arg(&path));
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut lab = lab(&["--deterministic", "--depth", "3", "--exits", "--"]);
+    lab.args(["vmbell", "bench", "--only", "portio-no-eventfd", "eoi-pv"]);
+    let output = output(lab.args(["--ops", "50", "--export-json"]).arg(&path));
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    // Each exit of the innermost guest to its KVM is a VMRUN of that KVM at least, which is an exit of L1's guest.
+    let (_, counts) = said
+        .split_once(" exits of L1's guests while the program ran, ")
+        .unwrap();
+    let (_, vmruns) = counts.split_once(" vmrun ").unwrap();
+    let vmruns = vmruns.split([',', '\n']).next().unwrap();
+    assert!(vmruns.parse::<u64>().unwrap() > 150, "{said}");
     let report: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     assert_eq!(report["host"]["depth"], 3);
     assert_eq!(report["unit"], "instructions");
@@ -59,8 +67,7 @@ fn depths_are_compared_in_one_table_and_twice_they_are_the_same() {
     };
     let shown = table();
     assert_eq!(shown, table());
-    let headline =
-        "\ninstructions, and their ratios to those of the device model at the same depth\n";
+    let headline = "\ninstructions, and their ratios to the device model at the same depth\n";
     let (_, table) = shown.split_once(headline).unwrap();
     let cells = |name: &str| {
         let line = table.lines().find_map(|line| line.strip_prefix(name));

@@ -37,6 +37,8 @@ pub struct Settings {
     pub mode: Mode,
     /// In which Linux the program runs: 1 is L1, 2 a Linux inside it.
     pub depth: u32,
+    /// Whether L1's exits are counted while the program runs in a Linux inside it.
+    pub exits: bool,
     /// Memory in bytes of the Linux in which the program runs.
     pub memory: u64,
     /// How long a boot and a program may take.
@@ -58,6 +60,7 @@ impl Default for Settings {
         Self {
             mode: Mode::Functional { cpus: 2 },
             depth: 1,
+            exits: false,
             memory: 1 << 30,
             limits: Limits {
                 boot: Duration::from_secs(300),

@@ -23,6 +23,7 @@ fn report(sent: [u64; 3]) -> Report {
         ending: Ending::Exited(0),
         sent,
         notes: Vec::new(),
+        exits: Vec::new(),
     }
 }
 

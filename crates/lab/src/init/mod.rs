@@ -9,6 +9,7 @@
 
 mod control;
 mod devices;
+mod exits;
 mod held;
 mod nested;
 mod program;
@@ -52,6 +53,7 @@ pub fn main() -> ! {
             ending: Ending::Failed(format!("L{depth}: {error}")),
             sent: [0; 3],
             notes: Vec::new(),
+            exits: Vec::new(),
         },
     };
     let notes = notes.into_iter().map(|note| format!("L{depth}: {note}"));
@@ -112,6 +114,7 @@ fn run_program(job: &Job) -> io::Result<Report> {
         ending,
         sent: [stdout, stderr, 0],
         notes: Vec::new(),
+        exits: Vec::new(),
     };
     if job.files {
         match control::open_port(port::FILES)

@@ -9,11 +9,12 @@ use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{control, program};
+use super::{control, exits, program};
 use crate::boot::{Booted, Event, LEAVING, LONGEST, Limits, Listeners, Machine, Sinks, channels};
 use crate::complaints;
 use crate::job::{
@@ -27,6 +28,9 @@ const LEAVING_INSTRUCTIONS: Duration = Duration::from_secs(1);
 
 /// Asks for the program's end.
 static STOP: OnceLock<Sender<Event>> = OnceLock::new();
+
+/// Whether exits are counted from the start of the program.
+static COUNTS: AtomicBool = AtomicBool::new(false);
 
 /// Stops the program in the Linux inside, if there is one.
 pub fn stop() -> bool {
@@ -53,6 +57,7 @@ pub fn run(job: &Job, nested: &Nested, notes: &[String]) -> io::Result<Report> {
         .map(|output| Box::new(output.clone()) as _);
     let (sender, events) = channel();
     let _ = STOP.set(sender.clone());
+    COUNTS.store(nested.exits, Ordering::Relaxed);
     control::send(&Message::Nesting)?;
     if job.deterministic {
         program::wait_for_whole_second(Duration::from_nanos(job.phase));
@@ -87,20 +92,19 @@ pub fn run(job: &Job, nested: &Nested, notes: &[String]) -> io::Result<Report> {
     let booted = machine.follow(sinks, (sender, events));
     let booted = booted.map_err(io::Error::other)?;
     outputs.iter().try_for_each(Output::finish)?;
-    let sent = booted.received;
-    let ended = match &booted.report {
-        Some(report) => {
-            return Ok(Report {
-                sent,
-                ..report.clone()
-            });
-        }
-        None => failure(&booted, job.depth),
-    };
-    Ok(Report {
-        ending: ended,
-        sent,
+    let report = booted.report.clone().unwrap_or_else(|| Report {
+        ending: failure(&booted, job.depth),
+        sent: [0; 3],
         notes: Vec::new(),
+        exits: Vec::new(),
+    });
+    Ok(Report {
+        sent: booted.received,
+        exits: match nested.exits {
+            true => exits::read()?,
+            false => report.exits,
+        },
+        ..report
     })
 }
 
@@ -122,9 +126,15 @@ fn check(notes: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells the host when its limit for the program begins.
+/// Tells the host when its limit for the program begins, and begins to count.
 fn pass_on(message: &Message) {
     if *message == Message::Started {
+        if COUNTS.load(Ordering::Relaxed)
+            && let Err(error) = exits::begin()
+        {
+            // The counts will be missing, which the host reports.
+            eprintln!("lab: cannot count exits: {error}");
+        }
         // A failure means that the host has gone, with which this Linux ends.
         let _ = control::send(message);
     }
