@@ -73,21 +73,12 @@ impl KvmVm {
             .fd
             .create_vm()
             .map_err(Error::system("create a vm"))?;
-        let parts = Parts::new(&system, &vm, config)?;
         let mut slots = Slots::new(vm);
         let ram = match &config.memory {
             Some(memory) => memory.clone(),
             None => memory::map(config.ram_base, config.ram_size)?,
         };
         slots.add(&ram)?;
-        let lines = RoutedLines::default();
-        if config.ram_base == RAM_BASE && config.irqchip == Irqchip::Full {
-            // The kernel's default routes also lead to the PIC, which a guest program does not know how to
-            // mask.
-            let routes: Vec<_> = Routing::identity().routes().collect();
-            let routing = interrupts::route(slots.vm(), config.irqchip, &routes, false)?;
-            lines.follow(routing);
-        }
         let boot_area = if config.ram_base == RAM_BASE {
             let area = boot::area(&system, config)?;
             slots.add(&area)?;
@@ -97,6 +88,17 @@ impl KvmVm {
         };
         for (address, memory) in &config.device_memory {
             slots.map_device(*address, memory)?;
+        }
+        // After the memory: since Linux 6.18 each of a board's interrupt controllers begins a grace period of `kvm->srcu`, and a
+        // change of memory that finds one waits until it ends, 7 ms.
+        let parts = Parts::new(&system, slots.vm(), config)?;
+        let lines = RoutedLines::default();
+        if config.ram_base == RAM_BASE && config.irqchip == Irqchip::Full {
+            // The kernel's default routes also lead to the PIC, which a guest program does not know how to
+            // mask.
+            let routes: Vec<_> = Routing::identity().routes().collect();
+            let routing = interrupts::route(slots.vm(), config.irqchip, &routes, false)?;
+            lines.follow(routing);
         }
         let guest = KvmGuest {
             slots,
