@@ -22,10 +22,11 @@ const PLACE: u64 = 0x400;
 
 /// A disk whose flushes end when the test says so.
 struct Rig {
+    // Dropped before the queue, whose disk waits for the end of its flush.
+    permits: Sender<io::Result<()>>,
     memory: GuestMemoryMmap,
     driver_side: DriverSide,
     queue: Queue<Disk>,
-    permits: Sender<io::Result<()>>,
     begun: Receiver<()>,
 }
 
