@@ -92,7 +92,7 @@ fn round_trip_goes_to_the_vmm_by_exits_only_and_paravirtual_eoi_spares_it_one_of
 
 /// A kernel of which nothing is there but `cli` and a jump backwards: an ELF file with the entry of PVH as its note. In the
 /// loop are many instructions, which QEMU executes faster than as many jumps.
-fn kernel_that_spins() -> Vec<u8> {
+pub(super) fn kernel_that_spins() -> Vec<u8> {
     const ENTRY: u32 = 0x20_0000;
     const CODE_AT: u16 = 0x1000;
     const NOTE_AT: u64 = 0x40 + 2 * 0x38;

@@ -14,6 +14,7 @@ use vmbell_lab::{Progress, Provision};
 
 use super::boots::{LIMITS, output, text};
 use super::exits;
+use super::net::kernel_that_spins;
 use super::schema::violations;
 
 /// What the tests give each VMM: few operations, since the lab is slow, and enough batches that nothing of L1's own
@@ -472,25 +473,12 @@ fn a_boot_of_linux_is_counted_by_reason_and_by_address() {
     }
 }
 
-/// An image for a Multiboot loader whose code is a jump to itself.
-fn spinning() -> Vec<u8> {
-    const CODE: u32 = 0x10_0000;
-    let code = [0x1bad_b002, 0, 0xe452_4ffe, 0xfeeb];
-    let header = [0x0003_0002, 1, CODE + 12, 52, 0, 0, 0x0020_0034, 1, 0];
-    let segment = [1, 52 + 32, CODE, CODE, 16, 16, 7, 4];
-    let mut file = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
-    for word in [&header[..], &segment, &code].concat() {
-        file.extend(u32::to_le_bytes(word));
-    }
-    file
-}
-
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn a_kernel_that_spins_is_booted_once_more_and_the_report_says_so() {
     let folder = TempDir::new().unwrap();
     let kernel = folder.path().join("kernel");
-    fs::write(&kernel, spinning()).unwrap();
+    fs::write(&kernel, kernel_that_spins()).unwrap();
     let mut lab = super::boots::lab(&["--deterministic"]);
     lab.args(["--", "vmbell", "bench", "vmms", "vmbell", "--rows", "cpuid"]);
     let output = output(lab.arg(format!("--linux={}", kernel.display())));
