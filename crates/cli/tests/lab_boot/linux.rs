@@ -70,6 +70,18 @@ fn qemu() -> Qemu {
     qemu
 }
 
+/// A script that starts a guest, whose process is `$pid`. `echo >&3` types a line to it, and `reach TEXT` waits until its console
+/// has the text.
+fn typed_to(guest: &str) -> String {
+    format!(
+        "mkfifo keys && exec 3<>keys
+         reach() {{
+             until grep -q \"$1\" console; do kill -0 $pid || exit 1; sleep 0.1; done
+         }}
+         : >console; {guest} >console <keys & pid=$!"
+    )
+}
+
 /// A script that runs the guest under QEMU with these options until the guest says that it is ready. Its process is `$pid`, and
 /// the file `qemu` is [`Qemu::script`].
 fn in_qemu(options: &str) -> String {

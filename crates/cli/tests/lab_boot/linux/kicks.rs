@@ -1,7 +1,7 @@
 //! The notifications that Linux counts in the guest are those that KVM counts on the host.
 
 use super::super::boots::linux::{Guest, line};
-use super::L1;
+use super::{L1, typed_to};
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
@@ -24,20 +24,16 @@ done
 read line
 end poweroff
 ";
-    let run = Guest::command(
+    let start = typed_to(&Guest::command(
         "--device virtio-blk,file=disk --device virtio-blk,file=other,notify=exit,interrupt=call",
-    );
+    ));
     // Writes to registers that are not the interrupt controllers', as no driver sets a device up meanwhile.
     let script = format!(
         "truncate -s 1M disk other
          trace=/sys/kernel/tracing/instances/kicks
          mkdir $trace
          echo 'type == 2 && (gpa < 0xfec00000 || gpa > 0xfeefffff)' >$trace/events/kvm/kvm_mmio/filter
-         mkfifo keys && exec 3<>keys
-         reach() {{
-             until grep -q \"$1\" console; do kill -0 $pid || exit 1; sleep 0.1; done
-         }}
-         : >console; {run} >console <keys & pid=$!
+         {start}
          reach 'guest: ready'
          echo 1 >$trace/events/kvm/kvm_mmio/enable
          for disk in vda vdb; do

@@ -2,7 +2,7 @@
 
 use super::super::boots::linux::{Guest, line};
 use super::super::boots::session::Session;
-use super::{L1, tools};
+use super::{L1, tools, typed_to};
 
 static WITH_MODULE: Session = Session::new(&["--kvm-ioeventfd"], tools);
 
@@ -23,21 +23,17 @@ echo guest: end
 read line
 end poweroff
 ";
-    let run = Guest::command(
+    let start = typed_to(&Guest::command(
         "--device virtio-blk,file=disk,notification-data \
          --device virtio-blk,file=other,packed,notification-data",
-    );
+    ));
     // Writes of the guest to memory that leave to the VMM (KVM_EXIT_MMIO).
     let script = format!(
         "truncate -s 1M disk other
          trace=/sys/kernel/tracing/instances/data
          mkdir $trace
          echo 'reason == 6' >$trace/events/kvm/kvm_userspace_exit/filter
-         mkfifo keys && exec 3<>keys
-         reach() {{
-             until grep -q \"$1\" console; do kill -0 $pid || exit 1; sleep 0.1; done
-         }}
-         : >console; {run} >console <keys & pid=$!
+         {start}
          reach 'guest: ready'
          echo 1 >$trace/events/kvm/kvm_userspace_exit/enable
          echo >&3; reach 'guest: end'
