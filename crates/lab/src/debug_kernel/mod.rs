@@ -4,7 +4,6 @@
 //! configuration of ours. Only what an emulated machine of the lab needs is in it, so the build takes minutes. What later
 //! builds of modules need is kept as a folder of headers.
 
-mod config;
 mod source;
 
 use std::fs;
@@ -16,8 +15,8 @@ use crate::kvm::{Tools, run_in_place};
 use crate::out_of_tree::{Make, Packages, Release};
 use crate::{FileError, Progress};
 
-pub(crate) use config::CONFIG;
-
+/// What is different from `allnoconfig`.
+pub(crate) const CONFIG: &str = include_str!("config");
 /// How the release of such a kernel ends, after that of the package.
 pub(crate) const SUFFIX: &str = "+debug";
 
@@ -97,7 +96,7 @@ impl DebugKernel<'_> {
         self.make(&[&file, "allnoconfig"])?;
         let made = self.tree().join(".config");
         let made = fs::read_to_string(&made).map_err(FileError::of("read", made))?;
-        if let Some(option) = config::missing(&made) {
+        if let Some(option) = missing(&made) {
             let (release, option) = (self.release.to_string(), option.to_owned());
             return Err(DebugKernelError::Option { release, option }.into());
         }
@@ -167,4 +166,24 @@ pub(crate) fn arguments(tools: &Tools) -> Vec<String> {
         format!("CROSS_COMPILE={MACHINE}-"),
         format!("CC={}", tools.compiler(MACHINE).display()),
     ]
+}
+
+/// The first line of ours that a finished configuration does not have: the kernel has no such option, or it depends on
+/// another one.
+fn missing(made: &str) -> Option<&'static str> {
+    let wanted = CONFIG.lines().filter(|line| line.starts_with("CONFIG_"));
+    let mut missing = wanted.filter(|wanted| !made.lines().any(|line| line == *wanted));
+    missing.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_that_the_kernel_does_not_have_is_found() {
+        assert_eq!(missing(CONFIG), None);
+        let without = CONFIG.replace("CONFIG_KASAN=y", "# CONFIG_KASAN is not set");
+        assert_eq!(missing(&without), Some("CONFIG_KASAN=y"));
+    }
 }
