@@ -19,7 +19,7 @@ use crate::FileError;
 const IMAGE: &str = "vmlinux";
 const BASE: &str = "base.cpio";
 const MODULES: &str = "modules";
-/// The folder that builds of modules for a kernel of ours need.
+/// What modules are built against, for a kernel that the lab has built itself: a folder in the cache's entry.
 pub const HEADERS: &str = "headers";
 /// The file of a shell's entry.
 pub const SHELL: &str = "busybox";

@@ -1,7 +1,8 @@
 //! `vmbell bench net`: Linux's own network driver in a guest, over each path by which a VMM can serve it, with the real netperf.
 //!
 //! `way` says what VMM runs with which device, `pattern` what netperf does, `guest` makes the guest's file system and
-//! `link` its network. `boot` measures one boot, by `netperf` and `events`, whose words are not trusted. Turns, rows and the report are those of `crate::columns`.
+//! `link` its network. `boot` measures one boot, by `netperf` and `events`, whose words are not trusted. Turns,
+//! rows and the report are those of `crate::columns`.
 
 mod args;
 mod boot;

@@ -28,8 +28,8 @@ const RAM_END: u64 = 0xc000_0000;
 /// Guest-physical address of the three pages that Intel's VMX needs (KVM_SET_TSS_ADDR), below the place of
 /// firmware.
 const TSS_PAGES: usize = 0xfffb_d000;
-/// The fewest banks that KVM accepts. A guest accesses several registers of each bank as it starts, and none of them ever
-/// reports an error.
+/// The fewest banks that KVM accepts. Linux sets several registers of each bank up as it boots, and no error is ever reported
+/// there.
 const MCE_BANKS: u8 = 1;
 /// Input pins of an I/O APIC.
 const IOAPIC_PINS: u64 = 24;
