@@ -1,10 +1,10 @@
 //! Reports of one command at several depths of the lab, side by side on a terminal: a column for each, with the ratio of each
 //! row to its own report's device model.
 
-use super::RowKey;
+use super::{RowKey, quantity};
 use crate::columns::{Cell, CellRow, Paint, layout};
 use crate::text::visible;
-use crate::{Group, Look, Report, Row, Timing, units};
+use crate::{Group, Look, Report, Row, units};
 
 /// Writes a table for each group, with the rows that any report has measured. Each report comes with its column's title;
 /// `of` says what the reports have in common, such as the kernel, if there are several such tables.
@@ -12,10 +12,7 @@ pub fn at_depths(of: Option<&str>, reports: &[(String, Report)], look: Look) -> 
     let Some((_, first)) = reports.first() else {
         return String::new();
     };
-    let what = match first.common.timing {
-        Timing::Instructions => "instructions",
-        Timing::Native | Timing::Emulated => "times",
-    };
+    let what = quantity(first.common.timing);
     let to = match first.paths().map_or("", |paths| &paths.ratios_to) {
         "device model" => "the device model",
         "first value" => "the first value of the scan",

@@ -31,12 +31,20 @@ pub use model::{
 pub use side_by_side::side_by_side;
 pub use terminal::terminal;
 
-use super::Report;
+use super::{Report, Timing};
 use comparable::differences;
 use matching::matched;
 
 /// The share of false alarms that a comparison may have: 1 in 20.
 const ALPHA: f64 = 0.05;
+
+/// What the numbers of reports side by side are.
+const fn quantity(timing: Timing) -> &'static str {
+    match timing {
+        Timing::Instructions => "instructions",
+        Timing::Native | Timing::Emulated => "times",
+    }
+}
 
 /// Compares the reports of the new side with those of the old one.
 ///

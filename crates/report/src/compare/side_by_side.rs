@@ -1,10 +1,10 @@
 //! Several reports side by side on a terminal: a column for each, with the ratio to the first one.
 
 use super::cells::RowCells;
-use super::{CompareError, CompareOptions, Comparison, RowKey, Verdict, compare};
+use super::{CompareError, CompareOptions, Comparison, RowKey, Verdict, compare, quantity};
 use crate::columns::{Cell, CellRow, Paint, layout};
 use crate::text::visible;
-use crate::{Group, Look, Report, Row, Timing, units};
+use crate::{Group, Look, Report, Row, units};
 
 /// Writes a table for each group: the rows that at least two reports, or a later one alone, have measured. Each report comes
 /// with its column's title.
@@ -26,10 +26,7 @@ pub fn side_by_side(reports: &[(String, Report)], look: Look) -> Result<String, 
         )?;
         columns.push((title, tables(&comparison, report)));
     }
-    let what = match base.common.timing {
-        Timing::Instructions => "instructions",
-        Timing::Native | Timing::Emulated => "times",
-    };
+    let what = quantity(base.common.timing);
     let mut text = format!(
         "\n{what}, and their ratios to those of {}\n",
         visible(first)
