@@ -105,6 +105,12 @@ impl Creation {
         Ok(Idle { vm, _vcpu })
     }
 
+    /// The CPU of the thread that measures.
+    fn cpu(&self) -> usize {
+        let first = self.options.first_cpu();
+        self.options.second_cpu().unwrap_or(first)
+    }
+
     /// The ticks of one operation; `None` at the end of the limit.
     fn make(&self) -> Result<Option<u64>, Failure> {
         let begun = Clock::now();
@@ -129,10 +135,9 @@ impl Creation {
 
     /// The ticks of `ops` operations; fewer at the end of the limit.
     fn all(&self, ops: u64) -> Result<Vec<u64>, Failure> {
-        let options = &self.options;
-        let _pinned = Pinned::to(options.second_cpu().unwrap_or(options.first_cpu()))?;
+        let _pinned = Pinned::to(self.cpu())?;
         let mut all = Vec::new();
-        while (all.len() as u64) < ops && !options.limit.is_run_over() {
+        while (all.len() as u64) < ops && !self.options.limit.is_run_over() {
             all.extend(self.make()?);
         }
         Ok(all)
@@ -146,7 +151,7 @@ impl Subject for Creation {
 
     fn setting(&self) -> Setting {
         Setting {
-            cpus: vec![self.options.first_cpu()],
+            cpus: vec![self.cpu()],
             ..Setting::default()
         }
     }
