@@ -53,6 +53,8 @@ pub mod answer {
     pub const LEAVE: u8 = 1;
     /// The time limit is over: kill the program, and report.
     pub const STOP: u8 = 2;
+    /// Say that you still run.
+    pub const ASK: u8 = 3;
 }
 
 /// A program to run in L1, or in a Linux inside it.
@@ -157,6 +159,8 @@ pub enum Message {
     Nesting,
     /// The program starts now.
     Started,
+    /// This Linux still runs, which the host has asked.
+    Alive,
     /// The program has ended.
     Report(Report),
 }

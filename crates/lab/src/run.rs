@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::board::Board;
-use super::boot::{Boot, BootError, Booted, Settings, Sinks};
+use super::boot::{ANSWERING, Boot, BootError, Booted, Settings, Sinks};
 use super::cache::Use;
 use super::job::{Ending, Report, decode_debug_exit};
 use super::progress::Waiting;
@@ -14,7 +14,7 @@ use super::qemu::Qemu;
 use super::{Files, Kernel, LabError, Progress, Task, nest};
 use crate::FileError;
 
-/// How often a boot is retried if L1's kernel panicked or QEMU crashed, and there is no report.
+/// How often a boot is retried if L1 has crashed, and there is no report.
 const RETRIES: u32 = 1;
 
 /// The parts of the lab that a run needs.
@@ -165,13 +165,16 @@ pub(crate) fn temporary(source: io::Error) -> FileError {
     FileError::of("write a temporary file in", std::env::temp_dir())(source)
 }
 
-/// What makes a boot worth another: L1's kernel panicked or QEMU crashed, and there is no report.
+/// What makes a boot worth another: L1's kernel panicked, L1 hung or QEMU crashed, and there is no report.
 fn crash(booted: &Booted) -> Option<String> {
     if booted.report.is_some() {
         return None;
     }
     if booted.console.panicked() {
         return Some("L1's kernel panicked".to_owned());
+    }
+    if booted.silent {
+        return Some("L1 stopped answering".to_owned());
     }
     // A QEMU that this process killed has no status.
     let status = booted.status.filter(|status| status.signal().is_some())?;
@@ -196,6 +199,13 @@ fn conclude(booted: Booted, settings: &Settings, boots: u32) -> Result<Report, B
     let console = booted.console.tail();
     if booted.console.panicked() {
         return Err(BootError::Panic { boots, console });
+    }
+    if booted.silent {
+        return Err(BootError::Silent {
+            boots,
+            limit: ANSWERING,
+            console,
+        });
     }
     let Some(status) = booted.status else {
         let limits = settings.limits;

@@ -24,7 +24,7 @@ fn script(suites: &[Suite]) -> String {
 const LISTING_SCRIPT: &str = r#"for test; do echo "== list $test"; "$test" --ignored --list --format terse; echo "== begin $test"; "$test" --ignored "$0"; echo "== end $?"; done"#;
 
 /// The time limit for all tests together, and for a boot: only a hang takes so long.
-const LIMIT: &str = "1h";
+const LIMIT: &str = "40m";
 /// L1's memory: it holds the binaries, and holds them twice while its kernel unpacks them.
 const MEMORY: &str = "2G";
 

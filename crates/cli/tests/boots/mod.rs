@@ -19,7 +19,7 @@ pub fn only_boot() -> MutexGuard<'static, ()> {
 }
 
 /// How long a boot or a program may take, as the lab's options: only a hang takes so long.
-pub const LIMITS: [&str; 4] = ["--boot-timeout", "1h", "--timeout", "1h"];
+pub const LIMITS: [&str; 4] = ["--boot-timeout", "10m", "--timeout", "10m"];
 
 /// `vmbell lab` with these arguments.
 pub fn lab(arguments: &[&str]) -> Command {

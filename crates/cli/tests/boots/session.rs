@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tempfile::TempDir;
 
-use super::{lab, linux, only_boot, text};
+use super::{LIMITS, lab_within_its_limits, linux, only_boot, text};
 
 /// The program of L1. For each line with a length it takes as many bytes of a tar archive, runs the script in it, and
 /// answers in the same way with the files that the script left in `out`. The script has an empty network of its own.
@@ -20,7 +20,7 @@ const SERVE: &str = "
 while read -r length; do
     rm -rf /part; mkdir -p /part/out; cd /part || exit
     head -c $length | tar -x || exit
-    unshare -n setsid timeout -s KILL 3600 /bin/sh -c 'ifconfig lo up; . ./script' \\
+    unshare -n setsid timeout -s KILL 600 /bin/sh -c 'ifconfig lo up; . ./script' \\
         </dev/null >out/stdout 2>out/stderr & pid=$!
     wait $pid; echo $? >out/status
     kill -KILL $(awk \"\\$6 == $pid { print \\$1 }\" /proc/[0-9]*/stat 2>/dev/null) 2>/dev/null
@@ -30,7 +30,11 @@ done
 ";
 
 /// Why a script is run once more, in a second boot.
-const CRASHES: [&str; 2] = ["L1's kernel panicked", "QEMU crashed"];
+const CRASHES: [&str; 3] = [
+    "L1's kernel panicked",
+    "L1 stopped answering",
+    "QEMU crashed",
+];
 
 /// An L1 that boots with the first script.
 #[derive(Debug)]
@@ -87,7 +91,10 @@ impl Session {
     }
 
     fn start(&self) -> Running {
-        let mut command = lab(&["-i", "--memory", "1536M"]);
+        // The limit of the program is that of all scripts together, each of which has its own.
+        let limits = [LIMITS[0], LIMITS[1], "--timeout", "40m"];
+        let mut command = lab_within_its_limits(&limits);
+        command.args(["-i", "--memory", "1536M"]);
         command.args(self.options);
         for with in linux::files().into_iter().chain((self.with)()) {
             command.args(["--with", &with]);

@@ -30,6 +30,13 @@ pub enum Mode {
 /// The period of L1's timer interrupt in nanoseconds: Debian's kernels have 250 Hz.
 const TICK: u64 = 4_000_000;
 
+/// Parameters with which L1's kernel panics, as the host sees, if a CPU runs for a minute without a quiescent state: with its
+/// interrupts off, say.
+const STALLS: [&str; 2] = [
+    "rcupdate.rcu_cpu_stall_timeout=60",
+    "sysctl.kernel.panic_on_rcu_stall=1",
+];
+
 /// What a caller may choose about L1.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -187,6 +194,9 @@ pub(super) fn arguments(
     let mut own = Vec::new();
     if !settings.devices.is_empty() {
         own.push(board.iommu.parameters);
+    }
+    if matches!(settings.mode, Mode::Functional { .. }) {
+        own.extend(STALLS);
     }
     let parameters = parameters(board, settings, &own);
     words.extend(["-append".into(), parameters.into()]);

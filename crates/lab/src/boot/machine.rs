@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::channel::{Channel, Stream, feed, listen, pump};
-use super::supervise::{Course, Event, LEAVING};
-use super::{BootError, Console, Limits, Settings, arguments, process};
+use super::supervise::{ANSWERING, Course, Event, LEAVING, LONGEST, Patience};
+use super::{BootError, Console, Limits, Mode, Settings, arguments, process};
 use crate::board::Board;
 use crate::job::{Message, Report, port};
 use crate::qemu::Qemu;
@@ -65,6 +65,8 @@ pub struct Booted {
     pub started: Option<Duration>,
     /// Bytes that came: standard output, standard error, files.
     pub received: [u64; 3],
+    /// Whether it was asked if it runs, and did not answer.
+    pub silent: bool,
     /// The report, if it came and all bytes that it counts were read.
     pub report: Option<Report>,
     /// How the VMM ended; `None` when it had to be killed.
@@ -105,7 +107,14 @@ impl Boot<'_> {
             channels,
             begun,
             limits: self.settings.limits,
-            leaving: LEAVING * self.settings.depth,
+            patience: Patience {
+                leaving: LEAVING * self.settings.depth,
+                answering: match self.settings.mode {
+                    Mode::Functional { .. } => ANSWERING,
+                    // A question would be an interrupt at a moment that L1 does not determine.
+                    Mode::Deterministic { .. } => LONGEST,
+                },
+            },
             show_console: self.settings.show_console,
         };
         machine.follow(sinks, channel())
@@ -126,8 +135,7 @@ pub(crate) struct Machine {
     pub channels: Vec<Channel>,
     pub begun: Instant,
     pub limits: Limits,
-    /// How long the Linux may take to kill the program and to send what it has, and then to end.
-    pub leaving: Duration,
+    pub patience: Patience,
     pub show_console: bool,
 }
 
@@ -186,7 +194,7 @@ impl Machine {
             let _ = sender.send(Event::Ended(process::wait_for_end(pid)));
         }));
 
-        let mut course = Course::follow(&events, &mut control, self.limits, self.leaving, || {
+        let mut course = Course::follow(&events, &mut control, self.limits, self.patience, || {
             process::waited(pid)
         });
         let killed = course.cpu.is_none();
@@ -208,6 +216,7 @@ impl Machine {
         let vmm_errors = String::from_utf8_lossy(&lock(&errors)).trim().to_owned();
         Ok(Booted {
             started: course.started,
+            silent: course.silent,
             received: course.received,
             report: course.complete().then_some(course.report).flatten(),
             status: (!killed).then_some(status),

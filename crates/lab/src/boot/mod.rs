@@ -24,7 +24,7 @@ pub use machine::{Boot, Booted, Sinks};
 pub(crate) use machine::{Machine, channels};
 pub use process::exec_applet;
 pub use supervise::Limits;
-pub(crate) use supervise::{Event, LEAVING, LONGEST};
+pub(crate) use supervise::{ANSWERING, Event, LEAVING, LONGEST, Patience};
 pub(crate) use vsock::Listeners;
 
 /// An error of one boot.
@@ -73,6 +73,17 @@ pub enum BootError {
         /// When the program started, from the start of QEMU.
         started: Duration,
         /// The limit.
+        limit: Duration,
+        /// The last lines of the console.
+        console: String,
+    },
+    /// L1 has stopped while the program ran: it did not even answer.
+    #[error("L1 stopped answering{}: it was asked whether it runs and said nothing for {} s; its console ends with:\n{console}",
+            in_each(*boots), seconds(*limit))]
+    Silent {
+        /// How often L1 was booted.
+        boots: u32,
+        /// How long an answer may take.
         limit: Duration,
         /// The last lines of the console.
         console: String,

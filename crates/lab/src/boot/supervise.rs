@@ -33,9 +33,19 @@ pub struct Limits {
     pub program: Duration,
 }
 
-/// How long a Linux may take to kill the program and to send what it has, and how long its VMM may take to end after it
-/// was asked to leave; for each Linux that is inside it, as long again.
+/// How long a Linux may take to react, without the time in which its VMM waited for a CPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// To kill the program and to send what it has, and then, for its VMM, to end.
+    pub leaving: Duration,
+    /// To say that it still runs, while the program does. It is asked again as long after each answer.
+    pub answering: Duration,
+}
+
+/// [`Patience::leaving`], and for each Linux inside as long again.
 pub(crate) const LEAVING: Duration = Duration::from_secs(10);
+/// [`Patience::answering`]: only a kernel that hangs takes so long.
+pub(crate) const ANSWERING: Duration = Duration::from_secs(60);
 /// How long QEMU may take to end after a panic, with the rest of the trace.
 const PANICKING: Duration = Duration::from_secs(3);
 /// A limit that no run reaches, and that can be added to the present time.
@@ -78,6 +88,49 @@ impl<W: Fn() -> Duration> Deadline<W> {
     }
 }
 
+/// Asks a Linux again and again whether it still runs, while its program does.
+struct Pulse<W> {
+    deadline: Deadline<W>,
+    limit: Duration,
+    asked: bool,
+}
+
+impl<W: Fn() -> Duration> Pulse<W> {
+    fn new(of: W, limit: Duration) -> Self {
+        Self {
+            deadline: Deadline::new(of, LONGEST),
+            limit,
+            asked: false,
+        }
+    }
+
+    /// The Linux runs.
+    fn beat(&mut self) {
+        self.asked = false;
+        self.deadline.restart(self.limit);
+    }
+
+    fn end(&mut self) {
+        self.deadline.restart(LONGEST);
+    }
+
+    /// The time until something is to be done, after a question if it is time for one; `None` if there was no answer.
+    fn left(&mut self, control: &mut UnixStream) -> Option<Duration> {
+        let left = self.deadline.left();
+        if !left.is_zero() {
+            return Some(left);
+        }
+        if self.asked {
+            return None;
+        }
+        // A failure means that the Linux has ended.
+        let _ = control.write_all(&[answer::ASK]);
+        self.beat();
+        self.asked = true;
+        Some(self.limit)
+    }
+}
+
 /// What was received until the end.
 #[derive(Debug, Default)]
 pub(super) struct Course {
@@ -92,24 +145,31 @@ pub(super) struct Course {
     acknowledged: bool,
     stopped: bool,
     panicked: bool,
+    /// Whether the Linux was asked and did not answer in time.
+    pub silent: bool,
 }
 
 impl Course {
     /// Returns when the VMM has ended, or when it has to be killed: then `cpu` is `None`. A program that is still
-    /// running at its limit is killed in its Linux, so that what it wrote comes back, for which `leaving` is the limit.
+    /// running at its limit is killed in its Linux, so that what it wrote comes back.
     /// `waited` tells how long the VMM has waited for a CPU so far.
     pub fn follow(
         events: &Receiver<Event>,
         control: &mut UnixStream,
         limits: Limits,
-        leaving: Duration,
+        patience: Patience,
         waited: impl Fn() -> Duration,
     ) -> Self {
         let mut course = Self::default();
         let begin = Instant::now();
-        let mut deadline = Deadline::new(waited, limits.boot);
+        let mut deadline = Deadline::new(&waited, limits.boot);
+        let mut pulse = Pulse::new(&waited, patience.answering);
         loop {
-            let left = deadline.left();
+            let Some(until_pulse) = pulse.left(control) else {
+                course.silent = true;
+                return course;
+            };
+            let left = deadline.left().min(until_pulse);
             // A receiver that finds a message does not look at its time limit, and a program may never stop writing.
             let event = (!left.is_zero()).then(|| events.recv_timeout(left));
             if let Some(Err(RecvTimeoutError::Timeout)) = event {
@@ -125,7 +185,8 @@ impl Course {
                         return course;
                     }
                     course.stopped = true;
-                    deadline.restart(leaving);
+                    pulse.end();
+                    deadline.restart(patience.leaving);
                     // A failure means that the Linux has ended already.
                     let _ = control.write_all(&[answer::STOP]);
                     continue;
@@ -136,8 +197,12 @@ impl Course {
                 Event::Said(Message::Started) => {
                     course.started = Some(begin.elapsed());
                     deadline.restart(limits.program);
+                    pulse.beat();
                 }
+                Event::Said(Message::Alive) => pulse.beat(),
+                Event::Said(Message::Report(_)) => pulse.end(),
                 Event::Panicked => {
+                    pulse.end();
                     course.panicked = true;
                     if deadline.left() > PANICKING {
                         deadline.restart(PANICKING);
@@ -151,7 +216,7 @@ impl Course {
             }
             if course.complete() && !course.acknowledged {
                 course.acknowledged = true;
-                deadline.restart(leaving);
+                deadline.restart(patience.leaving);
                 let _ = control.write_all(&[answer::LEAVE]);
             }
         }
@@ -180,7 +245,7 @@ impl Course {
             Event::Said(Message::Report(report)) => self.report = Some(report),
             Event::Ended(cpu) => self.cpu = Some(cpu),
             Event::Said(Message::Nesting) => self.nesting = true,
-            Event::Said(Message::Started) | Event::Panicked | Event::Stop => {}
+            Event::Said(Message::Started | Message::Alive) | Event::Panicked | Event::Stop => {}
         }
     }
 }

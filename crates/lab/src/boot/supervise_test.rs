@@ -11,6 +11,11 @@ const LIMITS: Limits = Limits {
     program: HANG,
 };
 
+const PATIENCE: Patience = Patience {
+    leaving: LEAVING,
+    answering: LONGEST,
+};
+
 const SHORT: Duration = Duration::from_millis(30);
 
 /// A host on which QEMU never waits for a CPU.
@@ -37,7 +42,7 @@ fn l1_is_let_go_only_when_all_that_it_sent_was_read() {
         .unwrap();
     sender.send(Event::Bytes(Stream::Stderr, 1)).unwrap();
     let follower =
-        std::thread::spawn(move || Course::follow(&events, &mut control, LIMITS, LEAVING, never));
+        std::thread::spawn(move || Course::follow(&events, &mut control, LIMITS, PATIENCE, never));
     l1.set_read_timeout(Some(Duration::from_millis(50)))
         .unwrap();
     assert!(
@@ -64,7 +69,7 @@ fn a_boot_that_says_nothing_ends_at_its_limit() {
             boot: SHORT,
             ..LIMITS
         },
-        LEAVING,
+        PATIENCE,
         never,
     );
     assert_eq!((course.cpu, course.started), (None, None));
@@ -89,7 +94,7 @@ fn time_without_a_cpu_is_added_to_a_limit() {
         boot: SHORT,
         ..LIMITS
     };
-    let course = Course::follow(&events, &mut control, limits, LEAVING, waited);
+    let course = Course::follow(&events, &mut control, limits, PATIENCE, waited);
     assert_eq!(course.started, None);
     assert!(asked.get() > 2, "the limit ended without a second look");
 }
@@ -107,7 +112,7 @@ fn a_program_at_its_limit_is_stopped_and_what_it_wrote_is_waited_for() {
                 program: SHORT,
                 ..LIMITS
             },
-            LEAVING,
+            PATIENCE,
             never,
         )
     });
@@ -140,7 +145,7 @@ fn after_a_panic_nothing_else_is_waited_for() {
     let (mut control, _l1) = UnixStream::pair().unwrap();
     sender.send(Event::Said(Message::Started)).unwrap();
     sender.send(Event::Panicked).unwrap();
-    let course = Course::follow(&events, &mut control, LIMITS, LEAVING, never);
+    let course = Course::follow(&events, &mut control, LIMITS, PATIENCE, never);
     assert_eq!(course.cpu, None);
 }
 
@@ -153,7 +158,7 @@ fn what_comes_after_the_end_still_counts() {
         .send(Event::Said(Message::Report(report([2, 0, 0]))))
         .unwrap();
     sender.send(Event::Bytes(Stream::Stdout, 2)).unwrap();
-    let mut course = Course::follow(&events, &mut control, LIMITS, LEAVING, never);
+    let mut course = Course::follow(&events, &mut control, LIMITS, PATIENCE, never);
     assert!(!course.complete());
     course.drain(&events);
     assert!(course.complete());
@@ -168,7 +173,7 @@ fn a_stop_goes_to_a_linux_that_can_answer_and_ends_one_that_cannot() {
     // A second one changes nothing.
     sender.send(Event::Stop).unwrap();
     let follower =
-        std::thread::spawn(move || Course::follow(&events, &mut control, LIMITS, HANG, never));
+        std::thread::spawn(move || Course::follow(&events, &mut control, LIMITS, PATIENCE, never));
     inner.set_read_timeout(Some(HANG)).unwrap();
     let mut answer = [0];
     inner.read_exact(&mut answer).unwrap();
@@ -185,6 +190,47 @@ fn a_stop_goes_to_a_linux_that_can_answer_and_ends_one_that_cannot() {
     let (sender, events) = channel();
     let (mut control, _inner) = UnixStream::pair().unwrap();
     sender.send(Event::Stop).unwrap();
-    let course = Course::follow(&events, &mut control, LIMITS, HANG, never);
+    let course = Course::follow(&events, &mut control, LIMITS, PATIENCE, never);
     assert_eq!((course.cpu, course.started), (None, None));
+}
+
+#[test]
+fn a_linux_is_asked_while_its_program_runs_and_one_that_does_not_answer_is_silent() {
+    let (sender, events) = channel();
+    let (mut control, mut l1) = UnixStream::pair().unwrap();
+    sender.send(Event::Said(Message::Started)).unwrap();
+    let patience = Patience {
+        answering: SHORT,
+        ..PATIENCE
+    };
+    let follower =
+        std::thread::spawn(move || Course::follow(&events, &mut control, LIMITS, patience, never));
+    l1.set_read_timeout(Some(HANG)).unwrap();
+    let mut asked = [0];
+    for answers in 0..3 {
+        l1.read_exact(&mut asked).unwrap();
+        assert_eq!(asked, [answer::ASK], "after {answers} answers");
+        sender.send(Event::Said(Message::Alive)).unwrap();
+    }
+    let course = follower.join().unwrap();
+    assert!(course.silent && course.cpu.is_none());
+}
+
+#[test]
+fn a_linux_that_has_reported_is_not_asked() {
+    let (sender, events) = channel();
+    let (mut control, mut l1) = UnixStream::pair().unwrap();
+    for message in [Message::Started, Message::Report(report([0; 3]))] {
+        sender.send(Event::Said(message)).unwrap();
+    }
+    let patience = Patience {
+        leaving: SHORT * 4,
+        answering: SHORT,
+    };
+    let course = Course::follow(&events, &mut control, LIMITS, patience, never);
+    assert!(!course.silent && course.complete());
+    drop(control);
+    let mut said = Vec::new();
+    l1.read_to_end(&mut said).unwrap();
+    assert_eq!(said, [answer::LEAVE]);
 }

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, mpsc};
+use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -25,11 +25,14 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The control port, shared by all its users because it can be opened only once.
 static CONTROL: OnceLock<(File, Mutex<mpsc::Receiver<()>>)> = OnceLock::new();
 
+/// Held while a message is written.
+static WHOLE_LINES: Mutex<()> = Mutex::new(());
+
 /// Whether this Linux is inside L1.
 static NESTED: AtomicBool = AtomicBool::new(false);
 
 /// Opens the port and starts a thread that passes on the host's leave to end this Linux, kills the program if the host
-/// says so, and ends this Linux if the host closes the port. `depth` is this Linux' number.
+/// says so, answers if the host asks, and ends this Linux if the host closes the port. `depth` is this Linux' number.
 pub fn open(depth: u32) -> io::Result<()> {
     NESTED.store(depth > 1, Ordering::Relaxed);
     let control = open_port(port::CONTROL)?;
@@ -45,6 +48,8 @@ pub fn open(depth: u32) -> io::Result<()> {
                         program::stop();
                     }
                 }
+                // A failure means that the host has closed the port.
+                answer::ASK => drop(send(&Message::Alive)),
                 _ => drop(sender.send(())),
             }
         }
@@ -58,6 +63,8 @@ pub fn send(message: &Message) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     let mut port = &parts()?.0;
+    // An answer may come from another thread.
+    let _whole = WHOLE_LINES.lock().unwrap_or_else(PoisonError::into_inner);
     port.write_all(&line)
 }
 

@@ -15,7 +15,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{control, exits, program};
-use crate::boot::{Booted, Event, LEAVING, LONGEST, Limits, Listeners, Machine, Sinks, channels};
+use crate::boot::{
+    Booted, Event, LEAVING, LONGEST, Limits, Listeners, Machine, Patience, Sinks, channels,
+};
 use crate::complaints;
 use crate::job::{
     Ending, INIT_FILE, Job, Message, NESTED_KERNEL_FILE, NESTED_TREE_FILE, Nested, Report, port,
@@ -79,7 +81,11 @@ pub fn run(job: &Job, nested: &Nested, notes: &[String]) -> io::Result<Report> {
             boot: LONGEST,
             program: LONGEST,
         },
-        leaving: leaving * nested.levels,
+        patience: Patience {
+            leaving: leaving * nested.levels,
+            // The host asks L1 alone.
+            answering: LONGEST,
+        },
         show_console: false,
     };
     let sinks = Sinks {
