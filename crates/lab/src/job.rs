@@ -147,6 +147,9 @@ pub enum Ending {
     Stopped,
     /// The host's time limit was over, and a Linux inside L1 did not answer: which, and the end of its console.
     Unanswered(String),
+    /// A Linux inside L1 had its interrupts off and waited for what never came, so its VMM was ended: which Linux, and the end of
+    /// its console.
+    Spun(String),
     /// It never ran, or the kernel has reported a bug of its own.
     Failed(String),
 }
@@ -188,7 +191,7 @@ impl Ending {
                 128_u8.saturating_add(u8::try_from(*signal).unwrap_or(u8::MAX))
             }
             Self::Stopped | Self::Unanswered(_) => 124,
-            Self::Failed(_) => 125,
+            Self::Failed(_) | Self::Spun(_) => 125,
         }
     }
 

@@ -23,6 +23,7 @@ pub mod kernel;
 pub mod out_of_tree;
 pub mod qemu;
 pub mod selftests;
+pub mod spin;
 
 mod complaints;
 mod debug_kernel;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::board::Board;
-use super::boot::{ANSWERING, Boot, BootError, Booted, Settings, Sinks};
+use super::boot::{ANSWERING, Boot, BootError, Booted, Mode, Settings, Sinks};
 use super::cache::Use;
 use super::job::{Ending, Report, decode_debug_exit};
 use super::progress::Waiting;
@@ -16,6 +16,9 @@ use crate::FileError;
 
 /// How often a boot is retried if L1 has crashed, and there is no report.
 const RETRIES: u32 = 1;
+
+/// How many layouts of a deterministic run are tried until no Linux inside L1 spins, which one layout always does again.
+const LAYOUTS: u32 = 4;
 
 /// The parts of the lab that a run needs.
 #[derive(Debug)]
@@ -94,6 +97,34 @@ impl Lab {
         most_retries: u32,
         stdout: impl Fn(&Waiting) -> Box<dyn Write + Send>,
     ) -> Result<Outcome, LabError> {
+        let mut settings = settings.clone();
+        let mut layouts = if most_retries > 0 { LAYOUTS } else { 1 };
+        loop {
+            let result = self.run_in_layout(task, &settings, most_retries, &stdout);
+            layouts -= 1;
+            let (Err(LabError::Boot(BootError::Spun { reason })), Mode::Deterministic { seed }) =
+                (&result, settings.mode)
+            else {
+                return result;
+            };
+            if layouts == 0 {
+                return result;
+            }
+            let seed = seed.unwrap_or(1).wrapping_add(1);
+            self.progress.say(format_args!(
+                "running it once more, with --seed {seed}: {reason}"
+            ));
+            settings.mode = Mode::Deterministic { seed: Some(seed) };
+        }
+    }
+
+    fn run_in_layout(
+        &self,
+        task: &Task,
+        settings: &Settings,
+        most_retries: u32,
+        stdout: impl Fn(&Waiting) -> Box<dyn Write + Send>,
+    ) -> Result<Outcome, LabError> {
         let (initramfs, memory) = nest::file_tree(self, task, settings)?;
         let settings = &Settings {
             memory,
@@ -144,6 +175,7 @@ impl Lab {
             match report.ending {
                 Ending::Failed(reason) => return Err(BootError::Program { reason }.into()),
                 Ending::Unanswered(reason) => return Err(BootError::Unanswered { reason }.into()),
+                Ending::Spun(reason) => return Err(BootError::Spun { reason }.into()),
                 _ => {}
             }
             return Ok(Outcome {

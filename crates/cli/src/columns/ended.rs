@@ -9,9 +9,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::args::ColumnArgs;
-use crate::process::{self, End, Ended, Task, spin};
+use crate::process::{self, End, Ended, Task};
 use crate::text::{self, cleaned};
 use vmbell_bench::Limit;
+use vmbell_lab::spin;
 
 /// How long a program may take to print its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);

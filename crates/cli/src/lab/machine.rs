@@ -209,7 +209,9 @@ pub(super) fn summarize(outcome: &Outcome, progress: Progress) {
             )
         }
         Ending::Stopped => "killed at its time limit".to_owned(),
-        Ending::Failed(reason) | Ending::Unanswered(reason) => reason.clone(),
+        Ending::Failed(reason) | Ending::Unanswered(reason) | Ending::Spun(reason) => {
+            reason.clone()
+        }
     };
     if !outcome.exits.is_empty() {
         progress.say(exits::text(&outcome.exits));

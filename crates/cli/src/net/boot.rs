@@ -15,8 +15,9 @@ use super::pattern::Pattern;
 use super::way::{Guest, NetWay};
 use crate::columns::args::CountExits;
 use crate::columns::{Batches, Boot, BootRow, Counted, Failure, Run, in_words, keep, last_words};
-use crate::process::{self, End, MOST_OUTPUT, Reached, Running, Task, spin};
+use crate::process::{self, End, MOST_OUTPUT, Reached, Running, Task};
 use crate::text::chain;
+use vmbell_lab::spin::Watch;
 use vmbell_report::Timing;
 use vmbell_report::statistics::thousandths;
 
@@ -71,7 +72,7 @@ impl Place<'_> {
         };
         // There the time limit of a guest that spins would take this host minutes.
         let is_counted = self.run.begun.timing == Timing::Instructions;
-        let watch = is_counted.then(|| spin::Watch::start(running.id()));
+        let watch = is_counted.then(|| Watch::start(running.id()));
         let watch = watch.transpose().context("cannot watch a guest")?;
         let measured = self.measure(&mut running, begun);
         let has_spun = watch.is_some_and(|watch| watch.found());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::columns::Counted;
 use crate::kvm_trace::{Event, Recording, Tally, TraceError, Wanted, What, Whose, count};
-use crate::process::spin::threads;
+use vmbell_lab::spin::threads;
 use vmbell_report::ReasonsOfRun;
 
 /// The events. Of writes to registers those to the interrupt controllers are left out (Intel SDM volume 3, 11.4.1): the

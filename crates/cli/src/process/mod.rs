@@ -6,7 +6,6 @@
 //! that hangs are all told apart by their `End`.
 
 mod running;
-pub(crate) mod spin;
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read};
@@ -20,8 +19,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 pub(super) use self::running::{Reached, Running};
-use self::spin::Watch;
 use vmbell_bench::Limit;
+use vmbell_lab::spin::Watch;
 
 /// The most bytes that are kept of what a program prints, unless its task says otherwise.
 pub(super) const MOST_OUTPUT: usize = 1 << 20;
@@ -45,7 +44,7 @@ pub(super) struct Task<'a> {
     pub(super) most: usize,
     /// When the command is to end.
     pub(super) stop: &'a Limit,
-    /// Whether it is ended if it is a VMM whose guest spins ([`spin`]).
+    /// Whether it is ended if it is a VMM whose guest spins ([`vmbell_lab::spin`]).
     pub(super) ends_if_spinning: bool,
     /// The CPUs that it may use; all that this process may use if there are none.
     pub(super) cpus: &'a [usize],

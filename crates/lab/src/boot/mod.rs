@@ -126,6 +126,12 @@ pub enum BootError {
         /// Which, and the last lines of its console.
         reason: String,
     },
+    /// A Linux inside L1 had its interrupts off and waited for what never came.
+    #[error("{reason}")]
+    Spun {
+        /// Which, and the last lines of its console.
+        reason: String,
+    },
     /// The files from L1 cannot be unpacked.
     #[error("cannot unpack the files from L1 into {}", folder.display())]
     Files {

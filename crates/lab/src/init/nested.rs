@@ -22,6 +22,7 @@ use crate::complaints;
 use crate::job::{
     Ending, INIT_FILE, Job, Message, NESTED_KERNEL_FILE, NESTED_TREE_FILE, Nested, Report, port,
 };
+use crate::spin::{PERIOD, Watch};
 
 /// Whether KVM gives its guests virtualization.
 const OFFERED: &str = "/sys/module/kvm_amd/parameters/nested";
@@ -69,6 +70,9 @@ pub fn run(job: &Job, nested: &Nested, notes: &[String]) -> io::Result<Report> {
     let child = start(nested, job.depth)?;
     let begun = Instant::now();
     listeners.serve(&child)?;
+    // There the host's time limit would take it minutes.
+    let watch = job.deterministic.then(|| Watch::start(child.id()));
+    let watch = watch.transpose()?;
     let leaving = match job.deterministic {
         true => LEAVING_INSTRUCTIONS,
         false => LEAVING,
@@ -98,8 +102,9 @@ pub fn run(job: &Job, nested: &Nested, notes: &[String]) -> io::Result<Report> {
     let booted = machine.follow(sinks, (sender, events));
     let booted = booted.map_err(io::Error::other)?;
     outputs.iter().try_for_each(Output::finish)?;
+    let has_spun = watch.is_some_and(|watch| watch.found());
     let report = booted.report.clone().unwrap_or_else(|| Report {
-        ending: failure(&booted, job.depth),
+        ending: failure(&booted, has_spun, job.depth),
         sent: [0; 3],
         notes: Vec::new(),
         exits: Vec::new(),
@@ -163,12 +168,18 @@ fn start(nested: &Nested, depth: u32) -> io::Result<Child> {
 }
 
 /// Why the Linux inside that of this depth has not reported how the program ended.
-fn failure(booted: &Booted, depth: u32) -> Ending {
+fn failure(booted: &Booted, has_spun: bool, depth: u32) -> Ending {
     let inner = depth + 1;
     let (console, errors) = (booted.console.tail(), &booted.vmm_errors);
     if booted.console.panicked() {
         let text = format!("L{inner}'s kernel panicked; its console ends with:\n{console}");
         return Ending::Failed(text);
+    }
+    if has_spun {
+        let text = format!(
+            "L{inner} spun for {PERIOD:?} without an exit; its console ends with:\n{console}"
+        );
+        return Ending::Spun(text);
     }
     let Some(status) = booted.status else {
         let state = match booted.started {

@@ -2,8 +2,8 @@
 //! (docs/qemu-bugs.md).
 //!
 //! A Linux guest whose CPU is busy sets its timer at each tick, which is an exit. One that runs for a whole [`PERIOD`]
-//! without an exit of its own has its interrupts off, and waits for what never comes. A thread of the command looks, at
-//! KVM's counts in debugfs.
+//! without an exit of its own has its interrupts off, and waits for what never comes. A thread of the process that started
+//! the VMM looks, at KVM's counts in debugfs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,13 +19,13 @@ use procfs::process::{Process, Task};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long a guest may run without an exit, which is many ticks.
-pub(crate) const PERIOD: Duration = Duration::from_millis(250);
+pub const PERIOD: Duration = Duration::from_millis(250);
 /// Where KVM has a folder for each guest, named after the thread that made it.
 const KVM: &str = "/sys/kernel/debug/kvm";
 
 /// The thread, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub struct Watch {
     found: Arc<AtomicBool>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -46,7 +46,7 @@ impl Watch {
     /// # Errors
     ///
     /// If the process cannot have a thread more.
-    pub(crate) fn start(process: u32) -> io::Result<Self> {
+    pub fn start(process: u32) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
         let found = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&found);
@@ -75,7 +75,7 @@ impl Watch {
     }
 
     /// Whether the guest spun, and was ended.
-    pub(crate) fn found(&self) -> bool {
+    pub fn found(&self) -> bool {
         self.found.load(Ordering::Acquire)
     }
 }
@@ -128,7 +128,11 @@ fn spun(before: Done, now: Done) -> bool {
 }
 
 /// The threads of a process.
-pub(crate) fn threads(process: u32) -> io::Result<BTreeSet<u32>> {
+///
+/// # Errors
+///
+/// If there is no such process.
+pub fn threads(process: u32) -> io::Result<BTreeSet<u32>> {
     let process = Process::new(process.try_into().map_err(io::Error::other)?);
     let threads = process.and_then(|process| process.tasks()?.collect::<Result<Vec<_>, _>>());
     let id = |thread: Task| thread.tid.unsigned_abs();
