@@ -26,7 +26,7 @@ fn a_program_in_a_guest_of_l1_has_its_streams_and_its_files_and_its_status() {
     assert_eq!(output.status.code(), Some(7), "{said}");
     assert_eq!(text(&output.stdout), "read a line\n");
     assert!(said.contains("\nerror\n"), "{said}");
-    assert!(said.contains(", 2 CPUs, depth 2\n"), "{said}");
+    assert!(said.contains(", 1 CPU, depth 2\n"), "{said}");
     let file = fs::read_to_string(folder.path().join("a")).unwrap();
     assert_eq!(file, "content\n");
 }
