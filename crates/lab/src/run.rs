@@ -56,7 +56,7 @@ pub struct Outcome {
     pub started: Duration,
     /// What the program left in `/out`; `None` if the task does not ask for it.
     pub files: Option<Files>,
-    /// How often L1 was booted again.
+    /// How often L1 was booted again, in the same layout or in another one.
     pub retries: u32,
     /// CPU time of QEMU, all boots together.
     pub cpu: Duration,
@@ -98,16 +98,18 @@ impl Lab {
         stdout: impl Fn(&Waiting) -> Box<dyn Write + Send>,
     ) -> Result<Outcome, LabError> {
         let mut settings = settings.clone();
-        let mut layouts = if most_retries > 0 { LAYOUTS } else { 1 };
-        loop {
+        let layouts = if most_retries > 0 { LAYOUTS } else { 1 };
+        for layout in 1.. {
             let result = self.run_in_layout(task, &settings, most_retries, &stdout);
-            layouts -= 1;
             let (Err(LabError::Boot(BootError::Spun { reason })), Mode::Deterministic { seed }) =
                 (&result, settings.mode)
             else {
-                return result;
+                return result.map(|outcome| Outcome {
+                    retries: outcome.retries + layout - 1,
+                    ..outcome
+                });
             };
-            if layouts == 0 {
+            if layout == layouts {
                 return result;
             }
             let seed = seed.unwrap_or(1).wrapping_add(1);
@@ -116,6 +118,7 @@ impl Lab {
             ));
             settings.mode = Mode::Deterministic { seed: Some(seed) };
         }
+        unreachable!("the last layout returns")
     }
 
     fn run_in_layout(
