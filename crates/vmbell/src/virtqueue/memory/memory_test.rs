@@ -1,4 +1,5 @@
 use super::*;
+use crate::virtqueue::sync::AtomicU16;
 
 /// Two regions with a hole between them, and a third one directly after the second.
 fn memory() -> GuestMemoryMmap {
@@ -56,4 +57,23 @@ fn memory_is_whole_lines_and_ends_behind_its_last_byte() {
 fn debug_output_of_memory_is_its_length() {
     let memory = HostMemory::new(64);
     assert_eq!(format!("{memory:?}"), "HostMemory { len: 64, .. }");
+}
+
+#[test]
+fn free_running_index_selects_a_word_modulo_their_number() {
+    let memory = HostMemory::new(64);
+    let words = CyclicWords::<AtomicU16, _>::resolve(&memory, "words", 0, 8, 2).unwrap();
+    for index in [0, 7, 8, 15, 0xffff, 0x1_0000, u64::MAX] {
+        let expected = &words.all()[usize::try_from(index % 8).unwrap()];
+        assert!(std::ptr::eq(words.at(index), expected), "{index:#x}");
+    }
+}
+
+#[test]
+fn number_of_words_that_no_mask_stands_for_is_refused() {
+    let memory = HostMemory::new(64);
+    for size in [0, 3, 0xffff] {
+        let words = CyclicWords::<AtomicU16, _>::resolve(&memory, "words", 0, size, 2);
+        assert_eq!(words.err(), Some(SetupError::Size { size }));
+    }
 }

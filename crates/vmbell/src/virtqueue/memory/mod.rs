@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code)]
 
+mod cyclic;
 mod words;
 
 use std::fmt;
@@ -18,7 +19,10 @@ use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRe
 
 use super::SetupError;
 
+pub(super) use cyclic::CyclicWords;
 pub(super) use words::{Word, Words, slice};
+
+use words::Atomics;
 
 /// Memory that a driver and a device share.
 ///

@@ -119,12 +119,14 @@ impl<M: RingMemory> SplitDevice<M> {
     /// Writes a used element for the next chain to be given back, without publishing it.
     #[inline]
     fn write_used(&mut self, head: &Head, len: u32, ahead: u16) -> Result<(), UsedError> {
-        let next = self.used_index().wrapping_add(ahead);
+        let place = self.next_used + u64::from(ahead);
+        #[expect(clippy::cast_possible_truncation, reason = "the index is the low half")]
+        let next = place as u16;
         head.check(len, self.features.in_order, next)?;
         if next == self.next_avail {
             return Err(UsedError::NotTaken { id: head.id });
         }
-        self.ring.set_used(next, u32::from(head.id), len);
+        self.ring.set_used(place, u32::from(head.id), len);
         Ok(())
     }
 
@@ -176,7 +178,7 @@ impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
         if self.next_avail == self.avail_idx && !self.look() {
             return self.broken.map_or(Ok(None), Err);
         }
-        let id = self.ring.avail(self.next_avail);
+        let id = self.ring.avail(self.next_avail.into());
         if let Err(error) = self.read_chain(id, chain) {
             return Err(self.fail(error));
         }
@@ -217,7 +219,7 @@ impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
             }
             if self.features.in_order {
                 // A chain whose writable bytes were all written needs no separate element if another follows.
-                let place = run.unwrap_or(self.used_index().wrapping_add(count));
+                let place = run.unwrap_or(self.next_used + u64::from(count));
                 self.ring.set_used(place, u32::from(head.id), len);
                 run = (len == head.writable).then_some(place);
             }

@@ -95,7 +95,7 @@ impl<M: RingMemory> SplitSide<M> {
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the index is the low half")]
     fn publish(&mut self, head: u16) {
-        self.ring.set_avail(self.available as u16, head);
+        self.ring.set_avail(self.available, head);
         self.available += 1;
         // Release: a device that sees the index sees the descriptors and the entry of the available ring.
         self.ring.publish_avail(self.available as u16);
@@ -236,7 +236,7 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
     /// It is out of line, so that a caller who finds nothing used saves no registers.
     #[inline(never)]
     fn next_element(&mut self) -> Result<Option<Used<T>>, QueueError> {
-        let (id, len) = self.side.ring.used(self.side.index());
+        let (id, len) = self.side.ring.used(self.side.position);
         self.consume(id, len)
     }
 
@@ -292,7 +292,7 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
     fn next_in_order(&mut self) -> Result<Option<Used<T>>, QueueError> {
         let (last, len) = match self.side.batch.take() {
             Some(batch) => batch,
-            None => self.side.ring.used(self.side.index()),
+            None => self.side.ring.used(self.side.position),
         };
         let oldest = u32::from(self.slots.oldest());
         let len = if oldest == last {

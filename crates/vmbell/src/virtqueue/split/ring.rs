@@ -3,7 +3,7 @@
 //! Indices are stored with release and loaded with acquire; accesses to the entries are relaxed.
 
 use crate::virtqueue::descriptor::{self, Descriptor};
-use crate::virtqueue::memory::{RingMemory, Word, Words};
+use crate::virtqueue::memory::{CyclicWords, RingMemory, Word};
 use crate::virtqueue::sync::{AtomicU16, AtomicU32, Ordering};
 use crate::virtqueue::{Ring, SetupError, SplitLayout, poll};
 
@@ -24,14 +24,14 @@ pub struct UsedElement {
 #[derive(Clone, Debug)]
 pub struct SplitRing<M> {
     size: u16,
-    descriptors: Words<Descriptor, M>,
+    descriptors: CyclicWords<Descriptor, M>,
     avail_flags: Word<AtomicU16, M>,
     avail_idx: Word<AtomicU16, M>,
-    avail_ring: Words<AtomicU16, M>,
+    avail_ring: CyclicWords<AtomicU16, M>,
     used_event: Word<AtomicU16, M>,
     used_flags: Word<AtomicU16, M>,
     used_idx: Word<AtomicU16, M>,
-    used_ring: Words<UsedElement, M>,
+    used_ring: CyclicWords<UsedElement, M>,
     avail_event: Word<AtomicU16, M>,
 }
 
@@ -39,7 +39,6 @@ impl<M: RingMemory> SplitRing<M> {
     pub(super) fn resolve(memory: &M, layout: &SplitLayout) -> Result<Self, SetupError> {
         layout.check()?;
         let size = layout.size;
-        let count = usize::from(size);
         let (avail, used) = (layout.avail, layout.used);
         let avail_end = avail.wrapping_add(4 + 2 * u64::from(size));
         let used_end = used.wrapping_add(4 + 8 * u64::from(size));
@@ -47,20 +46,26 @@ impl<M: RingMemory> SplitRing<M> {
         let word = |part, addr| Word::resolve(memory, part, addr);
         let ring = Self {
             size,
-            descriptors: Words::resolve(
+            descriptors: CyclicWords::resolve(
                 memory,
                 "descriptor table",
                 layout.descriptors,
-                count,
+                size,
                 align,
             )?,
             avail_flags: word("available ring", avail)?,
             avail_idx: word("available ring", avail.wrapping_add(2))?,
-            avail_ring: Words::resolve(memory, "available ring", avail.wrapping_add(4), count, 2)?,
+            avail_ring: CyclicWords::resolve(
+                memory,
+                "available ring",
+                avail.wrapping_add(4),
+                size,
+                2,
+            )?,
             used_event: word("available ring", avail_end)?,
             used_flags: word("used ring", used)?,
             used_idx: word("used ring", used.wrapping_add(2))?,
-            used_ring: Words::resolve(memory, "used ring", used.wrapping_add(4), count, 4)?,
+            used_ring: CyclicWords::resolve(memory, "used ring", used.wrapping_add(4), size, 4)?,
             avail_event: word("used ring", used_end)?,
         };
         layout.check_overlap()?;
@@ -74,15 +79,11 @@ impl<M> SplitRing<M> {
         self.size
     }
 
-    /// The position of a free-running index in the available and used rings.
-    #[inline]
-    fn slot(&self, index: u16) -> usize {
-        usize::from(index & (self.size - 1))
-    }
-
+    /// Writes a descriptor of the driver's, whose index is not past the table.
     #[inline]
     pub(super) fn set_descriptor(&self, index: u16, addr: u64, rest: u64) {
-        self.descriptors.all()[usize::from(index)].store(addr, rest, Ordering::Relaxed);
+        let descriptor = self.descriptors.at(index.into());
+        descriptor.store(addr, rest, Ordering::Relaxed);
     }
 
     /// Both words of a descriptor; `None` if the index is past the table.
@@ -121,31 +122,31 @@ fields! {
     avail_event set_avail_event: avail_event, Relaxed, Relaxed;
 }
 
+/// The rings' entries; their indices are free-running, and wrap at the size of the ring or later.
 impl<M> SplitRing<M> {
     #[inline]
-    pub(super) fn avail(&self, index: u16) -> u16 {
-        let entry = &self.avail_ring.all()[self.slot(index)];
-        u16::from_le(entry.load(Ordering::Relaxed))
+    pub(super) fn avail(&self, index: u64) -> u16 {
+        u16::from_le(self.avail_ring.at(index).load(Ordering::Relaxed))
     }
 
     #[inline]
-    pub(super) fn set_avail(&self, index: u16, head: u16) {
-        let entry = &self.avail_ring.all()[self.slot(index)];
+    pub(super) fn set_avail(&self, index: u64, head: u16) {
+        let entry = self.avail_ring.at(index);
         entry.store(head.to_le(), Ordering::Relaxed);
     }
 
     /// Id and length of a used element.
     #[inline]
-    pub(super) fn used(&self, index: u16) -> (u32, u32) {
-        let element = &self.used_ring.all()[self.slot(index)];
+    pub(super) fn used(&self, index: u64) -> (u32, u32) {
+        let element = self.used_ring.at(index);
         let id = u32::from_le(element.id.load(Ordering::Relaxed));
         let len = u32::from_le(element.len.load(Ordering::Relaxed));
         (id, len)
     }
 
     #[inline]
-    pub(super) fn set_used(&self, index: u16, id: u32, len: u32) {
-        let element = &self.used_ring.all()[self.slot(index)];
+    pub(super) fn set_used(&self, index: u64, id: u32, len: u32) {
+        let element = self.used_ring.at(index);
         element.id.store(id.to_le(), Ordering::Relaxed);
         element.len.store(len.to_le(), Ordering::Relaxed);
     }
@@ -166,7 +167,7 @@ impl<M: RingMemory> Ring for SplitRing<M> {
             entry.store(0, Ordering::Relaxed);
         }
         for slot in 0..self.size {
-            self.set_used(slot, 0, 0);
+            self.set_used(slot.into(), 0, 0);
         }
         for word in [
             &self.avail_flags,
