@@ -78,11 +78,52 @@ impl<T> Slots<T> {
         slot.count = count;
     }
 
+    /// Records a buffer of one descriptor at the first free entry; the caller has checked that there is one.
+    #[inline]
+    pub(super) fn take_one(&mut self, head: u16, writable: u32, data: T) {
+        let slot = &mut self.slots[usize::from(head)];
+        debug_assert!(slot.data.is_none(), "a free entry holds nothing");
+        self.first = slot.next;
+        *slot = Slot {
+            data: Some(data),
+            writable,
+            count: 1,
+            next: NONE,
+        };
+    }
+
+    /// Takes back the buffer of one ring slot that starts at `id`, as [`give_back`](Self::give_back). `None` if the
+    /// buffer has more ring slots, too: the caller tries `give_back` then.
+    #[inline]
+    pub(super) fn give_back_one(&mut self, id: u32, len: u32) -> Option<T> {
+        let slot = self.slots.get_mut(usize::try_from(id).ok()?)?;
+        if len > slot.writable || slot.count != 1 {
+            return None;
+        }
+        let data = slot.data.take()?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "below the size of the queue"
+        )]
+        self.link(id as u16, id as u16);
+        Some(data)
+    }
+
+    /// Appends the entries from `head` to `last` to the free list; `last` has no entry after it.
+    #[inline]
+    fn link(&mut self, head: u16, last: u16) {
+        if self.first == NONE {
+            self.first = head;
+        } else {
+            self.slots[usize::from(self.tail)].next = head;
+        }
+        self.tail = last;
+    }
+
     /// Takes back the buffer that starts at `id`; its entries are free from here on. `None` if it is not in flight
     /// or has fewer than `len` writable bytes: [`refusal`](Self::refusal) tells which.
     ///
     /// `chained` says that the buffer has one entry for each ring slot, and not only one.
-    #[inline]
     pub(super) fn give_back(&mut self, id: u32, len: u32, chained: bool) -> Option<Returned<T>> {
         let slot = self.slots.get_mut(usize::try_from(id).ok()?)?;
         #[expect(
@@ -101,12 +142,7 @@ impl<T> Slots<T> {
             }
         }
         self.slots[usize::from(last)].next = NONE;
-        if self.first == NONE {
-            self.first = head;
-        } else {
-            self.slots[usize::from(self.tail)].next = head;
-        }
-        self.tail = last;
+        self.link(head, last);
         Some(Returned { data, count })
     }
 

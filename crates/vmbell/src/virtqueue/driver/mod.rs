@@ -128,7 +128,7 @@ impl<T, S: Side, B: Brand> DriverQueue for Driver<T, S, B> {
         self.broken.is_none() && self.side.kick_prepare(self.features.event_idx)
     }
 
-    #[inline]
+    #[inline(always)]
     fn get_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
         S::next_used(self)
     }
@@ -247,7 +247,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
             return Err(NotAdded { error, data });
         }
         let head = self.slots.first();
-        self.slots.take(head, head, 1, writable_len, data);
+        self.slots.take_one(head, writable_len, data);
         self.free -= 1;
         self.side.offer(head, buffer, flags);
         Ok(())
@@ -280,7 +280,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         self.free -= count;
         if let Some(tables) = &self.tables {
             let (addr, bytes) = tables.fill(head, readable, writable, S::LINKED);
-            self.slots.take(head, head, 1, writable_len, data);
+            self.slots.take_one(head, writable_len, data);
             self.side.offer(head, Buffer::new(addr, bytes), INDIRECT);
         } else {
             let pieces = (readable, writable);

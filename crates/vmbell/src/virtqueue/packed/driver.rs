@@ -6,7 +6,7 @@ use crate::virtqueue::descriptor::packed::rest;
 use crate::virtqueue::descriptor::{self, NEXT, WRITE};
 use crate::virtqueue::driver::{Indices, Side};
 use crate::virtqueue::memory::RingMemory;
-use crate::virtqueue::slots::Slots;
+use crate::virtqueue::slots::{Returned, Slots};
 use crate::virtqueue::sync::Ordering;
 use crate::virtqueue::{
     Brand, Buffer, Driver, Features, PackedLayout, QueueError, Ring, RingKind, SetupError, Used,
@@ -150,7 +150,7 @@ impl<M: RingMemory> Side for PackedSide<M> {
         self.ring.device_event().wants(self.available, steps, size)
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_used<T, B: Brand>(
         driver: &mut Driver<T, Self, B>,
     ) -> Result<Option<Used<T>>, QueueError> {
@@ -194,7 +194,7 @@ impl<M: RingMemory> Side for PackedSide<M> {
 }
 
 impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
         if let Some(error) = self.broken {
             return Err(error);
@@ -205,7 +205,10 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         let Some((id, len)) = self.look() else {
             return Ok(None);
         };
-        self.consume(id, len)
+        match self.slots.give_back_one(id.into(), len) {
+            Some(data) => Ok(Some(self.consumed(Returned { data, count: 1 }, len))),
+            None => self.consume(id, len),
+        }
     }
 
     /// Id and length of the next used descriptor, if the device has written it.
@@ -227,25 +230,25 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
     }
 
     /// Takes buffer `id` back; `len` is the number of bytes that the device says it wrote.
-    ///
-    /// It is out of line, so that a caller who finds nothing used saves no registers.
     #[inline(never)]
     fn consume(&mut self, id: u16, len: u32) -> Result<Option<Used<T>>, QueueError> {
-        let Some(returned) = self.slots.give_back(u32::from(id), len, false) else {
-            return self.refuse(id, len);
-        };
-        self.free += returned.count;
-        self.side.position = self
-            .side
-            .position
-            .advance(returned.count, self.side.ring.size());
+        match self.slots.give_back(u32::from(id), len, false) {
+            Some(returned) => Ok(Some(self.consumed(returned, len))),
+            None => self.refuse(id, len),
+        }
+    }
+
+    /// Advances past a buffer that was taken back.
+    #[inline]
+    fn consumed(&mut self, Returned { data, count }: Returned<T>, len: u32) -> Used<T> {
+        self.free += count;
+        self.side.position = self.side.position.advance(count, self.side.ring.size());
         self.state.set_position(self.side.position.0);
         // Only if no further descriptor is used: the device is past any earlier event.
         if self.armed && !self.side.is_used(self.side.position) {
             self.ask(0);
         }
-        let data = returned.data;
-        Ok(Some(Used { data, len }))
+        Used { data, len }
     }
 
     /// Breaks the queue because of its used descriptor. It is out of line and returns what `take_used` returns:

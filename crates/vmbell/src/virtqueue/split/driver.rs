@@ -1,15 +1,15 @@
 //! The driver side of a split ring, owned by one thread at a time: making buffers available, event suppression, reset
 //! (virtio 1.3, 2.7.5, 2.7.7, 2.7.10 and 2.7.13) and consuming used buffers (2.7.8, 2.7.9 and 2.7.14).
 //!
-//! The functions that refuse a used element are out of line and return what `take_used` returns. `take_used` jumps to
-//! them at its end, and so has no values to save for a call.
+//! What is not the usual case, a used buffer of one descriptor, is in functions that are out of line and return what
+//! `take_used` returns. `take_used` jumps to them at its end, and so has no values to save for a call.
 
 use super::ring::{NO_INTERRUPT, NO_NOTIFY, SplitRing};
 use crate::virtqueue::descriptor::split::rest;
 use crate::virtqueue::descriptor::{NEXT, WRITE};
 use crate::virtqueue::driver::{Indices, Side};
 use crate::virtqueue::memory::RingMemory;
-use crate::virtqueue::slots::Slots;
+use crate::virtqueue::slots::{Returned, Slots};
 use crate::virtqueue::{
     Brand, Buffer, Driver, Features, QueueError, Ring, RingKind, SetupError, SplitLayout, Used,
     need_event, save,
@@ -167,7 +167,7 @@ impl<M: RingMemory> Side for SplitSide<M> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_used<T, B: Brand>(
         driver: &mut Driver<T, Self, B>,
     ) -> Result<Option<Used<T>>, QueueError> {
@@ -211,7 +211,7 @@ impl<M: RingMemory> Side for SplitSide<M> {
 }
 
 impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
         if self.side.index() == self.side.used_idx {
             // Acquire: the device has written the elements before the index before that.
@@ -228,16 +228,11 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         if self.features.in_order {
             return self.next_in_order();
         }
-        self.next_element()
-    }
-
-    /// Takes back the buffer of the next used element, which the device has written.
-    ///
-    /// It is out of line, so that a caller who finds nothing used saves no registers.
-    #[inline(never)]
-    fn next_element(&mut self) -> Result<Option<Used<T>>, QueueError> {
         let (id, len) = self.side.ring.used(self.side.position);
-        self.consume(id, len)
+        match self.slots.give_back_one(id, len) {
+            Some(data) => Ok(Some(self.consumed(Returned { data, count: 1 }, len))),
+            None => self.consume(id, len),
+        }
     }
 
     #[cold]
@@ -262,20 +257,25 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
     }
 
     /// Takes buffer `id` back; `len` is the number of bytes that the device says it wrote.
-    #[inline(always)]
+    #[inline(never)]
     fn consume(&mut self, id: u32, len: u32) -> Result<Option<Used<T>>, QueueError> {
-        let Some(returned) = self.slots.give_back(id, len, true) else {
-            return self.refuse_element(id, len);
-        };
-        self.free += returned.count;
+        match self.slots.give_back(id, len, true) {
+            Some(returned) => Ok(Some(self.consumed(returned, len))),
+            None => self.refuse_element(id, len),
+        }
+    }
+
+    /// Advances past a buffer that was taken back.
+    #[inline]
+    fn consumed(&mut self, Returned { data, count }: Returned<T>, len: u32) -> Used<T> {
+        self.free += count;
         self.side.position += 1;
         self.state.set_position(self.side.position);
         // Only at the last used buffer that is known: the device's index is past any earlier event.
         if self.armed && self.side.index() == self.side.used_idx {
             self.ask(0);
         }
-        let data = returned.data;
-        Ok(Some(Used { data, len }))
+        Used { data, len }
     }
 
     /// Breaks the queue because of its used element.
