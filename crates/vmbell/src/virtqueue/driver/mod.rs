@@ -357,6 +357,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
             in_flight,
             used_seen: state.used_seen,
             batch: state.batch,
+            broken: state.broken.is_some(),
         });
         self.armed = state.armed;
         self.broken = state.broken;

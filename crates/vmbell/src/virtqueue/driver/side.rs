@@ -40,6 +40,8 @@ pub struct Indices {
     pub(in crate::virtqueue) in_flight: u16,
     pub(in crate::virtqueue) used_seen: u16,
     pub(in crate::virtqueue) batch: Option<(u16, u32)>,
+    /// Whether the queue is broken.
+    pub(in crate::virtqueue) broken: bool,
 }
 
 /// The part of the driver side that is specific to one kind of ring.

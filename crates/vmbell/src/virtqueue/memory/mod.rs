@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code)]
 
+mod cursor;
 mod cyclic;
 mod words;
 
@@ -19,6 +20,7 @@ use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRe
 
 use super::SetupError;
 
+pub(super) use cursor::Cursor;
 pub(super) use cyclic::CyclicWords;
 pub(super) use words::{Word, Words, slice};
 

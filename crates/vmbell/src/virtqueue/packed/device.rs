@@ -1,8 +1,8 @@
 //! The device side of a packed ring, owned by one thread at a time (virtio 1.3, 2.8).
 
-use super::ring::{Event, PackedRing, Position};
-use crate::virtqueue::descriptor::{self, INDIRECT, NEXT, Table, WRITE};
-use crate::virtqueue::memory::RingMemory;
+use super::ring::{Event, LAP_FLAGS, PackedRing, Position, look};
+use crate::virtqueue::descriptor::{self, Descriptor, INDIRECT, NEXT, Table, WRITE};
+use crate::virtqueue::memory::{Cursor, RingMemory};
 use crate::virtqueue::save::{self, Target};
 use crate::virtqueue::sync::{Ordering, fence};
 use crate::virtqueue::{
@@ -15,14 +15,12 @@ use crate::virtqueue::{
 pub struct PackedDevice<M> {
     ring: PackedRing<M>,
     features: Features,
-    /// The position of the next available chain.
-    next_avail: Position,
-    /// The position of the next used descriptor to write.
-    next_used: Position,
+    /// The place of the next available chain, at most one lap after `next_used`; blocked if the queue is broken.
+    next_avail: Cursor<M>,
+    /// The place of the next used descriptor to write.
+    next_used: Cursor<M>,
     /// The value of `next_used` when a notification was last considered.
     signalled: Position,
-    /// How many ring slots the chains have that were taken and not given back.
-    taken: u16,
     broken: Option<QueueError>,
 }
 
@@ -40,12 +38,11 @@ impl<M: RingMemory> PackedDevice<M> {
     /// Takes the device side of a ring whose driver side is in this process.
     pub fn over(ring: PackedRing<M>, features: Features) -> Self {
         Self {
+            next_avail: ring.available(),
+            next_used: ring.used(),
             ring,
             features,
-            next_avail: Position::START,
-            next_used: Position::START,
             signalled: Position::START,
-            taken: 0,
             broken: None,
         }
     }
@@ -66,6 +63,8 @@ impl<M: RingMemory> PackedDevice<M> {
     #[cold]
     fn fail(&mut self, error: QueueError) -> QueueError {
         self.broken = Some(error);
+        // Makes `pop` take its slow path, which returns the error.
+        self.next_avail.block();
         error
     }
 
@@ -77,18 +76,25 @@ impl<M: RingMemory> PackedDevice<M> {
             let id = u32::from(id);
             return Err(self.fail(QueueError::IdOutOfRange { id, size }));
         }
-        // A driver must not make slots available that belong to chains taken before.
-        if slots > size - self.taken {
-            let (index, used) = (self.next_avail.off_wrap(), self.next_used.off_wrap());
+        let (next_avail, next_used) = (
+            Position::of(&self.next_avail),
+            Position::of(&self.next_used),
+        );
+        // A driver must not make slots available that belong to chains taken before. All do if one lap was taken.
+        let ahead = if slots == 1 {
+            next_avail.0 - next_used.0 >= LAP
+        } else {
+            u64::from(slots) + next_avail.since(next_used, size) > u64::from(size)
+        };
+        if ahead {
+            let (index, used) = (next_avail.off_wrap(), next_used.off_wrap());
             return Err(self.fail(QueueError::AvailAhead { index, used, size }));
         }
-        let sequence = self.next_avail.slot();
-        self.next_avail = self.next_avail.advance(slots, size);
-        self.taken += slots;
+        self.next_avail.advance(slots);
         Ok(Some(Head {
             id,
             slots,
-            sequence,
+            sequence: next_avail.slot(),
             writable: chain.writable_len(),
         }))
     }
@@ -106,9 +112,10 @@ impl<M: RingMemory> PackedDevice<M> {
     /// limit is the size of the ring, as a longer chain has no end.
     fn walk(&self, first: u64, chain: &mut Chain) -> Result<(u16, u16), QueueError> {
         chain.clear();
-        let head = self.next_avail.slot();
+        let mut at = Position::of(&self.next_avail);
+        let head = at.slot();
         let size = self.ring.size();
-        let (mut at, mut rest) = (self.next_avail, first);
+        let mut rest = first;
         for slots in 1..=size {
             let (flags, len) = (descriptor::packed::flags(rest), descriptor::len(rest));
             let addr = self.ring.at(at).load_addr();
@@ -128,28 +135,19 @@ impl<M: RingMemory> PackedDevice<M> {
         }
         Err(QueueError::Loop { head })
     }
-
-    fn check_used(
-        &self,
-        head: &Head,
-        len: u32,
-        next: Position,
-        left: u16,
-    ) -> Result<(), UsedError> {
-        head.check(len, self.features.in_order, next.slot())?;
-        if head.slots > left {
-            return Err(UsedError::NotTaken { id: head.id });
-        }
-        Ok(())
-    }
 }
 
-/// The second word of a used descriptor.
+/// The second word of a used descriptor at a place that has this mark.
 #[inline]
-fn used(position: Position, head: &Head, len: u32) -> u64 {
+fn used(mark: u64, head: &Head, len: u32) -> u64 {
     let written = if len == 0 { 0 } else { WRITE };
-    descriptor::packed::rest(len, head.id, position.used() | written)
+    descriptor::packed::rest(len, head.id, written) | mark
 }
+
+/// One lap, as the difference of two positions.
+const LAP: u64 = 1 << 16;
+/// The bits of the second word that say whether a descriptor is available and a whole chain.
+const SINGLE: u64 = LAP_FLAGS | descriptor::packed::rest(0, 0, NEXT | INDIRECT);
 
 impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
     fn size(&self) -> u16 {
@@ -158,22 +156,19 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
 
     #[inline]
     fn pop(&mut self, chain: &mut Chain) -> Result<Option<Head>, QueueError> {
-        if let Some(error) = self.broken {
-            return Err(error);
-        }
         // Acquire: the driver has written the rest of the chain before that.
-        let first = self.ring.at(self.next_avail);
+        let first = self.next_avail.get();
         let rest = first.load_rest(Ordering::Acquire);
-        let flags = descriptor::packed::flags(rest);
-        if !self.next_avail.is_available(flags) {
-            return Ok(None);
-        }
-        if flags & (NEXT | INDIRECT) != 0 {
+        if rest & SINGLE != self.next_avail.mark() {
+            if rest & LAP_FLAGS != self.next_avail.mark() {
+                return self.broken.map_or(Ok(None), Err);
+            }
             return self.pop_chain(rest, chain);
         }
         let (addr, len) = (first.load_addr(), descriptor::len(rest));
-        let head = self.next_avail.slot();
-        if let Err(error) = chain.set_single(head, addr, len, flags & WRITE != 0) {
+        let head = Position::of(&self.next_avail).slot();
+        let writable = descriptor::packed::flags(rest) & WRITE != 0;
+        if let Err(error) = chain.set_single(head, addr, len, writable) {
             return Err(self.fail(error));
         }
         self.take(descriptor::packed::id(rest), 1, chain)
@@ -181,18 +176,22 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
 
     #[inline]
     fn next_avail(&self) -> u16 {
-        self.next_avail.off_wrap()
+        Position::of(&self.next_avail).off_wrap()
     }
 
     #[inline]
     fn add_used(&mut self, head: Head, len: u32) -> Result<(), UsedError> {
-        let at = self.next_used;
-        self.check_used(&head, len, at, self.taken)?;
+        let at = Position::of(&self.next_used);
+        head.check(len, self.features.in_order, at.slot())?;
+        let (word, limit) = (
+            used(self.next_used.mark(), &head, len),
+            self.next_avail.position(),
+        );
         // Release: a driver that sees the flags sees the contents of the buffers.
-        let descriptor = self.ring.at(at);
-        descriptor.store_rest(used(at, &head, len), Ordering::Release);
-        self.next_used = at.advance(head.slots, self.ring.size());
-        self.taken -= head.slots;
+        let store = |descriptor: &Descriptor| descriptor.store_rest(word, Ordering::Release);
+        if !self.next_used.pass(head.slots, limit, store) {
+            return Err(UsedError::NotTaken { id: head.id });
+        }
         Ok(())
     }
 
@@ -201,29 +200,31 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
         &mut self,
         chains: impl IntoIterator<Item = (Head, u32)>,
     ) -> Result<(), UsedError> {
-        let (first, size) = (self.next_used, self.ring.size());
+        let (first, limit) = (Position::of(&self.next_used), self.next_avail.position());
         // The first descriptor is published last: the driver does not look at the others before it.
         let mut first_word = None;
         let mut result = Ok(());
-        // For an in-order ring: the position of the descriptor of the current run, whose chains are all full.
+        // For an in-order ring: the place and mark of the descriptor of the current run, whose chains are all full.
         let mut run = None;
         for (head, len) in chains {
-            let at = self.next_used;
-            result = self.check_used(&head, len, at, self.taken);
+            let at = Position::of(&self.next_used);
+            result = head.check(len, self.features.in_order, at.slot());
             if result.is_err() {
                 break;
             }
-            let place = run.unwrap_or(at);
-            let word = used(place, &head, len);
+            let (place, mark) = run.unwrap_or((at, self.next_used.mark()));
+            let word = used(mark, &head, len);
+            if !self.next_used.pass(head.slots, limit, |_| {}) {
+                result = Err(UsedError::NotTaken { id: head.id });
+                break;
+            }
             if place == first {
                 first_word = Some(word);
             } else {
                 self.ring.at(place).store_rest(word, Ordering::Relaxed);
             }
             // A chain whose writable bytes were all written needs no separate descriptor if another follows.
-            run = (self.features.in_order && len == head.writable).then_some(place);
-            self.next_used = at.advance(head.slots, size);
-            self.taken -= head.slots;
+            run = (self.features.in_order && len == head.writable).then_some((place, mark));
         }
         if let Some(word) = first_word {
             self.ring.at(first).store_rest(word, Ordering::Release);
@@ -235,25 +236,25 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
     fn needs_notification(&mut self) -> bool {
         // Between the store of the descriptors' flags and the load of the driver's event suppression.
         fence(Ordering::SeqCst);
-        if self.next_used == self.signalled {
+        let next_used = Position::of(&self.next_used);
+        if next_used == self.signalled {
             return false;
         }
         let size = self.ring.size();
-        let steps = self.next_used.since(self.signalled, size);
-        self.signalled = self.next_used;
-        self.ring.driver_event().wants(self.next_used, steps, size)
+        let steps = next_used.since(self.signalled, size);
+        self.signalled = next_used;
+        self.ring.driver_event().wants(next_used, steps, size)
     }
 
     fn enable_notification(&mut self) -> bool {
         self.ring.set_device_event(if self.features.event_idx {
-            Event::Descriptor(self.next_avail.off_wrap())
+            Event::Descriptor(self.next_avail())
         } else {
             Event::Enable
         });
         // Between the store of the device's event suppression and the load of a descriptor's flags.
         fence(Ordering::SeqCst);
-        let flags = descriptor::packed::flags(self.ring.look(self.next_avail));
-        self.broken.is_none() && self.next_avail.is_available(flags)
+        look(&self.next_avail).1
     }
 
     fn disable_notification(&mut self) {
@@ -267,14 +268,15 @@ impl<M: RingMemory> DeviceControl for PackedDevice<M> {
         heads: impl IntoIterator<Item = &'h Head>,
     ) -> Result<DeviceState, RestoreError> {
         let target = self.target();
-        let unsignalled = self.next_used.since(self.signalled, target.size);
+        let next_used = Position::of(&self.next_used);
+        let unsignalled = next_used.since(self.signalled, target.size);
         let state = DeviceState {
             version: STATE_VERSION,
             ring: target.ring,
             size: target.size,
             features: target.features,
-            next_avail: self.next_avail.off_wrap(),
-            next_used: self.next_used.off_wrap(),
+            next_avail: self.next_avail(),
+            next_used: next_used.off_wrap(),
             avail_seen: 0,
             unsignalled: save::at_most_many(unsignalled),
             heads: heads.into_iter().map(HeadState::from).collect(),
@@ -286,11 +288,15 @@ impl<M: RingMemory> DeviceControl for PackedDevice<M> {
 
     fn restore(&mut self, state: &DeviceState) -> Result<Vec<Head>, RestoreError> {
         let target = self.target();
-        self.taken = state.check(target)?;
-        self.next_used = Position::of_off_wrap(state.next_used);
-        self.next_avail = self.next_used.advance(self.taken, target.size);
-        self.signalled = self.next_used.back(state.unsignalled, target.size);
+        let taken = state.check(target)?;
+        let next_used = Position::of_off_wrap(state.next_used);
+        self.next_used.set(next_used.0);
+        self.next_avail.set(next_used.advance(taken, target.size).0);
+        self.signalled = next_used.back(state.unsignalled, target.size);
         self.broken = state.broken;
+        if state.broken.is_some() {
+            self.next_avail.block();
+        }
         Ok(state.heads.iter().map(HeadState::head).collect())
     }
 }

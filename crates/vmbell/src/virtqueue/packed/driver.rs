@@ -1,11 +1,11 @@
 //! The driver side of a packed ring, owned by one thread at a time: making buffers available, event suppression, reset
 //! (virtio 1.3, 2.8.6, 2.8.14 and 2.8.21) and consuming used buffers (2.8.5, 2.8.9 and 2.8.22).
 
-use super::ring::{Event, PackedRing, Position};
+use super::ring::{Event, PackedRing, Position, look};
 use crate::virtqueue::descriptor::packed::rest;
 use crate::virtqueue::descriptor::{self, NEXT, WRITE};
 use crate::virtqueue::driver::{Indices, Side};
-use crate::virtqueue::memory::RingMemory;
+use crate::virtqueue::memory::{Cursor, RingMemory};
 use crate::virtqueue::slots::{Returned, Slots};
 use crate::virtqueue::sync::Ordering;
 use crate::virtqueue::{
@@ -20,12 +20,12 @@ pub type PackedDriver<T, M, B> = Driver<T, PackedSide<M>, B>;
 #[derive(Debug)]
 pub struct PackedSide<M> {
     pub(super) ring: PackedRing<M>,
-    /// The position of the next buffer to make available.
-    available: Position,
+    /// The place of the next buffer to make available.
+    available: Cursor<M>,
     /// The value of `available` when a notification was last considered.
     kicked: Position,
-    /// The position of the next used descriptor.
-    pub(super) position: Position,
+    /// The place of the next used descriptor; blocked if the queue is broken.
+    used: Cursor<M>,
     /// For a partly consumed in-order batch: the id and length of its last buffer.
     pub(super) batch: Option<(u16, u32)>,
 }
@@ -60,21 +60,15 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         features: Features,
         brand: B,
     ) -> Result<Self, SetupError> {
+        let ring = PackedRing::resolve(memory, layout)?;
         let side = PackedSide {
-            ring: PackedRing::resolve(memory, layout)?,
-            available: Position::START,
+            available: ring.available(),
+            used: ring.used(),
+            ring,
             kicked: Position::START,
-            position: Position::START,
             batch: None,
         };
         Ok(Self::over(side, layout.size, features, brand))
-    }
-}
-
-impl<M: RingMemory> PackedSide<M> {
-    /// Whether the device has used the descriptor at `position`.
-    pub(super) fn is_used(&self, position: Position) -> bool {
-        position.is_used(descriptor::packed::flags(self.ring.look(position)))
     }
 }
 
@@ -93,11 +87,11 @@ impl<M: RingMemory> Side for PackedSide<M> {
 
     #[inline]
     fn offer(&mut self, id: u16, buffer: Buffer, flags: u16) {
-        let at = self.available;
-        let rest = rest(buffer.len, id, flags | at.available());
+        let rest = rest(buffer.len, id, flags) | self.available.mark();
         // Release: a device that sees the flags sees the address.
-        self.ring.at(at).store(buffer.addr, rest, Ordering::Release);
-        self.available = at.advance(1, self.ring.size());
+        let descriptor = self.available.get();
+        descriptor.store(buffer.addr, rest, Ordering::Release);
+        self.available.advance(1);
     }
 
     /// Writes the second word of the first descriptor last.
@@ -109,14 +103,15 @@ impl<M: RingMemory> Side for PackedSide<M> {
         needed: usize,
     ) -> u16 {
         let size = self.ring.size();
-        let mut at = self.available;
+        let start = Position::of(&self.available);
+        let mut at = start;
         let mut left = needed;
         let mut first = 0;
         let mut write = |buffer: &Buffer, flags: u16| {
             left -= 1;
             let more = if left == 0 { 0 } else { NEXT };
             let rest = rest(buffer.len, id, flags | more | at.available());
-            if at == self.available {
+            if at == start {
                 first = rest;
                 self.ring.at(at).store_addr(buffer.addr);
             } else {
@@ -133,21 +128,22 @@ impl<M: RingMemory> Side for PackedSide<M> {
             write(buffer, WRITE);
         }
         // Release: a device that sees the flags sees the whole chain.
-        let head = self.ring.at(self.available);
-        head.store_rest(first, Ordering::Release);
-        self.available = at;
+        self.available.get().store_rest(first, Ordering::Release);
+        #[expect(clippy::cast_possible_truncation, reason = "at most the queue size")]
+        self.available.advance(needed as u16);
         id
     }
 
     #[inline]
     fn kick_prepare(&mut self, _event_idx: bool) -> bool {
-        if self.available == self.kicked {
+        let available = Position::of(&self.available);
+        if available == self.kicked {
             return false;
         }
         let size = self.ring.size();
-        let steps = self.available.since(self.kicked, size);
-        self.kicked = self.available;
-        self.ring.device_event().wants(self.available, steps, size)
+        let steps = available.since(self.kicked, size);
+        self.kicked = available;
+        self.ring.device_event().wants(available, steps, size)
     }
 
     #[inline(always)]
@@ -159,12 +155,13 @@ impl<M: RingMemory> Side for PackedSide<M> {
 
     #[inline]
     fn set_event(&self, event_idx: bool, after: Option<u16>) {
+        let position = Position::of(&self.used);
         self.ring.set_driver_event(match after {
             None => Event::Disable,
             Some(_) if !event_idx => Event::Enable,
-            Some(0) => Event::Descriptor(self.position.off_wrap()),
+            Some(0) => Event::Descriptor(position.off_wrap()),
             Some(after) => {
-                let event = self.position.advance(after, self.ring.size());
+                let event = position.advance(after, self.ring.size());
                 Event::Descriptor(event.off_wrap())
             }
         });
@@ -172,38 +169,41 @@ impl<M: RingMemory> Side for PackedSide<M> {
 
     fn save(&self) -> Indices {
         let size = self.ring.size();
-        let in_flight = self.available.since(self.position, size);
+        let (available, position) = (Position::of(&self.available), Position::of(&self.used));
+        let in_flight = available.since(position, size);
         Indices {
-            available: self.available.off_wrap(),
-            unkicked: save::at_most_many(self.available.since(self.kicked, size)),
-            position: self.position.0,
+            available: available.off_wrap(),
+            unkicked: save::at_most_many(available.since(self.kicked, size)),
+            position: position.0,
             // At most the size of the ring.
             in_flight: u16::try_from(in_flight).unwrap_or(size),
             used_seen: 0,
             batch: self.batch,
+            broken: false,
         }
     }
 
     fn resume(&mut self, indices: &Indices) {
         let size = self.ring.size();
-        self.position = Position(indices.position);
-        self.available = self.position.advance(indices.in_flight, size);
-        self.kicked = self.available.back(indices.unkicked, size);
+        let available = Position(indices.position).advance(indices.in_flight, size);
+        self.used.set(indices.position);
+        self.available.set(available.0);
+        self.kicked = available.back(indices.unkicked, size);
         self.batch = indices.batch;
+        if indices.broken {
+            self.used.block();
+        }
     }
 }
 
 impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
     #[inline(always)]
     pub(super) fn take_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
-        if let Some(error) = self.broken {
-            return Err(error);
-        }
         if self.features.in_order {
             return self.next_in_order();
         }
         let Some((id, len)) = self.look() else {
-            return Ok(None);
+            return self.broken.map_or(Ok(None), Err);
         };
         match self.slots.give_back_one(id.into(), len) {
             Some(data) => Ok(Some(self.consumed(Returned { data, count: 1 }, len))),
@@ -215,11 +215,11 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
     #[inline]
     fn look(&self) -> Option<(u16, u32)> {
         // Acquire: the device has written the buffer before that.
-        let rest = self.side.ring.look(self.side.position);
-        let flags = descriptor::packed::flags(rest);
-        if !self.side.position.is_used(flags) {
+        let (rest, used) = look(&self.side.used);
+        if !used {
             return None;
         }
+        let flags = descriptor::packed::flags(rest);
         // The length is valid only with the flag WRITE (virtio 1.3, 2.8.5).
         let len = if flags & WRITE == 0 {
             0
@@ -242,13 +242,20 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
     #[inline]
     fn consumed(&mut self, Returned { data, count }: Returned<T>, len: u32) -> Used<T> {
         self.free += count;
-        self.side.position = self.side.position.advance(count, self.side.ring.size());
-        self.state.set_position(self.side.position.0);
+        self.side.used.advance(count);
+        self.state.set_position(self.side.used.position());
         // Only if no further descriptor is used: the device is past any earlier event.
-        if self.armed && !self.side.is_used(self.side.position) {
+        if self.armed && !look(&self.side.used).1 {
             self.ask(0);
         }
         Used { data, len }
+    }
+
+    #[cold]
+    fn fail(&mut self, error: QueueError) -> QueueError {
+        // Makes `take_used` find nothing and return the error.
+        self.side.used.block();
+        self.break_with(error)
     }
 
     /// Breaks the queue because of its used descriptor. It is out of line and returns what `take_used` returns:
@@ -257,13 +264,16 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
     #[inline(never)]
     fn refuse(&mut self, id: u16, len: u32) -> Result<Option<Used<T>>, QueueError> {
         let error = self.slots.refusal(u32::from(id), len);
-        Err(self.break_with(error))
+        Err(self.fail(error))
     }
 
     /// Takes the oldest buffer of an in-order ring, where one used descriptor covers all buffers up to the one
     /// that it names.
     #[inline(never)]
     fn next_in_order(&mut self) -> Result<Option<Used<T>>, QueueError> {
+        if let Some(error) = self.broken {
+            return Err(error);
+        }
         let batch = self.side.batch.take().or_else(|| self.look());
         let Some((last, len)) = batch else {
             return Ok(None);
@@ -274,7 +284,7 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         } else {
             let whole = match self.slots.skipped(u32::from(oldest), u32::from(last)) {
                 Ok(whole) => whole,
-                Err(error) => return Err(self.break_with(error)),
+                Err(error) => return Err(self.fail(error)),
             };
             self.side.batch = Some((last, len));
             whole

@@ -8,7 +8,7 @@
 //! lap, so it is the inverse of the laps' lowest bit: it is not stored separately, and so always agrees with the slot.
 
 use crate::virtqueue::descriptor::{self, AVAIL, Descriptor, USED};
-use crate::virtqueue::memory::{RingMemory, Word, Words};
+use crate::virtqueue::memory::{Cursor, RingMemory, Word, Words};
 use crate::virtqueue::sync::{AtomicU32, Ordering};
 use crate::virtqueue::{PackedLayout, Ring, SetupError, poll};
 
@@ -116,12 +116,30 @@ impl<M> PackedRing<M> {
     pub(super) fn at(&self, position: Position) -> &Descriptor {
         &self.descriptors.all()[usize::from(position.slot())]
     }
+}
 
-    /// The second word of the descriptor at a position, loaded with acquire.
-    #[inline]
-    pub(super) fn look(&self, position: Position) -> u64 {
-        self.at(position).load_rest(Ordering::Acquire)
+/// The flags [`AVAIL`] and [`USED`] in a descriptor's second word. Both flip with every lap.
+pub(super) const LAP_FLAGS: u64 = descriptor::packed::rest(0, 0, AVAIL | USED);
+
+impl<M: Clone> PackedRing<M> {
+    /// The start of the ring, with the [`LAP_FLAGS`] of available descriptors as the mark.
+    pub(super) fn available(&self) -> Cursor<M> {
+        let mark = descriptor::packed::rest(0, 0, Position::START.available());
+        Cursor::start(&self.descriptors, mark, LAP_FLAGS)
     }
+
+    /// The start of the ring, with the [`LAP_FLAGS`] of used descriptors as the mark.
+    pub(super) fn used(&self) -> Cursor<M> {
+        let mark = descriptor::packed::rest(0, 0, Position::START.used());
+        Cursor::start(&self.descriptors, mark, LAP_FLAGS)
+    }
+}
+
+/// The second word of the descriptor at a cursor, loaded with acquire, and whether it has the mark.
+#[inline]
+pub(super) fn look<M>(cursor: &Cursor<M>) -> (u64, bool) {
+    let rest = cursor.get().load_rest(Ordering::Acquire);
+    (rest, rest & LAP_FLAGS == cursor.mark())
 }
 
 impl<M: RingMemory> Ring for PackedRing<M> {
@@ -225,6 +243,12 @@ impl Position {
         self.slot() | (self.wrap() as u16) << 15
     }
 
+    /// The position of a cursor.
+    #[inline]
+    pub(super) fn of<M>(cursor: &Cursor<M>) -> Self {
+        Self(cursor.position())
+    }
+
     /// The flags of a descriptor that the driver makes available here.
     #[inline]
     pub(super) const fn available(self) -> u16 {
@@ -235,12 +259,6 @@ impl Position {
     #[inline]
     pub(super) const fn used(self) -> u16 {
         if self.wrap() { AVAIL | USED } else { 0 }
-    }
-
-    /// Whether `flags` mean that the descriptor at this position is available.
-    #[inline]
-    pub(super) const fn is_available(self, flags: u16) -> bool {
-        flags & (AVAIL | USED) == self.available()
     }
 
     /// Whether `flags` mean that the descriptor at this position is used.

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::virtqueue::HostMemory;
 
 #[test]
 fn wrap_counter_starts_at_one_and_flips_when_slots_start_over() {
@@ -30,10 +31,9 @@ fn chain_that_fills_the_ring_flips_the_wrap_counter() {
 fn descriptors_are_told_apart_in_odd_and_even_laps() {
     let even = Position::START;
     let odd = even.advance(1, 1);
-    assert!(even.is_available(AVAIL) && even.is_used(AVAIL | USED));
-    assert!(odd.is_available(USED) && odd.is_used(0));
-    assert!(!even.is_available(AVAIL | USED) && !even.is_used(0) && !even.is_used(AVAIL));
-    assert!(!odd.is_available(0) && !odd.is_used(AVAIL | USED) && !odd.is_used(USED));
+    assert_eq!((even.available(), odd.available()), (AVAIL, USED));
+    assert!(even.is_used(AVAIL | USED) && !even.is_used(0) && !even.is_used(AVAIL));
+    assert!(odd.is_used(0) && !odd.is_used(AVAIL | USED) && !odd.is_used(USED));
 }
 
 #[test]
@@ -99,5 +99,57 @@ proptest! {
             event = event.advance(1, size);
         }
         prop_assert_eq!(new.passed(event.off_wrap(), u64::from(steps), size), back <= u64::from(steps));
+    }
+}
+
+proptest! {
+    /// A cursor is where the arithmetic of positions says, with the flags of that lap.
+    #[test]
+    fn cursor_agrees_with_positions(
+        size in 1_u16..9,
+        steps in proptest::collection::vec((1_u16..9, any::<bool>()), 1..50),
+    ) {
+        let layout = PackedLayout::contiguous(0, size);
+        let ring = PackedRing::resolve(&HostMemory::new(4096), &layout).unwrap();
+        let (mut available, mut used) = (ring.available(), ring.used());
+        let mut position = Position::START;
+        for (count, set) in steps {
+            let count = count.min(size);
+            position = position.advance(count, size);
+            if set {
+                available.set(position.0);
+                used.block();
+                used.set(position.0);
+            } else {
+                available.advance(count);
+                let mut visited = 0;
+                let mut pass = |limit| used.pass(count, limit, |_| visited += 1);
+                prop_assert_eq!([pass(position.0 - 1), pass(position.0)], [false, true]);
+                prop_assert_eq!(visited, 1);
+                // Of a larger queue's buffer, even if the device has taken the whole ring.
+                let farthest = position.0 + 0x1_0000;
+                prop_assert!(!used.pass(size + count, farthest, |_| unreachable!("it does not pass")));
+            }
+            for (cursor, flags) in [(&available, position.available()), (&used, position.used())] {
+                prop_assert_eq!(Position::of(cursor), position);
+                prop_assert_eq!(cursor.mark(), descriptor::packed::rest(0, 0, flags));
+                prop_assert!(std::ptr::eq(cursor.get(), ring.at(position)));
+            }
+        }
+    }
+}
+
+#[test]
+fn blocked_cursor_matches_no_descriptor() {
+    let layout = PackedLayout::contiguous(0, 4);
+    let ring = PackedRing::resolve(&HostMemory::new(4096), &layout).unwrap();
+    let mut used = ring.used();
+    ring.at(Position::START)
+        .store_rest(u64::MAX, Ordering::Relaxed);
+    assert!(look(&used).1);
+    used.block();
+    for rest in [0, 1, u64::MAX, used.mark()] {
+        ring.at(Position::START).store_rest(rest, Ordering::Relaxed);
+        assert!(!look(&used).1, "{rest:#x}");
     }
 }

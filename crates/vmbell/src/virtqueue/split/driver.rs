@@ -196,6 +196,7 @@ impl<M: RingMemory> Side for SplitSide<M> {
             used_seen: self.used_idx,
             // The id is that of a buffer in flight.
             batch: self.batch.map(|(id, len)| (id as u16, len)),
+            broken: false,
         }
     }
 
