@@ -1,7 +1,7 @@
 //! Buffers: those that a driver makes available, used ones that it gets back, and the buffers of one descriptor chain,
 //! which a device side reads once from memory that the driver can change at any time.
 
-use super::{QueueError, UsedError};
+use super::{QueueError, UsedError, unlikely};
 
 /// The memory that one descriptor names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,11 +91,14 @@ impl Head {
 #[derive(Debug)]
 pub struct Chain {
     buffers: Box<[Buffer]>,
-    len: usize,
     /// How many of the buffers are readable; they come first.
-    readable: usize,
-    total: u64,
-    writable_total: u64,
+    readable: u32,
+    /// How many of the buffers are writable.
+    writable: u32,
+    /// The bytes of the readable buffers. With those of the writable ones they are below 4 GiB.
+    readable_len: u32,
+    /// The bytes of the writable buffers.
+    writable_len: u32,
 }
 
 impl Chain {
@@ -106,43 +109,42 @@ impl Chain {
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             buffers: vec![Buffer::default(); capacity].into(),
-            len: 0,
             readable: 0,
-            total: 0,
-            writable_total: 0,
+            writable: 0,
+            readable_len: 0,
+            writable_len: 0,
         }
     }
 
     /// The buffers that the device reads.
     #[inline]
     pub fn readable(&self) -> &[Buffer] {
-        &self.buffers[..self.readable]
+        &self.buffers[..self.readable as usize]
     }
 
     /// The buffers that the device writes.
     #[inline]
     pub fn writable(&self) -> &[Buffer] {
-        &self.buffers[self.readable..self.len]
+        let first = self.readable as usize;
+        &self.buffers[first..first + self.writable as usize]
     }
 
     /// How many bytes the device may read: below 4 GiB.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "push checks the total")]
     pub fn readable_len(&self) -> u32 {
-        (self.total - self.writable_total) as u32
+        self.readable_len
     }
 
     /// How many bytes the device may write: below 4 GiB.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "push checks the total")]
     pub fn writable_len(&self) -> u32 {
-        self.writable_total as u32
+        self.writable_len
     }
 
     #[inline]
     pub(super) fn clear(&mut self) {
-        (self.len, self.readable) = (0, 0);
-        (self.total, self.writable_total) = (0, 0);
+        (self.readable, self.writable) = (0, 0);
+        (self.readable_len, self.writable_len) = (0, 0);
     }
 
     /// Sets the chain to one descriptor.
@@ -159,10 +161,15 @@ impl Chain {
             return Err(QueueError::ChainTooLong { head, limit: 0 });
         };
         *buffer = piece;
-        self.len = 1;
-        self.readable = usize::from(!writable);
-        self.total = u64::from(len);
-        self.writable_total = if writable { u64::from(len) } else { 0 };
+        if writable {
+            // Either kind is usual. Without the mark, values are computed for both kinds, and one is selected.
+            unlikely();
+            (self.readable, self.writable) = (0, 1);
+            (self.readable_len, self.writable_len) = (0, len);
+        } else {
+            (self.readable, self.writable) = (1, 0);
+            (self.readable_len, self.writable_len) = (len, 0);
+        }
         Ok(())
     }
 
@@ -176,21 +183,25 @@ impl Chain {
     ) -> Result<(), QueueError> {
         let piece = Buffer::checked(addr, len)?;
         let limit = self.buffers.len();
-        let Some(buffer) = self.buffers.get_mut(self.len) else {
+        let count = self.readable as usize + self.writable as usize;
+        let Some(buffer) = self.buffers.get_mut(count) else {
             return Err(QueueError::ChainTooLong { head, limit });
         };
-        *buffer = piece;
-        if writable {
-            self.writable_total += u64::from(len);
-        } else if self.readable == self.len {
-            self.readable += 1;
-        } else {
+        if !writable && self.writable != 0 {
             return Err(QueueError::ReadableAfterWritable { head });
         }
-        self.len += 1;
-        self.total += u64::from(len);
-        if self.total > u64::from(u32::MAX) {
+        let total = u64::from(self.readable_len) + u64::from(self.writable_len);
+        if total + u64::from(len) > u64::from(u32::MAX) {
             return Err(QueueError::ChainTooLarge { head });
+        }
+        *buffer = piece;
+        // Indirect tables and queues have fewer than 2^32 entries.
+        if writable {
+            self.writable += 1;
+            self.writable_len += len;
+        } else {
+            self.readable += 1;
+            self.readable_len += len;
         }
         Ok(())
     }

@@ -292,6 +292,11 @@ pub trait DeviceControl {
     fn restore(&mut self, state: &DeviceState) -> Result<Vec<Head>, RestoreError>;
 }
 
+/// Marks the branch that calls it as unlikely, without a call for which values would have to be saved.
+#[cold]
+#[inline(always)]
+const fn unlikely() {}
+
 #[cfg(test)]
 #[cfg(loom)]
 #[path = "loom_test.rs"]

@@ -4,7 +4,7 @@
 //! device therefore finds descriptors in the order of the table, as virtio 1.3, 2.7.9 requires, and a descriptor
 //! that a device on another core has just used is not written again while its cache line is still there.
 
-use super::{BufferState, QueueError, RingKind};
+use super::{BufferState, QueueError, RingKind, unlikely};
 
 #[derive(Debug)]
 struct Slot<T> {
@@ -113,6 +113,7 @@ impl<T> Slots<T> {
     #[inline]
     fn link(&mut self, head: u16, last: u16) {
         if self.first == NONE {
+            unlikely();
             self.first = head;
         } else {
             self.slots[usize::from(self.tail)].next = head;

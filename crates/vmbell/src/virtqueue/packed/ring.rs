@@ -10,7 +10,7 @@
 use crate::virtqueue::descriptor::{self, AVAIL, Descriptor, USED};
 use crate::virtqueue::memory::{Cursor, RingMemory, Word, Words};
 use crate::virtqueue::sync::{AtomicU32, Ordering};
-use crate::virtqueue::{PackedLayout, Ring, SetupError, poll};
+use crate::virtqueue::{PackedLayout, Ring, SetupError, poll, unlikely};
 
 /// The contents of an event suppression structure (virtio 1.3, 2.8.14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +205,7 @@ impl Position {
         // The sum of slot and count is at most 65,535, so it does not carry into the laps.
         let next = self.0 + count as u64;
         if next & 0xffff >= size as u64 {
-            cold();
+            unlikely();
             return Self(next + (0x1_0000 - size as u64));
         }
         Self(next)
@@ -279,11 +279,6 @@ impl Position {
         u64::try_from(back).is_ok_and(|back| (1..=steps).contains(&back))
     }
 }
-
-/// Marks the branch that calls it as unlikely, without a call for which values would have to be saved.
-#[cold]
-#[inline(always)]
-const fn cold() {}
 
 #[cfg(test)]
 #[path = "ring_test.rs"]
