@@ -33,6 +33,8 @@ pub struct Driver<T, S: Side, B> {
     pub(super) free: u16,
     /// Whether notifications are enabled by event index, so that consuming must move the event.
     pub(super) armed: bool,
+    /// Whether consuming has more to do than usual: the queue is armed, or an in-order one.
+    pub(super) special: bool,
     pub(super) features: Features,
     tables: Option<Tables<S::Memory>>,
     pub(super) broken: Option<QueueError>,
@@ -43,11 +45,13 @@ pub struct Driver<T, S: Side, B> {
 impl<T, S: Side, B: Brand> Driver<T, S, B> {
     /// A driver side of a ring that was just initialized, or one to be restored.
     pub(super) fn over(side: S, size: u16, features: Features, brand: B) -> Self {
+        let armed = S::ARMED_AT_START && features.event_idx;
         Self {
             side,
             slots: Slots::new(size),
             free: size,
-            armed: S::ARMED_AT_START && features.event_idx,
+            armed,
+            special: armed || features.in_order,
             features,
             tables: None,
             broken: None,
@@ -85,10 +89,16 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         QueuePoller::new(self.side.ring().clone(), Arc::clone(&self.state))
     }
 
+    #[inline]
+    fn set_armed(&mut self, armed: bool) {
+        self.armed = armed;
+        self.special = armed || self.features.in_order;
+    }
+
     /// Enables a notification of the buffer (split) or slot (packed) that is `after` further ones ahead.
     #[inline]
     pub(super) fn ask(&mut self, after: u16) {
-        self.armed = self.features.event_idx;
+        self.set_armed(self.features.event_idx);
         self.side.set_event(self.features.event_idx, Some(after));
         // Between the store of the event suppression and the next load of what the device has used. It pairs with
         // the device's fence between its store of that and its load of the event suppression: one of the two sides
@@ -134,7 +144,7 @@ impl<T, S: Side, B: Brand> DriverQueue for Driver<T, S, B> {
     }
 
     fn disable_cb(&mut self) {
-        self.armed = false;
+        self.set_armed(false);
         self.side.set_event(self.features.event_idx, None);
     }
 
@@ -190,7 +200,7 @@ impl<T, S: Side, B: Brand> DriverControl for Driver<T, S, B> {
         });
         self.slots = Slots::new(size);
         self.free = size;
-        self.armed = S::ARMED_AT_START && self.features.event_idx;
+        self.set_armed(S::ARMED_AT_START && self.features.event_idx);
         self.broken = None;
     }
 
@@ -359,7 +369,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
             batch: state.batch,
             broken: state.broken.is_some(),
         });
-        self.armed = state.armed;
+        self.set_armed(state.armed);
         self.broken = state.broken;
         // None if the queue is broken, as `break_with` leaves it.
         self.free = match state.broken {

@@ -199,15 +199,30 @@ impl<M: RingMemory> Side for PackedSide<M> {
 impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
     #[inline(always)]
     pub(super) fn take_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
-        if self.features.in_order {
-            return self.next_in_order();
+        if self.special {
+            return self.take_special();
         }
         let Some((id, len)) = self.look() else {
             return self.broken.map_or(Ok(None), Err);
         };
-        match self.slots.give_back_one(id.into(), len) {
-            Some(data) => Ok(Some(self.consumed(Returned { data, count: 1 }, len))),
-            None => self.consume(id, len),
+        let Some(data) = self.slots.give_back_one(id.into(), len) else {
+            return self.consume(id, len);
+        };
+        self.free += 1;
+        self.side.used.advance(1);
+        self.state.set_position(self.side.used.position());
+        Ok(Some(Used { data, len }))
+    }
+
+    /// [`take_used`](Self::take_used) on an in-order ring or an armed one.
+    #[inline(never)]
+    fn take_special(&mut self) -> Result<Option<Used<T>>, QueueError> {
+        if self.features.in_order {
+            return self.next_in_order();
+        }
+        match self.look() {
+            Some((id, len)) => self.consume(id, len),
+            None => self.broken.map_or(Ok(None), Err),
         }
     }
 
@@ -232,15 +247,10 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
     /// Takes buffer `id` back; `len` is the number of bytes that the device says it wrote.
     #[inline(never)]
     fn consume(&mut self, id: u16, len: u32) -> Result<Option<Used<T>>, QueueError> {
-        match self.slots.give_back(u32::from(id), len, false) {
-            Some(returned) => Ok(Some(self.consumed(returned, len))),
-            None => self.refuse(id, len),
-        }
-    }
-
-    /// Advances past a buffer that was taken back.
-    #[inline]
-    fn consumed(&mut self, Returned { data, count }: Returned<T>, len: u32) -> Used<T> {
+        let returned = self.slots.give_back(u32::from(id), len, false);
+        let Some(Returned { data, count }) = returned else {
+            return self.refuse(id, len);
+        };
         self.free += count;
         self.side.used.advance(count);
         self.state.set_position(self.side.used.position());
@@ -248,7 +258,7 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         if self.armed && !look(&self.side.used).1 {
             self.ask(0);
         }
-        Used { data, len }
+        Ok(Some(Used { data, len }))
     }
 
     #[cold]

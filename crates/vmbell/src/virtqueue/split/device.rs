@@ -178,11 +178,11 @@ impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
         if self.next_avail == self.avail_idx && !self.look() {
             return self.broken.map_or(Ok(None), Err);
         }
-        let id = self.ring.avail(self.next_avail.into());
+        let sequence = self.next_avail;
+        let id = self.ring.avail(sequence.into());
         if let Err(error) = self.read_chain(id, chain) {
             return Err(self.fail(error));
         }
-        let sequence = self.next_avail;
         self.next_avail = sequence.wrapping_add(1);
         Ok(Some(Head {
             id,

@@ -214,6 +214,7 @@ impl<M: RingMemory> Side for SplitSide<M> {
 impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
     #[inline(always)]
     pub(super) fn take_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
+        let position = self.side.position;
         if self.side.index() == self.side.used_idx {
             // Acquire: the device has written the elements before the index before that.
             let index = self.side.ring.used_idx();
@@ -226,14 +227,27 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
             }
             self.side.used_idx = index;
         }
+        if self.special {
+            return self.take_special();
+        }
+        let (id, len) = self.side.ring.used(position);
+        let Some(data) = self.slots.give_back_one(id, len) else {
+            return self.consume(id, len);
+        };
+        self.free += 1;
+        self.side.position = position + 1;
+        self.state.set_position(position + 1);
+        Ok(Some(Used { data, len }))
+    }
+
+    /// [`take_used`](Self::take_used) of an element that is there, on an in-order ring or an armed one.
+    #[inline(never)]
+    fn take_special(&mut self) -> Result<Option<Used<T>>, QueueError> {
         if self.features.in_order {
             return self.next_in_order();
         }
         let (id, len) = self.side.ring.used(self.side.position);
-        match self.slots.give_back_one(id, len) {
-            Some(data) => Ok(Some(self.consumed(Returned { data, count: 1 }, len))),
-            None => self.consume(id, len),
-        }
+        self.consume(id, len)
     }
 
     #[cold]
@@ -260,15 +274,9 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
     /// Takes buffer `id` back; `len` is the number of bytes that the device says it wrote.
     #[inline(never)]
     fn consume(&mut self, id: u32, len: u32) -> Result<Option<Used<T>>, QueueError> {
-        match self.slots.give_back(id, len, true) {
-            Some(returned) => Ok(Some(self.consumed(returned, len))),
-            None => self.refuse_element(id, len),
-        }
-    }
-
-    /// Advances past a buffer that was taken back.
-    #[inline]
-    fn consumed(&mut self, Returned { data, count }: Returned<T>, len: u32) -> Used<T> {
+        let Some(Returned { data, count }) = self.slots.give_back(id, len, true) else {
+            return self.refuse_element(id, len);
+        };
         self.free += count;
         self.side.position += 1;
         self.state.set_position(self.side.position);
@@ -276,7 +284,7 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         if self.armed && self.side.index() == self.side.used_idx {
             self.ask(0);
         }
-        Used { data, len }
+        Ok(Some(Used { data, len }))
     }
 
     /// Breaks the queue because of its used element.
