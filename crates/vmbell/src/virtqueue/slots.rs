@@ -71,6 +71,7 @@ impl<T> Slots<T> {
     #[inline]
     pub(super) fn take(&mut self, head: u16, last: u16, count: u16, writable: u32, data: T) {
         self.first = self.next(last);
+        self.slots[usize::from(last)].next = NONE;
         let slot = &mut self.slots[usize::from(head)];
         debug_assert!(slot.data.is_none(), "a free entry holds nothing");
         slot.data = Some(data);
@@ -92,7 +93,7 @@ impl<T> Slots<T> {
         };
     }
 
-    /// Takes back the buffer of one ring slot that starts at `id`, as [`give_back`](Self::give_back). `None` if the
+    /// Takes back the buffer of one entry that starts at `id`, as [`give_back`](Self::give_back). `None` if the
     /// buffer has more ring slots, too: the caller tries `give_back` then.
     #[inline]
     pub(super) fn give_back_one(&mut self, id: u32, len: u32) -> Option<T> {
@@ -109,7 +110,7 @@ impl<T> Slots<T> {
         Some(data)
     }
 
-    /// Appends the entries from `head` to `last` to the free list; `last` has no entry after it.
+    /// Appends the entries from `head` to `last` to the free list; since they were taken, `last` has no entry after it.
     #[inline]
     fn link(&mut self, head: u16, last: u16) {
         if self.first == NONE {
@@ -125,6 +126,7 @@ impl<T> Slots<T> {
     /// or has fewer than `len` writable bytes: [`refusal`](Self::refusal) tells which.
     ///
     /// `chained` says that the buffer has one entry for each ring slot, and not only one.
+    #[inline]
     pub(super) fn give_back(&mut self, id: u32, len: u32, chained: bool) -> Option<Returned<T>> {
         let slot = self.slots.get_mut(usize::try_from(id).ok()?)?;
         #[expect(
@@ -142,7 +144,6 @@ impl<T> Slots<T> {
                 last = self.next(last);
             }
         }
-        self.slots[usize::from(last)].next = NONE;
         self.link(head, last);
         Some(Returned { data, count })
     }

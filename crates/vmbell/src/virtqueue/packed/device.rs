@@ -82,7 +82,7 @@ impl<M: RingMemory> PackedDevice<M> {
         );
         // A driver must not make slots available that belong to chains taken before. All do if one lap was taken.
         let ahead = if slots == 1 {
-            next_avail.0 - next_used.0 >= LAP
+            next_avail.0 >= next_used.0 + LAP
         } else {
             u64::from(slots) + next_avail.since(next_used, size) > u64::from(size)
         };

@@ -205,13 +205,20 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         let Some((id, len)) = self.look() else {
             return self.broken.map_or(Ok(None), Err);
         };
-        let Some(data) = self.slots.give_back_one(id.into(), len) else {
-            return self.consume(id, len);
+        let returned = self.slots.give_back(id.into(), len, false);
+        let Some(Returned { data, count }) = returned else {
+            return self.refuse(id, len);
         };
-        self.free += 1;
-        self.side.used.advance(1);
-        self.state.set_position(self.side.used.position());
+        self.advance(count);
         Ok(Some(Used { data, len }))
+    }
+
+    /// Moves past a used buffer of `count` slots.
+    #[inline]
+    fn advance(&mut self, count: u16) {
+        self.free += count;
+        self.side.used.advance(count);
+        self.state.set_position(self.side.used.position());
     }
 
     /// [`take_used`](Self::take_used) on an in-order ring or an armed one.
@@ -245,15 +252,12 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
     }
 
     /// Takes buffer `id` back; `len` is the number of bytes that the device says it wrote.
-    #[inline(never)]
     fn consume(&mut self, id: u16, len: u32) -> Result<Option<Used<T>>, QueueError> {
         let returned = self.slots.give_back(u32::from(id), len, false);
         let Some(Returned { data, count }) = returned else {
             return self.refuse(id, len);
         };
-        self.free += count;
-        self.side.used.advance(count);
-        self.state.set_position(self.side.used.position());
+        self.advance(count);
         // Only if no further descriptor is used: the device is past any earlier event.
         if self.armed && !look(&self.side.used).1 {
             self.ask(0);
