@@ -52,7 +52,7 @@ mod top_vmms;
 #[path = "lab_boot/vmm.rs"]
 mod vmm;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use vmbell_lab::board::{Board, X86_64};
 
@@ -62,5 +62,10 @@ const PARAMETERS: &str = "noxsave";
 
 /// The command for L1.
 fn vmbell() -> PathBuf {
-    env!("CARGO_BIN_EXE_vmbell").into()
+    boots::host_vmbell().into()
+}
+
+/// Where cargo puts the examples for L1.
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_vmbell")).with_file_name("examples")
 }

@@ -30,3 +30,8 @@ fn vmbell() -> PathBuf {
     let built = "../../target/aarch64-unknown-linux-musl/release/vmbell";
     std::env::var_os("VMBELL_AARCH64").map_or_else(|| built.into(), PathBuf::from)
 }
+
+/// Where cargo puts the examples for L1.
+fn examples() -> PathBuf {
+    vmbell().with_file_name("examples")
+}

@@ -21,8 +21,10 @@ pub(super) const RETRIES_ON_PURPOSE: usize = 2;
 pub(super) struct Queue<'a> {
     suite: &'a Suite,
     modules: Vec<Module<'a>>,
-    /// The `vmbell` for boots of arm64.
-    arm64: Option<&'a Path>,
+    /// The `vmbell` that they are to use, and the variable that says so.
+    vmbell: Option<(&'static str, &'a Path)>,
+    /// No module begins after this.
+    until: Option<Instant>,
     state: Mutex<State>,
 }
 
@@ -41,14 +43,20 @@ struct State {
 }
 
 impl<'a> Queue<'a> {
-    /// All of these tests.
-    pub(super) fn new(suite: &'a Suite, arm64: Option<&'a Path>) -> Self {
+    /// All of these tests, which use the `vmbell` that cargo built for them unless another one is named.
+    pub(super) fn new(suite: &'a Suite, vmbell: Option<(&'static str, &'a Path)>) -> Self {
         Self {
             suite,
             modules: modules(&suite.tests),
-            arm64,
+            vmbell,
+            until: None,
             state: Mutex::default(),
         }
+    }
+
+    /// The same, of which no module begins after this.
+    pub(super) fn until(self, until: Option<Instant>) -> Self {
+        Self { until, ..self }
     }
 
     /// Runs modules on this thread until none is left; several threads may do so.
@@ -79,14 +87,17 @@ impl<'a> Queue<'a> {
     fn next(&self) -> Option<&Module<'a>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let module = self.modules.get(state.begun)?;
+        if self.until.is_some_and(|until| Instant::now() > until) {
+            return None;
+        }
         state.begun += 1;
         Some(module)
     }
 
     fn run(&self, module: &Module<'_>) -> Result<StageCounts> {
         let mut command = Command::new(&self.suite.binary.path);
-        if let Some(vmbell) = self.arm64 {
-            command.env("VMBELL_AARCH64", vmbell);
+        if let Some((variable, vmbell)) = self.vmbell {
+            command.env(variable, vmbell);
         }
         // The messages of the boots are counted, so the output of tests is not captured.
         command.args(["--ignored", "--nocapture", "--test-threads", "1", "--exact"]);
@@ -97,10 +108,13 @@ impl<'a> Queue<'a> {
         })
     }
 
-    /// What all threads have done, of which some boots were repeated on purpose.
+    /// What all threads have done, of which some boots were repeated on purpose. It names what has not begun.
     pub(super) fn finish(self, retries_on_purpose: usize) -> (StageCounts, Vec<String>) {
         let state = self.state.into_inner();
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        for Module { name, tests } in self.modules.iter().skip(state.begun) {
+            println!("SKIPPED: {} tests of {name}: no time was left", tests.len());
+        }
         state.counts.retries = state.counts.retries.saturating_sub(retries_on_purpose);
         (state.counts, state.failures)
     }

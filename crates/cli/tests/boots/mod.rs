@@ -1,14 +1,15 @@
 //! What the tests with real boots share, on x86-64 and on arm64: the lab's command, an L1 that runs the scripts of many
 //! tests, and Linux as a guest in it. The program of the tests says which machine its L1 is: `BOARD`, `PARAMETERS` and
-//! `vmbell()`.
+//! `vmbell()`, `examples()`.
 
 pub mod bodies;
 pub mod linux;
 pub mod session;
 
+use std::env;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// One boot of this process at a time. `cargo xtask lab` has two such processes.
 static BOOT: Mutex<()> = Mutex::new(());
@@ -21,6 +22,14 @@ pub fn only_boot() -> MutexGuard<'static, ()> {
 /// How long a boot or a program may take, as the lab's options: only a hang takes so long.
 pub const LIMITS: [&str; 4] = ["--boot-timeout", "10m", "--timeout", "10m"];
 
+/// The command on this host: the optimized one that `cargo xtask lab` names, or else the one that cargo built.
+pub fn host_vmbell() -> &'static str {
+    static COMMAND: LazyLock<String> = LazyLock::new(|| {
+        env::var("VMBELL_OPTIMIZED").unwrap_or_else(|_| env!("CARGO_BIN_EXE_vmbell").to_owned())
+    });
+    &COMMAND
+}
+
 /// `vmbell lab` with these arguments.
 pub fn lab(arguments: &[&str]) -> Command {
     let mut command = lab_within_its_limits(&LIMITS);
@@ -30,7 +39,7 @@ pub fn lab(arguments: &[&str]) -> Command {
 
 /// The same with the limits that the arguments say, or else the command's own.
 pub fn lab_within_its_limits(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    let mut command = Command::new(host_vmbell());
     command
         .args(["lab", "--arch", crate::BOARD.arch.name])
         .args(arguments)
@@ -50,9 +59,7 @@ pub fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// An example of this package, built as the command for L1 was.
+/// An example of this package, for L1.
 pub fn example(name: &str) -> PathBuf {
-    let folder = crate::vmbell();
-    let folder = folder.parent().unwrap();
-    folder.join("examples").join(name)
+    crate::examples().join(name)
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::boots::{LIMITS, example, lab, output, text};
+use super::boots::{LIMITS, example, host_vmbell, lab, output, text};
 
 /// A deterministic bench without devices.
 static DETERMINISTIC: LazyLock<(Output, Value)> = LazyLock::new(|| deterministic(&[]));
@@ -15,7 +15,7 @@ static DETERMINISTIC: LazyLock<(Output, Value)> = LazyLock::new(|| deterministic
 static TWICE: LazyLock<[(Output, Value); 2]> = LazyLock::new(|| {
     [(), ()].map(|()| {
         let out = tempfile::tempdir().unwrap();
-        let vmbell = env!("CARGO_BIN_EXE_vmbell");
+        let vmbell = host_vmbell();
         let smoke = example("kvm_smoke");
         let smoke = smoke.to_str().unwrap();
         let script =
@@ -42,7 +42,7 @@ fn deterministic(options: &[&str]) -> (Output, Value) {
 fn bench(machine: &[&str], arguments: &[&str]) -> (Output, Value) {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report.json");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    let mut command = Command::new(host_vmbell());
     command.arg("lab").args(LIMITS).args(machine);
     command.args(["--", "vmbell", "bench", "--only", "--export-json"]);
     command.arg(&report).args(arguments).stdin(Stdio::null());

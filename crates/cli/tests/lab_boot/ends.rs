@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::boots::{lab, lab_within_its_limits, output, text};
+use super::boots::{host_vmbell, lab, lab_within_its_limits, output, text};
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
@@ -22,7 +22,7 @@ fn a_real_panic_is_retried_once() {
 #[ignore = "boots the lab: cargo xtask lab"]
 fn an_oops_of_l1s_kernel_ends_the_run_with_its_text() {
     // With SMAP, the usermode backend makes L1's kernel oops if QEMU is older than 9.1.
-    let vmbell = env!("CARGO_BIN_EXE_vmbell");
+    let vmbell = host_vmbell();
     let smap = ["--qemu-arg", "-cpu", "--qemu-arg", "max", "--", vmbell];
     let row = ["--only", "portio-wildcard-eventfd", "--ops", "100"];
     let output = output(

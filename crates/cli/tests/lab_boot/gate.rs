@@ -5,11 +5,11 @@ use std::path::Path;
 
 use assert_cmd::Command;
 
-use super::boots::text;
+use super::boots::{host_vmbell, text};
 
 /// Runs the gate in this folder, and returns its status and what it prints.
 fn gate(folder: &Path, words: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    let mut command = Command::new(host_vmbell());
     command.current_dir(folder).arg("gate").args(words);
     let output = command.output().unwrap();
     let all = format!("{}{}", text(&output.stdout), text(&output.stderr));

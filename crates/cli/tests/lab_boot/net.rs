@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::boots::linux::{PARTS, line};
-use super::boots::{LIMITS, lab, output, text};
+use super::boots::{LIMITS, host_vmbell, lab, output, text};
 use super::schema::violations;
 
 const TRANSACTIONS: f64 = 400.0;
@@ -28,7 +28,7 @@ fn of_a_trip(row: &Value, count: &str) -> f64 {
 fn measured(ways: &[&str]) -> (Value, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.json");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    let mut command = Command::new(host_vmbell());
     command.arg("lab").args(LIMITS);
     command.args(["--", "vmbell", "bench", "net", "--runs", "1"]);
     command.args(ways).arg("--export-json").arg(&path);
@@ -131,7 +131,7 @@ fn guest_that_spins_is_ended_long_before_its_time_limit_where_instructions_are_c
     // A guest that spun for so long would take this host hours.
     let script = "\"$0\" bench net --runs 1 --modules /modules --busybox /busybox --netserver /bin/true --netperf /bin/true \
          vmbell-exit --kernel /kernel --run-timeout 1h 2>&1; echo status: $?";
-    let vmbell = env!("CARGO_BIN_EXE_vmbell");
+    let vmbell = host_vmbell();
     let modules = format!("{}:/modules", PARTS.0.modules.as_ref().unwrap().display());
     let mut command = lab(&["--deterministic", "--module", "tun"]);
     for with in [

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use tempfile::TempDir;
 
-use super::boots::{LIMITS, example, lab, only_boot, output, text};
+use super::boots::{LIMITS, example, host_vmbell, lab, only_boot, output, text};
 use super::image;
 
 /// What the boots have said and left, and the folder in which they were started.
@@ -36,7 +36,7 @@ static BOOTS: LazyLock<Boots> = LazyLock::new(|| {
     fs::write(path("input"), megabytes()).unwrap();
     let data = format!("{}:/data", path("in").display());
     let smoke = example("kvm_smoke");
-    let (smoke, vmbell) = (smoke.to_str().unwrap(), env!("CARGO_BIN_EXE_vmbell"));
+    let (smoke, vmbell) = (smoke.to_str().unwrap(), host_vmbell());
     let mut exits = lab(&["-i", "--env", "FROM_OPTION=b c", "--with", &data]);
     exits.arg("--out").arg(path("out"));
     for with in [
@@ -235,11 +235,7 @@ fn another_projects_cargo_test_runs_on_real_kvm() {
         .args(["test", "--offline", "--test", "kvm", "--"])
         .arg("--include-ignored")
         .current_dir(project.path());
-    let runner = format!(
-        "{} lab {} --",
-        env!("CARGO_BIN_EXE_vmbell"),
-        LIMITS.join(" ")
-    );
+    let runner = format!("{} lab {} --", host_vmbell(), LIMITS.join(" "));
     let tested = output(
         command
             .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner)

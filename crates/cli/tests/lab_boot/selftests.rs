@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::boots::{output, text};
+use super::boots::{host_vmbell, output, text};
 
 /// Our tests.
 const OWN: [&str; 2] = ["ioeventfd_test", "irqfd_resample_test"];
@@ -72,7 +72,7 @@ fn an_unknown_test_is_told_with_the_nearest_name_before_a_boot() {
 
 /// `vmbell lab selftests` with limits that only a hang reaches.
 fn selftests(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    let mut command = Command::new(host_vmbell());
     command
         .args(["lab", "selftests", "--boot-timeout", "1h", "--limit", "1h"])
         .args(arguments)

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::boots::{example, lab, output, text};
+use super::boots::{example, host_vmbell, lab, output, text};
 
 /// The functions that programs are attached to.
 const ATTACHED: &str = "/sys/kernel/tracing/enabled_functions";
@@ -35,7 +35,7 @@ start_guests() {
 /// Runs a script in L1, and returns what it said and the folder with what it left.
 pub(super) fn in_l1(options: &[&str], script: &str) -> (String, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let (vmbell, guest) = (env!("CARGO_BIN_EXE_vmbell"), example("kvm_smoke"));
+    let (vmbell, guest) = (host_vmbell(), example("kvm_smoke"));
     let guest = guest.to_str().unwrap();
     let mut command = lab(options);
     command.arg("--out").arg(folder.path());

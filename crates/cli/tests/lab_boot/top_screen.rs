@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 
+use super::boots::host_vmbell;
 use super::terminal::{self, ENTER, LEAVE};
 use super::top::{in_l1, said};
 
@@ -60,7 +61,7 @@ kill -KILL $this $other; wait
     // The same VMs are in the metrics and in the page of the recording.
     let metrics = read("top.prom");
     let page = folder.path().join("page.html");
-    let mut report = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    let mut report = Command::new(host_vmbell());
     report.arg("report").arg(folder.path().join("top.jsonl"));
     assert!(report.arg("-o").arg(page).status().unwrap().success());
     let page = read("page.html");

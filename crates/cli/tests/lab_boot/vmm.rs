@@ -12,7 +12,7 @@ use vmbell_lab::board::X86_64;
 use vmbell_lab::cache::Cache;
 use vmbell_lab::{Progress, Provision};
 
-use super::boots::{LIMITS, output, text};
+use super::boots::{LIMITS, host_vmbell, output, text};
 use super::exits;
 use super::net::kernel_that_spins;
 use super::schema::violations;
@@ -131,7 +131,7 @@ impl Folder {
     /// The same, or what it shows if it does not succeed.
     fn run(&self, words: &[&str], change: impl FnOnce(&mut Command)) -> Result<Value, String> {
         let report = self.path("report.json");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+        let mut command = Command::new(host_vmbell());
         command
             .args(words)
             .env("TMPDIR", self.temporary())
@@ -328,7 +328,7 @@ fn devices_work_by_each_way_that_qemu_has() {
     let folder = Folder::new();
     let bzimage = folder.path("probe.bz");
     let bzimage = bzimage.to_str().unwrap();
-    let written = Command::new(env!("CARGO_BIN_EXE_vmbell"))
+    let written = Command::new(host_vmbell())
         .args([
             "bench", "vmms", "image", "--format", "bzimage", "-o", bzimage,
         ])
