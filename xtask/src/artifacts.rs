@@ -55,15 +55,21 @@ pub(crate) fn cargo_program() -> OsString {
 
 /// Builds what `cargo test --workspace` builds, with the same options, so that nothing is built twice.
 pub(crate) fn tests() -> Result<Artifacts> {
-    build(&["test", "--workspace", "--no-run"])
+    build(&["test", "--workspace", "--no-run"], &[])
 }
 
 /// Builds one test binary of the command's package, and the command.
 pub(crate) fn test_of_the_command(name: &str) -> Result<Artifacts> {
     // The whole workspace is named so that its dependencies have the features that [`tests`] gives them: with others they
     // would be built once more.
-    build(&["test", "--workspace", "--test", name, "--no-run"])
+    build(&["test", "--workspace", "--test", name, "--no-run"], &[])
 }
+
+/// What of the profile `release` takes time to compile, and little from what QEMU emulates.
+const FOREIGN: [(&str, &str); 2] = [
+    ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
+    ("CARGO_PROFILE_RELEASE_DEBUG", "false"),
+];
 
 /// Builds the tests of `packages` and the command for another target, with the profile `release`; without unit tests: the
 /// few that are on KVM depend on no architecture.
@@ -71,7 +77,7 @@ pub(crate) fn tests_for(target: &str, packages: &[&str]) -> Result<Artifacts> {
     let mut arguments = vec!["test", "--no-run", "--release", "--target", target];
     arguments.extend(["--test", "*"]);
     arguments.extend(packages.iter().flat_map(|package| ["--package", package]));
-    build(&arguments)
+    build(&arguments, &FOREIGN)
 }
 
 /// Builds an example for another target, with the profile `release`. The packages are those of [`tests_for`], so that
@@ -80,12 +86,12 @@ pub(crate) fn example_for(target: &str, packages: &[&str], name: &str) -> Result
     let mut arguments = vec!["build", "--release", "--target", target];
     arguments.extend(["--bin", "vmbell", "--example", name]);
     arguments.extend(packages.iter().flat_map(|package| ["--package", package]));
-    build(&arguments).map(drop)
+    build(&arguments, &FOREIGN).map(drop)
 }
 
 /// A build that makes the command, too.
-fn build(arguments: &[&str]) -> Result<Artifacts> {
-    let artifacts = cargo(arguments)?;
+fn build(arguments: &[&str], profile: &[(&str, &str)]) -> Result<Artifacts> {
+    let artifacts = cargo(arguments, profile)?;
     ensure!(
         artifacts.vmbell.is_file(),
         "cargo {} made no vmbell",
@@ -94,11 +100,12 @@ fn build(arguments: &[&str]) -> Result<Artifacts> {
     Ok(artifacts)
 }
 
-fn cargo(arguments: &[&str]) -> Result<Artifacts> {
+fn cargo(arguments: &[&str], profile: &[(&str, &str)]) -> Result<Artifacts> {
     let output = Command::new(cargo_program())
         .args(arguments)
         .args(["--locked", "--message-format=json-render-diagnostics"])
         .current_dir(root())
+        .envs(profile.iter().copied())
         .stderr(Stdio::inherit())
         .output()
         .context("cannot run cargo")?;

@@ -157,10 +157,10 @@ fn tool(name: &str, version: &str) -> Result<PathBuf> {
             .arg(folder)
             .arg("--target-dir")
             .arg(build.path())
-            // It runs for seconds, so most of its optimization is left out, which takes minutes.
+            // It runs for seconds, so its optimization is left out, which takes minutes.
             .env("CARGO_PROFILE_RELEASE_LTO", "off")
             .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
-            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0");
         output(&mut install).map(drop)
     })?;
     Ok(folder.join("bin").join(name))
