@@ -37,6 +37,7 @@ fn report_of(all: Vec<Series>, timing: Timing) -> Report {
         clock: Clock::with_frequency(2e9, true),
         limit: Limit::none(),
         timing,
+        marks: None,
     };
     let record = Record {
         series: all,

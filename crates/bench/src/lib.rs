@@ -37,6 +37,7 @@
 //!     clock: Clock::with_frequency(1e9, true),
 //!     limit: Limit::none(),
 //!     timing: Timing::Native,
+//!     marks: None,
 //! };
 //! let plan = Plan { runs: 3, min_time: Duration::from_millis(1), ..Plan::default() };
 //! let record = Mutex::new(Record::of(&entries));
@@ -58,6 +59,7 @@ mod debug;
 mod floors;
 pub mod host;
 mod limit;
+pub mod marks;
 mod midr;
 pub mod perf;
 mod plan;

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::calibrate::{RunTime, calibrate, enlarge, same};
+use super::marks::Marks;
 use super::perf::PerfCounters;
 use super::{
     CpuTime, EarlyStop, Entry, Limit, Options, Plan, Record, Sample, Subject, SubjectError,
@@ -79,7 +80,38 @@ impl Runner<'_> {
         self.share_ops(&mut live);
         self.rounds(&mut live, Phase::WarmUp, 0..self.plan.warmup)?;
         let done = lock(self.record).resume();
-        self.rounds(&mut live, Phase::Measure, done..self.plan.runs)
+        self.rounds(&mut live, Phase::Measure, done..self.plan.runs)?;
+        match self.options.marks {
+            Some(marks) => self.mark(&mut live, marks),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs each subject between marks, in the order of the report. After a failure there are no further marks, so that those
+    /// before are not taken for others.
+    fn mark(&mut self, live: &mut [Live], marks: Marks) -> Result<(), EarlyStop> {
+        live.sort_by_key(|one| one.index);
+        for (nth, one) in live.iter_mut().enumerate() {
+            self.check()?;
+            if let Err(error) = self.mark_one(one, marks, nth == 0) {
+                return self.lose(one.index, &one.name, &error);
+            }
+        }
+        Ok(())
+    }
+
+    fn mark_one(&self, one: &mut Live, marks: Marks, is_first: bool) -> Result<(), SubjectError> {
+        lock(self.record).running = Some(one.index);
+        let _running = self.options.limit.begin_run();
+        if is_first {
+            marks.add();
+        }
+        marks.add();
+        one.subject.run(one.ops)?;
+        marks.add();
+        one.subject.run(one.ops * 2)?;
+        marks.add();
+        Ok(())
     }
 
     fn prepare(&mut self, entries: &[Entry]) -> Result<Vec<Live>, EarlyStop> {

@@ -46,6 +46,7 @@ fn options(limit: Limit) -> Options {
         clock: Clock::with_frequency(1e9, true),
         limit,
         timing: Timing::Native,
+        marks: None,
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::marks::Marks;
 use super::{Clock, Limit};
 use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{ExitsOfRun, Timing};
@@ -162,6 +163,8 @@ pub struct Options {
     pub limit: Limit,
     /// What one nanosecond of the clock means.
     pub timing: Timing,
+    /// Where marks are written between two more runs of each subject, if a hypervisor counts its exits.
+    pub marks: Option<Marks>,
 }
 
 impl Options {

@@ -235,6 +235,7 @@ fn is_enough(entries: &[Entry], timeout: Duration) -> bool {
         clock: Clock::calibrate().unwrap(),
         limit: Limit::none().with_run_timeout(Some(timeout)),
         timing: Timing::Native,
+        marks: None,
     };
     let plan = Plan {
         runs: 2,

@@ -40,6 +40,7 @@ where
         clock: Clock::calibrate().unwrap(),
         limit: Limit::none().with_run_timeout(Some(wait::HANG)),
         timing: Timing::Native,
+        marks: None,
     };
     let plan = Plan {
         runs: 2,

@@ -32,6 +32,7 @@ fn measure(pace: Pace) -> [Series; 2] {
         clock: Clock::calibrate().unwrap(),
         limit: Limit::new(Some(HANG), &INTERRUPTED),
         timing: Timing::Native,
+        marks: None,
     };
     let plan = Plan {
         runs: 2,

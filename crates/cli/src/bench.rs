@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use super::backends::Choice;
@@ -18,6 +18,7 @@ use super::style::Style;
 use super::suites::SuiteName;
 use super::supervise::supervise;
 use super::{compare, interleave};
+use vmbell_bench::marks::Marks;
 use vmbell_bench::scenario::Scan;
 use vmbell_bench::{Entry, Options, Plan, Wanted, catalogue, select, set_reference};
 use vmbell_report::compare::CompareOptions;
@@ -40,6 +41,7 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     let timing = begun.timing;
     let plan = plan(&args, timing);
     let options = Options {
+        marks: Marks::open().context("cannot mark exits for the lab")?,
         cpus,
         spin: args.spin.into(),
         clock: begun.clock,

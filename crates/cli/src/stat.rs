@@ -175,6 +175,7 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
         clock: begun.clock,
         limit: args.measure.limit()?,
         timing: begun.timing,
+        marks: None,
     };
     let (pace, plan) = (pace(args), plan(args, begun.timing));
     let lines = Lines::every(args.interval);

@@ -1,5 +1,6 @@
 //! The two documents that host and L1 exchange: the job, and the report about it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -113,6 +114,9 @@ pub struct Nested {
     /// Whether exits are counted while the program runs.
     #[serde(default)]
     pub exits: bool,
+    /// The I/O port by which the program marks parts of these exits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marks: Option<u16>,
 }
 
 /// A device in L1.
@@ -180,7 +184,13 @@ pub struct Report {
     /// Exits of L1's guests while the program ran in one of them: the CPU's exit codes, each with its number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exits: Vec<(u32, u64)>,
+    /// Those between each two marks of the program, as KVM names their reasons.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub between_marks: Vec<Exits>,
 }
+
+/// Numbers of exits by KVM's names of their reasons.
+pub type Exits = BTreeMap<String, u64>;
 
 impl Ending {
     /// The exit status as a shell would show it.

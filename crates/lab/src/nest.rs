@@ -46,6 +46,7 @@ pub(crate) fn file_tree(
             parameters: kernel_parameters(board, settings, &[own]),
             levels: settings.depth - depth,
             exits: settings.exits && depth == 1,
+            marks: settings.marks.filter(|_| depth == 1),
         };
         let mut inner = Vec::new();
         tree.seek(SeekFrom::Start(0))

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::board::Board;
 use super::boot::{ANSWERING, Boot, BootError, Booted, Mode, Settings, Sinks};
 use super::cache::Use;
-use super::job::{Ending, Report, decode_debug_exit};
+use super::job::{Ending, Exits, Report, decode_debug_exit};
 use super::progress::Waiting;
 use super::qemu::Qemu;
 use super::{Files, Kernel, LabError, Progress, Task, nest};
@@ -66,6 +66,8 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// Exits of L1's guests by their codes, if they were counted.
     pub exits: Vec<(u32, u64)>,
+    /// Those between each two marks of the program.
+    pub between_marks: Vec<Exits>,
 }
 
 impl Lab {
@@ -190,6 +192,7 @@ impl Lab {
                 wall,
                 notes: report.notes,
                 exits: report.exits,
+                between_marks: report.between_marks,
             });
         }
         unreachable!("the last retry returns")

@@ -14,6 +14,7 @@ fn options(cpus: Vec<usize>) -> Options {
         clock: Clock::with_frequency(1e9, true),
         limit: Limit::none(),
         timing: vmbell_report::Timing::Native,
+        marks: None,
     }
 }
 

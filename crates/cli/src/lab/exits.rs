@@ -1,4 +1,11 @@
-//! The exits of L1's guests by their reasons, as a line.
+//! The exits of L1's guests by their reasons: a line of all of them, and a table of those that an operation of each row takes.
+
+use std::fmt::Write;
+
+use anyhow::{Result, ensure};
+
+use vmbell_lab::job::Exits;
+use vmbell_report::Report;
 
 /// The exit codes of AMD's SVM (APM volume 2, appendix C) that guests with guests have often.
 const NAMES: [(u32, &str); 20] = [
@@ -44,6 +51,103 @@ pub(super) fn text(exits: &[(u32, u64)]) -> String {
     )
 }
 
+/// KVM's names of [`VLS`].
+const VLS_NAMES: [&str; 2] = ["vmload", "vmsave"];
+
+/// The table, of the parts between the marks that `vmbell bench` makes: a row has one run between its first two marks, and
+/// between the next two a run of twice as many operations.
+pub(super) fn of_rows(report: &Report, parts: &[Exits]) -> Result<String> {
+    let rows: Vec<_> = report
+        .common
+        .results
+        .iter()
+        .filter_map(|row| Some((row.command.as_str(), row.times()?.ops_per_run()?)))
+        .collect();
+    // Between two rows there is a part as well. The first mark may be missing, as it starts the recording.
+    let wanted = (rows.len() * 3).saturating_sub(1);
+    ensure!(
+        wanted > 0 && (wanted..=wanted + 1).contains(&parts.len()),
+        "the exits of {} rows are in {} parts, not in {wanted}: a row failed while its exits were counted",
+        rows.len(),
+        parts.len()
+    );
+    let parts = &parts[parts.len() - wanted..];
+    let exits: Vec<_> = rows
+        .iter()
+        .zip(parts.chunks(3))
+        .map(|((name, ops), parts)| (*name, per_operation(&parts[0], &parts[1], *ops)))
+        .collect();
+    Ok(table(&exits))
+}
+
+/// What an operation takes: the second run has `ops` more than the first, and everything else as often.
+#[expect(clippy::cast_precision_loss, reason = "far fewer exits than 2^53")]
+fn per_operation(first: &Exits, second: &Exits, ops: u64) -> Vec<(String, f64)> {
+    let count = |exits: &Exits, reason: &str| exits.get(reason).copied().unwrap_or_default() as f64;
+    let mut reasons: Vec<&String> = first.keys().chain(second.keys()).collect();
+    reasons.sort();
+    reasons.dedup();
+    let one = |reason: &String| {
+        let more = count(second, reason) - count(first, reason);
+        (reason.clone(), more / ops.max(1) as f64)
+    };
+    reasons.into_iter().map(one).collect()
+}
+
+/// A column for all exits, and one for each reason that is at least a twentieth of an exit in some row, the largest first.
+fn table(rows: &[(&str, Vec<(String, f64)>)]) -> String {
+    const LEAST: f64 = 0.05;
+    let mut columns: Vec<(&str, f64)> = Vec::new();
+    for (reason, exits) in rows.iter().flat_map(|(_, exits)| exits) {
+        match columns.iter_mut().find(|(name, _)| name == reason) {
+            Some((_, most)) => *most = most.max(exits.abs()),
+            None => columns.push((reason, exits.abs())),
+        }
+    }
+    columns.retain(|(_, most)| *most >= LEAST);
+    columns.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(other.0)));
+    let has_star = |reason: &str| VLS_NAMES.contains(&reason);
+    let mut lines = vec![vec!["row".to_owned(), "all".to_owned()]];
+    let title = |(reason, _): &(&str, f64)| {
+        let star = if has_star(reason) { "*" } else { "" };
+        format!("{}{star}", reason.replace('_', " "))
+    };
+    lines[0].extend(columns.iter().map(title));
+    let cell = |exits: f64| match exits.abs() < LEAST {
+        true => "-".to_owned(),
+        false => format!("{exits:.1}"),
+    };
+    for (name, exits) in rows {
+        let all = exits.iter().map(|(_, exits)| exits).sum();
+        let mut line = vec![(*name).to_owned(), cell(all)];
+        for (reason, _) in &columns {
+            let found = exits.iter().find(|(other, _)| other == reason);
+            line.push(cell(found.map_or(0.0, |(_, exits)| *exits)));
+        }
+        lines.push(line);
+    }
+    let width = |column: usize| {
+        let widths = lines.iter().map(|line| line[column].len());
+        widths.max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
+    let mut text = "\nexits of L1's guests for one operation; counting them costs instructions, which the report above has\n\n"
+        .to_owned();
+    for line in &lines {
+        let (name, cells) = (&line[0], &line[1..]);
+        // Writing to a String cannot fail, here and below.
+        let _ = write!(text, "{name:<0$}", widths[0]);
+        for (cell, width) in cells.iter().zip(&widths[1..]) {
+            let _ = write!(text, "  {cell:>width$}");
+        }
+        text.push('\n');
+    }
+    if columns.iter().any(|(reason, _)| has_star(reason)) {
+        text.push_str("\n* not on a CPU with virtual VMLOAD and VMSAVE (VLS)\n");
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +158,25 @@ mod tests {
             text(&[(0x82, 400), (0x80, 200), (0x999, 1)]),
             "601 exits of L1's guests while the program ran, 400 of them (*) not on a CPU with VLS: \
              vmload* 400, vmrun 200, 0x999 1"
+        );
+    }
+
+    fn exits(pairs: &[(&str, u64)]) -> Exits {
+        let owned = |(reason, count): &(&str, u64)| ((*reason).to_owned(), *count);
+        pairs.iter().map(owned).collect()
+    }
+
+    #[test]
+    fn what_a_longer_run_has_more_is_that_of_the_operations() {
+        let first = exits(&[("io", 23), ("vmload", 50), ("hlt", 1)]);
+        let second = exits(&[("io", 43), ("vmload", 90), ("hlt", 1), ("npf", 2)]);
+        let rows = [("portio-no-eventfd", per_operation(&first, &second, 20))];
+        assert_eq!(
+            table(&rows),
+            "\nexits of L1's guests for one operation; counting them costs instructions, which the report above has\n\n\
+             row                all  vmload*   io  npf\n\
+             portio-no-eventfd  3.1      2.0  1.0  0.1\n\n\
+             * not on a CPU with virtual VMLOAD and VMSAVE (VLS)\n"
         );
     }
 }

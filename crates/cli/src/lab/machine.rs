@@ -34,7 +34,8 @@ pub(super) struct Machine {
     /// in each and to compare what `vmbell bench` measures [default: 1]
     #[arg(long, value_name = "DEPTH,...", value_delimiter = ',', value_parser = depth)]
     depth: Vec<u32>,
-    /// With --depth 2 or 3, count L1's exits by their reasons while the program runs
+    /// With --depth 2 or 3, count L1's exits by their reasons while the program runs, and those of an operation of each row if the
+    /// program is `vmbell bench`
     #[arg(long, requires = "depth")]
     exits: bool,
     /// Give L1 N CPUs, and each Linux inside it [default: 2; 1 with --depth 2 and 3]
@@ -120,6 +121,7 @@ impl Machine {
         Ok(Settings {
             depth,
             exits: self.exits && depth > 1,
+            marks: None,
             mode: if self.deterministic {
                 Mode::Deterministic { seed: self.seed }
             } else {

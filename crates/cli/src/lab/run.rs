@@ -7,11 +7,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 
 use super::bisect::{Bisection, Point};
 use super::carried::Carried;
 use super::device::plug_in;
+use super::exits;
 use super::exported::Exported;
 use super::inner::Inner;
 use super::machine::{Machine, announce, status, summarize};
@@ -22,10 +23,10 @@ use crate::deliver::show;
 use crate::style::Style;
 use crate::suites::Suite;
 use vmbell_bench::host::DEPTH_VARIABLE;
-use vmbell_bench::timing;
+use vmbell_bench::{marks, timing};
 use vmbell_lab::{Lab, Task};
 use vmbell_report::compare::{at_depths, side_by_side};
-use vmbell_report::{EXPORTERS, Look, Report, Timing};
+use vmbell_report::{EXPORTERS, Exporter, Look, Report, Timing};
 
 /// The option for the report that is compared.
 const JSON: &str = "export-json";
@@ -250,6 +251,16 @@ fn run_in(
         bail!("{device} is a device of L1, and the program runs in L{depth}: use --depth 1");
     }
     settings.memory = settings.memory.max(needs.memory);
+    // With marks the exits are those of each row.
+    let marked = inner
+        .as_ref()
+        .filter(|inner| settings.exits && matches!(inner.suite, Some(Suite::Paths(_))));
+    if let Some(inner) = marked {
+        if inner.has("sort") {
+            bail!("--exits has the rows in their own order: leave out --sort");
+        }
+        settings.marks = Some(marks::PORT);
+    }
     let reads = inner.as_ref().map(Inner::files).unwrap_or_default();
     // Exports are opened before the boot, so that a bad path is found at once.
     let mut exports = inner.as_ref().map(Inner::exports).unwrap_or_default();
@@ -261,6 +272,11 @@ fn run_in(
         let json = json.filter(|json| inner.has_export(*json));
         exports.extend(json.map(|json| (json, report.to_path_buf())));
     }
+    // Which rows there are, and how many operations of each.
+    let own = settings.marks.map(|_| NamedTempFile::new()).transpose();
+    let own = own.context("cannot make a temporary file")?;
+    let of_rows = own.as_ref().map(|own| json_of(&mut exports, own.path()));
+    let of_rows = of_rows.transpose()?;
     let exports = Exported::open(&exports, &reads)?;
     let program = Program {
         inner,
@@ -295,6 +311,9 @@ fn run_in(
         let pair = (DEPTH_VARIABLE.into(), depth.to_string().into());
         task.environment.push(pair);
     }
+    if settings.marks.is_some() {
+        task.environment.push((marks::VARIABLE.into(), "1".into()));
+    }
     announce(&lab, &settings);
     if is_doctest(Path::new(&task.program)) {
         lab.progress.say(
@@ -307,10 +326,31 @@ fn run_in(
     let status = status(&outcome, &settings);
     let code = status.as_ref().map_or(u8::MAX, |status| *status);
     Exported::finish(program.exports, &mut outcome, code)?;
+    if let (Some(path), true) = (of_rows, code == 0) {
+        let table = exits::of_rows(&compare::read(&path)?, &outcome.between_marks)?;
+        show(Style::Auto, Look::default(), false, |_| table)?;
+    }
     if let (Some(files), Some(folder)) = (outcome.files.take(), &arguments.out) {
         files.unpack(folder)?;
     }
     Ok(status?)
+}
+
+/// The file to which the report is exported as JSON, which is `own` if the user names none.
+fn json_of(
+    exports: &mut Vec<(&'static dyn Exporter, PathBuf)>,
+    own: &Path,
+) -> anyhow::Result<PathBuf> {
+    let json = exports.iter().find(|(json, _)| json.option() == JSON);
+    if let Some((_, path)) = json {
+        if path == Path::new("-") {
+            bail!("--exits reads the report: give --{JSON} a file in place of `-`");
+        }
+        return Ok(path.clone());
+    }
+    let json = EXPORTERS.into_iter().find(|json| json.option() == JSON);
+    exports.extend(json.map(|json| (json, own.to_path_buf())));
+    Ok(own.to_path_buf())
 }
 
 /// Whether this is the program that rustdoc makes of a doctest, or of all that it merges.

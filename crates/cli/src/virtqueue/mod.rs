@@ -45,6 +45,7 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
         clock: begun.clock,
         limit: args.measure.limit()?,
         timing: begun.timing,
+        marks: None,
     };
     let plan = plan(args, &variants, begun.timing);
     let entries = entries(&variants);

@@ -257,6 +257,21 @@ fn an_export_is_for_one_kernel() {
 }
 
 #[test]
+fn exits_of_rows_need_the_report_in_its_own_order() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
+    let said = |words: &[&str]| {
+        let mut command = sandbox.vmbell();
+        command.args(["lab", "--qemu"]).arg(&qemu);
+        command.args(["--depth", "2", "--exits", "--", "vmbell", "bench"]);
+        let assert = command.args(words).assert().code(125);
+        assert.stderr(contains("booted").not())
+    };
+    said(&["--sort", "median"]).stderr(contains("--exits has the rows in their own order"));
+    said(&["--export-json", "-"]).stderr(contains("give --export-json a file in place of `-`"));
+}
+
+#[test]
 fn depths_that_the_lab_does_not_have_are_refused_before_the_boot() {
     let sandbox = Sandbox::new();
     let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");

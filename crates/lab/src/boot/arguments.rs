@@ -46,6 +46,8 @@ pub struct Settings {
     pub depth: u32,
     /// Whether L1's exits are counted while the program runs in a Linux inside it.
     pub exits: bool,
+    /// The I/O port by which the program marks parts of these exits, if it does.
+    pub marks: Option<u16>,
     /// Memory in bytes of the Linux in which the program runs.
     pub memory: u64,
     /// How long a boot and a program may take.
@@ -68,6 +70,7 @@ impl Default for Settings {
             mode: Mode::Functional { cpus: 2 },
             depth: 1,
             exits: false,
+            marks: None,
             memory: 1 << 30,
             limits: Limits {
                 boot: Duration::from_secs(300),

@@ -29,6 +29,7 @@ fn report(sent: [u64; 3]) -> Report {
         sent,
         notes: Vec::new(),
         exits: Vec::new(),
+        between_marks: Vec::new(),
     }
 }
 

@@ -1,16 +1,44 @@
 //! Counts the exits of this Linux' guests by their codes, in the kernel: a histogram of the tracepoint `kvm:kvm_exit`.
 //!
-//! The exits of a guest's guests are among them, because every exit of theirs first comes here.
+//! The exits of a guest's guests are among them, because every exit of theirs first comes here. From the program's first mark on
+//! each exit is also recorded, and the recording is read when the program has ended.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
 
+use crate::job::Exits;
+
+const TRACING: &str = "/sys/kernel/tracing";
 const EVENT: &str = "/sys/kernel/tracing/events/kvm/kvm_exit";
 const KEYS: &str = "hist:keys=exit_reason";
+/// The recording's size for each CPU: about a million exits.
+const KILOBYTES: u32 = 64 << 10;
+/// What SVM calls an access to an I/O port, whose number is in bits 16 to 31 of the first word of information (APM volume 2,
+/// 15.10.2).
+const IO: (u32, &str) = (0x7b, "io");
 
-/// Begins to count.
-pub fn begin() -> io::Result<()> {
-    fs::write(format!("{EVENT}/trigger"), KEYS)
+/// Begins to count, and to record when the program has marked an exit by a write to this port.
+pub fn begin(marks: Option<u16>) -> io::Result<()> {
+    let Some(port) = marks else {
+        return trigger(KEYS);
+    };
+    fs::write(format!("{TRACING}/tracing_on"), "0")?;
+    fs::write(format!("{TRACING}/buffer_size_kb"), KILOBYTES.to_string())?;
+    fs::write(format!("{EVENT}/enable"), "1")?;
+    let (first, code) = (u64::from(port) << 16, IO.0);
+    let last = first | 0xffff;
+    trigger(KEYS)?;
+    trigger(&format!(
+        "traceon if exit_reason == {code} && info1 >= {first} && info1 <= {last}"
+    ))
+}
+
+/// Adds a trigger.
+fn trigger(text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .append(true)
+        .open(format!("{EVENT}/trigger"))?;
+    file.write_all(text.as_bytes())
 }
 
 /// The counts so far, the most frequent code first.
@@ -29,6 +57,59 @@ fn count(line: &str) -> Option<(u32, u64)> {
     Some((code.trim().parse().ok()?, count.trim().parse().ok()?))
 }
 
+/// The exits between each two marks that were recorded.
+pub fn between_marks(port: u16) -> io::Result<Vec<Exits>> {
+    fs::write(format!("{TRACING}/tracing_on"), "0")?;
+    for entry in fs::read_dir(format!("{TRACING}/per_cpu"))? {
+        let stats = fs::read_to_string(entry?.path().join("stats"))?;
+        if is_overrun(&stats) {
+            return Err(io::Error::other(
+                "the exits between marks are not known: the kernel's buffer had no room for them",
+            ));
+        }
+    }
+    parts(
+        BufReader::new(File::open(format!("{TRACING}/trace"))?),
+        port,
+    )
+}
+
+/// Whether the kernel has overwritten events, as it says in lines such as `overrun: 0`.
+fn is_overrun(stats: &str) -> bool {
+    let counts = stats
+        .lines()
+        .filter_map(|line| line.strip_prefix("overrun: "));
+    counts.into_iter().any(|count| count.trim() != "0")
+}
+
+/// The parts of a trace between two marks.
+fn parts(trace: impl BufRead, port: u16) -> io::Result<Vec<Exits>> {
+    let (mut parts, mut part) = (Vec::new(), None);
+    for line in trace.lines() {
+        let line = line?;
+        let Some((reason, info)) = exit(&line) else {
+            continue;
+        };
+        if reason == IO.1 && (info >> 16) & 0xffff == u64::from(port) {
+            parts.extend(part.replace(Exits::new()));
+        } else if let Some(part) = &mut part {
+            *part.entry(reason.to_owned()).or_default() += 1;
+        }
+    }
+    Ok(parts)
+}
+
+/// The reason and the first word of information of a line such as
+/// `... kvm_exit: vcpu 0 reason io rip 0x1000 info1 0x0000000000600241 ...`.
+fn exit(line: &str) -> Option<(&str, u64)> {
+    let (_, line) = line.split_once(" kvm_exit: ")?;
+    let (_, line) = line.split_once(" reason ")?;
+    let (reason, line) = line.split_once(" rip ")?;
+    let (_, line) = line.split_once(" info1 0x")?;
+    let info = line.split_whitespace().next()?;
+    Some((reason, u64::from_str_radix(info, 16).ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,5 +123,36 @@ mod tests {
             None
         );
         assert_eq!(count("    Hits: 12"), None);
+    }
+
+    #[test]
+    fn a_trace_is_cut_at_its_marks() {
+        let line = |reason: &str, info: u32| {
+            format!(
+                "  vcpu-0-99  [000] d....  1.5: kvm_exit: vcpu 0 reason {reason} rip 0x1000 info1 0x{info:016x} info2 0x0\n"
+            )
+        };
+        let mark = line("io", 0x0b0e_0010);
+        let text = [
+            "# tracer: nop\n",
+            &line("npf", 0),
+            &mark,
+            &line("io", 0x0060_0010),
+            &line("npf", 0),
+            &line("npf", 0),
+            &mark,
+            &mark,
+            &line("hlt", 0),
+        ]
+        .concat();
+        let parts = parts(text.as_bytes(), 0xb0e).unwrap();
+        let first = [("io".to_owned(), 1), ("npf".to_owned(), 2)];
+        assert_eq!(parts, [Exits::from(first), Exits::new()]);
+    }
+
+    #[test]
+    fn an_overwritten_event_is_noticed() {
+        assert!(!is_overrun("entries: 3\noverrun: 0\ncommit overrun: 0\n"));
+        assert!(is_overrun("entries: 3\noverrun: 12\n"));
     }
 }

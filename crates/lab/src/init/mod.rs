@@ -54,6 +54,7 @@ pub fn main() -> ! {
             sent: [0; 3],
             notes: Vec::new(),
             exits: Vec::new(),
+            between_marks: Vec::new(),
         },
     };
     let notes = notes.into_iter().map(|note| format!("L{depth}: {note}"));
@@ -115,6 +116,7 @@ fn run_program(job: &Job) -> io::Result<Report> {
         sent: [stdout, stderr, 0],
         notes: Vec::new(),
         exits: Vec::new(),
+        between_marks: Vec::new(),
     };
     if job.files {
         match control::open_port(port::FILES)

@@ -9,7 +9,6 @@ use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,8 +31,8 @@ const LEAVING_INSTRUCTIONS: Duration = Duration::from_secs(1);
 /// Asks for the program's end.
 static STOP: OnceLock<Sender<Event>> = OnceLock::new();
 
-/// Whether exits are counted from the start of the program.
-static COUNTS: AtomicBool = AtomicBool::new(false);
+/// Whether exits are counted from the start of the program, and the port by which it marks them.
+static COUNTS: OnceLock<Option<u16>> = OnceLock::new();
 
 /// Stops the program in the Linux inside, if there is one.
 pub fn stop() -> bool {
@@ -60,7 +59,9 @@ pub fn run(job: &Job, nested: &Nested, notes: &[String]) -> io::Result<Report> {
         .map(|output| Box::new(output.clone()) as _);
     let (sender, events) = channel();
     let _ = STOP.set(sender.clone());
-    COUNTS.store(nested.exits, Ordering::Relaxed);
+    if nested.exits {
+        let _ = COUNTS.set(nested.marks);
+    }
     control::send(&Message::Nesting)?;
     if job.deterministic {
         program::wait_for_whole_second(Duration::from_nanos(job.phase));
@@ -108,12 +109,17 @@ pub fn run(job: &Job, nested: &Nested, notes: &[String]) -> io::Result<Report> {
         sent: [0; 3],
         notes: Vec::new(),
         exits: Vec::new(),
+        between_marks: Vec::new(),
     });
     Ok(Report {
         sent: booted.received,
         exits: match nested.exits {
             true => exits::read()?,
             false => report.exits,
+        },
+        between_marks: match nested.marks {
+            Some(port) => exits::between_marks(port)?,
+            None => report.between_marks,
         },
         ..report
     })
@@ -140,8 +146,8 @@ fn check(notes: &[String]) -> io::Result<()> {
 /// Tells the host when its limit for the program begins, and begins to count.
 fn pass_on(message: &Message) {
     if *message == Message::Started {
-        if COUNTS.load(Ordering::Relaxed)
-            && let Err(error) = exits::begin()
+        if let Some(marks) = COUNTS.get()
+            && let Err(error) = exits::begin(*marks)
         {
             // The counts will be missing, which the host reports.
             eprintln!("lab: cannot count exits: {error}");
