@@ -38,7 +38,7 @@ wait
 gone left
 "#;
     let script = format!("{LEFT}{script}");
-    for kernel in ["debian:6.1", "debian:newest"] {
+    for kernel in ["debian:6.1", "debian:6.12", "debian:newest"] {
         let (shown, folder) = in_l1(&with(&["--kernel", kernel, "--vcpus", "4"]), &script);
         let traced = lines(folder.path());
         fs::rename(folder.path().join("bpf"), folder.path().join("lines")).unwrap();
