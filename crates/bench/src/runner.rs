@@ -91,21 +91,19 @@ impl Runner<'_> {
     /// before are not taken for others.
     fn mark(&mut self, live: &mut [Live], marks: Marks) -> Result<(), EarlyStop> {
         live.sort_by_key(|one| one.index);
-        for (nth, one) in live.iter_mut().enumerate() {
+        marks.add();
+        for one in live {
             self.check()?;
-            if let Err(error) = self.mark_one(one, marks, nth == 0) {
+            if let Err(error) = self.mark_one(one, marks) {
                 return self.lose(one.index, &one.name, &error);
             }
         }
         Ok(())
     }
 
-    fn mark_one(&self, one: &mut Live, marks: Marks, is_first: bool) -> Result<(), SubjectError> {
+    fn mark_one(&self, one: &mut Live, marks: Marks) -> Result<(), SubjectError> {
         lock(self.record).running = Some(one.index);
         let _running = self.options.limit.begin_run();
-        if is_first {
-            marks.add();
-        }
         marks.add();
         one.subject.run(one.ops)?;
         marks.add();

@@ -101,6 +101,13 @@ pub(super) fn layout(rows: &[CellRow], color: bool) -> String {
     text
 }
 
+/// Lays rows out without colours: the first column is aligned left, the others right.
+pub fn aligned(rows: &[Vec<String>]) -> String {
+    let cells = |row: &Vec<String>| row.iter().map(Cell::from).collect();
+    let rows: Vec<CellRow> = rows.iter().map(cells).collect();
+    layout(&rows, false)
+}
+
 #[cfg(test)]
 #[path = "columns_test.rs"]
 mod tests;

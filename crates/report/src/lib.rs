@@ -51,6 +51,7 @@ mod warnings;
 mod wire;
 mod work;
 
+pub use columns::aligned;
 pub use counts::Counts;
 pub use csv::csv;
 pub use exits::{ExitReasons, Exits, ExitsOfRun, Reasons, ReasonsOfRun, is_of_host};

@@ -1,11 +1,9 @@
 //! The exits of L1's guests by their reasons: a line of all of them, and a table of those that an operation of each row takes.
 
-use std::fmt::Write;
-
 use anyhow::{Result, ensure};
 
 use vmbell_lab::job::Exits;
-use vmbell_report::Report;
+use vmbell_report::{Report, aligned};
 
 /// The exit codes of AMD's SVM (APM volume 2, appendix C) that guests with guests have often.
 const NAMES: [(u32, &str); 20] = [
@@ -50,9 +48,6 @@ pub(super) fn text(exits: &[(u32, u64)]) -> String {
         each.join(", ")
     )
 }
-
-/// KVM's names of [`VLS`].
-const VLS_NAMES: [&str; 2] = ["vmload", "vmsave"];
 
 /// The table, of the parts between the marks that `vmbell bench` makes: a row has one run between its first two marks, and
 /// between the next two a run of twice as many operations.
@@ -106,7 +101,10 @@ fn table(rows: &[(&str, Vec<(String, f64)>)]) -> String {
     }
     columns.retain(|(_, most)| *most >= LEAST);
     columns.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(other.0)));
-    let has_star = |reason: &str| VLS_NAMES.contains(&reason);
+    let has_star = |reason: &str| {
+        let mut vls = NAMES.iter().filter(|(code, _)| VLS.contains(code));
+        vls.any(|(_, name)| *name == reason)
+    };
     let mut lines = vec![vec!["row".to_owned(), "all".to_owned()]];
     let title = |(reason, _): &(&str, f64)| {
         let star = if has_star(reason) { "*" } else { "" };
@@ -126,22 +124,9 @@ fn table(rows: &[(&str, Vec<(String, f64)>)]) -> String {
         }
         lines.push(line);
     }
-    let width = |column: usize| {
-        let widths = lines.iter().map(|line| line[column].len());
-        widths.max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
     let mut text = "\nexits of L1's guests for one operation; counting them costs instructions, which the report above has\n\n"
         .to_owned();
-    for line in &lines {
-        let (name, cells) = (&line[0], &line[1..]);
-        // Writing to a String cannot fail, here and below.
-        let _ = write!(text, "{name:<0$}", widths[0]);
-        for (cell, width) in cells.iter().zip(&widths[1..]) {
-            let _ = write!(text, "  {cell:>width$}");
-        }
-        text.push('\n');
-    }
+    text.push_str(&aligned(&lines));
     if columns.iter().any(|(reason, _)| has_star(reason)) {
         text.push_str("\n* not on a CPU with virtual VMLOAD and VMSAVE (VLS)\n");
     }

@@ -76,10 +76,10 @@ pub fn between_marks(port: u16) -> io::Result<Vec<Exits>> {
 
 /// Whether the kernel has overwritten events, as it says in lines such as `overrun: 0`.
 fn is_overrun(stats: &str) -> bool {
-    let counts = stats
+    let mut counts = stats
         .lines()
         .filter_map(|line| line.strip_prefix("overrun: "));
-    counts.into_iter().any(|count| count.trim() != "0")
+    counts.any(|count| count.trim() != "0")
 }
 
 /// The parts of a trace between two marks.
