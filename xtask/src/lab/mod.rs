@@ -2,7 +2,8 @@
 //!
 //! It has four stages. The first are the lab's own tests, which boot the lab themselves. At the same time a deterministic bench
 //! runs, and its exit counts are checked; then all tests of the workspace on KVM in one boot; then those of doorbells once more,
-//! with the module kvm_ioeventfd. Two boots run at a time: behind the other stages their thread takes modules of own tests, too.
+//! with the module kvm_ioeventfd. Two boots run at a time: the thread of the other stages helps with the own tests when it is
+//! through with them.
 //! QEMU emulates every instruction of `vmbell` in L1, so the own tests use the release build. Nothing may be skipped: a test
 //! that no stage runs, a binary without a test that passed, and a row without numbers are failures; only own tests can be
 //! left out for time (`--begin-within`), and each is named. The lab itself boots again after a panic of its kernel, and a test

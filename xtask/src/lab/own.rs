@@ -150,4 +150,20 @@ mod tests {
         let expected = expected.map(|(name, tests)| (name.to_owned(), tests.to_owned()));
         assert_eq!(modules, expected);
     }
+
+    #[test]
+    fn after_its_time_no_module_begins() {
+        let suite = Suite {
+            binary: crate::artifacts::TestBinary {
+                name: String::new(),
+                path: "/nowhere".into(),
+            },
+            tests: vec!["a::x".to_owned()],
+        };
+        let begins = |until| Queue::new(&suite, None).until(until).next().is_some();
+        let second = std::time::Duration::from_secs(1);
+        assert!(begins(None));
+        assert!(begins(Instant::now().checked_add(second * 3600)));
+        assert!(!begins(Some(Instant::now().checked_sub(second).unwrap())));
+    }
 }
