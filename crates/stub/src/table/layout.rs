@@ -77,18 +77,19 @@ pub enum Kind {
 
 /// The table in memory.
 ///
-/// A bucket's code or cell is stored after its key and read before it: a reader that sees a new code sees the
-/// key that it belongs to. Buckets and chunks that a change unlinks are reused only after a grace period.
+/// A cell is stored after its address and loaded before it. The offset of a value's cell is stored after the value and its code,
+/// and loaded before them. So a reader that sees a new one sees what belongs to it. Buckets and chunks that a change
+/// unlinks are reused only after a grace period.
 #[repr(C, align(4096))]
 pub struct Table {
+    /// Second hash table, by offset of the cell and value. Its place costs a lookup nothing: it is the table's own address.
+    pub matches: [MatchBucket; BUCKETS],
     /// First hash table, by address, for I/O ports.
     pub pio: [AddressBucket; BUCKETS],
     /// First hash table for guest-physical addresses.
     pub mmio: [AddressBucket; BUCKETS],
     /// First hash table for hypercall numbers.
     pub hypercall: [AddressBucket; BUCKETS],
-    /// Second hash table, by offset of the cell and value.
-    pub matches: [MatchBucket; BUCKETS],
     /// Overflow buckets of the first hash table.
     pub address_overflows: [AddressBucket; OVERFLOWS],
     /// Overflow buckets of the second hash table.
@@ -117,10 +118,10 @@ impl Table {
     #[cfg(loom)]
     pub fn boxed() -> Box<Self> {
         Box::new(Self {
+            matches: from_fn(|_| MatchBucket::default()),
             pio: from_fn(|_| AddressBucket::default()),
             mmio: from_fn(|_| AddressBucket::default()),
             hypercall: from_fn(|_| AddressBucket::default()),
-            matches: from_fn(|_| MatchBucket::default()),
             address_overflows: from_fn(|_| AddressBucket::default()),
             match_overflows: from_fn(|_| MatchBucket::default()),
             chunks: from_fn(|_| ListChunk::default()),
@@ -153,10 +154,10 @@ pub struct Probe {
 #[derive(Debug)]
 #[cfg_attr(loom, derive(Default))]
 pub struct AddressBucket {
-    /// The addresses.
-    pub addresses: [AtomicU64; 2],
     /// The cells, for each width and slot.
     pub cells: [[AtomicU32; 2]; CELLS],
+    /// The addresses.
+    pub addresses: [AtomicU64; 2],
     /// The link to the overflow bucket that follows.
     pub link: AtomicU32,
 }
@@ -189,7 +190,7 @@ impl AddressBucket {
 
 /// A bucket of the second hash table: two values.
 ///
-/// A slot is in use if its code is not 0; an unused slot may have a stale key. No bucket holds one value
+/// A slot is in use if its cell is not 0; an unused slot may have a stale value. No bucket holds one value
 /// twice, even for two cells.
 #[repr(C, align(64))]
 #[derive(Debug)]
@@ -197,7 +198,7 @@ impl AddressBucket {
 pub struct MatchBucket {
     /// The values.
     pub values: [AtomicU64; 2],
-    /// The cell of each value: see [`Table::cell_offset`](super::Table::cell_offset).
+    /// The [offset](super::Table::offset) of each value's cell; 0 if there is none.
     pub cell_offsets: [AtomicU32; 2],
     /// The codes.
     pub codes: [AtomicU32; 2],
@@ -216,9 +217,10 @@ impl MatchBucket {
     #[inline(always)]
     pub fn probe(&self, cell_offset: u32, value: u64) -> Probe {
         let slot = self.slot(value);
+        // The cell is loaded before the value and the code: a reader that sees a new cell sees what belongs to it.
+        let cell = self.cell_offsets[slot].load(Acquire) == cell_offset;
+        let holds = cell && self.values[slot].load(Relaxed) == value;
         let code = self.codes[slot].load(Acquire);
-        let values = self.values[slot].load(Relaxed) == value;
-        let holds = values && self.cell_offsets[slot].load(Relaxed) == cell_offset;
         Probe { slot, holds, code }
     }
 

@@ -23,45 +23,64 @@ impl Table {
         let mut bucket = &self.buckets(kind)[top_bits(hash)];
         let mut probe = bucket.probe(addr, width);
         if !probe.holds {
-            // The bound stops a reader of corrupt memory; no chain that the writer makes comes near it.
-            let mut left = OVERFLOWS;
-            while !probe.holds {
-                let next = bucket.next();
-                if next == 0 || left == 0 {
-                    return Signals::new(self, 0);
-                }
-                left -= 1;
-                bucket = &self.address_overflows[next & (OVERFLOWS - 1)];
-                probe = bucket.probe(addr, width);
+            match self.overflowed_address(bucket, addr) {
+                Some(next) => bucket = next,
+                None => return Signals::new(self, 0),
             }
+            probe = bucket.probe(addr, width);
         }
         let mut code = probe.code;
         if code & MATCH != 0 {
-            let cell_offset = self.cell_offset(&bucket.cells[width][probe.slot]);
-            let found = self.match_code(cell_offset, hash, value);
-            code = if found == 0 { code } else { found };
+            let cell_offset = self.offset(&bucket.cells[width][probe.slot]);
+            let bucket = &self.matches[match_bucket(hash, value)];
+            let probe = bucket.probe(cell_offset, value);
+            if probe.holds {
+                code = probe.code;
+            } else {
+                let found = self.overflowed_match(bucket, cell_offset, value);
+                code = if found == 0 { code } else { found };
+            }
         }
         Signals::new(self, code & !MATCH)
     }
 
-    /// The code of a value of the cell at `cell_offset`; 0 if there is none.
-    #[inline(always)]
-    fn match_code(&self, cell_offset: u32, hash: u64, value: u64) -> u32 {
-        let mut bucket = &self.matches[match_bucket(hash, value)];
-        let mut probe = bucket.probe(cell_offset, value);
-        if !probe.holds {
-            let mut left = OVERFLOWS;
-            while !probe.holds {
-                let next = bucket.next();
-                if next == 0 || left == 0 {
-                    return 0;
-                }
-                left -= 1;
-                bucket = &self.match_overflows[next & (OVERFLOWS - 1)];
-                probe = bucket.probe(cell_offset, value);
+    /// The bucket after this one that holds an address. Few lookups come here, and the others have the registers that this takes.
+    /// The stub's direct code calls nothing: there it is a part of the lookup.
+    #[cfg_attr(vmbell_stub_elf, inline(always))]
+    #[cfg_attr(not(vmbell_stub_elf), cold, inline(never))]
+    fn overflowed_address(&self, first: &AddressBucket, addr: u64) -> Option<&AddressBucket> {
+        let mut next = first.next();
+        // The bound stops a reader of corrupt memory; no chain that the writer makes comes near it.
+        for _ in 0..OVERFLOWS {
+            if next == 0 {
+                break;
             }
+            let bucket = &self.address_overflows[next & (OVERFLOWS - 1)];
+            if bucket.probe(addr, 0).holds {
+                return Some(bucket);
+            }
+            next = bucket.next();
         }
-        probe.code
+        None
+    }
+
+    /// The code of a value of the cell at `cell_offset` in the buckets after this one; 0 if there is none.
+    #[cfg_attr(vmbell_stub_elf, inline(always))]
+    #[cfg_attr(not(vmbell_stub_elf), cold, inline(never))]
+    fn overflowed_match(&self, first: &MatchBucket, cell_offset: u32, value: u64) -> u32 {
+        let mut next = first.next();
+        for _ in 0..OVERFLOWS {
+            if next == 0 {
+                break;
+            }
+            let bucket = &self.match_overflows[next & (OVERFLOWS - 1)];
+            let probe = bucket.probe(cell_offset, value);
+            if probe.holds {
+                return probe.code;
+            }
+            next = bucket.next();
+        }
+        0
     }
 
     #[inline(always)]
@@ -83,16 +102,16 @@ impl Table {
         &self.matches[match_bucket(addr.wrapping_mul(GOLDEN_RATIO_64), value)]
     }
 
-    /// The number by which the second hash table knows a cell: its offset in the table, in bytes. It is never 0,
-    /// as the table begins with an address.
+    /// The offset of a word in the table, in bytes. The second hash table knows cells by it; that of a cell is never 0, as
+    /// the table begins with values.
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the table is smaller than 4 GiB"
     )]
-    pub fn cell_offset(&self, cell: &AtomicU32) -> u32 {
+    pub fn offset(&self, word: &AtomicU32) -> u32 {
         let table = core::ptr::from_ref(self).addr();
-        core::ptr::from_ref(cell).addr().wrapping_sub(table) as u32
+        core::ptr::from_ref(word).addr().wrapping_sub(table) as u32
     }
 }
 
@@ -108,9 +127,9 @@ const fn match_bucket(hash: u64, value: u64) -> usize {
 /// The index of the cell for a width below 16.
 #[inline(always)]
 pub const fn cell_index(len: u32) -> usize {
-    // One hexadecimal digit for each width.
-    let index = (0x4444_4443_4442_4104_u64 >> (len.wrapping_mul(4) & 63) & 7) as usize;
-    // SAFETY: no pointer is involved; all sixteen digits are at most 4.
+    const CELL: [u8; 16] = [4, 0, 1, 4, 2, 4, 4, 4, 3, 4, 4, 4, 4, 4, 4, 4];
+    let index = CELL[(len & 15) as usize] as usize;
+    // SAFETY: no pointer is involved; all sixteen are at most 4.
     unsafe { core::hint::assert_unchecked(index < CELLS) };
     index
 }

@@ -8,7 +8,7 @@
 //!    │ addr          │ other addr    │────────▶│ same layout       │────────▶ 0: no more
 //!    │ cell, 1 byte  │               │         └───────────────────┘
 //!    │ cell, 2 bytes │               │
-//!    │ cell, 4 bytes ┼─┐             │   cell: MATCH flag, and the code of the wildcards
+//!    │ cell, 4 bytes ┼─┐             │   cell: MATCH flag, and the code of the wildcards; 0 if there is none
 //!    │ cell, 8 bytes │ │             │
 //!    │ cell, other   │ │             │
 //!    └───────────────┴─┼─────────────┘
@@ -16,8 +16,8 @@
 //!                      ▼  matches
 //!    ┌ MatchBucket ──────────────────┐  link
 //!    │ value         │ other value   │────────▶ match_overflows, alike
-//!    │ cell's offset │               │
-//!    │ code ─┐       │               │   code: 0, or signal + 1, or GROUP flag and a chunk's index
+//!    │ cell's offset │               │   cell's offset: 0 if the slot is unused
+//!    │ code ─┐       │               │   code: signal + 1, or GROUP flag and a chunk's index
 //!    └───────┼───────┴───────────────┘
 //!            ▼  with GROUP: chunks
 //!    ┌ ListChunk ────────────────────┐  link

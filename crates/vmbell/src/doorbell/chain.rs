@@ -1,9 +1,9 @@
 //! Slots and chains of buckets of the [table](stub::table): finds, fills and empties them while readers look keys up.
 //!
 //! The writer looks for a key as readers do, and puts it where they would look first: an unused slot that still has the
-//! key must be used again, because it hides the slots after it. A slot that a removal has emptied is *held* until the
-//! end of the removal's grace period and takes no other key, because a reader that has loaded the old code compares the
-//! key after that. Slots never move. An overflow bucket is linked after the last of its chain and unlinked when its
+//! address must be used again, because it hides the slots after it. A slot that a removal has emptied is *held* until the
+//! end of the removal's grace period and takes no other key, because a reader that has found the old one may still
+//! load what belongs to it. Slots never move. An overflow bucket is linked after the last of its chain and unlinked when its
 //! slots are all unused; it keeps its own link, so that a reader that is on it gets to the next bucket.
 
 use stub::table::{AddressBucket, AtomicU32, Kind, MatchBucket, Table};
@@ -24,7 +24,7 @@ trait Bucket: Sized {
     fn is_used(&self, slot: usize) -> bool;
     /// The slot in which a reader looks for `key`, and whether the slot has the key.
     fn seek(&self, key: Self::Key) -> (usize, bool);
-    /// Stores a key in an unused slot.
+    /// Stores what readers look for in an unused slot, which remains unused.
     fn set_key(&self, slot: usize, key: Self::Key);
     /// Empties the bucket; no reader may be on it.
     fn clear(&self);
@@ -95,7 +95,7 @@ impl Bucket for MatchBucket {
     }
 
     fn is_used(&self, slot: usize) -> bool {
-        self.codes[slot].get() != 0
+        self.cell_offsets[slot].get() != 0
     }
 
     fn seek(&self, (cell_offset, value): (u32, u64)) -> (usize, bool) {
@@ -104,9 +104,8 @@ impl Bucket for MatchBucket {
         (slot, (offsets, values) == (cell_offset, value))
     }
 
-    fn set_key(&self, slot: usize, (cell_offset, value): (u32, u64)) {
+    fn set_key(&self, slot: usize, (_, value): (u32, u64)) {
         self.values[slot].set(value);
-        self.cell_offsets[slot].set(cell_offset);
     }
 
     fn clear(&self) {
@@ -196,7 +195,7 @@ impl<'t, B: Bucket> Slot<'t, B> {
 }
 
 fn place<B: Bucket>(table: &Table, bucket: &B, index: usize) -> SlotPosition {
-    (table.cell_offset(bucket.link()), index)
+    (table.offset(bucket.link()), index)
 }
 
 fn next<'t, B: Bucket>(table: &'t Table, bucket: &B) -> Option<&'t B> {
@@ -249,7 +248,7 @@ impl<'t> AddressSlot<'t> {
     }
 
     pub(super) fn cell_offset(&self, table: &Table, cell: usize) -> u32 {
-        table.cell_offset(self.word(cell))
+        table.offset(self.word(cell))
     }
 
     pub(super) fn publish_cell(&self, cell: usize, value: u32) {
@@ -265,7 +264,7 @@ impl<'t> AddressSlot<'t> {
     }
 }
 
-/// The slot of a value.
+/// The slot of a value, in use.
 #[derive(Debug)]
 pub(super) struct MatchSlot<'t>(Slot<'t, MatchBucket>);
 
@@ -275,16 +274,19 @@ impl<'t> MatchSlot<'t> {
         Slot::find(table, first, key).map(Self)
     }
 
-    /// Takes a slot for a value that the table does not have. The slot is in use once its code is published.
-    pub(super) fn take(
+    /// Adds a value that the table does not have, with its code.
+    pub(super) fn add(
         table: &'t Table,
         overflows: &mut Arena,
         held: &[SlotPosition],
         address: u64,
         key: (u32, u64),
-    ) -> Self {
+        code: u32,
+    ) {
         let first = table.first_match(address, key.1);
-        Self(Slot::take(table, overflows, held, first, key))
+        let Slot { bucket, index, .. } = Slot::take(table, overflows, held, first, key);
+        bucket.codes[index].set(code);
+        bucket.cell_offsets[index].publish(key.0);
     }
 
     pub(super) fn place(&self, table: &Table) -> SlotPosition {
@@ -297,6 +299,11 @@ impl<'t> MatchSlot<'t> {
 
     pub(super) fn publish_code(&self, code: u32) {
         self.0.bucket.codes[self.0.index].publish(code);
+    }
+
+    /// Makes the slot unused. A reader that has found it may still load its code.
+    pub(super) fn empty(&self) {
+        self.0.bucket.cell_offsets[self.0.index].publish(0);
     }
 
     pub(super) fn tidy(&self, table: &'t Table, overflows: &mut Arena) {

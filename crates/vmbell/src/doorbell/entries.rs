@@ -188,7 +188,7 @@ impl Entries {
             (slot.cell_offset(table, cell), value),
         );
         let overflows = &mut self.match_overflows;
-        MatchSlot::take(table, overflows, &self.held, address, key).publish_code(code);
+        MatchSlot::add(table, overflows, &self.held, address, key, code);
         self.matches += 1;
         slot.publish_cell(cell, slot.cell(cell) | MATCH);
     }
@@ -249,7 +249,7 @@ impl Entries {
         }
         // From here on, writes of this value get the wildcards' code.
         storage::retire(table, &mut self.chunks, slot.code());
-        slot.publish_code(0);
+        slot.empty();
         slot.tidy(table, &mut self.match_overflows);
         Some(slot.place(table))
     }

@@ -137,7 +137,7 @@ fn value_at_the_end_of_the_longest_chain_is_found() {
     }
     let last = &table.match_overflows[OVERFLOWS - 1];
     last.values[1].store(9, Relaxed);
-    last.cell_offsets[1].store(table.cell_offset(cell), Relaxed);
+    last.cell_offsets[1].store(table.offset(cell), Relaxed);
     last.codes[1].store(6, Relaxed);
     assert_eq!(heard(&table, 9), [5]);
     assert_eq!(heard(&table, 8), [3], "the wildcards'");
@@ -171,7 +171,7 @@ fn link_out_of_range_stays_in_the_table() {
     table.first_match(ADDR, 9).link.store(u32::MAX, Relaxed);
     let last = &table.match_overflows[OVERFLOWS - 1];
     last.values[0].store(9, Relaxed);
-    last.cell_offsets[0].store(table.cell_offset(cell), Relaxed);
+    last.cell_offsets[0].store(table.offset(cell), Relaxed);
     last.codes[0].store(6, Relaxed);
     assert_eq!(heard(&table, 9), [5]);
 }
@@ -183,8 +183,10 @@ fn value_of_another_place_is_not_ones_own() {
     let cell = &table.first_address(MMIO, ADDR).cells[cell_index(WORD)][0];
     bucket.values[0].store(9, Relaxed);
     bucket.codes[0].store(6, Relaxed);
-    assert_eq!(heard(&table, 9), [3]);
-    bucket.cell_offsets[0].store(table.cell_offset(cell), Relaxed);
+    assert_eq!(heard(&table, 9), [3], "an unused slot");
+    bucket.cell_offsets[0].store(table.offset(cell) + 4, Relaxed);
+    assert_eq!(heard(&table, 9), [3], "that of another place");
+    bucket.cell_offsets[0].store(table.offset(cell), Relaxed);
     assert_eq!(heard(&table, 9), [5]);
     assert_eq!(heard(&table, 8), [3]);
 }
@@ -196,7 +198,7 @@ fn value_is_looked_for_only_if_the_cell_says_that_there_are_some() {
         let bucket = table.first_match(ADDR, 9);
         let cell = &table.first_address(MMIO, ADDR).cells[cell_index(WORD)][0];
         bucket.values[0].store(9, Relaxed);
-        bucket.cell_offsets[0].store(table.cell_offset(cell), Relaxed);
+        bucket.cell_offsets[0].store(table.offset(cell), Relaxed);
         bucket.codes[0].store(6, Relaxed);
         assert_eq!(heard(&table, 9), [signal]);
     }
@@ -206,14 +208,14 @@ fn value_is_looked_for_only_if_the_cell_says_that_there_are_some() {
 fn places_of_cells_are_their_offsets() {
     let table = Table::boxed();
     let [first, second] = &table.pio[0].cells[0];
-    assert_eq!(table.cell_offset(second) - table.cell_offset(first), 4);
+    assert_eq!(table.offset(second) - table.offset(first), 4);
     assert_eq!(
-        table.cell_offset(&table.pio[1].link) - table.cell_offset(&table.pio[0].link),
+        table.offset(&table.pio[1].link) - table.offset(&table.pio[0].link),
         64
     );
     let base = std::ptr::from_ref::<Table>(&table).addr();
     let offset = std::ptr::from_ref(first).addr() - base;
-    assert_eq!(table.cell_offset(first) as usize, offset);
+    assert_eq!(table.offset(first) as usize, offset);
 }
 
 #[test]
