@@ -7,7 +7,7 @@
 //! QEMU emulates every instruction of `vmbell` in L1, so the own tests use the release build. Nothing may be skipped: a test
 //! that no stage runs, a binary without a test that passed, and a row without numbers are failures; only own tests can be
 //! left out for time (`--begin-within`), and each is named. The lab itself boots again after a panic of its kernel, and a test
-//! whose L1 panicked runs once more; such retries are counted here, and nothing else is tried twice.
+//! whose L1 panicked, or whose Linux in L1 oopsed, runs once more; such retries are counted here, and nothing else is tried twice.
 
 mod arm64;
 mod bench;
