@@ -70,6 +70,9 @@ pub struct Measured {
     pub exits: Option<Exits>,
     /// All exits by their reasons, those that `exits` leaves out included; `None` where they are not told apart.
     pub exit_reasons: Option<ExitReasons>,
+    /// Exits of L1's guests for one operation, by the CPU's reasons, of a row that was measured in a Linux inside L1; `None` if
+    /// they were not counted.
+    pub l1_exits: Option<BTreeMap<String, f64>>,
     /// What a reader must know to understand the row's exits, or why there are none.
     pub exits_note: Option<String>,
     /// What the host or the backend counted in each run.
@@ -179,6 +182,7 @@ impl Measured {
             cpu: None,
             exits: None,
             exit_reasons: None,
+            l1_exits: None,
             exits_note: None,
             events: Counts::default(),
             counts: Counts::default(),

@@ -137,6 +137,8 @@ struct WrittenRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     exit_reasons: Option<ExitReasons>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    l1_exits: Option<BTreeMap<String, f64>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     address_space: Option<AddressSpace>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resolution_ns: Option<f64>,
@@ -298,6 +300,7 @@ impl From<Row> for WrittenRow {
             note: row.note,
             exits_note: None,
             exit_reasons: None,
+            l1_exits: None,
             address_space: row.setting.address_space,
             resolution_ns: None,
             ops_per_run: 0,
@@ -335,6 +338,7 @@ impl WrittenRow {
         self.exits = measured.exits;
         self.exits_note = measured.exits_note;
         self.exit_reasons = measured.exit_reasons;
+        self.l1_exits = measured.l1_exits;
         self.ratio = measured.ratio;
         self.ratios = measured.ratios;
         self.events = measured.events;
@@ -375,6 +379,7 @@ impl WrittenRow {
             cpu: cpu.map(|(user, system)| CpuNs { user, system }),
             exits: self.exits.or(self.exits_per_op.map(all)),
             exit_reasons: self.exit_reasons.take(),
+            l1_exits: self.l1_exits.take(),
             exits_note: self.exits_note.take(),
             events: std::mem::take(&mut self.events),
             counts: std::mem::take(&mut self.counts),

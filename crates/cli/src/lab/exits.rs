@@ -1,9 +1,12 @@
-//! The exits of L1's guests by their reasons: a line of all of them, and a table of those that an operation of each row takes.
+//! The exits of L1's guests by their reasons: a line of all of them, and those that an operation of each row takes, in the report
+//! and as a table.
+
+use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 
 use vmbell_lab::job::Exits;
-use vmbell_report::{Report, aligned};
+use vmbell_report::{Outcome, Report, Row, aligned};
 
 /// The exit codes of AMD's SVM (APM volume 2, appendix C) that guests with guests have often.
 const NAMES: [(u32, &str); 20] = [
@@ -49,15 +52,11 @@ pub(super) fn text(exits: &[(u32, u64)]) -> String {
     )
 }
 
-/// The table, of the parts between the marks that `vmbell bench` makes: a row has one run between its first two marks, and
-/// between the next two a run of twice as many operations.
-pub(super) fn of_rows(report: &Report, parts: &[Exits]) -> Result<String> {
-    let rows: Vec<_> = report
-        .common
-        .results
-        .iter()
-        .filter_map(|row| Some((row.command.as_str(), row.times()?.ops_per_run()?)))
-        .collect();
+/// Puts them into the report, and returns the table. They are in the parts between the marks that `vmbell bench` makes: a row has
+/// one run between its first two marks, and between the next two a run of twice as many operations.
+pub(super) fn of_rows(report: &mut Report, parts: &[Exits]) -> Result<String> {
+    let rows = report.common.results.iter_mut();
+    let mut rows: Vec<_> = rows.filter_map(Measured::of).collect();
     // Between two rows there is a part as well. The first mark may be missing, as it starts the recording.
     let wanted = (rows.len() * 3).saturating_sub(1);
     ensure!(
@@ -67,33 +66,53 @@ pub(super) fn of_rows(report: &Report, parts: &[Exits]) -> Result<String> {
         parts.len()
     );
     let parts = &parts[parts.len() - wanted..];
-    let exits: Vec<_> = rows
+    for (row, parts) in rows.iter_mut().zip(parts.chunks(3)) {
+        *row.exits = Some(per_operation(&parts[0], &parts[1], row.ops));
+    }
+    let exits = rows
         .iter()
-        .zip(parts.chunks(3))
-        .map(|((name, ops), parts)| (*name, per_operation(&parts[0], &parts[1], *ops)))
-        .collect();
-    Ok(table(&exits))
+        .filter_map(|row| Some((row.name, row.exits.as_ref()?)));
+    Ok(table(&exits.collect::<Vec<_>>()))
+}
+
+/// A row that was measured.
+struct Measured<'a> {
+    name: &'a str,
+    exits: &'a mut Option<BTreeMap<String, f64>>,
+    /// Operations of each run.
+    ops: u64,
+}
+
+impl<'a> Measured<'a> {
+    fn of(row: &'a mut Row) -> Option<Self> {
+        let Outcome::Measured(measured) = &mut row.outcome else {
+            return None;
+        };
+        Some(Self {
+            name: &row.command,
+            ops: measured.times.ops_per_run()?,
+            exits: &mut measured.l1_exits,
+        })
+    }
 }
 
 /// What an operation takes: the second run has `ops` more than the first, and everything else as often.
 #[expect(clippy::cast_precision_loss, reason = "far fewer exits than 2^53")]
-fn per_operation(first: &Exits, second: &Exits, ops: u64) -> Vec<(String, f64)> {
+fn per_operation(first: &Exits, second: &Exits, ops: u64) -> BTreeMap<String, f64> {
     let count = |exits: &Exits, reason: &str| exits.get(reason).copied().unwrap_or_default() as f64;
-    let mut reasons: Vec<&String> = first.keys().chain(second.keys()).collect();
-    reasons.sort();
-    reasons.dedup();
+    let reasons = first.keys().chain(second.keys());
     let one = |reason: &String| {
         let more = count(second, reason) - count(first, reason);
         (reason.clone(), more / ops.max(1) as f64)
     };
-    reasons.into_iter().map(one).collect()
+    reasons.map(one).collect()
 }
 
 /// A column for all exits, and one for each reason that is at least a twentieth of an exit in some row, the largest first.
-fn table(rows: &[(&str, Vec<(String, f64)>)]) -> String {
+fn table(rows: &[(&str, &BTreeMap<String, f64>)]) -> String {
     const LEAST: f64 = 0.05;
     let mut columns: Vec<(&str, f64)> = Vec::new();
-    for (reason, exits) in rows.iter().flat_map(|(_, exits)| exits) {
+    for (reason, exits) in rows.iter().flat_map(|(_, exits)| *exits) {
         match columns.iter_mut().find(|(name, _)| name == reason) {
             Some((_, most)) => *most = most.max(exits.abs()),
             None => columns.push((reason, exits.abs())),
@@ -116,11 +135,10 @@ fn table(rows: &[(&str, Vec<(String, f64)>)]) -> String {
         false => format!("{exits:.1}"),
     };
     for (name, exits) in rows {
-        let all = exits.iter().map(|(_, exits)| exits).sum();
+        let all = exits.values().sum();
         let mut line = vec![(*name).to_owned(), cell(all)];
         for (reason, _) in &columns {
-            let found = exits.iter().find(|(other, _)| other == reason);
-            line.push(cell(found.map_or(0.0, |(_, exits)| *exits)));
+            line.push(cell(exits.get(*reason).copied().unwrap_or_default()));
         }
         lines.push(line);
     }
@@ -155,9 +173,9 @@ mod tests {
     fn what_a_longer_run_has_more_is_that_of_the_operations() {
         let first = exits(&[("io", 23), ("vmload", 50), ("hlt", 1)]);
         let second = exits(&[("io", 43), ("vmload", 90), ("hlt", 1), ("npf", 2)]);
-        let rows = [("portio-no-eventfd", per_operation(&first, &second, 20))];
+        let exits = per_operation(&first, &second, 20);
         assert_eq!(
-            table(&rows),
+            table(&[("portio-no-eventfd", &exits)]),
             "\nexits of L1's guests for one operation; counting them costs instructions, which the report above has\n\n\
              row                all  vmload*   io  npf\n\
              portio-no-eventfd  3.1      2.0  1.0  0.1\n\n\

@@ -26,7 +26,7 @@ use vmbell_bench::host::DEPTH_VARIABLE;
 use vmbell_bench::{marks, timing};
 use vmbell_lab::{Lab, Task};
 use vmbell_report::compare::{at_depths, side_by_side};
-use vmbell_report::{EXPORTERS, Exporter, Look, Report, Timing};
+use vmbell_report::{EXPORTERS, Exporter, Look, Report, Timing, json};
 
 /// The option for the report that is compared.
 const JSON: &str = "export-json";
@@ -327,7 +327,10 @@ fn run_in(
     let code = status.as_ref().map_or(u8::MAX, |status| *status);
     Exported::finish(program.exports, &mut outcome, code)?;
     if let (Some(path), true) = (of_rows, code == 0) {
-        let table = exits::of_rows(&compare::read(&path)?, &outcome.between_marks)?;
+        let mut report = compare::read(&path)?;
+        let table = exits::of_rows(&mut report, &outcome.between_marks)?;
+        let written = fs::write(&path, json(&report));
+        written.with_context(|| format!("cannot write {}", path.display()))?;
         show(Style::Auto, Look::default(), false, |_| table)?;
     }
     if let (Some(files), Some(folder)) = (outcome.files.take(), &arguments.out) {

@@ -70,6 +70,9 @@ fn a_third_linux_runs_in_the_second_and_each_operation_is_many_exits_of_l1() {
     assert_eq!(report["unit"], "instructions");
     let rows = report["results"].as_array().unwrap();
     assert!(rows.iter().all(|row| row["status"] == "ok"), "{rows:?}");
+    let exits = rows[0]["l1_exits"].as_object().unwrap();
+    let all: f64 = exits.values().map(|exits| exits.as_f64().unwrap()).sum();
+    assert!((all - of("all")).abs() <= 0.051, "{exits:?}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Reports of one command at several depths of the lab, side by side on a terminal: a column for each, with the ratio of each
-//! row to its own report's device model.
+//! row to its own report's device model, and the exits of L1's guests where they were counted.
 
 use super::{RowKey, quantity};
 use crate::columns::{Cell, CellRow, Paint, layout};
@@ -42,11 +42,16 @@ fn table(group: Group, reports: &[(String, Report)], look: Look) -> String {
         return String::new();
     }
     let has_ratio = columns.iter().flatten().any(|row| row.ratio().is_some());
+    let has_exits: Vec<bool> = columns
+        .iter()
+        .map(|rows| rows.iter().any(|row| l1_exits(row).is_some()))
+        .collect();
     let title = |text: &str| Cell::new(visible(text), Paint::Bold);
     let mut table: Vec<CellRow> = vec![vec![title(group.name())]];
-    for (column, _) in reports {
+    for ((column, _), has_exits) in reports.iter().zip(&has_exits) {
         table[0].push(title(column));
         table[0].extend(has_ratio.then(|| title("ratio")));
+        table[0].extend(has_exits.then(|| title("exits of L1")));
     }
     for key in &keys {
         let backends = keys.iter().filter(|other| other.command == key.command);
@@ -55,7 +60,7 @@ fn table(group: Group, reports: &[(String, Report)], look: Look) -> String {
             _ => key.to_string(),
         };
         let mut line = vec![Cell::from(name)];
-        for rows in &columns {
+        for (rows, has_exits) in columns.iter().zip(&has_exits) {
             let row = rows.iter().find(|row| RowKey::of(row) == *key);
             let median = row.and_then(|row| {
                 let (times, timing) = (row.times()?, reports.first()?.1.common.timing);
@@ -69,10 +74,17 @@ fn table(group: Group, reports: &[(String, Report)], look: Look) -> String {
             let cell = |text: Option<String>| Cell::from(text.unwrap_or_else(|| "-".to_owned()));
             line.push(cell(median));
             line.extend(has_ratio.then(|| cell(ratio)));
+            let exits = row.and_then(l1_exits).map(|exits| format!("{exits:.1}"));
+            line.extend(has_exits.then(|| cell(exits)));
         }
         table.push(line);
     }
     format!("\n{}", layout(&table, look.color))
+}
+
+/// All exits of L1's guests for one operation.
+fn l1_exits(row: &Row) -> Option<f64> {
+    Some(row.measured()?.l1_exits.as_ref()?.values().sum())
 }
 
 #[cfg(test)]
@@ -97,6 +109,11 @@ mod tests {
         let with_ratio = with_ratio.iter().find(|row| row.ratio().is_some());
         let name = &with_ratio.unwrap().command;
         let mut deeper = report(4.0);
+        let exits = [("io".to_owned(), 1.04), ("vmload".to_owned(), 2.02)];
+        let counted = deeper.common.results.iter_mut();
+        for row in counted.filter(|row| row.command == *name) {
+            sample::of(row).l1_exits = Some(exits.clone().into());
+        }
         deeper
             .common
             .results
@@ -114,10 +131,16 @@ mod tests {
             .find(|line| line.starts_with("scenario"))
             .unwrap();
         let titles: Vec<&str> = header.split_whitespace().collect();
-        assert_eq!(titles, ["scenario", "L1", "ratio", "L2", "ratio"]);
+        assert_eq!(
+            titles,
+            [
+                "scenario", "L1", "ratio", "L2", "ratio", "exits", "of", "L1"
+            ]
+        );
         let line = text.lines().find(|line| line.starts_with(name.as_str()));
         let line = line.unwrap();
         let cells: Vec<&str> = line.split_whitespace().collect();
         assert!(cells.contains(&"0.12") && cells.contains(&"0.50"), "{line}");
+        assert_eq!(cells.last(), Some(&"3.1"), "{line}");
     }
 }
