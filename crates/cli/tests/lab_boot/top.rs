@@ -124,7 +124,7 @@ fn counts_what_two_guests_do_at_once(kernel: &str) -> bool {
 start_top
 start_guests
 seen
-# Later ones may see a guest that has closed a part of its descriptors, and lives.
+# Later lines may show a guest that is ending and has already closed some of its descriptors.
 echo waiting: $(lines)
 echo table; "$vmbell" top --once; echo end
 exec 3>&- 4>&-

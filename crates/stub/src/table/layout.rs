@@ -77,12 +77,12 @@ pub enum Kind {
 
 /// The table in memory.
 ///
-/// A cell is stored after its address and loaded before it. The offset of a value's cell is stored after the value and its code,
-/// and loaded before them. So a reader that sees a new one sees what belongs to it. Buckets and chunks that a change
-/// unlinks are reused only after a grace period.
+/// A cell is stored after its address and loaded before it: a reader that sees a new cell also sees its address. In the same way
+/// the offset of a value's cell is stored after the value and its code, and loaded before them. Buckets and chunks that a
+/// change unlinks are reused only after a grace period.
 #[repr(C, align(4096))]
 pub struct Table {
-    /// Second hash table, by offset of the cell and value. Its place costs a lookup nothing: it is the table's own address.
+    /// Second hash table, by offset of the cell and value. It is the first field, so that a lookup finds it at the table's address.
     pub matches: [MatchBucket; BUCKETS],
     /// First hash table, by address, for I/O ports.
     pub pio: [AddressBucket; BUCKETS],
@@ -198,7 +198,7 @@ impl AddressBucket {
 pub struct MatchBucket {
     /// The values.
     pub values: [AtomicU64; 2],
-    /// The [offset](super::Table::offset) of each value's cell; 0 if there is none.
+    /// Where each value's cell is in the table ([`Table::offset`](super::Table::offset)); 0 in an unused slot.
     pub cell_offsets: [AtomicU32; 2],
     /// The codes.
     pub codes: [AtomicU32; 2],
@@ -217,7 +217,7 @@ impl MatchBucket {
     #[inline(always)]
     pub fn probe(&self, cell_offset: u32, value: u64) -> Probe {
         let slot = self.slot(value);
-        // The cell is loaded before the value and the code: a reader that sees a new cell sees what belongs to it.
+        // The cell is loaded first: a reader that sees a new cell also sees its value and code.
         let cell = self.cell_offsets[slot].load(Acquire) == cell_offset;
         let holds = cell && self.values[slot].load(Relaxed) == value;
         let code = self.codes[slot].load(Acquire);

@@ -44,8 +44,10 @@ impl Table {
         Signals::new(self, code & !MATCH)
     }
 
-    /// The bucket after this one that holds an address. Few lookups come here, and the others have the registers that this takes.
-    /// The stub's direct code calls nothing: there it is a part of the lookup.
+    /// The bucket after this one that holds an address.
+    ///
+    /// Few lookups come here. It is a function of its own so that the others save no registers for its loop; in the stub it is
+    /// inlined, because the stub's direct code must not call anything.
     #[cfg_attr(vmbell_stub_elf, inline(always))]
     #[cfg_attr(not(vmbell_stub_elf), cold, inline(never))]
     fn overflowed_address(&self, first: &AddressBucket, addr: u64) -> Option<&AddressBucket> {
@@ -64,7 +66,8 @@ impl Table {
         None
     }
 
-    /// The code of a value of the cell at `cell_offset` in the buckets after this one; 0 if there is none.
+    /// The code that a bucket after this one has for a value of the cell at `cell_offset`; 0 if none has one. It is inlined or not
+    /// for the same reasons.
     #[cfg_attr(vmbell_stub_elf, inline(always))]
     #[cfg_attr(not(vmbell_stub_elf), cold, inline(never))]
     fn overflowed_match(&self, first: &MatchBucket, cell_offset: u32, value: u64) -> u32 {
