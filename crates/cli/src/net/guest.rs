@@ -94,16 +94,21 @@ impl Files {
         }
         let drivers = [DRIVERS.as_slice(), &[self.driver.as_str()]].concat();
         let tree = ModuleTree::open(&self.modules, &self.modules.display().to_string())?;
-        let mut script = format!("#!{BUSYBOX} sh\n{BUSYBOX} echo '{INIT}'\n");
+        let mut script = format!(
+            "#!{BUSYBOX} sh\n{BUSYBOX} echo '{INIT}'\n{BUSYBOX} mount -t proc proc /proc\n"
+        );
         for (index, module) in tree.load_order(&drivers)?.iter().enumerate() {
             let path = format!("/modules/{index:02}-{}.ko", module.name);
             archive.file(Path::new(&path), 0o644, &module.bytes)?;
-            script.push_str(&format!("{BUSYBOX} insmod {path}\n"));
+            // As modprobe does, with the parameters on the kernel's command line.
+            script.push_str(&format!(
+                "{BUSYBOX} insmod {path} $({BUSYBOX} tr ' ' '\\n' < /proc/cmdline | {BUSYBOX} sed -n 's/^{}\\.//p')\n",
+                module.name
+            ));
         }
         // netserver becomes a daemon when it can be asked. The first process must not end.
         script.push_str(&format!(
-            "{BUSYBOX} mount -t proc proc /proc\n\
-             {BUSYBOX} ifconfig lo up\n\
+            "{BUSYBOX} ifconfig lo up\n\
              {BUSYBOX} ifconfig eth0 {GUEST} netmask {MASK} up && {NETSERVER} -4 && {BUSYBOX} echo '{READY}'\n\
              while :; do {BUSYBOX} sleep 1000; done\n"
         ));
