@@ -6,8 +6,9 @@ pub enum Notify {
     /// By a doorbell, whose eventfd wakes the device's thread.
     #[default]
     Doorbell,
-    /// As [`Doorbell`](Self::Doorbell), but after its last chain the thread looks at the ring for 200 us before it sleeps. The
-    /// driver need not notify meanwhile. It takes a CPU of the host while the driver is busy.
+    /// By doorbells that wake one thread for all queues of the device. After its last chain it looks at the rings for 200 us before it
+    /// sleeps, and lets other threads run between two looks. The driver need not notify meanwhile. It takes a CPU of the host while
+    /// the driver is busy.
     Poll,
     /// By an exit of the vCPU, on whose thread the queue is served.
     Exit,

@@ -24,6 +24,7 @@ pub mod mmio;
 pub mod net;
 mod notification;
 pub mod pci;
+mod poller;
 mod queue;
 mod queues;
 mod refusal;

@@ -1,10 +1,9 @@
 //! The queues of a device that a [`Handler`] of this process serves: on the vCPU's thread at each notification, on threads
 //! that sleep until a doorbell rings, or on a thread that polls.
 
-use std::hint::spin_loop;
 use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use vmbell::bus::{Backlog, Work};
 use vmbell::eventfd::EventFd;
@@ -14,6 +13,7 @@ use super::config::{Notify, VirtioConfig};
 use super::control::QueueRegisters;
 use super::features;
 use super::notification::LastNotification;
+use super::poller::Poller;
 use super::queue::{Handler, Queue};
 use super::refusal::Refusal;
 use super::ring::Ring;
@@ -33,6 +33,7 @@ pub enum Serving {
 pub(super) struct Queues<D> {
     // The threads end before the queues that they serve.
     listeners: Vec<Listener>,
+    poller: Option<Poller>,
     _source: Option<EventLoop>,
     driver: DriverSide,
     handler: Arc<D>,
@@ -58,6 +59,7 @@ impl<D: Handler + 'static> Queues<D> {
         };
         Self {
             listeners: Vec::new(),
+            poller: None,
             _source: None,
             each: (0..queues).map(queue).collect(),
             device: DeviceInfo {
@@ -73,8 +75,9 @@ impl<D: Handler + 'static> Queues<D> {
         }
     }
 
-    /// The same with its own threads: one that serves what waits for the host, if the device has that, and unless each
-    /// notification is an [exit](Notify::Exit) one for each queue, which the queue's eventfd wakes.
+    /// The same with its own threads: one that serves what waits for the host, if the device has that, and by default one for each
+    /// queue, which the queue's eventfd wakes. One that [polls](Notify::Poll) does the work of all, and an [exit](Notify::Exit) needs
+    /// none for the queues.
     ///
     /// # Errors
     ///
@@ -90,31 +93,31 @@ impl<D: Handler + 'static> Queues<D> {
         if config.packed {
             queues.device.features |= features::RING_PACKED;
         }
-        if config.notify != Notify::Exit {
-            queues.listen(config.notify == Notify::Poll)?;
-            if config.notification_data {
-                queues.device.features |= features::NOTIFICATION_DATA;
-            }
+        if config.notify != Notify::Exit && config.notification_data {
+            queues.device.features |= features::NOTIFICATION_DATA;
+        }
+        if config.notify == Notify::Poll {
+            let source = queues.source()?.map(|(_, readable)| readable);
+            queues.poller = Some(Poller::start(&queues.each, source)?);
+            return Ok(queues);
+        }
+        if config.notify == Notify::Doorbell {
+            queues.listen()?;
         }
         queues.watch_source()?;
         Ok(queues)
     }
 
-    /// Starts a thread for each queue, which sleeps until the queue's eventfd is signalled, and may poll before it sleeps again.
+    /// Starts a thread for each queue, which sleeps until the queue's eventfd is signalled.
     ///
     /// # Errors
     ///
     /// If the process cannot have more descriptors or threads.
-    fn listen(&mut self, polls: bool) -> io::Result<()> {
+    fn listen(&mut self) -> io::Result<()> {
         let listener = |queue: &Arc<Queue<D>>| {
             let queue = Arc::clone(queue);
             // What a wake-up finds is in the queue, and the count says nothing more.
-            if polls {
-                let mut poller = Poller::default();
-                Listener::start(|| {}, move || poller.serve(&*queue))
-            } else {
-                Listener::start(|| {}, move || queue.serve_before_sleep().more)
-            }
+            Listener::start(|| {}, move || queue.serve_before_sleep().more)
         };
         self.listeners = self.each.iter().map(listener).collect::<io::Result<_>>()?;
         Ok(())
@@ -126,10 +129,9 @@ impl<D: Handler + 'static> Queues<D> {
     ///
     /// If the process cannot have more descriptors or threads.
     fn watch_source(&mut self) -> io::Result<()> {
-        let Some((index, readable)) = self.handler.source() else {
+        let Some((index, readable)) = self.source()? else {
             return Ok(());
         };
-        let readable = readable.try_clone_to_owned()?;
         let Some(queue) = self.queue(index).map(Arc::clone) else {
             return Ok(());
         };
@@ -142,6 +144,14 @@ impl<D: Handler + 'static> Queues<D> {
         Ok(())
     }
 
+    /// The queue whose chains wait for the host, and what becomes readable then.
+    fn source(&self) -> io::Result<Option<(u16, OwnedFd)>> {
+        let source = self.handler.source();
+        let owned =
+            |(index, readable): (u16, BorrowedFd<'_>)| Ok((index, readable.try_clone_to_owned()?));
+        source.map(owned).transpose()
+    }
+
     /// The queues by their indices.
     pub(super) fn each(&self) -> &[Arc<Queue<D>>] {
         &self.each
@@ -150,37 +160,6 @@ impl<D: Handler + 'static> Queues<D> {
     /// The queue with this index.
     pub(super) fn queue(&self, index: u16) -> Option<&Arc<Queue<D>>> {
         self.each.get(usize::from(index))
-    }
-}
-
-/// How long a thread looks at a ring that has nothing more: the most that KVM polls for a halted vCPU by default
-/// (`halt_poll_ns`).
-const POLL: Duration = Duration::from_micros(200);
-
-/// A thread that polls before it sleeps.
-#[derive(Default)]
-struct Poller {
-    /// When it saw the last chain since it slept.
-    last: Option<Instant>,
-}
-
-impl Poller {
-    /// Serves a queue; false if the thread sleeps now, and the driver notifies.
-    fn serve<D: Handler>(&mut self, queue: &Queue<D>) -> bool {
-        let served = queue.serve_before_poll();
-        if served.more {
-            return true;
-        }
-        if served.chains > 0 {
-            self.last = Some(Instant::now());
-            return true;
-        }
-        if self.last.is_some_and(|last| last.elapsed() < POLL) {
-            spin_loop();
-            return true;
-        }
-        self.last = None;
-        queue.serve_before_sleep().more
     }
 }
 
@@ -218,7 +197,10 @@ impl<D: Handler + 'static> Server for Queues<D> {
     }
 
     fn kick(&self, index: u16) -> Option<&Arc<EventFd>> {
-        self.listeners.get(usize::from(index)).map(Listener::event)
+        match &self.poller {
+            Some(poller) => poller.kick(index),
+            None => self.listeners.get(usize::from(index)).map(Listener::event),
+        }
     }
 
     fn notification(&self, index: u16) -> Option<&LastNotification> {
@@ -228,6 +210,8 @@ impl<D: Handler + 'static> Server for Queues<D> {
     fn notify(&self, index: u16) {
         if let Some(listener) = self.listeners.get(usize::from(index)) {
             listener.signal();
+        } else if let Some(poller) = &self.poller {
+            poller.wake(index);
         } else if let Some(queue) = self.queue(index)
             && queue.serve().more
         {

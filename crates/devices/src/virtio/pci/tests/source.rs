@@ -1,5 +1,6 @@
 //! A queue whose buffers wait for the host: a network interface's.
 
+use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use super::*;
@@ -31,8 +32,8 @@ fn assert_waits<Q: DriverQueue>(driver: &mut Q) {
     assert!(driver.get_used().unwrap().is_none());
 }
 
-/// A buffer waits for a packet, and then a packet for a buffer.
-fn buffers_and_packets_wait_for_each_other(notify: Notify) {
+/// A live interface, and the other end of its tap.
+fn live(notify: Notify) -> (Pc, UnixDatagram) {
     let (tap, host) = Tap::double();
     let config = VirtioConfig {
         notify,
@@ -48,20 +49,26 @@ fn buffers_and_packets_wait_for_each_other(notify: Notify) {
         assert!(pc.set_up(queue, layout, 0xffff));
     }
     pc.go_live();
+    (pc, host)
+}
+
+/// A buffer waits for a packet, and then a packet for a buffer.
+fn buffers_and_packets_wait_for_each_other(notify: Notify) {
+    let (mut pc, host) = live(notify);
     brand::scoped(|brand| {
         let memory = pc.memory.clone();
         let memory = &memory;
         let features = Features::default();
         let mut driver = SplitDriver::new(&memory, &LAYOUTS[0], features, brand).unwrap();
         driver.add(&[], &[Buffer::new(0x8000, 1600)], ()).unwrap();
-        assert_eq!(pc.store(NOTIFY, 2, 0), notify == Notify::Doorbell);
+        assert_eq!(pc.store(NOTIFY, 2, 0), notify != Notify::Exit);
         assert_waits(&mut driver);
         host.send(&PACKET).unwrap();
         assert_eq!(await_used(&mut driver), 60);
         host.send(&PACKET).unwrap();
         assert_waits(&mut driver);
         driver.add(&[], &[Buffer::new(0x8000, 1600)], ()).unwrap();
-        assert_eq!(pc.store(NOTIFY, 2, 0), notify == Notify::Doorbell);
+        assert_eq!(pc.store(NOTIFY, 2, 0), notify != Notify::Exit);
         assert_eq!(await_used(&mut driver), 60);
     });
 }
@@ -74,4 +81,44 @@ fn buffers_and_packets_wait_for_each_other_with_doorbells() {
 #[test]
 fn buffers_and_packets_wait_for_each_other_without_doorbells() {
     buffers_and_packets_wait_for_each_other(Notify::Exit);
+}
+
+#[test]
+fn buffers_and_packets_wait_for_each_other_with_a_thread_that_polls() {
+    buffers_and_packets_wait_for_each_other(Notify::Poll);
+}
+
+#[test]
+fn a_thread_that_polls_serves_both_directions_and_misses_no_packet() {
+    let (mut pc, host) = live(Notify::Poll);
+    let memory = pc.memory.clone();
+    let memory = &memory;
+    let features = Features::default();
+    host.set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    brand::scoped(|brand| {
+        let mut receive = SplitDriver::new(&memory, &LAYOUTS[0], features, brand).unwrap();
+        brand::scoped(|brand| {
+            let mut send = SplitDriver::new(&memory, &LAYOUTS[1], features, brand).unwrap();
+            for trip in 0..300 {
+                receive.add(&[], &[Buffer::new(0x8000, 1600)], ()).unwrap();
+                if receive.kick_prepare() {
+                    assert!(pc.store(NOTIFY, 2, 0));
+                }
+                host.send(&PACKET).unwrap();
+                assert_eq!(await_used(&mut receive), 60);
+                send.add(&[Buffer::new(0x8000, 60)], &[], ()).unwrap();
+                if send.kick_prepare() {
+                    assert!(pc.store(NOTIFY + 4, 2, 1));
+                }
+                assert_eq!(host.recv(&mut [0; 100]).unwrap(), 60);
+                await_used(&mut send);
+                // Some packets come while it polls, and some after it has fallen asleep.
+                if trip % 30 == 0 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+    });
+    assert_eq!(pc.errors(), 0);
 }

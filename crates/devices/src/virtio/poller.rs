@@ -1,0 +1,124 @@
+//! A thread that serves all queues of a device ([`Notify::Poll`](super::Notify)): it sleeps until one is notified or the host has
+//! something for the device, and then looks at all rings until they have had nothing for a while. Meanwhile no driver has to notify
+//! and nobody has to wake the thread.
+//!
+//! Between two looks it lets other threads run: on a host with one CPU it is their work that it waits for.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
+use vmbell::thread::{EventLoop, EventSet, ThreadKind};
+
+use super::queue::{Handler, Queue};
+
+/// How long the thread looks at rings that have nothing more: the most that KVM polls for a halted vCPU by default
+/// (`halt_poll_ns`).
+const POLL: Duration = Duration::from_micros(200);
+/// How many looks the thread makes before it checks whether it must end.
+const LOOKS: u32 = 64;
+
+/// The thread of a device, until this is dropped.
+pub(super) struct Poller {
+    /// The eventfd of each queue.
+    kicks: Vec<Arc<EventFd>>,
+    _thread: EventLoop,
+}
+
+impl Poller {
+    /// Starts the thread, which also serves the queues when the `source` becomes readable.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    pub(super) fn start<D: Handler + 'static>(
+        queues: &[Arc<Queue<D>>],
+        source: Option<OwnedFd>,
+    ) -> io::Result<Self> {
+        let thread = EventLoop::new(ThreadKind::Device, D::NAME)?;
+        let looks = Arc::new(Mutex::new(Looks {
+            queues: queues.to_vec(),
+            last: None,
+        }));
+        let look = || {
+            let looks = Arc::clone(&looks);
+            move || looks.lock().unwrap_or_else(PoisonError::into_inner).run()
+        };
+        let mut kicks = Vec::new();
+        for _ in queues {
+            let kick = Arc::new(EventFd::new(EFD_NONBLOCK)?);
+            let (theirs, look) = (Arc::clone(&kick), look());
+            thread.add(kick.try_clone()?, EventSet::IN, move || {
+                // It does not block, and is empty if a call for another descriptor came after the signal.
+                let _ = theirs.read();
+                look()
+            })?;
+            kicks.push(kick);
+        }
+        if let Some(source) = source {
+            // What the rings have no room for now is served when the driver notifies.
+            thread.add(source, EventSet::IN | EventSet::EDGE_TRIGGERED, look())?;
+        }
+        Ok(Self {
+            kicks,
+            _thread: thread,
+        })
+    }
+
+    /// The eventfd of a queue.
+    pub(super) fn kick(&self, index: u16) -> Option<&Arc<EventFd>> {
+        self.kicks.get(usize::from(index))
+    }
+
+    /// Notifies a queue.
+    pub(super) fn wake(&self, index: u16) {
+        // It fails if the guest has filled the eventfd, which then wakes the thread anyway.
+        let _ = self.kick(index).map(|kick| kick.write(1));
+    }
+}
+
+/// The queues, and what was found in them.
+struct Looks<D> {
+    queues: Vec<Arc<Queue<D>>>,
+    /// When a look last found a chain since the thread slept.
+    last: Option<Instant>,
+}
+
+impl<D: Handler> Looks<D> {
+    /// Serves the queues; false if the thread sleeps now, and the driver notifies.
+    fn run(&mut self) -> bool {
+        for _ in 0..LOOKS {
+            let found = self.look();
+            if found {
+                self.last = Some(Instant::now());
+            } else if self.last.is_none_or(|last| last.elapsed() >= POLL) {
+                self.last = None;
+                return self.before_sleep();
+            }
+            thread::yield_now();
+        }
+        true
+    }
+
+    /// Looks at each queue; true if one had a chain.
+    fn look(&self) -> bool {
+        let mut found = false;
+        for queue in &self.queues {
+            let served = queue.serve_before_poll();
+            found |= served.more || served.chains > 0;
+        }
+        found
+    }
+
+    /// Lets the driver notify, and looks at each queue once more; true if there may be more chains.
+    fn before_sleep(&self) -> bool {
+        let mut more = false;
+        for queue in &self.queues {
+            more |= queue.serve_before_sleep().more;
+        }
+        more
+    }
+}
