@@ -29,6 +29,8 @@ pub(super) enum NetWay {
     VmbellNoPvEoi,
     /// vmbell's device, by ioeventfd and irqfd
     VmbellIoeventfd,
+    /// vmbell's device, with --nested-guest
+    VmbellNested,
     /// vmbell with vhost-net
     VmbellVhost,
     /// vmbell with the card of --card
@@ -65,7 +67,7 @@ impl NetWay {
 
     /// Whether it is one that is measured only if it is named.
     pub(super) const fn is_special(self) -> bool {
-        matches!(self, Self::VmbellNoPvEoi)
+        matches!(self, Self::VmbellNoPvEoi | Self::VmbellNested)
     }
 
     /// Whether the guest drives a card of the host, so that `--card` has to name one.
@@ -113,8 +115,10 @@ impl NetWay {
             }
         };
         words.extend(["--device".into(), device.into()]);
-        if self == Self::VmbellNoPvEoi {
-            words.extend(["--pv-eoi", "off"].map(Into::into));
+        match self {
+            Self::VmbellNoPvEoi => words.extend(["--pv-eoi", "off"].map(Into::into)),
+            Self::VmbellNested => words.push("--nested-guest".into()),
+            _ => {}
         }
     }
 

@@ -12,10 +12,10 @@ use super::assign;
 use super::console::Input;
 use super::device::{Device, Drive, Link, Virtio};
 use vmbell::memory::GuestMemoryMmap;
-use vmbell_devices::virtio::VirtioConfig;
 use vmbell_devices::virtio::net::{NET_QUEUES, Tap};
 use vmbell_devices::virtio::vhost::{Gone, OnGone, VhostNet, VhostUserBlk, VhostVsock, Worker};
 use vmbell_devices::virtio::{self, CONSOLE_QUEUES, ConsoleReady, Disk, Entropy, Handler, Net};
+use vmbell_devices::virtio::{Notify, VirtioConfig};
 use vmbell_vfio::node::DeviceNode;
 use vmbell_vmm::Pc;
 
@@ -104,8 +104,8 @@ impl Board for Mmio<'_> {
     }
 }
 
-/// Plugs them in, in this order.
-pub(super) fn all(pc: &Pc, devices: &[Device]) -> Result<Plugged> {
+/// Plugs them in, in this order; `notify` is for virtio devices of which the user does not say how their drivers notify.
+pub(super) fn all(pc: &Pc, devices: &[Device], notify: Notify) -> Result<Plugged> {
     let mut plugged = Plugged::default();
     for device in devices {
         match device {
@@ -114,8 +114,10 @@ pub(super) fn all(pc: &Pc, devices: &[Device]) -> Result<Plugged> {
             ),
             Device::PcTestdev => pc.add_pc_testdev()?,
             Device::PciTestdev(config) => pc.add_testdev(*config)?,
-            Device::Virtio(device, config) => plugged.virtio(pc, device, *config)?,
-            Device::VirtioMmio(device, config) => plugged.virtio(&Mmio(pc), device, *config)?,
+            Device::Virtio(device, ways) => plugged.virtio(pc, device, ways.config(notify))?,
+            Device::VirtioMmio(device, ways) => {
+                plugged.virtio(&Mmio(pc), device, ways.config(notify))?;
+            }
             Device::VfioPci(device) => assign::pci(pc, device)?,
             Device::VfioPlatform(device) => plugged.nodes.push(assign::platform(pc, device)?),
         }

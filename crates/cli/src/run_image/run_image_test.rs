@@ -1,4 +1,16 @@
 use super::*;
+use clap::Parser;
+
+/// A command line of `vmbell run`, behind its name.
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(flatten)]
+    args: RunArgs,
+}
+
+fn args(words: &[&str]) -> RunArgs {
+    Line::parse_from([&["run", "vmlinuz"], words].concat()).args
+}
 
 #[test]
 fn exit_code_of_the_guest_is_doubled_plus_one_and_cut_to_8_bits() {
@@ -25,4 +37,17 @@ fn without_kvm_the_lab_is_named_with_this_very_command() {
     let text = elsewhere(line.map(OsString::from).into());
     let expected = "`vmbell lab -- vmbell run 'a b.flat' --env e --append 'cpuid vmcall'`";
     assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn nested_guest_polls_and_its_kernel_gets_parameters_before_those_of_the_user() {
+    let plain = args(&["--append", "quiet"]);
+    assert_eq!(plain.notify(), Notify::Doorbell);
+    assert_eq!(plain.arguments(true), "quiet");
+    let nested = args(&["--nested-guest", "--append", "virtio_net.napi_tx=1"]);
+    assert_eq!(nested.notify(), Notify::Poll);
+    let words = "virtio_net.napi_tx=0 virtio_net.napi_tx=1";
+    assert_eq!(nested.arguments(true), words);
+    // Another image may read its arguments in any way.
+    assert_eq!(nested.arguments(false), "virtio_net.napi_tx=1");
 }

@@ -44,8 +44,8 @@ pub(super) fn boot_on(
     for device in &args.device {
         match device {
             Device::ChrTestdev => virt.add_chr_testdev()?,
-            Device::Virtio(device, config) | Device::VirtioMmio(device, config) => {
-                plugged.virtio(&virt, device, *config)?;
+            Device::Virtio(device, ways) | Device::VirtioMmio(device, ways) => {
+                plugged.virtio(&virt, device, ways.config(args.notify()))?;
             }
             _ => bail!(
                 "only a PC has the devices pc-testdev, pci-testdev, vfio-pci and vfio-platform: an arm64 guest can have \

@@ -51,6 +51,7 @@ fn round_trip_goes_to_the_vmm_by_exits_only_and_paravirtual_eoi_spares_it_one_of
         ("vmbell-no-pv-eoi", 0.0, 0.01),
         ("vmbell-exit", 0.9, 1.5),
         ("vmbell-ioeventfd", 0.0, 0.01),
+        ("vmbell-nested", 0.0, 0.01),
         ("vmbell-vhost", 0.0, 0.01),
         ("vmbell-assigned", 0.0, 0.01),
     ];
@@ -65,6 +66,9 @@ fn round_trip_goes_to_the_vmm_by_exits_only_and_paravirtual_eoi_spares_it_one_of
         match way {
             // They go to the card, without an exit.
             "vmbell-assigned" => assert_eq!(kicks, 0.0, "{said}"),
+            // How often the thread polls when the guest sends depends on how fast this machine is. No interrupt says that a packet
+            // was sent.
+            "vmbell-nested" => assert!(of_a_trip(row, "interrupts") < 1.5, "{said}"),
             _ => assert!(kicks > 0.5, "{way}: {said}"),
         }
         assert!(of_a_trip(row, "interrupts") > 0.5, "{way}: {said}");

@@ -9,11 +9,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use self::virtio::{BlkArgs, NetArgs, UserBlkArgs, VsockArgs, WaysArgs};
-pub(super) use self::virtio::{Drive, Link, Virtio};
+pub(super) use self::virtio::{Drive, Link, Virtio, Ways};
 use crate::confine::Devices;
 use crate::values::size;
 use vmbell_devices::pci_testdev::PciTestdevConfig;
-use vmbell_devices::virtio::VirtioConfig;
 
 /// A device to plug in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,9 +24,9 @@ pub(super) enum Device {
     /// Doorbells to measure, on the PCI bus.
     PciTestdev(PciTestdevConfig),
     /// A virtio device on the PCI bus.
-    Virtio(Virtio, VirtioConfig),
+    Virtio(Virtio, Ways),
     /// A virtio device on MMIO registers.
-    VirtioMmio(Virtio, VirtioConfig),
+    VirtioMmio(Virtio, Ways),
     /// A PCI device of the host.
     VfioPci(Assigned),
     /// A platform device of the host.
@@ -45,7 +44,7 @@ impl Device {
 
     /// Whether the backend has to store what the driver says with its notifications.
     pub(super) const fn needs_payloads(&self) -> bool {
-        matches!(self, Self::Virtio(_, config) if config.notification_data)
+        matches!(self, Self::Virtio(_, ways) if ways.notification_data)
     }
 
     /// What the guest's threads need for it, besides what they always need.

@@ -55,10 +55,10 @@ const EVERY: &str = "Every virtio device and vhost-user-blk";
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = EVERY)]
 pub(super) struct WaysArgs {
-    /// Serve a notification on a thread that an ioeventfd wakes, that may also poll before it sleeps, or on the vCPU's thread in
-    /// its exit
-    #[arg(long, value_enum, default_value_t = NotifyBy::Ioeventfd)]
-    notify: NotifyBy,
+    /// Serve a notification on a thread that an ioeventfd wakes, on one thread for all queues that also polls before it sleeps, or on
+    /// the vCPU's thread in its exit [default: ioeventfd; poll with --nested-guest]
+    #[arg(long, value_enum)]
+    notify: Option<NotifyBy>,
     /// Raise interrupts by an irqfd, or by a call for each message
     #[arg(long, value_enum, default_value_t = RaiseBy::Irqfd)]
     interrupt: RaiseBy,
@@ -92,15 +92,37 @@ enum Transport {
     Mmio,
 }
 
+/// How a virtio device is served, as far as the user has said it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::run_image) struct Ways {
+    notify: Option<Notify>,
+    raise: Raise,
+    packed: bool,
+    /// Whether the driver may say how far it is with a notification.
+    pub(super) notification_data: bool,
+}
+
+impl Ways {
+    /// The device's choices, with this way of notifications if the user has named none.
+    pub(in crate::run_image) fn config(self, notify: Notify) -> VirtioConfig {
+        VirtioConfig {
+            notify: self.notify.unwrap_or(notify),
+            raise: self.raise,
+            packed: self.packed,
+            notification_data: self.notification_data,
+        }
+    }
+}
+
 impl WaysArgs {
     /// The device, which is seen and served so.
     pub(super) fn of(&self, device: Virtio) -> Result<Device, String> {
-        let config = VirtioConfig {
-            notify: match self.notify {
+        let ways = Ways {
+            notify: self.notify.map(|notify| match notify {
                 NotifyBy::Ioeventfd => Notify::Doorbell,
                 NotifyBy::Poll => Notify::Poll,
                 NotifyBy::Exit => Notify::Exit,
-            },
+            }),
             raise: match self.interrupt {
                 RaiseBy::Irqfd => Raise::Irqfd,
                 RaiseBy::Call => Raise::Call,
@@ -108,8 +130,8 @@ impl WaysArgs {
             packed: self.packed.is_on(),
             notification_data: self.notification_data.is_on(),
         };
-        if config.notification_data {
-            if self.notify == NotifyBy::Exit {
+        if ways.notification_data {
+            if ways.notify == Some(Notify::Exit) {
                 return Err("notification-data needs notify=ioeventfd or notify=poll".to_owned());
             }
             if self.transport == Transport::Mmio {
@@ -120,18 +142,19 @@ impl WaysArgs {
             }
         }
         Ok(match self.transport {
-            Transport::Pci => Device::Virtio(device, config),
-            Transport::Mmio => Device::VirtioMmio(device, config),
+            Transport::Pci => Device::Virtio(device, ways),
+            Transport::Mmio => Device::VirtioMmio(device, ways),
         })
     }
 
     /// The same for a device whose queues are served by `server`, which has no packed rings, does not poll and takes no
     /// notification data.
     fn of_worker(&self, device: Virtio, server: &str) -> Result<Device, String> {
+        let notify = self.notify.unwrap_or(NotifyBy::Ioeventfd);
         if self.packed.is_on() {
             return Err(format!("{server} has no packed rings: leave packed out"));
         }
-        if self.notify == NotifyBy::Poll {
+        if notify == NotifyBy::Poll {
             return Err(format!("{server} does not poll: leave notify=poll out"));
         }
         if self.notification_data.is_on() {
@@ -139,7 +162,11 @@ impl WaysArgs {
                 "{server} takes no notification data: leave notification-data out"
             ));
         }
-        self.of(device)
+        let given = Self {
+            notify: Some(notify),
+            ..self.clone()
+        };
+        given.of(device)
     }
 }
 

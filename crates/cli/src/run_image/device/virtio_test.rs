@@ -3,7 +3,7 @@ use super::*;
 
 fn read(text: &str) -> (Virtio, VirtioConfig) {
     match device(text).unwrap() {
-        Device::Virtio(device, config) => (device, config),
+        Device::Virtio(device, ways) => (device, ways.config(Notify::Doorbell)),
         other => panic!("{other:?}"),
     }
 }
@@ -32,20 +32,32 @@ fn ways_of_a_virtio_device_are_read() {
         notification_data: true,
         ..short
     };
-    let (rng, text) = (Virtio::Rng, "virtio-rng,notification-data");
-    assert_eq!(read(text), (rng.clone(), data));
-    assert!(Device::Virtio(rng.clone(), data).needs_payloads());
-    assert!(!Device::Virtio(rng, short).needs_payloads());
+    let text = "virtio-rng,notification-data";
+    assert_eq!(read(text), (Virtio::Rng, data));
+    assert!(device(text).unwrap().needs_payloads());
+    assert!(!device("virtio-rng").unwrap().needs_payloads());
+}
+
+#[test]
+fn a_way_of_notifications_that_is_not_named_is_the_default() {
+    let notify = |text: &str| match device(text).unwrap() {
+        Device::Virtio(_, ways) => ways.config(Notify::Poll).notify,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(notify("virtio-rng"), Notify::Poll);
+    assert_eq!(notify("virtio-rng,notify=ioeventfd"), Notify::Doorbell);
+    assert_eq!(notify("virtio-rng,notify=exit"), Notify::Exit);
+    // A worker has no thread that polls.
+    assert_eq!(notify("virtio-net,tap=tap0"), Notify::Poll);
+    assert_eq!(notify("virtio-net,tap=tap0,vhost"), Notify::Doorbell);
+    assert_eq!(notify("virtio-vsock,cid=3"), Notify::Doorbell);
 }
 
 #[test]
 fn virtio_device_is_on_pci_unless_it_is_to_be_on_mmio() {
-    let config = VirtioConfig {
-        packed: true,
-        ..VirtioConfig::default()
-    };
     let mmio = device("virtio-rng,transport=mmio,packed=on");
-    assert_eq!(mmio, Ok(Device::VirtioMmio(Virtio::Rng, config)));
+    let is_mmio = |device: &Device| matches!(device, Device::VirtioMmio(Virtio::Rng, ways) if ways.config(Notify::Doorbell).packed);
+    assert!(mmio.as_ref().is_ok_and(is_mmio), "{mmio:?}");
     let pci = (Virtio::Rng, VirtioConfig::default());
     assert_eq!(read("virtio-rng,transport=pci"), pci);
     let error = device("virtio-rng,transport=isa").unwrap_err();
