@@ -52,7 +52,7 @@ impl Poller {
             let kick = Arc::new(EventFd::new(EFD_NONBLOCK)?);
             let (theirs, look) = (Arc::clone(&kick), look());
             thread.add(kick.try_clone()?, EventSet::IN, move || {
-                // It does not block, and is empty if a call for another descriptor came after the signal.
+                // It does not block, and is empty if this is called again because there was more to do.
                 let _ = theirs.read();
                 look()
             })?;
