@@ -108,11 +108,11 @@ pub(super) struct RunArgs {
     )]
     pv_eoi: String,
 
-    /// Choose what costs a guest least whose host is a guest itself, such as a cloud's instance (docs/nested.md)
+    /// Reduce the exits of a guest whose host is itself a guest, such as a cloud instance (docs/nested.md)
     ///
-    /// An exit costs such a guest several times as much. Threads of virtio devices poll, if `notify` of a device does not say
-    /// otherwise, so that drivers need not notify. A Linux kernel gets the parameter `virtio_net.napi_tx=0`, with which it wants no
-    /// interrupt for a packet that was sent; --append can set it again.
+    /// An exit of such a guest costs several times as much. Virtio devices poll unless their `notify` says otherwise, so that drivers
+    /// need not notify. A Linux kernel gets the parameter `virtio_net.napi_tx=0`, which turns off the interrupts for packets that were
+    /// sent; --append can turn them on again.
     #[arg(long)]
     nested_guest: bool,
 
@@ -155,7 +155,7 @@ impl RunArgs {
         self.sandbox == "on"
     }
 
-    /// How drivers notify the virtio devices of which the user does not say it.
+    /// How the drivers of virtio devices notify, unless `--device` says it.
     const fn notify(&self) -> Notify {
         match self.nested_guest {
             true => Notify::Poll,

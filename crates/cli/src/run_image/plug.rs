@@ -104,7 +104,7 @@ impl Board for Mmio<'_> {
     }
 }
 
-/// Plugs them in, in this order; `notify` is for virtio devices of which the user does not say how their drivers notify.
+/// Plugs them in, in this order. The drivers of virtio devices notify by `notify`, unless `--device` says otherwise.
 pub(super) fn all(pc: &Pc, devices: &[Device], notify: Notify) -> Result<Plugged> {
     let mut plugged = Plugged::default();
     for device in devices {

@@ -1,8 +1,8 @@
-//! A thread that serves all queues of a device ([`Notify::Poll`](super::Notify)): it sleeps until one is notified or the host has
-//! something for the device, and then looks at all rings until they have had nothing for a while. Meanwhile no driver has to notify
-//! and nobody has to wake the thread.
+//! A thread that serves all queues of a device ([`Notify::Poll`](super::Notify)). It sleeps until a queue is notified or the host has
+//! something for the device. Then it polls all queues, and sleeps again after a while without work. While it polls, drivers need not
+//! notify, and the host's side wakes no other thread.
 //!
-//! Between two looks it lets other threads run: on a host with one CPU it is their work that it waits for.
+//! It yields the CPU between two looks: with one CPU, the guest and the host's programs need it to make progress.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -92,7 +92,7 @@ enum Transport {
     Mmio,
 }
 
-/// How a virtio device is served, as far as the user has said it.
+/// How a virtio device is served, where `--device` says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::run_image) struct Ways {
     notify: Option<Notify>,
@@ -103,7 +103,7 @@ pub(in crate::run_image) struct Ways {
 }
 
 impl Ways {
-    /// The device's choices, with this way of notifications if the user has named none.
+    /// The device's configuration. Its driver notifies by `notify`, unless `--device` says otherwise.
     pub(in crate::run_image) fn config(self, notify: Notify) -> VirtioConfig {
         VirtioConfig {
             notify: self.notify.unwrap_or(notify),
