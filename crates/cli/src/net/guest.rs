@@ -94,17 +94,22 @@ impl Files {
         }
         let drivers = [DRIVERS.as_slice(), &[self.driver.as_str()]].concat();
         let tree = ModuleTree::open(&self.modules, &self.modules.display().to_string())?;
+        // A module gets its parameters of the kernel's command line, as with modprobe.
         let mut script = format!(
-            "#!{BUSYBOX} sh\n{BUSYBOX} echo '{INIT}'\n{BUSYBOX} mount -t proc proc /proc\n"
+            "#!{BUSYBOX} sh\n\
+             {BUSYBOX} echo '{INIT}'\n\
+             {BUSYBOX} mount -t proc proc /proc\n\
+             read -r words </proc/cmdline\n\
+             load() {{\n\
+             own=\n\
+             for word in $words; do case $word in $2.*) own=\"$own ${{word#$2.}}\";; esac; done\n\
+             {BUSYBOX} insmod $1 $own\n\
+             }}\n"
         );
         for (index, module) in tree.load_order(&drivers)?.iter().enumerate() {
             let path = format!("/modules/{index:02}-{}.ko", module.name);
             archive.file(Path::new(&path), 0o644, &module.bytes)?;
-            // As modprobe does, with the parameters on the kernel's command line.
-            script.push_str(&format!(
-                "{BUSYBOX} insmod {path} $({BUSYBOX} tr ' ' '\\n' < /proc/cmdline | {BUSYBOX} sed -n 's/^{}\\.//p')\n",
-                module.name
-            ));
+            script.push_str(&format!("load {path} {}\n", module.name));
         }
         // netserver becomes a daemon when it can be asked. The first process must not end.
         script.push_str(&format!(
