@@ -247,6 +247,30 @@ fn without_statistics_a_vm_has_ended_when_the_threads_of_its_vcpus_have() {
 }
 
 #[test]
+fn a_process_whose_vms_were_shown_as_ended_is_not_shown_again() {
+    let ring = event(1, Kind::Ring, 0xfe00_0000);
+    let last = reading(&[], &[(ring, 7, 0)], &[(1, 21)]);
+    assert_eq!(last.ended().len(), 1);
+    let mut shown = BTreeMap::from([(PID, 0)]);
+    // It has closed its VM, and has not ended.
+    let mut later = reading(&[], &[], &[]);
+    later.take_out(&mut shown);
+    assert!(vms(&later, |_| true).is_empty());
+    assert!(shown.contains_key(&PID));
+    // It has a VM again.
+    let mut with_vm = reading(&[(6, 1, None)], &[], &[]);
+    with_vm.take_out(&mut shown);
+    assert_eq!(vms(&with_vm, |_| true).len(), 1);
+    assert!(shown.is_empty());
+    // Another process has its number.
+    shown.insert(PID, 5);
+    let mut other = reading(&[], &[], &[]);
+    other.take_out(&mut shown);
+    assert_eq!(vms(&other, |_| true).len(), 1);
+    assert!(shown.is_empty());
+}
+
+#[test]
 fn the_share_of_pv_eoi_is_of_all_ends() {
     let counts = [
         (event(1, Kind::Eoi, 0), 100, 0),

@@ -103,6 +103,31 @@ impl Reading {
         by_vcpu.or_else(|| self.creators.get(&vm.creator).copied())
     }
 
+    /// Takes out the processes whose VMs were all shown as ended by an earlier reading, which may take a while to end
+    /// themselves. Of `shown`, the processes with the times of their starts, those stay that are still there.
+    pub(crate) fn take_out(&mut self, shown: &mut BTreeMap<u32, u64>) {
+        shown.retain(|pid, started| {
+            let process = self.processes.get(pid);
+            process.is_some_and(|process| process.started == *started) && !self.has_vm(*pid)
+        });
+        self.processes.retain(|pid, _| !shown.contains_key(pid));
+    }
+
+    /// Whether a source tells of a VM of this process.
+    fn has_vm(&self, pid: u32) -> bool {
+        let counted = self.bpf.iter().flat_map(|bpf| bpf.counts.keys());
+        let mut counted = counted.map(|event| event.vm);
+        let mut folders = self.counters.iter().flatten();
+        counted.any(|vm| self.process_of(vm) == Some(pid))
+            || folders.any(|(directory, statistics)| self.is_of(*directory, statistics, pid))
+    }
+
+    /// Whether a VM with these statistics is one of this process.
+    pub(crate) fn is_of(&self, directory: Directory, statistics: &Statistics, pid: u32) -> bool {
+        let mut threads = statistics.vcpus.values().chain([&directory.creator]);
+        threads.any(|thread| self.creators.get(thread) == Some(&pid))
+    }
+
     /// Takes what programs counted later of some VMs.
     pub(crate) fn update(&mut self, later: BpfReading, vms: &BTreeSet<KernelVm>) {
         let Some(bpf) = &mut self.bpf else {

@@ -44,6 +44,8 @@ pub struct Sources {
     debugfs: PathBuf,
     /// The processes of the reading before.
     before: BTreeMap<u32, Process>,
+    /// Processes with VMs that were shown as ended, with the time of their start.
+    shown: BTreeMap<u32, u64>,
     /// The regions that a process named.
     regions: BTreeMap<u32, Vec<Region>>,
     /// The processes that hold the eventfds of ioeventfds. Each eventfd is looked for once.
@@ -115,6 +117,7 @@ impl Sources {
                 proc,
                 debugfs,
                 before: scan.processes,
+                shown: BTreeMap::new(),
                 regions: BTreeMap::new(),
                 holders: BTreeMap::new(),
                 functions: Functions::default(),
@@ -259,8 +262,12 @@ impl Sources {
             holders: BTreeMap::new(),
             waiters: BTreeMap::new(),
         };
+        reading.take_out(&mut self.shown);
         let ended = reading.ended();
         if !ended.is_empty() {
+            let shown = ended.iter().filter_map(|vm| reading.process_of(*vm));
+            let started = |pid| Some((pid, reading.processes.get(&pid)?.started));
+            self.shown.extend(shown.filter_map(started));
             // What they did after the reading, until they ended.
             if let (Some(later), _) = self.count()? {
                 reading.update(later, &ended);
