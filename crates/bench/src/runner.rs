@@ -244,7 +244,9 @@ impl Runner<'_> {
         let stop = self.options.limit.stop();
         let (status, reason) = match error {
             SubjectError::Skipped(reason) => (Status::Skipped, reason.clone()),
-            _ if stop == Some(EarlyStop::Interrupted) => return Err(EarlyStop::Interrupted),
+            _ if stop == Some(EarlyStop::Interrupted) => {
+                return Err(self.stop(EarlyStop::Interrupted));
+            }
             SubjectError::TimedOut { .. } if stop.is_none() => {
                 (Status::Failed, overtime(&self.options.limit))
             }
@@ -254,7 +256,8 @@ impl Runner<'_> {
                 if series.samples.is_empty() {
                     series.give_up(Status::Failed, chain(error));
                 }
-                return Err(EarlyStop::TimedOut);
+                drop(record);
+                return Err(self.stop(EarlyStop::TimedOut));
             }
             // The row already has the subject's name.
             SubjectError::Failed { source, .. } => (Status::Failed, chain(source.as_ref())),
@@ -270,7 +273,14 @@ impl Runner<'_> {
     }
 
     fn check(&self) -> Result<(), EarlyStop> {
-        self.options.limit.stop().map_or(Ok(()), Err)
+        let stop = self.options.limit.stop();
+        stop.map_or(Ok(()), |stop| Err(self.stop(stop)))
+    }
+
+    /// No run is under way any more. All subjects end now, and how long that takes is no row's fault.
+    fn stop(&self, stop: EarlyStop) -> EarlyStop {
+        lock(self.record).running = None;
+        stop
     }
 }
 

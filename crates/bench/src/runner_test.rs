@@ -287,6 +287,61 @@ fn a_time_limit_of_nothing_measures_nothing_and_says_so() {
     );
 }
 
+/// A subject that ends at the time limit, and notes at its own end which row is being measured.
+struct Ending {
+    limit: Limit,
+    record: Arc<Mutex<Record>>,
+    running: Arc<Mutex<Option<usize>>>,
+}
+
+impl Subject for Ending {
+    fn name(&self) -> &str {
+        "ending"
+    }
+
+    fn run(&mut self, _ops: u64) -> Result<Sample, SubjectError> {
+        assert_eq!(self.record.lock().unwrap().running, Some(0));
+        while self.limit.stop().is_none() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let subject = "ending".to_owned();
+        Err(SubjectError::TimedOut { subject })
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        *self.running.lock().unwrap() = self.record.lock().unwrap().running;
+    }
+}
+
+#[test]
+fn no_row_is_measured_while_the_subjects_end_at_a_time_limit() {
+    static NEVER: AtomicBool = AtomicBool::new(false);
+    let limit = Limit::new(Some(Duration::from_millis(100)), &NEVER);
+    let record = Arc::new(Mutex::new(Record::default()));
+    let running = Arc::new(Mutex::new(Some(0)));
+    let (theirs, shared, seen) = (limit.clone(), Arc::clone(&record), Arc::clone(&running));
+    let entries = vec![Entry::new(Group::Scenario, "ending", "", move |_| {
+        Ok(Box::new(Ending {
+            limit: theirs.clone(),
+            record: Arc::clone(&shared),
+            running: Arc::clone(&seen),
+        }))
+    })];
+    *record.lock().unwrap() = Record::of(&entries);
+    run(
+        &entries,
+        &options(limit),
+        &fixed(1, 0),
+        &record,
+        &mut Silent,
+    );
+    assert_eq!(*running.lock().unwrap(), None);
+    let reason = record.lock().unwrap().series[0].reason.clone();
+    assert!(reason.unwrap().contains("at the time limit"));
+}
+
 #[test]
 fn a_sample_of_another_size_is_a_failure_and_not_a_number() {
     struct Liar;
