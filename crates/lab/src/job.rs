@@ -100,7 +100,7 @@ const fn is_l1(depth: &u32) -> bool {
     *depth == l1()
 }
 
-/// The next Linux inside, which `vmbell run` starts.
+/// The next Linux inside, which `vmbell run` or QEMU starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nested {
     /// Its memory in bytes.
@@ -109,6 +109,9 @@ pub struct Nested {
     pub vcpus: u32,
     /// Its kernel's command line.
     pub parameters: String,
+    /// QEMU, if that starts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qemu: Option<NestedQemu>,
     /// How many of Linux run inside each other from it on, itself included.
     pub levels: u32,
     /// Whether exits are counted while the program runs.
@@ -117,6 +120,15 @@ pub struct Nested {
     /// The I/O port by which the program marks parts of these exits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<u16>,
+}
+
+/// A QEMU among the files of the Linux that starts it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NestedQemu {
+    /// The words of a command line up to QEMU's own arguments.
+    pub words: Vec<String>,
+    /// The environment variables that it needs.
+    pub environment: Vec<(String, String)>,
 }
 
 /// A device in L1.

@@ -6,13 +6,13 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 
-use super::boot::{Settings, kernel_parameters};
+use super::boot::{Settings, Vmm, kernel_parameters};
 use super::job::Nested;
 use super::run::temporary;
 use super::{Lab, LabError, Task, payload};
 use crate::FileError;
 
-/// What a Linux needs for itself and for `vmbell run`.
+/// What a Linux needs for itself and for the VMM of the next one.
 const OWN: u64 = 256 << 20;
 /// The most memory of a guest of `vmbell run`.
 const MOST: u64 = 3 << 30;
@@ -34,7 +34,7 @@ pub(crate) fn file_tree(
             let arch = board.arch.name;
             return Err(LabError::NoNested { arch });
         };
-        if memory > MOST {
+        if settings.vmm == Vmm::Vmbell && memory > MOST {
             return Err(LabError::NestedMemory {
                 depth: depth + 1,
                 memory,
@@ -44,6 +44,10 @@ pub(crate) fn file_tree(
             memory,
             vcpus: settings.mode.cpus(),
             parameters: kernel_parameters(board, settings, &[own]),
+            qemu: match settings.vmm {
+                Vmm::Vmbell => None,
+                Vmm::Qemu => Some(payload::nested_qemu(lab)?),
+            },
             levels: settings.depth - depth,
             exits: settings.exits && depth == 1,
             marks: settings.marks.filter(|_| depth == 1),

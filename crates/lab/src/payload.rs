@@ -10,7 +10,7 @@ use super::device::Plugged;
 use super::initramfs::{Archive, Closure, ElfFacts, InitramfsError, LibrarySearch};
 use super::job::{
     CHANNEL_MODULE_FOLDER, EXTRA_MODULE_FOLDER, INIT_FILE, JOB_FILE, Job, JobDevice,
-    NESTED_KERNEL_FILE, NESTED_TREE_FILE, Nested,
+    NESTED_KERNEL_FILE, NESTED_TREE_FILE, Nested, NestedQemu,
 };
 use super::kernel::{Module, ModuleTree};
 use super::kvm::IOEVENTFD;
@@ -80,18 +80,7 @@ pub fn write(
         archive.file(path, 0o755, text.as_bytes())?;
     }
     for (host, path) in &task.with {
-        let facts = ElfFacts::read(host, arch).ok();
-        if host.is_file() && facts.is_some_and(|facts| facts.arch == arch) {
-            // The task's program may run this one, whose libraries would otherwise be missing.
-            for file in Closure::of(host, arch, &search)?.files {
-                archive.host_path(&file)?;
-            }
-        }
-        if host == path {
-            archive.host_path(path)?;
-        } else {
-            archive.host_path_at(host, path)?;
-        }
+        add_with(&mut archive, arch, host, path, &search)?;
     }
     let modules = extra_modules(lab, task, &settings.devices)?;
     if !modules.is_empty() {
@@ -115,6 +104,11 @@ pub fn write_outer(
     add_init(&mut archive, lab.board.arch.name, &lab.init, &search)?;
     archive.host_path_at(&lab.kernel.image, Path::new(NESTED_KERNEL_FILE))?;
     archive.file(Path::new(NESTED_TREE_FILE), 0o644, tree)?;
+    if nested.qemu.is_some() {
+        for path in lab.qemu.files() {
+            add_with(&mut archive, lab.board.arch.name, &path, &path, &search)?;
+        }
+    }
     let task = Task {
         modules: match lab.kernel.modules {
             Some(_) => vec![OUTER_CHANNEL.to_owned()],
@@ -214,6 +208,26 @@ fn add_init<W: Write>(
     archive.file(Path::new(INIT_FILE), 0o755, &bytes)
 }
 
+/// Adds a file or folder of the host. If it is a program, the task's program may run it, and its libraries come with it.
+fn add_with<W: Write>(
+    archive: &mut Archive<W>,
+    arch: &'static str,
+    host: &Path,
+    path: &Path,
+    search: &LibrarySearch,
+) -> Result<(), InitramfsError> {
+    let facts = ElfFacts::read(host, arch).ok();
+    if host.is_file() && facts.is_some_and(|facts| facts.arch == arch) {
+        for file in Closure::of(host, arch, search)?.files {
+            archive.host_path(&file)?;
+        }
+    }
+    match host == path {
+        true => archive.host_path(path),
+        false => archive.host_path_at(host, path),
+    }
+}
+
 /// Adds the program with its libraries.
 fn add_program<W: Write>(
     archive: &mut Archive<W>,
@@ -249,14 +263,6 @@ fn job(
     settings: &Settings,
     program: PathBuf,
 ) -> Result<Job, InitramfsError> {
-    let text = |value: &OsString| {
-        value
-            .to_str()
-            .map(str::to_owned)
-            .ok_or_else(|| InitramfsError::Name {
-                path: PathBuf::from(value),
-            })
-    };
     Ok(Job {
         program,
         arguments: std::iter::once(&task.program)
@@ -277,6 +283,26 @@ fn job(
         required: lab.ioeventfd.as_ref().map(|_| IOEVENTFD.to_owned()),
         depth: settings.depth,
         nested: None,
+    })
+}
+
+/// How a Linux starts the lab's QEMU, whose files it has at the host's paths.
+pub fn nested_qemu(lab: &Lab) -> Result<NestedQemu, InitramfsError> {
+    let words = lab.qemu.words();
+    let words: Result<_, InitramfsError> = words.iter().map(text).collect();
+    let variable = |(name, value): (&str, PathBuf)| Ok((name.to_owned(), text(&value.into())?));
+    let environment = lab.qemu.environment().into_iter().map(variable);
+    Ok(NestedQemu {
+        words: words?,
+        environment: environment.collect::<Result<_, InitramfsError>>()?,
+    })
+}
+
+/// A word of a command line, which JSON carries to L1.
+fn text(value: &OsString) -> Result<String, InitramfsError> {
+    let text = value.to_str().map(str::to_owned);
+    text.ok_or_else(|| InitramfsError::Name {
+        path: PathBuf::from(value),
     })
 }
 

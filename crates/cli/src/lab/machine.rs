@@ -11,7 +11,7 @@ use super::device::{check, device};
 use super::exits;
 use crate::values;
 use vmbell_lab::board::{Board, Gic};
-use vmbell_lab::boot::{BootError, Limits, Mode, Settings};
+use vmbell_lab::boot::{BootError, Limits, Mode, Settings, Vmm};
 use vmbell_lab::device::Plugged;
 use vmbell_lab::job::Ending;
 use vmbell_lab::{Lab, LabError, Outcome, Progress};
@@ -34,6 +34,9 @@ pub(super) struct Machine {
     /// in each and to compare what `vmbell bench` measures [default: 1]
     #[arg(long, value_name = "DEPTH,...", value_delimiter = ',', value_parser = depth)]
     depth: Vec<u32>,
+    /// With --depth 2 or 3, start each Linux inside another one by this VMM
+    #[arg(long, value_name = "VMM", requires = "depth", default_value = "vmbell", value_parser = vmm())]
+    vmm: Vmm,
     /// With --depth 2 or 3, count L1's exits by their reasons while the program runs, and those of an operation of each row if the
     /// program is `vmbell bench`
     #[arg(long, requires = "depth")]
@@ -88,6 +91,9 @@ impl Machine {
                 "--exits is for --depth 2 and 3: at depth 1 `vmbell bench` counts the exits of its guest"
             );
         }
+        if self.vmm == Vmm::Qemu && self.depth.iter().all(|depth| *depth == 1) {
+            bail!("--vmm is for --depth 2 and 3: the lab's QEMU always runs L1");
+        }
         if self.depth.is_empty() {
             return Ok(vec![None]);
         }
@@ -114,12 +120,19 @@ impl Machine {
                 board.arch.name
             );
         }
+        if depth > 2 && self.deterministic && self.vmm == Vmm::Qemu {
+            bail!(
+                "--vmm qemu with --deterministic is for --depth 2: in L2, QEMU's guest shuts down before its kernel starts \
+                 (docs/nested.md)"
+            );
+        }
         if depth > 1 && board.nested.is_none() {
             let arch = board.arch.name;
             return Err(LabError::NoNested { arch }.into());
         }
         Ok(Settings {
             depth,
+            vmm: self.vmm,
             exits: self.exits && depth > 1,
             marks: None,
             mode: if self.deterministic {
@@ -152,6 +165,18 @@ fn gic() -> impl TypedValueParser<Value = Gic> {
     PossibleValuesParser::new(["2", "3"]).map(version)
 }
 
+/// A VMM of a Linux inside another one.
+fn vmm() -> impl TypedValueParser<Value = Vmm> {
+    let vmm = |text: String| {
+        if text == "qemu" {
+            Vmm::Qemu
+        } else {
+            Vmm::Vmbell
+        }
+    };
+    PossibleValuesParser::new(["vmbell", "qemu"]).map(vmm)
+}
+
 /// Parses a depth. The lab has three, as each makes an exit 6 to 10 times as expensive (docs/nested.md).
 fn depth(text: &str) -> Result<u32, String> {
     match text.parse() {
@@ -181,6 +206,9 @@ pub(super) fn announce(lab: &Lab, settings: &Settings) {
     };
     if settings.depth > 1 {
         mode += &format!(", depth {}", settings.depth);
+        if settings.vmm == Vmm::Qemu {
+            mode += " by QEMU";
+        }
     }
     if lab.ioeventfd.is_some() {
         mode += ", kvm_ioeventfd";

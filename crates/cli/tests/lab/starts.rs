@@ -296,6 +296,20 @@ fn depths_that_the_lab_does_not_have_are_refused_before_the_boot() {
         .stderr(contains(
             "edu is a device of L1, and the program runs in L2: use --depth 1",
         ));
+    said(&["--depth", "2", "--vmm", "firecracker"])
+        .code(2)
+        .stderr(contains("[possible values: vmbell, qemu]"));
+    said(&["--vmm", "qemu"])
+        .code(2)
+        .stderr(contains("--depth <DEPTH,...>"));
+    said(&["--depth", "1", "--vmm", "qemu"])
+        .code(125)
+        .stderr(contains("--vmm is for --depth 2 and 3"));
+    said(&["--depth", "3", "--vmm", "qemu", "--deterministic"])
+        .code(125)
+        .stderr(contains(
+            "--vmm qemu with --deterministic is for --depth 2: in L2, QEMU's guest shuts down",
+        ));
     said(&["--depth", "3", "--memory", "3G"])
         .code(125)
         .stderr(contains(

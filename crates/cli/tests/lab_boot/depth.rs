@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use super::boots::{LIMITS, lab, lab_within_its_limits, only_boot, output, text};
+use super::boots::{LIMITS, host_vmbell, lab, lab_within_its_limits, only_boot, output, text};
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
@@ -29,6 +29,23 @@ fn a_program_in_a_guest_of_l1_has_its_streams_and_its_files_and_its_status() {
     assert!(said.contains(", 1 CPU, depth 2\n"), "{said}");
     let file = fs::read_to_string(folder.path().join("a")).unwrap();
     assert_eq!(file, "content\n");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_linux_inside_runs_under_qemu_and_its_programs_mark_exits() {
+    let with = format!("{}:/vmbell", host_vmbell());
+    let script = "read vendor </sys/class/dmi/id/sys_vendor; echo \"$vendor\"; \
+         exec /vmbell bench --backend kvm --only portio-no-eventfd --runs 1 --ops 20";
+    let options = ["--depth", "2", "--vmm", "qemu", "--with", &with];
+    let mut lab = lab(&options);
+    let ran = output(lab.args(["--env", "VMBELL_MARKS=1", "--", "/bin/sh", "-c", script]));
+    let said = text(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    assert!(said.contains(", 1 CPU, depth 2 by QEMU\n"), "{said}");
+    let stdout = text(&ran.stdout);
+    assert!(stdout.starts_with("QEMU\n"), "{stdout}");
+    assert!(stdout.contains("\nportio-no-eventfd "), "{stdout}");
 }
 
 #[test]

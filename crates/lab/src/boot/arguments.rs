@@ -44,6 +44,8 @@ pub struct Settings {
     pub mode: Mode,
     /// In which Linux the program runs: 1 is L1, 2 a Linux inside it.
     pub depth: u32,
+    /// What starts the Linux inside each other one.
+    pub vmm: Vmm,
     /// Whether L1's exits are counted while the program runs in a Linux inside it.
     pub exits: bool,
     /// The I/O port by which the program marks parts of these exits, if it does.
@@ -64,11 +66,21 @@ pub struct Settings {
     pub show_console: bool,
 }
 
+/// A VMM that starts a Linux inside another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vmm {
+    /// `vmbell run`.
+    Vmbell,
+    /// The lab's QEMU.
+    Qemu,
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
             mode: Mode::Functional { cpus: 2 },
             depth: 1,
+            vmm: Vmm::Vmbell,
             exits: false,
             marks: None,
             memory: 1 << 30,

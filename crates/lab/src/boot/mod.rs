@@ -17,7 +17,7 @@ mod vsock;
 use std::io;
 use std::time::Duration;
 
-pub use arguments::{Mode, Settings};
+pub use arguments::{Mode, Settings, Vmm};
 pub(crate) use arguments::{machine_arguments, parameters as kernel_parameters};
 pub use console::Console;
 pub use machine::{Boot, Booted, Sinks};

@@ -1,4 +1,4 @@
-//! The next Linux inside this one, which runs the program: `vmbell run` starts it, with its own file tree.
+//! The next Linux inside this one, which runs the program: `vmbell run` or QEMU starts it, with its own file tree.
 //!
 //! It is served as the host serves L1: what it sends is passed on, and the host's request to stop the program is passed in. If
 //! it does not answer, the report says which Linux that is. The host alone has time limits, because this Linux' clock may not
@@ -19,7 +19,8 @@ use crate::boot::{
 };
 use crate::complaints;
 use crate::job::{
-    Ending, INIT_FILE, Job, Message, NESTED_KERNEL_FILE, NESTED_TREE_FILE, Nested, Report, port,
+    Ending, INIT_FILE, Job, Message, NESTED_KERNEL_FILE, NESTED_TREE_FILE, Nested, NestedQemu,
+    Report, port,
 };
 use crate::spin::{PERIOD, Watch};
 
@@ -105,7 +106,7 @@ pub fn run(job: &Job, nested: &Nested, notes: &[String]) -> io::Result<Report> {
     outputs.iter().try_for_each(Output::finish)?;
     let has_spun = watch.is_some_and(|watch| watch.found());
     let report = booted.report.clone().unwrap_or_else(|| Report {
-        ending: failure(&booted, has_spun, job.depth),
+        ending: failure(&booted, has_spun, nested, job.depth),
         sent: [0; 3],
         notes: Vec::new(),
         exits: Vec::new(),
@@ -157,28 +158,69 @@ fn pass_on(message: &Message) {
     }
 }
 
-/// Starts `vmbell run`. KVM's host refuses the context ID that it has itself as a guest.
+/// Starts the VMM.
 fn start(nested: &Nested, depth: u32) -> io::Result<Child> {
-    let mut command = Command::new(INIT_FILE);
+    let mut command = match &nested.qemu {
+        Some(qemu) => by_qemu(nested, qemu, depth),
+        None => by_vmbell(nested, depth),
+    };
     command
-        .args(["run", NESTED_KERNEL_FILE, "--initrd", NESTED_TREE_FILE])
-        .arg(format!("--device=virtio-vsock,cid={}", depth + 2))
-        .arg(format!("--memory={}", nested.memory))
-        .arg(format!("--vcpus={}", nested.vcpus))
-        .arg(format!("--append={}", nested.parameters))
-        // An exit at the begin of each handler, after which QEMU does not deliver the interrupt again: docs/qemu-bugs.md.
-        .arg("--pv-eoi=off")
-        .env_clear()
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command.spawn()
 }
 
+/// The context ID of the Linux inside that of this depth: KVM's host refuses the one that it has itself as a guest.
+const fn context(depth: u32) -> u32 {
+    depth + 2
+}
+
+fn by_vmbell(nested: &Nested, depth: u32) -> Command {
+    let mut command = Command::new(INIT_FILE);
+    command
+        .args(["run", NESTED_KERNEL_FILE, "--initrd", NESTED_TREE_FILE])
+        .arg(format!("--device=virtio-vsock,cid={}", context(depth)))
+        .arg(format!("--memory={}", nested.memory))
+        .arg(format!("--vcpus={}", nested.vcpus))
+        .arg(format!("--append={}", nested.parameters))
+        // An exit at the begin of each handler, after which QEMU does not deliver the interrupt again: docs/qemu-bugs.md.
+        .arg("--pv-eoi=off")
+        .env_clear();
+    command
+}
+
+fn by_qemu(nested: &Nested, qemu: &NestedQemu, depth: u32) -> Command {
+    let mut words = qemu.words.iter();
+    let mut command = Command::new(words.next().map_or("", String::as_str));
+    command
+        .args(words)
+        .args(["-machine", "pc,accel=kvm"])
+        // As for `vmbell run`.
+        .args(["-cpu", "host,-kvm-pv-eoi"])
+        // It reads and writes back the vCPU's registers, after which a program may access no port: docs/qemu-bugs.md.
+        .args(["-global", "kvm-apic.vapic=off"])
+        .args(["-nodefaults", "-no-user-config", "-no-reboot"])
+        .args(["-display", "none", "-serial", "stdio"])
+        .args(["-kernel", NESTED_KERNEL_FILE, "-initrd", NESTED_TREE_FILE])
+        .arg("-device")
+        .arg(format!("vhost-vsock-pci,guest-cid={}", context(depth)))
+        .args(["-m", &format!("{}B", nested.memory)])
+        .args(["-smp", &nested.vcpus.to_string()])
+        .args(["-append", &nested.parameters])
+        .env_clear()
+        .envs(qemu.environment.iter().cloned());
+    command
+}
+
 /// Why the Linux inside that of this depth has not reported how the program ended.
-fn failure(booted: &Booted, has_spun: bool, depth: u32) -> Ending {
+fn failure(booted: &Booted, has_spun: bool, nested: &Nested, depth: u32) -> Ending {
     let inner = depth + 1;
     let (console, errors) = (booted.console.tail(), &booted.vmm_errors);
+    let vmm = match nested.qemu {
+        Some(_) => "QEMU",
+        None => "`vmbell run`",
+    };
     if booted.console.panicked() {
         let text = format!("L{inner}'s kernel panicked; its console ends with:\n{console}");
         return Ending::Failed(text);
@@ -203,11 +245,11 @@ fn failure(booted: &Booted, has_spun: bool, depth: u32) -> Ending {
     };
     let killed = status.signal().and_then(|_| out_of_memory());
     Ending::Failed(match killed {
-        Some(line) => format!(
-            "L{depth} ran out of memory and killed `vmbell run`, in which L{inner} ran: {line}"
-        ),
+        Some(line) => {
+            format!("L{depth} ran out of memory and killed {vmm}, in which L{inner} ran: {line}")
+        }
         None => {
-            format!("`vmbell run` in L{depth}, in which L{inner} ran, ended ({status}): {said}")
+            format!("{vmm} in L{depth}, in which L{inner} ran, ended ({status}): {said}")
         }
     })
 }
