@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::boot::{Mode, Settings};
 use super::device::Plugged;
-use super::initramfs::{Archive, Closure, ElfFacts, InitramfsError, LibrarySearch};
+use super::initramfs::{Archive, ElfFacts, InitramfsError, LibrarySearch};
 use super::job::{
     CHANNEL_MODULE_FOLDER, EXTRA_MODULE_FOLDER, INIT_FILE, JOB_FILE, Job, JobDevice,
     NESTED_KERNEL_FILE, NESTED_TREE_FILE, Nested, NestedQemu,
@@ -197,9 +197,7 @@ fn add_init<W: Write>(
     vmbell: &Path,
     search: &LibrarySearch,
 ) -> Result<(), InitramfsError> {
-    for file in Closure::of(vmbell, arch, search)?.files {
-        archive.host_path(&file)?;
-    }
+    archive.libraries(vmbell, arch, search)?;
     let mut bytes = fs::read(vmbell).map_err(FileError::of("read", vmbell))?;
     bytes.truncate(ElfFacts::read(vmbell, arch)?.loaded);
     // The header must not point to the section table, which was cut off: e_shoff, e_shnum, e_shstrndx.
@@ -218,9 +216,7 @@ fn add_with<W: Write>(
 ) -> Result<(), InitramfsError> {
     let facts = ElfFacts::read(host, arch).ok();
     if host.is_file() && facts.is_some_and(|facts| facts.arch == arch) {
-        for file in Closure::of(host, arch, search)?.files {
-            archive.host_path(&file)?;
-        }
+        archive.libraries(host, arch, search)?;
     }
     match host == path {
         true => archive.host_path(path),
@@ -240,9 +236,7 @@ fn add_program<W: Write>(
         // The archive has it already, as process 1.
         return archive.link(program, Path::new(INIT_FILE));
     }
-    for file in Closure::of(program, arch, search)?.files {
-        archive.host_path(&file)?;
-    }
+    archive.libraries(program, arch, search)?;
     archive.host_path(program)
 }
 

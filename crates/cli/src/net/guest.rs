@@ -9,7 +9,7 @@ use super::args::NetArgs;
 use super::interface::{GUEST, MASK};
 use crate::program::on_path;
 use vmbell_lab::arch::Arch;
-use vmbell_lab::initramfs::{Archive, Closure, LibrarySearch};
+use vmbell_lab::initramfs::{Archive, LibrarySearch};
 use vmbell_lab::kernel::ModuleTree;
 
 /// What the guest's first program prints first, and when netserver can be asked.
@@ -80,10 +80,7 @@ impl Files {
         let arch = Arch::host().context("no guest of this architecture can be made")?;
         let mut archive = Archive::new(Vec::new());
         for (file, path) in [(&self.busybox, BUSYBOX), (&self.netserver, NETSERVER)] {
-            let libraries = Closure::of(file, arch.name, &LibrarySearch::host(arch.triplet))?;
-            for library in libraries.files {
-                archive.host_path(&library)?;
-            }
+            archive.libraries(file, arch.name, &LibrarySearch::host(arch.triplet))?;
             archive.host_path_at(file, Path::new(path))?;
         }
         for folder in ["/proc", "/sys", "/tmp"] {

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use tempfile::TempDir;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::cache::Cache;
-use vmbell_lab::initramfs::{Archive, Closure, LibrarySearch};
+use vmbell_lab::initramfs::{Archive, LibrarySearch};
 use vmbell_lab::kernel::ModuleTree;
 use vmbell_lab::{Kernel, Progress, Provision};
 
@@ -64,9 +64,7 @@ static ARCHIVES: LazyLock<TempDir> = LazyLock::new(|| {
     let mut archive = Archive::new(Vec::new());
     let talk = example("vsock");
     let search = LibrarySearch::host(Arch::host().unwrap().triplet);
-    for library in Closure::of(&talk, BOARD.arch.name, &search).unwrap().files {
-        archive.host_path(&library).unwrap();
-    }
+    archive.libraries(&talk, BOARD.arch.name, &search).unwrap();
     archive.host_path_at(&talk, Path::new(TALK)).unwrap();
     fs::write(folder.path().join("talk"), archive.finish().unwrap()).unwrap();
     folder

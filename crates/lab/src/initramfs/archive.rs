@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use cpio::newc::{Builder, trailer};
 
-use super::InitramfsError;
+use super::{Closure, InitramfsError, LibrarySearch};
 use crate::FileError;
 
 const FOLDER: u32 = 0o040_755;
@@ -86,6 +86,17 @@ impl<W: Write> Archive<W> {
     pub fn host_path_at(&mut self, host: &Path, path: &Path) -> Result<(), InitramfsError> {
         let host = fs::canonicalize(host).map_err(FileError::of("find", host))?;
         self.host_tree(&host, path)
+    }
+
+    /// Adds what a program of the host, of this architecture, loads, at the host's paths.
+    pub fn libraries(
+        &mut self,
+        program: &Path,
+        arch: &'static str,
+        search: &LibrarySearch,
+    ) -> Result<(), InitramfsError> {
+        let mut files = Closure::of(program, arch, search)?.files.into_iter();
+        files.try_for_each(|file| self.host_path(&file))
     }
 
     /// Ends the archive on a multiple of 512 bytes, after which another may follow.
