@@ -51,6 +51,14 @@ pub struct Statistics {
     pub values: BTreeMap<&'static str, u64>,
 }
 
+impl Statistics {
+    /// The threads of the VM in this folder that are known: of its vCPUs, and the one that created it.
+    pub(crate) fn threads(&self, directory: Directory) -> impl Iterator<Item = u32> {
+        let vcpus = self.vcpus.values().copied();
+        vcpus.chain([directory.creator])
+    }
+}
+
 /// Why there are no statistics.
 #[derive(Debug, thiserror::Error)]
 pub enum CountersError {

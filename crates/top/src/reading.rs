@@ -124,8 +124,8 @@ impl Reading {
 
     /// Whether a VM with these statistics is one of this process.
     pub(crate) fn is_of(&self, directory: Directory, statistics: &Statistics, pid: u32) -> bool {
-        let mut threads = statistics.vcpus.values().chain([&directory.creator]);
-        threads.any(|thread| self.creators.get(thread) == Some(&pid))
+        let mut threads = statistics.threads(directory);
+        threads.any(|thread| self.creators.get(&thread) == Some(&pid))
     }
 
     /// Takes what programs counted later of some VMs.

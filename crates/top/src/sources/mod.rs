@@ -396,8 +396,8 @@ fn creators(
         .into_iter()
         .flatten()
         .filter(|(directory, statistics)| {
-            let mut threads = statistics.vcpus.values().chain([&directory.creator]);
-            threads.any(|thread| process::of_thread(proc, *thread) == Some(pid))
+            let mut threads = statistics.threads(**directory);
+            threads.any(|thread| process::of_thread(proc, thread) == Some(pid))
         });
     let known: BTreeSet<u32> = known.map(|(directory, _)| directory.creator).collect();
     if known.is_empty() {
