@@ -13,6 +13,10 @@ const require = createRequire(join(modules, 'from.js'));
 const { chromium } = require('playwright-core');
 const axe = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
+// How long a step of the browser may take, in milliseconds: on a busy machine a picture of a page takes more than Playwright's
+// half a minute.
+const PATIENCE = 600_000;
+
 const VIEWS = [
   { name: 'wide', width: 1280, height: 800, colorScheme: 'light', media: 'screen' },
   { name: 'wide-dark', width: 1280, height: 800, colorScheme: 'dark', media: 'screen' },
@@ -95,6 +99,7 @@ async function keyboard(page) {
 // What is wrong with a page in all of these views, of which pictures are left.
 async function test(browser, { name, bars }, views) {
   const page = await browser.newPage();
+  page.setDefaultTimeout(PATIENCE);
   const url = pathToFileURL(join(folder, `${name}.html`)).href;
   const found = [];
   page.on('request', request => request.url() === url || found.push(`request: ${request.url()}`));
@@ -116,7 +121,7 @@ async function test(browser, { name, bars }, views) {
   return { found, sheets };
 }
 
-const browser = await chromium.launch({ executablePath });
+const browser = await chromium.launch({ executablePath, timeout: PATIENCE });
 fs.writeFileSync(join(folder, 'broken.html'), BROKEN);
 const broken = await test(browser, { name: 'broken', bars: { 'absent row': 1 } }, VIEWS.slice(0, 1));
 const missed = FOUND.filter(text => !broken.found.some(found => found.includes(text)));
