@@ -46,7 +46,7 @@ pub fn area(_: &System, config: &VmConfig) -> Result<GuestMemoryMmap, Error> {
     let ram_end = config.ram_base + config.ram_size;
     write(&area, HYPERCALL_PAGE, code::hypercall_page())?;
     write(&area, LEVEL_1, &page_tables(ram_end))?;
-    for index in 0..VCPUS {
+    for index in 0..config.vcpus {
         write(&area, vectors(index), code::vectors())?;
     }
     Ok(area)

@@ -60,7 +60,7 @@ pub const fn stack_top(index: u32) -> u64 {
 }
 
 /// Makes the memory of the slot and fills it.
-pub fn area(system: &System, _: &VmConfig) -> Result<GuestMemoryMmap, Error> {
+pub fn area(system: &System, config: &VmConfig) -> Result<GuestMemoryMmap, Error> {
     let vmmcall = cpuid::has_vmmcall(&system.host.cpuid);
     let area = memory::map(START, END - START)?;
     let parts = [
@@ -74,7 +74,7 @@ pub fn area(system: &System, _: &VmConfig) -> Result<GuestMemoryMmap, Error> {
         write(&area, address, &bytes)?;
     }
     let exceptions = exception_gates();
-    for index in 0..VCPUS {
+    for index in 0..config.vcpus {
         write(&area, gates(index), &exceptions)?;
     }
     Ok(area)
