@@ -8,7 +8,7 @@ use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{
     Backend, Common, Counts, CpuNs, Exits, Group, Host, Kind, Measured, Outcome, Paths,
     Percentiles, PercentilesOf, Planned, Report, Row, Setting, Status, Times, Timing, Tool, Tsc,
-    rfc3339,
+    rfc3339, statistics::median,
 };
 
 /// The facts that a report states in addition to the samples.
@@ -139,6 +139,7 @@ fn measured(
             .map(|(user, system)| CpuNs { user, system }),
         exits: exits(series),
         exits_note: series.setting.exits_note.clone(),
+        memory: memory(series),
         events: counts(series, |sample| &sample.events),
         counts: counts(series, |sample| &sample.counts),
         ratio: series.reference.as_deref().and_then(ratio),
@@ -170,6 +171,22 @@ fn operations(series: &Series) -> Option<f64> {
 fn exits(series: &Series) -> Option<Exits> {
     let runs: Vec<_> = series.samples.iter().map(Sample::exits_of_run).collect();
     (series.group != Group::Floor).then(|| Exits::of(&runs))?
+}
+
+/// The median over runs, rounded to a byte; `None` unless every run has it.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "sizes of programs are not negative, and far below 2^53"
+)]
+fn memory(series: &Series) -> Option<u64> {
+    let runs: Option<Vec<f64>> = series
+        .samples
+        .iter()
+        .map(|sample| Some(sample.memory? as f64))
+        .collect();
+    Some(median(&runs?)?.round() as u64)
 }
 
 /// The percentiles of single operations, if the subject times each.

@@ -60,6 +60,7 @@ mod floors;
 pub mod host;
 mod limit;
 pub mod marks;
+mod memory;
 mod midr;
 pub mod perf;
 mod plan;

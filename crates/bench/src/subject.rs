@@ -63,6 +63,8 @@ pub struct Sample {
     pub latencies_ns: Vec<u64>,
     /// All exits that the guest causes, where light and heavy ones are not distinguished.
     pub exits: Option<u64>,
+    /// By how many bytes one operation enlarged the memory of all processes, where that was measured.
+    pub memory: Option<u64>,
     /// What the host or the backend counted during the run, as names and counts.
     pub events: Vec<(String, u64)>,
     /// What the subject itself counted, as names and counts.

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::answer::answer;
 use super::cells::{Table, UNCLEAR, excuses, tables};
 use super::columns::Paint;
-use super::header::{ended_early, length, quality, timing};
+use super::header::{MEMORY, ended_early, has_memory, length, quality, timing};
 use super::terminal::{Column, lines};
 use super::text::wrap;
 use super::{Group, Look, Report, Row, Status, Timing, Warning, time_unit, warnings};
@@ -98,14 +98,14 @@ fn laid_out(report: &Report, table: &Table<'_>, look: Look) -> String {
         },
     );
     let columns = match report.common.timing {
-        Timing::Native if several => vec![Column::Median, change],
-        Timing::Native => vec![Column::Median, Column::Spread, change],
+        Timing::Native if several => vec![Column::Median, Column::Memory, change],
+        Timing::Native => vec![Column::Median, Column::Spread, Column::Memory, change],
         // Instructions repeat exactly, so they have no spread. Exit counts are exact under emulation too.
         Timing::Emulated | Timing::Instructions => {
-            vec![Column::Median, exits[0], exits[1], change]
+            vec![Column::Median, exits[0], exits[1], Column::Memory, change]
         }
     };
-    let left_out = [Column::Spread, exits[0], exits[1], change];
+    let left_out = [Column::Spread, exits[0], exits[1], Column::Memory, change];
     lines(report, table, (&columns, &left_out), look)
 }
 
@@ -134,6 +134,11 @@ fn trust(report: &Report, tables: &[Table<'_>], look: Look) -> Vec<(String, Stri
     if tables.iter().any(has_unclear) {
         let text = "the 95 % interval of the ratio contains 1: no difference is shown";
         lines.push((UNCLEAR.to_owned(), text.to_owned()));
+    }
+    if let Some((label, text)) = MEMORY.split_once(": ")
+        && has_memory(report)
+    {
+        lines.push((label.to_owned(), text.to_owned()));
     }
     let floors = floors(report, tables, look);
     lines.extend(floors.map(|text| ("floors".to_owned(), text)));

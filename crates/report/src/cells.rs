@@ -48,6 +48,7 @@ pub(super) struct Numbers {
     pub(super) more: [Option<String>; 4],
     /// Light exits and heavy exits, per operation.
     pub(super) exits: Option<[String; 2]>,
+    pub(super) memory: Option<String>,
     pub(super) ratio: Option<RatioCells>,
     /// Whether another row is compared with this one.
     pub(super) is_reference: bool,
@@ -231,6 +232,7 @@ pub(super) fn numbers(
             let light = exits.light().map_or_else(|| "-".to_owned(), units::per_op);
             Some([light, heavy])
         }),
+        memory: measured.memory.map(units::bytes),
         ratio: measured.ratio.as_ref().map(RatioCells::of),
         is_reference: report.common.results.iter().any(is_reference),
     }

@@ -257,6 +257,15 @@ pub(super) const fn ended_early(report: &Report) -> &'static str {
     }
 }
 
+/// What the column of that name has.
+pub(super) const MEMORY: &str = "memory: what an operation adds to the VMM's processes, page tables included; what KVM keeps in the kernel is not counted";
+
+/// Whether any row has the memory of an operation.
+pub(super) fn has_memory(report: &Report) -> bool {
+    let mut rows = report.common.results.iter().filter_map(Row::measured);
+    rows.any(|row| row.memory.is_some())
+}
+
 /// The footnotes that the measured rows need, each once.
 pub(super) fn footnotes<'r>(report: &'r Report) -> Vec<&'r str> {
     let measured = || report.common.results.iter().filter(|row| row.is_ok());
@@ -288,6 +297,9 @@ pub(super) fn footnotes<'r>(report: &'r Report) -> Vec<&'r str> {
     }
     if measured().any(|row| row.bound().is_some()) {
         notes.push("< below two ticks of the time stamp counter, the least that it can measure");
+    }
+    if has_memory(report) {
+        notes.push(MEMORY);
     }
     let of_row = |row: &'r Row| {
         let of_exits = row.measured().and_then(|row| row.exits_note.as_deref());

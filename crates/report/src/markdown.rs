@@ -58,10 +58,16 @@ pub fn markdown(report: &Report, unit: Option<TimeUnit>) -> String {
         } else {
             ("", "")
         };
+        let mut all = table.lines.iter().flat_map(|line| &line.numbers).flatten();
+        let has_memory = all.any(|numbers| numbers.memory.is_some());
+        let (memory, right) = match has_memory {
+            true => (" | Memory", "---:|"),
+            false => ("", ""),
+        };
         let _ = writeln!(
             text,
-            "\n| {} | {backend}{} | Spread | p99 | Rate | Light/op | Heavy/op | to {} | 95 % CI |\n\
-             |:---|{left}---:|---:|---:|---:|---:|---:|---:|:---:|",
+            "\n| {} | {backend}{} | Spread | p99 | Rate | Light/op | Heavy/op{memory} | to {} | 95 % CI |\n\
+             |:---|{left}---:|---:|---:|---:|---:|---:|{right}---:|:---:|",
             capitalized(table.group.name()),
             capitalized(median_title(report)),
             paths.map_or("reference", |paths| &paths.ratios_to)
@@ -74,7 +80,12 @@ pub fn markdown(report: &Report, unit: Option<TimeUnit>) -> String {
                 } else {
                     String::new()
                 };
-                let _ = writeln!(text, "| `{}` | {backend}{} |", line.name, cells(numbers));
+                let _ = writeln!(
+                    text,
+                    "| `{}` | {backend}{} |",
+                    line.name,
+                    cells(numbers, has_memory)
+                );
             }
         }
     }
@@ -110,21 +121,22 @@ pub fn markdown(report: &Report, unit: Option<TimeUnit>) -> String {
 }
 
 /// The cells that follow the name.
-fn cells(numbers: &Numbers) -> String {
+fn cells(numbers: &Numbers, has_memory: bool) -> String {
     let or_dash = |text: &Option<String>| escape(text.as_deref().unwrap_or("-"));
     let [light, heavy] = numbers.exits.clone().unwrap_or_default();
     let ratio = numbers.ratio.as_ref();
-    [
+    let mut cells = vec![
         numbers.median.clone(),
         or_dash(&numbers.spread),
         or_dash(&numbers.p99),
         or_dash(&numbers.rate),
         light,
         heavy,
-        ratio.map_or_else(String::new, |ratio| ratio.value.clone()),
-        ratio.map(interval).unwrap_or_default(),
-    ]
-    .join(" | ")
+    ];
+    cells.extend(has_memory.then(|| or_dash(&numbers.memory)));
+    cells.push(ratio.map_or_else(String::new, |ratio| ratio.value.clone()));
+    cells.push(ratio.map(interval).unwrap_or_default());
+    cells.join(" | ")
 }
 
 fn capitalized(word: &str) -> String {

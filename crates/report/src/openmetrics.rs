@@ -119,6 +119,7 @@ impl Text {
             ),
         }
         self.exits(report);
+        self.memory(report);
         if report.common.timing != Timing::Emulated {
             self.ratios(report);
         }
@@ -141,6 +142,23 @@ impl Text {
                     self.of_row(name, row, &[("kind", kind)], exits);
                 }
             }
+        }
+    }
+
+    /// Few reports have it, so the others do not name it.
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "sizes of a program are far below 2^53"
+    )]
+    fn memory(&mut self, report: &Report) {
+        let memory = |row: &Row| Some(row.measured()?.memory? as f64);
+        if measured(report).any(|row| memory(row).is_some()) {
+            self.rows(
+                report,
+                "vmbell_operation_memory_bytes",
+                "By how much an operation enlarges the memory of all processes that take part.",
+                memory,
+            );
         }
     }
 

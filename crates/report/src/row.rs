@@ -73,6 +73,9 @@ pub struct Measured {
     /// Exits of L1's guests for one operation, by the CPU's reasons, of a row that was measured in a Linux inside L1; `None` if
     /// they were not counted.
     pub l1_exits: Option<BTreeMap<String, f64>>,
+    /// By how many bytes one operation enlarges the memory of all processes that take part, for as long as what it made
+    /// exists; `None` where that was not measured.
+    pub memory: Option<u64>,
     /// What a reader must know to understand the row's exits, or why there are none.
     pub exits_note: Option<String>,
     /// What the host or the backend counted in each run.
@@ -183,6 +186,7 @@ impl Measured {
             exits: None,
             exit_reasons: None,
             l1_exits: None,
+            memory: None,
             exits_note: None,
             events: Counts::default(),
             counts: Counts::default(),

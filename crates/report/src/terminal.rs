@@ -135,6 +135,7 @@ pub(super) enum Column {
     More(usize),
     /// Light exits, heavy exits.
     Exits(usize),
+    Memory,
     Ratio,
     Interval,
     /// The ratio in words.
@@ -145,7 +146,7 @@ pub(super) enum Column {
 }
 
 /// The columns in the order in which they stand.
-const COLUMNS: [Column; 13] = [
+const COLUMNS: [Column; 14] = [
     Column::Median,
     Column::Spread,
     Column::P99,
@@ -156,13 +157,14 @@ const COLUMNS: [Column; 13] = [
     Column::More(3),
     Column::Exits(0),
     Column::Exits(1),
+    Column::Memory,
     Column::Ratio,
     Column::Interval,
     Column::Bar,
 ];
 
 /// The columns in the order in which a table that is too wide leaves them out.
-const LEFT_OUT: [Column; 12] = [
+const LEFT_OUT: [Column; 13] = [
     Column::More(0),
     Column::More(3),
     Column::More(1),
@@ -174,6 +176,7 @@ const LEFT_OUT: [Column; 12] = [
     Column::Exits(0),
     Column::Exits(1),
     Column::Spread,
+    Column::Memory,
     Column::Ratio,
 ];
 
@@ -254,6 +257,7 @@ impl Column {
             Self::More(_) => look.verbose,
             Self::Bar => look.bars,
             Self::Exits(_) => any(|numbers| numbers.exits.is_some()),
+            Self::Memory => any(|numbers| numbers.memory.is_some()),
             Self::Ratio | Self::Change | Self::Cheaper => table.has_ratio(),
             Self::Interval => any(|numbers| {
                 numbers
@@ -272,6 +276,7 @@ impl Column {
             Self::Rate => "rate",
             Self::More(index) => ["mean", "min", "max", "CPU/op"][index],
             Self::Exits(index) => ["light/op", "heavy/op"][index],
+            Self::Memory => "memory",
             Self::Ratio => "ratio",
             Self::Interval => "95 % CI",
             Self::Change => "compared",
@@ -295,6 +300,7 @@ impl Column {
                 Some(exits) => Cell::from(exits[index].clone()),
                 None => Cell::from("-"),
             },
+            Self::Memory => or_dash(&numbers.memory),
             Self::Ratio => match (&numbers.ratio, group) {
                 (Some(ratio), _) => Cell::new(ratio.value.clone(), ratio.paint),
                 (None, _) if numbers.is_reference => Cell::from("1"),

@@ -33,6 +33,39 @@ fn the_table_of_instructions() {
 }
 
 #[test]
+fn every_form_has_memory_if_a_row_has_it() {
+    let forms = |report: &Report| {
+        let run = crate::Run {
+            name: "report.json".to_owned(),
+            report: report.clone(),
+            warnings: Vec::new(),
+        };
+        [
+            terminal(report, WHOLE),
+            terminal(report, Look::default()),
+            crate::markdown(report, None),
+            crate::openmetrics(report),
+            crate::json(report),
+            crate::page(&[run]),
+        ]
+        .map(|text| text.to_lowercase())
+    };
+    let mut report = sample::report();
+    for text in forms(&report) {
+        assert!(!text.contains("memory"), "{text}");
+    }
+    sample::of(&mut report.common.results[0]).memory = Some(131_072);
+    for text in forms(&report) {
+        assert!(text.contains("memory"), "{text}");
+        assert!(
+            text.contains("128 kib") || text.contains("131072"),
+            "{text}"
+        );
+    }
+    assert_eq!(crate::parse(&crate::json(&report)).ok(), Some(report));
+}
+
+#[test]
 fn emulated_times_are_marked_as_such() {
     let mut report = sample::report();
     report.common.timing = crate::Timing::Emulated;

@@ -28,6 +28,21 @@ pub fn rate(ns_per_op: f64) -> String {
     scaled(1e9 / ns_per_op, &["/s", "k/s", "M/s", "G/s"])
 }
 
+/// A size, as `812 B`, `43.1 KiB`, `6.24 MiB`.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "sizes of a program are far below 2^53"
+)]
+pub fn bytes(bytes: u64) -> String {
+    const KIB: f64 = 1024.0;
+    let bytes = bytes as f64;
+    match bytes {
+        _ if bytes < KIB => format!("{bytes} B"),
+        _ if bytes < 999.5 * KIB => format!("{} KiB", three_digits(bytes / KIB)),
+        _ => format!("{} MiB", three_digits(bytes / KIB / KIB)),
+    }
+}
+
 /// A share from 0 to 1 as a percentage: `0.4 %`.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)

@@ -21,6 +21,20 @@ fn times_have_three_digits_and_a_fitting_unit() {
 }
 
 #[test]
+fn sizes_are_counted_in_1024s() {
+    for (size, text) in [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.00 KiB"),
+        (131_072, "128 KiB"),
+        (1_023_900, "0.98 MiB"),
+        (1_994_752, "1.90 MiB"),
+    ] {
+        assert_eq!(bytes(size), text, "{size}");
+    }
+}
+
+#[test]
 fn rates_are_per_second() {
     assert_eq!(rate(712.0), "1.40 M/s");
     assert_eq!(rate(14_200.0), "70.4 k/s");

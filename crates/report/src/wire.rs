@@ -139,6 +139,8 @@ struct WrittenRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     l1_exits: Option<BTreeMap<String, f64>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    memory_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     address_space: Option<AddressSpace>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resolution_ns: Option<f64>,
@@ -301,6 +303,7 @@ impl From<Row> for WrittenRow {
             exits_note: None,
             exit_reasons: None,
             l1_exits: None,
+            memory_bytes: None,
             address_space: row.setting.address_space,
             resolution_ns: None,
             ops_per_run: 0,
@@ -339,6 +342,7 @@ impl WrittenRow {
         self.exits_note = measured.exits_note;
         self.exit_reasons = measured.exit_reasons;
         self.l1_exits = measured.l1_exits;
+        self.memory_bytes = measured.memory;
         self.ratio = measured.ratio;
         self.ratios = measured.ratios;
         self.events = measured.events;
@@ -380,6 +384,7 @@ impl WrittenRow {
             exits: self.exits.or(self.exits_per_op.map(all)),
             exit_reasons: self.exit_reasons.take(),
             l1_exits: self.l1_exits.take(),
+            memory: self.memory_bytes,
             exits_note: self.exits_note.take(),
             events: std::mem::take(&mut self.events),
             counts: std::mem::take(&mut self.counts),

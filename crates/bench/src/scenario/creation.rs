@@ -1,20 +1,26 @@
-//! Creation scenarios: what it costs the VMM to make a guest, and to register a thousand doorbells or irqfds in a new one.
+//! Creation scenarios: what it costs the VMM to make a guest or one more vCPU, and to register a thousand doorbells or irqfds
+//! in a new guest. Each row has the memory of what it makes, too.
 //!
-//! Each operation has its own guest, which never runs. What a row does not name is not timed: the guest's end in all of them,
-//! and its creation in those of registrations. The thread that measures does everything.
+//! Each operation has its own guest, whose first vCPU does not run. What a row does not name is not measured: the guest's end in
+//! all of them, and its creation in all but the first. The thread that measures does everything.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::guest::Failure;
-use super::path::Bell;
+use super::path::{Bell, VALUE};
 use super::registration::PATH;
 use super::series::{Kind, Registry};
 use crate::affinity::Pinned;
+use crate::memory::in_use;
 use crate::subject::nanoseconds;
 use crate::{Clock, Entry, Options, Sample, Setting, Subject, SubjectError};
-use vmbell_hypervisor::{Capability, Error, Hypervisor, Irqchip, Support, Vcpu, Vm, VmConfig};
+use vmbell_guest::{PARAMETERS, Parameters};
+use vmbell_hypervisor::{
+    Capability, Error, Hypervisor, Irqchip, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+};
 use vmbell_report::Group;
+use vmbell_vmm::Deadline;
 
 /// How many doorbells or irqfds are registered in a guest.
 const MANY: u32 = 1000;
@@ -27,13 +33,16 @@ const MOST_OPS: u64 = 5;
 enum Made {
     /// A guest with one vCPU and interrupt controllers.
     Guest,
+    /// A vCPU of a guest that has one.
+    Vcpu,
     /// Registrations in a guest.
     Many(Kind),
 }
 
 impl Made {
-    const ALL: [Self; 3] = [
+    const ALL: [Self; 4] = [
         Self::Guest,
+        Self::Vcpu,
         Self::Many(Kind::Ioeventfd),
         Self::Many(Kind::Irqfd),
     ];
@@ -41,6 +50,7 @@ impl Made {
     const fn name(self) -> &'static str {
         match self {
             Self::Guest => "vm-create",
+            Self::Vcpu => "vm-vcpu",
             Self::Many(Kind::Ioeventfd) => "vm-1000-ioeventfds",
             Self::Many(Kind::Irqfd) => "vm-1000-irqfds",
         }
@@ -49,6 +59,9 @@ impl Made {
     const fn description(self) -> &'static str {
         match self {
             Self::Guest => "the VMM makes a guest with a vCPU and interrupt controllers",
+            Self::Vcpu => {
+                "the VMM makes a second vCPU of a guest and enters it, until its first exit"
+            }
             Self::Many(Kind::Ioeventfd) => "the VMM assigns 1,000 ioeventfds in a new guest",
             Self::Many(Kind::Irqfd) => "the VMM assigns 1,000 irqfds in a new guest",
         }
@@ -56,7 +69,7 @@ impl Made {
 
     const fn needs(self) -> Capability {
         match self {
-            Self::Guest | Self::Many(Kind::Irqfd) => Capability::Interrupts,
+            Self::Guest | Self::Vcpu | Self::Many(Kind::Irqfd) => Capability::Interrupts,
             Self::Many(Kind::Ioeventfd) => PATH.needs(Bell::Wildcard),
         }
     }
@@ -87,10 +100,34 @@ struct Creation {
     options: Options,
 }
 
-/// A guest that never runs.
+/// A guest whose first vCPU never runs.
 struct Idle {
     vm: Arc<dyn Vm>,
     _vcpu: Box<dyn Vcpu>,
+}
+
+/// What an operation took.
+struct Cost {
+    ticks: u64,
+    /// In bytes, of all processes, if that can be told.
+    memory: Option<u64>,
+}
+
+impl Cost {
+    /// Of an operation that took `ticks` and left this guest, after there was `before` of memory.
+    fn new(ticks: u64, before: Option<u64>, guest: &Idle) -> Result<Self, Failure> {
+        let memory = memory(Some(guest))?.zip(before);
+        Ok(Self {
+            ticks,
+            memory: memory.map(|(after, before)| after.saturating_sub(before)),
+        })
+    }
+}
+
+/// The memory of this process and of those of the guest.
+fn memory(guest: Option<&Idle>) -> Result<Option<u64>, Failure> {
+    let processes = guest.map(|guest| guest.vm.measure().processes());
+    Ok(in_use(&processes.unwrap_or_default())?)
 }
 
 impl Creation {
@@ -98,6 +135,7 @@ impl Creation {
         let vm = self.hypervisor.create_vm(&VmConfig {
             irqchip: Irqchip::Full,
             spin: self.options.spin,
+            vcpus: if self.made == Made::Vcpu { 2 } else { 1 },
             vcpu_cpus: vec![self.options.first_cpu()],
             ..VmConfig::default()
         })?;
@@ -111,15 +149,59 @@ impl Creation {
         self.options.second_cpu().unwrap_or(first)
     }
 
-    /// The ticks of one operation; `None` at the end of the limit.
-    fn make(&self) -> Result<Option<u64>, Failure> {
-        let begun = Clock::now();
+    /// One operation; `None` at the end of the limit.
+    fn make(&self) -> Result<Option<Cost>, Failure> {
+        match self.made {
+            Made::Guest => {
+                let before = memory(None)?;
+                let begun = Clock::now();
+                let guest = self.guest()?;
+                Cost::new(since(begun), before, &guest).map(Some)
+            }
+            Made::Vcpu => self.second_vcpu(),
+            Made::Many(kind) => self.registrations(kind),
+        }
+    }
+
+    /// A second vCPU, until its first write leaves the guest: it has all that it needs then.
+    fn second_vcpu(&self) -> Result<Option<Cost>, Failure> {
         let guest = self.guest()?;
-        let Made::Many(kind) = self.made else {
-            return Ok(Some(Clock::now().saturating_sub(begun)));
+        let ram = guest.vm.memory();
+        let entry = PATH.rate_program().load(ram, 1)?;
+        let parameters = Parameters {
+            count: 1,
+            address: PATH.address().value(),
+            value: VALUE.into(),
+            pause: 0,
         };
+        parameters.write(ram, PARAMETERS)?;
+
+        let before = memory(Some(&guest))?;
+        let begun = Clock::now();
+        let mut second = guest.vm.create_vcpu(1)?;
+        second.set_entry_point(entry)?;
+        let created = since(begun);
+        // It is neither timed nor there when memory is counted.
+        let limit = self.options.limit.clone();
+        let deadline = Deadline::when(move || limit.is_run_over(), second.kick_handle())?;
+        let begun = Clock::now();
+        let exit = second.run(VmEntry::Resume)?;
+        let ticks = created + since(begun);
+        drop(deadline);
+        match exit {
+            VmExit::PioOut { .. } | VmExit::MmioWrite { .. } => {
+                Cost::new(ticks, before, &guest).map(Some)
+            }
+            VmExit::Kicked => Ok(None),
+            other => Err(format!("the second vCPU did not write: {other:?}").into()),
+        }
+    }
+
+    fn registrations(&self, kind: Kind) -> Result<Option<Cost>, Failure> {
+        let guest = self.guest()?;
         let registry = Registry::new(kind, MANY, guest.vm.as_ref(), self.made.name())?;
         let mut registered = Vec::with_capacity(MANY as usize);
+        let before = memory(Some(&guest))?;
         let begun = Clock::now();
         for number in 0..MANY {
             if self.options.limit.is_run_over() {
@@ -127,14 +209,14 @@ impl Creation {
             }
             registered.push(registry.register(guest.vm.as_ref(), number)?);
         }
-        let ticks = Clock::now().saturating_sub(begun);
+        let cost = Cost::new(since(begun), before, &guest)?;
         // Of a guest that is gone nothing has to be removed one by one.
         drop(guest);
-        Ok(Some(ticks))
+        Ok(Some(cost))
     }
 
-    /// The ticks of `ops` operations; fewer at the end of the limit.
-    fn all(&self, ops: u64) -> Result<Vec<u64>, Failure> {
+    /// `ops` operations; fewer at the end of the limit.
+    fn all(&self, ops: u64) -> Result<Vec<Cost>, Failure> {
         let _pinned = Pinned::to(self.cpu())?;
         let mut all = Vec::new();
         while (all.len() as u64) < ops && !self.options.limit.is_run_over() {
@@ -158,17 +240,32 @@ impl Subject for Creation {
 
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let started = Instant::now();
-        let ticks = self.all(ops);
-        let ticks = ticks.map_err(|error| SubjectError::failed(self.name(), error))?;
-        if (ticks.len() as u64) < ops {
+        let costs = self.all(ops);
+        let costs = costs.map_err(|error| SubjectError::failed(self.name(), error))?;
+        if (costs.len() as u64) < ops {
             let subject = self.name().to_owned();
             return Err(SubjectError::TimedOut { subject });
         }
         Ok(Sample {
             ops,
             elapsed_ns: nanoseconds(started.elapsed()),
-            latencies_ns: self.options.clock.latencies(ticks),
+            memory: mean(costs.iter().map(|cost| cost.memory)),
+            latencies_ns: self
+                .options
+                .clock
+                .latencies(costs.iter().map(|cost| cost.ticks).collect()),
             ..Sample::default()
         })
     }
+}
+
+/// The ticks since `begun`.
+fn since(begun: u64) -> u64 {
+    Clock::now().saturating_sub(begun)
+}
+
+/// The mean; `None` if one of them is not known.
+fn mean(costs: impl ExactSizeIterator<Item = Option<u64>>) -> Option<u64> {
+    let count = costs.len() as u64;
+    costs.sum::<Option<u64>>()?.checked_div(count)
 }

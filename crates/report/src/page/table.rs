@@ -17,18 +17,20 @@ enum Cell {
     Rate,
     Light,
     Heavy,
+    Memory,
     Ratio,
     /// The ratio to the same row of the first report.
     Base,
 }
 
-const CELLS: [Cell; 8] = [
+const CELLS: [Cell; 9] = [
     Cell::Median,
     Cell::Spread,
     Cell::P99,
     Cell::Rate,
     Cell::Light,
     Cell::Heavy,
+    Cell::Memory,
     Cell::Ratio,
     Cell::Base,
 ];
@@ -129,6 +131,7 @@ impl Cell {
             Self::Rate => "rate",
             Self::Light => "light exits",
             Self::Heavy => "heavy exits",
+            Self::Memory => "memory",
             Self::Ratio => "ratio [95 % CI]",
             Self::Base => "to first file",
         }
@@ -143,6 +146,7 @@ impl Cell {
             Self::Rate => numbers.rate.clone(),
             Self::Light => numbers.exits.as_ref().map(|exits| exits[0].clone()),
             Self::Heavy => numbers.exits.as_ref().map(|exits| exits[1].clone()),
+            Self::Memory => numbers.memory.clone(),
             Self::Ratio => numbers.ratio.as_ref().map(ratio),
             Self::Base => None,
         }

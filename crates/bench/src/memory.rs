@@ -1,0 +1,61 @@
+//! The memory of processes, as the kernel counts it in `/proc/PID/smaps_rollup` and `/proc/PID/status` (proc(5)).
+#![allow(
+    unsafe_code,
+    reason = "malloc_trim has no safe form in a crate that is used here"
+)]
+
+use procfs::process::Process;
+use procfs::{ProcError, ProcResult};
+
+/// The memory of this process and of the processes `others`, in bytes: pages of their own, their share of pages that several
+/// have, and page tables. `None` if that cannot be told: the kernel does not show it, or not to this user, or this process keeps
+/// freed memory, where it could hide an allocation.
+///
+/// # Errors
+///
+/// One of `others` has ended.
+pub(crate) fn in_use(others: &[u32]) -> ProcResult<Option<u64>> {
+    if !give_back() {
+        return Ok(None);
+    }
+    let mut sum = match of(&Process::myself()?) {
+        // A kernel without CONFIG_PROC_PAGE_MONITOR.
+        Err(ProcError::NotFound(_)) => return Ok(None),
+        own => own?,
+    };
+    for pid in others {
+        let pid = i32::try_from(*pid).map_err(|_| ProcError::NotFound(None))?;
+        sum += match of(&Process::new(pid)?) {
+            // A sandbox shows its pages to root alone.
+            Err(ProcError::PermissionDenied(_)) => return Ok(None),
+            other => other?,
+        };
+    }
+    Ok(Some(sum))
+}
+
+/// Gives all pages that the allocator has and does not use back to the kernel; returns whether it can.
+fn give_back() -> bool {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes no pointer, and holds the allocator's locks while it works.
+    unsafe {
+        // What it returns says whether there were such pages.
+        libc::malloc_trim(0);
+    }
+    cfg!(target_env = "gnu")
+}
+
+fn of(process: &Process) -> ProcResult<u64> {
+    const KIB: u64 = 1024;
+    let maps = process.smaps_rollup()?.memory_map_rollup;
+    let pages: u64 = maps
+        .iter()
+        .filter_map(|map| map.extension.map.get("Pss"))
+        .sum();
+    let tables = process.status()?.vmpte.unwrap_or_default();
+    Ok(pages + tables * KIB)
+}
+
+#[cfg(test)]
+#[path = "memory_test.rs"]
+mod tests;
