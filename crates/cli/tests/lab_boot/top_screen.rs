@@ -26,9 +26,11 @@ SHELL=/bin/sh script --quiet --flush --command "/bin/sh /screen.sh" /out/screen 
 exec 5>/keys
 shown() { until grep -qs "$1" /out/screen; do kill -0 $screen || fail the screen ended without $1: $(cat /out/script); sleep 0.2; done; }
 shown RINGS/s
+tables() { grep -c '"vms"' /out/top.jsonl; }
+# Waits until the screen has answered all keys, which it does between two tables, and has counted for a while since.
+answered() { local n; n=$(($(tables) + 3)); until [ $(tables) -ge $n ]; do kill -0 $screen || fail the screen ended; sleep 0.2; done; }
 # Opens the VM that runs of each.
-for pid in $this $other; do printf "/$pid"'\n\n' >&5; sleep 3; printf '\033' >&5; sleep 1; done
-sleep 3
+for pid in $this $other; do printf "/$pid"'\n\n' >&5; answered; printf '\033' >&5; answered; done
 printf q >&5
 wait $screen
 kill -KILL $this $other; wait

@@ -10,7 +10,7 @@ use super::top::{counts, in_l1, lines, said, vms};
 const LEFT: &str = r#"
 T=/sys/kernel/tracing
 left() { (ls $T/instances; sed 's/\t.*//' $T/synthetic_events) | tr '\n' ' '; }
-gone() { for i in 1 2 3 4 5 6 7 8 9 10; do [ -z "$(left)" ] || sleep 0.5; done; echo "$1: $(left)"; }
+gone() { soon '[ -z "$(left)" ]'; echo "$1: $(left)"; }
 "#;
 const PROGRAMS: [&str; 4] = ["--with", "/bin/ls", "--with", "/usr/bin/tr"];
 
