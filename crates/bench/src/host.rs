@@ -9,6 +9,8 @@ use vmbell_report::{Host, cpu_list};
 
 /// The environment variable with which the lab says in which of its Linuxes the program runs, if `--depth` asks for one.
 pub const DEPTH_VARIABLE: &str = "VMBELL_DEPTH";
+/// The one with which it says which VMM runs this Linux, if another Linux of the lab is around it.
+pub const DEPTH_VMM_VARIABLE: &str = "VMBELL_DEPTH_VMM";
 
 /// Reads the facts; what cannot be read is left out.
 pub fn probe() -> Host {
@@ -30,6 +32,7 @@ pub fn probe() -> Host {
         depth: std::env::var(DEPTH_VARIABLE)
             .ok()
             .and_then(|text| text.parse().ok()),
+        depth_vmm: std::env::var(DEPTH_VMM_VARIABLE).ok(),
         load: line("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
         mitigations: directory("/sys/devices/system/cpu/vulnerabilities")
             .into_iter()

@@ -158,7 +158,7 @@ fn host(report: &Report) -> String {
     let mut parts = vec![host.cpu.clone(), host.kernel.clone()];
     let under = host.hypervisor.as_ref();
     parts.extend(under.map(|hypervisor| format!("itself under {hypervisor}")));
-    parts.extend(host.depth.map(|depth| format!("L{depth} of the lab")));
+    parts.extend(host.level());
     parts.join(", ")
 }
 

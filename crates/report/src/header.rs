@@ -161,7 +161,7 @@ pub(super) fn host(report: &Report) -> String {
             .as_ref()
             .map(|h| format!("itself under {h}")),
     );
-    parts.extend(host.depth.map(|depth| format!("L{depth} of the lab")));
+    parts.extend(host.level());
     parts.extend(host.load.map(|load| format!("load {load:.2}")));
     parts.join(", ")
 }

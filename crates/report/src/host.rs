@@ -28,6 +28,10 @@ pub struct Host {
     /// In which Linux of the lab this host is: 1 is L1, 2 a guest of L1; `None` if the lab was not asked for a depth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
+    /// The VMM that runs each Linux of the lab which is inside another one: `vmbell` or `qemu`; `None` in L1, and where there is
+    /// no `depth`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth_vmm: Option<String>,
     /// The load average of the last minute when measuring began.
     pub load: Option<f64>,
     /// For each CPU vulnerability by its name in sysfs, what the kernel says about it.
@@ -47,6 +51,15 @@ impl Host {
             .filter(|(_, text)| text.starts_with("Vulnerable") != wanted)
             .map(|(name, _)| name.as_str())
             .collect()
+    }
+
+    /// In which Linux of the lab this is, in words; `None` if the lab was not asked for a depth.
+    pub(crate) fn level(&self) -> Option<String> {
+        let level = format!("L{} of the lab", self.depth?);
+        Some(match &self.depth_vmm {
+            Some(vmm) => format!("{level} under {vmm}"),
+            None => level,
+        })
     }
 
     /// In what another host differs that changes what operations cost, in words; empty if it is the same.
@@ -78,6 +91,7 @@ impl Host {
             ("SMT", smt),
             ("hypervisor", self.hypervisor.as_deref()),
             ("depth in the lab", depth.as_deref()),
+            ("VMM of the depth", self.depth_vmm.as_deref()),
         ];
         let cpus = self.cpus.to_string();
         let known = [
@@ -143,6 +157,7 @@ mod tests {
             kernel: "Linux 6.19.0".to_owned(),
             smt: None,
             depth: Some(2),
+            depth_vmm: Some("qemu".to_owned()),
             mitigations: map("spectre_v2", "Vulnerable"),
             ..host.clone()
         };
@@ -150,10 +165,13 @@ mod tests {
             host.differences(&other),
             [
                 "SMT: 'on' and unknown",
+                "VMM of the depth: unknown and 'qemu'",
                 "depth in the lab: unknown and '2'",
                 "kernel: 'Linux 6.18.5' and 'Linux 6.19.0'",
                 "mitigation spectre_v2: 'Mitigation: Retpolines' and 'Vulnerable'",
             ]
         );
+        assert_eq!(other.level().as_deref(), Some("L2 of the lab under qemu"));
+        assert_eq!(host.level(), None);
     }
 }

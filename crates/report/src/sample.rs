@@ -197,6 +197,7 @@ fn host() -> Host {
         smt: Some(false),
         hypervisor: Some("KVM".to_owned()),
         depth: None,
+        depth_vmm: None,
         load: Some(0.25),
         mitigations: map(&[
             ("meltdown", "Mitigation: PTI"),

@@ -167,14 +167,13 @@ fn gic() -> impl TypedValueParser<Value = Gic> {
 
 /// A VMM of a Linux inside another one.
 fn vmm() -> impl TypedValueParser<Value = Vmm> {
-    let vmm = |text: String| {
-        if text == "qemu" {
-            Vmm::Qemu
-        } else {
-            Vmm::Vmbell
-        }
+    let named = |name: String| {
+        Vmm::ALL
+            .into_iter()
+            .find(|vmm| vmm.name() == name)
+            .ok_or("no such VMM")
     };
-    PossibleValuesParser::new(["vmbell", "qemu"]).map(vmm)
+    PossibleValuesParser::new(Vmm::ALL.map(Vmm::name)).try_map(named)
 }
 
 /// Parses a depth. The lab has three, as each makes an exit 6 to 10 times as expensive (docs/nested.md).

@@ -22,7 +22,7 @@ use crate::compare;
 use crate::deliver::show;
 use crate::style::Style;
 use crate::suites::Suite;
-use vmbell_bench::host::DEPTH_VARIABLE;
+use vmbell_bench::host::{DEPTH_VARIABLE, DEPTH_VMM_VARIABLE};
 use vmbell_bench::{marks, timing};
 use vmbell_lab::{Lab, Task};
 use vmbell_report::compare::{at_depths, side_by_side};
@@ -310,6 +310,10 @@ fn run_in(
     if let Some(depth) = depth {
         let pair = (DEPTH_VARIABLE.into(), depth.to_string().into());
         task.environment.push(pair);
+        if depth > 1 {
+            let pair = (DEPTH_VMM_VARIABLE.into(), settings.vmm.name().into());
+            task.environment.push(pair);
+        }
     }
     if settings.marks.is_some() {
         task.environment.push((marks::VARIABLE.into(), "1".into()));

@@ -36,7 +36,7 @@ fn a_program_in_a_guest_of_l1_has_its_streams_and_its_files_and_its_status() {
 fn a_linux_inside_runs_under_qemu_and_its_programs_mark_exits() {
     let with = format!("{}:/vmbell", host_vmbell());
     let script = "read vendor </sys/class/dmi/id/sys_vendor; echo \"$vendor\"; \
-         exec /vmbell bench --backend kvm --only portio-no-eventfd --runs 1 --ops 20";
+         exec /vmbell bench --backend kvm --only portio-no-eventfd --runs 1 --ops 20 --verbose";
     let options = ["--depth", "2", "--vmm", "qemu", "--with", &with];
     let mut lab = lab(&options);
     let ran = output(lab.args(["--env", "VMBELL_MARKS=1", "--", "/bin/sh", "-c", script]));
@@ -46,6 +46,7 @@ fn a_linux_inside_runs_under_qemu_and_its_programs_mark_exits() {
     let stdout = text(&ran.stdout);
     assert!(stdout.starts_with("QEMU\n"), "{stdout}");
     assert!(stdout.contains("\nportio-no-eventfd "), "{stdout}");
+    assert!(stdout.contains(", L2 of the lab under qemu"), "{stdout}");
 }
 
 #[test]
@@ -84,6 +85,7 @@ fn a_third_linux_runs_in_the_second_and_each_operation_is_many_exits_of_l1() {
     assert!(of("all") > 20.0, "{line}");
     let report: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     assert_eq!(report["host"]["depth"], 3);
+    assert_eq!(report["host"]["depth_vmm"], "vmbell");
     assert_eq!(report["unit"], "instructions");
     let rows = report["results"].as_array().unwrap();
     assert!(rows.iter().all(|row| row["status"] == "ok"), "{rows:?}");

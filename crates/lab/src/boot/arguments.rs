@@ -75,6 +75,19 @@ pub enum Vmm {
     Qemu,
 }
 
+impl Vmm {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Vmbell, Self::Qemu];
+
+    /// The name in commands and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vmbell => "vmbell",
+            Self::Qemu => "qemu",
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
