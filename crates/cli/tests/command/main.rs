@@ -9,6 +9,7 @@ mod before;
 mod bench;
 mod common;
 mod compare;
+mod creation;
 mod doubles;
 mod ends;
 mod exports;
