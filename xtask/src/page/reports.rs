@@ -24,7 +24,7 @@ const SCAN: &[&str] = &[
 const SHORT: &[&str] = &[
     "--backend=usermode",
     "--min-time=2ms",
-    "--run-timeout=10m",
+    "--run-timeout=2m",
     "--quiet",
     "--style=none",
     "--export-json",
