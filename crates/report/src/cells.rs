@@ -72,6 +72,12 @@ impl Table<'_> {
         all.flatten().any(|numbers| numbers.ratio.is_some())
     }
 
+    /// Whether any row of the table has the memory of an operation.
+    pub(super) fn has_memory(&self) -> bool {
+        let all = self.lines.iter().flat_map(|line| &line.numbers);
+        all.flatten().any(|numbers| numbers.memory.is_some())
+    }
+
     /// Leaves out the columns of the other backends, and the lines that have nothing left.
     pub(super) fn retain_backends(&mut self, is_kept: impl Fn(&str) -> bool) {
         let kept: Vec<bool> = self.backends.iter().map(|one| is_kept(one)).collect();

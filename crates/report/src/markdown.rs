@@ -58,8 +58,7 @@ pub fn markdown(report: &Report, unit: Option<TimeUnit>) -> String {
         } else {
             ("", "")
         };
-        let mut all = table.lines.iter().flat_map(|line| &line.numbers).flatten();
-        let has_memory = all.any(|numbers| numbers.memory.is_some());
+        let has_memory = table.has_memory();
         let (memory, right) = match has_memory {
             true => (" | Memory", "---:|"),
             false => ("", ""),

@@ -257,7 +257,7 @@ impl Column {
             Self::More(_) => look.verbose,
             Self::Bar => look.bars,
             Self::Exits(_) => any(|numbers| numbers.exits.is_some()),
-            Self::Memory => any(|numbers| numbers.memory.is_some()),
+            Self::Memory => table.has_memory(),
             Self::Ratio | Self::Change | Self::Cheaper => table.has_ratio(),
             Self::Interval => any(|numbers| {
                 numbers
