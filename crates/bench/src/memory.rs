@@ -7,9 +7,9 @@
 use procfs::process::Process;
 use procfs::{ProcError, ProcResult};
 
-/// The memory of this process and of the processes `others`, in bytes: pages of their own, their share of pages that several
-/// have, and page tables. `None` if that cannot be told: the kernel does not show it, or not to this user, or this process keeps
-/// freed memory, where it could hide an allocation.
+/// The memory of this process and of the processes `others`, in bytes: proportional set size (Pss) and page tables. `None` if
+/// the kernel does not show it, if it does not show it to this user, or if the allocator cannot return free memory, which
+/// would hide later allocations.
 ///
 /// # Errors
 ///
@@ -34,7 +34,7 @@ pub(crate) fn in_use(others: &[u32]) -> ProcResult<Option<u64>> {
     Ok(Some(sum))
 }
 
-/// Gives all pages that the allocator has and does not use back to the kernel; returns whether it can.
+/// Has the allocator return its free pages to the kernel; false if it cannot.
 fn give_back() -> bool {
     #[cfg(target_env = "gnu")]
     // SAFETY: it takes no pointer, and holds the allocator's locks while it works.

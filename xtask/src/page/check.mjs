@@ -13,8 +13,7 @@ const require = createRequire(join(modules, 'from.js'));
 const { chromium } = require('playwright-core');
 const axe = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
-// How long a step of the browser may take, in milliseconds: on a busy machine a picture of a page takes more than Playwright's
-// half a minute.
+// The time limit of each browser step, in milliseconds. Playwright's 30 s are too short for a screenshot on a busy machine.
 const PATIENCE = 600_000;
 
 const VIEWS = [

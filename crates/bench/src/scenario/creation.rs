@@ -181,7 +181,7 @@ impl Creation {
         let mut second = guest.vm.create_vcpu(1)?;
         second.set_entry_point(entry)?;
         let created = since(begun);
-        // It is neither timed nor there when memory is counted.
+        // The deadline's thread is not part of what is measured: it starts outside the time, and ends before memory is read.
         let limit = self.options.limit.clone();
         let deadline = Deadline::when(move || limit.is_run_over(), second.kick_handle())?;
         let begun = Clock::now();

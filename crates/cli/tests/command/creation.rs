@@ -1,4 +1,4 @@
-//! The rows of `vmbell bench` for the creation of guests, and the memory that they take.
+//! The `vm-*` rows of `vmbell bench`, and their memory.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -9,7 +9,7 @@ use std::process::Command;
 use super::common::{quick, vmbell};
 use serde_json::Value;
 
-/// The most that a guest and its registrations may take of the VMM's memory, beside the guest's RAM.
+/// How much memory a VMM may need for a guest beyond the guest's RAM: 5 MiB.
 const MOST: u64 = 5 << 20;
 
 /// Measures the rows by this program, as this user if there is one.
@@ -35,8 +35,8 @@ fn creation_is_measured_for_every_user_and_its_memory_for_root() {
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join("vmbell");
-    // By another process: what this one has open for writing, a child that another test starts at the moment has too, and then
-    // nobody can execute it.
+    // `cp` and not fs::copy(): a child that another test forks meanwhile would inherit the descriptor that is open for writing, and
+    // execve() fails with ETXTBSY as long as there is one.
     let mut copy = Command::new("cp");
     copy.arg(vmbell(&[]).get_program()).arg(&program);
     assert!(copy.status().unwrap().success());
