@@ -28,6 +28,9 @@ pub struct VmConfig {
     pub device_memory: Vec<(u64, DeviceMemory)>,
     /// Which interrupt controllers are below the VMM.
     pub irqchip: Irqchip,
+    /// Whether the local APICs of an x86-64 guest start in x2APIC mode, in which registers are MSRs (Intel SDM 3A, 11.12), so
+    /// that an access is a cheaper exit. Only on the KVM backend, and the guest's CPUID must have x2APIC.
+    pub x2apic: bool,
     /// Whether vCPUs offer paravirtual EOI (KVM_FEATURE_PV_EOI).
     pub pv_eoi: bool,
     /// Features of the CPU that the guest's CPUID does not show; only on the KVM backend.
@@ -58,6 +61,7 @@ impl Default for VmConfig {
             memory: None,
             device_memory: Vec::new(),
             irqchip: Irqchip::None,
+            x2apic: false,
             pv_eoi: true,
             hidden: CpuFeatures::NONE,
             vcpus: 1,

@@ -29,6 +29,8 @@ const CR4_FSGSBASE: u64 = 1 << 16;
 const CR4_OSXSAVE: u64 = 1 << 18;
 const EFER_LME: u64 = 1 << 8;
 const EFER_LMA: u64 = 1 << 10;
+/// `IA32_APIC_BASE`: x2APIC mode, next to the bit that enables the APIC.
+const APIC_BASE_X2APIC: u64 = 1 << 10;
 const RFLAGS_RESERVED: u64 = 2;
 
 /// Sets the registers of a vCPU for its entry point. Refuses a SIPI for the first vCPU and in a guest without
@@ -106,6 +108,11 @@ fn set_system(vcpu: &VcpuFd, change: impl FnOnce(&mut kvm_sregs)) -> Result<(), 
     change(&mut sregs);
     vcpu.set_sregs(&sregs)
         .map_err(Error::system("set the vcpu's system registers"))
+}
+
+/// Switches the local APIC of a new vCPU to x2APIC mode, which a SIPI keeps (Intel SDM 3A, 11.12.5.1).
+pub fn enter_x2apic_mode(vcpu: &VcpuFd) -> Result<(), Error> {
+    set_system(vcpu, |sregs| sregs.apic_base |= APIC_BASE_X2APIC)
 }
 
 fn long(sregs: &mut kvm_sregs, cpuid: &CpuId, index: u32) {

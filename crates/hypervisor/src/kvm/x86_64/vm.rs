@@ -18,7 +18,7 @@ use super::super::interrupts::Drive;
 use super::super::system::System;
 use super::super::vm::{KvmGuest, enable};
 use super::host::HC_MAP_GPA_RANGE;
-use super::{cpuid, ioctl};
+use super::{cpuid, entry, ioctl};
 use crate::{CpuFeatures, Error, Irqchip, VmConfig};
 
 /// Where RAM may be: that of an image, and that of a guest program. Devices and interrupt controllers are above.
@@ -34,9 +34,10 @@ const MCE_BANKS: u8 = 1;
 /// Input pins of an I/O APIC.
 const IOAPIC_PINS: u64 = 24;
 
-/// What the guest keeps of it: what its vCPUs' CPUID will show.
+/// What the guest keeps of it: what its vCPUs' CPUID will show, and the mode of their local APICs.
 #[derive(Debug)]
 pub struct Parts {
+    x2apic: bool,
     pv_eoi: bool,
     hidden: CpuFeatures,
 }
@@ -60,6 +61,7 @@ impl Parts {
             enable(vm, KVM_CAP_EXIT_HYPERCALL, 1 << HC_MAP_GPA_RANGE)?;
         }
         Ok(Self {
+            x2apic: config.x2apic,
             pv_eoi: config.pv_eoi,
             hidden: config.hidden,
         })
@@ -89,6 +91,9 @@ pub fn vcpu(guest: &KvmGuest, index: u32) -> Result<VcpuFd, Error> {
     ioctl::set_mce_banks(&fd, MCE_BANKS).map_err(Error::system(
         "set the vcpu's banks for machine checks (KVM_X86_SETUP_MCE)",
     ))?;
+    if guest.parts.x2apic {
+        entry::enter_x2apic_mode(&fd)?;
+    }
     Ok(fd)
 }
 
