@@ -1,5 +1,5 @@
-//! What a board decides for its PCI bus: the addresses that BARs are assigned from, those where no BAR answers, and
-//! where INTx lines lead.
+//! What a board decides for its PCI bus: how guests reach configuration space, the addresses that BARs are assigned
+//! from, those where no BAR answers, and where INTx lines lead.
 
 use std::fmt;
 
@@ -12,6 +12,8 @@ use super::bar::{Bar, BarSpace};
 /// What a board decides for its PCI bus.
 #[derive(Clone, Debug)]
 pub struct Board {
+    /// How a guest reaches configuration space.
+    pub config: ConfigAccess,
     /// The addresses that BARs are assigned from.
     pub windows: Windows,
     /// Memory that answers without being on the bus, such as RAM and interrupt controllers. It wins over a BAR that
@@ -21,10 +23,20 @@ pub struct Board {
     pub intx: fn(slot: usize, pin: Pin) -> Option<Gsi>,
 }
 
+/// How a guest reaches configuration space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigAccess {
+    /// By the ports 0xcf8 to 0xcff, of which an access takes two (configuration mechanism 1, PCI 3.0, 3.2.2.3.2).
+    Ports,
+    /// In the 1 MiB of memory from this address, 4 KiB for each function (ECAM, PCI Express 5.0, 7.2.2).
+    Memory(u64),
+}
+
 impl From<Windows> for Board {
-    /// A board with no other memory, and with no pin connected.
+    /// A board with configuration ports, no other memory, and with no pin connected.
     fn from(windows: Windows) -> Self {
         Self {
+            config: ConfigAccess::Ports,
             windows,
             reserved: Vec::new(),
             intx: |_, _| None,

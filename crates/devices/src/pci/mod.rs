@@ -1,6 +1,6 @@
-//! A PCI bus with functions on it, reached through configuration mechanism 1 (PCI 3.0, 3.2.2.3.2).
+//! A PCI bus with functions on it, whose configuration space is behind two ports or in memory.
 //!
-//! [`PciRoot`] is the device on ports 0xcf8 to 0xcff. It owns the configuration space of every
+//! [`PciRoot`] is the device on ports 0xcf8 to 0xcff, or behind the memory. It owns the configuration space of every
 //! [`PciFunction`], assigns base addresses before the guest starts, as firmware would, and maps
 //! each BAR on the bus at the guest's address, during the configuration write that changes the address. All of it
 //! runs on the thread of the vCPU that accesses.
@@ -9,6 +9,7 @@ mod bar;
 mod board;
 mod capability;
 mod config;
+mod ecam;
 mod msi;
 mod msix;
 mod msix_table;
@@ -23,13 +24,14 @@ use vmbell::bus::{BusError, BusRange};
 use vmbell::irq::Gsi;
 
 pub use bar::{BARS, Bar, BarSpace};
-pub use board::{Board, Window, Windows};
+pub use board::{Board, ConfigAccess, Window, Windows};
 pub use capability::{
     CAPABILITY_MSI, CAPABILITY_MSIX, Capability, CapabilityError, Found, find_capabilities,
 };
 pub use config::{
     COMMAND, COMMAND_INTX_DISABLE, CONFIG_SIZE, ConfigSpace, INTERRUPT_LINE, Identity,
 };
+pub use ecam::CONFIG_MEMORY_LEN;
 pub use msi::{MsiCapability, MsiState};
 pub use msix::{BarPart, MsixCapability, MsixControl, MsixError};
 pub use msix_table::{MsixTable, read_pending};

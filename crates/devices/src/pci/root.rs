@@ -1,13 +1,15 @@
-//! The root of the PCI bus, by configuration mechanism 1 (PCI 3.0, 3.2.2.3.2): the address of a register at port 0xcf8,
-//! its data at port 0xcfc. It also has the host bridge in slot 0, which guests look for when they probe for a PCI bus.
+//! The root of the PCI bus, with its configuration ports (mechanism 1, PCI 3.0, 3.2.2.3.2): the address of a register at
+//! port 0xcf8, its data at port 0xcfc. A board may have memory in place of the ports ([`ConfigMemory`]). In slot 0 is the
+//! host bridge, which guests look for when they probe for a PCI bus.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use vmbell::bus::{Bus, BusDevice, BusRange};
 
+use super::ecam::{CONFIG_MEMORY_LEN, ConfigMemory};
 use super::slot::{Buses, Slot};
-use super::{BARS, Board, FunctionInfo, Identity, PciError, PciFunction, Registers};
+use super::{BARS, Board, ConfigAccess, FunctionInfo, Identity, PciError, PciFunction, Registers};
 
 /// The first of its eight ports.
 pub const CONFIG_PORTS: u64 = 0xcf8;
@@ -42,8 +44,9 @@ struct PciRootState {
 }
 
 impl PciRoot {
-    /// A PCI bus with its host bridge; the configuration ports are added to `pio`.
+    /// A PCI bus with its host bridge; the configuration ports are added to `pio`, or the memory to `mmio`.
     pub fn new(pio: &Arc<Bus>, mmio: &Arc<Bus>, board: Board) -> Result<Arc<Self>, PciError> {
+        let config = board.config;
         let root = Arc::new(Self {
             pio: Arc::downgrade(pio),
             mmio: Arc::downgrade(mmio),
@@ -55,8 +58,16 @@ impl PciRoot {
             on_conflict: OnceLock::new(),
         });
         root.add(Arc::new(HostBridge))?;
-        let ports = BusRange::new(CONFIG_PORTS, CONFIG_PORTS_LEN.into())?;
-        pio.insert(ports, Arc::clone(&root) as Arc<dyn BusDevice>)?;
+        match config {
+            ConfigAccess::Ports => {
+                let ports = BusRange::new(CONFIG_PORTS, CONFIG_PORTS_LEN.into())?;
+                pio.insert(ports, Arc::clone(&root) as Arc<dyn BusDevice>)?;
+            }
+            ConfigAccess::Memory(address) => {
+                let range = BusRange::new(address, CONFIG_MEMORY_LEN)?;
+                mmio.insert(range, Arc::new(ConfigMemory::new(&root)))?;
+            }
+        }
         Ok(root)
     }
 
@@ -117,6 +128,24 @@ impl PciRoot {
         self.remap_bars(&mut state, Slot::reset);
     }
 
+    /// Reads registers of the function in a slot; ones if there is none.
+    pub(super) fn read_config(&self, place: ConfigPlace, data: &mut [u8]) {
+        self.lock().read(place, data);
+    }
+
+    /// Writes registers of the function in a slot, if there is one, and moves its BARs.
+    pub(super) fn write_config(&self, place: ConfigPlace, data: &[u8]) {
+        self.write_to(&mut self.lock(), place, data);
+    }
+
+    fn write_to(&self, state: &mut PciRootState, place: ConfigPlace, data: &[u8]) {
+        let Some(slot) = state.slots.get_mut(place.slot).and_then(Option::as_mut) else {
+            return;
+        };
+        slot.write(place.register, data);
+        self.remap_bars(state, |_| {});
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, PciRootState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -158,31 +187,47 @@ impl PciRoot {
     }
 }
 
+/// The registers that an access means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ConfigPlace {
+    pub(super) slot: usize,
+    pub(super) register: usize,
+}
+
 impl PciRootState {
-    /// The slot and the register that an access to the data port at `offset` means.
+    /// The registers that an access to the data port at `offset` means.
     ///
     /// All eight low bits of the address count. In the specification bits 1 and 0 are zero, and the port selects
     /// the byte; kvm-unit-tests sets these bits and always uses port 0xcfc. Both ways work here, as on hardware
     /// that decodes both.
-    fn target(&mut self, offset: u64) -> Option<(&mut Slot, usize)> {
+    fn target(&self, offset: u64) -> Option<ConfigPlace> {
         let [register, devfn, bus, _] = self.address.to_le_bytes();
         let (device, function) = (devfn >> 3, devfn & 7);
         if self.address & ENABLE == 0 || bus != 0 || function != 0 {
             return None;
         }
-        let slot = self.slots.get_mut(usize::from(device))?.as_mut()?;
         let lane = usize::try_from(offset - DATA).ok()?;
-        Some((slot, usize::from(register) | lane))
+        Some(ConfigPlace {
+            slot: device.into(),
+            register: usize::from(register) | lane,
+        })
+    }
+
+    fn read(&self, place: ConfigPlace, data: &mut [u8]) {
+        match self.slots.get(place.slot).and_then(Option::as_ref) {
+            Some(slot) => slot.read(place.register, data),
+            None => data.fill(0xff),
+        }
     }
 }
 
 impl BusDevice for PciRoot {
     fn read(&self, offset: u64, data: &mut [u8]) {
         data.fill(0xff);
-        let mut state = self.lock();
+        let state = self.lock();
         if offset >= DATA {
-            if let Some((slot, register)) = state.target(offset) {
-                slot.read(register, data);
+            if let Some(place) = state.target(offset) {
+                state.read(place, data);
             }
         } else if let (0, Ok(data)) = (offset, <&mut [u8; 4]>::try_from(data)) {
             *data = state.address.to_le_bytes();
@@ -192,11 +237,9 @@ impl BusDevice for PciRoot {
     fn write(&self, offset: u64, data: &[u8]) {
         let mut state = self.lock();
         if offset >= DATA {
-            let Some((slot, register)) = state.target(offset) else {
-                return;
-            };
-            slot.write(register, data);
-            self.remap_bars(&mut state, |_| {});
+            if let Some(place) = state.target(offset) {
+                self.write_to(&mut state, place, data);
+            }
         } else if let (0, Ok(data)) = (offset, <[u8; 4]>::try_from(data)) {
             // Narrower accesses do not reach the address register (PCI 3.0, 3.2.2.3.2).
             state.address = u32::from_le_bytes(data);

@@ -2,7 +2,7 @@
 
 use vmbell::bus::{BusError, BusRange};
 use vmbell::irq::Gsi;
-use vmbell_devices::pci::{Board, Pin, Window, Windows};
+use vmbell_devices::pci::{Board, ConfigAccess, Pin, Window, Windows};
 
 /// The most vCPUs of a board.
 pub const VCPUS_MAX: u16 = 64;
@@ -19,6 +19,7 @@ const KERNEL: (u64, u64) = (0xfec0_0000, 0x0140_0000);
 /// most RAM and the interrupt controllers, and 64-bit addresses far above 4 GiB.
 pub(super) fn board(memory: u64) -> Result<Board, BusError> {
     Ok(Board {
+        config: ConfigAccess::Ports,
         windows: Windows {
             io: Window::new(BusRange::new(0xc000, 0x4000)?),
             memory32: Window::new(BusRange::new(0xe000_0000, 0x1e00_0000)?),
