@@ -6,35 +6,33 @@ use crate::pci::{Pin, Window, Windows};
 
 /// The tables for a board on which all slots share the GSIs 16 to 19.
 fn tables_for(cpus: u32) -> Vec<u8> {
-    tables_with(cpus, true)
+    tables_with(cpus, AcpiHardware::Full { timer: true })
 }
 
-fn tables_with(cpus: u32, pm_timer: bool) -> Vec<u8> {
+fn tables_with(cpus: u32, hardware: AcpiHardware) -> Vec<u8> {
+    let intx = |_, pin: Pin| Gsi::new(15 + u32::from(pin.register())).ok();
+    let board = Board { intx, ..board() };
+    let virtio = [(0xc000_0000, 5), (0xc000_1000, 10)];
+    let virtio = virtio.map(|(address, gsi)| Location { address, gsi });
+    acpi_tables(cpus, hardware, &board, &virtio)
+}
+
+/// The tables of a hardware-reduced board, with its configuration space in memory.
+fn reduced_tables() -> Vec<u8> {
+    let config = ConfigAccess::Memory(0xfe00_0000);
+    let board = Board { config, ..board() };
+    acpi_tables(2, AcpiHardware::Reduced, &board, &[])
+}
+
+/// A board without lines.
+fn board() -> Board {
     let window = |first, len| Window::new(BusRange::new(first, len).unwrap());
     let windows = Windows {
         io: window(0xc000, 0x4000),
         memory32: window(0xe000_0000, 0x1e00_0000),
         memory64: window(0x10_0000_0000, 0x70_0000_0000),
     };
-    let intx = |_, pin: Pin| Gsi::new(15 + u32::from(pin.register())).ok();
-    acpi_tables(
-        cpus,
-        pm_timer,
-        &Board {
-            intx,
-            ..windows.into()
-        },
-        &[
-            Location {
-                address: 0xc000_0000,
-                gsi: 5,
-            },
-            Location {
-                address: 0xc000_1000,
-                gsi: 10,
-            },
-        ],
-    )
+    windows.into()
 }
 
 fn sum(bytes: &[u8]) -> u8 {
@@ -85,7 +83,10 @@ fn fadt_has_the_timer_port_where_acpi_1_has_it() {
 
 #[test]
 fn fadt_without_the_timer_has_neither_its_port_nor_its_length() {
-    let fadt = find(&tables_with(1, false), b"FACP");
+    let fadt = find(
+        &tables_with(1, AcpiHardware::Full { timer: false }),
+        b"FACP",
+    );
     assert_eq!((word(&fadt, 76), fadt[91]), (0, 0));
     assert_eq!(word(&fadt, 64), 0x604, "the other registers are there");
 }
@@ -215,4 +216,45 @@ fn dsdt_has_each_virtio_device_with_its_registers_and_its_interrupt() {
                 .any(|bytes| bytes == registers)
         );
     }
+}
+
+#[test]
+fn reduced_fadt_has_ports_to_switch_off_and_to_reset_and_no_fixed_hardware() {
+    let bytes = reduced_tables();
+    let fadt = find(&bytes, b"FACP");
+    let flags = word(&fadt, 112);
+    assert_eq!(flags & (1 << 20 | 1 << 10), 1 << 20 | 1 << 10);
+    // A port of 8 bits, its address.
+    assert_eq!(fadt[116..120], [1, 8, 0, 1]);
+    assert_eq!((word(&fadt, 120), fadt[128]), (0x92, 1), "reset");
+    assert_eq!(word(&fadt, 244 + 4), 0x600, "sleep control");
+    assert_eq!(word(&fadt, 256 + 4), 0x601, "sleep status");
+    let fixed = [46, 56, 64, 76].map(|at| word(&fadt, at));
+    assert_eq!(fixed, [0; 4], "no SCI, registers and timer");
+    assert_eq!(fadt[109] & 0x26, 0x24, "no clock, VGA and 8042");
+}
+
+#[test]
+fn reduced_tables_have_no_suspend_and_lead_no_pin_of_pci_to_a_line() {
+    let bytes = reduced_tables();
+    let dsdt = dsdt(&bytes);
+    let has = |name: &[u8]| dsdt.windows(name.len()).any(|bytes| bytes == name);
+    assert!(has(b"_S5_") && !has(b"_S3_"));
+    // A package with no element.
+    assert_eq!(behind(dsdt, b"_PRT")[..3], [0x12, 2, 0]);
+}
+
+#[test]
+fn configuration_memory_is_in_the_mcfg_and_reserved() {
+    let bytes = reduced_tables();
+    let mcfg = find(&bytes, b"MCFG");
+    assert_eq!(sum(&mcfg), 0);
+    assert_eq!((word(&mcfg, 44), word(&mcfg, 48)), (0xfe00_0000, 0));
+    assert_eq!(mcfg[52..56], [0, 0, 0, 0], "segment 0, bus 0 to bus 0");
+    let dsdt = dsdt(&bytes);
+    let resources = behind(behind(dsdt, b"ECAM"), b"_CRS");
+    let memory = [0x86, 9, 0, 1, 0, 0, 0, 0xfe, 0, 0, 0x10, 0];
+    assert!(resources.windows(12).take(16).any(|bytes| bytes == memory));
+    let ports = [0x47, 1, 0xf8, 0x0c];
+    assert!(!dsdt.windows(4).any(|bytes| bytes == ports), "no ports");
 }

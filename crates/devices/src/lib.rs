@@ -29,6 +29,7 @@ mod doorbell_page;
 #[cfg(test)]
 mod filled;
 mod fw_cfg;
+mod ioapic;
 mod listener;
 pub mod pc_testdev;
 pub mod pci;
@@ -41,15 +42,16 @@ mod rtc;
 mod serial;
 pub mod virtio;
 
-pub use acpi::{ACPI_BASE, WAKING_VECTOR, acpi_tables};
+pub use acpi::{ACPI_BASE, AcpiHardware, WAKING_VECTOR, acpi_tables};
 pub use chr_testdev::ChrTestdev;
 pub use consumers::{DoorbellCounter, Hook, WordPoller};
 pub use doorbell_page::DoorbellPage;
 pub use fw_cfg::{FW_CFG_PORTS, FwCfg};
+pub use ioapic::{IO_APIC, IO_APIC_LEN, IoApic, IoApicPin};
 pub use listener::Listener;
 pub use power::{
     PM_TIMER_LEN, PM_TIMER_PORT, PM1_CONTROL_LEN, PM1_CONTROL_PORT, PM1_EVENT_LEN, PM1_EVENT_PORT,
-    Pm1, PmTimer, SCI_GSI, Sleep,
+    Pm1, PmTimer, SCI_GSI, SLEEP_PORTS, SLEEP_PORTS_LEN, Sleep, SleepRegisters,
 };
 pub use reset::{I8042, I8042_LEN, I8042_PORTS, PORT_A, PortA, SHUTDOWN_PORT, ShutdownPort};
 pub use rtc::{RTC_CENTURY, RTC_GSI, RTC_LEN, RTC_PORTS, Rtc};

@@ -1,5 +1,6 @@
 //! The power management registers of ACPI: PM1a (ACPI 6.5, 4.8.3.1 and 4.8.3.2), which has events and the request to
-//! sleep, and the timer (4.8.3.3), 24 bits that count at 3.579545 MHz.
+//! sleep, and the timer (4.8.3.3), 24 bits that count at 3.579545 MHz. Hardware-reduced ACPI has the sleep registers
+//! (4.8.3.7) in place of these.
 //!
 //! The only event is that of the clock (RTC). ACPI mode is always on. vCPU threads access the registers, the clock's
 //! thread raises its event, and the thread that runs the sleeping machine waits for it.
@@ -250,6 +251,48 @@ impl BusDevice for PmTimer {
     }
 
     fn write(&self, _offset: u64, _data: &[u8]) {}
+}
+
+/// The first of the sleep registers, control and status.
+pub const SLEEP_PORTS: u16 = PM1_EVENT_PORT;
+/// How many sleep registers there are, of one port each.
+pub const SLEEP_PORTS_LEN: u8 = 2;
+
+/// Sleep control: go to sleep; write-only.
+const SLEEP_NOW: u8 = 1 << 5;
+/// Sleep control: the position of the kind of sleep, three bits.
+const SLEEP_KIND: u32 = 2;
+
+/// The sleep registers of hardware-reduced ACPI. The only sleep is S5, off, from which no guest wakes up: so the status, which
+/// would say that, is always 0. It runs on the thread of the vCPU that writes.
+pub struct SleepRegisters<F>(F);
+
+impl<F: Fn() + Send + Sync> SleepRegisters<F> {
+    /// Registers that call `off` when the guest switches itself off.
+    pub const fn new(off: F) -> Self {
+        Self(off)
+    }
+}
+
+impl<F: Fn() + Send + Sync> BusDevice for SleepRegisters<F> {
+    fn read(&self, _offset: u64, data: &mut [u8]) {
+        data.fill(0);
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) {
+        if let (0, [control]) = (offset, data)
+            && control & SLEEP_NOW != 0
+            && control >> SLEEP_KIND & 7 == Sleep::S5.kind()
+        {
+            (self.0)();
+        }
+    }
+}
+
+impl<F> fmt::Debug for SleepRegisters<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SleepRegisters")
+    }
 }
 
 #[cfg(test)]

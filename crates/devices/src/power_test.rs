@@ -1,3 +1,6 @@
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::*;
 use crate::wait::await_that;
 
@@ -134,4 +137,24 @@ fn offsets_behind_the_register_read_zeros() {
     let mut data = [0xaa; 4];
     PmTimer::new().read(u64::MAX, &mut data);
     assert_eq!(data, [0; 4]);
+}
+
+#[test]
+fn sleep_control_switches_off_by_s5_only() {
+    let count = AtomicU32::new(0);
+    let registers = SleepRegisters::new(|| {
+        count.fetch_add(1, Relaxed);
+    });
+    let kind = |sleep: Sleep| sleep.kind() << 2;
+    // Without the bit that starts it, another kind, the status, and both registers at once.
+    registers.write(0, &[kind(Sleep::S5)]);
+    registers.write(0, &[SLEEP_NOW | kind(Sleep::S3)]);
+    registers.write(1, &[SLEEP_NOW | kind(Sleep::S5)]);
+    registers.write(0, &[SLEEP_NOW | kind(Sleep::S5), 0x80]);
+    assert_eq!(count.load(Relaxed), 0);
+    registers.write(0, &[SLEEP_NOW | kind(Sleep::S5)]);
+    assert_eq!(count.load(Relaxed), 1);
+    let mut read = [0xaa; 2];
+    registers.read(0, &mut read);
+    assert_eq!(read, [0, 0]);
 }

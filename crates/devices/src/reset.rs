@@ -19,7 +19,7 @@ pub const I8042_LEN: u64 = 5;
 /// Port A: address line 20 is on.
 const LINE_20: u8 = 1 << 1;
 /// Port A: reset.
-const RESET: u8 = 1;
+pub const RESET: u8 = 1;
 
 /// System control port A: a write with bit 0 set resets the machine.
 pub struct PortA<F>(F);

@@ -131,12 +131,19 @@ impl fmt::Debug for Edge {
 /// The serial port of a board.
 pub type SerialPort = Serial<Box<dyn Write + Send>>;
 
-/// A port that prints to `output`, and turns `switch` if it cannot. Its place is the board's.
+/// A port that prints to `output`, raises `irq`, and turns `switch` if it cannot print. Its place is the board's.
 pub(super) fn serial_port(
-    vm: &Arc<dyn Vm>,
     output: Box<dyn Write + Send>,
+    irq: Box<dyn IrqTrigger>,
     switch: &Arc<Switch>,
-) -> Result<SerialPort, MachineError> {
+) -> SerialPort {
+    let switch = Arc::clone(switch);
+    let on_error = move |error| switch.turn(Off::failed("the serial port", error));
+    Serial::new(output, Some(irq), on_error)
+}
+
+/// An irqfd of the serial port's line.
+pub(super) fn serial_irqfd(vm: &Arc<dyn Vm>) -> Result<Box<dyn IrqTrigger>, MachineError> {
     let connect = || {
         let event = EventFd::new(EFD_NONBLOCK).map_err(|source| Error::System {
             operation: "make an eventfd",
@@ -144,8 +151,5 @@ pub(super) fn serial_port(
         })?;
         vm.register_irqfd(&Arc::new(event), Gsi::new(SERIAL_GSI)?, None)
     };
-    let irqfd = connect().map_err(MachineError::Serial)?;
-    let switch = Arc::clone(switch);
-    let on_error = move |error| switch.turn(Off::failed("the serial port", error));
-    Ok(Serial::new(output, Some(Box::new(irqfd)), on_error))
+    Ok(Box::new(connect().map_err(MachineError::Serial)?))
 }

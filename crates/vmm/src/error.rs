@@ -135,6 +135,14 @@ pub enum BoardError {
         /// What it would need.
         what: &'static str,
     },
+    /// The board has no interrupt line for the device, which has no other interrupt.
+    #[error(
+        "a {device} raises interrupt lines, which the micro model does not have: use a full PC"
+    )]
+    NoLines {
+        /// The name of the device.
+        device: &'static str,
+    },
     /// The board has no place for a further virtio device.
     #[error("the board has no place for a {device}: it has {most} devices already")]
     TooManyDevices {

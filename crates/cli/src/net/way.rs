@@ -31,6 +31,8 @@ pub(super) enum NetWay {
     VmbellIoeventfd,
     /// vmbell's device, with --nested-guest
     VmbellNested,
+    /// vmbell's device, with --machine micro
+    VmbellMicro,
     /// vmbell with vhost-net
     VmbellVhost,
     /// vmbell with the card of --card
@@ -67,7 +69,10 @@ impl NetWay {
 
     /// Whether it is one that is measured only if it is named.
     pub(super) const fn is_special(self) -> bool {
-        matches!(self, Self::VmbellNoPvEoi | Self::VmbellNested)
+        matches!(
+            self,
+            Self::VmbellNoPvEoi | Self::VmbellNested | Self::VmbellMicro
+        )
     }
 
     /// Whether the guest drives a card of the host, so that `--card` has to name one.
@@ -118,6 +123,7 @@ impl NetWay {
         match self {
             Self::VmbellNoPvEoi => words.extend(["--pv-eoi", "off"].map(Into::into)),
             Self::VmbellNested => words.push("--nested-guest".into()),
+            Self::VmbellMicro => words.extend(["--machine", "micro"].map(Into::into)),
             _ => {}
         }
     }

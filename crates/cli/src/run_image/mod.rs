@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 
 use self::device::Device;
@@ -25,7 +25,7 @@ use super::values;
 use crate::confine::{self, Devices};
 use vmbell_devices::virtio::Notify;
 use vmbell_hypervisor::{Capability, CpuFeatures, Hypervisor};
-use vmbell_vmm::{Arm64Image, Boot, BootFile, Image, Pc, PcConfig, VCPUS_MAX};
+use vmbell_vmm::{Arm64Image, Boot, BootFile, Image, Pc, PcConfig, PcModel, VCPUS_MAX};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,6 +39,8 @@ Examples:
                                                give the guest a PCI device of the host
   vmbell run vmlinuz --initrd initrd.img --nested-guest --device virtio-net,tap=tap0
                                                on a host that is itself a guest
+  vmbell run vmlinuz --initrd initrd.img --machine micro --append console=ttyS0
+                                               boot Linux with the fewest exits
   vmbell run x86/vmexit.flat --sandbox off     find out whether the sandbox causes a problem
   vmbell run arm/selftest.flat --device chr-testdev --append vectors-kernel
                                                on arm64
@@ -73,6 +75,17 @@ pub(super) struct RunArgs {
     /// Plug in a device; `--help` lists them
     #[arg(long, value_name = "NAME[,PROPERTY=VALUE]...", value_parser = device::device, long_help = device::help())]
     device: Vec<Device>,
+
+    /// Choose the hardware of an x86-64 guest
+    #[arg(
+        long,
+        value_name = "MODEL",
+        value_enum,
+        default_value = "pc",
+        hide_possible_values = true,
+        long_help = MACHINES
+    )]
+    machine: MachineModel,
 
     /// Write the device-tree nodes of platform devices to a file, as a compiled tree
     #[arg(long, value_name = "FILE")]
@@ -176,6 +189,28 @@ impl RunArgs {
 /// What Linux gets with `--nested-guest`: its network driver frees a packet when it sends another, and not at an interrupt.
 const NESTED_WORDS: &str = "virtio_net.napi_tx=0";
 
+const MACHINES: &str = "\
+Choose the hardware of an x86-64 guest:
+  pc     what images for QEMU's PC expect: interrupt controllers with lines, timer, clock, PCI by ports
+  micro  what Linux needs, with the fewest exits: x2APIC, PCI in memory, devices that interrupt by MSI-X
+         (docs/linux.md)";
+
+/// The hardware of a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum MachineModel {
+    Pc,
+    Micro,
+}
+
+impl From<MachineModel> for PcModel {
+    fn from(model: MachineModel) -> Self {
+        match model {
+            MachineModel::Pc => Self::Full,
+            MachineModel::Micro => Self::Micro,
+        }
+    }
+}
+
 /// The parser of a number of vCPUs.
 fn vcpus() -> clap::builder::RangedI64ValueParser<u16> {
     clap::value_parser!(u16).range(1..=i64::from(VCPUS_MAX))
@@ -218,6 +253,10 @@ fn boot(args: &RunArgs) -> Result<u8> {
         );
     }
     if cfg!(target_arch = "aarch64") {
+        ensure!(
+            args.machine == MachineModel::Pc,
+            "--machine micro is for x86-64: an arm64 guest has one kind of machine"
+        );
         let image = Arm64Image::open(&args.image)?;
         let boot = files(args, image.is_kernel())?;
         return virt::boot_on(&*kvm()?, args, &image, &boot);
@@ -278,6 +317,7 @@ fn quoted(argument: OsString) -> String {
 
 fn boot_on(hypervisor: &dyn Hypervisor, args: &RunArgs, image: &Image, boot: &Boot) -> Result<u8> {
     let config = PcConfig {
+        model: args.machine.into(),
         memory: args.memory,
         vcpus: args.vcpus,
         hidden: args.cpu_features,

@@ -59,7 +59,7 @@ pub(crate) const CARRIED: [&str; 6] = [
 ];
 
 /// The VMMs that this program knows, in the order of the table.
-const KNOWN: [Known; 12] = [
+const KNOWN: [Known; 13] = [
     // The image needs no boot ROM.
     qemu("qemu-pc", ["pc", "pci", ",romfile=", ""]),
     qemu("qemu-q35", ["q35", "pci", ",romfile=", ""]),
@@ -84,17 +84,14 @@ const KNOWN: [Known; 12] = [
             (Device::Blk, "--blk file,path={disk}"),
         ],
     },
-    Known {
-        name: VMBELL,
-        program: VMBELL,
-        version: VERSION,
-        words: "run {image} --memory {memory}M --vcpus {cpus} --append {cmdline}",
-        board: [""; 4],
-        devices: &[
-            (Device::Rng, "--device virtio-rng"),
-            (Device::Blk, "--device virtio-blk,file={disk}"),
-        ],
-    },
+    vmbell(
+        VMBELL,
+        "run {image} --memory {memory}M --vcpus {cpus} --append {cmdline}",
+    ),
+    vmbell(
+        "vmbell-micro",
+        "run {image} --machine micro --memory {memory}M --vcpus {cpus} --append {cmdline}",
+    ),
     Known {
         name: CLOUD_HYPERVISOR,
         program: CLOUD_HYPERVISOR,
@@ -164,6 +161,20 @@ const KNOWN: [Known; 12] = [
 
 /// The argument that makes most programs print their version.
 const VERSION: Option<&str> = Some("--version");
+
+const fn vmbell(name: &'static str, words: &'static str) -> Known {
+    Known {
+        name,
+        program: VMBELL,
+        version: VERSION,
+        words,
+        board: [""; 4],
+        devices: &[
+            (Device::Rng, "--device virtio-rng"),
+            (Device::Blk, "--device virtio-blk,file={disk}"),
+        ],
+    }
+}
 
 const fn firecracker(name: &'static str, words: &'static str) -> Known {
     Known {

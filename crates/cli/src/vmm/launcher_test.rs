@@ -44,6 +44,9 @@ fn each_vmm_has_its_command_line() {
             "/p run /i --memory 64M --vcpus 2 --append ops=1_batches=2 --device virtio-rng \
              --device virtio-blk,file=/d"
                 .to_owned(),
+            "/p run /i --machine micro --memory 64M --vcpus 2 --append ops=1_batches=2 --device virtio-rng \
+             --device virtio-blk,file=/d"
+                .to_owned(),
             "/p --kernel /i --cmdline ops=1_batches=2 --cpus boot=2 --memory size=64M --serial tty \
              --console off --rng src=/dev/urandom --disk path=/d,image_type=raw"
                 .to_owned(),

@@ -2,7 +2,9 @@
 
 use vmbell::bus::{BusError, BusRange};
 use vmbell::irq::Gsi;
-use vmbell_devices::pci::{Board, ConfigAccess, Pin, Window, Windows};
+use vmbell_devices::pci::{Board, CONFIG_MEMORY_LEN, ConfigAccess, Pin, Window, Windows};
+
+use super::PcModel;
 
 /// The most vCPUs of a board.
 pub const VCPUS_MAX: u16 = 64;
@@ -11,25 +13,42 @@ pub const VCPUS_MAX: u16 = 64;
 /// that have their number from ISA, as in chipsets with an I/O APIC.
 const FIRST_PCI_GSI: u32 = 16;
 const PCI_GSIS: usize = 8;
+/// Configuration space, where it is in memory: between the 32-bit BARs and the I/O APIC.
+const CONFIG_MEMORY: u64 = 0xfe00_0000;
 /// Addresses up to 4 GiB that the kernel answers, or keeps for itself: the I/O APIC, the local APICs, and what KVM
 /// needs for real mode.
 const KERNEL: (u64, u64) = (0xfec0_0000, 0x0140_0000);
 
-/// The PCI bus of a PC with this number of bytes of RAM. BARs get ports above those of the board, 32-bit addresses between the
+/// The PCI bus of a PC of this model with this number of bytes of RAM. BARs get ports above those of the board, 32-bit addresses between the
 /// most RAM and the interrupt controllers, and 64-bit addresses far above 4 GiB.
-pub(super) fn board(memory: u64) -> Result<Board, BusError> {
-    Ok(Board {
-        config: ConfigAccess::Ports,
-        windows: Windows {
-            io: Window::new(BusRange::new(0xc000, 0x4000)?),
-            memory32: Window::new(BusRange::new(0xe000_0000, 0x1e00_0000)?),
-            memory64: Window::new(BusRange::new(0x10_0000_0000, 0x70_0000_0000)?),
+pub(super) fn board(model: PcModel, memory: u64) -> Result<Board, BusError> {
+    let board = Board::from(windows()?);
+    let mut reserved = vec![
+        BusRange::new(0, memory)?,
+        BusRange::new(KERNEL.0, KERNEL.1)?,
+    ];
+    Ok(match model {
+        PcModel::Full => Board {
+            reserved,
+            intx,
+            ..board
         },
-        reserved: vec![
-            BusRange::new(0, memory)?,
-            BusRange::new(KERNEL.0, KERNEL.1)?,
-        ],
-        intx,
+        PcModel::Micro => {
+            reserved.push(BusRange::new(CONFIG_MEMORY, CONFIG_MEMORY_LEN)?);
+            Board {
+                reserved,
+                config: ConfigAccess::Memory(CONFIG_MEMORY),
+                ..board
+            }
+        }
+    })
+}
+
+fn windows() -> Result<Windows, BusError> {
+    Ok(Windows {
+        io: Window::new(BusRange::new(0xc000, 0x4000)?),
+        memory32: Window::new(BusRange::new(0xe000_0000, 0x1e00_0000)?),
+        memory64: Window::new(BusRange::new(0x10_0000_0000, 0x70_0000_0000)?),
     })
 }
 

@@ -22,10 +22,12 @@ fn eight_slots_in_a_row_share_no_line() {
 
 #[test]
 fn bars_are_assigned_where_they_can_be_mapped() {
-    let board = board(MEMORY_MAX).unwrap();
-    for reserved in board.reserved {
-        for window in [board.windows.memory32, board.windows.memory64] {
-            assert!(!window.range().overlaps(reserved), "{window}");
+    for model in [PcModel::Full, PcModel::Micro] {
+        let board = board(model, MEMORY_MAX).unwrap();
+        for reserved in board.reserved {
+            for window in [board.windows.memory32, board.windows.memory64] {
+                assert!(!window.range().overlaps(reserved), "{window}");
+            }
         }
     }
 }

@@ -1,10 +1,10 @@
 //! A PC without firmware that boots one image, and has what kvm-unit-tests expects of QEMU and what Linux needs.
 //!
 //! It has RAM from 0, the kernel's interrupt controllers and timer, a serial port, PCI, a clock, ACPI tables and
-//! registers, and firmware configuration. The guest can end the run by a write to
-//! [`DONE_PORT`](vmbell_hypervisor::x86_64::DONE_PORT), where QEMU has `isa-debug-exit`, by switching the machine off
-//! (the letters of `Shutdown` to their port, or ACPI's S5), and by resetting it. Each vCPU runs on its own thread,
-//! until the guest goes to sleep (S3); then the caller's thread waits for the clock to wake it.
+//! registers, and firmware configuration; the micro model has only what Linux needs ([`PcModel`]). The guest can end the
+//! run by a write to [`DONE_PORT`](vmbell_hypervisor::x86_64::DONE_PORT), where QEMU has `isa-debug-exit`, by switching the
+//! machine off (the letters of `Shutdown` to their port, or ACPI's S5), and by resetting it. Each vCPU runs on its own
+//! thread, until the guest goes to sleep (S3); then the caller's thread waits for the clock to wake it.
 
 mod assigned;
 mod bios;
@@ -12,22 +12,20 @@ mod flush;
 mod layout;
 mod platform;
 mod plug;
+mod ports;
 mod power;
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::bus::{BusDevice, BusRange};
+use vmbell::bus::BusRange;
 use vmbell::irq::Routing;
 use vmbell_devices::pci::{PciRoot, Routes};
-use vmbell_devices::{
-    ACPI_BASE, FW_CFG_PORTS, FwCfg, I8042, I8042_LEN, I8042_PORTS, PM_TIMER_LEN, PM_TIMER_PORT,
-    PM1_CONTROL_LEN, PM1_EVENT_LEN, PM1_EVENT_PORT, PORT_A, Pm1, PmTimer, PortA, RTC_LEN,
-    RTC_PORTS, SERIAL_LEN, SERIAL_PORTS, SHUTDOWN_PORT, ShutdownPort, acpi_tables,
-};
+use vmbell_devices::{ACPI_BASE, AcpiHardware, IO_APIC, IO_APIC_LEN, IoApic, Pm1, acpi_tables};
 use vmbell_hypervisor::{
-    Capability, CpuFeatures, CpuidRegister, EntryPoint, Hypervisor, Irqchip, Irqs, VmConfig,
+    Capability, CpuFeatures, CpuidRegister, EntryPoint, Hypervisor, IrqTrigger, Irqchip, Irqs,
+    VmConfig,
 };
 
 use self::assigned::Assigned;
@@ -44,9 +42,27 @@ pub use platform::PlatformPlace;
 /// CPUID.1:ECX, a hypervisor is present.
 const HYPERVISOR: u32 = 1 << 31;
 
+/// CPUID.1:ECX, x2APIC mode.
+const X2APIC: u32 = 1 << 21;
+
+/// Which hardware a PC has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PcModel {
+    /// Also the interrupt controllers, timer, clock, keyboard controller and firmware configuration that images made for QEMU's PC
+    /// expect.
+    #[default]
+    Full,
+    /// Local APICs in x2APIC mode, PCI with its configuration space in memory, a serial port, and two ways to end: for Linux, to
+    /// which each other device costs exits. The only interrupt line is that of the serial port, and devices on PCI send
+    /// messages. The guest cannot suspend (S3).
+    Micro,
+}
+
 /// The settings of a PC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcConfig {
+    /// Which hardware it has.
+    pub model: PcModel,
     /// Size of RAM in bytes, a multiple of 4096.
     pub memory: u64,
     /// The number of vCPUs. The first starts at once, the others wait until the guest starts them.
@@ -62,6 +78,7 @@ pub struct PcConfig {
 impl Default for PcConfig {
     fn default() -> Self {
         Self {
+            model: PcModel::Full,
             memory: 128 << 20,
             vcpus: 1,
             hidden: CpuFeatures::NONE,
@@ -81,7 +98,8 @@ pub struct Pc {
     assigned: Assigned,
     platform: Mutex<Taken>,
     switch: Arc<Switch>,
-    pm1: Pm1,
+    /// The registers of power management; `None` in the micro model.
+    pm1: Option<Pm1>,
     serial: Arc<SerialPort>,
     config: PcConfig,
 }
@@ -100,30 +118,43 @@ impl Pc {
                 .map_err(BoardError::Lacking)?;
         }
         let memory = ram::make(&(0..MEMORY_MAX), config.memory, config.shared_memory)?;
+        let (irqchip, lines) = match config.model {
+            PcModel::Full => (Irqchip::Full, Routing::identity()),
+            PcModel::Micro => (Irqchip::Split, Routing::default()),
+        };
+        let has_x2apic = config.hidden.bits(1, 0, CpuidRegister::Ecx) & X2APIC == 0;
         let vm = hypervisor
             .create_vm(&VmConfig {
                 ram_base: 0,
                 ram_size: config.memory,
                 memory,
-                irqchip: Irqchip::Full,
+                irqchip,
+                x2apic: config.model == PcModel::Micro && has_x2apic,
                 vcpus: config.vcpus.into(),
                 hidden: config.hidden,
                 pv_eoi: config.pv_eoi,
                 ..VmConfig::default()
             })
             .map_err(BoardError::Create)?;
-        bios::write(vm.memory()).map_err(BoardError::Bios)?;
         let machine = Machine::new(vm);
         let switch = Arc::new(Switch::default());
-        let pm1 = power::registers(machine.vm(), &switch);
-        let board = layout::board(config.memory)?;
+        let board = layout::board(config.model, config.memory)?;
         let pci = PciRoot::new(&machine.pio, &machine.mmio, board)?;
-        let serial = board_devices::serial_port(machine.vm(), Box::new(output), &switch)?;
         let irqs: Arc<dyn Irqs> = machine.vm().clone();
+        let routes = Routes::new(irqs, lines.routes().collect());
+        let (irq, pm1) = match config.model {
+            PcModel::Full => {
+                bios::write(machine.vm().memory()).map_err(BoardError::Bios)?;
+                let pm1 = power::registers(machine.vm(), &switch);
+                (board_devices::serial_irqfd(machine.vm())?, Some(pm1))
+            }
+            PcModel::Micro => (io_apic(&machine, &switch)?, None),
+        };
+        let serial = board_devices::serial_port(Box::new(output), irq, &switch);
         let pc = Self {
             machine,
             pci,
-            routes: Routes::new(irqs, Routing::identity().routes().collect()),
+            routes,
             assigned: Assigned::default(),
             platform: Mutex::default(),
             switch,
@@ -135,49 +166,19 @@ impl Pc {
         Ok(pc)
     }
 
-    fn add_ports(&self) -> Result<(), BoardError> {
-        let turn = |off: fn() -> Off| {
-            let switch = Arc::clone(&self.switch);
-            move || switch.turn(off())
-        };
-        let shutdown = ShutdownPort::new(turn(|| Off::Guest));
-        let keyboard = I8042::new(turn(|| Off::Reset));
-        let port_a = PortA::new(turn(|| Off::Reset));
-        let rtc = power::clock(self.machine.vm(), &self.switch, &self.pm1)?;
-        let fw_cfg = FwCfg::new(self.config.vcpus, self.config.memory);
-        let pm1_len = PM1_EVENT_LEN + PM1_CONTROL_LEN;
-        let devices: [(u64, u64, Arc<dyn BusDevice>); 8] = [
-            (SERIAL_PORTS, SERIAL_LEN, Arc::clone(&self.serial) as _),
-            (FW_CFG_PORTS, 2, Arc::new(fw_cfg)),
-            (
-                PM1_EVENT_PORT.into(),
-                pm1_len.into(),
-                Arc::new(self.pm1.clone()),
-            ),
-            (
-                PM_TIMER_PORT.into(),
-                PM_TIMER_LEN.into(),
-                Arc::new(PmTimer::new()),
-            ),
-            (SHUTDOWN_PORT, 1, Arc::new(shutdown)),
-            (I8042_PORTS, I8042_LEN, Arc::new(keyboard)),
-            (PORT_A, 1, Arc::new(port_a)),
-            (RTC_PORTS, RTC_LEN, Arc::new(rtc)),
-        ];
-        for (base, len, device) in devices {
-            self.machine.pio.insert(BusRange::new(base, len)?, device)?;
-        }
-        Ok(())
-    }
-
     /// Writes the ACPI tables, which describe the devices that have been plugged in. A kernel that finds KVM has its clock, and no
     /// use for the power management timer.
     fn write_tables(&self, image: &Image) -> Result<(), BoardError> {
-        let board = layout::board(self.config.memory)?;
+        let board = layout::board(self.config.model, self.config.memory)?;
         let finds_kvm = self.config.hidden.bits(1, 0, CpuidRegister::Ecx) & HYPERVISOR == 0;
-        let pm_timer = !(image.is_kernel() && finds_kvm);
+        let hardware = match self.config.model {
+            PcModel::Full => AcpiHardware::Full {
+                timer: !(image.is_kernel() && finds_kvm),
+            },
+            PcModel::Micro => AcpiHardware::Reduced,
+        };
         let vcpus = self.config.vcpus.into();
-        let tables = acpi_tables(vcpus, pm_timer, &board, &self.virtio_mmio());
+        let tables = acpi_tables(vcpus, hardware, &board, &self.virtio_mmio());
         let memory = self.machine.vm().memory();
         let written = memory.write_slice(&tables, GuestAddress(ACPI_BASE.into()));
         written.map_err(BoardError::Tables)
@@ -205,7 +206,10 @@ impl Pc {
         let memory = self.machine.vm().memory();
         self.write_tables(image)?;
         let entry = image.load(memory, boot)?;
-        let mut first = bios::before(entry, memory).map_err(BoardError::Bios)?;
+        let mut first = match self.config.model {
+            PcModel::Full => bios::before(entry, memory).map_err(BoardError::Bios)?,
+            PcModel::Micro => entry,
+        };
         let mut vcpus = (0..u32::from(self.config.vcpus))
             .map(|index| self.machine.vm().create_vcpu(index))
             .collect::<Result<Vec<_>, _>>()
@@ -236,10 +240,23 @@ impl Pc {
                 (Some(Off::Asleep), Stop::Kicked) => {}
                 (_, stop) => return Ok(stop),
             }
-            if !self.pm1.wait_for_wake(&*until) {
+            let wakes = |pm1: &Pm1| pm1.wait_for_wake(&*until);
+            if !self.pm1.as_ref().is_some_and(wakes) {
                 return Ok(Stop::Kicked);
             }
             first = power::waking_vector(self.machine.vm().memory())?;
         }
     }
+}
+
+/// Adds the I/O APIC of the micro model, and returns the pin of the serial port.
+fn io_apic(machine: &Machine, switch: &Arc<Switch>) -> Result<Box<dyn IrqTrigger>, BoardError> {
+    let switch = Arc::clone(switch);
+    let on_error = move |error| switch.turn(Off::failed("the I/O APIC", error));
+    let apic = IoApic::new(machine.vm().clone(), on_error);
+    let pin = apic.serial_pin();
+    machine
+        .mmio
+        .insert(BusRange::new(IO_APIC, IO_APIC_LEN)?, apic)?;
+    Ok(Box::new(pin))
 }

@@ -21,7 +21,7 @@ use vmbell_vfio::kernel::Vfio;
 use vmbell_vfio::node::{NodeInterrupt, NodeRegion, Trigger};
 use vmbell_vfio::placed::{Access, Guest, Handover, Place, Placed, Wire};
 
-use super::{AssignedEvent, BoardError, OnEvent, Pc};
+use super::{AssignedEvent, BoardError, OnEvent, Pc, PcModel};
 use crate::board_devices::MmioPlace;
 use crate::{MEMORY_MAX, MachineError};
 
@@ -129,7 +129,11 @@ impl Pc {
             next = end;
         }
         let mut wires = Vec::new();
-        let mut pins = FREE_PINS.iter().skip(taken.pins);
+        let free: &[u32] = match self.config.model {
+            PcModel::Full => &FREE_PINS,
+            PcModel::Micro => &[],
+        };
+        let mut pins = free.iter().skip(taken.pins);
         for irq in device.irqs().iter().filter(|irq| irq.count > 0) {
             let pin = *pins.next().ok_or_else(|| no_room(&device, "pins"))?;
             let gsi = Gsi::new(pin).map_err(|error| PassthroughError::Backend(error.into()))?;
@@ -170,7 +174,7 @@ impl Pc {
     /// Adds a virtio device with this number of queues on MMIO registers.
     ///
     /// # Errors
-    /// The board has no addresses or no pin for it, or the process no descriptors or threads.
+    /// The board has no addresses or no pin for it, or is the micro model; or the process has no descriptors or threads.
     pub fn add_virtio_mmio<D: Handler + 'static>(
         &self,
         handler: D,
@@ -183,7 +187,7 @@ impl Pc {
     /// Adds a virtio device whose queues a worker serves on MMIO registers.
     ///
     /// # Errors
-    /// The board has no addresses or no pin for it, or the process no descriptors or threads.
+    /// The board has no addresses or no pin for it, or is the micro model; or the process has no descriptors or threads.
     pub fn add_vhost_mmio<W: Worker + 'static>(
         &self,
         worker: W,
@@ -198,6 +202,7 @@ impl Pc {
         config: VirtioConfig,
         plug: impl FnOnce(MmioPlace<'_>) -> Result<(), MachineError>,
     ) -> Result<(), BoardError> {
+        self.require_lines(device)?;
         let mut taken = self.platform.lock().unwrap_or_else(PoisonError::into_inner);
         let location = taken.take_virtio();
         let location = location.map_err(|what| BoardError::NoPlace { device, what })?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vm_memory::GuestMemoryMmap;
 
-use super::{BoardError, Pc, flush};
+use super::{BoardError, Pc, PcModel, flush};
 use crate::off::Off;
 use vmbell::bus::{BusDevice, BusRange};
 use vmbell_devices::pc_testdev::{
@@ -69,6 +69,14 @@ impl Pc {
         self.plug_virtio(W::NAME, VirtioPci::with_worker(worker, config, guest))
     }
 
+    /// Fails if no line leads to an interrupt controller.
+    pub(super) fn require_lines(&self, device: &'static str) -> Result<(), BoardError> {
+        match self.config.model {
+            PcModel::Full => Ok(()),
+            PcModel::Micro => Err(BoardError::NoLines { device }),
+        }
+    }
+
     fn guest_parts(&self, device: &'static str) -> GuestParts {
         let switch = Arc::clone(&self.switch);
         GuestParts {
@@ -90,8 +98,9 @@ impl Pc {
         Ok(())
     }
 
-    /// Adds a pc-testdev. A PC can have one, because its ports and addresses are fixed.
+    /// Adds a pc-testdev. A PC can have one, because its ports and addresses are fixed. Fails in the micro model.
     pub fn add_pc_testdev(&self) -> Result<(), BoardError> {
+        self.require_lines("pc-testdev")?;
         let switch = Arc::clone(&self.switch);
         let lines = TestLines::new(self.machine.vm().clone(), move |error| {
             switch.turn(Off::failed("pc-testdev", error));

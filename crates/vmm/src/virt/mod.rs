@@ -78,7 +78,8 @@ impl Virt {
         vm.set_routing(&routes).map_err(BoardError::Create)?;
         let machine = Machine::new(vm);
         let switch = Arc::new(Switch::default());
-        let serial = board_devices::serial_port(machine.vm(), Box::new(output), &switch)?;
+        let irqfd = board_devices::serial_irqfd(machine.vm())?;
+        let serial = board_devices::serial_port(Box::new(output), irqfd, &switch);
         let serial = Arc::new(serial);
         let range = BusRange::new(SERIAL, SERIAL_LEN)?;
         machine.mmio.insert(range, Arc::clone(&serial) as _)?;

@@ -16,6 +16,7 @@ mod ends;
 mod image;
 mod init;
 mod kernel;
+mod micro;
 mod nic;
 mod pc_testdev;
 mod pci;

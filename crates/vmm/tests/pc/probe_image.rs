@@ -3,8 +3,8 @@
 use serde_json::Value;
 use vmbell_devices::virtio::{Disk, Entropy};
 use vmbell_devices::virtio::{Notify, Raise, VirtioConfig};
-use vmbell_hypervisor::Hypervisor;
-use vmbell_vmm::{Boot, Image, Pc, PcConfig, Stop};
+use vmbell_hypervisor::{CpuFeatures, Hypervisor};
+use vmbell_vmm::{Boot, Image, Pc, PcConfig, PcModel, Stop};
 
 use std::time::Instant;
 
@@ -152,7 +152,55 @@ fn words_leave_rows_out<H: Hypervisor>(hypervisor: &H) {
     }
 }
 
+fn micro_model_starts_in_x2apic_mode_and_has_all_devices<H: Hypervisor>(hypervisor: &H) {
+    let config = PcConfig {
+        model: PcModel::Micro,
+        vcpus: 2,
+        ..PcConfig::default()
+    };
+    let document = document_of(hypervisor, config, VirtioConfig::default(), "");
+    assert_eq!(document["apic"], "x2apic");
+    for device in document["devices"].as_array().unwrap() {
+        assert_eq!(device["found_by"], "pci-ecam", "{device}");
+        assert_eq!(device["interrupt"], "msix", "{device}");
+    }
+    for (name, row) in rows(&document) {
+        let absent = [
+            "virtio-console-",
+            "virtio-net-",
+            "xapic-",
+            "pit-",
+            "rtc-",
+            "pm-timer-",
+        ];
+        if absent.iter().any(|row| name.starts_with(row)) {
+            assert_ne!(row["reason"], Value::Null, "{name}");
+        } else {
+            has_samples(row);
+        }
+    }
+}
+
+fn hidden_x2apic_is_not_the_mode_of_the_micro_model<H: Hypervisor>(hypervisor: &H) {
+    let mut hidden = CpuFeatures::NONE;
+    assert!(hidden.insert("x2apic"));
+    let config = PcConfig {
+        model: PcModel::Micro,
+        hidden,
+        ..PcConfig::default()
+    };
+    let document = document_of(
+        hypervisor,
+        config,
+        VirtioConfig::default(),
+        "only=xapic-eoi",
+    );
+    assert_eq!(document["apic"], "xapic");
+}
+
 crate::on_kvm! {
+    micro_model_starts_in_x2apic_mode_and_has_all_devices;
+    hidden_x2apic_is_not_the_mode_of_the_micro_model;
     every_row_has_samples;
     virtio_rows_have_samples_by_each_way;
     pv_eoi_is_offered_unless_it_is_off;

@@ -37,6 +37,12 @@ fn standard_input_is_a_virtio_console_of_linux_if_it_has_one() {
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
+fn serial_port_of_the_micro_model_is_a_console_too() {
+    types("ttyS0", "--machine micro --smp 2");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn a_signal_and_ctrl_a_x_end_the_run_and_the_terminal_is_as_before() {
     let run = Guest::command("");
     // Inside of script(1), which makes a terminal, standard input is what the user types.

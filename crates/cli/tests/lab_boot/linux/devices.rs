@@ -40,33 +40,38 @@ end poweroff
         )
     };
     // Every guest finds the disk as the host made it. Two CPUs and packed rings have those on MMIO registers, and the
-    // console that is typed into.
+    // console that is typed into. The micro model has the same devices.
     let runs = [
         (1, ""),
         (2, ",notify=exit,interrupt=call"),
         (1, ",packed=on"),
-    ]
-    .map(|(smp, way)| {
-        let run = Guest::command(&format!("--smp {smp} {}", devices(way)));
-        format!("cp disk used && {run}")
-    });
+        (2, ""),
+    ];
+    let runs = runs.into_iter().zip(["pc", "pc", "pc", "micro"]);
+    let runs: Vec<String> = runs
+        .map(|((smp, way), machine)| {
+            let options = format!("--machine {machine} --smp {smp} {}", devices(way));
+            let run = Guest::command(&options);
+            format!("cp disk used && {run}")
+        })
+        .collect();
     let guest = Guest::new(script).with_file("disk", disk.as_slice());
     let ran = guest.in_l1(&L1, &runs.join(" && "));
     let said = ran.said();
-    assert_eq!(line(said, "cpus: "), ["1", "2", "1"], "{said}");
-    let packed = ["0 0 0", "0 0 0", "1 1 1"];
+    assert_eq!(line(said, "cpus: "), ["1", "2", "1", "2"], "{said}");
+    let packed = ["0 0 0", "0 0 0", "1 1 1", "0 0 0"];
     assert_eq!(line(said, "packed: "), packed, "{said}");
-    assert_eq!(line(said, "rng: "), ["virtio_rng.0"; 3], "{said}");
-    assert_eq!(line(said, "random: "), ["64 bytes"; 3], "{said}");
+    assert_eq!(line(said, "rng: "), ["virtio_rng.0"; 4], "{said}");
+    assert_eq!(line(said, "random: "), ["64 bytes"; 4], "{said}");
     let sum = format!("{} -", hash_bytes(&disk));
-    assert_eq!(line(said, "disk: "), [sum.as_str(); 3], "{said}");
+    assert_eq!(line(said, "disk: "), [sum.as_str(); 4], "{said}");
     let (written, read) = (line(said, "written: "), line(said, "read: "));
-    assert_eq!((written.len(), &written), (3, &read), "{said}");
-    assert_eq!(line(said, "console: "), ["ready"; 3], "{said}");
+    assert_eq!((written.len(), &written), (4, &read), "{said}");
+    assert_eq!(line(said, "console: "), ["ready"; 4], "{said}");
     // Each device's queue has interrupted, by MSI-X.
     let vectors = line(said, "vector: ").into_iter();
     let vectors = vectors.filter(|vector| vector.contains("PCI-MSIX") && has_come(vector));
-    assert_eq!(vectors.count(), 9, "{said}");
+    assert_eq!(vectors.count(), 12, "{said}");
 }
 
 #[test]

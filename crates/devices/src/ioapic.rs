@@ -1,0 +1,173 @@
+//! An I/O APIC of the VMM (82093AA data sheet, 3), for guests that have only their local APICs in the kernel: each edge at a
+//! pin becomes a message.
+//!
+//! A pin that the guest makes level-triggered works as an edge, since the end of an interrupt does not come here. The
+//! registers are used on the thread of the vCPU that accesses them, and pins on any thread.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use vmbell::bus::BusDevice;
+use vmbell::irq::Msi;
+use vmbell_hypervisor::{Error, IrqTrigger, Irqs};
+
+use super::SERIAL_GSI;
+
+/// Guest-physical address of its registers.
+pub const IO_APIC: u64 = 0xfec0_0000;
+/// Size of its registers in bytes.
+pub const IO_APIC_LEN: u64 = 0x20;
+
+/// As many pins as the only device on lines needs: a guest sets each of them up, by several exits.
+const PINS: usize = LAST as usize + 1;
+const LAST: u32 = SERIAL_GSI;
+
+/// The offset of the register that selects one of the others, and of that one.
+const SELECT: u64 = 0x00;
+const WINDOW: u64 = 0x10;
+
+/// The selected registers.
+const ID: u8 = 0;
+const VERSION: u8 = 1;
+const ARBITRATION: u8 = 2;
+/// The low half of the redirection entry of pin 0; the high half follows, then those of the other pins.
+const ENTRIES: u8 = 0x10;
+
+/// A redirection entry: the bit that masks the pin, and those that the guest can write.
+const MASKED: u64 = 1 << 16;
+const WRITABLE: u64 = 0xff00_0000_0001_afff;
+
+/// The device.
+pub struct IoApic {
+    irqs: Arc<dyn Irqs>,
+    registers: Mutex<IoApicRegisters>,
+    on_error: Box<dyn Fn(Error) + Send + Sync>,
+}
+
+struct IoApicRegisters {
+    id: u32,
+    selected: u8,
+    entries: [u64; PINS],
+}
+
+impl IoApic {
+    /// An I/O APIC with all pins masked, whose messages go to `irqs`. It calls `on_error` if one cannot be sent.
+    pub fn new(irqs: Arc<dyn Irqs>, on_error: impl Fn(Error) + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            irqs,
+            registers: Mutex::new(IoApicRegisters {
+                id: 0,
+                selected: 0,
+                entries: [MASKED; PINS],
+            }),
+            on_error: Box::new(on_error),
+        })
+    }
+
+    /// The pin of the serial port.
+    pub fn serial_pin(self: &Arc<Self>) -> IoApicPin {
+        IoApicPin(Arc::clone(self))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, IoApicRegisters> {
+        self.registers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A pin, whose edges are those of a device.
+#[derive(Debug)]
+pub struct IoApicPin(Arc<IoApic>);
+
+impl IrqTrigger for IoApicPin {
+    fn signal(&self) {
+        let entry = self.0.lock().entries[PINS - 1];
+        // An edge at a masked pin is lost (82093AA, 3.2.4), and a vector below 16 is no interrupt.
+        let Some(message) = message(entry).filter(|message| message.check().is_ok()) else {
+            return;
+        };
+        if let Err(error) = self.0.irqs.signal_msi(message) {
+            (self.0.on_error)(error);
+        }
+    }
+}
+
+/// The message of a pin; `None` if it is masked.
+fn message(entry: u64) -> Option<Msi> {
+    let (destination, is_logical) = (entry >> 56, entry >> 11 & 1);
+    let data = u32::try_from(entry & 0x7ff).ok()?;
+    let message = Msi {
+        address: 0xfee0_0000 | destination << 12 | is_logical << 2,
+        data,
+        device: None,
+    };
+    (entry & MASKED == 0).then_some(message)
+}
+
+impl IoApicRegisters {
+    /// The pin whose entry is selected, and the position of the half that is.
+    fn entry(&self) -> Option<(usize, u32)> {
+        let index = self.selected.checked_sub(ENTRIES)?;
+        let pin = usize::from(index / 2);
+        (pin < PINS).then_some((pin, u32::from(index % 2) * 32))
+    }
+
+    fn read(&self) -> u32 {
+        match (self.selected, self.entry()) {
+            (ID | ARBITRATION, _) => self.id,
+            (VERSION, _) => 0x11 | LAST << 16,
+            (_, Some((pin, shift))) => (self.entries[pin] >> shift & 0xffff_ffff) as u32,
+            _ => 0,
+        }
+    }
+
+    fn write(&mut self, value: u32) {
+        match (self.selected, self.entry()) {
+            (ID, _) => self.id = value & 0x0f00_0000,
+            (_, Some((pin, shift))) => {
+                let half = 0xffff_ffff << shift;
+                let value = self.entries[pin] & !half | u64::from(value) << shift;
+                self.entries[pin] = value & WRITABLE;
+            }
+            _ => {}
+        }
+    }
+}
+
+impl BusDevice for IoApic {
+    fn read(&self, offset: u64, data: &mut [u8]) {
+        let registers = self.lock();
+        let value = match offset {
+            SELECT => registers.selected.into(),
+            WINDOW => registers.read(),
+            _ => 0,
+        };
+        data.fill(0);
+        let bytes = value.to_le_bytes();
+        data.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) {
+        let mut registers = self.lock();
+        match (offset, data) {
+            (SELECT, [selected, ..]) => registers.selected = *selected,
+            (WINDOW, data) => {
+                if let Ok(value) = <[u8; 4]>::try_from(data) {
+                    registers.write(u32::from_le_bytes(value));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Debug for IoApic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IoApic")
+    }
+}
+
+#[cfg(test)]
+#[path = "ioapic_test.rs"]
+mod tests;
