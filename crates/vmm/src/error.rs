@@ -68,6 +68,12 @@ pub enum BoardError {
     /// The ACPI tables could not be written or read.
     #[error("cannot access the ACPI tables in guest memory")]
     Tables(#[source] vm_memory::GuestMemoryError),
+    /// The memory of configuration space could not be made.
+    #[error("cannot make the memory of PCI configuration space")]
+    ConfigMemory {
+        /// The error.
+        source: io::Error,
+    },
     /// What a BIOS leaves in RAM could not be written.
     #[error("cannot write what a BIOS leaves to guest memory")]
     Bios(#[source] vm_memory::GuestMemoryError),

@@ -1,13 +1,19 @@
-//! Configuration space in memory (ECAM, PCI Express 5.0, 7.2.2), on boards without configuration ports. An access is one
-//! exit here, and two by the ports.
+//! Configuration space in memory (ECAM, PCI Express 5.0, 7.2.2), on boards without configuration ports. A write is one exit
+//! here, and two by the ports. A read is none where the registers are memory ([`ConfigPages`]).
 //!
 //! Bits 19 to 15 of an address select the slot, bits 14 to 12 the function, and the rest the register. Functions have the
 //! 256 registers of PCI 3.0; those above read as ones. It runs on the thread of the vCPU that configures.
 
+use std::fs::File;
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 use vmbell::bus::BusDevice;
+use vmbell_hypervisor::{DeviceMemory, shared_memory};
 
+use super::CONFIG_SIZE;
 use super::root::{ConfigPlace, PciRoot};
 
 /// Bytes of one bus.
@@ -49,6 +55,59 @@ impl BusDevice for ConfigMemory {
     fn write(&self, offset: u64, data: &[u8]) {
         if let Some(place) = place(offset) {
             self.0.write_config(place, data);
+        }
+    }
+}
+
+/// The registers of the first slots as memory that the guest reads without an exit. Their copy is written by the thread that
+/// changes them, before its vCPU enters the guest again.
+pub(super) struct ConfigPages {
+    memory: GuestMemoryMmap,
+    file: Arc<File>,
+    slots: usize,
+}
+
+impl ConfigPages {
+    /// Memory of so many slots, with ones.
+    pub(super) fn new(slots: usize) -> io::Result<Self> {
+        let ones = vec![0xff; slots << SLOT_BITS];
+        let memory = shared_memory(GuestAddress(0), ones.len() as u64)?;
+        let written = memory.write_slice(&ones, GuestAddress(0));
+        written.map_err(io::Error::other)?;
+        let region = memory.iter().next();
+        let file = region.and_then(|region| region.file_offset());
+        let file = Arc::clone(file.ok_or(io::ErrorKind::NotFound)?.arc());
+        Ok(Self {
+            memory,
+            file,
+            slots,
+        })
+    }
+
+    pub(super) const fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// What the guest gets.
+    pub(super) fn device_memory(&self) -> DeviceMemory {
+        DeviceMemory {
+            file: Arc::clone(&self.file),
+            offset: 0,
+            size: (self.slots as u64) << SLOT_BITS,
+            writable: false,
+        }
+    }
+
+    /// Copies the dwords in which these registers are, as `read` reads them.
+    pub(super) fn copy(&self, place: ConfigPlace, len: usize, read: impl Fn(usize, &mut [u8])) {
+        let base = (place.slot as u64) << SLOT_BITS;
+        let end = place.register.saturating_add(len).min(CONFIG_SIZE);
+        for at in (place.register & !3..end).step_by(4) {
+            let mut dword = [0; 4];
+            read(at, &mut dword);
+            let (dword, at) = (u32::from_le_bytes(dword), GuestAddress(base + at as u64));
+            let stored = self.memory.store(dword, at, Ordering::Release);
+            debug_assert!(stored.is_ok(), "the memory has slot {}", place.slot);
         }
     }
 }

@@ -1,12 +1,21 @@
+use std::os::unix::fs::FileExt;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
 use vmbell::bus::{Bus, BusRange, BusReader};
 
 use super::*;
-use crate::pci::{Board, COMMAND, CONFIG_PORTS, ConfigAccess, Window, Windows};
+use crate::pci::{
+    BARS, Board, COMMAND, CONFIG_PORTS, ConfigAccess, FunctionInfo, Identity, PciFunction,
+    Registers, Window, Windows,
+};
 
 const BASE: u64 = 0xfe00_0000;
 
 /// A bus with the host bridge in slot 0 only, and the readers of ports and memory.
 struct Pc {
+    root: Arc<PciRoot>,
     ports: BusReader,
     memory: BusReader,
     _buses: [Arc<Bus>; 2],
@@ -25,8 +34,9 @@ impl Pc {
             config: ConfigAccess::Memory(BASE),
             ..windows.into()
         };
-        PciRoot::new(&pio, &mmio, board).unwrap();
+        let root = PciRoot::new(&pio, &mmio, board).unwrap();
         Self {
+            root,
             ports: pio.reader(),
             memory: mmio.reader(),
             _buses: [pio, mmio],
@@ -75,4 +85,136 @@ fn write_reaches_its_register_and_no_other_function() {
 fn board_with_memory_has_no_ports() {
     let mut pc = Pc::new();
     assert!(!pc.ports.read(CONFIG_PORTS, &mut [0; 4]));
+}
+
+/// A function that answers for registers itself, which may change at any time.
+struct Own {
+    registers: Mutex<[u8; CONFIG_SIZE]>,
+    is_constant: AtomicBool,
+}
+
+impl PciFunction for Own {
+    fn info(&self) -> FunctionInfo {
+        FunctionInfo {
+            name: "own",
+            identity: Identity {
+                vendor: 0x1234,
+                device: 1,
+                class: 0xff,
+            },
+            bars: [None; BARS],
+            registers: Registers {
+                own: true,
+                ..Registers::default()
+            },
+        }
+    }
+
+    fn read_config(&self, offset: usize, data: &mut [u8]) {
+        data.copy_from_slice(&self.registers.lock().unwrap()[offset..offset + data.len()]);
+    }
+
+    fn config_is_constant(&self) -> bool {
+        self.is_constant.load(Relaxed)
+    }
+
+    fn write_config(&self, offset: usize, data: &[u8]) {
+        self.registers.lock().unwrap()[offset..offset + data.len()].copy_from_slice(data);
+    }
+
+    fn read(&self, _bar: usize, _offset: u64, _data: &mut [u8]) {}
+
+    fn write(&self, _bar: usize, _offset: u64, _data: &[u8]) {}
+
+    fn moved(&self, _bar: usize, _base: Option<u64>) {}
+
+    fn reset(&self) {
+        *self.registers.lock().unwrap() = [0; CONFIG_SIZE];
+    }
+}
+
+/// A bus with such a function in slot 1, and what the guest has of it as memory.
+struct Published {
+    pc: Pc,
+    own: Arc<Own>,
+    memory: Option<DeviceMemory>,
+    withdrawn: Arc<AtomicUsize>,
+}
+
+impl Published {
+    fn new(is_constant: bool) -> Self {
+        let pc = Pc::new();
+        let own = Arc::new(Own {
+            registers: Mutex::new([0x5a; CONFIG_SIZE]),
+            is_constant: is_constant.into(),
+        });
+        assert_eq!(pc.root.add(own.clone()).unwrap(), 1);
+        let withdrawn = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&withdrawn);
+        let withdraw = move || {
+            count.fetch_add(1, Relaxed);
+        };
+        let memory = pc.root.publish(withdraw).unwrap();
+        Self {
+            pc,
+            own,
+            memory,
+            withdrawn,
+        }
+    }
+
+    /// Whether the memory reads as the bus does, in each dword of both functions and of one that is not there.
+    fn is_equal(&mut self) -> bool {
+        let memory = self.memory.as_ref().unwrap();
+        let offsets = [0, 1 << 15, 1 << 12].into_iter();
+        let mut offsets = offsets.flat_map(|base| (base..base + 0x200).step_by(4));
+        offsets.all(|offset| {
+            let mut dword = [0; 4];
+            memory.file.read_exact_at(&mut dword, offset).unwrap();
+            u64::from(u32::from_le_bytes(dword)) == self.pc.read(offset, 4)
+        })
+    }
+}
+
+#[test]
+fn memory_is_that_of_the_registers_after_each_write_and_reset() {
+    let mut published = Published::new(true);
+    let memory = published.memory.as_ref().unwrap();
+    assert_eq!((memory.size, memory.writable), (2 << 15, false));
+    assert!(published.is_equal());
+    let slot_1 = BASE + (1 << 15);
+    let writes = [
+        (BASE + 4, &[7, 0][..]),
+        (slot_1 + 0x40, &[0x66]),
+        // Across two dwords, and across the last register.
+        (slot_1 + 0x3e, &[1, 2, 3, 4]),
+        (slot_1 + 0xfe, &[1, 2, 3, 4]),
+        (slot_1 + 4, &[7, 0, 0, 0, 1, 2, 3, 4]),
+    ];
+    for (address, data) in writes {
+        assert!(published.pc.memory.write(address, data));
+        assert!(published.is_equal(), "{address:#x}");
+    }
+    published.pc.root.reset();
+    assert!(published.is_equal());
+    assert_eq!(published.withdrawn.load(Relaxed), 0);
+}
+
+#[test]
+fn function_whose_registers_may_change_is_not_in_the_memory() {
+    let published = Published::new(false);
+    assert_eq!(published.memory.unwrap().size, 1 << 15, "the host bridge");
+}
+
+#[test]
+fn memory_is_withdrawn_once_when_a_function_begins_to_answer_itself_or_goes() {
+    let mut begins = Published::new(true);
+    begins.own.is_constant.store(false, Relaxed);
+    for _ in 0..2 {
+        begins.pc.memory.write(BASE + (1 << 15) + 0x40, &[1]);
+        assert_eq!(begins.withdrawn.load(Relaxed), 1);
+    }
+    let goes = Published::new(true);
+    assert!(goes.pc.root.remove(1));
+    assert_eq!(goes.withdrawn.load(Relaxed), 1);
 }

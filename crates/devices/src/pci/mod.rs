@@ -62,6 +62,12 @@ pub trait PciFunction: Send + Sync {
         data.fill(0xff);
     }
 
+    /// Whether a register of `read_config` changes only when it is written itself. The registers can then be in memory that the
+    /// guest reads without an exit. Asked before the guest starts, and after each write.
+    fn config_is_constant(&self) -> bool {
+        false
+    }
+
     /// Writes registers that are the function's own, at most four bytes of one dword.
     fn write_config(&self, _offset: usize, _data: &[u8]) {}
 

@@ -2,14 +2,18 @@
 //! port 0xcf8, its data at port 0xcfc. A board may have memory in place of the ports ([`ConfigMemory`]). In slot 0 is the
 //! host bridge, which guests look for when they probe for a PCI bus.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::{fmt, io};
 
 use vmbell::bus::{Bus, BusDevice, BusRange};
+use vmbell_hypervisor::DeviceMemory;
 
-use super::ecam::{CONFIG_MEMORY_LEN, ConfigMemory};
+use super::ecam::{CONFIG_MEMORY_LEN, ConfigMemory, ConfigPages};
 use super::slot::{Buses, Slot};
-use super::{BARS, Board, ConfigAccess, FunctionInfo, Identity, PciError, PciFunction, Registers};
+use super::{
+    BARS, Board, CONFIG_SIZE, ConfigAccess, FunctionInfo, Identity, PciError, PciFunction,
+    Registers,
+};
 
 /// The first of its eight ports.
 pub const CONFIG_PORTS: u64 = 0xcf8;
@@ -41,6 +45,8 @@ struct PciRootState {
     board: Board,
     /// The functions by slot; `None` where a function was removed.
     slots: Vec<Option<Slot>>,
+    /// The registers of the first slots as memory, and the function that takes it away from the guest.
+    pages: Option<(ConfigPages, Box<dyn Fn() + Send + Sync>)>,
 }
 
 impl PciRoot {
@@ -54,6 +60,7 @@ impl PciRoot {
                 address: 0,
                 board,
                 slots: Vec::new(),
+                pages: None,
             }),
             on_conflict: OnceLock::new(),
         });
@@ -98,6 +105,32 @@ impl PciRoot {
         mapped.map(|()| number)
     }
 
+    /// Copies the registers of the first slots into memory, from [`ConfigAccess::Memory`]'s address on, which the guest may read
+    /// without an exit; its writes must still come here. `None` if no function's registers can be memory. To be called before the
+    /// guest starts, when all functions are there.
+    ///
+    /// The memory is kept equal to the registers, and `withdraw` is called once when that is no longer possible: it must take
+    /// the memory away before it returns. The bus is locked during the call.
+    ///
+    /// # Errors
+    /// The host has no such memory left.
+    pub fn publish(
+        &self,
+        withdraw: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<Option<DeviceMemory>> {
+        let mut state = self.lock();
+        let constant = |slot: &&Option<Slot>| slot.as_ref().is_some_and(Slot::is_constant);
+        let count = state.slots.iter().take_while(constant).count();
+        if count == 0 {
+            return Ok(None);
+        }
+        let pages = ConfigPages::new(count)?;
+        let memory = pages.device_memory();
+        state.pages = Some((pages, Box::new(withdraw)));
+        state.copy_all();
+        Ok(Some(memory))
+    }
+
     /// Removes the function in a slot while the guest runs, as if it were pulled out: its BARs are unmapped,
     /// and its configuration space reads as ones. Returns whether there was one. Any thread may call it.
     pub fn remove(&self, slot: usize) -> bool {
@@ -107,6 +140,7 @@ impl PciRoot {
             return false;
         };
         self.with_buses(&board.reserved, |buses| removed.unmap(buses));
+        state.withdraw();
         // The function ends without the lock.
         drop(state);
         drop(removed);
@@ -126,6 +160,7 @@ impl PciRoot {
         state.address = 0;
         state.slots.iter_mut().flatten().for_each(Slot::restore);
         self.remap_bars(&mut state, Slot::reset);
+        state.copy_all();
     }
 
     /// Reads registers of the function in a slot; ones if there is none.
@@ -144,6 +179,7 @@ impl PciRoot {
         };
         slot.write(place.register, data);
         self.remap_bars(state, |_| {});
+        state.copy(place, data.len());
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, PciRootState> {
@@ -211,6 +247,32 @@ impl PciRootState {
             slot: device.into(),
             register: usize::from(register) | lane,
         })
+    }
+
+    /// Copies registers that were written into the memory that the guest reads, if it has them.
+    fn copy(&mut self, place: ConfigPlace, len: usize) {
+        let Some((pages, _)) = &self.pages else {
+            return;
+        };
+        let slot = self.slots.get(place.slot).and_then(Option::as_ref);
+        match slot {
+            _ if place.slot >= pages.slots() => {}
+            Some(slot) if slot.is_constant() => pages.copy(place, len, |at, to| slot.read(at, to)),
+            _ => self.withdraw(),
+        }
+    }
+
+    fn copy_all(&mut self) {
+        let slots = self.pages.as_ref().map_or(0, |(pages, _)| pages.slots());
+        for slot in 0..slots {
+            self.copy(ConfigPlace { slot, register: 0 }, CONFIG_SIZE);
+        }
+    }
+
+    fn withdraw(&mut self) {
+        if let Some((_, withdraw)) = self.pages.take() {
+            withdraw();
+        }
     }
 
     fn read(&self, place: ConfigPlace, data: &mut [u8]) {

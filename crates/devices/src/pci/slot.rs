@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::bar::{BARS, Bar, BarSpace};
-use super::config::ConfigSpace;
+use super::config::{CONFIG_SIZE, ConfigSpace};
 use super::{Board, FunctionInfo, PciError, PciFunction};
 use vmbell::bus::{Bus, BusDevice, BusRange};
 use vmbell::irq::Gsi;
@@ -216,6 +216,12 @@ impl Slot {
                 data[index] = data[index] & !mask | *own & mask;
             }
         }
+    }
+
+    /// Whether each register changes only when it is written itself.
+    pub(super) fn is_constant(&self) -> bool {
+        let has_own = (0..CONFIG_SIZE).any(|offset| self.config.own(offset) != 0);
+        !has_own || self.function.config_is_constant()
     }
 
     /// Writes registers, at any offset and width. [`announce_registers`](Self::announce_registers) notifies the function.

@@ -14,7 +14,7 @@ pub const VCPUS_MAX: u16 = 64;
 const FIRST_PCI_GSI: u32 = 16;
 const PCI_GSIS: usize = 8;
 /// Configuration space, where it is in memory: between the 32-bit BARs and the I/O APIC.
-const CONFIG_MEMORY: u64 = 0xfe00_0000;
+pub(super) const CONFIG_MEMORY: u64 = 0xfe00_0000;
 /// Addresses up to 4 GiB that the kernel answers, or keeps for itself: the I/O APIC, the local APICs, and what KVM
 /// needs for real mode.
 const KERNEL: (u64, u64) = (0xfec0_0000, 0x0140_0000);

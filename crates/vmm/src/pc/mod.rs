@@ -184,6 +184,24 @@ impl Pc {
         written.map_err(BoardError::Tables)
     }
 
+    /// Lets the guest read configuration space as memory, as long as that is all that its functions have there.
+    fn publish_config(&self) -> Result<(), BoardError> {
+        let (vm, switch) = (Arc::clone(self.machine.vm()), Arc::clone(&self.switch));
+        let withdraw = move || {
+            if let Err(error) = vm.unmap_device_memory(layout::CONFIG_MEMORY) {
+                switch.turn(Off::failed("the PCI bus", error));
+            }
+        };
+        let published = self.pci.publish(withdraw);
+        let published = published.map_err(|source| BoardError::ConfigMemory { source })?;
+        if let Some(memory) = published {
+            let vm = self.machine.vm();
+            let mapped = vm.map_device_memory(layout::CONFIG_MEMORY, &memory);
+            mapped.map_err(BoardError::Create)?;
+        }
+        Ok(())
+    }
+
     /// The machine: the guest and its buses.
     pub fn machine(&self) -> &Machine {
         &self.machine
@@ -208,7 +226,10 @@ impl Pc {
         let entry = image.load(memory, boot)?;
         let mut first = match self.config.model {
             PcModel::Full => bios::before(entry, memory).map_err(BoardError::Bios)?,
-            PcModel::Micro => entry,
+            PcModel::Micro => {
+                self.publish_config()?;
+                entry
+            }
         };
         let mut vcpus = (0..u32::from(self.config.vcpus))
             .map(|index| self.machine.vm().create_vcpu(index))

@@ -193,6 +193,10 @@ impl PciFunction for VirtioPci {
         }
     }
 
+    fn config_is_constant(&self) -> bool {
+        !self.window().is_open()
+    }
+
     fn write_config(&self, offset: usize, data: &[u8]) {
         let window = *self.window();
         if let Some((target, len)) = window.target(offset, data.len()) {

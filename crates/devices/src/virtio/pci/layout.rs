@@ -174,6 +174,11 @@ impl Window {
         }
     }
 
+    /// Whether an access to the data may go to the BAR.
+    pub(super) fn is_open(self) -> bool {
+        self.len != 0
+    }
+
     /// Where in the BAR an access to these bytes of configuration space goes, and how many bytes go there. `None` if it
     /// does not begin at the data, is shorter than what the driver has chosen, or leads nowhere.
     pub(super) fn target(self, offset: usize, len: usize) -> Option<(u64, usize)> {
