@@ -33,6 +33,8 @@ pub(super) enum NetWay {
     VmbellNested,
     /// vmbell's device, with --machine micro
     VmbellMicro,
+    /// vmbell with vhost-net and --machine micro
+    VmbellMicroVhost,
     /// vmbell with vhost-net
     VmbellVhost,
     /// vmbell with the card of --card
@@ -71,7 +73,7 @@ impl NetWay {
     pub(super) const fn is_special(self) -> bool {
         matches!(
             self,
-            Self::VmbellNoPvEoi | Self::VmbellNested | Self::VmbellMicro
+            Self::VmbellNoPvEoi | Self::VmbellNested | Self::VmbellMicro | Self::VmbellMicroVhost
         )
     }
 
@@ -112,7 +114,7 @@ impl NetWay {
             Link::Tap(tap) => {
                 let served = match self {
                     Self::VmbellExit => ",notify=exit,interrupt=call",
-                    Self::VmbellVhost => ",vhost=on",
+                    Self::VmbellVhost | Self::VmbellMicroVhost => ",vhost=on",
                     _ => "",
                 };
                 let tap = tap.name();
@@ -123,7 +125,9 @@ impl NetWay {
         match self {
             Self::VmbellNoPvEoi => words.extend(["--pv-eoi", "off"].map(Into::into)),
             Self::VmbellNested => words.push("--nested-guest".into()),
-            Self::VmbellMicro => words.extend(["--machine", "micro"].map(Into::into)),
+            Self::VmbellMicro | Self::VmbellMicroVhost => {
+                words.extend(["--machine", "micro"].map(Into::into));
+            }
             _ => {}
         }
     }
@@ -180,7 +184,10 @@ impl Way for Candidate {
             true => on_path(QEMU)?,
             false => own()?,
         };
-        let is_vhost = matches!(self.way, NetWay::VmbellVhost | NetWay::QemuVhost);
+        let is_vhost = matches!(
+            self.way,
+            NetWay::VmbellVhost | NetWay::VmbellMicroVhost | NetWay::QemuVhost
+        );
         if is_vhost && !Path::new("/dev/vhost-net").exists() {
             return Err("there is no /dev/vhost-net: load it with `modprobe vhost_net`".to_owned());
         }
