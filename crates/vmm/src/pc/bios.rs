@@ -1,5 +1,5 @@
-//! What a BIOS leaves for boot loaders and operating systems: interrupt vectors with handlers, the BIOS data area, PICs
-//! and timer that are set up, as SeaBIOS does it.
+//! What a BIOS leaves for boot loaders and operating systems: the reset vector, interrupt vectors with handlers, the BIOS data
+//! area, PICs and timer that are set up, as SeaBIOS does it.
 //!
 //! The vCPU sets the PICs and the timer up itself, in a few instructions before the image's entry point, since they are
 //! in the kernel and only their ports are the same everywhere.
@@ -19,6 +19,14 @@ const EXTENDED_LEN: u8 = 1;
 /// The segment of the handlers, and the address of the code before the image's entry point.
 const SEGMENT: u16 = 0xf000;
 const START: u32 = (SEGMENT as u32) << 4;
+
+/// Where a guest in real mode jumps to reset the machine: Linux does so if its ACPI is hardware-reduced and it has no EFI.
+const RESET_VECTOR: GuestAddress = GuestAddress(0xf_fff0);
+/// In 16 bits: resets by port A, and waits for that.
+const RESET: [u8; 7] = [
+    0xb0, 0x01, 0xe6, 0x92, // mov al, 1; out 0x92, al
+    0xf4, 0xeb, 0xfd, // hlt; jmp back
+];
 
 /// In 32 bits: the first PIC at vector 8 with the timer and the second PIC enabled, the second PIC at vector 0x70 with
 /// nothing enabled, the timer at 18.2 Hz.
@@ -51,6 +59,11 @@ const SECOND: Handler = (
 );
 /// Returns.
 const NOTHING: Handler = (0xc0, &[0xcf]);
+
+/// Writes the code at the reset vector.
+pub(super) fn write_reset(memory: &GuestMemoryMmap) -> Result<(), GuestMemoryError> {
+    memory.write_slice(&RESET, RESET_VECTOR)
+}
 
 /// Writes the vectors with their handlers, and both data areas. The extended one is directly after the RAM that guests
 /// may use.

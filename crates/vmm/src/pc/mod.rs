@@ -142,6 +142,7 @@ impl Pc {
         let pci = PciRoot::new(&machine.pio, &machine.mmio, board)?;
         let irqs: Arc<dyn Irqs> = machine.vm().clone();
         let routes = Routes::new(irqs, lines.routes().collect());
+        bios::write_reset(machine.vm().memory()).map_err(BoardError::Bios)?;
         let (irq, pm1) = match config.model {
             PcModel::Full => {
                 bios::write(machine.vm().memory()).map_err(BoardError::Bios)?;

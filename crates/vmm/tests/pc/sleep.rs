@@ -68,6 +68,12 @@ fn sleeper(vector: u32, vcpus: u16) -> Play {
     }
 }
 
+/// It wakes up in real mode there, as it would after a jump.
+fn guest_at_the_reset_vector_is_reset<H: Hypervisor>(hypervisor: &H) {
+    let played = sleeper(0xf_fff0, 1).run(hypervisor);
+    assert_eq!(played.end, Ok(Stop::Reset));
+}
+
 fn alarm_wakes_a_sleeping_guest_at_its_vector_in_real_mode<H: Hypervisor>(hypervisor: &H) {
     for vcpus in [1, 2] {
         let played = sleeper(WAKING, vcpus).run(hypervisor);
@@ -222,6 +228,7 @@ fn clock_shows_that_an_update_is_in_progress_once_a_second<H: Hypervisor>(hyperv
 }
 
 crate::on_kvm! {
+    guest_at_the_reset_vector_is_reset;
     alarm_wakes_a_sleeping_guest_at_its_vector_in_real_mode;
     every_wake_up_is_a_reset_of_the_cpu;
     timer_of_the_bios_ticks_in_real_mode;
