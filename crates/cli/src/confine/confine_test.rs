@@ -20,6 +20,7 @@ const ALL: Devices = Devices {
     worker: true,
     user_worker: true,
     assigned: true,
+    config_memory: true,
     pc_testdev: true,
 };
 const KINDS: [ThreadKind; 3] = [ThreadKind::Main, ThreadKind::Vcpu(3), ThreadKind::Device];

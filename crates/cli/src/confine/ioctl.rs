@@ -40,6 +40,11 @@ pub(super) const EXITS: &[u32] = &[
     request(_IOW::<kvm_one_reg>(KVMIO, 0xab)),   // KVM_GET_ONE_REG
 ];
 
+/// Where memory is in the guest that is not its RAM.
+pub(super) const MEMORY: &[u32] = &[
+    request(_IOW::<kvm_userspace_memory_region>(KVMIO, 0x46)), // KVM_SET_USER_MEMORY_REGION
+];
+
 /// What the main thread sets in vCPUs when the guest wakes from sleep.
 #[cfg(target_arch = "x86_64")]
 pub(super) const WAKE: &[u32] = &[
@@ -87,15 +92,14 @@ pub(super) const WORKER: &[u32] = &[
 
 const VFIO: u32 = 0x3b;
 
-/// An assigned device: its interrupts and reset, where its registers are in the guest, and what its end takes back.
+/// An assigned device: its interrupts and reset, and what its end takes back. Its registers are [`MEMORY`].
 pub(super) const ASSIGNED: &[u32] = &[
-    request(_IOW::<kvm_userspace_memory_region>(KVMIO, 0x46)), // KVM_SET_USER_MEMORY_REGION
-    request(_IOW::<kvm_device_attr>(KVMIO, 0xe1)),             // KVM_SET_DEVICE_ATTR
-    request(_IO(VFIO, 105)),                                   // VFIO_GROUP_UNSET_CONTAINER
-    request(_IO(VFIO, 109)),                                   // VFIO_DEVICE_GET_IRQ_INFO
-    request(_IO(VFIO, 110)),                                   // VFIO_DEVICE_SET_IRQS
-    request(_IO(VFIO, 111)),                                   // VFIO_DEVICE_RESET
-    request(_IO(VFIO, 114)),                                   // VFIO_IOMMU_UNMAP_DMA
-    request(_IO(VFIO, 0x80)),                                  // IOMMU_DESTROY
-    request(_IO(VFIO, 0x86)),                                  // IOMMU_IOAS_UNMAP
+    request(_IOW::<kvm_device_attr>(KVMIO, 0xe1)), // KVM_SET_DEVICE_ATTR
+    request(_IO(VFIO, 105)),                       // VFIO_GROUP_UNSET_CONTAINER
+    request(_IO(VFIO, 109)),                       // VFIO_DEVICE_GET_IRQ_INFO
+    request(_IO(VFIO, 110)),                       // VFIO_DEVICE_SET_IRQS
+    request(_IO(VFIO, 111)),                       // VFIO_DEVICE_RESET
+    request(_IO(VFIO, 114)),                       // VFIO_IOMMU_UNMAP_DMA
+    request(_IO(VFIO, 0x80)),                      // IOMMU_DESTROY
+    request(_IO(VFIO, 0x86)),                      // IOMMU_IOAS_UNMAP
 ];

@@ -29,6 +29,8 @@ pub(crate) struct Devices {
     pub(crate) user_worker: bool,
     /// A device of the host.
     pub(crate) assigned: bool,
+    /// PCI configuration space as memory, which is taken away when a function answers for its registers itself.
+    pub(crate) config_memory: bool,
     /// pc-testdev, which flushes pages.
     pub(crate) pc_testdev: bool,
 }
@@ -213,7 +215,7 @@ pub(super) fn of(kind: ThreadKind, devices: &Devices) -> Result<Policy, BackendE
 fn requests(kind: ThreadKind, devices: &Devices) -> Vec<[Condition; 1]> {
     let mut lists = vec![ioctl::INTERRUPTS];
     if devices.assigned {
-        lists.extend([ioctl::EXITS, ioctl::ASSIGNED]);
+        lists.extend([ioctl::EXITS, ioctl::ASSIGNED, ioctl::MEMORY]);
     }
     if kind != ThreadKind::Device {
         lists.extend([&[ioctl::KVM_RUN], ioctl::EXITS]);
@@ -222,6 +224,9 @@ fn requests(kind: ThreadKind, devices: &Devices) -> Vec<[Condition; 1]> {
         }
         if devices.worker {
             lists.push(ioctl::WORKER);
+        }
+        if devices.config_memory {
+            lists.push(ioctl::MEMORY);
         }
     }
     if kind == ThreadKind::Main {

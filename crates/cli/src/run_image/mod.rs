@@ -242,7 +242,10 @@ pub(super) fn run(args: &RunArgs) -> ExitCode {
 fn boot(args: &RunArgs) -> Result<u8> {
     let Backend::Kvm = args.backend;
     if args.confines() {
-        let mut devices = Devices::default();
+        let mut devices = Devices {
+            config_memory: args.machine == MachineModel::Micro,
+            ..Devices::default()
+        };
         args.device
             .iter()
             .for_each(|device| device.needs(&mut devices));

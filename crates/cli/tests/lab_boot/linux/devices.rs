@@ -122,6 +122,30 @@ end poweroff
     assert_eq!(lines.filter(|line| has_come(line)).count(), 6, "{said}");
 }
 
+/// The capability for this access is of the vendor (9) and of type 5 (virtio 1.3, 4.1.4.9). The driver writes an offset in the BAR,
+/// that of the number of queues, and a length.
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn window_of_the_micro_model_is_opened_inside_the_sandbox() {
+    let script = r"
+config=/sys/bus/pci/devices/0000:00:01.0/config
+byte() { echo $(dd if=$config bs=1 skip=$1 count=1 2>/dev/null | od -An -tu1); }
+put() { printf $2 | dd of=$config bs=1 seek=$1 conv=notrunc 2>/dev/null; }
+at=$(byte 52)
+until [ $(byte $at) = 9 ] && [ $(byte $((at + 3))) = 5 ]; do at=$(byte $((at + 1))); done
+put $((at + 8)) '\022\0\0\0'
+put $((at + 12)) '\002\0\0\0'
+echo queues: $(dd if=$config bs=2 skip=$((at / 2 + 8)) count=1 2>/dev/null | od -An -tu2)
+end poweroff
+";
+    let run = Guest::command("--machine micro --device virtio-rng");
+    let script_of_l1 = format!("{run} 2>&1; echo status: $?");
+    let ran = Guest::new(script).in_l1(&L1, &script_of_l1);
+    let said = ran.said();
+    assert_eq!(line(said, "queues: "), ["1"], "{said}");
+    assert_eq!(line(said, "status: "), ["0"], "{said}");
+}
+
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn device_that_has_no_pin_left_is_refused_with_the_transport_that_needs_none() {
