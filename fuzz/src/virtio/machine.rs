@@ -1,11 +1,17 @@
 //! A machine with the device, and a guest's way to it.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use vmbell::bus::{Backlog, Bus, BusRange, BusReader};
 use vmbell::doorbell::{Bell, IoEventAddress};
 use vmbell::virtqueue::Features;
-use vmbell_devices::pci::{CONFIG_PORTS, PciFunction, PciRoot, Routes, Window, Windows};
+use vmbell_devices::pci::{
+    CONFIG_PORTS, CONFIG_SIZE, PciFunction, PciRoot, Routes, Window, Windows,
+};
 use vmbell_devices::virtio::pci::GuestParts;
 use vmbell_devices::virtio::{Notify, Raise, VirtioConfig};
 
@@ -17,7 +23,10 @@ use crate::input::{self, Input, Memory};
 const BASE: u64 = 0xe000_0000;
 const NOTIFY: u64 = 0x3000;
 const TABLE: u64 = 0x4000;
-/// The control of MSI-X in configuration space.
+/// Where the registers are in the memory of configuration space.
+const REGISTERS: u64 = 1 << 15;
+/// The capability for accesses to the BAR by configuration space, and the control of MSI-X.
+const WINDOW: u8 = 0x84;
 const MSIX_CONTROL: u8 = 0x9a;
 
 /// Registers of the common configuration.
@@ -99,6 +108,9 @@ pub struct Machine {
     /// Whether the driver has chosen `VIRTIO_F_NOTIFICATION_DATA`.
     says_position: bool,
     notified: u16,
+    /// Configuration space as memory, and whether it was taken away.
+    config: Arc<File>,
+    withdrawn: Arc<AtomicBool>,
     ports: BusReader,
     mmio: BusReader,
     _buses: [Arc<Bus>; 2],
@@ -142,7 +154,12 @@ impl Machine {
         };
         let root = PciRoot::new(&pio, &mmio, windows.into()).unwrap();
         root.add(Arc::new(device) as Arc<dyn PciFunction>).unwrap();
+        let withdrawn = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&withdrawn);
+        let published = root.publish(move || flag.store(true, Relaxed)).unwrap();
         let machine = Self {
+            config: published.unwrap().file,
+            withdrawn,
             memory,
             root,
             backlog,
@@ -200,6 +217,29 @@ impl Machine {
         let [low, high] = value.to_le_bytes();
         self.ports.write(port, &[low, high, low, high][..len]);
         self.ports.read(port, &mut [0; 4][..len]);
+        self.check_config();
+    }
+
+    /// Lets the data of configuration space be bytes of the BAR.
+    pub fn open_window(&mut self, at: u8, len: u8) {
+        self.configure(WINDOW + 8, 1, u16::from(at) << 2);
+        self.configure(WINDOW + 12, 1, 1 << (len % 3));
+    }
+
+    /// Configuration space as memory, as long as it is, reads as through the ports.
+    fn check_config(&mut self) {
+        if self.withdrawn.load(Relaxed) {
+            return;
+        }
+        let mut memory = [0; CONFIG_SIZE];
+        self.config.read_exact_at(&mut memory, REGISTERS).unwrap();
+        for (at, expected) in (0..).step_by(4).zip(memory.chunks(4)) {
+            let address = 1_u32 << 31 | 1 << 11 | at;
+            self.ports.write(CONFIG_PORTS, &address.to_le_bytes());
+            let mut dword = [0; 4];
+            self.ports.read(CONFIG_PORTS + 4, &mut dword);
+            assert_eq!(dword, expected, "{at:#x}");
+        }
     }
 
     /// Gives a vector of MSI-X a message, sound or not, and turns MSI-X on, or masks it.

@@ -103,7 +103,7 @@ fn act(
     input: &mut Input<'_>,
 ) -> bool {
     let queue = choice.queue;
-    match input.byte() % 14 {
+    match input.byte() % 15 {
         0..=3 => {
             let (readable, writable) = host.request(&machine.memory, input);
             driver.add(&readable, &writable);
@@ -126,7 +126,8 @@ fn act(
         }
         10 => machine.configure(input.byte(), input.byte(), input.word()),
         11 => machine.program_vector(input.byte(), input.byte()),
-        12 => {
+        12 => machine.open_window(input.byte(), input.byte()),
+        13 => {
             host.event(input);
             machine.backlog.serve();
         }
