@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use self::device::Device;
@@ -256,10 +256,6 @@ fn boot(args: &RunArgs) -> Result<u8> {
         );
     }
     if cfg!(target_arch = "aarch64") {
-        ensure!(
-            args.machine == MachineModel::Pc,
-            "--machine micro is for x86-64: an arm64 guest has one kind of machine"
-        );
         let image = Arm64Image::open(&args.image)?;
         let boot = files(args, image.is_kernel())?;
         return virt::boot_on(&*kvm()?, args, &image, &boot);

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use super::device::Device;
 use super::plug::{Board, Plugged};
-use super::{Ending, RunArgs, console};
+use super::{Ending, MachineModel, RunArgs, console};
 use vmbell::memory::GuestMemoryMmap;
 use vmbell_devices::virtio::Handler;
 use vmbell_devices::virtio::VirtioConfig;
@@ -28,6 +28,9 @@ pub(super) fn boot_on(
     }
     if args.pv_eoi != "on" {
         bail!("--pv-eoi hides a feature that only x86-64's guests have: leave it out");
+    }
+    if args.machine == MachineModel::Micro {
+        bail!("--machine micro is a model of the PC, which an arm64 guest is not: leave it out");
     }
     if args.dump_dtb.is_some() {
         bail!(

@@ -48,6 +48,7 @@ fn what_an_arm64_machine_cannot_run_is_refused_with_what_to_do() {
         "$VMBELL" run /guest/kernel --device vfio-pci,host=0000:00:01.0 2>&1; echo $?
         "$VMBELL" run /guest/kernel --cpu-features -x2apic 2>&1; echo $?
         "$VMBELL" run /guest/kernel --pv-eoi off 2>&1; echo $?
+        "$VMBELL" run /guest/kernel --machine micro 2>&1; echo $?
         "$VMBELL" run /guest/kernel --dump-dtb /tree 2>&1; echo $?
         "$VMBELL" run /guest/kernel --smp 9 2>&1; echo $?
     "#;
@@ -62,6 +63,7 @@ fn what_an_arm64_machine_cannot_run_is_refused_with_what_to_do() {
         "an arm64 guest can have chr-testdev, those of virtio, and vhost-user-blk",
         "--cpu-features hides features that CPUID shows",
         "--pv-eoi hides a feature that only x86-64's guests have",
+        "--machine micro is a model of the PC",
         "--dump-dtb writes the nodes of vfio-platform devices",
         "vcpus is 9, must be from 1 to 8",
     ] {
