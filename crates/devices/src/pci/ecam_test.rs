@@ -4,11 +4,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use vmbell::bus::{Bus, BusRange, BusReader};
+use vmbell::irq::Gsi;
 
 use super::*;
 use crate::pci::{
-    BARS, Board, COMMAND, CONFIG_PORTS, ConfigAccess, FunctionInfo, Identity, PciFunction,
-    Registers, Window, Windows,
+    BARS, Board, COMMAND, CONFIG_PORTS, ConfigAccess, ConfigSpace, FunctionInfo, Identity,
+    OwnRegisters, PciFunction, Registers, Window, Windows,
 };
 
 const BASE: u64 = 0xfe00_0000;
@@ -90,7 +91,7 @@ fn board_with_memory_has_no_ports() {
 /// A function that answers for registers itself, which may change at any time.
 struct Own {
     registers: Mutex<[u8; CONFIG_SIZE]>,
-    is_constant: AtomicBool,
+    is_still: AtomicBool,
 }
 
 impl PciFunction for Own {
@@ -114,8 +115,11 @@ impl PciFunction for Own {
         data.copy_from_slice(&self.registers.lock().unwrap()[offset..offset + data.len()]);
     }
 
-    fn config_is_constant(&self) -> bool {
-        self.is_constant.load(Relaxed)
+    fn configured(&self, _config: &ConfigSpace, _intx: Option<Gsi>) -> OwnRegisters {
+        match self.is_still.load(Relaxed) {
+            true => OwnRegisters::Still,
+            false => OwnRegisters::Live,
+        }
     }
 
     fn write_config(&self, offset: usize, data: &[u8]) {
@@ -142,11 +146,11 @@ struct Published {
 }
 
 impl Published {
-    fn new(is_constant: bool) -> Self {
+    fn new(is_still: bool) -> Self {
         let pc = Pc::new();
         let own = Arc::new(Own {
             registers: Mutex::new([0x5a; CONFIG_SIZE]),
-            is_constant: is_constant.into(),
+            is_still: is_still.into(),
         });
         assert_eq!(pc.root.add(own.clone()).unwrap(), 1);
         let withdrawn = Arc::new(AtomicUsize::new(0));
@@ -209,7 +213,7 @@ fn function_whose_registers_may_change_is_not_in_the_memory() {
 #[test]
 fn memory_is_withdrawn_once_when_a_function_begins_to_answer_itself_or_goes() {
     let mut begins = Published::new(true);
-    begins.own.is_constant.store(false, Relaxed);
+    begins.own.is_still.store(false, Relaxed);
     for _ in 0..2 {
         begins.pc.memory.write(BASE + (1 << 15) + 0x40, &[1]);
         assert_eq!(begins.withdrawn.load(Relaxed), 1);

@@ -52,6 +52,15 @@ pub struct FunctionInfo {
     pub registers: Registers,
 }
 
+/// How the registers that a function itself answers for change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnRegisters {
+    /// Each only when it is written itself, so that they can be memory that the guest reads without an exit.
+    Still,
+    /// At any time.
+    Live,
+}
+
 /// A PCI function. Its methods run on the thread of the vCPU that accesses it.
 pub trait PciFunction: Send + Sync {
     /// What the function is.
@@ -62,21 +71,17 @@ pub trait PciFunction: Send + Sync {
         data.fill(0xff);
     }
 
-    /// Whether a register of `read_config` changes only when it is written itself. The registers can then be in memory that the
-    /// guest reads without an exit. Asked before the guest starts, and after each write.
-    fn config_is_constant(&self) -> bool {
-        false
-    }
-
     /// Writes registers that are the function's own, at most four bytes of one dword.
     fn write_config(&self, _offset: usize, _data: &[u8]) {}
 
     /// The emulated registers are these now: before the guest starts, after each of its writes to them and after
     /// each reset. BARs that no longer decode have been unmapped before, those that decode now are mapped
-    /// afterwards. The bus is locked during the call.
+    /// afterwards. The bus is locked during the call. Returns how the function's own registers change from now on.
     ///
     /// The function's interrupt pin raises `intx`; `None` if it has no pin, or the pin is not connected.
-    fn configured(&self, _config: &ConfigSpace, _intx: Option<Gsi>) {}
+    fn configured(&self, _config: &ConfigSpace, _intx: Option<Gsi>) -> OwnRegisters {
+        OwnRegisters::Live
+    }
 
     /// Handles a read: fills `data` with the bytes at `offset` in BAR `bar`.
     fn read(&self, bar: usize, offset: u64, data: &mut [u8]);

@@ -119,8 +119,8 @@ impl PciRoot {
         withdraw: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Option<DeviceMemory>> {
         let mut state = self.lock();
-        let constant = |slot: &&Option<Slot>| slot.as_ref().is_some_and(Slot::is_constant);
-        let count = state.slots.iter().take_while(constant).count();
+        let still = |slot: &&Option<Slot>| slot.as_ref().is_some_and(Slot::is_still);
+        let count = state.slots.iter().take_while(still).count();
         if count == 0 {
             return Ok(None);
         }
@@ -257,7 +257,7 @@ impl PciRootState {
         let slot = self.slots.get(place.slot).and_then(Option::as_ref);
         match slot {
             _ if place.slot >= pages.slots() => {}
-            Some(slot) if slot.is_constant() => pages.copy(place, len, |at, to| slot.read(at, to)),
+            Some(slot) if slot.is_still() => pages.copy(place, len, |at, to| slot.read(at, to)),
             _ => self.withdraw(),
         }
     }

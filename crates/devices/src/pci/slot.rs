@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::bar::{BARS, Bar, BarSpace};
 use super::config::{CONFIG_SIZE, ConfigSpace};
-use super::{Board, FunctionInfo, PciError, PciFunction};
+use super::{Board, FunctionInfo, OwnRegisters, PciError, PciFunction};
 use vmbell::bus::{Bus, BusDevice, BusRange};
 use vmbell::irq::Gsi;
 
@@ -72,6 +72,8 @@ pub(super) struct Slot {
     config: ConfigSpace,
     /// The registers at the start of the guest and after a reset.
     initial: ConfigSpace,
+    /// How the function's own registers change.
+    own: OwnRegisters,
     /// Whether the function knows the registers as they are.
     is_announced: bool,
     /// The range of each BAR on its bus; `None` if the BAR is not mapped.
@@ -124,6 +126,7 @@ impl Slot {
             intx,
             config,
             initial,
+            own: OwnRegisters::Live,
             is_announced: false,
             placed: [None; BARS],
             reported: [false; BARS],
@@ -219,9 +222,9 @@ impl Slot {
     }
 
     /// Whether each register changes only when it is written itself.
-    pub(super) fn is_constant(&self) -> bool {
+    pub(super) fn is_still(&self) -> bool {
         let has_own = (0..CONFIG_SIZE).any(|offset| self.config.own(offset) != 0);
-        !has_own || self.function.config_is_constant()
+        !has_own || self.own == OwnRegisters::Still
     }
 
     /// Writes registers, at any offset and width. [`announce_registers`](Self::announce_registers) notifies the function.
@@ -252,7 +255,7 @@ impl Slot {
     pub(super) fn announce_registers(&mut self) {
         if !self.is_announced {
             self.is_announced = true;
-            self.function.configured(&self.config, self.intx);
+            self.own = self.function.configured(&self.config, self.intx);
         }
     }
 

@@ -63,8 +63,9 @@ impl PciFunction for Owner {
         self.push(Event::Write(offset, data.to_vec()));
     }
 
-    fn configured(&self, config: &ConfigSpace, intx: Option<Gsi>) {
+    fn configured(&self, config: &ConfigSpace, intx: Option<Gsi>) -> OwnRegisters {
         self.push(Event::Command(config.word(COMMAND), intx));
+        OwnRegisters::Live
     }
 
     fn read(&self, _bar: usize, _offset: u64, _data: &mut [u8]) {}

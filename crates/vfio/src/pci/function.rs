@@ -12,8 +12,8 @@ use super::{
 };
 use vmbell::irq::Gsi;
 use vmbell_devices::pci::{
-    BarPart, COMMAND, COMMAND_INTX_DISABLE, ConfigSpace, FunctionInfo, MsixTable, PciFunction,
-    read_pending,
+    BarPart, COMMAND, COMMAND_INTX_DISABLE, ConfigSpace, FunctionInfo, MsixTable, OwnRegisters,
+    PciFunction, read_pending,
 };
 
 /// Where in the capability for power management the power state is, and its bits.
@@ -241,7 +241,7 @@ impl PciFunction for AssignedPci {
         self.write_done(written, Space::Config, offset as u64, data.len());
     }
 
-    fn configured(&self, config: &ConfigSpace, intx: Option<Gsi>) {
+    fn configured(&self, config: &ConfigSpace, intx: Option<Gsi>) -> OwnRegisters {
         let mut state = self.lock();
         self.write_command(&mut state, config.word(COMMAND));
         if let (Some(msix), Some(table)) = (self.shape.msix, &mut state.table) {
@@ -249,6 +249,7 @@ impl PciFunction for AssignedPci {
         }
         let wanted = self.wanted(&state, config, intx);
         self.report(state.interrupts.switch(wanted));
+        OwnRegisters::Live
     }
 
     fn read(&self, bar: usize, offset: u64, data: &mut [u8]) {

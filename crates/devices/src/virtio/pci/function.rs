@@ -8,7 +8,7 @@ use super::interrupts::PciInterrupts;
 use super::layout::{self, Capabilities, Part, Window};
 use super::messages::Messages;
 use super::{GuestParts, common};
-use crate::pci::{ConfigSpace, FunctionInfo, Identity, PciFunction, Registers};
+use crate::pci::{ConfigSpace, FunctionInfo, Identity, OwnRegisters, PciFunction, Registers};
 use crate::virtio::control::{Control, QUEUE_SIZE_MAX};
 use crate::virtio::queues::Queues;
 use crate::virtio::server::{DriverSide, Server};
@@ -193,10 +193,6 @@ impl PciFunction for VirtioPci {
         }
     }
 
-    fn config_is_constant(&self) -> bool {
-        !self.window().is_open()
-    }
-
     fn write_config(&self, offset: usize, data: &[u8]) {
         let window = *self.window();
         if let Some((target, len)) = window.target(offset, data.len()) {
@@ -204,11 +200,16 @@ impl PciFunction for VirtioPci {
         }
     }
 
-    fn configured(&self, config: &ConfigSpace, _intx: Option<Gsi>) {
+    fn configured(&self, config: &ConfigSpace, _intx: Option<Gsi>) -> OwnRegisters {
         let Capabilities { window, msix, .. } = &self.capabilities;
-        *self.window() = Window::new(*window, config);
+        let window = Window::new(*window, config);
+        *self.window() = window;
         let messages = &self.interrupts.messages;
         messages.set_control(msix.control(config));
+        match window.is_open() {
+            true => OwnRegisters::Live,
+            false => OwnRegisters::Still,
+        }
     }
 
     fn read(&self, _bar: usize, offset: u64, data: &mut [u8]) {
