@@ -29,7 +29,7 @@ pub struct VmConfig {
     /// Which interrupt controllers are below the VMM.
     pub irqchip: Irqchip,
     /// Whether the local APICs of an x86-64 guest start in x2APIC mode, in which registers are MSRs (Intel SDM 3A, 11.12), so
-    /// that an access is a cheaper exit. Only on the KVM backend, and the guest's CPUID must have x2APIC.
+    /// that an access is a cheaper exit. They do not if [`hidden`](Self::hidden) has x2APIC. Only on the KVM backend.
     pub x2apic: bool,
     /// Whether vCPUs offer paravirtual EOI (KVM_FEATURE_PV_EOI).
     pub pv_eoi: bool,

@@ -42,9 +42,6 @@ pub use platform::PlatformPlace;
 /// CPUID.1:ECX, a hypervisor is present.
 const HYPERVISOR: u32 = 1 << 31;
 
-/// CPUID.1:ECX, x2APIC mode.
-const X2APIC: u32 = 1 << 21;
-
 /// Which hardware a PC has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PcModel {
@@ -122,14 +119,13 @@ impl Pc {
             PcModel::Full => (Irqchip::Full, Routing::identity()),
             PcModel::Micro => (Irqchip::Split, Routing::default()),
         };
-        let has_x2apic = config.hidden.bits(1, 0, CpuidRegister::Ecx) & X2APIC == 0;
         let vm = hypervisor
             .create_vm(&VmConfig {
                 ram_base: 0,
                 ram_size: config.memory,
                 memory,
                 irqchip,
-                x2apic: config.model == PcModel::Micro && has_x2apic,
+                x2apic: config.model == PcModel::Micro,
                 vcpus: config.vcpus.into(),
                 hidden: config.hidden,
                 pv_eoi: config.pv_eoi,

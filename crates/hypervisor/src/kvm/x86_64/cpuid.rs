@@ -75,6 +75,11 @@ fn of_vcpu(supported: &CpuId, offer: Offer) -> CpuId {
     cpuid
 }
 
+/// Whether x2APIC mode is among the features to take away.
+pub fn hides_x2apic(hidden: CpuFeatures) -> bool {
+    hidden.bits(LEAF_FEATURES, 0, CpuidRegister::Ecx) & X2APIC != 0
+}
+
 /// Takes features away.
 fn hide(cpuid: &mut CpuId, hidden: CpuFeatures) {
     for entry in cpuid.as_mut_slice() {

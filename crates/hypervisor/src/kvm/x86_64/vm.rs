@@ -61,7 +61,7 @@ impl Parts {
             enable(vm, KVM_CAP_EXIT_HYPERCALL, 1 << HC_MAP_GPA_RANGE)?;
         }
         Ok(Self {
-            x2apic: config.x2apic,
+            x2apic: config.x2apic && !cpuid::hides_x2apic(config.hidden),
             pv_eoi: config.pv_eoi,
             hidden: config.hidden,
         })
