@@ -1,5 +1,5 @@
-//! Configuration space in memory (ECAM, PCI Express 5.0, 7.2.2), on boards without configuration ports. A write is one exit
-//! here, and two by the ports. A read is none where the registers are memory ([`ConfigPages`]).
+//! Configuration space in memory (ECAM, PCI Express 5.0, 7.2.2), on boards without configuration ports. An access is one
+//! exit here, and two by the ports. Where the registers are memory ([`ConfigPages`]), the guest reads them without an exit.
 //!
 //! Bits 19 to 15 of an address select the slot, bits 14 to 12 the function, and the rest the register. Functions have the
 //! 256 registers of PCI 3.0; those above read as ones. It runs on the thread of the vCPU that configures.

@@ -163,7 +163,7 @@ impl PciRoot {
         state.copy_all();
     }
 
-    /// Reads registers of the function in a slot; ones if there is none.
+    /// Reads registers of the function in a slot. An empty slot reads as ones.
     pub(super) fn read_config(&self, place: ConfigPlace, data: &mut [u8]) {
         self.lock().read(place, data);
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::bar::{BARS, Bar, BarSpace};
-use super::config::{CONFIG_SIZE, ConfigSpace};
+use super::config::ConfigSpace;
 use super::{Board, FunctionInfo, OwnRegisters, PciError, PciFunction};
 use vmbell::bus::{Bus, BusDevice, BusRange};
 use vmbell::irq::Gsi;
@@ -72,7 +72,8 @@ pub(super) struct Slot {
     config: ConfigSpace,
     /// The registers at the start of the guest and after a reset.
     initial: ConfigSpace,
-    /// How the function's own registers change.
+    /// Whether the function answers for registers itself, and how these change.
+    has_own: bool,
     own: OwnRegisters,
     /// Whether the function knows the registers as they are.
     is_announced: bool,
@@ -126,6 +127,7 @@ impl Slot {
             intx,
             config,
             initial,
+            has_own: registers.own,
             own: OwnRegisters::Live,
             is_announced: false,
             placed: [None; BARS],
@@ -223,8 +225,7 @@ impl Slot {
 
     /// Whether each register changes only when it is written itself.
     pub(super) fn is_still(&self) -> bool {
-        let has_own = (0..CONFIG_SIZE).any(|offset| self.config.own(offset) != 0);
-        !has_own || self.own == OwnRegisters::Still
+        !self.has_own || self.own == OwnRegisters::Still
     }
 
     /// Writes registers, at any offset and width. [`announce_registers`](Self::announce_registers) notifies the function.
