@@ -82,6 +82,14 @@ impl NetWay {
         matches!(self, Self::VmbellAssigned | Self::QemuAssigned)
     }
 
+    /// Whether a worker of the kernel serves the queues.
+    const fn is_vhost(self) -> bool {
+        matches!(
+            self,
+            Self::VmbellVhost | Self::VmbellMicroVhost | Self::QemuVhost
+        )
+    }
+
     /// Whether the VMM is QEMU, which need not be installed.
     pub(super) const fn is_qemu(self) -> bool {
         use NetWay::{QemuAssigned, QemuExit, QemuIoeventfd, QemuVhost};
@@ -114,7 +122,7 @@ impl NetWay {
             Link::Tap(tap) => {
                 let served = match self {
                     Self::VmbellExit => ",notify=exit,interrupt=call",
-                    Self::VmbellVhost | Self::VmbellMicroVhost => ",vhost=on",
+                    _ if self.is_vhost() => ",vhost=on",
                     _ => "",
                 };
                 let tap = tap.name();
@@ -184,11 +192,7 @@ impl Way for Candidate {
             true => on_path(QEMU)?,
             false => own()?,
         };
-        let is_vhost = matches!(
-            self.way,
-            NetWay::VmbellVhost | NetWay::VmbellMicroVhost | NetWay::QemuVhost
-        );
-        if is_vhost && !Path::new("/dev/vhost-net").exists() {
+        if self.way.is_vhost() && !Path::new("/dev/vhost-net").exists() {
             return Err("there is no /dev/vhost-net: load it with `modprobe vhost_net`".to_owned());
         }
         if self.way.is_assigned() && self.card.is_none() {
