@@ -48,7 +48,7 @@ pub fn pin(cpus: &[usize]) -> Result<(), AffinityError> {
     })
 }
 
-/// Keeps the calling thread on one CPU until this is dropped, which restores the CPUs that it had.
+/// Keeps the calling thread on some CPUs until this is dropped, which restores the CPUs that it had.
 #[derive(Debug)]
 pub struct Pinned {
     before: Vec<usize>,
@@ -57,10 +57,10 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// Moves the calling thread to `cpu`.
-    pub fn to(cpu: usize) -> Result<Self, AffinityError> {
+    /// Restricts the calling thread to `cpus`.
+    pub fn to(cpus: &[usize]) -> Result<Self, AffinityError> {
         let before = allowed_cpus()?;
-        pin(&[cpu])?;
+        pin(cpus)?;
         Ok(Self {
             before,
             not_send: std::marker::PhantomData,
@@ -106,7 +106,7 @@ mod tests {
     fn pinning_holds_until_the_guard_is_dropped() {
         let before = allowed_cpus().unwrap();
         let last = *before.last().unwrap();
-        let guard = Pinned::to(last).unwrap();
+        let guard = Pinned::to(&[last]).unwrap();
         assert_eq!(allowed_cpus().unwrap(), [last]);
         drop(guard);
         assert_eq!(allowed_cpus().unwrap(), before);
@@ -114,9 +114,9 @@ mod tests {
 
     #[test]
     fn an_absent_cpu_is_an_error_that_names_it() {
-        let error = Pinned::to(1023).unwrap_err();
+        let error = Pinned::to(&[1023]).unwrap_err();
         assert!(error.to_string().contains("1023"), "{error}");
-        let error = Pinned::to(1 << 20).unwrap_err();
+        let error = Pinned::to(&[1 << 20]).unwrap_err();
         assert!(error.to_string().contains("1048576"), "{error}");
     }
 

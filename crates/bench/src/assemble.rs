@@ -82,6 +82,7 @@ fn finished(all: &[Series]) -> u32 {
 /// The name of a spin policy, as users type it.
 const fn spin_name(spin: SpinPolicy) -> &'static str {
     match spin {
+        SpinPolicy::OneCpu => "one-cpu",
         SpinPolicy::Sleep => "sleep",
         SpinPolicy::Spin => "spin",
         SpinPolicy::Adaptive => "adaptive",

@@ -69,7 +69,7 @@ pub(super) struct BenchArgs {
     pub(super) run_timeout: Option<Duration>,
 
     /// Let guest and VMM wait for each other in this way at an exit; only for backends where they are two processes
-    #[arg(long, value_name = "POLICY", value_enum, default_value_t = Policy::Sleep)]
+    #[arg(long, value_name = "POLICY", value_enum, default_value_t = Policy::OneCpu)]
     pub(super) spin: Policy,
 
     /// Run guests on these backends, separated by commas [default: every backend that works here]
@@ -91,7 +91,9 @@ pub(super) struct BenchArgs {
 /// A spin policy by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Policy {
-    /// Sleep at once: uses no CPU time, but takes two wake-ups per exit
+    /// Sleep at once, on one CPU while exits are frequent: a wake-up is a switch there
+    OneCpu,
+    /// Sleep at once, each where the scheduler places it: two wake-ups per exit, mostly of another CPU
     Sleep,
     /// Poll: exits are cheaper, but a core is always busy
     Spin,
@@ -102,6 +104,7 @@ pub(super) enum Policy {
 impl From<Policy> for SpinPolicy {
     fn from(policy: Policy) -> Self {
         match policy {
+            Policy::OneCpu => Self::OneCpu,
             Policy::Sleep => Self::Sleep,
             Policy::Spin => Self::Spin,
             Policy::Adaptive => Self::Adaptive,

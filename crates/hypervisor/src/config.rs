@@ -156,6 +156,11 @@ pub enum SpinPolicy {
     /// Sleep at once: this leaves the CPU free, and costs two wake-ups for each exit.
     #[default]
     Sleep,
+    /// Sleep at once, and run on one CPU while exits are frequent, so that a wake-up is a switch there and no other CPU must
+    /// wake. For that [`Vcpu::run`](super::Vcpu::run) binds its caller's thread to a CPU for up to a tenth of a second at a time,
+    /// of the CPUs that the thread and the vCPU may use. The thread has them all again when the vCPU is dropped, and after an
+    /// exit that is no access. What it starts in between has that one CPU.
+    OneCpu,
     /// Spin first: exits are cheap, but a whole spare CPU is needed.
     Spin,
     /// Spin while the other side is known to run on another CPU, otherwise sleep.

@@ -36,6 +36,10 @@ pub fn header(report: &Report) -> Vec<(&'static str, String)> {
 /// together with it, because one that spins uses a second core and one that sleeps does not.
 pub fn spin_in_words(policy: &str) -> &'static str {
     match policy {
+        "one-cpu" => {
+            "one-cpu: in an exit to the VMM each side sleeps until the other wakes it on the same CPU; \
+             no CPU spins"
+        }
         "sleep" => {
             "sleep: in an exit to the VMM each side sleeps until the other wakes it; no CPU spins"
         }

@@ -51,6 +51,7 @@ mod irqchip;
 mod launch;
 mod listener;
 mod mapping;
+mod one_cpu;
 mod patch;
 mod payloads;
 mod probe;

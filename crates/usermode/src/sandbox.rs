@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
+use rustix::thread::Pid;
 use stub::lapic::Lapic;
 use stub::layout::{Control, HYPERCALL_OFFSET, PATCH_OFFSET, PATCH_SIZE, SharedState};
 use stub::vcpu_mode::Notification;
@@ -157,8 +158,8 @@ fn await_threads(
             if let Some(ending) = process.ending() {
                 return Err(UsermodeError::Start { ending }.into());
             }
-            if number != 0 {
-                break number.cast_signed();
+            if let Some(number) = Pid::from_raw(number.cast_signed()) {
+                break number;
             }
             bound
                 .check()

@@ -32,7 +32,7 @@ const IDLE_KICK_TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct VcpuThread {
     process: libc::pid_t,
-    id: libc::pid_t,
+    id: Pid,
     /// When the kick that the vCPU has not answered yet was sent, in nanoseconds; 0 without such a kick.
     kick_sent_at: AtomicU64,
     /// Since when the vCPU has left kicks unanswered, in nanoseconds; 0 means that it has not.
@@ -54,7 +54,7 @@ pub enum KickResult {
 
 impl VcpuThread {
     /// The thread `id` of `process`. Both numbers must have been read before any guest code ran.
-    pub const fn new(process: libc::pid_t, id: libc::pid_t) -> Self {
+    pub const fn new(process: libc::pid_t, id: Pid) -> Self {
         Self {
             process,
             id,
@@ -63,6 +63,11 @@ impl VcpuThread {
             used_at_timeout: AtomicU64::new(0),
             monitor_waits: AtomicBool::new(false),
         }
+    }
+
+    /// The thread's ID. IDs are given out in turns, so that of a thread which has just ended is nobody else's.
+    pub const fn id(&self) -> Pid {
+        self.id
     }
 
     /// Makes the vCPU leave the guest. `cpu_time` returns the CPU time that its sandbox, which has this number of
@@ -98,7 +103,14 @@ impl VcpuThread {
         }
         // SAFETY: no pointers. The process is not reaped, so no other process has its number, and the kernel
         // checks that the thread belongs to it.
-        unsafe { libc::syscall(libc::SYS_tgkill, self.process, self.id, libc::SIGUSR1) };
+        unsafe {
+            libc::syscall(
+                libc::SYS_tgkill,
+                self.process,
+                self.id.as_raw_pid(),
+                libc::SIGUSR1,
+            )
+        };
         KickResult::Sent
     }
 
@@ -120,7 +132,14 @@ impl VcpuThread {
     /// reaped.
     pub fn interrupt(&self) {
         // SAFETY: as in `kick`.
-        unsafe { libc::syscall(libc::SYS_tgkill, self.process, self.id, libc::SIGUSR2) };
+        unsafe {
+            libc::syscall(
+                libc::SYS_tgkill,
+                self.process,
+                self.id.as_raw_pid(),
+                libc::SIGUSR2,
+            )
+        };
     }
 
     /// The monitor begins to wait for the vCPU.
@@ -146,7 +165,7 @@ impl VcpuThread {
 
     /// Binds the thread to a host CPU.
     pub fn pin(&self, cpu: usize) -> io::Result<()> {
-        bind(Pid::from_raw(self.id), &[cpu])
+        bind(Some(self.id), &[cpu])
     }
 }
 

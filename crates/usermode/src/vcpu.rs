@@ -7,13 +7,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use stub::layout::{GUEST_END, RunPage, fault, reason};
 
 use super::error::UsermodeError;
+use super::one_cpu::{OneCpu, PATIENCE};
 use super::probe::unsupported;
 use super::vm::UsermodeGuest;
-use super::wait::{await_exit, hand_over};
+use super::wait::{RECHECK_INTERVAL, await_exit, hand_over};
 use vmbell::irq::IrqError;
 use vmbell_hypervisor::Stage;
 use vmbell_hypervisor::x86_64::{PAGE_FAULT, exception};
-use vmbell_hypervisor::{Capability, EntryPoint, Error, Fault, Kick, Vcpu, VmEntry, VmExit};
+use vmbell_hypervisor::{
+    Capability, EntryPoint, Error, Fault, Kick, SpinPolicy, Vcpu, VmEntry, VmExit,
+};
 
 /// A virtual CPU of a [`super::UsermodeVm`].
 #[derive(Debug)]
@@ -22,12 +25,15 @@ pub struct UsermodeVcpu {
     index: usize,
     /// The sequence number of the last exit that was answered.
     exit_sequence: u32,
+    /// With [`SpinPolicy::OneCpu`].
+    one_cpu: Option<OneCpu>,
     stage: Stage,
 }
 
 impl UsermodeVcpu {
     pub(super) fn new(guest: Arc<UsermodeGuest>, index: usize) -> Self {
         Self {
+            one_cpu: (guest.spin == SpinPolicy::OneCpu).then(OneCpu::new),
             guest,
             index,
             exit_sequence: 0,
@@ -52,10 +58,25 @@ impl UsermodeVcpu {
         if let Some(error) = self.ended() {
             return Err(error);
         }
-        hand_over(&self.run_page().entry_handover);
-        let ended = || self.guest.sandbox.process().ending().is_some();
-        self.exit_sequence =
-            await_exit(self.run_page(), self.exit_sequence, self.guest.spin, ended);
+        let sandbox = &self.guest.sandbox;
+        let run = &sandbox.shared.runs[self.index];
+        if let Some(one_cpu) = &mut self.one_cpu {
+            one_cpu.count_exit(sandbox.thread(self.index).id());
+        }
+        hand_over(&run.entry_handover);
+        let mut has_slept = false;
+        let recheck = || {
+            if let Some(one_cpu) = &mut self.one_cpu
+                && has_slept
+            {
+                one_cpu.let_go();
+            }
+            has_slept = true;
+            let patient = self.one_cpu.as_ref().is_some_and(OneCpu::is_together);
+            let interval = if patient { PATIENCE } else { RECHECK_INTERVAL };
+            (!sandbox.process().has_ended()).then_some(interval)
+        };
+        self.exit_sequence = await_exit(run, self.exit_sequence, self.guest.spin, recheck);
         // The end of the sandbox hands the vCPU over too. An exit that was handed over just before the end is lost.
         self.ended().map_or(Ok(()), Err)
     }
@@ -265,6 +286,15 @@ impl Vcpu for UsermodeVcpu {
         self.guest.sandbox.thread(self.index).enter();
         let exit = self.run_to_exit();
         self.guest.sandbox.thread(self.index).leave();
+        // After these the caller may have other work for its thread.
+        if let Some(one_cpu) = &mut self.one_cpu
+            && matches!(
+                exit,
+                Ok(VmExit::Halt | VmExit::Kicked | VmExit::Fault(_)) | Err(_)
+            )
+        {
+            one_cpu.let_go();
+        }
         exit
     }
 

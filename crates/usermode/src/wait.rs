@@ -23,7 +23,7 @@ pub const ADAPTIVE_TICKS: u32 = 150_000;
 /// The spin budget of a policy, in TSC ticks.
 pub const fn spin_ticks(policy: SpinPolicy) -> u32 {
     match policy {
-        SpinPolicy::Sleep => 0,
+        SpinPolicy::Sleep | SpinPolicy::OneCpu => 0,
         SpinPolicy::Spin => SPIN_TICKS,
         SpinPolicy::Adaptive => ADAPTIVE_TICKS,
     }
@@ -31,10 +31,16 @@ pub const fn spin_ticks(policy: SpinPolicy) -> u32 {
 
 /// After how long a sleeping monitor looks whether the sandbox still runs. The word that it sleeps on is in
 /// shared memory, where a guest can undo the wake-up.
-const RECHECK_INTERVAL: Duration = Duration::from_millis(500);
+pub const RECHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Waits until the sequence number of exits differs from `seen` or `ended` returns true, and returns the number.
-pub fn await_exit(run: &RunPage, seen: u32, policy: SpinPolicy, ended: impl Fn() -> bool) -> u32 {
+/// Waits until the sequence number of exits differs from `seen`, and returns it. Before each sleep, `recheck` returns how long
+/// that may take, and `None` if there is nothing to wait for.
+pub fn await_exit(
+    run: &RunPage,
+    seen: u32,
+    policy: SpinPolicy,
+    mut recheck: impl FnMut() -> Option<Duration>,
+) -> u32 {
     let handover = &run.exit_handover;
     if let Some(number) = spin(run, seen, policy) {
         return number;
@@ -42,10 +48,13 @@ pub fn await_exit(run: &RunPage, seen: u32, policy: SpinPolicy, ended: impl Fn()
     let number = loop {
         handover.sleeping.store(1, SeqCst);
         let number = handover.sequence.load(SeqCst);
-        if number != seen || ended() {
+        if number != seen {
             break number;
         }
-        futex_wait(&handover.sequence, seen, RECHECK_INTERVAL);
+        let Some(interval) = recheck() else {
+            break number;
+        };
+        futex_wait(&handover.sequence, seen, interval);
     };
     handover.sleeping.store(0, Relaxed);
     number

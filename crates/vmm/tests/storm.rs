@@ -300,6 +300,16 @@ fn two_vcpus_survive_a_storm<H: Hypervisor>(h: &H) {
         Way::Call,
         VmConfig {
             spin: SpinPolicy::Adaptive,
+            ..config.clone()
+        },
+        1,
+        TIME,
+    );
+    survive(
+        h,
+        Way::Call,
+        VmConfig {
+            spin: SpinPolicy::OneCpu,
             ..config
         },
         1,

@@ -26,7 +26,7 @@ fn race(device: impl FnOnce(&AtomicBool) + Send, driver: impl FnOnce()) -> Durat
     let [driver_cpu, device_cpu] = cpus[..] else {
         panic!("two CPUs are needed, allowed are {cpus:?}");
     };
-    let _pinned = affinity::Pinned::to(driver_cpu).unwrap();
+    let _pinned = affinity::Pinned::to(&[driver_cpu]).unwrap();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {

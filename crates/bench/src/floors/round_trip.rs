@@ -57,7 +57,7 @@ fn round_trips(
     let line = Line::default();
     let word = &line.0;
     let over = &AtomicBool::new(false);
-    let _pinned = Pinned::to(cpus.here).map_err(failed)?;
+    let _pinned = Pinned::to(&[cpus.here]).map_err(failed)?;
     let (ready, is_ready) = mpsc::channel();
     let elapsed = thread::scope(|scope| {
         scope.spawn(move || {

@@ -84,7 +84,8 @@ impl Subject for Signal {
 
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let cpus = self.cpus;
-        let _pinned = Pinned::to(cpus.here).map_err(|error| SubjectError::failed(NAME, error))?;
+        let _pinned =
+            Pinned::to(&[cpus.here]).map_err(|error| SubjectError::failed(NAME, error))?;
         let left = AtomicU64::new(ops);
         let (number, is_there) = mpsc::channel();
         let started = Instant::now();

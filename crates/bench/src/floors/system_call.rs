@@ -39,7 +39,7 @@ impl Subject for Getppid {
     }
 
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
-        let _pinned = Pinned::to(self.cpu).map_err(|e| SubjectError::failed(GETPPID, e))?;
+        let _pinned = Pinned::to(&[self.cpu]).map_err(|e| SubjectError::failed(GETPPID, e))?;
         let started = Instant::now();
         in_pieces(GETPPID, &self.limit, (ops, 4096), |ops| {
             for _ in 0..ops {
@@ -85,7 +85,8 @@ impl Subject for EventfdWrite {
 
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let failed = |error| SubjectError::failed(EVENTFD_WRITE, error);
-        let _pinned = Pinned::to(self.cpu).map_err(|e| SubjectError::failed(EVENTFD_WRITE, e))?;
+        let _pinned =
+            Pinned::to(&[self.cpu]).map_err(|e| SubjectError::failed(EVENTFD_WRITE, e))?;
         // An earlier run may have failed half-way, so the counter is reset. That there is nothing to
         // read is not an error.
         let _ = self.eventfd.read();

@@ -81,7 +81,7 @@ impl Subject for Bare {
 
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let failed = |error: Failure| SubjectError::failed(&self.name, error);
-        let _pinned = Pinned::to(self.cpu).map_err(|error| failed(error.into()))?;
+        let _pinned = Pinned::to(&[self.cpu]).map_err(|error| failed(error.into()))?;
         let limit = self.limit.clone();
         let _deadline = Deadline::when(move || limit.is_run_over(), self.bare.kick_handle())
             .map_err(|error| failed(error.into()))?;

@@ -217,7 +217,7 @@ impl Creation {
 
     /// `ops` operations; fewer at the end of the limit.
     fn all(&self, ops: u64) -> Result<Vec<Cost>, Failure> {
-        let _pinned = Pinned::to(self.cpu())?;
+        let _pinned = Pinned::to(&[self.cpu()])?;
         let mut all = Vec::new();
         while (all.len() as u64) < ops && !self.options.limit.is_run_over() {
             all.extend(self.make()?);

@@ -22,8 +22,8 @@ pub(crate) struct Guest {
     pub(super) limit: Limit,
     pub(super) clock: Clock,
     setting: Setting,
-    /// The CPU of the thread that answers exits.
-    vmm_cpu: usize,
+    /// The CPUs of the thread that answers exits.
+    vmm_cpus: Vec<usize>,
     /// The CPU of any other consumer of rings.
     pub(crate) other_cpu: usize,
     rings: u64,
@@ -152,7 +152,11 @@ impl Guest {
             limit: options.limit.clone(),
             clock: options.clock,
             setting,
-            vmm_cpu: if changes_threads { other_cpu } else { first },
+            vmm_cpus: match (changes_threads, spin) {
+                (false, _) => vec![first],
+                (true, SpinPolicy::OneCpu) => vec![first, other_cpu],
+                (true, _) => vec![other_cpu],
+            },
             other_cpu,
             rings: 0,
         })
@@ -187,7 +191,7 @@ impl Guest {
     }
 
     fn run_program(&mut self, parameters: &Parameters) -> Result<Stop, Failure> {
-        let _pinned = Pinned::to(self.vmm_cpu)?;
+        let _pinned = Pinned::to(&self.vmm_cpus)?;
         parameters.write(self.machine.vm().memory(), PARAMETERS)?;
         let limit = self.limit.clone();
         let _deadline = Deadline::when(move || limit.is_run_over(), self.vcpu.kick_handle())?;
@@ -224,7 +228,7 @@ impl Guest {
     /// Waits until a vCPU that spins for its next turn has gone to sleep, so that it does not disturb
     /// the subject that is measured next.
     fn await_sleep(&self) {
-        let spins = |spin| spin != SpinPolicy::Sleep;
+        let spins = |spin| matches!(spin, SpinPolicy::Spin | SpinPolicy::Adaptive);
         if self.setting.spin.is_some_and(spins) {
             std::thread::sleep(Duration::from_millis(2));
         }

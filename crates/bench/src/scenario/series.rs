@@ -291,7 +291,7 @@ impl Series {
 
     /// The ticks of `ops` calls of the row; fewer at the end of the limit.
     fn calls(&self, ops: u64) -> Result<Vec<u64>, Failure> {
-        let _pinned = Pinned::to(self.guest.other_cpu)?;
+        let _pinned = Pinned::to(&[self.guest.other_cpu])?;
         let mut all = Vec::new();
         while (all.len() as u64) < ops && !self.guest.limit.is_run_over() {
             let series = self.series()?;

@@ -52,7 +52,7 @@ impl Subject for Variant {
             ..self.options
         };
         let _pinned =
-            Pinned::to(self.driver).map_err(|error| SubjectError::failed(&self.name, error))?;
+            Pinned::to(&[self.driver]).map_err(|error| SubjectError::failed(&self.name, error))?;
         let unpinned = Mutex::new(None);
         let on_thread = |role| {
             // The measuring thread runs the driver and is pinned already.

@@ -168,7 +168,7 @@ fn the_spin_policy_is_stated_in_words() {
     quick(&["debug-constant", "--spin", "hard"])
         .assert()
         .code(2)
-        .stderr(contains("sleep, spin, adaptive"));
+        .stderr(contains("one-cpu, sleep, spin, adaptive"));
 }
 
 #[test]

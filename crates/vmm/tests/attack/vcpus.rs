@@ -24,7 +24,7 @@ pub fn config(random: &mut Random, irqchips: &[Irqchip]) -> VmConfig {
         pv_eoi: !random.once_in(4),
         vcpus,
         patch: random.pick(&patches[..if vcpus == 1 { 3 } else { 2 }]),
-        spin: random.pick(&[SpinPolicy::Sleep, SpinPolicy::Sleep, SpinPolicy::Adaptive]),
+        spin: random.pick(&[SpinPolicy::Sleep, SpinPolicy::OneCpu, SpinPolicy::Adaptive]),
         ..VmConfig::default()
     }
 }

@@ -238,10 +238,10 @@ fn every_register_survives_patched_output<H: Hypervisor>(h: &H) {
     }
 }
 
-fn every_register_survives_a_spinning_monitor<H: Hypervisor>(h: &H) {
+fn every_register_survives_every_spin_policy<H: Hypervisor>(h: &H) {
     // SAFETY: as above.
     let mask = unsafe { components() };
-    for spin in [SpinPolicy::Spin, SpinPolicy::Adaptive] {
+    for spin in [SpinPolicy::OneCpu, SpinPolicy::Spin, SpinPolicy::Adaptive] {
         check(
             h,
             &VmConfig {
@@ -300,11 +300,11 @@ crate::on_both! {
 /// Ways that only the engine has.
 mod engine {
     use super::{
-        every_register_survives_a_spinning_monitor, every_register_survives_patched_output,
+        every_register_survives_every_spin_policy, every_register_survives_patched_output,
     };
 
     crate::on_usermode! {
         every_register_survives_patched_output;
-        every_register_survives_a_spinning_monitor;
+        every_register_survives_every_spin_policy;
     }
 }

@@ -106,7 +106,7 @@ fn vcpus_ring_together<H: Hypervisor>(h: &H) {
 }
 
 fn vcpus_leave_together<H: Hypervisor>(h: &H) {
-    for spin in [SpinPolicy::Sleep, SpinPolicy::Adaptive] {
+    for spin in [SpinPolicy::Sleep, SpinPolicy::OneCpu, SpinPolicy::Adaptive] {
         let config = VmConfig {
             vcpus: 3,
             spin,

@@ -113,7 +113,7 @@ impl Owner {
     }
 
     fn put(&self) -> Result<Turn, Failure> {
-        let _pinned = Pinned::to(self.guest.other_cpu)?;
+        let _pinned = Pinned::to(&[self.guest.other_cpu])?;
         let (vm, device) = (self.guest.machine.vm(), &self.assigned.device);
         device.enable()?;
         let failed = Arc::new(Mutex::new(None));

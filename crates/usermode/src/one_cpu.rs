@@ -1,0 +1,314 @@
+//! The two threads of a vCPU on one host CPU ([`SpinPolicy::OneCpu`](vmbell_hypervisor::SpinPolicy::OneCpu)), on the thread
+//! that runs the vCPU.
+//!
+//! The monitor and the sandbox take turns: one of them sleeps while the other runs. On two CPUs each turn wakes a CPU, and on
+//! one CPU it is a switch there. The scheduler does not see that they take turns and wakes the sleeper on an idle CPU, so
+//! both threads are bound to one CPU while exits are frequent. A bound thread cannot leave a CPU that is busy with others, so
+//! they are let go [`TOGETHER`] later, or when the guest has run for [`PATIENCE`] without an exit, and the scheduler places
+//! them again before they are bound again.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+/// Exits are frequent if so many of them, ...
+const EXITS: u32 = 4;
+/// ... one after the other, take no longer than this.
+const EXITS_WITHIN: Duration = Duration::from_millis(4);
+/// How long the threads stay bound. What it costs to bind them again is below 1 % of this.
+const TOGETHER: Duration = Duration::from_millis(100);
+/// How long a guest may run without an exit until its threads are let go.
+pub const PATIENCE: Duration = Duration::from_millis(10);
+/// How often they are asked whether others use their CPU.
+const CHECK: Duration = Duration::from_millis(10);
+/// How long they stay apart if others do: first so long, and twice as long after each further time, ...
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// ... up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// How many vCPUs of this process have their threads bound to each CPU.
+static BOUND: [AtomicU32; CpuSet::MAX_CPU] = [const { AtomicU32::new(0) }; CpuSet::MAX_CPU];
+
+/// The number of the next [`OneCpu`].
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+thread_local! {
+    /// The vCPU that this thread continued last.
+    static LAST: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Where the two threads of a vCPU run.
+#[derive(Debug)]
+pub struct OneCpu {
+    number: u64,
+    place: Place,
+    /// Exits since `since`, when the threads came to this place.
+    exits: u32,
+    since: Instant,
+    /// How long they stay apart if others use their CPU.
+    pause: Duration,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// Where the scheduler places each, and at least until this moment.
+    ApartUntil(Instant),
+    /// On one CPU.
+    Together(Box<Together>),
+    /// Where the scheduler places each, for good: no CPU is allowed to both, or the kernel refused to bind one.
+    Refused,
+}
+
+/// Two threads that are bound to one CPU. They are let go when this is dropped.
+#[derive(Debug)]
+pub struct Together {
+    cpu: Claim,
+    monitor: Bound,
+    /// The thread that `monitor` is, which takes no system call to compare.
+    caller: ThreadId,
+    vcpu: Bound,
+    use_of_cpu: Option<UseOfCpu>,
+}
+
+impl OneCpu {
+    /// A vCPU without an exit.
+    pub fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            number: NEXT.fetch_add(1, Relaxed),
+            place: Place::ApartUntil(now),
+            exits: 0,
+            since: now,
+            pause: FIRST_PAUSE,
+        }
+    }
+
+    /// The guest exited, and the calling thread is about to continue it on the thread `vcpu`: binds both or lets them go.
+    pub fn count_exit(&mut self, vcpu: Pid) {
+        self.exits = self.exits.saturating_add(1);
+        let was_last = LAST.replace(self.number) == self.number;
+        match &mut self.place {
+            Place::ApartUntil(_) if self.exits < EXITS => {}
+            Place::ApartUntil(moment) => {
+                let now = Instant::now();
+                let place = if now - self.since > EXITS_WITHIN || now < *moment {
+                    Place::ApartUntil(*moment)
+                } else {
+                    match Together::bind(vcpu, now) {
+                        Ok(Some(together)) => Place::Together(Box::new(together)),
+                        Ok(None) | Err(_) => Place::Refused,
+                    }
+                };
+                self.move_to(place, now);
+            }
+            Place::Together(together) => {
+                let now = Instant::now();
+                if !was_last {
+                    // It waited for another vCPU meanwhile, which this one's threads do not know from others.
+                    together.use_of_cpu = UseOfCpu::open(vcpu, now).ok();
+                }
+                if !together.holds() {
+                    self.move_to(Place::ApartUntil(now), now);
+                } else if together.is_disturbed(now) {
+                    self.move_to(Place::ApartUntil(now + self.pause), now);
+                    self.pause = LONGEST_PAUSE.min(self.pause * 2);
+                } else if now - self.since > TOGETHER {
+                    self.move_to(Place::ApartUntil(now), now);
+                    self.pause = FIRST_PAUSE;
+                }
+            }
+            Place::Refused => {}
+        }
+    }
+
+    fn move_to(&mut self, place: Place, now: Instant) {
+        self.place = place;
+        self.exits = 0;
+        self.since = now;
+    }
+
+    /// Whether the threads are bound.
+    pub const fn is_together(&self) -> bool {
+        matches!(self.place, Place::Together(..))
+    }
+
+    /// Lets the scheduler place the threads, if they are bound.
+    pub fn let_go(&mut self) {
+        if self.is_together() {
+            let now = Instant::now();
+            self.move_to(Place::ApartUntil(now), now);
+        }
+    }
+}
+
+impl Together {
+    /// Binds the calling thread and `vcpu`. `None` if no CPU is allowed to both.
+    fn bind(vcpu_id: Pid, now: Instant) -> io::Result<Option<Self>> {
+        let (mine, theirs) = (sched_getaffinity(None)?, sched_getaffinity(Some(vcpu_id))?);
+        let allowed = (0..CpuSet::MAX_CPU).filter(|&cpu| mine.is_set(cpu) && theirs.is_set(cpu));
+        let Some(cpu) = Claim::of_least_claimed(allowed, sched_getcpu()) else {
+            return Ok(None);
+        };
+        let vcpu = Bound::new(vcpu_id, cpu.0, theirs)?;
+        let monitor = Bound::new(gettid(), cpu.0, mine).inspect_err(|_| vcpu.let_go(cpu.0))?;
+        Ok(Some(Self {
+            monitor,
+            caller: thread::current().id(),
+            vcpu,
+            cpu,
+            use_of_cpu: UseOfCpu::open(vcpu_id, now).ok(),
+        }))
+    }
+
+    /// Whether the vCPU still runs on the thread that was bound, and nobody has bound this one to another CPU.
+    fn holds(&self) -> bool {
+        sched_getcpu() == self.cpu.0 && self.caller == thread::current().id()
+    }
+
+    /// Whether others took more than an eighth of the time that the threads wanted; false if that is not known.
+    fn is_disturbed(&mut self, now: Instant) -> bool {
+        let Some(use_of_cpu) = &mut self.use_of_cpu else {
+            return false;
+        };
+        let time = now - use_of_cpu.since;
+        time >= CHECK
+            && use_of_cpu
+                .taken_by_others(now)
+                .is_ok_and(|taken| taken > time / 8)
+    }
+}
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        self.vcpu.let_go(self.cpu.0);
+        self.monitor.let_go(self.cpu.0);
+    }
+}
+
+/// A thread that is bound to one CPU.
+#[derive(Debug)]
+struct Bound {
+    thread: Pid,
+    /// The CPUs that it was allowed before.
+    before: CpuSet,
+}
+
+impl Bound {
+    fn new(thread: Pid, cpu: usize, before: CpuSet) -> io::Result<Self> {
+        sched_setaffinity(Some(thread), &only(cpu))?;
+        Ok(Self { thread, before })
+    }
+
+    /// Lets the thread have the CPUs that it had, unless others have bound it meanwhile.
+    fn let_go(&self, cpu: usize) {
+        if sched_getaffinity(Some(self.thread)).is_ok_and(|now| now == only(cpu)) {
+            // A thread that has ended is not found. If a cpuset took the CPUs away, the kernel has placed the thread.
+            let _ = sched_setaffinity(Some(self.thread), &self.before);
+        }
+    }
+}
+
+/// What the scheduler says of both threads: `/proc/.../schedstat`, which is all zeros without `CONFIG_SCHED_INFO`.
+#[derive(Debug)]
+struct UseOfCpu {
+    files: [File; 2],
+    before: [Times; 2],
+    since: Instant,
+}
+
+/// Times of a thread.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    /// On a CPU.
+    running: Duration,
+    /// Ready to run, and waiting for the CPU.
+    waiting: Duration,
+}
+
+impl UseOfCpu {
+    fn open(vcpu: Pid, now: Instant) -> io::Result<Self> {
+        // A process sees the threads of others here, too, though a listing of /proc does not show them.
+        let vcpu = format!("/proc/{}/schedstat", vcpu.as_raw_pid());
+        let files = [
+            File::open("/proc/thread-self/schedstat")?,
+            File::open(vcpu)?,
+        ];
+        Ok(Self {
+            before: [Times::read(&files[0])?, Times::read(&files[1])?],
+            files,
+            since: now,
+        })
+    }
+
+    /// How long at least others ran on the CPU since the last call, while a thread waited for it. Each thread also waits while
+    /// the other one runs.
+    fn taken_by_others(&mut self, now: Instant) -> io::Result<Duration> {
+        let after = [Times::read(&self.files[0])?, Times::read(&self.files[1])?];
+        let [monitor, vcpu] = [0, 1].map(|index| after[index].since(self.before[index]));
+        (self.before, self.since) = (after, now);
+        let waited_for_others = [
+            monitor.waiting.saturating_sub(vcpu.running),
+            vcpu.waiting.saturating_sub(monitor.running),
+        ];
+        Ok(waited_for_others[0].max(waited_for_others[1]))
+    }
+}
+
+impl Times {
+    fn read(file: &File) -> io::Result<Self> {
+        let mut text = [0; 64];
+        let len = file.read_at(&mut text, 0)?;
+        let text = String::from_utf8_lossy(&text[..len]);
+        let mut words = text
+            .split_ascii_whitespace()
+            .map(|word| word.parse().map(Duration::from_nanos));
+        match (words.next(), words.next()) {
+            (Some(Ok(running)), Some(Ok(waiting))) => Ok(Self { running, waiting }),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self {
+            running: self.running.saturating_sub(before.running),
+            waiting: self.waiting.saturating_sub(before.waiting),
+        }
+    }
+}
+
+/// A CPU in [`BOUND`].
+#[derive(Debug)]
+struct Claim(usize);
+
+impl Claim {
+    /// The CPU to which the fewest vCPUs are bound, and `here` if it is one of these.
+    fn of_least_claimed(allowed: impl Iterator<Item = usize>, here: usize) -> Option<Self> {
+        let load = |cpu: &usize| (BOUND[*cpu].load(Relaxed), *cpu != here);
+        let cpu = allowed.min_by_key(load)?;
+        BOUND[cpu].fetch_add(1, Relaxed);
+        Some(Self(cpu))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        BOUND[self.0].fetch_sub(1, Relaxed);
+    }
+}
+
+fn only(cpu: usize) -> CpuSet {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    set
+}
+
+#[cfg(test)]
+#[path = "one_cpu_test.rs"]
+mod tests;
