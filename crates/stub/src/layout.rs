@@ -140,6 +140,8 @@ pub struct Control {
     pub spin_adaptive: AtomicU32,
     /// Traps at a site before the stub asks for a patch; 0 never asks.
     pub patch_after: AtomicU32,
+    /// How often a jump was written over guest code, or taken back.
+    pub patches: AtomicU32,
     /// The phase of the read-side sections ([`Sections`]): its lowest bit selects the counters in use.
     pub phase: AtomicU32,
     /// Not 0: each vCPU has a local APIC, and `hlt` waits for it.
@@ -156,7 +158,7 @@ pub struct Control {
     pub vcpu_filter: Filter,
     /// `int3`-patched instructions: address to first byte.
     pub int3_sites: SiteMap,
-    /// Instruction starts inside a patched jump: address to the copy that runs instead.
+    /// Instructions that a jump was written over, its site included: address to the copy that runs instead.
     pub redirects: SiteMap,
     /// The I/O APIC's pins: their redirection entries and resamplefds.
     pub pins: Pins,

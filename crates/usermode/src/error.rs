@@ -10,13 +10,6 @@ use vmbell_hypervisor::Error;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UsermodeError {
-    /// The guest has several vCPUs and asks for [`PatchMode::Jmp`](vmbell_hypervisor::PatchMode::Jmp). A jump is
-    /// written in several bytes, which no other vCPU may execute meanwhile.
-    #[error("jmp patching needs a guest with one vCPU, this one has {vcpus}; use int3 patching")]
-    JmpNeedsOneVcpu {
-        /// How many vCPUs the guest has.
-        vcpus: u32,
-    },
     /// The host is not x86-64 Linux.
     #[error("the usermode engine runs on x86-64 Linux only")]
     Architecture,

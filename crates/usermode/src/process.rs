@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use stub::layout::SharedState;
@@ -30,6 +30,8 @@ pub struct Process {
     /// Why the monitor killed the process, if it did because of something that the sandbox did.
     kill_reason: OnceLock<&'static str>,
     watched: Option<Token>,
+    /// Held by the thread that has the sandbox stopped.
+    pub(super) stops: Mutex<()>,
 }
 
 impl Process {
@@ -42,6 +44,7 @@ impl Process {
             started: AtomicBool::new(false),
             kill_reason: OnceLock::new(),
             watched: None,
+            stops: Mutex::default(),
         };
         // SAFETY: no pointers; the process is our child and not reaped.
         let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };

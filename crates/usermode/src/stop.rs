@@ -3,10 +3,11 @@
 //! A thread stops only on its way out of a system call, and the kernel reports the process as stopped when its
 //! last thread has stopped (Linux `kernel/signal.c`, `task_participate_group_stop`). The state is read with
 //! WNOWAIT, which does not consume the report, so the answer is the present state and not an earlier stop. Runs
-//! on the thread that removes a doorbell or an irqfd.
+//! on the thread that removes a doorbell or an irqfd, or that runs a vCPU whose code is patched.
 #![allow(unsafe_code)]
 
 use std::io;
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::process::Process;
@@ -28,12 +29,20 @@ impl Process {
     /// [`io::ErrorKind::TimedOut`] if the sandbox was never seen stopped although it used its CPU time, or got none
     /// ([`ProgressBound`]).
     pub fn stop_and_continue(&self) -> io::Result<()> {
+        self.while_stopped(|| ())
+    }
+
+    /// The same, and calls `act` meanwhile. If another process continues the sandbox, it may run during `act`.
+    pub fn while_stopped<T>(&self, act: impl FnOnce() -> T) -> io::Result<T> {
+        // Two stops at a time would end with the first.
+        let _turn = self.stops.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_stopped()? {
-            return Ok(());
+            return Ok(act());
         }
         let stopped = self.stop();
+        let result = stopped.map(|()| act());
         self.send(libc::SIGCONT);
-        stopped
+        result
     }
 
     fn stop(&self) -> io::Result<()> {
@@ -75,5 +84,33 @@ impl Process {
     fn send(&self, signal: libc::c_int) {
         // SAFETY: no pointers; the process is ours and not reaped. It may have ended already.
         unsafe { libc::kill(self.pid(), signal) };
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests {
+    use vmbell_hypervisor::VmConfig;
+
+    use crate::UsermodeVm;
+
+    #[test]
+    fn sandbox_stays_stopped_as_long_as_one_of_two_threads_needs_it() {
+        let vm = UsermodeVm::new(&VmConfig::default()).unwrap();
+        let process = vm.guest.sandbox.process();
+        let stop = || {
+            for _ in 0..100 {
+                let act = || {
+                    std::thread::yield_now();
+                    process.is_stopped().unwrap()
+                };
+                assert!(process.while_stopped(act).unwrap());
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(stop);
+            stop();
+        });
+        assert!(!process.is_stopped().unwrap());
     }
 }

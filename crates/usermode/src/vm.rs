@@ -19,7 +19,7 @@ use vmbell_hypervisor::measure::{
 };
 use vmbell_hypervisor::{
     AssignedDevices, Capability, CreatedVcpus, DeviceMemory, Doorbell, Error, ForwardedInterrupt,
-    IoEvents, IrqTrigger, Irqfd, Irqs, PatchMode, RemoveDoorbell, SpinPolicy, Vcpu, Vm, VmConfig,
+    IoEvents, IrqTrigger, Irqfd, Irqs, RemoveDoorbell, SpinPolicy, Vcpu, Vm, VmConfig,
 };
 use vmm_sys_util::eventfd::EventFd;
 
@@ -51,7 +51,7 @@ pub(super) struct UsermodeGuest {
 /// dropped.
 #[derive(Debug)]
 pub struct UsermodeVm {
-    guest: Arc<UsermodeGuest>,
+    pub(super) guest: Arc<UsermodeGuest>,
     created_vcpus: CreatedVcpus<()>,
     irqfds: Arc<OnceLock<IrqfdWatcher>>,
 }
@@ -129,10 +129,6 @@ fn check(config: &VmConfig) -> Result<(), Error> {
     let most = u32::try_from(MAX_VCPUS).unwrap_or(u32::MAX);
     config.check(std::slice::from_ref(&(RAM_BASE..PATCH_BASE)), most)?;
     ram::check_device_memory(config)?;
-    if config.patch == PatchMode::Jmp && config.vcpus > 1 {
-        let vcpus = config.vcpus;
-        return Err(UsermodeError::JmpNeedsOneVcpu { vcpus }.into());
-    }
     if !config.hidden.is_empty() {
         return Err(Error::Config {
             what: "hidden",

@@ -1,8 +1,9 @@
 //! Emulates loads and stores to a hole in the guest's memory, on the vCPU's thread.
 
-use crate::decode::{Instruction, Operation, Source, decode};
+use crate::decode::{Instruction, Operation, Source};
 use crate::elf::entry::{Context, truncate};
 use crate::elf::exit::{heavy_exit, in_ram, report, ring};
+use crate::elf::fetch::{Fetched, fetch};
 use crate::elf::interrupt;
 use crate::elf::percpu::PerCpu;
 use crate::event::Event;
@@ -21,17 +22,14 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu) {
     if frame.error & INSTRUCTION_FETCH != 0 {
         report(frame, cpu, fault::FETCH);
     }
-    // SAFETY: as in `pio::emulate`: the processor just executed these bytes.
-    let decoded = decode(|place| unsafe {
-        (rip.wrapping_add(u64::from(place)) as *const u8).read_volatile()
-    });
-    let Some(Instruction {
+    let Instruction {
         operation,
         memory,
         len,
-    }) = decoded
-    else {
-        report(frame, cpu, fault::UNDECODED)
+    } = match fetch(frame, None) {
+        Fetched::Instruction(instruction) => instruction,
+        Fetched::Patched => return,
+        Fetched::Other => report(frame, cpu, fault::UNDECODED),
     };
     let next = rip.wrapping_add(u64::from(len));
     // The processor reports the first byte that it could not access, not the first byte of the access.

@@ -9,6 +9,7 @@ mod boot;
 mod direct;
 mod entry;
 mod exit;
+mod fetch;
 mod interrupt;
 mod kick;
 mod mmio;

@@ -1,9 +1,10 @@
 //! Instructions that trap with #GP on purpose: port input and output, `hlt`, `cli`, `sti`, `rdmsr`,
 //! `wrmsr`.
 
-use crate::decode::{Instruction, Operation, decode};
+use crate::decode::{Instruction, Operation};
 use crate::elf::entry::{Context, RAX, RCX, RDI, RDX, RSI};
 use crate::elf::exit::{hand_over, heavy_exit, in_ram, report, ring};
+use crate::elf::fetch::{Fetched, fetch};
 use crate::elf::interrupt::{self, MsrResult};
 use crate::elf::percpu::{PerCpu, control};
 use crate::event::Event;
@@ -11,30 +12,13 @@ use crate::layout::{fault, reason};
 use crate::sync::Ordering::Relaxed;
 use crate::table::Kind;
 
-/// `int3`, which the monitor writes over the first byte of a patched instruction.
-const INT3: u8 = 0xcc;
-
 /// Emulates the instruction at `frame.rip`, whose first byte may have been patched over.
 pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
     let rip = frame.rip;
-    let decoded = decode(|place| {
-        // SAFETY: the processor just fetched this instruction, and the decoder fetches no byte
-        // after its end. A guest that rewrites it meanwhile can only make the stub fault, which
-        // ends the sandbox.
-        let byte = unsafe { (rip.wrapping_add(u64::from(place)) as *const u8).read_volatile() };
-        match (place, first_byte) {
-            (0, Some(original)) => original,
-            // The site was patched for another vCPU after this trap. The map has had the original byte since
-            // before the patch.
-            (0, None) if byte == INT3 => control()
-                .int3_sites
-                .get(rip)
-                .map_or(byte, |original| (original & 0xff) as u8),
-            _ => byte,
-        }
-    });
-    let Some(Instruction { operation, len, .. }) = decoded else {
-        report(frame, cpu, fault::PRIVILEGED)
+    let Instruction { operation, len, .. } = match fetch(frame, first_byte) {
+        Fetched::Instruction(instruction) => instruction,
+        Fetched::Patched => return,
+        Fetched::Other => report(frame, cpu, fault::PRIVILEGED),
     };
     let next = rip.wrapping_add(u64::from(len));
     match operation {

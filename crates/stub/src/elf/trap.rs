@@ -4,10 +4,11 @@ use core::mem::offset_of;
 
 use crate::elf::entry::{Context, stub_start};
 use crate::elf::exit::{await_entry, report};
+use crate::elf::fetch::redirect;
 use crate::elf::percpu::{PerCpu, control};
 use crate::elf::syscall::exit_group;
 use crate::elf::{direct, interrupt, kick, mmio, pio};
-use crate::layout::{GUEST_END, PATCH_BASE, PATCH_SIZE, exit_code, fault};
+use crate::layout::{GUEST_END, exit_code, fault};
 use crate::sync::Ordering::Relaxed;
 
 pub const SIGILL: u32 = 4;
@@ -80,15 +81,15 @@ fn handle_guest_trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
                 None => report(frame, cpu, fault::EXCEPTION),
             }
         }
-        (SIGILL, _) => match control().redirects.get(frame.rip) {
-            Some(copy) if (PATCH_BASE..PATCH_BASE + PATCH_SIZE).contains(&copy) => {
+        (SIGILL, _) => match redirect(frame.rip) {
+            Some(copy) => {
                 cpu.run().counters.redirects.fetch_add(1, Relaxed);
                 let target = frame.rip;
                 frame.rip = copy;
                 // A patch that is branched into all the time costs more than it saves.
                 pio::count_site_trap(cpu, target);
             }
-            _ => report(frame, cpu, fault::EXCEPTION),
+            None => report(frame, cpu, fault::EXCEPTION),
         },
         (SIGSYS, _) => {
             // The kernel has already stepped over the two-byte instruction.

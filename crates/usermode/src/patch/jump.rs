@@ -1,10 +1,13 @@
 //! Replaces an `out` by a jump, such that branches into the overwritten bytes still work. Runs on the thread of
-//! the guest's only vCPU.
+//! the vCPU that asked. If there are others, the sandbox is stopped while the bytes change: one that is between
+//! two of the overwritten instructions continues as if it had branched there.
 //!
 //! The five bytes of the jump cover more instructions than the `out`. Each further instruction that began there
 //! now begins with a byte of the jump's distance, and the distance is chosen so that this byte is an invalid
 //! opcode in 64-bit mode. A branch to such an instruction therefore traps, and the stub continues at the copy
 //! of the instruction after the trampoline.
+
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
@@ -15,7 +18,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap, VolatileMemory};
 
 use super::super::sandbox::Sandbox;
 use super::trampoline::{Trampolines, assemble_trampoline};
-use super::{PatchOutcome, int3};
+use super::{INT3, PatchOutcome};
 
 /// `jmp rel32`.
 const JMP: u8 = 0xe9;
@@ -27,6 +30,7 @@ const LEN: u64 = 5;
 pub struct Jump {
     site: u64,
     original: [u8; 5],
+    jump: [u8; 5],
     overwritten: Vec<u64>,
 }
 
@@ -77,16 +81,17 @@ impl Jump {
         if code.len() as u64 > room {
             return None;
         }
+        let redirects = &sandbox.control.redirects;
         for (instruction, offset) in covered[1..].iter().zip(&encoded.new_instruction_offsets) {
             let inside = instruction.ip() < site + LEN;
-            if inside
-                && !sandbox
-                    .control
-                    .redirects
-                    .insert(instruction.ip(), copy + u64::from(*offset))
-            {
+            let moved = copy + u64::from(*offset);
+            if inside && !redirects.insert(instruction.ip(), moved) {
                 return None;
             }
+        }
+        // For a vCPU that has trapped at the `out` and not read it yet.
+        if !redirects.insert(site, target) {
+            return None;
         }
         let offset = usize::try_from(target - PATCH_BASE).ok()?;
         sandbox
@@ -98,12 +103,15 @@ impl Jump {
         let distance = i32::try_from(target.cast_signed() - (site + LEN).cast_signed()).ok()?;
         let mut patch = [JMP; 5];
         patch[1..].copy_from_slice(&distance.to_le_bytes());
-        memory.write_slice(&patch, GuestAddress(site)).ok()?;
         let mut original = [0; 5];
         original.copy_from_slice(&bytes[..5]);
+        // All that was read counts: the copies are of it.
+        let covered = usize::try_from(end - site).ok()?;
+        replace(sandbox, memory, site, &bytes[..covered], &patch)?;
         Some(Self {
             site,
             original,
+            jump: patch,
             overwritten,
         })
     }
@@ -111,14 +119,43 @@ impl Jump {
     /// Restores the instructions, but with the `out` as `int3`. The trampoline stays, because a vCPU may be
     /// executing it.
     pub fn undo(self, sandbox: &Sandbox, memory: &GuestMemoryMmap) -> PatchOutcome {
-        if memory
-            .write_slice(&self.original, GuestAddress(self.site))
-            .is_err()
-        {
+        let [first, ..] = self.original;
+        if !sandbox.control.int3_sites.insert(self.site, first.into()) {
             return PatchOutcome::Refused;
         }
-        int3(sandbox, memory, self.site, self.original[0])
+        let mut restored = self.original;
+        restored[0] = INT3;
+        match replace(sandbox, memory, self.site, &self.jump, &restored) {
+            Some(()) => PatchOutcome::Int3,
+            None => PatchOutcome::Refused,
+        }
     }
+}
+
+/// Replaces the code at `site`, while no vCPU executes it. `None` if it is not `before` any more, which a guest may have
+/// changed, or if the sandbox cannot be stopped.
+fn replace(
+    sandbox: &Sandbox,
+    memory: &GuestMemoryMmap,
+    site: u64,
+    before: &[u8],
+    after: &[u8; 5],
+) -> Option<()> {
+    let write = || {
+        let mut found = [0; 32];
+        let found = &mut found[..before.len()];
+        memory.read_slice(found, GuestAddress(site)).ok()?;
+        if found != before {
+            return None;
+        }
+        sandbox.control.patches.fetch_add(1, SeqCst);
+        memory.write_slice(after, GuestAddress(site)).ok()
+    };
+    if sandbox.control.vcpus.load(Relaxed) == 1 {
+        // It waits for the answer to its exit.
+        return write();
+    }
+    sandbox.process().while_stopped(write).ok()?
 }
 
 /// The instructions from `site` on that a jump covers; `None` if one of them cannot run at another address.

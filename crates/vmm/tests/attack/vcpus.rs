@@ -23,7 +23,7 @@ pub fn config(random: &mut Random, irqchips: &[Irqchip]) -> VmConfig {
         irqchip: random.pick(irqchips),
         pv_eoi: !random.once_in(4),
         vcpus,
-        patch: random.pick(&patches[..if vcpus == 1 { 3 } else { 2 }]),
+        patch: random.pick(&patches),
         spin: random.pick(&[SpinPolicy::Sleep, SpinPolicy::OneCpu, SpinPolicy::Adaptive]),
         ..VmConfig::default()
     }

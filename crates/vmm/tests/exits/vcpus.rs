@@ -5,6 +5,7 @@ use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{CODE, Parameters, Program, programs};
 use vmbell_hypervisor::{Hypervisor, PatchMode, SpinPolicy, VmConfig, VmExit};
 
+use crate::harness::programs::interior;
 use crate::harness::{
     AREA, HOLE, begin_at, bells, configured, count, event, has_doorbells_at, rounds, run,
 };
@@ -138,13 +139,30 @@ fn vcpus_leave_together<H: Hypervisor>(h: &H) {
 
 /// All vCPUs run the same code, so all come to the site while one of them has it patched.
 fn a_site_is_patched_under_other_vcpus<H: Hypervisor>(h: &H) {
-    for _ in 0..25 {
-        let config = VmConfig {
-            vcpus: 4,
-            patch: PatchMode::Int3,
-            ..VmConfig::default()
-        };
-        together(h, config, bells::program(), bells::place(0x500), true);
+    for patch in [PatchMode::Int3, PatchMode::Jmp] {
+        for _ in 0..25 {
+            let config = VmConfig {
+                vcpus: 4,
+                patch,
+                ..VmConfig::default()
+            };
+            together(h, config, bells::program(), bells::place(0x500), true);
+        }
+    }
+}
+
+/// Each branches into the jump that one of them has had written, until the jump is taken back under them.
+fn a_jump_is_branched_into_by_other_vcpus<H: Hypervisor>(h: &H) {
+    for light in [true, false] {
+        for _ in 0..10 {
+            let config = VmConfig {
+                vcpus: 4,
+                patch: PatchMode::Jmp,
+                ..VmConfig::default()
+            };
+            let place = IoEventAddress::Pio(0x500);
+            together(h, config, interior(), place, light);
+        }
     }
 }
 
@@ -154,7 +172,10 @@ crate::on_both! {
 }
 
 mod engine {
-    use super::a_site_is_patched_under_other_vcpus;
+    use super::{a_jump_is_branched_into_by_other_vcpus, a_site_is_patched_under_other_vcpus};
 
-    crate::on_usermode! { a_site_is_patched_under_other_vcpus; }
+    crate::on_usermode! {
+        a_site_is_patched_under_other_vcpus;
+        a_jump_is_branched_into_by_other_vcpus;
+    }
 }
