@@ -385,6 +385,9 @@ pub mod reason {
     /// The guest has ended a vector of a pin with more resamplefds than the stub knows: the monitor does
     /// the EOI. The VMM's run loop does not see this exit either.
     pub const EOI: u32 = 12;
+    /// The guest has no stack for the trampoline that the jump at a site leads to: the monitor takes the jump back. The
+    /// VMM's run loop does not see this exit either.
+    pub const UNPATCH: u32 = 13;
 }
 
 /// Kinds of guest faults.

@@ -19,6 +19,7 @@ pub mod pv_eoi;
 pub mod section;
 mod sync;
 pub mod table;
+pub mod trampoline;
 pub mod vcpu_mode;
 
 #[cfg(vmbell_stub_elf)]

@@ -164,6 +164,12 @@ impl UsermodeVcpu {
                     .patch(&self.guest.sandbox, &self.guest.memory, rip);
                 return Ok(None);
             }
+            reason::UNPATCH => {
+                self.guest
+                    .patcher
+                    .give_back(&self.guest.sandbox, &self.guest.memory, rip);
+                return Ok(None);
+            }
             reason::EOI => {
                 let vector = u8::try_from(address).map_err(|_| nonsense("vector", address))?;
                 if let Some(interrupts) = &self.guest.interrupts {

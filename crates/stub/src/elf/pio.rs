@@ -178,9 +178,14 @@ pub fn count_site_trap(cpu: &PerCpu, rip: u64) {
     traps.store(count, Relaxed);
     // Asks again at each doubling: two sites may share the counter, and the other may have been the first to ask.
     if count >= after && count.is_power_of_two() {
-        let run = cpu.run();
-        run.exit.reason.store(reason::PATCH, Relaxed);
-        run.exit.rip.store(rip, Relaxed);
-        hand_over(run);
+        ask(cpu, reason::PATCH, rip);
     }
+}
+
+/// Asks the monitor to change the code at `site`.
+pub fn ask(cpu: &PerCpu, reason: u32, site: u64) {
+    let run = cpu.run();
+    run.exit.reason.store(reason, Relaxed);
+    run.exit.rip.store(site, Relaxed);
+    hand_over(run);
 }

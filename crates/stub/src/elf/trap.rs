@@ -2,14 +2,15 @@
 
 use core::mem::offset_of;
 
-use crate::elf::entry::{Context, stub_start};
+use crate::elf::entry::{Context, RSP, stub_start};
 use crate::elf::exit::{await_entry, report};
 use crate::elf::fetch::redirect;
 use crate::elf::percpu::{PerCpu, control};
 use crate::elf::syscall::exit_group;
 use crate::elf::{direct, interrupt, kick, mmio, pio};
-use crate::layout::{GUEST_END, exit_code, fault};
+use crate::layout::{GUEST_END, PATCH_BASE, PATCH_SIZE, exit_code, fault, reason};
 use crate::sync::Ordering::Relaxed;
+use crate::trampoline;
 
 pub const SIGILL: u32 = 4;
 pub const SIGTRAP: u32 = 5;
@@ -70,6 +71,12 @@ fn report_wrong_mode(signal: u32, frame: &mut Context, cpu: &PerCpu) -> ! {
 
 /// An instruction of the guest trapped.
 fn handle_guest_trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
+    if matches!(signal, SIGSEGV | SIGBUS)
+        && let Some(site) = leave_trampoline(frame)
+    {
+        pio::ask(cpu, reason::UNPATCH, site);
+        return;
+    }
     match (signal, frame.vector) {
         (SIGSEGV, GENERAL_PROTECTION) => pio::emulate(frame, cpu, None),
         (SIGSEGV, PAGE_FAULT) => mmio::emulate(frame, cpu),
@@ -101,6 +108,36 @@ fn handle_guest_trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
     }
 }
 
+/// If the guest has no stack for the trampoline that it has just entered, undoes what the trampoline did, so that the guest is at
+/// the site again. Returns the site.
+fn leave_trampoline(frame: &mut Context) -> Option<u64> {
+    let region = PATCH_BASE..PATCH_BASE + PATCH_SIZE - trampoline::ROOM;
+    if !region.contains(&frame.rip) {
+        return None;
+    }
+    let (start, moved) = trampoline::STEPS
+        .iter()
+        .map(|(step, moved)| (frame.rip.wrapping_sub(*step), *moved))
+        .find(|(start, _)| region.contains(start) && begins_trampoline(*start))?;
+    // SAFETY: the whole trampoline is in the region, which is mapped for good.
+    let site = unsafe { ((start + trampoline::SITE) as *const u64).read_unaligned() };
+    // A copy of guest code may look like a trampoline.
+    if redirect(site) != Some(start) {
+        return None;
+    }
+    let rsp = frame.register(RSP);
+    *rsp = rsp.wrapping_add(moved);
+    frame.rip = site;
+    Some(site)
+}
+
+fn begins_trampoline(start: u64) -> bool {
+    let bytes = start as *const [u8; trampoline::PROLOGUE.len()];
+    // SAFETY: the caller has checked that a trampoline that starts here is in the region, which is mapped for good and
+    // written before a jump leads to it.
+    unsafe { bytes.read() == trampoline::PROLOGUE }
+}
+
 /// The first entry: waits until the monitor enters the vCPU, and fills the frame with the guest's first registers.
 fn enter_first(frame: &mut Context, cpu: &PerCpu) {
     let run = cpu.run();
@@ -109,7 +146,7 @@ fn enter_first(frame: &mut Context, cpu: &PerCpu) {
         *frame.register(number) = 0;
     }
     let entry = &run.entry;
-    *frame.register(crate::elf::entry::RSP) = entry.rsp.load(Relaxed);
+    *frame.register(RSP) = entry.rsp.load(Relaxed);
     *frame.register(crate::elf::entry::RDI) = entry.rdi.load(Relaxed);
     *frame.register(crate::elf::entry::RSI) = entry.rsi.load(Relaxed);
     frame.rip = entry.rip.load(Relaxed);

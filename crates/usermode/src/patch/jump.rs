@@ -14,6 +14,7 @@ use iced_x86::{
     InstructionBlock,
 };
 use stub::layout::{PATCH_BASE, PATCH_SIZE};
+use stub::trampoline::{ROOM, SITE};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap, VolatileMemory};
 
 use super::super::sandbox::Sandbox;
@@ -35,6 +36,11 @@ pub struct Jump {
 }
 
 impl Jump {
+    /// The address of the `out`.
+    pub const fn site(&self) -> u64 {
+        self.site
+    }
+
     /// Whether an instruction that the jump overwrites began at `address`.
     pub fn overwrites(&self, address: u64) -> bool {
         self.overwritten.contains(&address)
@@ -57,8 +63,7 @@ impl Jump {
             .map(Instruction::ip)
             .filter(|ip| *ip < site + LEN)
             .collect();
-        let room = 256;
-        let target = trampolines.allocate(site + LEN, room, |place| {
+        let target = trampolines.allocate(site + LEN, ROOM, |place| {
             overwritten.contains(&(site + 1 + place))
         })?;
 
@@ -78,7 +83,7 @@ impl Jump {
         )
         .ok()?;
         code.extend(&encoded.code_buffer);
-        if code.len() as u64 > room {
+        if code.len() as u64 > SITE {
             return None;
         }
         let redirects = &sandbox.control.redirects;
@@ -94,6 +99,8 @@ impl Jump {
             return None;
         }
         let offset = usize::try_from(target - PATCH_BASE).ok()?;
+        code.resize(usize::try_from(SITE).ok()?, INT3);
+        code.extend(site.to_le_bytes());
         sandbox
             .trampolines
             .get_slice(offset, code.len())
@@ -118,13 +125,13 @@ impl Jump {
 
     /// Restores the instructions, but with the `out` as `int3`. The trampoline stays, because a vCPU may be
     /// executing it.
-    pub fn undo(self, sandbox: &Sandbox, memory: &GuestMemoryMmap) -> PatchOutcome {
-        let [first, ..] = self.original;
-        if !sandbox.control.int3_sites.insert(self.site, first.into()) {
-            return PatchOutcome::Refused;
-        }
+    pub fn undo(&self, sandbox: &Sandbox, memory: &GuestMemoryMmap) -> PatchOutcome {
         let mut restored = self.original;
-        restored[0] = INT3;
+        // Without room in the map it traps as it did.
+        let int3_sites = &sandbox.control.int3_sites;
+        if int3_sites.insert(self.site, restored[0].into()) {
+            restored[0] = INT3;
+        }
         match replace(sandbox, memory, self.site, &self.jump, &restored) {
             Some(()) => PatchOutcome::Int3,
             None => PatchOutcome::Refused,

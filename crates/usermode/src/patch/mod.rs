@@ -67,7 +67,7 @@ pub enum PatchOutcome {
     Int3,
     /// The site is a jump now.
     Jmp,
-    /// The site was not changed: the instruction cannot be replaced, or a table is full.
+    /// The site was not changed or has its own instruction again: the instruction cannot be replaced, or a table is full.
     Refused,
 }
 
@@ -88,11 +88,10 @@ impl Patcher {
             return PatchOutcome::Refused;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = state.jumps.iter().position(|jump| jump.overwrites(site)) {
+        if state.jumps.iter().any(|jump| jump.overwrites(site)) {
             // The guest branches into this jump again and again, and each branch costs a trap on an invalid
             // opcode, the most expensive kind.
-            let jump = state.jumps.swap_remove(place);
-            return jump.undo(sandbox, memory);
+            return state.undo(sandbox, memory, |jump| jump.overwrites(site));
         }
         let mut bytes = [0; 15];
         if memory.read_slice(&mut bytes, GuestAddress(site)).is_err() {
@@ -113,6 +112,35 @@ impl Patcher {
             }
         }
         int3(sandbox, memory, site, bytes[0])
+    }
+
+    /// Takes the jump at `site` back. The vCPU that asked is stopped.
+    pub fn give_back(
+        &self,
+        sandbox: &Sandbox,
+        memory: &GuestMemoryMmap,
+        site: u64,
+    ) -> PatchOutcome {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.undo(sandbox, memory, |jump| jump.site() == site)
+    }
+}
+
+impl PatchState {
+    fn undo(
+        &mut self,
+        sandbox: &Sandbox,
+        memory: &GuestMemoryMmap,
+        which: impl Fn(&Jump) -> bool,
+    ) -> PatchOutcome {
+        let Some(place) = self.jumps.iter().position(which) else {
+            return PatchOutcome::Refused;
+        };
+        let outcome = self.jumps[place].undo(sandbox, memory);
+        if outcome != PatchOutcome::Refused {
+            self.jumps.swap_remove(place);
+        }
+        outcome
     }
 }
 

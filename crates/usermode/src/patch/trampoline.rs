@@ -14,6 +14,7 @@ use stub::layout::{
     HYPERCALL_ENTRY, HYPERCALL_PAGE, INTERRUPT_RETURN, INTERRUPT_RETURN_ENTRY, PATCH_BASE,
     PATCH_SIZE, PORT_ENTRY,
 };
+use stub::trampoline::PROLOGUE;
 use vmbell_hypervisor::Error;
 
 use super::INT3;
@@ -78,14 +79,8 @@ fn assemble(address: u64, out: &Instruction) -> Result<Vec<u8>, IcedError> {
         Register::AX => 2,
         _ => 4,
     };
-    // Leaves out the red zone (128 bytes below the stack pointer), which belongs to the code that contains the
-    // `out`.
-    code.lea(rsp, rsp - 128)?;
-    code.pushfq()?;
+    code.db(&PROLOGUE)?;
     let saved = [rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11];
-    for register in saved {
-        code.push(register)?;
-    }
     match out.op0_kind() {
         OpKind::Immediate8 => code.mov(edi, u32::from(out.immediate8()))?,
         _ => code.movzx(edi, dx)?,
@@ -140,4 +135,29 @@ pub fn hypercall_page() -> Result<Vec<u8>, Error> {
         operation: "assemble the hypercall page",
         source: std::io::Error::other(error),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::{Decoder, DecoderOptions};
+    use stub::trampoline::STEPS;
+
+    use super::*;
+
+    #[test]
+    fn steps_are_those_of_the_prologue() {
+        let mut moved = 0;
+        let mut found = Vec::new();
+        for instruction in Decoder::new(64, &PROLOGUE, DecoderOptions::NONE) {
+            assert!(!instruction.is_invalid());
+            if instruction.is_stack_instruction() || instruction.op0_register() != Register::RSP {
+                found.push((instruction.ip(), moved));
+                moved += u64::try_from(-instruction.stack_pointer_increment()).unwrap();
+            } else {
+                // The `lea`, which reads no memory.
+                moved += instruction.memory_displacement64().wrapping_neg();
+            }
+        }
+        assert_eq!(found, STEPS);
+    }
 }

@@ -2,11 +2,12 @@
 
 use stub::layout::{SHARED_BASE, SLOT_BASE, SLOT_SIZE};
 use vm_memory::{Bytes, GuestAddress};
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::DONE_PORT;
 use vmbell_hypervisor::{Hypervisor, PatchMode, VmConfig, VmEntry, VmExit};
 
 use crate::harness::jumps::{self, Jump};
-use crate::harness::{AREA, HOLE, configured, programs, step};
+use crate::harness::{AREA, HOLE, configured, count, event, programs, step};
 
 const CODE: u64 = AREA + 0x1_0000;
 
@@ -79,6 +80,65 @@ fn a_trap_needs_no_stack<H: Hypervisor>(h: &H) {
     }
 }
 
+/// 40 outputs to port 0x42, and one of the stack pointer.
+const OUTPUTS: [u8; 20] = [
+    0xb9, 40, 0, 0, 0, // mov ecx, 40
+    0xe6, 0x42, // out 0x42, al
+    0xff, 0xc9, // dec ecx
+    0x75, 0xfa, // jnz, two instructions back
+    0x89, 0xe0, // mov eax, esp
+    0xba, 0, 0, 0, 0,    // mov edx, the port
+    0xef, // out dx, eax
+    0xf4, // hlt
+];
+
+fn a_jump_needs_no_stack<H: Hypervisor>(h: &H) {
+    const RAM: u64 = 0x10_0000;
+    // The last ones have room for a part of the frames of direct code.
+    let bounds = [
+        128, 136, 144, 176, 184, 200, 208, 264, 464, 465, 472, 0x1000,
+    ];
+    let stacks = [0, 8, 1 << 63, u64::MAX, HOLE, HOLE + 0x2000];
+    let stacks = stacks.into_iter().chain(bounds.map(|bytes| RAM + bytes));
+    for (vcpus, rsp) in [1, 2]
+        .into_iter()
+        .flat_map(|vcpus| stacks.clone().map(move |rsp| (vcpus, rsp)))
+    {
+        let vm = configured(
+            h,
+            VmConfig {
+                patch: PatchMode::Jmp,
+                vcpus,
+                ..VmConfig::default()
+            },
+        );
+        let event = event();
+        let (address, any) = (IoEventAddress::Pio(0x42), Datamatch::AnyLength);
+        let _doorbell = vm
+            .register_ioevent(&event, address, any, Sharing::Exclusive)
+            .unwrap();
+        let mut registers = [0x55_u64; 16];
+        registers[4] = rsp;
+        let mut code = OUTPUTS;
+        code[14..18].copy_from_slice(&u32::from(DONE_PORT).to_le_bytes());
+        vm.memory().write_slice(&code, GuestAddress(CODE)).unwrap();
+        let jump = Jump {
+            registers,
+            target: CODE,
+        };
+        let mut vcpu = jumps::take(&vm, 0, &[jump], 0);
+        let exit =
+            step(&mut vcpu, VmEntry::Resume).unwrap_or_else(|error| panic!("{rsp:#x}: {error}"));
+        let done = VmExit::PioOut {
+            port: DONE_PORT,
+            len: 4,
+            data: (rsp & 0xffff_ffff) as u32,
+        };
+        assert_eq!((exit, count(&event)), (done, 40), "{vcpus} vcpus, {rsp:#x}");
+    }
+}
+
 crate::on_usermode! {
     a_trap_needs_no_stack;
+    a_jump_needs_no_stack;
 }

@@ -1,0 +1,36 @@
+//! The trampoline that an `out` becomes a jump to ([`crate::layout::PATCH_BASE`]), where monitor and stub must agree: its first
+//! instructions, and where it says which site it belongs to.
+//!
+//! The first instructions save registers below the guest's red zone and read where direct code will have its frames. If the
+//! guest has no stack there, one of them faults, and the stub undoes the others. The monitor writes them, and the stub reads
+//! them on the vCPU's thread.
+
+/// The bytes of a trampoline.
+pub const ROOM: u64 = 256;
+/// Where in these is the address of the site, 8 bytes.
+pub const SITE: u64 = ROOM - 8;
+
+/// The first instructions. The first leaves out the red zone, 128 bytes below the stack pointer; the last reads below the frames
+/// of direct code.
+pub const PROLOGUE: [u8; 27] = [
+    0x48, 0x8d, 0x64, 0x24, 0x80, // lea rsp, [rsp - 128]
+    0x9c, // pushfq
+    0x50, 0x51, 0x52, 0x56, 0x57, // push rax, rcx, rdx, rsi, rdi
+    0x41, 0x50, 0x41, 0x51, 0x41, 0x52, 0x41, 0x53, // push r8, r9, r10, r11
+    0x4c, 0x8b, 0x9c, 0x24, 0x00, 0xff, 0xff, 0xff, // mov r11, [rsp - 256]
+];
+
+/// Each of these instructions that can fault: where it begins, and how far the stack pointer has gone down by then.
+pub const STEPS: [(u64, u64); 11] = [
+    (5, 128),
+    (6, 136),
+    (7, 144),
+    (8, 152),
+    (9, 160),
+    (10, 168),
+    (11, 176),
+    (13, 184),
+    (15, 192),
+    (17, 200),
+    (19, 208),
+];
