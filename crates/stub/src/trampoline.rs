@@ -1,9 +1,16 @@
-//! The trampoline that an `out` becomes a jump to ([`crate::layout::PATCH_BASE`]), where monitor and stub must agree: its first
-//! instructions, and where it says which site it belongs to.
+//! The jump that an `out` becomes and the trampoline that it leads to ([`crate::layout::PATCH_BASE`]), where monitor and stub must
+//! agree: the bytes of the jump, the first instructions of the trampoline, and where it says which site it belongs to.
 //!
 //! The first instructions save registers below the guest's red zone and read where direct code will have its frames. If the
 //! guest has no stack there, one of them faults, and the stub undoes the others. The monitor writes them, and the stub reads
 //! them on the vCPU's thread.
+
+/// The first byte of a jump (`jmp rel32`).
+pub const JMP: u8 = 0xe9;
+
+/// One-byte opcodes that are invalid in 64-bit mode (Intel SDM volume 2, table A-2). The distance of a jump has one of them where
+/// an instruction under the jump begins.
+pub const INVALID: [u8; 10] = [0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f, 0x37];
 
 /// The bytes of a trampoline.
 pub const ROOM: u64 = 256;

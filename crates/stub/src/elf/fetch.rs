@@ -9,6 +9,7 @@ use crate::elf::entry::Context;
 use crate::elf::percpu::control;
 use crate::layout::{PATCH_BASE, PATCH_SIZE};
 use crate::sync::Ordering::SeqCst;
+use crate::trampoline::{INVALID, JMP};
 
 /// `int3`, which the monitor writes over the first byte of a patched instruction.
 const INT3: u8 = 0xcc;
@@ -59,9 +60,16 @@ pub fn fetch(frame: &mut Context, first_byte: Option<u8>) -> Fetched {
     }
 }
 
-/// Where the instruction that began at `rip` is executed if a jump has been written over it.
+/// Where the instruction that began at `rip` is executed if there is a jump over it. The processor has just fetched what is at
+/// `rip`.
 pub fn redirect(rip: u64) -> Option<u64> {
     let copy = control().redirects.get(rip)?;
+    // SAFETY: as in `fetch`.
+    let byte = unsafe { (rip as *const u8).read_volatile() };
+    // The jump may have been taken back, or the guest has other code here now.
+    if byte != JMP && !INVALID.contains(&byte) {
+        return None;
+    }
     (PATCH_BASE..PATCH_BASE + PATCH_SIZE)
         .contains(&copy)
         .then_some(copy)

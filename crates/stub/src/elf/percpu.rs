@@ -33,6 +33,8 @@ pub struct PerCpu {
     pub stepping: AtomicU32,
     /// Address of the instruction after the guest's last `sti`, until it is known to be executed; otherwise 0.
     pub shadow: AtomicU64,
+    /// How many patches there had been when an invalid opcode was taken for one of a jump that has been taken back.
+    pub undone_patches: AtomicU32,
     /// What decides whether the vCPU polls for an interrupt after it has signalled a resamplefd.
     pub resample_poll: ResamplePoll,
     /// Trap counts of sites, indexed by a hash of the address, for the choice of sites to patch.

@@ -14,15 +14,13 @@ use iced_x86::{
     InstructionBlock,
 };
 use stub::layout::{PATCH_BASE, PATCH_SIZE};
-use stub::trampoline::{ROOM, SITE};
+use stub::trampoline::{JMP, ROOM, SITE};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap, VolatileMemory};
 
 use super::super::sandbox::Sandbox;
 use super::trampoline::{Trampolines, assemble_trampoline};
 use super::{INT3, PatchOutcome};
 
-/// `jmp rel32`.
-const JMP: u8 = 0xe9;
 /// The length of the jump in bytes.
 const LEN: u64 = 5;
 

@@ -14,13 +14,10 @@ use stub::layout::{
     HYPERCALL_ENTRY, HYPERCALL_PAGE, INTERRUPT_RETURN, INTERRUPT_RETURN_ENTRY, PATCH_BASE,
     PATCH_SIZE, PORT_ENTRY,
 };
-use stub::trampoline::PROLOGUE;
+use stub::trampoline::{INVALID, PROLOGUE};
 use vmbell_hypervisor::Error;
 
 use super::INT3;
-
-/// One-byte opcodes that are invalid in 64-bit mode (Intel SDM volume 2, table A-2).
-const INVALID: [u8; 10] = [0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f, 0x37];
 
 /// The parts of the trampolines' memory that are in use, as address ranges.
 #[derive(Debug, Default)]
