@@ -158,8 +158,8 @@ pub enum SpinPolicy {
     Sleep,
     /// Sleep at once, and run on one CPU while exits are frequent, so that a wake-up is a switch there and no other CPU must
     /// wake. For that [`Vcpu::run`](super::Vcpu::run) binds its caller's thread to a CPU for up to a tenth of a second at a time,
-    /// of the CPUs that the thread and the vCPU may use. The thread has them all again when the vCPU is dropped, and after an
-    /// exit that is no access. What it starts in between has that one CPU.
+    /// of the CPUs that the thread and the vCPU may use. The thread gets its CPUs back when the vCPU is dropped, and after
+    /// a halt, a kick, a fault or an error. Threads and processes that it starts before that inherit the single CPU.
     OneCpu,
     /// Spin first: exits are cheap, but a whole spare CPU is needed.
     Spin,

@@ -18,19 +18,19 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// Exits are frequent if so many of them, ...
+/// Exits count as frequent when this many come within [`EXITS_WITHIN`].
 const EXITS: u32 = 4;
-/// ... one after the other, take no longer than this.
+/// The time limit for [`EXITS`].
 const EXITS_WITHIN: Duration = Duration::from_millis(4);
 /// How long the threads stay bound. What it costs to bind them again is below 1 % of this.
 const TOGETHER: Duration = Duration::from_millis(100);
 /// How long a guest may run without an exit until its threads are let go.
 pub const PATIENCE: Duration = Duration::from_millis(10);
-/// How often they are asked whether others use their CPU.
+/// How often bound threads check whether others use their CPU.
 const CHECK: Duration = Duration::from_millis(10);
-/// How long they stay apart if others do: first so long, and twice as long after each further time, ...
+/// How long the threads stay apart after others used their CPU. The pause doubles each time, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// ... up to this.
+/// The limit for the pause that begins with [`FIRST_PAUSE`].
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// How many vCPUs of this process have their threads bound to each CPU.
@@ -111,8 +111,8 @@ impl OneCpu {
             Place::Together(together) => {
                 let now = Instant::now();
                 if !was_last {
-                    // It waited for another vCPU meanwhile, which this one's threads do not know from others.
-                    together.use_of_cpu = UseOfCpu::open(vcpu, now).ok();
+                    // This thread has waited for another vCPU since, which would look like a disturbance.
+                    together.restart_check(now);
                 }
                 if !together.holds() {
                     self.move_to(Place::ApartUntil(now), now);
@@ -170,6 +170,15 @@ impl Together {
     /// Whether the vCPU still runs on the thread that was bound, and nobody has bound this one to another CPU.
     fn holds(&self) -> bool {
         sched_getcpu() == self.cpu.0 && self.caller == thread::current().id()
+    }
+
+    /// Leaves the time until now out of what [`is_disturbed`](Self::is_disturbed) judges.
+    fn restart_check(&mut self, now: Instant) {
+        if let Some(use_of_cpu) = &mut self.use_of_cpu
+            && use_of_cpu.taken_by_others(now).is_err()
+        {
+            self.use_of_cpu = None;
+        }
     }
 
     /// Whether others took more than an eighth of the time that the threads wanted; false if that is not known.
@@ -247,8 +256,8 @@ impl UseOfCpu {
         })
     }
 
-    /// How long at least others ran on the CPU since the last call, while a thread waited for it. Each thread also waits while
-    /// the other one runs.
+    /// A lower bound for how long others have run on the CPU since the last call while one of the two threads waited for it. Each
+    /// thread also waits while the other one runs.
     fn taken_by_others(&mut self, now: Instant) -> io::Result<Duration> {
         let after = [Times::read(&self.files[0])?, Times::read(&self.files[1])?];
         let [monitor, vcpu] = [0, 1].map(|index| after[index].since(self.before[index]));

@@ -65,7 +65,7 @@ impl VcpuThread {
         }
     }
 
-    /// The thread's ID. IDs are given out in turns, so that of a thread which has just ended is nobody else's.
+    /// The thread's ID. Linux hands out IDs in order, so the ID of a thread that has just ended is not in use again yet.
     pub const fn id(&self) -> Pid {
         self.id
     }
@@ -101,16 +101,7 @@ impl VcpuThread {
                 Err(found) => before = found,
             }
         }
-        // SAFETY: no pointers. The process is not reaped, so no other process has its number, and the kernel
-        // checks that the thread belongs to it.
-        unsafe {
-            libc::syscall(
-                libc::SYS_tgkill,
-                self.process,
-                self.id.as_raw_pid(),
-                libc::SIGUSR1,
-            )
-        };
+        self.signal(libc::SIGUSR1);
         KickResult::Sent
     }
 
@@ -131,15 +122,14 @@ impl VcpuThread {
     /// Sends the interrupt signal, which makes the vCPU look at its local APIC. The process must not have been
     /// reaped.
     pub fn interrupt(&self) {
-        // SAFETY: as in `kick`.
-        unsafe {
-            libc::syscall(
-                libc::SYS_tgkill,
-                self.process,
-                self.id.as_raw_pid(),
-                libc::SIGUSR2,
-            )
-        };
+        self.signal(libc::SIGUSR2);
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        let thread = self.id.as_raw_pid();
+        // SAFETY: no pointers. The process is not reaped, so no other process has its number, and the kernel
+        // checks that the thread belongs to it.
+        unsafe { libc::syscall(libc::SYS_tgkill, self.process, thread, signal) };
     }
 
     /// The monitor begins to wait for the vCPU.

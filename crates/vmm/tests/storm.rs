@@ -295,26 +295,18 @@ fn two_vcpus_survive_a_storm<H: Hypervisor>(h: &H) {
         1,
         TIME,
     );
-    survive(
-        h,
-        Way::Call,
-        VmConfig {
-            spin: SpinPolicy::Adaptive,
-            ..config.clone()
-        },
-        1,
-        TIME,
-    );
-    survive(
-        h,
-        Way::Call,
-        VmConfig {
-            spin: SpinPolicy::OneCpu,
-            ..config
-        },
-        1,
-        TIME,
-    );
+    for spin in [SpinPolicy::Adaptive, SpinPolicy::OneCpu] {
+        survive(
+            h,
+            Way::Call,
+            VmConfig {
+                spin,
+                ..config.clone()
+            },
+            1,
+            TIME,
+        );
+    }
 }
 
 /// A kick that cancels an entry leaves neither an entry nor an exit: the counts stay equal.

@@ -110,7 +110,7 @@ impl Jump {
         patch[1..].copy_from_slice(&distance.to_le_bytes());
         let mut original = [0; 5];
         original.copy_from_slice(&bytes[..5]);
-        // All that was read counts: the copies are of it.
+        // The copies were made from all of these bytes, so none may have changed.
         let covered = usize::try_from(end - site).ok()?;
         replace(sandbox, memory, site, &bytes[..covered], &patch)?;
         Some(Self {

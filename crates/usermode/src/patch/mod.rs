@@ -63,11 +63,11 @@ struct PatchState {
 /// What [`Patcher::patch`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchOutcome {
-    /// The site is `int3` now.
+    /// The site is `int3` now; after an undo, its own instruction if no more sites can be `int3`.
     Int3,
     /// The site is a jump now.
     Jmp,
-    /// The site was not changed or has its own instruction again: the instruction cannot be replaced, or a table is full.
+    /// The site was not changed: the instruction cannot be replaced, or a table is full.
     Refused,
 }
 
@@ -88,10 +88,10 @@ impl Patcher {
             return PatchOutcome::Refused;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.jumps.iter().any(|jump| jump.overwrites(site)) {
-            // The guest branches into this jump again and again, and each branch costs a trap on an invalid
-            // opcode, the most expensive kind.
-            return state.undo(sandbox, memory, |jump| jump.overwrites(site));
+        // The guest branches into such a jump again and again, and each branch costs a trap on an invalid opcode,
+        // the most expensive kind.
+        if let Some(outcome) = state.undo(sandbox, memory, |jump| jump.overwrites(site)) {
+            return outcome;
         }
         let mut bytes = [0; 15];
         if memory.read_slice(&mut bytes, GuestAddress(site)).is_err() {
@@ -122,25 +122,25 @@ impl Patcher {
         site: u64,
     ) -> PatchOutcome {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.undo(sandbox, memory, |jump| jump.site() == site)
+        let undone = state.undo(sandbox, memory, |jump| jump.site() == site);
+        undone.unwrap_or(PatchOutcome::Refused)
     }
 }
 
 impl PatchState {
+    /// Takes the first jump for which `which` is true back. `None` if there is none.
     fn undo(
         &mut self,
         sandbox: &Sandbox,
         memory: &GuestMemoryMmap,
         which: impl Fn(&Jump) -> bool,
-    ) -> PatchOutcome {
-        let Some(place) = self.jumps.iter().position(which) else {
-            return PatchOutcome::Refused;
-        };
+    ) -> Option<PatchOutcome> {
+        let place = self.jumps.iter().position(which)?;
         let outcome = self.jumps[place].undo(sandbox, memory);
         if outcome != PatchOutcome::Refused {
             self.jumps.swap_remove(place);
         }
-        outcome
+        Some(outcome)
     }
 }
 

@@ -58,3 +58,11 @@ vmbell_guest::guest_programs! {
     /// Rewrites its own code that leaves often.
     rewrite = "../guests/rewrite.S";
 }
+
+/// The beginning of a guest: 40 outputs to port 0x42. A jump in the place of `out` covers all that follows it here.
+pub const OUTPUTS: [u8; 11] = [
+    0xb9, 40, 0, 0, 0, // mov ecx, 40
+    0xe6, 0x42, // out 0x42, al
+    0xff, 0xc9, // dec ecx
+    0x75, 0xfa, // jnz, two instructions back
+];

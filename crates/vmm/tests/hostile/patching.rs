@@ -5,6 +5,7 @@ use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{CODE, PARAMETERS, Parameters, Results};
 use vmbell_hypervisor::{Hypervisor, PatchMode, VmConfig, VmEntry, VmExit};
 
+use crate::harness::programs::OUTPUTS;
 use crate::harness::{begin_at, configured, count, event, programs, run, start, step};
 
 fn a_branch_into_a_patched_jump_lands_where_it_meant_to<H: Hypervisor>(h: &H) {
@@ -74,13 +75,6 @@ fn a_guest_may_write_over_a_patched_site<H: Hypervisor>(h: &H) {
     }
 }
 
-/// 40 outputs to port 0x42.
-const OUTPUTS: [u8; 11] = [
-    0xb9, 40, 0, 0, 0, // mov ecx, 40
-    0xe6, 0x42, // out 0x42, al
-    0xff, 0xc9, // dec ecx
-    0x75, 0xfa, // jnz, two instructions back
-];
 /// The places of `out` and `dec`, of which a jump in the place of `out` covers both.
 const OUT: u64 = CODE.0 + 5;
 const DEC: u64 = CODE.0 + 7;

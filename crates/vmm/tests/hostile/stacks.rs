@@ -7,6 +7,7 @@ use vmbell_guest::DONE_PORT;
 use vmbell_hypervisor::{Hypervisor, PatchMode, VmConfig, VmEntry, VmExit};
 
 use crate::harness::jumps::{self, Jump};
+use crate::harness::programs::OUTPUTS;
 use crate::harness::{AREA, HOLE, configured, count, event, programs, step};
 
 const CODE: u64 = AREA + 0x1_0000;
@@ -80,14 +81,15 @@ fn a_trap_needs_no_stack<H: Hypervisor>(h: &H) {
     }
 }
 
-/// 40 outputs to port 0x42, and one of the stack pointer.
-const OUTPUTS: [u8; 20] = [
-    0xb9, 40, 0, 0, 0, // mov ecx, 40
-    0xe6, 0x42, // out 0x42, al
-    0xff, 0xc9, // dec ecx
-    0x75, 0xfa, // jnz, two instructions back
-    0x89, 0xe0, // mov eax, esp
-    0xba, 0, 0, 0, 0,    // mov edx, the port
+/// Says its stack pointer on [`DONE_PORT`], and halts.
+const END: [u8; 9] = [
+    0x89,
+    0xe0, // mov eax, esp
+    0xba,
+    (DONE_PORT & 0xff) as u8,
+    (DONE_PORT >> 8) as u8,
+    0,
+    0,    // mov edx, the port
     0xef, // out dx, eax
     0xf4, // hlt
 ];
@@ -119,8 +121,7 @@ fn a_jump_needs_no_stack<H: Hypervisor>(h: &H) {
             .unwrap();
         let mut registers = [0x55_u64; 16];
         registers[4] = rsp;
-        let mut code = OUTPUTS;
-        code[14..18].copy_from_slice(&u32::from(DONE_PORT).to_le_bytes());
+        let code = [&OUTPUTS[..], &END].concat();
         vm.memory().write_slice(&code, GuestAddress(CODE)).unwrap();
         let jump = Jump {
             registers,
