@@ -41,6 +41,9 @@ pub enum Capability {
     BareLoop,
     /// Guests that use privileged code: kernels, kvm-unit-tests.
     Kernels,
+    /// Guests can have virtualization of their own, so that a Linux in them has KVM
+    /// ([`virtualization`](super::VmConfig::virtualization)).
+    Virtualization,
     /// Guest code of ring 0 runs on the CPU; otherwise the backend emulates it instruction by instruction.
     NativeKernelMode,
     /// Exits that are answered below the VMM are counted ([`ExitCounts::light`](super::measure::ExitCounts::light)).
@@ -68,7 +71,7 @@ pub enum Capability {
 
 impl Capability {
     /// All capabilities, in the order in which `probe` prints them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Run,
         Self::PioDoorbell,
         Self::MmioDoorbell,
@@ -86,6 +89,7 @@ impl Capability {
         Self::RegisterExits,
         Self::BareLoop,
         Self::Kernels,
+        Self::Virtualization,
         Self::NativeKernelMode,
         Self::CountsLightExits,
         Self::Interrupts,
@@ -117,6 +121,7 @@ impl Capability {
             Self::RegisterExits => "register-exits",
             Self::BareLoop => "bare-loop",
             Self::Kernels => "kernels",
+            Self::Virtualization => "virtualization",
             Self::NativeKernelMode => "native-kernel-mode",
             Self::CountsLightExits => "counts-light-exits",
             Self::Interrupts => "interrupts",

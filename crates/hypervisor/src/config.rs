@@ -35,6 +35,10 @@ pub struct VmConfig {
     pub pv_eoi: bool,
     /// Features of the CPU that the guest's CPUID does not show; only on the KVM backend.
     pub hidden: CpuFeatures,
+    /// Whether the guest has virtualization of its own, where the backend has
+    /// [`Capability::Virtualization`](super::Capability::Virtualization). On arm64 its vCPUs then start at EL2 and not at EL1. On
+    /// x86-64 this changes nothing: CPUID shows SVM or VMX if KVM supports it.
+    pub virtualization: bool,
     /// The number of vCPUs.
     pub vcpus: u32,
     /// How the usermode backend and its sandbox wait for each other in a heavy exit. KVM ignores it: the kernel returns to
@@ -64,6 +68,7 @@ impl Default for VmConfig {
             x2apic: false,
             pv_eoi: true,
             hidden: CpuFeatures::NONE,
+            virtualization: false,
             vcpus: 1,
             spin: SpinPolicy::Sleep,
             patch: PatchMode::Off,

@@ -41,7 +41,9 @@ const fn why_never(capability: Capability) -> Option<&'static str> {
             "in ring 3 it would reach another hypervisor, or none: guests call the hypercall page",
         ),
         Capability::BareLoop => Some("nothing below the VMM's own loop can leave the guest"),
-        Capability::Kernels | Capability::NativeKernelMode => Some("guest code runs in ring 3"),
+        Capability::Kernels | Capability::Virtualization | Capability::NativeKernelMode => {
+            Some("guest code runs in ring 3")
+        }
         Capability::MovableDeviceMemory => Some("the sandbox maps no memory once it has started"),
         Capability::ForwardedInterrupts => {
             Some("the guest's local apics are memory, and no controller of the host knows them")

@@ -129,6 +129,13 @@ pub(super) struct RunArgs {
     #[arg(long)]
     nested_guest: bool,
 
+    /// Give the guest virtualization of its own, so that a Linux in it has KVM (docs/nested.md)
+    ///
+    /// On arm64 its vCPUs start at EL2, for which the host's Linux needs the parameter `kvm-arm.mode=nested` and a CPU with FEAT_NV2.
+    /// A guest of x86-64 has virtualization without this option, too, if KVM offers it. With the option it is an error if KVM does not.
+    #[arg(long)]
+    virtualization: bool,
+
     /// Give the guest this much RAM, such as 64M; from 2M to 3G (arm64: 3008M)
     #[arg(short, long, value_name = "SIZE", default_value = "128M", value_parser = values::size)]
     memory: u64,
@@ -323,6 +330,10 @@ fn boot_on(hypervisor: &dyn Hypervisor, args: &RunArgs, image: &Image, boot: &Bo
         pv_eoi: args.pv_eoi == "on",
         shared_memory: args.device.iter().any(Device::shares_memory),
     };
+    if args.virtualization {
+        let required = hypervisor.require(Capability::Virtualization);
+        required.context("cannot give the guest virtualization")?;
+    }
     if args.device.iter().any(Device::needs_payloads) {
         let required = hypervisor.require(Capability::PayloadDoorbell);
         required.context("cannot offer notification-data")?;

@@ -40,6 +40,7 @@ pub(super) fn boot_on(
     let config = VirtConfig {
         memory: args.memory,
         vcpus: args.vcpus,
+        virtualization: args.virtualization,
         shared_memory: args.device.iter().any(Device::shares_memory),
     };
     let virt = Virt::new(hypervisor, config, io::stdout())?;

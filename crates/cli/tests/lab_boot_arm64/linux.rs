@@ -98,3 +98,14 @@ fn standard_input_is_the_console_of_linux_and_a_time_limit_ends_all_vcpus() {
     let limited = ["124 error: the guest did not end within 1s"];
     assert_eq!(line(said, "limited: "), limited, "{said}");
 }
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab --arch aarch64"]
+fn a_guest_with_el2_is_refused_where_the_cpu_has_no_nested_virtualization() {
+    let script = format!("$VMBELL run {KERNEL} --virtualization 2>&1; echo status: $?");
+    let ran = L1.run(&script, &[]);
+    let said = ran.said();
+    let why = "kvm gives its guests no EL2, which needs a CPU with FEAT_NV2, Linux 6.16";
+    assert!(said.contains(why), "{said}");
+    assert_eq!(line(said, "status: "), ["126"], "{said}");
+}

@@ -30,6 +30,10 @@ pub const GICR_SIZE: u64 = 0x2_0000;
 /// The interrupt translation service of GICv3; its GITS_TRANSLATER, to which messages are stored, is 0x1_0040 bytes
 /// above.
 pub const ITS: u64 = 0xfca0_0000;
+/// INTID of the first private peripheral interrupt.
+pub const FIRST_PPI: u32 = 16;
+/// The private peripheral interrupt by which the controller asks a guest with EL2 for its guests' next interrupts.
+pub const MAINTENANCE: u32 = 9;
 /// INTID of the first shared peripheral interrupt, that of GSI 0.
 pub const FIRST_SPI: u32 = 32;
 

@@ -90,6 +90,7 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
         Capability::PioDoorbell
         | Capability::KernelPort
         | Capability::Kernels
+        | Capability::Virtualization
         | Capability::Interrupts
         | Capability::Messages
         | Capability::CountsLightExits

@@ -33,6 +33,8 @@ pub struct VirtConfig {
     pub memory: u64,
     /// The number of vCPUs. The first starts at once, the others wait until the guest starts them.
     pub vcpus: u16,
+    /// Whether vCPUs start at EL2, so that a kernel of Linux has KVM; the backend must have [`Capability::Virtualization`].
+    pub virtualization: bool,
     /// Whether RAM is memory of a file, which a worker in another process can map.
     pub shared_memory: bool,
 }
@@ -57,7 +59,9 @@ impl Virt {
         config: VirtConfig,
         output: impl Write + Send + 'static,
     ) -> Result<Self, BoardError> {
-        for capability in [Capability::Kernels, Capability::Interrupts] {
+        let mut needed = vec![Capability::Kernels, Capability::Interrupts];
+        needed.extend(config.virtualization.then_some(Capability::Virtualization));
+        for capability in needed {
             hypervisor
                 .require(capability)
                 .map_err(BoardError::Lacking)?;
@@ -69,6 +73,7 @@ impl Virt {
                 ram_size: config.memory,
                 memory,
                 irqchip: Irqchip::Full,
+                virtualization: config.virtualization,
                 vcpus: config.vcpus.into(),
                 ..VmConfig::default()
             })
@@ -145,6 +150,7 @@ impl Virt {
         let blob = tree::blob(&Description {
             memory: self.config.memory,
             vcpus: self.config.vcpus,
+            has_el2: self.config.virtualization,
             gic: self.gic,
             virtio,
             arguments: &boot.arguments,

@@ -5,7 +5,9 @@ use vm_fdt::{Error, FdtWriter};
 use vmbell::irq::Gic;
 use vmbell_devices::virtio::mmio::Location;
 use vmbell_devices::{SERIAL_GSI, SERIAL_LEN};
-use vmbell_hypervisor::aarch64::{GICC, GICD, GICR, GICR_SIZE, IMAGE_RAM, ITS, cpu_affinity};
+use vmbell_hypervisor::aarch64::{
+    GICC, GICD, GICR, GICR_SIZE, IMAGE_RAM, ITS, MAINTENANCE, cpu_affinity,
+};
 
 use super::plug::{SERIAL, virtio};
 
@@ -14,6 +16,8 @@ use super::plug::{SERIAL, virtio};
 pub(super) struct Description<'d> {
     pub(super) memory: u64,
     pub(super) vcpus: u16,
+    /// Whether vCPUs start at EL2.
+    pub(super) has_el2: bool,
     pub(super) gic: Gic,
     /// How many virtio devices there are.
     pub(super) virtio: u32,
@@ -30,9 +34,9 @@ const SHARED: u32 = 0;
 const PRIVATE: u32 = 1;
 const EDGE_RISING: u32 = 1;
 const LEVEL_HIGH: u32 = 4;
-/// The private interrupts of the timers, in the order of the binding: secure, non-secure, virtual, and that of EL2. A
-/// guest has the second and the third.
-const TIMERS: [u32; 4] = [13, 14, 11, 10];
+/// The private interrupts of the timers, in the order of the binding: secure, non-secure, virtual, and the two of EL2. A
+/// guest has the second and the third, and with EL2 the last two.
+const TIMERS: [u32; 5] = [13, 14, 11, 10, 12];
 /// Sizes of the interrupt controllers' registers in bytes.
 const GICD_LEN: u64 = 0x1_0000;
 const GICC_LEN: u64 = 0x2000;
@@ -54,9 +58,9 @@ pub(super) fn blob(of: &Description<'_>) -> Result<Vec<u8>, Error> {
     fdt.property_string("device_type", "memory")?;
     fdt.property_array_u64("reg", &[IMAGE_RAM.start, of.memory])?;
     fdt.end_node(memory)?;
-    cpus(&mut fdt, of.vcpus)?;
+    cpus(&mut fdt, of)?;
     controller(&mut fdt, of)?;
-    timer(&mut fdt)?;
+    timer(&mut fdt, of.has_el2)?;
     serial(&mut fdt)?;
     for index in 0..of.virtio {
         device(&mut fdt, index)?;
@@ -77,11 +81,11 @@ fn chosen(fdt: &mut FdtWriter, of: &Description<'_>) -> Result<(), Error> {
 }
 
 /// The CPUs, and the firmware interface with which the first starts the others and ends the machine.
-fn cpus(fdt: &mut FdtWriter, vcpus: u16) -> Result<(), Error> {
+fn cpus(fdt: &mut FdtWriter, of: &Description<'_>) -> Result<(), Error> {
     let cpus = fdt.begin_node("cpus")?;
     fdt.property_u32("#address-cells", 1)?;
     fdt.property_u32("#size-cells", 0)?;
-    for index in 0..vcpus {
+    for index in 0..of.vcpus {
         let affinity = cpu_affinity(index.into());
         let cpu = fdt.begin_node(&format!("cpu@{affinity:x}"))?;
         fdt.property_string("device_type", "cpu")?;
@@ -94,7 +98,9 @@ fn cpus(fdt: &mut FdtWriter, vcpus: u16) -> Result<(), Error> {
     let psci = fdt.begin_node("psci")?;
     let versions = ["arm,psci-1.0", "arm,psci-0.2"].map(str::to_owned);
     fdt.property_string_list("compatible", versions.to_vec())?;
-    fdt.property_string("method", "hvc")?;
+    // A hypercall at EL2 is an exception of the guest's own.
+    let method = if of.has_el2 { "smc" } else { "hvc" };
+    fdt.property_string("method", method)?;
     fdt.end_node(psci)
 }
 
@@ -112,6 +118,9 @@ fn controller(fdt: &mut FdtWriter, of: &Description<'_>) -> Result<(), Error> {
             let redistributors = GICR_SIZE * u64::from(of.vcpus);
             fdt.property_string("compatible", "arm,gic-v3")?;
             fdt.property_array_u64("reg", &[GICD, GICD_LEN, GICR, redistributors])?;
+            if of.has_el2 {
+                fdt.property_array_u32("interrupts", &[PRIVATE, MAINTENANCE, LEVEL_HIGH])?;
+            }
             fdt.property_u32("#address-cells", 2)?;
             fdt.property_u32("#size-cells", 2)?;
             fdt.property_null("ranges")?;
@@ -126,12 +135,18 @@ fn controller(fdt: &mut FdtWriter, of: &Description<'_>) -> Result<(), Error> {
     fdt.end_node(node)
 }
 
-fn timer(fdt: &mut FdtWriter) -> Result<(), Error> {
+fn timer(fdt: &mut FdtWriter, has_el2: bool) -> Result<(), Error> {
     let node = fdt.begin_node("timer")?;
     fdt.property_string("compatible", "arm,armv8-timer")?;
     fdt.property_null("always-on")?;
+    // The fifth is for the Virtualization Host Extensions alone.
+    let count = if has_el2 {
+        TIMERS.len()
+    } else {
+        TIMERS.len() - 1
+    };
     let interrupts = TIMERS.map(|number| [PRIVATE, number, LEVEL_HIGH]);
-    fdt.property_array_u32("interrupts", interrupts.as_flattened())?;
+    fdt.property_array_u32("interrupts", interrupts[..count].as_flattened())?;
     fdt.end_node(node)
 }
 

@@ -9,6 +9,7 @@ fn description(gic: Gic) -> Description<'static> {
     Description {
         memory: 512 << 20,
         vcpus: 18,
+        has_el2: false,
         gic,
         virtio: 2,
         arguments: "console=ttyS0 quiet",
@@ -86,6 +87,29 @@ fn cpus_have_the_affinities_that_kvm_gives_them_and_are_started_by_psci() {
         assert_eq!(texts(psci, "compatible"), ["arm,psci-1.0", "arm,psci-0.2"]);
         assert_eq!(texts(psci, "method"), ["hvc"]);
     });
+}
+
+#[test]
+fn cpus_with_el2_have_its_interrupts_and_call_the_firmware_by_smc() {
+    let with_el2 = Description {
+        has_el2: true,
+        ..description(Gic::V3)
+    };
+    let controller = format!("/interrupt-controller@{GICD:x}");
+    for (of, method, timers, maintenance) in [
+        (with_el2, "smc", 5, Some(vec![PRIVATE, 9, LEVEL_HIGH])),
+        (description(Gic::V3), "hvc", 4, None),
+    ] {
+        with_tree(&of, |tree| {
+            let psci = tree.find_node("/psci").unwrap();
+            assert_eq!(texts(psci, "method"), [method]);
+            let timer = cells(tree.find_node("/timer").unwrap(), "interrupts");
+            assert_eq!(timer.len(), 3 * timers);
+            let node = tree.find_node(&controller).unwrap();
+            let has = node.property("interrupts");
+            assert_eq!(has.map(|_| cells(node, "interrupts")), maintenance);
+        });
+    }
 }
 
 #[test]

@@ -3,16 +3,16 @@
 
 use kvm_bindings::{
     KVM_CREATE_DEVICE_TEST, KVM_DEV_ARM_VGIC_CTRL_INIT, KVM_DEV_ARM_VGIC_GRP_ADDR,
-    KVM_DEV_ARM_VGIC_GRP_CTRL, KVM_DEV_ARM_VGIC_GRP_NR_IRQS, KVM_VGIC_ITS_ADDR_TYPE,
-    KVM_VGIC_V2_ADDR_TYPE_CPU, KVM_VGIC_V2_ADDR_TYPE_DIST, KVM_VGIC_V3_ADDR_TYPE_DIST,
-    KVM_VGIC_V3_ADDR_TYPE_REDIST, kvm_create_device, kvm_device_attr,
+    KVM_DEV_ARM_VGIC_GRP_CTRL, KVM_DEV_ARM_VGIC_GRP_MAINT_IRQ, KVM_DEV_ARM_VGIC_GRP_NR_IRQS,
+    KVM_VGIC_ITS_ADDR_TYPE, KVM_VGIC_V2_ADDR_TYPE_CPU, KVM_VGIC_V2_ADDR_TYPE_DIST,
+    KVM_VGIC_V3_ADDR_TYPE_DIST, KVM_VGIC_V3_ADDR_TYPE_REDIST, kvm_create_device, kvm_device_attr,
     kvm_device_type_KVM_DEV_TYPE_ARM_VGIC_ITS, kvm_device_type_KVM_DEV_TYPE_ARM_VGIC_V2,
     kvm_device_type_KVM_DEV_TYPE_ARM_VGIC_V3,
 };
 use kvm_ioctls::{DeviceFd, VmFd};
 
 use crate::Error;
-use crate::aarch64::{FIRST_SPI, GICC, GICD, GICR, ITS};
+use crate::aarch64::{FIRST_PPI, FIRST_SPI, GICC, GICD, GICR, ITS, MAINTENANCE};
 use vmbell::irq::{Gic, PINS};
 
 /// How many shared peripheral interrupts there are.
@@ -47,8 +47,9 @@ const fn kind(gic: Gic) -> u32 {
 }
 
 /// Makes the interrupt controllers of a guest that has all its vCPUs, and an ITS where there can be one. The guest
-/// has them as long as the VM exists; the descriptors are for saving their state.
-pub fn create(vm: &VmFd, gic: Gic) -> Result<Vec<DeviceFd>, Error> {
+/// has them as long as the VM exists; the descriptors are for saving their state. With EL2 the guest is told by an interrupt
+/// when its own guests need new ones.
+pub fn create(vm: &VmFd, gic: Gic, has_el2: bool) -> Result<Vec<DeviceFd>, Error> {
     let controller = device(vm, kind(gic))?;
     let irqs = FIRST_SPI + SPIS;
     set(&controller, KVM_DEV_ARM_VGIC_GRP_NR_IRQS, 0, &irqs)?;
@@ -64,6 +65,10 @@ pub fn create(vm: &VmFd, gic: Gic) -> Result<Vec<DeviceFd>, Error> {
     };
     for (place, address) in places {
         set(&controller, KVM_DEV_ARM_VGIC_GRP_ADDR, place, &address)?;
+    }
+    if has_el2 {
+        let interrupt = FIRST_PPI + MAINTENANCE;
+        set(&controller, KVM_DEV_ARM_VGIC_GRP_MAINT_IRQ, 0, &interrupt)?;
     }
     initialize(&controller)?;
     let mut devices = vec![controller];

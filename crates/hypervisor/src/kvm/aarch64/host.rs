@@ -27,11 +27,16 @@ pub const NEEDED: [(u32, &str, &str); 3] = [
     (KVM_CAP_ARM_NISV_TO_USER, "KVM_CAP_ARM_NISV_TO_USER", "5.5"),
 ];
 
+/// `KVM_CAP_ARM_EL2` of Linux `uapi/linux/kvm.h`.
+const CAP_EL2: libc::c_ulong = 240;
+
 /// The answers.
 #[derive(Debug)]
 pub struct Host {
     /// The best version of the interrupt controllers that a guest can have; `None` if it can have none.
     pub gic: Option<Gic>,
+    /// Whether a guest's vCPUs can have EL2.
+    pub el2: bool,
     /// Whether KVM can forward a hypercall to the VMM.
     pub hypercall_exits: bool,
     /// Whether a guest's counter can be exactly the host's.
@@ -44,6 +49,7 @@ impl Host {
         let vm = kvm.create_vm().map_err(Error::system("create a vm"))?;
         Ok(Self {
             gic: gic::best(&vm),
+            el2: kvm.check_extension_raw(CAP_EL2) > 0,
             hypercall_exits: has_filter(&vm),
             counter_offset: kvm.check_extension_raw(KVM_CAP_COUNTER_OFFSET.into()) > 0,
         })
@@ -67,6 +73,9 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
         Capability::HypercallExit if !system.host.hypercall_exits => {
             no("this kernel sends no hypercall on to the VMM (Linux 6.4)")
         }
+        Capability::Virtualization if !system.host.el2 => no(
+            "kvm gives its guests no EL2, which needs a CPU with FEAT_NV2, Linux 6.16 and its parameter kvm-arm.mode=nested",
+        ),
         Capability::Interrupts | Capability::Messages | Capability::EndOfInterrupt
             if system.host.gic.is_none() =>
         {

@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use kvm_bindings::{
-    KVM_ARM_IRQ_TYPE_SHIFT, KVM_ARM_IRQ_TYPE_SPI, KVM_ARM_VCPU_PSCI_0_2, KVM_CAP_ARM_NISV_TO_USER,
-    kvm_irq_routing_irqchip, kvm_vcpu_init,
+    KVM_ARM_IRQ_TYPE_SHIFT, KVM_ARM_IRQ_TYPE_SPI, KVM_ARM_VCPU_HAS_EL2, KVM_ARM_VCPU_PSCI_0_2,
+    KVM_CAP_ARM_NISV_TO_USER, kvm_irq_routing_irqchip, kvm_vcpu_init,
 };
 use kvm_ioctls::{DeviceFd, VcpuFd, VmFd};
 use stub::layout::RAM_BASE;
@@ -42,7 +42,9 @@ impl Parts {
         if system.host.hypercall_exits {
             exits::forward(vm)?;
         }
-        let vcpus: Result<Vec<_>, Error> = (0..config.vcpus).map(|index| make(vm, index)).collect();
+        let vcpus: Result<Vec<_>, Error> = (0..config.vcpus)
+            .map(|index| make(vm, index, config.virtualization))
+            .collect();
         let vcpus = Mutex::new(vcpus?);
         if system.host.counter_offset {
             ioctl::share_counter(vm).map_err(Error::system(
@@ -50,7 +52,7 @@ impl Parts {
             ))?;
         }
         let devices = match gic {
-            Some(gic) => gic::create(vm, gic)?,
+            Some(gic) => gic::create(vm, gic, config.virtualization)?,
             None => Vec::new(),
         };
         Ok(Self {
@@ -84,15 +86,15 @@ fn choose(system: &System, config: &VmConfig) -> Result<Option<Gic>, Error> {
     }
 }
 
-/// Makes a vCPU with the firmware interface PSCI.
-fn make(vm: &VmFd, index: u32) -> Result<Option<VcpuFd>, Error> {
+/// Makes a vCPU with the firmware interface PSCI. With EL2 it starts there, and has the Virtualization Host Extensions always on.
+fn make(vm: &VmFd, index: u32, has_el2: bool) -> Result<Option<VcpuFd>, Error> {
     let vcpu = vm
         .create_vcpu(index.into())
         .map_err(Error::system("create a vcpu"))?;
     let mut init = kvm_vcpu_init::default();
     vm.get_preferred_target(&mut init)
         .map_err(Error::system("ask kvm for the kind of its vcpus"))?;
-    init.features[0] |= 1 << KVM_ARM_VCPU_PSCI_0_2;
+    init.features[0] |= 1 << KVM_ARM_VCPU_PSCI_0_2 | u32::from(has_el2) << KVM_ARM_VCPU_HAS_EL2;
     vcpu.vcpu_init(&init)
         .map_err(Error::system("initialize a vcpu (KVM_ARM_VCPU_INIT)"))?;
     Ok(Some(vcpu))

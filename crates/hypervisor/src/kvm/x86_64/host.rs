@@ -66,11 +66,25 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
         Capability::CountsLightExits => trial::light_exits(system),
         Capability::NativeKernelMode => trial::native_kernel_mode(system),
         Capability::EndOfInterrupt => trial::ends_of_interrupts(system),
+        Capability::Virtualization if !has_virtualization(&system.host.cpuid) => Support::No(
+            "kvm gives its guests neither SVM nor VMX: load kvm_amd or kvm_intel with nested=1"
+                .to_owned(),
+        ),
         Capability::HypercallExit if !system.host.hypercall_exits => {
             Support::No("this kernel sends no hypercall on to the VMM (Linux 5.14)".to_owned())
         }
         Capability::HypercallInstruction | Capability::HypercallExit => trial::hypercalls(system),
-        // Ports, kernels and interrupts.
+        // Ports, kernels, virtualization and interrupts.
         _ => Support::Yes,
     }
+}
+
+/// Whether a CPUID shows VMX (Intel SDM 2A, CPUID.1) or SVM (AMD APM 3, CPUID 8000_0001h).
+fn has_virtualization(cpuid: &CpuId) -> bool {
+    let mut leaves = cpuid.as_slice().iter();
+    leaves.any(|leaf| match leaf.function {
+        1 => leaf.ecx & 1 << 5 != 0,
+        0x8000_0001 => leaf.ecx & 1 << 2 != 0,
+        _ => false,
+    })
 }
