@@ -4,6 +4,8 @@
 
 mod boots;
 
+#[path = "lab_boot_arm64/depth.rs"]
+mod depth;
 #[path = "lab_boot_arm64/flat.rs"]
 mod flat;
 #[path = "lab_boot_arm64/gicv2.rs"]

@@ -48,6 +48,11 @@ pub fn build_sources(release: &str, host: &str, architecture: &str) -> Option<St
     let (_, name) = DISTRIBUTIONS.iter().find(is_of)?;
     let mut architectures = vec![host, architecture];
     architectures.dedup();
+    Some(release_sources(name, &architectures))
+}
+
+/// The sources of a release of Debian, by its name, with its later suites, in the form of `sources.list`.
+pub fn release_sources(name: &str, architectures: &[&str]) -> String {
     let line = |(archive, suite)| {
         let architectures = architectures.join(",");
         format!(
@@ -59,7 +64,7 @@ pub fn build_sources(release: &str, host: &str, architecture: &str) -> Option<St
         ("debian", "-backports"),
         ("debian-security", "-security"),
     ];
-    Some(suites.map(line).concat())
+    suites.map(line).concat()
 }
 
 /// A version of Debian's kernels: `debian:` and the start of a release, such as `6.12` or `6.12.43+deb12`, or `newest`.

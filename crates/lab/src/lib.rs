@@ -111,14 +111,6 @@ pub enum LabError {
         /// Which module it lacks.
         source: KernelError,
     },
-    /// There is no Linux inside L1 on this architecture.
-    #[error(
-        "a Linux inside L1 needs virtualization in L1's guests, and the lab's {arch} has none: use --depth 1"
-    )]
-    NoNested {
-        /// L1's architecture.
-        arch: &'static str,
-    },
     /// A Linux inside L1 would need more memory than a guest of `vmbell run` can have.
     #[error("L{depth} would need {} MiB of memory, and a guest of `vmbell run` has at most 3072: use less --memory", memory >> 20)]
     NestedMemory {

@@ -30,10 +30,6 @@ pub(crate) fn file_tree(
     let mut memory = settings.memory;
     for depth in (1..settings.depth).rev() {
         let board = &lab.board;
-        let Some(own) = board.nested else {
-            let arch = board.arch.name;
-            return Err(LabError::NoNested { arch });
-        };
         if settings.vmm == Vmm::Vmbell && memory > MOST {
             return Err(LabError::NestedMemory {
                 depth: depth + 1,
@@ -43,7 +39,7 @@ pub(crate) fn file_tree(
         let nested = Nested {
             memory,
             vcpus: settings.mode.cpus(),
-            parameters: kernel_parameters(board, settings, &[own]),
+            parameters: kernel_parameters(board, settings, &[board.inner_parameters]),
             qemu: match settings.vmm {
                 Vmm::Vmbell => None,
                 Vmm::Qemu => Some(payload::nested_qemu(lab)?),

@@ -24,7 +24,7 @@ use super::cache::{
     Cache, CacheError, Draft, Entry, Prepare, Size, SourcePackage, hash_bytes, hash_file,
     require_space,
 };
-use super::debian::KernelVersion;
+use super::debian::{KernelVersion, release_sources as debian_release};
 use super::kernel::{KernelImage, ModuleTree};
 use super::qemu::Qemu;
 use super::{Kernel, LabError, Progress, Recipe, prepare, tree};
@@ -89,18 +89,19 @@ impl<'a> Provision<'a> {
         }
     }
 
-    /// The QEMU that the user names, otherwise one on PATH, otherwise that of the distribution's package.
+    /// The QEMU that the user names, otherwise one on PATH, otherwise that of a package.
     pub fn qemu(&mut self, named: Option<&Path>) -> Result<Qemu, LabError> {
         if let Some(program) = named {
-            return Ok(Qemu::named(program)?);
+            return Ok(Qemu::named(program, self.board)?);
         }
         if let Some(qemu) = Qemu::on_path(self.board) {
             return Ok(qemu);
         }
         let (host, board) = (self.host, self.board);
-        let entry = self.package_entry(&Recipe::qemu(host, board), |draft| {
-            prepare::qemu(host, board, draft)
-        })?;
+        let entry =
+            self.package_entry(&Recipe::qemu(host, board), board.qemu_release, |draft| {
+                prepare::qemu(host, board, draft)
+            })?;
         Ok(Qemu::packaged(host, board, &entry)?)
     }
 
@@ -114,8 +115,12 @@ impl<'a> Provision<'a> {
             None => {}
         }
         let board = self.board;
-        let entry =
-            self.package_entry(&Recipe::linux(board), |draft| prepare::linux(board, draft))?;
+        if let Some(version) = board.kernel {
+            return self.debian_kernel(&version.parse()?);
+        }
+        let entry = self.package_entry(&Recipe::linux(board), None, |draft| {
+            prepare::linux(board, draft)
+        })?;
         Ok(Kernel::of(&entry, None))
     }
 
@@ -126,7 +131,7 @@ impl<'a> Provision<'a> {
         let entry = if optional {
             self.existing(recipe.kind, &recipe.hash())?
         } else {
-            Some(self.package_entry(&recipe, prepare::shell)?)
+            Some(self.package_entry(&recipe, None, prepare::shell)?)
         };
         Ok(entry.map(|entry| entry.path(prepare::SHELL)))
     }
@@ -158,9 +163,11 @@ impl<'a> Provision<'a> {
         Ok(removed?)
     }
 
+    /// An entry of packages, of the system's sources or of a release of Debian.
     fn package_entry(
         &mut self,
         recipe: &Recipe,
+        release: Option<&str>,
         make: impl FnOnce(&Draft) -> Result<String, LabError>,
     ) -> Result<Entry, LabError> {
         let hash = recipe.hash();
@@ -172,10 +179,23 @@ impl<'a> Provision<'a> {
         if let Some(entry) = self.begin(recipe.kind, &hash)? {
             return Ok(entry);
         }
-        self.fetch_indexes(wanted, recipe.option)?;
-        let apt = self.apt();
-        let (name, packages) =
-            apt.resolve(recipe.architecture, &recipe.alternatives, recipe.stand_ins)?;
+        let of_release;
+        let apt = match release {
+            Some(release) => {
+                let sources = debian_release(release, &[self.host.package]);
+                of_release = self.debian_apt(wanted, recipe.option, &sources)?;
+                &of_release
+            }
+            None => {
+                self.fetch_indexes(wanted, recipe.option)?;
+                self.apt()
+            }
+        };
+        let resolved = apt.resolve(recipe.architecture, &recipe.alternatives, recipe.stand_ins);
+        let (name, packages) = resolved.map_err(|error| match release {
+            Some(_) => debian::no_indexes(apt).unwrap_or_else(|| error.into()),
+            None => error.into(),
+        })?;
         let total: u64 = packages.iter().map(|package| package.size).sum();
         let root = self.cache.root();
         require_space(root, Size(total.saturating_mul(PEAK)))?;

@@ -90,7 +90,7 @@ impl Provision<'_> {
 }
 
 /// Why an index is missing, if one is.
-fn no_indexes(apt: &Apt) -> Option<LabError> {
+pub(super) fn no_indexes(apt: &Apt) -> Option<LabError> {
     let missing = apt.no_indexes()?;
     Some(match Path::new(debian::KEYRING).exists() {
         true => missing.into(),

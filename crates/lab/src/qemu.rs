@@ -9,9 +9,6 @@ use super::arch::Arch;
 use super::board::Board;
 use super::cache::Entry;
 
-/// The oldest version whose emulated SVM and EL2 run KVM well enough.
-const OLDEST: (u32, u32) = (7, 2);
-
 /// A QEMU that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum QemuError {
@@ -34,12 +31,14 @@ pub enum QemuError {
         said: String,
     },
     /// The version is too old.
-    #[error("{} is QEMU {version}, and the lab needs {}.{} or newer", program.display(), OLDEST.0, OLDEST.1)]
+    #[error("{} is QEMU {version}, and the lab needs {}.{} or newer for this", program.display(), oldest.0, oldest.1)]
     TooOld {
         /// The program.
         program: PathBuf,
         /// The version that it printed.
         version: String,
+        /// The oldest that is good enough.
+        oldest: (u32, u32),
     },
     /// The program does not write the device tree of its machine.
     #[error("QEMU does not write its device tree ({status}): {said}")]
@@ -82,12 +81,12 @@ pub struct Qemu {
 
 impl Qemu {
     /// The QEMU that the caller names.
-    pub fn named(program: &Path) -> Result<Self, QemuError> {
+    pub fn named(program: &Path, board: &Board) -> Result<Self, QemuError> {
         Self {
             program: program.to_path_buf(),
             ..Self::installed(Origin::Named)
         }
-        .checked()
+        .checked(board)
     }
 
     /// The QEMU on PATH, if there is one and it is new enough.
@@ -96,7 +95,7 @@ impl Qemu {
             program: which::which(board.qemu).ok()?,
             ..Self::installed(Origin::Path)
         }
-        .checked()
+        .checked(board)
         .ok()
     }
 
@@ -135,7 +134,7 @@ impl Qemu {
             modules: Some(root.join("usr/lib").join(host.triplet).join("qemu")),
             ..Self::installed(Origin::Package)
         }
-        .checked()
+        .checked(board)
     }
 
     fn installed(origin: Origin) -> Self {
@@ -219,7 +218,7 @@ impl Qemu {
         script
     }
 
-    fn checked(mut self) -> Result<Self, QemuError> {
+    fn checked(mut self, board: &Board) -> Result<Self, QemuError> {
         let words = self.words();
         let mut command = Command::new(&words[0]);
         command
@@ -245,10 +244,12 @@ impl Qemu {
                 said,
             });
         };
-        if numbers < OLDEST {
+        let oldest = board.oldest_qemu;
+        if numbers < oldest {
             return Err(QemuError::TooOld {
                 program: self.program,
                 version,
+                oldest,
             });
         }
         self.version = version;
@@ -287,6 +288,7 @@ fn parse_version(text: &str) -> Option<(String, (u32, u32))> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::board::AARCH64;
 
     #[test]
     fn versions_are_read_as_distributions_print_them() {
@@ -325,12 +327,12 @@ mod tests {
 
     #[test]
     fn a_program_that_is_no_qemu_is_refused_with_its_words() {
-        let error = Qemu::named(Path::new("/bin/true")).unwrap_err();
+        let error = Qemu::named(Path::new("/bin/true"), &AARCH64).unwrap_err();
         assert!(
             error.to_string().starts_with("/bin/true --version failed"),
             "{error}"
         );
-        let error = Qemu::named(Path::new("/nonexistent/qemu")).unwrap_err();
+        let error = Qemu::named(Path::new("/nonexistent/qemu"), &AARCH64).unwrap_err();
         assert_eq!(error.to_string(), "cannot run /nonexistent/qemu");
     }
 }

@@ -11,8 +11,8 @@ use vmbell_lab::cache::{Cache, Size};
 use vmbell_lab::debian::KernelVersion;
 
 /// Prepares what is missing, and prints what has been prepared.
-pub(super) fn prepare(arch: Option<&str>, parts: &Parts) -> anyhow::Result<ExitCode> {
-    let (host, board) = boards(arch)?;
+pub(super) fn prepare(arch: Option<&str>, parts: &Parts, nests: bool) -> anyhow::Result<ExitCode> {
+    let (host, board) = boards(arch, nests)?;
     let mut qemu = None;
     for choice in parts.choices()? {
         let lab = parts.prepare(host, &board, &Settings::default(), &choice)?;
@@ -33,14 +33,16 @@ pub(super) fn status(
     kernels: &[KernelVersion],
 ) -> anyhow::Result<ExitCode> {
     let cache = Cache::user()?;
-    let (host, board) = boards(arch)?;
+    let (host, board) = boards(arch, false)?;
     let mut good = true;
     let names = |board: &Board| {
         recipes(host, board, &[])
             .into_iter()
             .map(|recipe| recipe.entry())
     };
-    let current: Vec<String> = Board::ALL.iter().flat_map(names).collect();
+    let all = Board::ALL.into_iter();
+    let all = all.flat_map(|board| [board, board.nesting()]);
+    let current: Vec<String> = all.flat_map(|board| names(&board)).collect();
     println!("{}", cache.root().display());
     for (name, entry) in cache.entries()? {
         let checked = entry.and_then(|entry| {
@@ -98,7 +100,7 @@ pub(super) fn status(
 
 /// Prints a key for a CI's cache: the beginnings of the recipes' hashes.
 pub(super) fn key(arch: Option<&str>, kernels: &[KernelVersion]) -> anyhow::Result<ExitCode> {
-    let (host, board) = boards(arch)?;
+    let (host, board) = boards(arch, false)?;
     let part = |recipe: &Recipe| format!("{}-{:.12}", recipe.kind, recipe.hash());
     let parts: Vec<String> = recipes(host, &board, kernels).iter().map(part).collect();
     println!("vmbell-lab-{}", parts.join("-"));

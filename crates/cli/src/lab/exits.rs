@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 
+use vmbell_lab::arch::Arch;
 use vmbell_lab::job::Exits;
 use vmbell_report::{Outcome, Report, Row, aligned};
 
@@ -31,23 +32,47 @@ const NAMES: [(u32, &str); 20] = [
     (0x8d, "xsetbv"),
     (0x400, "page fault"),
 ];
+/// The classes of exceptions on arm64 (Arm DDI 0487, ESR_EL2.EC) that guests with guests have often; KVM reports an interrupt as 0.
+const CLASSES: [(u32, &str); 10] = [
+    (0x00, "interrupt"),
+    (0x01, "wfx"),
+    (0x07, "fp"),
+    (0x16, "hvc"),
+    (0x17, "smc"),
+    (0x18, "system register"),
+    (0x19, "sve"),
+    (0x1a, "eret"),
+    (0x20, "instruction abort"),
+    (0x24, "data abort"),
+];
 /// What a CPU with virtual VMLOAD and VMSAVE (VLS) does without an exit.
 const VLS: [u32; 2] = [0x82, 0x83];
 
-/// The line; a star marks what a CPU with VLS does without an exit.
-pub(super) fn text(exits: &[(u32, u64)]) -> String {
+/// The line for an L1 of this architecture; a star marks what a CPU with VLS does without an exit.
+pub(super) fn text(exits: &[(u32, u64)], arch: Arch) -> String {
+    if arch == Arch::AARCH64 {
+        return listed(exits, &CLASSES, &[]);
+    }
+    listed(exits, &NAMES, &VLS)
+}
+
+fn listed(exits: &[(u32, u64)], names: &[(u32, &str)], vls: &[u32]) -> String {
     let all: u64 = exits.iter().map(|(_, count)| count).sum();
-    let saved = exits.iter().filter(|(code, _)| VLS.contains(code));
+    let saved = exits.iter().filter(|(code, _)| vls.contains(code));
     let saved: u64 = saved.map(|(_, count)| count).sum();
     let one = |(code, count): &(u32, u64)| {
-        let name = NAMES.iter().find(|(other, _)| other == code);
+        let name = names.iter().find(|(other, _)| other == code);
         let name = name.map_or_else(|| format!("{code:#x}"), |(_, name)| (*name).to_owned());
-        let star = if VLS.contains(code) { "*" } else { "" };
+        let star = if vls.contains(code) { "*" } else { "" };
         format!("{name}{star} {count}")
     };
     let each: Vec<String> = exits.iter().map(one).collect();
+    let starred = match vls {
+        [] => String::new(),
+        _ => format!(", {saved} of them (*) not on a CPU with VLS"),
+    };
     format!(
-        "{all} exits of L1's guests while the program ran, {saved} of them (*) not on a CPU with VLS: {}",
+        "{all} exits of L1's guests while the program ran{starred}: {}",
         each.join(", ")
     )
 }
@@ -158,9 +183,13 @@ mod tests {
     #[test]
     fn exits_that_a_cpu_with_vls_does_not_have_are_marked() {
         assert_eq!(
-            text(&[(0x82, 400), (0x80, 200), (0x999, 1)]),
+            text(&[(0x82, 400), (0x80, 200), (0x999, 1)], Arch::X86_64),
             "601 exits of L1's guests while the program ran, 400 of them (*) not on a CPU with VLS: \
              vmload* 400, vmrun 200, 0x999 1"
+        );
+        assert_eq!(
+            text(&[(0x1a, 400), (0, 2)], Arch::AARCH64),
+            "402 exits of L1's guests while the program ran: eret 400, interrupt 2"
         );
     }
 

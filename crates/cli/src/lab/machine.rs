@@ -10,6 +10,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use super::device::{check, device};
 use super::exits;
 use crate::values;
+use vmbell_lab::arch::Arch;
 use vmbell_lab::board::{Board, Gic};
 use vmbell_lab::boot::{BootError, Limits, Mode, Settings, Vmm};
 use vmbell_lab::device::Plugged;
@@ -86,12 +87,12 @@ impl Machine {
 
     /// The depths that the user names; `None` is 1, without a word of it in reports.
     pub(super) fn depths(&self) -> anyhow::Result<Vec<Option<u32>>> {
-        if self.exits && self.depth.iter().all(|depth| *depth == 1) {
+        if self.exits && !self.nests() {
             bail!(
                 "--exits is for --depth 2 and 3: at depth 1 `vmbell bench` counts the exits of its guest"
             );
         }
-        if self.vmm == Vmm::Qemu && self.depth.iter().all(|depth| *depth == 1) {
+        if self.vmm == Vmm::Qemu && !self.nests() {
             bail!("--vmm is for --depth 2 and 3: the lab's QEMU always runs L1");
         }
         if self.depth.is_empty() {
@@ -103,6 +104,11 @@ impl Machine {
             }
         }
         Ok(self.depth.iter().copied().map(Some).collect())
+    }
+
+    /// Whether a Linux runs inside another one.
+    pub(super) fn nests(&self) -> bool {
+        self.depth.iter().any(|depth| *depth > 1)
     }
 
     /// The settings for the lab; an error if the board does not have what is asked for. `time_limit` is the program's, unless
@@ -126,9 +132,11 @@ impl Machine {
                  (docs/nested.md)"
             );
         }
-        if depth > 1 && board.nested.is_none() {
-            let arch = board.arch.name;
-            return Err(LabError::NoNested { arch }.into());
+        if depth > 1 && self.vmm == Vmm::Qemu && board.arch != Arch::X86_64 {
+            bail!("--vmm qemu is for x86-64: leave it out, and `vmbell run` starts each Linux");
+        }
+        if depth > 1 && self.gic == Some(Gic::V2) {
+            bail!("--gic 2 is for --depth 1: guests with virtualization need a GICv3");
         }
         Ok(Settings {
             depth,
@@ -177,7 +185,7 @@ fn vmm() -> impl TypedValueParser<Value = Vmm> {
 }
 
 /// Parses a depth. The lab has three, as each makes an exit 6 to 10 times as expensive (docs/nested.md).
-fn depth(text: &str) -> Result<u32, String> {
+pub(super) fn depth(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(depth @ 1..=3) => Ok(depth),
         _ => Err(
@@ -228,7 +236,7 @@ pub(super) fn announce(lab: &Lab, settings: &Settings) {
 }
 
 /// Prints the notes of a run, and a line with its end and its times.
-pub(super) fn summarize(outcome: &Outcome, progress: Progress) {
+pub(super) fn summarize(outcome: &Outcome, arch: Arch, progress: Progress) {
     for note in &outcome.notes {
         progress.say(note);
     }
@@ -246,7 +254,7 @@ pub(super) fn summarize(outcome: &Outcome, progress: Progress) {
         }
     };
     if !outcome.exits.is_empty() {
-        progress.say(exits::text(&outcome.exits));
+        progress.say(exits::text(&outcome.exits, arch));
     }
     let (wall, cpu) = (outcome.wall.as_secs_f64(), outcome.cpu.as_secs_f64());
     progress.say(format_args!(

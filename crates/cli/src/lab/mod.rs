@@ -106,7 +106,13 @@ pub(super) struct LabArguments {
 #[derive(Debug, Subcommand)]
 enum LabCommand {
     /// Download and prepare what is missing
-    Prepare(Parts),
+    Prepare {
+        #[command(flatten)]
+        parts: Box<Parts>,
+        /// Prepare what a run with this --depth needs
+        #[arg(long, value_name = "DEPTH", default_value_t = 1, hide_default_value = true, value_parser = machine::depth)]
+        depth: u32,
+    },
     Selftests(Box<SelftestsArguments>),
     /// Show what is prepared
     Status {
@@ -167,7 +173,7 @@ pub(super) fn run(arguments: LabArguments) -> ExitCode {
                 .map(|()| ExitCode::SUCCESS)
                 .map_err(anyhow::Error::new)
         }
-        Some(LabCommand::Prepare(parts)) => cache::prepare(arch, &parts),
+        Some(LabCommand::Prepare { parts, depth }) => cache::prepare(arch, &parts, depth > 1),
         Some(LabCommand::Status {
             key: true, kernel, ..
         }) => cache::key(arch, &kernel),

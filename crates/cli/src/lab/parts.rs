@@ -31,10 +31,12 @@ pub(super) fn architectures() -> PossibleValuesParser {
     Board::ALL.map(|board| board.arch.name).into()
 }
 
-/// This machine's architecture, and the board for the named one: by default for this machine's own.
-pub(super) fn boards(name: Option<&str>) -> Result<(Arch, Board), LabError> {
+/// This machine's architecture, and the board for the named one: by default for this machine's own. With `nests` its guests have
+/// virtualization.
+pub(super) fn boards(name: Option<&str>, nests: bool) -> Result<(Arch, Board), LabError> {
     let host = Arch::host();
     let board = Board::of(name.unwrap_or(std::env::consts::ARCH));
+    let board = board.map(|board| if nests { board.nesting() } else { board });
     host.zip(board).ok_or(LabError::NoHost {
         arch: std::env::consts::ARCH,
     })

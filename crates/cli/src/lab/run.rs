@@ -24,6 +24,7 @@ use crate::style::Style;
 use crate::suites::Suite;
 use vmbell_bench::host::{DEPTH_VARIABLE, DEPTH_VMM_VARIABLE};
 use vmbell_bench::{marks, timing};
+use vmbell_lab::arch::Arch;
 use vmbell_lab::{Lab, Task};
 use vmbell_report::compare::{at_depths, side_by_side};
 use vmbell_report::{EXPORTERS, Exporter, Look, Report, Timing, json};
@@ -205,7 +206,7 @@ fn bisect(
     if !old.is_debians() || !new.is_debians() {
         bail!("--bisect is between kernels of Debian: name them as --kernel debian:VERSION");
     }
-    let (host, board) = boards(arch)?;
+    let (host, board) = boards(arch, arguments.machine.nests())?;
     let folder =
         TempDir::with_prefix("vmbell-kernels-").context("cannot make a temporary folder")?;
     let path = folder.path().join("report.json");
@@ -238,7 +239,7 @@ fn run_in(
     report: Option<&Path>,
 ) -> anyhow::Result<u8> {
     let inner = Inner::of(&arguments.program)?;
-    let (host, board) = boards(arch)?;
+    let (host, board) = boards(arch, arguments.machine.nests())?;
     let needs = match &inner {
         Some(inner) => Needs::of(inner, &board, arguments.machine.timing())?,
         None => Needs::default(),
@@ -251,10 +252,11 @@ fn run_in(
         bail!("{device} is a device of L1, and the program runs in L{depth}: use --depth 1");
     }
     settings.memory = settings.memory.max(needs.memory);
-    // With marks the exits are those of each row.
+    // With marks, for which a program needs a port, the exits are those of each row.
+    let can_mark = settings.exits && board.arch == Arch::X86_64;
     let marked = inner
         .as_ref()
-        .filter(|inner| settings.exits && matches!(inner.suite, Some(Suite::Paths(_))));
+        .filter(|inner| can_mark && matches!(inner.suite, Some(Suite::Paths(_))));
     if let Some(inner) = marked {
         if inner.has("sort") {
             bail!("--exits has the rows in their own order: leave out --sort");
@@ -326,7 +328,7 @@ fn run_in(
         );
     }
     let mut outcome = lab.run(&task, &settings)?;
-    summarize(&outcome, lab.progress);
+    summarize(&outcome, lab.board.arch, lab.progress);
     let status = status(&outcome, &settings);
     let code = status.as_ref().map_or(u8::MAX, |status| *status);
     Exported::finish(program.exports, &mut outcome, code)?;

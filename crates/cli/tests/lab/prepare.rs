@@ -377,6 +377,34 @@ fn archive_of_kernels(sandbox: &Sandbox) {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
+fn a_qemu_with_nested_arm64_is_that_of_debian_13_on_any_system() {
+    let sandbox = Sandbox::new();
+    let (sources, words) = (sandbox.path("sources"), sandbox.path("words"));
+    let update = format!(
+        "cp $(dirname $APT_CONFIG)/sources.list {}",
+        sources.display()
+    );
+    let resolve = format!(
+        "echo $* >{}; echo 'E: no such' >&2; exit 100",
+        words.display()
+    );
+    sandbox.apt(&update, &resolve, "exit 100");
+    let mut command = sandbox.vmbell();
+    command.args(["lab", "prepare", "--arch", "aarch64", "--depth", "2"]);
+    command.assert().code(125).stderr(contains(
+        "the package sources do not have qemu-system-arm/trixie: E: no such",
+    ));
+    let sources = fs::read_to_string(sources).unwrap();
+    assert!(sources.contains("/debian trixie main\n"), "{sources}");
+    let is_debians =
+        |line: &str| line.starts_with("deb [arch=amd64 signed-by=/usr/share/keyrings/debian");
+    assert!(sources.lines().all(is_debians), "{sources}");
+    let words = fs::read_to_string(words).unwrap();
+    assert!(words.ends_with(" qemu-system-arm/trixie\n"), "{words}");
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
 fn a_kernel_of_debian_is_prepared_by_its_version_and_kept() {
     let sandbox = Sandbox::new();
     archive_of_kernels(&sandbox);

@@ -318,22 +318,23 @@ fn depths_that_the_lab_does_not_have_are_refused_before_the_boot() {
 }
 
 #[test]
-fn a_linux_in_a_guest_is_for_an_architecture_whose_guests_have_virtualization() {
+fn a_linux_in_a_guest_of_arm64_is_started_by_vmbell_with_a_gicv3_on_a_newer_qemu() {
     let sandbox = Sandbox::new();
+    for (option, message) in [
+        (&["--vmm", "qemu"] as &[&str], "--vmm qemu is for x86-64"),
+        (&["--gic", "2"], "--gic 2 is for --depth 1"),
+    ] {
+        let mut command = sandbox.vmbell();
+        command.args(["lab", "--arch", "aarch64", "--depth", "2"]);
+        command.args(option).args(["--", "/bin/true"]);
+        command.assert().code(125).stderr(contains(message));
+    }
     let mut command = sandbox.vmbell();
-    command.args([
-        "lab",
-        "--arch",
-        "aarch64",
-        "--depth",
-        "2",
-        "--",
-        "/bin/true",
-    ]);
-    command
-        .assert()
-        .code(125)
-        .stderr(contains("the lab's aarch64 has none: use --depth 1"));
+    command.args(["lab", "prepare", "--arch", "aarch64", "--depth", "2"]);
+    command.arg("--qemu").arg(sandbox.qemu("8.2.0", ""));
+    command.assert().code(125).stderr(contains(
+        "is QEMU 8.2.0, and the lab needs 9.0 or newer for this",
+    ));
 }
 
 #[test]

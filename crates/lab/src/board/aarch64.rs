@@ -1,4 +1,5 @@
-//! The board of arm64: QEMU's `virt` with EL2, in which KVM runs as a hypervisor of the Virtualization Host Extensions.
+//! The boards of arm64: QEMU's `virt` with EL2, in which KVM runs as a hypervisor of the Virtualization Host Extensions. One has a
+//! CPU with nested virtualization (FEAT_NV2), so that L1's guests can have EL2, too.
 
 use super::{Board, Gic};
 use crate::arch::Arch;
@@ -8,8 +9,11 @@ use crate::device::{Bus, Device, Iommu, Master};
 pub const AARCH64: Board = Board {
     arch: Arch::AARCH64,
     qemu: "qemu-system-aarch64",
+    oldest_qemu: (7, 2),
     qemu_packages: &["qemu-system-arm"],
+    qemu_release: None,
     kernel_packages: &["linux-image-6.12-cloud-arm64", "linux-image-cloud-arm64"],
+    kernel: None,
     // KVM is built in. Linux 6.1 has virtio as modules.
     modules: &["virtio_pci", "virtio_console"],
     machine: "virt,virtualization=on",
@@ -20,7 +24,8 @@ pub const AARCH64: Board = Board {
     parameters: "console=ttyAMA0 quiet panic=-1 oops=panic nokaslr mitigations=off cryptomgr.notests nowatchdog audit=0 \
                  apparmor=0 initcall_blacklist=load_system_certificate_list,init_blk_tracer,jent_mod_init,\
                  bpf_tcp_ca_kfunc_init,bpf_dummy_struct_ops_init",
-    nested: None,
+    nesting_parameters: "",
+    inner_parameters: "",
     devices: &[Device {
         name: "pl031",
         bus: Bus::Amba,
@@ -44,4 +49,18 @@ pub const AARCH64: Board = Board {
         parameters: "vfio_iommu_type1.allow_unsafe_interrupts=1",
         modules: &["vfio_iommu_type1"],
     },
+};
+
+/// arm64 with nested virtualization. Linux 6.16 is the first that uses it, and QEMU 9.0 the first that emulates it.
+pub const AARCH64_NESTING: Board = Board {
+    oldest_qemu: (9, 0),
+    qemu_packages: &["qemu-system-arm/trixie"],
+    qemu_release: Some("trixie"),
+    kernel: Some("debian:newest"),
+    // Devices of `vmbell run` are on registers in memory.
+    modules: &["virtio_pci", "virtio_mmio", "virtio_console"],
+    arguments: &["-cpu", "max,pauth=off"],
+    nesting_parameters: "kvm-arm.mode=nested",
+    inner_parameters: "console=ttyS0",
+    ..AARCH64
 };

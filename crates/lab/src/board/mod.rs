@@ -6,7 +6,7 @@
 mod aarch64;
 mod x86_64;
 
-pub use aarch64::AARCH64;
+pub use aarch64::{AARCH64, AARCH64_NESTING};
 pub use x86_64::X86_64;
 
 use super::arch::Arch;
@@ -19,10 +19,16 @@ pub struct Board {
     pub arch: Arch,
     /// The file name of QEMU's program.
     pub qemu: &'static str,
+    /// The oldest version of QEMU whose emulated CPU runs KVM well enough.
+    pub oldest_qemu: (u32, u32),
     /// Packages of the host that have QEMU, best first.
     pub qemu_packages: &'static [&'static str],
+    /// The release of Debian whose QEMU is downloaded on any system; `None` for that of the system's own sources.
+    pub qemu_release: Option<&'static str>,
     /// Packages that have a kernel, best first.
     pub kernel_packages: &'static [&'static str],
+    /// The kernel of Debian if the user names none; `None` for that of [`kernel_packages`](Self::kernel_packages).
+    pub kernel: Option<&'static str>,
     /// Modules that L1's init and `/dev/kvm` need; their dependencies are added, and what is built in is left out.
     pub modules: &'static [&'static str],
     /// QEMU's machine with its options.
@@ -33,8 +39,10 @@ pub struct Board {
     pub arguments: &'static [&'static str],
     /// Kernel parameters for a quick start.
     pub parameters: &'static str,
-    /// More parameters of a kernel that runs in a guest of L1; `None` if L1's KVM gives its guests no virtualization.
-    pub nested: Option<&'static str>,
+    /// Parameters with which KVM gives its guests virtualization of their own.
+    pub nesting_parameters: &'static str,
+    /// More parameters of a kernel that runs in a guest.
+    pub inner_parameters: &'static str,
     /// Devices that a guest in L1 can be given.
     pub devices: &'static [Device],
     /// The IOMMU of these devices. A machine without these devices has no IOMMU.
@@ -69,6 +77,14 @@ impl Board {
         Self::ALL.into_iter().find(|board| board.arch.name == arch)
     }
 
+    /// The board whose L1 gives its guests virtualization of their own.
+    pub fn nesting(self) -> Self {
+        match self.arch {
+            Arch::AARCH64 => AARCH64_NESTING,
+            _ => self,
+        }
+    }
+
     /// Whether programs of this process's architecture run on it.
     pub fn is_native(&self) -> bool {
         self.arch.name == std::env::consts::ARCH
@@ -81,7 +97,7 @@ mod tests {
 
     #[test]
     fn every_l1_has_the_drivers_of_its_ports() {
-        for board in Board::ALL {
+        for board in Board::ALL.into_iter().chain([AARCH64_NESTING]) {
             for driver in ["virtio_pci", "virtio_console"] {
                 assert!(
                     board.modules.contains(&driver),

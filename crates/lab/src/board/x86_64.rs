@@ -8,8 +8,11 @@ use crate::device::{Bus, Device, Iommu};
 pub const X86_64: Board = Board {
     arch: Arch::X86_64,
     qemu: "qemu-system-x86_64",
+    oldest_qemu: (7, 2),
     qemu_packages: &["qemu-system-x86"],
+    qemu_release: None,
     kernel_packages: &["linux-image-6.12-cloud-amd64", "linux-image-cloud-amd64"],
+    kernel: None,
     // Linux 6.1 has virtio as modules.
     modules: &["virtio_pci", "virtio_console", "kvm_amd"],
     machine: "q35,smbus=off,sata=off",
@@ -27,8 +30,9 @@ pub const X86_64: Board = Board {
     parameters: "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off cryptomgr.notests tsc=reliable no_timer_check \
                  nowatchdog audit=0 apparmor=0 random.trust_cpu=on \
                  initcall_blacklist=load_system_certificate_list,init_blk_tracer,jent_mod_init",
+    nesting_parameters: "",
     // QEMU 7.2's SVM switches vector state off at exits (docs/qemu-bugs.md).
-    nested: Some("noxsave"),
+    inner_parameters: "noxsave",
     // virtio-serial takes the first free slot, which is 1.
     devices: &[
         Device {

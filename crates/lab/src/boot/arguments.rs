@@ -234,7 +234,7 @@ pub(super) fn arguments(
 
 /// The kernel's command line, with its `own` parameters after the board's.
 pub(crate) fn parameters(board: &Board, settings: &Settings, own: &[&str]) -> String {
-    let mut words = vec![board.parameters];
+    let mut words = vec![board.parameters, board.nesting_parameters];
     words.extend(own);
     words.extend(settings.parameters.iter().map(String::as_str));
     if settings.mode == (Mode::Deterministic { seed: None }) {
@@ -242,6 +242,7 @@ pub(crate) fn parameters(board: &Board, settings: &Settings, own: &[&str]) -> St
     }
     let init = format!("rdinit={INIT_FILE}");
     words.push(&init);
+    words.retain(|word| !word.is_empty());
     words.join(" ")
 }
 
@@ -260,7 +261,7 @@ fn machine(board: &Board, settings: &Settings) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::board::{AARCH64, X86_64};
+    use crate::board::{AARCH64, AARCH64_NESTING, X86_64};
     use crate::device::Driver;
 
     fn line(settings: &Settings) -> String {
@@ -369,6 +370,15 @@ mod tests {
                 format!("-machine virt,virtualization=on,gic-version={version} -cpu cortex-a76 ");
             assert!(line.starts_with(&machine), "{line}");
         }
+    }
+
+    #[test]
+    fn arm64_has_el2_in_guests_on_a_newer_cpu_with_a_parameter_of_the_kernel() {
+        let line = line_of(&AARCH64_NESTING, &Settings::default());
+        assert!(line.contains(" -cpu max,pauth=off "), "{line}");
+        assert!(line.contains(" kvm-arm.mode=nested "), "{line}");
+        let line = line_of(&AARCH64, &Settings::default());
+        assert!(!line.contains("nested"), "{line}");
     }
 
     #[test]

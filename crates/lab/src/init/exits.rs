@@ -1,4 +1,5 @@
-//! Counts the exits of this Linux' guests by their codes, in the kernel: a histogram of the tracepoint `kvm:kvm_exit`.
+//! Counts the exits of this Linux' guests by their codes, in the kernel: a histogram of the tracepoint `kvm:kvm_exit`. A code is SVM's
+//! on x86-64, and the class of the exception on arm64 (Arm DDI 0487, ESR_EL2.EC), where that of an interrupt is 0.
 //!
 //! The exits of a guest's guests are among them, because every exit of theirs first comes here. From the program's first mark on
 //! each exit is also recorded, and the recording is read when the program has ended.
@@ -10,7 +11,12 @@ use crate::job::Exits;
 
 const TRACING: &str = "/sys/kernel/tracing";
 const EVENT: &str = "/sys/kernel/tracing/events/kvm/kvm_exit";
-const KEYS: &str = "hist:keys=exit_reason";
+/// The field that has the code.
+const CODE: &str = if cfg!(target_arch = "aarch64") {
+    "esr_ec"
+} else {
+    "exit_reason"
+};
 /// The recording's size for each CPU: about a million exits.
 const KILOBYTES: u32 = 64 << 10;
 /// What SVM calls an access to an I/O port, whose number is in bits 16 to 31 of the first word of information (APM volume 2,
@@ -19,15 +25,16 @@ const IO: (u32, &str) = (0x7b, "io");
 
 /// Begins to count, and to record when the program has marked an exit by a write to this port.
 pub fn begin(marks: Option<u16>) -> io::Result<()> {
+    let keys = format!("hist:keys={CODE}");
     let Some(port) = marks else {
-        return trigger(KEYS);
+        return trigger(&keys);
     };
     fs::write(format!("{TRACING}/tracing_on"), "0")?;
     fs::write(format!("{TRACING}/buffer_size_kb"), KILOBYTES.to_string())?;
     fs::write(format!("{EVENT}/enable"), "1")?;
     let (first, code) = (u64::from(port) << 16, IO.0);
     let last = first | 0xffff;
-    trigger(KEYS)?;
+    trigger(&keys)?;
     trigger(&format!(
         "traceon if exit_reason == {code} && info1 >= {first} && info1 <= {last}"
     ))
@@ -51,7 +58,10 @@ pub fn read() -> io::Result<Vec<(u32, u64)>> {
 
 /// The code and the count of a line such as `{ exit_reason:        123 } hitcount:       2000`.
 fn count(line: &str) -> Option<(u32, u64)> {
-    let (_, line) = line.split_once("exit_reason:")?;
+    let (field, line) = line.trim_start_matches("{ ").split_once(':')?;
+    if field != CODE {
+        return None;
+    }
     let (code, line) = line.split_once('}')?;
     let (_, count) = line.split_once("hitcount:")?;
     Some((code.trim().parse().ok()?, count.trim().parse().ok()?))
@@ -116,12 +126,10 @@ mod tests {
 
     #[test]
     fn a_line_of_a_histogram_is_a_code_and_its_count() {
-        let line = "{ exit_reason:        123 } hitcount:       2000";
-        assert_eq!(count(line), Some((123, 2000)));
-        assert_eq!(
-            count("# trigger info: hist:keys=exit_reason:vals=hitcount"),
-            None
-        );
+        let line = format!("{{ {CODE}:        123 }} hitcount:       2000");
+        assert_eq!(count(&line), Some((123, 2000)));
+        let info = format!("# trigger info: hist:keys={CODE}:vals=hitcount");
+        assert_eq!(count(&info), None);
         assert_eq!(count("    Hits: 12"), None);
     }
 

@@ -89,7 +89,7 @@ pub(super) struct SelftestsArguments {
 
 /// Runs the tests on each kernel; the exit status says whether all results are the known ones.
 pub(super) fn run(arch: Option<&str>, arguments: &SelftestsArguments) -> anyhow::Result<ExitCode> {
-    Suite::check(&boards(arch)?.1)?;
+    Suite::check(&boards(arch, false)?.1)?;
     let known = match &arguments.known {
         None => Known::own()?,
         Some(path) => read_known(path)?,
@@ -126,7 +126,7 @@ fn run_on(
     choice: &Choice,
     known: &Known,
 ) -> anyhow::Result<Kernel> {
-    let (host, board) = boards(arch)?;
+    let (host, board) = boards(arch, false)?;
     let settings = Settings {
         mode: Mode::Functional {
             cpus: arguments.vcpus.get(),
