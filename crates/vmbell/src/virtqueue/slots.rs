@@ -93,23 +93,6 @@ impl<T> Slots<T> {
         };
     }
 
-    /// Takes back the buffer of one entry that starts at `id`, as [`give_back`](Self::give_back). `None` if the
-    /// buffer has more ring slots, too: the caller tries `give_back` then.
-    #[inline]
-    pub(super) fn give_back_one(&mut self, id: u32, len: u32) -> Option<T> {
-        let slot = self.slots.get_mut(usize::try_from(id).ok()?)?;
-        if len > slot.writable || slot.count != 1 {
-            return None;
-        }
-        let data = slot.data.take()?;
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "below the size of the queue"
-        )]
-        self.link(id as u16, id as u16);
-        Some(data)
-    }
-
     /// Appends the entries from `head` to `last` to the free list; since they were taken, `last` has no entry after it.
     #[inline]
     fn link(&mut self, head: u16, last: u16) {

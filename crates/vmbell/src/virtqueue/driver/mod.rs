@@ -33,8 +33,6 @@ pub struct Driver<T, S: Side, B> {
     pub(super) free: u16,
     /// Whether notifications are enabled by event index, so that consuming must move the event.
     pub(super) armed: bool,
-    /// Whether consuming has more to do than usual: the queue is armed, or an in-order one.
-    pub(super) special: bool,
     pub(super) features: Features,
     tables: Option<Tables<S::Memory>>,
     pub(super) broken: Option<QueueError>,
@@ -51,7 +49,6 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
             slots: Slots::new(size),
             free: size,
             armed,
-            special: armed || features.in_order,
             features,
             tables: None,
             broken: None,
@@ -89,16 +86,10 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         QueuePoller::new(self.side.ring().clone(), Arc::clone(&self.state))
     }
 
-    #[inline]
-    fn set_armed(&mut self, armed: bool) {
-        self.armed = armed;
-        self.special = armed || self.features.in_order;
-    }
-
     /// Enables a notification of the buffer (split) or slot (packed) that is `after` further ones ahead.
     #[inline]
     pub(super) fn ask(&mut self, after: u16) {
-        self.set_armed(self.features.event_idx);
+        self.armed = self.features.event_idx;
         self.side.set_event(self.features.event_idx, Some(after));
         // Between the store of the event suppression and the next load of what the device has used. It pairs with
         // the device's fence between its store of that and its load of the event suppression: one of the two sides
@@ -144,7 +135,7 @@ impl<T, S: Side, B: Brand> DriverQueue for Driver<T, S, B> {
     }
 
     fn disable_cb(&mut self) {
-        self.set_armed(false);
+        self.armed = false;
         self.side.set_event(self.features.event_idx, None);
     }
 
@@ -200,7 +191,7 @@ impl<T, S: Side, B: Brand> DriverControl for Driver<T, S, B> {
         });
         self.slots = Slots::new(size);
         self.free = size;
-        self.set_armed(S::ARMED_AT_START && self.features.event_idx);
+        self.armed = S::ARMED_AT_START && self.features.event_idx;
         self.broken = None;
     }
 
@@ -369,7 +360,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
             batch: state.batch,
             broken: state.broken.is_some(),
         });
-        self.set_armed(state.armed);
+        self.armed = state.armed;
         self.broken = state.broken;
         // None if the queue is broken, as `break_with` leaves it.
         self.free = match state.broken {

@@ -199,38 +199,26 @@ impl<M: RingMemory> Side for PackedSide<M> {
 impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
     #[inline(always)]
     pub(super) fn take_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
-        if self.special {
-            return self.take_special();
-        }
-        let Some((id, len)) = self.look() else {
+        let element = if self.features.in_order {
+            self.next_in_order()?
+        } else {
+            self.look()
+        };
+        let Some((id, len)) = element else {
             return self.broken.map_or(Ok(None), Err);
         };
-        let returned = self.slots.give_back(id.into(), len, false);
+        let returned = self.slots.give_back(u32::from(id), len, false);
         let Some(Returned { data, count }) = returned else {
-            return self.refuse(id, len);
+            return Err(self.refuse(id, len));
         };
-        self.advance(count);
-        Ok(Some(Used { data, len }))
-    }
-
-    /// Moves past a used buffer of `count` slots.
-    #[inline]
-    fn advance(&mut self, count: u16) {
         self.free += count;
         self.side.used.advance(count);
         self.state.set_position(self.side.used.position());
-    }
-
-    /// [`take_used`](Self::take_used) on an in-order ring or an armed one.
-    #[inline(never)]
-    fn take_special(&mut self) -> Result<Option<Used<T>>, QueueError> {
-        if self.features.in_order {
-            return self.next_in_order();
+        // Only if no further descriptor is used: the device is past any earlier event.
+        if self.armed && !look(&self.side.used).1 {
+            self.ask(0);
         }
-        match self.look() {
-            Some((id, len)) => self.consume(id, len),
-            None => self.broken.map_or(Ok(None), Err),
-        }
+        Ok(Some(Used { data, len }))
     }
 
     /// Id and length of the next used descriptor, if the device has written it.
@@ -251,20 +239,6 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         Some((descriptor::packed::id(rest), len))
     }
 
-    /// Takes buffer `id` back; `len` is the number of bytes that the device says it wrote.
-    fn consume(&mut self, id: u16, len: u32) -> Result<Option<Used<T>>, QueueError> {
-        let returned = self.slots.give_back(u32::from(id), len, false);
-        let Some(Returned { data, count }) = returned else {
-            return self.refuse(id, len);
-        };
-        self.advance(count);
-        // Only if no further descriptor is used: the device is past any earlier event.
-        if self.armed && !look(&self.side.used).1 {
-            self.ask(0);
-        }
-        Ok(Some(Used { data, len }))
-    }
-
     #[cold]
     fn fail(&mut self, error: QueueError) -> QueueError {
         // Makes `take_used` find nothing and return the error.
@@ -272,19 +246,17 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         self.break_with(error)
     }
 
-    /// Breaks the queue because of its used descriptor. It is out of line and returns what `take_used` returns:
-    /// `take_used` jumps to it at its end, and so has no values to save for a call.
+    /// Breaks the queue because of its used descriptor.
     #[cold]
-    #[inline(never)]
-    fn refuse(&mut self, id: u16, len: u32) -> Result<Option<Used<T>>, QueueError> {
+    fn refuse(&mut self, id: u16, len: u32) -> QueueError {
         let error = self.slots.refusal(u32::from(id), len);
-        Err(self.fail(error))
+        self.fail(error)
     }
 
-    /// Takes the oldest buffer of an in-order ring, where one used descriptor covers all buffers up to the one
-    /// that it names.
+    /// Id and length of the oldest buffer of an in-order ring, where one used descriptor covers all buffers up to the
+    /// one that it names.
     #[inline(never)]
-    fn next_in_order(&mut self) -> Result<Option<Used<T>>, QueueError> {
+    fn next_in_order(&mut self) -> Result<Option<(u16, u32)>, QueueError> {
         if let Some(error) = self.broken {
             return Err(error);
         }
@@ -303,6 +275,6 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
             self.side.batch = Some((last, len));
             whole
         };
-        self.consume(oldest, len)
+        Ok(Some((oldest, len)))
     }
 }

@@ -1,8 +1,8 @@
 //! The driver side of a split ring, owned by one thread at a time: making buffers available, event suppression, reset
 //! (virtio 1.3, 2.7.5, 2.7.7, 2.7.10 and 2.7.13) and consuming used buffers (2.7.8, 2.7.9 and 2.7.14).
 //!
-//! What is not the usual case, a used buffer of one descriptor, is in functions that are out of line and return what
-//! `take_used` returns. `take_used` jumps to them at its end, and so has no values to save for a call.
+//! `take_used` has one path for all used buffers, which is inlined. What is not usual is out of line and returns an element
+//! or an error, never what `take_used` returns: that would be written to memory, and so would the usual result.
 
 use super::ring::{NO_INTERRUPT, NO_NOTIFY, SplitRing};
 use crate::virtqueue::descriptor::split::rest;
@@ -214,68 +214,16 @@ impl<M: RingMemory> Side for SplitSide<M> {
 impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
     #[inline(always)]
     pub(super) fn take_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
-        let position = self.side.position;
-        if self.side.index() == self.side.used_idx {
-            // Acquire: the device has written the elements before the index before that.
-            let index = self.side.ring.used_idx();
-            let ahead = index.wrapping_sub(self.side.index());
-            if ahead > self.side.outstanding() || self.broken.is_some() {
-                return self.refuse_index(index);
-            }
-            if ahead == 0 {
-                return Ok(None);
-            }
-            self.side.used_idx = index;
+        if self.side.index() == self.side.used_idx && !self.look()? {
+            return Ok(None);
         }
-        if self.special {
-            return self.take_special();
-        }
-        let (id, len) = self.side.ring.used(position);
-        let Some(data) = self.slots.give_back_one(id, len) else {
-            return self.consume(id, len);
+        let (id, len) = if self.features.in_order {
+            self.next_in_order()?
+        } else {
+            self.side.ring.used(self.side.position)
         };
-        self.free += 1;
-        self.side.position = position + 1;
-        self.state.set_position(position + 1);
-        Ok(Some(Used { data, len }))
-    }
-
-    /// [`take_used`](Self::take_used) of an element that is there, on an in-order ring or an armed one.
-    #[inline(never)]
-    fn take_special(&mut self) -> Result<Option<Used<T>>, QueueError> {
-        if self.features.in_order {
-            return self.next_in_order();
-        }
-        let (id, len) = self.side.ring.used(self.side.position);
-        self.consume(id, len)
-    }
-
-    #[cold]
-    fn fail(&mut self, error: QueueError) -> QueueError {
-        // Makes `take_used` take its slow path, which returns the error.
-        self.side.used_idx = self.side.index();
-        self.break_with(error)
-    }
-
-    /// Breaks the queue because of its used index, unless it is broken already.
-    #[cold]
-    #[inline(never)]
-    fn refuse_index(&mut self, index: u16) -> Result<Option<Used<T>>, QueueError> {
-        Err(match self.broken {
-            Some(error) => error,
-            None => self.fail(QueueError::UsedAhead {
-                index,
-                consumed: self.side.index(),
-                outstanding: self.side.outstanding(),
-            }),
-        })
-    }
-
-    /// Takes buffer `id` back; `len` is the number of bytes that the device says it wrote.
-    #[inline(never)]
-    fn consume(&mut self, id: u32, len: u32) -> Result<Option<Used<T>>, QueueError> {
         let Some(Returned { data, count }) = self.slots.give_back(id, len, true) else {
-            return self.refuse_element(id, len);
+            return Err(self.refuse(id, len));
         };
         self.free += count;
         self.side.position += 1;
@@ -287,18 +235,49 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         Ok(Some(Used { data, len }))
     }
 
-    /// Breaks the queue because of its used element.
-    #[cold]
-    #[inline(never)]
-    fn refuse_element(&mut self, id: u32, len: u32) -> Result<Option<Used<T>>, QueueError> {
-        let error = self.slots.refusal(id, len);
-        Err(self.fail(error))
+    /// Loads the device's used index; returns whether there is a new element.
+    #[inline]
+    fn look(&mut self) -> Result<bool, QueueError> {
+        // Acquire: the device has written the elements before the index before that.
+        let index = self.side.ring.used_idx();
+        let ahead = index.wrapping_sub(self.side.index());
+        if ahead > self.side.outstanding() || self.broken.is_some() {
+            return Err(self.refuse_index(index));
+        }
+        self.side.used_idx = index;
+        Ok(ahead != 0)
     }
 
-    /// Takes the oldest buffer of an in-order ring, where one used element covers all buffers up to the one that
+    #[cold]
+    fn fail(&mut self, error: QueueError) -> QueueError {
+        // Makes `take_used` look again, which returns the error.
+        self.side.used_idx = self.side.index();
+        self.break_with(error)
+    }
+
+    /// Breaks the queue because of its used index, unless it is broken already.
+    #[cold]
+    fn refuse_index(&mut self, index: u16) -> QueueError {
+        self.broken.unwrap_or_else(|| {
+            self.fail(QueueError::UsedAhead {
+                index,
+                consumed: self.side.index(),
+                outstanding: self.side.outstanding(),
+            })
+        })
+    }
+
+    /// Breaks the queue because of its used element.
+    #[cold]
+    fn refuse(&mut self, id: u32, len: u32) -> QueueError {
+        let error = self.slots.refusal(id, len);
+        self.fail(error)
+    }
+
+    /// Id and length of the oldest buffer of an in-order ring, where one used element covers all buffers up to the one that
     /// it names.
     #[inline(never)]
-    fn next_in_order(&mut self) -> Result<Option<Used<T>>, QueueError> {
+    fn next_in_order(&mut self) -> Result<(u32, u32), QueueError> {
         let (last, len) = match self.side.batch.take() {
             Some(batch) => batch,
             None => self.side.ring.used(self.side.position),
@@ -318,6 +297,6 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
             self.side.batch = Some((last, len));
             whole
         };
-        self.consume(oldest, len)
+        Ok((oldest, len))
     }
 }
