@@ -1,7 +1,7 @@
 //! Buffers: those that a driver makes available, used ones that it gets back, and the buffers of one descriptor chain,
 //! which a device side reads once from memory that the driver can change at any time.
 
-use super::{QueueError, UsedError, unlikely};
+use super::{QueueError, UsedError};
 
 /// The memory that one descriptor names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,14 +91,16 @@ impl Head {
 #[derive(Debug)]
 pub struct Chain {
     buffers: Box<[Buffer]>,
-    /// How many of the buffers are readable; they come first.
-    readable: u32,
-    /// How many of the buffers are writable.
-    writable: u32,
-    /// The bytes of the readable buffers. With those of the writable ones they are below 4 GiB.
-    readable_len: u32,
-    /// The bytes of the writable buffers.
-    writable_len: u32,
+    /// The readable buffers, which come first, and the writable ones: whether a buffer is writable is the index, so
+    /// that no branch tells the two kinds apart.
+    parts: [Part; 2],
+}
+
+/// The buffers of one kind. Those of both kinds have less than 4 GiB.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    count: u32,
+    len: u32,
 }
 
 impl Chain {
@@ -109,42 +111,38 @@ impl Chain {
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             buffers: vec![Buffer::default(); capacity].into(),
-            readable: 0,
-            writable: 0,
-            readable_len: 0,
-            writable_len: 0,
+            parts: [Part::default(); 2],
         }
     }
 
     /// The buffers that the device reads.
     #[inline]
     pub fn readable(&self) -> &[Buffer] {
-        &self.buffers[..self.readable as usize]
+        &self.buffers[..self.parts[0].count as usize]
     }
 
     /// The buffers that the device writes.
     #[inline]
     pub fn writable(&self) -> &[Buffer] {
-        let first = self.readable as usize;
-        &self.buffers[first..first + self.writable as usize]
+        let [readable, writable] = self.parts.map(|part| part.count as usize);
+        &self.buffers[readable..readable + writable]
     }
 
     /// How many bytes the device may read: below 4 GiB.
     #[inline]
     pub fn readable_len(&self) -> u32 {
-        self.readable_len
+        self.parts[0].len
     }
 
     /// How many bytes the device may write: below 4 GiB.
     #[inline]
     pub fn writable_len(&self) -> u32 {
-        self.writable_len
+        self.parts[1].len
     }
 
     #[inline]
     pub(super) fn clear(&mut self) {
-        (self.readable, self.writable) = (0, 0);
-        (self.readable_len, self.writable_len) = (0, 0);
+        self.parts = [Part::default(); 2];
     }
 
     /// Sets the chain to one descriptor.
@@ -161,15 +159,8 @@ impl Chain {
             return Err(QueueError::ChainTooLong { head, limit: 0 });
         };
         *buffer = piece;
-        if writable {
-            // Either kind is usual. Without the mark, values are computed for both kinds, and one is selected.
-            unlikely();
-            (self.readable, self.writable) = (0, 1);
-            (self.readable_len, self.writable_len) = (0, len);
-        } else {
-            (self.readable, self.writable) = (1, 0);
-            (self.readable_len, self.writable_len) = (len, 0);
-        }
+        self.clear();
+        self.parts[usize::from(writable)] = Part { count: 1, len };
         Ok(())
     }
 
@@ -183,26 +174,23 @@ impl Chain {
     ) -> Result<(), QueueError> {
         let piece = Buffer::checked(addr, len)?;
         let limit = self.buffers.len();
-        let count = self.readable as usize + self.writable as usize;
+        let [readable, writables] = self.parts;
+        let count = readable.count as usize + writables.count as usize;
         let Some(buffer) = self.buffers.get_mut(count) else {
             return Err(QueueError::ChainTooLong { head, limit });
         };
-        if !writable && self.writable != 0 {
+        if !writable && writables.count != 0 {
             return Err(QueueError::ReadableAfterWritable { head });
         }
-        let total = u64::from(self.readable_len) + u64::from(self.writable_len);
+        let total = u64::from(readable.len) + u64::from(writables.len);
         if total + u64::from(len) > u64::from(u32::MAX) {
             return Err(QueueError::ChainTooLarge { head });
         }
         *buffer = piece;
         // Indirect tables and queues have fewer than 2^32 entries.
-        if writable {
-            self.writable += 1;
-            self.writable_len += len;
-        } else {
-            self.readable += 1;
-            self.readable_len += len;
-        }
+        let part = &mut self.parts[usize::from(writable)];
+        part.count += 1;
+        part.len += len;
         Ok(())
     }
 }

@@ -117,7 +117,8 @@ impl<T> Slots<T> {
             reason = "below the size of the queue"
         )]
         let head = id as u16;
-        if len > slot.writable {
+        // Tested before the data is taken: the compiler would load, clear and compare.
+        if slot.data.is_none() || len > slot.writable {
             return None;
         }
         let (data, count) = (slot.data.take()?, slot.count);
