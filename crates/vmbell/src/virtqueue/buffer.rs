@@ -1,7 +1,7 @@
 //! Buffers: those that a driver makes available, used ones that it gets back, and the buffers of one descriptor chain,
 //! which a device side reads once from memory that the driver can change at any time.
 
-use super::{QueueError, UsedError};
+use super::{QueueError, UsedError, unlikely};
 
 /// The memory that one descriptor names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,8 +80,12 @@ impl Head {
         if len > writable {
             return Err(UsedError::LengthPastChain { id, len, writable });
         }
-        if in_order && self.sequence != next {
-            return Err(UsedError::OutOfOrder { id });
+        if in_order {
+            // The usual queue is spared a jump.
+            unlikely();
+            if self.sequence != next {
+                return Err(UsedError::OutOfOrder { id });
+            }
         }
         Ok(())
     }
