@@ -98,10 +98,9 @@ impl<'a> Provision<'a> {
             return Ok(qemu);
         }
         let (host, board) = (self.host, self.board);
-        let entry =
-            self.package_entry(&Recipe::qemu(host, board), board.qemu_release, |draft| {
-                prepare::qemu(host, board, draft)
-            })?;
+        let entry = self.package_entry(&Recipe::qemu(host, board), |draft| {
+            prepare::qemu(host, board, draft)
+        })?;
         Ok(Qemu::packaged(host, board, &entry)?)
     }
 
@@ -118,9 +117,8 @@ impl<'a> Provision<'a> {
         if let Some(version) = board.kernel {
             return self.debian_kernel(&version.parse()?);
         }
-        let entry = self.package_entry(&Recipe::linux(board), None, |draft| {
-            prepare::linux(board, draft)
-        })?;
+        let entry =
+            self.package_entry(&Recipe::linux(board), |draft| prepare::linux(board, draft))?;
         Ok(Kernel::of(&entry, None))
     }
 
@@ -131,7 +129,7 @@ impl<'a> Provision<'a> {
         let entry = if optional {
             self.existing(recipe.kind, &recipe.hash())?
         } else {
-            Some(self.package_entry(&recipe, None, prepare::shell)?)
+            Some(self.package_entry(&recipe, prepare::shell)?)
         };
         Ok(entry.map(|entry| entry.path(prepare::SHELL)))
     }
@@ -167,7 +165,6 @@ impl<'a> Provision<'a> {
     fn package_entry(
         &mut self,
         recipe: &Recipe,
-        release: Option<&str>,
         make: impl FnOnce(&Draft) -> Result<String, LabError>,
     ) -> Result<Entry, LabError> {
         let hash = recipe.hash();
@@ -179,6 +176,7 @@ impl<'a> Provision<'a> {
         if let Some(entry) = self.begin(recipe.kind, &hash)? {
             return Ok(entry);
         }
+        let release = recipe.release();
         let of_release;
         let apt = match release {
             Some(release) => {

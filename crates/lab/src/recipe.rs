@@ -104,6 +104,12 @@ impl Recipe {
         }
     }
 
+    /// The release of Debian that has the packages, if their names say one; otherwise the system's own sources have them.
+    pub fn release(&self) -> Option<&str> {
+        let first = self.alternatives.first()?;
+        first.split_once('/').map(|(_, release)| release)
+    }
+
     /// What is made, for people: the kind, or the version of one of Debian's kernels.
     pub fn name(&self) -> &str {
         match self.alternatives.as_slice() {

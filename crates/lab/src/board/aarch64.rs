@@ -11,7 +11,6 @@ pub const AARCH64: Board = Board {
     qemu: "qemu-system-aarch64",
     oldest_qemu: (7, 2),
     qemu_packages: &["qemu-system-arm"],
-    qemu_release: None,
     kernel_packages: &["linux-image-6.12-cloud-arm64", "linux-image-cloud-arm64"],
     kernel: None,
     // KVM is built in. Linux 6.1 has virtio as modules.
@@ -55,7 +54,6 @@ pub const AARCH64: Board = Board {
 pub const AARCH64_NESTING: Board = Board {
     oldest_qemu: (9, 0),
     qemu_packages: &["qemu-system-arm/trixie"],
-    qemu_release: Some("trixie"),
     kernel: Some("debian:newest"),
     // Devices of `vmbell run` are on registers in memory.
     modules: &["virtio_pci", "virtio_mmio", "virtio_console"],

@@ -21,10 +21,9 @@ pub struct Board {
     pub qemu: &'static str,
     /// The oldest version of QEMU whose emulated CPU runs KVM well enough.
     pub oldest_qemu: (u32, u32),
-    /// Packages of the host that have QEMU, best first.
+    /// Packages of the host that have QEMU, best first. `NAME/RELEASE` is that of a release of Debian, on any system; a name alone is
+    /// that of the system's own sources.
     pub qemu_packages: &'static [&'static str],
-    /// The release of Debian whose QEMU is downloaded on any system; `None` for that of the system's own sources.
-    pub qemu_release: Option<&'static str>,
     /// Packages that have a kernel, best first.
     pub kernel_packages: &'static [&'static str],
     /// The kernel of Debian if the user names none; `None` for that of [`kernel_packages`](Self::kernel_packages).

@@ -10,7 +10,6 @@ pub const X86_64: Board = Board {
     qemu: "qemu-system-x86_64",
     oldest_qemu: (7, 2),
     qemu_packages: &["qemu-system-x86"],
-    qemu_release: None,
     kernel_packages: &["linux-image-6.12-cloud-amd64", "linux-image-cloud-amd64"],
     kernel: None,
     // Linux 6.1 has virtio as modules.

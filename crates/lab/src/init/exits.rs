@@ -51,17 +51,16 @@ fn trigger(text: &str) -> io::Result<()> {
 /// The counts so far, the most frequent code first.
 pub fn read() -> io::Result<Vec<(u32, u64)>> {
     let text = fs::read_to_string(format!("{EVENT}/hist"))?;
-    let mut counts: Vec<_> = text.lines().filter_map(count).collect();
+    let lines = text.lines();
+    let mut counts: Vec<_> = lines.filter_map(|line| count(line, CODE)).collect();
     counts.sort_by_key(|(code, count)| (std::cmp::Reverse(*count), *code));
     Ok(counts)
 }
 
-/// The code and the count of a line such as `{ exit_reason:        123 } hitcount:       2000`.
-fn count(line: &str) -> Option<(u32, u64)> {
-    let (field, line) = line.trim_start_matches("{ ").split_once(':')?;
-    if field != CODE {
-        return None;
-    }
+/// The code and the count of a line such as `{ exit_reason:        123 } hitcount:       2000`, whose field is `exit_reason`.
+fn count(line: &str, field: &str) -> Option<(u32, u64)> {
+    let line = line.strip_prefix("{ ")?.strip_prefix(field)?;
+    let line = line.strip_prefix(':')?;
     let (code, line) = line.split_once('}')?;
     let (_, count) = line.split_once("hitcount:")?;
     Some((code.trim().parse().ok()?, count.trim().parse().ok()?))
@@ -126,11 +125,14 @@ mod tests {
 
     #[test]
     fn a_line_of_a_histogram_is_a_code_and_its_count() {
-        let line = format!("{{ {CODE}:        123 }} hitcount:       2000");
-        assert_eq!(count(&line), Some((123, 2000)));
-        let info = format!("# trigger info: hist:keys={CODE}:vals=hitcount");
-        assert_eq!(count(&info), None);
-        assert_eq!(count("    Hits: 12"), None);
+        let line = "{ exit_reason:        123 } hitcount:       2000";
+        assert_eq!(count(line, "exit_reason"), Some((123, 2000)));
+        let other = "{ esr_ec:         26 } hitcount:         48";
+        assert_eq!(count(other, "esr_ec"), Some((26, 48)));
+        assert_eq!(count(other, "exit_reason"), None);
+        let info = "# trigger info: hist:keys=exit_reason:vals=hitcount";
+        assert_eq!(count(info, "exit_reason"), None);
+        assert_eq!(count("    Hits: 12", "exit_reason"), None);
     }
 
     #[test]

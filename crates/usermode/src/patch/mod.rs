@@ -128,7 +128,7 @@ impl Patcher {
 }
 
 impl PatchState {
-    /// Takes the first jump for which `which` is true back. `None` if there is none.
+    /// Takes back the first jump that `which` picks. `None` if it picks none.
     fn undo(
         &mut self,
         sandbox: &Sandbox,
