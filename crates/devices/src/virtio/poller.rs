@@ -106,7 +106,8 @@ impl<D: Handler> Looks<D> {
     /// Looks at each queue; true if one had a chain.
     fn look(&self) -> bool {
         let mut found = false;
-        for queue in &self.queues {
+        // The sending queue of a network interface comes before the receiving one, which may have the answer already.
+        for queue in self.queues.iter().rev() {
             let served = queue.serve_before_poll();
             found |= served.more || served.chains > 0;
         }
