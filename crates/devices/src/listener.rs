@@ -9,9 +9,21 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use vmbell::eventfd::{EventFd, Signaller};
+use vmbell::eventfd::{EventFd, Signaller, sleep_for};
 use vmbell::thread::{ThreadKind, spawn};
+
+/// What the thread does after a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// It calls again: there is more work.
+    More,
+    /// It sleeps until the next signal.
+    Sleep,
+    /// It sleeps until the next signal, but no longer than this, and then calls again.
+    Nap(Duration),
+}
 
 /// A thread that waits for the signals of its eventfd until this is dropped.
 #[derive(Debug)]
@@ -33,6 +45,17 @@ impl Listener {
         setup: impl FnOnce() + Send + 'static,
         mut heard: impl FnMut() -> bool + Send + 'static,
     ) -> io::Result<Self> {
+        Self::start_resting(setup, move || match heard() {
+            true => Rest::More,
+            false => Rest::Sleep,
+        })
+    }
+
+    /// The same for a `heard` that says how long the thread sleeps.
+    pub(crate) fn start_resting(
+        setup: impl FnOnce() + Send + 'static,
+        mut heard: impl FnMut() -> Rest + Send + 'static,
+    ) -> io::Result<Self> {
         let signaller = Signaller::of_process()?;
         // It blocks, for the thread to sleep in `read`.
         let event = Arc::new(EventFd::new(0)?);
@@ -40,9 +63,9 @@ impl Listener {
         let (their_event, their_stop) = (Arc::clone(&event), Arc::clone(&stop));
         let thread = spawn(ThreadKind::Device, "vmbell-listener", move || {
             setup();
-            let goes_on = || !their_stop.load(Acquire);
-            while sleep(&their_event) && goes_on() {
-                while heard() && goes_on() {}
+            let mut rest = Rest::Sleep;
+            while sleep(&their_event, rest) && !their_stop.load(Acquire) {
+                rest = heard();
             }
         })?;
         Ok(Self {
@@ -64,8 +87,13 @@ impl Listener {
     }
 }
 
-/// Sleeps until the next signal. Returns false if that is not possible.
-fn sleep(event: &EventFd) -> bool {
+/// Sleeps as `rest` says. Returns false if that is not possible.
+fn sleep(event: &EventFd, rest: Rest) -> bool {
+    match rest {
+        Rest::More => return true,
+        Rest::Nap(longest) if !sleep_for(event, longest) => return true,
+        Rest::Nap(_) | Rest::Sleep => {}
+    }
     loop {
         match event.read() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -2,6 +2,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use super::*;
 use crate::filled::FULL;
@@ -86,6 +87,30 @@ fn a_signal_of_during_the_call_is_heard_after_it() {
         go_on.send(()).unwrap();
     }
     drop(go_on);
+}
+
+#[test]
+fn a_nap_ends_by_itself_and_with_a_signal() {
+    let (sender, calls) = channel();
+    let mut naps = [
+        Rest::Nap(Duration::from_millis(1)),
+        Rest::Nap(HANG),
+        Rest::Sleep,
+    ]
+    .into_iter();
+    let heard = move || {
+        let _ = sender.send(());
+        naps.next().unwrap_or(Rest::Sleep)
+    };
+    let listener = Listener::start_resting(|| {}, heard).unwrap();
+    listener.signal();
+    for _ in 0..2 {
+        calls.recv_timeout(HANG).unwrap();
+    }
+    listener.signal();
+    calls.recv_timeout(HANG).unwrap();
+    listener.signal();
+    calls.recv_timeout(HANG).unwrap();
 }
 
 #[test]

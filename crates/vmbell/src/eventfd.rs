@@ -29,6 +29,7 @@
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 use std::{fs, io};
 
 use vmm_sys_util::aio::{IOCB_FLAG_RESFD, IoContext, IoControlBlock, IoEvent};
@@ -203,6 +204,24 @@ pub fn drain(event: &EventFd) -> bool {
         )
     };
     read == 8
+}
+
+/// Sleeps until the count of `event` is above 0, for `longest` at most. Returns false if the count may still be 0, because the time is
+/// over or a signal handler ran. Any thread may use it.
+#[allow(unsafe_code)]
+pub fn sleep_for(event: &EventFd, longest: Duration) -> bool {
+    let mut polled = libc::pollfd {
+        fd: event.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let longest = libc::timespec {
+        tv_sec: longest.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+        tv_nsec: longest.subsec_nanos().into(),
+    };
+    // SAFETY: one descriptor, `polled`, and `longest` outlive the call, which has no mask of signals; the descriptor is open.
+    let ready = unsafe { libc::ppoll(&raw mut polled, 1, &raw const longest, std::ptr::null()) };
+    ready > 0
 }
 
 #[cfg(test)]

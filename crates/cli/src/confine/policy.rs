@@ -140,6 +140,10 @@ pub(super) fn of(kind: ThreadKind, devices: &Devices) -> Result<Policy, BackendE
     if devices.disk {
         allow(DISK);
     }
+    if devices.tap {
+        // How the thread of a sending queue sleeps while an interrupt waits.
+        allow(&[libc::SYS_ppoll]);
+    }
     if devices.assigned {
         allow(REGISTERS);
     }

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLock
 
 use vm_memory::GuestMemoryMmap;
 
+use super::coalescing::Coalescing;
 use super::refusal::Refusal;
 use super::request::Taken;
 use super::ring::Ring;
@@ -32,6 +33,7 @@ pub(super) struct Live {
     taken: u64,
     /// How many times in succession the ring had no chain where the driver said that there is one.
     empty: u16,
+    pub(super) coalescing: Coalescing,
     /// What `VIRTIO_F_IN_ORDER` needs, if the driver has accepted that.
     order: Option<Order>,
 }
@@ -146,6 +148,7 @@ impl LiveRing {
             stops,
             taken: 0,
             empty: 0,
+            coalescing: Coalescing::default(),
             order: is_in_order.then(Order::new),
         };
         *self.lock() = Some(live);
@@ -281,6 +284,15 @@ impl LiveRing {
                 }
                 Err(refusal) => self.fail(&mut guard, refusal),
             }
+        }
+    }
+
+    /// Interrupts the driver for chains whose interrupt has waited, if it still wants that.
+    #[inline]
+    pub(super) fn end_wait(&self, live: &mut Live) {
+        if live.coalescing.is_waiting() {
+            let needed = self.interrupt(live);
+            live.coalescing.end(needed);
         }
     }
 

@@ -13,6 +13,7 @@
 #[cfg(test)]
 mod answer_double;
 mod blk;
+mod coalescing;
 mod config;
 mod console;
 mod control;

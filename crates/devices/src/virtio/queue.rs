@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use vm_memory::{GuestAddress, GuestMemoryError};
 
+use super::coalescing::LATEST;
 use super::control::QUEUE_SIZE_MAX;
 use super::live_ring::{Live, LiveRing};
 use super::notification::LastNotification;
@@ -20,6 +21,7 @@ use super::request::{Handled, Outcome, Request};
 use super::ring::Ring;
 use super::server::DriverSide;
 use super::slices::SliceList;
+use crate::listener::Rest;
 use vmbell::bus::Work;
 use vmbell::virtqueue::DeviceQueue;
 
@@ -89,6 +91,12 @@ pub trait Handler: Send + Sync {
         None
     }
 
+    /// Whether the driver waits until the chains of this queue are given back. If not, its interrupts are
+    /// [coalesced](super::coalescing). Defaults to true.
+    fn is_awaited(&self, _queue: u16) -> bool {
+        true
+    }
+
     /// Handles one request: [completes](Request::complete) it, [defers](Request::defer) it, to complete it later, or leaves
     /// it [waiting](Request::wait) for the [source](Self::source). A driver cannot make more requests available than the
     /// queue has descriptors, which limits how many are pending; a device with a lower limit leaves further ones waiting.
@@ -107,15 +115,18 @@ pub struct Served {
     pub chains: u64,
     /// Whether more chains may wait, for which the driver does not notify: the caller must serve again.
     pub more: bool,
+    /// Whether the driver is interrupted for some of them only in the next service, if it needs that then.
+    pub(super) interrupt_waits: bool,
 }
 
 /// What a thread does after a service.
 pub(super) enum Then<'w> {
     /// It waits for a notification. The driver has `said` how far it is; `wait` is called when a driver that polls may make the
-    /// next chain available.
+    /// next chain available. With `nap`, it sleeps no longer than [`LATEST`] if an interrupt waits.
     Sleep {
         said: Option<u16>,
         wait: &'w dyn Fn(),
+        nap: bool,
     },
     /// It serves again.
     Poll,
@@ -128,6 +139,10 @@ impl Then<'_> {
             Self::Poll => None,
         }
     }
+
+    const fn is_nap(&self) -> bool {
+        matches!(self, Self::Sleep { nap: true, .. })
+    }
 }
 
 /// A queue of the device, which any thread may serve.
@@ -137,6 +152,8 @@ pub struct Queue<D> {
     notification: LastNotification,
     /// Whether a thread polls the queue, so that the driver need not notify.
     polled: bool,
+    /// Whether the driver waits for its chains.
+    is_awaited: bool,
     /// How many calls of [`serve`](Self::serve) there were since the call that serves now began. Other callers do
     /// not wait for it, because a driver could make that wait long.
     calls: AtomicU64,
@@ -157,6 +174,7 @@ impl<D: Handler> Queue<D> {
     pub(super) fn new(index: u16, driver: &DriverSide, handler: Arc<D>, polled: bool) -> Self {
         Self {
             ring: Arc::new(LiveRing::new(index, driver.clone())),
+            is_awaited: handler.is_awaited(index),
             handler,
             notification: LastNotification::default(),
             polled,
@@ -208,8 +226,11 @@ impl<D: Handler> Queue<D> {
     /// misses no chain. If another thread is serving, this call makes that thread look for chains again. For a
     /// polled queue `more` is always false, because its poller calls again anyway.
     pub fn serve(&self) -> Served {
-        let (said, wait) = (None, &|| {});
-        self.serve_then(&Then::Sleep { said, wait })
+        self.serve_then(&Then::Sleep {
+            said: None,
+            wait: &|| {},
+            nap: false,
+        })
     }
 
     /// As [`serve`](Self::serve), for a thread that sleeps afterwards until the driver notifies.
@@ -218,9 +239,24 @@ impl<D: Handler> Queue<D> {
     /// thread waits for that a moment before it lets the driver notify, because a notification and a wake-up take far
     /// longer. A vCPU's thread does not wait, because its driver is the one that waits for it.
     pub fn serve_before_sleep(&self) -> Served {
+        self.serve_and_wait(false)
+    }
+
+    /// As [`serve_before_sleep`](Self::serve_before_sleep), for a thread that sleeps as it is told: an interrupt that
+    /// [waits](super::coalescing) is sent in the next service, if it is needed then.
+    pub(super) fn serve_before_nap(&self) -> Rest {
+        let served = self.serve_and_wait(true);
+        match (served.more, served.interrupt_waits) {
+            (true, _) => Rest::More,
+            (false, true) => Rest::Nap(LATEST),
+            (false, false) => Rest::Sleep,
+        }
+    }
+
+    fn serve_and_wait(&self, nap: bool) -> Served {
         let said = self.notification.position(self.index());
         let wait = &|| (0..TURNS).for_each(|_| std::hint::spin_loop());
-        self.serve_then(&Then::Sleep { said, wait })
+        self.serve_then(&Then::Sleep { said, wait, nap })
     }
 
     /// As [`serve`](Self::serve), for a thread that calls it again soon: the driver does not notify until another service.
@@ -262,12 +298,20 @@ impl<D: Handler> Queue<D> {
         };
         // No other thread gives chains back while the lock is held.
         let chains = self.served() - before;
-        Served { chains, more }
+        let interrupt_waits = guard
+            .as_ref()
+            .is_some_and(|live| live.coalescing.is_waiting());
+        Served {
+            chains,
+            more,
+            interrupt_waits,
+        }
     }
 
     /// Drains the ring until it stays empty or the device waits for the host; returns whether the budget ended before that.
     fn rounds(&self, live: &mut Live, then: &Then<'_>) -> Result<bool, Refusal> {
         let mut budget = BUDGET;
+        self.ring.end_wait(live);
         while budget > 0 {
             if !self.polled {
                 live.ring.disable_notification();
@@ -275,9 +319,12 @@ impl<D: Handler> Queue<D> {
             let before = self.served();
             let waits = self.drain(live, &mut budget)?;
             self.ring.give_back_late(live)?;
-            let polls = !self.ring.interrupt(live);
+            let given_back = self.served() - before;
+            let may_wait = then.is_nap() && !self.is_awaited && given_back > 0;
+            let polls =
+                !(may_wait && live.coalescing.waits(given_back) || self.ring.interrupt(live));
             if polls
-                && self.served() > before
+                && given_back > 0
                 && let Then::Sleep { wait, .. } = then
             {
                 wait();

@@ -117,7 +117,7 @@ impl<D: Handler + 'static> Queues<D> {
         let listener = |queue: &Arc<Queue<D>>| {
             let queue = Arc::clone(queue);
             // What a wake-up finds is in the queue, and the count says nothing more.
-            Listener::start(|| {}, move || queue.serve_before_sleep().more)
+            Listener::start_resting(|| {}, move || queue.serve_before_nap())
         };
         self.listeners = self.each.iter().map(listener).collect::<io::Result<_>>()?;
         Ok(())

@@ -111,6 +111,11 @@ impl Handler for Net {
         Some((RECEIVE, self.tap.as_fd()))
     }
 
+    /// What was sent is of no more interest to the driver.
+    fn is_awaited(&self, queue: u16) -> bool {
+        queue == RECEIVE
+    }
+
     /// Sending never waits. A buffer of the driver waits until there is a packet for it.
     fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
         if request.queue() == RECEIVE {

@@ -184,6 +184,7 @@ fn serve_with_waits(avail_flags: u16) -> (Served, u32) {
     let served = device.queues[0].serve_then(&Then::Sleep {
         said: None,
         wait: &wait,
+        nap: false,
     });
     (served, waits.get())
 }
@@ -209,7 +210,11 @@ fn a_thread_that_was_told_of_a_chain_looks_for_it_again_but_not_forever() {
     let queue = &device.queues[0];
     let serve = |said| {
         let wait = &|| {};
-        queue.serve_then(&Then::Sleep { said, wait })
+        queue.serve_then(&Then::Sleep {
+            said,
+            wait,
+            nap: false,
+        })
     };
     let looks = |said| {
         let mut tries = 0..10_000;

@@ -89,6 +89,24 @@ fn buffers_and_packets_wait_for_each_other_with_a_thread_that_polls() {
 }
 
 #[test]
+fn an_interrupt_for_a_packet_that_was_sent_comes_though_nothing_else_happens() {
+    let (mut pc, host) = live(Notify::Doorbell);
+    brand::scoped(|brand| {
+        let memory = pc.memory.clone();
+        let memory = &memory;
+        let features = Features::default();
+        let mut driver = SplitDriver::new(&memory, &LAYOUTS[1], features, brand).unwrap();
+        for _ in 0..3 {
+            driver.add(&[Buffer::new(0x8000, 60)], &[], ()).unwrap();
+            assert!(pc.store(NOTIFY + 4, 2, 1));
+            await_that("the interrupt", || pc.load(ISR, 1) == 1);
+            assert_eq!(await_used(&mut driver), 0);
+            assert_eq!(host.recv(&mut [0; 100]).unwrap(), 60);
+        }
+    });
+}
+
+#[test]
 fn a_thread_that_polls_serves_both_directions_and_misses_no_packet() {
     let (mut pc, host) = live(Notify::Poll);
     let memory = pc.memory.clone();
