@@ -89,6 +89,16 @@ impl Config {
         (address != 0).then_some(address)
     }
 
+    /// The first port of a BAR at ports. `None` if it is in memory, or was given no port.
+    pub fn port_bar(&self, bar: u8) -> Option<u16> {
+        if bar > 5 {
+            return None;
+        }
+        let low = u32_at(&self.0, FIRST_BAR + 4 * usize::from(bar))?;
+        let port = u16::try_from(low & !3).ok()?;
+        (low & 1 != 0 && port != 0).then_some(port)
+    }
+
     /// The capabilities: where each begins. A list that goes in circles ends.
     fn capabilities(&self) -> impl Iterator<Item = usize> {
         let there = u16_at(&self.0, STATUS).is_some_and(|status| status & HAS_CAPABILITIES != 0);
@@ -283,6 +293,12 @@ mod tests {
         assert_eq!(config.memory_bar(5), None, "half a BAR");
         put(&mut config, 0x10, &[1, 0xc0, 0, 0]);
         assert_eq!(config.memory_bar(0), None, "a BAR at ports");
+        assert_eq!(config.port_bar(0), Some(0xc000));
+        assert_eq!(config.port_bar(1), None, "no port");
+        assert_eq!(config.port_bar(4), None, "a BAR in memory");
+        assert_eq!(config.port_bar(7), None);
+        put(&mut config, 0x10, &[1, 0xc0, 1, 0]);
+        assert_eq!(config.port_bar(0), None, "beyond the last port");
         assert_eq!(config.memory_bar(1), None, "no address");
         assert_eq!(config.memory_bar(7), None);
     }
@@ -294,7 +310,7 @@ mod tests {
             config.0[6] |= 0x10;
             let _ = (config.virtio(), config.msix(), config.interrupt_line());
             for bar in 0..=255 {
-                let _ = config.memory_bar(bar);
+                let _ = (config.memory_bar(bar), config.port_bar(bar));
             }
         }
     }

@@ -131,7 +131,7 @@ impl Machine {
         };
         let config = VirtioConfig {
             // Mostly on this thread, where the same input does the same again.
-            notify: if choice & 7 == 7 {
+            notify: if choice & 6 == 6 {
                 Notify::Doorbell
             } else {
                 Notify::Exit
@@ -141,6 +141,7 @@ impl Machine {
             } else {
                 Raise::Call
             },
+            notify_ports: choice & 1 != 0,
             packed: choice & 16 != 0,
             notification_data: true,
         };

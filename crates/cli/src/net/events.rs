@@ -8,9 +8,10 @@ use crate::kvm_trace::{Event, Recording, Tally, TraceError, Wanted, What, Whose,
 use vmbell_lab::spin::threads;
 use vmbell_report::ReasonsOfRun;
 
-/// The events. Of writes to registers those to the interrupt controllers are left out (Intel SDM volume 3, 11.4.1): the
-/// rest are notifications, as a driver of virtio writes nothing else while it works.
-const EVENTS: [Wanted; 5] = [
+/// The events. Of writes to registers those to the interrupt controllers are left out (Intel SDM volume 3, 11.4.1), and of those to
+/// ports those to the devices of a PC, which are below the ports of PCI: the rest are notifications, as a driver of virtio writes
+/// nothing else while it works.
+const EVENTS: [Wanted; 6] = [
     Wanted::all("kvm_exit"),
     Wanted::all("kvm_userspace_exit"),
     Wanted::only(
@@ -18,6 +19,7 @@ const EVENTS: [Wanted; 5] = [
         "type == 2 && (gpa < 0xfec00000 || gpa > 0xfeefffff)",
     ),
     Wanted::all("kvm_fast_mmio"),
+    Wanted::only("kvm_pio", "rw == 1 && port >= 0x1000"),
     Wanted::all("kvm_msi_set_irq"),
 ];
 /// The names of counts that are not exits.
@@ -65,7 +67,7 @@ impl Tally for Events {
         match event.what {
             What::Exit(reason) if is_vmms => count(&mut self.reasons.exits, reason)?,
             What::Userspace(reason) if is_vmms => count(&mut self.reasons.userspace, reason)?,
-            What::MmioWrite(_) if is_vmms => self.kicks += 1,
+            What::MmioWrite(_) | What::Port(_) if is_vmms => self.kicks += 1,
             What::Msi => self.interrupts += 1,
             _ => {}
         }

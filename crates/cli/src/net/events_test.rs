@@ -11,6 +11,8 @@ const TRACE: &str = "
            other-77      [001] ..... 6: kvm_exit: vcpu 0 reason npf rip 0x1
            other-77      [001] ..... 7: kvm_fast_mmio: fast mmio at gpa 0xfe003000
            other-77      [001] ..... 8: kvm_userspace_exit: reason KVM_EXIT_IO (2)
+           other-77      [001] ..... 9: kvm_pio: pio_write at 0xc000 size 2 count 1 val 0x1
+            qemu-12      [000] ..... 10: kvm_pio: pio_write at 0xc000 size 2 count 1 val 0x1
 ";
 
 fn events(text: &str) -> Result<Events, TraceError> {
@@ -36,7 +38,7 @@ fn exits_and_kicks_are_the_vmms_and_interrupts_are_anybodys() {
                 exits: reasons(&["npf", "hlt"]),
                 userspace: reasons(&["KVM_EXIT_MMIO"]),
             },
-            kicks: 1,
+            kicks: 2,
             interrupts: 1,
         }
     );

@@ -31,6 +31,9 @@ pub struct VirtioConfig {
     pub notify: Notify,
     /// How interrupts go.
     pub raise: Raise,
+    /// Whether the driver may notify by I/O ports, too, which cost less: for a store the hypervisor has to find out what the
+    /// instruction does, unless the CPU tells it. Only on PCI, in a machine with ports.
+    pub notify_ports: bool,
     /// Whether the driver may choose packed rings.
     pub packed: bool,
     /// Whether the driver may say with a notification how far it has made buffers available

@@ -95,11 +95,12 @@ fn virtio_rows_have_samples_by_each_way<H: Hypervisor>(hypervisor: &H) {
     let names = kinds.map(|kind| names.map(|name| format!("virtio-{kind}-{name}")));
     let names = names.concat();
     let words = format!("only={}", names.join(","));
-    for notify in [Notify::Doorbell, Notify::Exit] {
+    for (notify, notify_ports) in [(Notify::Doorbell, true), (Notify::Exit, false)] {
         for raise in [Raise::Irqfd, Raise::Call] {
             let config = VirtioConfig {
                 notify,
                 raise,
+                notify_ports,
                 packed: false,
                 notification_data: false,
             };

@@ -89,7 +89,7 @@ fn help_has_each_device_with_its_properties_and_what_virtio_devices_share_once()
         "\nvirtio-blk,file=FILE[,readonly=on|off]\n",
         "\nvfio-pci,host=ADDRESS[,mmap=on|off]\n",
         "\nchr-testdev\n",
-        ": [,notify=ioeventfd|poll|exit][,interrupt=irqfd|call][,packed=on|off][,notification-data=on|off][,transport=pci|mmio]\n",
+        ": [,notify=ioeventfd|poll|exit][,interrupt=irqfd|call][,notify-ports=on|off][,packed=on|off][,notification-data=on|off][,transport=pci|mmio]\n",
     ] {
         assert_eq!(text.matches(part).count(), 1, "{part}: {text}");
     }

@@ -62,6 +62,9 @@ pub(super) struct WaysArgs {
     /// Raise interrupts by an irqfd, or by a call for each message
     #[arg(long, value_enum, default_value_t = RaiseBy::Irqfd)]
     interrupt: RaiseBy,
+    /// Let the driver notify at I/O ports, too: an exit there costs less than one of a store [default: on with transport=pci]
+    #[arg(long, value_enum)]
+    notify_ports: Option<Switch>,
     /// Offer packed rings to the driver
     #[arg(long, value_enum, default_value_t = Switch::Off)]
     packed: Switch,
@@ -97,6 +100,7 @@ enum Transport {
 pub(in crate::run_image) struct Ways {
     notify: Option<Notify>,
     raise: Raise,
+    notify_ports: bool,
     packed: bool,
     /// Whether the driver may say how far it is with a notification.
     pub(super) notification_data: bool,
@@ -108,6 +112,7 @@ impl Ways {
         VirtioConfig {
             notify: self.notify.unwrap_or(notify),
             raise: self.raise,
+            notify_ports: self.notify_ports,
             packed: self.packed,
             notification_data: self.notification_data,
         }
@@ -127,9 +132,17 @@ impl WaysArgs {
                 RaiseBy::Irqfd => Raise::Irqfd,
                 RaiseBy::Call => Raise::Call,
             },
+            notify_ports: self
+                .notify_ports
+                .map_or(self.transport == Transport::Pci, Switch::is_on),
             packed: self.packed.is_on(),
             notification_data: self.notification_data.is_on(),
         };
+        if ways.notify_ports && self.transport == Transport::Mmio {
+            return Err(
+                "notify-ports needs transport=pci: MMIO registers have no ports".to_owned(),
+            );
+        }
         if ways.notification_data {
             if ways.notify == Some(Notify::Exit) {
                 return Err("notification-data needs notify=ioeventfd or notify=poll".to_owned());

@@ -8,9 +8,16 @@ fn read(text: &str) -> (Virtio, VirtioConfig) {
     }
 }
 
+fn defaults() -> VirtioConfig {
+    VirtioConfig {
+        notify_ports: true,
+        ..VirtioConfig::default()
+    }
+}
+
 #[test]
 fn ways_of_a_virtio_device_are_read() {
-    let short = VirtioConfig::default();
+    let short = defaults();
     assert_eq!(read("virtio-rng"), (Virtio::Rng, short));
     assert_eq!(read("virtio-console"), (Virtio::Console, short));
     let long = "virtio-rng,notify=ioeventfd,interrupt=irqfd,packed=off";
@@ -18,10 +25,11 @@ fn ways_of_a_virtio_device_are_read() {
     let all = VirtioConfig {
         notify: Notify::Exit,
         raise: Raise::Call,
+        notify_ports: false,
         packed: true,
         notification_data: false,
     };
-    let long = "virtio-rng,notify=exit,interrupt=call,packed";
+    let long = "virtio-rng,notify=exit,interrupt=call,packed,notify-ports=off";
     assert_eq!(read(long), (Virtio::Rng, all));
     let polls = VirtioConfig {
         notify: Notify::Poll,
@@ -58,10 +66,15 @@ fn virtio_device_is_on_pci_unless_it_is_to_be_on_mmio() {
     let mmio = device("virtio-rng,transport=mmio,packed=on");
     let is_mmio = |device: &Device| matches!(device, Device::VirtioMmio(Virtio::Rng, ways) if ways.config(Notify::Doorbell).packed);
     assert!(mmio.as_ref().is_ok_and(is_mmio), "{mmio:?}");
-    let pci = (Virtio::Rng, VirtioConfig::default());
+    let pci = (Virtio::Rng, defaults());
     assert_eq!(read("virtio-rng,transport=pci"), pci);
     let error = device("virtio-rng,transport=isa").unwrap_err();
     assert_eq!(error, "transport: expected 'pci' or 'mmio'");
+    let error = device("virtio-rng,transport=mmio,notify-ports").unwrap_err();
+    assert!(
+        error.starts_with("notify-ports needs transport=pci"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -72,7 +85,7 @@ fn disk_has_a_file_and_the_ways_of_every_virtio_device() {
             readonly,
         })
     };
-    let default = VirtioConfig::default();
+    let default = defaults();
     assert_eq!(read("virtio-blk,file=/d.img"), (drive(false), default));
     let exit = VirtioConfig {
         notify: Notify::Exit,

@@ -1,5 +1,8 @@
-//! The doorbells of a device's notifications: one for each queue, at the queue's address in the BAR, which the guest
+//! The doorbells of a device's notifications: one for each queue, at the queue's address in a BAR, which the guest
 //! may move. Each signals the eventfd that wakes the thread that serves the queue.
+//!
+//! If the device has ports for notifications, the doorbells are there, until a notification comes by memory: there are drivers that do
+//! not use ports.
 //!
 //! They are registered while the driver runs the device (DRIVER_OK). A guest that looks for devices switches their decoding off
 //! and on, and each removal of a doorbell waits for the vCPUs in the kernel.
@@ -8,7 +11,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::OnError;
-use super::layout::notify_offset;
+use super::layout::{Space, notify_address};
 use crate::virtio::features::NOTIFICATION_DATA;
 use crate::virtio::server::Server;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
@@ -28,8 +31,11 @@ pub(super) struct Bells {
 
 #[derive(Debug, Default)]
 struct BellsState {
-    /// Where the BAR is, if it is mapped.
-    base: Option<u64>,
+    /// Where the BAR in memory is, and that at ports, if it is mapped.
+    memory: Option<u64>,
+    ports: Option<u64>,
+    /// Whether the driver has notified by memory although there are ports.
+    prefers_memory: bool,
     /// The features with which the driver runs the device, while it does.
     live: Option<u64>,
     /// Those that only signal; the others are with what serves the queues.
@@ -55,11 +61,22 @@ impl Bells {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves the doorbells with the BAR; without a base, removes them.
-    pub(super) fn moved(&self, base: Option<u64>) {
+    /// Moves the doorbells with a BAR; without a base, they are not in it.
+    pub(super) fn moved(&self, space: Space, base: Option<u64>) {
         let mut state = self.lock();
-        state.base = base;
+        match space {
+            Space::Memory => state.memory = base,
+            Space::Ports => state.ports = base,
+        }
         self.register(&mut state);
+    }
+
+    /// A notification has come by the BAR in memory, as an exit.
+    pub(super) fn missed_in_memory(&self) {
+        let mut state = self.lock();
+        if state.ports.is_some() && !std::mem::replace(&mut state.prefers_memory, true) {
+            self.register(&mut state);
+        }
     }
 
     /// Registers the doorbells when the driver begins to run the device, with these features, and removes them when it
@@ -67,6 +84,7 @@ impl Bells {
     pub(super) fn set_live(&self, features: Option<u64>) {
         let mut state = self.lock();
         if std::mem::replace(&mut state.live, features) != features {
+            state.prefers_memory = false;
             self.register(&mut state);
         }
     }
@@ -74,14 +92,19 @@ impl Bells {
     /// Removes the doorbells, and registers them where they belong now.
     fn register(&self, state: &mut BellsState) {
         self.remove(state);
-        let (Some(base), Some(features)) = (state.base, state.live) else {
+        let ports = state.ports.filter(|_| !state.prefers_memory);
+        let (space, base) = match ports {
+            Some(base) => (Space::Ports, Some(base)),
+            None => (Space::Memory, state.memory),
+        };
+        let (Some(base), Some(features)) = (base, state.live) else {
             return;
         };
         for queue in 0..self.server.device().queues {
             let Some(kick) = self.server.kick(queue) else {
                 continue;
             };
-            let place = IoEventAddress::Mmio(base + notify_offset(queue));
+            let place = notify_address(space, base, queue);
             if let Err(error) = self.add(state, queue, kick, place, features) {
                 // The other notifications reach the device, which rings.
                 return (self.on_error)(error);
@@ -123,7 +146,7 @@ impl Bells {
 
 impl Drop for Bells {
     fn drop(&mut self) {
-        self.moved(None);
+        self.remove(&mut self.lock());
     }
 }
 

@@ -5,7 +5,7 @@ use std::{fmt, io};
 
 use super::bells::Bells;
 use super::interrupts::PciInterrupts;
-use super::layout::{self, Capabilities, Part, Window};
+use super::layout::{self, Capabilities, Part, Space, Window};
 use super::messages::Messages;
 use super::{GuestParts, common};
 use crate::pci::{ConfigSpace, FunctionInfo, Identity, OwnRegisters, PciFunction, Registers};
@@ -34,6 +34,7 @@ pub struct VirtioPci {
     bells: Option<Bells>,
     control: Control,
     interrupts: Arc<PciInterrupts>,
+    has_ports: bool,
     capabilities: Capabilities,
     window: Mutex<Window>,
 }
@@ -95,8 +96,9 @@ impl VirtioPci {
             trouble: Arc::default(),
         };
         let server = server(driver.clone())?;
-        let capabilities =
-            Capabilities::new(queues, server.device().config.len()).map_err(io::Error::other)?;
+        let has_ports = config.notify_ports;
+        let capabilities = Capabilities::new(queues, server.device().config.len(), has_ports)
+            .map_err(io::Error::other)?;
         let bells = match config.notify {
             Notify::Doorbell | Notify::Poll => {
                 Some(Bells::new(Arc::clone(&server), events, on_error))
@@ -107,6 +109,7 @@ impl VirtioPci {
             bells,
             control: Control::new(server, driver, QUEUE_SIZE_MAX),
             interrupts,
+            has_ports,
             capabilities,
             window: Mutex::default(),
         })
@@ -131,10 +134,22 @@ impl VirtioPci {
         }
     }
 
-    fn notify(&self, offset: u64) {
+    fn notify(&self, space: Space, offset: u64) {
         if let Some(queue) = layout::notified(offset) {
             self.control.server().notify(queue);
         }
+        if let Some(bells) = &self.bells
+            && space == Space::Memory
+        {
+            bells.missed_in_memory();
+        }
+    }
+
+    /// The structure at an offset of a BAR, and the offset in it.
+    fn part(&self, bar: usize, offset: u64) -> Option<(Space, Part, u64)> {
+        let space = layout::space(bar, self.has_ports)?;
+        let (part, at) = layout::part(space, offset)?;
+        Some((space, part, at))
     }
 }
 
@@ -160,7 +175,7 @@ impl PciFunction for VirtioPci {
         FunctionInfo {
             name: device.name,
             identity: identity(device.id),
-            bars: layout::bars(),
+            bars: layout::bars(device.queues, self.has_ports),
             registers: Registers {
                 pin: None,
                 capabilities: self.capabilities.list.clone(),
@@ -173,8 +188,8 @@ impl PciFunction for VirtioPci {
     fn read_config(&self, offset: usize, data: &mut [u8]) {
         data.fill(0);
         let window = *self.window();
-        if let Some((target, len)) = window.target(offset, data.len()) {
-            return self.read(layout::BAR.into(), target, &mut data[..len]);
+        if let Some((bar, target, len)) = window.target(offset, data.len()) {
+            return self.read(bar.into(), target, &mut data[..len]);
         }
         let Identity { device, class, .. } = identity(self.control.server().device().id);
         let own = [
@@ -195,8 +210,8 @@ impl PciFunction for VirtioPci {
 
     fn write_config(&self, offset: usize, data: &[u8]) {
         let window = *self.window();
-        if let Some((target, len)) = window.target(offset, data.len()) {
-            self.write(layout::BAR.into(), target, &data[..len]);
+        if let Some((bar, target, len)) = window.target(offset, data.len()) {
+            self.write(bar.into(), target, &data[..len]);
         }
     }
 
@@ -212,9 +227,9 @@ impl PciFunction for VirtioPci {
         }
     }
 
-    fn read(&self, _bar: usize, offset: u64, data: &mut [u8]) {
+    fn read(&self, bar: usize, offset: u64, data: &mut [u8]) {
         let messages = &self.interrupts.messages;
-        match layout::part(offset) {
+        match self.part(bar, offset).map(|(_, part, at)| (part, at)) {
             Some((Part::Common, at)) => common::read(&self.control, &self.interrupts, at, data),
             Some((Part::Isr, 0)) if data.len() == 1 => data[0] = self.interrupts.take_status(),
             Some((Part::Config, at)) => self.control.read_config(at, data),
@@ -224,21 +239,23 @@ impl PciFunction for VirtioPci {
         }
     }
 
-    fn write(&self, _bar: usize, offset: u64, data: &[u8]) {
-        match layout::part(offset) {
-            Some((Part::Common, at)) => {
+    fn write(&self, bar: usize, offset: u64, data: &[u8]) {
+        match self.part(bar, offset) {
+            Some((_, Part::Common, at)) => {
                 common::write(&self.control, &self.interrupts, at, data);
                 self.update_bells();
             }
-            Some((Part::Notify, at)) => self.notify(at),
-            Some((Part::Table, at)) => self.interrupts.messages.write(at, data),
+            Some((space, Part::Notify, at)) => self.notify(space, at),
+            Some((_, Part::Table, at)) => self.interrupts.messages.write(at, data),
             _ => {}
         }
     }
 
-    fn moved(&self, _bar: usize, base: Option<u64>) {
-        if let Some(bells) = &self.bells {
-            bells.moved(base);
+    fn moved(&self, bar: usize, base: Option<u64>) {
+        if let Some(bells) = &self.bells
+            && let Some(space) = layout::space(bar, self.has_ports)
+        {
+            bells.moved(space, base);
         }
     }
 

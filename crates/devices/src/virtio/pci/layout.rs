@@ -1,23 +1,28 @@
-//! Where the structures of the device are: in the BAR, each in its own page, and as capabilities in configuration
-//! space, which say so to the driver (virtio 1.3, 4.1.4).
+//! Where the structures of the device are: in a BAR in memory, each in its own page, and as capabilities in configuration
+//! space, which say so to the driver (virtio 1.3, 4.1.4). A second BAR may have the notifications at I/O ports. Its capability comes
+//! first, since a driver should take the first one that it can use.
 //!
-//! Drivers that cannot reach memory access the BAR by configuration space (4.1.4.9): they choose an address, and reads
+//! Drivers that cannot reach a BAR access it by configuration space (4.1.4.9): they choose an address, and reads
 //! and writes of `pci_cfg_data` go there. It runs on the thread of the vCPU that configures.
+
+use vmbell::doorbell::IoEventAddress;
 
 use crate::pci::{
     BARS, Bar, BarSpace, Capability, CapabilityError, CapabilityList, ConfigSpace, MsixCapability,
 };
 
-/// The BAR, and its size in bytes.
-pub(super) const BAR: u8 = 0;
+/// The BAR in memory, and its size in bytes.
+const BAR: u8 = 0;
 const SIZE: u64 = 0x8000;
+/// The BAR of notifications at ports.
+const PORTS: u8 = 1;
 
 /// Bytes of the common configuration up to `queue_device`; what is after them belongs to features that are not offered.
 const COMMON_LEN: u32 = 56;
 /// The distance of the notification addresses of two queues, by which `queue_notify_off` is multiplied.
 const MULTIPLIER: u32 = 4;
 
-/// Offsets in the BAR.
+/// Offsets in the BAR in memory.
 const COMMON: u32 = 0x0000;
 const ISR: u32 = 0x1000;
 const CONFIG: u32 = 0x2000;
@@ -37,7 +42,25 @@ const TYPE_WINDOW: u8 = 5;
 /// Bytes of a capability without what only some types have.
 const CAPABILITY_LEN: u8 = 16;
 
-/// A structure in the BAR.
+/// What a BAR is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Space {
+    /// All structures.
+    Memory,
+    /// Notifications at ports.
+    Ports,
+}
+
+/// The BAR with this number; there may be none at ports.
+pub(super) fn space(bar: usize, has_ports: bool) -> Option<Space> {
+    match u8::try_from(bar).ok()? {
+        BAR => Some(Space::Memory),
+        PORTS if has_ports => Some(Space::Ports),
+        _ => None,
+    }
+}
+
+/// A structure in a BAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// The common configuration.
@@ -54,8 +77,11 @@ pub(super) enum Part {
     Pending,
 }
 
-/// The structure at an offset of the BAR, and the offset in it.
-pub(super) fn part(offset: u64) -> Option<(Part, u64)> {
+/// The structure at an offset of a BAR, and the offset in it.
+pub(super) fn part(space: Space, offset: u64) -> Option<(Part, u64)> {
+    if space == Space::Ports {
+        return Some((Part::Notify, offset));
+    }
     let offset = u32::try_from(offset).ok()?;
     let part = match offset & !(PAGE - 1) {
         COMMON => Part::Common,
@@ -69,9 +95,13 @@ pub(super) fn part(offset: u64) -> Option<(Part, u64)> {
     Some((part, (offset % PAGE).into()))
 }
 
-/// The offset in the BAR at which a queue is notified.
-pub(super) fn notify_offset(queue: u16) -> u64 {
-    u64::from(NOTIFY) + u64::from(MULTIPLIER) * u64::from(queue)
+/// The address at which a queue is notified, if the BAR is at `base`.
+pub(super) fn notify_address(space: Space, base: u64, queue: u16) -> IoEventAddress {
+    let at = u64::from(MULTIPLIER) * u64::from(queue);
+    match space {
+        Space::Memory => IoEventAddress::Mmio(base + u64::from(NOTIFY) + at),
+        Space::Ports => IoEventAddress::Pio(base + at),
+    }
 }
 
 /// The queue that a write at this offset of the notifications means.
@@ -81,15 +111,25 @@ pub(super) fn notified(offset: u64) -> Option<u16> {
     u16::try_from(offset / multiplier).ok().filter(|_| aligned)
 }
 
-/// The BARs: memory below 4 GiB, which every guest can reach.
-pub(super) fn bars() -> [Option<Bar>; BARS] {
-    let mut bars = [None; BARS];
-    bars[usize::from(BAR)] = Some(Bar {
-        space: BarSpace::Memory32,
-        size: SIZE,
+/// The BARs: memory below 4 GiB, which every guest can reach, and maybe ports for the notifications of this number of queues.
+pub(super) fn bars(queues: u16, has_ports: bool) -> [Option<Bar>; BARS] {
+    let bar = |space, size| Bar {
+        space,
+        size,
         prefetchable: false,
-    });
+    };
+    let mut bars = [None; BARS];
+    bars[usize::from(BAR)] = Some(bar(BarSpace::Memory32, SIZE));
+    if has_ports {
+        let size = u64::from(notify_len(queues)).next_power_of_two();
+        bars[usize::from(PORTS)] = Some(bar(BarSpace::Io, size));
+    }
     bars
+}
+
+/// Bytes of the notifications.
+fn notify_len(queues: u16) -> u32 {
+    u32::from(queues) * MULTIPLIER
 }
 
 /// What the function shows in configuration space.
@@ -102,17 +142,25 @@ pub(super) struct Capabilities {
 }
 
 impl Capabilities {
-    /// Those of a device with this number of queues and of bytes of its configuration, and with a vector of MSI-X for
-    /// each queue and for changes of the configuration.
-    pub(super) fn new(queues: u16, config: usize) -> Result<Self, CapabilityError> {
+    /// Those of a device with this number of queues and of bytes of its configuration, with a vector of MSI-X for
+    /// each queue and for changes of the configuration, and maybe with notifications at ports.
+    pub(super) fn new(
+        queues: u16,
+        config: usize,
+        has_ports: bool,
+    ) -> Result<Self, CapabilityError> {
         let mut list = CapabilityList::default();
-        let notify = u32::from(queues) * MULTIPLIER;
-        list.add(structure(TYPE_COMMON, COMMON, COMMON_LEN))?;
-        list.add(with_multiplier(structure(TYPE_NOTIFY, NOTIFY, notify)))?;
-        list.add(structure(TYPE_ISR, ISR, 1))?;
+        let notify =
+            |bar, offset| with_multiplier(structure(TYPE_NOTIFY, bar, offset, notify_len(queues)));
+        list.add(structure(TYPE_COMMON, BAR, COMMON, COMMON_LEN))?;
+        if has_ports {
+            list.add(notify(PORTS, 0))?;
+        }
+        list.add(notify(BAR, NOTIFY))?;
+        list.add(structure(TYPE_ISR, BAR, ISR, 1))?;
         if config > 0 {
             let config = u32::try_from(config).unwrap_or(u32::MAX);
-            list.add(structure(TYPE_CONFIG, CONFIG, config))?;
+            list.add(structure(TYPE_CONFIG, BAR, CONFIG, config))?;
         }
         let window = list.add(window())?;
         let msix = MsixCapability::add(&mut list, queues + 1, (BAR, TABLE), (BAR, PENDING))?;
@@ -121,8 +169,8 @@ impl Capabilities {
 }
 
 /// `struct virtio_pci_cap`, from its length on.
-fn structure(kind: u8, offset: u32, len: u32) -> Capability {
-    let mut registers = vec![CAPABILITY_LEN, kind, BAR, 0, 0, 0];
+fn structure(kind: u8, bar: u8, offset: u32, len: u32) -> Capability {
+    let mut registers = vec![CAPABILITY_LEN, kind, bar, 0, 0, 0];
     registers.extend(offset.to_le_bytes());
     registers.extend(len.to_le_bytes());
     Capability {
@@ -142,7 +190,7 @@ fn with_multiplier(mut capability: Capability) -> Capability {
 
 /// `struct virtio_pci_cfg_cap`, whose data the function answers for.
 fn window() -> Capability {
-    let mut capability = structure(TYPE_WINDOW, 0, 0);
+    let mut capability = structure(TYPE_WINDOW, 0, 0, 0);
     capability.registers[0] += 4;
     // The driver chooses the BAR, the offset and the length.
     capability.writable = vec![0, 0, 0xff, 0, 0, 0];
@@ -179,15 +227,14 @@ impl Window {
         self.len != 0
     }
 
-    /// Where in the BAR an access to these bytes of configuration space goes, and how many bytes go there. `None` if it
-    /// does not begin at the data, is shorter than what the driver has chosen, or leads nowhere.
-    pub(super) fn target(self, offset: usize, len: usize) -> Option<(u64, usize)> {
+    /// The BAR and the offset in it to which an access to these bytes of configuration space goes, and how many bytes go there.
+    /// `None` if it does not begin at the data, is shorter than what the driver has chosen, or leads nowhere.
+    pub(super) fn target(self, offset: usize, len: usize) -> Option<(u8, u64, usize)> {
         let chosen = usize::try_from(self.len).ok()?;
-        let sound = self.bar == BAR
-            && matches!(chosen, 1 | 2 | 4)
+        let sound = matches!(chosen, 1 | 2 | 4)
             && self.offset.is_multiple_of(self.len)
             && offset == self.data
             && len >= chosen;
-        sound.then_some((self.offset.into(), chosen))
+        sound.then_some((self.bar, self.offset.into(), chosen))
     }
 }

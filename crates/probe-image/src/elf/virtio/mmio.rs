@@ -3,7 +3,8 @@
 use super::kind::Kind;
 use super::queue::{Queue, SIZE};
 use super::{
-    ACKNOWLEDGE, DRIVER, DRIVER_OK, Device, FEATURES_OK, Interrupt, Line, Notify, VERSION_1_HIGH,
+    ACKNOWLEDGE, DRIVER, DRIVER_OK, Device, FEATURES_OK, Interrupt, Line, Notify, NotifyPlace,
+    VERSION_1_HIGH,
 };
 use crate::elf::apic::Pin;
 use crate::elf::memory::Registers;
@@ -105,8 +106,7 @@ pub fn open(
             })
         }),
         notify: Notify {
-            registers: notify,
-            wide: true,
+            place: NotifyPlace::Mmio(notify),
             queue: index,
         },
         status: reset,

@@ -9,7 +9,7 @@ mod queue;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::apic::Pin;
-use super::cpu::{disable_interrupts, enable_interrupts};
+use super::cpu::{disable_interrupts, enable_interrupts, out16};
 use super::interrupt::{STATUS_ACKNOWLEDGE, STATUS_ADDRESS};
 use super::memory::Registers;
 use super::time::wait_until;
@@ -48,13 +48,22 @@ pub struct Line {
     status: Registers,
 }
 
-/// Where and how a queue is notified.
+/// How a queue is notified, and its number, which is written there.
 #[derive(Clone, Copy)]
 struct Notify {
-    registers: Registers,
-    /// Four bytes, as virtio-mmio wants it; two otherwise.
-    wide: bool,
+    place: NotifyPlace,
     queue: u16,
+}
+
+/// Where a queue is notified.
+#[derive(Clone, Copy)]
+enum NotifyPlace {
+    /// A register of virtio-mmio, which has four bytes.
+    Mmio(Registers),
+    /// An address of virtio-pci, which has two.
+    Pci(Registers),
+    /// A port of virtio-pci.
+    PciPort(u16),
 }
 
 /// A device that has answered a request.
@@ -73,7 +82,7 @@ pub struct Device {
 impl Device {
     /// Whether it is on a PCI bus.
     pub fn is_pci(&self) -> bool {
-        !self.notify.wide
+        !matches!(self.notify.place, NotifyPlace::Mmio(_))
     }
 
     /// Makes the request available to the device, without a notification.
@@ -85,15 +94,11 @@ impl Device {
     /// Tells the device to look.
     #[inline]
     pub fn kick(&self) {
-        let Notify {
-            registers,
-            wide,
-            queue,
-        } = self.notify;
-        if wide {
-            registers.write32(0, u32::from(queue));
-        } else {
-            registers.write16(0, queue);
+        let Notify { place, queue } = self.notify;
+        match place {
+            NotifyPlace::Mmio(register) => register.write32(0, u32::from(queue)),
+            NotifyPlace::Pci(address) => address.write16(0, queue),
+            NotifyPlace::PciPort(port) => out16(port, queue),
         }
     }
 

@@ -3,7 +3,8 @@
 use super::kind::Kind;
 use super::queue::{Queue, SIZE};
 use super::{
-    ACKNOWLEDGE, DRIVER, DRIVER_OK, Device, FEATURES_OK, Interrupt, Line, Notify, VERSION_1_HIGH,
+    ACKNOWLEDGE, DRIVER, DRIVER_OK, Device, FEATURES_OK, Interrupt, Line, Notify, NotifyPlace,
+    VERSION_1_HIGH,
 };
 use crate::acpi::madt::IoApic;
 use crate::elf::apic::Pin;
@@ -39,6 +40,14 @@ fn registers(config: &Config, place: Option<Place>, offset: u64, len: u64) -> Op
         .checked_add(u64::from(place.offset))?
         .checked_add(offset)?;
     Registers::new(address, len)
+}
+
+/// The port of a structure of the device, if it is at ports.
+fn port(config: &Config, place: Option<Place>, offset: u64) -> Option<u16> {
+    let place = place?;
+    let first = u64::from(config.port_bar(place.bar)?);
+    let port = first + u64::from(place.offset) + offset;
+    u16::try_from(port).ok()
 }
 
 /// Starts a device.
@@ -87,7 +96,9 @@ pub fn open(
         common.write32(place + 4, (address >> 32) as u32);
     }
     let offset = u64::from(common.read16(QUEUE_NOTIFY_OFFSET)) * u64::from(virtio.multiplier);
-    let notify = registers(config, virtio.notify, offset, 2)
+    let notify = port(config, virtio.notify, offset)
+        .map(NotifyPlace::PciPort)
+        .or_else(|| registers(config, virtio.notify, offset, 2).map(NotifyPlace::Pci))
         .ok_or("the device's place for notifications cannot be mapped")?;
     common.write16(QUEUE_ENABLE, 1);
     status(done | DRIVER_OK);
@@ -96,8 +107,7 @@ pub fn open(
         found_by: access.name(),
         interrupt,
         notify: Notify {
-            registers: notify,
-            wide: false,
+            place: notify,
             queue: index,
         },
         status: registers(config, virtio.common, STATUS, 1)

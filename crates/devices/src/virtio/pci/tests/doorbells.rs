@@ -13,16 +13,33 @@ const LAYOUTS: [SplitLayout; 2] = [
 
 /// A live device with two queues.
 fn live(notify: Notify) -> Pc {
-    let mut pc = Pc::new(VirtioConfig {
+    live_as(VirtioConfig {
         notify,
         ..VirtioConfig::default()
-    });
+    })
+}
+
+/// The same with notifications at ports.
+fn live_with_ports(notify: Notify) -> Pc {
+    live_as(VirtioConfig {
+        notify,
+        notify_ports: true,
+        ..VirtioConfig::default()
+    })
+}
+
+fn live_as(config: VirtioConfig) -> Pc {
+    let mut pc = Pc::new(config);
+    go_live(&mut pc);
+    pc
+}
+
+fn go_live(pc: &mut Pc) {
     pc.negotiate();
     for (queue, layout) in (0..).zip(&LAYOUTS) {
         assert!(pc.set_up(queue, layout, 0xffff));
     }
     pc.go_live();
-    pc
 }
 
 /// Waits for the answer to a request after `notify`.
@@ -68,6 +85,70 @@ fn doorbells_move_with_the_bar_and_go_with_its_decoding() {
     pc.configure(0x04, 2, 2);
     assert_eq!(pc.registry.registered(), 2);
     assert_eq!(pc.errors(), 0);
+}
+
+#[test]
+fn a_notification_at_a_port_rings_the_doorbell_of_its_queue() {
+    for queue in [0, 1] {
+        let mut pc = live_with_ports(Notify::Doorbell);
+        assert_eq!(pc.registry.registered(), 2);
+        let port = PORTS + 4 * queue as u64;
+        await_answer(&mut pc, queue, |pc| {
+            assert!(pc.out(port, 2, queue as u64));
+        });
+        assert!(pc.out(port, 4, 0), "with data");
+        assert_eq!(pc.errors(), 0);
+    }
+}
+
+#[test]
+fn doorbells_move_with_the_ports_and_are_in_memory_without_them() {
+    const IO: u64 = 1;
+    const MEMORY: u64 = 2;
+    let mut pc = live_with_ports(Notify::Doorbell);
+    pc.configure(0x14, 4, 0xd000);
+    await_answer(&mut pc, 1, |pc| {
+        assert!(!pc.out(PORTS + 4, 2, 1));
+        assert!(pc.out(0xd004, 2, 1));
+    });
+    pc.configure(0x04, 2, MEMORY);
+    assert!(pc.store(NOTIFY + 4, 2, 1));
+    pc.configure(0x04, 2, IO | MEMORY);
+    assert!(pc.out(0xd004, 2, 1));
+    assert_eq!(pc.registry.registered(), 2);
+    pc.configure(0x04, 2, 0);
+    assert_eq!(pc.registry.registered(), 0);
+    assert_eq!(pc.errors(), 0);
+}
+
+#[test]
+fn a_driver_that_notifies_in_memory_has_its_doorbells_there_until_a_reset() {
+    let mut pc = live_with_ports(Notify::Doorbell);
+    await_answer(&mut pc, 1, |pc| assert!(!pc.store(NOTIFY + 4, 2, 1)));
+    assert_eq!(pc.registry.registered(), 2);
+    await_answer(&mut pc, 0, |pc| assert!(pc.store(NOTIFY, 2, 0)));
+    assert!(pc.store(NOTIFY + 4, 2, 1));
+    assert!(!pc.out(PORTS + 4, 2, 1), "by an exit");
+    pc.set(STATUS, 1, 0);
+    go_live(&mut pc);
+    assert!(pc.out(PORTS + 4, 2, 1));
+    assert!(!pc.store(NOTIFY, 2, 0));
+    assert_eq!(pc.errors(), 0);
+}
+
+#[test]
+fn without_doorbells_a_queue_is_served_before_the_access_to_its_port_returns() {
+    let mut pc = live_with_ports(Notify::Exit);
+    brand::scoped(|brand| {
+        let memory = &pc.memory.clone();
+        let mut driver =
+            SplitDriver::new(&memory, &LAYOUTS[1], Features::default(), brand).unwrap();
+        driver.add(&[Buffer::new(0x8000, 4)], &[], ()).unwrap();
+        assert!(!pc.out(PORTS, 2, 0));
+        assert!(driver.get_used().unwrap().is_none(), "another queue's");
+        assert!(!pc.out(PORTS + 4, 2, 1));
+        assert!(driver.get_used().unwrap().is_some());
+    });
 }
 
 #[test]

@@ -17,30 +17,44 @@ fn the_ids_are_those_of_a_modern_entropy_device() {
     assert_eq!(pc.config(0x3d, 1), 0, "there is no interrupt pin");
 }
 
+/// Type, length, BAR, offset and length of the structure, of each capability of the vendor.
+fn structures(pc: &mut Pc) -> Vec<[u64; 5]> {
+    let vendor = pc
+        .capabilities()
+        .into_iter()
+        .filter(|(id, _)| *id == VENDOR);
+    let fields = |(_, at)| {
+        [(3, 1), (2, 1), (4, 1), (8, 4), (12, 4)].map(|(field, len)| pc.config(at + field, len))
+    };
+    vendor.map(fields).collect()
+}
+
+#[test]
+fn notifications_at_ports_come_before_those_in_memory() {
+    let mut pc = Pc::with(
+        Inverter,
+        QUEUES,
+        VirtioConfig {
+            notify_ports: true,
+            ..VirtioConfig::default()
+        },
+    );
+    let all = structures(&mut pc);
+    let notify = all.iter().filter(|[kind, ..]| *kind == 2);
+    assert_eq!(
+        notify.collect::<Vec<_>>(),
+        [&[2, 20, 1, 0, 8], &[2, 20, 0, 0x3000, 8]]
+    );
+    assert_eq!(pc.config(0x14, 4), PORTS | 1);
+    pc.configure(0x14, 4, 0xffff_ffff);
+    assert_eq!(pc.config(0x14, 4), 0xffff_fff9, "eight ports");
+}
+
 #[test]
 fn each_structure_has_one_capability_that_says_where_it_is() {
     let mut pc = rng();
-    let found = pc.capabilities();
-    let vendor: Vec<u64> = found
-        .iter()
-        .filter(|(id, _)| *id == VENDOR)
-        .map(|(_, at)| *at)
-        .collect();
-    let structures: Vec<[u64; 5]> = vendor
-        .iter()
-        .map(|at| {
-            [
-                pc.config(at + 3, 1),
-                pc.config(at + 2, 1),
-                pc.config(at + 4, 1),
-                pc.config(at + 8, 4),
-                pc.config(at + 12, 4),
-            ]
-        })
-        .collect();
-    // Type, length of the capability, BAR, offset and length.
     assert_eq!(
-        structures,
+        structures(&mut pc),
         [
             [1, 16, 0, 0x0000, 56],
             [2, 20, 0, 0x3000, 4],
@@ -48,7 +62,8 @@ fn each_structure_has_one_capability_that_says_where_it_is() {
             [5, 20, 0, 0, 0],
         ]
     );
-    assert_eq!(pc.config(vendor[1] + 16, 4), 4, "the multiplier");
+    let (_, notify) = pc.capabilities()[1];
+    assert_eq!(pc.config(notify + 16, 4), 4, "the multiplier");
     let msix = pc.msix();
     assert_eq!(pc.config(msix + 2, 2), 1, "two vectors, and off");
     assert_eq!(pc.config(msix + 4, 4), 0x4000);

@@ -23,6 +23,7 @@ fn live(config: VirtioConfig) -> Pc {
 const EXIT: VirtioConfig = VirtioConfig {
     notify: Notify::Exit,
     raise: Raise::Irqfd,
+    notify_ports: false,
     packed: false,
     notification_data: false,
 };

@@ -30,6 +30,8 @@ use vmbell::virtqueue::SplitLayout;
 const RAM: usize = 0x1_0000;
 /// Where the bus puts the BAR, and the structures in it.
 const BASE: u64 = 0xe000_0000;
+/// Where it puts that of notifications at ports.
+const PORTS: u64 = 0xc000;
 const ISR: u64 = BASE + 0x1000;
 const NOTIFY: u64 = BASE + 0x3000;
 const TABLE: u64 = BASE + 0x4000;
@@ -142,6 +144,17 @@ impl Pc {
             return true;
         }
         self.mmio.write(address, data);
+        false
+    }
+
+    /// The same at a port.
+    fn out(&mut self, port: u64, len: usize, value: u64) -> bool {
+        let data = &value.to_le_bytes()[..len];
+        self.registry.store(IoEventAddress::Pio(port), data);
+        if self.bell.ring(IoEventAddress::Pio(port), data) {
+            return true;
+        }
+        self.ports.write(port, data);
         false
     }
 

@@ -20,6 +20,7 @@ const PACKED: PackedLayout = PackedLayout::contiguous(0x2000, 8);
 const CONFIG: VirtioConfig = VirtioConfig {
     notify: Notify::Doorbell,
     raise: Raise::Irqfd,
+    notify_ports: false,
     packed: true,
     notification_data: true,
 };

@@ -1,6 +1,7 @@
 //! Access to the BAR through configuration space (virtio 1.3, 4.1.4.9).
 
 use super::*;
+use vmbell::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
 
 /// Chooses a place and returns the offset of the data.
 fn choose(pc: &mut Pc, bar: u64, offset: u64, len: u64) -> u64 {
@@ -41,6 +42,32 @@ fn a_place_that_is_none_reads_zeros_and_takes_nothing() {
         pc.configure(data, 4, 1);
         assert_eq!(pc.config(data, 4), 0, "{bar} {offset:#x} {len}");
         assert_eq!(pc.get(STATUS, 1), 0);
+    }
+}
+
+#[test]
+fn notifications_at_ports_are_reached_through_the_window() {
+    for (has_ports, bar) in [(true, 1), (true, 0), (false, 1), (true, 7)] {
+        let mut pc = Pc::new(VirtioConfig {
+            notify: Notify::Exit,
+            notify_ports: has_ports,
+            ..VirtioConfig::default()
+        });
+        let layout = SplitLayout::contiguous(0, 8);
+        pc.negotiate();
+        assert!(pc.set_up(0, &layout, 0xffff));
+        pc.go_live();
+        brand::scoped(|brand| {
+            let memory = &pc.memory.clone();
+            let mut driver =
+                SplitDriver::new(&memory, &layout, Features::default(), brand).unwrap();
+            driver.add(&[Buffer::new(0x8000, 4)], &[], ()).unwrap();
+            let data = choose(&mut pc, bar, 0, 2);
+            pc.configure(data, 2, 0);
+            assert_eq!(pc.config(data, 2), 0);
+            let is_served = driver.get_used().unwrap().is_some();
+            assert_eq!(is_served, has_ports && bar == 1, "{has_ports} {bar}");
+        });
     }
 }
 
