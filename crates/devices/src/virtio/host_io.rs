@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 
 use vm_memory::VolatileSlice;
@@ -134,20 +135,34 @@ fn with_all(
     all: impl Iterator<Item = libc::iovec>,
     call: impl Fn(&[libc::iovec]) -> isize,
 ) -> io::Result<usize> {
-    let (mut few, mut many, mut count) = ([EMPTY; BATCH], Vec::new(), 0);
+    // Not filled first: that takes longer than what most messages need of it.
+    let mut few = [const { MaybeUninit::uninit() }; BATCH];
+    let (mut many, mut count) = (Vec::new(), 0);
     for slice in all {
         if let Some(place) = few.get_mut(count) {
-            *place = slice;
+            place.write(slice);
         } else {
             if many.is_empty() {
-                many.extend(few);
+                many.extend_from_slice(written(&few, BATCH));
             }
             many.push(slice);
         }
         count += 1;
     }
-    let slices = few.get(..count).unwrap_or(&many);
+    let slices = if count > BATCH {
+        &many
+    } else {
+        written(&few, count)
+    };
     repeat(|| call(slices))
+}
+
+/// The first `count` entries, all of which the caller has written.
+fn written(entries: &[MaybeUninit<libc::iovec>; BATCH], count: usize) -> &[libc::iovec] {
+    let entries = &entries[..count];
+    // SAFETY: `with_all`, the only caller, writes one entry after the other and passes how many these are. A slice of
+    // `MaybeUninit` has the layout of one of its type, and the borrow is the same.
+    unsafe { std::slice::from_raw_parts(entries.as_ptr().cast(), entries.len()) }
 }
 
 /// Calls `call` with slices and with the position of their bytes until none are left; fails with `end` if it does nothing.

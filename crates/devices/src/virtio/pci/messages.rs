@@ -184,11 +184,10 @@ impl Vector {
 
     /// Registers the irqfd, whose GSI leads to `message`, and signals it if a message is pending.
     fn send(&mut self, message: Msi, routes: &Arc<Routes>) -> Result<(), Error> {
-        let line = match self.line.take() {
+        let line = match &mut self.line {
             Some(line) => line,
-            None => Line::new(self.shared.as_ref(), message, routes)?,
+            none => none.insert(Line::new(self.shared.as_ref(), message, routes)?),
         };
-        let line = self.line.insert(line);
         line.route.set(message)?;
         let irqfd = line.register(routes)?;
         if std::mem::take(&mut self.pending) {
@@ -238,14 +237,13 @@ impl Line {
 
     /// The irqfd, which is registered from now on. What was counted before arrives, too.
     fn register(&mut self, routes: &Routes) -> Result<&Irqfd, Error> {
-        let irqfd = match self.irqfd.take() {
+        Ok(match &mut self.irqfd {
             Some(irqfd) => irqfd,
-            None => {
+            none => {
                 let irqs = routes.irqs();
-                irqs.register_irqfd(&self.event, self.route.gsi(), None)?
+                none.insert(irqs.register_irqfd(&self.event, self.route.gsi(), None)?)
             }
-        };
-        Ok(self.irqfd.insert(irqfd))
+        })
     }
 }
 
