@@ -92,7 +92,7 @@ pub trait Handler: Send + Sync {
     }
 
     /// Whether the driver waits until the chains of this queue are given back. If not, its interrupts are
-    /// [coalesced](super::coalescing). Defaults to true.
+    /// coalesced. Defaults to true.
     fn is_awaited(&self, _queue: u16) -> bool {
         true
     }
