@@ -14,8 +14,8 @@ pub(crate) const EXIT_WRMSR: u32 = 30;
 /// A write of this size, or at this place in a page, is what a virtio driver's notification looks like.
 const VIRTIO_PCI_NOTIFY: u8 = 2;
 const VIRTIO_MMIO_NOTIFY: u64 = 0x50;
-/// The place in a legacy device's BAR of ports, which is at a multiple of 32.
-const VIRTIO_LEGACY_NOTIFY: u64 = 0x10;
+/// At a port, the place is a multiple of this: 0x10 in the BAR of a legacy device, and a place for each queue of a modern one.
+const VIRTIO_NOTIFY_PORTS: u64 = 4;
 /// Linux and firmware put BARs of ports above those of the PC.
 const FIRST_BAR: u64 = 0x1000;
 
@@ -81,7 +81,7 @@ fn guess(space: Space, address: u64, writes: &[u8]) -> Option<&'static str> {
         (Space::Mmio, [4]) if address & 0xfff == VIRTIO_MMIO_NOTIFY => Some("virtio-mmio notify"),
         (Space::Mmio, [VIRTIO_PCI_NOTIFY]) => Some("virtio-pci notify"),
         (Space::Port, [VIRTIO_PCI_NOTIFY])
-            if address >= FIRST_BAR && address & 0x1f == VIRTIO_LEGACY_NOTIFY =>
+            if address >= FIRST_BAR && address.is_multiple_of(VIRTIO_NOTIFY_PORTS) =>
         {
             Some("virtio-pci notify")
         }
@@ -186,7 +186,9 @@ mod tests {
     fn a_notification_is_guessed_only_where_a_device_can_be() {
         let pci = Some("virtio-pci notify".to_owned());
         assert_eq!(guessed(Space::Mmio, 0xfebf_1000, &[2]), pci);
-        assert_eq!(guessed(Space::Port, 0xc050, &[2]), pci);
+        for port in [0xc000, 0xc004, 0xc050] {
+            assert_eq!(guessed(Space::Port, port, &[2]), pci);
+        }
         // The register that selects a queue is before it.
         assert_eq!(guessed(Space::Port, 0xc04e, &[2]), None);
         // Written in words, and hardly read: IDE's data, and VGA's and VBE's registers.

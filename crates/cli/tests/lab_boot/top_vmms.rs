@@ -96,10 +96,10 @@ kill $top; wait $top; true
     // first batch, and a check after each.
     let notifications = 2 + 2 + BATCHES * (OPERATIONS + 1);
     let writes = 1 + BATCHES * OPERATIONS;
-    for (name, vmm, own_name, by_exit) in [
-        ("exits", "qemu", json!("exits"), true),
-        ("rings", "qemu", json!("rings"), false),
-        ("vmbell", "vmbell", Value::Null, false),
+    for (name, vmm, own_name, space, by_exit) in [
+        ("exits", "qemu", json!("exits"), "mmio", true),
+        ("rings", "qemu", json!("rings"), "mmio", false),
+        ("vmbell", "vmbell", Value::Null, "port", false),
     ] {
         let pid = said(&shown, &format!("{name}: "));
         let all: Vec<_> = lines.iter().flat_map(|line| vms(line, pid)).collect();
@@ -115,7 +115,7 @@ kill $top; wait $top; true
             panic!("{notifications}: {vm}");
         };
         assert_eq!(notified[other], 0, "{vm}");
-        assert_eq!(notified["space"], "mmio");
+        assert_eq!(notified["space"], space);
         assert_eq!(notified["name"], "virtio-pci notify");
         assert_eq!(notified["accesses"], json!([{"write": true, "size": 2}]));
         assert_eq!(vm["ioeventfds"], if by_exit { 0 } else { notifications });

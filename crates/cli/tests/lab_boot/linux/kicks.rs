@@ -25,21 +25,23 @@ read line
 end poweroff
 ";
     let start = typed_to(&Guest::command(
-        "--device virtio-blk,file=disk --device virtio-blk,file=other,notify=exit,interrupt=call",
+        "--device virtio-blk,file=disk \
+         --device virtio-blk,file=other,notify=exit,interrupt=call,notify-ports=off",
     ));
-    // Writes to registers that are not the interrupt controllers', as no driver sets a device up meanwhile.
+    // Writes to registers that are not the interrupt controllers', as no driver sets a device up meanwhile, and to ports of PCI.
     let script = format!(
         "truncate -s 1M disk other
          trace=/sys/kernel/tracing/instances/kicks
          mkdir $trace
          echo 'type == 2 && (gpa < 0xfec00000 || gpa > 0xfeefffff)' >$trace/events/kvm/kvm_mmio/filter
+         echo 'rw == 1 && port >= 0xc000' >$trace/events/kvm/kvm_pio/filter
          {start}
          reach 'guest: ready'
-         echo 1 >$trace/events/kvm/kvm_mmio/enable
+         for event in kvm_mmio kvm_pio; do echo 1 >$trace/events/kvm/$event/enable; done
          for disk in vda vdb; do
              echo >$trace/trace
              echo >&3; reach \"$disk: .* end\"
-             echo host: $(grep -c kvm_mmio: $trace/trace)
+             echo host: $(grep -cE 'kvm_(mmio|pio):' $trace/trace)
          done
          echo >&3; wait $pid && cat console"
     );
