@@ -34,9 +34,12 @@ impl Coalescing {
         self.waiting > 0
     }
 
-    /// Decides for chains that were just given back: true if their interrupt waits. Otherwise the caller interrupts now, for those
-    /// that waited before, too.
+    /// Decides for chains that were just given back, if there are any: true if an interrupt waits. Otherwise the caller interrupts
+    /// now, for those that waited before, too.
     pub(super) fn waits(&mut self, chains: u64) -> bool {
+        if chains == 0 {
+            return self.is_waiting();
+        }
         if self.at_once > 0 {
             self.at_once -= 1;
             self.waiting = 0;

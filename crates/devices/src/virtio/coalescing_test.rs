@@ -140,7 +140,9 @@ fn an_interrupt_waits_until_many_chains_were_given_back() {
     assert!(!coalescing.waits(1));
     assert!(!coalescing.is_waiting());
     assert!(!coalescing.waits(MOST + 1), "in one service");
+    assert!(!coalescing.waits(0), "there is none");
     assert!(coalescing.waits(1));
+    assert!(coalescing.waits(0), "it still waits");
 }
 
 #[test]

@@ -320,9 +320,9 @@ impl<D: Handler> Queue<D> {
             let waits = self.drain(live, &mut budget)?;
             self.ring.give_back_late(live)?;
             let given_back = self.served() - before;
-            let may_wait = then.is_nap() && !self.is_awaited && given_back > 0;
-            let polls =
-                !(may_wait && live.coalescing.waits(given_back) || self.ring.interrupt(live));
+            let may_wait = then.is_nap() && !self.is_awaited;
+            let interrupt_waits = may_wait && live.coalescing.waits(given_back);
+            let polls = !interrupt_waits && !self.ring.interrupt(live);
             if polls
                 && given_back > 0
                 && let Then::Sleep { wait, .. } = then

@@ -228,7 +228,7 @@ impl Window {
     }
 
     /// The BAR and the offset in it to which an access to these bytes of configuration space goes, and how many bytes go there.
-    /// `None` if it does not begin at the data, is shorter than what the driver has chosen, or leads nowhere.
+    /// `None` if it does not begin at the data, is shorter than what the driver has chosen, or the driver has chosen no access.
     pub(super) fn target(self, offset: usize, len: usize) -> Option<(u8, u64, usize)> {
         let chosen = usize::try_from(self.len).ok()?;
         let sound = matches!(chosen, 1 | 2 | 4)
