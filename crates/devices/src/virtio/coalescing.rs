@@ -22,7 +22,7 @@ const MOST_AT_ONCE: u16 = 1023;
 pub(super) struct Coalescing {
     /// Chains whose interrupt waits.
     waiting: u64,
-    /// How many services still interrupt at once.
+    /// How many services still interrupt at once: none while an interrupt waits.
     at_once: u16,
     /// How many did so after the last interrupt that was needed.
     penalty: u16,
@@ -42,7 +42,6 @@ impl Coalescing {
         }
         if self.at_once > 0 {
             self.at_once -= 1;
-            self.waiting = 0;
             return false;
         }
         self.waiting += chains;
@@ -55,14 +54,12 @@ impl Coalescing {
     /// The wait is over, and the driver `needed` the interrupt or not.
     pub(super) fn end(&mut self, needed: bool) {
         self.waiting = 0;
-        self.penalty = match needed {
-            true => (2 * self.penalty + 1).min(MOST_AT_ONCE),
-            false => self.penalty / 2,
-        };
-        self.at_once = match needed {
-            true => self.penalty,
-            false => 0,
-        };
+        if needed {
+            self.penalty = (2 * self.penalty + 1).min(MOST_AT_ONCE);
+            self.at_once = self.penalty;
+        } else {
+            self.penalty /= 2;
+        }
     }
 }
 

@@ -76,7 +76,7 @@ impl Rig {
             .start(ring(&self.memory, &LAYOUT, features), false);
     }
 
-    /// Serves until the thread would sleep, as long as it naps in between.
+    /// Serves as often as the thread would before it sleeps without a limit of time.
     fn settle(&self) {
         while self.queue.serve_before_nap() != Rest::Sleep {}
     }

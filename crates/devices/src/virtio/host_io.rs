@@ -15,10 +15,8 @@ use super::slices::{Readable, Slices, Writable};
 /// The most slices of one system call on a stream, and of a message without an allocation.
 const BATCH: usize = 32;
 
-const EMPTY: libc::iovec = libc::iovec {
-    iov_base: std::ptr::null_mut(),
-    iov_len: 0,
-};
+/// Not filled first: that takes longer than what most requests need of it.
+const UNWRITTEN: [MaybeUninit<libc::iovec>; BATCH] = [const { MaybeUninit::uninit() }; BATCH];
 
 /// Fills `to` with the bytes of a file from `at` on. A part may be filled if this fails, as it does at the end of the file.
 pub(super) fn read_exact_at(file: &File, to: Writable<'_>, at: u64) -> io::Result<()> {
@@ -135,8 +133,7 @@ fn with_all(
     all: impl Iterator<Item = libc::iovec>,
     call: impl Fn(&[libc::iovec]) -> isize,
 ) -> io::Result<usize> {
-    // Not filled first: that takes longer than what most messages need of it.
-    let mut few = [const { MaybeUninit::uninit() }; BATCH];
+    let mut few = UNWRITTEN;
     let (mut many, mut count) = (Vec::new(), 0);
     for slice in all {
         if let Some(place) = few.get_mut(count) {
@@ -160,7 +157,7 @@ fn with_all(
 /// The first `count` entries, all of which the caller has written.
 fn written(entries: &[MaybeUninit<libc::iovec>; BATCH], count: usize) -> &[libc::iovec] {
     let entries = &entries[..count];
-    // SAFETY: `with_all`, the only caller, writes one entry after the other and passes how many these are. A slice of
+    // SAFETY: the callers, `with_all` and `transfer`, write one entry after the other and pass how many these are. A slice of
     // `MaybeUninit` has the layout of one of its type, and the borrow is the same.
     unsafe { std::slice::from_raw_parts(entries.as_ptr().cast(), entries.len()) }
 }
@@ -173,15 +170,15 @@ fn transfer<const WRITABLE: bool>(
     call: impl Fn(&[libc::iovec], libc::off_t) -> isize,
 ) -> io::Result<()> {
     while !left.is_empty() {
-        let mut batch = [EMPTY; BATCH];
+        let mut batch = UNWRITTEN;
         let mut count = 0;
         for (place, slice) in batch.iter_mut().zip(left.slices()) {
-            *place = entry(slice);
+            place.write(entry(slice));
             count += 1;
         }
         let position = libc::off_t::try_from(at);
         let position = position.map_err(|_| io::ErrorKind::InvalidInput)?;
-        match repeat(|| call(&batch[..count], position))? {
+        match repeat(|| call(written(&batch, count), position))? {
             0 => return Err(end.into()),
             done => {
                 left.skip(done);

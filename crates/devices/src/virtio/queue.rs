@@ -122,7 +122,7 @@ pub struct Served {
 /// What a thread does after a service.
 pub(super) enum Then<'w> {
     /// It waits for a notification. The driver has `said` how far it is; `wait` is called when a driver that polls may make the
-    /// next chain available. With `nap`, it sleeps no longer than [`LATEST`] if an interrupt waits.
+    /// next chain available. With `nap`, an interrupt may wait, and the thread then sleeps no longer than [`LATEST`].
     Sleep {
         said: Option<u16>,
         wait: &'w dyn Fn(),
@@ -245,7 +245,7 @@ impl<D: Handler> Queue<D> {
     /// As [`serve_before_sleep`](Self::serve_before_sleep), for a thread that sleeps as it is told: an interrupt that
     /// [waits](super::coalescing) is sent in the next service, if it is needed then.
     pub(super) fn serve_before_nap(&self) -> Rest {
-        let served = self.serve_and_wait(true);
+        let served = self.serve_and_wait(!self.is_awaited);
         match (served.more, served.interrupt_waits) {
             (true, _) => Rest::More,
             (false, true) => Rest::Nap(LATEST),
@@ -320,8 +320,7 @@ impl<D: Handler> Queue<D> {
             let waits = self.drain(live, &mut budget)?;
             self.ring.give_back_late(live)?;
             let given_back = self.served() - before;
-            let may_wait = then.is_nap() && !self.is_awaited;
-            let interrupt_waits = may_wait && live.coalescing.waits(given_back);
+            let interrupt_waits = then.is_nap() && live.coalescing.waits(given_back);
             let polls = !interrupt_waits && !self.ring.interrupt(live);
             if polls
                 && given_back > 0

@@ -229,12 +229,12 @@ impl PciFunction for VirtioPci {
 
     fn read(&self, bar: usize, offset: u64, data: &mut [u8]) {
         let messages = &self.interrupts.messages;
-        match self.part(bar, offset).map(|(_, part, at)| (part, at)) {
-            Some((Part::Common, at)) => common::read(&self.control, &self.interrupts, at, data),
-            Some((Part::Isr, 0)) if data.len() == 1 => data[0] = self.interrupts.take_status(),
-            Some((Part::Config, at)) => self.control.read_config(at, data),
-            Some((Part::Table, at)) => messages.read(at, data),
-            Some((Part::Pending, at)) => messages.read_pending(at, data),
+        match self.part(bar, offset) {
+            Some((_, Part::Common, at)) => common::read(&self.control, &self.interrupts, at, data),
+            Some((_, Part::Isr, 0)) if data.len() == 1 => data[0] = self.interrupts.take_status(),
+            Some((_, Part::Config, at)) => self.control.read_config(at, data),
+            Some((_, Part::Table, at)) => messages.read(at, data),
+            Some((_, Part::Pending, at)) => messages.read_pending(at, data),
             _ => data.fill(0),
         }
     }

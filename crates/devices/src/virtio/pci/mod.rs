@@ -1,10 +1,10 @@
 //! The transport on PCI (virtio 1.3, 4.1): a modern device, without the legacy interface.
 //!
 //! [`VirtioPci`] is a function whose BAR in memory has the common configuration, the notifications, the interrupt status and
-//! MSI-X, and which may have the notifications at I/O ports, too; vCPU threads access it. Each queue has its own address for notifications. With [`Notify::Doorbell`] the
-//! address is a doorbell, and a thread that sleeps on its eventfd serves the queue, so that a notification does not
-//! leave the kernel, and with [`Notify::Poll`] it also polls for a while; with [`Notify::Exit`] it comes to the vCPU's
-//! thread, which serves the queue itself. Each vector of MSI-X that the driver gives a message is an irqfd with a
+//! MSI-X, and which may have the notifications at I/O ports, too; vCPU threads access it. Each queue has its own address for
+//! notifications. With [`Notify::Doorbell`] the address is a doorbell, and a thread that sleeps on its eventfd serves the queue, so
+//! that a notification does not leave the kernel, and with [`Notify::Poll`] it also polls for a while; with [`Notify::Exit`] it comes
+//! to the vCPU's thread, which serves the queue itself. Each vector of MSI-X that the driver gives a message is an irqfd with a
 //! route, or is sent by a call ([`Raise`]).
 
 mod bells;
