@@ -9,6 +9,20 @@ use crate::filled::FULL;
 use crate::wait::HANG;
 use vmbell::eventfd::drain;
 
+type Heard = Box<dyn FnMut() -> bool + Send>;
+
+/// How each kind of listener starts.
+const KINDS: [fn(Heard) -> Listener; 2] = [
+    |heard| Listener::start(|| {}, heard).unwrap(),
+    |mut heard| {
+        let heard = move || match heard() {
+            true => Rest::More,
+            false => Rest::Sleep,
+        };
+        Listener::start_resting(|| {}, heard).unwrap()
+    },
+];
+
 /// Fills an eventfd again as soon as it has room, as a guest does, until `over`.
 fn fill(event: &EventFd, over: &AtomicBool) {
     while !over.load(Relaxed) {
@@ -18,8 +32,8 @@ fn fill(event: &EventFd, over: &AtomicBool) {
 
 #[test]
 fn listener_whose_count_is_filled_all_the_time_ends() {
-    for _ in 0..20 {
-        let listener = Listener::start(|| {}, || false).unwrap();
+    for start in KINDS.into_iter().cycle().take(40) {
+        let listener = start(Box::new(|| false));
         let event = listener.event().try_clone().unwrap();
         let over = AtomicBool::new(false);
         let (ended, wait) = channel();
@@ -43,50 +57,56 @@ fn listener_whose_count_is_filled_all_the_time_ends() {
 
 #[test]
 fn signal_of_a_full_count_waits_for_nothing_and_is_heard() {
-    let (sender, calls) = channel();
-    let heard = move || {
-        let _ = sender.send(());
-        false
-    };
-    let listener = Listener::start(|| {}, heard).unwrap();
-    listener.event().write(FULL).unwrap();
-    calls.recv_timeout(HANG).unwrap();
-    for _ in 0..3 {
-        listener.signal();
+    for start in KINDS {
+        let (sender, calls) = channel();
+        let heard = move || {
+            let _ = sender.send(());
+            false
+        };
+        let listener = start(Box::new(heard));
+        listener.event().write(FULL).unwrap();
         calls.recv_timeout(HANG).unwrap();
+        for _ in 0..3 {
+            listener.signal();
+            calls.recv_timeout(HANG).unwrap();
+        }
     }
 }
 
 #[test]
 fn every_signal_after_a_call_is_heard() {
-    let (sender, calls) = channel();
-    let heard = move || {
-        let _ = sender.send(());
-        false
-    };
-    let listener = Listener::start(|| {}, heard).unwrap();
-    for _ in 0..1000 {
-        listener.event().write(1).unwrap();
-        calls.recv_timeout(HANG).unwrap();
+    for start in KINDS {
+        let (sender, calls) = channel();
+        let heard = move || {
+            let _ = sender.send(());
+            false
+        };
+        let listener = start(Box::new(heard));
+        for _ in 0..1000 {
+            listener.event().write(1).unwrap();
+            calls.recv_timeout(HANG).unwrap();
+        }
     }
 }
 
 #[test]
 fn a_signal_of_during_the_call_is_heard_after_it() {
-    let ((began, begun), (go_on, told)) = (channel(), channel::<()>());
-    let heard = move || {
-        let _ = began.send(());
-        let _ = told.recv();
-        false
-    };
-    let listener = Listener::start(|| {}, heard).unwrap();
-    listener.event().write(1).unwrap();
-    for _ in 0..100 {
-        begun.recv_timeout(HANG).unwrap();
+    for start in KINDS {
+        let ((began, begun), (go_on, told)) = (channel(), channel::<()>());
+        let heard = move || {
+            let _ = began.send(());
+            let _ = told.recv();
+            false
+        };
+        let listener = start(Box::new(heard));
         listener.event().write(1).unwrap();
-        go_on.send(()).unwrap();
+        for _ in 0..100 {
+            begun.recv_timeout(HANG).unwrap();
+            listener.event().write(1).unwrap();
+            go_on.send(()).unwrap();
+        }
+        drop(go_on);
     }
-    drop(go_on);
 }
 
 #[test]

@@ -30,9 +30,10 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
-use std::{fs, io};
+use std::{fs, io, ptr};
 
 use vmm_sys_util::aio::{IOCB_FLAG_RESFD, IoContext, IoControlBlock, IoEvent};
+use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 
 pub use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE, EventFd};
 
@@ -206,22 +207,60 @@ pub fn drain(event: &EventFd) -> bool {
     read == 8
 }
 
-/// Sleeps until the count of `event` is above 0, for `longest` at most. Returns false if the count may still be 0, because the time is
-/// over or a signal handler ran. Any thread may use it.
-#[allow(unsafe_code)]
-pub fn sleep_for(event: &EventFd, longest: Duration) -> bool {
-    let mut polled = libc::pollfd {
-        fd: event.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    let longest = libc::timespec {
-        tv_sec: longest.as_secs().try_into().unwrap_or(libc::time_t::MAX),
-        tv_nsec: longest.subsec_nanos().into(),
-    };
-    // SAFETY: one descriptor, `polled`, and `longest` outlive the call, which has no mask of signals; the descriptor is open.
-    let ready = unsafe { libc::ppoll(&raw mut polled, 1, &raw const longest, std::ptr::null()) };
-    ready > 0
+/// The signals of an eventfd, for one thread to wait for: each one, or several at once, ends a wait without a read of the count
+/// (`epoll(7)`, `EPOLLET`). The count grows until it is full, and further signals of the kernel end a wait then, too.
+#[derive(Debug)]
+pub struct Signals {
+    epoll: Epoll,
+}
+
+impl Signals {
+    /// The signals of this eventfd, with those that its count has now.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors.
+    pub fn of(event: &EventFd) -> io::Result<Self> {
+        let epoll = Epoll::new()?;
+        let edges = EpollEvent::new(EventSet::IN | EventSet::EDGE_TRIGGERED, 0);
+        epoll.ctl(ControlOperation::Add, event.as_raw_fd(), edges)?;
+        Ok(Self { epoll })
+    }
+
+    /// Sleeps until the next signal, or about `longest` if there is none before, or until a handler of a process signal has run.
+    /// Returns whether the eventfd was signalled.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel is older than Linux 5.11 or does not allow the call.
+    #[allow(unsafe_code)]
+    pub fn wait(&self, longest: Option<Duration>) -> io::Result<bool> {
+        let longest = longest.map(|longest| libc::timespec {
+            tv_sec: longest.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_nsec: longest.subsec_nanos().into(),
+        });
+        let mut event = EpollEvent::default();
+        // SAFETY: the kernel writes one event, to `event`, and reads `longest`, if there is one; both outlive the call, which has
+        // no mask of signals. The descriptor is open as long as `self` is.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.epoll.as_raw_fd(),
+                &raw mut event,
+                1,
+                longest.as_ref().map_or(ptr::null(), ptr::from_ref),
+                ptr::null::<libc::sigset_t>(),
+                0,
+            )
+        };
+        if result < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+        Ok(result > 0)
+    }
 }
 
 #[cfg(test)]

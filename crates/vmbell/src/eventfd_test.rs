@@ -101,3 +101,46 @@ fn draining_takes_the_count_and_never_waits() {
     assert!(drain(&event));
     assert!(!drain(&event));
 }
+
+#[test]
+fn each_signal_ends_one_wait() {
+    let event = EventFd::new(0).unwrap();
+    let signals = Signals::of(&event).unwrap();
+    std::thread::scope(|scope| {
+        let (heard, next) = std::sync::mpsc::channel();
+        scope.spawn(move || {
+            for _ in 0..100 {
+                assert!(signals.wait(None).unwrap());
+                heard.send(()).unwrap();
+            }
+            assert!(!signals.wait(Some(Duration::ZERO)).unwrap());
+        });
+        for _ in 0..100 {
+            event.write(1).unwrap();
+            next.recv().unwrap();
+        }
+    });
+    assert_eq!(event.read().unwrap(), 100, "a wait takes nothing");
+}
+
+#[test]
+fn signals_of_a_full_eventfd_end_waits_too() {
+    let event = EventFd::new(0).unwrap();
+    event.write(FULL).unwrap();
+    let signals = Signals::of(&event).unwrap();
+    assert!(
+        signals.wait(None).unwrap(),
+        "the count says that it was signalled"
+    );
+    for _ in 0..3 {
+        Signaller::of_process().unwrap().signal(&event);
+        assert!(signals.wait(None).unwrap());
+    }
+}
+
+#[test]
+fn a_wait_with_a_limit_ends_without_a_signal() {
+    let event = EventFd::new(0).unwrap();
+    let signals = Signals::of(&event).unwrap();
+    assert!(!signals.wait(Some(Duration::from_millis(1))).unwrap());
+}

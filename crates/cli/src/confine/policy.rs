@@ -141,8 +141,8 @@ pub(super) fn of(kind: ThreadKind, devices: &Devices) -> Result<Policy, BackendE
         allow(DISK);
     }
     if devices.tap {
-        // How the thread of a sending queue sleeps while an interrupt waits.
-        allow(&[libc::SYS_ppoll]);
+        // How the thread of a sending queue sleeps: for some time while an interrupt waits.
+        allow(&[libc::SYS_epoll_pwait2]);
     }
     if devices.assigned {
         allow(REGISTERS);

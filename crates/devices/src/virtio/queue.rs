@@ -199,6 +199,11 @@ impl<D: Handler> Queue<D> {
         &self.notification
     }
 
+    /// Whether the driver waits for its chains.
+    pub(super) const fn is_awaited(&self) -> bool {
+        self.is_awaited
+    }
+
     /// How many chains were given back so far, by any thread.
     pub fn served(&self) -> u64 {
         self.ring.served()

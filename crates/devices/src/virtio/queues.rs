@@ -117,7 +117,11 @@ impl<D: Handler + 'static> Queues<D> {
         let listener = |queue: &Arc<Queue<D>>| {
             let queue = Arc::clone(queue);
             // What a wake-up finds is in the queue, and the count says nothing more.
-            Listener::start_resting(|| {}, move || queue.serve_before_nap())
+            if queue.is_awaited() {
+                Listener::start(|| {}, move || queue.serve_before_sleep().more)
+            } else {
+                Listener::start_resting(|| {}, move || queue.serve_before_nap())
+            }
         };
         self.listeners = self.each.iter().map(listener).collect::<io::Result<_>>()?;
         Ok(())
