@@ -22,7 +22,7 @@ pub enum Capability {
     PayloadDoorbell,
     /// Replace instructions that often trap by `int3`.
     Int3Patching,
-    /// Replace `out` instructions that often trap by a jump that does not trap.
+    /// Replace `out` instructions and stores that often trap by a jump that does not trap.
     JmpPatching,
     /// A signal to an eventfd at its limit sets the last count, which poll reports as `EPOLLERR`, and never
     /// blocks the vCPU.

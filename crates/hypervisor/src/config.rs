@@ -180,8 +180,8 @@ pub enum PatchMode {
     Off,
     /// The first byte of an instruction that often traps becomes `int3`, whose trap is cheaper.
     Int3,
-    /// An `out` that often traps becomes a jump to a trampoline, which does not trap. It saves registers 128 bytes below the
-    /// stack pointer and further down.
+    /// An `out` that often traps, or a `mov` to memory that often rings a doorbell, becomes a jump to a trampoline, which does not
+    /// trap. It saves registers 128 bytes below the stack pointer and further down.
     Jmp,
 }
 

@@ -35,11 +35,13 @@ pub const HYPERCALL_ENTRY: u64 = STUB_BASE;
 /// Entry of the stub that trampolines call: port in `rdi`, width in bytes in `esi`, value in `rdx`; the result
 /// in `eax` is 0 if a doorbell rang.
 pub const PORT_ENTRY: u64 = STUB_BASE + 64;
+/// Entry of the stub that trampolines of stores call: address in `rdi`; the rest as for [`PORT_ENTRY`].
+pub const STORE_ENTRY: u64 = STUB_BASE + 128;
 /// Address in the hypercall page that an interrupt handler jumps to in order to return, with `rsp` at the
 /// interrupt frame.
 pub const INTERRUPT_RETURN: u64 = HYPERCALL_PAGE + 0x40;
 /// Entry of the stub that the code at [`INTERRUPT_RETURN`] jumps to.
-pub const INTERRUPT_RETURN_ENTRY: u64 = STUB_BASE + 128;
+pub const INTERRUPT_RETURN_ENTRY: u64 = STUB_BASE + 192;
 /// An upper bound of the stub's size in bytes.
 pub const STUB_SIZE: u64 = 0x10_0000;
 /// [`Control`], read-only in the sandbox.

@@ -15,7 +15,9 @@ use harness::symbols::{code, segments, symbol, syscalls};
 use iced_x86::{
     CpuidFeature, Decoder, FlowControl, Instruction, InstructionInfoFactory, OpKind, Register,
 };
-use stub::layout::{HYPERCALL_ENTRY, INTERRUPT_RETURN_ENTRY, PORT_ENTRY, STUB_BASE, STUB_SIZE};
+use stub::layout::{
+    HYPERCALL_ENTRY, INTERRUPT_RETURN_ENTRY, PORT_ENTRY, STORE_ENTRY, STUB_BASE, STUB_SIZE,
+};
 
 fn instructions() -> Vec<Instruction> {
     let (address, code) = code();
@@ -114,6 +116,7 @@ fn the_entries_are_where_the_layout_says() {
     assert_eq!(symbol("stub_direct_section"), STUB_BASE);
     assert_eq!(symbol("stub_hypercall"), HYPERCALL_ENTRY);
     assert_eq!(symbol("stub_port"), PORT_ENTRY);
+    assert_eq!(symbol("stub_store"), STORE_ENTRY);
     assert_eq!(symbol("stub_interrupt_return"), INTERRUPT_RETURN_ENTRY);
 }
 

@@ -21,7 +21,7 @@ use crate::{Entry, Options, Remarks, Subject, SubjectError};
 use vmbell_hypervisor::{Hypervisor, Support};
 use vmbell_report::{AddressSpace, Group};
 
-const RATES: [(Path, Bell, Variant); 24] = [
+const RATES: [(Path, Bell, Variant); 26] = [
     (Portio, DeviceModel, Variant::Plain),
     (Portio, DeviceModel, Variant::Spin),
     (Portio, Wildcard, Variant::Plain),
@@ -34,7 +34,9 @@ const RATES: [(Path, Bell, Variant); 24] = [
     (Mmio, DeviceModel, Variant::Plain),
     (Mmio, DeviceModel, Variant::Spin),
     (Mmio, Wildcard, Variant::Plain),
+    (Mmio, Wildcard, Variant::Jmp),
     (Mmio, Datamatch, Variant::Plain),
+    (Mmio, Datamatch, Variant::Jmp),
     (Mmio, Payload, Variant::Plain),
     (Mmio, AnyLength, Variant::Plain),
     (Mmio, Coalesced, Variant::Plain),

@@ -10,13 +10,13 @@
 use core::arch::global_asm;
 
 use crate::elf::entry::{Context, RAX, RDI, RSI};
-use crate::elf::exit::{heavy_exit, report, ring_all, ring_in};
+use crate::elf::exit::{heavy_exit, in_ram, report, ring_all, ring_in};
 use crate::elf::interrupt;
 use crate::elf::kick::KICK;
 use crate::elf::percpu::{PerCpu, control, shared};
 use crate::elf::trap::SIGTRAP;
 use crate::event::Event;
-use crate::layout::{fault, reason};
+use crate::layout::{GUEST_END, PAGE, fault, reason};
 use crate::sync::AtomicU32;
 use crate::sync::Ordering::{Relaxed, SeqCst};
 use crate::table::{Kind, Signals};
@@ -39,13 +39,13 @@ static DEFERRED: AtomicU32 = AtomicU32::new(0);
 /// is not 0: like all direct code, they cannot know which vCPU they run on.
 static WINDOWS: AtomicU32 = AtomicU32::new(0);
 
-// The first two entries, HYPERCALL_ENTRY and PORT_ENTRY, are functions of the System V ABI, except that the
-// guest's stack may be misaligned. The first keeps rdi and rsi, which the trap of a miss reads. The guest's
-// direction flag stays as it is: there are no string instructions here, and a test looks for them. The third,
+// The first three entries, HYPERCALL_ENTRY, PORT_ENTRY and STORE_ENTRY, are functions of the System V ABI, except
+// that the guest's stack may be misaligned. The first keeps rdi and rsi, which the trap of a miss reads. The guest's
+// direction flag stays as it is: there are no string instructions here, and a test looks for them. The fourth,
 // INTERRUPT_RETURN_ENTRY, changes nothing but what `iretq` restores.
 global_asm!(
     ".pushsection .text.vectors, \"ax\"",
-    ".globl stub_hypercall, stub_port, stub_direct_miss, stub_direct_check, stub_direct_check_end, stub_direct_deferred, stub_direct_return, stub_interrupt_return, stub_interrupt_window, stub_interrupt_return_end",
+    ".globl stub_hypercall, stub_port, stub_store, stub_direct_miss, stub_direct_check, stub_direct_check_end, stub_direct_deferred, stub_direct_return, stub_interrupt_return, stub_interrupt_window, stub_interrupt_return_end",
     "stub_hypercall:",
     "push rbp",
     "mov rbp, rsp",
@@ -80,6 +80,15 @@ global_asm!(
     "stub_direct_deferred:",
     "int3",
     ".balign 64, 0xcc",
+    "stub_store:",
+    "push rbp",
+    "mov rbp, rsp",
+    "and rsp, -16",
+    "call {store}",
+    "mov rsp, rbp",
+    "pop rbp",
+    "jmp stub_direct_check",
+    ".balign 64, 0xcc",
     // rsp points to rip, cs, flags, rsp, ss. A signal after the comparisons makes the code start again here.
     "stub_interrupt_return:",
     // With IF clear in the flags of the frame it must trap: `iretq` in ring 3 would not mask interrupts.
@@ -94,6 +103,7 @@ global_asm!(
     ".popsection",
     hypercall = sym ring_hypercall,
     port = sym ring_port,
+    store = sym ring_store,
     deferred = sym DEFERRED,
     windows = sym WINDOWS,
 );
@@ -108,6 +118,32 @@ unsafe extern "C" fn ring_hypercall(number: u64, argument: u64) -> u32 {
 #[inline(never)]
 unsafe extern "C" fn ring_port(port: u64, width: u32, value: u64) -> u32 {
     ring_direct(Kind::Pio, port, width, value)
+}
+
+#[unsafe(link_section = ".text.direct.rust")]
+#[inline(never)]
+unsafe extern "C" fn ring_store(address: u64, width: u32, value: u64) -> u32 {
+    if !is_doorbells_place(address, width) {
+        return 1;
+    }
+    ring_direct(Kind::Mmio, address, width, value)
+}
+
+/// Whether a store there would trap once and be looked up among the doorbells, as in [`mmio`](crate::elf::mmio): it is not to
+/// memory, to a local APIC or beyond the guest's addresses, and is in one page.
+#[inline(always)]
+fn is_doorbells_place(address: u64, width: u32) -> bool {
+    let width = u64::from(width);
+    let mut devices = control()
+        .device_mappings
+        .iter()
+        .map(|device| (device.address.load(Relaxed), device.size.load(Relaxed)))
+        .take_while(|(_, size)| *size != 0);
+    address < GUEST_END
+        && address % PAGE + width <= PAGE
+        && !in_ram(address, width)
+        && !(interrupt::has_lapics() && interrupt::is_lapic_page(address))
+        && !devices.any(|(begin, size)| address.wrapping_sub(begin) < size)
 }
 
 #[inline(always)]

@@ -163,6 +163,7 @@ fn cpu() -> u32 {
 }
 
 /// Whether guest RAM backs all of these bytes.
+#[inline(always)]
 pub fn in_ram(address: u64, len: u64) -> bool {
     let size = control().ram_size.load(Relaxed);
     address >= RAM_BASE && len <= size && address - RAM_BASE <= size - len

@@ -6,6 +6,7 @@ use crate::elf::exit::{heavy_exit, in_ram, report, ring};
 use crate::elf::fetch::{Fetched, fetch};
 use crate::elf::interrupt;
 use crate::elf::percpu::PerCpu;
+use crate::elf::pio::count_site_trap;
 use crate::event::Event;
 use crate::layout::{GUEST_END, PAGE, fault, reason};
 use crate::table::Kind;
@@ -39,6 +40,7 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu) {
     {
         report(frame, cpu, fault::STRADDLE);
     }
+    let mut rings = false;
     match operation {
         Operation::Store { width, source } => {
             let value = match source {
@@ -50,7 +52,9 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu) {
                 let piece = truncate_bytes(value >> (8 * part), len);
                 if interrupt::is_lapic_address(cpu, start) {
                     interrupt::store_lapic(cpu, start, len, piece);
-                } else if !ring(cpu, Kind::Mmio, start, len, piece) {
+                } else if ring(cpu, Kind::Mmio, start, len, piece) {
+                    rings = true;
+                } else {
                     heavy_exit(cpu, reason::MMIO_WRITE, rip, start, len, piece);
                 }
             }
@@ -80,6 +84,10 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu) {
         _ => report(frame, cpu, fault::UNDECODED),
     }
     frame.rip = next;
+    // Only where a doorbell rings does a patch save the trap.
+    if rings {
+        count_site_trap(cpu, rip);
+    }
 }
 
 /// The pieces of an access as offset, address and length: one, or two where it crosses a page

@@ -1,8 +1,8 @@
-//! Replaces an `out` by a jump, such that branches into the overwritten bytes still work. Runs on the thread of
+//! Replaces an `out` or a store by a jump, such that branches into the overwritten bytes still work. Runs on the thread of
 //! the vCPU that asked. If there are others, the sandbox is stopped while the bytes change: one that is between
 //! two of the overwritten instructions continues as if it had branched there.
 //!
-//! The five bytes of the jump cover more instructions than the `out`. Each further instruction that began there
+//! The five bytes of the jump may cover more instructions than that one. Each further instruction that began there
 //! now begins with a byte of the jump's distance, and the distance is chosen so that this byte is an invalid
 //! opcode in 64-bit mode. A branch to such an instruction therefore traps, and the stub continues at the copy
 //! of the instruction after the trampoline.
@@ -18,7 +18,7 @@ use stub::trampoline::{JMP, ROOM, SITE};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap, VolatileMemory};
 
 use super::super::sandbox::Sandbox;
-use super::trampoline::{Trampolines, assemble_trampoline};
+use super::trampoline::{Trampolines, assemble_trampoline, is_replaceable, is_store};
 use super::{INT3, PatchOutcome};
 
 /// The length of the jump in bytes.
@@ -31,10 +31,12 @@ pub struct Jump {
     original: [u8; 5],
     jump: [u8; 5],
     overwritten: Vec<u64>,
+    /// Whether the site is a store, which cannot become `int3`.
+    is_store: bool,
 }
 
 impl Jump {
-    /// The address of the `out`.
+    /// The address of the replaced instruction.
     pub const fn site(&self) -> u64 {
         self.site
     }
@@ -44,7 +46,7 @@ impl Jump {
         self.overwritten.contains(&address)
     }
 
-    /// Replaces the `out` at `site`; `None` if that is not possible there.
+    /// Replaces the `out` or store at `site`; `None` if that is not possible there.
     pub fn write(
         sandbox: &Sandbox,
         memory: &GuestMemoryMmap,
@@ -54,7 +56,10 @@ impl Jump {
         let mut bytes = [0; 32];
         memory.read_slice(&mut bytes, GuestAddress(site)).ok()?;
         let covered = covered(&bytes, site)?;
-        let end = covered.last()?.next_ip();
+        let (first, end) = (covered.first()?, covered.last()?.next_ip());
+        if is_store(first) && !is_replaceable(first) {
+            return None;
+        }
         let overwritten: Vec<u64> = covered
             .iter()
             .skip(1)
@@ -65,7 +70,7 @@ impl Jump {
             overwritten.contains(&(site + 1 + place))
         })?;
 
-        let mut code = assemble_trampoline(target, covered.first()?)?;
+        let mut code = assemble_trampoline(target, first)?;
         let copy = target + code.len() as u64;
         let mut rest = covered[1..].to_vec();
         let mut back = Instruction::with_branch(Code::Jmp_rel32_64, end).ok()?;
@@ -92,7 +97,7 @@ impl Jump {
                 return None;
             }
         }
-        // For a vCPU that has trapped at the `out` and not read it yet.
+        // For a vCPU that has trapped at the site and not read it yet.
         if !redirects.insert(site, target) {
             return None;
         }
@@ -118,16 +123,17 @@ impl Jump {
             original,
             jump: patch,
             overwritten,
+            is_store: is_store(first),
         })
     }
 
-    /// Restores the instructions, but with the `out` as `int3`. The trampoline stays, because a vCPU may be
+    /// Restores the instructions, but with an `out` as `int3`. The trampoline stays, because a vCPU may be
     /// executing it.
     pub fn undo(&self, sandbox: &Sandbox, memory: &GuestMemoryMmap) -> PatchOutcome {
         let mut restored = self.original;
         // Without room in the map it traps as it did.
         let int3_sites = &sandbox.control.int3_sites;
-        if int3_sites.insert(self.site, restored[0].into()) {
+        if !self.is_store && int3_sites.insert(self.site, restored[0].into()) {
             restored[0] = INT3;
         }
         match replace(sandbox, memory, self.site, &self.jump, &restored) {

@@ -2,9 +2,9 @@
 //!
 //! The stub counts the traps of each instruction address (a site), and hands a hot site over to the monitor as
 //! an exit. The monitor patches it on the thread that runs the vCPU, which is stopped meanwhile. The first byte
-//! of any such site can become `int3`, one byte, so that no branch can land in its middle. A hot `out` can
-//! instead become a jump to a trampoline, which rings the doorbell without a trap. A guest that reads its own
-//! code sees the change, so patching is off by default.
+//! of any such site but a store can become `int3`, one byte, so that no branch can land in its middle. A hot `out` can
+//! instead become a jump to a trampoline, which rings the doorbell without a trap, and so can a store that has rung one. A
+//! guest that reads its own code sees the change, so patching is off by default.
 
 mod jump;
 mod trampoline;
@@ -63,7 +63,7 @@ struct PatchState {
 /// What [`Patcher::patch`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchOutcome {
-    /// The site is `int3` now; after an undo, its own instruction if no more sites can be `int3`.
+    /// The site is `int3` now; after an undo, its own instruction if that is a store or no more sites can be `int3`.
     Int3,
     /// The site is a jump now.
     Jmp,
@@ -100,16 +100,18 @@ impl Patcher {
         let Some(Instruction { operation, .. }) = decode(|place| bytes[usize::from(place)]) else {
             return PatchOutcome::Refused;
         };
-        if matches!(operation, Operation::Load { .. } | Operation::Store { .. }) {
-            return PatchOutcome::Refused;
-        }
-        let out = matches!(operation, Operation::Out { .. });
-        if out && self.mode == PatchMode::Jmp && state.trampolines.count() < MAX_TRAMPOLINES {
+        let is_access = matches!(operation, Operation::Load { .. } | Operation::Store { .. });
+        let can_jump = matches!(operation, Operation::Out { .. } | Operation::Store { .. });
+        if can_jump && self.mode == PatchMode::Jmp && state.trampolines.count() < MAX_TRAMPOLINES {
             let PatchState { jumps, trampolines } = &mut *state;
             if let Some(jump) = Jump::write(sandbox, memory, trampolines, site) {
                 jumps.push(jump);
                 return PatchOutcome::Jmp;
             }
+        }
+        // The trap of an access says its address; that of an `int3` does not.
+        if is_access {
+            return PatchOutcome::Refused;
         }
         int3(sandbox, memory, site, bytes[0])
     }

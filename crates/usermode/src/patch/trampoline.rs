@@ -9,10 +9,10 @@ use iced_x86::code_asm::{
     CodeAssembler, dx, eax, edi, edx, esi, qword_ptr, r8, r9, r10, r11, rax, rcx, rdi, rdx, rsi,
     rsp,
 };
-use iced_x86::{IcedError, Instruction, OpKind, Register};
+use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 use stub::layout::{
     HYPERCALL_ENTRY, HYPERCALL_PAGE, INTERRUPT_RETURN, INTERRUPT_RETURN_ENTRY, PATCH_BASE,
-    PATCH_SIZE, PORT_ENTRY,
+    PATCH_SIZE, PORT_ENTRY, STORE_ENTRY,
 };
 use stub::trampoline::{INVALID, PROLOGUE};
 use vmbell_hypervisor::Error;
@@ -62,29 +62,25 @@ impl Trampolines {
     }
 }
 
-/// The code before the copied instructions: it rings the doorbell for `out`, or executes the `out` without
-/// one.
-pub fn assemble_trampoline(address: u64, out: &Instruction) -> Option<Vec<u8>> {
-    assemble(address, out).ok()
+/// The code before the copied instructions: it rings the doorbell for `site`, an `out` or a store, or executes that
+/// instruction if there is none.
+pub fn assemble_trampoline(address: u64, site: &Instruction) -> Option<Vec<u8>> {
+    assemble(address, site).ok()
 }
 
-fn assemble(address: u64, out: &Instruction) -> Result<Vec<u8>, IcedError> {
+fn assemble(address: u64, site: &Instruction) -> Result<Vec<u8>, IcedError> {
     let mut code = CodeAssembler::new(64)?;
     let (mut slow, mut end) = (code.create_label(), code.create_label());
-    let width = match out.op1_register() {
-        Register::AL => 1,
-        Register::AX => 2,
-        _ => 4,
-    };
     code.db(&PROLOGUE)?;
     let saved = [rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11];
-    match out.op0_kind() {
-        OpKind::Immediate8 => code.mov(edi, u32::from(out.immediate8()))?,
-        _ => code.movzx(edi, dx)?,
-    }
-    code.mov(esi, width)?;
-    code.mov(edx, eax)?;
-    code.mov(rax, PORT_ENTRY)?;
+    let entry = if is_store(site) {
+        pass_store(&mut code, site)?;
+        STORE_ENTRY
+    } else {
+        pass_out(&mut code, site)?;
+        PORT_ENTRY
+    };
+    code.mov(rax, entry)?;
     code.call(rax)?;
     code.test(eax, eax)?;
     code.jne(slow)?;
@@ -100,11 +96,90 @@ fn assemble(address: u64, out: &Instruction) -> Result<Vec<u8>, IcedError> {
     }
     code.popfq()?;
     code.lea(rsp, rsp + 128)?;
-    code.add_instruction(*out)?;
+    code.add_instruction(*site)?;
     code.jmp(end)?;
     code.set_label(&mut end)?;
     code.zero_bytes()?;
     code.assemble(address)
+}
+
+/// Puts port, width and value where the entry takes them.
+fn pass_out(code: &mut CodeAssembler, out: &Instruction) -> Result<(), IcedError> {
+    let width = match out.op1_register() {
+        Register::AL => 1,
+        Register::AX => 2,
+        _ => 4,
+    };
+    match out.op0_kind() {
+        OpKind::Immediate8 => code.mov(edi, u32::from(out.immediate8()))?,
+        _ => code.movzx(edi, dx)?,
+    }
+    code.mov(esi, width)?;
+    code.mov(edx, eax)
+}
+
+/// Whether an instruction, one that is an `out` or has a memory operand, stores.
+pub fn is_store(site: &Instruction) -> bool {
+    site.op0_kind() == OpKind::Memory
+}
+
+/// Whether a trampoline can take the place of a store: its operands are not the stack pointer, which the prologue has moved, it
+/// has no 64-bit displacement, and no prefix that changes what it does.
+pub fn is_replaceable(store: &Instruction) -> bool {
+    let is_stack = |register: Register| register.full_register() == Register::RSP;
+    let is_value_of_stack = store.op1_kind() == OpKind::Register && is_stack(store.op1_register());
+    let is_plain = matches!(store.mnemonic(), Mnemonic::Mov | Mnemonic::Movnti);
+    let has_prefix = store.has_lock_prefix()
+        || store.has_rep_prefix()
+        || store.has_repne_prefix()
+        || store.has_xacquire_prefix()
+        || store.has_xrelease_prefix()
+        || matches!(store.memory_segment(), Register::FS | Register::GS);
+    // `lea` has none for it, except where it fits into 32 bits.
+    let is_absolute = store.memory_base() == Register::None
+        && i32::try_from(store.memory_displacement64().cast_signed()).is_err();
+    is_plain && !has_prefix && !is_absolute && !is_value_of_stack && !is_stack(store.memory_base())
+}
+
+/// Puts address, width and value where the entry takes them.
+fn pass_store(code: &mut CodeAssembler, store: &Instruction) -> Result<(), IcedError> {
+    let width = store.memory_size().size();
+    let source = store.op1_register();
+    let address = if source.full_register() == Register::R11 {
+        r10
+    } else {
+        r11
+    };
+    // The prologue's last instruction has changed it, after it was saved.
+    code.mov(r11, qword_ptr(rsp))?;
+    let operand = MemoryOperand::new(
+        store.memory_base(),
+        store.memory_index(),
+        store.memory_index_scale(),
+        store.memory_displacement64().cast_signed(),
+        store.memory_displ_size(),
+        false,
+        Register::None,
+    );
+    code.add_instruction(Instruction::with2(
+        Code::Lea_r64_m,
+        address.into(),
+        operand,
+    )?)?;
+    if store.op1_kind() == OpKind::Register {
+        let (load, value) = match width {
+            1 => (Code::Movzx_r32_rm8, Register::EDX),
+            2 => (Code::Movzx_r32_rm16, Register::EDX),
+            4 => (Code::Mov_r32_rm32, Register::EDX),
+            _ => (Code::Mov_r64_rm64, Register::RDX),
+        };
+        code.add_instruction(Instruction::with2(load, value, source)?)?;
+    } else {
+        let unused = 64 - 8 * u32::try_from(width).unwrap_or(8);
+        code.mov(rdx, store.immediate(1) << unused >> unused)?;
+    }
+    code.mov(rdi, address)?;
+    code.mov(esi, u32::try_from(width).unwrap_or(8))
 }
 
 /// Offset of the second jump in the page, in bytes.

@@ -80,6 +80,7 @@ impl World {
                 STUB_BASE,
                 STUB_BASE + 64,
                 STUB_BASE + 128,
+                STUB_BASE + 192,
                 symbol("stub_entry"),
                 symbol("stub_exit_begin"),
                 symbol("stub_resume"),

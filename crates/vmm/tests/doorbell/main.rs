@@ -30,3 +30,5 @@ mod race;
 mod removal;
 mod rules;
 mod saturation;
+#[cfg(target_arch = "x86_64")]
+mod stores;

@@ -219,7 +219,7 @@ fn every_register_survives_every_exit<H: Hypervisor>(h: &H) {
     }
 }
 
-fn every_register_survives_patched_output<H: Hypervisor>(h: &H) {
+fn every_register_survives_a_patched_instruction<H: Hypervisor>(h: &H) {
     // SAFETY: as above.
     let mask = unsafe { components() };
     for patch in [PatchMode::Int3, PatchMode::Jmp] {
@@ -234,6 +234,7 @@ fn every_register_survives_patched_output<H: Hypervisor>(h: &H) {
             };
             check(h, &config, Way::Out, false, flags, mask);
             check(h, &config, Way::Out, true, flags, mask);
+            check(h, &config, Way::Store, true, flags, mask);
         }
     }
 }
@@ -300,11 +301,11 @@ crate::on_both! {
 /// Ways that only the engine has.
 mod engine {
     use super::{
-        every_register_survives_every_spin_policy, every_register_survives_patched_output,
+        every_register_survives_a_patched_instruction, every_register_survives_every_spin_policy,
     };
 
     crate::on_usermode! {
-        every_register_survives_patched_output;
+        every_register_survives_a_patched_instruction;
         every_register_survives_every_spin_policy;
     }
 }

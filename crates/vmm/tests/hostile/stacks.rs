@@ -102,9 +102,16 @@ fn a_jump_needs_no_stack<H: Hypervisor>(h: &H) {
     ];
     let stacks = [0, 8, 1 << 63, u64::MAX, HOLE, HOLE + 0x2000];
     let stacks = stacks.into_iter().chain(bounds.map(|bytes| RAM + bytes));
-    for (vcpus, rsp) in [1, 2]
-        .into_iter()
-        .flat_map(|vcpus| stacks.clone().map(move |rsp| (vcpus, rsp)))
+    // The same by `mov [rbx], al` in the place of the `out`.
+    let mut stores = OUTPUTS;
+    stores[5..7].copy_from_slice(&[0x88, 0x03]);
+    let ways = [
+        (OUTPUTS, IoEventAddress::Pio(0x42)),
+        (stores, IoEventAddress::Mmio(HOLE)),
+    ];
+    let ways = ways.into_iter().flat_map(|way| [(1, way), (2, way)]);
+    for ((vcpus, (rings, address)), rsp) in
+        ways.flat_map(|way| stacks.clone().map(move |rsp| (way, rsp)))
     {
         let vm = configured(
             h,
@@ -115,13 +122,13 @@ fn a_jump_needs_no_stack<H: Hypervisor>(h: &H) {
             },
         );
         let event = event();
-        let (address, any) = (IoEventAddress::Pio(0x42), Datamatch::AnyLength);
         let _doorbell = vm
-            .register_ioevent(&event, address, any, Sharing::Exclusive)
+            .register_ioevent(&event, address, Datamatch::AnyLength, Sharing::Exclusive)
             .unwrap();
         let mut registers = [0x55_u64; 16];
+        registers[3] = HOLE;
         registers[4] = rsp;
-        let code = [&OUTPUTS[..], &END].concat();
+        let code = [&rings[..], &END].concat();
         vm.memory().write_slice(&code, GuestAddress(CODE)).unwrap();
         let jump = Jump {
             registers,
@@ -135,7 +142,11 @@ fn a_jump_needs_no_stack<H: Hypervisor>(h: &H) {
             len: 4,
             data: (rsp & 0xffff_ffff) as u32,
         };
-        assert_eq!((exit, count(&event)), (done, 40), "{vcpus} vcpus, {rsp:#x}");
+        assert_eq!(
+            (exit, count(&event)),
+            (done, 40),
+            "{address}, {vcpus} vcpus, {rsp:#x}"
+        );
     }
 }
 

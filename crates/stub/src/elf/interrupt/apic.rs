@@ -83,9 +83,13 @@ fn count_register(cpu: &PerCpu) {
 /// Whether an address is in the page of this vCPU's local APIC.
 #[inline(always)]
 pub fn is_lapic_address(cpu: &PerCpu, address: u64) -> bool {
+    is_lapic_page(address) && super::has_lapics() && cpu.lapic().is_xapic()
+}
+
+/// Whether the address is in the page that local APICs have in xAPIC mode.
+#[inline(always)]
+pub fn is_lapic_page(address: u64) -> bool {
     (MMIO_BASE..MMIO_BASE + MMIO_SIZE).contains(&address)
-        && super::has_lapics()
-        && cpu.lapic().is_xapic()
 }
 
 /// Handles a load from the page.

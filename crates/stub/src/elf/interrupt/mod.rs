@@ -21,7 +21,9 @@ use crate::elf::trap::{SIGUSR1, SIGUSR2};
 use crate::event::Event;
 use crate::sync::Ordering::Relaxed;
 
-pub use apic::{MsrResult, is_lapic_address, load_lapic, read_msr, store_lapic, write_msr};
+pub use apic::{
+    MsrResult, is_lapic_address, is_lapic_page, load_lapic, read_msr, store_lapic, write_msr,
+};
 pub use eoi::ResamplePoll;
 pub use halt::{cancel_halt, halt};
 pub use inject::{mask, mask_at_start, return_from_handler, unmask};
