@@ -273,6 +273,10 @@ fn stores_survive_a_storm<H: Hypervisor>(h: &H) {
     with(h, Way::Store, PatchMode::Off);
 }
 
+fn jmp_stores_survive_a_storm<H: Hypervisor>(h: &H) {
+    with(h, Way::Store, PatchMode::Jmp);
+}
+
 fn string_output_survives_a_storm<H: Hypervisor>(h: &H) {
     with(h, Way::Strings, PatchMode::Off);
 }
@@ -348,6 +352,7 @@ on_usermode! {
     raw_output_survives_a_storm;
     int3_output_survives_a_storm;
     jmp_output_survives_a_storm;
+    jmp_stores_survive_a_storm;
     hypercalls_survive_a_storm;
     stores_survive_a_storm;
     string_output_survives_a_storm;

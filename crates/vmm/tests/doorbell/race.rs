@@ -175,9 +175,10 @@ fn no_trapped_ring_is_lost_in_a_removal<H: Hypervisor>(h: &H) {
 }
 
 fn no_patched_ring_is_lost_in_a_removal<H: Hypervisor>(h: &H) {
-    let [port, ..] = ways();
+    let [port, memory, _] = ways();
     race(h, &port, PatchMode::Int3, 1);
     race(h, &port, PatchMode::Jmp, 1);
+    race(h, &memory, PatchMode::Jmp, 1);
 }
 
 fn no_direct_ring_is_lost_in_a_removal<H: Hypervisor>(h: &H) {
@@ -190,6 +191,7 @@ fn no_ring_of_two_vcpus_is_lost_in_a_removal<H: Hypervisor>(h: &H) {
     race(h, &port, PatchMode::Off, 2);
     race(h, &port, PatchMode::Int3, 2);
     race(h, &memory, PatchMode::Off, 2);
+    race(h, &memory, PatchMode::Jmp, 2);
     if has_doorbells_at(h, call.place) {
         race(h, &call, PatchMode::Off, 2);
     }

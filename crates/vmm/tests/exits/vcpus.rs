@@ -146,7 +146,20 @@ fn a_site_is_patched_under_other_vcpus<H: Hypervisor>(h: &H) {
                 patch,
                 ..VmConfig::default()
             };
-            together(h, config, bells::program(), bells::place(0x500), true);
+            together(
+                h,
+                config.clone(),
+                bells::program(),
+                bells::place(0x500),
+                true,
+            );
+            together(
+                h,
+                config,
+                programs::mmio(),
+                IoEventAddress::Mmio(HOLE),
+                true,
+            );
         }
     }
 }
