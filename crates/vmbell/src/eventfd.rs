@@ -236,7 +236,7 @@ impl Signals {
     #[allow(unsafe_code)]
     pub fn wait(&self, longest: Option<Duration>) -> io::Result<bool> {
         let longest = longest.map(|longest| libc::timespec {
-            tv_sec: longest.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: longest.subsec_nanos().into(),
         });
         let mut event = EpollEvent::default();
