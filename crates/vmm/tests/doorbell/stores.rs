@@ -21,6 +21,8 @@ use crate::harness::{AREA, HOLE, configured, count, event, run_to_done};
 
 const CODE: u64 = AREA + 0x10_0000;
 const SAVED: u64 = AREA + 0x11_0000;
+/// A place within reach of the code.
+const NEAR: u64 = 0x5000_0000;
 /// Enough for the site to be patched, and then some.
 const ROUNDS: u32 = 40;
 
@@ -40,13 +42,23 @@ enum Source {
     Immediate(u32),
 }
 
+/// How a store has its address.
+#[derive(Clone, Copy, Debug)]
+enum Base {
+    General(usize),
+    /// In 32 bits.
+    Short(usize),
+    InstructionPointer,
+    None,
+}
+
 /// A store, and what is in the registers before it.
 #[derive(Clone, Debug)]
 struct Store {
     /// The width in bytes is two to this.
     width: usize,
     source: Source,
-    base: usize,
+    base: Base,
     index: Option<(usize, u32)>,
     displacement: i32,
     registers: [u64; 16],
@@ -59,17 +71,29 @@ impl Store {
             1 => (0..4_usize).prop_map(Source::High),
             2 => any::<u32>().prop_map(Source::Immediate),
         ];
+        let base = prop_oneof![
+            8 => (0..16_usize).prop_map(Base::General),
+            2 => (0..16_usize).prop_map(Base::Short),
+            1 => Just(Base::InstructionPointer),
+            1 => Just(Base::None),
+        ];
         let displacement = prop_oneof![Just(0), -128..128_i32, any::<i32>()];
         let index = prop::option::of((0..16_usize, 0..4_u32));
-        let fields = (0..4_usize, source, 0..16_usize, index, displacement);
+        let fields = (0..4_usize, source, base, index, displacement);
         (fields, any::<[u64; 16]>()).prop_map(|(fields, mut registers)| {
             let (width, source, base, index, displacement) = fields;
-            let index = index.filter(|(index, _)| ![base, RSP].contains(index));
+            let mut index = index.filter(|(index, _)| *index != RSP);
             registers[RSP] = jumps::base(0) + jumps::FREE;
-            let indexed = index.map_or(0, |(index, scale)| registers[index] << scale);
-            let rest = indexed.wrapping_add_signed(displacement.into());
-            if base != RSP {
-                registers[base] = HOLE.wrapping_sub(rest);
+            match base {
+                Base::General(base) | Base::Short(base) => {
+                    index = index.filter(|(index, _)| *index != base);
+                    let indexed = index.map_or(0, |(index, scale)| registers[index] << scale);
+                    let rest = indexed.wrapping_add_signed(displacement.into());
+                    if base != RSP {
+                        registers[base] = HOLE.wrapping_sub(rest);
+                    }
+                }
+                Base::InstructionPointer | Base::None => index = None,
             }
             Self {
                 width,
@@ -84,18 +108,25 @@ impl Store {
 
     /// `None` if there is no such instruction: a high byte together with an extended register, or a store to the stack.
     fn instruction(&self) -> Option<Instruction> {
+        let near = NEAR.cast_signed();
+        let (base, width, displacement) = match self.base {
+            Base::General(RSP) | Base::Short(RSP) => return None,
+            Base::General(base) => (general(3, base), 3, self.displacement.into()),
+            Base::Short(base) => (general(2, base), 2, self.displacement.into()),
+            Base::InstructionPointer => (Register::RIP, 3, near),
+            Base::None => (Register::None, 3, near),
+        };
         let operand = MemoryOperand::new(
-            general(3, self.base),
+            base,
             self.index
-                .map_or(Register::None, |(index, _)| general(3, index)),
+                .map_or(Register::None, |(index, _)| general(width, index)),
             self.index.map_or(1, |(_, scale)| 1 << scale),
-            self.displacement.into(),
-            8,
+            displacement,
+            1 << width,
             false,
             Register::None,
         );
         let instruction = match self.source {
-            _ if self.base == RSP => return None,
             Source::General(number) => {
                 let code = [
                     Code::Mov_rm8_r8,
@@ -109,7 +140,7 @@ impl Store {
             Source::High(number) => {
                 let high = [Register::AH, Register::CH, Register::DH, Register::BH];
                 let is_extended = |number: usize| number >= 8;
-                let extended = is_extended(self.base)
+                let extended = matches!(self.base, Base::General(base) | Base::Short(base) if is_extended(base))
                     || self.index.is_some_and(|(index, _)| is_extended(index));
                 if self.width != 0 || extended {
                     return None;
@@ -185,7 +216,10 @@ fn a_replaced_store_rings_with_any_operands<H: Hypervisor>(h: &H) {
         };
         let vm = configured(h, patched(Irqchip::None, PatchMode::Jmp));
         let event = event();
-        let place = IoEventAddress::Mmio(HOLE);
+        let place = IoEventAddress::Mmio(match store.base {
+            Base::General(_) | Base::Short(_) => HOLE,
+            Base::InstructionPointer | Base::None => NEAR,
+        });
         let bell = vm
             .register_payload(&event, place, 1 << store.width)
             .unwrap();
