@@ -63,6 +63,8 @@ impl Listener {
     ) -> io::Result<Self> {
         let event = Arc::new(EventFd::new(0)?);
         let signals = Signals::of(&event)?;
+        // Fails here if the kernel does not have or allow the call, not on the thread.
+        signals.wait(Some(Duration::ZERO))?;
         Self::start_with(
             event,
             setup,

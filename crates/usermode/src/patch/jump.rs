@@ -41,6 +41,11 @@ impl Jump {
         self.site
     }
 
+    /// Whether the replaced instruction is a store.
+    pub const fn is_store(&self) -> bool {
+        self.is_store
+    }
+
     /// Whether an instruction that the jump overwrites began at `address`.
     pub fn overwrites(&self, address: u64) -> bool {
         self.overwritten.contains(&address)
@@ -66,7 +71,7 @@ impl Jump {
             .map(Instruction::ip)
             .filter(|ip| *ip < site + LEN)
             .collect();
-        let target = trampolines.allocate(site + LEN, ROOM, |place| {
+        let target = trampolines.find(site + LEN, ROOM, |place| {
             overwritten.contains(&(site + 1 + place))
         })?;
 
@@ -89,6 +94,13 @@ impl Jump {
         if code.len() as u64 > SITE {
             return None;
         }
+        let offset = usize::try_from(target - PATCH_BASE).ok()?;
+        code.resize(usize::try_from(SITE).ok()?, INT3);
+        code.extend(site.to_le_bytes());
+        trampolines.take(target, ROOM);
+        // Before a redirection leads to it.
+        let region = &sandbox.trampolines;
+        region.get_slice(offset, code.len()).ok()?.copy_from(&code);
         let redirects = &sandbox.control.redirects;
         for (instruction, offset) in covered[1..].iter().zip(&encoded.new_instruction_offsets) {
             let inside = instruction.ip() < site + LEN;
@@ -101,15 +113,6 @@ impl Jump {
         if !redirects.insert(site, target) {
             return None;
         }
-        let offset = usize::try_from(target - PATCH_BASE).ok()?;
-        code.resize(usize::try_from(SITE).ok()?, INT3);
-        code.extend(site.to_le_bytes());
-        sandbox
-            .trampolines
-            .get_slice(offset, code.len())
-            .ok()?
-            .copy_from(&code);
-
         let distance = i32::try_from(target.cast_signed() - (site + LEN).cast_signed()).ok()?;
         let mut patch = [JMP; 5];
         patch[1..].copy_from_slice(&distance.to_le_bytes());

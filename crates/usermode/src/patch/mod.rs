@@ -58,6 +58,9 @@ pub struct Patcher {
 struct PatchState {
     jumps: Vec<Jump>,
     trampolines: Trampolines,
+    /// Stores whose jump was taken back. None becomes a jump again: it would be taken back for the same reason, and a vCPU that
+    /// has faulted in the first trampoline would not know it by the site any more.
+    given_up: Vec<u64>,
 }
 
 /// What [`Patcher::patch`] did.
@@ -102,12 +105,16 @@ impl Patcher {
         };
         let is_access = matches!(operation, Operation::Load { .. } | Operation::Store { .. });
         let can_jump = matches!(operation, Operation::Out { .. } | Operation::Store { .. });
-        if can_jump && self.mode == PatchMode::Jmp && state.trampolines.count() < MAX_TRAMPOLINES {
-            let PatchState { jumps, trampolines } = &mut *state;
-            if let Some(jump) = Jump::write(sandbox, memory, trampolines, site) {
-                jumps.push(jump);
-                return PatchOutcome::Jmp;
-            }
+        if can_jump
+            && self.mode == PatchMode::Jmp
+            && state.trampolines.count() < MAX_TRAMPOLINES
+            && !state.given_up.contains(&site)
+            && let Some(jump) = Jump::write(sandbox, memory, &mut state.trampolines, site)
+        {
+            // There is another one if the guest has written over that.
+            state.jumps.retain(|other| other.site() != site);
+            state.jumps.push(jump);
+            return PatchOutcome::Jmp;
         }
         // The trap of an access says its address; that of an `int3` does not.
         if is_access {
@@ -140,7 +147,10 @@ impl PatchState {
         let place = self.jumps.iter().position(which)?;
         let outcome = self.jumps[place].undo(sandbox, memory);
         if outcome != PatchOutcome::Refused {
-            self.jumps.swap_remove(place);
+            let jump = self.jumps.swap_remove(place);
+            if jump.is_store() {
+                self.given_up.push(jump.site());
+            }
         }
         Some(outcome)
     }

@@ -31,9 +31,14 @@ impl Trampolines {
         self.allocated.len()
     }
 
-    /// Takes `room` bytes at an address whose distance from `from` has an invalid opcode in each byte for which
+    /// Takes `room` bytes at `target`, which [`find`](Self::find) has found.
+    pub fn take(&mut self, target: u64, room: u64) {
+        self.allocated.push((target, target + room));
+    }
+
+    /// Finds `room` bytes at an address whose distance from `from` has an invalid opcode in each byte for which
     /// `invalid` is true (byte 0 is the lowest). `None` if no such room is left.
-    pub fn allocate(&mut self, from: u64, room: u64, invalid: impl Fn(u64) -> bool) -> Option<u64> {
+    pub fn find(&self, from: u64, room: u64, invalid: impl Fn(u64) -> bool) -> Option<u64> {
         let mut target = PATCH_BASE;
         'search: while target + room <= PATCH_BASE + PATCH_SIZE {
             let distance = target.checked_sub(from)?;
@@ -52,10 +57,7 @@ impl Trampolines {
                 .find(|(start, end)| target < *end && *start < target + room)
             {
                 Some((_, end)) => target = *end,
-                None => {
-                    self.allocated.push((target, target + room));
-                    return Some(target);
-                }
+                None => return Some(target),
             }
         }
         None
@@ -138,7 +140,12 @@ pub fn is_replaceable(store: &Instruction) -> bool {
     // `lea` has none for it, except where it fits into 32 bits.
     let is_absolute = store.memory_base() == Register::None
         && i32::try_from(store.memory_displacement64().cast_signed()).is_err();
-    is_plain && !has_prefix && !is_absolute && !is_value_of_stack && !is_stack(store.memory_base())
+    // The assembler takes the lowest addresses for its labels.
+    let is_label =
+        store.is_ip_rel_memory_operand() && store.ip_rel_memory_address() < HYPERCALL_PAGE;
+    let has_good_operands =
+        !is_absolute && !is_label && !is_value_of_stack && !is_stack(store.memory_base());
+    is_plain && !has_prefix && has_good_operands
 }
 
 /// Puts address, width and value where the entry takes them.

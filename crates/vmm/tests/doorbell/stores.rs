@@ -5,7 +5,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use iced_x86::code_asm::{CodeAssembler, dword_ptr, dx, eax, ebx, edx, qword_ptr, rbx, rcx};
+use iced_x86::code_asm::{
+    CodeAssembler, al, byte_ptr, dword_ptr, dx, eax, ebx, ecx, edx, qword_ptr, rbx, rcx,
+};
 use iced_x86::{BlockEncoderOptions, Code, Instruction, MemoryOperand, Register};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -16,7 +18,7 @@ use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::DONE_PORT;
 use vmbell_hypervisor::{DeviceMemory, Hypervisor, Irqchip, PatchMode, VmConfig, VmEntry, VmExit};
 
-use crate::harness::jumps::{self, Jump, RSP};
+use crate::harness::jumps::{self, Jump, RBX, RSP};
 use crate::harness::{AREA, HOLE, configured, count, event, run_to_done};
 
 const CODE: u64 = AREA + 0x10_0000;
@@ -354,7 +356,92 @@ fn a_replaced_store_does_elsewhere_what_it_did<H: Hypervisor>(h: &H) {
     }
 }
 
+/// Of the guests of the tests below: `mov [rbx], al` after a test that leads past it every second time, so that the branch ends
+/// under the jump.
+fn branching(rounds: u32) -> Vec<u8> {
+    let mut code = CodeAssembler::new(64).unwrap();
+    let [mut again, mut behind] = [(); 2].map(|()| code.create_label());
+    code.mov(ecx, rounds).unwrap();
+    code.set_label(&mut again).unwrap();
+    code.test(ecx, 1).unwrap();
+    code.jne(behind).unwrap();
+    code.mov(byte_ptr(rbx), al).unwrap();
+    code.set_label(&mut behind).unwrap();
+    code.dec(ecx).unwrap();
+    code.jne(again).unwrap();
+    say_done(&mut code);
+    code.assemble(CODE).unwrap()
+}
+
+/// Where the store is in it.
+const STORE: usize = 13;
+
+fn a_store_whose_jump_was_taken_back_stays<H: Hypervisor>(h: &H) {
+    for rounds in (100..400).step_by(10) {
+        let vm = configured(h, patched(Irqchip::None, PatchMode::Jmp));
+        let event = event();
+        let (place, any) = (IoEventAddress::Mmio(HOLE), Datamatch::AnyLength);
+        let _doorbell = vm
+            .register_ioevent(&event, place, any, Sharing::Exclusive)
+            .unwrap();
+        let code = branching(rounds);
+        let memory = vm.memory();
+        memory.write_slice(&code, GuestAddress(CODE)).unwrap();
+        let mut registers = [0; 16];
+        registers[RBX] = HOLE;
+        registers[RSP] = jumps::base(0) + jumps::FREE;
+        let jump = Jump {
+            registers,
+            target: CODE,
+        };
+        let mut vcpu = jumps::take(&vm, 0, &[jump], 0);
+        assert_eq!(run_to_done(&mut vcpu, |_| VmEntry::Resume), []);
+        assert_eq!(count(&event), u64::from(rounds / 2));
+        let mut after = vec![0; code.len()];
+        memory.read_slice(&mut after, GuestAddress(CODE)).unwrap();
+        assert_eq!(code[STORE..STORE + 2], [0x88, 0x03]);
+        assert_eq!(after, code, "{rounds} rounds");
+    }
+}
+
+/// All come to the jump, none has memory for the trampoline, and each goes on at the store.
+fn a_jump_needs_no_stack_of_several_vcpus<H: Hypervisor>(h: &H) {
+    const VCPUS: u32 = 3;
+    const RINGS: u32 = 500;
+    for _ in 0..20 {
+        let config = VmConfig {
+            vcpus: VCPUS,
+            ..patched(Irqchip::None, PatchMode::Jmp)
+        };
+        let vm = configured(h, config);
+        let event = event();
+        let (place, any) = (IoEventAddress::Mmio(HOLE), Datamatch::AnyLength);
+        let _doorbell = vm
+            .register_ioevent(&event, place, any, Sharing::Exclusive)
+            .unwrap();
+        let code = branching(2 * RINGS);
+        vm.memory().write_slice(&code, GuestAddress(CODE)).unwrap();
+        let mut registers = [0; 16];
+        registers[RBX] = HOLE;
+        let jump = Jump {
+            registers,
+            target: CODE,
+        };
+        let mut vcpus: Vec<_> = (0..VCPUS)
+            .map(|index| jumps::take(&vm, index, &[jump], 0))
+            .collect();
+        std::thread::scope(|scope| {
+            for vcpu in &mut vcpus {
+                scope.spawn(|| assert_eq!(run_to_done(vcpu, |_| VmEntry::Resume), []));
+            }
+        });
+        assert_eq!(count(&event), u64::from(VCPUS * RINGS));
+    }
+}
+
 crate::on_usermode! {
+    a_jump_needs_no_stack_of_several_vcpus;
+    a_store_whose_jump_was_taken_back_stays;
     a_replaced_store_does_elsewhere_what_it_did;
     a_replaced_store_rings_with_any_operands;
 }
