@@ -18,8 +18,8 @@ use stub::trampoline::{JMP, ROOM, SITE};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap, VolatileMemory};
 
 use super::super::sandbox::Sandbox;
+use super::INT3;
 use super::trampoline::{Trampolines, assemble_trampoline, is_replaceable, is_store};
-use super::{INT3, PatchOutcome};
 
 /// The length of the jump in bytes.
 const LEN: u64 = 5;
@@ -131,18 +131,15 @@ impl Jump {
     }
 
     /// Restores the instructions, but with an `out` as `int3`. The trampoline stays, because a vCPU may be
-    /// executing it.
-    pub fn undo(&self, sandbox: &Sandbox, memory: &GuestMemoryMmap) -> PatchOutcome {
+    /// executing it. Returns false if the jump is not there any more, or if the sandbox cannot be stopped.
+    pub fn undo(&self, sandbox: &Sandbox, memory: &GuestMemoryMmap) -> bool {
         let mut restored = self.original;
         // Without room in the map it traps as it did.
         let int3_sites = &sandbox.control.int3_sites;
         if !self.is_store && int3_sites.insert(self.site, restored[0].into()) {
             restored[0] = INT3;
         }
-        match replace(sandbox, memory, self.site, &self.jump, &restored) {
-            Some(()) => PatchOutcome::Int3,
-            None => PatchOutcome::Refused,
-        }
+        replace(sandbox, memory, self.site, &self.jump, &restored).is_some()
     }
 }
 

@@ -63,17 +63,6 @@ struct PatchState {
     given_up: Vec<u64>,
 }
 
-/// What [`Patcher::patch`] did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PatchOutcome {
-    /// The site is `int3` now; after an undo, its own instruction if that is a store or no more sites can be `int3`.
-    Int3,
-    /// The site is a jump now.
-    Jmp,
-    /// The site was not changed: the instruction cannot be replaced, or a table is full.
-    Refused,
-}
-
 impl Patcher {
     /// A patcher that does what `mode` allows.
     pub fn new(mode: PatchMode) -> Self {
@@ -83,25 +72,25 @@ impl Patcher {
         }
     }
 
-    /// Patches the instruction at `site`. The number comes from the sandbox, so it may be any value. The vCPU
-    /// that asked is stopped.
-    pub fn patch(&self, sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64) -> PatchOutcome {
+    /// Patches the instruction at `site`, unless it cannot be replaced or a table is full. The number comes from the sandbox,
+    /// so it may be any value. The vCPU that asked is stopped.
+    pub fn patch(&self, sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64) {
         // A hostile sandbox may ask although the mode is off.
         if self.mode == PatchMode::Off {
-            return PatchOutcome::Refused;
+            return;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // The guest branches into such a jump again and again, and each branch costs a trap on an invalid opcode,
         // the most expensive kind.
-        if let Some(outcome) = state.undo(sandbox, memory, |jump| jump.overwrites(site)) {
-            return outcome;
+        if state.undo(sandbox, memory, |jump| jump.overwrites(site)) {
+            return;
         }
         let mut bytes = [0; 15];
         if memory.read_slice(&mut bytes, GuestAddress(site)).is_err() {
-            return PatchOutcome::Refused;
+            return;
         }
         let Some(Instruction { operation, .. }) = decode(|place| bytes[usize::from(place)]) else {
-            return PatchOutcome::Refused;
+            return;
         };
         let is_access = matches!(operation, Operation::Load { .. } | Operation::Store { .. });
         let can_jump = matches!(operation, Operation::Out { .. } | Operation::Store { .. });
@@ -114,56 +103,45 @@ impl Patcher {
             // There is another one if the guest has written over that.
             state.jumps.retain(|other| other.site() != site);
             state.jumps.push(jump);
-            return PatchOutcome::Jmp;
+        } else if !is_access {
+            // The trap of an access says its address; that of an `int3` does not.
+            int3(sandbox, memory, site, bytes[0]);
         }
-        // The trap of an access says its address; that of an `int3` does not.
-        if is_access {
-            return PatchOutcome::Refused;
-        }
-        int3(sandbox, memory, site, bytes[0])
     }
 
     /// Takes the jump at `site` back. The vCPU that asked is stopped.
-    pub fn give_back(
-        &self,
-        sandbox: &Sandbox,
-        memory: &GuestMemoryMmap,
-        site: u64,
-    ) -> PatchOutcome {
+    pub fn give_back(&self, sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let undone = state.undo(sandbox, memory, |jump| jump.site() == site);
-        undone.unwrap_or(PatchOutcome::Refused)
+        state.undo(sandbox, memory, |jump| jump.site() == site);
     }
 }
 
 impl PatchState {
-    /// Takes back the first jump that `which` picks. `None` if it picks none.
+    /// Takes back the first jump that `which` picks, unless the guest has written over it. Returns whether it picks one.
     fn undo(
         &mut self,
         sandbox: &Sandbox,
         memory: &GuestMemoryMmap,
         which: impl Fn(&Jump) -> bool,
-    ) -> Option<PatchOutcome> {
-        let place = self.jumps.iter().position(which)?;
-        let outcome = self.jumps[place].undo(sandbox, memory);
-        if outcome != PatchOutcome::Refused {
+    ) -> bool {
+        let Some(place) = self.jumps.iter().position(which) else {
+            return false;
+        };
+        if self.jumps[place].undo(sandbox, memory) {
             let jump = self.jumps.swap_remove(place);
             if jump.is_store() {
                 self.given_up.push(jump.site());
             }
         }
-        Some(outcome)
+        true
     }
 }
 
 /// Replaces the first byte of the instruction at `site` by `int3`. The original byte is stored for the stub
 /// before the trap can happen.
-fn int3(sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64, first: u8) -> PatchOutcome {
-    if !sandbox.control.int3_sites.insert(site, u64::from(first)) {
-        return PatchOutcome::Refused;
-    }
-    match memory.write_obj(INT3, GuestAddress(site)) {
-        Ok(()) => PatchOutcome::Int3,
-        Err(_) => PatchOutcome::Refused,
+fn int3(sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64, first: u8) {
+    if sandbox.control.int3_sites.insert(site, u64::from(first)) {
+        // It was read there, and memory does not go away.
+        let _ = memory.write_obj(INT3, GuestAddress(site));
     }
 }

@@ -64,8 +64,8 @@ impl Trampolines {
     }
 }
 
-/// The code before the copied instructions: it rings the doorbell for `site`, an `out` or a store, or executes that
-/// instruction if there is none.
+/// The code before the copied instructions. It rings the doorbell that `site`, an `out` or a store, writes to. If no doorbell
+/// matches, it executes `site` itself.
 pub fn assemble_trampoline(address: u64, site: &Instruction) -> Option<Vec<u8>> {
     assemble(address, site).ok()
 }
