@@ -16,7 +16,9 @@ use stub::trampoline::JMP;
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::DONE_PORT;
-use vmbell_hypervisor::{DeviceMemory, Hypervisor, Irqchip, PatchMode, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::{
+    DeviceMemory, Doorbell, Hypervisor, Irqchip, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+};
 
 use crate::harness::jumps::{self, Jump, RBX, RSP};
 use crate::harness::{AREA, HOLE, configured, count, event, run_to_done};
@@ -211,6 +213,23 @@ fn patched(irqchip: Irqchip, patch: PatchMode) -> VmConfig {
     }
 }
 
+/// Loads `code` and takes a vCPU that begins there with these registers.
+fn begin(vm: &Arc<dyn Vm>, index: u32, code: &[u8], registers: [u64; 16]) -> Box<dyn Vcpu> {
+    vm.memory().write_slice(code, GuestAddress(CODE)).unwrap();
+    let target = CODE;
+    jumps::take(vm, index, &[Jump { registers, target }], 0)
+}
+
+/// A guest whose stores to [`HOLE`] ring, of any width.
+fn ringing<H: Hypervisor>(h: &H, config: VmConfig) -> (Arc<dyn Vm>, Doorbell) {
+    let vm = configured(h, config);
+    let (place, any) = (IoEventAddress::Mmio(HOLE), Datamatch::AnyLength);
+    let bell = vm
+        .register_ioevent(&event(), place, any, Sharing::Exclusive)
+        .unwrap();
+    (vm, bell)
+}
+
 fn a_replaced_store_rings_with_any_operands<H: Hypervisor>(h: &H) {
     let check = |store: Store| {
         let Some(instruction) = store.instruction() else {
@@ -226,14 +245,7 @@ fn a_replaced_store_rings_with_any_operands<H: Hypervisor>(h: &H) {
             .register_payload(&event, place, 1 << store.width)
             .unwrap();
         let memory = vm.memory();
-        memory
-            .write_slice(&program(instruction), GuestAddress(CODE))
-            .unwrap();
-        let jump = Jump {
-            registers: store.registers,
-            target: CODE,
-        };
-        let mut vcpu = jumps::take(&vm, 0, &[jump], 0);
+        let mut vcpu = begin(&vm, 0, &program(instruction), store.registers);
         prop_assert_eq!(run_to_done(&mut vcpu, |_| VmEntry::Resume), []);
         prop_assert_eq!(count(&event), u64::from(ROUNDS));
         prop_assert_eq!(bell.payload(), Some(store.value()));
@@ -308,14 +320,9 @@ fn store_to<H: Hypervisor>(
     let assembled = code.assemble_options(CODE, options).unwrap();
     let site = GuestAddress(assembled.label_ip(&site).unwrap());
     let code = assembled.inner.code_buffer;
-    vm.memory().write_slice(&code, GuestAddress(CODE)).unwrap();
     let mut registers = [0; 16];
     registers[RSP] = jumps::base(0) + jumps::FREE;
-    let jump = Jump {
-        registers,
-        target: CODE,
-    };
-    let mut vcpu = jumps::take(&vm, 0, &[jump], 0);
+    let mut vcpu = begin(&vm, 0, &code, registers);
     let exits = run_to_done(&mut vcpu, |_| VmEntry::Resume);
     let is_replaced = vm.memory().read_obj::<u8>(site).unwrap() == JMP;
     assert_eq!(is_replaced, patch == PatchMode::Jmp);
@@ -378,27 +385,18 @@ const STORE: usize = 13;
 
 fn a_store_whose_jump_was_taken_back_stays<H: Hypervisor>(h: &H) {
     for rounds in (100..400).step_by(10) {
-        let vm = configured(h, patched(Irqchip::None, PatchMode::Jmp));
-        let event = event();
-        let (place, any) = (IoEventAddress::Mmio(HOLE), Datamatch::AnyLength);
-        let _doorbell = vm
-            .register_ioevent(&event, place, any, Sharing::Exclusive)
-            .unwrap();
+        let (vm, bell) = ringing(h, patched(Irqchip::None, PatchMode::Jmp));
         let code = branching(rounds);
-        let memory = vm.memory();
-        memory.write_slice(&code, GuestAddress(CODE)).unwrap();
         let mut registers = [0; 16];
         registers[RBX] = HOLE;
         registers[RSP] = jumps::base(0) + jumps::FREE;
-        let jump = Jump {
-            registers,
-            target: CODE,
-        };
-        let mut vcpu = jumps::take(&vm, 0, &[jump], 0);
+        let mut vcpu = begin(&vm, 0, &code, registers);
         assert_eq!(run_to_done(&mut vcpu, |_| VmEntry::Resume), []);
-        assert_eq!(count(&event), u64::from(rounds / 2));
+        assert_eq!(count(bell.event()), u64::from(rounds / 2));
         let mut after = vec![0; code.len()];
-        memory.read_slice(&mut after, GuestAddress(CODE)).unwrap();
+        vm.memory()
+            .read_slice(&mut after, GuestAddress(CODE))
+            .unwrap();
         assert_eq!(code[STORE..STORE + 2], [0x88, 0x03]);
         assert_eq!(after, code, "{rounds} rounds");
     }
@@ -413,29 +411,19 @@ fn a_jump_needs_no_stack_of_several_vcpus<H: Hypervisor>(h: &H) {
             vcpus: VCPUS,
             ..patched(Irqchip::None, PatchMode::Jmp)
         };
-        let vm = configured(h, config);
-        let event = event();
-        let (place, any) = (IoEventAddress::Mmio(HOLE), Datamatch::AnyLength);
-        let _doorbell = vm
-            .register_ioevent(&event, place, any, Sharing::Exclusive)
-            .unwrap();
+        let (vm, bell) = ringing(h, config);
         let code = branching(2 * RINGS);
-        vm.memory().write_slice(&code, GuestAddress(CODE)).unwrap();
         let mut registers = [0; 16];
         registers[RBX] = HOLE;
-        let jump = Jump {
-            registers,
-            target: CODE,
-        };
         let mut vcpus: Vec<_> = (0..VCPUS)
-            .map(|index| jumps::take(&vm, index, &[jump], 0))
+            .map(|index| begin(&vm, index, &code, registers))
             .collect();
         std::thread::scope(|scope| {
             for vcpu in &mut vcpus {
                 scope.spawn(|| assert_eq!(run_to_done(vcpu, |_| VmEntry::Resume), []));
             }
         });
-        assert_eq!(count(&event), u64::from(VCPUS * RINGS));
+        assert_eq!(count(bell.event()), u64::from(VCPUS * RINGS));
     }
 }
 

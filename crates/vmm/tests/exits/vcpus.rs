@@ -79,26 +79,24 @@ fn together<H: Hypervisor>(
     );
 }
 
+/// Both ways that every backend has.
+fn together_by_port_and_memory<H: Hypervisor>(h: &H, config: &VmConfig, light: bool) {
+    let ways = [
+        (bells::program(), bells::place(0x500)),
+        (programs::mmio(), IoEventAddress::Mmio(HOLE)),
+    ];
+    for (program, place) in ways {
+        together(h, config.clone(), program, place, light);
+    }
+}
+
 fn vcpus_ring_together<H: Hypervisor>(h: &H) {
     for vcpus in [2, 4] {
         let config = VmConfig {
             vcpus,
             ..VmConfig::default()
         };
-        together(
-            h,
-            config.clone(),
-            bells::program(),
-            bells::place(0x500),
-            true,
-        );
-        together(
-            h,
-            config.clone(),
-            programs::mmio(),
-            IoEventAddress::Mmio(HOLE),
-            true,
-        );
+        together_by_port_and_memory(h, &config, true);
         let call = IoEventAddress::Hypercall(5);
         if has_doorbells_at(h, call) {
             together(h, config, programs::hypercall(), call, true);
@@ -113,20 +111,7 @@ fn vcpus_leave_together<H: Hypervisor>(h: &H) {
             spin,
             ..VmConfig::default()
         };
-        together(
-            h,
-            config.clone(),
-            bells::program(),
-            bells::place(0x500),
-            false,
-        );
-        together(
-            h,
-            config.clone(),
-            programs::mmio(),
-            IoEventAddress::Mmio(HOLE),
-            false,
-        );
+        together_by_port_and_memory(h, &config, false);
         together(
             h,
             config,
@@ -146,20 +131,7 @@ fn a_site_is_patched_under_other_vcpus<H: Hypervisor>(h: &H) {
                 patch,
                 ..VmConfig::default()
             };
-            together(
-                h,
-                config.clone(),
-                bells::program(),
-                bells::place(0x500),
-                true,
-            );
-            together(
-                h,
-                config,
-                programs::mmio(),
-                IoEventAddress::Mmio(HOLE),
-                true,
-            );
+            together_by_port_and_memory(h, &config, true);
         }
     }
 }
