@@ -26,6 +26,13 @@ pub(crate) enum Rest {
     Nap(Duration),
 }
 
+impl Rest {
+    /// After a call that says only whether there is more work.
+    fn after(more: bool) -> Self {
+        if more { Self::More } else { Self::Sleep }
+    }
+}
+
 /// A thread that waits for the signals of its eventfd until this is dropped.
 #[derive(Debug)]
 pub struct Listener {
@@ -49,10 +56,7 @@ impl Listener {
         // It blocks, for the thread to sleep in `read`.
         let event = Arc::new(EventFd::new(0)?);
         let theirs = Arc::clone(&event);
-        let heard = move || match heard() {
-            true => Rest::More,
-            false => Rest::Sleep,
-        };
+        let heard = move || Rest::after(heard());
         Self::start_with(event, setup, move |_| read(&theirs), heard)
     }
 

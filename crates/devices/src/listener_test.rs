@@ -1,7 +1,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use super::*;
@@ -14,14 +14,18 @@ type Heard = Box<dyn FnMut() -> bool + Send>;
 /// How each kind of listener starts.
 const KINDS: [fn(Heard) -> Listener; 2] = [
     |heard| Listener::start(|| {}, heard).unwrap(),
-    |mut heard| {
-        let heard = move || match heard() {
-            true => Rest::More,
-            false => Rest::Sleep,
-        };
-        Listener::start_resting(|| {}, heard).unwrap()
-    },
+    |mut heard| Listener::start_resting(|| {}, move || Rest::after(heard())).unwrap(),
 ];
+
+/// What a listener calls, and a receiver of each call.
+fn counted() -> (Heard, Receiver<()>) {
+    let (sender, calls) = channel();
+    let heard = move || {
+        let _ = sender.send(());
+        false
+    };
+    (Box::new(heard), calls)
+}
 
 /// Fills an eventfd again as soon as it has room, as a guest does, until `over`.
 fn fill(event: &EventFd, over: &AtomicBool) {
@@ -58,12 +62,8 @@ fn listener_whose_count_is_filled_all_the_time_ends() {
 #[test]
 fn signal_of_a_full_count_waits_for_nothing_and_is_heard() {
     for start in KINDS {
-        let (sender, calls) = channel();
-        let heard = move || {
-            let _ = sender.send(());
-            false
-        };
-        let listener = start(Box::new(heard));
+        let (heard, calls) = counted();
+        let listener = start(heard);
         listener.event().write(FULL).unwrap();
         calls.recv_timeout(HANG).unwrap();
         for _ in 0..3 {
@@ -76,12 +76,8 @@ fn signal_of_a_full_count_waits_for_nothing_and_is_heard() {
 #[test]
 fn every_signal_after_a_call_is_heard() {
     for start in KINDS {
-        let (sender, calls) = channel();
-        let heard = move || {
-            let _ = sender.send(());
-            false
-        };
-        let listener = start(Box::new(heard));
+        let (heard, calls) = counted();
+        let listener = start(heard);
         for _ in 0..1000 {
             listener.event().write(1).unwrap();
             calls.recv_timeout(HANG).unwrap();
