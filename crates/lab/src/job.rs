@@ -73,6 +73,9 @@ pub struct Job {
     pub stdin: bool,
     /// Whether the folder for results is sent back.
     pub files: bool,
+    /// Whether the program is in a cgroup of its own, whose memory the kernel counts.
+    #[serde(default)]
+    pub cgroup: bool,
     /// Whether the host must not disturb L1 while the program runs: output is held back until its end.
     pub deterministic: bool,
     /// How long a deterministic program waits for its start after a whole second, in nanoseconds.

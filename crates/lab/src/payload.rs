@@ -42,6 +42,8 @@ pub struct Task {
     pub out: bool,
     /// Whether the program reads this process's standard input.
     pub stdin: bool,
+    /// Whether the program is in a cgroup of its own, whose memory the kernel counts.
+    pub cgroup: bool,
 }
 
 /// The drivers of the channels between a Linux and one inside it: the inner one's and the outer one's.
@@ -271,6 +273,7 @@ fn job(
         directory: task.directory.clone(),
         stdin: task.stdin,
         files: task.out,
+        cgroup: task.cgroup,
         deterministic: matches!(settings.mode, Mode::Deterministic { .. }),
         phase: settings.mode.phase(),
         devices: settings.devices.iter().map(job_device).collect(),

@@ -77,6 +77,9 @@ pub(super) struct RunArguments {
     /// Connect standard input
     #[arg(short = 'i', long)]
     stdin: bool,
+    /// Run the program in a cgroup of its own, whose memory the kernel counts, as a service manager does
+    #[arg(long)]
+    cgroup: bool,
     /// Find the first of Debian's kernels between two --kernel, older first, at which the row that `vmbell bench` measures
     /// has changed by at least half of the difference between the two. Each step downloads a kernel and keeps it
     #[arg(long, requires = "deterministic")]
@@ -408,6 +411,7 @@ fn task(
         modules,
         out: arguments.out.is_some() || !program.exports.is_empty(),
         stdin: arguments.stdin,
+        cgroup: arguments.cgroup,
     })
 }
 

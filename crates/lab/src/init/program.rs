@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::control;
+use super::{cgroup, control};
 use crate::job::{Ending, Job, Message, port};
 
 /// The earliest start of a deterministic program, from the kernel's boot: the kernel calibrates clocks until then.
@@ -49,12 +49,16 @@ pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
     if job.deterministic {
         wait_for_whole_second(Duration::from_nanos(job.phase));
     }
-    let mut child = match command
+    command
         .stdin(stdin)
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-    {
+        .stderr(Stdio::piped());
+    let started = if job.cgroup {
+        cgroup::spawn(&mut command)
+    } else {
+        command.spawn()
+    };
+    let mut child = match started {
         Ok(child) => child,
         Err(error) => {
             return Ok((
