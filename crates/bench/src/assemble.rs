@@ -140,7 +140,8 @@ fn measured(
             .map(|(user, system)| CpuNs { user, system }),
         exits: exits(series),
         exits_note: series.setting.exits_note.clone(),
-        memory: memory(series),
+        memory: bytes(series, |sample| sample.memory),
+        kernel_memory: bytes(series, |sample| sample.kernel_memory),
         events: counts(series, |sample| &sample.events),
         counts: counts(series, |sample| &sample.counts),
         ratio: series.reference.as_deref().and_then(ratio),
@@ -181,11 +182,11 @@ fn exits(series: &Series) -> Option<Exits> {
     clippy::cast_sign_loss,
     reason = "sizes of programs are not negative, and far below 2^53"
 )]
-fn memory(series: &Series) -> Option<u64> {
+fn bytes(series: &Series, pick: fn(&Sample) -> Option<u64>) -> Option<u64> {
     let runs: Option<Vec<f64>> = series
         .samples
         .iter()
-        .map(|sample| Some(sample.memory? as f64))
+        .map(|sample| Some(pick(sample)? as f64))
         .collect();
     Some(median(&runs?)?.round() as u64)
 }

@@ -58,6 +58,7 @@ pub mod cpuid;
 mod debug;
 mod floors;
 pub mod host;
+mod kernel_memory;
 mod limit;
 pub mod marks;
 mod memory;

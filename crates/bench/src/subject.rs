@@ -65,6 +65,8 @@ pub struct Sample {
     pub exits: Option<u64>,
     /// By how many bytes one operation enlarged the memory of all processes, where that was measured.
     pub memory: Option<u64>,
+    /// By how many bytes one operation enlarged what the kernel keeps for these processes, where that was measured.
+    pub kernel_memory: Option<u64>,
     /// What the host or the backend counted during the run, as names and counts.
     pub events: Vec<(String, u64)>,
     /// What the subject itself counted, as names and counts.

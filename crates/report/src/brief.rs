@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::answer::answer;
 use super::cells::{Table, UNCLEAR, excuses, tables};
 use super::columns::Paint;
-use super::header::{MEMORY, ended_early, has_memory, length, quality, timing};
+use super::header::{ended_early, length, memory, quality, timing};
 use super::terminal::{Column, lines};
 use super::text::wrap;
 use super::{Group, Look, Report, Row, Status, Timing, Warning, time_unit, warnings};
@@ -89,23 +89,38 @@ fn shown_tables(report: &Report, look: Look) -> Vec<Table<'_>> {
 
 fn laid_out(report: &Report, table: &Table<'_>, look: Look) -> String {
     let several = table.backends.len() > 1;
-    let (exits, change) = (
-        [Column::Exits(0), Column::Exits(1)],
-        if several {
-            Column::Cheaper
-        } else {
-            Column::Change
-        },
-    );
+    let exits = [Column::Exits(0), Column::Exits(1)];
+    let memory = [Column::Memory, Column::KernelMemory];
+    let change = if several {
+        Column::Cheaper
+    } else {
+        Column::Change
+    };
     let columns = match report.common.timing {
-        Timing::Native if several => vec![Column::Median, Column::Memory, change],
-        Timing::Native => vec![Column::Median, Column::Spread, Column::Memory, change],
+        Timing::Native if several => vec![Column::Median, memory[0], memory[1], change],
+        Timing::Native => {
+            vec![Column::Median, Column::Spread, memory[0], memory[1], change]
+        }
         // Instructions repeat exactly, so they have no spread. Exit counts are exact under emulation too.
         Timing::Emulated | Timing::Instructions => {
-            vec![Column::Median, exits[0], exits[1], Column::Memory, change]
+            vec![
+                Column::Median,
+                exits[0],
+                exits[1],
+                memory[0],
+                memory[1],
+                change,
+            ]
         }
     };
-    let left_out = [Column::Spread, exits[0], exits[1], Column::Memory, change];
+    let left_out = [
+        Column::Spread,
+        exits[0],
+        exits[1],
+        memory[1],
+        memory[0],
+        change,
+    ];
     lines(report, table, (&columns, &left_out), look)
 }
 
@@ -135,9 +150,7 @@ fn trust(report: &Report, tables: &[Table<'_>], look: Look) -> Vec<(String, Stri
         let text = "the 95 % interval of the ratio contains 1: no difference is shown";
         lines.push((UNCLEAR.to_owned(), text.to_owned()));
     }
-    if let Some((label, text)) = MEMORY.split_once(": ")
-        && has_memory(report)
-    {
+    if let Some((label, text)) = memory(report).and_then(|text| text.split_once(": ")) {
         lines.push((label.to_owned(), text.to_owned()));
     }
     let floors = floors(report, tables, look);

@@ -49,6 +49,7 @@ pub(super) struct Numbers {
     /// Light exits and heavy exits, per operation.
     pub(super) exits: Option<[String; 2]>,
     pub(super) memory: Option<String>,
+    pub(super) kernel_memory: Option<String>,
     pub(super) ratio: Option<RatioCells>,
     /// Whether another row is compared with this one.
     pub(super) is_reference: bool,
@@ -68,14 +69,13 @@ pub(super) struct RatioCells {
 impl Table<'_> {
     /// Whether any row of the table has a ratio.
     pub(super) fn has_ratio(&self) -> bool {
-        let all = self.lines.iter().flat_map(|line| &line.numbers);
-        all.flatten().any(|numbers| numbers.ratio.is_some())
+        self.has(|numbers| numbers.ratio.is_some())
     }
 
-    /// Whether any row of the table has the memory of an operation.
-    pub(super) fn has_memory(&self) -> bool {
+    /// Whether any row of the table has this number.
+    pub(super) fn has(&self, number: fn(&Numbers) -> bool) -> bool {
         let all = self.lines.iter().flat_map(|line| &line.numbers);
-        all.flatten().any(|numbers| numbers.memory.is_some())
+        all.flatten().any(number)
     }
 
     /// Leaves out the columns of the other backends, and the lines that have nothing left.
@@ -239,6 +239,7 @@ pub(super) fn numbers(
             Some([light, heavy])
         }),
         memory: measured.memory.map(units::bytes),
+        kernel_memory: measured.kernel_memory.map(units::bytes),
         ratio: measured.ratio.as_ref().map(RatioCells::of),
         is_reference: report.common.results.iter().any(is_reference),
     }

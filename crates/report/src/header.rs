@@ -261,13 +261,25 @@ pub(super) const fn ended_early(report: &Report) -> &'static str {
     }
 }
 
-/// What the column of that name has.
-pub(super) const MEMORY: &str = "memory: what an operation adds to the VMM's processes, page tables included; what KVM keeps in the kernel is not counted";
-
-/// Whether any row has the memory of an operation.
-pub(super) fn has_memory(report: &Report) -> bool {
-    let mut rows = report.common.results.iter().filter_map(Row::measured);
-    rows.any(|row| row.memory.is_some())
+/// What the columns of memory have that the report has, if it has any.
+pub(super) fn memory(report: &Report) -> Option<&'static str> {
+    let any = |has: fn(&crate::Measured) -> bool| {
+        let mut rows = report.common.results.iter().filter_map(Row::measured);
+        rows.any(has)
+    };
+    let processes = any(|row| row.memory.is_some());
+    match (processes, any(|row| row.kernel_memory.is_some())) {
+        (true, true) => Some(
+            "memory: what an operation adds to the VMM's processes, page tables included; kernel memory: what it adds to all else that the kernel keeps for them",
+        ),
+        (true, false) => Some(
+            "memory: what an operation adds to the VMM's processes, page tables included; what KVM keeps in the kernel is not counted",
+        ),
+        (false, true) => Some(
+            "kernel memory: what an operation adds to what the kernel keeps for the VMM's processes, without page tables",
+        ),
+        (false, false) => None,
+    }
 }
 
 /// The footnotes that the measured rows need, each once.
@@ -302,9 +314,7 @@ pub(super) fn footnotes<'r>(report: &'r Report) -> Vec<&'r str> {
     if measured().any(|row| row.bound().is_some()) {
         notes.push("< below two ticks of the time stamp counter, the least that it can measure");
     }
-    if has_memory(report) {
-        notes.push(MEMORY);
-    }
+    notes.extend(memory(report));
     let of_row = |row: &'r Row| {
         let of_exits = row.measured().and_then(|row| row.exits_note.as_deref());
         [row.note.as_deref(), of_exits]

@@ -58,11 +58,13 @@ pub fn markdown(report: &Report, unit: Option<TimeUnit>) -> String {
         } else {
             ("", "")
         };
-        let has_memory = table.has_memory();
-        let (memory, right) = match has_memory {
-            true => (" | Memory", "---:|"),
-            false => ("", ""),
-        };
+        let has_memory = [
+            table.has(|numbers| numbers.memory.is_some()),
+            table.has(|numbers| numbers.kernel_memory.is_some()),
+        ];
+        let titles = [" | Memory", " | Kernel memory"];
+        let memory: String = chosen(titles, has_memory).collect();
+        let right: String = chosen(["---:|"; 2], has_memory).collect();
         let _ = writeln!(
             text,
             "\n| {} | {backend}{} | Spread | p99 | Rate | Light/op | Heavy/op{memory} | to {} | 95 % CI |\n\
@@ -119,8 +121,14 @@ pub fn markdown(report: &Report, unit: Option<TimeUnit>) -> String {
     text
 }
 
+/// Those of two items whose columns the table has.
+fn chosen<T>(items: [T; 2], has: [bool; 2]) -> impl Iterator<Item = T> {
+    let both = items.into_iter().zip(has);
+    both.filter_map(|(item, has)| has.then_some(item))
+}
+
 /// The cells that follow the name.
-fn cells(numbers: &Numbers, has_memory: bool) -> String {
+fn cells(numbers: &Numbers, has_memory: [bool; 2]) -> String {
     let or_dash = |text: &Option<String>| escape(text.as_deref().unwrap_or("-"));
     let [light, heavy] = numbers.exits.clone().unwrap_or_default();
     let ratio = numbers.ratio.as_ref();
@@ -132,7 +140,8 @@ fn cells(numbers: &Numbers, has_memory: bool) -> String {
         light,
         heavy,
     ];
-    cells.extend(has_memory.then(|| or_dash(&numbers.memory)));
+    let memory = [&numbers.memory, &numbers.kernel_memory];
+    cells.extend(chosen(memory, has_memory).map(or_dash));
     cells.push(ratio.map_or_else(String::new, |ratio| ratio.value.clone()));
     cells.push(ratio.map(interval).unwrap_or_default());
     cells.join(" | ")

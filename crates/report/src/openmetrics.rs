@@ -151,14 +151,24 @@ impl Text {
         reason = "sizes of a program are far below 2^53"
     )]
     fn memory(&mut self, report: &Report) {
-        let memory = |row: &Row| Some(row.measured()?.memory? as f64);
-        if measured(report).any(|row| memory(row).is_some()) {
-            self.rows(
-                report,
+        let processes: fn(&Row) -> Option<f64> = |row| Some(row.measured()?.memory? as f64);
+        let kernel: fn(&Row) -> Option<f64> = |row| Some(row.measured()?.kernel_memory? as f64);
+        let families = [
+            (
                 "vmbell_operation_memory_bytes",
                 "By how much an operation enlarges the memory of all processes that take part.",
-                memory,
-            );
+                processes,
+            ),
+            (
+                "vmbell_operation_kernel_memory_bytes",
+                "By how much an operation enlarges what the kernel keeps for these processes.",
+                kernel,
+            ),
+        ];
+        for (name, help, memory) in families {
+            if measured(report).any(|row| memory(row).is_some()) {
+                self.rows(report, name, help, memory);
+            }
         }
     }
 

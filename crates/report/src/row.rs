@@ -76,6 +76,8 @@ pub struct Measured {
     /// By how many bytes one operation enlarges the memory of all processes that take part, for as long as what it made
     /// exists; `None` where that was not measured.
     pub memory: Option<u64>,
+    /// The same of what the kernel keeps for these processes, without their page tables.
+    pub kernel_memory: Option<u64>,
     /// What a reader must know to understand the row's exits, or why there are none.
     pub exits_note: Option<String>,
     /// What the host or the backend counted in each run.
@@ -187,6 +189,7 @@ impl Measured {
             exit_reasons: None,
             l1_exits: None,
             memory: None,
+            kernel_memory: None,
             exits_note: None,
             events: Counts::default(),
             counts: Counts::default(),

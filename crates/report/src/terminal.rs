@@ -136,6 +136,7 @@ pub(super) enum Column {
     /// Light exits, heavy exits.
     Exits(usize),
     Memory,
+    KernelMemory,
     Ratio,
     Interval,
     /// The ratio in words.
@@ -146,7 +147,7 @@ pub(super) enum Column {
 }
 
 /// The columns in the order in which they stand.
-const COLUMNS: [Column; 14] = [
+const COLUMNS: [Column; 15] = [
     Column::Median,
     Column::Spread,
     Column::P99,
@@ -158,13 +159,14 @@ const COLUMNS: [Column; 14] = [
     Column::Exits(0),
     Column::Exits(1),
     Column::Memory,
+    Column::KernelMemory,
     Column::Ratio,
     Column::Interval,
     Column::Bar,
 ];
 
 /// The columns in the order in which a table that is too wide leaves them out.
-const LEFT_OUT: [Column; 13] = [
+const LEFT_OUT: [Column; 14] = [
     Column::More(0),
     Column::More(3),
     Column::More(1),
@@ -176,6 +178,7 @@ const LEFT_OUT: [Column; 13] = [
     Column::Exits(0),
     Column::Exits(1),
     Column::Spread,
+    Column::KernelMemory,
     Column::Memory,
     Column::Ratio,
 ];
@@ -246,20 +249,17 @@ fn marked(report: &Report, backend: &str) -> String {
 impl Column {
     /// Whether any row of the table can have a value in it.
     fn applies(self, table: &Table<'_>, look: Look) -> bool {
-        let any = |has: fn(&Numbers) -> bool| {
-            let all = table.lines.iter().flat_map(|line| &line.numbers);
-            all.flatten().any(has)
-        };
         match self {
             Self::Median | Self::Spread => true,
-            Self::P99 => any(|numbers| numbers.p99.is_some()),
-            Self::Rate => any(|numbers| numbers.rate.is_some()),
+            Self::P99 => table.has(|numbers| numbers.p99.is_some()),
+            Self::Rate => table.has(|numbers| numbers.rate.is_some()),
             Self::More(_) => look.verbose,
             Self::Bar => look.bars,
-            Self::Exits(_) => any(|numbers| numbers.exits.is_some()),
-            Self::Memory => table.has_memory(),
+            Self::Exits(_) => table.has(|numbers| numbers.exits.is_some()),
+            Self::Memory => table.has(|numbers| numbers.memory.is_some()),
+            Self::KernelMemory => table.has(|numbers| numbers.kernel_memory.is_some()),
             Self::Ratio | Self::Change | Self::Cheaper => table.has_ratio(),
-            Self::Interval => any(|numbers| {
+            Self::Interval => table.has(|numbers| {
                 numbers
                     .ratio
                     .as_ref()
@@ -277,6 +277,7 @@ impl Column {
             Self::More(index) => ["mean", "min", "max", "CPU/op"][index],
             Self::Exits(index) => ["light/op", "heavy/op"][index],
             Self::Memory => "memory",
+            Self::KernelMemory => "kernel memory",
             Self::Ratio => "ratio",
             Self::Interval => "95 % CI",
             Self::Change => "compared",
@@ -301,6 +302,7 @@ impl Column {
                 None => Cell::from("-"),
             },
             Self::Memory => or_dash(&numbers.memory),
+            Self::KernelMemory => or_dash(&numbers.kernel_memory),
             Self::Ratio => match (&numbers.ratio, group) {
                 (Some(ratio), _) => Cell::new(ratio.value.clone(), ratio.paint),
                 (None, _) if numbers.is_reference => Cell::from("1"),

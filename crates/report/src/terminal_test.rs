@@ -50,17 +50,24 @@ fn every_form_has_memory_if_a_row_has_it() {
         ]
         .map(|text| text.to_lowercase())
     };
+    const KERNEL: [&str; 2] = ["kernel memory", "kernel_memory"];
+    let has = |text: &str, either: [&str; 2]| either.iter().any(|part| text.contains(part));
     let mut report = sample::report();
     for text in forms(&report) {
         assert!(!text.contains("memory"), "{text}");
     }
-    sample::of(&mut report.common.results[0]).memory = Some(131_072);
+    let row = sample::of(&mut report.common.results[0]);
+    row.memory = Some(131_072);
     for text in forms(&report) {
-        assert!(text.contains("memory"), "{text}");
-        assert!(
-            text.contains("128 kib") || text.contains("131072"),
-            "{text}"
-        );
+        assert!(has(&text, ["128 kib", "131072"]), "{text}");
+        assert!(!has(&text, KERNEL), "{text}");
+    }
+    let row = sample::of(&mut report.common.results[0]);
+    row.kernel_memory = Some(262_144);
+    for text in forms(&report) {
+        assert!(has(&text, ["128 kib", "131072"]), "{text}");
+        assert!(has(&text, ["256 kib", "262144"]), "{text}");
+        assert!(has(&text, KERNEL), "{text}");
     }
     assert_eq!(crate::parse(&crate::json(&report)).ok(), Some(report));
 }

@@ -141,6 +141,8 @@ struct WrittenRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     memory_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    kernel_memory_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     address_space: Option<AddressSpace>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resolution_ns: Option<f64>,
@@ -304,6 +306,7 @@ impl From<Row> for WrittenRow {
             exit_reasons: None,
             l1_exits: None,
             memory_bytes: None,
+            kernel_memory_bytes: None,
             address_space: row.setting.address_space,
             resolution_ns: None,
             ops_per_run: 0,
@@ -343,6 +346,7 @@ impl WrittenRow {
         self.exit_reasons = measured.exit_reasons;
         self.l1_exits = measured.l1_exits;
         self.memory_bytes = measured.memory;
+        self.kernel_memory_bytes = measured.kernel_memory;
         self.ratio = measured.ratio;
         self.ratios = measured.ratios;
         self.events = measured.events;
@@ -385,6 +389,7 @@ impl WrittenRow {
             exit_reasons: self.exit_reasons.take(),
             l1_exits: self.l1_exits.take(),
             memory: self.memory_bytes,
+            kernel_memory: self.kernel_memory_bytes,
             exits_note: self.exits_note.take(),
             events: std::mem::take(&mut self.events),
             counts: std::mem::take(&mut self.counts),

@@ -1,8 +1,9 @@
 //! Creation scenarios: what it costs the VMM to make a guest or one more vCPU, and to register a thousand doorbells or irqfds
-//! in a new guest. Each row has the memory of what it makes, too.
+//! in a new guest. Each row has the memory of what it makes, too: that of the processes, and what the kernel keeps for them.
 //!
 //! Each operation has its own guest, whose first vCPU does not run. What a row does not name is not measured: the guest's end in
-//! all of them, and its creation in all but the first. The thread that measures does everything.
+//! all of them, and its creation in all but the first. The kernel's memory is read around one more operation, which is not
+//! timed. The thread that measures does everything.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,6 +13,7 @@ use super::path::{Bell, VALUE};
 use super::registration::PATH;
 use super::series::{Kind, Registry};
 use crate::affinity::Pinned;
+use crate::kernel_memory::CountedGroup;
 use crate::memory::in_use;
 use crate::subject::nanoseconds;
 use crate::{Clock, Entry, Options, Sample, Setting, Subject, SubjectError};
@@ -109,23 +111,25 @@ struct Idle {
 /// What an operation took.
 struct Cost {
     ticks: u64,
-    /// In bytes, of all processes, if that can be told.
+    /// By how much the memory grew that was read, in bytes, if it could be.
     memory: Option<u64>,
 }
 
 impl Cost {
-    /// Of an operation that took `ticks` and left this guest, after there was `before` of memory.
-    fn new(ticks: u64, before: Option<u64>, guest: &Idle) -> Result<Self, Failure> {
-        let memory = memory(Some(guest))?.zip(before);
-        Ok(Self {
+    fn new(ticks: u64, before: Option<u64>, after: Option<u64>) -> Self {
+        let memory = after.zip(before);
+        Self {
             ticks,
             memory: memory.map(|(after, before)| after.saturating_sub(before)),
-        })
+        }
     }
 }
 
+/// Reads memory before and after an operation, in bytes.
+type Reading<'r> = &'r dyn Fn(Option<&Idle>) -> Result<Option<u64>, Failure>;
+
 /// The memory of this process and of those of the guest.
-fn memory(guest: Option<&Idle>) -> Result<Option<u64>, Failure> {
+fn of_processes(guest: Option<&Idle>) -> Result<Option<u64>, Failure> {
     let processes = guest.map(|guest| guest.vm.measure().processes());
     Ok(in_use(&processes.unwrap_or_default())?)
 }
@@ -150,21 +154,22 @@ impl Creation {
     }
 
     /// One operation; `None` at the end of the limit.
-    fn make(&self) -> Result<Option<Cost>, Failure> {
+    fn make(&self, memory: Reading<'_>) -> Result<Option<Cost>, Failure> {
         match self.made {
             Made::Guest => {
                 let before = memory(None)?;
                 let begun = Clock::now();
                 let guest = self.guest()?;
-                Cost::new(since(begun), before, &guest).map(Some)
+                let ticks = since(begun);
+                Ok(Some(Cost::new(ticks, before, memory(Some(&guest))?)))
             }
-            Made::Vcpu => self.second_vcpu(),
-            Made::Many(kind) => self.registrations(kind),
+            Made::Vcpu => self.second_vcpu(memory),
+            Made::Many(kind) => self.registrations(kind, memory),
         }
     }
 
     /// A second vCPU, until its first write leaves the guest: it has all that it needs then.
-    fn second_vcpu(&self) -> Result<Option<Cost>, Failure> {
+    fn second_vcpu(&self, memory: Reading<'_>) -> Result<Option<Cost>, Failure> {
         let guest = self.guest()?;
         let ram = guest.vm.memory();
         let entry = PATH.rate_program().load(ram, 1)?;
@@ -190,14 +195,14 @@ impl Creation {
         drop(deadline);
         match exit {
             VmExit::PioOut { .. } | VmExit::MmioWrite { .. } => {
-                Cost::new(ticks, before, &guest).map(Some)
+                Ok(Some(Cost::new(ticks, before, memory(Some(&guest))?)))
             }
             VmExit::Kicked => Ok(None),
             other => Err(format!("the second vCPU did not write: {other:?}").into()),
         }
     }
 
-    fn registrations(&self, kind: Kind) -> Result<Option<Cost>, Failure> {
+    fn registrations(&self, kind: Kind, memory: Reading<'_>) -> Result<Option<Cost>, Failure> {
         let guest = self.guest()?;
         let registry = Registry::new(kind, MANY, guest.vm.as_ref(), self.made.name())?;
         let mut registered = Vec::with_capacity(MANY as usize);
@@ -209,7 +214,8 @@ impl Creation {
             }
             registered.push(registry.register(guest.vm.as_ref(), number)?);
         }
-        let cost = Cost::new(since(begun), before, &guest)?;
+        let ticks = since(begun);
+        let cost = Cost::new(ticks, before, memory(Some(&guest))?);
         // Of a guest that is gone nothing has to be removed one by one.
         drop(guest);
         Ok(Some(cost))
@@ -220,9 +226,18 @@ impl Creation {
         let _pinned = Pinned::to(&[self.cpu()])?;
         let mut all = Vec::new();
         while (all.len() as u64) < ops && !self.options.limit.is_run_over() {
-            all.extend(self.make()?);
+            all.extend(self.make(&of_processes)?);
         }
         Ok(all)
+    }
+
+    /// By how many bytes an operation enlarges what the kernel keeps, if that can be told.
+    fn kernel_memory(&self) -> Result<Option<u64>, Failure> {
+        let Some(group) = CountedGroup::own() else {
+            return Ok(None);
+        };
+        let cost = self.make(&|_| Ok(group.settled()))?;
+        Ok(cost.and_then(|cost| cost.memory))
     }
 }
 
@@ -242,13 +257,17 @@ impl Subject for Creation {
         let started = Instant::now();
         let costs = self.all(ops);
         let costs = costs.map_err(|error| SubjectError::failed(self.name(), error))?;
+        let elapsed = started.elapsed();
         if (costs.len() as u64) < ops {
             let subject = self.name().to_owned();
             return Err(SubjectError::TimedOut { subject });
         }
+        let kernel_memory = self.kernel_memory();
         Ok(Sample {
             ops,
-            elapsed_ns: nanoseconds(started.elapsed()),
+            elapsed_ns: nanoseconds(elapsed),
+            kernel_memory: kernel_memory
+                .map_err(|error| SubjectError::failed(self.name(), error))?,
             memory: mean(costs.iter().map(|cost| cost.memory)),
             latencies_ns: self
                 .options

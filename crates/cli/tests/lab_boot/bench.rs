@@ -125,6 +125,26 @@ fn a_benchs_own_status_passes_through_with_its_report_and_the_usermode_backend_r
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
+fn what_kvm_keeps_for_each_thing_that_is_made_is_counted_in_a_cgroup() {
+    let (output, report) = bench(&["--deterministic", "--cgroup"], &["vm-*"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    let kib = |name: &str| row(&report, name)["kernel_memory_bytes"].as_f64().unwrap() / 1024.0;
+    // Linux keeps a `struct _ioeventfd` or a `struct kvm_kernel_irqfd` for each, and a list of all.
+    assert!(
+        (50.0..500.0).contains(&kib("vm-1000-ioeventfds")),
+        "{report:#}"
+    );
+    assert!(
+        (200.0..1500.0).contains(&kib("vm-1000-irqfds")),
+        "{report:#}"
+    );
+    for name in ["vm-create", "vm-vcpu"] {
+        assert!((8.0..2048.0).contains(&kib(name)), "{report:#}");
+    }
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn kvm_copies_a_bus_for_each_registration_so_it_costs_more_with_many_others() {
     let names = [
         "ioeventfd-*-later",

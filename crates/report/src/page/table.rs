@@ -18,12 +18,13 @@ enum Cell {
     Light,
     Heavy,
     Memory,
+    KernelMemory,
     Ratio,
     /// The ratio to the same row of the first report.
     Base,
 }
 
-const CELLS: [Cell; 9] = [
+const CELLS: [Cell; 10] = [
     Cell::Median,
     Cell::Spread,
     Cell::P99,
@@ -31,6 +32,7 @@ const CELLS: [Cell; 9] = [
     Cell::Light,
     Cell::Heavy,
     Cell::Memory,
+    Cell::KernelMemory,
     Cell::Ratio,
     Cell::Base,
 ];
@@ -132,6 +134,7 @@ impl Cell {
             Self::Light => "light exits",
             Self::Heavy => "heavy exits",
             Self::Memory => "memory",
+            Self::KernelMemory => "kernel memory",
             Self::Ratio => "ratio [95 % CI]",
             Self::Base => "to first file",
         }
@@ -147,6 +150,7 @@ impl Cell {
             Self::Light => numbers.exits.as_ref().map(|exits| exits[0].clone()),
             Self::Heavy => numbers.exits.as_ref().map(|exits| exits[1].clone()),
             Self::Memory => numbers.memory.clone(),
+            Self::KernelMemory => numbers.kernel_memory.clone(),
             Self::Ratio => numbers.ratio.as_ref().map(ratio),
             Self::Base => None,
         }
