@@ -7,7 +7,6 @@
 //! kills the program if the host says so, and ends L1 at once if the host closes the control port. If the job has a Linux
 //! inside this one, `nested` starts that in place of the program.
 
-mod cgroup;
 mod control;
 mod devices;
 mod exits;

@@ -1,16 +1,18 @@
-//! Runs the job's program and copies its streams to the host.
+//! Runs the job's program, in a cgroup of its own if the job says so, and copies its streams to the host.
 
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{cgroup, control};
+use super::control;
 use crate::job::{Ending, Job, Message, port};
 
 /// The earliest start of a deterministic program, from the kernel's boot: the kernel calibrates clocks until then.
@@ -54,7 +56,7 @@ pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let started = if job.cgroup {
-        cgroup::spawn(&mut command)
+        spawn_in_cgroup(&mut command)
     } else {
         command.spawn()
     };
@@ -108,6 +110,33 @@ pub(super) fn wait_for_whole_second(phase: Duration) {
     );
     let start = QUIET.max(Duration::from_secs(now.as_secs() + 1));
     thread::sleep(start + phase - now);
+}
+
+/// The root cgroup, and the program's below it (Linux Documentation/admin-guide/cgroup-v2.rst).
+const ROOT: &str = "/sys/fs/cgroup";
+const PROGRAM: &str = "/sys/fs/cgroup/program";
+
+/// Starts the program in a cgroup of its own, whose memory the kernel counts. It stays until the end of the machine.
+fn spawn_in_cgroup(command: &mut Command) -> io::Result<Child> {
+    make_cgroup().map_err(|error| {
+        io::Error::other(format!("this kernel counts no memory of cgroups: {error}"))
+    })?;
+    // A child starts in the cgroup of its parent.
+    enter(PROGRAM)?;
+    let child = command.spawn();
+    enter(ROOT)?;
+    child
+}
+
+fn make_cgroup() -> io::Result<()> {
+    mount("cgroup2", ROOT, "cgroup2", MountFlags::empty(), None)?;
+    fs::write(Path::new(ROOT).join("cgroup.subtree_control"), "+memory")?;
+    fs::create_dir(PROGRAM)
+}
+
+/// Moves this process into a cgroup.
+fn enter(cgroup: &str) -> io::Result<()> {
+    fs::write(Path::new(cgroup).join("cgroup.procs"), "0")
 }
 
 /// Copies until the pipe ends, and returns the number of bytes. Each write makes the host interrupt L1 at a
