@@ -52,9 +52,10 @@ impl CountedGroup {
 
     /// The bytes that the kernel keeps, once it has freed what it frees later, and counted what it counts later.
     pub(crate) fn settled(&self) -> Option<u64> {
+        let cpus = CpuInfo::current().ok()?.num_cores();
         let (mut last, mut equal) = (None, 0);
         for _ in 0..MOST_READINGS {
-            add_up().ok()?;
+            add_up(cpus).ok()?;
             let now = self.read();
             equal = if now == last { equal + 1 } else { 0 };
             last = now;
@@ -79,8 +80,7 @@ impl CountedGroup {
 
 /// Has the kernel add up its counts, which lag behind by a batch of pages for each CPU, and are added up when they have changed by
 /// more (Linux `memcg_vmstats_needs_flush()`): it counts twice as many pages here, and counts them off again.
-fn add_up() -> io::Result<()> {
-    let cpus = CpuInfo::current().map_err(io::Error::other)?.num_cores();
+fn add_up(cpus: usize) -> io::Result<()> {
     let pages = 2 * BATCH * cpus;
     let region = MmapRegion::<()>::new(pages * PAGE).map_err(io::Error::other)?;
     for page in 0..pages {

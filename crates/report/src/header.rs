@@ -3,7 +3,7 @@
 
 use super::cpu_list;
 use super::warnings::{BUSY, WIDE};
-use super::{Backend, PercentilesOf, Report, Row, Timing, units};
+use super::{Backend, Measured, PercentilesOf, Report, Row, Timing, units};
 
 /// The header's lines as labels and texts, in order.
 pub fn header(report: &Report) -> Vec<(&'static str, String)> {
@@ -263,7 +263,7 @@ pub(super) const fn ended_early(report: &Report) -> &'static str {
 
 /// What the columns of memory have that the report has, if it has any.
 pub(super) fn memory(report: &Report) -> Option<&'static str> {
-    let any = |has: fn(&crate::Measured) -> bool| {
+    let any = |has: fn(&Measured) -> bool| {
         let mut rows = report.common.results.iter().filter_map(Row::measured);
         rows.any(has)
     };

@@ -256,18 +256,17 @@ impl Subject for Creation {
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let started = Instant::now();
         let costs = self.all(ops);
-        let costs = costs.map_err(|error| SubjectError::failed(self.name(), error))?;
+        let failed = |error| SubjectError::failed(self.name(), error);
+        let costs = costs.map_err(failed)?;
         let elapsed = started.elapsed();
         if (costs.len() as u64) < ops {
             let subject = self.name().to_owned();
             return Err(SubjectError::TimedOut { subject });
         }
-        let kernel_memory = self.kernel_memory();
         Ok(Sample {
             ops,
             elapsed_ns: nanoseconds(elapsed),
-            kernel_memory: kernel_memory
-                .map_err(|error| SubjectError::failed(self.name(), error))?,
+            kernel_memory: self.kernel_memory().map_err(failed)?,
             memory: mean(costs.iter().map(|cost| cost.memory)),
             latencies_ns: self
                 .options
