@@ -5,17 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The path of this program as process 1. The program recognizes its role by this name and not by arguments,
-/// because the kernel passes each kernel parameter that it does not know to process 1 as an argument.
-pub const INIT_FILE: &str = "/lab/vmbell-lab-init";
 /// The path of the job in L1's file tree.
 pub const JOB_FILE: &str = "/lab/job.json";
-/// The folder of the board's modules; sorted by name, they are in the order of loading.
-pub const MODULE_FOLDER: &str = "/lab/modules";
-/// The folder of the modules of one run, loaded after the board's.
-pub const EXTRA_MODULE_FOLDER: &str = "/lab/extra-modules";
-/// The folder of the modules without which a Linux inside L1 has no channels, loaded after the board's.
-pub const CHANNEL_MODULE_FOLDER: &str = "/lab/channel-modules";
 /// The kernel of the next Linux inside.
 pub const NESTED_KERNEL_FILE: &str = "/lab/nested/kernel";
 /// The file tree of the next Linux inside.

@@ -29,6 +29,7 @@ mod complaints;
 mod debug_kernel;
 mod file_error;
 mod files;
+mod first;
 mod kvm;
 mod nest;
 mod own_sources;
@@ -42,7 +43,7 @@ mod tree;
 mod unfinished;
 
 use apt::AptError;
-use boot::BootError;
+use boot::{BootError, WINDOW};
 use cache::CacheError;
 use debian::DebianError;
 use device_tree::TreeError;
@@ -118,6 +119,23 @@ pub enum LabError {
         depth: u32,
         /// Its memory in bytes.
         memory: u64,
+    },
+    /// The files of a run do not fit into the memory of the Linux that is to have them.
+    #[error("L{depth}: out of memory: its files do not fit (--memory): they have {} MiB, and half of its {} MiB are for files",
+            length >> 20, memory >> 20)]
+    NoRoom {
+        /// Which Linux.
+        depth: u32,
+        /// The files' size in bytes.
+        length: u64,
+        /// The memory in bytes.
+        memory: u64,
+    },
+    /// The files of a run are larger than the window through which L1 gets them.
+    #[error("the program and its files have {} MiB, and at most {} MiB go into the lab", length >> 20, WINDOW >> 20)]
+    TooMuch {
+        /// Their size in bytes.
+        length: u64,
     },
     /// QEMU's device tree cannot be edited.
     #[error(transparent)]

@@ -4,75 +4,137 @@
 //! Every Linux has as much memory as the next one, and in addition what it needs for that one's files and for itself.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 
-use super::boot::{Settings, Vmm, kernel_parameters};
+use loader::window::{ARCHIVE, Header};
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use super::boot::{Settings, Vmm, WINDOW, kernel_parameters};
 use super::job::Nested;
 use super::run::temporary;
 use super::{Lab, LabError, Task, payload};
-use crate::FileError;
 
 /// What a Linux needs for itself and for the VMM of the next one.
 const OWN: u64 = 256 << 20;
 /// The most memory of a guest of `vmbell run`.
 const MOST: u64 = 3 << 30;
-/// The memory of a machine is a multiple of this.
-const UNIT: u64 = 2 << 20;
 
-/// Makes L1's file tree in a file without a name, so that no end of this process leaves it behind, and says how many bytes of
-/// memory L1 needs.
-pub(crate) fn file_tree(
+/// The alignment of the memory of a machine with another Linux inside: a saved state serves programs of similar sizes.
+const UNIT: u64 = 128 << 20;
+
+/// What a run gives L1: memory that becomes its window, with an archive in it whose header is to be written.
+#[derive(Debug)]
+pub(crate) struct Window {
+    /// Memory without a name, so that no end of this process leaves it behind.
+    pub file: File,
+    /// The archive's length in bytes.
+    pub length: u64,
+    /// How many bytes of memory L1 needs.
+    pub memory: u64,
+}
+
+impl Window {
+    /// Writes the header, before L1 starts or continues.
+    pub fn begin(&self, header: Header) -> Result<(), LabError> {
+        let header = Header {
+            length: self.length,
+            ..header
+        };
+        let written = self.file.write_all_at(&header.to_bytes(), 0);
+        Ok(written.map_err(temporary)?)
+    }
+}
+
+/// Makes L1's window, with the file trees of all Linuxes inside it. Their headers are `header`, without a clock.
+pub(crate) fn window(
     lab: &Lab,
     task: &Task,
     settings: &Settings,
-) -> Result<(File, u64), LabError> {
-    let mut tree = archive(lab, |output| payload::write(lab, task, settings, output))?;
+    header: Header,
+) -> Result<Window, LabError> {
     let mut memory = settings.memory;
-    for depth in (1..settings.depth).rev() {
-        let board = &lab.board;
-        if settings.vmm == Vmm::Vmbell && memory > MOST {
-            return Err(LabError::NestedMemory {
-                depth: depth + 1,
+    let mut inner: Option<(Nested, Vec<u8>)> = None;
+    for depth in (1..=settings.depth).rev() {
+        let mut write = |output: &mut dyn Write| match inner.take() {
+            None => payload::write(lab, task, settings, output),
+            Some((nested, tree)) => {
+                payload::write_outer(lab, task, settings, depth, nested, &tree, output)
+            }
+        };
+        if depth == 1 {
+            let (file, length) = window_of(write)?;
+            require_room(depth, length, memory)?;
+            return Ok(Window {
+                file,
+                length,
                 memory,
             });
         }
+        if settings.vmm == Vmm::Vmbell && memory > MOST {
+            return Err(LabError::NestedMemory { depth, memory });
+        }
+        let mut tree = Vec::new();
+        payload::stable(lab, &mut tree)?;
+        payload::header(header, &mut tree)?;
+        write(&mut tree)?;
+        require_room(depth, tree.len() as u64, memory)?;
+        let outer = depth - 1;
         let nested = Nested {
             memory,
             vcpus: settings.mode.cpus(),
-            parameters: kernel_parameters(board, settings, &[board.inner_parameters]),
+            parameters: kernel_parameters(&lab.board, settings, &[lab.board.inner_parameters]),
             qemu: match settings.vmm {
                 Vmm::Vmbell => None,
                 Vmm::Qemu => Some(payload::nested_qemu(lab)?),
             },
-            levels: settings.depth - depth,
-            exits: settings.exits && depth == 1,
-            marks: settings.marks.filter(|_| depth == 1),
+            levels: settings.depth - outer,
+            exits: settings.exits && outer == 1,
+            marks: settings.marks.filter(|_| outer == 1),
         };
-        let mut inner = Vec::new();
-        tree.seek(SeekFrom::Start(0))
-            .and_then(|_| tree.read_to_end(&mut inner))
-            .map_err(temporary)?;
-        tree = archive(lab, |output| {
-            payload::write_outer(lab, task, settings, depth, nested, &inner, output)
-        })?;
-        // The kernel keeps the archive until it has unpacked it.
-        let files = tree.metadata().map_err(temporary)?.len() * 2;
-        memory = (memory + files + OWN).next_multiple_of(UNIT);
+        // A kernel keeps its initramfs until it has unpacked it.
+        memory = (memory + 2 * tree.len() as u64 + OWN).next_multiple_of(UNIT);
+        inner = Some((nested, tree));
     }
-    Ok((tree, memory))
+    unreachable!("a depth is at least 1")
 }
 
-/// A file with the kernel's modules and then what `write` writes.
-fn archive(
-    lab: &Lab,
+/// Refuses files that do not fit: the root file system has half of the memory.
+fn require_room(depth: u32, length: u64, memory: u64) -> Result<(), LabError> {
+    match length > memory / 2 {
+        true => Err(LabError::NoRoom {
+            depth,
+            length,
+            memory,
+        }),
+        false => Ok(()),
+    }
+}
+
+/// Memory of the window's size, with what `write` writes.
+fn window_of(
     write: impl FnOnce(&mut dyn Write) -> Result<(), LabError>,
-) -> Result<File, LabError> {
-    let base = &lab.kernel.base;
-    let mut base = File::open(base).map_err(FileError::of("read", base))?;
-    let mut file = tempfile::tempfile().map_err(temporary)?;
-    io::copy(&mut base, &mut file).map_err(temporary)?;
-    let mut output = BufWriter::with_capacity(1 << 20, file);
+) -> Result<(File, u64), LabError> {
+    let file = empty_window()?;
+    let mut output = BufWriter::with_capacity(1 << 20, &file);
+    output
+        .seek(SeekFrom::Start(ARCHIVE as u64))
+        .map_err(temporary)?;
     write(&mut output)?;
-    let file = output.into_inner().map_err(|error| error.into_error());
-    Ok(file.map_err(temporary)?)
+    let end = output.stream_position().map_err(temporary)?;
+    drop(output);
+    let length = end - ARCHIVE as u64;
+    if end > WINDOW {
+        return Err(LabError::TooMuch { length });
+    }
+    Ok((file, length))
+}
+
+/// A window with nothing in it.
+pub(crate) fn empty_window() -> Result<File, LabError> {
+    let file = memfd_create("vmbell-window", MemfdFlags::CLOEXEC)
+        .map_err(|error| temporary(error.into()))?;
+    let file = File::from(file);
+    file.set_len(WINDOW).map_err(temporary)?;
+    Ok(file)
 }

@@ -1,4 +1,5 @@
-//! Writes the second archive of L1's file tree: one program with all files that it needs, and process 1.
+//! Writes what one run gives a Linux: the archive of a program with all files that it needs, the job, and `vmbell` itself. What
+//! no run changes is in the initramfs of [`stable`].
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,17 +10,19 @@ use super::boot::{Mode, Settings};
 use super::device::Plugged;
 use super::initramfs::{Archive, ElfFacts, InitramfsError, LibrarySearch};
 use super::job::{
-    CHANNEL_MODULE_FOLDER, EXTRA_MODULE_FOLDER, INIT_FILE, JOB_FILE, Job, JobDevice,
-    NESTED_KERNEL_FILE, NESTED_TREE_FILE, Nested, NestedQemu,
+    JOB_FILE, Job, JobDevice, NESTED_KERNEL_FILE, NESTED_TREE_FILE, Nested, NestedQemu,
 };
 use super::kernel::{Module, ModuleTree};
 use super::kvm::IOEVENTFD;
-use super::{Lab, LabError, prepare};
+use super::{Lab, LabError, first, prepare};
 use crate::FileError;
+use loader::window::{
+    BUSYBOX_FILE, CHANNEL_MODULE_FOLDER, EXTRA_MODULE_FOLDER, HEADER_FILE, Header, INIT_FILE,
+    LOADER_FILE,
+};
 
-/// The shell in an L1 that cannot run the host's, and the program that it is.
+/// The shell of a Linux to which the run gives none: the busybox.
 const SHELL: &str = "/bin/sh";
-const BUSYBOX: &str = "/bin/busybox";
 
 /// A program of the host to run in L1.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +53,34 @@ pub struct Task {
 const INNER_CHANNEL: &str = "vmw_vsock_virtio_transport";
 const OUTER_CHANNEL: &str = "vhost_vsock";
 
+/// Writes the part of the initramfs that no run changes: the kernel's modules, the first program, and a busybox.
+pub fn stable(lab: &Lab, mut output: impl Write) -> Result<(), LabError> {
+    let base = &lab.kernel.base;
+    let mut file = fs::File::open(base).map_err(FileError::of("read", base))?;
+    std::io::copy(&mut file, &mut output).map_err(FileError::of("read", base))?;
+    let mut archive = Archive::new(output);
+    archive.file(Path::new(LOADER_FILE), 0o755, &first::read(&lab.init)?)?;
+    if let Some(shell) = &lab.shell {
+        archive.host_path_at(shell, Path::new(BUSYBOX_FILE))?;
+    }
+    end(archive)
+}
+
+/// Writes what a Linux without a window has in its initramfs as well: the header.
+pub fn header(header: Header, output: impl Write) -> Result<(), LabError> {
+    let mut archive = Archive::new(output);
+    archive.file(Path::new(HEADER_FILE), 0o644, &header.to_bytes())?;
+    end(archive)
+}
+
+fn end<W: Write>(archive: Archive<W>) -> Result<(), LabError> {
+    archive
+        .finish()?
+        .flush()
+        .map_err(FileError::of("write", "the archive"))?;
+    Ok(())
+}
+
 /// Writes the archive of the Linux in which the program runs.
 pub fn write(
     lab: &Lab,
@@ -62,11 +93,8 @@ pub fn write(
     let search = LibrarySearch::host(board.arch.triplet);
     let mut archive = Archive::new(output);
     add_init(&mut archive, arch, init, &search)?;
-    if let Some(shell) = &lab.shell {
-        add_shell(&mut archive, shell)?;
-    }
     let program = match &lab.shell {
-        Some(_) if is_shell(&task.program) => PathBuf::from(SHELL),
+        Some(_) if !board.is_native() && is_shell(&task.program) => PathBuf::from(SHELL),
         _ => {
             let program = find_program(&task.program)?;
             add_program(&mut archive, arch, &program, init, &search)?;
@@ -87,6 +115,10 @@ pub fn write(
     let modules = extra_modules(lab, task, &settings.devices)?;
     if !modules.is_empty() {
         prepare::add_modules(&mut archive, EXTRA_MODULE_FOLDER, &modules)?;
+    }
+    if lab.shell.is_some() {
+        // A shell of the host's, if there is one, was first.
+        archive.link(Path::new(SHELL), Path::new(BUSYBOX_FILE))?;
     }
     finish(lab, archive, &job(lab, task, settings, program)?)
 }
@@ -142,11 +174,7 @@ fn finish<W: Write>(lab: &Lab, mut archive: Archive<W>, job: &Job) -> Result<(),
     let job =
         serde_json::to_vec(job).map_err(|error| FileError::of("write", JOB_FILE)(error.into()))?;
     archive.file(Path::new(JOB_FILE), 0o644, &job)?;
-    archive
-        .finish()?
-        .flush()
-        .map_err(FileError::of("write", "the archive"))?;
-    Ok(())
+    end(archive)
 }
 
 /// The modules of this run, each once, in the order of loading.
@@ -240,12 +268,6 @@ fn add_program<W: Write>(
     }
     archive.libraries(program, arch, search)?;
     archive.host_path(program)
-}
-
-/// Adds a shell that has all of its commands in one file.
-fn add_shell<W: Write>(archive: &mut Archive<W>, shell: &Path) -> Result<(), InitramfsError> {
-    archive.host_path_at(shell, Path::new(BUSYBOX))?;
-    archive.link(Path::new(SHELL), Path::new(BUSYBOX))
 }
 
 /// Whether a caller who names this program means a shell.

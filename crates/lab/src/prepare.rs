@@ -11,10 +11,10 @@ use super::board::Board;
 use super::cache::{CacheError, Draft, Entry};
 use super::debug_kernel::SUFFIX;
 use super::initramfs::{Archive, InitramfsError};
-use super::job::MODULE_FOLDER;
 use super::kernel::{KernelError, KernelImage, Module, ModuleTree};
 use super::qemu::Qemu;
 use crate::FileError;
+use loader::window::MODULE_FOLDER;
 
 const IMAGE: &str = "vmlinux";
 const BASE: &str = "base.cpio";

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::board::Board;
 use super::boot::{ANSWERING, Boot, BootError, Booted, Mode, Settings, Sinks};
@@ -11,8 +11,11 @@ use super::cache::Use;
 use super::job::{Ending, Exits, Report, decode_debug_exit};
 use super::progress::Waiting;
 use super::qemu::Qemu;
-use super::{Files, Kernel, LabError, Progress, Task, nest};
+use super::{Files, Kernel, LabError, Progress, Task, nest, payload};
 use crate::FileError;
+use loader::window::Header;
+use rustix::rand::GetRandomFlags;
+use sha2::{Digest as _, Sha256};
 
 /// How often a boot is retried if L1 has crashed, and there is no report.
 const RETRIES: u32 = 1;
@@ -130,11 +133,13 @@ impl Lab {
         most_retries: u32,
         stdout: impl Fn(&Waiting) -> Box<dyn Write + Send>,
     ) -> Result<Outcome, LabError> {
-        let (initramfs, memory) = nest::file_tree(self, task, settings)?;
+        let window = nest::window(self, task, settings, header(settings.mode, false)?)?;
         let settings = &Settings {
-            memory,
+            memory: window.memory,
             ..settings.clone()
         };
+        let mut initramfs = tempfile::tempfile().map_err(temporary)?;
+        payload::stable(self, &mut initramfs)?;
         let boot = Boot {
             board: &self.board,
             qemu: &self.qemu,
@@ -142,6 +147,7 @@ impl Lab {
             kernel: &self.kernel.image,
             tree: self.tree.as_deref(),
             initramfs: &initramfs,
+            window: &window.file,
             settings,
         };
         let (mut cpu, mut wall) = (Duration::ZERO, Duration::ZERO);
@@ -156,13 +162,17 @@ impl Lab {
                 self.progress
             }
             .wait();
-            let booted = boot.run(Sinks {
-                stdout: stdout(&waiting),
-                stderr: Box::new(waiting.around(io::stderr())),
-                files: Box::new(sink),
-                stdin: task.stdin.then(|| Box::new(io::stdin()) as _),
-                messages: |_| {},
-            })?;
+            window.begin(header(settings.mode, true)?)?;
+            let booted = boot.run(
+                None,
+                Sinks {
+                    stdout: stdout(&waiting),
+                    stderr: Box::new(waiting.around(io::stderr())),
+                    files: Box::new(sink),
+                    stdin: task.stdin.then(|| Box::new(io::stdin()) as _),
+                    messages: |_| {},
+                },
+            )?;
             drop(waiting);
             cpu += booted.cpu;
             wall += booted.wall;
@@ -197,6 +207,38 @@ impl Lab {
         }
         unreachable!("the last retry returns")
     }
+}
+
+/// What a Linux is told when it begins: where time is not counted, to be like no other; otherwise to be as the seed says.
+fn header(mode: Mode, with_clock: bool) -> Result<Header, LabError> {
+    let header = Header {
+        length: 0,
+        clock: 0,
+        fixed_addresses: false,
+        seed: [0; 32],
+    };
+    Ok(match mode {
+        Mode::Functional { .. } => {
+            let mut seed = [0; 32];
+            rustix::rand::getrandom(&mut seed, GetRandomFlags::empty())
+                .map_err(|error| temporary(error.into()))?;
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let now = now.unwrap_or_default().as_nanos();
+            Header {
+                clock: match with_clock {
+                    true => u64::try_from(now).unwrap_or_default(),
+                    false => 0,
+                },
+                seed,
+                ..header
+            }
+        }
+        Mode::Deterministic { seed } => Header {
+            fixed_addresses: seed.is_none(),
+            seed: Sha256::digest(seed.unwrap_or(1).to_le_bytes()).into(),
+            ..header
+        },
+    })
 }
 
 pub(crate) fn temporary(source: io::Error) -> FileError {

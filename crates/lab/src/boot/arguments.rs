@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::Limits;
 use crate::board::{Board, Gic};
 use crate::device::Plugged;
-use crate::job::INIT_FILE;
+use loader::window::{LOADER_FILE, PANIC_SLOT, SLOT};
 
 /// How time passes in L1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +22,45 @@ pub enum Mode {
     /// The program's output arrives at its end, so that the host disturbs nothing.
     Deterministic {
         /// Perturbs what counts depend on by chance: addresses of programs, and the phase of the timer at their start. `None`
-        /// is the plain layout, without randomized addresses.
+        /// is the plain layout, without randomized addresses. It takes effect when the machine has booted, so that a saved
+        /// state serves all seeds.
         seed: Option<u32>,
     },
 }
+
+/// How a machine begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Start {
+    /// It boots, and does not stop on its way.
+    Boot,
+    /// It boots, and stops where it is saved. Its memory is in this file.
+    Save {
+        /// A file of the size of the memory.
+        memory: RawFd,
+        /// The end of QEMU of a socket for its monitor.
+        monitor: RawFd,
+    },
+    /// It begins where it was saved.
+    Restore {
+        /// The memory, of which QEMU maps a copy.
+        memory: RawFd,
+        /// As for `Save`.
+        monitor: RawFd,
+    },
+}
+
+/// The files that QEMU inherits, and how the machine begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Inherited<'a> {
+    pub start: Start,
+    pub initramfs: RawFd,
+    pub window: RawFd,
+    /// The names and file descriptors of the virtio-serial ports. A machine that is saved has ports without a host.
+    pub ports: &'a [(&'static str, Option<RawFd>)],
+}
+
+/// The size of the window in bytes. It takes no memory for what the host does not write.
+pub(crate) const WINDOW: u64 = 2 << 30;
 
 /// The period of L1's timer interrupt in nanoseconds: Debian's kernels have 250 Hz.
 const TICK: u64 = 4_000_000;
@@ -112,23 +147,20 @@ impl Default for Settings {
 
 impl Mode {
     fn arguments(self) -> Vec<OsString> {
-        let seed = match self {
-            Self::Functional { .. } => {
-                return ["-accel", "tcg,thread=multi"].map(OsString::from).into();
-            }
-            Self::Deterministic { seed } => seed.unwrap_or(1).to_string(),
+        let words: &[&str] = match self {
+            Self::Functional { .. } => &["-accel", "tcg,thread=multi"],
+            Self::Deterministic { .. } => &[
+                "-accel",
+                "tcg",
+                "-icount",
+                "shift=0,sleep=off",
+                "-rtc",
+                "base=2026-01-01,clock=vm",
+                "-seed",
+                "1",
+            ],
         };
-        let words = [
-            "-accel",
-            "tcg",
-            "-icount",
-            "shift=0,sleep=off",
-            "-rtc",
-            "base=2026-01-01,clock=vm",
-            "-seed",
-            &seed,
-        ];
-        words.map(OsString::from).into()
+        words.iter().map(OsString::from).collect()
     }
 
     /// How long a deterministic program waits for its start after a whole second, in nanoseconds: a part of the timer's period
@@ -171,16 +203,15 @@ pub(crate) fn machine_arguments(board: &Board, settings: &Settings, option: &str
     words
 }
 
-/// QEMU's arguments. `tree` is the device tree, if it is not to be QEMU's own; `initramfs` is a file descriptor, `ports` are the names and file descriptors of the virtio-serial ports.
+/// QEMU's arguments. `tree` is the device tree, if it is not to be QEMU's own.
 pub(super) fn arguments(
     board: &Board,
     settings: &Settings,
     kernel: &Path,
     tree: Option<&Path>,
-    initramfs: RawFd,
-    ports: &[(&str, RawFd)],
+    inherited: &Inherited<'_>,
 ) -> Vec<OsString> {
-    let mut words = machine_arguments(board, settings, "");
+    let mut words = machine_arguments(board, settings, ",memory-backend=lab.ram");
     words.extend(
         [
             "-nodefaults",
@@ -194,11 +225,12 @@ pub(super) fn arguments(
         .map(OsString::from),
     );
     words.extend(["-device".into(), settings.mode.serial_device().into()]);
-    for (name, fd) in ports {
-        words.extend([
-            "-chardev".into(),
-            format!("socket,id={name},fd={fd}").into(),
-        ]);
+    for (name, fd) in inherited.ports {
+        let host = match fd {
+            Some(fd) => format!("socket,id={name},fd={fd}"),
+            None => format!("null,id={name}"),
+        };
+        words.extend(["-chardev".into(), host.into()]);
         words.extend([
             "-device".into(),
             format!("virtserialport,chardev={name},name={name}").into(),
@@ -214,7 +246,7 @@ pub(super) fn arguments(
         "-kernel".into(),
         kernel.into(),
         "-initrd".into(),
-        format!("/proc/self/fd/{initramfs}").into(),
+        format!("/proc/self/fd/{}", inherited.initramfs).into(),
     ]);
     if let Some(tree) = tree {
         words.extend(["-dtb".into(), tree.into()]);
@@ -228,8 +260,55 @@ pub(super) fn arguments(
     }
     let parameters = parameters(board, settings, &own);
     words.extend(["-append".into(), parameters.into()]);
+    words.extend(start_arguments(inherited, settings.memory));
     words.extend(settings.qemu.iter().map(OsString::from));
     words
+}
+
+/// The memory, the window, and the device by which the guest stops the machine.
+fn start_arguments(inherited: &Inherited<'_>, size: u64) -> Vec<OsString> {
+    // A write of the guest to shared memory would be in the file, so that only the memory that is saved is shared. QEMU saves
+    // no shared memory by itself, which is what the window needs.
+    let file = |id, size, fd, share| {
+        format!("memory-backend-file,id={id},size={size},mem-path=/proc/self/fd/{fd},share={share}")
+    };
+    let (memory, share) = match inherited.start {
+        Start::Boot => (format!("memory-backend-ram,id=lab.ram,size={size}"), "off"),
+        Start::Save { memory, .. } => (file("lab.ram", size, memory, "on"), "on"),
+        Start::Restore { memory, .. } => (file("lab.ram", size, memory, "off"), "off"),
+    };
+    let mut words = vec![
+        "-object".to_owned(),
+        memory,
+        "-object".to_owned(),
+        file("lab.window", WINDOW, inherited.window, share),
+        "-device".to_owned(),
+        format!("ivshmem-plain,memdev=lab.window,master=on,addr={SLOT}"),
+        "-device".to_owned(),
+        format!("pvpanic-pci,addr={PANIC_SLOT}"),
+    ];
+    let more: &[&str] = match inherited.start {
+        // The guest goes on at once. A panic of its kernel ends QEMU by a reset.
+        Start::Boot => &["-action", "panic=none"],
+        // A state that says "stopped" would stay stopped.
+        Start::Save { .. } => &[
+            "-action",
+            "panic=pause",
+            "-global",
+            "migration.store-global-state=off",
+        ],
+        Start::Restore { .. } => &["-action", "panic=none", "-incoming", "defer"],
+    };
+    words.extend(more.iter().map(ToString::to_string));
+    if let Start::Save { monitor, .. } | Start::Restore { monitor, .. } = inherited.start {
+        words.extend([
+            "-chardev".to_owned(),
+            format!("socket,id=lab.monitor,fd={monitor}"),
+            "-mon".to_owned(),
+            "chardev=lab.monitor,mode=control".to_owned(),
+        ]);
+    }
+    words.into_iter().map(OsString::from).collect()
 }
 
 /// The kernel's command line, with its `own` parameters after the board's.
@@ -237,10 +316,7 @@ pub(crate) fn parameters(board: &Board, settings: &Settings, own: &[&str]) -> St
     let mut words = vec![board.parameters, board.nesting_parameters];
     words.extend(own);
     words.extend(settings.parameters.iter().map(String::as_str));
-    if settings.mode == (Mode::Deterministic { seed: None }) {
-        words.push("norandmaps");
-    }
-    let init = format!("rdinit={INIT_FILE}");
+    let init = format!("rdinit={LOADER_FILE}");
     words.push(&init);
     words.retain(|word| !word.is_empty());
     words.join(" ")
@@ -259,159 +335,5 @@ fn machine(board: &Board, settings: &Settings) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::board::{AARCH64, AARCH64_NESTING, X86_64};
-    use crate::device::Driver;
-
-    fn line(settings: &Settings) -> String {
-        line_of(&X86_64, settings)
-    }
-
-    fn line_of(board: &Board, settings: &Settings) -> String {
-        let words = arguments(
-            board,
-            settings,
-            Path::new("/k"),
-            None,
-            8,
-            &[("lab.control", 9)],
-        );
-        words
-            .iter()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect::<Vec<_>>()
-            .join(" ")
-    }
-
-    #[test]
-    fn deterministic_mode_counts_instructions_on_one_cpu() {
-        let line = line(&Settings {
-            mode: Mode::Deterministic { seed: None },
-            ..Settings::default()
-        });
-        assert!(
-            line.contains("-icount shift=0,sleep=off") && line.contains("-smp 1 "),
-            "{line}"
-        );
-        assert!(!line.contains("thread=multi"));
-    }
-
-    #[test]
-    fn a_seed_randomizes_addresses_and_moves_the_start_within_one_period() {
-        let mode = |seed| Mode::Deterministic { seed };
-        let line_in = |seed| {
-            line(&Settings {
-                mode: mode(seed),
-                ..Settings::default()
-            })
-        };
-        let (plain, perturbed) = (line_in(None), line_in(Some(7)));
-        assert!(plain.contains("-seed 1 ") && plain.contains(" norandmaps "));
-        assert!(perturbed.contains("-seed 7 ") && !perturbed.contains("norandmaps"));
-        assert_eq!(mode(None).phase(), 0);
-        let mut phases: Vec<u64> = (1..=64).map(|seed| mode(Some(seed)).phase()).collect();
-        phases.push(mode(Some(u32::MAX)).phase());
-        assert!(phases.iter().all(|phase| *phase < TICK), "{phases:?}");
-        phases.sort_unstable();
-        assert!(
-            phases.windows(2).all(|two| two[1] - two[0] < TICK / 16),
-            "{phases:?}"
-        );
-    }
-
-    #[test]
-    fn deterministic_mode_answers_notifications_on_the_thread_of_the_cpu() {
-        let line_in = |mode| {
-            line(&Settings {
-                mode,
-                ..Settings::default()
-            })
-        };
-        let off = "-device virtio-serial-pci,ioeventfd=off ";
-        assert!(line_in(Mode::Deterministic { seed: None }).contains(off));
-        assert!(!line_in(Mode::Functional { cpus: 2 }).contains(off));
-    }
-
-    #[test]
-    fn devices_add_an_iommu_and_change_nothing_else() {
-        let plugged = |name: &str| Plugged {
-            device: X86_64.devices.iter().find(|d| d.name == name).unwrap(),
-            driver: Driver::None,
-        };
-        let settings = |devices| Settings {
-            devices,
-            ..Settings::default()
-        };
-        let line_with = line(&settings(vec![plugged("edu"), plugged("e1000e")]));
-        let devices = " -device intel-iommu,intremap=on -device edu,addr=3 \
-            -netdev hubport,id=lab.e1000e,hubid=0 -netdev hubport,id=lab.net,hubid=0 \
-            -device e1000e,addr=4,netdev=lab.e1000e,mac=52:54:00:00:00:04,romfile= \
-            -device virtio-net-pci,addr=5,netdev=lab.net,mac=52:54:00:00:00:05,romfile= ";
-        assert!(line_with.contains(devices), "{line_with}");
-        assert!(line_with.contains(" intel_iommu=on "), "{line_with}");
-        let without = line_with
-            .replace(devices, " ")
-            .replace(" intel_iommu=on ", " ");
-        assert_eq!(line(&settings(Vec::new())), without);
-    }
-
-    #[test]
-    fn arm64_has_the_interrupt_controller_that_is_asked_for() {
-        for (gic, version) in [(None, 3), (Some(Gic::V3), 3), (Some(Gic::V2), 2)] {
-            let line = line_of(
-                &AARCH64,
-                &Settings {
-                    gic,
-                    ..Settings::default()
-                },
-            );
-            let machine =
-                format!("-machine virt,virtualization=on,gic-version={version} -cpu cortex-a76 ");
-            assert!(line.starts_with(&machine), "{line}");
-        }
-    }
-
-    #[test]
-    fn arm64_has_el2_in_guests_on_a_newer_cpu_with_a_parameter_of_the_kernel() {
-        let line = line_of(&AARCH64_NESTING, &Settings::default());
-        assert!(line.contains(" -cpu max,pauth=off "), "{line}");
-        assert!(line.contains(" kvm-arm.mode=nested "), "{line}");
-        let line = line_of(&AARCH64, &Settings::default());
-        assert!(!line.contains("nested"), "{line}");
-    }
-
-    #[test]
-    fn a_platform_device_puts_the_iommu_into_the_machine() {
-        let devices = AARCH64.devices.iter().map(|device| Plugged {
-            device,
-            driver: Driver::None,
-        });
-        let settings = Settings {
-            devices: devices.collect(),
-            ..Settings::default()
-        };
-        let line = line_of(&AARCH64, &settings);
-        assert!(line.contains(",gic-version=3,iommu=smmuv3 "), "{line}");
-        assert!(line.contains(" -rtc clock=vm -kernel"), "{line}");
-        let machine = machine_arguments(&AARCH64, &settings, ",dumpdtb=/t");
-        let machine = machine[1].to_str().unwrap();
-        assert!(machine.ends_with(",iommu=smmuv3,dumpdtb=/t"), "{machine}");
-    }
-
-    #[test]
-    fn the_callers_words_come_last() {
-        let settings = Settings {
-            parameters: vec!["intel_iommu=on".into()],
-            qemu: vec!["-device".into(), "edu".into()],
-            ..Settings::default()
-        };
-        let line = line(&settings);
-        assert!(
-            line.contains(" intel_iommu=on rdinit=/lab/vmbell-lab-init -device edu"),
-            "{line}"
-        );
-        assert!(line.contains("-initrd /proc/self/fd/8 "), "{line}");
-        assert!(line.contains("-chardev socket,id=lab.control,fd=9 -device virtserialport,chardev=lab.control,name=lab.control"));
-    }
-}
+#[path = "arguments_test.rs"]
+mod tests;

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ExitStatus};
@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 
+use super::arguments::{Inherited, Start};
 use super::channel::{Channel, Stream, feed, listen, pump};
+use super::monitor::Monitor;
 use super::supervise::{ANSWERING, Course, Event, LEAVING, LONGEST, Patience};
 use super::{BootError, Console, Limits, Mode, Settings, arguments, process};
 use crate::board::Board;
@@ -34,8 +36,10 @@ pub struct Boot<'a> {
     pub kernel: &'a Path,
     /// The device tree, if it is not QEMU's own.
     pub tree: Option<&'a Path>,
-    /// The initramfs, L1's file tree. QEMU inherits the descriptor, because the file need not have a name.
+    /// The initramfs. QEMU inherits the descriptors of files, because they need not have names.
     pub initramfs: &'a File,
+    /// What the run gives L1; empty if the machine is to be saved.
+    pub window: &'a File,
     /// The caller's choices.
     pub settings: &'a Settings,
 }
@@ -81,27 +85,43 @@ pub struct Booted {
     pub wall: Duration,
 }
 
+/// The files of a machine that was saved.
+#[derive(Clone, Copy, Debug)]
+pub struct SavedFiles<'a> {
+    /// L1's memory.
+    pub memory: &'a File,
+    /// The state of the CPUs and devices.
+    pub state: &'a File,
+}
+
 impl Boot<'_> {
-    /// Boots L1, waits until QEMU has ended or has to be killed, and cleans up.
-    pub fn run(&self, sinks: Sinks) -> Result<Booted, BootError> {
+    /// Boots L1 or starts it from where it was saved, waits until QEMU has ended or has to be killed, and cleans up.
+    pub fn run(&self, saved: Option<SavedFiles<'_>>, sinks: Sinks) -> Result<Booted, BootError> {
         let mut channels = channels()?;
         let ports: Vec<_> = channels
             .iter()
-            .map(|channel| (channel.name, channel.fd()))
+            .map(|channel| (channel.name, Some(channel.fd())))
             .collect();
-        let words = arguments::arguments(
-            self.board,
-            self.settings,
-            self.kernel,
-            self.tree,
-            self.initramfs.as_raw_fd(),
-            &ports,
-        );
-        fcntl_setfd(self.initramfs, FdFlags::empty())
-            .map_err(|error| BootError::channel("pass a file to QEMU")(error.into()))?;
+        let mut monitor = None;
+        let start = match saved {
+            None => Start::Boot,
+            Some(saved) => {
+                let mut own = Monitor::new()?;
+                own.restore(saved.state)?;
+                let fd = own.fd();
+                monitor = Some(own);
+                Start::Restore {
+                    memory: inherited(saved.memory)?,
+                    monitor: fd,
+                }
+            }
+        };
         let begun = Instant::now();
-        let child = process::start(self.vmbell, self.qemu, &words)?;
+        let child = self.start(start, &ports)?;
         channels.iter_mut().for_each(Channel::handed_over);
+        if let Some(monitor) = &mut monitor {
+            monitor.handed_over();
+        }
         let machine = Machine {
             child,
             channels,
@@ -119,6 +139,105 @@ impl Boot<'_> {
         };
         machine.follow(sinks, channel())
     }
+
+    /// Boots L1 up to where it stops itself, and saves it. The file of the memory has the memory's size, and is empty.
+    pub fn save(&self, to: SavedFiles<'_>) -> Result<(), BootError> {
+        let mut monitor = Monitor::new()?;
+        let ports = port::ALL.map(|name| (name, None));
+        let start = Start::Save {
+            memory: inherited(to.memory)?,
+            monitor: monitor.fd(),
+        };
+        let mut child = self.start(start, &ports)?;
+        monitor.handed_over();
+        let console = Arc::new(Mutex::new(Console::default()));
+        let errors = Arc::new(Mutex::new(Vec::new()));
+        let readers = read_output(&mut child, &console, &errors, false, || {});
+        let saved = monitor
+            .wait_for_stop(self.settings.limits.boot)
+            .and_then(|()| monitor.save(to.state));
+        if saved.is_err() {
+            // This fails if QEMU has ended.
+            let _ = child.kill();
+        }
+        for reader in readers {
+            let _ = reader.join();
+        }
+        child
+            .wait()
+            .map_err(BootError::channel("wait for the VMM"))?;
+        saved.map_err(|error| {
+            let said = match String::from_utf8_lossy(&lock(&errors)).trim() {
+                "" => lock(&console).tail(),
+                said => said.to_owned(),
+            };
+            match error {
+                BootError::Monitor { action, said: why } => BootError::Monitor {
+                    action,
+                    said: format!("{why}: {said}"),
+                },
+                error => error,
+            }
+        })
+    }
+
+    fn start(
+        &self,
+        start: Start,
+        ports: &[(&'static str, Option<RawFd>)],
+    ) -> Result<Child, BootError> {
+        let inherited = Inherited {
+            start,
+            initramfs: inherited(self.initramfs)?,
+            window: inherited(self.window)?,
+            ports,
+        };
+        let words = arguments::arguments(
+            self.board,
+            self.settings,
+            self.kernel,
+            self.tree,
+            &inherited,
+        );
+        process::start(self.vmbell, self.qemu, &words)
+    }
+}
+
+/// Has QEMU inherit a file; returns its descriptor.
+fn inherited(file: &File) -> Result<RawFd, BootError> {
+    fcntl_setfd(file, FdFlags::empty())
+        .map_err(|error| BootError::channel("pass a file to QEMU")(error.into()))?;
+    Ok(file.as_raw_fd())
+}
+
+/// Starts threads that keep what the VMM prints: the console of the kernel, and its own errors. `panicked` is called if the
+/// kernel panics.
+fn read_output(
+    child: &mut Child,
+    console: &Arc<Mutex<Console>>,
+    errors: &Arc<Mutex<Vec<u8>>>,
+    show: bool,
+    panicked: impl Fn() + Send + 'static,
+) -> Vec<JoinHandle<()>> {
+    let mut readers = Vec::new();
+    if let Some(pipe) = child.stdout.take() {
+        let console = Arc::clone(console);
+        readers.push(drain(pipe, move |bytes| {
+            if lock(&console).push(bytes) {
+                panicked();
+            }
+            if show {
+                let _ = io::stderr().write_all(bytes);
+            }
+        }));
+    }
+    if let Some(pipe) = child.stderr.take() {
+        let errors = Arc::clone(errors);
+        readers.push(drain(pipe, move |bytes| {
+            lock(&errors).extend_from_slice(bytes);
+        }));
+    }
+    readers
 }
 
 /// The channels of one Linux.
@@ -148,25 +267,15 @@ impl Machine {
     ) -> Result<Booted, BootError> {
         let console = Arc::new(Mutex::new(Console::default()));
         let errors = Arc::new(Mutex::new(Vec::new()));
-        let mut readers: Vec<JoinHandle<()>> = Vec::new();
-        if let Some(pipe) = self.child.stdout.take() {
-            let (console, show) = (Arc::clone(&console), self.show_console);
-            let sender = sender.clone();
-            readers.push(drain(pipe, move |bytes| {
-                if lock(&console).push(bytes) {
-                    let _ = sender.send(Event::Panicked);
-                }
-                if show {
-                    let _ = io::stderr().write_all(bytes);
-                }
-            }));
-        }
-        if let Some(pipe) = self.child.stderr.take() {
-            let errors = Arc::clone(&errors);
-            readers.push(drain(pipe, move |bytes| {
-                lock(&errors).extend_from_slice(bytes);
-            }));
-        }
+        let to_panic = sender.clone();
+        let panicked = move || drop(to_panic.send(Event::Panicked));
+        let mut readers = read_output(
+            &mut self.child,
+            &console,
+            &errors,
+            self.show_console,
+            panicked,
+        );
         let mut ends = self.channels.into_iter().map(|channel| channel.ours);
         let (Some(mut control), Some(stdin), Some(stdout), Some(stderr), Some(files)) = (
             ends.next(),

@@ -10,6 +10,7 @@ mod arguments;
 mod channel;
 mod console;
 mod machine;
+mod monitor;
 mod process;
 mod supervise;
 mod vsock;
@@ -18,9 +19,9 @@ use std::io;
 use std::time::Duration;
 
 pub use arguments::{Mode, Settings, Vmm};
-pub(crate) use arguments::{machine_arguments, parameters as kernel_parameters};
+pub(crate) use arguments::{WINDOW, machine_arguments, parameters as kernel_parameters};
 pub use console::Console;
-pub use machine::{Boot, Booted, Sinks};
+pub use machine::{Boot, Booted, SavedFiles, Sinks};
 pub(crate) use machine::{Machine, channels};
 pub use process::exec_applet;
 pub use supervise::Limits;
@@ -45,6 +46,14 @@ pub enum BootError {
         action: &'static str,
         /// Why it failed.
         source: io::Error,
+    },
+    /// QEMU's monitor did not do what it was told.
+    #[error("QEMU's monitor does not {action}: {said}")]
+    Monitor {
+        /// What it was told.
+        action: &'static str,
+        /// Its answer, or why there is none.
+        said: String,
     },
     /// L1 did not come as far as the program.
     #[error("L1 did not start the program within {} s (--boot-timeout), in which QEMU had {} s of CPU; its console ends \

@@ -1,6 +1,6 @@
 //! The part of `vmbell` that is process 1 in L1, and in each Linux inside it.
 //!
-//! Called by the name that the lab gives it, `vmbell` mounts the kernel's file systems, loads modules, gives
+//! The loader has mounted the kernel's file systems and loaded modules. Called by the name that the lab gives it, `vmbell` gives
 //! devices their drivers, runs the job's program with pipes whose ends are copied to virtio-serial ports, and sends the
 //! files that the program left. It reports how the program ended and what a kernel that checks itself has found, waits until
 //! the host has read everything, and ends L1 through the debug-exit port. It
@@ -13,17 +13,14 @@ mod exits;
 mod held;
 mod nested;
 mod program;
-mod setup;
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
 use crate::complaints;
-use crate::job::{
-    CHANNEL_MODULE_FOLDER, EXTRA_MODULE_FOLDER, Ending, INIT_FILE, JOB_FILE, Job, MODULE_FOLDER,
-    Message, OUT_FOLDER, Report, port,
-};
+use crate::job::{Ending, JOB_FILE, Job, Message, OUT_FOLDER, Report, port};
+use loader::window::{INIT_FILE, NOTES_FILE};
 
 /// Whether this process is process 1.
 pub fn is_called() -> bool {
@@ -35,17 +32,13 @@ pub fn is_called() -> bool {
 
 /// Runs the job and ends the machine.
 pub fn main() -> ! {
-    let mut notes = setup::mount_all();
-    // The control port's driver may be among them.
-    notes.extend(setup::load_modules(MODULE_FOLDER));
-    notes.extend(setup::load_modules(CHANNEL_MODULE_FOLDER));
+    let notes = read_notes();
     let job = read_job();
     let depth = job.as_ref().map_or(1, |job| job.depth);
     if let Err(error) = control::open(depth) {
         eprintln!("lab: cannot open the control port: {error}");
         control::end_machine(127);
     }
-    notes.extend(setup::load_modules(EXTRA_MODULE_FOLDER));
     let _held = held::guests();
     let mut report = match job.and_then(|job| run_job(&job, &notes)) {
         Ok(report) => report,
@@ -69,15 +62,23 @@ pub fn main() -> ! {
 }
 
 fn read_job() -> io::Result<Job> {
-    /// What the kernel says of an archive that does not fit into memory.
-    const NO_ROOM: &str = "Initramfs unpacking failed: write error";
-    match fs::read(JOB_FILE) {
-        Ok(job) => Ok(serde_json::from_slice(&job)?),
-        Err(_) if complaints::read_log().is_ok_and(|log| log.contains(NO_ROOM)) => Err(
-            io::Error::other("out of memory: its files do not fit (--memory)"),
-        ),
-        Err(error) => Err(io::Error::other(format!("cannot read {JOB_FILE}: {error}"))),
-    }
+    let read = |error| io::Error::other(format!("cannot read {JOB_FILE}: {error}"));
+    Ok(serde_json::from_slice(&fs::read(JOB_FILE).map_err(read)?)?)
+}
+
+/// What the loader could not mount or load.
+fn read_notes() -> Vec<String> {
+    // No note, no file.
+    let text = fs::read_to_string(NOTES_FILE).unwrap_or_default();
+    text.lines().filter_map(note).collect()
+}
+
+/// A note for people: of `load 002-kvm_amd.ko 95`, say.
+fn note(line: &str) -> Option<String> {
+    let (rest, number) = line.rsplit_once(' ')?;
+    let (verb, what) = rest.split_once(' ')?;
+    let error = io::Error::from_raw_os_error(number.parse().ok()?);
+    Some(format!("cannot {verb} {what}: {error}"))
 }
 
 /// Runs the job; `notes` are about the modules.
@@ -164,6 +165,13 @@ impl<W: Write> Write for Counting<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_note_names_what_failed_and_the_error() {
+        let text = note("load 002-kvm_amd.ko 95").unwrap();
+        assert!(text.starts_with("cannot load 002-kvm_amd.ko: Op"), "{text}");
+        assert_eq!(note("load"), None);
+    }
 
     #[test]
     fn what_is_counted_is_what_was_sent() {

@@ -19,10 +19,10 @@ use crate::boot::{
 };
 use crate::complaints;
 use crate::job::{
-    Ending, INIT_FILE, Job, Message, NESTED_KERNEL_FILE, NESTED_TREE_FILE, Nested, NestedQemu,
-    Report, port,
+    Ending, Job, Message, NESTED_KERNEL_FILE, NESTED_TREE_FILE, Nested, NestedQemu, Report, port,
 };
 use crate::spin::{PERIOD, Watch};
+use loader::window::INIT_FILE;
 
 /// Whether KVM gives its guests virtualization.
 const OFFERED: &str = "/sys/module/kvm_amd/parameters/nested";

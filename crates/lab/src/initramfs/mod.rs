@@ -82,6 +82,12 @@ pub enum InitramfsError {
         /// L1's architecture.
         wanted: &'static str,
     },
+    /// The program is not a `vmbell`, or one without the lab's first program.
+    #[error("{} does not carry the first program of the lab's Linux: it is not a vmbell of this version", path.display())]
+    NoFirstProgram {
+        /// The file.
+        path: PathBuf,
+    },
     /// This host does not have the program's dynamic loader.
     #[error(
         "{} is linked dynamically, and its loader {} is not on this machine: link the program statically \

@@ -1,0 +1,60 @@
+//! The first program of each Linux in the lab, as this program carries it for its own architecture: the lab reads that of
+//! another one from the `vmbell` that was built for it.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::path::Path;
+
+use object::read::ReadCache;
+use object::{Object, ObjectSection};
+
+use crate::FileError;
+use crate::initramfs::InitramfsError;
+
+/// The section of `vmbell` that has the loader.
+const SECTION: &str = ".vmbell.loader";
+
+/// No code refers to it: it is read from the file.
+#[used]
+#[unsafe(link_section = ".vmbell.loader")]
+static LOADER: [u8; loader::ELF.len()] = {
+    let Some(bytes) = loader::ELF.first_chunk() else {
+        unreachable!();
+    };
+    *bytes
+};
+
+/// The loader that this `vmbell` carries.
+pub(crate) fn read(vmbell: &Path) -> Result<Vec<u8>, InitramfsError> {
+    let file = File::open(vmbell).map_err(FileError::of("read", vmbell))?;
+    let cache = ReadCache::new(file);
+    let section = || {
+        let file = object::File::parse(&cache).ok()?;
+        let section = file.section_by_name(SECTION)?;
+        Some(section.data().ok()?.to_vec())
+    };
+    let loader = section().filter(|loader| !loader.is_empty());
+    loader.ok_or_else(|| InitramfsError::NoFirstProgram {
+        path: vmbell.to_path_buf(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_with_the_lab_in_it_carries_the_loader() {
+        let own = std::env::current_exe().unwrap();
+        assert_eq!(read(&own).unwrap(), loader::ELF);
+    }
+
+    #[test]
+    fn another_program_has_none() {
+        let error = read(Path::new("/bin/true")).unwrap_err();
+        assert!(
+            matches!(error, InitramfsError::NoFirstProgram { .. }),
+            "{error}"
+        );
+    }
+}

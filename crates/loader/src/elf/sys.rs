@@ -1,0 +1,362 @@
+//! The system calls that the loader needs.
+
+use core::arch::asm;
+
+use super::text::Path;
+
+#[cfg(target_arch = "x86_64")]
+mod number {
+    pub const READ: usize = 0;
+    pub const WRITE: usize = 1;
+    pub const CLOSE: usize = 3;
+    pub const MMAP: usize = 9;
+    pub const IOCTL: usize = 16;
+    pub const CLONE: usize = 56;
+    pub const EXECVE: usize = 59;
+    pub const WAIT4: usize = 61;
+    pub const FCHMOD: usize = 91;
+    pub const MOUNT: usize = 165;
+    pub const GETDENTS64: usize = 217;
+    pub const CLOCK_SETTIME: usize = 227;
+    pub const EXIT_GROUP: usize = 231;
+    pub const OPENAT: usize = 257;
+    pub const MKDIRAT: usize = 258;
+    pub const MKNODAT: usize = 259;
+    pub const SYMLINKAT: usize = 266;
+    pub const FSTAT: usize = 5;
+    pub const FINIT_MODULE: usize = 313;
+}
+
+#[cfg(target_arch = "aarch64")]
+mod number {
+    pub const READ: usize = 63;
+    pub const WRITE: usize = 64;
+    pub const CLOSE: usize = 57;
+    pub const MMAP: usize = 222;
+    pub const IOCTL: usize = 29;
+    pub const CLONE: usize = 220;
+    pub const EXECVE: usize = 221;
+    pub const WAIT4: usize = 260;
+    pub const FCHMOD: usize = 52;
+    pub const MOUNT: usize = 40;
+    pub const GETDENTS64: usize = 61;
+    pub const CLOCK_SETTIME: usize = 112;
+    pub const EXIT_GROUP: usize = 94;
+    pub const OPENAT: usize = 56;
+    pub const MKDIRAT: usize = 34;
+    pub const MKNODAT: usize = 33;
+    pub const SYMLINKAT: usize = 36;
+    pub const FSTAT: usize = 80;
+    pub const FINIT_MODULE: usize = 273;
+}
+
+/// The folder to which relative paths belong, which there are none of.
+const AT_FDCWD: usize = (-100_isize).cast_unsigned();
+/// Opens a file for reading.
+pub const READ: usize = 0;
+/// Opens a file for writing, and makes or empties it.
+pub const WRITE: usize = 0o1 | 0o100 | 0o1000;
+/// Opens a file for reading and writing.
+pub const READ_WRITE: usize = 0o2;
+const APPEND: usize = 0o1 | 0o100 | 0o2000;
+/// A folder exists, or a module is loaded.
+pub const EEXIST: u32 = 17;
+
+/// # Safety
+/// The arguments are those of the call with this number, and what they point to is valid for it.
+unsafe fn call(number: usize, a: [usize; 6]) -> isize {
+    let result: isize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as the caller says; the kernel changes these registers alone.
+    unsafe {
+        asm!("syscall", inlateout("rax") number as isize => result, in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+             in("r10") a[3], in("r8") a[4], in("r9") a[5], lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        asm!("svc #0", in("x8") number, inlateout("x0") a[0] as isize => result, in("x1") a[1], in("x2") a[2],
+             in("x3") a[3], in("x4") a[4], in("x5") a[5], options(nostack));
+    }
+    result
+}
+
+/// The result of a call, or the number of its error.
+fn result(returned: isize) -> Result<usize, u32> {
+    usize::try_from(returned)
+        .map_err(|_| u32::try_from(returned.unsigned_abs()).unwrap_or(u32::MAX))
+}
+
+/// Writes to the console.
+pub fn say(parts: &[&str]) {
+    for part in parts {
+        // SAFETY: the part is valid for reads of its length. Nothing can be done about an error.
+        unsafe {
+            call(
+                number::WRITE,
+                [2, part.as_ptr() as usize, part.len(), 0, 0, 0],
+            )
+        };
+    }
+}
+
+/// Ends the machine: a kernel whose process 1 ends panics.
+pub fn die(reason: &str) -> ! {
+    say(&["lab: loader: ", reason, "\n"]);
+    loop {
+        // SAFETY: ends this process.
+        unsafe { call(number::EXIT_GROUP, [1, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Opens a file.
+pub fn open(path: &Path, flags: usize) -> Option<usize> {
+    // SAFETY: the path ends with a zero byte.
+    let opened = unsafe {
+        call(
+            number::OPENAT,
+            [AT_FDCWD, path.address(), flags, 0o644, 0, 0],
+        )
+    };
+    result(opened).ok()
+}
+
+/// Closes a descriptor of [`open`].
+pub fn close(fd: usize) {
+    // SAFETY: the caller is done with it.
+    unsafe { call(number::CLOSE, [fd, 0, 0, 0, 0, 0]) };
+}
+
+/// Reads a file into `to`, up to its end; returns how many bytes came.
+pub fn read_file(path: &Path, to: &mut [u8]) -> Option<usize> {
+    let fd = open(path, READ)?;
+    let mut length = 0;
+    while let Some(rest) = to.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        // SAFETY: `rest` is valid for writes of its length.
+        let read = unsafe {
+            call(
+                number::READ,
+                [fd, rest.as_mut_ptr() as usize, rest.len(), 0, 0, 0],
+            )
+        };
+        match result(read) {
+            Ok(0) | Err(_) => break,
+            Ok(read) => length += read,
+        }
+    }
+    close(fd);
+    Some(length)
+}
+
+/// Writes all of `bytes` to an open file; returns whether that went well.
+pub fn write_all(fd: usize, mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        // SAFETY: `bytes` is valid for reads of its length.
+        let wrote = unsafe {
+            call(
+                number::WRITE,
+                [fd, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0],
+            )
+        };
+        match result(wrote) {
+            Ok(wrote @ 1..) => bytes = bytes.get(wrote..).unwrap_or_default(),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Writes to a file that exists, one of the kernel's; returns whether that went well.
+pub fn write_existing(path: &Path, bytes: &[u8]) -> bool {
+    let Some(fd) = open(path, READ_WRITE) else {
+        return false;
+    };
+    let good = write_all(fd, bytes);
+    close(fd);
+    good
+}
+
+/// Adds a line to a file.
+pub fn append_line(path: &Path, parts: &[&str]) {
+    if let Some(fd) = open(path, APPEND) {
+        let mut parts = parts.iter().chain(&["\n"]);
+        // The file is the only place for it.
+        let _ = parts.all(|part| write_all(fd, part.as_bytes()));
+        close(fd);
+    }
+}
+
+/// Sets the permissions of an open file.
+pub fn set_permissions(fd: usize, mode: u32) {
+    // SAFETY: takes numbers alone.
+    unsafe { call(number::FCHMOD, [fd, mode as usize, 0, 0, 0, 0]) };
+}
+
+/// Makes a folder.
+pub fn make_folder(path: &Path, mode: u32) -> Result<(), u32> {
+    // SAFETY: the path ends with a zero byte.
+    result(unsafe {
+        call(
+            number::MKDIRAT,
+            [AT_FDCWD, path.address(), mode as usize, 0, 0, 0],
+        )
+    })
+    .map(drop)
+}
+
+/// Makes a symbolic link at `path`.
+pub fn make_link(target: &Path, path: &Path) -> Result<(), u32> {
+    // SAFETY: both paths end with a zero byte.
+    result(unsafe {
+        call(
+            number::SYMLINKAT,
+            [target.address(), AT_FDCWD, path.address(), 0, 0, 0],
+        )
+    })
+    .map(drop)
+}
+
+/// Makes a device's file.
+pub fn make_device(path: &Path, mode: u32, (major, minor): (u32, u32)) -> Result<(), u32> {
+    // As the kernel's new_encode_dev() has it.
+    let device = (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12);
+    // SAFETY: the path ends with a zero byte.
+    result(unsafe {
+        call(
+            number::MKNODAT,
+            [
+                AT_FDCWD,
+                path.address(),
+                mode as usize,
+                device as usize,
+                0,
+                0,
+            ],
+        )
+    })
+    .map(drop)
+}
+
+/// Mounts a file system of this kind.
+pub fn mount(kind: &Path, place: &Path, options: &Path) -> Result<(), u32> {
+    // SAFETY: all four end with zero bytes.
+    result(unsafe {
+        call(
+            number::MOUNT,
+            [
+                kind.address(),
+                place.address(),
+                kind.address(),
+                0,
+                options.address(),
+                0,
+            ],
+        )
+    })
+    .map(drop)
+}
+
+/// Loads a module from a file.
+pub fn load_module(fd: usize, options: &Path) -> Result<(), u32> {
+    // SAFETY: the options end with a zero byte.
+    result(unsafe { call(number::FINIT_MODULE, [fd, options.address(), 0, 0, 0, 0]) }).map(drop)
+}
+
+/// Reads the next entries of an open folder (`struct linux_dirent64`).
+pub fn list(fd: usize, to: &mut [u8]) -> usize {
+    // SAFETY: `to` is valid for writes of its length.
+    result(unsafe {
+        call(
+            number::GETDENTS64,
+            [fd, to.as_mut_ptr() as usize, to.len(), 0, 0, 0],
+        )
+    })
+    .unwrap_or(0)
+}
+
+/// Sets the time of day, in nanoseconds since the epoch.
+pub fn set_clock(nanoseconds: u64) {
+    let time = [nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000];
+    // SAFETY: `time` is a `struct timespec`.
+    unsafe {
+        call(
+            number::CLOCK_SETTIME,
+            [0, time.as_ptr() as usize, 0, 0, 0, 0],
+        )
+    };
+}
+
+/// Controls a device.
+pub fn ioctl(fd: usize, request: usize, argument: usize) {
+    // SAFETY: the callers pass a number, or the address of what the request reads.
+    unsafe { call(number::IOCTL, [fd, request, argument, 0, 0, 0]) };
+}
+
+/// Maps an open file for the rest of this process's life, and returns what follows its first bytes.
+pub fn map_whole(fd: usize, first: usize) -> Option<&'static [u8]> {
+    const READ_AND_WRITE: usize = 3;
+    const SHARED: usize = 1;
+    let size = size(fd)?;
+    // SAFETY: asks for new memory.
+    let mapped = unsafe { call(number::MMAP, [0, size, READ_AND_WRITE, SHARED, fd, 0]) };
+    let begin = result(mapped).ok()? + first;
+    // SAFETY: it was just mapped, in whole pages, and stays. The host changes it only while this machine is stopped.
+    Some(unsafe { core::slice::from_raw_parts(begin as *const u8, size) })
+}
+
+/// The size of an open file.
+fn size(fd: usize) -> Option<usize> {
+    // `struct stat` has its size in this word on both architectures.
+    const SIZE: usize = 6;
+    let mut stat = [0_usize; 18];
+    // SAFETY: `struct stat` has 144 bytes on x86-64 and 128 on arm64.
+    result(unsafe { call(number::FSTAT, [fd, stat.as_mut_ptr() as usize, 0, 0, 0, 0]) }).ok()?;
+    Some(stat[SIZE])
+}
+
+/// Runs a program to its end.
+pub fn run_program(path: &Path, arguments: &[&Path]) {
+    const SIGCHLD: usize = 17;
+    // SAFETY: a copy of this process, with a copy of its memory.
+    match unsafe { call(number::CLONE, [SIGCHLD, 0, 0, 0, 0, 0]) } {
+        0 => {
+            execute(path, arguments);
+            die("cannot run a program");
+        }
+        child => {
+            // SAFETY: waits for the child; its status is of no interest.
+            unsafe { call(number::WAIT4, [child.cast_unsigned(), 0, 0, 0, 0, 0]) };
+        }
+    }
+}
+
+/// Becomes another program; returns the number of the error.
+pub fn become_program(path: &Path) -> u32 {
+    execute(path, &[path])
+}
+
+fn execute(path: &Path, arguments: &[&Path]) -> u32 {
+    const MOST: usize = 8;
+    let mut words = [0_usize; MOST];
+    for (word, argument) in words[..MOST - 1].iter_mut().zip(arguments) {
+        *word = argument.address();
+    }
+    // What the kernel gives its first program.
+    let (home, term) = (Path::of(&["HOME=/"]), Path::of(&["TERM=linux"]));
+    let environment = [home.address(), term.address(), 0];
+    // SAFETY: both lists end with a null pointer, and each string with a zero byte.
+    let returned = unsafe {
+        call(
+            number::EXECVE,
+            [
+                path.address(),
+                words.as_ptr() as usize,
+                environment.as_ptr() as usize,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+    result(returned).err().unwrap_or(0)
+}

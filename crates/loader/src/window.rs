@@ -1,0 +1,118 @@
+//! The window: memory of the host that the guest sees as BAR 2 of an `ivshmem-plain` device. It begins with a header, and
+//! the archive of the run follows. The host writes both before the guest runs on.
+//!
+//! A Linux without a window has the header in [`HEADER_FILE`], and all files in its initramfs.
+
+/// The PCI device of the window, as sysfs names it.
+pub const DEVICE: &str = "0000:00:1e.0";
+/// The slot of the window on the board's root bus.
+pub const SLOT: &str = "0x1e";
+/// The slot of the panic device (`pvpanic-pci`), a write to which stops the machine.
+pub const PANIC_SLOT: &str = "0x1d";
+/// The path of the loader in the initramfs: `rdinit`.
+pub const LOADER_FILE: &str = "/lab/loader";
+/// The header of a Linux that has no window.
+pub const HEADER_FILE: &str = "/lab/header";
+/// The program that the loader becomes.
+pub const INIT_FILE: &str = "/lab/vmbell-lab-init";
+/// What could not be mounted or loaded: a line each, of a verb, a name and the number of an error.
+pub const NOTES_FILE: &str = "/lab/notes";
+/// The folder of the board's modules; sorted by name, they are in the order of loading.
+pub const MODULE_FOLDER: &str = "/lab/modules";
+/// The folder of the modules without which a Linux inside L1 has no channels, loaded after the board's.
+pub const CHANNEL_MODULE_FOLDER: &str = "/lab/channel-modules";
+/// The folder of the modules of one run, loaded last.
+pub const EXTRA_MODULE_FOLDER: &str = "/lab/extra-modules";
+/// A busybox, and the folder in which it has a link for each of its commands.
+pub const BUSYBOX_FILE: &str = "/lab/busybox";
+/// The folder of the busybox's links.
+pub const COMMAND_FOLDER: &str = "/lab/bin";
+
+/// Where the archive begins in the window.
+pub const ARCHIVE: usize = 4096;
+/// The first bytes of a header.
+const MAGIC: u64 = u64::from_le_bytes(*b"vmbell\0\x01");
+
+/// What a run says to the loader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The length of the archive in bytes; 0 if the initramfs has all files.
+    pub length: u64,
+    /// The time of day in nanoseconds since the epoch; 0 leaves the clock as it is.
+    pub clock: u64,
+    /// Whether programs are loaded at the same addresses each time.
+    pub fixed_addresses: bool,
+    /// What the kernel's random numbers depend on.
+    pub seed: [u8; 32],
+}
+
+impl Header {
+    /// The length of a header in bytes.
+    pub const SIZE: usize = 64;
+
+    /// The header as the window has it.
+    pub fn to_bytes(self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        let words = [
+            MAGIC,
+            self.length,
+            self.clock,
+            u64::from(self.fixed_addresses),
+        ];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes[32..].copy_from_slice(&self.seed);
+        bytes
+    }
+
+    /// The header in these bytes; `None` if they are something else.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::SIZE] = bytes.first_chunk()?;
+        let (words, seed) = bytes.split_at(32);
+        let word = |index: usize| {
+            let bytes = words.get(index * 8..)?.first_chunk()?;
+            Some(u64::from_le_bytes(*bytes))
+        };
+        (word(0)? == MAGIC).then_some(Self {
+            length: word(1)?,
+            clock: word(2)?,
+            fixed_addresses: word(3)? != 0,
+            seed: *seed.first_chunk()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_as_it_was_written() {
+        let header = Header {
+            length: 18 << 20,
+            clock: 1_900_000_000_000_000_123,
+            fixed_addresses: true,
+            seed: core::array::from_fn(|index| index.to_le_bytes()[0]),
+        };
+        assert_eq!(Header::from_bytes(&header.to_bytes()), Some(header));
+        let moved = Header {
+            fixed_addresses: false,
+            ..header
+        };
+        assert_eq!(Header::from_bytes(&moved.to_bytes()), Some(moved));
+    }
+
+    #[test]
+    fn zeros_and_a_part_of_a_header_are_none() {
+        assert_eq!(Header::from_bytes(&[0; Header::SIZE]), None);
+        let whole = Header {
+            length: 1,
+            clock: 0,
+            fixed_addresses: false,
+            seed: [1; 32],
+        }
+        .to_bytes();
+        assert_eq!(Header::from_bytes(&whole[..Header::SIZE - 1]), None);
+    }
+}
