@@ -142,7 +142,11 @@ pub fn hash_bytes(bytes: &[u8]) -> Digest {
 
 /// The digest of a file, read in pieces.
 pub fn hash_file(path: &Path) -> io::Result<Digest> {
-    let mut file = File::open(path)?;
+    hash_open(&File::open(path)?)
+}
+
+/// The digest of an open file, from where it is read next.
+pub(crate) fn hash_open(mut file: &File) -> io::Result<Digest> {
     let mut hasher = Sha256::new();
     let mut piece = vec![0; 1 << 20];
     loop {

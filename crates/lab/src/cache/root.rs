@@ -36,16 +36,7 @@ pub struct Use {
 impl Cache {
     /// The user's cache: `$XDG_CACHE_HOME/vmbell/lab`, or `~/.cache/vmbell/lab`.
     pub fn user() -> Result<Self, CacheError> {
-        let base = std::env::var_os("XDG_CACHE_HOME")
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute());
-        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-        Ok(Self::at(
-            base.or_else(home)
-                .ok_or(CacheError::NoHome)?
-                .join("vmbell")
-                .join("lab"),
-        ))
+        Ok(Self::at(user_folder("lab")?))
     }
 
     /// A cache in a folder of the caller's choice.
@@ -178,17 +169,7 @@ impl Cache {
     }
 
     fn names(&self) -> Result<Vec<String>, CacheError> {
-        let list = match fs::read_dir(&self.root) {
-            Ok(list) => list,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(FileError::of("list", &self.root)(error).into()),
-        };
-        let mut names: Vec<_> = list
-            .flatten()
-            .map(|item| item.file_name().to_string_lossy().into_owned())
-            .collect();
-        names.sort();
-        Ok(names)
+        names(&self.root)
     }
 
     fn lock_file(&self, name: &str) -> Result<(File, PathBuf), CacheError> {
@@ -202,6 +183,31 @@ impl Cache {
             .map_err(FileError::of("open", &path))?;
         Ok((lock, path))
     }
+}
+
+/// The folder `name` among the user's caches: `$XDG_CACHE_HOME/vmbell/NAME`, or `~/.cache/vmbell/NAME`.
+pub(crate) fn user_folder(name: &str) -> Result<PathBuf, CacheError> {
+    let base = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let base = base.or_else(home).ok_or(CacheError::NoHome)?;
+    Ok(base.join("vmbell").join(name))
+}
+
+/// The names in a folder, sorted; none if it does not exist.
+pub(crate) fn names(folder: &Path) -> Result<Vec<String>, CacheError> {
+    let list = match fs::read_dir(folder) {
+        Ok(list) => list,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(FileError::of("list", folder)(error).into()),
+    };
+    let mut names: Vec<_> = list
+        .flatten()
+        .map(|item| item.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    Ok(names)
 }
 
 fn disk_size(path: &Path) -> u64 {
