@@ -25,4 +25,12 @@ impl FileError {
             source,
         }
     }
+
+    /// Whether the file system, a quota or a limit of the process has no room.
+    pub(crate) fn is_no_space(&self) -> bool {
+        matches!(
+            self.source.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        )
+    }
 }

@@ -22,6 +22,7 @@ pub mod job;
 pub mod kernel;
 pub mod out_of_tree;
 pub mod qemu;
+pub mod saved;
 pub mod selftests;
 pub mod spin;
 

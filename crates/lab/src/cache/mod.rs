@@ -16,8 +16,10 @@ use crate::FileError;
 use std::path::PathBuf;
 
 pub use entry::{Draft, Entry};
+pub(crate) use manifest::hash_open;
 pub use manifest::{Digest, Manifest, ManifestFile, SourcePackage, hash_bytes, hash_file};
 pub use root::{Cache, Listed, Prepare, Use};
+pub(crate) use root::{names, user_folder};
 pub use space::{Size, require_space};
 
 /// An error of the cache.
@@ -69,6 +71,15 @@ impl CacheError {
     /// Whether making the entry again would repair it.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::Manifest { .. })
+    }
+
+    /// Whether the file system is full, or has too little free space.
+    pub fn is_no_space(&self) -> bool {
+        match self {
+            Self::NoSpace { .. } => true,
+            Self::File(error) => error.is_no_space(),
+            _ => false,
+        }
     }
 }
 

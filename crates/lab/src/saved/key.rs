@@ -1,0 +1,98 @@
+//! The key of a saved state: what the machine was made from, in labelled parts.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cache::hash_bytes;
+
+/// Part of each name; raised when the format of saved states changes.
+const REVISION: u32 = 1;
+/// Digits of a name: half a SHA-256.
+const DIGITS: usize = 32;
+
+/// What a saved machine was made from. States of different keys have nothing to do with each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Key {
+    /// What the machine is, for people. It is not part of the name.
+    pub title: String,
+    /// What the name depends on.
+    pub parts: Vec<Part>,
+}
+
+/// One thing that a machine depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// What it is: `kernel`.
+    pub label: String,
+    /// The value as text; of a file, its digest.
+    pub value: String,
+}
+
+impl Key {
+    /// A key without parts.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// Adds a part. The digest of a file comes from [`Store::digest`](super::Store::digest).
+    #[must_use]
+    pub fn part(mut self, label: &str, value: impl ToString) -> Self {
+        self.parts.push(Part {
+            label: label.to_owned(),
+            value: value.to_string(),
+        });
+        self
+    }
+
+    /// The name of the state's folder.
+    pub fn name(&self) -> String {
+        // The text in quotes is escaped, so no two lists of parts have the same text.
+        let mut name = hash_bytes(format!("revision {REVISION}\n{:?}", self.parts).as_bytes());
+        name.truncate(DIGITS);
+        name
+    }
+
+    /// Whether this can be a key's name.
+    pub(super) fn is_name(name: &str) -> bool {
+        name.len() == DIGITS && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_of_a_key_changes_its_name() {
+        let key = || Key::new("Linux 6.12").part("qemu", "7.2").part("cpus", 2);
+        assert_eq!(key().name(), key().name());
+        assert!(Key::is_name(&key().name()));
+        let title = Key {
+            title: "Linux".into(),
+            ..key()
+        };
+        assert_eq!(key().name(), title.name());
+        let others = [
+            Key::new("").part("qemu", "7.2"),
+            Key::new("").part("qemu", "7.2").part("cpus", 1),
+            Key::new("").part("qemu", "7.3").part("cpus", 2),
+            Key::new("").part("qemu", "7.2").part("memory", 2),
+            Key::new("").part("cpus", 2).part("qemu", "7.2"),
+            Key::new("")
+                .part("qemu", "7.2")
+                .part("cpus", 2)
+                .part("", ""),
+            Key::new("").part("qemu7.2", "").part("cpus", 2),
+            Key::new("")
+                .part("qemu", "7.2\", value: \"")
+                .part("cpus", 2),
+        ];
+        let mut names: Vec<_> = others.iter().map(Key::name).collect();
+        names.push(key().name());
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), others.len() + 1);
+    }
+}

@@ -1,0 +1,79 @@
+//! The lock of the one process that makes a state, or cleans up after a maker that was killed.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::FileError;
+
+/// A lock file that this process holds. It is removed when the lock is released.
+#[derive(Debug)]
+pub(super) struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Takes the lock. If another process holds it, calls `waiting` and then waits.
+    pub(super) fn wait(path: &Path, waiting: impl FnOnce()) -> Result<Self, FileError> {
+        if let Some(lock) = Self::now(path)? {
+            return Ok(lock);
+        }
+        waiting();
+        loop {
+            let file = open(path)?;
+            file.lock().map_err(FileError::of("lock", path))?;
+            if let Some(lock) = Self::in_place(file, path) {
+                return Ok(lock);
+            }
+        }
+    }
+
+    /// Takes the lock; `None` if another process holds it.
+    pub(super) fn now(path: &Path) -> Result<Option<Self>, FileError> {
+        loop {
+            let file = open(path)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(FileError::of("lock", path)(error)),
+            }
+            if let Some(lock) = Self::in_place(file, path) {
+                return Ok(Some(lock));
+            }
+        }
+    }
+
+    /// The lock, unless the process that held it before has removed its file: others open a new one.
+    fn in_place(file: File, path: &Path) -> Option<Self> {
+        is_at(&file, path).then(|| Self {
+            file,
+            path: path.to_path_buf(),
+        })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+        // A child process that is being started has a copy of the descriptor for a moment: closing is not enough.
+        let _ = self.file.unlock();
+    }
+}
+
+fn open(path: &Path) -> Result<File, FileError> {
+    File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)
+        .map_err(FileError::of("open", path))
+}
+
+/// Whether `path` still names this open file or folder.
+pub(super) fn is_at(file: &File, path: &Path) -> bool {
+    let id = |metadata: io::Result<fs::Metadata>| metadata.map(|it| (it.dev(), it.ino())).ok();
+    let own = id(file.metadata());
+    own.is_some() && own == id(fs::symlink_metadata(path))
+}

@@ -1,0 +1,283 @@
+//! A saved state that is in use, checked in full when it is opened.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::Key;
+use super::lock::is_at;
+use super::seal::Seal;
+use crate::FileError;
+use crate::cache::CacheError;
+
+pub(super) const MANIFEST: &str = "manifest.json";
+pub(super) const RAM: &str = "ram";
+pub(super) const STATE: &str = "state";
+/// The prefix of the names of folders that are being removed.
+pub(super) const REMOVED: &str = "removed-";
+
+/// What a saved state is, and the seals of its files.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// What the machine was made from.
+    pub key: Key,
+    /// When it was made.
+    pub made: SystemTime,
+    /// The machine's memory.
+    pub ram: Seal,
+    /// QEMU's state of the devices.
+    pub state: Seal,
+}
+
+/// A saved state in use. It is not removed to save space as long as this exists, and its open files can be read even if it
+/// is removed as damaged.
+#[derive(Debug)]
+pub struct Saved {
+    path: PathBuf,
+    folder: File,
+    manifest: File,
+    ram: File,
+    state: File,
+}
+
+impl Saved {
+    /// The state in the folder `path`, if there is one. A damaged state is removed before the error is returned.
+    pub(super) fn open(path: &Path, key: &Key) -> Result<Option<Self>, CacheError> {
+        loop {
+            let Some(folder) = open_folder(path)? else {
+                return Ok(None);
+            };
+            let opened = Self::check(path, &folder, key);
+            if !is_at(&folder, path) {
+                // Another process has removed it meanwhile.
+                continue;
+            }
+            if opened.as_ref().is_err_and(CacheError::is_damage) {
+                remove(&folder, path)?;
+            }
+            let (manifest, ram, state) = opened?;
+            manifest
+                .set_modified(SystemTime::now())
+                .map_err(FileError::of("set the time of", path.join(MANIFEST)))?;
+            return Ok(Some(Self {
+                path: path.to_path_buf(),
+                folder,
+                manifest,
+                ram,
+                state,
+            }));
+        }
+    }
+
+    /// Locks the manifest, then compares the files with it.
+    fn check(path: &Path, folder: &File, key: &Key) -> Result<(File, File, File), CacheError> {
+        let missing = || damage(path, MANIFEST, "is missing");
+        let mut file = open_manifest(path, folder)?.ok_or_else(missing)?;
+        file.lock_shared()
+            .map_err(FileError::of("lock", path.join(MANIFEST)))?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)
+            .map_err(FileError::of("read", path.join(MANIFEST)))?;
+        let manifest: Manifest =
+            serde_json::from_slice(&text).map_err(|source| CacheError::Manifest {
+                entry: path.to_path_buf(),
+                source,
+            })?;
+        if manifest.key.parts != key.parts {
+            return Err(damage(path, MANIFEST, "is that of another state"));
+        }
+        let ram = check_file(path, folder, RAM, &manifest.ram)?;
+        let state = check_file(path, folder, STATE, &manifest.state)?;
+        Ok((file, ram, state))
+    }
+
+    /// Seals the files of a folder that its maker has filled, writes the manifest, and renames the folder to `path`.
+    pub(super) fn commit(draft: &Path, path: &Path, key: &Key) -> Result<Self, CacheError> {
+        let open = |name| -> Result<(File, Seal), FileError> {
+            let path = draft.join(name);
+            let file = File::open(&path).map_err(FileError::of("open", &path))?;
+            let seal = Seal::of(&file).map_err(FileError::of("read", path))?;
+            Ok((file, seal))
+        };
+        let folder = File::open(draft).map_err(FileError::of("open", draft))?;
+        let (ram, ram_seal) = open(RAM)?;
+        let (state, state_seal) = open(STATE)?;
+        let manifest = Manifest {
+            key: key.clone(),
+            made: SystemTime::now(),
+            ram: ram_seal,
+            state: state_seal,
+        };
+        let text = serde_json::to_vec_pretty(&manifest).map_err(|source| CacheError::Manifest {
+            entry: path.to_path_buf(),
+            source,
+        })?;
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(draft.join(MANIFEST))
+            .map_err(FileError::of("make", draft.join(MANIFEST)))?;
+        // Locked before the folder has its name, so that no process removes it in between.
+        file.write_all(&text)
+            .and_then(|()| file.set_modified(manifest.made))
+            .and_then(|()| file.lock_shared())
+            .map_err(FileError::of("write", draft.join(MANIFEST)))?;
+        fs::rename(draft, path).map_err(FileError::of("rename into place", path))?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            folder,
+            manifest: file,
+            ram,
+            state,
+        })
+    }
+
+    /// The machine's memory, open for reading at its start: the very file that was checked.
+    pub fn ram(&self) -> &File {
+        &self.ram
+    }
+
+    /// QEMU's state of the devices, open for reading at its start.
+    pub fn state(&self) -> &File {
+        &self.state
+    }
+
+    /// Removes this state, for one that panicked or hung. Other processes can continue to use it. If it was replaced since, the
+    /// new one is kept.
+    pub fn discard(self) -> Result<(), CacheError> {
+        if is_at(&self.folder, &self.path) {
+            remove(&self.folder, &self.path)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Saved {
+    fn drop(&mut self) {
+        // A child process that is being started has a copy of the descriptor for a moment: closing is not enough.
+        let _ = self.manifest.unlock();
+    }
+}
+
+/// Removes a state that no process uses; `false` if one does.
+pub(super) fn remove_unused(path: &Path) -> Result<bool, CacheError> {
+    let Some(folder) = open_folder(path)? else {
+        return Ok(true);
+    };
+    let manifest = open_manifest(path, &folder)?;
+    match manifest.as_ref().map(File::try_lock) {
+        Some(Err(fs::TryLockError::WouldBlock)) => return Ok(false),
+        Some(Err(fs::TryLockError::Error(error))) => {
+            return Err(FileError::of("lock", path.join(MANIFEST))(error).into());
+        }
+        Some(Ok(())) | None => {}
+    }
+    if is_at(&folder, path) {
+        remove(&folder, path)?;
+    }
+    Ok(true)
+}
+
+/// Takes the name from a folder first, so that no process sees half of a state, then removes it.
+fn remove(folder: &File, path: &Path) -> Result<(), FileError> {
+    let metadata = folder.metadata().map_err(FileError::of("inspect", path))?;
+    let aside = path.with_file_name(format!("{REMOVED}{}", metadata.ino()));
+    match fs::rename(path, &aside) {
+        Ok(()) => remove_folder(&aside),
+        // Another process was faster.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty
+            ) =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(FileError::of("remove", path)(error)),
+    }
+}
+
+/// Removes a folder that another process may also be removing.
+pub(super) fn remove_folder(path: &Path) -> Result<(), FileError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(FileError::of("remove", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn open_folder(path: &Path) -> Result<Option<File>, FileError> {
+    match File::open(path) {
+        Ok(folder) => Ok(Some(folder)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(FileError::of("open", path)(error)),
+    }
+}
+
+/// The manifest, open for writing: an exclusive lock needs that on network file systems.
+fn open_manifest(path: &Path, folder: &File) -> Result<Option<File>, FileError> {
+    open_in(path, folder, MANIFEST, OFlags::RDWR)
+}
+
+/// A file of an open folder; `None` if it is missing.
+fn open_in(
+    path: &Path,
+    folder: &File,
+    name: &str,
+    flags: OFlags,
+) -> Result<Option<File>, FileError> {
+    match openat(folder, name, flags | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(file) => Ok(Some(file.into())),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(FileError::of("open", path.join(name))(errno.into())),
+    }
+}
+
+fn check_file(
+    path: &Path,
+    folder: &File,
+    name: &'static str,
+    seal: &Seal,
+) -> Result<File, CacheError> {
+    let damaged = |how| damage(path, name, how);
+    let file = open_in(path, folder, name, OFlags::RDONLY)?.ok_or_else(|| damaged("is missing"))?;
+    let metadata = file
+        .metadata()
+        .map_err(FileError::of("inspect", path.join(name)))?;
+    if !metadata.is_file() {
+        return Err(damaged("is not a file"));
+    }
+    if metadata.len() != seal.size {
+        return Err(damaged("has another size"));
+    }
+    match Seal::of(&file) {
+        Ok(found) if found == *seal => Ok(file),
+        Ok(_) => Err(damaged("has another checksum")),
+        // The disk is damaged, or the file was cut off meanwhile.
+        Err(error)
+            if error.raw_os_error() == Some(Errno::IO.raw_os_error())
+                || error.kind() == ErrorKind::UnexpectedEof =>
+        {
+            Err(damaged("cannot be read"))
+        }
+        Err(error) => Err(FileError::of("read", path.join(name))(error).into()),
+    }
+}
+
+fn damage(path: &Path, file: &str, how: &'static str) -> CacheError {
+    CacheError::Damaged {
+        entry: path.to_path_buf(),
+        file: file.to_owned(),
+        how,
+    }
+}

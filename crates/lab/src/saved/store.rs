@@ -1,0 +1,260 @@
+//! The folder of all saved states: making, listing and removing them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::lock::Lock;
+use super::state::{self, MANIFEST, Manifest, RAM, REMOVED, STATE, Saved};
+use super::{Key, digests};
+use crate::FileError;
+use crate::cache::{self, CacheError, Digest, Size, require_space};
+use crate::unfinished;
+
+/// The prefix of the names of folders that are being filled. The key's name follows.
+const DRAFT: &str = "draft-";
+/// The extension of the lock files.
+const LOCK: &str = "lock";
+const DIGESTS: &str = "digests";
+
+/// The cache of saved states.
+#[derive(Clone, Debug)]
+pub struct Store {
+    root: PathBuf,
+    limit: Size,
+}
+
+/// A folder for the files of a state that is being made. It is removed unless making succeeds.
+#[derive(Debug)]
+pub struct Draft {
+    scratch: tempfile::TempDir,
+}
+
+/// A state in the list.
+#[derive(Debug)]
+pub struct Listed {
+    /// The name of its folder, see [`Key::name`].
+    pub name: String,
+    /// The space allocated on disk.
+    pub size: Size,
+    /// When it was used last, or made.
+    pub used: SystemTime,
+    /// What it is; `None` if that cannot be read.
+    pub manifest: Option<Manifest>,
+}
+
+/// What [`Store::remove_all`] did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// The space freed on disk.
+    pub freed: Size,
+    /// The names of the states that stay, because a process uses or makes them.
+    pub in_use: Vec<String>,
+}
+
+impl Store {
+    /// The user's states: `$XDG_CACHE_HOME/vmbell/states`, or `~/.cache/vmbell/states`.
+    pub fn user(limit: Size) -> Result<Self, CacheError> {
+        Ok(Self::at(cache::user_folder("states")?, limit))
+    }
+
+    /// States in a folder of the caller's choice. Those that are not in use are removed if all exceed `limit` on disk.
+    pub fn at(root: PathBuf, limit: Size) -> Self {
+        Self { root, limit }
+    }
+
+    /// The root folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The SHA-256 of a file, for a key. It is remembered as long as the file does not change.
+    pub fn digest(&self, file: &Path) -> Result<Digest, CacheError> {
+        self.make_root()?;
+        Ok(digests::digest(&self.root.join(DIGESTS), file)?)
+    }
+
+    /// Opens the state of this key and checks it; `None` if it does not exist. A damaged state is removed before the error
+    /// is returned, see [`CacheError::is_damage`]: the caller makes it again.
+    pub fn open(&self, key: &Key) -> Result<Option<Saved>, CacheError> {
+        Saved::open(&self.root.join(key.name()), key)
+    }
+
+    /// Makes the state of this key with `make`, or returns the one that another process has made meanwhile. If another
+    /// process is making it, calls `waiting` and then waits. Fails if the file system does not have the space `needed`, see
+    /// [`CacheError::is_no_space`].
+    ///
+    /// `make` writes [`Draft::ram`] and [`Draft::state`]; all writers have ended when it returns. If the states
+    /// exceed the limit then, the least recently used ones are removed.
+    pub fn make<E: From<CacheError>>(
+        &self,
+        key: &Key,
+        needed: Size,
+        waiting: impl FnOnce(),
+        make: impl FnOnce(&Draft) -> Result<(), E>,
+    ) -> Result<Saved, E> {
+        self.make_root()?;
+        let name = key.name();
+        let lock = Lock::wait(&self.lock_path(&name), waiting).map_err(CacheError::from)?;
+        match self.open(key) {
+            Ok(None) => {}
+            Ok(Some(saved)) => return Ok(saved),
+            Err(error) if error.is_damage() => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.sweep(Some(&name))?;
+        require_space(&self.root, needed)?;
+        let draft = Draft::new(&self.root, &name)?;
+        make(&draft)?;
+        let saved = draft.commit(&self.root.join(&name), key)?;
+        drop(lock);
+        self.evict()?;
+        Ok(saved)
+    }
+
+    /// All states, the least recently used first.
+    pub fn list(&self) -> Result<Vec<Listed>, CacheError> {
+        let mut list = Vec::new();
+        for name in self.names()? {
+            let path = self.root.join(&name);
+            if Key::is_name(&name) && path.is_dir() {
+                let manifest = path.join(MANIFEST);
+                let text = fs::read(&manifest).unwrap_or_default();
+                let used = fs::metadata(manifest).or_else(|_| fs::metadata(&path));
+                list.push(Listed {
+                    size: Size(allocated(&path)),
+                    used: used
+                        .and_then(|metadata| metadata.modified())
+                        .unwrap_or(SystemTime::UNIX_EPOCH),
+                    manifest: serde_json::from_slice(&text).ok(),
+                    name,
+                });
+            }
+        }
+        list.sort_by_key(|listed| listed.used);
+        Ok(list)
+    }
+
+    /// Removes all states but those that a process uses or makes.
+    pub fn remove_all(&self) -> Result<Removed, CacheError> {
+        let mut removed = Removed::default();
+        for listed in self.list()? {
+            if state::remove_unused(&self.root.join(&listed.name))? {
+                removed.freed.0 += listed.size.0;
+            } else {
+                removed.in_use.push(listed.name);
+            }
+        }
+        removed.in_use.extend(self.sweep(None)?);
+        let digests = self.root.join(DIGESTS);
+        match fs::remove_file(&digests) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(FileError::of("remove", digests)(error).into())
+            }
+            _ => Ok(removed),
+        }
+    }
+
+    /// Removes the least recently used states until the rest is within the limit. States in use stay, and so does the
+    /// one just made: its maker uses it.
+    fn evict(&self) -> Result<(), CacheError> {
+        let list = self.list()?;
+        let mut total: u64 = list.iter().map(|listed| listed.size.0).sum();
+        for listed in list {
+            if total <= self.limit.0 {
+                break;
+            }
+            if state::remove_unused(&self.root.join(&listed.name))? {
+                total -= listed.size.0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what killed processes have left. Returns the names of the states that other processes are making. The
+    /// caller holds the lock of `own`.
+    fn sweep(&self, own: Option<&str>) -> Result<Vec<String>, CacheError> {
+        let names = self.names()?;
+        let drafts = || names.iter().filter_map(|name| Some((name, key_of(name)?)));
+        let locked = names.iter().filter_map(|name| name.strip_suffix(".lock"));
+        let keys: BTreeSet<&str> = drafts().map(|(_, key)| key).chain(locked).collect();
+        let mut busy = Vec::new();
+        for key in keys {
+            let _lock = if own == Some(key) {
+                None
+            } else if let Some(lock) = Lock::now(&self.lock_path(key))? {
+                Some(lock)
+            } else {
+                busy.push(key.to_owned());
+                continue;
+            };
+            for (draft, _) in drafts().filter(|(_, of)| *of == key) {
+                state::remove_folder(&self.root.join(draft))?;
+            }
+        }
+        for name in names.iter().filter(|name| name.starts_with(REMOVED)) {
+            state::remove_folder(&self.root.join(name))?;
+        }
+        Ok(busy)
+    }
+
+    fn names(&self) -> Result<Vec<String>, CacheError> {
+        cache::names(&self.root)
+    }
+
+    fn lock_path(&self, key: &str) -> PathBuf {
+        self.root.join(key).with_extension(LOCK)
+    }
+
+    fn make_root(&self) -> Result<(), CacheError> {
+        fs::create_dir_all(&self.root).map_err(FileError::of("make", &self.root))?;
+        Ok(())
+    }
+}
+
+impl Draft {
+    fn new(root: &Path, key: &str) -> Result<Self, CacheError> {
+        let scratch = tempfile::Builder::new()
+            .prefix(&format!("{DRAFT}{key}-"))
+            .tempdir_in(root)
+            .map_err(FileError::of("make a folder in", root))?;
+        unfinished::folder(scratch.path().to_path_buf());
+        Ok(Self { scratch })
+    }
+
+    /// The path of the machine's memory.
+    pub fn ram(&self) -> PathBuf {
+        self.scratch.path().join(RAM)
+    }
+
+    /// The path of QEMU's state of the devices.
+    pub fn state(&self) -> PathBuf {
+        self.scratch.path().join(STATE)
+    }
+
+    fn commit(self, path: &Path, key: &Key) -> Result<Saved, CacheError> {
+        let saved = Saved::commit(self.scratch.path(), path, key)?;
+        // Its folder has another name now, and stays.
+        let _ = self.scratch.keep();
+        Ok(saved)
+    }
+}
+
+/// The key in the name of a draft's folder.
+fn key_of(name: &str) -> Option<&str> {
+    let (key, _) = name.strip_prefix(DRAFT)?.rsplit_once('-')?;
+    Some(key)
+}
+
+/// The bytes on disk of a folder and its files.
+fn allocated(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = files.map(|file| file.path());
+    paths
+        .chain([folder.to_path_buf()])
+        .filter_map(|path| fs::symlink_metadata(path).ok())
+        .map(|metadata| metadata.blocks() * 512)
+        .sum()
+}

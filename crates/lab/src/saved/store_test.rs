@@ -1,0 +1,346 @@
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+use crate::FileError;
+use crate::cache::{Cache, CacheError, Size};
+
+/// What takes this long has hung.
+const HANG: Duration = Duration::from_secs(120);
+const NO_LIMIT: Size = Size(u64::MAX);
+const RAM: u64 = 4 << 20;
+
+pub(super) fn store(limit: Size) -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::at(folder.path().join("states"), limit);
+    (folder, store)
+}
+
+pub(super) fn key(name: &str) -> Key {
+    Key::new(format!("machine {name}")).part("kernel", name)
+}
+
+/// What a machine has in these 8 KiB of its memory, and in `state`.
+fn content(name: &str) -> Vec<u8> {
+    let bytes = name.bytes().cycle().zip((0..=250_u8).cycle());
+    bytes.map(|(one, other)| one ^ other).take(8192).collect()
+}
+
+/// Where memory is used; the rest are holes.
+const USED: [u64; 3] = [0, 1 << 20, RAM - 8192];
+
+/// Writes the files of a state.
+pub(super) fn fill(draft: &Draft, name: &str) -> Result<(), CacheError> {
+    let ram = File::create(draft.ram()).map_err(FileError::of("make", draft.ram()))?;
+    let content = content(name);
+    let written = USED
+        .iter()
+        .try_for_each(|at| ram.write_all_at(&content, *at))
+        .and_then(|()| fs::write(draft.state(), &content));
+    written.map_err(FileError::of("write", draft.ram()))?;
+    Ok(())
+}
+
+pub(super) fn make(store: &Store, name: &str) -> Saved {
+    store
+        .make(&key(name), Size(1), || {}, |draft| fill(draft, name))
+        .unwrap()
+}
+
+pub(super) fn open(store: &Store, name: &str) -> Result<Option<Saved>, CacheError> {
+    store.open(&key(name))
+}
+
+pub(super) fn assert_whole(saved: &Saved, name: &str) {
+    let mut ram = vec![0; usize::try_from(RAM).unwrap()];
+    saved.ram().read_exact_at(&mut ram, 0).unwrap();
+    let mut expected = vec![0; ram.len()];
+    for at in USED {
+        expected[usize::try_from(at).unwrap()..][..8192].copy_from_slice(&content(name));
+    }
+    assert!(ram == expected);
+    let mut state = vec![0; 8192];
+    saved.state().read_exact_at(&mut state, 0).unwrap();
+    assert!(state == content(name));
+}
+
+pub(super) fn names(store: &Store) -> Vec<String> {
+    crate::cache::names(store.root()).unwrap()
+}
+
+#[test]
+fn a_state_is_there_when_it_is_made_and_not_before() {
+    let (_folder, store) = store(NO_LIMIT);
+    assert!(open(&store, "a").unwrap().is_none());
+    let made = store.make(
+        &key("a"),
+        Size(1),
+        || panic!("no one else makes it"),
+        |draft| {
+            fill(draft, "a")?;
+            assert!(open(&store, "a").unwrap().is_none());
+            Ok::<_, CacheError>(())
+        },
+    );
+    assert_whole(&made.unwrap(), "a");
+    assert_whole(&open(&store, "a").unwrap().unwrap(), "a");
+    assert!(open(&store, "b").unwrap().is_none());
+    assert_eq!(names(&store), [key("a").name()]);
+}
+
+#[test]
+fn states_are_outside_the_folder_that_ci_keeps() {
+    let (lab, states) = (Cache::user().unwrap(), Store::user(NO_LIMIT).unwrap());
+    assert_eq!(lab.root().parent(), states.root().parent());
+    assert_ne!(lab.root(), states.root());
+}
+
+/// Spoils the state `a` and checks that it is removed, with this message, and can be made anew.
+fn spoil(store: &Store, message: &str, spoil: impl FnOnce(&Path)) {
+    drop(make(store, "a"));
+    spoil(&store.root().join(key("a").name()));
+    let error = open(store, "a").unwrap_err();
+    assert!(error.is_damage(), "{error}");
+    assert!(error.to_string().ends_with(message), "{error}: {message}");
+    assert!(open(store, "a").unwrap().is_none());
+    assert_eq!(names(store), [key("b").name()]);
+    assert_whole(&make(store, "a"), "a");
+}
+
+#[test]
+fn a_state_with_a_damaged_file_is_removed_and_never_used() {
+    let (_folder, store) = store(NO_LIMIT);
+    drop(make(&store, "b"));
+    let other = store.root().join(key("b").name());
+    for (file, size) in [("ram", RAM), ("state", 8192)] {
+        let cut = |left| {
+            move |state: &Path| {
+                let file = File::options().write(true).open(state.join(file)).unwrap();
+                file.set_len(left).unwrap();
+            }
+        };
+        for left in [0, 1, 4096, size / 2, size - 4096, size - 1, size + 1] {
+            spoil(&store, "has another size", cut(left));
+        }
+        spoil(&store, "is missing", |state| {
+            fs::remove_file(state.join(file)).unwrap();
+        });
+        spoil(&store, "is not a file", |state| {
+            fs::remove_file(state.join(file)).unwrap();
+            fs::create_dir(state.join(file)).unwrap();
+        });
+        spoil(&store, "has another checksum", |state| {
+            fs::copy(other.join(file), state.join(file)).unwrap();
+        });
+        for at in (0..40).map(|step| step * (size - 1) / 39) {
+            spoil(&store, "has another checksum", |state| {
+                flip(&state.join(file), at, 1);
+            });
+        }
+    }
+}
+
+fn flip(path: &Path, at: u64, bits: u8) {
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ bits], at).unwrap();
+}
+
+#[test]
+fn a_state_with_a_damaged_manifest_is_removed_and_never_used() {
+    let (_folder, store) = store(NO_LIMIT);
+    drop(make(&store, "b"));
+    let other = store.root().join(key("b").name());
+    spoil(&store, "is missing", |state| {
+        fs::remove_file(state.join("manifest.json")).unwrap();
+    });
+    spoil(&store, "is that of another state", |state| {
+        fs::copy(other.join("manifest.json"), state.join("manifest.json")).unwrap();
+    });
+    spoil(&store, "is that of another state", |state| {
+        for file in ["manifest.json", "ram", "state"] {
+            fs::copy(other.join(file), state.join(file)).unwrap();
+        }
+    });
+    drop(make(&store, "a"));
+    let path = store.root().join(key("a").name()).join("manifest.json");
+    let size = fs::metadata(&path).unwrap().len();
+    for left in (0..size).step_by(7) {
+        drop(make(&store, "a"));
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(left)
+            .unwrap();
+        assert!(open(&store, "a").unwrap_err().is_damage(), "{left}");
+    }
+    for at in (0..size).step_by(3) {
+        drop(make(&store, "a"));
+        flip(&path, at, 2);
+        match open(&store, "a") {
+            // The title or the time is another one.
+            Ok(saved) => assert_whole(&saved.unwrap(), "a"),
+            Err(error) => assert!(error.is_damage(), "{at}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_copy_without_holes_is_as_good() {
+    let (_folder, store) = store(NO_LIMIT);
+    drop(make(&store, "a"));
+    let ram = store.root().join(key("a").name()).join("ram");
+    let content = fs::read(&ram).unwrap();
+    fs::write(&ram, content).unwrap();
+    assert_whole(&open(&store, "a").unwrap().unwrap(), "a");
+}
+
+#[test]
+fn the_second_maker_waits_for_the_first_and_uses_its_state() {
+    let (_folder, store) = store(NO_LIMIT);
+    let (told, waiting) = channel();
+    let second = || {
+        let not_again = |_: &Draft| -> Result<(), CacheError> { panic!("it is made twice") };
+        let saved = store.make(&key("a"), Size(1), || told.send(()).unwrap(), not_again);
+        assert_whole(&saved.unwrap(), "a");
+    };
+    thread::scope(|scope| {
+        let make_first = |draft: &Draft| {
+            let second = scope.spawn(second);
+            waiting.recv_timeout(HANG).unwrap();
+            // Another key has another maker.
+            drop(make(&store, "b"));
+            assert!(!second.is_finished());
+            fill(draft, "a")
+        };
+        let saved = store.make(&key("a"), Size(1), || {}, make_first);
+        assert_whole(&saved.unwrap(), "a");
+    });
+    assert_eq!(names(&store).len(), 2);
+}
+
+#[test]
+fn a_maker_that_fails_leaves_nothing() {
+    let (_folder, store) = store(NO_LIMIT);
+    let failed = |draft: &Draft| {
+        fill(draft, "a")?;
+        Err(CacheError::NoHome)
+    };
+    let error = store.make(&key("a"), Size(1), || {}, failed).unwrap_err();
+    assert!(matches!(error, CacheError::NoHome) && !error.is_no_space());
+    let nothing = |_: &Draft| Ok::<_, CacheError>(());
+    let error = store.make(&key("a"), Size(1), || {}, nothing).unwrap_err();
+    assert!(error.to_string().contains("cannot open"), "{error}");
+    assert!(names(&store).is_empty());
+    assert_whole(&make(&store, "a"), "a");
+}
+
+#[test]
+fn a_full_disk_is_told_apart_and_leaves_nothing() {
+    let (_folder, store) = store(NO_LIMIT);
+    drop(make(&store, "b"));
+    let full = Path::new("/dev/full");
+    type Spoil = fn(&Draft, &Path);
+    let cases: [(u64, Spoil); 3] = [
+        (u64::MAX, |_, _| panic!("there is no space for it")),
+        (1, |draft, full| symlink(full, draft.state()).unwrap()),
+        (1, |draft, full| {
+            let folder = draft.ram().parent().unwrap().to_path_buf();
+            symlink(full, folder.join("manifest.json")).unwrap();
+        }),
+    ];
+    for (needed, spoil) in cases {
+        let make = |draft: &Draft| {
+            spoil(draft, full);
+            fill(draft, "a")
+        };
+        let error = store
+            .make(&key("a"), Size(needed), || {}, make)
+            .unwrap_err();
+        assert!(error.is_no_space(), "{error}");
+        assert_eq!(names(&store), [key("b").name()]);
+    }
+    assert_whole(&make(&store, "a"), "a");
+}
+
+#[test]
+fn the_least_recently_used_state_goes_first_and_none_in_use() {
+    let (_folder, store) = store(NO_LIMIT);
+    for name in ["a", "b", "c", "d"] {
+        drop(make(&store, name));
+    }
+    let used = open(&store, "a").unwrap().unwrap();
+    drop(open(&store, "c").unwrap());
+    let list = store.list().unwrap();
+    let order: Vec<_> = list.iter().map(|listed| listed.name.clone()).collect();
+    assert_eq!(order, ["b", "d", "a", "c"].map(|name| key(name).name()));
+    let size = list[0].size;
+    assert!((24 << 10..RAM).contains(&size.0), "{size}");
+
+    let there = || ["a", "b", "c", "d", "e", "f"].map(|name| open(&store, name).unwrap().is_some());
+    let limited = |states: u64| Store::at(store.root().to_path_buf(), Size(size.0 * states));
+    drop(make(&limited(3), "e"));
+    assert_eq!(there(), [true, false, true, false, true, false]);
+    // It is used last of all by now, and for the longest time.
+    drop(make(&limited(1), "f"));
+    assert_eq!(there(), [true, false, false, false, false, true]);
+    assert_whole(&used, "a");
+    drop(used);
+    drop(make(&limited(0), "b"));
+    assert_eq!(there(), [false, true, false, false, false, false]);
+}
+
+#[test]
+fn the_list_says_what_a_state_is() {
+    let (_folder, store) = store(NO_LIMIT);
+    drop(make(&store, "a"));
+    let list = store.list().unwrap();
+    let manifest = list[0].manifest.as_ref().unwrap();
+    assert_eq!(manifest.key, key("a"));
+    assert_eq!((manifest.ram.size, manifest.state.size), (RAM, 8192));
+    assert!(manifest.made <= list[0].used);
+    fs::remove_file(store.root().join(&list[0].name).join("manifest.json")).unwrap();
+    assert!(store.list().unwrap()[0].manifest.is_none());
+}
+
+#[test]
+fn clean_removes_all_but_what_is_used_or_made() {
+    let (_folder, store) = store(NO_LIMIT);
+    assert_eq!(store.remove_all().unwrap(), Removed::default());
+    for name in ["a", "b"] {
+        drop(make(&store, name));
+    }
+    store.digest(&std::env::current_exe().unwrap()).unwrap();
+    let used = open(&store, "a").unwrap().unwrap();
+    let while_made = |draft: &Draft| {
+        let removed = store.remove_all()?;
+        assert_eq!(removed.in_use, [key("a").name(), key("c").name()]);
+        assert!(removed.freed > Size(24 << 10), "{}", removed.freed);
+        fill(draft, "c")
+    };
+    let made = store.make(&key("c"), Size(1), || {}, while_made).unwrap();
+    assert_whole(&made, "c");
+    drop((used, made));
+    assert!(store.remove_all().unwrap().in_use.is_empty());
+    assert!(names(&store).is_empty(), "{:?}", names(&store));
+}
+
+#[test]
+fn a_discarded_state_is_gone_for_all_but_those_that_use_it() {
+    let (_folder, store) = store(NO_LIMIT);
+    let first = make(&store, "a");
+    let second = open(&store, "a").unwrap().unwrap();
+    first.discard().unwrap();
+    assert!(open(&store, "a").unwrap().is_none());
+    assert!(names(&store).is_empty());
+    assert_whole(&second, "a");
+    drop(make(&store, "a"));
+    second.discard().unwrap();
+    assert!(open(&store, "a").unwrap().is_some());
+}
