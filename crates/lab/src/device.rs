@@ -19,6 +19,8 @@ pub struct Device {
     pub built_driver: bool,
     /// For a network card: the address of L1's own interface, which is connected to it.
     pub interface: Option<&'static str>,
+    /// Whether QEMU can save it.
+    pub has_state: bool,
     /// For a device that QEMU does not put behind the IOMMU: how the device tree says that it is.
     pub master: Option<Master>,
 }

@@ -80,6 +80,9 @@ pub struct Job {
     /// The number of this Linux: 1 for L1, 2 for the Linux inside it.
     #[serde(default = "l1", skip_serializing_if = "is_l1")]
     pub depth: u32,
+    /// Whether one guest is run, and no program: the machine was just saved.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub check: bool,
     /// The Linux that runs the program, in place of this one: `program` is what starts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nested: Option<Nested>,

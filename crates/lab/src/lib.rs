@@ -26,6 +26,7 @@ pub mod saved;
 pub mod selftests;
 pub mod spin;
 
+mod begin;
 mod complaints;
 mod debug_kernel;
 mod file_error;

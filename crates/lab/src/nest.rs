@@ -99,6 +99,18 @@ pub(crate) fn window(
     unreachable!("a depth is at least 1")
 }
 
+/// The window of a machine that is to show that it can run a guest.
+pub(crate) fn check(lab: &Lab, header: Header) -> Result<Window, LabError> {
+    let (file, length) = window_of(|output| payload::write_check(lab, output))?;
+    let window = Window {
+        file,
+        length,
+        memory: 0,
+    };
+    window.begin(header)?;
+    Ok(window)
+}
+
 /// Refuses files that do not fit: the root file system has half of the memory.
 fn require_room(depth: u32, length: u64, memory: u64) -> Result<(), LabError> {
     match length > memory / 2 {

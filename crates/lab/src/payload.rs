@@ -123,6 +123,19 @@ pub fn write(
     finish(lab, archive, &job(lab, task, settings, program)?)
 }
 
+/// Writes the archive of a machine that is to run one guest of its own.
+pub fn write_check(lab: &Lab, output: impl Write) -> Result<(), LabError> {
+    let search = LibrarySearch::host(lab.board.arch.triplet);
+    let mut archive = Archive::new(output);
+    add_init(&mut archive, lab.board.arch.name, &lab.init, &search)?;
+    let job = Job {
+        check: true,
+        depth: 1,
+        ..Job::default()
+    };
+    finish(lab, archive, &job)
+}
+
 /// Writes the archive of a Linux that starts another one inside it, whose file tree is `tree`. The innermost runs `task`.
 pub fn write_outer(
     lab: &Lab,
@@ -302,6 +315,7 @@ fn job(
         required: lab.ioeventfd.as_ref().map(|_| IOEVENTFD.to_owned()),
         depth: settings.depth,
         nested: None,
+        check: false,
     })
 }
 

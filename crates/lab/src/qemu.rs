@@ -158,6 +158,22 @@ impl Qemu {
         &self.version
     }
 
+    /// QEMU's program.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Those of its data files that exist and have one of these names; an installed QEMU has them in one of these folders.
+    pub fn data_files(&self, installed: &[&str], names: &[&str]) -> Vec<PathBuf> {
+        let installed = installed.iter().map(PathBuf::from);
+        let folders: Vec<PathBuf> = self.data.iter().cloned().chain(installed).collect();
+        let find = |name: &&str| {
+            let mut paths = folders.iter().map(|folder| folder.join(name));
+            paths.find(|path| path.is_file())
+        };
+        names.iter().filter_map(find).collect()
+    }
+
     /// The words of a command line up to QEMU's own arguments.
     pub fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();

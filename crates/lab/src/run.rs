@@ -1,16 +1,19 @@
 //! Runs a program in the lab.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::begin::Beginning;
 use super::board::Board;
 use super::boot::{ANSWERING, Boot, BootError, Booted, Mode, Settings, Sinks};
 use super::cache::Use;
 use super::job::{Ending, Exits, Report, decode_debug_exit};
 use super::progress::Waiting;
 use super::qemu::Qemu;
+use super::saved::Store;
 use super::{Files, Kernel, LabError, Progress, Task, nest, payload};
 use crate::FileError;
 use loader::window::Header;
@@ -19,6 +22,9 @@ use sha2::{Digest as _, Sha256};
 
 /// How often a boot is retried if L1 has crashed, and there is no report.
 const RETRIES: u32 = 1;
+
+/// What QEMU says when a state does not fit the machine.
+const RESTORE_FAILED: &str = "load of migration failed";
 
 /// How many layouts of a deterministic run are tried until no Linux inside L1 spins, which one layout always does again.
 const LAYOUTS: u32 = 4;
@@ -44,6 +50,8 @@ pub struct Lab {
     pub drivers: Vec<PathBuf>,
     /// The file of the module that takes over KVM's ioeventfds, if it is to be loaded.
     pub ioeventfd: Option<PathBuf>,
+    /// Saved states of machines; `None` if each machine is to boot.
+    pub states: Option<Store>,
     /// Keeps `clean` from removing the cache.
     pub lock: Use,
     /// Prints messages and progress.
@@ -61,6 +69,8 @@ pub struct Outcome {
     pub files: Option<Files>,
     /// How often L1 was booted again, in the same layout or in another one.
     pub retries: u32,
+    /// Whether the machine began where it was saved; otherwise why it did not, unless that was asked for.
+    pub beginning: Result<(), Option<String>>,
     /// CPU time of QEMU, all boots together.
     pub cpu: Duration,
     /// Time of all boots together.
@@ -93,6 +103,42 @@ impl Lab {
         self.run_into(task, settings, 0, |waiting| {
             Box::new(waiting.around(stdout.clone()))
         })
+    }
+
+    /// Saves the machine with these settings, unless that was done before, so that later runs begin there. Returns why it cannot be
+    /// saved, if so.
+    pub fn save(&self, settings: &Settings) -> Result<Option<String>, LabError> {
+        let (initramfs, window) = (self.initramfs()?, nest::empty_window()?);
+        Ok(
+            match self.begin(&self.boot(settings, &initramfs, &window)) {
+                Beginning::Saved(_) => None,
+                Beginning::Boot(reason) => reason,
+            },
+        )
+    }
+
+    fn initramfs(&self) -> Result<File, LabError> {
+        let mut initramfs = tempfile::tempfile().map_err(temporary)?;
+        payload::stable(self, &mut initramfs)?;
+        Ok(initramfs)
+    }
+
+    fn boot<'a>(
+        &'a self,
+        settings: &'a Settings,
+        initramfs: &'a File,
+        window: &'a File,
+    ) -> Boot<'a> {
+        Boot {
+            board: &self.board,
+            qemu: &self.qemu,
+            vmbell: &self.vmbell,
+            kernel: &self.kernel.image,
+            tree: self.tree.as_deref(),
+            initramfs,
+            window,
+            settings,
+        }
     }
 
     fn run_into(
@@ -138,18 +184,9 @@ impl Lab {
             memory: window.memory,
             ..settings.clone()
         };
-        let mut initramfs = tempfile::tempfile().map_err(temporary)?;
-        payload::stable(self, &mut initramfs)?;
-        let boot = Boot {
-            board: &self.board,
-            qemu: &self.qemu,
-            vmbell: &self.vmbell,
-            kernel: &self.kernel.image,
-            tree: self.tree.as_deref(),
-            initramfs: &initramfs,
-            window: &window.file,
-            settings,
-        };
+        let initramfs = self.initramfs()?;
+        let boot = self.boot(settings, &initramfs, &window.file);
+        let mut beginning = self.begin(&boot);
         let (mut cpu, mut wall) = (Duration::ZERO, Duration::ZERO);
         for retries in 0.. {
             let files = Files::new().map_err(temporary)?;
@@ -163,20 +200,22 @@ impl Lab {
             }
             .wait();
             window.begin(header(settings.mode, true)?)?;
-            let booted = boot.run(
-                None,
-                Sinks {
-                    stdout: stdout(&waiting),
-                    stderr: Box::new(waiting.around(io::stderr())),
-                    files: Box::new(sink),
-                    stdin: task.stdin.then(|| Box::new(io::stdin()) as _),
-                    messages: |_| {},
-                },
-            )?;
+            let sinks = Sinks {
+                stdout: stdout(&waiting),
+                stderr: Box::new(waiting.around(io::stderr())),
+                files: Box::new(sink),
+                stdin: task.stdin.then(|| Box::new(io::stdin()) as _),
+                messages: |_| {},
+            };
+            let booted = boot.run(beginning.files(), sinks)?;
             drop(waiting);
             cpu += booted.cpu;
             wall += booted.wall;
-            if let Some(crash) = crash(&booted)
+            let crash = crash(&booted);
+            if crash.is_some() || booted.started.is_none() {
+                beginning = beginning.after_a_fault()?;
+            }
+            if let Some(crash) = crash
                 && retries < most_retries
             {
                 self.progress.say(format_args!(
@@ -198,6 +237,10 @@ impl Lab {
                 started,
                 files: task.out.then_some(files),
                 retries,
+                beginning: match beginning {
+                    Beginning::Saved(_) => Ok(()),
+                    Beginning::Boot(reason) => Err(reason),
+                },
                 cpu,
                 wall,
                 notes: report.notes,
@@ -210,7 +253,7 @@ impl Lab {
 }
 
 /// What a Linux is told when it begins: where time is not counted, to be like no other; otherwise to be as the seed says.
-fn header(mode: Mode, with_clock: bool) -> Result<Header, LabError> {
+pub(crate) fn header(mode: Mode, with_clock: bool) -> Result<Header, LabError> {
     let header = Header {
         length: 0,
         clock: 0,
@@ -245,7 +288,7 @@ pub(crate) fn temporary(source: io::Error) -> FileError {
     FileError::of("write a temporary file in", std::env::temp_dir())(source)
 }
 
-/// What makes a boot worth another: L1's kernel panicked, L1 hung or QEMU crashed, and there is no report.
+/// What makes a boot worth another: L1's kernel panicked, L1 hung, QEMU crashed or could not restore it, and there is no report.
 fn crash(booted: &Booted) -> Option<String> {
     if booted.report.is_some() {
         return None;
@@ -256,14 +299,19 @@ fn crash(booted: &Booted) -> Option<String> {
     if booted.silent {
         return Some("L1 stopped answering".to_owned());
     }
+    if booted.refused.is_some() || booted.vmm_errors.contains(RESTORE_FAILED) {
+        return Some("QEMU could not restore L1".to_owned());
+    }
     // A QEMU that this process killed has no status.
     let status = booted.status.filter(|status| status.signal().is_some())?;
     Some(format!("QEMU crashed ({status})"))
 }
 
 /// What QEMU printed, otherwise the console's end.
-fn said(booted: &Booted) -> String {
-    if booted.vmm_errors.is_empty() || booted.console.panicked() {
+pub(crate) fn said(booted: &Booted) -> String {
+    if let Some(refused) = &booted.refused {
+        refused.clone()
+    } else if booted.vmm_errors.is_empty() || booted.console.panicked() {
         format!("its console ends with:\n{}", booted.console.tail())
     } else {
         booted.vmm_errors.clone()

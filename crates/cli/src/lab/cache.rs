@@ -2,22 +2,34 @@
 
 use std::process::ExitCode;
 
+use anyhow::bail;
+use humantime::format_rfc3339_seconds;
+
 use super::parts::{Parts, boards};
-use vmbell_lab::Recipe;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;
-use vmbell_lab::boot::Settings;
+use vmbell_lab::boot::{Mode, Settings};
 use vmbell_lab::cache::{Cache, Size};
 use vmbell_lab::debian::KernelVersion;
+use vmbell_lab::saved::Store;
+use vmbell_lab::{Lab, Progress, Recipe};
 
-/// Prepares what is missing, and prints what has been prepared.
+/// Prepares what is missing, saves the machines that runs have by default, and prints what has been prepared.
 pub(super) fn prepare(arch: Option<&str>, parts: &Parts, nests: bool) -> anyhow::Result<ExitCode> {
     let (host, board) = boards(arch, nests)?;
     let mut qemu = None;
     for choice in parts.choices()? {
-        let lab = parts.prepare(host, &board, &Settings::default(), &choice)?;
-        println!("{}", lab.kernel.title);
-        qemu = Some(lab.qemu);
+        let settings = Settings::default();
+        let prepared = parts.prepare(host, &board, &settings, &choice)?;
+        println!("{}", prepared.kernel.title);
+        // Of a machine with another Linux inside, the memory depends on the program.
+        if !nests {
+            save(
+                &parts.open(host, board, &settings, &choice),
+                &parts.progress(),
+            )?;
+        }
+        qemu = Some(prepared.qemu);
     }
     if let Some(qemu) = qemu {
         println!("{qemu}");
@@ -26,7 +38,28 @@ pub(super) fn prepare(arch: Option<&str>, parts: &Parts, nests: bool) -> anyhow:
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lists the entries of the cache, and what is missing for this board and these kernels; fails if an entry is damaged.
+/// Saves the machines that runs have by default, one for each mode. It takes a `vmbell` for the machine's architecture.
+fn save(lab: &anyhow::Result<Lab>, progress: &Progress) -> anyhow::Result<()> {
+    let lab = match lab {
+        Ok(lab) => lab,
+        Err(error) => {
+            progress.say(format_args!("no machine was saved: {error:#}"));
+            return Ok(());
+        }
+    };
+    for mode in [
+        Mode::Functional { cpus: 2 },
+        Mode::Deterministic { seed: None },
+    ] {
+        lab.save(&Settings {
+            mode,
+            ..Settings::default()
+        })?;
+    }
+    Ok(())
+}
+
+/// Lists the entries of the cache and the saved machines, and what is missing for this board and these kernels; fails if an entry is damaged.
 pub(super) fn status(
     arch: Option<&str>,
     verify: bool,
@@ -86,6 +119,28 @@ pub(super) fn status(
             }
         }
     }
+    let store = Store::user(Size(0))?;
+    println!("{}", store.root().display());
+    for listed in store.list()? {
+        let short: String = listed.name.chars().take(18).collect();
+        let checked = match &listed.manifest {
+            Some(manifest) if verify => store.open(&manifest.key).map(drop),
+            _ => Ok(()),
+        };
+        let title = listed.manifest.as_ref();
+        let title = title.map_or("unreadable", |manifest| &manifest.key.title);
+        match checked {
+            Ok(()) => println!(
+                "{short}  {title}, {}, last used {}",
+                listed.size,
+                format_rfc3339_seconds(listed.used)
+            ),
+            Err(error) => {
+                good = false;
+                println!("{short}  {title}: {error}");
+            }
+        }
+    }
     for recipe in recipes(host, &board, kernels) {
         if !cache.root().join(recipe.entry()).exists() {
             println!("{:18}  not prepared for {}", recipe.name(), board.arch.name);
@@ -114,15 +169,22 @@ fn recipes(host: Arch, board: &Board, kernels: &[KernelVersion]) -> Vec<Recipe> 
         [] => recipes.push(Recipe::linux(board)),
         kernels => recipes.extend(kernels.iter().map(|kernel| Recipe::debian(board, kernel))),
     }
-    if !board.is_native() {
-        recipes.push(Recipe::shell(board));
-    }
+    recipes.push(Recipe::shell(board));
     recipes
 }
 
-/// Removes everything from the cache.
+/// Removes everything from the cache, and all saved machines.
 pub(super) fn clean() -> anyhow::Result<ExitCode> {
     let cache = Cache::user()?;
     println!("removed {} from {}", cache.clean()?, cache.root().display());
-    Ok(ExitCode::SUCCESS)
+    let store = Store::user(Size(0))?;
+    let removed = store.remove_all()?;
+    println!("removed {} from {}", removed.freed, store.root().display());
+    if removed.in_use.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    bail!(
+        "{} of the saved machines stay, because another `vmbell lab` uses them",
+        removed.in_use.len()
+    );
 }

@@ -257,8 +257,13 @@ pub(super) fn summarize(outcome: &Outcome, arch: Arch, progress: Progress) {
         progress.say(exits::text(&outcome.exits, arch));
     }
     let (wall, cpu) = (outcome.wall.as_secs_f64(), outcome.cpu.as_secs_f64());
+    let began = match &outcome.beginning {
+        Ok(()) => "from a saved state".to_owned(),
+        Err(None) => "booted".to_owned(),
+        Err(Some(reason)) => format!("booted ({reason})"),
+    };
     progress.say(format_args!(
-        "{ending}; {wall:.1} s, {cpu:.1} s of CPU, retries {}",
+        "{ending}; {wall:.1} s, {cpu:.1} s of CPU, {began}, retries {}",
         outcome.retries
     ));
 }

@@ -105,7 +105,7 @@ pub(super) struct LabArguments {
 
 #[derive(Debug, Subcommand)]
 enum LabCommand {
-    /// Download and prepare what is missing
+    /// Download and prepare what is missing, and save the machines that runs have by default
     Prepare {
         #[command(flatten)]
         parts: Box<Parts>,
@@ -114,7 +114,7 @@ enum LabCommand {
         depth: u32,
     },
     Selftests(Box<SelftestsArguments>),
-    /// Show what is prepared
+    /// Show what is prepared, and the saved machines
     Status {
         /// Read every file and compare its SHA-256
         #[arg(long)]
@@ -126,7 +126,7 @@ enum LabCommand {
         #[arg(long, value_name = "debian:VERSION")]
         kernel: Vec<KernelVersion>,
     },
-    /// Remove everything that was downloaded and prepared
+    /// Remove everything that was downloaded and prepared, and the saved machines
     Clean,
     /// The old name of `vmbell lab -- PROGRAM`
     #[command(hide = true)]

@@ -1,5 +1,6 @@
 //! The machine that the lab emulates (`--arch`), and its QEMU and kernel.
 
+use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -13,15 +14,21 @@ use clap::Args;
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 
 use super::init;
-use crate::interrupt;
+use crate::{interrupt, values};
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;
 use vmbell_lab::boot::Settings;
-use vmbell_lab::cache::{Cache, Use};
+use vmbell_lab::cache::{Cache, Size, Use};
 use vmbell_lab::debian::{DebianError, KernelVersion};
 use vmbell_lab::device::Driver;
 use vmbell_lab::qemu::Qemu;
+use vmbell_lab::saved::Store;
 use vmbell_lab::{Kernel, KernelChoice, KvmChanges, Lab, LabError, Progress, Provision};
+
+/// Disk space for saved machines, each of about 150 MB, unless the user says so.
+const STATES: u64 = 4 << 30;
+/// The variable that says so.
+const LIMIT: &str = "VMBELL_STATE_LIMIT";
 
 /// How often the thread looks that waits for a signal.
 const POLL: Duration = Duration::from_millis(50);
@@ -87,6 +94,13 @@ pub(super) struct Parts {
     /// $VMBELL_AARCH64]
     #[arg(long, value_name = "FILE")]
     guest_vmbell: Option<PathBuf>,
+    /// Boot L1, instead of beginning where the same machine was saved after an earlier boot
+    #[arg(long)]
+    cold: bool,
+    /// Keep at most this much of saved machines; those not used for the longest time go first [default: 4G;
+    /// $VMBELL_STATE_LIMIT]
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    state_limit: Option<u64>,
     /// Print errors only
     #[arg(short, long)]
     pub(super) quiet: bool,
@@ -154,6 +168,22 @@ impl Parts {
     /// Where the lab's remarks are written.
     pub(super) fn progress(&self) -> Progress {
         Progress::new(self.quiet)
+    }
+
+    /// The saved machines, unless each is to boot.
+    fn states(&self) -> anyhow::Result<Option<Store>> {
+        if self.cold {
+            return Ok(None);
+        }
+        let limit = match (self.state_limit, env::var(LIMIT)) {
+            (Some(limit), _) => limit,
+            (None, Ok(text)) => {
+                let size = values::size(&text).map_err(anyhow::Error::msg);
+                size.with_context(|| format!("{LIMIT}={text}"))?
+            }
+            (None, Err(_)) => STATES,
+        };
+        Ok(Some(Store::user(Size(limit))?))
     }
 
     /// The kernels that the user names, with their modules and with what is changed in KVM.
@@ -241,11 +271,7 @@ impl Parts {
             true => provision.debug_kernel(choice.kernel.as_ref())?,
             false => provision.kernel_with(choice.kernel.as_ref(), &choice.kvm)?,
         };
-        // An L1 of this host's architecture runs the host's shell.
-        let shell = match board.is_native() {
-            true => None,
-            false => provision.shell(own_kernel)?,
-        };
+        let shell = provision.shell(own_kernel)?;
         let tree = provision.tree(&qemu, settings)?;
         // Headers of a kernel of the user's are asked for only if it is to drive the device.
         let drivers = if settings.devices.iter().any(|plugged| {
@@ -298,12 +324,13 @@ impl Parts {
             board,
             qemu: prepared.qemu,
             kernel: prepared.kernel,
-            vmbell: std::env::current_exe().context("cannot tell where vmbell is")?,
+            vmbell: env::current_exe().context("cannot tell where vmbell is")?,
             init,
             shell: prepared.shell,
             tree: prepared.tree,
             drivers: prepared.drivers,
             ioeventfd: prepared.ioeventfd,
+            states: self.states()?,
             lock: prepared.lock,
             progress: self.progress(),
         })

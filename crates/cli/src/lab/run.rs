@@ -50,7 +50,8 @@ const L1_VARIABLES: &[(&str, &str)] = &[
     ("HOME", "/root"),
     (
         "PATH",
-        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        // What the run gives L1 comes before the busybox.
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/lab/bin",
     ),
     ("TMPDIR", "/tmp"),
 ];

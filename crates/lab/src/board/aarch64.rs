@@ -18,7 +18,9 @@ pub const AARCH64: Board = Board {
     machine: "virt,virtualization=on",
     gics: &[Gic::V3, Gic::V2],
     // `max` has pointer authentication, whose emulation makes a boot five times as long.
-    arguments: &["-cpu", "cortex-a76"],
+    cpu: "cortex-a76",
+    counted_cpu: "",
+    arguments: &[],
     // The two with `bpf` parse the kernel's type information at the boot, for programs that replace parts of TCP.
     parameters: "console=ttyAMA0 quiet panic=-1 oops=panic nokaslr mitigations=off cryptomgr.notests nowatchdog audit=0 \
                  apparmor=0 initcall_blacklist=load_system_certificate_list,init_blk_tracer,jent_mod_init,\
@@ -34,6 +36,7 @@ pub const AARCH64: Board = Board {
         modules: &[],
         built_driver: true,
         interface: None,
+        has_state: true,
         // PCI devices have the streams of their addresses, and the last slot of bus 255 is empty.
         master: Some(Master {
             node: "/pl031@9010000",
@@ -57,7 +60,7 @@ pub const AARCH64_NESTING: Board = Board {
     kernel: Some("debian:newest"),
     // Devices of `vmbell run` are on registers in memory.
     modules: &["virtio_pci", "virtio_mmio", "virtio_console"],
-    arguments: &["-cpu", "max,pauth=off"],
+    cpu: "max,pauth=off",
     nesting_parameters: "kvm-arm.mode=nested",
     inner_parameters: "console=ttyS0",
     ..AARCH64

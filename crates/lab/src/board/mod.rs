@@ -34,7 +34,12 @@ pub struct Board {
     pub machine: &'static str,
     /// The interrupt controllers that the machine can have, the default first; empty if there is no choice.
     pub gics: &'static [Gic],
-    /// QEMU's arguments for the CPU and the rest of the machine.
+    /// QEMU's CPU with its features.
+    pub cpu: &'static str,
+    /// What is added to the features where instructions are counted: without instructions that return random numbers, because a
+    /// saved machine does not have QEMU's state of these.
+    pub counted_cpu: &'static str,
+    /// QEMU's arguments for the rest of the machine.
     pub arguments: &'static [&'static str],
     /// Kernel parameters for a quick start.
     pub parameters: &'static str,

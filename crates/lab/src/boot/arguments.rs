@@ -31,20 +31,23 @@ pub enum Mode {
 /// How a machine begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Start {
-    /// It boots, and does not stop on its way.
-    Boot,
+    /// It boots, and stops for a moment where it would be saved: whether a machine does so shifts counts by an instruction.
+    Boot {
+        /// The end of QEMU of a socket for its monitor.
+        monitor: RawFd,
+    },
     /// It boots, and stops where it is saved. Its memory is in this file.
     Save {
         /// A file of the size of the memory.
         memory: RawFd,
-        /// The end of QEMU of a socket for its monitor.
+        /// As for `Boot`.
         monitor: RawFd,
     },
     /// It begins where it was saved.
     Restore {
         /// The memory, of which QEMU maps a copy.
         memory: RawFd,
-        /// As for `Save`.
+        /// As for `Boot`.
         monitor: RawFd,
     },
 }
@@ -55,8 +58,8 @@ pub(super) struct Inherited<'a> {
     pub start: Start,
     pub initramfs: RawFd,
     pub window: RawFd,
-    /// The names and file descriptors of the virtio-serial ports. A machine that is saved has ports without a host.
-    pub ports: &'a [(&'static str, Option<RawFd>)],
+    /// The names and file descriptors of the virtio-serial ports.
+    pub ports: &'a [(&'static str, RawFd)],
 }
 
 /// The size of the window in bytes. It takes no memory for what the host does not write.
@@ -195,6 +198,11 @@ impl Mode {
 pub(crate) fn machine_arguments(board: &Board, settings: &Settings, option: &str) -> Vec<OsString> {
     let machine = machine(board, settings) + option;
     let mut words: Vec<OsString> = vec!["-machine".into(), machine.into()];
+    let mut cpu = board.cpu.to_owned();
+    if matches!(settings.mode, Mode::Deterministic { .. }) {
+        cpu += board.counted_cpu;
+    }
+    words.extend(["-cpu".into(), cpu.into()]);
     words.extend(board.arguments.iter().map(OsString::from));
     words.extend(settings.mode.arguments());
     let memory = format!("{}B", settings.memory);
@@ -226,11 +234,10 @@ pub(super) fn arguments(
     );
     words.extend(["-device".into(), settings.mode.serial_device().into()]);
     for (name, fd) in inherited.ports {
-        let host = match fd {
-            Some(fd) => format!("socket,id={name},fd={fd}"),
-            None => format!("null,id={name}"),
-        };
-        words.extend(["-chardev".into(), host.into()]);
+        words.extend([
+            "-chardev".into(),
+            format!("socket,id={name},fd={fd}").into(),
+        ]);
         words.extend([
             "-device".into(),
             format!("virtserialport,chardev={name},name={name}").into(),
@@ -273,7 +280,7 @@ fn start_arguments(inherited: &Inherited<'_>, size: u64) -> Vec<OsString> {
         format!("memory-backend-file,id={id},size={size},mem-path=/proc/self/fd/{fd},share={share}")
     };
     let (memory, share) = match inherited.start {
-        Start::Boot => (format!("memory-backend-ram,id=lab.ram,size={size}"), "off"),
+        Start::Boot { .. } => (format!("memory-backend-ram,id=lab.ram,size={size}"), "off"),
         Start::Save { memory, .. } => (file("lab.ram", size, memory, "on"), "on"),
         Start::Restore { memory, .. } => (file("lab.ram", size, memory, "off"), "off"),
     };
@@ -287,26 +294,18 @@ fn start_arguments(inherited: &Inherited<'_>, size: u64) -> Vec<OsString> {
         "-device".to_owned(),
         format!("pvpanic-pci,addr={PANIC_SLOT}"),
     ];
-    let more: &[&str] = match inherited.start {
-        // The guest goes on at once. A panic of its kernel ends QEMU by a reset.
-        Start::Boot => &["-action", "panic=none"],
-        // A state that says "stopped" would stay stopped.
-        Start::Save { .. } => &[
-            "-action",
-            "panic=pause",
-            "-global",
-            "migration.store-global-state=off",
-        ],
-        Start::Restore { .. } => &["-action", "panic=none", "-incoming", "defer"],
-    };
-    words.extend(more.iter().map(ToString::to_string));
-    if let Start::Save { monitor, .. } | Start::Restore { monitor, .. } = inherited.start {
-        words.extend([
-            "-chardev".to_owned(),
-            format!("socket,id=lab.monitor,fd={monitor}"),
-            "-mon".to_owned(),
-            "chardev=lab.monitor,mode=control".to_owned(),
-        ]);
+    let (Start::Boot { monitor } | Start::Save { monitor, .. } | Start::Restore { monitor, .. }) =
+        inherited.start;
+    words.extend([
+        "-action".to_owned(),
+        "panic=pause".to_owned(),
+        "-chardev".to_owned(),
+        format!("socket,id=lab.monitor,fd={monitor}"),
+        "-mon".to_owned(),
+        "chardev=lab.monitor,mode=control".to_owned(),
+    ]);
+    if let Start::Restore { .. } = inherited.start {
+        words.extend(["-incoming", "defer"].map(str::to_owned));
     }
     words.into_iter().map(OsString::from).collect()
 }

@@ -7,19 +7,15 @@ fn line(settings: &Settings) -> String {
 }
 
 fn line_of(board: &Board, settings: &Settings) -> String {
-    line_from(Start::Boot, board, settings)
+    line_from(Start::Boot { monitor: 6 }, board, settings)
 }
 
 fn line_from(start: Start, board: &Board, settings: &Settings) -> String {
-    let port = match start {
-        Start::Save { .. } => None,
-        _ => Some(9),
-    };
     let inherited = Inherited {
         start,
         initramfs: 8,
         window: 7,
-        ports: &[("lab.control", port)],
+        ports: &[("lab.control", 9)],
     };
     let words = arguments(board, settings, Path::new("/k"), None, &inherited);
     words
@@ -68,7 +64,7 @@ fn a_seed_moves_the_start_within_one_period_of_the_same_machine() {
 fn a_machine_has_the_same_devices_in_the_same_slots_however_it_begins() {
     let (memory, monitor) = (5, 6);
     let starts = [
-        Start::Boot,
+        Start::Boot { monitor },
         Start::Save { memory, monitor },
         Start::Restore { memory, monitor },
     ];
@@ -91,7 +87,7 @@ fn a_machine_has_the_same_devices_in_the_same_slots_however_it_begins() {
 fn only_a_machine_that_is_saved_shares_its_memory() {
     let (memory, monitor) = (5, 6);
     for (start, shared) in [
-        (Start::Boot, 0),
+        (Start::Boot { monitor }, 0),
         (Start::Save { memory, monitor }, 2),
         (Start::Restore { memory, monitor }, 0),
     ] {

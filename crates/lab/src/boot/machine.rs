@@ -1,8 +1,9 @@
 //! Runs one boot: starts QEMU and the channels' threads, waits for the end, and collects the results. A [`Machine`] is the part
 //! that does not depend on QEMU.
 
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -24,7 +25,7 @@ use crate::job::{Message, Report, port};
 use crate::qemu::Qemu;
 
 /// All that one boot needs.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Boot<'a> {
     /// The machine.
     pub board: &'a Board,
@@ -77,6 +78,8 @@ pub struct Booted {
     pub status: Option<ExitStatus>,
     /// The kernel's console.
     pub console: Console,
+    /// Why QEMU does not restore a saved state.
+    pub refused: Option<String>,
     /// What the VMM printed to its standard error.
     pub vmm_errors: String,
     /// CPU time of the VMM.
@@ -98,30 +101,24 @@ impl Boot<'_> {
     /// Boots L1 or starts it from where it was saved, waits until QEMU has ended or has to be killed, and cleans up.
     pub fn run(&self, saved: Option<SavedFiles<'_>>, sinks: Sinks) -> Result<Booted, BootError> {
         let mut channels = channels()?;
-        let ports: Vec<_> = channels
-            .iter()
-            .map(|channel| (channel.name, Some(channel.fd())))
-            .collect();
-        let mut monitor = None;
+        let mut monitor = Monitor::new()?;
+        let (fd, limit) = (monitor.fd(), self.settings.limits.boot);
         let start = match saved {
-            None => Start::Boot,
-            Some(saved) => {
-                let mut own = Monitor::new()?;
-                own.restore(saved.state)?;
-                let fd = own.fd();
-                monitor = Some(own);
-                Start::Restore {
-                    memory: inherited(saved.memory)?,
-                    monitor: fd,
-                }
-            }
+            None => Start::Boot { monitor: fd },
+            Some(saved) => Start::Restore {
+                memory: inherited(saved.memory)?,
+                monitor: fd,
+            },
         };
+        let state = saved.map(|saved| rewound(saved.state)).transpose()?;
         let begun = Instant::now();
-        let child = self.start(start, &ports)?;
-        channels.iter_mut().for_each(Channel::handed_over);
-        if let Some(monitor) = &mut monitor {
-            monitor.handed_over();
-        }
+        let child = self.start(start, &mut channels)?;
+        monitor.handed_over();
+        // It ends when QEMU does, if not before.
+        let begins = thread::spawn(move || match state {
+            None => monitor.wait_for_stop(limit).and_then(|()| monitor.go_on()),
+            Some(state) => monitor.restore(state),
+        });
         let machine = Machine {
             child,
             channels,
@@ -137,18 +134,23 @@ impl Boot<'_> {
             },
             show_console: self.settings.show_console,
         };
-        machine.follow(sinks, channel())
+        let mut booted = machine.follow(sinks, channel())?;
+        if let (Ok(Err(error)), Some(_)) = (begins.join(), state) {
+            booted.refused = Some(format!("{error}: {}", booted.vmm_errors));
+        }
+        Ok(booted)
     }
 
     /// Boots L1 up to where it stops itself, and saves it. The file of the memory has the memory's size, and is empty.
     pub fn save(&self, to: SavedFiles<'_>) -> Result<(), BootError> {
+        // A guest notices whether its ports have a host.
+        let mut channels = channels()?;
         let mut monitor = Monitor::new()?;
-        let ports = port::ALL.map(|name| (name, None));
         let start = Start::Save {
             memory: inherited(to.memory)?,
             monitor: monitor.fd(),
         };
-        let mut child = self.start(start, &ports)?;
+        let mut child = self.start(start, &mut channels)?;
         monitor.handed_over();
         let console = Arc::new(Mutex::new(Console::default()));
         let errors = Arc::new(Mutex::new(Vec::new()));
@@ -181,16 +183,33 @@ impl Boot<'_> {
         })
     }
 
-    fn start(
-        &self,
-        start: Start,
-        ports: &[(&'static str, Option<RawFd>)],
-    ) -> Result<Child, BootError> {
+    /// QEMU's arguments, with other numbers of descriptors than those of a run.
+    pub(crate) fn words(&self) -> Vec<OsString> {
+        let inherited = Inherited {
+            start: Start::Boot { monitor: 0 },
+            initramfs: 0,
+            window: 0,
+            ports: &port::ALL.map(|name| (name, 0)),
+        };
+        arguments::arguments(
+            self.board,
+            self.settings,
+            self.kernel,
+            self.tree,
+            &inherited,
+        )
+    }
+
+    fn start(&self, start: Start, channels: &mut [Channel]) -> Result<Child, BootError> {
+        let ports: Vec<_> = channels
+            .iter()
+            .map(|channel| (channel.name, channel.fd()))
+            .collect();
         let inherited = Inherited {
             start,
             initramfs: inherited(self.initramfs)?,
             window: inherited(self.window)?,
-            ports,
+            ports: &ports,
         };
         let words = arguments::arguments(
             self.board,
@@ -199,8 +218,17 @@ impl Boot<'_> {
             self.tree,
             &inherited,
         );
-        process::start(self.vmbell, self.qemu, &words)
+        let child = process::start(self.vmbell, self.qemu, &words)?;
+        channels.iter_mut().for_each(Channel::handed_over);
+        Ok(child)
     }
+}
+
+/// Has QEMU inherit a file that is read from its start, though an earlier machine may have read it.
+fn rewound(mut file: &File) -> Result<RawFd, BootError> {
+    file.rewind()
+        .map_err(BootError::channel("read a saved state"))?;
+    inherited(file)
 }
 
 /// Has QEMU inherit a file; returns its descriptor.
@@ -330,6 +358,7 @@ impl Machine {
             report: course.complete().then_some(course.report).flatten(),
             status: (!killed).then_some(status),
             console,
+            refused: None,
             vmm_errors,
             cpu: cpu.unwrap_or_default(),
             wall: self.begun.elapsed(),

@@ -6,7 +6,6 @@ use std::io::{self, BufRead, BufReader, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -15,8 +14,6 @@ use serde_json::{Value, json};
 
 use super::BootError;
 
-/// How often it is asked whether the state is written.
-const PAUSE: Duration = Duration::from_millis(5);
 /// How long an answer may take: only a QEMU that hangs takes so long.
 const ANSWER: Duration = Duration::from_secs(60);
 
@@ -25,6 +22,8 @@ const ANSWER: Duration = Duration::from_secs(60);
 pub(super) struct Monitor {
     ours: BufReader<UnixStream>,
     theirs: Option<UnixStream>,
+    /// Events that came before an answer.
+    events: Vec<Value>,
 }
 
 impl Monitor {
@@ -39,6 +38,7 @@ impl Monitor {
         Ok(Self {
             ours: BufReader::new(ours),
             theirs: Some(theirs),
+            events: Vec::new(),
         })
     }
 
@@ -52,56 +52,84 @@ impl Monitor {
         self.theirs = None;
     }
 
-    /// Tells a QEMU that has not started yet to begin in the state of this file, which QEMU inherits. Nobody waits for its
-    /// answers: the guest's report, or QEMU's end, is the result.
-    pub fn restore(&mut self, state: &File) -> Result<(), BootError> {
-        fcntl_setfd(state, FdFlags::empty())
-            .map_err(|error| BootError::channel("pass a file to QEMU")(error.into()))?;
-        let state = json!({ "uri": format!("fd:{}", state.as_raw_fd()) });
+    /// Has a QEMU that was started with `-incoming defer` begin in the state of this file, which it has inherited. The
+    /// guest's report, or QEMU's end, is the result.
+    pub fn restore(&mut self, state: RawFd) -> Result<(), BootError> {
+        const ACTION: &str = "restore L1";
+        let state = json!({ "uri": format!("fd:{state}") });
         for (command, arguments) in [
             ("qmp_capabilities", json!({})),
-            ("migrate-set-capabilities", shared_is_left_out()),
+            ("migrate-set-capabilities", capabilities()),
             ("migrate-incoming", state),
         ] {
-            self.send(command, arguments)
-                .map_err(BootError::channel("write to QEMU's monitor"))?;
+            self.command(ACTION, command, arguments)?;
         }
-        Ok(())
+        // QEMU restores that a panic has stopped the machine, too.
+        self.migrated(ACTION)?;
+        self.go_on()
+    }
+
+    /// Has a stopped machine continue. Only a panic of its kernel can come now, after which QEMU ends.
+    pub fn go_on(&mut self) -> Result<(), BootError> {
+        const ACTION: &str = "let L1 go on";
+        self.command(ACTION, "set-action", json!({ "panic": "none" }))?;
+        self.command(ACTION, "cont", json!({})).map(drop)
     }
 
     /// Waits until the guest has stopped itself, for this time at most.
     pub fn wait_for_stop(&mut self, limit: Duration) -> Result<(), BootError> {
         const ACTION: &str = "say that L1 has stopped";
         self.command(ACTION, "qmp_capabilities", json!({}))?;
-        let end = Instant::now() + limit;
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let message = self.receive(left).map_err(|error| failed(ACTION, error))?;
-            if message["event"] == "STOP" {
-                return Ok(());
-            }
-        }
+        self.await_event(ACTION, limit, |message| message["event"] == "STOP")
+            .map(drop)
     }
 
     /// Writes the state of the stopped machine to this file, without memory that is shared, and ends QEMU.
     pub fn save(&mut self, state: &File) -> Result<(), BootError> {
         const ACTION: &str = "write the state of L1";
-        self.command(ACTION, "migrate-set-capabilities", shared_is_left_out())?;
+        self.command(ACTION, "migrate-set-capabilities", capabilities())?;
         self.pass(state).map_err(|error| failed(ACTION, error))?;
         self.answer(ACTION)?;
         self.command(ACTION, "migrate", json!({ "uri": "fd:state" }))?;
+        self.migrated(ACTION)?;
+        self.command("end", "quit", json!({})).map(drop)
+    }
+
+    /// Waits until the state was written or read.
+    fn migrated(&mut self, action: &'static str) -> Result<(), BootError> {
+        let message = self.await_event(action, ANSWER, |message| {
+            let is_end = |status| ["completed", "failed", "cancelled"].contains(&status);
+            message["event"] == "MIGRATION"
+                && message["data"]["status"].as_str().is_some_and(is_end)
+        })?;
+        if message["data"]["status"] == "completed" {
+            return Ok(());
+        }
+        let said = self.command(action, "query-migrate", json!({}))?;
+        Err(failed(
+            action,
+            said["error-desc"].as_str().unwrap_or("it failed"),
+        ))
+    }
+
+    /// Waits for an event.
+    fn await_event(
+        &mut self,
+        action: &'static str,
+        limit: Duration,
+        is_it: impl Fn(&Value) -> bool,
+    ) -> Result<Value, BootError> {
+        if let Some(index) = self.events.iter().position(&is_it) {
+            return Ok(self.events.swap_remove(index));
+        }
+        let end = Instant::now() + limit;
         loop {
-            let said = self.command(ACTION, "query-migrate", json!({}))?;
-            match said["status"].as_str() {
-                Some("completed") => break,
-                Some("failed" | "cancelled") => {
-                    let said = said["error-desc"].as_str().unwrap_or("it failed");
-                    return Err(failed(ACTION, said));
-                }
-                _ => thread::sleep(PAUSE),
+            let left = end.saturating_duration_since(Instant::now());
+            let message = self.receive(left).map_err(|error| failed(action, error))?;
+            if is_it(&message) {
+                return Ok(message);
             }
         }
-        self.command("end", "quit", json!({})).map(drop)
     }
 
     /// Sends a command and returns its answer.
@@ -157,6 +185,8 @@ impl Monitor {
             if let Some(answer) = message.get_mut("return") {
                 return Ok(answer.take());
             }
+            // It may come before the answer to the command that it follows.
+            self.events.push(message);
         }
     }
 
@@ -172,9 +202,11 @@ impl Monitor {
     }
 }
 
-/// Memory that is shared with the host is neither saved nor restored: the file of L1's memory is its saved form.
-fn shared_is_left_out() -> Value {
-    json!({ "capabilities": [{ "capability": "x-ignore-shared", "state": true }] })
+/// Memory that is shared with the host is neither saved nor restored: the file of L1's memory is its saved form. Events say when
+/// all else is.
+fn capabilities() -> Value {
+    let on = |name| json!({ "capability": name, "state": true });
+    json!({ "capabilities": [on("x-ignore-shared"), on("events")] })
 }
 
 fn failed(action: &'static str, said: impl ToString) -> BootError {
@@ -186,6 +218,8 @@ fn failed(action: &'static str, said: impl ToString) -> BootError {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     /// A QEMU that answers each command with the next of these lines.

@@ -1,0 +1,236 @@
+//! Where L1 begins: at its boot, or where it was saved after an earlier one.
+//!
+//! A machine stops itself when it has prepared everything that does not depend on the run. The first run with a machine saves
+//! it there and tries whether the saved state can run a guest; later runs begin there. A state serves each program, build of
+//! `vmbell` and seed: all that a run gives L1 comes through the window.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+
+use super::boot::{Boot, BootError, Booted, Limits, Mode, SavedFiles, Settings, Sinks};
+use super::cache::{Size, hash_bytes};
+use super::job::Ending;
+use super::saved::{Draft, Key, Saved, Store};
+use super::{Lab, LabError, first, nest, run};
+use crate::FileError;
+
+/// Disk space that a saved state takes at most, for machines of usual sizes.
+const ROOM: Size = Size(512 << 20);
+/// QEMU's files that a guest can notice.
+const FIRMWARE: [&str; 5] = [
+    "bios-256k.bin",
+    "pvh.bin",
+    "linuxboot_dma.bin",
+    "kvmvapic.bin",
+    "multiboot_dma.bin",
+];
+/// Where an installed QEMU has them.
+const FIRMWARE_FOLDERS: [&str; 2] = ["/usr/share/qemu", "/usr/share/seabios"];
+
+/// Where a machine begins.
+#[derive(Debug)]
+pub(crate) enum Beginning {
+    /// At its boot. The reason is for people who wonder; `None` if they have asked for it.
+    Boot(Option<String>),
+    /// Where it was saved.
+    Saved(Saved),
+}
+
+impl Beginning {
+    /// The saved files, if there are some.
+    pub fn files(&self) -> Option<SavedFiles<'_>> {
+        match self {
+            Self::Boot(_) => None,
+            Self::Saved(saved) => Some(SavedFiles {
+                memory: saved.ram(),
+                state: saved.state(),
+            }),
+        }
+    }
+}
+
+impl Beginning {
+    /// A boot, after a machine has failed that began here. A saved state at fault would repeat it each time, so it is removed.
+    pub fn after_a_fault(self) -> Result<Self, LabError> {
+        let Self::Saved(saved) = self else {
+            return Ok(self);
+        };
+        saved.discard()?;
+        let reason = "its saved state may have been at fault, and was removed";
+        Ok(Self::Boot(Some(reason.to_owned())))
+    }
+}
+
+impl Lab {
+    /// Finds or makes the state from which this machine begins. A machine that cannot be saved boots.
+    pub(crate) fn begin(&self, boot: &Boot<'_>) -> Beginning {
+        let Some(store) = &self.states else {
+            return Beginning::Boot(None);
+        };
+        if let Some(reason) = cannot_be_saved(boot.settings) {
+            return Beginning::Boot(reason);
+        }
+        match self.find_or_make(store, boot) {
+            Ok(saved) => Beginning::Saved(saved),
+            Err(error) => {
+                let reason = match &error {
+                    LabError::Cache(error) if error.is_no_space() => error.to_string(),
+                    error => format!("this machine cannot be saved: {error}"),
+                };
+                self.progress.say(format_args!("{reason}; booting it"));
+                Beginning::Boot(Some(reason))
+            }
+        }
+    }
+
+    fn find_or_make(&self, store: &Store, boot: &Boot<'_>) -> Result<Saved, LabError> {
+        let key = self.key(store, boot)?;
+        match store.open(&key) {
+            Ok(Some(saved)) => return Ok(saved),
+            Ok(None) => {}
+            Err(error) if error.is_damage() => {
+                self.progress
+                    .say(format_args!("{error}; saving the machine anew"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let waiting = || {
+            self.progress
+                .say("waiting for another `vmbell lab` that saves this machine");
+        };
+        store.make(&key, ROOM, waiting, |draft| {
+            let _shown = self.progress.spin("saving the machine, once");
+            self.make(boot, draft)
+        })
+    }
+
+    /// Boots the machine and saves it, and tries whether it runs a guest when it is restored.
+    fn make(&self, boot: &Boot<'_>, draft: &Draft) -> Result<(), LabError> {
+        let make = |path: PathBuf| {
+            let mut options = File::options();
+            let options = options.read(true).write(true).create_new(true);
+            options.open(&path).map_err(FileError::of("make", path))
+        };
+        let (memory, state) = (make(draft.ram())?, make(draft.state())?);
+        memory
+            .set_len(boot.settings.memory)
+            .map_err(FileError::of("make", draft.ram()))?;
+        let files = SavedFiles {
+            memory: &memory,
+            state: &state,
+        };
+        let window = nest::empty_window()?;
+        Boot {
+            window: &window,
+            ..*boot
+        }
+        .save(files)?;
+        let window = nest::check(self, run::header(boot.settings.mode, true)?)?;
+        let limit = boot.settings.limits.boot;
+        let settings = &Settings {
+            limits: Limits {
+                boot: limit,
+                program: limit,
+            },
+            ..boot.settings.clone()
+        };
+        let booted = Boot {
+            window: &window.file,
+            settings,
+            ..*boot
+        }
+        .run(Some(files), Sinks::nowhere())?;
+        passed(booted)
+    }
+
+    /// What the state of this machine depends on.
+    fn key(&self, store: &Store, boot: &Boot<'_>) -> Result<Key, LabError> {
+        let settings = boot.settings;
+        let mode = match settings.mode {
+            Mode::Functional { cpus } => format!("{cpus} CPUs"),
+            Mode::Deterministic { .. } => "deterministic".to_owned(),
+        };
+        let title = format!(
+            "{}, {mode}, {} MiB",
+            self.kernel.title,
+            settings.memory >> 20
+        );
+        let program = self.qemu.program();
+        let mut key = Key::new(title)
+            .part("qemu", self.qemu.version())
+            .part("qemu's program", store.digest(program)?);
+        for path in self.qemu.data_files(&FIRMWARE_FOLDERS, &FIRMWARE) {
+            key = key.part("firmware", store.digest(&path)?);
+        }
+        key = key
+            .part("kernel", store.digest(boot.kernel)?)
+            .part("modules", store.digest(&self.kernel.base)?)
+            .part("loader", hash_bytes(&first::read(&self.init)?));
+        if let Some(shell) = &self.shell {
+            key = key.part("busybox", store.digest(shell)?);
+        }
+        if let Some(tree) = boot.tree {
+            key = key.part("device tree", store.digest(tree)?);
+        }
+        if let Mode::Functional { .. } = settings.mode {
+            // The kernel has measured how fast its clocks are.
+            key = key.part("host's CPU", host_cpu());
+        }
+        Ok(key.part("arguments", format!("{:?}", boot.words())))
+    }
+}
+
+/// Why this machine boots in any case: `Some(None)` if the user has asked for what only a boot has.
+#[expect(
+    clippy::option_option,
+    reason = "whether it boots, and whether there is more to say"
+)]
+fn cannot_be_saved(settings: &Settings) -> Option<Option<String>> {
+    if settings.show_console {
+        return Some(None);
+    }
+    if !settings.qemu.is_empty() {
+        return Some(Some("--qemu-arg may change what is saved".to_owned()));
+    }
+    let mut devices = settings.devices.iter().map(|plugged| plugged.device);
+    let device = devices.find(|device| !device.has_state)?;
+    Some(Some(format!("QEMU cannot save {}", device.name)))
+}
+
+/// Whether the check of a restored machine has passed.
+fn passed(booted: Booted) -> Result<(), LabError> {
+    let said = match booted.report {
+        Some(report) => match report.ending {
+            Ending::Exited(0) => return Ok(()),
+            Ending::Failed(reason) => reason,
+            other => format!("{other:?}"),
+        },
+        None => run::said(&booted),
+    };
+    Err(BootError::Monitor {
+        action: "restore a machine that runs a guest",
+        said,
+    }
+    .into())
+}
+
+/// The model of this host's CPU, on which the rate of the emulated clocks depends.
+fn host_cpu() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find(|line| line.starts_with("model name"));
+    model.unwrap_or(std::env::consts::ARCH).to_owned()
+}
+
+impl Sinks {
+    /// Sinks of streams that nobody reads.
+    fn nowhere() -> Self {
+        Self {
+            stdout: Box::new(io::sink()),
+            stderr: Box::new(io::sink()),
+            files: Box::new(io::sink()),
+            stdin: None,
+            messages: |_| {},
+        }
+    }
+}
