@@ -67,7 +67,7 @@ pub struct Job {
     /// Whether the program is in a cgroup of its own, whose memory the kernel counts.
     #[serde(default)]
     pub cgroup: bool,
-    /// Whether the host must not disturb L1 while the program runs: output is held back until its end.
+    /// Whether the program starts at a moment that is the same in each run.
     pub deterministic: bool,
     /// How long a deterministic program waits for its start after a whole second, in nanoseconds.
     #[serde(default)]

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Limits;
+use super::channel::Channel;
 use crate::board::{Board, Gic};
 use crate::device::Plugged;
 use loader::window::{LOADER_FILE, PANIC_SLOT, SLOT};
@@ -19,7 +20,6 @@ pub enum Mode {
         cpus: u32,
     },
     /// One virtual nanosecond for each instruction, on one CPU: the same run again gives the same counts.
-    /// The program's output arrives at its end, so that the host disturbs nothing.
     Deterministic {
         /// Perturbs what counts depend on by chance: addresses of programs, and the phase of the timer at their start. `None`
         /// is the plain layout, without randomized addresses. It takes effect when the machine has booted, so that a saved
@@ -58,8 +58,8 @@ pub(super) struct Inherited<'a> {
     pub start: Start,
     pub initramfs: RawFd,
     pub window: RawFd,
-    /// The names and file descriptors of the virtio-serial ports.
-    pub ports: &'a [(&'static str, RawFd)],
+    /// The virtio-serial ports.
+    pub ports: &'a [Channel],
 }
 
 /// The size of the window in bytes. It takes no memory for what the host does not write.
@@ -233,12 +233,11 @@ pub(super) fn arguments(
         .map(OsString::from),
     );
     words.extend(["-device".into(), settings.mode.serial_device().into()]);
-    for (name, fd) in inherited.ports {
+    for channel in inherited.ports {
+        let name = channel.name;
         words.extend([
             "-chardev".into(),
-            format!("socket,id={name},fd={fd}").into(),
-        ]);
-        words.extend([
+            channel.chardev().into(),
             "-device".into(),
             format!("virtserialport,chardev={name},name={name}").into(),
         ]);

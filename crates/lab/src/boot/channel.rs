@@ -1,11 +1,17 @@
 //! The host's ends of the channels.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::supervise::Event;
@@ -19,20 +25,40 @@ pub(crate) enum Stream {
     Files,
 }
 
-/// One channel: the lab's end of the socket pair, and the other end until QEMU has inherited it, or until it is connected
-/// with a guest.
+/// One channel: the lab's end, and the other end until QEMU has inherited it, or until it is connected with a guest.
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub name: &'static str,
-    pub ours: UnixStream,
-    theirs: Option<UnixStream>,
+    ours: Ours,
+    theirs: Option<OwnedFd>,
+}
+
+/// The lab's end of a channel.
+#[derive(Debug)]
+enum Ours {
+    /// One of a pair of sockets.
+    Socket(UnixStream),
+    /// Memory to which QEMU writes. It is never full, so QEMU's writes never wait for the lab, at a moment that the guest would notice.
+    File(File),
 }
 
 impl Channel {
+    /// A channel in both directions.
     pub fn new(name: &'static str) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
+        Self::with(name, Ours::Socket(ours), theirs.into())
+    }
+
+    /// A channel to the lab alone, whose guest does not notice when the lab reads.
+    pub fn unnoticed(name: &'static str) -> io::Result<Self> {
+        let file = File::from(memfd_create("vmbell-output", MemfdFlags::CLOEXEC)?);
+        let theirs = file.try_clone()?.into();
+        Self::with(name, Ours::File(file), theirs)
+    }
+
+    fn with(name: &'static str, ours: Ours, theirs: OwnedFd) -> io::Result<Self> {
         // QEMU is to inherit it.
-        fcntl_setfd(theirs.as_fd(), FdFlags::empty())?;
+        fcntl_setfd(&theirs, FdFlags::empty())?;
         Ok(Self {
             name,
             ours,
@@ -40,9 +66,16 @@ impl Channel {
         })
     }
 
-    /// The descriptor number of QEMU's end, for its command line; -1 after the hand-over.
-    pub fn fd(&self) -> RawFd {
-        self.theirs.as_ref().map_or(-1, AsRawFd::as_raw_fd)
+    /// QEMU's word for its end.
+    pub fn chardev(&self) -> String {
+        let (name, fd) = (
+            self.name,
+            self.theirs.as_ref().map_or(-1, AsRawFd::as_raw_fd),
+        );
+        match self.ours {
+            Ours::Socket(_) => format!("socket,id={name},fd={fd}"),
+            Ours::File(_) => format!("file,id={name},path=/proc/self/fd/{fd},append=on"),
+        }
     }
 
     /// Closes this process's copy of QEMU's end, so that reads end when QEMU ends.
@@ -52,14 +85,63 @@ impl Channel {
 
     /// The other end, for this process itself.
     pub fn take_theirs(&mut self) -> Option<UnixStream> {
-        self.theirs.take()
+        self.theirs.take().map(UnixStream::from)
+    }
+
+    /// The lab's end of a channel in both directions.
+    pub fn socket(&self) -> io::Result<UnixStream> {
+        match &self.ours {
+            Ours::Socket(socket) => socket.try_clone(),
+            Ours::File(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// What comes from the guest, up to the end of QEMU, which `ended` tells.
+    pub fn into_reader(self, ended: Arc<AtomicBool>) -> Box<dyn Read + Send> {
+        match self.ours {
+            Ours::Socket(socket) => Box::new(socket),
+            Ours::File(file) => Box::new(Tail {
+                file,
+                read: 0,
+                ended,
+            }),
+        }
+    }
+}
+
+/// How long a reader waits for more in a file.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Reads a file that grows, and gives back the memory of what was read.
+struct Tail {
+    file: File,
+    read: u64,
+    ended: Arc<AtomicBool>,
+}
+
+impl Read for Tail {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        loop {
+            // Looked at first: what was written before the end is read after it.
+            let ended = self.ended.load(Ordering::Acquire);
+            let length = self.file.read_at(to, self.read)?;
+            if length > 0 {
+                let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                fallocate(&self.file, punch, self.read, length as u64)?;
+                self.read += length as u64;
+            }
+            if length > 0 || ended {
+                return Ok(length);
+            }
+            thread::sleep(PAUSE);
+        }
     }
 }
 
 /// Starts a thread that copies a stream to its sink and reports the length of every piece. After a failed write
 /// it only reads the stream, because L1 waits until it has been read.
 pub(super) fn pump(
-    mut from: UnixStream,
+    mut from: Box<dyn Read + Send>,
     mut to: Box<dyn Write + Send>,
     stream: Stream,
     events: Sender<Event>,
@@ -111,4 +193,37 @@ pub(super) fn feed(mut from: Box<dyn Read + Send>, mut to: UnixStream) {
         let _ = io::copy(&mut from, &mut to);
         let _ = to.shutdown(std::net::Shutdown::Write);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_to_memory_is_read_once_and_takes_none_afterwards() {
+        let mut channel = Channel::unnoticed("lab.stdout").unwrap();
+        let mut theirs = File::from(channel.theirs.take().unwrap());
+        let Ours::File(file) = &channel.ours else {
+            unreachable!()
+        };
+        let file = file.try_clone().unwrap();
+        let ended = Arc::new(AtomicBool::new(false));
+        let mut reader = channel.into_reader(Arc::clone(&ended));
+        let written: Vec<u8> = (0..1_000_000_u32)
+            .map(|index| index.to_le_bytes()[1])
+            .collect();
+        let writes = written.clone();
+        let writer = thread::spawn(move || {
+            for piece in writes.chunks(70_000) {
+                theirs.write_all(piece).unwrap();
+            }
+            ended.store(true, Ordering::Release);
+        });
+        let mut read = Vec::new();
+        reader.read_to_end(&mut read).unwrap();
+        writer.join().unwrap();
+        assert!(read == written);
+        let allocated = std::os::unix::fs::MetadataExt::blocks(&file.metadata().unwrap()) * 512;
+        assert!(allocated <= 8192, "{allocated}");
+    }
 }

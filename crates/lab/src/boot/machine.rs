@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -100,7 +100,7 @@ pub struct SavedFiles<'a> {
 impl Boot<'_> {
     /// Boots L1 or starts it from where it was saved, waits until QEMU has ended or has to be killed, and cleans up.
     pub fn run(&self, saved: Option<SavedFiles<'_>>, sinks: Sinks) -> Result<Booted, BootError> {
-        let mut channels = channels()?;
+        let mut channels = self.channels()?;
         let mut monitor = Monitor::new()?;
         let (fd, limit) = (monitor.fd(), self.settings.limits.boot);
         let start = match saved {
@@ -144,7 +144,7 @@ impl Boot<'_> {
     /// Boots L1 up to where it stops itself, and saves it. The file of the memory has the memory's size, and is empty.
     pub fn save(&self, to: SavedFiles<'_>) -> Result<(), BootError> {
         // A guest notices whether its ports have a host.
-        let mut channels = channels()?;
+        let mut channels = self.channels()?;
         let mut monitor = Monitor::new()?;
         let start = Start::Save {
             memory: inherited(to.memory)?,
@@ -183,13 +183,23 @@ impl Boot<'_> {
         })
     }
 
-    /// QEMU's arguments, with other numbers of descriptors than those of a run.
+    /// The ports of L1. Where instructions are counted, the guest does not notice when its output is read.
+    fn channels(&self) -> Result<Vec<Channel>, BootError> {
+        let open = |name| match (self.settings.mode, name) {
+            (Mode::Deterministic { .. }, port::STDOUT | port::STDERR) => Channel::unnoticed(name),
+            _ => Channel::new(name),
+        };
+        let channels = port::ALL.into_iter().map(open).collect::<io::Result<_>>();
+        channels.map_err(BootError::channel("make a channel"))
+    }
+
+    /// What the guest can notice of QEMU's arguments.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let inherited = Inherited {
             start: Start::Boot { monitor: 0 },
             initramfs: 0,
             window: 0,
-            ports: &port::ALL.map(|name| (name, 0)),
+            ports: &[],
         };
         arguments::arguments(
             self.board,
@@ -201,15 +211,11 @@ impl Boot<'_> {
     }
 
     fn start(&self, start: Start, channels: &mut [Channel]) -> Result<Child, BootError> {
-        let ports: Vec<_> = channels
-            .iter()
-            .map(|channel| (channel.name, channel.fd()))
-            .collect();
         let inherited = Inherited {
             start,
             initramfs: inherited(self.initramfs)?,
             window: inherited(self.window)?,
-            ports: &ports,
+            ports: channels,
         };
         let words = arguments::arguments(
             self.board,
@@ -304,34 +310,38 @@ impl Machine {
             self.show_console,
             panicked,
         );
-        let mut ends = self.channels.into_iter().map(|channel| channel.ours);
-        let (Some(mut control), Some(stdin), Some(stdout), Some(stderr), Some(files)) = (
-            ends.next(),
-            ends.next(),
-            ends.next(),
-            ends.next(),
-            ends.next(),
-        ) else {
+        let Ok([control, stdin, stdout, stderr, files]) =
+            <[Channel; port::ALL.len()]>::try_from(self.channels)
+        else {
             unreachable!("one channel for each name");
         };
-        let copy = |socket: &UnixStream| {
-            socket
-                .try_clone()
+        let copy = |channel: &Channel| {
+            channel
+                .socket()
                 .map_err(BootError::channel("copy a socket"))
         };
+        let ended = Arc::new(AtomicBool::new(false));
+        let mut asking = copy(&control)?;
         readers.push(listen(copy(&control)?, sender.clone(), sinks.messages));
-        readers.push(pump(stdout, sinks.stdout, Stream::Stdout, sender.clone()));
-        readers.push(pump(stderr, sinks.stderr, Stream::Stderr, sender.clone()));
-        readers.push(pump(files, sinks.files, Stream::Files, sender.clone()));
+        for (channel, sink, stream) in [
+            (stdout, sinks.stdout, Stream::Stdout),
+            (stderr, sinks.stderr, Stream::Stderr),
+            (files, sinks.files, Stream::Files),
+        ] {
+            let from = channel.into_reader(Arc::clone(&ended));
+            readers.push(pump(from, sink, stream, sender.clone()));
+        }
         if let Some(input) = sinks.stdin {
             feed(input, copy(&stdin)?);
         }
         let pid = self.child.id();
         readers.push(thread::spawn(move || {
-            let _ = sender.send(Event::Ended(process::wait_for_end(pid)));
+            let cpu = process::wait_for_end(pid);
+            ended.store(true, Ordering::Release);
+            let _ = sender.send(Event::Ended(cpu));
         }));
 
-        let mut course = Course::follow(&events, &mut control, self.limits, self.patience, || {
+        let mut course = Course::follow(&events, &mut asking, self.limits, self.patience, || {
             process::waited(pid)
         });
         let killed = course.cpu.is_none();
@@ -341,7 +351,7 @@ impl Machine {
             let _ = self.child.kill();
         }
         // Closing it earlier would make QEMU drop the input that it has not read yet.
-        drop(stdin);
+        drop((control, stdin));
         // The threads end when they see the end of their channels; the child is reaped only after that.
         for reader in readers {
             let _ = reader.join();

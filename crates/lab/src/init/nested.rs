@@ -5,12 +5,12 @@
 //! be real.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{control, exits, program};
@@ -47,17 +47,13 @@ pub fn stop() -> bool {
 /// Starts the Linux and waits for its end; `notes` are about this one's modules.
 pub fn run(job: &Job, nested: &Nested, notes: &[String]) -> io::Result<Report> {
     check(notes)?;
-    let hold = job.deterministic;
     let stdin = match job.stdin {
         true => Some(Box::new(control::open_port(port::STDIN)?) as _),
         false => None,
     };
-    let outputs = [port::STDOUT, port::STDERR, port::FILES].map(|name| Output::open(name, hold));
-    let [stdout, stderr, files] = outputs;
-    let outputs = [stdout?, stderr?, files?];
-    let [stdout, stderr, files] = outputs
-        .each_ref()
-        .map(|output| Box::new(output.clone()) as _);
+    let open = |name| control::open_port(name).map(|port| Box::new(port) as _);
+    let (stdout, stderr) = (open(port::STDOUT)?, open(port::STDERR)?);
+    let files = open(port::FILES)?;
     let (sender, events) = channel();
     let _ = STOP.set(sender.clone());
     if nested.exits {
@@ -103,7 +99,6 @@ pub fn run(job: &Job, nested: &Nested, notes: &[String]) -> io::Result<Report> {
     };
     let booted = machine.follow(sinks, (sender, events));
     let booted = booted.map_err(io::Error::other)?;
-    outputs.iter().try_for_each(Output::finish)?;
     let has_spun = watch.is_some_and(|watch| watch.found());
     let report = booted.report.clone().unwrap_or_else(|| Report {
         ending: failure(&booted, has_spun, nested, job.depth),
@@ -264,45 +259,4 @@ fn out_of_memory() -> Option<String> {
     let mut lines = log.lines().map(str::trim);
     let killed = lines.find(|line| line.starts_with("Out of memory: "));
     killed.map(str::to_owned)
-}
-
-/// A port of this Linux to which the inner one's stream goes, at once or held back until its end.
-#[derive(Clone)]
-struct Output {
-    port: Arc<fs::File>,
-    held: Option<Arc<Mutex<Vec<u8>>>>,
-}
-
-impl Output {
-    fn open(name: &str, hold: bool) -> io::Result<Self> {
-        Ok(Self {
-            port: Arc::new(control::open_port(name)?),
-            held: hold.then(Arc::default),
-        })
-    }
-
-    /// Writes what was held back.
-    fn finish(&self) -> io::Result<()> {
-        let Some(held) = &self.held else {
-            return Ok(());
-        };
-        let held = held.lock().unwrap_or_else(PoisonError::into_inner);
-        (&*self.port).write_all(&held)
-    }
-}
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &self.held {
-            Some(held) => held
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .write(bytes),
-            None => (&*self.port).write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

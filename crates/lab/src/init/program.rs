@@ -73,12 +73,11 @@ pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
             ));
         }
     };
-    let hold = job.deterministic;
     let copies = [
         (child.stdout.take().map(boxed), stdout),
         (child.stderr.take().map(boxed), stderr),
     ]
-    .map(|(pipe, port)| thread::spawn(move || pipe.map_or(Ok(0), |pipe| copy(pipe, port, hold))));
+    .map(|(pipe, port)| thread::spawn(move || pipe.map_or(Ok(0), |pipe| copy(pipe, port))));
     if STOPPED.load(Ordering::SeqCst) {
         // The host asked before there was a program.
         kill_others();
@@ -139,15 +138,8 @@ fn enter(cgroup: &str) -> io::Result<()> {
     fs::write(Path::new(cgroup).join("cgroup.procs"), "0")
 }
 
-/// Copies until the pipe ends, and returns the number of bytes. Each write makes the host interrupt L1 at a
-/// moment that L1 does not determine, so with `hold` there is one write, after the end.
-fn copy(mut pipe: Box<dyn Read + Send>, mut port: fs::File, hold: bool) -> io::Result<u64> {
-    if hold {
-        let mut all = Vec::new();
-        pipe.read_to_end(&mut all)?;
-        port.write_all(&all)?;
-        return Ok(all.len() as u64);
-    }
+/// Copies until the pipe ends, and returns the number of bytes.
+fn copy(mut pipe: Box<dyn Read + Send>, mut port: fs::File) -> io::Result<u64> {
     let mut total = 0;
     let mut piece = vec![0; 64 << 10];
     loop {
