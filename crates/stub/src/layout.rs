@@ -7,9 +7,9 @@
 use crate::event::EventCounts;
 use crate::ioapic::{Lines, Pins};
 use crate::lapic::Lapic;
+use crate::patches::Patches;
 use crate::pv_eoi::PvEoi;
 use crate::section::Sections;
-use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64};
 use crate::table::Table;
 use crate::vcpu_mode::VcpuMode;
@@ -142,8 +142,6 @@ pub struct Control {
     pub spin_adaptive: AtomicU32,
     /// Traps at a site before the stub asks for a patch; 0 never asks.
     pub patch_after: AtomicU32,
-    /// How often a jump was written over guest code, or taken back.
-    pub patches: AtomicU32,
     /// The phase of the read-side sections ([`Sections`]): its lowest bit selects the counters in use.
     pub phase: AtomicU32,
     /// Not 0: each vCPU has a local APIC, and `hlt` waits for it.
@@ -158,10 +156,8 @@ pub struct Control {
     pub user_notif_filter: Filter,
     /// Locks a vCPU thread down.
     pub vcpu_filter: Filter,
-    /// `int3`-patched instructions: address to first byte.
-    pub int3_sites: SiteMap,
-    /// Instructions that a jump was written over, its site included: address to the copy that runs instead.
-    pub redirects: SiteMap,
+    /// The patches of the guest's code.
+    pub patches: Patches,
     /// The I/O APIC's pins: their redirection entries and resamplefds.
     pub pins: Pins,
     /// The descriptors that wake each vCPU out of `hlt`, in addition to its mode word.
@@ -182,59 +178,6 @@ pub struct HaltFds {
     pub wake_eventfd: AtomicU32,
     /// The epoll descriptor; 0 if it has no such descriptor.
     pub epoll: AtomicU32,
-}
-
-/// Slots of a [`SiteMap`]; an insertion tries half of them at most, so that probing stays short.
-pub const SITE_SLOTS: usize = 1024;
-
-/// A hash map from a code address to a word, append-only: the monitor inserts, the stub looks up.
-#[repr(C)]
-#[derive(Debug)]
-pub struct SiteMap {
-    slots: [SiteSlot; SITE_SLOTS],
-}
-
-#[repr(C)]
-#[derive(Debug)]
-struct SiteSlot {
-    site: AtomicU64,
-    value: AtomicU64,
-}
-
-impl SiteMap {
-    fn start(site: u64) -> usize {
-        (site.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize
-    }
-
-    /// The word stored for `site`.
-    pub fn get(&self, site: u64) -> Option<u64> {
-        let start = Self::start(site);
-        for step in 0..SITE_SLOTS {
-            let slot = &self.slots[(start + step) % SITE_SLOTS];
-            match slot.site.load(Acquire) {
-                0 => return None,
-                found if found == site => return Some(slot.value.load(Relaxed)),
-                _ => {}
-            }
-        }
-        None
-    }
-
-    /// Stores `value` for `site`; false if half of the slots, probed in a row, belong to other sites. One
-    /// writer at a time.
-    pub fn insert(&self, site: u64, value: u64) -> bool {
-        let start = Self::start(site);
-        for step in 0..SITE_SLOTS / 2 {
-            let slot = &self.slots[(start + step) % SITE_SLOTS];
-            let found = slot.site.load(Relaxed);
-            if found == 0 || found == site {
-                slot.value.store(value, Relaxed);
-                slot.site.store(site, Release);
-                return true;
-            }
-        }
-        false
-    }
 }
 
 /// What both sides write; the monitor does not trust it.

@@ -1,8 +1,8 @@
 //! The trap stub of the usermode engine, and the memory that it shares with the monitor.
 //!
 //! The crate is compiled twice. As a library it gives the monitor the layout, the doorbell table's reader, the
-//! decoder, the local APIC, the host's side of PV EOI and, with the feature `elf`, the finished stub in `ELF`. With
-//! `--cfg vmbell_stub_elf` (see `build.rs`) it is that stub, and also has the modules in `elf/`.
+//! decoder, the patches of code, the local APIC, the host's side of PV EOI and, with the feature `elf`, the finished
+//! stub in `ELF`. With `--cfg vmbell_stub_elf` (see `build.rs`) it is that stub, and also has the modules in `elf/`.
 // The models, in loom's build, use std.
 #![cfg_attr(not(loom), no_std)]
 #![cfg_attr(vmbell_stub_elf, no_main)]
@@ -15,6 +15,7 @@ pub mod event;
 pub mod ioapic;
 pub mod lapic;
 pub mod layout;
+pub mod patches;
 pub mod pv_eoi;
 pub mod section;
 mod sync;

@@ -3,12 +3,13 @@
 use crate::decode::{Instruction, Operation, Source};
 use crate::elf::entry::{Context, truncate};
 use crate::elf::exit::{heavy_exit, in_ram, report, ring};
-use crate::elf::fetch::{Fetched, fetch};
+use crate::elf::fetch::fetch;
 use crate::elf::interrupt;
 use crate::elf::percpu::PerCpu;
 use crate::elf::pio::count_site_trap;
 use crate::event::Event;
 use crate::layout::{GUEST_END, PAGE, fault, reason};
+use crate::patches::Fetched;
 use crate::table::Kind;
 
 /// Bit of a page fault's error code (Intel SDM volume 3, 4.7).
@@ -29,7 +30,10 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu) {
         len,
     } = match fetch(frame, None) {
         Fetched::Instruction(instruction) => instruction,
-        Fetched::Patched => return,
+        Fetched::Patched(address) => {
+            frame.rip = address;
+            return;
+        }
         Fetched::Other => report(frame, cpu, fault::UNDECODED),
     };
     let next = rip.wrapping_add(u64::from(len));

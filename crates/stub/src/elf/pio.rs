@@ -4,11 +4,12 @@
 use crate::decode::{Instruction, Operation};
 use crate::elf::entry::{Context, RAX, RCX, RDI, RDX, RSI};
 use crate::elf::exit::{hand_over, heavy_exit, in_ram, report, ring};
-use crate::elf::fetch::{Fetched, fetch};
+use crate::elf::fetch::fetch;
 use crate::elf::interrupt::{self, MsrResult};
 use crate::elf::percpu::{PerCpu, control};
 use crate::event::Event;
 use crate::layout::{fault, reason};
+use crate::patches::Fetched;
 use crate::sync::Ordering::Relaxed;
 use crate::table::Kind;
 
@@ -17,7 +18,10 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
     let rip = frame.rip;
     let Instruction { operation, len, .. } = match fetch(frame, first_byte) {
         Fetched::Instruction(instruction) => instruction,
-        Fetched::Patched => return,
+        Fetched::Patched(address) => {
+            frame.rip = address;
+            return;
+        }
         Fetched::Other => report(frame, cpu, fault::PRIVILEGED),
     };
     let next = rip.wrapping_add(u64::from(len));

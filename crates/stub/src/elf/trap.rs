@@ -9,7 +9,7 @@ use crate::elf::percpu::{PerCpu, control};
 use crate::elf::syscall::exit_group;
 use crate::elf::{direct, interrupt, kick, mmio, pio};
 use crate::layout::{GUEST_END, PATCH_BASE, PATCH_SIZE, exit_code, fault, reason};
-use crate::sync::Ordering::{Relaxed, SeqCst};
+use crate::sync::Ordering::Relaxed;
 use crate::trampoline;
 
 pub const SIGILL: u32 = 4;
@@ -83,7 +83,7 @@ fn handle_guest_trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
         (SIGTRAP, BREAKPOINT) => {
             let site = frame.rip.wrapping_sub(1);
             frame.rip = site;
-            match control().int3_sites.get(site) {
+            match control().patches.int3_sites.get(site) {
                 Some(original) => pio::emulate(frame, cpu, Some((original & 0xff) as u8)),
                 None => report(frame, cpu, fault::EXCEPTION),
             }
@@ -96,7 +96,7 @@ fn handle_guest_trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
                 // A patch that is branched into all the time costs more than it saves.
                 pio::count_site_trap(cpu, target);
             }
-            None if is_undone(frame.rip, cpu) => {}
+            None if control().patches.is_undone(frame.rip, &cpu.undone_patches) => {}
             None => report(frame, cpu, fault::EXCEPTION),
         },
         (SIGSYS, _) => {
@@ -107,13 +107,6 @@ fn handle_guest_trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
         }
         _ => report(frame, cpu, fault::EXCEPTION),
     }
-}
-
-/// Whether there may have been a jump over the instruction at `rip`, which is no invalid opcode now, when it trapped. Then it is
-/// executed again. That helps once: the next such trap follows another patch, or the opcode is the guest's own.
-fn is_undone(rip: u64, cpu: &PerCpu) -> bool {
-    let patches = control().patches.load(SeqCst);
-    control().redirects.get(rip).is_some() && cpu.undone_patches.swap(patches, Relaxed) != patches
 }
 
 /// If the guest has no stack for the trampoline that it has just entered, undoes what the trampoline did, so that the guest is at
@@ -130,7 +123,7 @@ fn leave_trampoline(frame: &mut Context) -> Option<u64> {
     // SAFETY: the whole trampoline is in the region, which is mapped for good.
     let site = unsafe { ((start + trampoline::SITE) as *const u64).read_unaligned() };
     // A copy of guest code may look like a trampoline.
-    if control().redirects.get(site) != Some(start) {
+    if control().patches.redirects.get(site) != Some(start) {
         return None;
     }
     let rsp = frame.register(RSP);

@@ -14,11 +14,11 @@ use iced_x86::{
     InstructionBlock,
 };
 use stub::layout::{PATCH_BASE, PATCH_SIZE};
+use stub::patches::INT3;
 use stub::trampoline::{JMP, ROOM, SITE};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap, VolatileMemory};
 
 use super::super::sandbox::Sandbox;
-use super::INT3;
 use super::trampoline::{Trampolines, assemble_trampoline, is_replaceable, is_store};
 
 /// The length of the jump in bytes.
@@ -58,6 +58,7 @@ impl Jump {
         trampolines: &mut Trampolines,
         site: u64,
     ) -> Option<Self> {
+        // As many as the stub can read of an instruction that begins under the jump, half of it from before and half from after.
         let mut bytes = [0; 32];
         memory.read_slice(&mut bytes, GuestAddress(site)).ok()?;
         let covered = covered(&bytes, site)?;
@@ -101,7 +102,7 @@ impl Jump {
         // Before a redirection leads to it.
         let region = &sandbox.trampolines;
         region.get_slice(offset, code.len()).ok()?.copy_from(&code);
-        let redirects = &sandbox.control.redirects;
+        let redirects = &sandbox.control.patches.redirects;
         for (instruction, offset) in covered[1..].iter().zip(&encoded.new_instruction_offsets) {
             let inside = instruction.ip() < site + LEN;
             let moved = copy + u64::from(*offset);
@@ -135,7 +136,7 @@ impl Jump {
     pub fn undo(&self, sandbox: &Sandbox, memory: &GuestMemoryMmap) -> bool {
         let mut restored = self.original;
         // Without room in the map it traps as it did.
-        let int3_sites = &sandbox.control.int3_sites;
+        let int3_sites = &sandbox.control.patches.int3_sites;
         if !self.is_store && int3_sites.insert(self.site, restored[0].into()) {
             restored[0] = INT3;
         }
@@ -159,7 +160,7 @@ fn replace(
         if found != before {
             return None;
         }
-        sandbox.control.patches.fetch_add(1, SeqCst);
+        sandbox.control.patches.count.fetch_add(1, SeqCst);
         memory.write_slice(after, GuestAddress(site)).ok()
     };
     if sandbox.control.vcpus.load(Relaxed) == 1 {

@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use stub::decode::{Instruction, Operation, decode};
 use stub::layout::{PATCH_OFFSET, PATCH_SIZE};
+use stub::patches::INT3;
 use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap, MmapRegion};
 use vmbell_hypervisor::{Error, PatchMode};
 
@@ -28,8 +29,6 @@ pub const TRAPS_BEFORE_PATCH: u32 = 16;
 
 /// The most trampolines of a guest. The bound is needed because a hostile guest can ask for them forever.
 const MAX_TRAMPOLINES: usize = 256;
-
-const INT3: u8 = 0xcc;
 
 /// Maps the trampolines' memory for writing; the sandbox maps it at [`stub::layout::PATCH_BASE`].
 pub fn map_trampolines(read_only: &File) -> Result<MmapRegion, Error> {
@@ -140,7 +139,8 @@ impl PatchState {
 /// Replaces the first byte of the instruction at `site` by `int3`. The original byte is stored for the stub
 /// before the trap can happen.
 fn int3(sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64, first: u8) {
-    if sandbox.control.int3_sites.insert(site, u64::from(first)) {
+    let sites = &sandbox.control.patches.int3_sites;
+    if sites.insert(site, u64::from(first)) {
         // It was read there, and memory does not go away.
         let _ = memory.write_obj(INT3, GuestAddress(site));
     }

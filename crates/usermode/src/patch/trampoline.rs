@@ -14,10 +14,9 @@ use stub::layout::{
     HYPERCALL_ENTRY, HYPERCALL_PAGE, INTERRUPT_RETURN, INTERRUPT_RETURN_ENTRY, PATCH_BASE,
     PATCH_SIZE, PORT_ENTRY, STORE_ENTRY,
 };
+use stub::patches::INT3;
 use stub::trampoline::{INVALID, PROLOGUE};
 use vmbell_hypervisor::Error;
-
-use super::INT3;
 
 /// The parts of the trampolines' memory that are in use, as address ranges.
 #[derive(Debug, Default)]
