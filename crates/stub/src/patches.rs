@@ -4,7 +4,7 @@
 //! The monitor changes the first byte of a site to `int3`, or five bytes to a jump, and takes a jump back. It changes
 //! several bytes only while the sandbox is stopped, which may be at any point between a trap and the end of its handler. A jump
 //! is no instruction that traps, and the other instructions under it begin with an invalid opcode, so what is read of
-//! them is told from what trapped.
+//! them is told from what trapped, if all of it was read between two changes.
 
 use crate::decode::{Instruction, decode};
 use crate::layout::{PATCH_BASE, PATCH_SIZE};
@@ -56,15 +56,18 @@ impl Patches {
                 _ => byte,
             }
         });
-        if self.count.load(SeqCst) != before {
-            // Some bytes may be from before a jump was written and some from after it.
-            return Fetched::Patched(rip);
-        }
-        match decoded {
+        let found = match decoded {
             Some(instruction) => Fetched::Instruction(instruction),
             None => self
                 .redirect(rip, read)
                 .map_or(Fetched::Other, Fetched::Patched),
+        };
+        // Otherwise some bytes may be from before a jump was written or taken back, and some from after it. So this is the
+        // last reading.
+        if self.count.load(SeqCst) == before {
+            found
+        } else {
+            Fetched::Patched(rip)
         }
     }
 
