@@ -10,7 +10,7 @@ use crate::decode::{Instruction, decode};
 use crate::layout::{PATCH_BASE, PATCH_SIZE};
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU32, AtomicU64};
-use crate::trampoline::{INVALID, JMP};
+use crate::trampoline::{INVALID, JMP, STEPS};
 
 /// `int3`, which the monitor writes over the first byte of a patched instruction.
 pub const INT3: u8 = 0xcc;
@@ -25,6 +25,8 @@ pub struct Patches {
     pub int3_sites: SiteMap,
     /// Instructions that a jump was written over, its site included: address to the copy that runs instead.
     pub redirects: SiteMap,
+    /// Trampolines: address to site.
+    pub trampolines: SiteMap,
 }
 
 /// What is at the address of a trap.
@@ -90,6 +92,18 @@ impl Patches {
     pub fn is_undone(&self, rip: u64, last: &AtomicU32) -> bool {
         let count = self.count.load(SeqCst);
         self.redirects.get(rip).is_some() && last.swap(count, Relaxed) != count
+    }
+
+    /// The site of the trampoline that can have faulted at `rip` for want of a stack, and how far it has moved the stack pointer
+    /// down by then. Another jump may be over the site meanwhile, so nothing is read there.
+    pub fn begun_trampoline(&self, rip: u64) -> Option<(u64, u64)> {
+        if !(PATCH_BASE..PATCH_BASE + PATCH_SIZE).contains(&rip) {
+            return None;
+        }
+        STEPS.iter().find_map(|(step, moved)| {
+            let site = self.trampolines.get(rip.wrapping_sub(*step))?;
+            Some((site, *moved))
+        })
     }
 }
 

@@ -1,9 +1,8 @@
 //! The jump that an `out` becomes and the trampoline that it leads to ([`crate::layout::PATCH_BASE`]), where monitor and stub must
-//! agree: the bytes of the jump, the first instructions of the trampoline, and where it says which site it belongs to.
+//! agree: the bytes of the jump, and the first instructions of the trampoline.
 //!
 //! The first instructions save registers below the guest's red zone and read where direct code will have its frames. If the
-//! guest has no stack there, one of them faults, and the stub undoes the others. The monitor writes them, and the stub reads
-//! them on the vCPU's thread.
+//! guest has no stack there, one of them faults, and the stub undoes the others, on the vCPU's thread.
 
 /// The first byte of a jump (`jmp rel32`).
 pub const JMP: u8 = 0xe9;
@@ -14,8 +13,6 @@ pub const INVALID: [u8; 10] = [0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0
 
 /// The bytes of a trampoline.
 pub const ROOM: u64 = 256;
-/// Where in these is the address of the site, 8 bytes.
-pub const SITE: u64 = ROOM - 8;
 
 /// The first instructions. The first leaves out the red zone, 128 bytes below the stack pointer; the last reads below the frames
 /// of direct code.

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use stub::decode::{Instruction, decode};
 use stub::layout::PATCH_BASE;
 use stub::patches::{Fetched, INT3, Patches};
-use stub::trampoline::{INVALID, JMP, ROOM};
+use stub::trampoline::{INVALID, JMP, ROOM, STEPS};
 
 const SITE: u64 = 0x30_0000;
 /// Bytes of code that a vCPU can read: those of a jump, and of an instruction that begins in it.
@@ -212,5 +212,19 @@ fn a_trap_at_any_moment_of_a_patch_leads_to_the_instruction() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn a_trampoline_is_known_while_another_jump_is_over_its_site() {
+    let patches = Patches::default();
+    let (own, other) = (PATCH_BASE, PATCH_BASE + ROOM);
+    assert!(patches.trampolines.insert(own, SITE));
+    assert!(patches.trampolines.insert(other, SITE - 2));
+    assert!(patches.redirects.insert(SITE, other + 80));
+    for rip in own - 1..own + ROOM {
+        let step = STEPS.iter().find(|(step, _)| own + step == rip);
+        let begun = patches.begun_trampoline(rip);
+        assert_eq!(begun, step.map(|(_, moved)| (SITE, *moved)), "{rip:#x}");
     }
 }

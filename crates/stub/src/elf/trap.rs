@@ -8,9 +8,8 @@ use crate::elf::fetch::redirect;
 use crate::elf::percpu::{PerCpu, control};
 use crate::elf::syscall::exit_group;
 use crate::elf::{direct, interrupt, kick, mmio, pio};
-use crate::layout::{GUEST_END, PATCH_BASE, PATCH_SIZE, exit_code, fault, reason};
+use crate::layout::{GUEST_END, exit_code, fault, reason};
 use crate::sync::Ordering::Relaxed;
-use crate::trampoline;
 
 pub const SIGILL: u32 = 4;
 pub const SIGTRAP: u32 = 5;
@@ -112,31 +111,11 @@ fn handle_guest_trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
 /// If the guest has no stack for the trampoline that it has just entered, undoes what the trampoline did, so that the guest is at
 /// the site again. Returns the site.
 fn leave_trampoline(frame: &mut Context) -> Option<u64> {
-    let region = PATCH_BASE..PATCH_BASE + PATCH_SIZE - trampoline::ROOM;
-    if !region.contains(&frame.rip) {
-        return None;
-    }
-    let (start, moved) = trampoline::STEPS
-        .iter()
-        .map(|(step, moved)| (frame.rip.wrapping_sub(*step), *moved))
-        .find(|(start, _)| region.contains(start) && begins_trampoline(*start))?;
-    // SAFETY: the whole trampoline is in the region, which is mapped for good.
-    let site = unsafe { ((start + trampoline::SITE) as *const u64).read_unaligned() };
-    // A copy of guest code may look like a trampoline.
-    if control().patches.redirects.get(site) != Some(start) {
-        return None;
-    }
+    let (site, moved) = control().patches.begun_trampoline(frame.rip)?;
     let rsp = frame.register(RSP);
     *rsp = rsp.wrapping_add(moved);
     frame.rip = site;
     Some(site)
-}
-
-fn begins_trampoline(start: u64) -> bool {
-    let bytes = start as *const [u8; trampoline::PROLOGUE.len()];
-    // SAFETY: the caller has checked that a trampoline that starts here is in the region, which is mapped for good and
-    // written before a jump leads to it.
-    unsafe { bytes.read() == trampoline::PROLOGUE }
 }
 
 /// The first entry: waits until the monitor enters the vCPU, and fills the frame with the guest's first registers.

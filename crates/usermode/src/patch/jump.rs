@@ -15,7 +15,7 @@ use iced_x86::{
 };
 use stub::layout::{PATCH_BASE, PATCH_SIZE};
 use stub::patches::INT3;
-use stub::trampoline::{JMP, ROOM, SITE};
+use stub::trampoline::{JMP, ROOM};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap, VolatileMemory};
 
 use super::super::sandbox::Sandbox;
@@ -92,17 +92,19 @@ impl Jump {
         )
         .ok()?;
         code.extend(&encoded.code_buffer);
-        if code.len() as u64 > SITE {
+        if code.len() as u64 > ROOM {
             return None;
         }
         let offset = usize::try_from(target - PATCH_BASE).ok()?;
-        code.resize(usize::try_from(SITE).ok()?, INT3);
-        code.extend(site.to_le_bytes());
         trampolines.take(target, ROOM);
         // Before a redirection leads to it.
         let region = &sandbox.trampolines;
         region.get_slice(offset, code.len()).ok()?.copy_from(&code);
-        let redirects = &sandbox.control.patches.redirects;
+        let patches = &sandbox.control.patches;
+        if !patches.trampolines.insert(target, site) {
+            return None;
+        }
+        let redirects = &patches.redirects;
         for (instruction, offset) in covered[1..].iter().zip(&encoded.new_instruction_offsets) {
             let inside = instruction.ip() < site + LEN;
             let moved = copy + u64::from(*offset);
@@ -174,8 +176,11 @@ fn replace(
 fn covered(bytes: &[u8], site: u64) -> Option<Vec<Instruction>> {
     let mut instructions = Vec::new();
     for instruction in Decoder::with_ip(64, bytes, site, DecoderOptions::NONE) {
-        // An `int3` of a patched site traps at its own address, which its copy would not have.
-        if instruction.is_invalid() || instruction.flow_control() == FlowControl::Interrupt {
+        // An `int3` of a patched site traps at its own address, which its copy would not have. Another jump is taken back at
+        // its own.
+        let is_patch = instruction.flow_control() == FlowControl::Interrupt
+            || (PATCH_BASE..PATCH_BASE + PATCH_SIZE).contains(&instruction.near_branch_target());
+        if instruction.is_invalid() || is_patch {
             return None;
         }
         let end = instruction.next_ip();

@@ -57,8 +57,7 @@ pub struct Patcher {
 struct PatchState {
     jumps: Vec<Jump>,
     trampolines: Trampolines,
-    /// Stores whose jump was taken back. None becomes a jump again: it would be taken back for the same reason, and a vCPU that
-    /// has faulted in the first trampoline would not know it by the site any more.
+    /// Stores whose jump was taken back. None becomes a jump again: it would be taken back for the same reason.
     given_up: Vec<u64>,
 }
 

@@ -6,7 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use iced_x86::code_asm::{
-    CodeAssembler, al, byte_ptr, dword_ptr, dx, eax, ebx, ecx, edx, qword_ptr, rbx, rcx,
+    CodeAssembler, al, byte_ptr, dword_ptr, dx, eax, ebx, ecx, edx, esp, qword_ptr, r8, r9, rbx,
+    rcx,
 };
 use iced_x86::{BlockEncoderOptions, Code, Instruction, MemoryOperand, Register};
 use proptest::prelude::*;
@@ -427,7 +428,46 @@ fn a_jump_needs_no_stack_of_several_vcpus<H: Hypervisor>(h: &H) {
     }
 }
 
+/// Two stores under one jump: first the second of them is hot, then both are, and then the second once more, without a stack.
+fn a_jump_beside_another_needs_no_stack<H: Hypervisor>(h: &H) {
+    let (vm, bell) = ringing(h, patched(Irqchip::None, PatchMode::Jmp));
+    let mut code = CodeAssembler::new(64).unwrap();
+    let [mut first, mut second, mut left] = [(); 3].map(|()| code.create_label());
+    let [mut both, mut no_stack, mut end] = [(); 3].map(|()| code.create_label());
+    let begin_at = |code: &mut CodeAssembler, store, next| {
+        code.lea(r8, qword_ptr(store)).unwrap();
+        code.lea(r9, qword_ptr(next)).unwrap();
+        code.mov(ecx, ROUNDS).unwrap();
+        code.jmp(r8).unwrap();
+    };
+    begin_at(&mut code, second, both);
+    code.set_label(&mut first).unwrap();
+    code.mov(byte_ptr(rbx), al).unwrap();
+    code.set_label(&mut second).unwrap();
+    code.mov(byte_ptr(rbx), al).unwrap();
+    code.dec(ecx).unwrap();
+    code.je(left).unwrap();
+    code.jmp(r8).unwrap();
+    code.set_label(&mut left).unwrap();
+    code.jmp(r9).unwrap();
+    code.set_label(&mut both).unwrap();
+    begin_at(&mut code, first, no_stack);
+    code.set_label(&mut no_stack).unwrap();
+    code.xor(esp, esp).unwrap();
+    begin_at(&mut code, second, end);
+    code.set_label(&mut end).unwrap();
+    say_done(&mut code);
+    let code = code.assemble(CODE).unwrap();
+    let mut registers = [0; 16];
+    registers[RBX] = HOLE;
+    registers[RSP] = jumps::base(0) + jumps::FREE;
+    let mut vcpu = begin(&vm, 0, &code, registers);
+    assert_eq!(run_to_done(&mut vcpu, |_| VmEntry::Resume), []);
+    assert_eq!(count(bell.event()), u64::from(4 * ROUNDS));
+}
+
 crate::on_usermode! {
+    a_jump_beside_another_needs_no_stack;
     a_jump_needs_no_stack_of_several_vcpus;
     a_store_whose_jump_was_taken_back_stays;
     a_replaced_store_does_elsewhere_what_it_did;
