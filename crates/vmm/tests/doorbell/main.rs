@@ -32,3 +32,5 @@ mod rules;
 mod saturation;
 #[cfg(target_arch = "x86_64")]
 mod stores;
+#[cfg(target_arch = "x86_64")]
+mod taken_back;

@@ -5,10 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use iced_x86::code_asm::{
-    CodeAssembler, al, byte_ptr, dword_ptr, dx, eax, ebx, ecx, edx, esp, qword_ptr, r8, r9, rbx,
-    rcx,
-};
+use iced_x86::code_asm::{CodeAssembler, dword_ptr, dx, eax, ebx, edx, qword_ptr, rbx, rcx};
 use iced_x86::{BlockEncoderOptions, Code, Instruction, MemoryOperand, Register};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -21,15 +18,15 @@ use vmbell_hypervisor::{
     DeviceMemory, Doorbell, Hypervisor, Irqchip, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
 
-use crate::harness::jumps::{self, Jump, RBX, RSP};
+use crate::harness::jumps::{self, Jump, RSP};
 use crate::harness::{AREA, HOLE, configured, count, event, run_to_done};
 
-const CODE: u64 = AREA + 0x10_0000;
+pub const CODE: u64 = AREA + 0x10_0000;
 const SAVED: u64 = AREA + 0x11_0000;
 /// A place within reach of the code.
 const NEAR: u64 = 0x5000_0000;
 /// Enough for the site to be patched, and then some.
-const ROUNDS: u32 = 40;
+pub const ROUNDS: u32 = 40;
 
 /// A general register by its number, of two to the `width` bytes.
 fn general(width: usize, number: usize) -> Register {
@@ -201,12 +198,12 @@ fn program(store: Instruction) -> Vec<u8> {
     code.assemble(CODE).unwrap()
 }
 
-fn say_done(code: &mut CodeAssembler) {
+pub fn say_done(code: &mut CodeAssembler) {
     code.mov(edx, u32::from(DONE_PORT)).unwrap();
     code.out(dx, eax).unwrap();
 }
 
-fn patched(irqchip: Irqchip, patch: PatchMode) -> VmConfig {
+pub fn patched(irqchip: Irqchip, patch: PatchMode) -> VmConfig {
     VmConfig {
         patch,
         irqchip,
@@ -215,14 +212,14 @@ fn patched(irqchip: Irqchip, patch: PatchMode) -> VmConfig {
 }
 
 /// Loads `code` and takes a vCPU that begins there with these registers.
-fn begin(vm: &Arc<dyn Vm>, index: u32, code: &[u8], registers: [u64; 16]) -> Box<dyn Vcpu> {
+pub fn begin(vm: &Arc<dyn Vm>, index: u32, code: &[u8], registers: [u64; 16]) -> Box<dyn Vcpu> {
     vm.memory().write_slice(code, GuestAddress(CODE)).unwrap();
     let target = CODE;
     jumps::take(vm, index, &[Jump { registers, target }], 0)
 }
 
 /// A guest whose stores to [`HOLE`] ring, of any width.
-fn ringing<H: Hypervisor>(h: &H, config: VmConfig) -> (Arc<dyn Vm>, Doorbell) {
+pub fn ringing<H: Hypervisor>(h: &H, config: VmConfig) -> (Arc<dyn Vm>, Doorbell) {
     let vm = configured(h, config);
     let (place, any) = (IoEventAddress::Mmio(HOLE), Datamatch::AnyLength);
     let bell = vm
@@ -364,112 +361,7 @@ fn a_replaced_store_does_elsewhere_what_it_did<H: Hypervisor>(h: &H) {
     }
 }
 
-/// Of the guests of the tests below: `mov [rbx], al` after a test that leads past it every second time, so that the branch ends
-/// under the jump.
-fn branching(rounds: u32) -> Vec<u8> {
-    let mut code = CodeAssembler::new(64).unwrap();
-    let [mut again, mut behind] = [(); 2].map(|()| code.create_label());
-    code.mov(ecx, rounds).unwrap();
-    code.set_label(&mut again).unwrap();
-    code.test(ecx, 1).unwrap();
-    code.jne(behind).unwrap();
-    code.mov(byte_ptr(rbx), al).unwrap();
-    code.set_label(&mut behind).unwrap();
-    code.dec(ecx).unwrap();
-    code.jne(again).unwrap();
-    say_done(&mut code);
-    code.assemble(CODE).unwrap()
-}
-
-/// Where the store is in it.
-const STORE: usize = 13;
-
-fn a_store_whose_jump_was_taken_back_stays<H: Hypervisor>(h: &H) {
-    for rounds in (100..400).step_by(10) {
-        let (vm, bell) = ringing(h, patched(Irqchip::None, PatchMode::Jmp));
-        let code = branching(rounds);
-        let mut registers = [0; 16];
-        registers[RBX] = HOLE;
-        registers[RSP] = jumps::base(0) + jumps::FREE;
-        let mut vcpu = begin(&vm, 0, &code, registers);
-        assert_eq!(run_to_done(&mut vcpu, |_| VmEntry::Resume), []);
-        assert_eq!(count(bell.event()), u64::from(rounds / 2));
-        let mut after = vec![0; code.len()];
-        vm.memory()
-            .read_slice(&mut after, GuestAddress(CODE))
-            .unwrap();
-        assert_eq!(code[STORE..STORE + 2], [0x88, 0x03]);
-        assert_eq!(after, code, "{rounds} rounds");
-    }
-}
-
-/// All come to the jump, none has memory for the trampoline, and each goes on at the store.
-fn a_jump_needs_no_stack_of_several_vcpus<H: Hypervisor>(h: &H) {
-    const VCPUS: u32 = 3;
-    const RINGS: u32 = 500;
-    for _ in 0..20 {
-        let config = VmConfig {
-            vcpus: VCPUS,
-            ..patched(Irqchip::None, PatchMode::Jmp)
-        };
-        let (vm, bell) = ringing(h, config);
-        let code = branching(2 * RINGS);
-        let mut registers = [0; 16];
-        registers[RBX] = HOLE;
-        let mut vcpus: Vec<_> = (0..VCPUS)
-            .map(|index| begin(&vm, index, &code, registers))
-            .collect();
-        std::thread::scope(|scope| {
-            for vcpu in &mut vcpus {
-                scope.spawn(|| assert_eq!(run_to_done(vcpu, |_| VmEntry::Resume), []));
-            }
-        });
-        assert_eq!(count(bell.event()), u64::from(VCPUS * RINGS));
-    }
-}
-
-/// Two stores under one jump: first the second of them is hot, then both are, and then the second once more, without a stack.
-fn a_jump_beside_another_needs_no_stack<H: Hypervisor>(h: &H) {
-    let (vm, bell) = ringing(h, patched(Irqchip::None, PatchMode::Jmp));
-    let mut code = CodeAssembler::new(64).unwrap();
-    let [mut first, mut second, mut left] = [(); 3].map(|()| code.create_label());
-    let [mut both, mut no_stack, mut end] = [(); 3].map(|()| code.create_label());
-    let begin_at = |code: &mut CodeAssembler, store, next| {
-        code.lea(r8, qword_ptr(store)).unwrap();
-        code.lea(r9, qword_ptr(next)).unwrap();
-        code.mov(ecx, ROUNDS).unwrap();
-        code.jmp(r8).unwrap();
-    };
-    begin_at(&mut code, second, both);
-    code.set_label(&mut first).unwrap();
-    code.mov(byte_ptr(rbx), al).unwrap();
-    code.set_label(&mut second).unwrap();
-    code.mov(byte_ptr(rbx), al).unwrap();
-    code.dec(ecx).unwrap();
-    code.je(left).unwrap();
-    code.jmp(r8).unwrap();
-    code.set_label(&mut left).unwrap();
-    code.jmp(r9).unwrap();
-    code.set_label(&mut both).unwrap();
-    begin_at(&mut code, first, no_stack);
-    code.set_label(&mut no_stack).unwrap();
-    code.xor(esp, esp).unwrap();
-    begin_at(&mut code, second, end);
-    code.set_label(&mut end).unwrap();
-    say_done(&mut code);
-    let code = code.assemble(CODE).unwrap();
-    let mut registers = [0; 16];
-    registers[RBX] = HOLE;
-    registers[RSP] = jumps::base(0) + jumps::FREE;
-    let mut vcpu = begin(&vm, 0, &code, registers);
-    assert_eq!(run_to_done(&mut vcpu, |_| VmEntry::Resume), []);
-    assert_eq!(count(bell.event()), u64::from(4 * ROUNDS));
-}
-
 crate::on_usermode! {
-    a_jump_beside_another_needs_no_stack;
-    a_jump_needs_no_stack_of_several_vcpus;
-    a_store_whose_jump_was_taken_back_stays;
     a_replaced_store_does_elsewhere_what_it_did;
     a_replaced_store_rings_with_any_operands;
 }
