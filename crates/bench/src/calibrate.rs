@@ -1,7 +1,8 @@
-//! Finds how many operations fill a run.
+//! Finds how many operations fill a run, and how many fit into it.
 
 use std::time::{Duration, Instant};
 
+use super::subject::nanoseconds;
 use super::{Limit, Subject, SubjectError};
 
 /// The most operations of one run: even if each takes a single cycle, they take a second or so.
@@ -20,6 +21,12 @@ const MAX_GROWTH: f64 = 20.0;
 /// How often each number of operations is tried. The fastest try counts: other work of the host can
 /// only make a run longer, and a run that something else filled would predict too few operations.
 const TRIES: u32 = 3;
+
+/// The fewest operations of a run with a time limit: of fewer, the set-up would be most of what is counted.
+const FEWEST: u64 = 10;
+
+/// A run that takes this share of its time limit is long enough to predict others.
+const TELLING: u64 = 8;
 
 /// A run shorter than this share of `min_time` is too short: calibration was disturbed.
 const TOO_SHORT: f64 = 0.5;
@@ -41,6 +48,39 @@ pub(super) fn calibrate(
             return Ok(grown(ops, missing));
         }
         ops = grown(ops, missing.min(MAX_GROWTH)).max(ops + 1);
+    }
+}
+
+/// The number of operations, `most` at most, of which a run takes about `time` at most: one of 10, 20, 50, 100, ..., so
+/// that a host that is slightly faster or slower has the same.
+pub(super) fn fitting(
+    subject: &mut dyn Subject,
+    most: u64,
+    time: Duration,
+    limit: &Limit,
+) -> Result<u64, SubjectError> {
+    let mut ops = FEWEST.min(most);
+    loop {
+        let took = one_try(subject, ops, limit)?;
+        let missing = missing(took.elapsed_ns.max(nanoseconds(took.wall)), time);
+        let fitting = grown(ops, missing);
+        if fitting >= most {
+            return Ok(most);
+        }
+        if fitting <= ops * TELLING {
+            return Ok(round(fitting).clamp(FEWEST.min(most), most));
+        }
+        ops = (ops * TELLING).min(most);
+    }
+}
+
+/// The largest of 1, 2, 5, 10, 20, 50, ... that is not above `ops`.
+fn round(ops: u64) -> u64 {
+    let power = 10_u64.pow(ops.max(1).ilog10());
+    match ops / power {
+        5.. => power * 5,
+        2..=4 => power * 2,
+        _ => power,
     }
 }
 
@@ -69,24 +109,29 @@ fn fastest(
 ) -> Result<RunTime, SubjectError> {
     let mut fastest: Option<RunTime> = None;
     for _ in 0..TRIES {
-        let running = limit.begin_run();
-        let started = Instant::now();
-        let elapsed_ns = subject.run(ops)?.elapsed_ns;
-        let wall = started.elapsed();
-        drop(running);
-        if fastest.is_none_or(|fastest| elapsed_ns < fastest.elapsed_ns) {
-            fastest = Some(RunTime { elapsed_ns, wall });
-        }
-        if limit.stop().is_some() {
-            let subject = subject.name().to_owned();
-            return Err(SubjectError::TimedOut { subject });
+        let time = one_try(subject, ops, limit)?;
+        if fastest.is_none_or(|fastest| time.elapsed_ns < fastest.elapsed_ns) {
+            fastest = Some(time);
         }
         // One try of an operation that is this slow says enough, and more would take the user's time.
-        if wall >= min_time * OVERHEAD {
+        if time.wall >= min_time * OVERHEAD {
             break;
         }
     }
     Ok(fastest.unwrap_or_default())
+}
+
+fn one_try(subject: &mut dyn Subject, ops: u64, limit: &Limit) -> Result<RunTime, SubjectError> {
+    let running = limit.begin_run();
+    let started = Instant::now();
+    let elapsed_ns = subject.run(ops)?.elapsed_ns;
+    let wall = started.elapsed();
+    drop(running);
+    if limit.stop().is_some() {
+        let subject = subject.name().to_owned();
+        return Err(SubjectError::TimedOut { subject });
+    }
+    Ok(RunTime { elapsed_ns, wall })
 }
 
 /// By which factor a run has to grow to fill `min_time`.

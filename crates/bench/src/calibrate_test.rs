@@ -72,6 +72,24 @@ fn a_subject_with_long_pauses_is_not_grown_for_ever() {
 }
 
 #[test]
+fn slow_operations_are_fewer_and_their_number_is_round() {
+    let fitting = |ns, most| {
+        let mut subject = Costs { ns, runs: 0 };
+        let ops = fitting(&mut subject, most, MIN_TIME, &Limit::none()).unwrap();
+        (ops, subject.runs)
+    };
+    // The last is one that an emulator with one CPU takes a time slice for.
+    let slow = [(1.5e9, 500), (1e10, 100), (2.9e10, 20), (8e10, 10)];
+    for (ns, ops) in slow {
+        assert_eq!(fitting(ns, 2000).0, ops, "{ns}");
+    }
+    assert_eq!(fitting(4e8, 2000).0, 2000);
+    assert_eq!(fitting(0.0, 2000), (2000, 1));
+    assert_eq!(fitting(1e13, 2000), (10, 1), "never fewer");
+    assert_eq!(fitting(1e13, 5), (5, 1), "unless it is asked for fewer");
+}
+
+#[test]
 fn what_all_subjects_have_is_a_power_of_two_within_bounds() {
     let bounds = (4096, 1 << 20);
     assert_eq!(same(6250, bounds), 4096);

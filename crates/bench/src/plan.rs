@@ -11,8 +11,11 @@ pub struct Plan {
     pub warmup: u32,
     /// The time that one run should take; it determines the operations of a run unless `ops` is given.
     pub min_time: Duration,
-    /// Operations of each run, however long they take; fewer for an entry that rests before each of them.
+    /// Operations of each run, unless `most_time` ends them; fewer for an entry that rests before each of them.
     pub ops: Option<u64>,
+    /// The time that a run may take: an entry whose `ops` take longer has fewer, but at least ten. Where no clock
+    /// runs but the one that counts instructions, the number depends on these alone.
+    pub most_time: Option<Duration>,
     /// The least and the most operations of a run, if all subjects are to have the same number and
     /// `ops` is not given. The number is a power of two at which no run takes much longer than
     /// `min_time`, so that the next command on this host finds the same one.
@@ -30,14 +33,19 @@ impl Plan {
     /// Fewer runs than this say too little about the spread.
     pub const MIN_RUNS: u32 = 10;
 
+    /// How long a run may take where time is emulated.
+    pub const COUNTED_RUN: Duration = Duration::from_millis(200);
+
     /// The plan where time is emulated: enough operations to make what surrounds them small, and enough
-    /// runs to see whether they differ. It depends on no clock.
+    /// runs to see whether they differ. There a thread that spins until another one has run costs a time
+    /// slice of several milliseconds, so slow entries have fewer operations.
     pub const fn counted() -> Self {
         Self {
             runs: 3,
             warmup: 1,
             min_time: Duration::ZERO,
             ops: Some(2000),
+            most_time: Some(Self::COUNTED_RUN),
             same_ops: None,
             events: false,
             budget: None,
@@ -53,6 +61,7 @@ impl Default for Plan {
             warmup: 1,
             min_time: Duration::from_millis(15),
             ops: None,
+            most_time: None,
             same_ops: None,
             events: false,
             budget: Some(Duration::from_secs(40)),

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::calibrate::{RunTime, calibrate, enlarge, same};
+use super::calibrate::{RunTime, calibrate, enlarge, fitting, same};
 use super::marks::Marks;
 use super::perf::PerfCounters;
 use super::{
@@ -161,9 +161,13 @@ impl Runner<'_> {
         let mut subject = entry.subject(self.options)?;
         drop(running);
         lock(self.record).series[index].setting = subject.setting();
-        let ops = match self.plan.ops {
-            Some(ops) => ops.min(entry.most_ops()),
-            None => calibrate(subject.as_mut(), self.plan.min_time, &self.options.limit)?,
+        let limit = &self.options.limit;
+        let ops = match (self.plan.ops, self.plan.most_time) {
+            // An entry that rests takes most of its time for that, and says itself how often it does.
+            (Some(ops), _) if entry.most_ops() < ops => entry.most_ops(),
+            (Some(ops), Some(time)) => fitting(subject.as_mut(), ops, time, limit)?,
+            (Some(ops), None) => ops,
+            (None, _) => calibrate(subject.as_mut(), self.plan.min_time, limit)?,
         };
         Ok(Live {
             index,

@@ -131,6 +131,7 @@ fn plan(args: &BenchArgs, timing: Timing) -> Plan {
             None => args.min_time.unwrap_or(default.min_time),
         },
         ops,
+        most_time: default.most_time.filter(|_| args.ops.is_none()),
         budget: match (args.runs, wanted(args)) {
             (Some(_), _) => None,
             (None, Wanted::First) => default.budget.map(|budget| budget.min(FIRST)),

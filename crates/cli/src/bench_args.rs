@@ -59,7 +59,8 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
     pub(super) min_time: Option<Duration>,
 
-    /// Run exactly N operations in one run; fewer in a row that rests between them [default in the lab: 2000]
+    /// Run exactly N operations in one run; fewer in a row that rests between them [default in the lab: 2000, or as many as take
+    /// 200ms]
     #[arg(long, value_name = "N", conflicts_with = "min_time", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) ops: Option<u64>,
 

@@ -225,6 +225,7 @@ fn plan(args: &StatArgs, timing: Timing) -> Plan {
         warmup: 1,
         min_time,
         ops,
+        most_time: None,
         same_ops: Some((1, most)),
         events: false,
         budget: None,

@@ -170,7 +170,8 @@ pub struct Planned {
     pub warmup: u32,
     /// How long one run was meant to take, in seconds; without effect where `ops` is given.
     pub min_time: f64,
-    /// Operations of each run, however long they take; fewer in a row that rests between them. `None` where `min_time` decides.
+    /// The most operations of each run; a row that rests between them has fewer, and where time is emulated a slow row. `None`
+    /// where `min_time` decides.
     #[serde(default)]
     pub ops: Option<u64>,
 }

@@ -30,6 +30,8 @@ use vmbell_report::{Backend, Kind, Look, Timing, Work, cpu_list};
 const RUN: Duration = Duration::from_millis(500);
 /// The fewest buffers of a run, if the user gave no number.
 const FEWEST: u64 = 4096;
+/// The same where time is emulated, and two threads that wait for each other may take 8 ms for a buffer.
+const FEWEST_EMULATED: u64 = 64;
 
 /// Measures the variants and prints the report.
 pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
@@ -92,13 +94,18 @@ fn check_cpus(args: &VirtqueueArgs, cpus: &[usize]) -> Result<()> {
 fn plan(args: &VirtqueueArgs, variants: &[Variant], timing: Timing) -> Plan {
     let bufs = variants.iter().map(|variant| variant.options.bufs);
     let most = bufs.min().unwrap_or_default();
+    let (min_time, fewest) = match timing {
+        Timing::Native => (RUN, FEWEST),
+        Timing::Emulated | Timing::Instructions => (Plan::COUNTED_RUN, FEWEST_EMULATED),
+    };
     // A run must have at least as many buffers as the distance between resets, or none would happen.
-    let least = args.reset.unwrap_or_default().max(FEWEST).min(most);
+    let least = args.reset.unwrap_or_default().max(fewest).min(most);
     Plan {
         runs: args.runs,
         warmup: 1,
-        min_time: RUN,
+        min_time,
         ops: args.bufs,
+        most_time: None,
         same_ops: Some((least, most)),
         events: true,
         budget: None,
