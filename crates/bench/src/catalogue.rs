@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Options, Subject, SubjectError, compare, debug, floors};
+use super::{Options, Subject, SubjectError, compare, debug, floors, scenario};
 use vmbell_report::{AddressSpace, Group};
 
 /// Makes a subject. It is called on the thread that will measure the subject.
@@ -198,6 +198,11 @@ impl fmt::Debug for Entry {
             .field("reference", &self.reference)
             .finish_non_exhaustive()
     }
+}
+
+/// Whether the entry of this name needs two CPUs: with one it is skipped.
+pub fn needs_two_cpus(name: &str) -> bool {
+    scenario::needs_two_cpus(name) || floors::needs_two_cpus(name)
 }
 
 /// All entries in the order of the report: the scenarios of the backends, the floors, the debug entries.

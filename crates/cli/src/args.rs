@@ -32,7 +32,7 @@ Examples:
   vmbell top --once                             show exits and notifications of the VMs that run here
   vmbell run vmexit.flat --device pci-testdev   boot an image of kvm-unit-tests
   vmbell lab -- ./program                       run a program on real KVM, inside QEMU
-  vmbell lab --deterministic -- vmbell bench    measure there, counting instructions
+  vmbell lab -- vmbell bench                    measure there, counting instructions
 
 Exit codes:
   0    success

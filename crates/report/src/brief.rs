@@ -158,12 +158,23 @@ fn trust(report: &Report, tables: &[Table<'_>], look: Look) -> Vec<(String, Stri
     let is_skipped = |row: &&Row| {
         row.status() == Status::Skipped && !is_hidden(report, &row.backend) && !tables.is_empty()
     };
-    match report.common.results.iter().filter(is_skipped).count() {
-        0 => {}
-        1 => lines.push(("skipped".to_owned(), "1 row; -v says why".to_owned())),
-        some => lines.push(("skipped".to_owned(), format!("{some} rows; -v says why"))),
-    }
+    let skipped: Vec<&Row> = report.common.results.iter().filter(is_skipped).collect();
+    lines.extend(why_skipped(&skipped).map(|text| ("skipped".to_owned(), text)));
     lines
+}
+
+/// How many rows were skipped, and why, if it is the same for several.
+fn why_skipped(rows: &[&Row]) -> Option<String> {
+    match rows {
+        [] => None,
+        [_] => Some("1 row; -v says why".to_owned()),
+        [first, others @ ..] => Some(match first.reason() {
+            Some(reason) if others.iter().all(|row| row.reason() == Some(reason)) => {
+                format!("{} rows: {reason}", rows.len())
+            }
+            _ => format!("{} rows; -v says why", rows.len()),
+        }),
+    }
 }
 
 fn host(report: &Report) -> String {

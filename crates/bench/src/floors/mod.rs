@@ -60,6 +60,11 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
+/// Whether the floor of this name needs two CPUs.
+pub(super) fn needs_two_cpus(name: &str) -> bool {
+    [round_trip::CROSS_CORE, round_trip::CACHE_LINE, signal::NAME].contains(&name)
+}
+
 /// Performs `ops` operations in pieces of at most `most`, and fails between two pieces if the run has to end.
 /// A floor asks no more often, since its operations may take only some ten nanoseconds.
 fn in_pieces<E>(

@@ -61,29 +61,37 @@ const NOTIFIES: [(Path, Bell, Variant); 8] = [
     (Word, Polled, Variant::Plain),
 ];
 
+/// Whether the scenario of this name needs two CPUs, on every backend.
+pub(crate) fn needs_two_cpus(name: &str) -> bool {
+    let cases = cases(&RATES, false).chain(cases(&NOTIFIES, true));
+    let mut cases = cases.filter(|case| case.needs_two_cpus());
+    cases.any(|case| case.name() == name)
+        || interrupt::needs_two_cpus(name)
+        || virtqueue::needs_two_cpus(name)
+}
+
+fn cases(rows: &[(Path, Bell, Variant)], notify: bool) -> impl Iterator<Item = Case> {
+    rows.iter().map(move |&(path, bell, variant)| Case {
+        path,
+        bell,
+        variant,
+        notify,
+    })
+}
+
 /// All scenarios on this backend, and the least that its exits cost. A way to ring that the backend
 /// lacks by its nature is left out; a registration that it does not support is a row that says so.
 ///
 /// Each doorbell that the guest rings back to back is there once for each combination of the values of `scan`,
 /// and compared with the first one.
 pub fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &Scan) -> Vec<Entry> {
-    let cases = |rows: &[(Path, Bell, Variant)], notify| {
-        let of = |&(path, bell, variant)| Case {
-            path,
-            bell,
-            variant,
-            notify,
-        };
-        rows.iter().map(of).collect::<Vec<Case>>()
-    };
     let offered = |case: &Case| {
         let extra = case.extra();
         case.path.is_here()
             && extra.is_none_or(|capability| hypervisor.support(capability).is_yes())
     };
-    let mut entries: Vec<Entry> = [cases(&RATES, false), cases(&NOTIFIES, true)]
-        .concat()
-        .into_iter()
+    let mut entries: Vec<Entry> = cases(&RATES, false)
+        .chain(cases(&NOTIFIES, true))
         .filter(offered)
         .flat_map(|case| scanned(hypervisor, case, scan))
         .collect();

@@ -26,6 +26,7 @@ mod virtqueue;
 mod wiring;
 
 pub use entries::entries;
+pub(crate) use entries::needs_two_cpus;
 pub(crate) use guest::{Guest, Scenario};
 pub use passthrough::devices;
 pub(crate) use path::HAS_PORTS;

@@ -101,6 +101,12 @@ impl Hearing {
     }
 }
 
+/// Whether the scenario of this name needs two CPUs.
+pub(super) fn needs_two_cpus(name: &str) -> bool {
+    let mut all = Hearing::ALL.into_iter().filter(|one| one.waits_awake());
+    all.any(|one| one.name() == name)
+}
+
 /// The entries; each is compared with that of the device model.
 pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
     let entry = |hearing: Hearing| {

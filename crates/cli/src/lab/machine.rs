@@ -9,7 +9,11 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::device::{check, device};
 use super::exits;
+use super::inner::Inner;
+use crate::exit::Usage;
+use crate::suites::Suite;
 use crate::values;
+use vmbell_bench::catalogue::needs_two_cpus;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::{Board, Gic};
 use vmbell_lab::boot::{BootError, Limits, Mode, Settings, Vmm};
@@ -24,12 +28,17 @@ const TIME_LIMIT: Duration = Duration::from_secs(5 * 60);
 /// The machine and its kernel.
 #[derive(Debug, Args)]
 pub(super) struct Machine {
-    /// Count time in instructions, on one CPU: the same run again gives the same figures
+    /// Count time in instructions, on one CPU: the same run again gives the same figures. This is the default for `vmbell bench`,
+    /// unless it names a row that needs two CPUs
     #[arg(long, conflicts_with = "vcpus")]
     deterministic: bool,
-    /// Perturb what counts depend on by chance, with --deterministic: addresses, and the phase of the timer. The same seed gives
-    /// the same figures
-    #[arg(long, value_name = "N", requires = "deterministic")]
+    /// Run L1 by this machine's clock, with several CPUs: only exits mean something. This is the default for other programs and
+    /// with several --vcpus
+    #[arg(long, conflicts_with = "deterministic")]
+    functional: bool,
+    /// Randomize what counts accidentally depend on, if time is counted in instructions: addresses, and the phase of the timer.
+    /// The same seed gives the same figures
+    #[arg(long, value_name = "N")]
     seed: Option<u32>,
     /// Run the program in this Linux: 1 is L1, 2 a guest of L1 with its own KVM, 3 a guest of that one; several (1,2,3) to run
     /// in each and to compare what `vmbell bench` measures [default: 1]
@@ -76,13 +85,43 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// What one nanosecond stands for in this machine.
-    pub(super) fn timing(&self) -> Timing {
-        if self.deterministic {
-            Timing::Instructions
-        } else {
-            Timing::Emulated
+    /// The machine for this program at this depth: the one that the user names, or else the one that it needs.
+    pub(super) fn choose(&self, inner: Option<&Inner>, depth: u32) -> anyhow::Result<Chosen> {
+        let deterministic = |why| Chosen {
+            mode: Mode::Deterministic { seed: self.seed },
+            why,
+        };
+        let cpus = |default| self.vcpus.map_or(default, NonZeroU32::get);
+        let functional = |why| Chosen {
+            mode: Mode::Functional {
+                // A Linux with several vCPUs crashes now and then on the emulated SVM: docs/qemu-bugs.md.
+                cpus: cpus(if depth > 1 { 1 } else { 2 }),
+            },
+            why,
+        };
+        let suite = inner.and_then(|inner| inner.suite.as_ref());
+        let chosen = match suite {
+            _ if self.deterministic => deterministic(None),
+            _ if self.functional || cpus(1) > 1 => functional(None),
+            None => functional(None),
+            // Such a QEMU's guest shuts down before its kernel starts (docs/nested.md).
+            Some(_) if depth > 2 && self.vmm == Vmm::Qemu => {
+                functional(Some("--vmm qemu runs no other one in L2".to_owned()))
+            }
+            Some(suite) => match row_for_two_cpus(suite).filter(|_| depth == 1) {
+                Some(row) => functional(Some(format!("{row} needs two; --deterministic for one"))),
+                None => deterministic(Some(
+                    "the default of bench; --functional for two".to_owned(),
+                )),
+            },
+        };
+        if self.seed.is_some() && !chosen.is_deterministic() {
+            return Err(Usage::new(
+                "--seed is for a machine that counts instructions: add --deterministic",
+            )
+            .into());
         }
+        Ok(chosen)
     }
 
     /// The depths that the user names; `None` is 1, without a word of it in reports.
@@ -117,6 +156,7 @@ impl Machine {
         &self,
         board: &Board,
         depth: u32,
+        chosen: &Chosen,
         time_limit: Option<Duration>,
     ) -> anyhow::Result<Settings> {
         check(board, &self.device).map_err(anyhow::Error::msg)?;
@@ -126,7 +166,7 @@ impl Machine {
                 board.arch.name
             );
         }
-        if depth > 2 && self.deterministic && self.vmm == Vmm::Qemu {
+        if depth > 2 && chosen.is_deterministic() && self.vmm == Vmm::Qemu {
             bail!(
                 "--vmm qemu with --deterministic is for --depth 2: in L2, QEMU's guest shuts down before its kernel starts \
                  (docs/nested.md)"
@@ -143,16 +183,7 @@ impl Machine {
             vmm: self.vmm,
             exits: self.exits && depth > 1,
             marks: None,
-            mode: if self.deterministic {
-                Mode::Deterministic { seed: self.seed }
-            } else {
-                Mode::Functional {
-                    // A Linux with several vCPUs crashes now and then on the emulated SVM: docs/qemu-bugs.md.
-                    cpus: self
-                        .vcpus
-                        .map_or(if depth > 1 { 1 } else { 2 }, NonZeroU32::get),
-                }
-            },
+            mode: chosen.mode,
             memory: self.memory,
             limits: Limits {
                 boot: self.boot_timeout,
@@ -165,6 +196,37 @@ impl Machine {
             show_console: self.console,
         })
     }
+}
+
+/// How L1's CPUs are emulated, and why if the user does not say it.
+#[derive(Clone, Debug)]
+pub(super) struct Chosen {
+    mode: Mode,
+    pub(super) why: Option<String>,
+}
+
+impl Chosen {
+    /// Whether time is counted in instructions.
+    pub(super) const fn is_deterministic(&self) -> bool {
+        matches!(self.mode, Mode::Deterministic { .. })
+    }
+
+    /// What one nanosecond stands for in this machine.
+    pub(super) const fn timing(&self) -> Timing {
+        match self.mode {
+            Mode::Deterministic { .. } => Timing::Instructions,
+            Mode::Functional { .. } => Timing::Emulated,
+        }
+    }
+}
+
+/// The first row that the command line names (no glob does) and that needs two CPUs.
+fn row_for_two_cpus(suite: &Suite) -> Option<&str> {
+    let Suite::Paths(args) = suite else {
+        return None;
+    };
+    let mut names = args.names.iter().map(String::as_str);
+    names.find(|name| needs_two_cpus(name))
 }
 
 /// A version of the interrupt controller.
@@ -204,13 +266,16 @@ pub(super) fn memory(text: &str) -> Result<u64, String> {
     Ok(size)
 }
 
-/// Prints a line before a run: the kernel, QEMU, the mode and the devices.
-pub(super) fn announce(lab: &Lab, settings: &Settings) {
+/// Prints a line before a run: the kernel, QEMU, the mode and why it was chosen, and the devices.
+pub(super) fn announce(lab: &Lab, settings: &Settings, why: Option<&str>) {
     let mut mode = match settings.mode {
         Mode::Deterministic { seed: None } => "deterministic, 1 CPU".to_owned(),
         Mode::Deterministic { seed: Some(seed) } => format!("deterministic, seed {seed}, 1 CPU"),
         Mode::Functional { cpus } => format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" }),
     };
+    if let Some(why) = why {
+        mode += &format!(" ({why})");
+    }
     if settings.depth > 1 {
         mode += &format!(", depth {}", settings.depth);
         if settings.vmm == Vmm::Qemu {

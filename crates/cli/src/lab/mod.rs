@@ -46,14 +46,14 @@ Examples:
                                                       run an arm64 program on arm64's KVM
   vmbell lab -- vmbell bench --all --export-json kvm.json
                                                       measure there, and bring the report back
-  vmbell lab --deterministic -- vmbell bench vmms     compare VMMs there, in instructions
-  vmbell lab --deterministic -- vmbell bench net      measure Linux's network driver there
+  vmbell lab -- vmbell bench vmms                     compare VMMs there, in instructions
+  vmbell lab -- vmbell bench net                      measure Linux's network driver there
   vmbell lab --kernel debian:6.1 -- PROGRAM           run it on the KVM of Debian's Linux 6.1
-  vmbell lab --deterministic --kernel debian:6.1 --kernel debian:newest -- vmbell bench
+  vmbell lab --kernel debian:6.1 --kernel debian:newest -- vmbell bench
                                                       compare the KVM of two kernels
-  vmbell lab --deterministic --kernel debian:6.12 --kvm-patch my.patch --unpatched -- vmbell bench
+  vmbell lab --kernel debian:6.12 --kvm-patch my.patch --unpatched -- vmbell bench
                                                       measure what a patch of KVM changes
-  vmbell lab --deterministic --bisect --kernel debian:6.12 --kernel debian:newest -- vmbell bench ROW --only
+  vmbell lab --bisect --kernel debian:6.12 --kernel debian:newest -- vmbell bench ROW --only
                                                       find the kernel that changed a row
   vmbell lab selftests --kernel debian:6.12           build the kernel's selftests of KVM, and run them
   vmbell lab prepare                                  download what is missing
@@ -79,7 +79,8 @@ const LAB_FAILED: u8 = 125;
 /// PROGRAM may be vmbell itself (`vmbell`, or the path of this program). Then files that its command line names are copied, its
 /// --export-... files are brought back, and a suite finds what it needs: QEMU for `bench vmms`; QEMU, a kernel, netperf and a
 /// network card for `bench net` and `bench eoi --guest linux`; the devices of the rows that `bench` names. `bench` uses the
-/// backend kvm unless --backend says otherwise.
+/// backend kvm unless --backend says otherwise, and counts instructions on one CPU (--deterministic) unless it names a row that
+/// needs two.
 ///
 /// QEMU and the kernel are packages of the distribution, downloaded by apt-get and unpacked into
 /// $XDG_CACHE_HOME/vmbell/lab, without root. `--kernel debian:VERSION` takes another kernel from Debian's archive, and

@@ -20,6 +20,7 @@ use super::needs::Needs;
 use super::parts::{Choice, Parts, boards};
 use crate::compare;
 use crate::deliver::show;
+use crate::exit::Usage;
 use crate::style::Style;
 use crate::suites::Suite;
 use vmbell_bench::host::{DEPTH_VARIABLE, DEPTH_VMM_VARIABLE};
@@ -83,7 +84,7 @@ pub(super) struct RunArguments {
     cgroup: bool,
     /// Find the first of Debian's kernels between two --kernel, older first, at which the row that `vmbell bench` measures
     /// has changed by at least half of the difference between the two. Each step downloads a kernel and keeps it
-    #[arg(long, requires = "deterministic")]
+    #[arg(long)]
     bisect: bool,
     /// Run this program with these arguments; `vmbell` stands for this program
     #[arg(last = true, required = true, value_name = "PROGRAM")]
@@ -210,6 +211,13 @@ fn bisect(
     if !old.is_debians() || !new.is_debians() {
         bail!("--bisect is between kernels of Debian: name them as --kernel debian:VERSION");
     }
+    let inner = Inner::of(&arguments.program)?;
+    let chosen = arguments
+        .machine
+        .choose(inner.as_ref(), depth.unwrap_or(1))?;
+    if !chosen.is_deterministic() {
+        return Err(Usage::new("--bisect compares instructions: add --deterministic").into());
+    }
     let (host, board) = boards(arch, arguments.machine.nests())?;
     let folder =
         TempDir::with_prefix("vmbell-kernels-").context("cannot make a temporary folder")?;
@@ -244,12 +252,13 @@ fn run_in(
 ) -> anyhow::Result<u8> {
     let inner = Inner::of(&arguments.program)?;
     let (host, board) = boards(arch, arguments.machine.nests())?;
+    let (machine, number) = (&arguments.machine, depth.unwrap_or(1));
+    let chosen = machine.choose(inner.as_ref(), number)?;
     let needs = match &inner {
-        Some(inner) => Needs::of(inner, &board, arguments.machine.timing())?,
+        Some(inner) => Needs::of(inner, &board, chosen.timing())?,
         None => Needs::default(),
     };
-    let machine = &arguments.machine;
-    let mut settings = machine.settings(&board, depth.unwrap_or(1), needs.time_limit)?;
+    let mut settings = machine.settings(&board, number, &chosen, needs.time_limit)?;
     plug_in(&board, &mut settings.devices, &needs.devices).map_err(anyhow::Error::msg)?;
     if let (2.., Some(plugged)) = (settings.depth, settings.devices.first()) {
         let (depth, device) = (settings.depth, plugged.device.name);
@@ -312,7 +321,7 @@ fn run_in(
     if program.needs.linux {
         carried.linux(&lab, host, &arguments.parts)?;
     }
-    let mut task = task(arguments, &program, &lab, &carried)?;
+    let mut task = task(arguments, &program, &lab, (&carried, chosen.timing()))?;
     if let Some(depth) = depth {
         let pair = (DEPTH_VARIABLE.into(), depth.to_string().into());
         task.environment.push(pair);
@@ -324,7 +333,7 @@ fn run_in(
     if settings.marks.is_some() {
         task.environment.push((marks::VARIABLE.into(), "1".into()));
     }
-    announce(&lab, &settings);
+    announce(&lab, &settings, chosen.why.as_deref());
     if is_doctest(Path::new(&task.program)) {
         lab.progress.say(
             "this is a doctest, and before edition 2024 each boots by itself: \
@@ -377,9 +386,9 @@ fn task(
     arguments: &RunArguments,
     program: &Program,
     lab: &Lab,
-    carried: &Carried,
+    (carried, timing): (&Carried, Timing),
 ) -> anyhow::Result<Task> {
-    let (needs, timing) = (&program.needs, arguments.machine.timing());
+    let needs = &program.needs;
     let own = [needs.environment.as_slice(), &arguments.env].concat();
     let (name, words, environment) = match (&program.inner, arguments.program.as_slice()) {
         (Some(inner), _) => {

@@ -22,8 +22,7 @@ Examples:
                                           add a network card, whose wire leads to eth1
   vmbell bench net --kernel vmlinuz --modules lib/modules/6.12.0 --busybox ./busybox
                                           use another kernel and user space
-  vmbell lab --deterministic -- vmbell bench net
-                                          count instructions, without /dev/kvm
+  vmbell lab -- vmbell bench net          count instructions, without /dev/kvm
 
 Exit codes:
   0    every way gave results

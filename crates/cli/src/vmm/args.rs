@@ -20,8 +20,7 @@ Examples:
   vmbell bench vmms alioth --vmm alioth=./target/release/alioth
                                                   measure your own build of a VMM that vmbell knows
   vmbell bench vmms image -o probe.elf            write the guest image to a file
-  vmbell lab --deterministic -- vmbell bench vmms
-                                                  count instructions, without /dev/kvm
+  vmbell lab -- vmbell bench vmms                 count instructions, without /dev/kvm
 
 Exit codes:
   0    every VMM gave results

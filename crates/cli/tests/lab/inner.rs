@@ -44,6 +44,41 @@ fn export_that_would_replace_a_file_that_is_read_is_refused() {
     assert_eq!(fs::read_to_string(report).unwrap(), "{}");
 }
 
+#[test]
+fn l1_is_the_machine_that_the_rows_need_and_the_lab_says_why() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "exit 9");
+    let says = |options: &[&str], program: &[&str], machine: &str| {
+        let mut command = sandbox.run(&qemu);
+        command.args(options).arg("--").args(program);
+        let machine = format!("QEMU 9.0.0 ({}, --qemu), {machine}\n", qemu.display());
+        command.assert().code(125).stderr(contains(machine));
+    };
+    let one = "deterministic, 1 CPU (the default of bench; --functional for two)";
+    says(&[], &["vmbell", "bench"], one);
+    says(&[], &["vmbell", "bench", "rings"], one);
+    says(&[], &["vmbell", "bench", "irqfd-*"], one);
+    says(&["--vcpus", "1"], &["vmbell", "bench", "eoi-pv"], one);
+    says(
+        &["--depth", "2"],
+        &["vmbell", "bench", "ipi"],
+        &format!("{one}, depth 2"),
+    );
+    let two = "2 CPUs (floor-signal needs two; --deterministic for one)";
+    let row = &["vmbell", "bench", "eoi-pv", "floor-signal"];
+    says(&[], row, two);
+    says(&["--deterministic"], row, "deterministic, 1 CPU");
+    says(
+        &["--seed", "7"],
+        &["vmbell", "bench"],
+        &one.replace("ic,", "ic, seed 7,"),
+    );
+    says(&["--functional"], &["vmbell", "bench"], "2 CPUs");
+    says(&["--vcpus", "4"], &["vmbell", "bench"], "4 CPUs");
+    says(&[], &["vmbell", "probe"], "2 CPUs");
+    says(&[], &["/bin/true"], "2 CPUs");
+}
+
 /// What L1 is given to do, in the file tree that QEMU gets.
 fn job(sandbox: &Sandbox, lab: &[&str], words: &[&str]) -> String {
     let file = sandbox.path("tree");

@@ -222,14 +222,19 @@ fn a_bisection_is_between_two_kernels_of_debian() {
         command.args(["lab", "--bisect"]).args(words);
         command.args(["--", "vmbell", "bench", "vmcall"]).assert()
     };
-    said(&["--kernel", "debian:6.1", "--kernel", "debian:6.12"])
-        .code(2)
-        .stderr(contains("--deterministic"));
-    said(&["--deterministic", "--kernel", "debian:6.1"])
-        .code(125)
-        .stderr(contains(
-            "--bisect is between two kernels: name the older and the newer one with --kernel",
-        ));
+    let functional = "--functional";
+    said(&[
+        functional,
+        "--kernel",
+        "debian:6.1",
+        "--kernel",
+        "debian:6.12",
+    ])
+    .code(2)
+    .stderr(contains("--deterministic"));
+    said(&["--kernel", "debian:6.1"]).code(125).stderr(contains(
+        "--bisect is between two kernels: name the older and the newer one with --kernel",
+    ));
     for other in [
         &["--kernel", "/boot/vmlinuz"][..],
         &["--kernel", "debian:6.12", "--kvm-patch", "a"],
@@ -379,6 +384,17 @@ fn nonsense_is_a_usage_error() {
         &["lab", "--"],
         &["lab", "--smp", "0", "--", "true"],
         &["lab", "--deterministic", "--smp", "2", "--", "true"],
+        &["lab", "--deterministic", "--functional", "--", "true"],
+        &["lab", "--seed", "1", "--", "true"],
+        &[
+            "lab",
+            "--seed",
+            "1",
+            "--functional",
+            "--",
+            "vmbell",
+            "bench",
+        ],
         &["lab", "--timeout", "0", "--", "true"],
         &["lab", "--timeout", "5 parsecs", "--", "true"],
         &["lab", "--memory", "1", "--", "true"],

@@ -106,7 +106,8 @@ fn a_benchs_own_status_passes_through_with_its_report_and_the_usermode_backend_r
     let rows = ["portio-no-eventfd", "portio-wildcard-eventfd", "self-ipi"];
     let debug = ["debug-constant", "debug-fail"];
     let arguments = ["--backend", "usermode", "--ops", "200"];
-    let (output, report) = bench(&[], &[&arguments[..], &rows, &debug].concat());
+    let arguments = [&arguments[..], &rows, &debug].concat();
+    let (output, report) = bench(&["--functional"], &arguments);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(report["timing"], "emulated");
     assert_eq!(report["unit"], "time");

@@ -23,7 +23,8 @@ fn a_real_panic_is_retried_once() {
 fn an_oops_of_l1s_kernel_ends_the_run_with_its_text() {
     // With SMAP, the usermode backend makes L1's kernel oops if QEMU is older than 9.1.
     let vmbell = host_vmbell();
-    let smap = ["--qemu-arg", "-cpu", "--qemu-arg", "max", "--", vmbell];
+    let cpu = ["--qemu-arg", "-cpu", "--qemu-arg", "max"];
+    let smap = [&["--functional"], &cpu[..], &["--", vmbell]].concat();
     let row = ["--only", "portio-wildcard-eventfd", "--ops", "100"];
     let output = output(
         lab(&smap)

@@ -164,11 +164,14 @@ impl Case {
     }
 
     /// Whether the guest polls while it waits for its interrupts, so that the sender of them needs
-    /// its own CPU. (A scenario with two vCPUs asks for both CPUs itself.)
-    pub(super) const fn waits_awake(self) -> bool {
+    /// its own CPU.
+    pub(super) const fn needs_two_cpus(self) -> bool {
         matches!(
             self,
-            Self::Irqfd { halted: false, .. } | Self::Msi { halted: false } | Self::Level(_)
+            Self::Irqfd { halted: false, .. }
+                | Self::Msi { halted: false }
+                | Self::Level(_)
+                | Self::Ipi
         )
     }
 

@@ -40,6 +40,12 @@ pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &Scan) -> Vec<Entr
     alone.chain(all::entries(hypervisor, scan)).collect()
 }
 
+/// Whether the scenario of this name needs two CPUs.
+pub(super) fn needs_two_cpus(name: &str) -> bool {
+    let mut cases = Case::all().filter(|case| case.needs_two_cpus());
+    cases.any(|case| case.name() == name)
+}
+
 fn make(
     hypervisor: &dyn Hypervisor,
     case: Case,
@@ -58,7 +64,7 @@ fn make(
     {
         return Err(SubjectError::Skipped(reason));
     }
-    if case.waits_awake() {
+    if case.needs_two_cpus() {
         options.two_cpus()?;
     }
     Ok(match case {

@@ -150,7 +150,7 @@ fn run_on(
     let Some((built, tests_release)) = built else {
         bail!("the selftests were not built");
     };
-    announce(&lab, &settings);
+    announce(&lab, &settings, None);
     let name = Known::kernel(lab.kernel.release(), &tests_release);
     if !known.has(&name) {
         lab.progress.say(format_args!(
