@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 /// Why measuring stops before it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlyStop {
-    /// SIGINT arrived.
+    /// A signal arrived.
     Interrupted,
-    /// The time limit of the whole command ran out.
+    /// The time limit of the whole command ran out, or that of the lab in which it runs.
     TimedOut,
 }
 
@@ -22,6 +22,8 @@ pub enum EarlyStop {
 pub struct Limit {
     deadline: Option<Instant>,
     interrupted: &'static AtomicBool,
+    /// What an interrupt means, asked when there is one.
+    meaning: fn() -> EarlyStop,
     run_timeout: Option<Duration>,
     /// When the run under way has to end; `None` without a run or a limit for it.
     run: Arc<Mutex<Option<Instant>>>,
@@ -38,9 +40,16 @@ impl Limit {
         Self {
             deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             interrupted,
+            meaning: || EarlyStop::Interrupted,
             run_timeout: None,
             run: Arc::default(),
         }
+    }
+
+    /// The same limit, and an interrupt is what `meaning` says: the lab interrupts a program at a time limit.
+    #[must_use]
+    pub fn with_meaning(self, meaning: fn() -> EarlyStop) -> Self {
+        Self { meaning, ..self }
     }
 
     /// The same limit, and each run takes at most `timeout`.
@@ -70,7 +79,7 @@ impl Limit {
     /// Why to stop now, if at all. An interrupt counts before a time limit, because the user caused it.
     pub fn stop(&self) -> Option<EarlyStop> {
         if self.interrupted.load(Ordering::Relaxed) {
-            return Some(EarlyStop::Interrupted);
+            return Some((self.meaning)());
         }
         match self.deadline {
             Some(deadline) if Instant::now() >= deadline => Some(EarlyStop::TimedOut),

@@ -21,6 +21,11 @@ pub struct TimingError {
     value: String,
 }
 
+/// Whether the lab has started this process.
+pub fn is_in_lab() -> bool {
+    std::env::var_os(VARIABLE).is_some()
+}
+
 /// The timing of this process: what the variable says, otherwise what CPUID says.
 pub fn here() -> Result<Timing, TimingError> {
     let told = std::env::var_os(VARIABLE);

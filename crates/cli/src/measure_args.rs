@@ -15,7 +15,8 @@ use super::style::Style;
 use super::time_unit::TimeUnit;
 use super::values::{self, CpuList};
 use vmbell_bench::affinity::{allowed_cpus, default_pair};
-use vmbell_bench::{Limit, Plan};
+use vmbell_bench::timing::is_in_lab;
+use vmbell_bench::{EarlyStop, Limit, Plan};
 use vmbell_report::{Look, Timing, cpu_list};
 
 /// How long a command may take unless it is told otherwise.
@@ -24,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// The options of everything that measures.
 #[derive(Args, Debug)]
 pub(super) struct MeasureArgs {
-    /// Stop the command after this time, write the finished results and exit with 124; 0 is no limit [default: 5m; vmms and net: 0]
+    /// Stop the command after this time, write the finished results and exit with 124; 0 is no limit [default: 5m; vmms, net and in the lab: 0]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(super) timeout: Option<Duration>,
 
@@ -139,8 +140,18 @@ impl MeasureArgs {
 /// A limit of this time, zero for none, and of a signal.
 fn limit(timeout: Duration) -> Result<Limit> {
     let interrupted = interrupt::catch().context("cannot catch signals")?;
-    Ok(Limit::new(
+    let limit = Limit::new(
         Some(timeout).filter(|timeout| !timeout.is_zero()),
         interrupted,
-    ))
+    );
+    Ok(limit.with_meaning(meaning_of_signal))
+}
+
+/// Why a signal ends the command. The lab sends SIGTERM when its own time limit is over.
+fn meaning_of_signal() -> EarlyStop {
+    if is_in_lab() && i32::from(interrupt::signal()) == libc::SIGTERM {
+        EarlyStop::TimedOut
+    } else {
+        EarlyStop::Interrupted
+    }
 }

@@ -43,10 +43,12 @@ pub mod port {
 pub mod answer {
     /// Everything was read: end L1.
     pub const LEAVE: u8 = 1;
-    /// The time limit is over: kill the program, and report.
+    /// Kill the program, and report: it has not ended after it was asked to.
     pub const STOP: u8 = 2;
     /// Say that you still run.
     pub const ASK: u8 = 3;
+    /// The time limit is over: ask the program to end.
+    pub const END: u8 = 4;
 }
 
 /// A program to run in L1, or in a Linux inside it.
@@ -156,7 +158,7 @@ pub enum Ending {
         /// Whether it would have left a core file.
         core: bool,
     },
-    /// The host's time limit was over, so it was killed.
+    /// The host's time limit was over, so it was asked to end, or killed.
     Stopped,
     /// The host's time limit was over, and a Linux inside L1 did not answer: which, and the end of its console.
     Unanswered(String),

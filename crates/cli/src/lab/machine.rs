@@ -57,7 +57,8 @@ pub(super) struct Machine {
     /// Give the Linux in which the program runs this much memory, such as 2G; at least 128M
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     memory: u64,
-    /// Kill the program this time after its start in L1 [default: 5m; 15m for `bench vmms`, 30m for `bench net`]
+    /// Ask the program to end (SIGTERM) this time after its start in L1, and kill it 10 s later; `bench` writes what it has, and the
+    /// exit status is 124 [default: 5m; 15m for `bench vmms`, 30m for `bench net`]
     #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
     timeout: Option<Duration>,
     /// Give up a boot if the program has not started after this time
@@ -313,7 +314,7 @@ pub(super) fn summarize(outcome: &Outcome, arch: Arch, progress: Progress) {
                 if *core { ", core dumped" } else { "" }
             )
         }
-        Ending::Stopped => "killed at its time limit".to_owned(),
+        Ending::Stopped => "ended at its time limit".to_owned(),
         Ending::Failed(reason) | Ending::Unanswered(reason) | Ending::Spun(reason) => {
             reason.clone()
         }

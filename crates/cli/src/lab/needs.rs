@@ -20,6 +20,9 @@ const WIRE: &str = "eth0";
 /// QEMU 7.2's SVM switches vector state off at exits: docs/qemu-bugs.md.
 const APPEND: &str = "noxsave";
 
+/// The lab's own limit is the only one: by L1's clock another one would be over at another time.
+const NO_LIMIT: (&str, &str) = ("timeout", "0");
+
 /// What a suite needs, in addition to what every program has.
 #[derive(Debug, Default)]
 pub(super) struct Needs {
@@ -54,11 +57,14 @@ impl Needs {
         };
         let needs = match suite {
             Suite::Paths(args) => Self {
-                defaults: vec![("backend", "kvm")],
+                defaults: vec![("backend", "kvm"), NO_LIMIT],
                 devices: scenario::devices(&args.names),
                 ..Self::default()
             },
-            Suite::Rings(_) | Suite::Eoi(_) => Self::default(),
+            Suite::Rings(_) | Suite::Eoi(_) => Self {
+                defaults: vec![NO_LIMIT],
+                ..Self::default()
+            },
             Suite::Vmms(args) => Self {
                 kernel: args.wants_lab_kernel(),
                 replaced: match args.wants_lab_kernel() {

@@ -114,7 +114,7 @@ fn command_in_l1_writes_its_report_where_it_comes_back_from_and_gets_the_files_t
     ];
     let job = job(&sandbox, &["lab"], &words);
     for part in [
-        r#""bench","--backend=kvm","--export-json=/out/report.json","--baseline=old.json","--","self-ipi""#,
+        r#""bench","--backend=kvm","--timeout=0","--export-json=/out/report.json","--baseline=old.json","--","self-ipi""#,
         r#"["A","B"]"#,
     ] {
         assert!(job.contains(part), "{part}: {job}");

@@ -126,6 +126,30 @@ fn a_benchs_own_status_passes_through_with_its_report_and_the_usermode_backend_r
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
+fn a_bench_at_the_labs_time_limit_shows_and_exports_the_rows_that_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.json");
+    let mut command = Command::new(host_vmbell());
+    command.args(["lab", "--timeout", "5s", "--", "vmbell", "bench", "--only"]);
+    command.args(["debug-constant", "debug-loop", "--run-timeout", "0"]);
+    // In this order the row that never ends is the second.
+    command.args(["--warmup", "0", "--ops", "10", "--seed", "1"]);
+    command.arg("--export-json").arg(&path);
+    let output = output(command.stdin(Stdio::null()));
+    assert_eq!(output.status.code(), Some(124));
+    let said = text(&output.stdout);
+    assert!(said.contains("TIME LIMIT reached before the end"), "{said}");
+    assert!(said.contains("\ndebug-constant "), "{said}");
+    let missing = "debug-loop was still running at the time limit";
+    assert!(said.contains(missing), "{said}");
+    let report: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!(report["timed_out"], true);
+    assert_eq!(row(&report, "debug-constant")["instructions"], 100.0);
+    assert_eq!(row(&report, "debug-loop")["reason"], missing);
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn what_kvm_keeps_for_each_thing_that_is_made_is_counted_in_a_cgroup() {
     let (output, report) = bench(&["--deterministic", "--cgroup"], &["vm-*"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));

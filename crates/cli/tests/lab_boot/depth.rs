@@ -173,7 +173,7 @@ fn a_program_at_its_limit_is_told_from_a_linux_that_hangs() {
         text(&output.stderr).to_owned()
     };
     let said = limited("echo started; while :; do :; done");
-    assert!(said.contains("lab: killed at its time limit; "));
+    assert!(said.contains("lab: ended at its time limit; "));
     assert!(said.contains(": its limit is 5 s (--timeout)"));
     // It sleeps until something wakes it.
     let said = limited("echo started; echo freeze > /sys/power/state");

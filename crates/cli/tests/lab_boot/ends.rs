@@ -43,19 +43,23 @@ fn an_oops_of_l1s_kernel_ends_the_run_with_its_text() {
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
-fn a_program_that_never_ends_is_killed_and_its_output_and_files_come_back() {
+fn a_program_that_never_ends_is_asked_to_and_killed_and_its_output_and_files_come_back() {
     let folder = tempfile::tempdir().unwrap();
-    for mode in ["--smp=2", "--deterministic"] {
+    // One that is stopped does not get the signal that asks it.
+    for (mode, never) in [
+        ("--smp=2", "kill -STOP $$"),
+        ("--deterministic", "while :; do :; done"),
+    ] {
         let out = folder.path().join(mode);
         let arguments = ["--timeout", "5s", "--out", out.to_str().unwrap(), mode];
-        let script = "echo started; echo content > /out/a; while :; do :; done";
+        let script = format!("echo started; echo content > /out/a; {never}");
         let output =
-            output(lab_within_its_limits(&arguments).args(["--", "/bin/sh", "-c", script]));
+            output(lab_within_its_limits(&arguments).args(["--", "/bin/sh", "-c", &script]));
         assert_eq!(output.status.code(), Some(124), "{mode}");
         assert_eq!(text(&output.stdout), "started\n", "{mode}");
         assert_eq!(fs::read_to_string(out.join("a")).unwrap(), "content\n");
         let said = text(&output.stderr);
-        assert!(said.contains("lab: killed at its time limit; "));
+        assert!(said.contains("lab: ended at its time limit; "));
         assert!(said.contains("vmbell: the program started at "));
         assert!(said.contains(": its limit is 5 s (--timeout)"));
     }

@@ -18,7 +18,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use super::arguments::{Inherited, Start};
 use super::channel::{Channel, Stream, feed, listen, pump};
 use super::monitor::Monitor;
-use super::supervise::{ANSWERING, Course, Event, LEAVING, LONGEST, Patience};
+use super::supervise::{ANSWERING, Course, ENDING, Event, LEAVING, LONGEST, Patience};
 use super::{BootError, Console, Limits, Mode, Settings, arguments, process};
 use crate::board::Board;
 use crate::job::{Message, Report, port};
@@ -125,6 +125,7 @@ impl Boot<'_> {
             begun,
             limits: self.settings.limits,
             patience: Patience {
+                ending: ENDING * self.settings.depth,
                 leaving: LEAVING * self.settings.depth,
                 answering: match self.settings.mode {
                     Mode::Functional { .. } => ANSWERING,

@@ -66,7 +66,7 @@ pub enum BootError {
         /// The last lines of the console.
         console: String,
     },
-    /// The program did not end; it was killed in L1, and its output has come back.
+    /// The program did not end by itself; it was asked to, or killed in L1, and its output has come back.
     #[error("the program started at {} s and did not end: its limit is {} s (--timeout), without the time \
              in which QEMU waited for a CPU", seconds(*started), seconds(*limit))]
     ProgramLimit {

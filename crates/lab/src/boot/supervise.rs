@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::channel::Stream;
-use crate::job::{Message, Report, answer};
+use crate::job::{Ending, Message, Report, answer};
 
 /// A message of a channel's thread to the thread that waits.
 #[derive(Debug)]
@@ -20,7 +20,9 @@ pub(crate) enum Event {
     Panicked,
     /// The VMM has ended, and used this much CPU time.
     Ended(Duration),
-    /// The host of this VMM's host asks for the program's end.
+    /// The host of this VMM's host has the program asked to end.
+    End,
+    /// The host of this VMM's host has the program killed.
     Stop,
 }
 
@@ -36,12 +38,16 @@ pub struct Limits {
 /// How long a Linux may take to react, without the time in which its VMM waited for a CPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
+    /// For the program to end by itself, after it was asked to.
+    pub ending: Duration,
     /// To kill the program and to send what it has, and then, for its VMM, to end.
     pub leaving: Duration,
     /// To say that it still runs, while the program does. It is asked again as long after each answer.
     pub answering: Duration,
 }
 
+/// [`Patience::ending`], and for each Linux inside as long again: a program may have a report to write.
+pub(crate) const ENDING: Duration = Duration::from_secs(10);
 /// [`Patience::leaving`], and for each Linux inside as long again.
 pub(crate) const LEAVING: Duration = Duration::from_secs(10);
 /// [`Patience::answering`]: only a kernel that hangs takes so long.
@@ -143,6 +149,8 @@ pub(super) struct Course {
     /// Whether a Linux starts another one inside it, and so can be asked to stop before the program has started.
     nesting: bool,
     acknowledged: bool,
+    /// Whether the program was asked to end.
+    asked: bool,
     stopped: bool,
     panicked: bool,
     /// Whether the Linux was asked and did not answer in time.
@@ -151,7 +159,7 @@ pub(super) struct Course {
 
 impl Course {
     /// Returns when the VMM has ended, or when it has to be killed: then `cpu` is `None`. A program that is still
-    /// running at its limit is killed in its Linux, so that what it wrote comes back.
+    /// running at its limit is asked to end, and then killed, in its Linux, so that what it wrote comes back.
     /// `waited` tells how long the VMM has waited for a CPU so far.
     pub fn follow(
         events: &Receiver<Event>,
@@ -175,7 +183,17 @@ impl Course {
             if let Some(Err(RecvTimeoutError::Timeout)) = event {
                 continue;
             }
+            let is_running = course.started.is_some() && course.report.is_none();
             let event = match event {
+                None | Some(Ok(Event::End)) if is_running && course.may_ask() => {
+                    course.asked = true;
+                    if event.is_none() {
+                        deadline.restart(patience.ending);
+                    }
+                    let _ = control.write_all(&[answer::END]);
+                    continue;
+                }
+                Some(Ok(Event::End)) => continue,
                 // The end is on its way.
                 Some(Ok(Event::Stop)) if course.stopped || course.report.is_some() => continue,
                 Some(Ok(Event::Stop)) | None | Some(Err(_)) => {
@@ -222,6 +240,11 @@ impl Course {
         }
     }
 
+    /// Whether the program may still be asked to end.
+    const fn may_ask(&self) -> bool {
+        !self.asked && !self.stopped && !self.panicked
+    }
+
     /// Takes the messages that the threads sent up to the end of QEMU.
     pub fn drain(&mut self, events: &Receiver<Event>) {
         events.try_iter().for_each(|event| self.take(event));
@@ -242,10 +265,21 @@ impl Course {
     fn take(&mut self, event: Event) {
         match event {
             Event::Bytes(stream, length) => self.received[stream as usize] += length,
-            Event::Said(Message::Report(report)) => self.report = Some(report),
+            Event::Said(Message::Report(mut report)) => {
+                // Whatever a program does that is asked to end: it had not ended before its limit.
+                if self.asked
+                    && matches!(report.ending, Ending::Exited(_) | Ending::Signalled { .. })
+                {
+                    report.ending = Ending::Stopped;
+                }
+                self.report = Some(report);
+            }
             Event::Ended(cpu) => self.cpu = Some(cpu),
             Event::Said(Message::Nesting) => self.nesting = true,
-            Event::Said(Message::Started | Message::Alive) | Event::Panicked | Event::Stop => {}
+            Event::Said(Message::Started | Message::Alive)
+            | Event::Panicked
+            | Event::End
+            | Event::Stop => {}
         }
     }
 }

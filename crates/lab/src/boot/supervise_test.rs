@@ -12,6 +12,7 @@ const LIMITS: Limits = Limits {
 };
 
 const PATIENCE: Patience = Patience {
+    ending: SHORT,
     leaving: LEAVING,
     answering: LONGEST,
 };
@@ -101,7 +102,7 @@ fn time_without_a_cpu_is_added_to_a_limit() {
 }
 
 #[test]
-fn a_program_at_its_limit_is_stopped_and_what_it_wrote_is_waited_for() {
+fn a_program_at_its_limit_is_asked_to_end_and_then_killed_and_what_it_wrote_is_waited_for() {
     let (sender, events) = channel();
     let (mut control, mut l1) = UnixStream::pair().unwrap();
     sender.send(Event::Said(Message::Started)).unwrap();
@@ -126,8 +127,10 @@ fn a_program_at_its_limit_is_stopped_and_what_it_wrote_is_waited_for() {
         },
     );
     let mut answer = [0];
-    l1.read_exact(&mut answer).unwrap();
-    assert_eq!(answer, [answer::STOP]);
+    for expected in [answer::END, answer::STOP] {
+        l1.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, [expected]);
+    }
     sender
         .send(Event::Said(Message::Report(report([5, 0, 0]))))
         .unwrap();
@@ -138,6 +141,55 @@ fn a_program_at_its_limit_is_stopped_and_what_it_wrote_is_waited_for() {
     let course = follower.join().unwrap();
     assert!(course.complete() && course.started.is_some());
     flood.join().unwrap();
+}
+
+#[test]
+fn a_program_that_ends_when_it_is_asked_to_is_not_killed_and_had_reached_its_limit() {
+    let (sender, events) = channel();
+    let (mut control, mut l1) = UnixStream::pair().unwrap();
+    sender.send(Event::Said(Message::Started)).unwrap();
+    let limits = Limits {
+        program: SHORT,
+        ..LIMITS
+    };
+    let patience = Patience {
+        ending: HANG,
+        ..PATIENCE
+    };
+    let follower =
+        std::thread::spawn(move || Course::follow(&events, &mut control, limits, patience, never));
+    l1.set_read_timeout(Some(HANG)).unwrap();
+    let mut answer = [0];
+    l1.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [answer::END]);
+    sender
+        .send(Event::Said(Message::Report(report([0; 3]))))
+        .unwrap();
+    l1.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [answer::LEAVE]);
+    sender.send(Event::Ended(Duration::ZERO)).unwrap();
+    let course = follower.join().unwrap();
+    assert_eq!(course.report.unwrap().ending, Ending::Stopped);
+}
+
+#[test]
+fn a_linux_inside_passes_on_that_its_program_has_to_end_and_waits() {
+    let (sender, events) = channel();
+    let (mut control, mut inner) = UnixStream::pair().unwrap();
+    for event in [Event::Said(Message::Started), Event::End, Event::End] {
+        sender.send(event).unwrap();
+    }
+    let follower =
+        std::thread::spawn(move || Course::follow(&events, &mut control, LIMITS, PATIENCE, never));
+    inner.set_read_timeout(Some(HANG)).unwrap();
+    let mut answer = [0];
+    inner.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [answer::END]);
+    sender.send(Event::Stop).unwrap();
+    inner.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [answer::STOP], "asked once");
+    sender.send(Event::Ended(Duration::ZERO)).unwrap();
+    follower.join().unwrap();
 }
 
 #[test]
@@ -227,6 +279,7 @@ fn a_linux_that_has_reported_is_not_asked() {
     let patience = Patience {
         leaving: SHORT * 4,
         answering: SHORT,
+        ..PATIENCE
     };
     let course = Course::follow(&events, &mut control, LIMITS, patience, never);
     assert!(!course.silent && course.complete());

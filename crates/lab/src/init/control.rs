@@ -31,8 +31,8 @@ static WHOLE_LINES: Mutex<()> = Mutex::new(());
 /// Whether this Linux is inside L1.
 static NESTED: AtomicBool = AtomicBool::new(false);
 
-/// Opens the port and starts a thread that passes on the host's leave to end this Linux, kills the program if the host
-/// says so, answers if the host asks, and ends this Linux if the host closes the port. `depth` is this Linux' number.
+/// Opens the port and starts a thread that passes on the host's leave to end this Linux, asks the program to end or kills it if
+/// the host says so, answers if the host asks, and ends this Linux if the host closes the port. `depth` is this Linux' number.
 pub fn open(depth: u32) -> io::Result<()> {
     NESTED.store(depth > 1, Ordering::Relaxed);
     let control = open_port(port::CONTROL)?;
@@ -46,6 +46,11 @@ pub fn open(depth: u32) -> io::Result<()> {
                 answer::STOP => {
                     if !nested::stop() {
                         program::stop();
+                    }
+                }
+                answer::END => {
+                    if !nested::end() {
+                        program::end();
                     }
                 }
                 // A failure means that the host has closed the port.

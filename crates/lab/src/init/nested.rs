@@ -37,9 +37,18 @@ static COUNTS: OnceLock<Option<u16>> = OnceLock::new();
 
 /// Stops the program in the Linux inside, if there is one.
 pub fn stop() -> bool {
+    send(Event::Stop)
+}
+
+/// Asks the program in the Linux inside to end, if there is such a Linux.
+pub fn end() -> bool {
+    send(Event::End)
+}
+
+fn send(event: Event) -> bool {
     STOP.get().is_some_and(|sender| {
         // A failure means that it has ended already.
-        let _ = sender.send(Event::Stop);
+        let _ = sender.send(event);
         true
     })
 }
@@ -84,6 +93,8 @@ pub fn run(job: &Job, nested: &Nested, notes: &[String]) -> io::Result<Report> {
             program: LONGEST,
         },
         patience: Patience {
+            // The host says when.
+            ending: LONGEST,
             leaving: leaving * nested.levels,
             // The host asks L1 alone.
             answering: LONGEST,

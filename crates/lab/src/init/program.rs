@@ -6,6 +6,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +21,20 @@ const QUIET: Duration = Duration::from_secs(3);
 
 /// Whether the host has asked for the program's end.
 static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// The program, while it runs.
+static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
+
+/// Asks the program to end, as `timeout(1)` does. Its children are not asked: it may need them.
+pub fn end() {
+    if let Some(program) = *running() {
+        let _ = kill_process(program, Signal::TERM);
+    }
+}
+
+fn running() -> MutexGuard<'static, Option<Pid>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Kills the program, so that `run` returns with what it wrote.
 pub fn stop() {
@@ -78,11 +93,13 @@ pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
         (child.stderr.take().map(boxed), stderr),
     ]
     .map(|(pipe, port)| thread::spawn(move || pipe.map_or(Ok(0), |pipe| copy(pipe, port))));
+    *running() = Some(Pid::from_child(&child));
     if STOPPED.load(Ordering::SeqCst) {
         // The host asked before there was a program.
         kill_others();
     }
     let status = child.wait()?;
+    *running() = None;
     // Processes that it left running would keep the pipes open.
     kill_others();
     let mut sent = [0; 2];
