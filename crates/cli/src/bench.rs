@@ -56,7 +56,7 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
         ..Look::default()
     };
     let delivery = args.measure.delivery(&begun, look)?;
-    let progress = Progress::new(args.measure.progress());
+    let progress = Progress::new(args.measure.progress(), plan.warmup + plan.runs);
     let record = supervise(entries, options.clone(), plan, progress)?;
     let backends: Vec<Backend> = choices.iter().map(Choice::report).collect();
     let kind = vmbell_bench::paths(&record, &backends, &plan, &options);

@@ -20,10 +20,11 @@ use super::given::{self, is_given};
 use super::measure_args::MeasureArgs;
 use super::measured::{Begun, exit};
 use super::net::NetArgs;
+use super::progress::Progress;
 use super::supervise::supervise;
 use super::{net, suites, values};
 use vmbell_bench::stat::{ON, Pace, SPARED, TAKEN};
-use vmbell_bench::{Observer, Options, Plan, Record, Sample, host};
+use vmbell_bench::{Observer, Options, Phase, Plan, Record, Sample, host};
 use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{Kind, Look, Report, Row, Status, Timing, Work};
 
@@ -178,7 +179,9 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
         marks: None,
     };
     let (pace, plan) = (pace(args), plan(args, begun.timing));
-    let lines = Lines::every(args.interval);
+    let shown = args.measure.progress();
+    let progress = Progress::without_bar(shown, plan.warmup + plan.runs);
+    let lines = Lines::every(args.interval, progress);
     let mut record = supervise(choice.stat(pace), options.clone(), plan, lines)?;
     record.keep_whole_rounds();
     let work = Work {
@@ -338,6 +341,7 @@ fn describe(args: &StatArgs, record: &Record) -> String {
 
 /// Prints a line on stderr each time that an interval has passed, with what has happened since the last one.
 struct Lines {
+    progress: Progress,
     interval: Option<Duration>,
     begun: Instant,
     last: Instant,
@@ -346,9 +350,10 @@ struct Lines {
 }
 
 impl Lines {
-    fn every(interval: Option<Duration>) -> Self {
+    fn every(interval: Option<Duration>, progress: Progress) -> Self {
         let now = Instant::now();
         Self {
+            progress,
             interval,
             begun: now,
             last: now,
@@ -359,7 +364,12 @@ impl Lines {
 }
 
 impl Observer for Lines {
+    fn phase(&mut self, phase: Phase, steps: u64) {
+        self.progress.phase(phase, steps);
+    }
+
     fn step(&mut self, name: &str, sample: Option<&Sample>) {
+        self.progress.step(name, sample);
         let (Some(interval), Some(sample)) = (self.interval, sample) else {
             return;
         };
@@ -379,6 +389,7 @@ impl Observer for Lines {
     }
 
     fn lost(&mut self, name: &str, status: Status, reason: &str) {
+        self.progress.lost(name, status, reason);
         eprintln!("{name} {}: {reason}", status.name());
     }
 }

@@ -40,6 +40,7 @@ mod prepare;
 mod progress;
 mod provision;
 mod recipe;
+mod record;
 mod run;
 mod tree;
 mod unfinished;
@@ -64,6 +65,7 @@ pub use prepare::Kernel;
 pub use progress::Progress;
 pub use provision::{KernelChoice, Netperf, Provision};
 pub use recipe::Recipe;
+pub use record::record;
 pub use run::{Lab, Outcome};
 pub use unfinished::abandon;
 

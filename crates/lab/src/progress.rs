@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::record::{Filter, Step};
+
 /// Prints lines and a bar to standard error; the bar only if that is a terminal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
@@ -95,9 +97,13 @@ impl Progress {
     }
 }
 
-/// A spinner, shown until it is dropped or a stream of [`around`](Self::around) is written to.
+/// A spinner, shown until it is dropped or a stream of [`around`](Self::around) is written to. It becomes a bar when the program
+/// tells its progress.
 #[derive(Debug)]
 pub struct Waiting(ProgressBar);
+
+/// The style of the bar.
+const STEPS: &str = "lab: {elapsed} [{bar:30}] {pos}/{len}, {eta} left  {wide_msg}";
 
 impl Waiting {
     /// Wraps `stream`: the first write to it removes the spinner.
@@ -107,6 +113,30 @@ impl Waiting {
             stream,
         }
     }
+}
+
+impl Waiting {
+    /// Wraps the program's standard error: takes the records of its progress out and shows them.
+    pub fn around_messages<W: Write>(&self, stream: W) -> impl Write + use<W> {
+        let bar = self.0.clone();
+        Filter::new(self.around(stream), move |step| show(&bar, step))
+    }
+}
+
+/// Shows a step of the program, unless it has written something.
+fn show(bar: &ProgressBar, step: Step<'_>) {
+    if bar.is_finished() {
+        return;
+    }
+    if bar.length().is_none() {
+        let style = ProgressStyle::with_template(STEPS);
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        // The boot says nothing about the steps.
+        bar.reset_eta();
+    }
+    bar.set_length(step.all);
+    bar.set_position(step.done);
+    bar.set_message(step.name.to_owned());
 }
 
 impl Drop for Waiting {

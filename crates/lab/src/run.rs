@@ -202,7 +202,7 @@ impl Lab {
             window.begin(header(settings.mode, true)?)?;
             let sinks = Sinks {
                 stdout: stdout(&waiting),
-                stderr: Box::new(waiting.around(io::stderr())),
+                stderr: Box::new(waiting.around_messages(io::stderr())),
                 files: Box::new(sink),
                 stdin: task.stdin.then(|| Box::new(io::stdin()) as _),
                 messages: |_| {},

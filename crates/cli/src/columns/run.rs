@@ -81,7 +81,7 @@ impl<'a> Run<'a> {
         repeats: u32,
         mut boot: impl FnMut(&W, &Path, &str) -> Result<Result<Boot, Failure>>,
     ) -> Result<()> {
-        let mut progress = Progress::new(self.args.measure.progress());
+        let mut progress = Progress::new(self.args.measure.progress(), 0);
         let bootable = columns.iter().filter(|column| column.program.is_ok());
         let boots = u64::from(self.args.runs) * bootable.count() as u64;
         progress.phase(Phase::Measure, boots);
@@ -143,7 +143,7 @@ impl<'a> Run<'a> {
         columns: &mut [Column<W>],
         mut with: impl FnMut(&mut Column<W>, &Path) -> Result<()>,
     ) -> Result<()> {
-        let mut progress = Progress::new(self.args.measure.progress());
+        let mut progress = Progress::new(self.args.measure.progress(), 0);
         let measured = |column: &&mut Column<W>| !column.boots.is_empty();
         let columns: Vec<&mut Column<W>> = columns.iter_mut().filter(measured).collect();
         progress.phase(Phase::Measure, columns.len() as u64);

@@ -147,7 +147,7 @@ fn sides(args: &BenchArgs, other: &str) -> Result<[Side; 2]> {
 /// Takes the turns, until a signal.
 fn take(args: &BenchArgs, sides: &[Side; 2], seed: u64, stop: &Limit) -> Result<Taken> {
     let turns = args.before.turns;
-    let mut progress = Progress::new(args.measure.progress());
+    let mut progress = Progress::new(args.measure.progress(), 0);
     progress.phase(Phase::Measure, u64::from(turns) * 2);
     let mut random = Random::new(seed);
     let mut taken = Taken::default();

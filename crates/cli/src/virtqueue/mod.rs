@@ -51,7 +51,7 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     };
     let plan = plan(args, &variants, begun.timing);
     let entries = entries(&variants);
-    let progress = Progress::new(args.measure.progress());
+    let progress = Progress::new(args.measure.progress(), plan.warmup + plan.runs);
     let mut record = supervise(entries, options.clone(), plan, progress)?;
     record.keep_whole_rounds();
     let work = work(&variants, &record);

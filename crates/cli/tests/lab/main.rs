@@ -8,10 +8,13 @@
 mod ends;
 mod inner;
 mod prepare;
+mod progress;
 mod selftests;
 #[path = "../signals/mod.rs"]
 mod signals;
 mod starts;
 mod support;
+#[path = "../terminal/mod.rs"]
+mod terminal;
 #[path = "../../../vmm/tests/harness/wait.rs"]
 mod wait;
