@@ -9,10 +9,12 @@ use crate::artifacts::TestBinary;
 /// The name of the test binary whose tests boot the lab themselves, for this machine's architecture and for arm64.
 pub(super) const OWN: &str = "lab_boot";
 pub(super) const OWN_ARM64: &str = "lab_boot_arm64";
+/// The name of the test binary whose modules run guests on KVM.
+pub(super) const GUESTS: &str = "vmm";
 /// A part of every program that has tests on KVM: why they are ignored.
 const MARK: &[u8] = b"needs /dev/kvm: cargo xtask lab";
 /// The module that contains the tests on KVM.
-pub(super) const KVM: &str = "kvm::";
+const KVM: &str = "kvm::";
 
 /// A test binary, and the names of its tests that are to run.
 #[derive(Clone, Debug)]

@@ -6,8 +6,8 @@ use vm_memory::{Bytes, GuestAddress};
 use vmbell_guest::Parameters;
 use vmbell_hypervisor::{Vcpu, Vm, VmEntry, VmExit};
 
+use crate::arm64::programs;
 use crate::harness::{AREA, run_to_done, start};
-use crate::programs;
 
 /// One access of the guest.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_hypervisor::{Capability, Error, Hypervisor, Support, VmExit};
 
-use crate::accesses::{Op, Player};
+use crate::arm64::accesses::{Op, Player};
 use crate::harness::{HOLE, chain, count, event, plain};
 
 const PLACE: IoEventAddress = IoEventAddress::Mmio(HOLE);

@@ -3,7 +3,7 @@
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_hypervisor::{Error, Fault, Hypervisor, VmEntry, VmExit};
 
-use crate::accesses::{Op, Player};
+use crate::arm64::accesses::{Op, Player};
 use crate::harness::{AREA, HOLE, fault, plain, step};
 
 const PSCI_SYSTEM_OFF: u64 = 0x8400_0008;

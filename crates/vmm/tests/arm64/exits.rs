@@ -4,7 +4,7 @@
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_hypervisor::{Capability, Hypervisor, VmEntry, VmExit};
 
-use crate::accesses::{Op, Player};
+use crate::arm64::accesses::{Op, Player};
 use crate::harness::{AREA, HOLE, await_that, plain};
 
 /// Free memory after the list of accesses.

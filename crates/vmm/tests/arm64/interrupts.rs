@@ -6,9 +6,9 @@ use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
 use vmbell_guest::offset;
 use vmbell_hypervisor::{Error, Hypervisor, VmExit};
 
+use crate::arm64::taker::{INTID, LPI, MESSAGE, PIN, set, take, taken, with_interrupts};
 use crate::harness::taker::has_messages;
 use crate::harness::{HOLE, await_that, chain, count, event, plain};
-use crate::taker::{INTID, LPI, MESSAGE, PIN, set, take, taken, with_interrupts};
 
 const ROUNDS: u64 = 50;
 /// GITS_TRANSLATER.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_hypervisor::{EntryPoint, Error, Hypervisor, Vm, VmConfig, VmEntry, VmExit};
 
-use crate::accesses::{Op, Player};
+use crate::arm64::accesses::{Op, Player};
 use crate::harness::{AREA, HOLE, chain, configured, plain};
 
 /// Where the second vCPU begins: `str w0, [x0]; 1: wfi; b 1b`.

@@ -8,8 +8,8 @@ use vmbell_guest::{
 };
 use vmbell_hypervisor::{Hypervisor, Irqchip, Vm, VmConfig, VmExit};
 
+use crate::arm64::programs;
 use crate::harness::{AREA, await_that, configured, run_to_done, start};
-use crate::programs;
 
 /// The shared peripheral interrupt of the tests, and the LPI.
 pub const PIN: u8 = 17;

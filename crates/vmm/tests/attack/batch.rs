@@ -11,10 +11,9 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use crate::harness::process::spawn;
-use crate::leaks::Holdings;
-use crate::random::Random;
-use crate::watch::Watch;
+use crate::attack::leaks::Holdings;
+use crate::attack::random::Random;
+use crate::attack::watch::Watch;
 
 /// Set in the process that makes the rounds: the seed, the first round, and the one after the last.
 const ROUNDS: &str = "VMBELL_ATTACK_CHILD";
@@ -101,7 +100,7 @@ impl Attack {
             .stdin(Stdio::piped())
             .stdout(input.try_clone().unwrap())
             .stderr(input);
-        let mut child = spawn(&mut command);
+        let mut child = command.spawn().unwrap();
         // It holds the other ends of the pipe.
         drop(command);
         let (sender, lines) = channel();
@@ -152,7 +151,7 @@ impl Attack {
         let watch = Watch::start();
         // Starts what the engine starts once.
         watch.begin("the round before the first".into());
-        crate::vcpus::a_good_guest_rings(watch);
+        crate::attack::vcpus::a_good_guest_rings(watch);
         let before = Holdings::now();
         for number in rounds {
             println!("round {number}");
@@ -162,7 +161,7 @@ impl Attack {
             before.await_again();
         }
         watch.begin("the round after the last".into());
-        crate::vcpus::a_good_guest_rings(watch);
+        crate::attack::vcpus::a_good_guest_rings(watch);
         before.await_again();
         println!("all made: {}", watch.summary().replace('\n', ";"));
     }

@@ -10,10 +10,10 @@ use vmbell::irq::{Gsi, Msi};
 use vmbell_hypervisor::{Doorbell, Irqfd, Vm};
 use vmm_sys_util::eventfd::EventFd;
 
+use crate::attack::random::Random;
+use crate::attack::vcpus::{note, pause_until};
+use crate::attack::watch::Watch;
 use crate::harness::{HOLE, count, event};
-use crate::random::Random;
-use crate::vcpus::{note, pause_until};
-use crate::watch::Watch;
 
 /// Where the guests ring.
 pub const PLACES: [(IoEventAddress, Datamatch); 3] = [

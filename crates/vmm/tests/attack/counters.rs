@@ -19,23 +19,23 @@ use vmbell_devices::virtio::{Entropy, VirtioConfig};
 use vmbell_hypervisor::{IrqTrigger, Irqchip, Vcpu, Vm, VmConfig};
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::batch::Attack;
-use crate::bells::{NEARLY_FULL, PLACES, drain, remove, remove_irqfd};
-use crate::gadgets::{BACK, WRITE, call, gadgets};
+use crate::attack::batch::Attack;
+use crate::attack::bells::{NEARLY_FULL, PLACES, drain, remove, remove_irqfd};
+use crate::attack::gadgets::{BACK, WRITE, call, gadgets};
+use crate::attack::leaks::descriptors;
+use crate::attack::random::Random;
+use crate::attack::scatter;
+use crate::attack::vcpus::{create, end, pause_until, run_until};
+use crate::attack::watch::Watch;
 use crate::harness::jumps::{base, landed, take};
 use crate::harness::process::signal;
 use crate::harness::taker::{self, Doing};
 use crate::harness::{HOLE, event};
-use crate::leaks::descriptors;
-use crate::random::Random;
-use crate::scatter;
-use crate::vcpus::{create, end, pause_until, run_until};
-use crate::watch::Watch;
 
 #[test]
 fn a_guest_may_fill_every_counter() {
     Attack {
-        name: "counters::a_guest_may_fill_every_counter",
+        name: "attack::counters::a_guest_may_fill_every_counter",
         rounds: 12,
         full: 400,
         round: |watch, random| round(watch, random, false),
@@ -46,7 +46,7 @@ fn a_guest_may_fill_every_counter() {
 #[test]
 fn a_guest_may_change_how_it_is_notified() {
     Attack {
-        name: "counters::a_guest_may_change_how_it_is_notified",
+        name: "attack::counters::a_guest_may_change_how_it_is_notified",
         rounds: 6,
         full: 300,
         round: |watch, random| round(watch, random, true),
@@ -108,7 +108,7 @@ fn round(watch: &'static Watch, random: &mut Random, flips: bool) {
     let config = VmConfig {
         irqchip: Irqchip::Full,
         vcpus: 2,
-        ..crate::vcpus::config(random, &[Irqchip::Full])
+        ..crate::attack::vcpus::config(random, &[Irqchip::Full])
     };
     let config = VmConfig {
         patch: vmbell_hypervisor::PatchMode::Off,

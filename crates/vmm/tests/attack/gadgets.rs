@@ -10,22 +10,22 @@ use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::Parameters;
 use vmbell_hypervisor::{Irqchip, Vcpu, Vm, VmConfig};
 
-use crate::batch::Attack;
-use crate::bells::{self, come_and_go, raise};
+use crate::attack::batch::Attack;
+use crate::attack::bells::{self, come_and_go, raise};
+use crate::attack::random::{Random, pause};
+use crate::attack::scatter;
+use crate::attack::vcpus::{config, create, end, pause_until, run_until};
+use crate::attack::watch::Watch;
 use crate::harness::HANG;
 use crate::harness::jumps::{FREE, Jump, MOST, RBX, RSP, base, landed, landing, take};
 use crate::harness::process::tasks;
 use crate::harness::symbols::{symbol, syscalls};
 use crate::harness::{event, programs, start};
-use crate::random::{Random, pause};
-use crate::scatter;
-use crate::vcpus::{config, create, end, pause_until, run_until};
-use crate::watch::Watch;
 
 #[test]
 fn a_guest_may_make_the_stubs_system_calls() {
     Attack {
-        name: "gadgets::a_guest_may_make_the_stubs_system_calls",
+        name: "attack::gadgets::a_guest_may_make_the_stubs_system_calls",
         rounds: 8,
         full: 400,
         round,

@@ -12,20 +12,20 @@ use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::Parameters;
 use vmbell_hypervisor::{Irqchip, Vm};
 
-use crate::batch::Attack;
-use crate::bells::{self, come_and_go, raise};
+use crate::attack::batch::Attack;
+use crate::attack::bells::{self, come_and_go, raise};
+use crate::attack::random::{Random, pause};
+use crate::attack::vcpus::{config, create, end, run_until};
+use crate::attack::watch::Watch;
 use crate::harness::jumps::{FREE, Jump, RSP, SIZE, base, landing, take};
 use crate::harness::process::tasks;
 use crate::harness::symbols::{code, symbol, syscalls};
 use crate::harness::{HOLE, event, programs, start};
-use crate::random::{Random, pause};
-use crate::vcpus::{config, create, end, run_until};
-use crate::watch::Watch;
 
 #[test]
 fn jumps_into_the_stub_harm_nobody() {
     Attack {
-        name: "jumps::jumps_into_the_stub_harm_nobody",
+        name: "attack::jumps::jumps_into_the_stub_harm_nobody",
         rounds: 25,
         full: 1500,
         round,

@@ -13,19 +13,19 @@ use vmbell_guest::Parameters;
 use vmbell_hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
 use vmbell_usermode::Usermode;
 
-use crate::batch::Attack;
-use crate::bells::{self, PLACES, come_and_go, raise};
+use crate::attack::batch::Attack;
+use crate::attack::bells::{self, PLACES, come_and_go, raise};
+use crate::attack::random::{Random, pause};
+use crate::attack::vcpus::{config, create, end, note, run_until};
+use crate::attack::watch::Watch;
 use crate::harness::process::{signal, stat};
 use crate::harness::taker::{self, Doing};
 use crate::harness::{HOLE, begin, event, programs, start};
-use crate::random::{Random, pause};
-use crate::vcpus::{config, create, end, note, run_until};
-use crate::watch::Watch;
 
 #[test]
 fn a_sandbox_may_be_killed_at_any_moment() {
     Attack {
-        name: "kills::a_sandbox_may_be_killed_at_any_moment",
+        name: "attack::kills::a_sandbox_may_be_killed_at_any_moment",
         rounds: 16,
         full: 400,
         round,

@@ -8,18 +8,18 @@ use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
 use vmbell_hypervisor::{Hypervisor, Irqchip, SpinPolicy, VmConfig};
 use vmbell_usermode::Usermode;
 
-use crate::batch::{Attack, end_with_parent};
-use crate::bells::{come_and_go, raise};
+use crate::attack::batch::{Attack, end_with_parent};
+use crate::attack::bells::{come_and_go, raise};
+use crate::attack::random::{Random, pause};
+use crate::attack::vcpus::run_until;
+use crate::attack::watch::Watch;
 use crate::harness::HANG;
-use crate::harness::process::{children_of, spawn, stat};
+use crate::harness::process::{children_of, stat};
 use crate::harness::taker::{self, Doing};
-use crate::random::{Random, pause};
-use crate::vcpus::run_until;
-use crate::watch::Watch;
 
 /// Set in the process that is to be killed.
 const VICTIM: &str = "VMBELL_ATTACK_VICTIM";
-const NAME: &str = "orphans::no_sandbox_outlives_its_monitor";
+const NAME: &str = "attack::orphans::no_sandbox_outlives_its_monitor";
 
 #[test]
 fn no_sandbox_outlives_its_monitor() {
@@ -75,7 +75,7 @@ fn round(watch: &'static Watch, random: &mut Random) {
         .env(VICTIM, random.word().to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
-    let mut victim = spawn(&mut command);
+    let mut victim = command.spawn().unwrap();
     let (line, most) = random.pick(&[("", 100), ("starts", 10), ("starts", 10), ("runs", 60)]);
     watch.call("the victim's start", || {
         let output = victim.stdout.as_mut().unwrap();

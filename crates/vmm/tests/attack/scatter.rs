@@ -11,19 +11,19 @@ use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::Parameters;
 use vmbell_hypervisor::{EntryPoint, Irqchip, Vcpu, Vm, VmConfig};
 
-use crate::batch::Attack;
-use crate::bells::{self, come_and_go, raise};
+use crate::attack::batch::Attack;
+use crate::attack::bells::{self, come_and_go, raise};
+use crate::attack::random::{Random, pause};
+use crate::attack::vcpus::{config, create, end, run_until};
+use crate::attack::watch::Watch;
 use crate::harness::jumps::base;
 use crate::harness::taker::{self, Doing};
 use crate::harness::{HOLE, event, programs};
-use crate::random::{Random, pause};
-use crate::vcpus::{config, create, end, run_until};
-use crate::watch::Watch;
 
 #[test]
 fn a_guest_may_write_over_all_that_it_shares() {
     Attack {
-        name: "scatter::a_guest_may_write_over_all_that_it_shares",
+        name: "attack::scatter::a_guest_may_write_over_all_that_it_shares",
         rounds: 5,
         full: 300,
         round,

@@ -14,19 +14,19 @@ use vmbell_guest::{DONE_PORT, PARAMETERS, Parameters, Results, offset};
 use vmbell_hypervisor::{Doorbell, Irqchip, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::batch::Attack;
-use crate::bells::PLACES;
+use crate::attack::batch::Attack;
+use crate::attack::bells::PLACES;
+use crate::attack::random::{Random, pause};
+use crate::attack::scatter;
+use crate::attack::vcpus::{config, create, end, note, run_until};
+use crate::attack::watch::Watch;
 use crate::harness::process::signal;
 use crate::harness::{HOLE, chain, count, event, programs, start};
-use crate::random::{Random, pause};
-use crate::scatter;
-use crate::vcpus::{config, create, end, note, run_until};
-use crate::watch::Watch;
 
 #[test]
 fn a_sandbox_may_be_stopped_at_any_moment() {
     Attack {
-        name: "stops::a_sandbox_may_be_stopped_at_any_moment",
+        name: "attack::stops::a_sandbox_may_be_stopped_at_any_moment",
         rounds: 8,
         full: 1500,
         round,

@@ -8,11 +8,11 @@ use vmbell_hypervisor::{Irqchip, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig, VmEn
 use vmbell_usermode::Usermode;
 use vmbell_vmm::Deadline;
 
+use crate::attack::random::Random;
+use crate::attack::watch::Watch;
 use crate::harness::process::{await_gone, with_sandbox};
 use crate::harness::script::{Op, Player};
 use crate::harness::{chain, count, event};
-use crate::random::Random;
-use crate::watch::Watch;
 
 /// The parts of a guest.
 pub fn config(random: &mut Random, irqchips: &[Irqchip]) -> VmConfig {
@@ -99,5 +99,5 @@ pub fn a_good_guest_rings(watch: &Watch) {
 
 /// Not after `end`.
 pub fn pause_until(time: Duration, end: Instant) {
-    crate::random::pause(time.min(end.saturating_duration_since(Instant::now())));
+    crate::attack::random::pause(time.min(end.saturating_duration_since(Instant::now())));
 }

@@ -7,10 +7,10 @@ use vmbell_hypervisor::{
     Capability, DeviceMemoryRule as Rule, Error, Hypervisor, VmConfig, VmEntry, VmExit,
 };
 
+use crate::device_memory::reached::{get, put};
+use crate::device_memory::{SIZE, memory, with_memory};
 use crate::harness::script::{Op, Player};
 use crate::harness::{HOLE, chain, configured, plain, step};
-use crate::reached::{get, put};
-use crate::{SIZE, memory, with_memory};
 
 fn memory_is_there_from_its_mapping_to_its_unmapping<H: Hypervisor>(h: &H) {
     let memories = [memory(true), memory(false)];

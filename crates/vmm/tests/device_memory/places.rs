@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use vmbell_hypervisor::{DeviceMemory, DeviceMemoryRule as Rule, Error, Hypervisor, VmConfig};
 
+use crate::device_memory::{SIZE, memory, with_memory};
 use crate::harness::{HOLE, chain};
-use crate::{SIZE, memory, with_memory};
 
 /// The rule that a guest with these places breaks.
 fn broken<H: Hypervisor>(h: &H, places: &[(u64, &DeviceMemory)]) -> Rule {

@@ -4,10 +4,10 @@ use std::os::unix::fs::FileExt;
 
 use vmbell_hypervisor::{DeviceMemory, Hypervisor, VmEntry, VmExit};
 
+use crate::device_memory::{OFFSET, SIZE, memory, with_memory};
 use crate::harness::process::with_sandbox;
 use crate::harness::script::{Op, Player};
 use crate::harness::{HOLE, configured};
-use crate::{OFFSET, SIZE, memory, with_memory};
 
 /// Writes a word into the memory of a device, as its model or its hardware does.
 pub fn put(memory: &DeviceMemory, at: u64, word: u64) {

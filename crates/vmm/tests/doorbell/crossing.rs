@@ -3,9 +3,9 @@
 use vmbell::doorbell::Datamatch;
 use vmbell_hypervisor::{Hypervisor, VmEntry, VmExit};
 
+use crate::doorbell::places::{at_address, load, store};
 use crate::harness::script::{Op, Player};
 use crate::harness::{HOLE, count, event, fault, plain};
-use crate::places::{at_address, load, store};
 
 fn a_store_across_pages_is_two_writes<H: Hypervisor>(h: &H) {
     let vm = plain(h);

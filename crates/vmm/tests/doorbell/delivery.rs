@@ -6,9 +6,9 @@ use vmbell::doorbell::{Datamatch, IoEventAddress};
 use vmbell_hypervisor::{Hypervisor, PatchMode, VmConfig, VmEntry, VmExit};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EFD_SEMAPHORE, EventFd};
 
+use crate::doorbell::places::{at_address, at_port, load, out, register, store};
 use crate::harness::script::{Op, Player};
 use crate::harness::{HOLE, bells, configured, count, event, has_doorbells_at, plain};
-use crate::places::{at_address, at_port, load, out, register, store};
 
 const PORT: u16 = 0x500;
 

@@ -7,7 +7,7 @@ use vmbell_hypervisor::{Hypervisor, Irqchip, PatchMode, VmConfig, VmEntry};
 
 use crate::harness::jumps::{self, RBX, RSP};
 use crate::harness::{HOLE, count, run_to_done};
-use crate::stores::{CODE, ROUNDS, begin, patched, ringing, say_done};
+use super::stores::{CODE, ROUNDS, begin, patched, ringing, say_done};
 
 /// Of the guests of the tests below: `mov [rbx], al` after a test that leads past it every second time, so that the branch ends
 /// under the jump.

@@ -1,5 +1,4 @@
 //! What the tests share: a watchdog, a guest that plays scripts, and the fixed addresses in it.
-#![allow(dead_code, reason = "each test binary uses a part")]
 
 pub mod backends;
 pub mod bells;
@@ -13,11 +12,8 @@ pub mod symbols;
 pub mod taker;
 pub mod wait;
 
-#[allow(unused_imports, reason = "each test binary uses a part")]
 pub use backends::{bounded, kvm};
-#[allow(unused_imports, reason = "each test binary uses a part")]
 pub use vmbell_hypervisor::chain;
-#[allow(unused_imports, reason = "each test binary uses a part")]
 pub use wait::{HANG, await_that};
 
 use std::sync::Arc;
@@ -63,11 +59,9 @@ pub fn plain<H: Hypervisor>(hypervisor: &H) -> Arc<dyn Vm> {
 
 /// A guest made like this.
 pub fn configured<H: Hypervisor>(hypervisor: &H, config: VmConfig) -> Arc<dyn Vm> {
-    process::alone(|| {
-        hypervisor
-            .create_vm(&config)
-            .unwrap_or_else(|error| panic!("{}", chain(&error)))
-    })
+    hypervisor
+        .create_vm(&config)
+        .unwrap_or_else(|error| panic!("{}", chain(&error)))
 }
 
 /// An eventfd that does not block, as registrations take it.

@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use std::fs;
-use std::process::{Child, Command};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process::Command;
+use std::sync::Arc;
 
 use rustix::process::{Pid, Signal, kill_process};
 use vmbell_hypervisor::{Hypervisor, Vm, VmConfig};
@@ -84,24 +84,30 @@ pub fn sleeps_in_write(pid: i32) -> bool {
     })
 }
 
-/// Tests run in parallel in one process; one at a time may make a guest.
-static MAKING: Mutex<()> = Mutex::new(());
+/// Set in a process that runs one test alone.
+const ALONE: &str = "VMBELL_TEST_ALONE";
 
-/// Makes a guest while no other thread makes one.
-pub fn alone<T>(make: impl FnOnce() -> T) -> T {
-    let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
-    make()
-}
-
-/// Starts a child process that is not a sandbox.
-pub fn spawn(command: &mut Command) -> Child {
-    let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
-    command.spawn().unwrap()
+/// Runs the calling test in its own process, if it looks at all that its process has: other tests run on other threads.
+pub fn alone(body: impl FnOnce()) {
+    if std::env::var_os(ALONE).is_some() {
+        return body();
+    }
+    let thread = std::thread::current();
+    let name = thread.name().expect("a test's thread has its name");
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--include-ignored", "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    print!("{text}");
+    assert!(output.status.success(), "{text}{errors}");
+    assert!(text.contains("1 passed"), "{name} did not run: {text}");
 }
 
 /// A guest and its sandbox process.
 pub fn with_sandbox<H: Hypervisor>(hypervisor: &H, config: &VmConfig) -> (Arc<dyn Vm>, i32) {
-    let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     let vm = hypervisor
         .create_vm(config)
         .unwrap_or_else(|error| panic!("{}", chain(&error)));

@@ -11,7 +11,7 @@ use vmbell_guest::{PARAMETERS, Parameters, Results};
 use vmbell_hypervisor::{Hypervisor, Irqchip, VmConfig, VmEntry};
 use vmbell_usermode::Usermode;
 
-use crate::harness::process::{children_of, exists, signal, spawn, stat, stop, with_sandbox};
+use crate::harness::process::{children_of, exists, signal, stat, stop, with_sandbox};
 use crate::harness::script::{Op, Player};
 use crate::harness::{await_that, begin, chain, count, event, kick_if_hung, programs, start};
 
@@ -239,10 +239,11 @@ fn a_killed_monitor_leaves_no_sandbox() {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([
         "--exact",
-        "death::a_killed_monitor_leaves_no_sandbox",
+        "hostile::death::a_killed_monitor_leaves_no_sandbox",
         "--nocapture",
     ]);
-    let mut monitor = spawn(command.env(VICTIM, "1").stdout(Stdio::piped()));
+    command.env(VICTIM, "1").stdout(Stdio::piped());
+    let mut monitor = command.spawn().unwrap();
     let output = BufReader::new(monitor.stdout.take().unwrap());
     let sandbox = output
         .lines()

@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 use vmbell_hypervisor::{Hypervisor, Vm};
 
 use crate::harness::script::Op;
+use crate::harness::taker::{msi, with_interrupts};
 use crate::harness::{AREA, HANG, configured};
-use crate::logged::{EOI, Logged, MSR_PV_EOI, NOTHING, PV_EOI, SELF_IPI, TPR, WORD, whole};
-use crate::taker::{msi, with_interrupts};
+use crate::interrupts::logged::{
+    EOI, Logged, MSR_PV_EOI, NOTHING, PV_EOI, SELF_IPI, TPR, WORD, whole,
+};
 
 const SWITCHED_ON: u64 = WORD | 1;
 const ELSEWHERE: u64 = AREA + 0x7000;

@@ -11,11 +11,11 @@ use vmbell_vmm::Deadline;
 
 use crate::harness::process::{await_gone, with_sandbox};
 use crate::harness::script::{Op, Player};
+use crate::harness::taker::{msi, with_interrupts};
 use crate::harness::{
     AREA, HOLE, begin_at, chain, configured, event, fault, plain, programs, start, step,
 };
-use crate::logged::{EOI, LOSE_FRAME, Logged};
-use crate::taker::{msi, with_interrupts};
+use crate::interrupts::logged::{EOI, LOSE_FRAME, Logged};
 
 fn an_interrupt_without_a_stack_is_a_fault<H: Hypervisor>(h: &H) {
     let end = AREA - 0x10_0000 + VmConfig::default().ram_size;
@@ -33,7 +33,7 @@ fn an_interrupt_without_a_stack_is_a_fault<H: Hypervisor>(h: &H) {
     ];
     for rsp in stacks {
         let vm = configured(h, with_interrupts(1));
-        let mut vcpu = crate::bare::spin_with_stack(&vm, rsp);
+        let mut vcpu = crate::interrupts::bare::spin_with_stack(&vm, rsp);
         assert!(matches!(
             step(&mut vcpu, VmEntry::Resume).unwrap(),
             VmExit::PioOut { .. }

@@ -5,8 +5,10 @@ use std::time::Duration;
 use vmbell::irq::Gsi;
 use vmbell_hypervisor::{Hypervisor, IrqTrigger};
 
+use crate::harness::taker::{
+    Doing, EDGE, LEVEL, PINS, take, taken, while_running, with_interrupts,
+};
 use crate::harness::{await_that, configured, count, event};
-use crate::taker::{Doing, EDGE, LEVEL, PINS, take, taken, while_running, with_interrupts};
 
 fn gsi(number: u32) -> Gsi {
     Gsi::new(number).unwrap()

@@ -2,10 +2,10 @@
 
 use vmbell_hypervisor::Hypervisor;
 
-use crate::harness::{HOLE, await_that, configured};
-use crate::taker::{
+use crate::harness::taker::{
     Doing, PV_EOI, RED_ZONE, has_messages, msi, spared, take, taken, while_running, with_interrupts,
 };
+use crate::harness::{HOLE, await_that, configured};
 
 const VECTOR: u8 = 0x50;
 

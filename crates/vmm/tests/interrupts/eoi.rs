@@ -3,11 +3,11 @@
 use vmbell_hypervisor::{Hypervisor, VmConfig, VmEntry, VmExit};
 
 use crate::harness::script::Op;
+use crate::harness::taker::with_interrupts;
 use crate::harness::{AREA, HOLE, configured, step};
-use crate::logged::{
+use crate::interrupts::logged::{
     APIC_BASE, EOI, EOI_TWICE, LEAVE, Logged, MSR_PV_EOI, NOTHING, PV_EOI, SVR, WORD, whole,
 };
-use crate::taker::with_interrupts;
 
 const PAGE: u64 = 0xfee0_0000;
 const SWITCHED_ON: u64 = WORD | 1;

@@ -10,12 +10,12 @@ use vmbell_hypervisor::{Capability, Error, Hypervisor, Vm, VmEntry, VmExit};
 
 use crate::harness::process::{signal, with_sandbox};
 use crate::harness::script::Op;
-use crate::harness::{await_that, chain, configured, count, event, plain, rounds, step};
-use crate::logged::{EOI, Logged, MSR_PV_EOI, PV_EOI as BY_BIT, WORD, whole};
-use crate::taker::{
+use crate::harness::taker::{
     Doing, LEVEL, PINS, PV_EOI, SAID, SAY_SO, WORK, add_work, rounds as begun, spared, spurious,
     take, taken, while_running, while_running_and_seeing, with_interrupts,
 };
+use crate::harness::{await_that, chain, configured, count, event, plain, rounds, step};
+use crate::interrupts::logged::{EOI, Logged, MSR_PV_EOI, PV_EOI as BY_BIT, WORD, whole};
 
 const MANY: u64 = 1200;
 

@@ -11,8 +11,8 @@ use vmbell_hypervisor::aarch64::FIRST_SPI;
 use vmbell_hypervisor::{Hypervisor, Irqs, Vcpu, Vm, VmEntry};
 use vmbell_vmm::done;
 
+use crate::harness::taker::{has_messages, msi, with_interrupts};
 use crate::harness::{AREA, bells, configured, programs, start, step};
-use crate::taker::{has_messages, msi, with_interrupts};
 
 /// The GSI of the SPI.
 const PIN: u32 = 5;

@@ -12,11 +12,11 @@ use vmbell_guest::{CODE, DONE_PORT, Parameters};
 use vmbell_hypervisor::{Hypervisor, Vcpu, Vm, VmEntry, VmExit};
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::harness::{await_that, configured, event, programs, step};
-use crate::taker::{
+use crate::harness::taker::{
     Doing, EDGE, PINS, msi, page, stop, take, taken, while_running, while_running_and_seeing,
     with_interrupts, word,
 };
+use crate::harness::{await_that, configured, event, programs, step};
 
 fn gsi(number: u32) -> Gsi {
     Gsi::new(number).unwrap()

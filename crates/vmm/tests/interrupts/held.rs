@@ -9,10 +9,10 @@ use vmbell_hypervisor::{Error, Hypervisor, VmExit};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::process::{sleeps_in_write, with_sandbox};
-use crate::harness::{await_that, event};
-use crate::taker::{
+use crate::harness::taker::{
     Doing, EDGE, LEVEL, PINS, msi, rounds, take, taken, while_running_and_seeing, with_interrupts,
 };
+use crate::harness::{await_that, event};
 
 fn a_full_resamplefd_holds_only_the_vcpu_that_ends_the_interrupt<H: Hypervisor>(h: &H) {
     const FULL: u64 = u64::MAX - 1;

@@ -7,10 +7,10 @@ use vmbell::irq::{Gsi, Route, Target};
 use vmbell_hypervisor::{Hypervisor, IrqTrigger, Irqchip, VmConfig};
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::harness::{await_that, chain, configured, count, event};
-use crate::taker::{
+use crate::harness::taker::{
     Doing, EDGE, PINS, has_messages, msi, take, taken, while_running, with_interrupts,
 };
+use crate::harness::{await_that, chain, configured, count, event};
 
 fn gsi(number: u32) -> Gsi {
     Gsi::new(number).unwrap()

@@ -8,11 +8,11 @@ use vmbell::irq::{Gsi, LevelLine};
 use vmbell_hypervisor::{Hypervisor, IrqTrigger, Irqfd, Vm, VmExit};
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::harness::{bells, configured, count, event, rounds};
-use crate::taker::{
+use crate::harness::taker::{
     Doing, LEVEL, PINS, PV_EOI, SAID, SAY_SO, WORK, add_work, await_all_work, spared, spurious,
     take, taken, while_running_and_seeing, with_interrupts, work,
 };
+use crate::harness::{bells, configured, count, event, rounds};
 
 /// Pieces of work, as `rounds` has them.
 const WORKS: u64 = 500;

@@ -70,7 +70,11 @@ impl<'v> Logged<'v> {
 
     /// Raises a vector on vCPU 0 from outside.
     pub fn raise(&self, vector: u8) {
-        assert!(self.vm.signal_msi(crate::taker::msi(0, vector)).unwrap());
+        assert!(
+            self.vm
+                .signal_msi(crate::harness::taker::msi(0, vector))
+                .unwrap()
+        );
     }
 
     /// Plays a script.

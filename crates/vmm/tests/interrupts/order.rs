@@ -4,8 +4,10 @@ use vmbell_hypervisor::Hypervisor;
 
 use crate::harness::configured;
 use crate::harness::script::Op;
-use crate::logged::{EOI, ICR, LEAVE, Logged, NEST, NOTHING, SELF_IPI, STAY_MASKED, TPR, whole};
-use crate::taker::with_interrupts;
+use crate::harness::taker::with_interrupts;
+use crate::interrupts::logged::{
+    EOI, ICR, LEAVE, Logged, NEST, NOTHING, SELF_IPI, STAY_MASKED, TPR, whole,
+};
 
 fn the_highest_comes_first<H: Hypervisor>(h: &H) {
     let vm = configured(h, with_interrupts(1));
@@ -79,7 +81,10 @@ fn a_handler_is_interrupted_by_higher_ones_only<H: Hypervisor>(h: &H) {
     let exits = crate::harness::run_to_done(&mut guest.player.vcpu, |exit| {
         if matches!(exit, vmbell_hypervisor::VmExit::PioIn { port: 0x79, .. }) {
             if vector.get() <= 0x60 {
-                assert!(vm.signal_msi(crate::taker::msi(0, vector.get())).unwrap());
+                assert!(
+                    vm.signal_msi(crate::harness::taker::msi(0, vector.get()))
+                        .unwrap()
+                );
             }
             vector.set(vector.get() + 0x10);
         }

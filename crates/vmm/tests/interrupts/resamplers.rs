@@ -10,8 +10,8 @@ use vmbell::irq::Gsi;
 use vmbell_hypervisor::{Hypervisor, Irqfd, Irqs};
 use vmm_sys_util::eventfd::EventFd;
 
+use crate::harness::taker::{Doing, LEVEL, PINS, take, taken, while_running, with_interrupts};
 use crate::harness::{await_that, configured, count, event, rounds};
-use crate::taker::{Doing, LEVEL, PINS, take, taken, while_running, with_interrupts};
 
 /// More than the usermode backend's stub signals itself (`stub::ioapic::PIN_RESAMPLEFDS`).
 const MANY: usize = 12;

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_hypervisor::{Hypervisor, PatchMode, Vm, VmConfig, VmExit};
 
-use crate::harness::{HANG, HOLE, await_that, configured, count, event};
-use crate::taker::{
+use crate::harness::taker::{
     Doing, PV_EOI, msi, rounds, spared, take, taken, while_running_and_seeing, with_interrupts,
 };
+use crate::harness::{HANG, HOLE, await_that, configured, count, event};
 
 const TIME: Duration = Duration::from_millis(700);
 /// What is a storm on the slowest of hosts.

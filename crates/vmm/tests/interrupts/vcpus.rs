@@ -6,10 +6,10 @@ use vmbell_guest::{CODE, Parameters};
 use vmbell_hypervisor::{Hypervisor, Irqchip, Vcpu, VmConfig, VmEntry};
 use vmbell_vmm::done;
 
-use crate::harness::{await_that, begin_at, configured, programs, rounds};
-use crate::taker::{
+use crate::harness::taker::{
     Doing, has_messages, msi, page, take, taken, while_running, with_interrupts, word,
 };
+use crate::harness::{await_that, begin_at, configured, programs, rounds};
 
 fn each_vcpu_takes_its_own<H: Hypervisor>(h: &H) {
     if !has_messages(h) {

@@ -191,7 +191,7 @@ impl Guest {
         self.set_count(count);
         let before = self.machine.vm().measure().exit_counts().heavy;
         let ident = self.run_to_end(&mut vcpu);
-        assert_eq!(ident, crate::double::IDENT);
+        assert_eq!(ident, crate::passthrough::double::IDENT);
         let (interrupts, spurious) = self.counts();
         Run {
             interrupts,

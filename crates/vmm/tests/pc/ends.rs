@@ -7,8 +7,8 @@ use vmbell_hypervisor::Hypervisor;
 use vmbell_usermode::Usermode;
 use vmbell_vmm::{Pc, PcConfig, Stop};
 
-use super::harness::chain;
 use super::player::{Op, Play};
+use crate::harness::chain;
 
 fn exit_code_comes_out_as_it_was_written<H: Hypervisor>(hypervisor: &H) {
     for code in [0, 1, 62, 0xffff_ffff] {

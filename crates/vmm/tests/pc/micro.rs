@@ -6,8 +6,8 @@ use vmbell_devices::virtio::{Entropy, VirtioConfig};
 use vmbell_hypervisor::{CpuFeatures, Hypervisor};
 use vmbell_vmm::{Pc, PcConfig, PcModel, Stop};
 
-use super::harness::chain;
 use super::player::{Op, Play, Played};
+use crate::harness::chain;
 
 const CONFIG: PcConfig = PcConfig {
     model: PcModel::Micro,

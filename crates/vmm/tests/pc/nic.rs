@@ -16,9 +16,9 @@ use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::host::{Bus, Host};
 use vmbell_vmm::{AssignedEvent, Boot, Image, Pc, PcConfig, Stop};
 
-use super::harness::HANG;
-use super::harness::chain;
 use super::image::elf;
+use crate::harness::HANG;
+use crate::harness::chain;
 
 vmbell_guest::guest_programs! {
     /// Echoes frames.

@@ -16,8 +16,8 @@ use vmbell_hypervisor::measure::ExitCounts;
 use vmbell_vfio::host::{Bus, Host};
 use vmbell_vmm::{Boot, Image, OnEvent, Pc, PcConfig, Stop};
 
-use super::harness::{HANG, chain};
 use super::image::{Segment, elf, kernel};
+use crate::harness::{HANG, chain};
 
 vmbell_guest::guest_programs! {
     /// Plays a list of accesses.

@@ -8,8 +8,8 @@ use vmbell_vmm::{Boot, Image, Pc, PcConfig, PcModel, Stop};
 
 use std::time::Instant;
 
-use super::harness::HANG;
 use super::player::Paper;
+use crate::harness::HANG;
 
 const OPERATIONS: u64 = 5;
 const BATCHES: usize = 2;

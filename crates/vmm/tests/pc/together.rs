@@ -5,7 +5,7 @@ use vmbell_guest::{CODE, PARAMETERS, Parameters, Results};
 use vmbell_hypervisor::{EntryPoint, Hypervisor, Vcpu, VmConfig};
 use vmbell_vmm::{Machine, Stop};
 
-use super::harness::{AREA, configured, programs};
+use crate::harness::{AREA, configured, programs};
 
 const VCPUS: u32 = 3;
 /// Where the program that never leaves is, away from the other.

@@ -6,8 +6,8 @@ use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::placed::Handover;
 
 use super::Doubled;
-use crate::double::RAISE;
 use crate::harness::{HOLE, await_that};
+use crate::passthrough::double::RAISE;
 
 fn each_kind_of_access_that_fails_is_told_to_the_vmm_once<H: Hypervisor>(h: &H) {
     let doubled = Doubled::new(h, Handover::Vmm, false);

@@ -10,9 +10,9 @@ use vmbell_vfio::interrupt::{InterruptPath, Line};
 use vmbell_vfio::placed::Handover;
 
 use super::Doubled;
-use crate::double::{ACK, Edu, INTX, RAISE, Space};
-use crate::guest::{Guest, line, place, wire};
 use crate::harness::{await_that, count, event};
+use crate::passthrough::double::{ACK, Edu, INTX, RAISE, Space};
+use crate::passthrough::guest::{Guest, line, place, wire};
 
 const MANY: u64 = 1000;
 

@@ -9,9 +9,9 @@ use vmbell_vfio::dma::{DmaMap, DmaSpace};
 use vmbell_vfio::placed::Handover;
 
 use super::Doubled;
-use crate::double::{Edu, Space, start_dma};
-use crate::guest::{Guest, RAM, memory_of};
 use crate::harness::AREA;
+use crate::passthrough::double::{Edu, Space, start_dma};
+use crate::passthrough::guest::{Guest, RAM, memory_of};
 
 const PIECE: u64 = 4000;
 

@@ -8,9 +8,9 @@ use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::interrupt::Vectors;
 
-use crate::double::{Edu, INTX, MSI, RAISE, Space};
-use crate::guest::{Guest, place};
 use crate::harness::{count, event};
+use crate::passthrough::double::{Edu, INTX, MSI, RAISE, Space};
+use crate::passthrough::guest::{Guest, place};
 
 const MANY: u64 = 1000;
 

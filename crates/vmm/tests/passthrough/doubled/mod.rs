@@ -15,8 +15,8 @@ use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::DmaSpace;
 use vmbell_vfio::placed::{Handover, Placed};
 
-use crate::double::{Edu, Space};
-use crate::guest::{Guest, place, wire};
+use crate::passthrough::double::{Edu, Space};
+use crate::passthrough::guest::{Guest, place, wire};
 
 /// A double in a guest.
 pub struct Doubled {

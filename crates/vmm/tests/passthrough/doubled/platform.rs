@@ -12,8 +12,8 @@ use vmbell_vfio::iova::Iova;
 use vmbell_vfio::node::{NodeInterrupt, NodeRegion, Trigger};
 use vmbell_vmm::{OnEvent, Pc, PcConfig};
 
-use crate::double::{BAR, Edu};
 use crate::harness::chain;
+use crate::passthrough::double::{BAR, Edu};
 
 fn pc<H: Hypervisor>(h: &H) -> Pc {
     Pc::new(h, PcConfig::default(), io::sink()).unwrap()

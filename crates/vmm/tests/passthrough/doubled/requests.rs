@@ -10,9 +10,9 @@ use vmbell_vfio::interrupt::{Line, RemovalRequest};
 use vmbell_vfio::placed::Handover;
 
 use super::Doubled;
-use crate::double::{CONFIG, Edu, INTX, RAISE};
-use crate::guest::{Guest, line};
 use crate::harness::{await_that, chain, count, event};
+use crate::passthrough::double::{CONFIG, Edu, INTX, RAISE};
+use crate::passthrough::guest::{Guest, line};
 
 fn device_that_the_host_wants_back_is_given_back<H: Hypervisor>(h: &H) {
     let Doubled {

@@ -6,10 +6,11 @@ use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::dma::DmaSpace;
 use vmbell_vfio::placed::Handover;
 
-use crate::alone::{Holdings, alone};
-use crate::double::{Edu, RAISE, Space};
-use crate::guest::{Guest, place, wire};
+use crate::harness::process::alone;
 use crate::harness::{await_that, rounds};
+use crate::passthrough::double::{Edu, RAISE, Space};
+use crate::passthrough::guest::{Guest, place, wire};
+use crate::passthrough::holdings::Holdings;
 
 fn torn_down<H: Hypervisor>(h: &H, handover: Handover) {
     let (edu, space) = (Edu::pci(), Space::new());

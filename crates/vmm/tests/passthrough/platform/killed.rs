@@ -8,9 +8,9 @@ use vmbell_vfio::placed::Handover;
 
 use super::guest::Guest;
 use super::{Clock, alone_with_clock};
-use crate::alone::{Holdings, alone};
 use crate::harness::await_that;
-use crate::harness::process;
+use crate::harness::process::alone;
+use crate::passthrough::holdings::Holdings;
 
 /// Set in a process that is to be killed.
 const VICTIM: &str = "VMBELL_TEST_VICTIM";
@@ -41,7 +41,7 @@ fn victim() -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", name, "--include-ignored", "--nocapture"]);
     command.env(VICTIM, "1").stdout(Stdio::piped());
-    let mut child = process::spawn(&mut command);
+    let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let said = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains(ACTIVE)));
     assert!(said.is_some(), "the process that is to be killed has ended");

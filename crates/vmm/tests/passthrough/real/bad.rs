@@ -9,9 +9,9 @@ use vmbell_vfio::kernel::Container;
 use vmbell_vfio::placed::{Access, Handover, Place};
 
 use super::{CARD, EDU, Real, alone_with_devices, group_file, sysfs};
-use crate::double::INTX;
-use crate::guest::{Guest, place, wire};
 use crate::harness::{AREA, await_that, chain, event};
+use crate::passthrough::double::INTX;
+use crate::passthrough::guest::{Guest, place, wire};
 
 /// Takes a device from its driver, as the host's owner does; waits until no process has it.
 pub fn unbind(name: &str, driver: &str) {

@@ -9,9 +9,9 @@ use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::{DmaMap, DmaSpace};
 
 use super::{EDU, Real, alone_with_devices, read};
-use crate::double::start_dma;
-use crate::guest::{RAM, memory, memory_of};
 use crate::harness::await_that;
+use crate::passthrough::double::start_dma;
+use crate::passthrough::guest::{RAM, memory, memory_of};
 
 const BASE: u64 = 0x10_0000;
 const PIECE: u64 = 4000;

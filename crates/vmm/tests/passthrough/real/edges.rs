@@ -10,9 +10,9 @@ use vmbell_vfio::placed::Handover;
 
 use super::raw::{BOOL, EVENTFD, HEAD, MASK, NONE, Raw, TRIGGER, UNMASK, map, reset, unknown};
 use super::{Real, acknowledge, assert_signalled, assert_silent, raise, raw};
-use crate::double::{CONFIG, Edu, INTX, MSI};
-use crate::guest::{Guest, line, place, wire};
 use crate::harness::{await_that, count, event};
+use crate::passthrough::double::{CONFIG, Edu, INTX, MSI};
+use crate::passthrough::guest::{Guest, line, place, wire};
 
 /// What is refused before an action is looked for.
 fn row_1_request_that_is_malformed_is_invalid<H: Hypervisor>(_h: &H) {

@@ -10,10 +10,10 @@ use vmbell_vfio::interrupt::{InterruptPath, Vectors};
 use vmbell_vfio::placed::{Handover, Placed};
 
 use super::Real;
-use crate::double::MSI;
-use crate::guest::{Guest, Run, place, wire};
 use crate::harness::taker::{Doing, take, taken, while_running, with_interrupts};
 use crate::harness::{await_that, configured};
+use crate::passthrough::double::MSI;
+use crate::passthrough::guest::{Guest, Run, place, wire};
 
 const MANY: u64 = 1000;
 /// The index of MSI-X.

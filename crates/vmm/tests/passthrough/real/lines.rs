@@ -4,8 +4,8 @@ use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::PassthroughError;
 
 use super::{Real, acknowledge, assert_signalled, assert_silent, raise, read, write};
-use crate::double::{IDENT, INTX, MSI, RAISE};
 use crate::harness::event;
+use crate::passthrough::double::{IDENT, INTX, MSI, RAISE};
 
 fn registers_are_read_and_written<H: Hypervisor>(_h: &H) {
     let edu = Real::edu(None);

@@ -19,8 +19,8 @@ use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::DmaSpace;
 use vmbell_vfio::kernel::{Container, Vfio};
 
-use crate::double::{ACK, RAISE, STATUS};
 use crate::harness::{chain, count};
+use crate::passthrough::double::{ACK, RAISE, STATUS};
 
 /// QEMU's edu: registers, INTx, MSI, DMA, and no reset.
 pub const EDU: &str = "0000:00:03.0";

@@ -11,10 +11,11 @@ use vmbell_vfio::placed::Handover;
 
 use super::bad::{bind, unbind};
 use super::{EDU, Real, alone_with_devices, group_file, raise};
-use crate::alone::{Holdings, alone};
-use crate::double::REQUEST;
-use crate::guest::{Guest, place, wire};
 use crate::harness::await_that;
+use crate::harness::process::alone;
+use crate::passthrough::double::REQUEST;
+use crate::passthrough::guest::{Guest, place, wire};
+use crate::passthrough::holdings::Holdings;
 
 const ROUNDS: u64 = 100;
 

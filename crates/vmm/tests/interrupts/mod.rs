@@ -1,23 +1,5 @@
 //! Interrupts, from the thread that raises them to the guest's handler and back. Tests for x86-64 only need a local
 //! APIC's registers, PV EOI, or the usermode backend.
-#![cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(
-        dead_code,
-        unused_imports,
-        reason = "the bodies of the usermode backend"
-    )
-)]
-#![allow(
-    clippy::tests_outside_test_module,
-    clippy::unwrap_used,
-    reason = "all of this is tests"
-)]
-
-#[path = "../harness/mod.rs"]
-mod harness;
-
-use harness::taker;
 
 #[cfg(target_arch = "x86_64")]
 mod armed;

@@ -1,20 +1,4 @@
 //! Device memory: parts of files that a guest reaches without an exit.
-#![cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(
-        dead_code,
-        unused_imports,
-        reason = "the bodies of the usermode backend"
-    )
-)]
-#![allow(
-    clippy::tests_outside_test_module,
-    clippy::unwrap_used,
-    reason = "all of this is tests"
-)]
-
-#[path = "../harness/mod.rs"]
-mod harness;
 
 mod moved;
 mod places;

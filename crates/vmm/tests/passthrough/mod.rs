@@ -3,15 +3,10 @@
 //! the list of edge cases that VFIO's interface has; several may show the same, each as its device can.
 #![allow(
     clippy::cast_possible_truncation,
-    clippy::tests_outside_test_module,
-    clippy::unwrap_used,
-    reason = "all of this is tests"
+    reason = "what a test puts into a register fits"
 )]
 
-#[path = "../harness/mod.rs"]
-mod harness;
-
-mod alone;
+mod holdings;
 mod host;
 
 #[cfg(target_arch = "x86_64")]

@@ -1,32 +1,8 @@
-//! Tests that look at what their process holds, each in its own process: the tests of a binary run in parallel.
+//! What a process holds, for tests in their own process.
 
 use std::fs;
-use std::process::{Command, Stdio};
 
 use crate::harness::await_that;
-
-/// Set in such a process.
-const ALONE: &str = "VMBELL_TEST_ALONE";
-
-/// Runs the calling test in its own process.
-pub fn alone(body: impl FnOnce()) {
-    if std::env::var_os(ALONE).is_some() {
-        return body();
-    }
-    let thread = std::thread::current();
-    let name = thread.name().expect("a test's thread has its name");
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", name, "--include-ignored", "--nocapture"]);
-    command.env(ALONE, "1");
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = crate::harness::process::spawn(&mut command).wait_with_output();
-    let output = output.unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    print!("{text}");
-    assert!(output.status.success(), "{text}{errors}");
-    assert!(text.contains("1 passed"), "{name} did not run: {text}");
-}
 
 /// What a process holds: its descriptors without the numbers of their inodes, and its shared mappings.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,14 +1,5 @@
 //! Kicks as fast as they can be sent, at a guest that rings all the time: no ring is lost, none is
 //! counted twice, no register changes.
-// Empty on other architectures: these tests are about rings in all ways of the usermode backend.
-#![cfg(target_arch = "x86_64")]
-#![allow(
-    clippy::tests_outside_test_module,
-    clippy::unwrap_used,
-    reason = "all of this is tests"
-)]
-
-mod harness;
 
 use std::fs::File;
 use std::mem::offset_of;
@@ -26,8 +17,8 @@ use vmbell_hypervisor::{
     Doorbell, Hypervisor, Irqchip, Kick, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
 
-use harness::process::with_sandbox;
-use harness::{AREA, HOLE, await_that, begin_at, count, event, programs};
+use crate::harness::process::with_sandbox;
+use crate::harness::{AREA, HOLE, await_that, begin_at, count, event, programs};
 
 /// What the guest does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -125,7 +116,7 @@ fn ring(
     loop {
         match vcpu
             .run(VmEntry::Resume)
-            .unwrap_or_else(|error| panic!("{}", harness::chain(&error)))
+            .unwrap_or_else(|error| panic!("{}", crate::harness::chain(&error)))
         {
             VmExit::Kicked => {
                 kicked += 1;
@@ -348,7 +339,7 @@ fn nice(by: i32) {
     assert!(result != -1, "{}", std::io::Error::last_os_error());
 }
 
-on_usermode! {
+crate::on_usermode! {
     raw_output_survives_a_storm;
     int3_output_survives_a_storm;
     jmp_output_survives_a_storm;

@@ -1,17 +1,8 @@
 //! What the stub's finished code must not contain.
-// Empty on other architectures: these tests are about the stub, which x86-64 alone has.
-#![cfg(target_arch = "x86_64")]
-#![allow(
-    clippy::tests_outside_test_module,
-    clippy::unwrap_used,
-    reason = "all of this is tests"
-)]
-
-mod harness;
 
 use std::collections::BTreeSet;
 
-use harness::symbols::{code, segments, symbol, syscalls};
+use crate::harness::symbols::{code, segments, symbol, syscalls};
 use iced_x86::{
     CpuidFeature, Decoder, FlowControl, Instruction, InstructionInfoFactory, OpKind, Register,
 };

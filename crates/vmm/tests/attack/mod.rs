@@ -6,16 +6,6 @@
 //! - `VMBELL_ATTACK_ROUNDS`: how many rounds, or `full` for the number that each attack asks for;
 //! - `VMBELL_ATTACK_SEED`: where the choices come from, as a failure says it;
 //! - `VMBELL_ATTACK_ROUND`: the one round to make.
-// Empty on other architectures: these tests are about the usermode backend, which x86-64 alone has.
-#![cfg(target_arch = "x86_64")]
-#![allow(
-    clippy::tests_outside_test_module,
-    clippy::unwrap_used,
-    reason = "all of this is tests"
-)]
-
-#[path = "../harness/mod.rs"]
-mod harness;
 
 mod batch;
 mod bells;
