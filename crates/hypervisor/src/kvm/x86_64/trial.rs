@@ -19,13 +19,17 @@ use crate::{EntryPoint, Error, IoEvents, Irqchip, Support, Vcpu, Vm, VmConfig, V
 
 /// Whether a guest that executes the hypercall instruction continues after it; tried once.
 pub fn hypercalls(system: &Arc<System>) -> Support {
+    // The emulator patches the instruction and lets the CPU execute it again: in the emulator, for ever.
+    if !native_kernel_mode(system).is_yes() {
+        return no(
+            "the hypercall instruction never ends here: this kvm emulates the guest's kernel mode",
+        );
+    }
     let code = || hypercall(cpuid::has_vmmcall(&system.host.cpuid));
     let one = || Trial::new(system, Irqchip::None, None, code())?.run();
     let answer = system.host.hypercalls.get_or_init(|| match one() {
         Ok(VmExit::PioOut { .. }) => Support::Yes,
-        Ok(VmExit::Kicked) => no(
-            "the hypercall instruction never ends here: this kvm emulates the guest's kernel mode",
-        ),
+        Ok(VmExit::Kicked) => no("the hypercall instruction never ends here"),
         Ok(exit) => Support::No(format!("a hypercall made the guest leave with {exit:x?}")),
         Err(error) => untried(&error),
     });
