@@ -15,7 +15,7 @@ pub enum Registers {
     /// One, as a guest does that rings doorbells.
     One,
     /// Any, so that an address hardly comes twice.
-    #[allow(dead_code, reason = "the example has no use for it")]
+    #[allow(dead_code, reason = "lookup_instructions has no use for it")]
     All,
 }
 

@@ -1,9 +1,9 @@
-//! A loop of lookups for `valgrind --tool=callgrind`; how to use it is said in `benches/bus.rs`.
+//! A loop of lookups for `valgrind --tool=callgrind`; how to use it is said in `bus/main.rs`.
 //!
 //! `lookup_instructions SUBJECT ENTRIES LOOKUPS`, where SUBJECT is `nothing`, `bus`, `doorbell-wildcard`,
 //! `doorbell-datamatch` or `doorbell-one-address`.
 
-#[path = "../benches/bus/devices.rs"]
+#[path = "bus/devices.rs"]
 mod devices;
 
 use std::{convert::Infallible, env, hint::black_box, process::ExitCode, sync::Arc};

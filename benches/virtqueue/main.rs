@@ -7,11 +7,9 @@
 
 #![allow(clippy::cast_possible_truncation, clippy::unwrap_used)]
 
-#[path = "../../vmbell/tests/virtqueue_peers/mod.rs"]
+#[path = "../../crates/vmbell/tests/virtqueue_peers/mod.rs"]
 mod peers;
-#[path = "virtqueue/sides.rs"]
 mod sides;
-#[path = "virtqueue/threads.rs"]
 mod threads;
 
 use std::{hint::black_box, time::Duration};

@@ -8,22 +8,18 @@
 //!
 //! `cargo bench --bench bus`. Instructions, which are steadier than times on a shared machine:
 //! ```text
-//! cargo build --release --example lookup_instructions
+//! cargo bench --bench lookup_instructions --no-run
 //! for n in 100000 200000; do
 //!     valgrind --tool=callgrind --callgrind-out-file=/dev/null \
-//!         target/release/examples/lookup_instructions doorbell-wildcard 10000 $n
+//!         target/release/deps/lookup_instructions-... doorbell-wildcard 10000 $n
 //! done
 //! ```
 //! The difference of the two "Collected" figures, by 100,000, is one lookup in its loop; subject
 //! `nothing` is the loop alone.
 
-#[path = "bus/buses.rs"]
 mod buses;
-#[path = "bus/devices.rs"]
 mod devices;
-#[path = "bus/doorbells.rs"]
 mod doorbells;
-#[path = "bus/threads.rs"]
 mod threads;
 
 use std::time::Duration;
