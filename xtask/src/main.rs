@@ -13,10 +13,6 @@ mod package;
 mod page;
 mod release;
 mod simulate;
-// The unit tests wait as those of the library do.
-#[cfg(test)]
-#[path = "../../crates/vmm/tests/harness/wait.rs"]
-mod wait;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

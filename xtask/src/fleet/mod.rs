@@ -4,8 +4,6 @@
 //! another kernel. Then the run becomes 1.3 times as slow, and the alert has to fire. Last, DuckDB asks ten thousand reports.
 
 mod history;
-#[cfg(test)]
-mod manifests_test;
 mod reports;
 mod server;
 

@@ -1,7 +1,16 @@
 //! The manifests in `deploy/kubernetes`, read with Kubernetes' own types. A field that the types do not know would be lost.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "all of this is tests"
+)]
+
+#[path = "../../../crates/vmm/tests/harness/wait.rs"]
+mod wait;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -11,12 +20,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::artifacts;
-use crate::wait::await_that;
+use wait::await_that;
+
+/// Where the manifests are.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes");
 
 /// Reads a manifest as a `T`, and checks that nothing of it was lost.
 fn keeps_every_field<T: Serialize + DeserializeOwned>(name: &str) -> T {
-    let path = artifacts::root().join("deploy/kubernetes").join(name);
+    let path = Path::new(FOLDER).join(name);
     let text = fs::read_to_string(path).unwrap();
     let written: Value = serde_saphyr::from_str(&text).unwrap();
     let read: T = serde_json::from_value(written.clone()).unwrap();
