@@ -18,13 +18,6 @@ pub fn vmbell(args: &[&str]) -> Command {
     command
 }
 
-/// Times from a short one to one that is too long for anything but a hang: what a process does in a given time
-/// depends on what else the host does, and one of these is enough.
-pub fn growing(first: Duration) -> impl Iterator<Item = Duration> {
-    let double = |time: &Duration| Some(*time * 2);
-    std::iter::successors(Some(first), double).take_while(|time| *time < HANG)
-}
-
 /// A time as an argument.
 pub fn argument(time: Duration) -> String {
     format!("{}ms", time.as_millis())

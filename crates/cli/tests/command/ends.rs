@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use super::common::{argument, growing, quick, read_json, vmbell};
+use super::common::{argument, quick, read_json, vmbell};
 use super::signals::hear_signals;
-use super::wait::await_that;
+use super::wait::{await_that, growing};
 use predicates::str::contains;
 use serde_json::Value;
 

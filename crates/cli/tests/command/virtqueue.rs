@@ -4,10 +4,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command as Process, Stdio};
 use std::time::Duration;
 
-use super::common::{growing, stdout, vmbell};
+use super::common::{stdout, vmbell};
 use super::ends::{catches, send};
 use super::signals::hear_signals;
-use super::wait::await_that;
+use super::wait::{await_that, growing};
 use assert_cmd::Command;
 use predicates::prelude::*;
 use predicates::str::{contains, is_empty};

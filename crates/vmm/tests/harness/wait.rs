@@ -19,3 +19,10 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
         std::thread::sleep(pause.clamp(Duration::from_micros(20), Duration::from_millis(5)));
     }
 }
+
+/// Times from a short one to one that is too long for anything but a hang: what a process does in a given time
+/// depends on what else the host does, and one of these is enough.
+pub fn growing(first: Duration) -> impl Iterator<Item = Duration> {
+    let double = |time: &Duration| Some(*time * 2);
+    std::iter::successors(Some(first), double).take_while(|time| *time < HANG)
+}
