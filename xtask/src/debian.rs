@@ -1,6 +1,6 @@
 //! Debian's packages, which `package` and `page` install on this machine if they run as root.
 
-use std::fs;
+use std::fs::{self, File};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -37,6 +37,11 @@ pub(crate) fn is_root() -> bool {
 /// Installs a package, as root, with the newest lists of packages: a new machine can have old ones, or none.
 pub(crate) fn install(package: &str) -> Result<()> {
     eprintln!("xtask: installing {package}");
+    // apt-get does not wait for another one, which a step that runs at the same time may have started.
+    let lock = File::create(std::env::temp_dir().join("vmbell-apt.lock"));
+    let _locked = lock
+        .and_then(|lock| lock.lock().map(|()| lock))
+        .context("cannot wait for another apt-get")?;
     for arguments in [
         &["update", "--quiet"][..],
         &[

@@ -22,7 +22,7 @@ const PACKAGES: [&str; 3] = ["vmbell-vmm", "vmbell-bench", "vmbell-cli"];
 const TALKS: &str = "vsock";
 
 /// Runs all stages, even after one has failed, and prints their results.
-pub(super) fn run(until: Option<Instant>) -> Result<()> {
+pub(super) fn run() -> Result<()> {
     let started = Instant::now();
     let foreign = artifacts::tests_for(TARGET, &PACKAGES)?;
     artifacts::example_for(TARGET, &PACKAGES, TALKS)?;
@@ -36,7 +36,7 @@ pub(super) fn run(until: Option<Instant>) -> Result<()> {
     let on_kvm = suites::find_foreign(&foreign.tests)?;
     let tests = |machine| inside::run_on_arm64(launcher, machine, &on_kvm);
     let bench = || bench::run(launcher, &bench::AARCH64);
-    let own = own::Queue::new(&boots, Some(("VMBELL_AARCH64", &foreign.vmbell))).until(until);
+    let own = own::Queue::new(&boots, Some(("VMBELL_AARCH64", &foreign.vmbell)));
     let mut others = None;
     let own = stage::run("the lab itself", || {
         others = std::thread::scope(|scope| {

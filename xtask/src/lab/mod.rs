@@ -5,9 +5,9 @@
 //! with the module kvm_ioeventfd. Two boots run at a time: the thread of the other stages helps with the own tests when it is
 //! through with them.
 //! QEMU emulates every instruction of `vmbell` in L1, so the own tests use the release build. Nothing may be skipped: a test
-//! that no stage runs, a binary without a test that passed, and a row without numbers are failures; only own tests can be
-//! left out for time (`--begin-within`), and each is named. The lab itself boots again after a panic of its kernel, and a test
-//! whose L1 panicked, or whose Linux in L1 oopsed, runs once more; such retries are counted here, and nothing else is tried twice.
+//! that no stage runs, a binary without a test that passed, and a row without numbers are failures. The lab itself boots again
+//! after a panic of its kernel, and a test whose L1 panicked, or whose Linux in L1 oopsed, runs once more; such retries are
+//! counted here, and nothing else is tried twice.
 
 mod arm64;
 mod bench;
@@ -18,7 +18,7 @@ mod suites;
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
@@ -40,16 +40,6 @@ pub(crate) struct Options {
     /// first
     #[arg(long, conflicts_with_all = ["filter", "arch"])]
     debug_kernel: bool,
-    /// Begin none of the lab's own tests after this time, and name those that were left out
-    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["filter", "debug_kernel"])]
-    begin_within: Option<u64>,
-}
-
-impl Options {
-    fn until(&self) -> Option<Instant> {
-        let within = Duration::from_secs(self.begin_within?);
-        Instant::now().checked_add(within)
-    }
 }
 
 /// An architecture whose tests are built for it on another one.
@@ -99,9 +89,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return run_on_debug_kernel();
     }
     match (options.arch, &options.filter) {
-        (Some(Foreign::Aarch64), _) => arm64::run(options.until()),
+        (Some(Foreign::Aarch64), _) => arm64::run(),
         (None, Some(filter)) => run_filtered(filter),
-        (None, None) => run_all(options.until()),
+        (None, None) => run_all(),
     }
 }
 
@@ -128,7 +118,7 @@ fn run_filtered(filter: &str) -> Result<()> {
 }
 
 /// Runs all stages, even after one has failed, and prints their results.
-fn run_all(until: Option<Instant>) -> Result<()> {
+fn run_all() -> Result<()> {
     let started = Instant::now();
     let debug = artifacts::tests()?;
     let release = release::program()?;
@@ -137,7 +127,7 @@ fn run_all(until: Option<Instant>) -> Result<()> {
     let suites = suites::find(&debug.tests)?;
     // A boot needs one CPU most of the time, and the bench counts instructions, which no load changes.
     let optimized = Some(("VMBELL_OPTIMIZED", &*release));
-    let tests = own::Queue::new(&suites.own, optimized).until(until);
+    let tests = own::Queue::new(&suites.own, optimized);
     let mut others = None;
     let own = stage::run("the lab itself", || {
         others = std::thread::scope(|scope| {

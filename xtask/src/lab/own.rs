@@ -23,8 +23,6 @@ pub(super) struct Queue<'a> {
     modules: Vec<Module<'a>>,
     /// The `vmbell` that they are to use, and the variable that says so.
     vmbell: Option<(&'static str, &'a Path)>,
-    /// No module begins after this.
-    until: Option<Instant>,
     state: Mutex<State>,
 }
 
@@ -49,14 +47,8 @@ impl<'a> Queue<'a> {
             suite,
             modules: modules(&suite.tests),
             vmbell,
-            until: None,
             state: Mutex::default(),
         }
-    }
-
-    /// The same, of which no module begins after this.
-    pub(super) fn until(self, until: Option<Instant>) -> Self {
-        Self { until, ..self }
     }
 
     /// Runs modules on this thread until none is left; several threads may do so.
@@ -87,9 +79,6 @@ impl<'a> Queue<'a> {
     fn next(&self) -> Option<&Module<'a>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let module = self.modules.get(state.begun)?;
-        if self.until.is_some_and(|until| Instant::now() > until) {
-            return None;
-        }
         state.begun += 1;
         Some(module)
     }
@@ -108,13 +97,10 @@ impl<'a> Queue<'a> {
         })
     }
 
-    /// What all threads have done, of which some boots were repeated on purpose. It names what has not begun.
+    /// What all threads have done, of which some boots were repeated on purpose.
     pub(super) fn finish(self, retries_on_purpose: usize) -> (StageCounts, Vec<String>) {
         let state = self.state.into_inner();
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        for Module { name, tests } in self.modules.iter().skip(state.begun) {
-            println!("SKIPPED: {} tests of {name}: no time was left", tests.len());
-        }
         state.counts.retries = state.counts.retries.saturating_sub(retries_on_purpose);
         (state.counts, state.failures)
     }
@@ -149,21 +135,5 @@ mod tests {
         let expected = [("b", "b::c::x b::y b::c::z"), ("a", "a::x"), ("z", "z")];
         let expected = expected.map(|(name, tests)| (name.to_owned(), tests.to_owned()));
         assert_eq!(modules, expected);
-    }
-
-    #[test]
-    fn after_its_time_no_module_begins() {
-        let suite = Suite {
-            binary: crate::artifacts::TestBinary {
-                name: String::new(),
-                path: "/nowhere".into(),
-            },
-            tests: vec!["a::x".to_owned()],
-        };
-        let begins = |until| Queue::new(&suite, None).until(until).next().is_some();
-        let second = std::time::Duration::from_secs(1);
-        assert!(begins(None));
-        assert!(begins(Instant::now().checked_add(second * 3600)));
-        assert!(!begins(Some(Instant::now().checked_sub(second).unwrap())));
     }
 }

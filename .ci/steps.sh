@@ -1,0 +1,255 @@
+# The steps of .ci/run: what each needs and what it does. Sourced by .ci/run.
+
+# In the order in which they begin, as soon as those that they need have passed. `build` and `test` have the CPUs first, so
+# that a broken test is known early; the lab's are long, and begin when their programs are built.
+steps='format      rustfmt, and no conflict marker is left
+workflows   actionlint; needs go
+build       the programs of the tests, for the steps that run them
+test        the tests of the workspace (README.md)
+release     the program of the Debian package, with which other steps measure
+lab         the tests that need /dev/kvm, on real KVM in QEMU; needs apt-get
+deny        licences, duplicates and sources of dependencies
+clippy      lints, those of the programs that build scripts compile included
+msrv        the libraries compile with the rust-version
+fuzz        the targets of fuzz/ compile
+doc         rustdoc
+crates      each crate compiles as its package has it, and embed/ runs on these packages in the lab
+lab-arm64   the tests that need /dev/kvm on arm64
+subjects    the rings of vmbell and of other projects under vmbell-check
+subjects-c  the same for those in C, of Linux and QEMU; needs apt-get
+loom        the models of what threads share
+miri        undefined behaviour and data races; needs a nightly toolchain
+page        the page of `vmbell report` in Chromium; needs npm, and Chromium or root
+fleet       deploy/ with real Prometheus; needs apt-get
+deb         the Debian package in a clean root; needs root and apt-get
+smoke       the benchmark in short, and the probe
+'
+
+# If one of them fails, the run ends.
+first='build test'
+
+# The steps that a step takes something from, with their own.
+needs() {
+    case $1 in
+    test | release | subjects | subjects-c | lab-arm64) echo build ;;
+    lab | crates | page | fleet | deb | smoke) echo build release ;;
+    esac
+}
+
+# What other projects depend on.
+libraries=(vmbell vmbell-hypervisor vmbell-usermode vmbell-guest vmbell-vfio vmbell-devices vmbell-check)
+
+# xtask as `build` made it.
+xtask() {
+    "$target/debug/xtask" "$@"
+}
+
+# Installs a toolchain: its name, then options of rustup. One that is there stays as it is: another nightly each day would
+# be another reason to fail.
+toolchain() {
+    has rustup || skip "needs rustup, to install Rust $1"
+    rustup toolchain install --profile minimal --no-self-update "$@" || skip "rustup cannot install Rust $1"
+}
+
+step_format() {
+    cargo fmt --all --check
+    cargo fmt --manifest-path check/subjects/Cargo.toml --check
+    cargo fmt --manifest-path embed/Cargo.toml --check
+    # What a conflict leaves behind when it is not resolved.
+    ! git grep -nE '^(<{7}|>{7}) '
+}
+
+step_workflows() {
+    local version=1.7.12
+    local actionlint=$cache/actionlint-$version/actionlint
+    if [ ! -x "$actionlint" ]; then
+        has go || skip "needs go, to install actionlint"
+        GOBIN=$(dirname "$actionlint") go install "github.com/rhysd/actionlint/cmd/actionlint@v$version" ||
+            skip "go cannot install actionlint"
+    fi
+    "$actionlint"
+}
+
+step_build() {
+    cargo test --workspace --locked --no-run
+}
+
+step_test() {
+    cargo test --workspace --locked
+    # README.md's other command: cargo finds which of the workspace's programs it means.
+    cargo run --locked --quiet -- list >/dev/null
+}
+
+step_release() {
+    xtask package --program
+    # A build script that names a missing file has cargo compile its crate, and all that use it, in each build.
+    if xtask package --program 2>&1 | grep Compiling; then
+        echo "a second build compiles again what has not changed" >&2
+        return 1
+    fi
+}
+
+# The steps that only check share a folder, in which `build` and `test` do not wait for them.
+step_clippy() {
+    local folder=$target/check
+    cargo clippy --locked --workspace --all-targets --target-dir "$folder" -- -D warnings
+    # Build scripts compile these two programs, where clippy does not see them.
+    cargo clippy --locked -p vmbell-stub --target-dir "$folder" -- --cfg vmbell_stub_elf -D warnings
+    cargo clippy --locked -p vmbell-probe-image --target-dir "$folder" -- --cfg vmbell_probe_elf -D warnings
+}
+
+step_doc() {
+    RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items --target-dir "$target/check"
+}
+
+# Each crate is checked as its package has it: unpacked beside the packages of its neighbours, far from their sources.
+# `cargo package` would build them itself, with all dependencies anew, and takes an old package for a new one of the
+# same version.
+step_crates() {
+    local fresh=$target/crates package
+    rm -rf "$fresh"
+    mkdir -p "$fresh/unpacked"
+    cargo package --locked --workspace --quiet --no-verify --allow-dirty --target-dir "$fresh"
+    cp Cargo.lock rust-toolchain.toml "$fresh/unpacked"
+    {
+        printf '[workspace]\nresolver = "3"\nmembers = ["*"]\n[patch.crates-io]\n'
+        for package in "$fresh"/package/*.crate; do
+            # All files in a package have one time, by which cargo would see no change.
+            tar --extract --touch --file "$package" --directory "$fresh/unpacked"
+            package=$(basename "$package" .crate)
+            printf '%s = { path = "%s" }\n' "${package%-*}" "$package"
+        done
+    } >"$fresh/unpacked/Cargo.toml"
+    cp -r embed "$fresh/unpacked"
+    # There the packages are its workspace.
+    sed -i '/^\[workspace\]$/d; /^\[patch/,$d' "$fresh/unpacked/embed/Cargo.toml"
+    cargo check --workspace --manifest-path "$fresh/unpacked/Cargo.toml" --target-dir "$target/check"
+    # A VMM of its own that depends on them, on real KVM.
+    has apt-get || skip "needs apt-get, to fetch QEMU and a kernel"
+    cargo build --package embed --manifest-path "$fresh/unpacked/Cargo.toml" --target-dir "$target/check"
+    "$(xtask package --program)" lab -- "$target/check/debug/embed"
+}
+
+# Without `advisories`, whose data base is a repository on a git host, which CI hosts may not reach.
+step_deny() {
+    local version=0.20.2
+    local folder=$cache/cargo-deny-$version
+    if [ ! -x "$folder/bin/cargo-deny" ]; then
+        # It runs for seconds, so its optimization is left out, which takes minutes.
+        CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=0 \
+            cargo install cargo-deny --version "$version" --locked --no-default-features --no-track \
+            --root "$folder" --target-dir "$target/deny" || skip "cargo cannot install cargo-deny"
+        rm -rf "$target/deny"
+    fi
+    "$folder/bin/cargo-deny" --locked check --hide-inclusion-graph licenses bans sources
+}
+
+step_msrv() {
+    local version packages=() name
+    version=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+    cargo "+$version" --version >/dev/null 2>&1 || toolchain "$version"
+    # Who builds the command has the toolchain of this workspace.
+    for name in "${libraries[@]}"; do packages+=(-p "$name"); done
+    cargo "+$version" check --locked --target-dir "$target/msrv" "${packages[@]}"
+}
+
+# As cargo-fuzz compiles them, but for the instrumentation. Nothing is linked, so libFuzzer, which is C++, is not needed.
+step_fuzz() {
+    CUSTOM_LIBFUZZER_PATH=/nonexistent/libfuzzer.a RUSTFLAGS="--cfg fuzzing" \
+        cargo check --locked --manifest-path fuzz/Cargo.toml --target-dir "$target/fuzz"
+}
+
+# The subcommand of vmbell-check in the workspace of the subjects, whose crates ask for newer compilers than they need.
+vmbell_check() {
+    local folder
+    folder=$(realpath "$target")
+    (
+        cd check/subjects
+        CARGO_TARGET_DIR=$folder/subjects "$folder/debug/cargo-vmbell-check" vmbell-check "$@"
+    )
+}
+
+step_subjects() {
+    vmbell_check test --locked --ignore-rust-version
+}
+
+step_subjects-c() {
+    has apt-get || skip "needs apt-get, to fetch the sources of Linux and QEMU"
+    VMBELL_SUBJECTS_C=$cache/subjects-c vmbell_check test --locked --ignore-rust-version --features c --test c --test pairs
+}
+
+# Under every order that the memory model allows.
+step_loom() {
+    RUSTFLAGS="--cfg loom" cargo test --locked --profile loom -p vmbell -p vmbell-stub --lib models --target-dir "$target/loom"
+}
+
+# The unit tests of what shares memory between threads, or treats a ring as raw memory. They do less under cfg(miri),
+# and leave out what Miri has no system calls for.
+step_miri() {
+    cargo +nightly miri --version >/dev/null 2>&1 || toolchain nightly --component miri,rust-src
+    local test=(cargo +nightly miri test --locked -p vmbell -p vmbell-usermode --lib --target-dir "$target/miri")
+    # Without isolation proptest finds its number of cases, and the folder of its regressions.
+    export PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation
+    "${test[@]}" --no-run
+    # Each of the two needs one CPU.
+    "${test[@]}" -- irq:: irqchip:: --skip irqchip::tests::model --skip irqchip::tests::reach \
+        --skip irqchip::tests::shared_bit --skip forwarded::line_does >"$logs/miri-irq" 2>&1 &
+    local irq=$! failed=0
+    # Left out: thousands of random and exhaustive steps of one thread.
+    "${test[@]}" -- quiesce:: bus:: doorbell:: || failed=1
+    # A ring's words are written and read in several widths, which the buffers that Miri has for weak memory do
+    # not know; the loom models have that. Left out: many laps round the ring; the other tests go round a few times.
+    MIRIFLAGS+=" -Zmiri-disable-weak-memory-emulation" "${test[@]}" -- virtqueue:: \
+        --skip tests::model --skip tests::plain_packed --skip tests::polling --skip tests::rounds \
+        --skip tests::suppression || failed=1
+    wait "$irq" || failed=1
+    cat "$logs/miri-irq"
+    return "$failed"
+}
+
+# The README's main command, shortened, on the backend that every machine has: every row measured, none failed.
+# What KVM's rows need is held by the lab.
+step_smoke() {
+    local vmbell
+    vmbell=$(xtask package --program)
+    # Below the command's own limit of 5 minutes: a run that hangs is then told from one that cannot be ended.
+    "$vmbell" bench --all --backend usermode --runs 3 --min-time 2ms --run-timeout 2m \
+        --export-json "$target/smoke.json"
+    if grep -q '"status": *"\(failed\|skipped\)"' "$target/smoke.json"; then
+        echo "a row of the smoke run failed or was skipped: see $target/smoke.json" >&2
+        return 1
+    fi
+    "$vmbell" probe
+}
+
+step_fleet() {
+    has apt-get || skip "needs apt-get, to fetch Prometheus"
+    xtask fleet
+}
+
+step_deb() {
+    [ "$(id -u)" = 0 ] || skip "needs root, to mount and chroot"
+    has apt-get || skip "needs apt-get, to make a clean root of Debian"
+    xtask package
+}
+
+step_page() {
+    has npm || skip "needs npm, to fetch Playwright and axe-core"
+    if ! has chromium && ! has chromium-browser && ! has google-chrome; then
+        [ "$(id -u)" = 0 ] && has apt-get || skip "needs Chromium, or root and apt-get to install it"
+    fi
+    xtask page
+}
+
+step_lab() {
+    has apt-get || skip "needs apt-get, to fetch QEMU and a kernel"
+    xtask lab
+}
+
+# All of it is built for arm64 once, and a warning there is an error.
+step_lab-arm64() {
+    has apt-get || skip "needs apt-get, to fetch QEMU and a kernel"
+    has rustup || skip "needs rustup, to install Rust's target for arm64"
+    rustup target add aarch64-unknown-linux-musl
+    CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-D warnings" xtask lab --arch aarch64
+}

@@ -1,0 +1,145 @@
+//! `.ci/run` with steps that take no time: when it ends, and what its table says.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "the whole program is tests"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// Steps of which `b` needs `a`, and says that it passed two tests.
+const STEPS: &str = r#"
+steps='a  the first one
+b  the second one
+c  the third one
+'
+first=a
+needs() { [ "$1" != b ] || echo a; }
+step_a() { echo ran a >>"$cache/ran"; }
+step_b() { echo ran b >>"$cache/ran"; echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; }
+step_c() { echo ran c >>"$cache/ran"; }
+"#;
+
+/// A clone with such steps, and the cache of a machine.
+struct Clone {
+    folder: TempDir,
+    cache: PathBuf,
+}
+
+impl Clone {
+    fn new(cache: &Path, steps: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clone = Self {
+            folder,
+            cache: cache.to_owned(),
+        };
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.ci");
+        fs::create_dir(clone.path(".ci")).unwrap();
+        for script in ["run"] {
+            fs::copy(scripts.join(script), clone.path(".ci").join(script)).unwrap();
+        }
+        clone.write(".ci/steps.sh", steps);
+        clone.write(".gitignore", "/target\n");
+        clone.write("Cargo.toml", "[package]\nname = \"own\"\n");
+        clone.write("Cargo.lock", "");
+        clone.write("b.txt", "1");
+        clone.git(&["init", "--quiet"]);
+        clone.commit();
+        clone
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn git(&self, words: &[&str]) {
+        let mut git = Command::new("git");
+        git.current_dir(&self.folder)
+            .args(["-c", "user.name=a", "-c", "user.email=a@b"]);
+        assert!(git.args(words).status().unwrap().success());
+    }
+
+    fn commit(&self) {
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "--quiet", "--allow-empty", "-m", "x"]);
+    }
+
+    /// The steps that ran, and what was said.
+    fn run(&self, words: &[&str]) -> (String, Output) {
+        let ran = self.cache.join("vmbell/ci/ran");
+        let _ = fs::remove_file(&ran);
+        let output = Command::new(self.path(".ci/run"))
+            .args(words)
+            .env("XDG_CACHE_HOME", &self.cache)
+            .env_remove("CARGO_TARGET_DIR")
+            .output()
+            .unwrap();
+        let ran = fs::read_to_string(ran).unwrap_or_default();
+        let mut ran: Vec<&str> = ran.lines().map(|line| &line["ran ".len()..]).collect();
+        ran.sort_unstable();
+        (ran.concat(), output)
+    }
+}
+
+fn said(output: &Output) -> String {
+    // The shell tells on standard error what was killed.
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The words of a step's line in the closing table.
+fn row(output: &Output, step: &str) -> String {
+    let said = said(output);
+    let line = said
+        .lines()
+        .rfind(|line| line.split_whitespace().next() == Some(step));
+    let words: Vec<&str> = line
+        .unwrap_or_else(|| panic!("{said}"))
+        .split_whitespace()
+        .collect();
+    words[3..].join(" ")
+}
+
+#[test]
+fn a_broken_first_step_ends_the_run_and_a_broken_other_one_only_what_needs_it() {
+    let cache = tempfile::tempdir().unwrap();
+    let ends = format!("{STEPS}step_a() {{ sleep 1; false; }}; step_c() {{ sleep 1000; }}");
+    let (_, output) = Clone::new(cache.path(), &ends).run(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(row(&output, "a"), "0 FAILED");
+    assert_eq!(row(&output, "b"), "0 FAILED: not begun, because a failed");
+    let (begin, end) = ("0 FAILED: ended after ", " s, because a failed");
+    let c = row(&output, "c");
+    assert!(c.starts_with(begin) && c.ends_with(end), "{c}");
+    assert!(said(&output).ends_with("\n0 passed, 3 failed, 0 skipped\n"));
+
+    let goes_on = ends.replace("first=a", "first=none").replace("1000", "2");
+    let (_, output) = Clone::new(cache.path(), &goes_on).run(&[]);
+    assert_eq!(row(&output, "b"), "0 FAILED: it needs a");
+    assert_eq!(row(&output, "c"), "0 ok");
+}
+
+#[test]
+fn a_run_that_takes_too_long_fails_and_names_the_step_that_it_waits_for() {
+    let cache = tempfile::tempdir().unwrap();
+    let slow = format!("{STEPS}longest=2 beat=1; step_a() {{ sleep 1000; }}");
+    let (_, output) = Clone::new(cache.path(), &slow).run(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    let (a, b) = (row(&output, "a"), row(&output, "b"));
+    let reason = "because the run took longer than 2 s";
+    assert!(
+        a.starts_with("0 FAILED: ended after ") && a.ends_with(reason),
+        "{a}"
+    );
+    assert_eq!(b, format!("0 FAILED: not begun, {reason}"));
+    assert_eq!(row(&output, "c"), "0 ok");
+}
