@@ -1,4 +1,5 @@
-//! `.ci/run` with steps that take no time: when it ends, and what its table says.
+//! `.ci/run` with steps that take no time: when it ends, what its table says, and what it keeps for the next
+//! clone.
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
@@ -39,7 +40,7 @@ impl Clone {
         };
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.ci");
         fs::create_dir(clone.path(".ci")).unwrap();
-        for script in ["run"] {
+        for script in ["run", "third-party.sh"] {
             fs::copy(scripts.join(script), clone.path(".ci").join(script)).unwrap();
         }
         clone.write(".ci/steps.sh", steps);
@@ -142,4 +143,47 @@ fn a_run_that_takes_too_long_fails_and_names_the_step_that_it_waits_for() {
     );
     assert_eq!(b, format!("0 FAILED: not begun, {reason}"));
     assert_eq!(row(&output, "c"), "0 ok");
+}
+
+#[test]
+fn the_next_clone_gets_the_third_party_crates_and_no_other() {
+    const UNITS: [&str; 3] = [
+        "other-0123456789abcdef",
+        "own-123456789abcdef0",
+        "half-23456789abcdef01",
+    ];
+    let cache = tempfile::tempdir().unwrap();
+    let clone = Clone::new(cache.path(), STEPS);
+    let profile = "target/miri/x86_64-unknown-linux-gnu/debug";
+    for unit in UNITS {
+        clone.write(&format!("{profile}/deps/lib{unit}.rlib"), unit);
+        clone.write(&format!("{profile}/build/{unit}/out/a.rs"), unit);
+        clone.write(
+            &format!("{profile}/.fingerprint/{unit}/invoked.timestamp"),
+            "",
+        );
+    }
+    // What cargo has not finished has no such file.
+    for unit in &UNITS[..2] {
+        clone.write(&format!("{profile}/.fingerprint/{unit}/lib.json"), "{}");
+    }
+    clone.run(&["c"]);
+
+    let next = Clone::new(cache.path(), STEPS);
+    next.run(&["c"]);
+    for (unit, is_there) in UNITS.iter().zip([true, false, false]) {
+        for file in [
+            format!("deps/lib{unit}.rlib"),
+            format!("build/{unit}/out/a.rs"),
+            format!(".fingerprint/{unit}/lib.json"),
+        ] {
+            let path = next.path(profile).join(&file);
+            assert_eq!(path.exists(), is_there, "{file}");
+        }
+    }
+    // Another version of any of them has another folder.
+    let other = Clone::new(cache.path(), STEPS);
+    other.write("Cargo.lock", "# other\n");
+    other.run(&["c"]);
+    assert!(!other.path(profile).exists());
 }
