@@ -1,4 +1,4 @@
-# The steps of .ci/run: what each needs and what it does. Sourced by .ci/run.
+# The steps of .ci/run: what each needs, what its result depends on, and what it does. Sourced by .ci/run.
 
 # In the order in which they begin, as soon as those that they need have passed. `build` and `test` have the CPUs first, so
 # that a broken test is known early; the lab's are long, and begin when their programs are built.
@@ -34,6 +34,45 @@ needs() {
     test | release | subjects | subjects-c | lab-arm64) echo build ;;
     lab | crates | page | fleet | deb | smoke) echo build release ;;
     esac
+}
+
+# The files on which the result of a step depends, as pathspecs of git; nothing if it is never taken from an earlier run. Too
+# many do no harm.
+inputs() {
+    case $1 in
+    build | release) ;;
+    workflows) echo .github .ci ;;
+    deny) echo '*Cargo.toml' '*Cargo.lock' deny.toml .cargo .ci rust-toolchain.toml ;;
+    msrv) closure "${libraries[@]}" ;;
+    loom) closure vmbell vmbell-stub ;;
+    miri) closure vmbell vmbell-usermode ;;
+    subjects | subjects-c) echo check/subjects "$(closure vmbell vmbell-check)" ;;
+    # Tests may read pages by any name.
+    format | test) echo . ;;
+    *) echo . "$(prose)" ;;
+    esac
+}
+
+# The pages that no code names in a string which ends with their name, as those that are left out.
+prose() {
+    ! git grep -qE '"([.]{2}/)*docs/?"' -- '*.rs' '*.mjs' || return 0
+    comm -23 <(git ls-files 'docs/*.md' CHANGELOG.md CONTRIBUTING.md SECURITY.md | sort) \
+        <(git grep -hoE '([A-Za-z0-9_.-]+/)*[A-Za-z0-9_-]+\.md"' -- '*.rs' '*.mjs' '*.toml' '*.sh' '*.yml' |
+            sed -E 's,^([.]{2}/)*,,; s,"$,,' | sort -u) | sed 's/^/:!/'
+}
+
+# The folders of these packages and of those that they are made of and tested with, and those whose files they include.
+closure() {
+    local packages=() name folders
+    for name in "$@"; do packages+=(-p "$name"); done
+    folders=$(cargo tree --locked --quiet --edges all --target all --prefix none --format '{p}' "${packages[@]}" |
+        sed -n "s,.* ($PWD/\([^)]*\)).*,\1,p" | sort -u)
+    # An error would leave out everything.
+    [ -n "$folders" ] || folders=.
+    echo '*Cargo.toml' '*Cargo.lock' .cargo .ci rust-toolchain.toml "$folders"
+    # shellcheck disable=SC2086 # They are several words.
+    git grep -hoE '([.]{2}/)+[a-z-]+/(src|tests|examples|benches|data)/' -- $folders |
+        sed -E 's,^([.]{2}/)+,,; s,/.*,,; p; s,^,crates/,' | sort -u || true
 }
 
 # What other projects depend on.

@@ -1,4 +1,4 @@
-//! `.ci/run` with steps that take no time: when it ends, what its table says, and what it keeps for the next
+//! `.ci/run` with steps that take no time: what it repeats, when it ends, what its table says, and what it keeps for the next
 //! clone.
 #![allow(
     clippy::tests_outside_test_module,
@@ -20,6 +20,7 @@ c  the third one
 '
 first=a
 needs() { [ "$1" != b ] || echo a; }
+inputs() { case $1 in b) echo b.txt ;; c) echo . ;; esac; }
 step_a() { echo ran a >>"$cache/ran"; }
 step_b() { echo ran b >>"$cache/ran"; echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; }
 step_c() { echo ran c >>"$cache/ran"; }
@@ -40,7 +41,7 @@ impl Clone {
         };
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.ci");
         fs::create_dir(clone.path(".ci")).unwrap();
-        for script in ["run", "third-party.sh"] {
+        for script in ["run", "passed.sh", "third-party.sh"] {
             fs::copy(scripts.join(script), clone.path(".ci").join(script)).unwrap();
         }
         clone.write(".ci/steps.sh", steps);
@@ -108,6 +109,47 @@ fn row(output: &Output, step: &str) -> String {
         .split_whitespace()
         .collect();
     words[3..].join(" ")
+}
+
+#[test]
+fn what_passed_before_with_the_same_inputs_is_not_repeated_and_its_tests_are_counted() {
+    let cache = tempfile::tempdir().unwrap();
+    let clone = Clone::new(cache.path(), STEPS);
+    let (ran, output) = clone.run(&[]);
+    assert_eq!(ran, "abc", "{}", said(&output));
+    assert_eq!(row(&output, "b"), "2 ok");
+    assert!(said(&output).ends_with("\n2 passed, 0 failed, 0 skipped\n"));
+
+    // `a` has no inputs that could be compared, so it is always run.
+    let (ran, output) = clone.run(&[]);
+    assert_eq!(ran, "a", "{}", said(&output));
+    assert!(row(&output, "b").starts_with("2 passed before, at "));
+    assert!(said(&output).ends_with("\n2 passed, 0 failed, 0 skipped\n"));
+
+    // Another clone of the same machine.
+    assert_eq!(Clone::new(cache.path(), STEPS).run(&[]).0, "a");
+    assert_eq!(clone.run(&["--all"]).0, "abc");
+    assert_eq!(clone.run(&["b"]).0, "ab");
+
+    clone.write("c.txt", "");
+    clone.commit();
+    assert_eq!(clone.run(&[]).0, "ac");
+    clone.write("b.txt", "2");
+    clone.commit();
+    assert_eq!(clone.run(&[]).0, "abc");
+}
+
+#[test]
+fn a_tree_with_changes_is_neither_recorded_nor_taken_for_its_commit() {
+    let cache = tempfile::tempdir().unwrap();
+    let clone = Clone::new(cache.path(), STEPS);
+    clone.write("new.txt", "");
+    assert_eq!(clone.run(&[]).0, "abc");
+    assert_eq!(clone.run(&[]).0, "abc");
+    fs::remove_file(clone.path("new.txt")).unwrap();
+    assert_eq!(clone.run(&[]).0, "abc");
+    clone.write("b.txt", "2");
+    assert_eq!(clone.run(&[]).0, "abc");
 }
 
 #[test]
