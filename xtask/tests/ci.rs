@@ -188,6 +188,19 @@ fn a_run_that_takes_too_long_fails_and_names_the_step_that_it_waits_for() {
 }
 
 #[test]
+fn retries_are_counted_and_named() {
+    let cache = tempfile::tempdir().unwrap();
+    let retry = "retry: ends: 1, log in target/ci/retries/ends.log";
+    let steps = format!("{STEPS}step_c() {{ echo '{retry}'; }}");
+    let (_, output) = Clone::new(cache.path(), &steps).run(&[]);
+    assert_eq!(row(&output, "c"), "0 ok, 1 retried");
+    let said = said(&output);
+    let (_, end) = said.rsplit_once("\n\nstep ").unwrap();
+    assert!(end.ends_with("skipped\n"));
+    assert_eq!(said.matches(retry).count(), 2, "{said}");
+}
+
+#[test]
 fn the_next_clone_gets_the_third_party_crates_and_no_other() {
     const UNITS: [&str; 3] = [
         "other-0123456789abcdef",

@@ -53,7 +53,7 @@ pub(super) fn run() -> Result<()> {
             own.work();
             Some((bench.join().ok()?, tests))
         });
-        Ok(own.finish(0))
+        Ok(own.finish())
     });
     let others = others.ok_or_else(|| anyhow!("the thread of the bench panicked"))?;
     let (bench, [newer, older, device]) = others;

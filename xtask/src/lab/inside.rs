@@ -93,7 +93,7 @@ impl Arm64 {
 
 /// Boots once and runs all suites.
 pub(super) fn run(launcher: Launcher<'_>, suites: &[Suite]) -> Result<(StageCounts, Vec<String>)> {
-    run_on(launcher, &DEVICES, suites)
+    run_on(launcher, "kvm", &DEVICES, suites)
 }
 
 /// Boots once with the module kvm_ioeventfd, and runs the suite whose tests depend on it.
@@ -101,7 +101,12 @@ pub(super) fn run_with_groups(
     launcher: Launcher<'_>,
     suites: &[Suite],
 ) -> Result<(StageCounts, Vec<String>)> {
-    run_on(launcher, &GROUPS, &[of_doorbells(suites)?])
+    run_on(
+        launcher,
+        "groups",
+        &GROUPS,
+        &[of_doorbells(suites)?],
+    )
 }
 
 /// The same on a kernel that checks itself. The lab fails if the kernel reports something.
@@ -110,7 +115,12 @@ pub(super) fn run_on_debug_kernel(
     suites: &[Suite],
 ) -> Result<(StageCounts, Vec<String>)> {
     let options = [&GROUPS[..], &[DEBUG_KERNEL]].concat();
-    run_on(launcher, &options, &[of_doorbells(suites)?])
+    run_on(
+        launcher,
+        "debug-kernel",
+        &options,
+        &[of_doorbells(suites)?],
+    )
 }
 
 /// Runs the selftests of ioeventfds on a kernel that checks itself, with the module kvm_ioeventfd.
@@ -127,7 +137,7 @@ pub(super) fn run_selftests_on_debug_kernel(
     });
     let counts = StageCounts {
         passed: passed.unwrap_or_default(),
-        ..StageCounts::of(&child)
+        ..StageCounts::told(&child, "selftests", 0)?
     };
     let is_good = child.status.success() && passed.is_some();
     let failure = format!("a selftest did not pass: {}", child.status);
@@ -149,6 +159,7 @@ fn of_doorbells(suites: &[Suite]) -> Result<Suite> {
 
 fn run_on(
     launcher: Launcher<'_>,
+    name: &str,
     options: &[&str],
     suites: &[Suite],
 ) -> Result<(StageCounts, Vec<String>)> {
@@ -158,7 +169,7 @@ fn run_on(
         let suite = suites.iter().find(|suite| suite.binary.path == binary.path);
         Ok(suite.map_or(0, |suite| suite.tests.len()))
     };
-    Ok(judge(&child, &binaries, tests))
+    judge(&child, name, &binaries, tests)
 }
 
 /// Boots an arm64 L1 once and runs all tests on KVM of those of these binaries that are for it.
@@ -186,7 +197,7 @@ pub(super) fn run_on_arm64(
             machine.count(list)
         })
     };
-    Ok(judge(&child, &binaries, tests))
+    judge(&child, &format!("{machine:?}"), &binaries, tests)
 }
 
 /// Runs the script in L1 with all binaries.
@@ -213,10 +224,11 @@ fn boot(
 /// Compares what passed with the number of tests that each binary has.
 fn judge(
     child: &Finished,
+    name: &str,
     binaries: &[&TestBinary],
     tests: impl Fn(&TestBinary) -> Result<usize, String>,
-) -> (StageCounts, Vec<String>) {
-    let mut counts = StageCounts::of(child);
+) -> Result<(StageCounts, Vec<String>)> {
+    let mut counts = StageCounts::told(child, name, 0)?;
     let mut failures = Vec::new();
     if !child.status.success() {
         failures.push(format!("the lab failed: {}", child.status));
@@ -241,7 +253,7 @@ fn judge(
             None => failures.push(format!("{name}: it did not finish")),
         }
     }
-    (counts, failures)
+    Ok((counts, failures))
 }
 
 /// The exit status of a binary and how many of its tests passed, from the output between its marks.

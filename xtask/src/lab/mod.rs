@@ -111,7 +111,7 @@ fn run_filtered(filter: &str) -> Result<()> {
         let tests = own::Queue::new(&suites.own, None);
         stages.push(stage::run("the lab itself", || {
             tests.work();
-            Ok(tests.finish(own::RETRIES_ON_PURPOSE))
+            Ok(tests.finish())
         }));
     }
     conclude(&stages, started)
@@ -146,7 +146,7 @@ fn run_all() -> Result<()> {
             tests.work();
             others.join().ok()
         });
-        Ok(tests.finish(own::RETRIES_ON_PURPOSE))
+        Ok(tests.finish())
     });
     let [bench, inside, groups] =
         others.ok_or_else(|| anyhow!("the thread of a stage panicked"))?;

@@ -14,8 +14,8 @@ use super::suites::{Suite, passed};
 use crate::artifacts;
 use crate::child;
 
-/// How many boots are repeated on purpose, by the tests of a panic and, with a QEMU older than 9.1, of an oops.
-pub(super) const RETRIES_ON_PURPOSE: usize = 2;
+/// The module with the tests of a panic and, with a QEMU older than 9.1, of an oops: how many boots it repeats on purpose.
+const ON_PURPOSE: (&str, usize) = ("lab_boot::ends", 2);
 
 /// Modules of tests that wait for a thread with a CPU for them.
 pub(super) struct Queue<'a> {
@@ -91,17 +91,22 @@ impl<'a> Queue<'a> {
         // The messages of the boots are counted, so the output of tests is not captured.
         command.args(["--ignored", "--nocapture", "--test-threads", "1", "--exact"]);
         let child = child::run(command.args(&module.tests).current_dir(artifacts::root()))?;
+        let name = format!("{}::{}", self.suite.binary.name, module.name);
+        let on_purpose = if name == ON_PURPOSE.0 {
+            ON_PURPOSE.1
+        } else {
+            0
+        };
         Ok(StageCounts {
             passed: passed(&child.stdout).unwrap_or_default(),
-            ..StageCounts::of(&child)
+            ..StageCounts::told(&child, &name, on_purpose)?
         })
     }
 
-    /// What all threads have done, of which some boots were repeated on purpose.
-    pub(super) fn finish(self, retries_on_purpose: usize) -> (StageCounts, Vec<String>) {
+    /// What all threads have done.
+    pub(super) fn finish(self) -> (StageCounts, Vec<String>) {
         let state = self.state.into_inner();
-        let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        state.counts.retries = state.counts.retries.saturating_sub(retries_on_purpose);
+        let state = state.unwrap_or_else(PoisonError::into_inner);
         (state.counts, state.failures)
     }
 }

@@ -1,11 +1,13 @@
 //! The stages of `cargo xtask lab` with their results, and the closing table.
 
 use std::fmt::Write;
+use std::fs;
 use std::ops::Add;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
+use crate::artifacts;
 use crate::child::Finished;
 
 /// The beginning of the line that the lab prints on stderr when it starts a boot.
@@ -36,6 +38,23 @@ impl StageCounts {
             retries: again + count(|line| line.contains(TEST_AGAIN)),
             passed: 0,
         }
+    }
+
+    /// The same. If boots were repeated, apart from those of tests that want that, it keeps the output of all of them, and says
+    /// where: `.ci/run` looks for such lines.
+    pub(super) fn told(child: &Finished, name: &str, on_purpose: usize) -> Result<Self> {
+        let mut counts = Self::of(child);
+        counts.retries = counts.retries.saturating_sub(on_purpose);
+        if counts.retries > 0 {
+            let retries = counts.retries;
+            let path = format!("target/ci/retries/{name}.log");
+            let log = artifacts::root().join(&path);
+            let keep = || format!("cannot keep {}", log.display());
+            fs::create_dir_all(log.with_file_name("")).with_context(keep)?;
+            fs::write(&log, format!("{}\n{}", child.stdout, child.stderr)).with_context(keep)?;
+            println!("retry: {name}: {retries}, see {path}");
+        }
+        Ok(counts)
     }
 }
 
@@ -140,6 +159,18 @@ mod tests {
                 passed: 0
             }
         );
+    }
+
+    #[test]
+    fn boots_that_are_repeated_on_purpose_are_not_counted_as_retries() {
+        let child = Finished {
+            status: ExitStatus::from_raw(0),
+            stdout: String::new(),
+            stderr: "lab: L1's kernel panicked and left no exit code; starting it once more\n"
+                .to_owned(),
+        };
+        let counts = StageCounts::told(&child, "ends", 2).unwrap();
+        assert_eq!((counts.boots, counts.retries), (1, 0));
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub(super) fn run(
         .map(|row| row.command.clone())
         .collect();
     if !twice.is_empty() {
+        println!("retry: bench: {}: {TWICE}", twice.join(", "));
         let (again, second) = measure(launcher, expected.device, &twice)?;
         counts.boots += again.boots;
         counts.retries += again.retries + twice.len();
@@ -70,7 +71,8 @@ fn measure(
         names => command.arg("--only").args(names),
     };
     let child = child::run(&mut command)?;
-    let counts = StageCounts::of(&child);
+    let name = format!("bench-{}-{}", device, names.len());
+    let counts = StageCounts::told(&child, &name, 0)?;
     let status = child.status;
     let text = std::fs::read_to_string(&path)
         .with_context(|| format!("the bench left no report: {status}"))?;
