@@ -18,7 +18,9 @@ lab-arm64   the tests that need /dev/kvm on arm64
 subjects    the rings of vmbell and of other projects under vmbell-check
 subjects-c  the same for those in C, of Linux and QEMU; needs apt-get
 loom        the models of what threads share
-miri        undefined behaviour and data races; needs a nightly toolchain
+miri-irq    undefined behaviour and data races in interrupt controllers; needs a nightly toolchain
+miri-bus    the same in the bus, doorbells and quiescence
+miri-rings  the same in virtqueues
 page        the page of `vmbell report` in Chromium; needs npm, and Chromium or root
 fleet       deploy/ with real Prometheus; needs apt-get
 deb         the Debian package in a clean root; needs root and apt-get
@@ -27,6 +29,16 @@ smoke       the benchmark in short, and the probe
 
 # If one of them fails, the run ends.
 first='build test'
+
+# The thirds of what Miri tests, which together take five minutes of CPU and more.
+thirds=(miri-irq miri-bus miri-rings)
+
+# The thirds that a run leaves to other commits, if it names no step: two, by the hash of its own commit.
+left_to_other_commits() {
+    local hash
+    hash=$(git rev-parse HEAD)
+    printf '%s\n' "${thirds[@]}" | grep -vx "${thirds[$((16#${hash:0:8} % 3))]}"
+}
 
 # The steps that a step takes something from, with their own.
 needs() {
@@ -45,7 +57,8 @@ inputs() {
     deny) echo '*Cargo.toml' '*Cargo.lock' deny.toml .cargo .ci rust-toolchain.toml ;;
     msrv) closure "${libraries[@]}" ;;
     loom) closure vmbell vmbell-stub ;;
-    miri) closure vmbell vmbell-usermode ;;
+    miri-irq) closure vmbell vmbell-usermode ;;
+    miri-*) closure vmbell ;;
     subjects | subjects-c) echo check/subjects "$(closure vmbell vmbell-check)" ;;
     # Tests may read pages by any name.
     format | test) echo . ;;
@@ -162,7 +175,7 @@ step_crates() {
     cp -r embed "$fresh/unpacked"
     # There the packages are its workspace.
     sed -i '/^\[workspace\]$/d; /^\[patch/,$d' "$fresh/unpacked/embed/Cargo.toml"
-    cargo check --workspace --manifest-path "$fresh/unpacked/Cargo.toml" --target-dir "$target/check"
+    cargo check --workspace --exclude embed --manifest-path "$fresh/unpacked/Cargo.toml" --target-dir "$target/check"
     # A VMM of its own that depends on them, on real KVM.
     has apt-get || skip "needs apt-get, to fetch QEMU and a kernel"
     cargo build --package embed --manifest-path "$fresh/unpacked/Cargo.toml" --target-dir "$target/check"
@@ -208,8 +221,14 @@ vmbell_check() {
     )
 }
 
+# The pairs are tested once, in the other step, which has those of C as well.
 step_subjects() {
-    vmbell_check test --locked --ignore-rust-version
+    local tests=(--lib --examples) file name
+    for file in check/subjects/tests/*.rs; do
+        name=$(basename "$file" .rs)
+        [ "$name" = c ] || { [ "$name" = pairs ] && has apt-get; } || tests+=(--test "$name")
+    done
+    vmbell_check test --locked --ignore-rust-version "${tests[@]}"
 }
 
 step_subjects-c() {
@@ -222,28 +241,35 @@ step_loom() {
     RUSTFLAGS="--cfg loom" cargo test --locked --profile loom -p vmbell -p vmbell-stub --lib models --target-dir "$target/loom"
 }
 
-# The unit tests of what shares memory between threads, or treats a ring as raw memory. They do less under cfg(miri),
-# and leave out what Miri has no system calls for.
-step_miri() {
+# Some unit tests of packages under Miri: those of what shares memory between threads, or treats a ring as raw memory. They do
+# less under cfg(miri), and leave out what Miri has no system calls for.
+miri() {
+    local packages=()
+    while [ "$1" != -- ]; do
+        packages+=(-p "$1")
+        shift
+    done
     cargo +nightly miri --version >/dev/null 2>&1 || toolchain nightly --component miri,rust-src
-    local test=(cargo +nightly miri test --locked -p vmbell -p vmbell-usermode --lib --target-dir "$target/miri")
     # Without isolation proptest finds its number of cases, and the folder of its regressions.
-    export PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation
-    "${test[@]}" --no-run
-    # Each of the two needs one CPU.
-    "${test[@]}" -- irq:: irqchip:: --skip irqchip::tests::model --skip irqchip::tests::reach \
-        --skip irqchip::tests::shared_bit --skip forwarded::line_does >"$logs/miri-irq" 2>&1 &
-    local irq=$! failed=0
-    # Left out: thousands of random and exhaustive steps of one thread.
-    "${test[@]}" -- quiesce:: bus:: doorbell:: || failed=1
-    # A ring's words are written and read in several widths, which the buffers that Miri has for weak memory do
-    # not know; the loom models have that. Left out: many laps round the ring; the other tests go round a few times.
-    MIRIFLAGS+=" -Zmiri-disable-weak-memory-emulation" "${test[@]}" -- virtqueue:: \
-        --skip tests::model --skip tests::plain_packed --skip tests::polling --skip tests::rounds \
-        --skip tests::suppression || failed=1
-    wait "$irq" || failed=1
-    cat "$logs/miri-irq"
-    return "$failed"
+    PROPTEST_CASES=2 MIRIFLAGS="-Zmiri-disable-isolation ${MIRIFLAGS:-}" \
+        cargo +nightly miri test --locked "${packages[@]}" --lib --target-dir "$target/miri" "$@"
+}
+
+# Left out of all three: thousands of random and exhaustive steps of one thread.
+step_miri-irq() {
+    miri vmbell vmbell-usermode -- irq:: irqchip:: --skip irqchip::tests::model --skip irqchip::tests::reach \
+        --skip irqchip::tests::shared_bit --skip forwarded::line_does
+}
+
+step_miri-bus() {
+    miri vmbell -- quiesce:: bus:: doorbell::
+}
+
+# A ring's words are written and read in several widths, which the buffers that Miri has for weak memory do not know; the
+# loom models have that. Left out: many laps round the ring; the other tests go round a few times.
+step_miri-rings() {
+    MIRIFLAGS=-Zmiri-disable-weak-memory-emulation miri vmbell -- virtqueue:: --skip tests::model \
+        --skip tests::plain_packed --skip tests::polling --skip tests::rounds --skip tests::suppression
 }
 
 # The README's main command, shortened, on the backend that every machine has: every row measured, none failed.

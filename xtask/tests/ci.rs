@@ -19,6 +19,7 @@ b  the second one
 c  the third one
 '
 first=a
+left_to_other_commits() { echo; }
 needs() { [ "$1" != b ] || echo a; }
 inputs() { case $1 in b) echo b.txt ;; c) echo . ;; esac; }
 step_a() { echo ran a >>"$cache/ran"; }
