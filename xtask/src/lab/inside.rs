@@ -53,7 +53,7 @@ pub(super) enum Arm64 {
 }
 
 /// The modules of [`GUESTS`] whose tests depend on the version of the interrupt controller, which is also that of the guests.
-const OF_BOTH_VERSIONS: [&str; 4] = ["arm64::", "doorbell::", "exits::", "interrupts::"];
+const OF_BOTH_VERSIONS: [&str; 2] = ["arm64::", "interrupts::"];
 /// The module with the tests of an assigned device.
 const OF_A_DEVICE: [&str; 1] = ["passthrough::"];
 
