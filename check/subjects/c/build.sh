@@ -46,9 +46,10 @@ EOF
 fetch_linux() {
     local package=linux-source-6.12
     [ ! -e linux/extracted ] || return 0
+    # A step of .ci/run that installs packages may run at the same time, with this lock.
     [ -e "$(echo ${package}_*.deb)" ] || {
         apt-get -qq -o APT::Sandbox::User=root download $package ||
-            { apt-get -qq update && apt-get -qq -o APT::Sandbox::User=root download $package; } ||
+            { flock "${TMPDIR:-/tmp}/vmbell-apt.lock" apt-get -qq update && apt-get -qq -o APT::Sandbox::User=root download $package; } ||
             skip "apt-get cannot download $package"
     }
     rm -rf linux && mkdir linux
