@@ -29,7 +29,7 @@ own_packages() {
 third_party_units() {
     (
         cd "$1" 2>/dev/null || return 0
-        find . -mindepth 2 -maxdepth 7 -path '*/.fingerprint/*' -name '*.json' -printf '%h\n' |
+        find . -mindepth 4 -maxdepth 9 -path '*/.fingerprint/*' -name '*.json' -printf '%h\n' |
             sed 's,^\./,,' | grep -vE "/($own)-[0-9a-f]{16}\$" | LC_ALL=C sort -u
     )
 }

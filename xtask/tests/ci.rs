@@ -210,7 +210,8 @@ fn the_next_clone_gets_the_third_party_crates_and_no_other() {
     ];
     let cache = tempfile::tempdir().unwrap();
     let clone = Clone::new(cache.path(), STEPS);
-    let profile = "target/miri/x86_64-unknown-linux-gnu/debug";
+    // As deep as that of the subjects.
+    let profile = "target/subjects/vmbell-check/0123/x86_64-unknown-linux-gnu/debug";
     for unit in UNITS {
         clone.write(&format!("{profile}/deps/lib{unit}.rlib"), unit);
         clone.write(&format!("{profile}/build/{unit}/out/a.rs"), unit);
