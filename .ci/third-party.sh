@@ -24,13 +24,14 @@ own_packages() {
         END { print substr(names, 2) }'
 }
 
-# The units of third-party crates below a target folder, PROFILE/.fingerprint/PACKAGE-HASH. cargo writes the file *.json when
-# a unit is whole.
+# The units of third-party crates below a target folder: PROFILE/.fingerprint/PACKAGE-HASH, and, as newer versions of cargo have
+# it, PROFILE/build/PACKAGE/HASH/fingerprint. cargo writes the file *.json when a unit is whole.
 third_party_units() {
     (
         cd "$1" 2>/dev/null || return 0
-        find . -mindepth 4 -maxdepth 9 -path '*/.fingerprint/*' -name '*.json' -printf '%h\n' |
-            sed 's,^\./,,' | grep -vE "/($own)-[0-9a-f]{16}\$" | LC_ALL=C sort -u
+        find . -mindepth 4 -maxdepth 9 -path '*fingerprint/*' -name '*.json' -printf '%h\n' | sed 's,^\./,,' |
+            grep -E '/(\.fingerprint/[^/]+-[0-9a-f]{16}|build/[^/]+/[0-9a-f]{16}/fingerprint)$' |
+            grep -vE "/(\.fingerprint/($own)-[^-]*|build/($own)/[^/]*/fingerprint)\$" | LC_ALL=C sort -u
     )
 }
 
@@ -46,23 +47,26 @@ link_third_party() {
     # On another file system they are copied.
     ln -f "$units" "$to/.probe" 2>/dev/null || how=
     rm -f "$to/.probe"
-    for profile in $(sed 's,/\.fingerprint/.*,,' "$units" | LC_ALL=C sort -u); do
-        mkdir -p "$to/$profile/deps" "$to/$profile/build" "$to/$profile/.fingerprint"
-        # The hash of a unit is at the end of a folder's name, and before the first dot of a file's.
-        {
-            find "$from/$profile/deps" -maxdepth 1 -type f -printf 'deps/%f\n'
-            [ ! -d "$from/$profile/build" ] || find "$from/$profile/build" -mindepth 1 -maxdepth 1 -printf 'build/%f\n'
-        } | awk -v prefix="$profile/.fingerprint/" '
-            function hash(name) { sub(/\..*/, "", name); return substr(name, length(name) - 15) }
-            FNR == NR { if (index($0, prefix) == 1) is_unit[substr($0, length($0) - 15)] = 1; next }
-            { name = $0; sub(/^[^\/]*\//, "", name) }
-            hash(name) in is_unit' "$units" - >"$units.files"
-        (
-            cd "$from/$profile"
-            xargs -r -d '\n' cp -a $how -f --parents -t "$to/$profile" <"$units.files"
-            sed -n "s,^$profile/\(\.fingerprint/.*\),\1,p" "$units" | xargs -r -d '\n' cp -a --parents -t "$to/$profile"
-        )
-    done
+    {
+        for profile in $(sed -n 's,/\.fingerprint/.*,,p' "$units" | LC_ALL=C sort -u); do
+            find "$from/$profile/deps" -maxdepth 1 -type f -printf "$profile/deps/%f\n"
+            [ ! -d "$from/$profile/build" ] ||
+                find "$from/$profile/build" -mindepth 1 -maxdepth 1 -printf "$profile/build/%f\n"
+        done | awk '
+            # The hash of a unit is at the end of a folder name, and before the first dot of a file name.
+            function hash(path) { sub(/.*\//, "", path); sub(/\..*/, "", path); return substr(path, length(path) - 15) }
+            function profile(path) { sub(/\/[^\/]*\/[^\/]*$/, "", path); return path }
+            FNR == NR { is_unit[profile($0), substr($0, length($0) - 15)] = 1; next }
+            (profile($0), hash($0)) in is_unit' "$units" -
+        (cd "$from" && sed -n 's,/fingerprint$,,p' "$units" |
+            xargs -r -d '\n' sh -c 'find "$@" -mindepth 1 -maxdepth 1 ! -name fingerprint' find)
+    } >"$units.files"
+    (
+        cd "$from"
+        # shellcheck disable=SC2086 # It may be no word.
+        xargs -r -d '\n' cp -a $how -f --parents -t "$to" <"$units.files"
+        xargs -r -d '\n' cp -a --parents -t "$to" <"$units"
+    )
 }
 
 # Runs link_third_party while no other clone does.

@@ -208,6 +208,10 @@ fn the_next_clone_gets_the_third_party_crates_and_no_other() {
         "own-123456789abcdef0",
         "half-23456789abcdef01",
     ];
+    let newer = |unit: &str| {
+        let (package, hash) = unit.rsplit_once('-').unwrap();
+        format!("target/miri/debug/build/{package}/{hash}")
+    };
     let cache = tempfile::tempdir().unwrap();
     let clone = Clone::new(cache.path(), STEPS);
     // As deep as that of the subjects.
@@ -219,10 +223,15 @@ fn the_next_clone_gets_the_third_party_crates_and_no_other() {
             &format!("{profile}/.fingerprint/{unit}/invoked.timestamp"),
             "",
         );
+        // As newer versions of cargo have it.
+        let newer = newer(unit);
+        clone.write(&format!("{newer}/out/lib{unit}.rlib"), unit);
+        clone.write(&format!("{newer}/fingerprint/invoked.timestamp"), "");
     }
     // What cargo has not finished has no such file.
     for unit in &UNITS[..2] {
         clone.write(&format!("{profile}/.fingerprint/{unit}/lib.json"), "{}");
+        clone.write(&format!("{}/fingerprint/lib.json", newer(unit)), "{}");
     }
     clone.run(&["c"]);
 
@@ -237,6 +246,8 @@ fn the_next_clone_gets_the_third_party_crates_and_no_other() {
             let path = next.path(profile).join(&file);
             assert_eq!(path.exists(), is_there, "{file}");
         }
+        let rlib = format!("{}/out/lib{unit}.rlib", newer(unit));
+        assert_eq!(next.path(&rlib).exists(), is_there, "{rlib}");
     }
     // Another version of any of them has another folder.
     let other = Clone::new(cache.path(), STEPS);
