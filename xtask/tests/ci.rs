@@ -156,7 +156,11 @@ fn a_tree_with_changes_is_neither_recorded_nor_taken_for_its_commit() {
 #[test]
 fn a_broken_first_step_ends_the_run_and_a_broken_other_one_only_what_needs_it() {
     let cache = tempfile::tempdir().unwrap();
-    let ends = format!("{STEPS}step_a() {{ sleep 1; false; }}; step_c() {{ sleep 1000; }}");
+    let ends = format!(
+        "{STEPS}
+        step_a() {{ until [ -e $cache/c ]; do sleep 0.1; done; false; }}
+        step_c() {{ touch $cache/c; sleep 1000; }}"
+    );
     let (_, output) = Clone::new(cache.path(), &ends).run(&[]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(row(&output, "a"), "0 FAILED");
@@ -166,7 +170,7 @@ fn a_broken_first_step_ends_the_run_and_a_broken_other_one_only_what_needs_it() 
     assert!(c.starts_with(begin) && c.ends_with(end), "{c}");
     assert!(said(&output).ends_with("\n0 passed, 3 failed, 0 skipped\n"));
 
-    let goes_on = ends.replace("first=a", "first=none").replace("1000", "2");
+    let goes_on = ends.replace("first=a", "first=none").replace("1000", "1");
     let (_, output) = Clone::new(cache.path(), &goes_on).run(&[]);
     assert_eq!(row(&output, "b"), "0 FAILED: it needs a");
     assert_eq!(row(&output, "c"), "0 ok");
@@ -185,7 +189,6 @@ fn a_run_that_takes_too_long_fails_and_names_the_step_that_it_waits_for() {
         "{a}"
     );
     assert_eq!(b, format!("0 FAILED: not begun, {reason}"));
-    assert_eq!(row(&output, "c"), "0 ok");
 }
 
 #[test]
