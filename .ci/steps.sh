@@ -105,6 +105,8 @@ toolchain() {
 
 step_format() {
     cargo fmt --all --check
+    cargo fmt --manifest-path benches/Cargo.toml --check
+    cargo fmt --manifest-path check/manifests/Cargo.toml --check
     cargo fmt --manifest-path check/subjects/Cargo.toml --check
     cargo fmt --manifest-path embed/Cargo.toml --check
     # What a conflict leaves behind when it is not resolved.
@@ -145,9 +147,11 @@ step_release() {
 step_clippy() {
     local folder=$target/check
     cargo clippy --locked --workspace --all-targets --target-dir "$folder" -- -D warnings
-    # Build scripts compile these two programs, where clippy does not see them.
+    cargo clippy --locked --manifest-path benches/Cargo.toml --all-targets --target-dir "$folder" -- -D warnings
+    # Build scripts compile these programs, where clippy does not see them.
     cargo clippy --locked -p vmbell-stub --target-dir "$folder" -- --cfg vmbell_stub_elf -D warnings
     cargo clippy --locked -p vmbell-probe-image --target-dir "$folder" -- --cfg vmbell_probe_elf -D warnings
+    cargo clippy --locked -p vmbell-loader --target-dir "$folder" -- --cfg vmbell_loader_elf -D warnings
 }
 
 step_doc() {
@@ -285,6 +289,7 @@ step_smoke() {
 }
 
 step_fleet() {
+    cargo test --locked --manifest-path check/manifests/Cargo.toml --target-dir "$target/manifests"
     has apt-get || skip "needs apt-get, to fetch Prometheus"
     xtask fleet
 }

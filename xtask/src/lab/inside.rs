@@ -34,9 +34,10 @@ const LIMIT: &str = "40m";
 /// L1's memory: it holds the binaries, and holds them twice while its kernel unpacks them.
 const MEMORY: &str = "2G";
 
-/// The devices of L1 that tests assign to guests, and the binaries of these tests. Without them L1 starts faster.
+/// The devices of L1 that tests assign to guests, and the modules of [`GUESTS`] with these tests. Without the devices L1 starts
+/// faster.
 const DEVICES: [&str; 4] = ["--device", "edu", "--device", "e1000e"];
-const OF_DEVICES: [&str; 2] = ["passthrough", "pc"];
+const OF_DEVICES: [&str; 2] = ["passthrough::", "pc::"];
 
 /// The module of [`GUESTS`] whose tests are run once more with the module kvm_ioeventfd, and the options for that.
 const OF_DOORBELLS: &str = "doorbell::";
@@ -94,7 +95,9 @@ impl Arm64 {
 
 /// Boots once and runs all suites.
 pub(super) fn run(launcher: Launcher<'_>, suites: &[Suite]) -> Result<(StageCounts, Vec<String>)> {
-    let assigns = |suite: &Suite| OF_DEVICES.contains(&&*suite.binary.name);
+    let is_of_devices = |test: &String| OF_DEVICES.iter().any(|module| test.starts_with(module));
+    let assigns =
+        |suite: &Suite| suite.binary.name == GUESTS && suite.tests.iter().any(is_of_devices);
     let devices = if suites.iter().any(assigns) {
         &DEVICES[..]
     } else {
@@ -108,12 +111,7 @@ pub(super) fn run_with_groups(
     launcher: Launcher<'_>,
     suites: &[Suite],
 ) -> Result<(StageCounts, Vec<String>)> {
-    run_on(
-        launcher,
-        "groups",
-        &GROUPS,
-        &[of_doorbells(suites)?],
-    )
+    run_on(launcher, "groups", &GROUPS, &[of_doorbells(suites)?])
 }
 
 /// The same on a kernel that checks itself. The lab fails if the kernel reports something.
@@ -122,12 +120,7 @@ pub(super) fn run_on_debug_kernel(
     suites: &[Suite],
 ) -> Result<(StageCounts, Vec<String>)> {
     let options = [&GROUPS[..], &[DEBUG_KERNEL]].concat();
-    run_on(
-        launcher,
-        "debug-kernel",
-        &options,
-        &[of_doorbells(suites)?],
-    )
+    run_on(launcher, "debug-kernel", &options, &[of_doorbells(suites)?])
 }
 
 /// Runs the selftests of ioeventfds on a kernel that checks itself, with the module kvm_ioeventfd.

@@ -5,9 +5,9 @@ use iced_x86::code_asm::{CodeAssembler, al, byte_ptr, ecx, esp, qword_ptr, r8, r
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_hypervisor::{Hypervisor, Irqchip, PatchMode, VmConfig, VmEntry};
 
+use super::stores::{CODE, ROUNDS, begin, patched, ringing, say_done};
 use crate::harness::jumps::{self, RBX, RSP};
 use crate::harness::{HOLE, count, run_to_done};
-use super::stores::{CODE, ROUNDS, begin, patched, ringing, say_done};
 
 /// Of the guests of the tests below: `mov [rbx], al` after a test that leads past it every second time, so that the branch ends
 /// under the jump.
