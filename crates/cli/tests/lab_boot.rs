@@ -11,6 +11,10 @@ mod schema;
 
 mod boots;
 
+#[path = "lab_boot/advised.rs"]
+mod advised;
+#[path = "advised/mod.rs"]
+mod advised_commands;
 #[path = "lab_boot/assigned.rs"]
 mod assigned;
 #[path = "lab_boot/bench.rs"]

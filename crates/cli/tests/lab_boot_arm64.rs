@@ -4,6 +4,10 @@
 
 mod boots;
 
+#[path = "lab_boot/advised.rs"]
+mod advised;
+#[path = "advised/mod.rs"]
+mod advised_commands;
 #[path = "lab_boot_arm64/depth.rs"]
 mod depth;
 #[path = "lab_boot_arm64/flat.rs"]

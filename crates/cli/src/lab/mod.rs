@@ -46,6 +46,7 @@ Examples:
                                                       run an arm64 program on arm64's KVM
   vmbell lab -- vmbell bench --all --export-json kvm.json
                                                       measure there, and bring the report back
+  vmbell lab --arch aarch64 -- vmbell bench           measure on arm64's KVM
   vmbell lab -- vmbell bench vmms                     compare VMMs there, in instructions
   vmbell lab -- vmbell bench net                      measure Linux's network driver there
   vmbell lab --kernel debian:6.1 -- PROGRAM           run it on the KVM of Debian's Linux 6.1

@@ -5,6 +5,9 @@
     reason = "the whole program is tests"
 )]
 
+mod advised;
+#[path = "../advised/mod.rs"]
+mod advised_commands;
 mod before;
 mod bench;
 mod common;
