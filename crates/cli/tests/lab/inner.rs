@@ -1,6 +1,7 @@
 //! `vmbell lab -- vmbell ...`, as far as it goes without a boot: what is refused, and what L1 is given.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 
 use assert_cmd::assert::OutputAssertExt;
 use predicates::prelude::*;
@@ -79,21 +80,31 @@ fn l1_is_the_machine_that_the_rows_need_and_the_lab_says_why() {
     says(&[], &["/bin/true"], "2 CPUs");
 }
 
-/// What L1 is given to do, in the file tree that QEMU gets.
+/// The job that L1 is given, in the window that QEMU gets.
 fn job(sandbox: &Sandbox, lab: &[&str], words: &[&str]) -> String {
-    let file = sandbox.path("tree");
+    let file = sandbox.path("window");
     let script = format!(
-        "while [ \"$1\" != -initrd ]; do shift; done; cat $2 > {}; exit 9",
+        "window=$(echo \"$*\" | sed 's/.*id=lab.window,[^ ]*mem-path=\\([^,]*\\).*/\\1/'); \
+         cp --sparse=always $window {}; exit 9",
         file.display()
     );
     let mut command = sandbox.run_as(lab, &sandbox.qemu("9.0.0", &script));
     command.current_dir(sandbox.path("")).args(words);
     command.assert().code(125);
-    let tree = fs::read(file).unwrap();
-    let tree = String::from_utf8_lossy(&tree);
-    let begin = tree.rfind("{\"program\"").unwrap();
-    let (job, _) = tree[begin..].split_once('\0').unwrap();
+    let archive = String::from_utf8_lossy(&archive(sandbox)).into_owned();
+    let begin = archive.rfind("{\"program\"").unwrap();
+    let (job, _) = archive[begin..].split_once('\0').unwrap();
     job.to_owned()
+}
+
+/// The archive in the window.
+fn archive(sandbox: &Sandbox) -> Vec<u8> {
+    let window = File::open(sandbox.path("window")).unwrap();
+    let mut length = [0; 8];
+    window.read_exact_at(&mut length, 8).unwrap();
+    let mut archive = vec![0; usize::try_from(u64::from_le_bytes(length)).unwrap()];
+    window.read_exact_at(&mut archive, 4096).unwrap();
+    archive
 }
 
 #[test]
@@ -112,7 +123,7 @@ fn command_in_l1_writes_its_report_where_it_comes_back_from_and_gets_the_files_t
         "--export-json",
         "new.json",
     ];
-    let job = job(&sandbox, &["lab"], &words);
+    let job = job(&sandbox, &["lab", "--cold"], &words);
     for part in [
         r#""bench","--backend=kvm","--timeout=0","--export-json=/out/report.json","--baseline=old.json","--","self-ipi""#,
         r#"["A","B"]"#,
@@ -120,11 +131,12 @@ fn command_in_l1_writes_its_report_where_it_comes_back_from_and_gets_the_files_t
         assert!(job.contains(part), "{part}: {job}");
     }
     assert!(!job.contains("XDG_CACHE_HOME"), "{job}");
-    let tree = fs::read(sandbox.path("tree")).unwrap();
+    let archive = archive(&sandbox);
     let baseline = sandbox.path("old.json");
     let baseline = baseline.to_str().unwrap().trim_start_matches('/');
     assert!(
-        tree.windows(baseline.len())
+        archive
+            .windows(baseline.len())
             .any(|part| part == baseline.as_bytes())
     );
 }
@@ -132,7 +144,7 @@ fn command_in_l1_writes_its_report_where_it_comes_back_from_and_gets_the_files_t
 #[test]
 fn other_programs_get_their_words_as_they_are_and_by_the_old_name_of_the_command_too() {
     let sandbox = Sandbox::new();
-    for lab in [&["lab"][..], &["lab", "run"]] {
+    for lab in [&["lab", "--cold"][..], &["lab", "run", "--cold"]] {
         let words = ["--", "/bin/true", "bench", "--export-json", "new.json"];
         let job = job(&sandbox, lab, &words);
         let part = r#""/bin/true","bench","--export-json","new.json""#;

@@ -230,7 +230,7 @@ fn an_empty_cache_has_a_status_and_can_be_cleaned() {
         .args(["lab", "status"])
         .assert()
         .success()
-        .stdout(contains("not prepared").count(2));
+        .stdout(contains("not prepared").count(3));
     sandbox
         .vmbell()
         .args(["lab", "clean"])
@@ -244,7 +244,8 @@ fn the_key_of_a_cache_is_one_word_that_needs_no_cache() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.vmbell();
     command.args(["lab", "status", "--key"]);
-    let word = is_match("^vmbell-lab-qemu-[0-9a-f]{12}-linux-[0-9a-f]{12}\n$").unwrap();
+    let word =
+        is_match("^vmbell-lab-qemu-[0-9a-f]{12}-linux-[0-9a-f]{12}-shell-[0-9a-f]{12}\n$").unwrap();
     command.assert().success().stdout(word);
     assert!(!sandbox.path("cache").exists());
 }
@@ -350,6 +351,7 @@ fn archive_of_kernels(sandbox: &Sandbox) {
             "case \"$*\" in\n\
              update*) cp $(dirname $APT_CONFIG)/sources.list {} ;;\n\
              *--print-uris*) {last}; echo \"'u' $name.deb 0 SHA256:{HASH}\" ;;\n\
+             *--download-only*) {last}; : > $(dirname $APT_CONFIG)/archives/$name.deb ;;\n\
              download*) {last}; : > $name.deb ;;\n\
              esac",
             sources.display()
@@ -363,6 +365,7 @@ fn archive_of_kernels(sandbox: &Sandbox) {
     sandbox.script(
         "dpkg-deb",
         r#"[ $1 = --version ] && exit 0
+        case $2 in *busybox*) mkdir -p $3/bin; exec cp /bin/true $3/bin/busybox ;; esac
         release=$(basename $2 .deb); part=${release#linux-}; part=${part%%-*}; release=${release#linux-$part-}
         modules=$3/usr/lib/modules/$release; mkdir -p $3/boot $modules
         case $part in
@@ -456,6 +459,6 @@ fn a_kernel_of_debian_is_prepared_by_its_version_and_kept() {
             .and(contains("debian:6.1          not prepared").not())
             .and(contains("linux               not prepared").not()),
     );
-    let key = "^vmbell-lab-qemu-[0-9a-f]{12}-debian-[0-9a-f]{12}\n$";
+    let key = "^vmbell-lab-qemu-[0-9a-f]{12}-debian-[0-9a-f]{12}-shell-[0-9a-f]{12}\n$";
     status(&["--key", "--kernel", "debian:6.1"]).stdout(is_match(key).unwrap());
 }
