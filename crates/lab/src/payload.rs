@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::boot::{Mode, Settings};
@@ -241,8 +241,11 @@ fn add_init<W: Write>(
     search: &LibrarySearch,
 ) -> Result<(), InitramfsError> {
     archive.libraries(vmbell, arch, search)?;
-    let mut bytes = fs::read(vmbell).map_err(FileError::of("read", vmbell))?;
-    bytes.truncate(ElfFacts::read(vmbell, arch)?.loaded);
+    let loaded = ElfFacts::read(vmbell, arch)?.loaded;
+    let mut bytes = Vec::with_capacity(loaded);
+    fs::File::open(vmbell)
+        .and_then(|file| file.take(loaded as u64).read_to_end(&mut bytes))
+        .map_err(FileError::of("read", vmbell))?;
     // The header must not point to the section table, which was cut off: e_shoff, e_shnum, e_shstrndx.
     bytes[0x28..0x30].fill(0);
     bytes[0x3c..0x40].fill(0);

@@ -73,12 +73,12 @@ fn find(
     name: &str,
     object: &Path,
     facts: &ElfFacts,
-    arch: &str,
+    arch: &'static str,
     search: &LibrarySearch,
 ) -> Option<(PathBuf, ElfFacts)> {
     let usable = |path: PathBuf| {
         // A library of another architecture under the same name is passed over, as the loader does.
-        let facts = ElfFacts::parse(&std::fs::read(&path).ok()?)?;
+        let facts = ElfFacts::read(&path, arch).ok()?;
         (facts.arch == arch).then_some((path, facts))
     };
     if name.contains('/') {

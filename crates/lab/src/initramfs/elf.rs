@@ -1,15 +1,20 @@
 //! Reads from an ELF file its architecture, its loader and the libraries that it needs.
 
-use std::fs;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
 use object::elf::{
     DT_NEEDED, DT_RPATH, DT_RUNPATH, EM_AARCH64, EM_X86_64, FileHeader64, PT_INTERP, PT_LOAD,
 };
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
+use object::read::{ReadCache, ReadRef};
 
 use super::InitramfsError;
 use crate::FileError;
+
+/// How much of a file is read that is not an ELF: the first line of a script.
+const BEGIN: u64 = 4096;
 
 /// The facts of an ELF file that decide where it runs and what it needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,10 +34,20 @@ pub struct ElfFacts {
 }
 
 impl ElfFacts {
-    /// Reads a 64-bit ELF file. `arch` is L1's architecture, for the error if the file is no such ELF.
+    /// Reads a 64-bit ELF file, and of it only what has the facts: a program with debug information has a hundred megabytes.
+    /// `arch` is L1's architecture, for the error if the file is no such ELF.
     pub fn read(path: &Path, arch: &'static str) -> Result<Self, InitramfsError> {
-        let bytes = fs::read(path).map_err(FileError::of("read", path))?;
-        Self::parse(&bytes).ok_or_else(|| match bytes.strip_prefix(b"#!") {
+        let file = File::open(path).map_err(FileError::of("read", path))?;
+        let cache = ReadCache::new(file);
+        if let Some(facts) = Self::parse(&cache) {
+            return Ok(facts);
+        }
+        let mut file = cache.into_inner();
+        let mut begin = Vec::new();
+        file.rewind()
+            .and_then(|()| file.take(BEGIN).read_to_end(&mut begin))
+            .map_err(FileError::of("read", path))?;
+        Err(match begin.strip_prefix(b"#!") {
             Some(rest) => {
                 let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
                 let interpreter = String::from_utf8_lossy(line).trim().to_owned();
@@ -44,14 +59,14 @@ impl ElfFacts {
             None => InitramfsError::NotElf {
                 path: path.to_path_buf(),
                 arch,
-                found: describe(&bytes),
+                found: describe(&begin),
             },
         })
     }
 
     /// Parses a 64-bit ELF; `None` if the bytes are no well-formed one.
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let file = ElfFile64::<object::Endianness>::parse(bytes).ok()?;
+    pub fn parse<'data>(bytes: impl ReadRef<'data>) -> Option<Self> {
+        let file = ElfFile64::<object::Endianness, _>::parse(bytes).ok()?;
         let endian = file.endian();
         let header: &FileHeader64<_> = file.elf_header();
         let arch = match header.e_machine(endian) {

@@ -235,7 +235,7 @@ fn wrap_below(root: &Path, folder: &Path, host: Arch) -> Result<(), LabError> {
 
 fn is_dynamic(path: &Path) -> Result<bool, KvmError> {
     let bytes = fs::read(path).map_err(FileError::of("read", path))?;
-    let facts = ElfFacts::parse(&bytes);
+    let facts = ElfFacts::parse(bytes.as_slice());
     Ok(facts.is_some_and(|facts| facts.interpreter.is_some()))
 }
 
