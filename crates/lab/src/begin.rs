@@ -28,10 +28,28 @@ const FIRMWARE: [&str; 5] = [
 /// Where an installed QEMU has them.
 const FIRMWARE_FOLDERS: [&str; 2] = ["/usr/share/qemu", "/usr/share/seabios"];
 
+/// Where a machine has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Began {
+    /// Where it was saved.
+    Saved,
+    /// At its boot, with the reason; `None` if the user has asked for it.
+    Booted(Option<String>),
+}
+
+impl From<Beginning> for Began {
+    fn from(beginning: Beginning) -> Self {
+        match beginning {
+            Beginning::Saved(_) => Self::Saved,
+            Beginning::Boot(reason) => Self::Booted(reason),
+        }
+    }
+}
+
 /// Where a machine begins.
 #[derive(Debug)]
 pub(crate) enum Beginning {
-    /// At its boot. The reason is for people who wonder; `None` if they have asked for it.
+    /// At its boot, as [`Began::Booted`].
     Boot(Option<String>),
     /// Where it was saved.
     Saved(Saved),

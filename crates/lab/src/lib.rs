@@ -56,6 +56,7 @@ use out_of_tree::ModulesError;
 use qemu::QemuError;
 use selftests::SelftestsError;
 
+pub use begin::Began;
 pub use debug_kernel::DebugKernelError;
 pub use file_error::FileError;
 pub use files::Files;

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::begin::Beginning;
+use super::begin::{Began, Beginning};
 use super::board::Board;
 use super::boot::{ANSWERING, Boot, BootError, Booted, Mode, Settings, Sinks};
 use super::cache::Use;
@@ -69,8 +69,8 @@ pub struct Outcome {
     pub files: Option<Files>,
     /// How often L1 was booted again, in the same layout or in another one.
     pub retries: u32,
-    /// Whether the machine began where it was saved; otherwise why it did not, unless that was asked for.
-    pub beginning: Result<(), Option<String>>,
+    /// Where the machine began.
+    pub began: Began,
     /// CPU time of QEMU, all boots together.
     pub cpu: Duration,
     /// Time of all boots together.
@@ -237,10 +237,7 @@ impl Lab {
                 started,
                 files: task.out.then_some(files),
                 retries,
-                beginning: match beginning {
-                    Beginning::Saved(_) => Ok(()),
-                    Beginning::Boot(reason) => Err(reason),
-                },
+                began: beginning.into(),
                 cpu,
                 wall,
                 notes: report.notes,

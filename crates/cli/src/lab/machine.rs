@@ -19,7 +19,7 @@ use vmbell_lab::board::{Board, Gic};
 use vmbell_lab::boot::{BootError, Limits, Mode, Settings, Vmm};
 use vmbell_lab::device::Plugged;
 use vmbell_lab::job::Ending;
-use vmbell_lab::{Lab, LabError, Outcome, Progress};
+use vmbell_lab::{Began, Lab, LabError, Outcome, Progress};
 use vmbell_report::Timing;
 
 /// How long a program may take.
@@ -323,10 +323,10 @@ pub(super) fn summarize(outcome: &Outcome, arch: Arch, progress: Progress) {
         progress.say(exits::text(&outcome.exits, arch));
     }
     let (wall, cpu) = (outcome.wall.as_secs_f64(), outcome.cpu.as_secs_f64());
-    let began = match &outcome.beginning {
-        Ok(()) => "from a saved state".to_owned(),
-        Err(None) => "booted".to_owned(),
-        Err(Some(reason)) => format!("booted ({reason})"),
+    let began = match &outcome.began {
+        Began::Saved => "from a saved state".to_owned(),
+        Began::Booted(None) => "booted".to_owned(),
+        Began::Booted(Some(reason)) => format!("booted ({reason})"),
     };
     progress.say(format_args!(
         "{ending}; {wall:.1} s, {cpu:.1} s of CPU, {began}, retries {}",
