@@ -31,7 +31,7 @@ fn listing_script(words: &[&str]) -> String {
 
 /// The time limit for all tests together, and for a boot: only a hang takes so long.
 const LIMIT: &str = "40m";
-/// L1's memory: it holds the binaries, and holds them twice while its kernel unpacks them.
+/// L1's memory, half of which is for files: the binaries.
 const MEMORY: &str = "2G";
 
 /// The devices of L1 that tests assign to guests, and the modules of [`GUESTS`] with these tests. Without the devices L1 starts

@@ -120,7 +120,7 @@ impl Needs {
         Self {
             defaults,
             devices,
-            // L1 has the files of QEMU twice for a moment.
+            // Half of it is for files: those of QEMU and the parts of Linux.
             memory: 1536 << 20,
             modules: &["tun", "vhost_net"],
             time_limit: Some(Duration::from_secs(30 * 60)),
