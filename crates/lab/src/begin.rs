@@ -4,8 +4,10 @@
 //! it there and tries whether the saved state can run a guest; later runs begin there. A state serves each program, build of
 //! `vmbell` and seed: all that a run gives L1 comes through the window.
 
+use std::error::Error;
 use std::fs::{self, File};
 use std::io;
+use std::iter;
 use std::path::PathBuf;
 
 use super::boot::{Boot, BootError, Booted, Limits, Mode, SavedFiles, Settings, Sinks};
@@ -92,12 +94,14 @@ impl Lab {
         match self.find_or_make(store, boot) {
             Ok(saved) => Beginning::Saved(saved),
             Err(error) => {
-                let reason = match &error {
-                    LabError::Cache(error) if error.is_no_space() => error.to_string(),
-                    error => format!("this machine cannot be saved: {error}"),
-                };
-                self.progress.say(format_args!("{reason}; booting it"));
-                Beginning::Boot(Some(reason))
+                let causes =
+                    iter::successors(Some(&error as &dyn Error), |error| (*error).source());
+                let causes: Vec<String> = causes.map(ToString::to_string).collect();
+                self.progress.say(format_args!(
+                    "cannot save this machine, booting it: {}",
+                    causes.join(": ")
+                ));
+                Beginning::Boot(Some("it could not be saved".to_owned()))
             }
         }
     }
