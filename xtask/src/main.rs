@@ -1,7 +1,7 @@
 //! What cargo alone cannot do for this repository: `cargo xtask --help`.
 //!
 //! `lab` runs the tests that need `/dev/kvm` on a machine that has none, and the others test what no test of cargo can:
-//! `deploy/`, the Debian package, the page in a browser, and how often a comparison is wrong.
+//! `deploy/`, the Debian package, the page in a browser, and how often a comparison is wrong. `starts` measures the lab itself.
 
 mod artifacts;
 mod cache;
@@ -13,6 +13,7 @@ mod package;
 mod page;
 mod release;
 mod simulate;
+mod starts;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -44,6 +45,7 @@ enum Task {
         /// The turns that `vmbell bench --interleave vmbell --keep-turns FOLDER` kept of a program and itself
         folder: PathBuf,
     },
+    Starts(starts::Options),
     /// Test the page of `vmbell report` in Chromium
     ///
     /// Looks at rows, errors, requests, contrast, labels, phone and paper. Screenshots are left in target/page. Needs npm,
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Task::Package { twice: true, .. } => package::run_twice(),
         Task::Package { .. } => package::run(),
         Task::Simulate { folder } => simulate::run(&folder),
+        Task::Starts(options) => starts::run(&options),
         Task::Page => page::run(),
     };
     match result {

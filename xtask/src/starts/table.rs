@@ -1,0 +1,118 @@
+//! What was measured of each machine, in a table.
+
+use vmbell_report::statistics::median;
+
+use super::run::Run;
+
+/// The runs of one kind, cold or warm.
+#[derive(Debug, Default)]
+pub(super) struct Starts {
+    /// Of the program that does nothing.
+    pub(super) empty: Vec<Run>,
+    /// Of the program that prints a line.
+    pub(super) line: Vec<Run>,
+}
+
+/// What was measured of a machine.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) machine: String,
+    pub(super) cold: Starts,
+    pub(super) warm: Starts,
+    /// The first warm run, which made the state.
+    pub(super) made: Run,
+    /// The size of the state on disk, in bytes.
+    pub(super) size: u64,
+}
+
+impl Starts {
+    fn cpu(&self) -> f64 {
+        middle(&self.empty, |run| Some(run.cpu))
+    }
+
+    fn wall(&self) -> f64 {
+        middle(&self.empty, |run| Some(run.wall))
+    }
+
+    fn first_line(&self) -> f64 {
+        middle(&self.line, |run| run.first_line)
+    }
+}
+
+/// The median of what runs took; NaN if none of them has it.
+fn middle(runs: &[Run], seconds: impl FnMut(&Run) -> Option<f64>) -> f64 {
+    let seconds: Vec<f64> = runs.iter().filter_map(seconds).collect();
+    median(&seconds).unwrap_or(f64::NAN)
+}
+
+/// A table in Markdown.
+pub(super) fn table(rows: &[Measured]) -> String {
+    let mut text = "\
+        | machine | CPU s: cold | warm | cold / warm | made | made / cold | wall s: cold | warm | made \
+        | first line, s: cold | warm | state, MB |\n\
+        |---|---|---|---|---|---|---|---|---|---|---|---|\n"
+        .to_owned();
+    for row in rows {
+        let (cold, warm, made) = (&row.cold, &row.warm, &row.made);
+        let cells = [
+            row.machine.clone(),
+            format!("{:.2}", cold.cpu()),
+            format!("{:.2}", warm.cpu()),
+            format!("{:.1}", cold.cpu() / warm.cpu()),
+            format!("{:.2}", made.cpu),
+            format!("{:.2}", made.cpu / cold.cpu()),
+            format!("{:.2}", cold.wall()),
+            format!("{:.2}", warm.wall()),
+            format!("{:.2}", made.wall),
+            format!("{:.2}", cold.first_line()),
+            format!("{:.2}", warm.first_line()),
+            format!("{}", row.size / 1_000_000),
+        ];
+        text += &format!("| {} |\n", cells.join(" | "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(cpu: [f64; 3]) -> Vec<Run> {
+        let run = |cpu: f64| Run {
+            messages: String::new(),
+            cpu,
+            wall: cpu * 2.0,
+            first_line: Some(cpu / 2.0),
+        };
+        cpu.map(run).to_vec()
+    }
+
+    fn starts(cpu: [f64; 3]) -> Starts {
+        Starts {
+            empty: runs(cpu),
+            line: runs(cpu),
+        }
+    }
+
+    #[test]
+    fn a_row_has_medians_and_their_ratios() {
+        let measured = Measured {
+            machine: "x86_64, Linux 6.12.1, functional, depth 1".to_owned(),
+            cold: starts([4.0, 9.0, 3.0]),
+            warm: starts([0.5, 0.4, 7.0]),
+            made: runs([5.0; 3]).remove(0),
+            size: 107_290_000,
+        };
+        let text = table(&[measured]);
+        let (title, row) = (text.lines().next().unwrap(), text.lines().nth(2).unwrap());
+        assert_eq!(
+            row,
+            "| x86_64, Linux 6.12.1, functional, depth 1 | 4.00 | 0.50 | 8.0 | 5.00 | 1.25 \
+             | 8.00 | 1.00 | 10.00 | 2.00 | 0.25 | 107 |"
+        );
+        assert!(
+            text.lines()
+                .all(|line| line.matches('|').count() == title.matches('|').count())
+        );
+    }
+}
