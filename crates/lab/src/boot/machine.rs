@@ -14,6 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Signal, pidfd_send_signal};
 
 use super::arguments::{Inherited, Start};
 use super::channel::{Channel, Stream, feed, listen, pump};
@@ -102,22 +103,34 @@ impl Boot<'_> {
     pub fn run(&self, saved: Option<SavedFiles<'_>>, sinks: Sinks) -> Result<Booted, BootError> {
         let mut channels = self.channels()?;
         let mut monitor = Monitor::new()?;
-        let (fd, limit) = (monitor.fd(), self.settings.limits.boot);
         let start = match saved {
-            None => Start::Boot { monitor: fd },
+            None => Start::Boot {
+                monitor: monitor.fd(),
+            },
             Some(saved) => Start::Restore {
                 memory: inherited(saved.memory)?,
-                monitor: fd,
+                monitor: monitor.fd(),
             },
         };
         let state = saved.map(|saved| rewound(saved.state)).transpose()?;
         let begun = Instant::now();
         let child = self.start(start, &mut channels)?;
         monitor.handed_over();
-        // It ends when QEMU does, if not before.
-        let begins = thread::spawn(move || match state {
-            None => monitor.wait_for_stop(limit).and_then(|()| monitor.go_on()),
-            Some(state) => monitor.restore(state),
+        let qemu = process::handle(&child);
+        let qemu = qemu.map_err(BootError::channel("open a handle of QEMU"))?;
+        // It ends when QEMU does, if not before. The limit of a boot is not its matter.
+        let begins = thread::spawn(move || {
+            let begun = match state {
+                None => monitor
+                    .wait_for_stop(LONGEST)
+                    .and_then(|()| monitor.go_on()),
+                Some(state) => monitor.restore(state),
+            };
+            if begun.is_err() {
+                // QEMU would wait for another command. This fails if it has ended.
+                let _ = pidfd_send_signal(&qemu, Signal::KILL);
+            }
+            begun
         });
         let machine = Machine {
             child,

@@ -9,10 +9,10 @@ use std::process::Child;
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use vsock::{VMADDR_CID_ANY, VsockListener, VsockStream};
 
 use super::channel::Channel;
+use super::process;
 use crate::job::port;
 
 /// The ports on which a guest's connections are awaited, each with its channel's other end.
@@ -38,9 +38,7 @@ impl Listeners {
 
     /// Starts a thread that accepts the connections, until all are there or the guest's VMM has ended.
     pub fn serve(mut self, vmm: &Child) -> io::Result<()> {
-        let pid = i32::try_from(vmm.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
-        let end = pidfd_open(pid, PidfdFlags::empty())?;
+        let end = process::handle(vmm)?;
         thread::spawn(move || -> io::Result<()> {
             while !self.waiting.is_empty() {
                 let mut all = vec![PollFd::new(&end, PollFlags::IN)];
