@@ -93,6 +93,10 @@ fn stop() {
     };
     // SAFETY: the first byte of the mapping, which stays for ever, is a register of the device.
     unsafe { registers.as_ptr().cast_mut().write_volatile(PANICKED) };
+    if cfg!(target_arch = "aarch64") {
+        // QEMU saves the timers of EL1 only (target/arm/machine.c), and the kernel uses those of EL2.
+        sys::set_timers();
+    }
 }
 
 /// Does what the header says, and returns it.

@@ -15,6 +15,8 @@ mod number {
     pub const EXECVE: usize = 59;
     pub const WAIT4: usize = 61;
     pub const FCHMOD: usize = 91;
+    pub const SCHED_SETAFFINITY: usize = 203;
+    pub const CLOCK_NANOSLEEP: usize = 230;
     pub const MOUNT: usize = 165;
     pub const GETDENTS64: usize = 217;
     pub const CLOCK_SETTIME: usize = 227;
@@ -38,6 +40,8 @@ mod number {
     pub const EXECVE: usize = 221;
     pub const WAIT4: usize = 260;
     pub const FCHMOD: usize = 52;
+    pub const SCHED_SETAFFINITY: usize = 122;
+    pub const CLOCK_NANOSLEEP: usize = 115;
     pub const MOUNT: usize = 40;
     pub const GETDENTS64: usize = 61;
     pub const CLOCK_SETTIME: usize = 112;
@@ -312,6 +316,40 @@ fn size(fd: usize) -> Option<usize> {
     // SAFETY: `struct stat` has 144 bytes on x86-64 and 128 on arm64.
     result(unsafe { call(number::FSTAT, [fd, stat.as_mut_ptr() as usize, 0, 0, 0, 0]) }).ok()?;
     Some(stat[SIZE])
+}
+
+/// Sleeps on each CPU until a time that was before any that its other timers wait for: the kernel then sets the CPU's timer, and
+/// once more for the next one.
+pub fn set_timers() {
+    const CPUS: usize = 1024;
+    const WORD: usize = usize::BITS as usize;
+    const CLOCK_MONOTONIC: usize = 1;
+    const TIMER_ABSTIME: usize = 1;
+    let run_on = |mask: &[usize; CPUS / WORD]| {
+        let arguments = [0, CPUS / 8, mask.as_ptr() as usize, 0, 0, 0];
+        // SAFETY: the mask has this size. 0 is this thread.
+        result(unsafe { call(number::SCHED_SETAFFINITY, arguments) })
+    };
+    for cpu in 0..CPUS {
+        let mut mask = [0; CPUS / WORD];
+        mask[cpu / WORD] = 1 << (cpu % WORD);
+        if run_on(&mask).is_err() {
+            break;
+        }
+        let past = [0_usize, 1];
+        let arguments = [
+            CLOCK_MONOTONIC,
+            TIMER_ABSTIME,
+            past.as_ptr() as usize,
+            0,
+            0,
+            0,
+        ];
+        // SAFETY: `past` is a `struct timespec`.
+        unsafe { call(number::CLOCK_NANOSLEEP, arguments) };
+    }
+    // All that there are.
+    let _ = run_on(&[usize::MAX; CPUS / WORD]);
 }
 
 /// Runs a program to its end.
