@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io;
 use std::iter;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::boot::{Boot, BootError, Booted, Limits, Mode, SavedFiles, Settings, Sinks};
 use super::cache::{Size, hash_bytes};
@@ -19,6 +20,8 @@ use crate::FileError;
 
 /// Disk space that a saved state takes at most, for machines of usual sizes.
 const ROOM: Size = Size(512 << 20);
+/// How long a restored machine may take to run a guest: only one that hangs takes so long.
+const CHECK: Duration = Duration::from_secs(60);
 /// QEMU's files that a guest can notice.
 const FIRMWARE: [&str; 5] = [
     "bios-256k.bin",
@@ -149,7 +152,7 @@ impl Lab {
         }
         .save(files)?;
         let window = nest::check(self, run::header(boot.settings.mode, true)?)?;
-        let limit = boot.settings.limits.boot;
+        let limit = boot.settings.limits.boot.min(CHECK);
         let settings = &Settings {
             limits: Limits {
                 boot: limit,
