@@ -207,7 +207,7 @@ impl Boot<'_> {
         channels.map_err(BootError::channel("make a channel"))
     }
 
-    /// What the guest can notice of QEMU's arguments.
+    /// What the guest can notice of QEMU's arguments, without its files.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let inherited = Inherited {
             start: Start::Boot { monitor: 0 },
@@ -215,13 +215,9 @@ impl Boot<'_> {
             window: 0,
             ports: &[],
         };
-        arguments::arguments(
-            self.board,
-            self.settings,
-            self.kernel,
-            self.tree,
-            &inherited,
-        )
+        // It does not notice where its files are.
+        let (kernel, tree) = (Path::new("kernel"), self.tree.map(|_| Path::new("tree")));
+        arguments::arguments(self.board, self.settings, kernel, tree, &inherited)
     }
 
     fn start(&self, start: Start, channels: &mut [Channel]) -> Result<Child, BootError> {
