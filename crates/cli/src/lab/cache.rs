@@ -123,12 +123,16 @@ pub(super) fn status(
     println!("{}", store.root().display());
     for listed in store.list()? {
         let short: String = listed.name.chars().take(18).collect();
-        let checked = match &listed.manifest {
-            Some(manifest) if verify => store.open(&manifest.key).map(drop),
-            _ => Ok(()),
+        let Some(manifest) = &listed.manifest else {
+            good = false;
+            println!("{short}  its manifest is damaged");
+            continue;
         };
-        let title = listed.manifest.as_ref();
-        let title = title.map_or("unreadable", |manifest| &manifest.key.title);
+        let checked = match verify {
+            true => store.open(&manifest.key).map(drop),
+            false => Ok(()),
+        };
+        let title = &manifest.key.title;
         match checked {
             Ok(()) => println!(
                 "{short}  {title}, {}, last used {}",

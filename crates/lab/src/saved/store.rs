@@ -41,7 +41,7 @@ pub struct Listed {
     pub size: Size,
     /// When it was used last, or made.
     pub used: SystemTime,
-    /// What it is; `None` if that cannot be read.
+    /// What it is; `None` if that cannot be read, or is another state.
     pub manifest: Option<Manifest>,
 }
 
@@ -128,7 +128,9 @@ impl Store {
                     used: used
                         .and_then(|metadata| metadata.modified())
                         .unwrap_or(SystemTime::UNIX_EPOCH),
-                    manifest: serde_json::from_slice(&text).ok(),
+                    manifest: serde_json::from_slice(&text)
+                        .ok()
+                        .filter(|manifest: &Manifest| manifest.key.name() == name),
                     name,
                 });
             }
