@@ -26,10 +26,13 @@ use crate::suites::Suite;
 use vmbell_bench::host::{DEPTH_VARIABLE, DEPTH_VMM_VARIABLE};
 use vmbell_bench::{marks, timing};
 use vmbell_lab::arch::Arch;
+use vmbell_lab::job::Ending;
 use vmbell_lab::{Lab, Task};
 use vmbell_report::compare::{at_depths, side_by_side};
 use vmbell_report::{EXPORTERS, Exporter, Look, Report, Timing, json};
 
+/// The exit status of a shell that does not find a program.
+const NOT_FOUND: u8 = 127;
 /// The option for the report that is compared.
 const JSON: &str = "export-json";
 /// Variables that describe this host and would be wrong in L1.
@@ -341,6 +344,11 @@ fn run_in(
         );
     }
     let mut outcome = lab.run(&task, &settings)?;
+    if program.inner.is_none() && matches!(outcome.ending, Ending::Exited(NOT_FOUND)) {
+        lab.progress.say(
+            "exit status 127: a program that it starts was not found; --with copies one into L1",
+        );
+    }
     summarize(&outcome, lab.board.arch, lab.progress);
     let status = status(&outcome, &settings);
     let code = status.as_ref().map_or(u8::MAX, |status| *status);
