@@ -19,6 +19,8 @@ mod advised_commands;
 mod assigned;
 #[path = "lab_boot/bench.rs"]
 mod bench;
+#[path = "lab_boot/copies.rs"]
+mod copies;
 #[path = "lab_boot/depth.rs"]
 mod depth;
 #[path = "lab_boot/devices.rs"]
@@ -39,6 +41,8 @@ mod linux;
 mod net;
 #[path = "lab_boot/program.rs"]
 mod program;
+#[path = "lab_boot/saved.rs"]
+mod saved;
 #[path = "lab_boot/selftests.rs"]
 mod selftests;
 #[path = "terminal/mod.rs"]

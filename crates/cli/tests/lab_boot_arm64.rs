@@ -18,6 +18,8 @@ mod gicv2;
 mod linux;
 #[path = "lab_boot_arm64/program.rs"]
 mod program;
+#[path = "lab_boot_arm64/saved.rs"]
+mod saved;
 #[path = "terminal/mod.rs"]
 mod terminal;
 #[path = "lab_boot_arm64/top.rs"]

@@ -5,6 +5,7 @@
 pub mod bodies;
 pub mod linux;
 pub mod session;
+pub mod states;
 
 use std::env;
 use std::path::PathBuf;

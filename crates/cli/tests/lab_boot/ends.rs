@@ -2,20 +2,22 @@
 
 use std::fs;
 
+use super::boots::states::States;
 use super::boots::{host_vmbell, lab, lab_within_its_limits, output, text};
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
-fn a_real_panic_is_retried_once() {
-    let output = output(&mut lab(&[
-        "--",
-        "/bin/sh",
-        "-c",
-        "echo c > /proc/sysrq-trigger; while :; do :; done",
-    ]));
+fn a_real_panic_is_retried_once_from_a_boot() {
+    let shared = States::of("default");
+    assert!(shared.run(&[], "true").status.success());
+    let states = shared.copy();
+    states.only();
+    let output = states.run(&[], "echo c > /proc/sysrq-trigger; while :; do :; done");
     assert_eq!(output.status.code(), Some(125));
     assert!(text(&output.stderr).contains("panicked in each of 2 boots"));
     assert!(text(&output.stderr).contains("sysrq triggered crash"));
+    // What the first run began from is not used again, and the second one saves nothing.
+    assert_eq!(states.names(), [""; 0]);
 }
 
 #[test]
