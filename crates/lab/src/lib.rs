@@ -126,7 +126,7 @@ pub enum LabError {
         memory: u64,
     },
     /// The files of a run do not fit into the memory of the Linux that is to have them.
-    #[error("L{depth}: out of memory: its files do not fit (--memory): they have {} MiB, and half of its {} MiB are for files",
+    #[error("L{depth}: out of memory: its files do not fit (--memory): they have {} MiB, and at most half of its {} MiB are for files",
             length >> 20, memory >> 20)]
     NoRoom {
         /// Which Linux.

@@ -17,6 +17,8 @@ use super::{Lab, LabError, Task, payload};
 
 /// What a Linux needs for itself and for the VMM of the next one.
 const OWN: u64 = 256 << 20;
+/// What a kernel takes of its memory at its start.
+const KERNEL: u64 = 64 << 20;
 /// The most memory of a guest of `vmbell run`.
 const MOST: u64 = 3 << 30;
 
@@ -111,9 +113,11 @@ pub(crate) fn check(lab: &Lab, header: Header) -> Result<Window, LabError> {
     Ok(window)
 }
 
-/// Refuses files that do not fit: the root file system has half of the memory.
+/// Refuses files that do not fit: the root file system has half of the memory, and a Linux that gets them as its initramfs has
+/// them twice at its start, next to its kernel.
 fn require_room(depth: u32, length: u64, memory: u64) -> Result<(), LabError> {
-    match length > memory / 2 {
+    let others = if depth == 1 { 0 } else { KERNEL };
+    match length > memory.saturating_sub(others) / 2 {
         true => Err(LabError::NoRoom {
             depth,
             length,

@@ -290,6 +290,10 @@ fn crash(booted: &Booted) -> Option<String> {
     if booted.report.is_some() {
         return None;
     }
+    if booted.console.loader_failed().is_some() {
+        // It would do so again.
+        return None;
+    }
     if booted.console.panicked() {
         return Some("L1's kernel panicked".to_owned());
     }
@@ -320,6 +324,10 @@ fn conclude(booted: Booted, settings: &Settings, boots: u32) -> Result<Report, B
     let said = said(&booted);
     if let Some(report) = booted.report {
         return Ok(report);
+    }
+    if let Some(reason) = booted.console.loader_failed() {
+        let reason = format!("L1: {reason}");
+        return Err(BootError::Program { reason });
     }
     let console = booted.console.tail();
     if booted.console.panicked() {

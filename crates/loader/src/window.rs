@@ -28,6 +28,9 @@ pub const BUSYBOX_FILE: &str = "/lab/busybox";
 /// The folder of the busybox's links.
 pub const COMMAND_FOLDER: &str = "/lab/bin";
 
+/// What precedes the loader's reason to end the machine, on the console.
+pub const LAST_WORDS: &str = "lab: loader: ";
+
 /// Where the archive begins in the window.
 pub const ARCHIVE: usize = 4096;
 /// The first bytes of a header.

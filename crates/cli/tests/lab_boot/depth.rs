@@ -146,7 +146,8 @@ fn a_linux_that_panics_is_named() {
 #[ignore = "boots the lab: cargo xtask lab"]
 fn a_linux_that_runs_out_of_memory_is_named() {
     let small = |memory: &str, script: &str| {
-        let mut lab = lab(&["--depth", "2", "--qemu-arg=-m", "--qemu-arg", memory, "--"]);
+        let memory = format!("mem={memory}");
+        let mut lab = lab(&["--depth", "2", "--append", &memory, "--"]);
         let output = output(lab.args(["/bin/sh", "-c", script]));
         assert_eq!(output.status.code(), Some(125));
         text(&output.stderr).to_owned()

@@ -1,5 +1,7 @@
 //! The console of L1's kernel: its last lines, and whether the kernel panicked.
 
+use loader::window::LAST_WORDS;
+
 /// Bytes kept at least of a console that may print for hours.
 const KEPT: usize = 64 << 10;
 /// Lines that an error message shows.
@@ -40,6 +42,13 @@ impl Console {
     /// Whether the kernel has printed that it panicked.
     pub fn panicked(&self) -> bool {
         self.panicked
+    }
+
+    /// Why the loader has ended the machine, if it has.
+    pub fn loader_failed(&self) -> Option<String> {
+        let text = String::from_utf8_lossy(&self.text);
+        let (_, reason) = text.rsplit_once(LAST_WORDS)?;
+        Some(reason.lines().next()?.trim().to_owned())
     }
 
     /// The last lines, or an oops and the panic that ended it, without carriage returns and control sequences.
@@ -112,6 +121,14 @@ mod tests {
         assert!(tail.starts_with("  | [ 2.0] BUG: unable"), "{tail}");
         assert!(tail.ends_with("Fatal exception\n"), "{tail}");
         assert_eq!(tail.lines().count(), 42);
+    }
+
+    #[test]
+    fn the_loaders_last_words_are_its_reason() {
+        let mut console = Console::default();
+        assert_eq!(console.loader_failed(), None);
+        console.push(b"lab: loader: out of memory\r\n[ 1.0] Kernel panic - not syncing\r\n");
+        assert_eq!(console.loader_failed().as_deref(), Some("out of memory"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use core::arch::asm;
 
 use super::text::Path;
+use crate::window::LAST_WORDS;
 
 #[cfg(target_arch = "x86_64")]
 mod number {
@@ -106,7 +107,7 @@ pub fn say(parts: &[&str]) {
 
 /// Ends the machine: a kernel whose process 1 ends panics.
 pub fn die(reason: &str) -> ! {
-    say(&["lab: loader: ", reason, "\n"]);
+    say(&[LAST_WORDS, reason, "\n"]);
     loop {
         // SAFETY: ends this process.
         unsafe { call(number::EXIT_GROUP, [1, 0, 0, 0, 0, 0]) };

@@ -37,7 +37,7 @@ fn make(entry: &Entry<'_>) {
                 die("cannot make a file of the archive");
             };
             if !sys::write_all(fd, entry.data) {
-                die("out of memory: the files do not fit (--memory)");
+                die("out of memory: its files do not fit (--memory)");
             }
             sys::set_permissions(fd, permissions);
             sys::close(fd);
