@@ -169,7 +169,7 @@ echo "guards: $(guards)"
 fn tracefs_of_one_process_counts_its_vcpus_and_no_others() {
     let script = r#"
 "$guest" forever >/dev/null & other=$!
-"$vmbell" bench --backend kvm --only mmio-no-eventfd --runs 1 --ops 6000 >/dev/null 2>&1 & this=$!
+"$vmbell" bench --backend kvm --only mmio-no-eventfd --runs 1 --ops 20000 >/dev/null 2>&1 & this=$!
 echo this: $this
 # Between two of its guests it has no VM.
 until [ -s /out/lines ]; do
