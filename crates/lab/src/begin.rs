@@ -71,9 +71,7 @@ impl Beginning {
             }),
         }
     }
-}
 
-impl Beginning {
     /// A boot, after a machine has failed that began here. A saved state at fault would repeat it each time, so it is removed.
     pub fn after_a_fault(self) -> Result<Self, LabError> {
         let Self::Saved(saved) = self else {
