@@ -91,7 +91,7 @@ fn stop() {
     let Some(registers) = pci::map(&folder, 0) else {
         die("no panic device");
     };
-    // SAFETY: the first byte of the mapping, which stays for ever, is a register of the device.
+    // SAFETY: the first byte of the mapping, which is never unmapped, is a register of the device.
     unsafe { registers.as_ptr().cast_mut().write_volatile(PANICKED) };
     if cfg!(target_arch = "aarch64") {
         // QEMU saves the timers of EL1 only (target/arm/machine.c), and the kernel uses those of EL2.
