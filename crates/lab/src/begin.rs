@@ -2,7 +2,8 @@
 //!
 //! A machine stops itself when it has prepared everything that does not depend on the run. The first run with a machine saves
 //! it there and tries whether the saved state can run a guest; later runs begin there. A state serves each program, build of
-//! `vmbell` and seed: all that a run gives L1 comes through the window.
+//! `vmbell` and seed: all that a run gives L1 comes through the window. With another Linux inside L1, that one runs and waits for its
+//! files when the machine stops, so that its VMM, `vmbell` itself, is part of the state.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -14,9 +15,11 @@ use std::time::Duration;
 use super::boot::{Boot, BootError, Booted, Limits, Mode, SavedFiles, Settings, Sinks};
 use super::cache::{Size, hash_bytes};
 use super::job::Ending;
+use super::nest::{self, Initramfs};
 use super::saved::{Draft, Key, Saved, Store};
-use super::{Lab, LabError, first, nest, run};
+use super::{Lab, LabError, first, payload, run};
 use crate::FileError;
+use twox_hash::XxHash3_128;
 
 /// Disk space that a saved state takes at most, for machines of usual sizes.
 const ROOM: Size = Size(512 << 20);
@@ -85,14 +88,14 @@ impl Beginning {
 
 impl Lab {
     /// Finds or makes the state from which this machine begins. A machine that cannot be saved boots.
-    pub(crate) fn begin(&self, boot: &Boot<'_>) -> Beginning {
+    pub(crate) fn begin(&self, boot: &Boot<'_>, initramfs: &Initramfs<'_>) -> Beginning {
         let Some(store) = &self.states else {
             return Beginning::Boot(None);
         };
         if let Some(reason) = cannot_be_saved(boot.settings) {
             return Beginning::Boot(reason);
         }
-        match self.find_or_make(store, boot) {
+        match self.find_or_make(store, boot, initramfs) {
             Ok(saved) => Beginning::Saved(saved),
             Err(error) => {
                 let causes =
@@ -107,8 +110,13 @@ impl Lab {
         }
     }
 
-    fn find_or_make(&self, store: &Store, boot: &Boot<'_>) -> Result<Saved, LabError> {
-        let key = self.key(store, boot)?;
+    fn find_or_make(
+        &self,
+        store: &Store,
+        boot: &Boot<'_>,
+        initramfs: &Initramfs<'_>,
+    ) -> Result<Saved, LabError> {
+        let key = self.key(store, boot, initramfs)?;
         match store.open(&key) {
             Ok(Some(saved)) => return Ok(saved),
             Ok(None) => {}
@@ -124,12 +132,17 @@ impl Lab {
         };
         store.make(&key, ROOM, waiting, |draft| {
             let _shown = self.progress.spin("saving the machine, once");
-            self.make(boot, draft)
+            self.make(boot, initramfs, draft)
         })
     }
 
     /// Boots the machine and saves it, and tries whether it runs a guest when it is restored.
-    fn make(&self, boot: &Boot<'_>, draft: &Draft) -> Result<(), LabError> {
+    fn make(
+        &self,
+        boot: &Boot<'_>,
+        initramfs: &Initramfs<'_>,
+        draft: &Draft,
+    ) -> Result<(), LabError> {
         let make = |path: PathBuf| {
             let mut options = File::options();
             let options = options.read(true).write(true).create_new(true);
@@ -145,11 +158,13 @@ impl Lab {
         };
         let window = nest::empty_window()?;
         Boot {
+            initramfs: Some(initramfs.file()?),
             window: &window,
             ..*boot
         }
         .save(files)?;
-        let window = nest::check(self, run::header(boot.settings.mode, true)?)?;
+        let header = run::header(boot.settings.mode)?;
+        let window = nest::check(self, boot.settings, header)?;
         let limit = boot.settings.limits.boot.min(CHECK);
         let settings = &Settings {
             limits: Limits {
@@ -168,14 +183,24 @@ impl Lab {
     }
 
     /// What the state of this machine depends on.
-    fn key(&self, store: &Store, boot: &Boot<'_>) -> Result<Key, LabError> {
+    fn key(
+        &self,
+        store: &Store,
+        boot: &Boot<'_>,
+        initramfs: &Initramfs<'_>,
+    ) -> Result<Key, LabError> {
         let settings = boot.settings;
         let mode = match settings.mode {
+            Mode::Functional { cpus: 1 } => "1 CPU".to_owned(),
             Mode::Functional { cpus } => format!("{cpus} CPUs"),
             Mode::Deterministic { .. } => "deterministic".to_owned(),
         };
+        let depth = match settings.depth {
+            1 => String::new(),
+            depth => format!("depth {depth}, "),
+        };
         let title = format!(
-            "{}, {mode}, {} MiB",
+            "{}, {mode}, {depth}{} MiB",
             self.kernel.title,
             settings.memory >> 20
         );
@@ -195,6 +220,17 @@ impl Lab {
         }
         if let Some(tree) = boot.tree {
             key = key.part("device tree", store.digest(tree)?);
+        }
+        if let Some(inside) = &initramfs.inside {
+            // What starts the Linux inside is this program, and runs in the saved machine.
+            key = key.part("init", store.digest(&self.init)?);
+            for module in payload::channel_modules(self, 1, settings.depth)? {
+                key = key.part(&module.name, hash_bytes(&module.bytes));
+            }
+            let files = XxHash3_128::oneshot(&inside.initramfs);
+            key = key
+                .part("inside", format!("{:?}", inside.nested))
+                .part("its files", format!("{files:032x}"));
         }
         if let Mode::Functional { .. } = settings.mode {
             // The kernel has measured how fast its clocks are.

@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 pub const JOB_FILE: &str = "/lab/job.json";
 /// The kernel of the next Linux inside.
 pub const NESTED_KERNEL_FILE: &str = "/lab/nested/kernel";
-/// The file tree of the next Linux inside.
-pub const NESTED_TREE_FILE: &str = "/lab/nested/tree.cpio";
+/// The initramfs of the next Linux inside.
+pub const NESTED_INITRAMFS_FILE: &str = "/lab/nested/initramfs.cpio";
+/// What the run gives the next Linux inside: a header and an archive.
+pub const NESTED_RUN_FILE: &str = "/lab/nested/run";
 /// The folder whose files are sent back to the host.
 pub const OUT_FOLDER: &str = "/out";
 
@@ -85,9 +87,12 @@ pub struct Job {
     /// Whether one guest is run, and no program: the machine was just saved.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub check: bool,
-    /// The Linux that runs the program, in place of this one: `program` is what starts it.
+    /// Whether exits of guests are counted while the program runs in one of them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exits: bool,
+    /// The I/O port by which that program marks parts of these exits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nested: Option<Nested>,
+    pub marks: Option<u16>,
 }
 
 const fn l1() -> u32 {
@@ -99,9 +104,13 @@ const fn is_l1(depth: &u32) -> bool {
     *depth == l1()
 }
 
-/// The next Linux inside, which `vmbell run` or QEMU starts.
+/// The next Linux inside, which `vmbell run` or QEMU starts before the job of this one is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nested {
+    /// The number of the Linux that starts it.
+    pub depth: u32,
+    /// Whether time is counted in instructions.
+    pub deterministic: bool,
     /// Its memory in bytes.
     pub memory: u64,
     /// Its vCPUs.
@@ -113,12 +122,6 @@ pub struct Nested {
     pub qemu: Option<NestedQemu>,
     /// How many of Linux run inside each other from it on, itself included.
     pub levels: u32,
-    /// Whether exits are counted while the program runs.
-    #[serde(default)]
-    pub exits: bool,
-    /// The I/O port by which the program marks parts of these exits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub marks: Option<u16>,
 }
 
 /// A QEMU among the files of the Linux that starts it.

@@ -1,8 +1,9 @@
-//! The file trees of several Linuxes inside each other: that of the innermost has the program, and each other one has the kernel
-//! and the file tree of the next.
+//! The files of several Linuxes inside each other. What no run changes is in their initramfs, each of which has that of the next.
+//! What a run gives them is in L1's window, each part within the one before it: the innermost has the program.
 //!
 //! Every Linux has as much memory as the next one, and in addition what it needs for that one's files and for itself.
 
+use std::cell::OnceCell;
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
@@ -10,8 +11,9 @@ use std::os::unix::fs::FileExt;
 use loader::window::{ARCHIVE, Header};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::boot::{Settings, Vmm, WINDOW, kernel_parameters};
+use super::boot::{Mode, Settings, Vmm, WINDOW, kernel_parameters};
 use super::job::Nested;
+use super::payload::Inside;
 use super::run::temporary;
 use super::{Lab, LabError, Task, payload};
 
@@ -25,6 +27,37 @@ const MOST: u64 = 3 << 30;
 /// The alignment of the memory of a machine with another Linux inside: a saved state serves programs of similar sizes.
 const UNIT: u64 = 128 << 20;
 
+/// L1's initramfs, written when a machine is to boot.
+#[derive(Debug)]
+pub(crate) struct Initramfs<'a> {
+    lab: &'a Lab,
+    levels: u32,
+    /// The Linux inside L1.
+    pub inside: Option<Inside>,
+    file: OnceCell<File>,
+}
+
+impl<'a> Initramfs<'a> {
+    fn new(lab: &'a Lab, levels: u32, inside: Option<Inside>) -> Self {
+        Self {
+            lab,
+            levels,
+            inside,
+            file: OnceCell::new(),
+        }
+    }
+
+    /// The file.
+    pub fn file(&self) -> Result<&File, LabError> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let mut file = tempfile::tempfile().map_err(temporary)?;
+        payload::initramfs(self.lab, 1, self.levels, self.inside.as_ref(), &mut file)?;
+        Ok(self.file.get_or_init(|| file))
+    }
+}
+
 /// What a run gives L1: memory that becomes its window, with an archive in it whose header is to be written.
 #[derive(Debug)]
 pub(crate) struct Window {
@@ -32,8 +65,6 @@ pub(crate) struct Window {
     pub file: File,
     /// The archive's length in bytes.
     pub length: u64,
-    /// How many bytes of memory L1 needs.
-    pub memory: u64,
 }
 
 impl Window {
@@ -48,69 +79,86 @@ impl Window {
     }
 }
 
-/// Makes L1's window, with the file trees of all Linuxes inside it. Their headers are `header`, without a clock.
-pub(crate) fn window(
-    lab: &Lab,
+/// Makes the files of all Linuxes inside each other: L1's initramfs and its window. The headers of the others are `header`. The
+/// memory in the settings is the innermost one's, and becomes L1's.
+pub(crate) fn files<'a>(
+    lab: &'a Lab,
     task: &Task,
-    settings: &Settings,
+    settings: &mut Settings,
     header: Header,
-) -> Result<Window, LabError> {
-    let mut memory = settings.memory;
-    let mut inner: Option<(Nested, Vec<u8>)> = None;
-    for depth in (1..=settings.depth).rev() {
-        let mut write = |output: &mut dyn Write| match inner.take() {
+) -> Result<(Initramfs<'a>, Window), LabError> {
+    let levels = settings.depth;
+    let mut inside: Option<Inside> = None;
+    let mut run: Option<Vec<u8>> = None;
+    for depth in (1..=levels).rev() {
+        let write = |output: &mut dyn Write| match &run {
             None => payload::write(lab, task, settings, output),
-            Some((nested, tree)) => {
-                payload::write_outer(lab, task, settings, depth, nested, &tree, output)
-            }
+            Some(run) => payload::write_outer(lab, task, settings, depth, run, output),
         };
         if depth == 1 {
-            let (file, length) = window_of(write)?;
-            require_room(depth, length, memory)?;
-            return Ok(Window {
-                file,
-                length,
-                memory,
-            });
+            let window = window_of(write)?;
+            require_room(depth, window.length, settings.memory)?;
+            return Ok((Initramfs::new(lab, levels, inside), window));
         }
+        let memory = settings.memory;
         if settings.vmm == Vmm::Vmbell && memory > MOST {
             return Err(LabError::NestedMemory { depth, memory });
         }
-        let mut tree = Vec::new();
-        payload::stable(lab, &mut tree)?;
-        payload::header(header, &mut tree)?;
-        write(&mut tree)?;
-        require_room(depth, tree.len() as u64, memory)?;
-        let outer = depth - 1;
-        let nested = Nested {
-            memory,
-            vcpus: settings.mode.cpus(),
-            parameters: kernel_parameters(&lab.board, settings, &[lab.board.inner_parameters]),
-            qemu: match settings.vmm {
-                Vmm::Vmbell => None,
-                Vmm::Qemu => Some(payload::nested_qemu(lab)?),
+        let mut initramfs = Vec::new();
+        payload::initramfs(lab, depth, levels, inside.as_ref(), &mut initramfs)?;
+        let this_run = with_header(header, write)?;
+        let length = (initramfs.len() + this_run.len()) as u64;
+        require_room(depth, length, memory)?;
+        inside = Some(Inside {
+            nested: Nested {
+                depth: depth - 1,
+                deterministic: matches!(settings.mode, Mode::Deterministic { .. }),
+                memory,
+                vcpus: settings.mode.cpus(),
+                parameters: kernel_parameters(&lab.board, settings, &[lab.board.inner_parameters]),
+                qemu: match settings.vmm {
+                    Vmm::Vmbell => None,
+                    Vmm::Qemu => Some(payload::nested_qemu(lab)?),
+                },
+                levels: levels + 1 - depth,
             },
-            levels: settings.depth - outer,
-            exits: settings.exits && outer == 1,
-            marks: settings.marks.filter(|_| outer == 1),
-        };
+            initramfs,
+        });
+        run = Some(this_run);
         // A kernel keeps its initramfs until it has unpacked it.
-        memory = (memory + 2 * tree.len() as u64 + OWN).next_multiple_of(UNIT);
-        inner = Some((nested, tree));
+        settings.memory = (memory + 2 * length + OWN).next_multiple_of(UNIT);
     }
     unreachable!("a depth is at least 1")
 }
 
-/// The window of a machine that is to show that it can run a guest.
-pub(crate) fn check(lab: &Lab, header: Header) -> Result<Window, LabError> {
-    let (file, length) = window_of(|output| payload::write_check(lab, output))?;
-    let window = Window {
-        file,
-        length,
-        memory: 0,
-    };
-    window.begin(header)?;
-    Ok(window)
+/// The window of a machine whose innermost Linux is to show that it can run a guest.
+pub(crate) fn check(lab: &Lab, settings: &Settings, header: Header) -> Result<Window, LabError> {
+    let mut run: Option<Vec<u8>> = None;
+    for depth in (1..=settings.depth).rev() {
+        let write = |output: &mut dyn Write| match &run {
+            None => payload::write_check(lab, depth, output),
+            Some(run) => payload::write_outer(lab, &Task::default(), settings, depth, run, output),
+        };
+        if depth == 1 {
+            let window = window_of(write)?;
+            window.begin(header)?;
+            return Ok(window);
+        }
+        run = Some(with_header(header, write)?);
+    }
+    unreachable!("a depth is at least 1")
+}
+
+/// What a Linux inside another one gets: a header, and the archive that `write` writes.
+fn with_header(
+    header: Header,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), LabError>,
+) -> Result<Vec<u8>, LabError> {
+    let mut run = vec![0; Header::SIZE];
+    write(&mut run)?;
+    let length = (run.len() - Header::SIZE) as u64;
+    run[..Header::SIZE].copy_from_slice(&Header { length, ..header }.to_bytes());
+    Ok(run)
 }
 
 /// Refuses files that do not fit: the root file system has half of the memory, and a Linux that gets them as its initramfs has
@@ -130,7 +178,7 @@ fn require_room(depth: u32, length: u64, memory: u64) -> Result<(), LabError> {
 /// Memory of the window's size, with what `write` writes.
 fn window_of(
     write: impl FnOnce(&mut dyn Write) -> Result<(), LabError>,
-) -> Result<(File, u64), LabError> {
+) -> Result<Window, LabError> {
     let file = empty_window()?;
     let mut output = BufWriter::with_capacity(1 << 20, &file);
     output
@@ -143,7 +191,7 @@ fn window_of(
     if end > WINDOW {
         return Err(LabError::TooMuch { length });
     }
-    Ok((file, length))
+    Ok(Window { file, length })
 }
 
 /// A window with nothing in it.

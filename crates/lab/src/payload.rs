@@ -1,5 +1,5 @@
 //! Writes what one run gives a Linux: the archive of a program with all files that it needs, the job, and `vmbell` itself. What
-//! no run changes is in the initramfs of [`stable`].
+//! no run changes is in its [`initramfs`].
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,16 +10,17 @@ use super::boot::{Mode, Settings};
 use super::device::Plugged;
 use super::initramfs::{Archive, ElfFacts, InitramfsError, LibrarySearch};
 use super::job::{
-    JOB_FILE, Job, JobDevice, NESTED_KERNEL_FILE, NESTED_TREE_FILE, Nested, NestedQemu,
+    JOB_FILE, Job, JobDevice, NESTED_INITRAMFS_FILE, NESTED_KERNEL_FILE, NESTED_RUN_FILE, Nested,
+    NestedQemu,
 };
 use super::kernel::{Module, ModuleTree};
 use super::kvm::IOEVENTFD;
 use super::{Lab, LabError, first, prepare};
 use crate::FileError;
 use loader::window::{
-    BUSYBOX_FILE, CHANNEL_MODULE_FOLDER, EXTRA_MODULE_FOLDER, HEADER_FILE, Header, INIT_FILE,
-    LOADER_FILE,
+    BUSYBOX_FILE, CHANNEL_MODULE_FOLDER, EXTRA_MODULE_FOLDER, INIT_FILE, LOADER_FILE, NESTED_FILE,
 };
+use serde::Serialize;
 
 /// The shell of a Linux to which the run gives none: the busybox.
 const SHELL: &str = "/bin/sh";
@@ -53,8 +54,24 @@ pub struct Task {
 const INNER_CHANNEL: &str = "vmw_vsock_virtio_transport";
 const OUTER_CHANNEL: &str = "vhost_vsock";
 
-/// Writes the part of the initramfs that no run changes: the kernel's modules, the first program, and a busybox.
-pub fn stable(lab: &Lab, mut output: impl Write) -> Result<(), LabError> {
+/// A Linux that another one starts inside itself.
+#[derive(Debug)]
+pub struct Inside {
+    /// The machine.
+    pub nested: Nested,
+    /// Its initramfs.
+    pub initramfs: Vec<u8>,
+}
+
+/// Writes the initramfs of a Linux, which no run changes: the kernel's modules, the first program, and a busybox. Where one Linux
+/// is inside another, it also has `vmbell` and the drivers of the channels between the two.
+pub fn initramfs(
+    lab: &Lab,
+    depth: u32,
+    levels: u32,
+    inside: Option<&Inside>,
+    mut output: impl Write,
+) -> Result<(), LabError> {
     let base = &lab.kernel.base;
     let mut file = fs::File::open(base).map_err(FileError::of("read", base))?;
     std::io::copy(&mut file, &mut output).map_err(FileError::of("read", base))?;
@@ -63,14 +80,41 @@ pub fn stable(lab: &Lab, mut output: impl Write) -> Result<(), LabError> {
     if let Some(shell) = &lab.shell {
         archive.host_path_at(shell, Path::new(BUSYBOX_FILE))?;
     }
+    if levels > 1 {
+        add_init(&mut archive, lab)?;
+        let modules = channel_modules(lab, depth, levels)?;
+        prepare::add_modules(&mut archive, CHANNEL_MODULE_FOLDER, &modules)?;
+    }
+    if let Some(inside) = inside {
+        let nested = json(NESTED_FILE, &inside.nested)?;
+        archive.file(Path::new(NESTED_FILE), 0o644, &nested)?;
+        archive.host_path_at(&lab.kernel.image, Path::new(NESTED_KERNEL_FILE))?;
+        archive.file(Path::new(NESTED_INITRAMFS_FILE), 0o644, &inside.initramfs)?;
+        if inside.nested.qemu.is_some() {
+            let search = LibrarySearch::host(lab.board.arch.triplet);
+            for path in lab.qemu.files() {
+                add_with(&mut archive, lab.board.arch.name, &path, &path, &search)?;
+            }
+        }
+    }
     end(archive)
 }
 
-/// Writes what a Linux without a window has in its initramfs as well: the header.
-pub fn header(header: Header, output: impl Write) -> Result<(), LabError> {
-    let mut archive = Archive::new(output);
-    archive.file(Path::new(HEADER_FILE), 0o644, &header.to_bytes())?;
-    end(archive)
+/// What the Linux of this depth has of [`initramfs`] that is not in each: drivers, in the order of loading.
+pub fn channel_modules(lab: &Lab, depth: u32, levels: u32) -> Result<Vec<Module>, LabError> {
+    let mut modules = Vec::new();
+    // They may be built in; if they are not, the kernel in L1 says so.
+    if let Some(folder) = &lab.kernel.modules {
+        let inner = (depth > 1).then_some(INNER_CHANNEL);
+        let outer = (depth < levels).then_some(OUTER_CHANNEL);
+        let names: Vec<&str> = inner.into_iter().chain(outer).collect();
+        modules = ModuleTree::open(folder, &lab.kernel.title)?.load_order(&names)?;
+    }
+    if let Some(path) = lab.ioeventfd.as_ref().filter(|_| depth < levels) {
+        // The VMM of the Linux inside is to find it.
+        modules.push(Module::read(path)?);
+    }
+    Ok(modules)
 }
 
 fn end<W: Write>(archive: Archive<W>) -> Result<(), LabError> {
@@ -92,7 +136,9 @@ pub fn write(
     let arch = board.arch.name;
     let search = LibrarySearch::host(board.arch.triplet);
     let mut archive = Archive::new(output);
-    add_init(&mut archive, arch, init, &search)?;
+    if settings.depth == 1 {
+        add_init(&mut archive, lab)?;
+    }
     let program = match &lab.shell {
         Some(_) if !board.is_native() && is_shell(&task.program) => PathBuf::from(SHELL),
         _ => {
@@ -120,74 +166,56 @@ pub fn write(
         // A shell of the host's, if there is one, was first.
         archive.link(Path::new(SHELL), Path::new(BUSYBOX_FILE))?;
     }
-    finish(lab, archive, &job(lab, task, settings, program)?)
+    finish(archive, &job(lab, task, settings, settings.depth, program)?)
 }
 
-/// Writes the archive of a machine that is to run one guest of its own.
-pub fn write_check(lab: &Lab, output: impl Write) -> Result<(), LabError> {
-    let search = LibrarySearch::host(lab.board.arch.triplet);
+/// Writes the archive of the innermost Linux of a machine that is to run one guest.
+pub fn write_check(lab: &Lab, depth: u32, output: impl Write) -> Result<(), LabError> {
     let mut archive = Archive::new(output);
-    add_init(&mut archive, lab.board.arch.name, &lab.init, &search)?;
+    if depth == 1 {
+        add_init(&mut archive, lab)?;
+    }
     let job = Job {
         check: true,
-        depth: 1,
+        depth,
         ..Job::default()
     };
-    finish(lab, archive, &job)
+    finish(archive, &job)
 }
 
-/// Writes the archive of a Linux that starts another one inside it, whose file tree is `tree`. The innermost runs `task`.
+/// Writes the archive of a Linux with another one inside it, which is to get `run`. The innermost runs `task`.
 pub fn write_outer(
     lab: &Lab,
     task: &Task,
     settings: &Settings,
     depth: u32,
-    nested: Nested,
-    tree: &[u8],
+    run: &[u8],
     output: impl Write,
 ) -> Result<(), LabError> {
-    let search = LibrarySearch::host(lab.board.arch.triplet);
     let mut archive = Archive::new(output);
-    add_init(&mut archive, lab.board.arch.name, &lab.init, &search)?;
-    archive.host_path_at(&lab.kernel.image, Path::new(NESTED_KERNEL_FILE))?;
-    archive.file(Path::new(NESTED_TREE_FILE), 0o644, tree)?;
-    if nested.qemu.is_some() {
-        for path in lab.qemu.files() {
-            add_with(&mut archive, lab.board.arch.name, &path, &path, &search)?;
-        }
-    }
+    archive.file(Path::new(NESTED_RUN_FILE), 0o644, run)?;
     let task = Task {
-        modules: match lab.kernel.modules {
-            Some(_) => vec![OUTER_CHANNEL.to_owned()],
-            // They may be built in; if they are not, the kernel in L1 says so.
-            None => Vec::new(),
-        },
         stdin: task.stdin,
         ..Task::default()
     };
-    let modules = extra_modules(lab, &task, &[])?;
-    prepare::add_modules(&mut archive, EXTRA_MODULE_FOLDER, &modules)?;
     let settings = Settings {
-        depth,
         devices: Vec::new(),
         ..settings.clone()
     };
-    let mut job = job(lab, &task, &settings, PathBuf::from(INIT_FILE))?;
-    job.nested = Some(nested);
-    finish(lab, archive, &job)
+    let mut job = job(lab, &task, &settings, depth, PathBuf::from(INIT_FILE))?;
+    job.exits = settings.exits && depth == 1;
+    job.marks = settings.marks.filter(|_| depth == 1);
+    finish(archive, &job)
 }
 
-/// Adds the job and the drivers that its channels need, and ends the archive.
-fn finish<W: Write>(lab: &Lab, mut archive: Archive<W>, job: &Job) -> Result<(), LabError> {
-    if let (2.., Some(folder)) = (job.depth, &lab.kernel.modules) {
-        let tree = ModuleTree::open(folder, &lab.kernel.title)?;
-        let modules = tree.load_order(&[INNER_CHANNEL])?;
-        prepare::add_modules(&mut archive, CHANNEL_MODULE_FOLDER, &modules)?;
-    }
-    let job =
-        serde_json::to_vec(job).map_err(|error| FileError::of("write", JOB_FILE)(error.into()))?;
-    archive.file(Path::new(JOB_FILE), 0o644, &job)?;
+/// Adds the job, and ends the archive.
+fn finish<W: Write>(mut archive: Archive<W>, job: &Job) -> Result<(), LabError> {
+    archive.file(Path::new(JOB_FILE), 0o644, &json(JOB_FILE, job)?)?;
     end(archive)
+}
+
+fn json(path: &str, document: &impl Serialize) -> Result<Vec<u8>, FileError> {
+    serde_json::to_vec(document).map_err(|error| FileError::of("write", path)(error.into()))
 }
 
 /// The modules of this run, each once, in the order of loading.
@@ -234,14 +262,10 @@ fn extra_modules(lab: &Lab, task: &Task, devices: &[Plugged]) -> Result<Vec<Modu
 }
 
 /// Adds this program as process 1, without the sections that only debuggers read.
-fn add_init<W: Write>(
-    archive: &mut Archive<W>,
-    arch: &'static str,
-    vmbell: &Path,
-    search: &LibrarySearch,
-) -> Result<(), InitramfsError> {
-    archive.libraries(vmbell, arch, search)?;
-    let loaded = ElfFacts::read(vmbell, arch)?.loaded;
+fn add_init<W: Write>(archive: &mut Archive<W>, lab: &Lab) -> Result<(), InitramfsError> {
+    let (arch, vmbell) = (lab.board.arch, &lab.init);
+    archive.libraries(vmbell, arch.name, &LibrarySearch::host(arch.triplet))?;
+    let loaded = ElfFacts::read(vmbell, arch.name)?.loaded;
     let mut bytes = Vec::with_capacity(loaded);
     fs::File::open(vmbell)
         .and_then(|file| file.take(loaded as u64).read_to_end(&mut bytes))
@@ -295,6 +319,7 @@ fn job(
     lab: &Lab,
     task: &Task,
     settings: &Settings,
+    depth: u32,
     program: PathBuf,
 ) -> Result<Job, InitramfsError> {
     Ok(Job {
@@ -316,9 +341,10 @@ fn job(
         phase: settings.mode.phase(),
         devices: settings.devices.iter().map(job_device).collect(),
         required: lab.ioeventfd.as_ref().map(|_| IOEVENTFD.to_owned()),
-        depth: settings.depth,
-        nested: None,
+        depth,
         check: false,
+        exits: false,
+        marks: None,
     })
 }
 

@@ -14,7 +14,7 @@ use super::job::{Ending, Exits, Report, decode_debug_exit};
 use super::progress::Waiting;
 use super::qemu::Qemu;
 use super::saved::Store;
-use super::{Files, Kernel, LabError, Progress, Task, nest, payload};
+use super::{Files, Kernel, LabError, Progress, Task, nest};
 use crate::FileError;
 use loader::window::Header;
 use rustix::rand::GetRandomFlags;
@@ -108,34 +108,29 @@ impl Lab {
     /// Saves the machine with these settings, unless that was done before, so that later runs begin there. Returns why it cannot be
     /// saved, if so.
     pub fn save(&self, settings: &Settings) -> Result<Option<String>, LabError> {
-        let (initramfs, window) = (self.initramfs()?, nest::empty_window()?);
-        Ok(
-            match self.begin(&self.boot(settings, &initramfs, &window)) {
-                Beginning::Saved(_) => None,
-                Beginning::Boot(reason) => reason,
-            },
-        )
+        // Of a machine with another Linux inside, the memory depends on what a run gives it: here, next to nothing.
+        let task = Task {
+            program: (&self.init).into(),
+            ..Task::default()
+        };
+        let mut settings = settings.clone();
+        let header = header(settings.mode)?;
+        let (initramfs, window) = nest::files(self, &task, &mut settings, header)?;
+        let boot = self.boot(&settings, &window.file);
+        Ok(match self.begin(&boot, &initramfs) {
+            Beginning::Saved(_) => None,
+            Beginning::Boot(reason) => reason,
+        })
     }
 
-    fn initramfs(&self) -> Result<File, LabError> {
-        let mut initramfs = tempfile::tempfile().map_err(temporary)?;
-        payload::stable(self, &mut initramfs)?;
-        Ok(initramfs)
-    }
-
-    fn boot<'a>(
-        &'a self,
-        settings: &'a Settings,
-        initramfs: &'a File,
-        window: &'a File,
-    ) -> Boot<'a> {
+    fn boot<'a>(&'a self, settings: &'a Settings, window: &'a File) -> Boot<'a> {
         Boot {
             board: &self.board,
             qemu: &self.qemu,
             vmbell: &self.vmbell,
             kernel: &self.kernel.image,
             tree: self.tree.as_deref(),
-            initramfs,
+            initramfs: None,
             window,
             settings,
         }
@@ -150,26 +145,22 @@ impl Lab {
     ) -> Result<Outcome, LabError> {
         let mut settings = settings.clone();
         let layouts = if most_retries > 0 { LAYOUTS } else { 1 };
-        for layout in 1.. {
+        loop {
             let result = self.run_in_layout(task, &settings, most_retries, &stdout);
-            let (Err(LabError::Boot(BootError::Spun { reason })), Mode::Deterministic { seed }) =
-                (&result, settings.mode)
-            else {
+            let Err(LabError::Boot(BootError::Spun { reason })) = &result else {
                 return result.map(|outcome| Outcome {
-                    retries: outcome.retries + layout - 1,
+                    retries: outcome.retries + settings.layout,
                     ..outcome
                 });
             };
-            if layout == layouts {
+            settings.layout += 1;
+            if settings.layout == layouts {
                 return result;
             }
-            let seed = seed.unwrap_or(1).wrapping_add(1);
             self.progress.say(format_args!(
-                "running it once more, with --seed {seed}: {reason}"
+                "running it once more, in another layout: {reason}"
             ));
-            settings.mode = Mode::Deterministic { seed: Some(seed) };
         }
-        unreachable!("the last layout returns")
     }
 
     fn run_in_layout(
@@ -179,14 +170,12 @@ impl Lab {
         most_retries: u32,
         stdout: impl Fn(&Waiting) -> Box<dyn Write + Send>,
     ) -> Result<Outcome, LabError> {
-        let window = nest::window(self, task, settings, header(settings.mode, false)?)?;
-        let settings = &Settings {
-            memory: window.memory,
-            ..settings.clone()
-        };
-        let initramfs = self.initramfs()?;
-        let boot = self.boot(settings, &initramfs, &window.file);
-        let mut beginning = self.begin(&boot);
+        let mut settings = settings.clone();
+        let first = header(settings.mode)?;
+        let (initramfs, window) = nest::files(self, task, &mut settings, first)?;
+        let settings = &settings;
+        let boot = self.boot(settings, &window.file);
+        let mut beginning = self.begin(&boot, &initramfs);
         let (mut cpu, mut wall) = (Duration::ZERO, Duration::ZERO);
         for retries in 0.. {
             let files = Files::new().map_err(temporary)?;
@@ -199,7 +188,7 @@ impl Lab {
                 self.progress
             }
             .wait();
-            window.begin(header(settings.mode, true)?)?;
+            window.begin(header(settings.mode)?)?;
             let sinks = Sinks {
                 stdout: stdout(&waiting),
                 stderr: Box::new(waiting.around_messages(io::stderr())),
@@ -207,7 +196,15 @@ impl Lab {
                 stdin: task.stdin.then(|| Box::new(io::stdin()) as _),
                 messages: |_| {},
             };
-            let booted = boot.run(beginning.files(), sinks)?;
+            let saved = beginning.files();
+            let booted = Boot {
+                initramfs: match saved {
+                    Some(_) => None,
+                    None => Some(initramfs.file()?),
+                },
+                ..boot
+            }
+            .run(saved, sinks)?;
             drop(waiting);
             cpu += booted.cpu;
             wall += booted.wall;
@@ -250,7 +247,7 @@ impl Lab {
 }
 
 /// What a Linux is told when it begins: where time is not counted, to be like no other; otherwise to be as the seed says.
-pub(crate) fn header(mode: Mode, with_clock: bool) -> Result<Header, LabError> {
+pub(crate) fn header(mode: Mode) -> Result<Header, LabError> {
     let header = Header {
         length: 0,
         clock: 0,
@@ -265,10 +262,7 @@ pub(crate) fn header(mode: Mode, with_clock: bool) -> Result<Header, LabError> {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             let now = now.unwrap_or_default().as_nanos();
             Header {
-                clock: match with_clock {
-                    true => u64::try_from(now).unwrap_or_default(),
-                    false => 0,
-                },
+                clock: u64::try_from(now).unwrap_or_default(),
                 seed,
                 ..header
             }

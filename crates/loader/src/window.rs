@@ -1,7 +1,7 @@
 //! The window: memory of the host that the guest sees as BAR 2 of an `ivshmem-plain` device. It begins with a header, and
 //! the archive of the run follows. The host writes both before the guest runs on.
 //!
-//! A Linux without a window has the header in [`HEADER_FILE`], and all files in its initramfs.
+//! A Linux inside another one has no window: it reads the same from a vsock connection to its host.
 
 /// The PCI device of the window, as sysfs names it.
 pub const DEVICE: &str = "0000:00:1e.0";
@@ -11,15 +11,18 @@ pub const SLOT: &str = "0x1e";
 pub const PANIC_SLOT: &str = "0x1d";
 /// The path of the loader in the initramfs: `rdinit`.
 pub const LOADER_FILE: &str = "/lab/loader";
-/// The header of a Linux that has no window.
-pub const HEADER_FILE: &str = "/lab/header";
+/// The port of a Linux' host to which a loader without a window connects when it is ready for the header and the archive.
+pub const PORT: u32 = 1023;
+/// The machine inside this Linux. If there is one, [`INIT_FILE`] starts it, and runs the loader a second time, for the files of the
+/// run, when that machine's own loader is ready.
+pub const NESTED_FILE: &str = "/lab/nested/machine.json";
 /// The program that the loader becomes.
 pub const INIT_FILE: &str = "/lab/vmbell-lab-init";
 /// What could not be mounted or loaded: a line each, of a verb, a name and the number of an error.
 pub const NOTES_FILE: &str = "/lab/notes";
 /// The folder of the board's modules; sorted by name, they are in the order of loading.
 pub const MODULE_FOLDER: &str = "/lab/modules";
-/// The folder of the modules without which a Linux inside L1 has no channels, loaded after the board's.
+/// The folder of the modules without which a Linux has no channels to one inside it or around it, loaded after the board's.
 pub const CHANNEL_MODULE_FOLDER: &str = "/lab/channel-modules";
 /// The folder of the modules of one run, loaded last.
 pub const EXTRA_MODULE_FOLDER: &str = "/lab/extra-modules";
@@ -39,7 +42,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"vmbell\0\x01");
 /// What a run says to the loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The length of the archive in bytes; 0 if the initramfs has all files.
+    /// The length of the archive in bytes.
     pub length: u64,
     /// The time of day in nanoseconds since the epoch; 0 leaves the clock as it is.
     pub clock: u64,

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use humantime::format_rfc3339_seconds;
 
+use super::machine::default_cpus;
 use super::parts::{Parts, boards};
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;
@@ -15,20 +16,15 @@ use vmbell_lab::saved::Store;
 use vmbell_lab::{Lab, Progress, Recipe};
 
 /// Prepares what is missing, saves the machines that runs have by default, and prints what has been prepared.
-pub(super) fn prepare(arch: Option<&str>, parts: &Parts, nests: bool) -> anyhow::Result<ExitCode> {
-    let (host, board) = boards(arch, nests)?;
+pub(super) fn prepare(arch: Option<&str>, parts: &Parts, depth: u32) -> anyhow::Result<ExitCode> {
+    let (host, board) = boards(arch, depth > 1)?;
     let mut qemu = None;
     for choice in parts.choices()? {
         let settings = Settings::default();
         let prepared = parts.prepare(host, &board, &settings, &choice)?;
         println!("{}", prepared.kernel.title);
-        // Of a machine with another Linux inside, the memory depends on the program.
-        if !nests {
-            save(
-                &parts.open(host, board, &settings, &choice),
-                &parts.progress(),
-            )?;
-        }
+        let lab = parts.open(host, board, &settings, &choice);
+        save(&lab, depth, &parts.progress())?;
         qemu = Some(prepared.qemu);
     }
     if let Some(qemu) = qemu {
@@ -38,8 +34,9 @@ pub(super) fn prepare(arch: Option<&str>, parts: &Parts, nests: bool) -> anyhow:
     Ok(ExitCode::SUCCESS)
 }
 
-/// Saves the machines that runs have by default, one for each mode. It takes a `vmbell` for the machine's architecture.
-fn save(lab: &anyhow::Result<Lab>, progress: &Progress) -> anyhow::Result<()> {
+/// Saves the machines that runs of this depth have by default, one for each mode. It takes a `vmbell` for the machine's
+/// architecture.
+fn save(lab: &anyhow::Result<Lab>, depth: u32, progress: &Progress) -> anyhow::Result<()> {
     let lab = match lab {
         Ok(lab) => lab,
         Err(error) => {
@@ -48,10 +45,13 @@ fn save(lab: &anyhow::Result<Lab>, progress: &Progress) -> anyhow::Result<()> {
         }
     };
     for mode in [
-        Mode::Functional { cpus: 2 },
+        Mode::Functional {
+            cpus: default_cpus(depth),
+        },
         Mode::Deterministic { seed: None },
     ] {
         lab.save(&Settings {
+            depth,
             mode,
             ..Settings::default()
         })?;

@@ -25,6 +25,12 @@ use vmbell_report::Timing;
 /// How long a program may take.
 const TIME_LIMIT: Duration = Duration::from_secs(5 * 60);
 
+/// The CPUs of a machine in functional mode. A Linux with several vCPUs crashes now and then on the emulated SVM
+/// (docs/qemu-bugs.md).
+pub(super) const fn default_cpus(depth: u32) -> u32 {
+    if depth > 1 { 1 } else { 2 }
+}
+
 /// The machine and its kernel.
 #[derive(Debug, Args)]
 pub(super) struct Machine {
@@ -95,8 +101,7 @@ impl Machine {
         let cpus = |default| self.vcpus.map_or(default, NonZeroU32::get);
         let functional = |why| Chosen {
             mode: Mode::Functional {
-                // A Linux with several vCPUs crashes now and then on the emulated SVM: docs/qemu-bugs.md.
-                cpus: cpus(if depth > 1 { 1 } else { 2 }),
+                cpus: cpus(default_cpus(depth)),
             },
             why,
         };
@@ -186,6 +191,7 @@ impl Machine {
             marks: None,
             mode: chosen.mode,
             memory: self.memory,
+            layout: 0,
             limits: Limits {
                 boot: self.boot_timeout,
                 program: self.timeout.or(time_limit).unwrap_or(TIME_LIMIT),

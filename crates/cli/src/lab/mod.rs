@@ -175,7 +175,7 @@ pub(super) fn run(arguments: LabArguments) -> ExitCode {
                 .map(|()| ExitCode::SUCCESS)
                 .map_err(anyhow::Error::new)
         }
-        Some(LabCommand::Prepare { parts, depth }) => cache::prepare(arch, &parts, depth > 1),
+        Some(LabCommand::Prepare { parts, depth }) => cache::prepare(arch, &parts, depth),
         Some(LabCommand::Status {
             key: true, kernel, ..
         }) => cache::key(arch, &kernel),

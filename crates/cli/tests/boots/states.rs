@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::SystemTime;
 
 use tempfile::TempDir;
 use vmbell_lab::cache::Cache;
@@ -88,14 +89,18 @@ pub fn beginning(output: &Output) -> String {
 
 pub const SAVED: &str = "from a saved state";
 
-/// A deterministic `vmbell bench` of these rows reports the same from a saved state and after a boot, with and without a seed.
-/// One state serves both.
-pub fn figures_do_not_depend_on_the_beginning(rows: &[&str]) {
-    let states = States::of("deterministic");
+/// A deterministic `vmbell bench` of these rows at this depth reports the same from a saved state and after a boot, with and
+/// without a seed. One state serves both.
+pub fn figures_do_not_depend_on_the_beginning(depth: u32, rows: &[&str]) {
+    let states = match depth {
+        1 => States::of("deterministic"),
+        depth => States::of(&format!("deterministic-depth-{depth}")),
+    };
     let measure = |options: &[&str]| {
         let folder = tempfile::tempdir().unwrap();
         let report = folder.path().join("report.json");
         let mut command = states.lab(options);
+        command.arg(format!("--depth={depth}"));
         command.args(["--", "vmbell", "bench", "--ops", "50", "--only"]);
         command.args(rows).arg("--export-json").arg(&report);
         let output = output(&mut command);
@@ -114,4 +119,26 @@ pub fn figures_do_not_depend_on_the_beginning(rows: &[&str]) {
     }
     assert_eq!(reports[0].1, reports[1].1);
     assert_ne!(reports[0].0, reports[1].0);
+}
+
+/// Prints what is random in a Linux, and the time of day.
+pub const RANDOM: &str =
+    "cat /proc/sys/kernel/random/boot_id; head -c 16 /dev/urandom | od -An -tx1; date +%s";
+
+/// Two runs of [`RANDOM`] from one state have other random numbers, and this host's time.
+pub fn random_numbers_differ_and_the_time_is_the_hosts([one, other]: [Output; 2]) {
+    let [one, other] = [&one, &other].map(|output| {
+        assert_eq!(beginning(output), SAVED);
+        text(&output.stdout).lines().collect::<Vec<_>>()
+    });
+    assert!(
+        one[0] != other[0] && one[1] != other[1],
+        "{one:?} {other:?}"
+    );
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.unwrap().as_secs();
+    for time in [one[2], other[2]] {
+        let time: u64 = time.parse().unwrap();
+        assert!(now.abs_diff(time) < 24 * 3600, "{time} at {now}");
+    }
 }

@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
+use super::boots::states::{RANDOM, random_numbers_differ_and_the_time_is_the_hosts};
 use super::boots::{LIMITS, host_vmbell, lab, lab_within_its_limits, only_boot, output, text};
 
 #[test]
@@ -123,6 +124,13 @@ fn depths_are_compared_in_one_table() {
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
+fn no_two_linuxes_in_l2_have_the_same_random_numbers_and_each_has_the_hosts_time() {
+    let run = || output(lab(&["--depth", "2", "--", "/bin/sh", "-c"]).arg(RANDOM));
+    random_numbers_differ_and_the_time_is_the_hosts([(); 2].map(|()| run()));
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn a_linux_that_panics_is_named() {
     let script = "echo c > /proc/sysrq-trigger; while :; do :; done";
     let crash = output(lab(&["--depth", "2", "--"]).args(["/bin/sh", "-c", script]));
@@ -145,17 +153,19 @@ fn a_linux_that_panics_is_named() {
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn a_linux_that_runs_out_of_memory_is_named() {
-    let small = |memory: &str, script: &str| {
-        let memory = format!("mem={memory}");
-        let mut lab = lab(&["--depth", "2", "--append", &memory, "--"]);
-        let output = output(lab.args(["/bin/sh", "-c", script]));
+    let small = |options: &[&str], script: &str| {
+        let output = output(lab(options).args(["--", "/bin/sh", "-c", script]));
         assert_eq!(output.status.code(), Some(125));
         text(&output.stderr).to_owned()
     };
-    let said = small("200M", ":");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(200 << 20).unwrap();
+    let file = format!("{}:/file", file.path().display());
+    let said = small(&["--append", "mem=200M", "--with", &file], ":");
     let last_words = "vmbell: L1: out of memory: its files do not fit";
     assert!(said.contains(last_words), "{said}");
-    let said = small("700M", "x=xxxxxxxxxxxxxxxx; while :; do x=$x$x; done");
+    let fill = "x=xxxxxxxxxxxxxxxx; while :; do x=$x$x; done";
+    let said = small(&["--depth", "2", "--append", "mem=700M"], fill);
     let killed = "vmbell: L1 ran out of memory and killed `vmbell run`, in which L2 ran";
     assert!(said.contains(killed), "{said}");
 }

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
+use super::boots::states::{RANDOM, random_numbers_differ_and_the_time_is_the_hosts};
 use super::boots::{lab, output, text};
 
 #[test]
@@ -47,4 +48,11 @@ fn a_guest_of_a_guest_makes_its_exits_and_rings_its_doorbells_in_l2() {
     // A doorbell is answered in L2's kernel, but the store that rings it is several exits of L1's guests there.
     let [exit, doorbell] = [exit, doorbell].map(|row| row["instructions"].as_f64().unwrap());
     assert!(doorbell > 20_000.0 && exit > 1.5 * doorbell, "{report}");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab --arch aarch64"]
+fn no_two_linuxes_in_l2_have_the_same_random_numbers_and_each_has_the_hosts_time() {
+    let run = || output(lab(&["--depth", "2", "--", "/bin/sh", "-c"]).arg(RANDOM));
+    random_numbers_differ_and_the_time_is_the_hosts([(); 2].map(|()| run()));
 }

@@ -56,7 +56,8 @@ pub(super) enum Start {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inherited<'a> {
     pub start: Start,
-    pub initramfs: RawFd,
+    /// None if the guest does not read it again.
+    pub initramfs: Option<RawFd>,
     pub window: RawFd,
     /// The virtio-serial ports.
     pub ports: &'a [Channel],
@@ -90,6 +91,8 @@ pub struct Settings {
     pub marks: Option<u16>,
     /// Memory in bytes of the Linux in which the program runs.
     pub memory: u64,
+    /// What a boot accidentally depends on, where time is counted in instructions.
+    pub layout: u32,
     /// How long a boot and a program may take.
     pub limits: Limits,
     /// The interrupt controller, on a board that has a choice; `None` for the board's default.
@@ -135,6 +138,7 @@ impl Default for Settings {
             exits: false,
             marks: None,
             memory: 1 << 30,
+            layout: 0,
             limits: Limits {
                 boot: Duration::from_secs(300),
                 program: Duration::from_secs(300),
@@ -159,8 +163,6 @@ impl Mode {
                 "shift=0,sleep=off",
                 "-rtc",
                 "base=2026-01-01,clock=vm",
-                "-seed",
-                "1",
             ],
         };
         words.iter().map(OsString::from).collect()
@@ -205,6 +207,9 @@ pub(crate) fn machine_arguments(board: &Board, settings: &Settings, option: &str
     words.extend(["-cpu".into(), cpu.into()]);
     words.extend(board.arguments.iter().map(OsString::from));
     words.extend(settings.mode.arguments());
+    if let Mode::Deterministic { .. } = settings.mode {
+        words.extend(["-seed".into(), (1 + settings.layout).to_string().into()]);
+    }
     let memory = format!("{}B", settings.memory);
     let cpus = settings.mode.cpus().to_string();
     words.extend(["-m", &memory, "-smp", &cpus].map(OsString::from));
@@ -248,12 +253,13 @@ pub(super) fn arguments(
     for plugged in &settings.devices {
         words.extend(plugged.device.arguments.iter().map(OsString::from));
     }
-    words.extend([
-        "-kernel".into(),
-        kernel.into(),
-        "-initrd".into(),
-        format!("/proc/self/fd/{}", inherited.initramfs).into(),
-    ]);
+    words.extend(["-kernel".into(), kernel.into()]);
+    if let Some(initramfs) = inherited.initramfs {
+        words.extend([
+            "-initrd".into(),
+            format!("/proc/self/fd/{initramfs}").into(),
+        ]);
+    }
     if let Some(tree) = tree {
         words.extend(["-dtb".into(), tree.into()]);
     }

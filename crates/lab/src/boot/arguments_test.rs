@@ -14,7 +14,7 @@ fn line_from(start: Start, board: &Board, settings: &Settings) -> String {
     let ports = [Channel::new("lab.control").unwrap()];
     let inherited = Inherited {
         start,
-        initramfs: 8,
+        initramfs: Some(8),
         window: 7,
         ports: &ports,
     };

@@ -38,8 +38,8 @@ pub struct Boot<'a> {
     pub kernel: &'a Path,
     /// The device tree, if it is not QEMU's own.
     pub tree: Option<&'a Path>,
-    /// The initramfs. QEMU inherits the descriptors of files, because they need not have names.
-    pub initramfs: &'a File,
+    /// The initramfs, which a machine needs that boots. QEMU inherits the descriptors of files, because they need not have names.
+    pub initramfs: Option<&'a File>,
     /// What the run gives L1; empty if the machine is to be saved.
     pub window: &'a File,
     /// The caller's choices.
@@ -132,23 +132,17 @@ impl Boot<'_> {
             }
             begun
         });
-        let machine = Machine {
-            child,
-            channels,
-            begun,
-            limits: self.settings.limits,
-            patience: Patience {
-                ending: ENDING * self.settings.depth,
-                leaving: LEAVING * self.settings.depth,
-                answering: match self.settings.mode {
-                    Mode::Functional { .. } => ANSWERING,
-                    // A question would be an interrupt at a moment that L1 does not determine.
-                    Mode::Deterministic { .. } => LONGEST,
-                },
+        let patience = Patience {
+            ending: ENDING * self.settings.depth,
+            leaving: LEAVING * self.settings.depth,
+            answering: match self.settings.mode {
+                Mode::Functional { .. } => ANSWERING,
+                // A question would be an interrupt at a moment that L1 does not determine.
+                Mode::Deterministic { .. } => LONGEST,
             },
-            show_console: self.settings.show_console,
         };
-        let mut booted = machine.follow(sinks, channel())?;
+        let machine = Machine::new(child, channels, begun, self.settings.show_console);
+        let mut booted = machine.follow(sinks, self.settings.limits, patience)?;
         if let (Ok(Err(error)), Some(_)) = (begins.join(), state) {
             booted.refused = Some(format!("{error}: {}", booted.vmm_errors));
         }
@@ -166,9 +160,13 @@ impl Boot<'_> {
         };
         let mut child = self.start(start, &mut channels)?;
         monitor.handed_over();
-        let console = Arc::new(Mutex::new(Console::default()));
-        let errors = Arc::new(Mutex::new(Vec::new()));
-        let readers = read_output(&mut child, &console, &errors, false, || {});
+        let qemu = process::handle(&child);
+        let qemu = qemu.map_err(BootError::channel("open a handle of QEMU"))?;
+        // It would not stop itself. This fails if it has ended.
+        let panicked = move || {
+            let _ = pidfd_send_signal(&qemu, Signal::KILL);
+        };
+        let output = Output::of(&mut child, false, panicked);
         let saved = monitor
             .wait_for_stop(self.settings.limits.boot)
             .and_then(|()| monitor.save(to.state));
@@ -176,15 +174,13 @@ impl Boot<'_> {
             // This fails if QEMU has ended.
             let _ = child.kill();
         }
-        for reader in readers {
-            let _ = reader.join();
-        }
+        let (console, errors) = output.whole();
         child
             .wait()
             .map_err(BootError::channel("wait for the VMM"))?;
         saved.map_err(|error| {
-            let said = match String::from_utf8_lossy(&lock(&errors)).trim() {
-                "" => lock(&console).tail(),
+            let said = match errors.as_str() {
+                "" => console.tail(),
                 said => said.to_owned(),
             };
             match error {
@@ -211,7 +207,7 @@ impl Boot<'_> {
     pub(crate) fn words(&self) -> Vec<OsString> {
         let inherited = Inherited {
             start: Start::Boot { monitor: 0 },
-            initramfs: 0,
+            initramfs: Some(0),
             window: 0,
             ports: &[],
         };
@@ -223,7 +219,7 @@ impl Boot<'_> {
     fn start(&self, start: Start, channels: &mut [Channel]) -> Result<Child, BootError> {
         let inherited = Inherited {
             start,
-            initramfs: inherited(self.initramfs)?,
+            initramfs: self.initramfs.map(inherited).transpose()?,
             window: inherited(self.window)?,
             ports: channels,
         };
@@ -254,34 +250,52 @@ fn inherited(file: &File) -> Result<RawFd, BootError> {
     Ok(file.as_raw_fd())
 }
 
-/// Starts threads that keep what the VMM prints: the console of the kernel, and its own errors. `panicked` is called if the
-/// kernel panics.
-fn read_output(
-    child: &mut Child,
-    console: &Arc<Mutex<Console>>,
-    errors: &Arc<Mutex<Vec<u8>>>,
-    show: bool,
-    panicked: impl Fn() + Send + 'static,
-) -> Vec<JoinHandle<()>> {
-    let mut readers = Vec::new();
-    if let Some(pipe) = child.stdout.take() {
-        let console = Arc::clone(console);
-        readers.push(drain(pipe, move |bytes| {
-            if lock(&console).push(bytes) {
-                panicked();
-            }
-            if show {
-                let _ = io::stderr().write_all(bytes);
-            }
-        }));
+/// What a VMM prints: the console of the kernel, and its own errors. Threads read both to their ends.
+#[derive(Debug)]
+struct Output {
+    console: Arc<Mutex<Console>>,
+    errors: Arc<Mutex<Vec<u8>>>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+impl Output {
+    /// Starts the threads. `panicked` is called if the kernel panics.
+    fn of(child: &mut Child, show: bool, panicked: impl Fn() + Send + 'static) -> Self {
+        let mut output = Self {
+            console: Arc::default(),
+            errors: Arc::default(),
+            readers: Vec::new(),
+        };
+        if let Some(pipe) = child.stdout.take() {
+            let console = Arc::clone(&output.console);
+            output.readers.push(drain(pipe, move |bytes| {
+                if lock(&console).push(bytes) {
+                    panicked();
+                }
+                if show {
+                    let _ = io::stderr().write_all(bytes);
+                }
+            }));
+        }
+        if let Some(pipe) = child.stderr.take() {
+            let errors = Arc::clone(&output.errors);
+            output.readers.push(drain(pipe, move |bytes| {
+                lock(&errors).extend_from_slice(bytes);
+            }));
+        }
+        output
     }
-    if let Some(pipe) = child.stderr.take() {
-        let errors = Arc::clone(errors);
-        readers.push(drain(pipe, move |bytes| {
-            lock(&errors).extend_from_slice(bytes);
-        }));
+
+    /// All of it, when the VMM has ended: the console, and the errors.
+    fn whole(self) -> (Console, String) {
+        for reader in self.readers {
+            let _ = reader.join();
+        }
+        let errors = String::from_utf8_lossy(&lock(&self.errors))
+            .trim()
+            .to_owned();
+        (lock(&self.console).clone(), errors)
     }
-    readers
 }
 
 /// The channels of one Linux.
@@ -293,33 +307,55 @@ pub(crate) fn channels() -> Result<Vec<Channel>, BootError> {
 /// A VMM that was started, QEMU or `vmbell run`, and the channels of the Linux in it.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    pub child: Child,
+    child: Child,
+    output: Output,
     /// The channels, in the order of [`port::ALL`]; the Linux has their other ends.
-    pub channels: Vec<Channel>,
-    pub begun: Instant,
-    pub limits: Limits,
-    pub patience: Patience,
-    pub show_console: bool,
+    channels: Vec<Channel>,
+    begun: Instant,
+    sender: Sender<Event>,
+    events: Receiver<Event>,
 }
 
 impl Machine {
-    /// Waits until the VMM has ended or has to be killed, and cleans up. Who has the sender can stop the program.
+    /// A VMM that was just started, whose console is read from now on.
+    pub fn new(
+        mut child: Child,
+        channels: Vec<Channel>,
+        begun: Instant,
+        show_console: bool,
+    ) -> Self {
+        let (sender, events) = channel();
+        let to_panic = sender.clone();
+        let panicked = move || drop(to_panic.send(Event::Panicked));
+        Self {
+            output: Output::of(&mut child, show_console, panicked),
+            child,
+            channels,
+            begun,
+            sender,
+            events,
+        }
+    }
+
+    /// Its process.
+    pub fn child(&self) -> &Child {
+        &self.child
+    }
+
+    /// By which the program is stopped.
+    pub fn sender(&self) -> Sender<Event> {
+        self.sender.clone()
+    }
+
+    /// Waits until the VMM has ended or has to be killed, and cleans up.
     pub fn follow(
         mut self,
         sinks: Sinks,
-        (sender, events): (Sender<Event>, Receiver<Event>),
+        limits: Limits,
+        patience: Patience,
     ) -> Result<Booted, BootError> {
-        let console = Arc::new(Mutex::new(Console::default()));
-        let errors = Arc::new(Mutex::new(Vec::new()));
-        let to_panic = sender.clone();
-        let panicked = move || drop(to_panic.send(Event::Panicked));
-        let mut readers = read_output(
-            &mut self.child,
-            &console,
-            &errors,
-            self.show_console,
-            panicked,
-        );
+        let (sender, events) = (self.sender, self.events);
+        let mut readers = Vec::new();
         let Ok([control, stdin, stdout, stderr, files]) =
             <[Channel; port::ALL.len()]>::try_from(self.channels)
         else {
@@ -351,7 +387,7 @@ impl Machine {
             let _ = sender.send(Event::Ended(cpu));
         }));
 
-        let mut course = Course::follow(&events, &mut asking, self.limits, self.patience, || {
+        let mut course = Course::follow(&events, &mut asking, limits, patience, || {
             process::waited(pid)
         });
         let killed = course.cpu.is_none();
@@ -366,11 +402,10 @@ impl Machine {
         for reader in readers {
             let _ = reader.join();
         }
+        let (console, vmm_errors) = self.output.whole();
         let status = self.child.wait();
         let status = status.map_err(BootError::channel("wait for the VMM"))?;
         course.drain(&events);
-        let console = lock(&console).clone();
-        let vmm_errors = String::from_utf8_lossy(&lock(&errors)).trim().to_owned();
         Ok(Booted {
             started: course.started,
             silent: course.silent,

@@ -26,7 +26,7 @@ pub(crate) use machine::{Machine, channels};
 pub use process::exec_applet;
 pub use supervise::Limits;
 pub(crate) use supervise::{ANSWERING, Event, LEAVING, LONGEST, Patience};
-pub(crate) use vsock::Listeners;
+pub(crate) use vsock::{Listeners, accept};
 
 /// An error of one boot.
 #[derive(Debug, thiserror::Error)]

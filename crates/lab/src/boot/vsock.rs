@@ -59,6 +59,20 @@ impl Listeners {
     }
 }
 
+/// Waits for a connection of the guest of this VMM; `None` if the VMM has ended.
+pub(crate) fn accept(listener: &VsockListener, vmm: &Child) -> io::Result<Option<VsockStream>> {
+    let end = process::handle(vmm)?;
+    let mut both = [
+        PollFd::new(listener, PollFlags::IN),
+        PollFd::new(&end, PollFlags::IN),
+    ];
+    while poll(&mut both, None) == Err(rustix::io::Errno::INTR) {}
+    if both[0].revents().is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(listener.accept()?.0))
+}
+
 /// Starts threads that copy between the two, in both directions. When the VMM ends, the kernel ends its connections.
 fn connect(stream: VsockStream, socket: UnixStream) -> io::Result<()> {
     let (mut from_guest, mut to_host) = (stream.try_clone()?, socket.try_clone()?);

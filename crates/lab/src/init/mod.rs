@@ -4,8 +4,8 @@
 //! devices their drivers, runs the job's program with pipes whose ends are copied to virtio-serial ports, and sends the
 //! files that the program left. It reports how the program ended and what a kernel that checks itself has found, waits until
 //! the host has read everything, and ends L1 through the debug-exit port. It
-//! kills the program if the host says so, and ends L1 at once if the host closes the control port. If the job has a Linux
-//! inside this one, `nested` starts that in place of the program.
+//! kills the program if the host says so, and ends L1 at once if the host closes the control port. If there is to be a Linux
+//! inside this one, `nested` starts that before the job is there, and it runs the program.
 
 mod check;
 mod control;
@@ -22,6 +22,7 @@ use std::path::Path;
 use crate::complaints;
 use crate::job::{Ending, JOB_FILE, Job, Message, OUT_FOLDER, Report, port};
 use loader::window::{INIT_FILE, NOTES_FILE};
+use nested::Inside;
 
 /// Whether this process is process 1.
 pub fn is_called() -> bool {
@@ -33,6 +34,15 @@ pub fn is_called() -> bool {
 
 /// Runs the job and ends the machine.
 pub fn main() -> ! {
+    let _held = held::guests();
+    let inside = nested::start(&read_notes());
+    if inside.is_some()
+        && let Err(error) = nested::receive()
+    {
+        eprintln!("lab: cannot receive the files of the run: {error}");
+        // The kernel panics, as if this were the loader.
+        std::process::exit(1);
+    }
     let notes = read_notes();
     let job = read_job();
     let depth = job.as_ref().map_or(1, |job| job.depth);
@@ -40,8 +50,7 @@ pub fn main() -> ! {
         eprintln!("lab: cannot open the control port: {error}");
         control::end_machine(127);
     }
-    let _held = held::guests();
-    let mut report = match job.and_then(|job| run_job(&job, &notes)) {
+    let mut report = match job.and_then(|job| run_job(&job, inside, &notes)) {
         Ok(report) => report,
         Err(error) => Report {
             ending: Ending::Failed(format!("L{depth}: {error}")),
@@ -82,8 +91,8 @@ fn note(line: &str) -> Option<String> {
     Some(format!("cannot {verb} {what}: {error}"))
 }
 
-/// Runs the job; `notes` are about the modules.
-fn run_job(job: &Job, notes: &[String]) -> io::Result<Report> {
+/// Runs the job, in the Linux inside if there is one; `notes` are about the modules.
+fn run_job(job: &Job, inside: Option<io::Result<Inside>>, notes: &[String]) -> io::Result<Report> {
     for folder in ["/tmp", "/root", "/run", "/var", OUT_FOLDER] {
         fs::create_dir_all(folder)?;
     }
@@ -95,8 +104,8 @@ fn run_job(job: &Job, notes: &[String]) -> io::Result<Report> {
         let message = format!("the module {name} is not loaded: {said}");
         return Err(io::Error::other(message));
     }
-    let mut report = match &job.nested {
-        Some(nested) => nested::run(job, nested, notes)?,
+    let mut report = match inside {
+        Some(inside) => inside?.run(job)?,
         None if job.check => run_check()?,
         None => run_program(job)?,
     };

@@ -1,28 +1,33 @@
-//! The next Linux inside this one, which runs the program: `vmbell run` or QEMU starts it, with its own file tree.
+//! The next Linux inside this one, which runs the program: `vmbell run` or QEMU starts it.
 //!
-//! It is served as the host serves L1: what it sends is passed on, and the host's request to stop the program is passed in. If
-//! it does not answer, the report says which Linux that is. The host alone has time limits, because this Linux' clock may not
-//! be real.
+//! It is started before the job of this one is there, and waits for what the run gives it: the machine stops then, and a saved
+//! one begins there. It is served as the host serves L1: what it sends is passed on, and the host's request to stop the program
+//! is passed in. If it does not answer, the report says which Linux that is. The host alone has time limits, because this Linux'
+//! clock may not be real.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::sync::mpsc::{Sender, channel};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use vsock::{VMADDR_CID_ANY, VsockListener, VsockStream};
 
 use super::{control, exits, program};
 use crate::boot::{
-    Booted, Event, LEAVING, LONGEST, Limits, Listeners, Machine, Patience, Sinks, channels,
+    Booted, Event, LEAVING, LONGEST, Limits, Listeners, Machine, Patience, Sinks, accept, channels,
 };
 use crate::complaints;
 use crate::job::{
-    Ending, Job, Message, NESTED_KERNEL_FILE, NESTED_TREE_FILE, Nested, NestedQemu, Report, port,
+    Ending, Job, Message, NESTED_INITRAMFS_FILE, NESTED_KERNEL_FILE, NESTED_RUN_FILE, Nested,
+    NestedQemu, Report, port,
 };
 use crate::spin::{PERIOD, Watch};
-use loader::window::INIT_FILE;
+use loader::window::{Header, INIT_FILE, LOADER_FILE, NESTED_FILE, PORT};
 
 /// Whether KVM gives its guests virtualization.
 const OFFERED: &str = "/sys/module/kvm_amd/parameters/nested";
@@ -53,83 +58,143 @@ fn send(event: Event) -> bool {
     })
 }
 
-/// Starts the Linux and waits for its end; `notes` are about this one's modules.
-pub fn run(job: &Job, nested: &Nested, notes: &[String]) -> io::Result<Report> {
-    check(notes)?;
-    let stdin = match job.stdin {
-        true => Some(Box::new(control::open_port(port::STDIN)?) as _),
-        false => None,
-    };
-    let open = |name| control::open_port(name).map(|port| Box::new(port) as _);
-    let (stdout, stderr) = (open(port::STDOUT)?, open(port::STDERR)?);
-    let files = open(port::FILES)?;
-    let (sender, events) = channel();
-    let _ = STOP.set(sender.clone());
-    if nested.exits {
-        let _ = COUNTS.set(nested.marks);
+/// A Linux that was started.
+#[derive(Debug)]
+pub struct Inside {
+    nested: Nested,
+    machine: Machine,
+    /// Ends its VMM if it spins, where the host's time limit would take it minutes.
+    watch: Option<Watch>,
+    /// Its loader, which is ready; `None` if its VMM has ended.
+    loader: Option<VsockStream>,
+}
+
+/// Starts the Linux that is to be inside this one, if there is to be one, and waits until it is ready. `notes` are about this
+/// one's modules.
+pub fn start(notes: &[String]) -> Option<io::Result<Inside>> {
+    let machine = fs::read(NESTED_FILE).ok()?;
+    let start = || Inside::start(serde_json::from_slice(&machine)?, notes);
+    Some(start())
+}
+
+/// Receives what the run gives this Linux, as its loader does where there is none inside. A machine is saved while this waits.
+pub fn receive() -> io::Result<()> {
+    let status = Command::new(LOADER_FILE).stdin(Stdio::null()).status()?;
+    match status.success() {
+        true => Ok(()),
+        // It has said why, on the console.
+        false => Err(io::Error::other(format!("the loader ended ({status})"))),
     }
-    control::send(&Message::Nesting)?;
-    if job.deterministic {
-        program::wait_for_whole_second(Duration::from_nanos(job.phase));
+}
+
+impl Inside {
+    fn start(nested: Nested, notes: &[String]) -> io::Result<Self> {
+        check(notes)?;
+        let loader = VsockListener::bind_with_cid_port(VMADDR_CID_ANY, PORT)?;
+        let mut channels = channels().map_err(io::Error::other)?;
+        let listeners = Listeners::bind(&mut channels)?;
+        let begun = Instant::now();
+        let machine = Machine::new(start_vmm(&nested)?, channels, begun, false);
+        listeners.serve(machine.child())?;
+        let watch = nested
+            .deterministic
+            .then(|| Watch::start(machine.child().id()));
+        Ok(Self {
+            watch: watch.transpose()?,
+            loader: accept(&loader, machine.child())?,
+            nested,
+            machine,
+        })
     }
-    let mut channels = channels().map_err(io::Error::other)?;
-    let listeners = Listeners::bind(&mut channels)?;
-    let child = start(nested, job.depth)?;
-    let begun = Instant::now();
-    listeners.serve(&child)?;
-    // There the host's time limit would take it minutes.
-    let watch = job.deterministic.then(|| Watch::start(child.id()));
-    let watch = watch.transpose()?;
-    let leaving = match job.deterministic {
-        true => LEAVING_INSTRUCTIONS,
-        false => LEAVING,
-    };
-    let machine = Machine {
-        child,
-        channels,
-        begun,
-        limits: Limits {
+
+    /// Gives the Linux what the run has for it, and waits for its end.
+    pub fn run(self, job: &Job) -> io::Result<Report> {
+        let Self {
+            nested,
+            machine,
+            watch,
+            loader,
+        } = self;
+        let stdin = match job.stdin {
+            true => Some(Box::new(control::open_port(port::STDIN)?) as _),
+            false => None,
+        };
+        let open = |name| control::open_port(name).map(|port| Box::new(port) as _);
+        let sinks = Sinks {
+            stdout: open(port::STDOUT)?,
+            stderr: open(port::STDERR)?,
+            files: open(port::FILES)?,
+            stdin,
+            messages: pass_on,
+        };
+        let _ = STOP.set(machine.sender());
+        if job.exits {
+            let _ = COUNTS.set(job.marks);
+        }
+        control::send(&Message::Nesting)?;
+        if job.deterministic {
+            program::wait_for_whole_second(Duration::from_nanos(job.phase));
+        }
+        if let Some(loader) = loader {
+            thread::spawn(move || {
+                if let Err(error) = give(loader) {
+                    // If its VMM has ended, the report says so.
+                    eprintln!("lab: cannot send {NESTED_RUN_FILE}: {error}");
+                }
+            });
+        }
+        let limits = Limits {
             boot: LONGEST,
             program: LONGEST,
-        },
-        patience: Patience {
+        };
+        let leaving = match job.deterministic {
+            true => LEAVING_INSTRUCTIONS,
+            false => LEAVING,
+        };
+        let patience = Patience {
             // The host says when.
             ending: LONGEST,
             leaving: leaving * nested.levels,
             // The host asks L1 alone.
             answering: LONGEST,
-        },
-        show_console: false,
-    };
-    let sinks = Sinks {
-        stdout,
-        stderr,
-        files,
-        stdin,
-        messages: pass_on,
-    };
-    let booted = machine.follow(sinks, (sender, events));
-    let booted = booted.map_err(io::Error::other)?;
-    let has_spun = watch.is_some_and(|watch| watch.found());
-    let report = booted.report.clone().unwrap_or_else(|| Report {
-        ending: failure(&booted, has_spun, nested, job.depth),
-        sent: [0; 3],
-        notes: Vec::new(),
-        exits: Vec::new(),
-        between_marks: Vec::new(),
-    });
-    Ok(Report {
-        sent: booted.received,
-        exits: match nested.exits {
-            true => exits::read()?,
-            false => report.exits,
-        },
-        between_marks: match nested.marks {
-            Some(port) => exits::between_marks(port)?,
-            None => report.between_marks,
-        },
-        ..report
-    })
+        };
+        let booted = machine.follow(sinks, limits, patience);
+        let booted = booted.map_err(io::Error::other)?;
+        let has_spun = watch.is_some_and(|watch| watch.found());
+        let report = booted.report.clone().unwrap_or_else(|| Report {
+            ending: failure(&booted, has_spun, &nested),
+            sent: [0; 3],
+            notes: Vec::new(),
+            exits: Vec::new(),
+            between_marks: Vec::new(),
+        });
+        Ok(Report {
+            sent: booted.received,
+            exits: match job.exits {
+                true => exits::read()?,
+                false => report.exits,
+            },
+            between_marks: match job.marks {
+                Some(port) => exits::between_marks(port)?,
+                None => report.between_marks,
+            },
+            ..report
+        })
+    }
+}
+
+/// Sends the header and the archive. A clock that is to be set is set to this Linux' time.
+fn give(mut loader: VsockStream) -> io::Result<()> {
+    let mut run = File::open(NESTED_RUN_FILE)?;
+    let mut bytes = [0; Header::SIZE];
+    run.read_exact(&mut bytes)?;
+    let header = Header::from_bytes(&bytes).ok_or(io::ErrorKind::InvalidData)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or_default();
+    let clock = if header.clock == 0 { 0 } else { now };
+    loader.write_all(&Header { clock, ..header }.to_bytes())?;
+    io::copy(&mut run, &mut loader)?;
+    Ok(())
 }
 
 /// Refuses a CPU or a KVM with which the Linux would have no KVM.
@@ -166,10 +231,10 @@ fn pass_on(message: &Message) {
 }
 
 /// Starts the VMM.
-fn start(nested: &Nested, depth: u32) -> io::Result<Child> {
+fn start_vmm(nested: &Nested) -> io::Result<Child> {
     let mut command = match &nested.qemu {
-        Some(qemu) => by_qemu(nested, qemu, depth),
-        None => by_vmbell(nested, depth),
+        Some(qemu) => by_qemu(nested, qemu),
+        None => by_vmbell(nested),
     };
     command
         .stdin(Stdio::null())
@@ -183,11 +248,14 @@ const fn context(depth: u32) -> u32 {
     depth + 2
 }
 
-fn by_vmbell(nested: &Nested, depth: u32) -> Command {
+fn by_vmbell(nested: &Nested) -> Command {
     let mut command = Command::new(INIT_FILE);
     command
-        .args(["run", NESTED_KERNEL_FILE, "--initrd", NESTED_TREE_FILE])
-        .arg(format!("--device=virtio-vsock,cid={}", context(depth)))
+        .args(["run", NESTED_KERNEL_FILE, "--initrd", NESTED_INITRAMFS_FILE])
+        .arg(format!(
+            "--device=virtio-vsock,cid={}",
+            context(nested.depth)
+        ))
         .arg(format!("--memory={}", nested.memory))
         .arg(format!("--vcpus={}", nested.vcpus))
         .arg(format!("--append={}", nested.parameters))
@@ -200,7 +268,7 @@ fn by_vmbell(nested: &Nested, depth: u32) -> Command {
     command
 }
 
-fn by_qemu(nested: &Nested, qemu: &NestedQemu, depth: u32) -> Command {
+fn by_qemu(nested: &Nested, qemu: &NestedQemu) -> Command {
     let mut words = qemu.words.iter();
     let mut command = Command::new(words.next().map_or("", String::as_str));
     command
@@ -212,9 +280,17 @@ fn by_qemu(nested: &Nested, qemu: &NestedQemu, depth: u32) -> Command {
         .args(["-global", "kvm-apic.vapic=off"])
         .args(["-nodefaults", "-no-user-config", "-no-reboot"])
         .args(["-display", "none", "-serial", "stdio"])
-        .args(["-kernel", NESTED_KERNEL_FILE, "-initrd", NESTED_TREE_FILE])
+        .args([
+            "-kernel",
+            NESTED_KERNEL_FILE,
+            "-initrd",
+            NESTED_INITRAMFS_FILE,
+        ])
         .arg("-device")
-        .arg(format!("vhost-vsock-pci,guest-cid={}", context(depth)))
+        .arg(format!(
+            "vhost-vsock-pci,guest-cid={}",
+            context(nested.depth)
+        ))
         .args(["-m", &format!("{}B", nested.memory)])
         .args(["-smp", &nested.vcpus.to_string()])
         .args(["-append", &nested.parameters])
@@ -224,13 +300,17 @@ fn by_qemu(nested: &Nested, qemu: &NestedQemu, depth: u32) -> Command {
 }
 
 /// Why the Linux inside that of this depth has not reported how the program ended.
-fn failure(booted: &Booted, has_spun: bool, nested: &Nested, depth: u32) -> Ending {
+fn failure(booted: &Booted, has_spun: bool, nested: &Nested) -> Ending {
+    let depth = nested.depth;
     let inner = depth + 1;
     let (console, errors) = (booted.console.tail(), &booted.vmm_errors);
     let vmm = match nested.qemu {
         Some(_) => "QEMU",
         None => "`vmbell run`",
     };
+    if let Some(reason) = booted.console.loader_failed() {
+        return Ending::Failed(format!("L{inner}: {reason}"));
+    }
     if booted.console.panicked() {
         let text = format!("L{inner}'s kernel panicked; its console ends with:\n{console}");
         return Ending::Failed(text);

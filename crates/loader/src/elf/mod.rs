@@ -1,7 +1,8 @@
-//! The loader itself: process 1 of a Linux, with one thread, no libc and no heap.
+//! The loader itself, with one thread, no libc and no heap: process 1 of a Linux, and a child of it where another Linux is inside.
 
 #![allow(unsafe_code)]
 
+mod connection;
 mod pci;
 mod start;
 mod sys;
@@ -12,8 +13,8 @@ use core::arch::global_asm;
 use core::panic::PanicInfo;
 
 use crate::window::{
-    ARCHIVE, BUSYBOX_FILE, CHANNEL_MODULE_FOLDER, COMMAND_FOLDER, EXTRA_MODULE_FOLDER, HEADER_FILE,
-    Header, INIT_FILE, MODULE_FOLDER,
+    ARCHIVE, BUSYBOX_FILE, CHANNEL_MODULE_FOLDER, COMMAND_FOLDER, DEVICE, EXTRA_MODULE_FOLDER,
+    Header, INIT_FILE, MODULE_FOLDER, NESTED_FILE,
 };
 use start::{commands, links, load_modules, mount_all};
 use sys::die;
@@ -35,41 +36,29 @@ fn panic(_: &PanicInfo<'_>) -> ! {
     die("panicked")
 }
 
-/// Prepares the machine, stops it, and becomes the next program. Called once, by `_start`.
+/// Prepares the machine, receives the files of the run, and becomes the next program. Called once, by `_start`.
 #[unsafe(no_mangle)]
 extern "C" fn loader_main() -> ! {
-    mount_all();
-    load_modules(MODULE_FOLDER);
-    links();
-    commands(BUSYBOX_FILE, COMMAND_FOLDER);
-    let archive = match pci::map(
-        &Path::of(&["/sys/bus/pci/devices/", crate::window::DEVICE]),
-        2,
-    ) {
-        Some(window) => {
-            stop();
-            // The host writes the window before this machine continues, and never again.
-            let header = begin(window);
-            let length = usize::try_from(header.length).unwrap_or(usize::MAX);
-            let end = ARCHIVE.saturating_add(length);
-            window
-                .get(ARCHIVE..end)
-                .unwrap_or_else(|| die("the archive is longer than the window"))
+    let is_first = sys::process_id() == 1;
+    if is_first {
+        mount_all();
+        load_modules(MODULE_FOLDER);
+        load_modules(CHANNEL_MODULE_FOLDER);
+        links();
+        commands(BUSYBOX_FILE, COMMAND_FOLDER);
+        if sys::exists(&Path::of(&[NESTED_FILE])) {
+            become_init();
         }
-        None => {
-            let mut bytes = [0; Header::SIZE];
-            // A Linux without a header keeps the clock and the random numbers that it has.
-            if sys::read_file(&Path::of(&[HEADER_FILE]), &mut bytes) == Some(Header::SIZE) {
-                begin(&bytes);
-            }
-            &[]
-        }
-    };
-    if !archive.is_empty() {
-        unpack::unpack(archive);
     }
-    load_modules(CHANNEL_MODULE_FOLDER);
+    unpack::unpack(receive());
     load_modules(EXTRA_MODULE_FOLDER);
+    if is_first {
+        become_init();
+    }
+    sys::exit(0)
+}
+
+fn become_init() -> ! {
     let error = sys::become_program(&Path::of(&[INIT_FILE]));
     sys::say(&[
         "lab: cannot run ",
@@ -79,6 +68,21 @@ extern "C" fn loader_main() -> ! {
         "\n",
     ]);
     die("no program to become")
+}
+
+/// The archive of the run, after what its header says was done: from the window, when the machine was stopped, or else from the
+/// host of a Linux that has none.
+fn receive() -> &'static [u8] {
+    let window = Path::of(&["/sys/bus/pci/devices/", DEVICE]);
+    let Some(window) = pci::map(&window, 2) else {
+        return connection::receive(begin);
+    };
+    stop();
+    // The host writes the window before this machine continues, and never again.
+    let length = begin(window);
+    window
+        .get(ARCHIVE..ARCHIVE.saturating_add(length))
+        .unwrap_or_else(|| die("the archive is longer than the window"))
 }
 
 /// Stops the machine, if its host says that a panic does so; what follows happens in each run.
@@ -99,10 +103,10 @@ fn stop() {
     }
 }
 
-/// Does what the header says, and returns it.
-fn begin(window: &[u8]) -> Header {
-    let Some(header) = Header::from_bytes(window) else {
-        die("the window has no header");
+/// Does what the header says, and returns the length of the archive.
+fn begin(bytes: &[u8]) -> usize {
+    let Some(header) = Header::from_bytes(bytes) else {
+        die("there is no header");
     };
     if header.clock != 0 {
         sys::set_clock(header.clock);
@@ -120,5 +124,5 @@ fn begin(window: &[u8]) -> Header {
         sys::ioctl(random, RNDRESEEDCRNG, 0);
         sys::close(random);
     }
-    header
+    usize::try_from(header.length).unwrap_or(usize::MAX)
 }

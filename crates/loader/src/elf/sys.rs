@@ -12,6 +12,9 @@ mod number {
     pub const CLOSE: usize = 3;
     pub const MMAP: usize = 9;
     pub const IOCTL: usize = 16;
+    pub const GETPID: usize = 39;
+    pub const SOCKET: usize = 41;
+    pub const CONNECT: usize = 42;
     pub const CLONE: usize = 56;
     pub const EXECVE: usize = 59;
     pub const WAIT4: usize = 61;
@@ -37,6 +40,9 @@ mod number {
     pub const CLOSE: usize = 57;
     pub const MMAP: usize = 222;
     pub const IOCTL: usize = 29;
+    pub const GETPID: usize = 172;
+    pub const SOCKET: usize = 198;
+    pub const CONNECT: usize = 203;
     pub const CLONE: usize = 220;
     pub const EXECVE: usize = 221;
     pub const WAIT4: usize = 260;
@@ -66,6 +72,9 @@ pub const READ_WRITE: usize = 0o2;
 const APPEND: usize = 0o1 | 0o100 | 0o2000;
 /// A folder exists, or a module is loaded.
 pub const EEXIST: u32 = 17;
+const CLOCK_MONOTONIC: usize = 1;
+/// The protection of mapped memory.
+const READ_AND_WRITE: usize = 3;
 
 /// # Safety
 /// The arguments are those of the call with this number, and what they point to is valid for it.
@@ -105,13 +114,29 @@ pub fn say(parts: &[&str]) {
     }
 }
 
-/// Ends the machine: a kernel whose process 1 ends panics.
+/// Ends the machine: a kernel whose process 1 ends panics, and process 1 ends if it finds that its child failed.
 pub fn die(reason: &str) -> ! {
     say(&[LAST_WORDS, reason, "\n"]);
+    exit(1)
+}
+
+/// Ends this process.
+pub fn exit(status: usize) -> ! {
     loop {
-        // SAFETY: ends this process.
-        unsafe { call(number::EXIT_GROUP, [1, 0, 0, 0, 0, 0]) };
+        // SAFETY: takes a number alone.
+        unsafe { call(number::EXIT_GROUP, [status, 0, 0, 0, 0, 0]) };
     }
+}
+
+/// The number of this process.
+pub fn process_id() -> isize {
+    // SAFETY: takes nothing.
+    unsafe { call(number::GETPID, [0; 6]) }
+}
+
+/// Whether there is such a file.
+pub fn exists(path: &Path) -> bool {
+    open(path, READ).map(close).is_some()
 }
 
 /// Opens a file.
@@ -135,6 +160,13 @@ pub fn close(fd: usize) {
 /// Reads a file into `to`, up to its end; returns how many bytes came.
 pub fn read_file(path: &Path, to: &mut [u8]) -> Option<usize> {
     let fd = open(path, READ)?;
+    let length = read_some(fd, to);
+    close(fd);
+    Some(length)
+}
+
+/// Reads from an open file or connection until its end or that of `to`; returns how many bytes came.
+pub fn read_some(fd: usize, to: &mut [u8]) -> usize {
     let mut length = 0;
     while let Some(rest) = to.get_mut(length..).filter(|rest| !rest.is_empty()) {
         // SAFETY: `rest` is valid for writes of its length.
@@ -149,8 +181,28 @@ pub fn read_file(path: &Path, to: &mut [u8]) -> Option<usize> {
             Ok(read) => length += read,
         }
     }
-    close(fd);
-    Some(length)
+    length
+}
+
+/// Connects to a vsock port of the host.
+pub fn connect_to_host(port: u32) -> Option<usize> {
+    const AF_VSOCK: u32 = 40;
+    const SOCK_STREAM: usize = 1;
+    const VMADDR_CID_HOST: u32 = 2;
+    // SAFETY: takes numbers alone.
+    let socket =
+        result(unsafe { call(number::SOCKET, [AF_VSOCK as usize, SOCK_STREAM, 0, 0, 0, 0]) });
+    let socket = socket.ok()?;
+    // `struct sockaddr_vm`: 16 bits of family and 16 that are reserved, port, context ID, and padding.
+    let address = [AF_VSOCK, port, VMADDR_CID_HOST, 0];
+    let (begin, size) = (address.as_ptr() as usize, size_of_val(&address));
+    // SAFETY: `address` has this size.
+    let connected = result(unsafe { call(number::CONNECT, [socket, begin, size, 0, 0, 0]) });
+    if connected.is_err() {
+        close(socket);
+        return None;
+    }
+    Some(socket)
 }
 
 /// Writes all of `bytes` to an open file; returns whether that went well.
@@ -299,7 +351,6 @@ pub fn ioctl(fd: usize, request: usize, argument: usize) {
 
 /// Maps an open file for the rest of this process's life, and returns what follows its first bytes.
 pub fn map_whole(fd: usize, first: usize) -> Option<&'static [u8]> {
-    const READ_AND_WRITE: usize = 3;
     const SHARED: usize = 1;
     let size = size(fd)?;
     // SAFETY: asks for new memory.
@@ -307,6 +358,16 @@ pub fn map_whole(fd: usize, first: usize) -> Option<&'static [u8]> {
     let begin = result(mapped).ok()? + first;
     // SAFETY: it was just mapped, in whole pages, and stays. The host changes it only while this machine is stopped.
     Some(unsafe { core::slice::from_raw_parts(begin as *const u8, size) })
+}
+
+/// Zeroed memory for the rest of this process's life.
+pub fn new_memory(length: usize) -> Option<&'static mut [u8]> {
+    const PRIVATE_ANONYMOUS: usize = 0x22;
+    let arguments = [0, length, READ_AND_WRITE, PRIVATE_ANONYMOUS, usize::MAX, 0];
+    // SAFETY: asks for new memory.
+    let begin = result(unsafe { call(number::MMAP, arguments) }).ok()?;
+    // SAFETY: it was just mapped, belongs to nobody else, and stays.
+    Some(unsafe { core::slice::from_raw_parts_mut(begin as *mut u8, length) })
 }
 
 /// The size of an open file.
@@ -324,7 +385,6 @@ fn size(fd: usize) -> Option<usize> {
 pub fn set_timers() {
     const CPUS: usize = 1024;
     const WORD: usize = usize::BITS as usize;
-    const CLOCK_MONOTONIC: usize = 1;
     const TIMER_ABSTIME: usize = 1;
     let run_on = |mask: &[usize; CPUS / WORD]| {
         let arguments = [0, CPUS / 8, mask.as_ptr() as usize, 0, 0, 0];
@@ -351,6 +411,18 @@ pub fn set_timers() {
     }
     // All that there are.
     let _ = run_on(&[usize::MAX; CPUS / WORD]);
+}
+
+/// Sleeps for less than a second.
+pub fn sleep(nanoseconds: usize) {
+    let time = [0, nanoseconds];
+    // SAFETY: `time` is a `struct timespec`.
+    unsafe {
+        call(
+            number::CLOCK_NANOSLEEP,
+            [CLOCK_MONOTONIC, 0, time.as_ptr() as usize, 0, 0, 0],
+        )
+    };
 }
 
 /// Runs a program to its end.
