@@ -31,23 +31,20 @@ pub enum Mode {
 /// How a machine begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Start {
-    /// It boots, and stops for a moment where it would be saved: whether a machine does so shifts counts by an instruction.
-    Boot {
-        /// The end of QEMU of a socket for its monitor.
-        monitor: RawFd,
-    },
+    /// It boots, and does not stop where it would be saved: QEMU may skip time there.
+    Boot,
     /// It boots, and stops where it is saved. Its memory is in this file.
     Save {
         /// A file of the size of the memory.
         memory: RawFd,
-        /// As for `Boot`.
+        /// The end of QEMU of a socket for its monitor.
         monitor: RawFd,
     },
     /// It begins where it was saved.
     Restore {
         /// The memory, of which QEMU maps a copy.
         memory: RawFd,
-        /// As for `Boot`.
+        /// As for `Save`.
         monitor: RawFd,
     },
 }
@@ -277,7 +274,7 @@ pub(super) fn arguments(
     words
 }
 
-/// The memory, the window, and the device by which the guest stops the machine.
+/// The memory, the window, and the device by which the guest stops a machine that is saved.
 fn start_arguments(inherited: &Inherited<'_>, size: u64) -> Vec<OsString> {
     // A write of the guest to shared memory would be in the file, so that only the memory that is saved is shared. QEMU saves
     // no shared memory by itself, which is what the window needs.
@@ -285,7 +282,7 @@ fn start_arguments(inherited: &Inherited<'_>, size: u64) -> Vec<OsString> {
         format!("memory-backend-file,id={id},size={size},mem-path=/proc/self/fd/{fd},share={share}")
     };
     let (memory, share) = match inherited.start {
-        Start::Boot { .. } => (format!("memory-backend-ram,id=lab.ram,size={size}"), "off"),
+        Start::Boot => (format!("memory-backend-ram,id=lab.ram,size={size}"), "off"),
         Start::Save { memory, .. } => (file("lab.ram", size, memory, "on"), "on"),
         Start::Restore { memory, .. } => (file("lab.ram", size, memory, "off"), "off"),
     };
@@ -299,16 +296,17 @@ fn start_arguments(inherited: &Inherited<'_>, size: u64) -> Vec<OsString> {
         "-device".to_owned(),
         format!("pvpanic-pci,addr={PANIC_SLOT}"),
     ];
-    let (Start::Boot { monitor } | Start::Save { monitor, .. } | Start::Restore { monitor, .. }) =
-        inherited.start;
-    words.extend([
-        "-action".to_owned(),
-        "panic=pause".to_owned(),
-        "-chardev".to_owned(),
-        format!("socket,id=lab.monitor,fd={monitor}"),
-        "-mon".to_owned(),
-        "chardev=lab.monitor,mode=control".to_owned(),
-    ]);
+    match inherited.start {
+        Start::Boot => words.extend(["-action", "panic=none"].map(str::to_owned)),
+        Start::Save { monitor, .. } | Start::Restore { monitor, .. } => words.extend([
+            "-action".to_owned(),
+            "panic=pause".to_owned(),
+            "-chardev".to_owned(),
+            format!("socket,id=lab.monitor,fd={monitor}"),
+            "-mon".to_owned(),
+            "chardev=lab.monitor,mode=control".to_owned(),
+        ]),
+    }
     if let Start::Restore { .. } = inherited.start {
         words.extend(["-incoming", "defer"].map(str::to_owned));
     }

@@ -7,7 +7,7 @@ fn line(settings: &Settings) -> String {
 }
 
 fn line_of(board: &Board, settings: &Settings) -> String {
-    line_from(Start::Boot { monitor: 6 }, board, settings)
+    line_from(Start::Boot, board, settings)
 }
 
 fn line_from(start: Start, board: &Board, settings: &Settings) -> String {
@@ -67,7 +67,7 @@ fn a_seed_moves_the_start_within_one_period_of_the_same_machine() {
 fn a_machine_has_the_same_devices_in_the_same_slots_however_it_begins() {
     let (memory, monitor) = (5, 6);
     let starts = [
-        Start::Boot { monitor },
+        Start::Boot,
         Start::Save { memory, monitor },
         Start::Restore { memory, monitor },
     ];
@@ -90,7 +90,7 @@ fn a_machine_has_the_same_devices_in_the_same_slots_however_it_begins() {
 fn only_a_machine_that_is_saved_shares_its_memory() {
     let (memory, monitor) = (5, 6);
     for (start, shared) in [
-        (Start::Boot { monitor }, 0),
+        (Start::Boot, 0),
         (Start::Save { memory, monitor }, 2),
         (Start::Restore { memory, monitor }, 0),
     ] {
@@ -98,6 +98,16 @@ fn only_a_machine_that_is_saved_shares_its_memory() {
         assert_eq!(line.matches("share=on").count(), shared, "{line}");
         assert!(line.contains("memory-backend=lab.ram"), "{line}");
     }
+}
+
+#[test]
+fn only_a_machine_that_is_saved_stops_itself() {
+    let (memory, monitor) = (5, 6);
+    let booted = line_from(Start::Boot, &X86_64, &Settings::default());
+    assert!(booted.contains("-action panic=none"), "{booted}");
+    let saved = Start::Save { memory, monitor };
+    let saved = line_from(saved, &X86_64, &Settings::default());
+    assert!(saved.contains("-action panic=pause"), "{saved}");
 }
 
 #[test]

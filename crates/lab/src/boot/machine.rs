@@ -102,36 +102,14 @@ impl Boot<'_> {
     /// Boots L1 or starts it from where it was saved, waits until QEMU has ended or has to be killed, and cleans up.
     pub fn run(&self, saved: Option<SavedFiles<'_>>, sinks: Sinks) -> Result<Booted, BootError> {
         let mut channels = self.channels()?;
-        let mut monitor = Monitor::new()?;
-        let start = match saved {
-            None => Start::Boot {
-                monitor: monitor.fd(),
-            },
-            Some(saved) => Start::Restore {
-                memory: inherited(saved.memory)?,
-                monitor: monitor.fd(),
-            },
-        };
-        let state = saved.map(|saved| rewound(saved.state)).transpose()?;
         let begun = Instant::now();
-        let child = self.start(start, &mut channels)?;
-        monitor.handed_over();
-        let qemu = process::handle(&child);
-        let qemu = qemu.map_err(BootError::channel("open a handle of QEMU"))?;
-        // It ends when QEMU does, if not before. The limit of a boot is not its matter.
-        let begins = thread::spawn(move || {
-            let begun = match state {
-                None => monitor
-                    .wait_for_stop(LONGEST)
-                    .and_then(|()| monitor.go_on()),
-                Some(state) => monitor.restore(state),
-            };
-            if begun.is_err() {
-                // QEMU would wait for another command. This fails if it has ended.
-                let _ = pidfd_send_signal(&qemu, Signal::KILL);
+        let (child, restores) = match saved {
+            None => (self.start(Start::Boot, &mut channels)?, None),
+            Some(saved) => {
+                let (child, restores) = self.restore(saved, &mut channels)?;
+                (child, Some(restores))
             }
-            begun
-        });
+        };
         let patience = Patience {
             ending: ENDING * self.settings.depth,
             leaving: LEAVING * self.settings.depth,
@@ -143,10 +121,37 @@ impl Boot<'_> {
         };
         let machine = Machine::new(child, channels, begun, self.settings.show_console);
         let mut booted = machine.follow(sinks, self.settings.limits, patience)?;
-        if let (Ok(Err(error)), Some(_)) = (begins.join(), state) {
+        if let Some(Ok(Err(error))) = restores.map(JoinHandle::join) {
             booted.refused = Some(format!("{error}: {}", booted.vmm_errors));
         }
         Ok(booted)
+    }
+
+    /// Starts L1 from where it was saved. The thread ends when QEMU has restored it or has ended.
+    fn restore(
+        &self,
+        saved: SavedFiles<'_>,
+        channels: &mut [Channel],
+    ) -> Result<(Child, JoinHandle<Result<(), BootError>>), BootError> {
+        let mut monitor = Monitor::new()?;
+        let start = Start::Restore {
+            memory: inherited(saved.memory)?,
+            monitor: monitor.fd(),
+        };
+        let state = rewound(saved.state)?;
+        let child = self.start(start, channels)?;
+        monitor.handed_over();
+        let qemu = process::handle(&child);
+        let qemu = qemu.map_err(BootError::channel("open a handle of QEMU"))?;
+        let restores = thread::spawn(move || {
+            let restored = monitor.restore(state);
+            if restored.is_err() {
+                // QEMU would wait for another command. This fails if it has ended.
+                let _ = pidfd_send_signal(&qemu, Signal::KILL);
+            }
+            restored
+        });
+        Ok((child, restores))
     }
 
     /// Boots L1 up to where it stops itself, and saves it. The file of the memory has the memory's size, and is empty.
@@ -206,7 +211,7 @@ impl Boot<'_> {
     /// What the guest can notice of QEMU's arguments, without its files.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let inherited = Inherited {
-            start: Start::Boot { monitor: 0 },
+            start: Start::Boot,
             initramfs: Some(0),
             window: 0,
             ports: &[],

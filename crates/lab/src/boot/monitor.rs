@@ -66,12 +66,7 @@ impl Monitor {
         }
         // QEMU restores that a panic has stopped the machine, too.
         self.migrated(ACTION)?;
-        self.go_on()
-    }
-
-    /// Has a stopped machine continue. Only a panic of its kernel can come now, after which QEMU ends.
-    pub fn go_on(&mut self) -> Result<(), BootError> {
-        const ACTION: &str = "let L1 go on";
+        // Only a panic of its kernel can come now, after which QEMU ends.
         self.command(ACTION, "set-action", json!({ "panic": "none" }))?;
         self.command(ACTION, "cont", json!({})).map(drop)
     }
