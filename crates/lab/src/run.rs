@@ -252,6 +252,7 @@ pub(crate) fn header(mode: Mode) -> Result<Header, LabError> {
         length: 0,
         clock: 0,
         fixed_addresses: false,
+        counted: false,
         seed: [0; 32],
     };
     Ok(match mode {
@@ -269,6 +270,7 @@ pub(crate) fn header(mode: Mode) -> Result<Header, LabError> {
         }
         Mode::Deterministic { seed } => Header {
             fixed_addresses: seed.is_none(),
+            counted: true,
             seed: Sha256::digest(seed.unwrap_or(1).to_le_bytes()).into(),
             ..header
         },

@@ -34,6 +34,9 @@ pub const COMMAND_FOLDER: &str = "/lab/bin";
 /// What precedes the loader's reason to end the machine, on the console.
 pub const LAST_WORDS: &str = "lab: loader: ";
 
+/// The loader's reason if time that the machine did not have has passed where it was stopped.
+pub const TIME_SKIPPED: &str = "QEMU skipped time when it stopped the machine";
+
 /// Where the archive begins in the window.
 pub const ARCHIVE: usize = 4096;
 /// The first bytes of a header.
@@ -48,13 +51,22 @@ pub struct Header {
     pub clock: u64,
     /// Whether programs are loaded at the same addresses each time.
     pub fixed_addresses: bool,
+    /// Whether the machine's clock counts its instructions.
+    pub counted: bool,
     /// What the kernel's random numbers depend on.
     pub seed: [u8; 32],
 }
 
 impl Header {
     /// The length of a header in bytes.
-    pub const SIZE: usize = 64;
+    pub const SIZE: usize = Self::WORDS + 32;
+    /// The length of what precedes the seed.
+    const WORDS: usize = 40;
+
+    /// The length of the archive, if it fits into this machine's memory.
+    pub fn length(&self) -> usize {
+        usize::try_from(self.length).unwrap_or(usize::MAX)
+    }
 
     /// The header as the window has it.
     pub fn to_bytes(self) -> [u8; Self::SIZE] {
@@ -64,18 +76,19 @@ impl Header {
             self.length,
             self.clock,
             u64::from(self.fixed_addresses),
+            u64::from(self.counted),
         ];
         for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());
         }
-        bytes[32..].copy_from_slice(&self.seed);
+        bytes[Self::WORDS..].copy_from_slice(&self.seed);
         bytes
     }
 
     /// The header in these bytes; `None` if they are something else.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::SIZE] = bytes.first_chunk()?;
-        let (words, seed) = bytes.split_at(32);
+        let (words, seed) = bytes.split_at(Self::WORDS);
         let word = |index: usize| {
             let bytes = words.get(index * 8..)?.first_chunk()?;
             Some(u64::from_le_bytes(*bytes))
@@ -84,6 +97,7 @@ impl Header {
             length: word(1)?,
             clock: word(2)?,
             fixed_addresses: word(3)? != 0,
+            counted: word(4)? != 0,
             seed: *seed.first_chunk()?,
         })
     }
@@ -99,11 +113,13 @@ mod tests {
             length: 18 << 20,
             clock: 1_900_000_000_000_000_123,
             fixed_addresses: true,
+            counted: false,
             seed: core::array::from_fn(|index| index.to_le_bytes()[0]),
         };
         assert_eq!(Header::from_bytes(&header.to_bytes()), Some(header));
         let moved = Header {
             fixed_addresses: false,
+            counted: true,
             ..header
         };
         assert_eq!(Header::from_bytes(&moved.to_bytes()), Some(moved));
@@ -116,6 +132,7 @@ mod tests {
             length: 1,
             clock: 0,
             fixed_addresses: false,
+            counted: false,
             seed: [1; 32],
         }
         .to_bytes();

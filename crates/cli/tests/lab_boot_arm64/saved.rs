@@ -1,9 +1,29 @@
 //! A deterministic arm64 machine that is saved.
 
-use super::boots::states::figures_do_not_depend_on_the_beginning;
+use super::boots::states::{
+    States, beginning, figures_do_not_depend_on_the_beginning, output_with_a_late_main_loop,
+};
+use super::boots::text;
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab --arch aarch64"]
 fn figures_are_those_of_a_boot_with_and_without_a_seed() {
     figures_do_not_depend_on_the_beginning(1, &["mmio-no-eventfd", "mmio-wildcard-eventfd"]);
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab --arch aarch64"]
+fn a_machine_for_which_qemu_skipped_time_is_not_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let states = States::in_cache(folder.path().to_owned(), Some(folder));
+    let mut command = states.lab(&["--deterministic", "--", "/bin/sh", "-c", "echo right"]);
+    let output = output_with_a_late_main_loop(&mut command);
+    assert_eq!(text(&output.stdout), "right\n");
+    assert_eq!(beginning(&output), "booted (it could not be saved)");
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("QEMU skipped time when it stopped the machine"),
+        "{said}"
+    );
+    assert_eq!(states.names(), [""; 0]);
 }

@@ -8,14 +8,14 @@ use crate::window::{Header, PORT};
 const ATTEMPTS: u32 = 500;
 const PAUSE_NANOSECONDS: usize = 10_000_000;
 
-/// The archive, in memory for the rest of this process's life. `begin` does what the header says and returns the archive's length.
-pub fn receive(begin: impl FnOnce(&[u8]) -> usize) -> &'static [u8] {
+/// The archive, in memory for the rest of this process's life. `begin` does what the header says.
+pub fn receive(begin: impl FnOnce(&[u8]) -> Header) -> &'static [u8] {
     let Some(host) = connect() else {
         die("there is neither a window nor a host");
     };
     let mut header = [0; Header::SIZE];
     read_all(host, &mut header);
-    let length = begin(&header);
+    let length = begin(&header).length();
     let Some(archive) = sys::new_memory(length) else {
         die("out of memory: its files do not fit (--memory)");
     };

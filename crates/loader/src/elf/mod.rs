@@ -14,7 +14,7 @@ use core::panic::PanicInfo;
 
 use crate::window::{
     ARCHIVE, BUSYBOX_FILE, CHANNEL_MODULE_FOLDER, COMMAND_FOLDER, DEVICE, EXTRA_MODULE_FOLDER,
-    Header, INIT_FILE, MODULE_FOLDER, NESTED_FILE,
+    Header, INIT_FILE, MODULE_FOLDER, NESTED_FILE, TIME_SKIPPED,
 };
 use start::{commands, links, load_modules, mount_all};
 use sys::die;
@@ -27,6 +27,8 @@ global_asm!(include_str!("aarch64.S"));
 
 /// The first byte of the panic device: the guest panicked (QEMU `docs/specs/pvpanic.rst`).
 const PANICKED: u8 = 1;
+/// Longer than the instruction that stops the machine, by the CPU's counter.
+const MOMENT: u64 = 50;
 /// Adds random bytes to the kernel's, and has it use them (Linux `drivers/char/random.c`).
 const RNDADDENTROPY: usize = 0x4008_5203;
 const RNDRESEEDCRNG: usize = 0x5207;
@@ -77,16 +79,20 @@ fn receive() -> &'static [u8] {
     let Some(window) = pci::map(&window, 2) else {
         return connection::receive(begin);
     };
-    stop();
+    let passed = stop();
     // The host writes the window before this machine continues, and never again.
-    let length = begin(window);
+    let header = begin(window);
+    if header.counted && passed > MOMENT {
+        die(TIME_SKIPPED);
+    }
     window
-        .get(ARCHIVE..ARCHIVE.saturating_add(length))
+        .get(ARCHIVE..ARCHIVE.saturating_add(header.length()))
         .unwrap_or_else(|| die("the archive is longer than the window"))
 }
 
-/// Stops the machine, if its host says that a panic does so; what follows happens in each run.
-fn stop() {
+/// Stops the machine, if its host says that a panic does so; what follows happens in each run. Returns how far the CPU's counter
+/// went on.
+fn stop() -> u64 {
     let folder = Path::of(&[
         "/sys/bus/pci/devices/0000:00:",
         &crate::window::PANIC_SLOT[2..],
@@ -95,16 +101,19 @@ fn stop() {
     let Some(registers) = pci::map(&folder, 0) else {
         die("no panic device");
     };
+    let before = sys::counter();
     // SAFETY: the first byte of the mapping, which is never unmapped, is a register of the device.
     unsafe { registers.as_ptr().cast_mut().write_volatile(PANICKED) };
+    let passed = sys::counter().wrapping_sub(before);
     if cfg!(target_arch = "aarch64") {
         // QEMU saves the timers of EL1 only (target/arm/machine.c), and the kernel uses those of EL2.
         sys::set_timers();
     }
+    passed
 }
 
-/// Does what the header says, and returns the length of the archive.
-fn begin(bytes: &[u8]) -> usize {
+/// Does what the header says, and returns it.
+fn begin(bytes: &[u8]) -> Header {
     let Some(header) = Header::from_bytes(bytes) else {
         die("there is no header");
     };
@@ -124,5 +133,5 @@ fn begin(bytes: &[u8]) -> usize {
         sys::ioctl(random, RNDRESEEDCRNG, 0);
         sys::close(random);
     }
-    usize::try_from(header.length).unwrap_or(usize::MAX)
+    header
 }
