@@ -39,8 +39,17 @@ fn a_linux_inside_runs_under_qemu_and_its_programs_mark_exits() {
     let script = "read vendor </sys/class/dmi/id/sys_vendor; echo \"$vendor\"; \
          exec /vmbell bench --backend kvm --only portio-no-eventfd --runs 1 --ops 20 --verbose";
     let options = ["--depth", "2", "--vmm", "qemu", "--with", &with];
-    let mut lab = lab(&options);
-    let ran = output(lab.args(["--env", "VMBELL_MARKS=1", "--", "/bin/sh", "-c", script]));
+    let run = || {
+        let mut lab = lab_within_its_limits(&["--boot-timeout", "4m", "--timeout", "4m"]);
+        lab.args(options).args(["--env", "VMBELL_MARKS=1"]);
+        output(lab.args(["--", "/bin/sh", "-c", script]))
+    };
+    let mut ran = run();
+    if text(&ran.stderr).contains("L2 does not answer") {
+        // It may hang under emulated SVM: docs/qemu-bugs.md.
+        eprintln!("lab: L2 hung under QEMU: the test is run once more");
+        ran = run();
+    }
     let said = text(&ran.stderr);
     assert!(ran.status.success(), "{said}");
     assert!(said.contains(", 1 CPU, depth 2 by QEMU\n"), "{said}");
