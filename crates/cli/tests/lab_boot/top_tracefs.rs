@@ -138,7 +138,8 @@ fn notifies(lines: &[Value], pid: &str) -> u64 {
 #[ignore = "boots the lab: cargo xtask lab"]
 fn tracefs_leaves_nothing_behind_whoever_is_killed() {
     let script = r#"
-run() { "$vmbell" top --once -d 100 --source tracefs >/dev/null & top=$!; until left | grep -q "vmbell-top-$top-.* vmbell_top_${top}_[0-9]*_port "; do kill -0 $top || fail top ended; sleep 0.1; done; }
+# A shell without job control has its background processes ignore SIGINT.
+run() { env --default-signal=INT "$vmbell" top --once -d 1000 --source tracefs >/dev/null & top=$!; until left | grep -q "vmbell-top-$top-.* vmbell_top_${top}_[0-9]*_port "; do kill -0 $top || fail top ended; sleep 0.1; done; }
 guards() { grep -lsz '^remove-tracing-instance$' /proc/[0-9]*/cmdline; }
 left_at() { echo "$1: $(left)"; }
 left_at before
@@ -155,7 +156,8 @@ kill -TERM $first; wait $first; left_at two
 echo "guards: $(guards)"
 "#;
     for kernel in ["debian:6.1", "debian:newest"] {
-        let (shown, _folder) = in_l1(&with(&["--kernel", kernel]), &format!("{LEFT}{script}"));
+        let options = with(&["--kernel", kernel, "--with", "/usr/bin/env"]);
+        let (shown, _folder) = in_l1(&options, &format!("{LEFT}{script}"));
         for name in [
             "before", "term", "int", "kill", "guard", "next", "two", "guards",
         ] {
