@@ -171,7 +171,8 @@ echo "guards: $(guards)"
 fn tracefs_of_one_process_counts_its_vcpus_and_no_others() {
     let script = r#"
 "$guest" forever >/dev/null & other=$!
-"$vmbell" bench --backend kvm --only mmio-no-eventfd --runs 1 --ops 20000 >/dev/null 2>&1 & this=$!
+# It does not end by itself before the others have looked.
+"$vmbell" bench --backend kvm --only mmio-no-eventfd --runs 1 --ops 10000000 >/dev/null 2>&1 & this=$!
 echo this: $this
 # Between two of its guests it has no VM.
 until [ -s /out/lines ]; do
@@ -180,11 +181,11 @@ until [ -s /out/lines ]; do
     while [ -e /proc/$top/exe ] && ! [ -s /out/lines ]; do sleep 0.1; done
 done
 until [ "$(grep -h 'hitcount: ' $T/instances/*/events/kvm/kvm_userspace_exit/hist)" ]; do sleep 0.1; done
-wait $this; seen
+seen
 echo filter: $(grep -h '^hist:keys=common_pid,reason' $T/instances/*/events/kvm/kvm_userspace_exit/trigger)
 echo others: $(grep -h "common_pid: *$other " $T/instances/*/events/*/*/hist)
 kill $top; wait $top
-kill -KILL $other; wait
+kill -KILL $this $other; wait
 gone left
 "#;
     let (shown, folder) = in_l1(&with(&[]), &format!("{LEFT}{script}"));
