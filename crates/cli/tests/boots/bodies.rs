@@ -75,3 +75,23 @@ end poweroff
     assert_eq!(line(said, "errors:"), vec![""; guests], "{all}");
     said.to_owned()
 }
+
+/// A guest's shell reads what is typed, as much as a line has room for. The user types once the shell asks for the position
+/// of its cursor: what comes before, it throws away when it sets its terminal up.
+pub fn types(l1: &Session, console: &str, device: &str) {
+    let script = format!("exec sh </dev/{console} >/dev/{console} 2>&1\n");
+    let keys = format!("echo {} $((6 * 7))\nreboot -f\n", "long-".repeat(60));
+    let guest = Guest::new(&script).with_file("keys", keys);
+    let run = Guest::command(device);
+    let script = format!(
+        "mkfifo typed; {run} <typed >console & pid=$!
+         exec 3>typed
+         until grep -q '\\[6n' console; do kill -0 $pid || break; sleep 0.1; done
+         cat keys >&3; exec 3>&-
+         wait $pid; status=$?; cat console; exit $status"
+    );
+    let ran = guest.in_l1(l1, &script);
+    let said = ran.said();
+    let answer = format!("{} 42", "long-".repeat(60));
+    assert!(said.lines().any(|line| line.trim_end() == answer), "{said}");
+}

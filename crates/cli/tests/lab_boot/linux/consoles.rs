@@ -1,44 +1,25 @@
 //! What a user types into a guest of Linux.
 
+use super::super::boots::bodies::types;
 use super::super::boots::linux::{Guest, line};
 use super::L1;
-
-/// A guest's shell reads what is typed, as much as a line has room for. The user types once the shell asks for the position
-/// of its cursor: what comes before, it throws away when it sets its terminal up.
-fn types(console: &str, device: &str) {
-    let script = format!("exec sh </dev/{console} >/dev/{console} 2>&1\n");
-    let keys = format!("echo {} $((6 * 7))\nreboot -f\n", "long-".repeat(60));
-    let guest = Guest::new(&script).with_file("keys", keys);
-    let run = Guest::command(device);
-    let script = format!(
-        "mkfifo typed; {run} <typed >console & pid=$!
-         exec 3>typed
-         until grep -q '\\[6n' console; do kill -0 $pid || break; sleep 0.1; done
-         cat keys >&3; exec 3>&-
-         wait $pid; status=$?; cat console; exit $status"
-    );
-    let ran = guest.in_l1(&L1, &script);
-    let said = ran.said();
-    let answer = format!("{} 42", "long-".repeat(60));
-    assert!(said.lines().any(|line| line.trim_end() == answer), "{said}");
-}
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn standard_input_is_the_console_of_linux_and_a_reboot_ends_the_run() {
-    types("ttyS0", "");
+    types(&L1, "ttyS0", "");
 }
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn standard_input_is_a_virtio_console_of_linux_if_it_has_one() {
-    types("hvc0", "--smp 2 --device virtio-console,packed=on");
+    types(&L1, "hvc0", "--smp 2 --device virtio-console,packed=on");
 }
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn serial_port_of_the_micro_model_is_a_console_too() {
-    types("ttyS0", "--machine micro --smp 2");
+    types(&L1, "ttyS0", "--machine micro --smp 2");
 }
 
 #[test]
