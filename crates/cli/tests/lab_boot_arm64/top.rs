@@ -127,7 +127,7 @@ while :; do dd if=/dev/vda of=/dev/null bs=4096 count=1 2>/dev/null; done
 ";
     let screen = "#!/bin/sh
 stty rows 24 cols 80; stty -g >out/before
-TERM=xterm $VMBELL top -d 1; echo status: $?
+TERM=xterm $VMBELL top -d 1 --record out/record; echo status: $?
 stty -g >out/after
 ";
     // The telnet server gives its program a terminal, and netcat types and keeps what is shown.
@@ -144,7 +144,9 @@ stty -g >out/after
          shown RINGS/s
          echo >&3
          shown 0xa000050
-         sleep 3
+         # What is shown then is of a whole interval.
+         tables() {{ grep -c '\"vms\"' out/record; }}
+         n=$(($(tables) + 2)); until [ $(tables) -ge $n ]; do kill -0 $screen && sleep 0.2 || exit 1; done
          printf q >&3
          shown status:
          exec 3>&-; kill $telnetd $screen
