@@ -1,15 +1,7 @@
 //! The counts of `vmbell bench eoi` agree with what the guest says that it has done.
-// Empty on other architectures: the usermode backend is for x86-64.
-#![cfg(target_arch = "x86_64")]
-#![allow(
-    clippy::tests_outside_test_module,
-    clippy::unwrap_used,
-    reason = "the whole file is tests"
-)]
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use vmbell_bench::stat::{OFF, ON, Pace, SPARED, TAKEN, entries};
 use vmbell_bench::{Clock, Limit, Options, Plan, Record, Sample, Series, Silent, run};
@@ -18,8 +10,6 @@ use vmbell_report::Timing;
 use vmbell_usermode::Usermode;
 
 const INTERRUPTS: u64 = 200;
-/// A measurement that takes longer has hung.
-const HANG: Duration = Duration::from_secs(120);
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Two runs of both modes, in turn.
@@ -30,7 +20,7 @@ fn measure(pace: Pace) -> [Series; 2] {
         cpus: vec![vmbell_bench::affinity::allowed_cpus().unwrap()[0]],
         spin: SpinPolicy::Sleep,
         clock: Clock::calibrate().unwrap(),
-        limit: Limit::new(Some(HANG), &INTERRUPTED),
+        limit: Limit::new(Some(crate::wait::HANG), &INTERRUPTED),
         timing: Timing::Native,
         marks: None,
     };

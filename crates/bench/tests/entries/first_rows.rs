@@ -1,11 +1,4 @@
 //! The rows that answer the first questions about a host exist on the backend that every machine has.
-// Empty on other architectures: the usermode backend is for x86-64.
-#![cfg(target_arch = "x86_64")]
-#![allow(
-    clippy::tests_outside_test_module,
-    clippy::unwrap_used,
-    reason = "the whole file is tests"
-)]
 
 use std::sync::Arc;
 

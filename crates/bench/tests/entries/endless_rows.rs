@@ -1,15 +1,5 @@
 //! Rows on a host that loses what the guest waits for: each row ends at its time limit with its reason,
 //! and the others are measured.
-#![allow(
-    clippy::tests_outside_test_module,
-    clippy::unwrap_used,
-    reason = "all of this is tests"
-)]
-
-#[path = "../../vmm/tests/harness/backends.rs"]
-mod harness;
-#[path = "../../vmm/tests/harness/wait.rs"]
-mod wait;
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
@@ -223,7 +213,7 @@ where
     let mut timeout = Duration::from_millis(300);
     while !is_enough(&entries, timeout) {
         timeout *= 2;
-        assert!(timeout < wait::HANG, "the good rows have hung");
+        assert!(timeout < crate::wait::HANG, "the good rows have hung");
     }
 }
 
@@ -266,10 +256,10 @@ fn is_enough(entries: &[Entry], timeout: Duration) -> bool {
     is_enough
 }
 
-on_usermode! {
+crate::on_usermode! {
     a_host_that_forgets_costs_the_rows_that_it_forgets;
 }
 
-on_kvm! {
+crate::on_kvm! {
     a_host_that_forgets_costs_the_rows_that_it_forgets;
 }

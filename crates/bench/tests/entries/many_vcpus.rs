@@ -1,14 +1,4 @@
 //! Rows in which a vCPU interrupts many others.
-#![allow(
-    clippy::tests_outside_test_module,
-    clippy::unwrap_used,
-    reason = "all of this is tests"
-)]
-
-#[path = "../../vmm/tests/harness/backends.rs"]
-mod harness;
-#[path = "../../vmm/tests/harness/wait.rs"]
-mod wait;
 
 use std::sync::{Arc, Mutex};
 
@@ -38,7 +28,7 @@ where
         cpus: vec![0, 1],
         spin: SpinPolicy::Sleep,
         clock: Clock::calibrate().unwrap(),
-        limit: Limit::none().with_run_timeout(Some(wait::HANG)),
+        limit: Limit::none().with_run_timeout(Some(crate::wait::HANG)),
         timing: Timing::Native,
         marks: None,
     };
@@ -72,6 +62,6 @@ where
     }
 }
 
-on_both! {
+crate::on_both! {
     every_vcpu_answers_whether_it_is_named_alone_or_with_all;
 }
