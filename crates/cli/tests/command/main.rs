@@ -1,4 +1,5 @@
-//! The command from outside: every subcommand, wrong arguments, and every exit status.
+//! The command from outside: every subcommand, wrong arguments, and every exit status. One program, because each is compiled and
+//! linked separately, and other tests run while one waits for a time limit.
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
@@ -17,6 +18,8 @@ mod doubles;
 mod ends;
 mod exports;
 mod gate;
+#[path = "../lab/mod.rs"]
+mod lab;
 mod net;
 mod others;
 mod page;

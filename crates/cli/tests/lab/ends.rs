@@ -7,9 +7,9 @@ use assert_cmd::assert::OutputAssertExt;
 use predicates::prelude::*;
 use predicates::str::{contains, is_match};
 
-use super::signals::hear_signals;
 use super::support::{self, Sandbox};
-use super::wait::{HANG, await_that, growing};
+use crate::signals::hear_signals;
+use crate::wait::{HANG, await_that, growing};
 
 #[test]
 fn l1_that_hangs_ends_at_the_time_limit_with_its_console() {

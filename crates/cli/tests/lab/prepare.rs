@@ -6,9 +6,9 @@ use assert_cmd::assert::OutputAssertExt;
 use predicates::prelude::*;
 use predicates::str::{contains, is_match};
 
-use super::signals::hear_signals;
 use super::support::{self, Sandbox};
-use super::wait::await_that;
+use crate::signals::hear_signals;
+use crate::wait::await_that;
 
 const HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
