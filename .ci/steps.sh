@@ -251,8 +251,8 @@ miri() {
         shift
     done
     cargo +nightly miri --version >/dev/null 2>&1 || toolchain nightly --component miri,rust-src
-    # Without isolation proptest finds its number of cases, and the folder of its regressions.
-    PROPTEST_CASES=2 MIRIFLAGS="-Zmiri-disable-isolation ${MIRIFLAGS:-}" \
+    # Without isolation proptest finds its number of cases, and the folder of its regressions. Miri has one CPU.
+    PROPTEST_CASES=2 RUST_TEST_THREADS=1 MIRIFLAGS="-Zmiri-disable-isolation ${MIRIFLAGS:-}" \
         cargo +nightly miri test --locked "${packages[@]}" --lib --target-dir "$target/miri" "$@"
 }
 

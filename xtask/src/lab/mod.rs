@@ -65,8 +65,10 @@ impl<'a> Launcher<'a> {
     /// `vmbell lab` with these words, in the workspace's folder.
     fn lab(&self, words: &[&str]) -> Command {
         let mut command = Command::new(self.vmbell);
+        // L1 has fewer CPUs than the threads that cargo has tests run in here.
         command
             .current_dir(artifacts::root())
+            .env_remove("RUST_TEST_THREADS")
             .arg("lab")
             .args(words);
         if let Some(arm64) = self.arm64 {
