@@ -1,9 +1,5 @@
 //! Tasks whose accesses reach the checker as those of instrumented code do.
 #![allow(unsafe_code)]
-#![allow(
-    clippy::tests_outside_test_module,
-    reason = "an integration test is a test module"
-)]
 
 use vmbell_check::{Explorer, Model};
 

@@ -1,9 +1,5 @@
 //! Scenarios on real threads.
 #![allow(unsafe_code)]
-#![allow(
-    clippy::tests_outside_test_module,
-    reason = "an integration test is a test module"
-)]
 
 use std::time::Duration;
 

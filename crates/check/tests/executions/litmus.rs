@@ -1,8 +1,4 @@
 //! The litmus tests of the literature: whether the outcome that gives each its name can happen.
-#![allow(
-    clippy::tests_outside_test_module,
-    reason = "an integration test is a test module"
-)]
 
 use std::cell::RefCell;
 use std::rc::Rc;

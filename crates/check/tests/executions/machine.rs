@@ -2,10 +2,6 @@
 //!
 //! The machine shares nothing with the axioms: it has one memory of bytes, for each thread a store buffer (which SC does not
 //! use), and bells. Accesses of several sizes overlap.
-#![allow(
-    clippy::tests_outside_test_module,
-    reason = "an integration test is a test module"
-)]
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};

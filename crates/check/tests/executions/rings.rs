@@ -1,8 +1,4 @@
 //! The reference sides of virtqueues, and that a defect in one of them is found.
-#![allow(
-    clippy::tests_outside_test_module,
-    reason = "an integration test is a test module"
-)]
 
 use vmbell_check::{Explorer, Load, Model, Shape, What};
 

@@ -1,8 +1,4 @@
 //! Notifications that are not eventfds: what each keeps, and that a defect around it is found.
-#![allow(
-    clippy::tests_outside_test_module,
-    reason = "an integration test is a test module"
-)]
 
 use vmbell_check::{
     Explorer, Memory, Message, Model, Order, Report, Scenario, Width, choose, claim,

@@ -1,17 +1,12 @@
 //! The search against a reference that enumerates every graph and tests the axioms literally.
-#![allow(
-    clippy::tests_outside_test_module,
-    reason = "an integration test is a test module"
-)]
-
-mod reference;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use proptest::prelude::*;
-use reference::{Op, Program, graphs};
 use vmbell_check::{Explorer, Memory, Model, Order, fence};
+
+use crate::reference::{Op, Program, graphs};
 
 const ALL: [Model; 3] = [Model::Sc, Model::Tso, Model::Rc11];
 

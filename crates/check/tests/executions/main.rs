@@ -1,0 +1,14 @@
+//! What is explored, and what is found there: one program, because each is compiled and linked separately.
+#![allow(
+    clippy::tests_outside_test_module,
+    reason = "the whole program is tests"
+)]
+
+mod bells;
+mod hooks;
+mod litmus;
+mod machine;
+mod models;
+mod native;
+mod reference;
+mod rings;
