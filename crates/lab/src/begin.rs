@@ -12,6 +12,7 @@ use std::iter;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::arch::Arch;
 use super::boot::{Boot, BootError, Booted, Limits, Mode, SavedFiles, Settings, Sinks};
 use super::cache::{Size, hash_bytes};
 use super::job::Ending;
@@ -95,7 +96,7 @@ impl Lab {
         let Some(store) = &self.states else {
             return Beginning::Boot(None);
         };
-        if let Some(reason) = cannot_be_saved(boot.settings) {
+        if let Some(reason) = self.cannot_be_saved(boot.settings) {
             return Beginning::Boot(reason);
         }
         match self.find_or_make(store, boot, initramfs) {
@@ -251,23 +252,28 @@ impl Lab {
         }
         Ok(key.part("arguments", format!("{:?}", boot.words())))
     }
-}
 
-/// Why this machine boots in any case: `Some(None)` if the user has asked for what only a boot has.
-#[expect(
-    clippy::option_option,
-    reason = "whether it boots, and whether there is more to say"
-)]
-fn cannot_be_saved(settings: &Settings) -> Option<Option<String>> {
-    if settings.show_console {
-        return Some(None);
+    /// Why this machine boots in any case: `Some(None)` if the user has asked for what only a boot has.
+    #[expect(
+        clippy::option_option,
+        reason = "whether it boots, and whether there is more to say"
+    )]
+    fn cannot_be_saved(&self, settings: &Settings) -> Option<Option<String>> {
+        if settings.show_console {
+            return Some(None);
+        }
+        if !settings.qemu.is_empty() {
+            return Some(Some("--qemu-arg may change what is saved".to_owned()));
+        }
+        let several = matches!(settings.mode, Mode::Functional { cpus: 2.. });
+        if several && self.board.arch == Arch::AARCH64 && self.kernel.major() >= 7 {
+            let reason = "QEMU does not save the timers that Linux 7 uses on arm64; --vcpus 1 has them set anew";
+            return Some(Some(reason.to_owned()));
+        }
+        let mut devices = settings.devices.iter().map(|plugged| plugged.device);
+        let device = devices.find(|device| !device.has_state)?;
+        Some(Some(format!("QEMU cannot save {}", device.name)))
     }
-    if !settings.qemu.is_empty() {
-        return Some(Some("--qemu-arg may change what is saved".to_owned()));
-    }
-    let mut devices = settings.devices.iter().map(|plugged| plugged.device);
-    let device = devices.find(|device| !device.has_state)?;
-    Some(Some(format!("QEMU cannot save {}", device.name)))
 }
 
 /// Whether the check of a restored machine has passed.

@@ -69,6 +69,12 @@ impl Kernel {
         self.release().trim_end_matches(SUFFIX)
     }
 
+    /// The first number of its version.
+    pub fn major(&self) -> u32 {
+        let number = self.release().split('.').next();
+        number.and_then(|number| number.parse().ok()).unwrap_or(0)
+    }
+
     /// The kernel's release (`uname -r`): the word after `Linux` in the title.
     pub fn release(&self) -> &str {
         self.title.split(' ').nth(1).unwrap_or_default()

@@ -7,6 +7,7 @@ mod pci;
 mod start;
 mod sys;
 mod text;
+mod timers;
 mod unpack;
 
 use core::arch::global_asm;
@@ -19,6 +20,7 @@ use crate::window::{
 use start::{commands, links, load_modules, mount_all};
 use sys::die;
 use text::{Digits, Path};
+use timers::Timers;
 
 #[cfg(target_arch = "x86_64")]
 global_asm!(include_str!("x86_64.S"), options(att_syntax));
@@ -101,13 +103,13 @@ fn stop() -> u64 {
     let Some(registers) = pci::map(&folder, 0) else {
         die("no panic device");
     };
+    let timers = cfg!(target_arch = "aarch64").then(Timers::set);
     let before = sys::counter();
     // SAFETY: the first byte of the mapping, which is never unmapped, is a register of the device.
     unsafe { registers.as_ptr().cast_mut().write_volatile(PANICKED) };
     let passed = sys::counter().wrapping_sub(before);
-    if cfg!(target_arch = "aarch64") {
-        // QEMU saves the timers of EL1 only (target/arm/machine.c), and the kernel uses those of EL2.
-        sys::set_timers();
+    if let Some(timers) = timers {
+        timers.take_back();
     }
     passed
 }

@@ -24,6 +24,9 @@ mod number {
     pub const MOUNT: usize = 165;
     pub const GETDENTS64: usize = 217;
     pub const CLOCK_SETTIME: usize = 227;
+    pub const CLOCK_GETTIME: usize = 228;
+    pub const TIMERFD_CREATE: usize = 283;
+    pub const TIMERFD_SETTIME: usize = 286;
     pub const EXIT_GROUP: usize = 231;
     pub const OPENAT: usize = 257;
     pub const MKDIRAT: usize = 258;
@@ -52,6 +55,9 @@ mod number {
     pub const MOUNT: usize = 40;
     pub const GETDENTS64: usize = 61;
     pub const CLOCK_SETTIME: usize = 112;
+    pub const CLOCK_GETTIME: usize = 113;
+    pub const TIMERFD_CREATE: usize = 85;
+    pub const TIMERFD_SETTIME: usize = 86;
     pub const EXIT_GROUP: usize = 94;
     pub const OPENAT: usize = 56;
     pub const MKDIRAT: usize = 34;
@@ -73,6 +79,8 @@ const APPEND: usize = 0o1 | 0o100 | 0o2000;
 /// A folder exists, or a module is loaded.
 pub const EEXIST: u32 = 17;
 const CLOCK_MONOTONIC: usize = 1;
+/// How many CPUs a machine has at most.
+pub const CPUS: usize = usize::BITS as usize;
 /// The protection of mapped memory.
 const READ_AND_WRITE: usize = 3;
 
@@ -398,37 +406,61 @@ pub fn counter() -> u64 {
     }
 }
 
-/// Sleeps on each CPU until a time that was before any that its other timers wait for: the kernel then sets the CPU's timer, and
-/// once more for the next one.
-pub fn set_timers() {
-    const CPUS: usize = 1024;
-    const WORD: usize = usize::BITS as usize;
-    const TIMER_ABSTIME: usize = 1;
-    let run_on = |mask: &[usize; CPUS / WORD]| {
-        let arguments = [0, CPUS / 8, mask.as_ptr() as usize, 0, 0, 0];
-        // SAFETY: the mask has this size. 0 is this thread.
-        result(unsafe { call(number::SCHED_SETAFFINITY, arguments) })
+/// The time of the monotonic clock: seconds and nanoseconds.
+pub fn monotonic_clock() -> [usize; 2] {
+    let mut now = [0; 2];
+    let address = now.as_mut_ptr() as usize;
+    // SAFETY: `now` is a `struct timespec`.
+    unsafe {
+        call(
+            number::CLOCK_GETTIME,
+            [CLOCK_MONOTONIC, address, 0, 0, 0, 0],
+        )
     };
-    for cpu in 0..CPUS {
-        let mut mask = [0; CPUS / WORD];
-        mask[cpu / WORD] = 1 << (cpu % WORD);
-        if run_on(&mask).is_err() {
-            break;
-        }
-        let past = [0_usize, 1];
-        let arguments = [
-            CLOCK_MONOTONIC,
-            TIMER_ABSTIME,
-            past.as_ptr() as usize,
-            0,
-            0,
-            0,
-        ];
-        // SAFETY: `past` is a `struct timespec`.
-        unsafe { call(number::CLOCK_NANOSLEEP, arguments) };
-    }
-    // All that there are.
-    let _ = run_on(&[usize::MAX; CPUS / WORD]);
+    now
+}
+
+/// Makes a timer of the monotonic clock, which ends with this process or when it becomes another program.
+pub fn make_timer() -> Option<usize> {
+    const TFD_CLOEXEC: usize = 0o2_000_000;
+    let arguments = [CLOCK_MONOTONIC, TFD_CLOEXEC, 0, 0, 0, 0];
+    // SAFETY: takes numbers alone.
+    result(unsafe { call(number::TIMERFD_CREATE, arguments) }).ok()
+}
+
+/// Sets a timer to this time; 0 takes it back.
+pub fn set_timer(timer: usize, [seconds, nanoseconds]: [usize; 2]) {
+    const TFD_TIMER_ABSTIME: usize = 1;
+    // `struct itimerspec`: no interval, and the time.
+    let time = [0, 0, seconds, nanoseconds];
+    let arguments = [timer, TFD_TIMER_ABSTIME, time.as_ptr() as usize, 0, 0, 0];
+    // SAFETY: `time` is what the call reads.
+    unsafe { call(number::TIMERFD_SETTIME, arguments) };
+}
+
+/// Runs this thread on one CPU from now on, if the machine has it.
+pub fn run_on(cpu: usize) -> bool {
+    set_affinity(1 << cpu).is_ok()
+}
+
+/// Runs this thread on any CPU.
+pub fn run_anywhere() {
+    let _ = set_affinity(usize::MAX);
+}
+
+fn set_affinity(mask: usize) -> Result<usize, u32> {
+    let arguments = [0, size_of_val(&mask), &raw const mask as usize, 0, 0, 0];
+    // SAFETY: the mask has this size. 0 is this thread.
+    result(unsafe { call(number::SCHED_SETAFFINITY, arguments) })
+}
+
+/// Sleeps until a time of the monotonic clock.
+pub fn sleep_until(time: [usize; 2]) {
+    const TIMER_ABSTIME: usize = 1;
+    let address = time.as_ptr() as usize;
+    let arguments = [CLOCK_MONOTONIC, TIMER_ABSTIME, address, 0, 0, 0];
+    // SAFETY: `time` is a `struct timespec`.
+    unsafe { call(number::CLOCK_NANOSLEEP, arguments) };
 }
 
 /// Sleeps for less than a second.
