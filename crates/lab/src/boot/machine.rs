@@ -113,6 +113,7 @@ impl Boot<'_> {
         let patience = Patience {
             ending: ENDING * self.settings.depth,
             leaving: LEAVING * self.settings.depth,
+            to_the_end: true,
             answering: match self.settings.mode {
                 Mode::Functional { .. } => ANSWERING,
                 // A question would be an interrupt at a moment that L1 does not determine.
@@ -395,6 +396,20 @@ impl Machine {
         let mut course = Course::follow(&events, &mut asking, limits, patience, || {
             process::waited(pid)
         });
+        if course.complete() && !patience.to_the_end {
+            return Ok(Booted {
+                started: course.started,
+                silent: course.silent,
+                received: course.received,
+                report: course.report,
+                status: None,
+                console: lock(&self.output.console).clone(),
+                refused: None,
+                vmm_errors: String::new(),
+                cpu: Duration::ZERO,
+                wall: self.begun.elapsed(),
+            });
+        }
         let killed = course.cpu.is_none();
         let cpu = course.cpu.or_else(|| process::cpu_time(pid));
         if killed {

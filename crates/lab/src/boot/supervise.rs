@@ -42,6 +42,8 @@ pub(crate) struct Patience {
     pub ending: Duration,
     /// To kill the program and to send what it has, and then, for its VMM, to end.
     pub leaving: Duration,
+    /// Whether the VMM's end is waited for when everything has come. One that runs in L1 ends with L1.
+    pub to_the_end: bool,
     /// To say that it still runs, while the program does. It is asked again as long after each answer.
     pub answering: Duration,
 }
@@ -233,6 +235,9 @@ impl Course {
                 return course;
             }
             if course.complete() && !course.acknowledged {
+                if !patience.to_the_end {
+                    return course;
+                }
                 course.acknowledged = true;
                 deadline.restart(patience.leaving);
                 let _ = control.write_all(&[answer::LEAVE]);

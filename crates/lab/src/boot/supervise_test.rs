@@ -14,6 +14,7 @@ const LIMITS: Limits = Limits {
 const PATIENCE: Patience = Patience {
     ending: SHORT,
     leaving: LEAVING,
+    to_the_end: true,
     answering: LONGEST,
 };
 
@@ -287,4 +288,22 @@ fn a_linux_that_has_reported_is_not_asked() {
     let mut said = Vec::new();
     l1.read_to_end(&mut said).unwrap();
     assert_eq!(said, [answer::LEAVE]);
+}
+
+#[test]
+fn a_linux_in_another_one_is_left_when_all_has_come() {
+    let (sender, events) = channel();
+    let (mut control, mut l2) = UnixStream::pair().unwrap();
+    sender.send(Event::Said(Message::Started)).unwrap();
+    let sent = Message::Report(report([1, 0, 0]));
+    sender.send(Event::Said(sent)).unwrap();
+    sender.send(Event::Bytes(Stream::Stdout, 1)).unwrap();
+    let patience = Patience {
+        to_the_end: false,
+        ..PATIENCE
+    };
+    let course = Course::follow(&events, &mut control, LIMITS, patience, never);
+    assert!(course.complete() && course.cpu.is_none());
+    drop(control);
+    assert_eq!(l2.read(&mut [0]).unwrap(), 0);
 }
