@@ -52,10 +52,11 @@ fn top_counts_the_requests_and_the_interrupts_that_a_guest_counts() {
     let runs = ["", ",notify=exit,interrupt=call"].map(|way| {
         let run = Guest::command(&format!("--device virtio-blk,file=disk{way}"));
         format!(
-            "{run} <keys >console & pid=$!
+            "rm -f console
+             {run} <keys >console & pid=$!
              exec 3>keys
              for at in before after; do
-                 until grep -q ^$at: console; do sleep 0.2; kill -0 $pid || exit 1; done
+                 until grep -qs ^$at: console; do sleep 0.2; kill -0 $pid || exit 1; done
                  # What was counted before is in the second line from now.
                  n=$(($(wc -l <out/lines) + 2)); until [ $(wc -l <out/lines) -ge $n ]; do sleep 0.1; done
                  echo $at line: $pid $n $(cat /sys/kernel/debug/kvm/*/mmio_exit_kernel)
