@@ -3,7 +3,8 @@
 //! The crate is compiled twice. As a library it gives the lab [`window`] and, in `ELF`, the finished loader. With `--cfg
 //! vmbell_loader_elf` (see `build.rs`) it is that loader, and has the modules in `elf/` in addition. The loader mounts the
 //! kernel's file systems, loads modules and stops the machine by a write to its panic device. A machine that is started from
-//! that state, or goes on at once, continues after that write: it unpacks the archive in the window and becomes `vmbell`.
+//! that state, or goes on at once, continues after that write: it unpacks the archive in the window and becomes `vmbell`. If another
+//! Linux is to be inside, `vmbell` comes first, and runs the loader once more when that Linux is ready.
 #![no_std]
 #![cfg_attr(vmbell_loader_elf, no_main)]
 
