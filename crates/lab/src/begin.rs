@@ -265,9 +265,9 @@ impl Lab {
         if !settings.qemu.is_empty() {
             return Some(Some("--qemu-arg may change what is saved".to_owned()));
         }
-        let several = matches!(settings.mode, Mode::Functional { cpus: 2.. });
-        if several && self.board.arch == Arch::AARCH64 && self.kernel.major() >= 7 {
-            let reason = "QEMU does not save the timers that Linux 7 uses on arm64; --vcpus 1 has them set anew";
+        let by_clock = matches!(settings.mode, Mode::Functional { .. });
+        if by_clock && self.board.arch == Arch::AARCH64 && self.kernel.major() >= 7 {
+            let reason = "QEMU does not save the timers that Linux uses on arm64";
             return Some(Some(reason.to_owned()));
         }
         let mut devices = settings.devices.iter().map(|plugged| plugged.device);

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use vmbell_lab::cache::Cache;
@@ -172,26 +172,4 @@ pub fn figures_do_not_depend_on_the_beginning(depth: u32, rows: &[&str]) {
     }
     assert_eq!(reports[0].1, reports[1].1);
     assert_ne!(reports[0].0, reports[1].0);
-}
-
-/// Prints what is random in a Linux, and the time of day.
-pub const RANDOM: &str =
-    "cat /proc/sys/kernel/random/boot_id; head -c 16 /dev/urandom | od -An -tx1; date +%s";
-
-/// Two runs of [`RANDOM`] from one state have other random numbers, and this host's time.
-pub fn random_numbers_differ_and_the_time_is_the_hosts([one, other]: [Output; 2]) {
-    let [one, other] = [&one, &other].map(|output| {
-        assert_eq!(beginning(output), SAVED);
-        text(&output.stdout).lines().collect::<Vec<_>>()
-    });
-    assert!(
-        one[0] != other[0] && one[1] != other[1],
-        "{one:?} {other:?}"
-    );
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let now = now.unwrap().as_secs();
-    for time in [one[2], other[2]] {
-        let time: u64 = time.parse().unwrap();
-        assert!(now.abs_diff(time) < 24 * 3600, "{time} at {now}");
-    }
 }

@@ -6,8 +6,8 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use super::boots::states::{RANDOM, random_numbers_differ_and_the_time_is_the_hosts};
 use super::boots::{LIMITS, host_vmbell, lab, lab_within_its_limits, only_boot, output, text};
+use super::saved::{RANDOM, random_numbers_differ_and_the_time_is_the_hosts};
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]

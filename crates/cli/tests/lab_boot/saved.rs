@@ -8,14 +8,11 @@ use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::sync::LazyLock;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::boots::states::{
-    RANDOM, SAVED, States, beginning, figures_do_not_depend_on_the_beginning,
-    random_numbers_differ_and_the_time_is_the_hosts,
-};
+use super::boots::states::{SAVED, States, beginning, figures_do_not_depend_on_the_beginning};
 use super::boots::{only_boot, output, text};
 
 /// What takes this long has hung.
@@ -262,6 +259,28 @@ fn figures_of_l2_are_those_of_a_boot_with_and_without_a_seed() {
     figures_do_not_depend_on_the_beginning(2, &["portio-no-eventfd"]);
 }
 
+/// Prints what is random in a Linux, and the time of day.
+pub const RANDOM: &str =
+    "cat /proc/sys/kernel/random/boot_id; head -c 16 /dev/urandom | od -An -tx1; date +%s";
+
+/// Two runs of [`RANDOM`] from one state have other random numbers, and this host's time.
+pub fn random_numbers_differ_and_the_time_is_the_hosts([one, other]: [Output; 2]) {
+    let [one, other] = [&one, &other].map(|output| {
+        assert_eq!(beginning(output), SAVED);
+        text(&output.stdout).lines().collect::<Vec<_>>()
+    });
+    assert!(
+        one[0] != other[0] && one[1] != other[1],
+        "{one:?} {other:?}"
+    );
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.unwrap().as_secs();
+    for time in [one[2], other[2]] {
+        let time: u64 = time.parse().unwrap();
+        assert!(now.abs_diff(time) < 24 * 3600, "{time} at {now}");
+    }
+}
+
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn no_two_runs_have_the_same_random_numbers_and_each_has_the_hosts_time() {
@@ -363,7 +382,7 @@ fn states_are_listed_and_cleaned() {
     };
     let name = state.file_name().unwrap().to_str().unwrap();
     let line = listed(&name[..18]).unwrap();
-    for part in [", 1 CPUs, 512 MiB, ", " MB, last used 20"] {
+    for part in [", 1 CPU, 512 MiB, ", " MB, last used 20"] {
         assert!(line.contains(part), "{line}");
     }
     let cleaned = states.manage(&["clean"]);

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::boots::states::{RANDOM, random_numbers_differ_and_the_time_is_the_hosts};
+use super::boots::states::{SAVED, beginning};
 use super::boots::{lab, output, text};
 
 #[test]
@@ -52,7 +52,10 @@ fn a_guest_of_a_guest_makes_its_exits_and_rings_its_doorbells_in_l2() {
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab --arch aarch64"]
-fn no_two_linuxes_in_l2_have_the_same_random_numbers_and_each_has_the_hosts_time() {
-    let run = || output(lab(&["--depth", "2", "--", "/bin/sh", "-c"]).arg(RANDOM));
-    random_numbers_differ_and_the_time_is_the_hosts([(); 2].map(|()| run()));
+fn a_deterministic_linux_in_l2_begins_where_it_was_saved() {
+    let mut lab = lab(&["--depth", "2", "--deterministic", "--", "/bin/sh", "-c"]);
+    let output = output(lab.arg("echo right; exit 7"));
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(text(&output.stdout), "right\n");
+    assert_eq!(beginning(&output), SAVED);
 }
