@@ -17,6 +17,7 @@ use crate::window::{
     ARCHIVE, BUSYBOX_FILE, CHANNEL_MODULE_FOLDER, COMMAND_FOLDER, DEVICE, EXTRA_MODULE_FOLDER,
     Header, INIT_FILE, MODULE_FOLDER, NESTED_FILE, TIME_SKIPPED,
 };
+use pci::Bar;
 use start::{commands, links, load_modules, mount_all};
 use sys::die;
 use text::{Digits, Path};
@@ -78,17 +79,20 @@ fn become_init() -> ! {
 /// host of a Linux that has none.
 fn receive() -> &'static [u8] {
     let window = Path::of(&["/sys/bus/pci/devices/", DEVICE]);
-    let Some(window) = pci::map(&window, 2) else {
+    let Some(window) = Bar::open(&window, 2) else {
         return connection::receive(begin);
+    };
+    let Some(header) = window.map(0, ARCHIVE) else {
+        die("cannot map the window");
     };
     let passed = stop();
     // The host writes the window before this machine continues, and never again.
-    let header = begin(window);
+    let header = begin(header);
     if header.counted && passed > MOMENT {
         die(TIME_SKIPPED);
     }
     window
-        .get(ARCHIVE..ARCHIVE.saturating_add(header.length()))
+        .map(ARCHIVE, header.length())
         .unwrap_or_else(|| die("the archive is longer than the window"))
 }
 
@@ -100,7 +104,7 @@ fn stop() -> u64 {
         &crate::window::PANIC_SLOT[2..],
         ".0",
     ]);
-    let Some(registers) = pci::map(&folder, 0) else {
+    let Some(registers) = Bar::open(&folder, 0).and_then(|bar| bar.map(0, 1)) else {
         die("no panic device");
     };
     let timers = cfg!(target_arch = "aarch64").then(Timers::set);

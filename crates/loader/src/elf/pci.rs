@@ -1,22 +1,41 @@
-//! Maps the registers and the memory of a PCI device, by sysfs (Linux `Documentation/PCI/sysfs-pci.rst`).
+//! The registers and the memory of a PCI device, by sysfs (Linux `Documentation/PCI/sysfs-pci.rst`).
 
 use super::sys;
 use super::text::{Digits, Path};
 
-/// Enables the device of this folder and maps one of its BARs for the rest of this process's life. A device that is not there
-/// has none.
-pub fn map(device: &Path, bar: u32) -> Option<&'static [u8]> {
-    const PAGE: usize = 4096;
-    if !sys::write_existing(&device.join("/enable"), b"1") {
-        return None;
+const PAGE: usize = 4096;
+
+/// A BAR of a device.
+pub struct Bar {
+    fd: usize,
+    /// Where it begins in its first page: one that is smaller than a page may begin within one.
+    within: usize,
+}
+
+impl Bar {
+    /// Enables the device of this folder and opens one of its BARs. A device that is not there has none.
+    pub fn open(device: &Path, bar: u32) -> Option<Self> {
+        if !sys::write_existing(&device.join("/enable"), b"1") {
+            return None;
+        }
+        let within = address(&device.join("/resource"), bar)? % PAGE;
+        let file = device.join("/resource").join(Digits::of(bar).text());
+        let fd = sys::open(&file, sys::READ_WRITE)?;
+        Some(Self { fd, within })
     }
-    // A BAR that is smaller than a page may begin within one.
-    let within = address(&device.join("/resource"), bar)? % PAGE;
-    let file = device.join("/resource").join(Digits::of(bar).text());
-    let fd = sys::open(&file, sys::READ_WRITE)?;
-    let mapped = sys::map_whole(fd, within);
-    sys::close(fd);
-    mapped
+
+    /// Maps a part of it for the rest of this process's life: the kernel enters each page of a mapping one by one, so a part should
+    /// be no larger than needed. It begins with a page.
+    pub fn map(&self, begin: usize, length: usize) -> Option<&'static [u8]> {
+        let mapped = sys::map(self.fd, begin, self.within.checked_add(length)?)?;
+        mapped.get(self.within..)
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        sys::close(self.fd);
+    }
 }
 
 /// The address of a BAR: the first number of its line.

@@ -32,7 +32,6 @@ mod number {
     pub const MKDIRAT: usize = 258;
     pub const MKNODAT: usize = 259;
     pub const SYMLINKAT: usize = 266;
-    pub const FSTAT: usize = 5;
     pub const FINIT_MODULE: usize = 313;
 }
 
@@ -63,7 +62,6 @@ mod number {
     pub const MKDIRAT: usize = 34;
     pub const MKNODAT: usize = 33;
     pub const SYMLINKAT: usize = 36;
-    pub const FSTAT: usize = 80;
     pub const FINIT_MODULE: usize = 273;
 }
 
@@ -357,15 +355,14 @@ pub fn ioctl(fd: usize, request: usize, argument: usize) {
     unsafe { call(number::IOCTL, [fd, request, argument, 0, 0, 0]) };
 }
 
-/// Maps an open file for the rest of this process's life, and returns what follows its first bytes.
-pub fn map_whole(fd: usize, first: usize) -> Option<&'static [u8]> {
+/// Maps a part of an open file for the rest of this process's life.
+pub fn map(fd: usize, begin: usize, length: usize) -> Option<&'static [u8]> {
     const SHARED: usize = 1;
-    let size = size(fd)?;
+    let arguments = [0, length, READ_AND_WRITE, SHARED, fd, begin];
     // SAFETY: asks for new memory.
-    let mapped = unsafe { call(number::MMAP, [0, size, READ_AND_WRITE, SHARED, fd, 0]) };
-    let begin = result(mapped).ok()? + first;
-    // SAFETY: it was just mapped, in whole pages, and stays. The host changes it only while this machine is stopped.
-    Some(unsafe { core::slice::from_raw_parts(begin as *const u8, size) })
+    let mapped = result(unsafe { call(number::MMAP, arguments) }).ok()?;
+    // SAFETY: it was just mapped and stays. The host changes it only while this machine is stopped.
+    Some(unsafe { core::slice::from_raw_parts(mapped as *const u8, length) })
 }
 
 /// Zeroed memory for the rest of this process's life.
@@ -376,16 +373,6 @@ pub fn new_memory(length: usize) -> Option<&'static mut [u8]> {
     let begin = result(unsafe { call(number::MMAP, arguments) }).ok()?;
     // SAFETY: it was just mapped, belongs to nobody else, and stays.
     Some(unsafe { core::slice::from_raw_parts_mut(begin as *mut u8, length) })
-}
-
-/// The size of an open file.
-fn size(fd: usize) -> Option<usize> {
-    // `struct stat` has its size in this word on both architectures.
-    const SIZE: usize = 6;
-    let mut stat = [0_usize; 18];
-    // SAFETY: `struct stat` has 144 bytes on x86-64 and 128 on arm64.
-    result(unsafe { call(number::FSTAT, [fd, stat.as_mut_ptr() as usize, 0, 0, 0, 0]) }).ok()?;
-    Some(stat[SIZE])
 }
 
 /// The CPU's counter of time. Where the clock counts instructions, one unit is one instruction on x86-64 and 16 on arm64.

@@ -10,6 +10,9 @@ const FOLDER: u32 = 0o040_000;
 const REGULAR: u32 = 0o100_000;
 const LINK: u32 = 0o120_000;
 
+/// How many bytes one call writes.
+const PIECE: usize = 64 << 10;
+
 /// Makes all files of an archive. What exists already stays, except that a file gets its new content.
 pub fn unpack(archive: &[u8]) {
     for entry in Entries::new(archive) {
@@ -36,7 +39,12 @@ fn make(entry: &Entry<'_>) {
             let Some(fd) = sys::open(&path, sys::WRITE) else {
                 die("cannot make a file of the archive");
             };
-            if !sys::write_all(fd, entry.data) {
+            // For each page that it copies, the kernel looks at all that follow in the same call.
+            if !entry
+                .data
+                .chunks(PIECE)
+                .all(|piece| sys::write_all(fd, piece))
+            {
                 die("out of memory: its files do not fit (--memory)");
             }
             sys::set_permissions(fd, permissions);
