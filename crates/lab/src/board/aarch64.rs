@@ -19,7 +19,8 @@ pub const AARCH64: Board = Board {
     gics: &[Gic::V3, Gic::V2],
     // `max` has pointer authentication, whose emulation makes a boot five times as long.
     cpu: "cortex-a76",
-    counted_cpu: "",
+    functional_cpu: "",
+    deterministic_cpu: "",
     arguments: &[],
     // The two with `bpf` parse the kernel's type information at the boot, for programs that replace parts of TCP.
     parameters: "console=ttyAMA0 quiet panic=-1 oops=panic nokaslr mitigations=off cryptomgr.notests nowatchdog audit=0 \

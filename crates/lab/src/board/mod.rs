@@ -36,9 +36,12 @@ pub struct Board {
     pub gics: &'static [Gic],
     /// QEMU's CPU with its features.
     pub cpu: &'static str,
-    /// What is added to the features where instructions are counted: without instructions that return random numbers, because a
-    /// saved machine does not have QEMU's state of these.
-    pub counted_cpu: &'static str,
+    /// What is added to the features in functional mode: without string instructions that are fast, because QEMU repeats each of
+    /// them for every byte. Linux then copies and clears memory by words.
+    pub functional_cpu: &'static str,
+    /// What is added to the features in deterministic mode: without instructions that return random numbers, because a saved
+    /// machine does not have QEMU's state of these.
+    pub deterministic_cpu: &'static str,
     /// QEMU's arguments for the rest of the machine.
     pub arguments: &'static [&'static str],
     /// Kernel parameters for a quick start.

@@ -19,7 +19,8 @@ pub const X86_64: Board = Board {
     // QEMU before 9.1 reads the frame of an `iretq` in user mode as the supervisor, which SMAP forbids: L1's kernel
     // then oopses at the return of the usermode backend's stub (commit 0bd385e7e3 of QEMU).
     cpu: "max,-smap",
-    counted_cpu: ",-rdrand,-rdseed",
+    functional_cpu: ",-erms",
+    deterministic_cpu: ",-rdrand,-rdseed",
     arguments: &["-device", "isa-debug-exit,iobase=0x501,iosize=4"],
     // These parameters turn off what only costs time under emulation. `panic=-1` with `-no-reboot`
     // makes a panic end QEMU at once, and `oops=panic` an oops.

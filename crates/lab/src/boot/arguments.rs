@@ -197,11 +197,11 @@ impl Mode {
 pub(crate) fn machine_arguments(board: &Board, settings: &Settings, option: &str) -> Vec<OsString> {
     let machine = machine(board, settings) + option;
     let mut words: Vec<OsString> = vec!["-machine".into(), machine.into()];
-    let mut cpu = board.cpu.to_owned();
-    if matches!(settings.mode, Mode::Deterministic { .. }) {
-        cpu += board.counted_cpu;
-    }
-    words.extend(["-cpu".into(), cpu.into()]);
+    let features = match settings.mode {
+        Mode::Functional { .. } => board.functional_cpu,
+        Mode::Deterministic { .. } => board.deterministic_cpu,
+    };
+    words.extend(["-cpu".into(), [board.cpu, features].concat().into()]);
     words.extend(board.arguments.iter().map(OsString::from));
     words.extend(settings.mode.arguments());
     if let Mode::Deterministic { .. } = settings.mode {
