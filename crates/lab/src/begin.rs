@@ -23,8 +23,8 @@ use crate::FileError;
 use loader::window::TIME_SKIPPED;
 use twox_hash::XxHash3_128;
 
-/// Disk space that a saved state takes at most, for machines of usual sizes.
-const ROOM: Size = Size(512 << 20);
+/// Disk space that the saved state of a machine of a usual size takes at most, for each Linux in it.
+const ROOM: u64 = 512 << 20;
 /// How often a machine is saved until QEMU has skipped no time, which it does in one of three cases or so on a busy machine.
 const ATTEMPTS: u32 = 5;
 /// How long a restored machine may take to run a guest: only one that hangs takes so long.
@@ -134,7 +134,8 @@ impl Lab {
             self.progress
                 .say("waiting for another `vmbell lab` that saves this machine");
         };
-        store.make(&key, ROOM, waiting, |draft| {
+        let room = Size(ROOM * u64::from(boot.settings.depth));
+        store.make(&key, room, waiting, |draft| {
             let _shown = self.progress.spin("saving the machine, once");
             for _ in 0..ATTEMPTS {
                 if self.make(boot, initramfs, draft)? {
