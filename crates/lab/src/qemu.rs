@@ -67,7 +67,7 @@ pub enum Origin {
     Package,
 }
 
-/// A QEMU whose version was checked.
+/// A QEMU whose version is known.
 #[derive(Clone, Debug)]
 pub struct Qemu {
     program: PathBuf,
@@ -99,13 +99,23 @@ impl Qemu {
         .ok()
     }
 
-    /// The QEMU in a cache entry, run by its own loader with its own libraries.
+    /// The QEMU in a cache entry, run by its own loader with its own libraries. Its version is the word after `QEMU` in the
+    /// entry's title, because asking it takes as long as its start.
     pub fn packaged(host: Arch, board: &Board, entry: &Entry) -> Result<Self, QemuError> {
-        Self::unpacked(host, board, &entry.path(""))
+        let title = &entry.manifest().title;
+        let version = title.split(' ').nth(1).unwrap_or_default();
+        Ok(Self {
+            version: version.to_owned(),
+            ..Self::in_folder(host, board, &entry.path(""))?
+        })
     }
 
-    /// As `packaged`, for a folder of unpacked packages.
+    /// The QEMU in a folder of unpacked packages, run in the same way.
     pub fn unpacked(host: Arch, board: &Board, root: &Path) -> Result<Self, QemuError> {
+        Self::in_folder(host, board, root)?.checked(board)
+    }
+
+    fn in_folder(host: Arch, board: &Board, root: &Path) -> Result<Self, QemuError> {
         let libraries: Vec<PathBuf> = ["lib", "usr/lib"]
             .map(|lib| root.join(lib).join(host.triplet))
             .into_iter()
@@ -125,7 +135,7 @@ impl Qemu {
         let paths = std::env::join_paths(&libraries).map_err(|_| QemuError::Incomplete {
             what: "path without a colon",
         })?;
-        Self {
+        Ok(Self {
             program,
             loader: Some((loader, paths)),
             data: ["usr/share/qemu", "usr/share/seabios"]
@@ -133,8 +143,7 @@ impl Qemu {
                 .to_vec(),
             modules: Some(root.join("usr/lib").join(host.triplet).join("qemu")),
             ..Self::installed(Origin::Package)
-        }
-        .checked(board)
+        })
     }
 
     fn installed(origin: Origin) -> Self {
