@@ -203,6 +203,19 @@ pub struct Report {
     pub between_marks: Vec<Exits>,
 }
 
+impl From<Ending> for Report {
+    /// The report of what has sent nothing.
+    fn from(ending: Ending) -> Self {
+        Self {
+            ending,
+            sent: [0; 3],
+            notes: Vec::new(),
+            exits: Vec::new(),
+            between_marks: Vec::new(),
+        }
+    }
+}
+
 /// Numbers of exits by KVM's names of their reasons.
 pub type Exits = BTreeMap<String, u64>;
 

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 /// The first byte of a record.
 const SEPARATOR: u8 = 0x1e;
 
-/// The most bytes of a record: what is longer is none.
+/// The most bytes of a record; a longer line is text.
 const LONGEST: usize = 256;
 
 /// The record that `done` of `all` steps are done, the last of them with `name`.

@@ -89,6 +89,24 @@ pub struct Booted {
     pub wall: Duration,
 }
 
+impl Booted {
+    /// What is known after this course without the VMM.
+    fn after(course: Course, begun: Instant) -> Self {
+        Self {
+            started: course.started,
+            received: course.received,
+            silent: course.silent,
+            report: course.complete().then_some(course.report).flatten(),
+            status: None,
+            console: Console::default(),
+            refused: None,
+            vmm_errors: String::new(),
+            cpu: Duration::ZERO,
+            wall: begun.elapsed(),
+        }
+    }
+}
+
 /// The files of a machine that was saved.
 #[derive(Clone, Copy, Debug)]
 pub struct SavedFiles<'a> {
@@ -398,16 +416,8 @@ impl Machine {
         });
         if course.complete() && !patience.to_the_end {
             return Ok(Booted {
-                started: course.started,
-                silent: course.silent,
-                received: course.received,
-                report: course.report,
-                status: None,
                 console: lock(&self.output.console).clone(),
-                refused: None,
-                vmm_errors: String::new(),
-                cpu: Duration::ZERO,
-                wall: self.begun.elapsed(),
+                ..Booted::after(course, self.begun)
             });
         }
         let killed = course.cpu.is_none();
@@ -427,16 +437,11 @@ impl Machine {
         let status = status.map_err(BootError::channel("wait for the VMM"))?;
         course.drain(&events);
         Ok(Booted {
-            started: course.started,
-            silent: course.silent,
-            received: course.received,
-            report: course.complete().then_some(course.report).flatten(),
             status: (!killed).then_some(status),
             console,
-            refused: None,
             vmm_errors,
             cpu: cpu.unwrap_or_default(),
-            wall: self.begun.elapsed(),
+            ..Booted::after(course, self.begun)
         })
     }
 }

@@ -52,13 +52,7 @@ pub fn main() -> ! {
     }
     let mut report = match job.and_then(|job| run_job(&job, inside, &notes)) {
         Ok(report) => report,
-        Err(error) => Report {
-            ending: Ending::Failed(format!("L{depth}: {error}")),
-            sent: [0; 3],
-            notes: Vec::new(),
-            exits: Vec::new(),
-            between_marks: Vec::new(),
-        },
+        Err(error) => Ending::Failed(format!("L{depth}: {error}")).into(),
     };
     let notes = notes.into_iter().map(|note| format!("L{depth}: {note}"));
     report.notes.splice(..0, notes);
@@ -123,26 +117,15 @@ fn run_job(job: &Job, inside: Option<io::Result<Inside>>, notes: &[String]) -> i
 fn run_check() -> io::Result<Report> {
     control::send(&Message::Started)?;
     check::run()?;
-    Ok(Report {
-        ending: Ending::Exited(0),
-        sent: [0; 3],
-        notes: Vec::new(),
-        exits: Vec::new(),
-        between_marks: Vec::new(),
-    })
+    Ok(Ending::Exited(0).into())
 }
 
 /// Runs the program, and sends the files that it leaves.
 fn run_program(job: &Job) -> io::Result<Report> {
     devices::prepare(&job.devices)?;
     let (ending, [stdout, stderr]) = program::run(job)?;
-    let mut report = Report {
-        ending,
-        sent: [stdout, stderr, 0],
-        notes: Vec::new(),
-        exits: Vec::new(),
-        between_marks: Vec::new(),
-    };
+    let mut report = Report::from(ending);
+    report.sent = [stdout, stderr, 0];
     if job.files {
         match control::open_port(port::FILES)
             .and_then(|port| send_folder(Path::new(OUT_FOLDER), port))

@@ -163,13 +163,8 @@ impl Inside {
         let booted = machine.follow(sinks, limits, patience);
         let booted = booted.map_err(io::Error::other)?;
         let has_spun = watch.is_some_and(|watch| watch.found());
-        let report = booted.report.clone().unwrap_or_else(|| Report {
-            ending: failure(&booted, has_spun, &nested),
-            sent: [0; 3],
-            notes: Vec::new(),
-            exits: Vec::new(),
-            between_marks: Vec::new(),
-        });
+        let report = booted.report.clone();
+        let report = report.unwrap_or_else(|| failure(&booted, has_spun, &nested).into());
         Ok(Report {
             sent: booted.received,
             exits: match job.exits {

@@ -19,7 +19,7 @@ use crate::{EntryPoint, Error, IoEvents, Irqchip, Support, Vcpu, Vm, VmConfig, V
 
 /// Whether a guest that executes the hypercall instruction continues after it; tried once.
 pub fn hypercalls(system: &Arc<System>) -> Support {
-    // The emulator patches the instruction and lets the CPU execute it again: in the emulator, for ever.
+    // The emulator patches the instruction and has the CPU execute it again, and emulates it again, forever.
     if !native_kernel_mode(system).is_yes() {
         return no(
             "the hypercall instruction never ends here: this kvm emulates the guest's kernel mode",
