@@ -18,6 +18,13 @@ pub(super) struct Starts {
 pub(super) struct Measured {
     pub(super) machine: String,
     pub(super) cold: Starts,
+    /// `None` if QEMU cannot save it.
+    pub(super) saved: Option<Saved>,
+}
+
+/// What was measured of a machine that was saved.
+#[derive(Debug)]
+pub(super) struct Saved {
     pub(super) warm: Starts,
     /// The first warm run, which made the state.
     pub(super) made: Run,
@@ -53,20 +60,25 @@ pub(super) fn table(rows: &[Measured]) -> String {
         |---|---|---|---|---|---|---|---|---|---|---|---|\n"
         .to_owned();
     for row in rows {
-        let (cold, warm, made) = (&row.cold, &row.warm, &row.made);
+        let cold = &row.cold;
+        // The figures of a saved machine; a dash for each of one that is not.
+        let saved = |figure: &dyn Fn(&Saved) -> String| {
+            let figure = row.saved.as_ref().map(figure);
+            figure.unwrap_or_else(|| "-".to_owned())
+        };
         let cells = [
             row.machine.clone(),
             format!("{:.2}", cold.cpu()),
-            format!("{:.2}", warm.cpu()),
-            format!("{:.1}", cold.cpu() / warm.cpu()),
-            format!("{:.2}", made.cpu),
-            format!("{:.2}", made.cpu / cold.cpu()),
+            saved(&|saved| format!("{:.2}", saved.warm.cpu())),
+            saved(&|saved| format!("{:.1}", cold.cpu() / saved.warm.cpu())),
+            saved(&|saved| format!("{:.2}", saved.made.cpu)),
+            saved(&|saved| format!("{:.2}", saved.made.cpu / cold.cpu())),
             format!("{:.2}", cold.wall()),
-            format!("{:.2}", warm.wall()),
-            format!("{:.2}", made.wall),
+            saved(&|saved| format!("{:.2}", saved.warm.wall())),
+            saved(&|saved| format!("{:.2}", saved.made.wall)),
             format!("{:.2}", cold.first_line()),
-            format!("{:.2}", warm.first_line()),
-            format!("{}", row.size / 1_000_000),
+            saved(&|saved| format!("{:.2}", saved.warm.first_line())),
+            saved(&|saved| format!("{}", saved.size / 1_000_000)),
         ];
         text += &format!("| {} |\n", cells.join(" | "));
     }
@@ -95,20 +107,31 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_medians_and_their_ratios() {
+    fn a_row_has_medians_and_their_ratios_and_dashes_without_a_state() {
         let measured = Measured {
             machine: "x86_64, Linux 6.12.1, functional, depth 1".to_owned(),
             cold: starts([4.0, 9.0, 3.0]),
-            warm: starts([0.5, 0.4, 7.0]),
-            made: runs([5.0; 3]).remove(0),
-            size: 107_290_000,
+            saved: Some(Saved {
+                warm: starts([0.5, 0.4, 7.0]),
+                made: runs([5.0; 3]).remove(0),
+                size: 107_290_000,
+            }),
         };
-        let text = table(&[measured]);
+        let booted = Measured {
+            machine: "aarch64, Linux 7.3.4, functional, depth 2".to_owned(),
+            cold: starts([4.0; 3]),
+            saved: None,
+        };
+        let text = table(&[measured, booted]);
         let (title, row) = (text.lines().next().unwrap(), text.lines().nth(2).unwrap());
         assert_eq!(
             row,
             "| x86_64, Linux 6.12.1, functional, depth 1 | 4.00 | 0.50 | 8.0 | 5.00 | 1.25 \
              | 8.00 | 1.00 | 10.00 | 2.00 | 0.25 | 107 |"
+        );
+        assert_eq!(
+            text.lines().nth(3).unwrap(),
+            "| aarch64, Linux 7.3.4, functional, depth 2 | 4.00 | - | - | - | - | 8.00 | - | - | 2.00 | - | - |"
         );
         assert!(
             text.lines()
