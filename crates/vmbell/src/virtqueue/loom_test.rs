@@ -46,7 +46,11 @@ fn split(event_idx: bool) -> Split {
 }
 
 fn packed(event_idx: bool) -> Packed {
-    let (layout, features) = (PackedLayout::contiguous(0, SIZE), features(event_idx));
+    packed_with(features(event_idx))
+}
+
+fn packed_with(features: Features) -> Packed {
+    let layout = PackedLayout::contiguous(0, SIZE);
     let driver = PackedDriver::new(&HostMemory::new(0), &layout, features, Model).unwrap();
     let device = PackedDevice::over(driver.ring().clone(), features);
     let poller = driver.poller();
@@ -268,5 +272,29 @@ fn packed_poll_misses_nothing_of_a_slot_inside_a_chain() {
             // From the second slot on, so that its second piece is where the token looks.
             driver.add(&[], &[Buffer::new(0, 8); 2], 1).unwrap();
         });
+    });
+}
+
+/// While the driver side takes the first buffer of a batch, a poller on a third thread sees that one waits: in the whole
+/// batch, or in its rest, which the ring does not show.
+#[test]
+fn packed_poll_sees_the_rest_of_a_batch() {
+    loom::model(|| {
+        let (mut driver, mut device, poller) = packed_with(Features {
+            in_order: true,
+            ..Features::default()
+        });
+        driver.disable_cb();
+        let mut chain = Chain::with_capacity(2);
+        for _ in 0..SIZE {
+            offer(&mut driver);
+        }
+        let heads: Vec<_> = (0..SIZE)
+            .map(|_| (device.pop(&mut chain).unwrap().unwrap(), 8))
+            .collect();
+        device.add_used_batch(heads).unwrap();
+        let thread = thread::spawn(move || assert!(poller.poll(poller.token())));
+        driver.get_used().unwrap().unwrap();
+        thread.join().unwrap();
     });
 }

@@ -1,10 +1,10 @@
 //! Polls a queue for used buffers, from any thread and without a lock, and the tokens that a poller remembers.
 //!
-//! The driver side counts what it has consumed in a 64-bit *position*: laps in bits 63:16, an index in bits 15:0. On a
+//! The driver side counts what it has consumed in a *position*: laps in bits 62:16, an index in bits 15:0. On a
 //! split ring the index is the ring's own 16-bit index, and a lap is an overflow of that index, so a position is a
 //! plain count of buffers. On a packed ring the index is a slot, and a lap is a turn of the ring; the lowest bit of the
 //! laps determines the wrap counter (see [`super::packed`]). An [`Opaque`] has 16 bits of laps at most, a [`Token`] all
-//! 48.
+//! 47.
 //!
 //! Two things can be new since a token was made: the driver side has consumed, which its position shows, or the device
 //! has used a buffer that is not consumed yet, which the ring shows. [`Progress::is_past`] loads from the ring first and
@@ -16,6 +16,10 @@
 //! (a release); the poller that acquires this use sees the position. On a packed ring, making the slot available again
 //! hides the use, at any position in a chain, so each descriptor of a chain is stored with release; the poller acquires
 //! the one in the slot. The barrier between asking for a notification and the first poll is in `enable_cb_prepare`.
+//!
+//! With `VIRTIO_F_IN_ORDER`, one used descriptor of a packed ring covers a batch of buffers (virtio 1.3, 2.8.9), and the
+//! ring shows nothing of the rest once the first is consumed. So the driver side publishes [`IN_BATCH`] together with its
+//! position, in one store: no poller sees one without the other.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -28,8 +32,8 @@ use super::{Brand, QueueError, Ring, Status, WrapCounterError};
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct PollState {
-    /// How far the driver side has consumed.
-    position: AtomicU64,
+    /// How far the driver side has consumed, and [`IN_BATCH`].
+    published: AtomicU64,
     /// The position at the last reset.
     base: AtomicU64,
     /// The bits of an opaque value that count laps: all of [`LAPS`] or none.
@@ -40,7 +44,7 @@ pub struct PollState {
 impl PollState {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
-            position: AtomicU64::new(0),
+            published: AtomicU64::new(0),
             base: AtomicU64::new(0),
             laps: AtomicU32::new(0),
             broken: AtomicBool::new(false),
@@ -48,14 +52,20 @@ impl PollState {
     }
 
     #[inline]
-    pub(super) fn position(&self) -> u64 {
-        self.position.load(Ordering::Relaxed)
+    fn published(&self) -> u64 {
+        self.published.load(Ordering::Relaxed)
     }
 
-    /// Stores the position. Only the driver side does, before it makes any further buffer available.
     #[inline]
-    pub(super) fn set_position(&self, position: u64) {
-        self.position.store(position, Ordering::Relaxed);
+    pub(super) fn position(&self) -> u64 {
+        self.published() & !IN_BATCH
+    }
+
+    /// Stores the position, with [`IN_BATCH`] if used buffers wait there that the ring does not show. Only the driver side
+    /// does, before it makes any further buffer available.
+    #[inline]
+    pub(super) fn publish(&self, position: u64) {
+        self.published.store(position, Ordering::Relaxed);
     }
 
     #[inline]
@@ -71,7 +81,7 @@ impl PollState {
     /// Moves the position to index zero in a lap that no old token has, and stops counting wraps.
     pub(super) fn reset(&self) {
         let position = after_reset(self.position());
-        self.set_position(position);
+        self.publish(position);
         self.base.store(position, Ordering::Relaxed);
         self.laps.store(0, Ordering::Relaxed);
         self.broken.store(false, Ordering::Relaxed);
@@ -83,8 +93,8 @@ impl PollState {
         (self.base.load(Ordering::Relaxed), laps != 0)
     }
 
-    pub(super) fn restore(&self, position: u64, (base, wrap_counter): (u64, bool), broken: bool) {
-        self.set_position(position);
+    /// Continues from what is saved, but for the position, which the driver side publishes.
+    pub(super) fn restore(&self, (base, wrap_counter): (u64, bool), broken: bool) {
         self.base.store(base, Ordering::Relaxed);
         let laps = if wrap_counter { LAPS } else { 0 };
         self.laps.store(laps, Ordering::Relaxed);
@@ -106,16 +116,20 @@ impl PollState {
         Ok(())
     }
 
-    /// The opaque value of the current position, with wraps.
+    /// The opaque value of a position, with wraps.
     #[inline]
-    fn now<R: Ring>(&self) -> u32 {
+    fn opaque<R: Ring>(&self, position: u64) -> u32 {
         let base = self.base.load(Ordering::Relaxed);
-        R::opaque(self.position().wrapping_sub(base))
+        R::opaque(position.wrapping_sub(base))
     }
 
-    /// How many buffers are used and not consumed, as far as the ring shows.
-    pub(super) fn used_since<R: Ring>(&self, ring: &R) -> u16 {
-        ring.used_since(index(self.now::<R>()))
+    /// How many buffers are used and not consumed; the highest number if that is not known, but some are.
+    pub(super) fn waiting<R: Ring>(&self, ring: &R) -> u16 {
+        let published = self.published();
+        if published & IN_BATCH != 0 {
+            return u16::MAX;
+        }
+        ring.used_since(index(self.opaque::<R>(published)))
     }
 }
 
@@ -133,7 +147,7 @@ pub trait Progress<B: Brand>: Copy {
 impl<B: Brand> Progress<B> for Opaque<B> {
     fn now<R: Ring>(state: &PollState) -> Self {
         let laps = state.laps.load(Ordering::Relaxed);
-        Self::new(state.now::<R>() & (laps | INDEX))
+        Self::new(state.opaque::<R>(state.position()) & (laps | INDEX))
     }
 
     #[inline]
@@ -143,9 +157,11 @@ impl<B: Brand> Progress<B> for Opaque<B> {
         }
         // The order is needed: see the module's comment.
         ring.used_since(index(self.value)) != 0 || {
+            let published = state.published();
             // Without branches, so that counting wraps costs nothing.
             let care = all_if_laps(state.laps.load(Ordering::Relaxed));
-            (state.now::<R>() ^ self.value) & care != 0
+            let now = state.opaque::<R>(published & !IN_BATCH);
+            ((now ^ self.value) & care != 0) | (published & IN_BATCH != 0)
         }
     }
 }
@@ -160,9 +176,9 @@ impl<B: Brand> Progress<B> for Token<B> {
         if state.is_broken() {
             return false;
         }
-        let base = state.base.load(Ordering::Relaxed);
-        let opaque = R::opaque(self.position.wrapping_sub(base));
-        ring.used_since(index(opaque)) != 0 || state.position() != self.position
+        // No token has the flag, so that a batch counts as a difference.
+        let index = index(state.opaque::<R>(self.position));
+        ring.used_since(index) != 0 || state.published() != self.position
     }
 }
 
@@ -204,21 +220,23 @@ impl<R: Clone, B> Clone for QueuePoller<R, B> {
 impl<R, B> fmt::Debug for QueuePoller<R, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("QueuePoller");
-        debug.field("state", &self.state).finish_non_exhaustive()
+        debug.field("position", &self.state.position());
+        debug.field("broken", &self.state.is_broken());
+        debug.finish_non_exhaustive()
     }
 }
 
 /// A 32-bit token: index in bits 15:0; laps in bits 31:16, zero unless the queue counts wraps.
 ///
 /// Without wraps, a poll misses used buffers if the index wraps to the same value between two polls: on a split
-/// ring after exactly 65,536 buffers, on a packed ring if the slot was used and made available again. With wraps,
-/// it misses them after 2^16 laps: 2^32 buffers on a split ring.
+/// ring after exactly 65,536 buffers, on a packed ring if the slot was used and made available again, or was consumed
+/// as the rest of an in-order batch. With wraps, it misses them after 2^16 laps: 2^32 buffers on a split ring.
 pub struct Opaque<B> {
     value: u32,
     brand: PhantomData<fn() -> B>,
 }
 
-/// A 64-bit token: the whole position, which wraps only after 2^48 laps.
+/// A 64-bit token: the whole position, which wraps only after 2^47 laps.
 pub struct Token<B> {
     position: u64,
     brand: PhantomData<fn() -> B>,
@@ -242,7 +260,7 @@ impl<B: Brand> Token<B> {
         Self { position, brand }
     }
 
-    /// The position: laps in bits 63:16, index in bits 15:0.
+    /// The position: laps in bits 62:16, index in bits 15:0.
     pub const fn position(self) -> u64 {
         self.position
     }
@@ -267,6 +285,9 @@ pub(super) const fn packed_opaque(position: u64) -> u32 {
     position as u32 | (wrap as u32) << 15
 }
 
+/// The bit of what is published that is set while the driver side is inside a batch, whose rest the ring does not
+/// show. No position has it.
+pub(super) const IN_BATCH: u64 = 1 << 63;
 /// The bits of an opaque value that count laps.
 const LAPS: u32 = 0xffff_0000;
 /// The bits of an opaque value that are the index.

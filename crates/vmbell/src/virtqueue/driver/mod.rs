@@ -7,7 +7,7 @@
 mod side;
 
 use super::descriptor::Tables;
-use super::poll::PollState;
+use super::poll::{IN_BATCH, PollState};
 use super::slots::Slots;
 use super::sync::{Arc, Ordering, fence};
 use super::{
@@ -97,6 +97,12 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         fence(Ordering::SeqCst);
     }
 
+    /// Tells pollers how far the driver side is, and whether it is inside a batch.
+    fn publish(&self, position: u64, in_batch: bool) {
+        let in_batch = u64::from(in_batch && S::HIDES_BATCH) * IN_BATCH;
+        self.state.publish(position | in_batch);
+    }
+
     /// Marks the queue broken.
     #[cold]
     pub(super) fn break_with(&mut self, error: QueueError) -> QueueError {
@@ -154,7 +160,7 @@ impl<T, S: Side, B: Brand> DriverQueue for Driver<T, S, B> {
         let most = u16::try_from(most).unwrap_or(u16::MAX);
         // The notification is enabled even if the queue is broken, so that the device does not stay silent.
         self.ask(most);
-        self.state.used_since(self.side.ring()) <= most || self.broken.is_some()
+        self.state.waiting(self.side.ring()) <= most || self.broken.is_some()
     }
 }
 
@@ -216,7 +222,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         let mut indices = self.side.save();
         indices.position += laps << 16;
         self.side.resume(&indices);
-        self.state.set_position(indices.position);
+        self.publish(indices.position, indices.batch.is_some());
     }
 }
 
@@ -368,7 +374,8 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
             None => state.size - state.filled(),
         };
         let (polled, broken) = ((state.base, state.wrap_counter), state.broken.is_some());
-        self.state.restore(state.position, polled, broken);
+        self.publish(state.position, state.batch.is_some());
+        self.state.restore(polled, broken);
         Ok(())
     }
 }

@@ -60,6 +60,9 @@ pub trait Side: Sized {
     /// Whether a new queue's notifications are enabled by event index, if that was negotiated.
     const ARMED_AT_START: bool;
 
+    /// Whether the ring does not show the rest of an in-order batch of which some buffers were consumed.
+    const HIDES_BATCH: bool;
+
     fn ring(&self) -> &Self::Ring;
 
     /// Makes a buffer of one descriptor available.

@@ -5,7 +5,7 @@
 use super::Words;
 use crate::virtqueue::descriptor::Descriptor;
 
-/// One descriptor of a ring, and its position: laps in bits 63:16, a slot in bits 15:0.
+/// One descriptor of a ring, and its position: laps in bits 62:16, a slot in bits 15:0.
 #[derive(Debug)]
 pub(in crate::virtqueue) struct Cursor<M> {
     words: Words<Descriptor, M>,

@@ -6,6 +6,7 @@ use crate::virtqueue::descriptor::packed::rest;
 use crate::virtqueue::descriptor::{self, NEXT, WRITE};
 use crate::virtqueue::driver::{Indices, Side};
 use crate::virtqueue::memory::{Cursor, RingMemory};
+use crate::virtqueue::poll::IN_BATCH;
 use crate::virtqueue::slots::{Returned, Slots};
 use crate::virtqueue::sync::Ordering;
 use crate::virtqueue::{
@@ -27,7 +28,16 @@ pub struct PackedSide<M> {
     /// The place of the next used descriptor; blocked if the queue is broken.
     used: Cursor<M>,
     /// For a partly consumed in-order batch: the id and length of its last buffer.
-    pub(super) batch: Option<(u16, u32)>,
+    batch: Option<(u16, u32)>,
+    /// [`IN_BATCH`] if there is one, ready to be published with the position.
+    in_batch: u64,
+}
+
+impl<M> PackedSide<M> {
+    fn set_batch(&mut self, batch: Option<(u16, u32)>) {
+        self.batch = batch;
+        self.in_batch = if batch.is_some() { IN_BATCH } else { 0 };
+    }
 }
 
 impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
@@ -67,6 +77,7 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
             ring,
             kicked: Position::START,
             batch: None,
+            in_batch: 0,
         };
         Ok(Self::over(side, layout.size, features, brand))
     }
@@ -80,6 +91,8 @@ impl<M: RingMemory> Side for PackedSide<M> {
     const LINKED: bool = false;
     /// The event structure of an initialized ring enables all notifications.
     const ARMED_AT_START: bool = false;
+    /// The device writes one used descriptor for the whole batch.
+    const HIDES_BATCH: bool = true;
 
     fn ring(&self) -> &PackedRing<M> {
         &self.ring
@@ -189,7 +202,7 @@ impl<M: RingMemory> Side for PackedSide<M> {
         self.used.set(indices.position);
         self.available.set(available.0);
         self.kicked = available.back(indices.unkicked, size);
-        self.batch = indices.batch;
+        self.set_batch(indices.batch);
         if indices.broken {
             self.used.block();
         }
@@ -213,9 +226,10 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         };
         self.free += count;
         self.side.used.advance(count);
-        self.state.set_position(self.side.used.position());
-        // Only if no further descriptor is used: the device is past any earlier event.
-        if self.armed && !look(&self.side.used).1 {
+        let position = self.side.used.position();
+        self.state.publish(position | self.side.in_batch);
+        // Only if no further buffer is used: the device is past any earlier event.
+        if self.armed && self.side.in_batch == 0 && !look(&self.side.used).1 {
             self.ask(0);
         }
         Ok(Some(Used { data, len }))
@@ -260,7 +274,8 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         if let Some(error) = self.broken {
             return Err(error);
         }
-        let batch = self.side.batch.take().or_else(|| self.look());
+        let batch = self.side.batch.or_else(|| self.look());
+        self.side.set_batch(None);
         let Some((last, len)) = batch else {
             return Ok(None);
         };
@@ -272,7 +287,7 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
                 Ok(whole) => whole,
                 Err(error) => return Err(self.fail(error)),
             };
-            self.side.batch = Some((last, len));
+            self.side.set_batch(Some((last, len)));
             whole
         };
         Ok(Some((oldest, len)))

@@ -4,7 +4,7 @@
 //! A descriptor is published by a release store of the word that has its flags, and read with an acquire load of the
 //! same word. An event suppression structure is also one word, so its position and flags are always read together.
 //!
-//! A [`Position`] has laps in bits 63:16 and a slot in bits 15:0. The wrap counter starts at 1 and flips with every
+//! A [`Position`] has laps in bits 62:16 and a slot in bits 15:0. The wrap counter starts at 1 and flips with every
 //! lap, so it is the inverse of the laps' lowest bit: it is not stored separately, and so always agrees with the slot.
 
 use crate::virtqueue::descriptor::{self, AVAIL, Descriptor, USED};

@@ -109,6 +109,8 @@ impl<M: RingMemory> Side for SplitSide<M> {
     const KIND: RingKind = RingKind::Split;
     const LINKED: bool = true;
     const ARMED_AT_START: bool = true;
+    /// The ring's index covers the whole batch.
+    const HIDES_BATCH: bool = false;
 
     fn ring(&self) -> &SplitRing<M> {
         &self.ring
@@ -227,7 +229,7 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         };
         self.free += count;
         self.side.position += 1;
-        self.state.set_position(self.side.position);
+        self.state.publish(self.side.position);
         // Only at the last used buffer that is known: the device's index is past any earlier event.
         if self.armed && self.side.index() == self.side.used_idx {
             self.ask(0);

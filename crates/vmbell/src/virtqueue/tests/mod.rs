@@ -10,6 +10,7 @@ mod save;
 mod suppression;
 
 use super::{
+    driver::Side,
     memory::slice,
     sync::{AtomicU16, AtomicU32, Ordering},
     *,
@@ -95,17 +96,16 @@ impl<M: RingMemory> Raw for M {
 /// What tests need of both kinds of driver side.
 pub(super) trait TestDriver: DriverQueue<Data = u64> + DriverControl<Data = u64> {
     fn skip(&mut self, laps: u64);
+    /// What a [`QueuePoller`] says of a value.
+    fn poll_from_afar<P: Progress<Self::Brand>>(&self, progress: P) -> bool;
 }
 
-impl<M: RingMemory, B: Brand> TestDriver for SplitDriver<u64, M, B> {
+impl<S: Side, B: Brand> TestDriver for Driver<u64, S, B> {
     fn skip(&mut self, laps: u64) {
         self.skip_laps(laps);
     }
-}
-
-impl<M: RingMemory, B: Brand> TestDriver for PackedDriver<u64, M, B> {
-    fn skip(&mut self, laps: u64) {
-        self.skip_laps(laps);
+    fn poll_from_afar<P: Progress<B>>(&self, progress: P) -> bool {
+        self.poller().poll(progress)
     }
 }
 
@@ -178,6 +178,22 @@ pub(super) fn serve(device: &mut impl DeviceQueue) -> u64 {
         count += 1;
     }
     count
+}
+
+/// Takes up to `count` chains and gives them back at once, as written; returns how many there were.
+pub(super) fn serve_at_once(device: &mut impl DeviceQueue, count: u16) -> u64 {
+    let mut chain = Chain::with_capacity(64);
+    let mut heads = Vec::new();
+    for _ in 0..count {
+        let Some(head) = device.pop(&mut chain).unwrap() else {
+            break;
+        };
+        let len = head.writable_len();
+        heads.push((head, len));
+    }
+    let served = heads.len() as u64;
+    device.add_used_batch(heads).unwrap();
+    served
 }
 
 /// Sends `count` buffers round, one at a time.

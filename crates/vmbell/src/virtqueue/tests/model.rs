@@ -8,23 +8,26 @@ use super::*;
 enum Step {
     /// Makes buffers of some pieces available.
     Offer(u16, u16),
-    /// The device takes chains and gives them back.
-    Use(u16),
+    /// The device takes chains and gives them back, one by one or at once.
+    Use(u16, bool),
     /// The driver consumes used buffers.
     Consume(u16),
     /// Sends whole laps of buffers round, so that tokens get old.
     Laps(u64),
     /// Makes tokens of the queue's position.
     Prepare,
+    /// The driver asks whether it may sleep.
+    Sleep,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (1..9_u16, 1..4_u16).prop_map(|(count, pieces)| Step::Offer(count, pieces)),
-        (1..9_u16).prop_map(Step::Use),
+        (1..9_u16, any::<bool>()).prop_map(|(count, at_once)| Step::Use(count, at_once)),
         (1..9_u16).prop_map(Step::Consume),
         (1..3_u64).prop_map(Step::Laps),
         Just(Step::Prepare),
+        Just(Step::Sleep),
     ]
 }
 
@@ -52,7 +55,8 @@ impl Test for Run {
                         model.offered += u64::from(driver.add(&pieces, &[], model.offered).is_ok());
                     }
                 }
-                Step::Use(count) => {
+                Step::Use(count, true) => model.used += serve_at_once(&mut device, count),
+                Step::Use(count, false) => {
                     for _ in 0..count {
                         let Some(head) = device.pop(&mut chain).unwrap() else {
                             break;
@@ -84,11 +88,17 @@ impl Test for Run {
                     );
                     tokens.push((pair, Some(model.consumed)));
                 }
+                Step::Sleep => {
+                    let nothing_waits = model.used == model.consumed;
+                    assert_eq!(driver.enable_cb(), nothing_waits, "{about} {step:?}");
+                }
             }
             for ((opaque, token), consumed) in &tokens {
                 let new = consumed.is_none_or(|consumed| model.used > consumed);
                 assert_eq!(driver.poll(*opaque), new, "{about} {step:?}");
                 assert_eq!(driver.poll(*token), new, "{about} {step:?}");
+                assert_eq!(driver.poll_from_afar(*opaque), new, "{about} {step:?}");
+                assert_eq!(driver.poll_from_afar(*token), new, "{about} {step:?}");
             }
         }
     }

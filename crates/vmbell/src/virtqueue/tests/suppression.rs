@@ -191,6 +191,100 @@ fn delayed_notification_that_chains_stepped_over_is_not_waited_for() {
     }
 }
 
+struct BatchTakenInPart;
+
+impl Test for BatchTakenInPart {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        for round in 0..30 {
+            for data in 0..3 {
+                offer(&mut driver, data);
+            }
+            assert_eq!(serve_at_once(&mut device, 3), 3);
+            for data in 0..3 {
+                let token = driver.enable_cb_prepare::<Token<_>>();
+                let opaque = driver.enable_cb_prepare::<Opaque<_>>();
+                let answers = [
+                    driver.poll(token),
+                    driver.poll(opaque),
+                    driver.poll_from_afar(token),
+                    driver.poll_from_afar(opaque),
+                    !driver.enable_cb(),
+                    !driver.enable_cb_delayed(),
+                ];
+                assert_eq!(answers, [true; 6], "{about} {round}: {data} waits");
+                assert_eq!(driver.get_used().unwrap().unwrap().data, data, "{about}");
+            }
+            assert!(driver.enable_cb() && driver.enable_cb_delayed(), "{about}");
+        }
+    }
+}
+
+#[test]
+fn batch_that_is_partly_taken_is_seen() {
+    everywhere(&[4, 8], &BatchTakenInPart);
+    packed(3, IN_ORDER, &BatchTakenInPart);
+    packed(7, IN_ORDER, &BatchTakenInPart);
+}
+
+/// The device gives `batch` buffers back at once and interrupts as the driver wants it. The driver takes `budget` of them
+/// before it asks if it may sleep.
+struct Budget {
+    batch: u16,
+    budget: u64,
+    /// Whether the driver enables a delayed notification.
+    is_delayed: bool,
+}
+
+impl Test for Budget {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        let (mut offered, mut taken) = (0, 0);
+        let mut is_asleep = false;
+        while taken < 200 {
+            while driver.free() > 0 {
+                offer(&mut driver, offered);
+                offered += 1;
+            }
+            loop {
+                let given_back = serve_at_once(&mut device, self.batch);
+                if device.needs_notification() || !is_asleep {
+                    break;
+                }
+                assert!(given_back > 0, "{about}, {taken} taken: both sleep");
+            }
+            driver.disable_cb();
+            for _ in 0..self.budget {
+                let Some(used) = driver.get_used().unwrap() else {
+                    break;
+                };
+                assert_eq!(used.data, taken, "{about}");
+                taken += 1;
+            }
+            is_asleep = if self.is_delayed {
+                driver.enable_cb_delayed()
+            } else {
+                driver.enable_cb()
+            };
+        }
+    }
+}
+
+#[test]
+fn driver_with_a_budget_and_device_with_batches_do_not_both_sleep() {
+    for batch in 1..=4 {
+        for budget in 1..=4 {
+            for is_delayed in [false, true] {
+                let test = Budget {
+                    batch,
+                    budget,
+                    is_delayed,
+                };
+                everywhere(&[4], &test);
+                packed(5, IN_ORDER, &test);
+            }
+        }
+    }
+}
+
 struct TakenInPart;
 
 impl Test for TakenInPart {

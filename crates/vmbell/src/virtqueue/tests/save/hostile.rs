@@ -69,6 +69,8 @@ impl Case for AnyKind {
                 &|state| state.unkicked = u32::MAX,
                 &|state| state.position = u64::MAX,
                 &|state| state.position += 1,
+                // So far that a position could not be told from one inside a batch.
+                &|state| state.position += 1 << 62,
                 &|state| state.base = 1 << 16,
                 &|state| state.base = 1 << 17,
                 &|state| state.base = u64::MAX,

@@ -119,9 +119,13 @@ impl Case for InFlight {
         for data in 0..4 {
             // On an in-order queue the rest of the batch is in the state.
             pair.restore_driver();
+            let token = pair.driver.enable_cb_prepare::<Token<_>>();
+            assert!(pair.driver.poll(token), "{data} waits");
+            assert!(!pair.driver.enable_cb() && !pair.driver.enable_cb_delayed());
             assert_eq!(pair.taken(), Some(data));
         }
         pair.restore_driver();
+        assert!(pair.driver.enable_cb(), "nothing waits");
         assert_eq!((pair.taken(), pair.driver.free()), (None, 4));
     }
 }
