@@ -1,6 +1,7 @@
 //! Explores one driver with one device under one model, and prints the trace of what goes wrong.
 //!
-//! `one DRIVER DEVICE [packed] [event-idx] [poll] [batch] [mended] [all] [sc|tso|rc11] [requests=N] [depth=N] [start=N]`
+//! `one DRIVER DEVICE [packed] [event-idx] [in-order] [poll] [batch] [at-once] [late] [armed] [mended] [sc|tso|rc11]
+//! [requests=N] [depth=N] [budget=N] [size=N] [start=N]`
 
 use vmbell_check::{Explorer, Model, Shape};
 use vmbell_subjects::{Work, device, driver, pair};
@@ -24,8 +25,17 @@ fn main() {
     } else {
         Shape::split(size, has("event-idx")).starting_at(number("start", 0))
     };
+    let shape = if has("in-order") {
+        shape.in_order()
+    } else {
+        shape
+    };
     let work = Work {
         batch: has("batch"),
+        at_once: has("at-once"),
+        late: has("late"),
+        armed: has("armed"),
+        budget: number("budget", u16::MAX).into(),
         polls: has("poll"),
         mended: has("mended"),
         ..Work::new(number("requests", 2).into(), number("depth", 2).into())

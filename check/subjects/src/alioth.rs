@@ -24,6 +24,7 @@ pub(crate) const DEVICE: Device = Device {
         version: "0.12.0",
         formats: BOTH,
         starts: false,
+        in_order: false,
     },
     new: Some(new),
     interrupts: true,

@@ -14,6 +14,7 @@ pub(crate) const DEVICE: Device = Device {
         version: "0.10.5",
         formats: SPLIT,
         starts: true,
+        in_order: false,
     },
     new: Some(|site, mended| Box::new(Served::new(site, mended))),
     interrupts: true,

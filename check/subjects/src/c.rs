@@ -143,9 +143,11 @@ pub(crate) const LINUX_DRIVER: Driver = Driver {
         version: "6.12",
         formats: BOTH,
         starts: true,
+        in_order: false,
     },
     new: Some(|site, _| Box::new(LinuxDriver::new(site))),
     layout: None,
+    pieces_if_split: 1,
     pieces_if_packed: 1,
 };
 
@@ -156,6 +158,7 @@ pub(crate) const LINUX_DEVICE: Device = Device {
         version: "6.12",
         formats: SPLIT,
         starts: true,
+        in_order: false,
     },
     new: Some(|site, _| {
         // SAFETY: the ring is in memory that outlives the device (`Site::new`).
@@ -170,6 +173,7 @@ const QEMU: About = About {
     version: "7.2",
     formats: SPLIT,
     starts: true,
+    in_order: false,
 };
 
 /// QEMU's library for vhost-user devices, in a device that takes all chains, and then returns each and asks.

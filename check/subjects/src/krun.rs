@@ -14,6 +14,7 @@ pub(crate) const DEVICE: Device = Device {
         version: "0.1.0-1.19.7",
         formats: SPLIT,
         starts: false,
+        in_order: false,
     },
     new: Some(|site, _| Box::new(Served::new(site))),
     interrupts: true,

@@ -29,8 +29,8 @@ mod vmbell;
 pub use memory::Site;
 pub use scenario::{Checked, fences, pair};
 pub use side::{Bells, Chains, DeviceSide, DriverSide, Work, drive, handle_chains};
-pub use vmbell::RESTORED_DRIVER;
 pub use vmbell::poll::{INDEX, TOKEN, WRAPS};
+pub use vmbell::{CHAINED as CHAINED_DRIVER, RESTORED_DRIVER};
 
 /// How many seconds a test gives a search that ends by itself in less than 20 on a quiet machine.
 pub const HANG: u64 = 1200;
@@ -55,6 +55,8 @@ pub struct About {
     pub formats: &'static [Format],
     /// Whether a split ring can begin at another index than 0.
     pub starts: bool,
+    /// Whether it supports `VIRTIO_F_IN_ORDER`.
+    pub in_order: bool,
 }
 
 /// A driver side. The reference is the checker's own, which has no `new`.
@@ -66,7 +68,9 @@ pub struct Driver {
     pub new: Option<NewDriver>,
     /// Where it puts the parts of a ring, if the subject decides that.
     pub layout: Option<fn(Shape) -> Layout>,
-    /// How many descriptors of a packed ring each request takes. One of a split ring.
+    /// How many descriptors of a split ring each request takes.
+    pub pieces_if_split: u16,
+    /// The same for a packed ring.
     pub pieces_if_packed: u16,
 }
 
@@ -74,7 +78,7 @@ impl Driver {
     /// How many descriptors each request takes.
     pub fn pieces(&self, format: Format) -> u16 {
         match format {
-            Format::Split => 1,
+            Format::Split => self.pieces_if_split,
             Format::Packed => self.pieces_if_packed,
         }
     }
@@ -82,7 +86,7 @@ impl Driver {
     /// The smallest ring of this format in which it can have two requests in flight.
     pub fn smallest_ring(&self, format: Format, event_idx: bool) -> Shape {
         match format {
-            Format::Split => Shape::split(2, event_idx),
+            Format::Split => Shape::split(2 * self.pieces(format), event_idx),
             Format::Packed => Shape::packed(2 * self.pieces(format), event_idx),
         }
     }
@@ -122,6 +126,7 @@ const REFERENCE: About = About {
     version: "of vmbell-check",
     formats: BOTH,
     starts: true,
+    in_order: true,
 };
 
 /// Every driver side.
@@ -130,6 +135,7 @@ pub fn drivers() -> Vec<Driver> {
         about: REFERENCE,
         new: None,
         layout: None,
+        pieces_if_split: 1,
         pieces_if_packed: 1,
     };
     vec![

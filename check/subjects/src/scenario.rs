@@ -92,7 +92,9 @@ fn explorer_for(explorer: &Explorer, device: &Device) -> Explorer {
 fn set_up(scenario: &mut Scenario, driver: &Driver, device: &Device, shape: Shape, work: Work) {
     for about in [driver.about, device.about] {
         assert!(
-            about.formats.contains(&shape.format) && (shape.start == 0 || about.starts),
+            about.formats.contains(&shape.format)
+                && (shape.start == 0 || about.starts)
+                && (!shape.in_order || about.in_order),
             "{} does not support {shape:?}",
             about.name
         );
@@ -122,9 +124,15 @@ fn set_up(scenario: &mut Scenario, driver: &Driver, device: &Device, shape: Shap
         }
     }
     match device.new {
-        None => scenario.background("device", ring.reference_device()),
+        None => {
+            let most = if work.at_once { u16::MAX } else { 1 };
+            scenario.background("device", ring.reference_device_in_batches(most));
+        }
         Some(new) => {
             let mut side = new(&site, work.mended);
+            if work.at_once {
+                side.give_back_at_once();
+            }
             scenario.background("device", move || {
                 while bells.wait_for_kick() {
                     side.handle(&*bells);
@@ -144,6 +152,9 @@ fn load(work: Work) -> Load {
         requests: small(work.requests),
         depth: small(work.depth),
         batch: work.batch,
+        budget: u16::try_from(work.budget).unwrap_or(u16::MAX),
+        late: work.late,
+        armed: work.armed,
     }
 }
 

@@ -39,10 +39,18 @@ pub trait DriverSide {
     fn quiet(&mut self);
     /// Enables interrupts. True if no used buffer is waiting, so that the driver may sleep.
     fn listen(&mut self) -> bool;
+    /// The same for an interrupt once three quarters of what is in flight are used. True if fewer are waiting.
+    fn listen_late(&mut self) -> bool {
+        panic!("this driver has no late interrupts")
+    }
 }
 
 /// A device side.
 pub trait DeviceSide {
+    /// From now on, gives back at once all that it has taken.
+    fn give_back_at_once(&mut self) {
+        panic!("this device gives buffers back one by one")
+    }
     /// Serves the queue until the device may sleep.
     fn handle(&mut self, bells: &dyn Bells);
 }
@@ -51,7 +59,7 @@ pub trait DeviceSide {
 pub trait Chains {
     /// Disables notifications.
     fn quiet(&mut self);
-    /// Takes one chain and returns it as used; false if no chain is available.
+    /// Takes one chain, or all, and returns them as used; false if no chain is available.
     fn serve(&mut self) -> bool;
     /// Whether the driver wants to be interrupted for what was given back since the last call.
     fn wants_interrupt(&mut self) -> bool;
@@ -59,7 +67,7 @@ pub trait Chains {
     fn listen(&mut self) -> bool;
 }
 
-/// What a driver does.
+/// What a driver does, and how the device answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     /// How many requests it makes.
@@ -70,6 +78,14 @@ pub struct Work {
     pub batch: bool,
     /// Whether it polls for used buffers and never sleeps.
     pub polls: bool,
+    /// How many used buffers it takes before it asks if it may sleep.
+    pub budget: u64,
+    /// Whether it waits for three quarters of what is in flight, not for the next.
+    pub late: bool,
+    /// Whether interrupts stay enabled while it takes used buffers.
+    pub armed: bool,
+    /// Whether the device gives back at once all that it has taken.
+    pub at_once: bool,
     /// Whether adapters add what their subjects lack.
     pub mended: bool,
 }
@@ -82,6 +98,10 @@ impl Work {
             depth,
             batch: false,
             polls: false,
+            budget: u64::MAX,
+            late: false,
+            armed: false,
+            at_once: false,
             mended: false,
         }
     }
@@ -121,12 +141,19 @@ pub fn drive(side: &mut dyn DriverSide, work: Work, bells: &dyn Bells) {
             }
         } else {
             loop {
-                side.quiet();
+                if !work.armed {
+                    side.quiet();
+                }
                 bells.vary();
-                while answered < sent && take(side) == 1 {
+                let budget = sent.min(answered.saturating_add(work.budget));
+                while answered < budget && take(side) == 1 {
                     answered += 1;
                 }
-                if answered == work.requests || side.listen() {
+                let listen = |side: &mut dyn DriverSide| match work.late {
+                    false => side.listen(),
+                    true => side.listen_late(),
+                };
+                if answered == work.requests || listen(side) {
                     break;
                 }
             }

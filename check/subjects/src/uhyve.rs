@@ -15,6 +15,7 @@ pub(crate) const DEVICE: Device = Device {
         version: "0.10.0",
         formats: SPLIT,
         starts: true,
+        in_order: false,
     },
     new: Some(|site, mended| Box::new(Transmit::new(site, mended))),
     interrupts: false,

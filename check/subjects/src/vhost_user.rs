@@ -13,6 +13,7 @@ const ABOUT: About = About {
     version: "0.24.0",
     formats: SPLIT,
     starts: true,
+    in_order: false,
 };
 
 pub(crate) const RW_LOCK: Device = Device {

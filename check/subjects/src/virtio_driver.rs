@@ -24,10 +24,12 @@ pub(crate) const DRIVER: Driver = Driver {
         version: "0.6.1",
         formats: BOTH,
         starts: false,
+        in_order: false,
     },
     new: Some(|site, mended| Box::new(Requests::new(site, mended, false))),
     layout: None,
     // It makes a packed chain of one descriptor available with the flag that another follows.
+    pieces_if_split: 1,
     pieces_if_packed: 2,
 };
 

@@ -25,9 +25,11 @@ pub(crate) const DRIVER: Driver = Driver {
         version: "0.13.0",
         formats: SPLIT,
         starts: true,
+        in_order: false,
     },
     new: Some(new),
     layout: Some(layout),
+    pieces_if_split: 1,
     pieces_if_packed: 1,
 };
 

@@ -11,6 +11,7 @@ const ABOUT: About = About {
     version: "0.18.0",
     formats: SPLIT,
     starts: true,
+    in_order: false,
 };
 
 pub(crate) const DEVICE: Device = Device {

@@ -3,8 +3,10 @@
 pub(crate) mod poll;
 mod saved;
 
+use std::iter;
+
 use vmbell::virtqueue::{
-    Brand, Buffer, Chain, DeviceQueue, DriverQueue, Features, PackedDevice, PackedDriver,
+    Brand, Buffer, Chain, DeviceQueue, DriverQueue, Features, Head, PackedDevice, PackedDriver,
     PackedLayout, SplitDevice, SplitDriver, SplitLayout,
 };
 
@@ -18,12 +20,14 @@ const ABOUT: About = About {
     version: env!("CARGO_PKG_VERSION"),
     formats: BOTH,
     starts: false,
+    in_order: true,
 };
 
 pub(crate) const DRIVER: Driver = Driver {
     about: ABOUT,
-    new: Some(|site, _| new_driver(site, false)),
+    new: Some(|site, _| new_driver(site, Pieces::One)),
     layout: None,
+    pieces_if_split: 1,
     pieces_if_packed: 1,
 };
 
@@ -32,9 +36,22 @@ pub(crate) const INDIRECT: Driver = Driver {
         name: "vmbell, indirect",
         ..ABOUT
     },
-    new: Some(|site, _| new_driver(site, true)),
+    new: Some(|site, _| new_driver(site, Pieces::Table)),
     layout: None,
+    pieces_if_split: 1,
     pieces_if_packed: 1,
+};
+
+/// The driver side whose requests are chains of two descriptors.
+pub const CHAINED: Driver = Driver {
+    about: About {
+        name: "vmbell, chained",
+        ..ABOUT
+    },
+    new: Some(|site, _| new_driver(site, Pieces::Chain)),
+    layout: None,
+    pieces_if_split: 2,
+    pieces_if_packed: 2,
 };
 
 pub(crate) const DEVICE: Device = Device {
@@ -60,7 +77,7 @@ fn features(site: &Site, indirect: bool) -> Features {
     Features {
         event_idx: site.shape.event_idx,
         indirect,
-        in_order: false,
+        in_order: site.shape.in_order,
     }
 }
 
@@ -82,10 +99,19 @@ fn packed_layout(site: &Site) -> PackedLayout {
     }
 }
 
-/// A driver queue, and whether its buffers have two pieces, which go to an indirect table.
-struct Queue<Q>(Q, bool);
+/// What a request's buffer has: one piece, or two in a chain or in an indirect table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pieces {
+    One,
+    Chain,
+    Table,
+}
 
-fn new_driver(site: &Site, indirect: bool) -> Box<dyn DriverSide> {
+/// A driver queue, and what its buffers have.
+struct Queue<Q>(Q, Pieces);
+
+fn new_driver(site: &Site, pieces: Pieces) -> Box<dyn DriverSide> {
+    let indirect = pieces == Pieces::Table;
     let features = features(site, indirect);
     if site.is_split() {
         let queue = SplitDriver::<(), _, _>::new(site, &split_layout(site), features, Subject);
@@ -94,7 +120,7 @@ fn new_driver(site: &Site, indirect: bool) -> Box<dyn DriverSide> {
             let tables = queue.with_indirect_tables(TABLES, ENTRIES);
             queue = tables.expect("the tables are in memory");
         }
-        Box::new(Queue(queue, indirect))
+        Box::new(Queue(queue, pieces))
     } else {
         let queue = PackedDriver::<(), _, _>::new(site, &packed_layout(site), features, Subject);
         let mut queue = queue.expect("the ring is in memory");
@@ -102,14 +128,17 @@ fn new_driver(site: &Site, indirect: bool) -> Box<dyn DriverSide> {
             let tables = queue.with_indirect_tables(TABLES, ENTRIES);
             queue = tables.expect("the tables are in memory");
         }
-        Box::new(Queue(queue, indirect))
+        Box::new(Queue(queue, pieces))
     }
 }
 
 impl<Q: DriverQueue<Data = ()>> DriverSide for Queue<Q> {
     fn add(&mut self) {
         let piece = [Buffer::new(BUFFER, BUFFER_LEN)];
-        let writable: &[Buffer] = if self.1 { &piece } else { &[] };
+        let writable: &[Buffer] = match self.1 {
+            Pieces::One => &[],
+            Pieces::Chain | Pieces::Table => &piece,
+        };
         let added = self.0.add(&piece, writable, ());
         added.expect("the queue has a free descriptor");
     }
@@ -126,9 +155,13 @@ impl<Q: DriverQueue<Data = ()>> DriverSide for Queue<Q> {
     fn listen(&mut self) -> bool {
         self.0.enable_cb()
     }
+    fn listen_late(&mut self) -> bool {
+        self.0.enable_cb_delayed()
+    }
 }
 
-struct Served<Q>(Q, Chain);
+/// A device queue, the chain that was taken last, and whether it gives back at once all that it has taken.
+struct Served<Q>(Q, Chain, bool);
 
 fn new_device(site: &Site) -> Box<dyn DeviceSide> {
     let features = features(site, true);
@@ -137,19 +170,31 @@ fn new_device(site: &Site) -> Box<dyn DeviceSide> {
         Box::new(Served(
             queue.expect("the ring is in memory"),
             Chain::with_capacity(2),
+            false,
         ))
     } else {
         let queue = PackedDevice::new(site, &packed_layout(site), features);
         Box::new(Served(
             queue.expect("the ring is in memory"),
             Chain::with_capacity(2),
+            false,
         ))
     }
 }
 
 impl<Q: DeviceQueue> DeviceSide for Served<Q> {
+    fn give_back_at_once(&mut self) {
+        self.2 = true;
+    }
     fn handle(&mut self, bells: &dyn Bells) {
         handle_chains(self, bells);
+    }
+}
+
+impl<Q: DeviceQueue> Served<Q> {
+    fn pop(&mut self) -> Option<Head> {
+        let popped = self.0.pop(&mut self.1);
+        popped.expect("the driver keeps the rules")
     }
 }
 
@@ -158,9 +203,20 @@ impl<Q: DeviceQueue> Chains for Served<Q> {
         self.0.disable_notification();
     }
     fn serve(&mut self) -> bool {
-        let popped = self.0.pop(&mut self.1).expect("the driver keeps the rules");
-        let Some(head) = popped else { return false };
-        self.0.add_used(head, 0).expect("the chain is this queue's");
+        let Some(head) = self.pop() else { return false };
+        let given_back = if self.2 {
+            let mut heads = vec![head];
+            heads.extend(iter::from_fn(|| self.pop()));
+            // All that may be written is, so that one used element can cover the batch.
+            let full = |head: Head| {
+                let len = head.writable_len();
+                (head, len)
+            };
+            self.0.add_used_batch(heads.into_iter().map(full))
+        } else {
+            self.0.add_used(head, 0)
+        };
+        given_back.expect("the chain is this queue's");
         true
     }
     fn wants_interrupt(&mut self) -> bool {

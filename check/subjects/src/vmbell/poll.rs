@@ -4,7 +4,7 @@ use vmbell::virtqueue::{
     DriverControl, DriverQueue, Opaque, PackedDriver, SplitDriver, Status, Token,
 };
 
-use super::{Queue, Subject, features, packed_layout, split_layout};
+use super::{Pieces, Queue, Subject, features, packed_layout, split_layout};
 use crate::poll::{Poller, Polls};
 use crate::{DriverSide, Site};
 
@@ -70,7 +70,7 @@ fn new(site: &Site, before: u64, kind: Kind) -> Box<dyn Polls> {
             done.expect("a queue can have consumed this number of buffers");
         }
         Box::new(Polling {
-            queue: Queue(queue, false),
+            queue: Queue(queue, Pieces::One),
             memo,
         })
     }

@@ -6,7 +6,7 @@ use vmbell::virtqueue::{
 };
 use vmbell_check::choose;
 
-use super::{ABOUT, Queue, Subject, features, packed_layout, split_layout};
+use super::{ABOUT, Pieces, Queue, Subject, features, packed_layout, split_layout};
 use crate::resume::Resumable;
 use crate::{About, Driver, DriverSide, Site};
 
@@ -18,6 +18,7 @@ pub const DRIVER: Driver = Driver {
     },
     new: Some(|site, _| new_restored_driver(site)),
     layout: None,
+    pieces_if_split: 1,
     pieces_if_packed: 1,
 };
 
@@ -107,7 +108,7 @@ fn new_restored_driver(site: &Site) -> Box<dyn DriverSide> {
         Box::new(Restored {
             site: *site,
             attach,
-            queue: Queue(first, false),
+            queue: Queue(first, Pieces::One),
             restored: false,
         })
     }
@@ -162,5 +163,8 @@ impl<Q: DriverQueue<Data = ()> + DriverControl<Data = ()>> DriverSide for Restor
     }
     fn listen(&mut self) -> bool {
         self.queue().listen()
+    }
+    fn listen_late(&mut self) -> bool {
+        self.queue().listen_late()
     }
 }

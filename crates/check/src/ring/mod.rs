@@ -3,6 +3,7 @@
 //! The reference sides ([`Ring::reference_driver`], [`Ring::reference_device`]) follow virtio 1.3, 2.7 and 2.8 word by word. They
 //! are tasks of the harness itself, and need no instrumentation: pair one with the side under test.
 
+mod buffers;
 mod packed;
 mod split;
 
@@ -29,6 +30,8 @@ pub struct Shape {
     pub size: u16,
     /// Whether `VIRTIO_F_EVENT_IDX` is negotiated.
     pub event_idx: bool,
+    /// Whether `VIRTIO_F_IN_ORDER` is negotiated.
+    pub in_order: bool,
     /// The index at which a split ring begins, which is near 65,535 to see it wrap. Only the reference sides and
     /// queues whose state can be set support another index than 0.
     pub start: u16,
@@ -43,6 +46,12 @@ pub struct Load {
     pub depth: u16,
     /// Whether it asks once for a series of requests if the device is to be notified, not after each.
     pub batch: bool,
+    /// How many used buffers it takes before it asks if it may sleep.
+    pub budget: u16,
+    /// Whether it waits for three quarters of what is in flight (Linux's `virtqueue_enable_cb_delayed`), not for the next.
+    pub late: bool,
+    /// Whether interrupts stay enabled while it takes used buffers.
+    pub armed: bool,
 }
 
 /// A virtqueue of a scenario. Copies refer to the same queue.
@@ -68,6 +77,7 @@ impl Shape {
             format: Format::Split,
             size,
             event_idx,
+            in_order: false,
             start: 0,
         }
     }
@@ -78,8 +88,16 @@ impl Shape {
             format: Format::Packed,
             size,
             event_idx,
+            in_order: false,
             start: 0,
         }
+    }
+
+    /// The same, with `VIRTIO_F_IN_ORDER`.
+    #[must_use]
+    pub fn in_order(mut self) -> Shape {
+        self.in_order = true;
+        self
     }
 
     /// The same, beginning at another index.
@@ -97,6 +115,9 @@ impl Load {
             requests,
             depth,
             batch: false,
+            budget: u16::MAX,
+            late: false,
+            armed: false,
         }
     }
 }
@@ -241,11 +262,16 @@ impl Ring {
         }
     }
 
-    /// The device of the specification, which never returns.
+    /// The device of the specification, which never returns. It gives each buffer back before it takes the next.
     pub fn reference_device(self) -> impl FnOnce() + 'static {
+        self.reference_device_in_batches(1)
+    }
+
+    /// The same, which takes up to `most` buffers and then gives them back at once: on an in-order ring with one used element.
+    pub fn reference_device_in_batches(self, most: u16) -> impl FnOnce() + 'static {
         move || match self.shape.format {
-            Format::Split => split::serve(&self),
-            Format::Packed => packed::serve(&self),
+            Format::Split => split::serve(&self, most),
+            Format::Packed => packed::serve(&self, most),
         }
     }
 

@@ -1,5 +1,8 @@
 //! Both sides of a packed ring as the specification has them (virtio 1.3, 2.8).
 
+use std::slice;
+
+use super::buffers::Buffers;
 use super::{Load, Ring};
 use crate::graph::Order::{Acquire, Relaxed, Release, SeqCst};
 use crate::shared::{claim, fence, spurious_wake_up};
@@ -27,10 +30,11 @@ impl Position {
         }
     }
 
-    fn advance(&mut self) {
-        self.slot += 1;
-        if self.slot == self.size {
-            self.slot = 0;
+    /// Moves on by at most the size of the ring.
+    fn advance(&mut self, slots: u16) {
+        self.slot += slots;
+        if self.slot >= self.size {
+            self.slot -= self.size;
             self.wrap = !self.wrap;
         }
     }
@@ -84,8 +88,7 @@ fn suppress(ring: &Ring, event: u16, at: Position, enabled: bool) {
 }
 
 pub(super) fn drive(ring: &Ring, load: Load) {
-    let mut free: Vec<u16> = (0..ring.shape.size).rev().collect();
-    let mut in_flight = vec![false; ring.shape.size.into()];
+    let mut buffers = Buffers::new(ring.shape);
     let (mut avail, mut used) = (Position::new(ring), Position::new(ring));
     let (mut sent, mut answered) = (0, 0);
     let mut woken = false;
@@ -99,8 +102,7 @@ pub(super) fn drive(ring: &Ring, load: Load) {
         let first = avail;
         let mut added = false;
         while sent < load.requests && sent - answered < load.depth {
-            let Some(id) = free.pop() else { break };
-            in_flight[usize::from(id)] = true;
+            let Some(id) = buffers.send() else { break };
             let descriptor = usize::from(ring.descriptors + 16 * avail.slot);
             ring.memory.store(descriptor, 8, 0x800, Relaxed);
             ring.memory.store(descriptor + 8, 4, 8, Relaxed);
@@ -112,7 +114,7 @@ pub(super) fn drive(ring: &Ring, load: Load) {
                 Release,
             );
             let old = avail;
-            avail.advance();
+            avail.advance(1);
             sent += 1;
             added = true;
             if !load.batch {
@@ -128,23 +130,29 @@ pub(super) fn drive(ring: &Ring, load: Load) {
         };
         let before = answered;
         loop {
-            suppress(ring, ring.driver, used, false);
-            while has_used(used, Acquire) && answered < sent {
-                let id = ring.load16(ring.descriptors + 16 * used.slot + 12, Relaxed);
-                let known = in_flight.get(usize::from(id)).copied().unwrap_or(false);
-                claim(known, || {
-                    format!("the device returns buffer {id}, which is not in flight")
-                });
-                if known {
-                    in_flight[usize::from(id)] = false;
-                    free.push(id);
-                    answered += 1;
-                }
-                used.advance();
+            if !load.armed {
+                suppress(ring, ring.driver, used, false);
             }
-            suppress(ring, ring.driver, used, true);
+            let budget = sent.min(answered.saturating_add(load.budget));
+            while answered < budget {
+                let id = || {
+                    let id = ring.descriptors + 16 * used.slot + 12;
+                    has_used(used, Acquire).then(|| ring.load16(id, Relaxed).into())
+                };
+                if !buffers.take(id) {
+                    break;
+                }
+                answered += 1;
+                used.advance(1);
+            }
+            let mut event = used;
+            if load.late {
+                event.advance(buffers.three_quarters());
+            }
+            suppress(ring, ring.driver, event, true);
             fence(SeqCst);
-            if answered == sent || !has_used(used, Relaxed) {
+            let waits = || buffers.in_batch() || has_used(used, Relaxed);
+            if answered == sent || !waits() {
                 break;
             }
         }
@@ -162,7 +170,7 @@ pub(super) fn drive(ring: &Ring, load: Load) {
     }
 }
 
-pub(super) fn serve(ring: &Ring) {
+pub(super) fn serve(ring: &Ring, most: u16) {
     let (mut avail, mut used) = (Position::new(ring), Position::new(ring));
     let available = |avail: Position, order| {
         let flags = ring.load16(ring.descriptors + 16 * avail.slot + 14, order);
@@ -173,25 +181,22 @@ pub(super) fn serve(ring: &Ring) {
         let before = used;
         loop {
             suppress(ring, ring.device, avail, false);
-            while available(avail, Acquire) {
-                let descriptor = usize::from(ring.descriptors + 16 * avail.slot);
-                let id = ring.memory.load(descriptor + 12, 2, Relaxed);
-                let len = ring.memory.load(descriptor + 8, 4, Relaxed);
-                claim(len != 0, || {
-                    format!("the device sees buffer {id} without a length")
-                });
-                avail.advance();
-                let descriptor = usize::from(ring.descriptors + 16 * used.slot);
-                ring.memory.store(descriptor + 8, 4, 0, Relaxed);
-                ring.memory.store(descriptor + 12, 2, id, Relaxed);
-                ring.memory
-                    .store(descriptor + 14, 2, used.flags_when_used().into(), Release);
-                let old = used;
-                used.advance();
-                fence(SeqCst);
-                if wanted(ring, ring.driver, old, used) {
-                    ring.interrupt();
+            loop {
+                let mut ids = Vec::new();
+                while ids.len() < most.into() && available(avail, Acquire) {
+                    let descriptor = usize::from(ring.descriptors + 16 * avail.slot);
+                    let id = ring.memory.load(descriptor + 12, 2, Relaxed);
+                    let len = ring.memory.load(descriptor + 8, 4, Relaxed);
+                    claim(len != 0, || {
+                        format!("the device sees buffer {id} without a length")
+                    });
+                    avail.advance(1);
+                    ids.push(id);
                 }
+                if ids.is_empty() {
+                    break;
+                }
+                give_back(ring, &mut used, &ids);
             }
             suppress(ring, ring.device, avail, true);
             fence(SeqCst);
@@ -202,5 +207,30 @@ pub(super) fn serve(ring: &Ring) {
         if used == before {
             spurious_wake_up();
         }
+    }
+}
+
+/// Gives buffers back: each with its own used descriptor, or on an in-order ring all with one.
+fn give_back(ring: &Ring, used: &mut Position, ids: &[u64]) {
+    let old = *used;
+    let (written, slots) = match ids {
+        // There are at most as many as slots.
+        [.., last] if ring.shape.in_order => (
+            slice::from_ref(last),
+            u16::try_from(ids.len()).unwrap_or(u16::MAX),
+        ),
+        _ => (ids, 1),
+    };
+    for &id in written {
+        let descriptor = usize::from(ring.descriptors + 16 * used.slot);
+        ring.memory.store(descriptor + 8, 4, 0, Relaxed);
+        ring.memory.store(descriptor + 12, 2, id, Relaxed);
+        ring.memory
+            .store(descriptor + 14, 2, used.flags_when_used().into(), Release);
+        used.advance(slots);
+    }
+    fence(SeqCst);
+    if wanted(ring, ring.driver, old, *used) {
+        ring.interrupt();
     }
 }

@@ -1,5 +1,8 @@
 //! Both sides of a split ring as the specification has them (virtio 1.3, 2.7).
 
+use std::slice;
+
+use super::buffers::Buffers;
 use super::{Load, Ring, need_event};
 use crate::graph::Order::{Acquire, Relaxed, Release, SeqCst};
 use crate::shared::{claim, fence, spurious_wake_up};
@@ -33,16 +36,14 @@ impl Ring {
 
 pub(super) fn drive(ring: &Ring, load: Load) {
     let event_idx = ring.shape.event_idx;
-    let mut free: Vec<u16> = (0..ring.shape.size).rev().collect();
-    let mut in_flight = vec![false; ring.shape.size.into()];
+    let mut buffers = Buffers::new(ring.shape);
     let (mut avail, mut used) = (ring.shape.start, ring.shape.start);
     let mut asked = avail;
     let (mut sent, mut answered) = (0, 0);
     let mut woken = false;
     loop {
         while sent < load.requests && sent - answered < load.depth {
-            let Some(id) = free.pop() else { break };
-            in_flight[usize::from(id)] = true;
+            let Some(id) = buffers.send() else { break };
             let descriptor = usize::from(ring.descriptors + 16 * id);
             ring.memory.store(descriptor, 8, 0x800, Relaxed);
             ring.memory.store(descriptor + 8, 4, 8, Relaxed);
@@ -60,30 +61,34 @@ pub(super) fn drive(ring: &Ring, load: Load) {
         }
         let before = answered;
         loop {
-            if !event_idx {
+            if !event_idx && !load.armed {
                 ring.store16(ring.avail_flags(), 1, Relaxed);
             }
-            while ring.load16(ring.used_idx(), Acquire) != used {
-                let id = ring.load32(ring.used_ring(used), Relaxed);
-                let at = usize::try_from(id).unwrap_or(usize::MAX);
-                let known = in_flight.get(at).copied().unwrap_or(false);
-                claim(known, || {
-                    format!("the device returns chain {id}, which is not in flight")
-                });
-                if known {
-                    in_flight[at] = false;
-                    free.push(u16::try_from(id).unwrap_or(0));
-                    answered += 1;
+            let budget = answered.saturating_add(load.budget);
+            while answered < budget {
+                let id = || {
+                    let is_used = ring.load16(ring.used_idx(), Acquire) != used;
+                    is_used.then(|| ring.load32(ring.used_ring(used), Relaxed))
+                };
+                if !buffers.take(id) {
+                    break;
                 }
+                answered += 1;
                 used = used.wrapping_add(1);
             }
+            let late = if load.late {
+                buffers.three_quarters()
+            } else {
+                0
+            };
             if event_idx {
-                ring.store16(ring.used_event(), used, Relaxed);
+                ring.store16(ring.used_event(), used.wrapping_add(late), Relaxed);
             } else {
                 ring.store16(ring.avail_flags(), 0, Relaxed);
             }
             fence(SeqCst);
-            if ring.load16(ring.used_idx(), Relaxed) == used {
+            let waiting = ring.load16(ring.used_idx(), Relaxed).wrapping_sub(used);
+            if waiting <= late {
                 break;
             }
         }
@@ -115,7 +120,7 @@ fn kick(ring: &Ring, avail: u16, asked: &mut u16) {
     }
 }
 
-pub(super) fn serve(ring: &Ring) {
+pub(super) fn serve(ring: &Ring, most: u16) {
     let event_idx = ring.shape.event_idx;
     let (mut avail, mut used) = (ring.shape.start, ring.shape.start);
     loop {
@@ -125,31 +130,25 @@ pub(super) fn serve(ring: &Ring) {
             if !event_idx {
                 ring.store16(ring.used_flags(), 1, Relaxed);
             }
-            while ring.load16(ring.avail_idx(), Acquire) != avail {
-                let id = ring.load16(ring.avail_ring(avail), Relaxed);
-                claim(id < ring.shape.size, || {
-                    format!("the driver makes chain {id} available, which does not exist")
-                });
-                let descriptor = usize::from(ring.descriptors + 16 * (id % ring.shape.size));
-                let len = ring.memory.load(descriptor + 8, 4, Relaxed);
-                claim(len != 0, || {
-                    format!("the device sees descriptor {id} without a length")
-                });
-                avail = avail.wrapping_add(1);
-                ring.store32(ring.used_ring(used), id.into(), Relaxed);
-                ring.store32(ring.used_ring(used) + 4, 0, Relaxed);
-                let old = used;
-                used = used.wrapping_add(1);
-                ring.store16(ring.used_idx(), used, Release);
-                fence(SeqCst);
-                let wanted = if event_idx {
-                    need_event(ring.load16(ring.used_event(), Relaxed), used, old)
-                } else {
-                    ring.load16(ring.avail_flags(), Relaxed) & 1 == 0
-                };
-                if wanted {
-                    ring.interrupt();
+            loop {
+                let mut ids = Vec::new();
+                while ids.len() < most.into() && ring.load16(ring.avail_idx(), Acquire) != avail {
+                    let id = ring.load16(ring.avail_ring(avail), Relaxed);
+                    claim(id < ring.shape.size, || {
+                        format!("the driver makes chain {id} available, which does not exist")
+                    });
+                    let descriptor = usize::from(ring.descriptors + 16 * (id % ring.shape.size));
+                    let len = ring.memory.load(descriptor + 8, 4, Relaxed);
+                    claim(len != 0, || {
+                        format!("the device sees descriptor {id} without a length")
+                    });
+                    avail = avail.wrapping_add(1);
+                    ids.push(id);
                 }
+                if ids.is_empty() {
+                    break;
+                }
+                give_back(ring, &mut used, &ids);
             }
             if event_idx {
                 ring.store16(ring.avail_event(), avail, Relaxed);
@@ -164,5 +163,32 @@ pub(super) fn serve(ring: &Ring) {
         if used == before {
             spurious_wake_up();
         }
+    }
+}
+
+/// Gives chains back: each with its own used element, or on an in-order ring all with one. The index covers all.
+fn give_back(ring: &Ring, used: &mut u16, ids: &[u16]) {
+    let old = *used;
+    let written = match ids {
+        [.., last] if ring.shape.in_order => slice::from_ref(last),
+        _ => ids,
+    };
+    let mut at = old;
+    for &id in written {
+        ring.store32(ring.used_ring(at), id.into(), Relaxed);
+        ring.store32(ring.used_ring(at) + 4, 0, Relaxed);
+        at = at.wrapping_add(1);
+    }
+    // As many as the ring has, at most.
+    *used = old.wrapping_add(u16::try_from(ids.len()).unwrap_or(u16::MAX));
+    ring.store16(ring.used_idx(), *used, Release);
+    fence(SeqCst);
+    let wanted = if ring.shape.event_idx {
+        need_event(ring.load16(ring.used_event(), Relaxed), *used, old)
+    } else {
+        ring.load16(ring.avail_flags(), Relaxed) & 1 == 0
+    };
+    if wanted {
+        ring.interrupt();
     }
 }

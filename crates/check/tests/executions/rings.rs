@@ -29,6 +29,65 @@ fn the_reference_sides_lose_nothing_in_any_execution() {
     }
 }
 
+/// How a reference driver takes used buffers: its budget, and whether it asks late or keeps interrupts enabled.
+const WAYS: [(u16, bool, bool); 5] = [
+    (1, false, false),
+    (1, true, false),
+    (1, false, true),
+    (u16::MAX, true, false),
+    (u16::MAX, false, true),
+];
+
+#[test]
+fn the_reference_sides_lose_nothing_in_batches_and_in_order() {
+    for shape in shapes(2).flat_map(|shape| [shape, shape.in_order()]) {
+        for (budget, late, armed) in WAYS {
+            for most in [1, u16::MAX] {
+                let load = Load {
+                    budget,
+                    late,
+                    armed,
+                    ..Load::new(2, 2)
+                };
+                let report = Explorer::new().run(|scenario| {
+                    let ring = scenario.ring(shape);
+                    ring.preset();
+                    scenario.task("driver", ring.reference_driver(load));
+                    scenario.background("device", ring.reference_device_in_batches(most));
+                });
+                let report = report.expect("it can be explored");
+                report.assert_no_failure().assert_complete();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_of_an_in_order_ring_has_one_used_element() {
+    for (shape, used) in [
+        (Shape::split(2, false), "store used.ring[1].id"),
+        (Shape::packed(2, false), "store desc[1].flags := 32896"),
+    ] {
+        let traces = [shape, shape.in_order()].map(|shape| {
+            let report = Explorer::new().models([Model::Sc]).run(|scenario| {
+                let ring = scenario.ring(shape);
+                let load = Load {
+                    batch: true,
+                    ..Load::new(2, 2)
+                };
+                scenario.task("driver", ring.reference_driver(load));
+                scenario.background("device", ring.reference_device_in_batches(u16::MAX));
+                scenario.at_end(|| Err("a trace of an execution that is good".to_string()));
+            });
+            let report = report.expect("it can be explored");
+            let failure = report.failure().expect("each execution ends so");
+            failure.trace.join("\n")
+        });
+        let [each, one] = traces.map(|trace| trace.contains(used));
+        assert!(each && !one, "{shape:?}");
+    }
+}
+
 #[test]
 fn a_device_that_sleeps_without_a_last_look_loses_a_notification() {
     let report = Explorer::new().models([Model::Sc]).run(|scenario| {
