@@ -219,12 +219,10 @@ pub(crate) fn pages() -> NonNull<u8> {
 
 /// The layout that the checker has by default.
 pub(crate) fn contiguous(shape: Shape) -> crate::Layout {
-    let driver = 16 * shape.size;
-    let device = match shape.format {
-        vmbell_check::Format::Split => (driver + 6 + 2 * shape.size).next_multiple_of(4),
-        vmbell_check::Format::Packed => driver + 4,
-    };
-    (0, driver, device)
+    let [descriptors, driver, device] = shape
+        .contiguous()
+        .map(|at| u16::try_from(at).expect("the ring fits the memory"));
+    (descriptors, driver, device)
 }
 
 impl fmt::Display for Outcome {

@@ -95,6 +95,36 @@ pub enum Error {
         /// The task that takes the signal.
         other: String,
     },
+    /// A scenario has too many sleepers and words.
+    #[error("{words} sleepers and words are too many after {memory} bytes of shared memory")]
+    TooManyWords {
+        /// How many it has.
+        words: usize,
+        /// How many bytes of shared memory there are.
+        memory: usize,
+    },
+    /// A ring has a size that its format does not allow.
+    #[error(
+        "a ring cannot have {size} descriptors: the size is a power of two, or for a packed ring from 1 to 32768"
+    )]
+    RingSize {
+        /// The number of descriptors.
+        size: u16,
+    },
+    /// A ring does not fit the shared memory.
+    #[error(
+        "the {part} of a ring of {size} ends at byte {end}, and the shared memory has {memory}"
+    )]
+    RingOutside {
+        /// The part of the ring.
+        part: &'static str,
+        /// The number of descriptors.
+        size: u16,
+        /// Where the part ends.
+        end: usize,
+        /// How many bytes of shared memory there are.
+        memory: usize,
+    },
     /// The shared memory cannot be mapped.
     #[error("cannot map {pages} pages as the shared memory")]
     Map {

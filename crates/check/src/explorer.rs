@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
@@ -189,7 +190,7 @@ impl Explorer {
     ///
     /// # Errors
     ///
-    /// If the shared memory cannot be mapped.
+    /// If the shared memory cannot be mapped, or does not fit the scenario.
     ///
     /// # Panics
     ///
@@ -204,12 +205,11 @@ impl Explorer {
         let mapping = self.map()?;
         let base = mapping.seen().as_ptr().expose_provenance();
         let zeros = vec![0; mapping.len()];
-        Ok(native::witness(base, mapping.len(), time, || {
+        native::witness(base, mapping.len(), time, || {
             mapping.write(0, &zeros);
-            let mut scenario = Scenario::new(&mapping);
-            set_up(&mut scenario);
-            (scenario.tasks, scenario.names.words.len())
-        }))
+            let scenario = Scenario::new(&mapping, &mut set_up)?;
+            Ok((scenario.tasks, scenario.names.words.len()))
+        })
     }
 
     fn map(&self) -> Result<Mapping, Error> {
@@ -235,13 +235,12 @@ impl Explorer {
         search.without = without;
         let checks = Rc::new(RefCell::new(Vec::new()));
         let mut scenario = |search: &Search| {
-            let mut scenario = Scenario::new(&search.mapping);
-            set_up(&mut scenario);
+            let scenario = Scenario::new(&search.mapping, set_up)?;
             checks.replace(scenario.checks);
-            SetUp {
+            Ok(SetUp {
                 tasks: scenario.tasks,
                 names: scenario.names,
-            }
+            })
         };
         let mut failure: Option<Failure> = None;
         let mut until = None;
@@ -277,13 +276,25 @@ impl Explorer {
 }
 
 impl Scenario {
-    fn new(mapping: &Mapping) -> Scenario {
-        Scenario {
+    fn new(mapping: &Mapping, set_up: &mut dyn FnMut(&mut Scenario)) -> Result<Scenario, Error> {
+        let mut scenario = Scenario {
             memory: Memory::new(mapping.seen(), mapping.len()),
             names: Names::default(),
             tasks: Vec::new(),
             checks: Vec::new(),
+        };
+        match panic::catch_unwind(AssertUnwindSafe(|| set_up(&mut scenario))) {
+            Ok(()) => Ok(scenario),
+            Err(payload) => match payload.downcast::<Error>() {
+                Ok(error) => Err(*error),
+                Err(payload) => panic::resume_unwind(payload),
+            },
         }
+    }
+
+    /// Ends the set-up: the exploration returns the error.
+    pub(crate) fn refuse(&self, error: Error) -> ! {
+        panic::resume_unwind(Box::new(error))
     }
 
     /// The shared memory. It is zero.
@@ -320,13 +331,21 @@ impl Scenario {
     }
 
     fn add_word(&mut self, name: &str, bits: &[&str], is_sleeper: bool) -> u16 {
-        let offset = self.memory.len() + 8 * self.names.words.len();
+        let memory = self.memory.len();
+        let offset = memory + 8 * self.names.words.len();
         self.names.words.push(WordNames {
             name: name.to_string(),
             bits: bits.iter().map(|bit| (*bit).to_string()).collect(),
             is_sleeper,
         });
-        u16::try_from(offset).unwrap_or(u16::MAX)
+        match u16::try_from(offset) {
+            // The word's bytes have offsets, too.
+            Ok(offset) if offset <= u16::MAX - 8 => offset,
+            _ => self.refuse(Error::TooManyWords {
+                words: self.names.words.len(),
+                memory,
+            }),
+        }
     }
 
     /// Names a range of bytes of the shared memory, for traces.

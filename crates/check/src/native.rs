@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, O
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::error::Error;
 use crate::search::{Access, Spec};
 use crate::task::Ended;
 
@@ -274,19 +275,19 @@ pub(crate) fn witness(
     base: usize,
     len: usize,
     time: Duration,
-    mut set_up: impl FnMut() -> (Vec<Spec>, usize),
-) -> Witness {
+    mut set_up: impl FnMut() -> Result<(Vec<Spec>, usize), Error>,
+) -> Result<Witness, Error> {
     let until = Instant::now() + time;
     let mut witness = Witness {
         rounds: 0,
         hung: None,
     };
     while Instant::now() < until && witness.hung.is_none() {
-        let (specs, words) = set_up();
+        let (specs, words) = set_up()?;
         witness.hung = run(base, len, words, specs, until);
         witness.rounds += u64::from(witness.hung.is_none());
     }
-    witness
+    Ok(witness)
 }
 
 impl fmt::Display for Witness {

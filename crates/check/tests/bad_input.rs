@@ -9,9 +9,10 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use vmbell_check::Order::{Relaxed, SeqCst};
-use vmbell_check::{Error, Explorer, Model, Report, Scenario, What, fence};
+use vmbell_check::{Error, Explorer, Load, Model, Report, Scenario, Shape, What, fence};
 
 unsafe extern "C" {
     fn __tsan_atomic16_load(address: *const u16, order: i32) -> u16;
@@ -186,6 +187,96 @@ fn more_memory_than_an_offset_can_name_is_refused() {
         text.contains("16 pages of shared memory are too many"),
         "{text}"
     );
+}
+
+#[test]
+fn a_ring_that_does_not_fit_its_memory_is_refused() {
+    let refused = |shape| {
+        error(|scenario| {
+            let ring = scenario.ring(shape);
+            unreachable!("the set-up ends before {ring:?} can be used")
+        })
+    };
+    for (shape, reason) in [
+        // The length of the table is a multiple of 2^16.
+        (
+            Shape::split(4096, true),
+            "the descriptor table of a ring of 4096 ends at byte 65536",
+        ),
+        (
+            Shape::packed(4096, true),
+            "the descriptor ring of a ring of 4096 ends at byte 65536",
+        ),
+        (
+            Shape::split(32768, false),
+            "the descriptor table of a ring of 32768",
+        ),
+        (
+            Shape::split(512, true),
+            "the available ring of a ring of 512 ends at byte 9222",
+        ),
+        (
+            Shape::packed(512, true),
+            "the driver event of a ring of 512",
+        ),
+        (Shape::split(0, true), "a ring cannot have 0 descriptors"),
+        (Shape::split(3, true), "a ring cannot have 3 descriptors"),
+        (Shape::packed(0, true), "a ring cannot have 0 descriptors"),
+        (Shape::packed(32769, true), "a ring cannot have 32769"),
+    ] {
+        let text = refused(shape);
+        assert!(text.starts_with(reason), "{text}");
+    }
+    let text = error(|scenario| {
+        scenario.ring_at(Shape::split(2, true), 0, 4096, 8190);
+    });
+    assert!(text.starts_with("the used ring of a ring of 2"), "{text}");
+    // SAFETY: there is no task.
+    let result = unsafe {
+        Explorer::new().native(Duration::from_secs(600), |scenario| {
+            scenario.ring(Shape::split(4096, true));
+        })
+    };
+    let error = result.expect_err("the ring does not fit");
+    assert!(matches!(error, Error::RingOutside { .. }), "{error}");
+}
+
+#[test]
+fn the_largest_ring_that_fits_is_explored() {
+    // 15 pages have 61,440 bytes, and the rings 53,262 and 61,400.
+    for shape in [Shape::split(2048, true), Shape::packed(3837, true)] {
+        let report = Explorer::new()
+            .models([Model::Sc])
+            .pages(15)
+            .run(|scenario| {
+                let ring = scenario.ring(shape);
+                scenario.task("driver", ring.reference_driver(Load::new(1, 1)));
+                scenario.background("device", ring.reference_device());
+            });
+        let report = report.expect("it can be explored");
+        report.assert_complete().assert_no_failure();
+    }
+}
+
+#[test]
+fn more_bells_than_offsets_are_refused() {
+    let result = Explorer::new().pages(15).run(|scenario| {
+        for _ in 0..1000 {
+            scenario.word("a word", &["a bit"]);
+        }
+    });
+    let text = result.expect_err("it cannot be explored").to_string();
+    assert!(
+        text.contains("512 sleepers and words are too many after 61440 bytes"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_panic_of_the_set_up_is_passed_on() {
+    let panicked = std::panic::catch_unwind(|| error(|_| panic!("no such subject")));
+    let payload = panicked.expect_err("it panics");
+    assert_eq!(payload.downcast_ref::<&str>(), Some(&"no such subject"));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod buffers;
 mod packed;
+mod shape;
 mod split;
 
 use crate::bell::{Bell, Sleeper};
@@ -12,30 +13,7 @@ use crate::explorer::Scenario;
 use crate::graph::Order;
 use crate::shared::Memory;
 
-/// The layout of a virtqueue (virtio 1.3, 2.7 and 2.8).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// `VIRTIO_F_RING_PACKED` is not negotiated.
-    Split,
-    /// `VIRTIO_F_RING_PACKED` is negotiated.
-    Packed,
-}
-
-/// What a scenario needs to know of a virtqueue.
-#[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    /// Split or packed.
-    pub format: Format,
-    /// The number of descriptors.
-    pub size: u16,
-    /// Whether `VIRTIO_F_EVENT_IDX` is negotiated.
-    pub event_idx: bool,
-    /// Whether `VIRTIO_F_IN_ORDER` is negotiated.
-    pub in_order: bool,
-    /// The index at which a split ring begins, which is near 65,535 to see it wrap. Only the reference sides and
-    /// queues whose state can be set support another index than 0.
-    pub start: u16,
-}
+pub use shape::{Format, Shape};
 
 /// What a driver does.
 #[derive(Clone, Copy, Debug)]
@@ -70,44 +48,6 @@ pub struct Ring {
     device_sleeps: Sleeper,
 }
 
-impl Shape {
-    /// A split ring that begins at 0.
-    pub fn split(size: u16, event_idx: bool) -> Shape {
-        Shape {
-            format: Format::Split,
-            size,
-            event_idx,
-            in_order: false,
-            start: 0,
-        }
-    }
-
-    /// A packed ring.
-    pub fn packed(size: u16, event_idx: bool) -> Shape {
-        Shape {
-            format: Format::Packed,
-            size,
-            event_idx,
-            in_order: false,
-            start: 0,
-        }
-    }
-
-    /// The same, with `VIRTIO_F_IN_ORDER`.
-    #[must_use]
-    pub fn in_order(mut self) -> Shape {
-        self.in_order = true;
-        self
-    }
-
-    /// The same, beginning at another index.
-    #[must_use]
-    pub fn starting_at(mut self, start: u16) -> Shape {
-        self.start = start;
-        self
-    }
-}
-
 impl Load {
     /// Requests, in flight up to the number that fits into a queue of `depth` descriptors.
     pub fn new(requests: u16, depth: u16) -> Load {
@@ -124,18 +64,23 @@ impl Load {
 
 impl Scenario {
     /// A virtqueue at the beginning of the shared memory, with a notification in each direction.
+    ///
+    /// If it has a size that its format does not allow, or the memory is too small, the set-up ends here, and the exploration
+    /// returns the error.
     pub fn ring(&mut self, shape: Shape) -> Ring {
-        let size = shape.size;
-        let driver = 16 * size;
-        let device = match shape.format {
-            Format::Split => (driver + 6 + 2 * size).next_multiple_of(4),
-            Format::Packed => driver + 4,
-        };
-        self.ring_at(shape, 0, driver, device)
+        self.ring_in(shape, shape.contiguous())
     }
 
     /// A virtqueue whose parts are at these offsets.
     pub fn ring_at(&mut self, shape: Shape, descriptors: u16, driver: u16, device: u16) -> Ring {
+        self.ring_in(shape, [descriptors, driver, device].map(usize::from))
+    }
+
+    fn ring_in(&mut self, shape: Shape, places: [usize; 3]) -> Ring {
+        let memory = self.memory().len();
+        let [descriptors, driver, device] = shape
+            .place(places, memory)
+            .unwrap_or_else(|error| self.refuse(error));
         let at = |offset: u16| usize::from(offset);
         let size = at(shape.size);
         for slot in 0..size {

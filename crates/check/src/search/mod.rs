@@ -241,7 +241,7 @@ impl Search {
     /// If the code under test does what cannot be explored.
     pub(crate) fn explore(
         &mut self,
-        scenario: &mut dyn FnMut(&Search) -> SetUp,
+        scenario: &mut dyn FnMut(&Search) -> Result<SetUp, Error>,
         ended: &mut dyn FnMut(&mut Search, Execution) -> bool,
     ) -> Result<bool, Error> {
         self.begun = Instant::now();

@@ -17,7 +17,7 @@ impl Search {
     pub(super) fn run(
         &mut self,
         graph: Graph,
-        scenario: &mut dyn FnMut(&Search) -> SetUp,
+        scenario: &mut dyn FnMut(&Search) -> Result<SetUp, Error>,
     ) -> Result<Option<Execution>, Error> {
         self.begin(graph, scenario)?;
         self.dropped = false;
@@ -62,11 +62,11 @@ impl Search {
     fn begin(
         &mut self,
         graph: Graph,
-        scenario: &mut dyn FnMut(&Search) -> SetUp,
+        scenario: &mut dyn FnMut(&Search) -> Result<SetUp, Error>,
     ) -> Result<(), Error> {
         let zeros = vec![0; self.mapping.len()];
         self.mapping.write(0, &zeros);
-        let set_up = scenario(self);
+        let set_up = scenario(self)?;
         self.names = set_up.names;
         if set_up.tasks.len() > TASKS {
             return Err(Error::TooManyTasks {
@@ -214,7 +214,7 @@ impl Search {
     /// Runs the execution that has just ended again, and records where its steps come from.
     pub(super) fn replay_recorded(
         &mut self,
-        scenario: &mut dyn FnMut(&Search) -> SetUp,
+        scenario: &mut dyn FnMut(&Search) -> Result<SetUp, Error>,
     ) -> Result<(), Error> {
         self.callers = Some(HashMap::new());
         self.run(self.graph.clone(), scenario).map(drop)
@@ -223,7 +223,7 @@ impl Search {
     /// Runs the execution that has just ended again, with the shared memory inaccessible but for announced accesses.
     pub(super) fn replay_guarded(
         &mut self,
-        scenario: &mut dyn FnMut(&Search) -> SetUp,
+        scenario: &mut dyn FnMut(&Search) -> Result<SetUp, Error>,
     ) -> Result<(), Error> {
         let graph = self.graph.clone();
         let events = graph.events.len();
