@@ -57,13 +57,7 @@ impl Memory {
             self.len
         );
         let offset = offset(self.base.as_ptr().addr() + at).unwrap_or_default();
-        Access {
-            offset,
-            size,
-            order,
-            awaits: 0,
-            site: 0,
-        }
+        Access::new(offset, size, order, 0)
     }
 
     /// Loads a value of `size` bytes (1, 2, 4 or 8) at byte `at`, from a task.
@@ -100,6 +94,27 @@ impl Memory {
         change: impl Fn(u64) -> Option<u64>,
     ) -> u64 {
         task::update(self.access(at, size, order), change)
+    }
+
+    /// Replaces a value of `size` bytes by `new` if it is `expected`, in one step. Returns the old value. The first of `orders`
+    /// is for a value that is replaced, the second for another one, of which only the load remains.
+    ///
+    /// # Panics
+    ///
+    /// If it is outside the memory, or no task runs.
+    pub fn compare_exchange(
+        &self,
+        at: usize,
+        size: u8,
+        [success, failure]: [Order; 2],
+        expected: u64,
+        new: u64,
+    ) -> u64 {
+        let access = Access {
+            compare: Some((expected, failure)),
+            ..self.access(at, size, success)
+        };
+        task::update(access, |old| (old == expected).then_some(new))
     }
 }
 

@@ -44,11 +44,8 @@ pub struct Bell {
 
 fn word(offset: u16, awaits: u64) -> Access {
     Access {
-        offset,
-        size: 8,
-        order: Order::AcqRel,
         awaits,
-        site: 0,
+        ..Access::new(offset, 8, Order::AcqRel, 0)
     }
 }
 

@@ -56,6 +56,25 @@ impl Order {
     }
 }
 
+/// How a compare-exchange reads: with one order if it finds what it expects, so that it writes, and with another if not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Compare {
+    pub(crate) expected: u64,
+    pub(crate) success: Order,
+    pub(crate) failure: Order,
+}
+
+impl Compare {
+    /// The order of a read of this value.
+    pub(crate) fn order(self, value: u64) -> Order {
+        if value == self.expected {
+            self.success
+        } else {
+            self.failure
+        }
+    }
+}
+
 /// One step of a task.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
@@ -66,7 +85,10 @@ pub(crate) struct Event {
     pub(crate) prev: Id,
     pub(crate) kind: Kind,
     pub(crate) order: Order,
-    /// Half of an atomic read-modify-write: the write follows its read in program order.
+    /// What decides the order of a read, if it is that of a compare-exchange.
+    pub(crate) compare: Option<Compare>,
+    /// Half of an atomic read-modify-write: the write follows its read in program order. A compare-exchange that fails is
+    /// the read only.
     pub(crate) exclusive: bool,
     pub(crate) span: Span,
     /// What is read, written or chosen.
@@ -129,6 +151,7 @@ impl Graph {
             prev: INIT,
             kind: Kind::Init,
             order: Order::Relaxed,
+            compare: None,
             exclusive: false,
             span: Span::default(),
             value: 0,

@@ -4,41 +4,15 @@
 
 use std::mem;
 
-use super::{Search, State, Wrong};
+use super::{Access, Search, State, Stop, Wrong};
 use crate::error::Error;
-use crate::graph::{Event, Id, Kind, Order, Span, WIDTH};
+use crate::graph::{Compare, Event, Id, Kind, Order, Span, WIDTH};
 use crate::guard;
 use crate::model::SC_EVENTS;
 use crate::watchdog;
 
-/// One access to shared memory or to the word of a bell.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Access {
-    pub(crate) offset: u16,
-    /// Bytes: 1, 2, 4 or 8.
-    pub(crate) size: u8,
-    pub(crate) order: Order,
-    /// A read waits for a value with one of these bits; 0 for any value.
-    pub(crate) awaits: u64,
-    /// The return address of the hook.
-    pub(crate) site: usize,
-}
-
-/// Why a step does not return.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
-    /// It waits: it is repeated when the task is resumed.
-    Blocked,
-    /// The execution is over.
-    Ended,
-}
-
-/// How many times a task repeats the same reads until it counts as spinning.
-const REPEATS: usize = 6;
 /// How many callers of a hook are looked at to name it.
 const FRAMES: usize = 8;
-/// The longest series of reads whose repetition is seen.
-const PERIOD: usize = 6;
 
 impl Search {
     /// Reads, and writes what `change` makes of the value, if anything.
@@ -52,6 +26,18 @@ impl Search {
             self.write_event(access, new, true)?;
         }
         Ok(value)
+    }
+
+    /// Whether a weak compare-exchange at this place fails for no reason: once in an execution of the task.
+    pub(crate) fn fails_spuriously(&mut self, site: usize) -> Result<bool, Stop> {
+        if self.ending || self.tasks[self.current].failed.contains(&site) {
+            return Ok(false);
+        }
+        let fails = self.choose(2)? == 1;
+        if fails {
+            self.tasks[self.current].failed.push(site);
+        }
+        Ok(fails)
     }
 
     pub(crate) fn load(&mut self, access: Access) -> Result<u64, Stop> {
@@ -194,6 +180,7 @@ impl Search {
             prev: self.graph.last(task),
             kind,
             order,
+            compare: None,
             exclusive: false,
             span,
             value,
@@ -298,14 +285,26 @@ impl Search {
         let mut event = self.event(Kind::Read, access.order, span, 0, access.site);
         event.exclusive = exclusive;
         event.awaits = access.awaits;
-        let sources = self.model.sources(&self.graph, &event);
-        let mut options = Vec::with_capacity(sources.len());
-        for rf in sources {
-            event.rf = rf;
-            event.value = self.graph.read_value(&event, &self.atoms, &self.initial);
-            if access.awaits == 0 || event.value & access.awaits != 0 {
-                event.prefix = self.graph.prefix_of(&event);
-                options.push(event.clone());
+        event.compare = compare(&access, span);
+        let mut options = Vec::new();
+        let mut orders = [Some(event.order), None];
+        if let Some(compare) = event.compare
+            && compare.success != compare.failure
+        {
+            orders[1] = Some(compare.failure);
+        }
+        for order in orders.into_iter().flatten() {
+            event.order = order;
+            for rf in self.model.sources(&self.graph, &event) {
+                event.rf = rf;
+                event.value = self.graph.read_value(&event, &self.atoms, &self.initial);
+                let fits = event
+                    .compare
+                    .is_none_or(|compare| compare.order(event.value) == order);
+                if fits && (access.awaits == 0 || event.value & access.awaits != 0) {
+                    event.prefix = self.graph.prefix_of(&event);
+                    options.push(event.clone());
+                }
             }
         }
         let mut options = options.into_iter();
@@ -403,37 +402,17 @@ impl Search {
         }
         Ok(())
     }
+}
 
-    /// Stops a task that repeats the same reads: until there is something newer to read, or for good if there was.
-    fn spin(&mut self) -> Result<(), Stop> {
-        let reads = &self.tasks[self.current].reads;
-        for period in 1..=PERIOD {
-            if self.repeats(reads, period, REPEATS) {
-                let tail = &reads[reads.len() - period..];
-                if !tail.iter().any(|&read| self.is_stale(read)) {
-                    self.tasks[self.current].state = State::Spins(tail.to_vec());
-                    return Err(Stop::Blocked);
-                }
-                // It may read the old value once more, but no fair execution does so forever.
-                if self.repeats(reads, period, REPEATS + 1) {
-                    self.dropped = true;
-                    return Err(Stop::Ended);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the last reads are this many times the same series, with the same results.
-    fn repeats(&self, reads: &[Id], period: usize, times: usize) -> bool {
-        reads.len() >= period * times && {
-            let tail = &reads[reads.len() - period * times..];
-            tail[period..].iter().zip(tail).all(|(&one, &other)| {
-                let (one, other) = (self.graph.event(one), self.graph.event(other));
-                one.site == other.site && one.span == other.span && one.rf == other.rf
-            })
-        }
-    }
+/// What decides the order of a read. A compare-exchange of several atoms has its order on success: what a revisit of one
+/// atom drops follows from the sources of the others, and must not follow from the order.
+fn compare(access: &Access, span: Span) -> Option<Compare> {
+    let (expected, failure) = access.compare.filter(|_| span.atoms == 1)?;
+    Some(Compare {
+        expected,
+        success: access.order,
+        failure,
+    })
 }
 
 /// The return addresses on the stack of the task that runs, from that of a hook on.

@@ -9,17 +9,55 @@
 mod access;
 mod replay;
 mod revisit;
-
-pub(crate) use access::{Access, Stop};
+mod spin;
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::graph::{Atoms, Event, Graph, Id};
+use crate::graph::{Atoms, Event, Graph, Id, Order};
 use crate::memory::Mapping;
 use crate::model::Model;
 use crate::task::Running;
+
+/// One access to shared memory or to the word of a bell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) offset: u16,
+    /// Bytes: 1, 2, 4 or 8.
+    pub(crate) size: u8,
+    /// Of a compare-exchange, the order of one that succeeds.
+    pub(crate) order: Order,
+    /// The value that a compare-exchange expects, and its order if it fails.
+    pub(crate) compare: Option<(u64, Order)>,
+    /// A read waits for a value with one of these bits; 0 for any value.
+    pub(crate) awaits: u64,
+    /// The return address of the hook.
+    pub(crate) site: usize,
+}
+
+impl Access {
+    /// An access that takes any value.
+    pub(crate) fn new(offset: u16, size: u8, order: Order, site: usize) -> Access {
+        Access {
+            offset,
+            size,
+            order,
+            compare: None,
+            awaits: 0,
+            site,
+        }
+    }
+}
+
+/// Why a step does not return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It waits: it is repeated when the task is resumed.
+    Blocked,
+    /// The execution is over.
+    Ended,
+}
 
 /// Where a search ends that does not end by itself.
 #[derive(Clone, Copy, Debug)]
@@ -137,6 +175,8 @@ pub(crate) struct Task {
     announced_by: Vec<usize>,
     /// The reads since its last other step, to find out that it spins.
     reads: Vec<Id>,
+    /// Where it has failed a weak compare-exchange for no reason.
+    failed: Vec<usize>,
     site: usize,
 }
 

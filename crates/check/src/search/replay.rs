@@ -105,6 +105,7 @@ impl Search {
                 announced: Vec::new(),
                 announced_by: Vec::new(),
                 reads: Vec::new(),
+                failed: Vec::new(),
                 site: 0,
             })
             .collect();

@@ -191,6 +191,9 @@ impl Search {
         let prefix = graph.prefix_of(graph.event(read));
         let event = graph.event_mut(read);
         (event.value, event.prefix) = (value, prefix);
+        if let Some(compare) = event.compare {
+            event.order = compare.order(value);
+        }
     }
 
     fn finish_revisit(&mut self, mut graph: Graph, read: Id) {

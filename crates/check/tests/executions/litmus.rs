@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use vmbell_check::Order::{Acquire, Relaxed, Release, SeqCst};
+use vmbell_check::Order::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use vmbell_check::{Explorer, Memory, Model, Order, fence};
 
 const X: usize = 0;
@@ -14,9 +14,11 @@ const Y: usize = 8;
 enum Step {
     Load(usize, Order),
     Store(usize, u64, Order),
+    /// Replaces a value by another one, with the first order, or loads one that it does not expect, with the second.
+    Compare(usize, [u64; 2], [Order; 2]),
     Fence(Order),
 }
-use Step::{Fence, Load, Store};
+use Step::{Compare, Fence, Load, Store};
 
 fn run(memory: Memory, steps: &[Step]) -> Vec<u64> {
     let mut read = Vec::new();
@@ -24,6 +26,9 @@ fn run(memory: Memory, steps: &[Step]) -> Vec<u64> {
         match step {
             Load(place, order) => read.push(memory.load(place, 8, order)),
             Store(place, value, order) => memory.store(place, 8, value, order),
+            Compare(place, [expected, new], orders) => {
+                read.push(memory.compare_exchange(place, 8, orders, expected, new));
+            }
             Fence(order) => fence(order),
         }
     }
@@ -193,4 +198,107 @@ fn a_store_after_a_load_needs_release_and_acquire() {
     };
     assert_eq!(test(Relaxed, Relaxed), [Model::Rc11]);
     assert_eq!(test(Release, Acquire), []);
+}
+
+const LOADS: [Order; 3] = [Relaxed, Acquire, SeqCst];
+const UPDATES: [Order; 5] = [Relaxed, Acquire, Release, AcqRel, SeqCst];
+
+/// The C11 standard's table of a compare-exchange (7.17.7.4), as message passing shows it: for each order on success and on
+/// failure, whether the second thread can see the flag and miss the message.
+#[test]
+fn a_compare_exchange_acquires_with_the_order_of_its_result() {
+    let passing = |receive: Step| {
+        allowed(
+            &[
+                &[Store(X, 1, Relaxed), Store(Y, 1, Release)],
+                &[receive, Load(X, Relaxed)],
+            ],
+            &[1, 0],
+        )
+    };
+    for success in UPDATES {
+        for failure in LOADS {
+            let orders = [success, failure];
+            let misses = |acquires: bool| match acquires {
+                true => vec![],
+                false => vec![Model::Rc11],
+            };
+            let replaced = passing(Compare(Y, [1, 2], orders));
+            let acquires = matches!(success, Acquire | AcqRel | SeqCst);
+            assert_eq!(replaced, misses(acquires), "succeeds: {orders:?}");
+            let loaded = passing(Compare(Y, [7, 2], orders));
+            assert_eq!(loaded, misses(failure != Relaxed), "fails: {orders:?}");
+        }
+    }
+}
+
+/// The same for what it publishes: only one that succeeds writes, and releases with its order.
+#[test]
+fn a_compare_exchange_releases_with_its_order_on_success() {
+    for success in UPDATES {
+        let orders = [success, Relaxed];
+        let passed = allowed(
+            &[
+                &[Store(X, 1, Relaxed), Compare(Y, [0, 1], orders)],
+                &[Load(Y, Acquire), Load(X, Relaxed)],
+            ],
+            &[0, 1, 0],
+        );
+        let releases = matches!(success, Release | AcqRel | SeqCst);
+        let expected: &[Model] = if releases { &[] } else { &[Model::Rc11] };
+        assert_eq!(passed, expected, "{success:?}");
+    }
+}
+
+/// Store buffering with a compare-exchange that fails as the load: under RC11 as a load of the order on failure, on x86
+/// with its locked instruction, which drains the store buffer.
+#[test]
+fn a_compare_exchange_that_fails_orders_as_a_load_and_on_x86_as_a_fence() {
+    for success in UPDATES {
+        for failure in LOADS {
+            let thread = |write, read| {
+                [
+                    Store(write, 1, SeqCst),
+                    Compare(read, [7, 2], [success, failure]),
+                ]
+            };
+            let found = allowed(&[&thread(X, Y), &thread(Y, X)], &[0, 0]);
+            let as_load = store_buffering([SeqCst, failure], false);
+            let of = |models: &[Model]| models.contains(&Model::Rc11);
+            assert_eq!(of(&found), of(&as_load), "{success:?}, {failure:?}");
+            assert_eq!(of(&found), failure != SeqCst, "{success:?}, {failure:?}");
+            assert!(!found.contains(&Model::Tso) && !found.contains(&Model::Sc));
+        }
+    }
+}
+
+/// Store buffering with a compare-exchange that succeeds as the store.
+#[test]
+fn a_compare_exchange_that_succeeds_orders_as_a_store_and_on_x86_as_a_fence() {
+    for success in UPDATES {
+        let thread = |write, read| {
+            [
+                Compare(write, [0, 1], [success, Relaxed]),
+                Load(read, SeqCst),
+            ]
+        };
+        let found = allowed(&[&thread(X, Y), &thread(Y, X)], &[0, 0, 0, 0]);
+        let expected: &[Model] = if success == SeqCst {
+            &[]
+        } else {
+            &[Model::Rc11]
+        };
+        assert_eq!(found, expected, "{success:?}");
+    }
+}
+
+/// Of two that expect the same value, one succeeds.
+#[test]
+fn one_compare_exchange_of_two_succeeds() {
+    let one = [Compare(X, [0, 1], [Relaxed, Relaxed])];
+    let two = [Compare(X, [0, 2], [Relaxed, Relaxed])];
+    let all = [Model::Sc, Model::Tso, Model::Rc11];
+    assert_eq!(allowed(&[&one, &two], &[0, 0]), []);
+    assert_eq!(allowed(&[&one, &two], &[0, 1]), all);
+    assert_eq!(allowed(&[&one, &two], &[2, 0]), all);
 }

@@ -25,6 +25,9 @@ fn step(memory: Memory, op: Op, value: u64) -> Option<u64> {
         Op::Add(place, order) => {
             Some(memory.update(8 * usize::from(place), 8, order, |old| Some(old | value)))
         }
+        Op::Compare(place, orders) => {
+            Some(memory.compare_exchange(8 * usize::from(place), 8, orders, 0, value))
+        }
         Op::Fence(order) => {
             fence(order);
             None
@@ -76,7 +79,7 @@ fn expected(program: &Program, model: Model) -> Vec<Vec<u64>> {
                         .enumerate()
                         .map(move |(index, op)| (thread, index, *op))
                 })
-                .filter(|(_, _, op)| matches!(op, Op::Load(..) | Op::Add(..)))
+                .filter(|(_, _, op)| op.reads())
                 .map(|(thread, index, _)| (thread, index))
                 .collect();
             let value = |source: Option<(usize, usize)>| {
@@ -111,12 +114,23 @@ fn order_of_store() -> impl Strategy<Value = Order> {
     prop_oneof![4 => Just(Order::Relaxed), 3 => Just(Order::Release), 1 => Just(Order::SeqCst)]
 }
 
+fn order_of_update() -> impl Strategy<Value = Order> {
+    prop_oneof![
+        3 => Just(Order::Relaxed),
+        2 => Just(Order::Acquire),
+        2 => Just(Order::Release),
+        2 => Just(Order::AcqRel),
+        1 => Just(Order::SeqCst),
+    ]
+}
+
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => (0..2_u8, order_of_load()).prop_map(|(place, order)| Op::Load(place, order)),
         4 => (0..2_u8, order_of_store()).prop_map(|(place, order)| Op::Store(place, order)),
-        2 => (0..2_u8, prop_oneof![Just(Order::Relaxed), Just(Order::AcqRel)])
-            .prop_map(|(place, order)| Op::Add(place, order)),
+        2 => (0..2_u8, order_of_update()).prop_map(|(place, order)| Op::Add(place, order)),
+        2 => (0..2_u8, order_of_update(), order_of_load())
+            .prop_map(|(place, success, failure)| Op::Compare(place, [success, failure])),
         2 => prop_oneof![3 => Just(Order::SeqCst), 1 => Just(Order::Acquire), 1 => Just(Order::Release)]
             .prop_map(Op::Fence),
     ]
@@ -130,11 +144,9 @@ fn program() -> impl Strategy<Value = Program> {
     .prop_filter("the reference enumerates all of it", |program| {
         let ops = || program.iter().flatten();
         let writes = ops()
-            .filter(|op| matches!(op, Op::Store(..) | Op::Add(..)))
+            .filter(|op| matches!(op, Op::Store(..) | Op::Add(..) | Op::Compare(..)))
             .count();
-        let reads = ops()
-            .filter(|op| matches!(op, Op::Load(..) | Op::Add(..)))
-            .count();
+        let reads = ops().filter(|op| op.reads()).count();
         writes <= 5 && reads <= 5
     })
 }

@@ -10,7 +10,15 @@ pub enum Op {
     Store(u8, Order),
     /// Adds a unique value, in one step.
     Add(u8, Order),
+    /// Replaces the initial value, in one step, with the first order. If it finds another value, it loads with the second.
+    Compare(u8, [Order; 2]),
     Fence(Order),
+}
+
+impl Op {
+    pub fn reads(self) -> bool {
+        matches!(self, Op::Load(..) | Op::Add(..) | Op::Compare(..))
+    }
 }
 
 pub type Program = Vec<Vec<Op>>;
@@ -21,7 +29,28 @@ struct Event {
     place: Option<u8>,
     read: bool,
     write: bool,
+    /// A read-modify-write, or a compare-exchange that fails: x86 locks the bus for both.
+    locked: bool,
     order: Order,
+    /// The order of a compare-exchange that fails.
+    failure: Option<Order>,
+}
+
+/// The events of a program if its reads have these sources. None if one reads from a compare-exchange that fails.
+fn resolve(events: &[Event], sources: &[usize], places: u8) -> Option<Vec<Event>> {
+    let mut resolved = events.to_vec();
+    for (id, event) in resolved.iter_mut().enumerate() {
+        if let Some(failure) = event.failure
+            && sources[id] >= usize::from(places)
+        {
+            (event.write, event.order) = (false, failure);
+        }
+    }
+    let is_written = |read: usize| resolved[sources[read]].write;
+    (0..events.len())
+        .filter(|&id| events[id].read)
+        .all(is_written)
+        .then_some(resolved)
 }
 
 type Matrix = Vec<Vec<bool>>;
@@ -122,7 +151,9 @@ pub fn graphs(program: &Program, model: Model) -> Vec<Vec<Option<(usize, usize)>
             place: Some(place),
             read: false,
             write: true,
+            locked: false,
             order: Order::Relaxed,
+            failure: None,
         })
         .collect();
     let mut names = vec![None; events.len()];
@@ -132,15 +163,21 @@ pub fn graphs(program: &Program, model: Model) -> Vec<Vec<Option<(usize, usize)>
             let (read, write, order) = match *op {
                 Op::Load(_, order) => (true, false, order),
                 Op::Store(_, order) => (false, true, order),
-                Op::Add(_, order) => (true, true, order),
+                Op::Add(_, order) | Op::Compare(_, [order, _]) => (true, true, order),
                 Op::Fence(order) => (false, false, order),
+            };
+            let failure = match *op {
+                Op::Compare(_, [_, failure]) => Some(failure),
+                _ => None,
             };
             events.push(Event {
                 thread,
                 place: place(*op),
                 read,
                 write,
+                locked: read && write,
                 order,
+                failure,
             });
         }
     }
@@ -148,6 +185,9 @@ pub fn graphs(program: &Program, model: Model) -> Vec<Vec<Option<(usize, usize)>
     let mut found = Vec::new();
     let mut rf = vec![0; events.len()];
     choose_sources(&events, &reads, 0, &mut rf, &mut |rf| {
+        let Some(events) = resolve(&events, rf, places) else {
+            return;
+        };
         let mut orders = vec![Vec::new()];
         for place in 0..places {
             let writes: Vec<usize> = (usize::from(places)..events.len())
@@ -179,7 +219,9 @@ pub fn graphs(program: &Program, model: Model) -> Vec<Vec<Option<(usize, usize)>
 
 fn place(op: Op) -> Option<u8> {
     match op {
-        Op::Load(place, _) | Op::Store(place, _) | Op::Add(place, _) => Some(place),
+        Op::Load(place, _) | Op::Store(place, _) | Op::Add(place, _) | Op::Compare(place, _) => {
+            Some(place)
+        }
         Op::Fence(_) => None,
     }
 }
@@ -264,7 +306,7 @@ fn consistent(events: &[Event], sources: &[usize], orders: &[Vec<usize>], model:
             // A store that is sequentially consistent is an exchange, a read-modify-write has a lock prefix.
             let full = |id: usize| {
                 (fence(id) && events[id].order == Order::SeqCst)
-                    || (events[id].read && events[id].write)
+                    || events[id].locked
                     || (events[id].write && events[id].order == Order::SeqCst)
             };
             let ordered = filter(&po, |i, j| {
@@ -272,7 +314,7 @@ fn consistent(events: &[Event], sources: &[usize], orders: &[Vec<usize>], model:
                 let through = full(i)
                     || (full(j) && !events[j].order.eq(&Order::SeqCst))
                     || (fence(j) && full(j));
-                let locked = events[j].read && events[j].write;
+                let locked = events[j].locked;
                 let between = (0..events.len()).any(|k| po[i][k] && po[k][j] && full(k));
                 let weak_fence = (fence(i) && !full(i)) || (fence(j) && !full(j));
                 !weak_fence && (!relaxed || through || locked || between)

@@ -5,6 +5,8 @@
 //! Accesses outside the shared memory, and of threads that run no task, are what they would be without instrumentation.
 #![allow(unsafe_code)]
 
+mod atomics;
+
 use std::arch::naked_asm;
 use std::cell::Cell;
 use std::ptr;
@@ -74,16 +76,6 @@ fn order(order: i32) -> Order {
     }
 }
 
-fn access(offset: u16, size: u8, order: Order, site: usize) -> Access {
-    Access {
-        offset,
-        size,
-        order,
-        awaits: 0,
-        site,
-    }
-}
-
 /// The parts of at most eight bytes of a plain access.
 fn parts(offset: u16, size: u8) -> impl Iterator<Item = (u16, u8)> {
     (0..size.div_ceil(8)).map(move |part| (offset + 8 * u16::from(part), size.min(8)))
@@ -94,7 +86,7 @@ extern "C" fn plain_read<const SIZE: u8>(address: usize, site: usize) {
         return;
     };
     for (offset, size) in parts(offset, SIZE) {
-        let access = access(offset, size, Order::Relaxed, site);
+        let access = Access::new(offset, size, Order::Relaxed, site);
         let value = call(|search| search.load(access));
         // The load itself comes after this hook, and finds the value in memory.
         task::with(|search| {
@@ -114,7 +106,7 @@ extern "C" fn plain_write<const SIZE: u8>(address: usize, site: usize) {
     task::with(|search| {
         search.begin_announcement(site);
         for (offset, size) in parts(offset, SIZE) {
-            search.announce(access(offset, size, Order::Relaxed, site));
+            search.announce(Access::new(offset, size, Order::Relaxed, site));
         }
     });
     guard::allow(offset, SIZE.into());
@@ -145,7 +137,7 @@ extern "C" fn read_range(address: usize, len: usize, site: usize) {
         let Some(offset) = shared(address + at, site) else {
             break;
         };
-        let access = access(offset, size, Order::Relaxed, site);
+        let access = Access::new(offset, size, Order::Relaxed, site);
         let bytes = call(|search| search.load(access)).to_le_bytes();
         task::with(|search| {
             search
@@ -164,7 +156,7 @@ extern "C" fn write_range(address: usize, len: usize, site: usize) {
         search.begin_announcement(site);
         for (at, size) in words(len) {
             if let Some(offset) = offset(address + at) {
-                search.announce(access(offset, size, Order::Relaxed, site));
+                search.announce(Access::new(offset, size, Order::Relaxed, site));
             }
         }
     });
@@ -191,7 +183,7 @@ unsafe extern "C" fn copy(to: *mut u8, from: *const u8, len: usize, site: usize)
     for (at, size) in words(len) {
         let mut bytes = [0; 8];
         if let Some(offset) = shared(from.addr() + at, site) {
-            let access = access(offset, size, Order::Relaxed, site);
+            let access = Access::new(offset, size, Order::Relaxed, site);
             bytes = call(|search| search.load(access)).to_le_bytes();
         } else {
             let from = from.wrapping_add(at);
@@ -221,7 +213,7 @@ unsafe extern "C" fn set(to: *mut u8, byte: i32, len: usize, site: usize) -> *mu
 /// Stores a word of a copy.
 unsafe fn put(to: *mut u8, size: u8, bytes: [u8; 8], site: usize) {
     if let Some(offset) = shared(to.addr(), site) {
-        let access = access(offset, size, Order::Relaxed, site);
+        let access = Access::new(offset, size, Order::Relaxed, site);
         call(|search| search.store(access, u64::from_le_bytes(bytes)));
     } else {
         // SAFETY: the caller vouches for `size` bytes at `to`, and `bytes` has 8.
@@ -239,6 +231,7 @@ macro_rules! hook {
         }
     )+ };
 }
+use hook;
 
 hook!("rsi", plain_read::<1>, __tsan_read1 __tsan_volatile_read1 __tsan_unaligned_read1);
 hook!("rsi", plain_read::<2>, __tsan_read2 __tsan_volatile_read2 __tsan_unaligned_read2 __tsan_unaligned_volatile_read2);
@@ -262,135 +255,3 @@ hook!("rcx", copy, __tsan_memcpy __tsan_memmove);
 hook!("rcx", set, __tsan_memset);
 hook!("rax", nothing, __tsan_init __tsan_func_entry __tsan_func_exit __tsan_vptr_read __tsan_vptr_update
     __tsan_atomic_signal_fence __tsan_ignore_thread_begin __tsan_ignore_thread_end);
-
-/// The hooks of the atomic operations on values of one size.
-macro_rules! atomics {
-    ($module:ident, $type:ty, $atomic:ty, $size:literal,
-        $load:ident $store:ident $exchange:ident $add:ident $sub:ident $and:ident $or:ident $xor:ident $nand:ident
-        $value:ident $strong:ident $weak:ident) => {
-        mod $module {
-            use super::*;
-
-            /// The atomic at an address that is not shared.
-            fn real<'a>(address: *mut $type) -> &'a $atomic {
-                // SAFETY: instrumented code is about to access this address as an atomic of this type, and vouches for it.
-                unsafe { <$atomic>::from_ptr(address) }
-            }
-
-            #[allow(clippy::cast_possible_truncation, reason = "the value has the size of the access")]
-            extern "C" fn load(address: *mut $type, order_of: i32, site: usize) -> $type {
-                match shared(address.addr(), site) {
-                    Some(offset) => {
-                        let access = access(offset, $size, order(order_of), site);
-                        call(|search| search.load(access)) as $type
-                    }
-                    None => real(address).load(Ordering::SeqCst),
-                }
-            }
-
-            extern "C" fn store(address: *mut $type, value: $type, order_of: i32, site: usize) {
-                match shared(address.addr(), site) {
-                    Some(offset) => {
-                        let access = access(offset, $size, order(order_of), site);
-                        call(|search| search.store(access, u64::from(value)));
-                    }
-                    None => real(address).store(value, Ordering::SeqCst),
-                }
-            }
-
-            #[allow(clippy::cast_possible_truncation, reason = "the value has the size of the access")]
-            fn update(
-                address: *mut $type,
-                order_of: i32,
-                site: usize,
-                change: impl Fn($type) -> Option<$type>,
-            ) -> $type {
-                match shared(address.addr(), site) {
-                    Some(offset) => {
-                        let access = access(offset, $size, order(order_of), site);
-                        call(|search| search.update(access, |old| change(old as $type).map(u64::from))) as $type
-                    }
-                    None => match real(address).fetch_update(Ordering::SeqCst, Ordering::SeqCst, change) {
-                        Ok(old) | Err(old) => old,
-                    },
-                }
-            }
-
-            extern "C" fn exchange(address: *mut $type, value: $type, order: i32, site: usize) -> $type {
-                update(address, order, site, |_| Some(value))
-            }
-            extern "C" fn add(address: *mut $type, value: $type, order: i32, site: usize) -> $type {
-                update(address, order, site, |old| Some(old.wrapping_add(value)))
-            }
-            extern "C" fn sub(address: *mut $type, value: $type, order: i32, site: usize) -> $type {
-                update(address, order, site, |old| Some(old.wrapping_sub(value)))
-            }
-            extern "C" fn and(address: *mut $type, value: $type, order: i32, site: usize) -> $type {
-                update(address, order, site, |old| Some(old & value))
-            }
-            extern "C" fn or(address: *mut $type, value: $type, order: i32, site: usize) -> $type {
-                update(address, order, site, |old| Some(old | value))
-            }
-            extern "C" fn xor(address: *mut $type, value: $type, order: i32, site: usize) -> $type {
-                update(address, order, site, |old| Some(old ^ value))
-            }
-            extern "C" fn nand(address: *mut $type, value: $type, order: i32, site: usize) -> $type {
-                update(address, order, site, |old| Some(!(old & value)))
-            }
-            extern "C" fn compare_value(
-                address: *mut $type,
-                expected: $type,
-                value: $type,
-                order: i32,
-                _failure: i32,
-                site: usize,
-            ) -> $type {
-                update(address, order, site, |old| (old == expected).then_some(value))
-            }
-            unsafe extern "C" fn compare(
-                address: *mut $type,
-                expected: *mut $type,
-                value: $type,
-                order: i32,
-                failure: i32,
-                site: usize,
-            ) -> bool {
-                // SAFETY: the second argument of this hook points to the expected value, a local of the caller.
-                let before = unsafe { *expected };
-                let old = compare_value(address, before, value, order, failure, site);
-                // SAFETY: as above.
-                unsafe { *expected = old };
-                old == before
-            }
-
-            hook!("rdx", load, $load);
-            hook!("rcx", store, $store);
-            hook!("rcx", exchange, $exchange);
-            hook!("rcx", add, $add);
-            hook!("rcx", sub, $sub);
-            hook!("rcx", and, $and);
-            hook!("rcx", or, $or);
-            hook!("rcx", xor, $xor);
-            hook!("rcx", nand, $nand);
-            hook!("r9", compare_value, $value);
-            hook!("r9", compare, $strong $weak);
-        }
-    };
-}
-
-atomics!(of_8, u8, atomic::AtomicU8, 1,
-    __tsan_atomic8_load __tsan_atomic8_store __tsan_atomic8_exchange __tsan_atomic8_fetch_add __tsan_atomic8_fetch_sub
-    __tsan_atomic8_fetch_and __tsan_atomic8_fetch_or __tsan_atomic8_fetch_xor __tsan_atomic8_fetch_nand
-    __tsan_atomic8_compare_exchange_val __tsan_atomic8_compare_exchange_strong __tsan_atomic8_compare_exchange_weak);
-atomics!(of_16, u16, atomic::AtomicU16, 2,
-    __tsan_atomic16_load __tsan_atomic16_store __tsan_atomic16_exchange __tsan_atomic16_fetch_add __tsan_atomic16_fetch_sub
-    __tsan_atomic16_fetch_and __tsan_atomic16_fetch_or __tsan_atomic16_fetch_xor __tsan_atomic16_fetch_nand
-    __tsan_atomic16_compare_exchange_val __tsan_atomic16_compare_exchange_strong __tsan_atomic16_compare_exchange_weak);
-atomics!(of_32, u32, atomic::AtomicU32, 4,
-    __tsan_atomic32_load __tsan_atomic32_store __tsan_atomic32_exchange __tsan_atomic32_fetch_add __tsan_atomic32_fetch_sub
-    __tsan_atomic32_fetch_and __tsan_atomic32_fetch_or __tsan_atomic32_fetch_xor __tsan_atomic32_fetch_nand
-    __tsan_atomic32_compare_exchange_val __tsan_atomic32_compare_exchange_strong __tsan_atomic32_compare_exchange_weak);
-atomics!(of_64, u64, atomic::AtomicU64, 8,
-    __tsan_atomic64_load __tsan_atomic64_store __tsan_atomic64_exchange __tsan_atomic64_fetch_add __tsan_atomic64_fetch_sub
-    __tsan_atomic64_fetch_and __tsan_atomic64_fetch_or __tsan_atomic64_fetch_xor __tsan_atomic64_fetch_nand
-    __tsan_atomic64_compare_exchange_val __tsan_atomic64_compare_exchange_strong __tsan_atomic64_compare_exchange_weak);

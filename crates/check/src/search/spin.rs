@@ -1,0 +1,42 @@
+//! Tasks that spin: they repeat the same reads, which an exploration cannot follow for ever.
+
+use super::{Search, State, Stop};
+use crate::graph::Id;
+
+/// How many times a task repeats the same reads until it counts as spinning.
+const REPEATS: usize = 6;
+/// The longest series of reads whose repetition is seen.
+const PERIOD: usize = 6;
+
+impl Search {
+    /// Stops a task that repeats the same reads: until there is something newer to read, or for good if there was.
+    pub(super) fn spin(&mut self) -> Result<(), Stop> {
+        let reads = &self.tasks[self.current].reads;
+        for period in 1..=PERIOD {
+            if self.repeats(reads, period, REPEATS) {
+                let tail = &reads[reads.len() - period..];
+                if !tail.iter().any(|&read| self.is_stale(read)) {
+                    self.tasks[self.current].state = State::Spins(tail.to_vec());
+                    return Err(Stop::Blocked);
+                }
+                // It may read the old value once more, but no fair execution does so forever.
+                if self.repeats(reads, period, REPEATS + 1) {
+                    self.dropped = true;
+                    return Err(Stop::Ended);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the last reads are this many times the same series, with the same results.
+    fn repeats(&self, reads: &[Id], period: usize, times: usize) -> bool {
+        reads.len() >= period * times && {
+            let tail = &reads[reads.len() - period * times..];
+            tail[period..].iter().zip(tail).all(|(&one, &other)| {
+                let (one, other) = (self.graph.event(one), self.graph.event(other));
+                one.site == other.site && one.span == other.span && one.rf == other.rf
+            })
+        }
+    }
+}
