@@ -15,10 +15,17 @@ const CALLBACKS: [Callbacks; 4] = [
     Callbacks::AlwaysOn,
 ];
 
-/// Linux's own interrupt handlers, in each way in which they ask for the next interrupt.
+/// Linux's own interrupt handlers, in each way in which they ask for the next interrupt, and devices that give back one buffer,
+/// or at once all that they have taken.
 #[test]
 fn linux_loses_no_notification_however_it_asks_for_interrupts() {
-    for name in ["reference", "vmbell", "vringh"] {
+    for (name, at_once) in [
+        ("reference", false),
+        ("reference", true),
+        ("vmbell", false),
+        ("vmbell", true),
+        ("vringh", false),
+    ] {
         for callbacks in CALLBACKS {
             for event_idx in [false, true] {
                 for shape in [Shape::split(2, event_idx), Shape::packed(2, event_idx)] {
@@ -43,9 +50,14 @@ fn linux_loses_no_notification_however_it_asks_for_interrupts() {
                                 linux.run(2, 2, callbacks, &*driver_bells);
                             });
                             let Some(new) = served.new else {
-                                return scenario.background("device", ring.reference_device());
+                                let most = if at_once { u16::MAX } else { 1 };
+                                let body = ring.reference_device_in_batches(most);
+                                return scenario.background("device", body);
                             };
                             let mut side = new(&site, false);
+                            if at_once {
+                                side.give_back_at_once();
+                            }
                             scenario.background("device", move || {
                                 while bells.wait_for_kick() {
                                     side.handle(&*bells);
@@ -59,6 +71,25 @@ fn linux_loses_no_notification_however_it_asks_for_interrupts() {
                     assert!(good, "{name}, {callbacks:?}, {shape:?}: {report}");
                     println!("{name}, {callbacks:?}, {shape:?}:\n{report}");
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn linux_loses_no_notification_if_it_takes_one_buffer_before_it_asks() {
+    for event_idx in [false, true] {
+        for shape in [Shape::split(2, event_idx), Shape::packed(2, event_idx)] {
+            for at_once in [false, true] {
+                let work = Work {
+                    budget: 1,
+                    at_once,
+                    ..Work::new(2, 2)
+                };
+                let explorer = Explorer::new().seconds(vmbell_subjects::HANG);
+                let report = pair(&explorer, &driver("linux"), &device("vmbell"), shape, work);
+                let report = report.expect("it can be explored");
+                report.assert_no_failure().assert_complete();
             }
         }
     }
