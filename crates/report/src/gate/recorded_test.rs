@@ -82,7 +82,7 @@ fn a_thousand_comparisons_of_the_same_program_raise_no_alarm() {
         let side = |boots| measured_in(&rows, boots, |_| (0.0, 1.0));
         let verdict = judge(&side(&budget), &side(&now));
         assert_eq!(verdict.grown, [], "{budget:?} {now:?}");
-        assert_eq!(verdict.rows, rows.len());
+        assert_eq!(verdict.held, rows.len());
     }
 }
 

@@ -228,7 +228,7 @@ fn headline(verdict: &Verdict) -> String {
             parts.push(plural(count, one, many));
         }
     }
-    let held = plural(verdict.rows, "row", "rows");
+    let held = plural(verdict.held, "row", "rows");
     match parts.is_empty() {
         true => format!("within budget: {held} held"),
         false => format!("over budget: {}; {held} held", parts.join(", ")),

@@ -22,7 +22,7 @@ fn verdict() -> Verdict {
         reasons: BTreeMap::new(),
     };
     Verdict {
-        rows: 38,
+        held: 38,
         grown: vec![
             Change {
                 reasons: [("io".to_owned(), [1.0, 2.0])].into(),
@@ -76,7 +76,7 @@ fn markdown_shows_the_same() {
 #[test]
 fn what_is_within_budget_is_one_line() {
     let verdict = Verdict {
-        rows: 38,
+        held: 38,
         ..Verdict::default()
     };
     assert_eq!(

@@ -186,8 +186,8 @@ pub struct Version {
 /// What a gate says.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Verdict {
-    /// Rows that were held against the budget.
-    pub rows: usize,
+    /// Rows that were measured and are within the budget.
+    pub held: usize,
     /// Figures that grew.
     pub grown: Vec<Change>,
     /// Rows that are gone, or whose exits are.
@@ -270,7 +270,7 @@ pub fn judge(budget: &BTreeMap<Place, Measured>, now: &BTreeMap<Place, Measured>
 impl Verdict {
     /// Holds one row.
     fn hold(&mut self, name: &Name, budget: &Figures, now: &Figures) {
-        self.rows += 1;
+        let before = (self.grown.len(), self.gone.len());
         if budget.instructions.is_wide() || now.instructions.is_wide() {
             self.wide.push(name.clone());
         }
@@ -303,6 +303,7 @@ impl Verdict {
                 Direction::Shrunk => self.shrunk.push(change),
             }
         }
+        self.held += usize::from(before == (self.grown.len(), self.gone.len()));
     }
 }
 

@@ -42,7 +42,7 @@ fn the_same_figures_are_within_the_budget() {
     assert_eq!(
         verdict,
         Verdict {
-            rows: 1,
+            held: 1,
             ..Verdict::default()
         }
     );
@@ -56,6 +56,22 @@ fn half_a_per_cent_more_instructions_are_found_and_a_fifth_is_not() {
     assert_eq!(grown.grown[0].quantity, Quantity::Instructions);
     assert_eq!(grown.grown[0].allowed, 3007.5);
     assert!(one(budget, figures([3006.0; 3], 1.0)).is_within());
+}
+
+#[test]
+fn a_row_that_grew_or_is_gone_is_not_held() {
+    let row = figures([3000.0; 3], 1.0);
+    let budget: Vec<_> = ["a", "b", "c", "d", "e"]
+        .map(|name| (name, row.clone()))
+        .into();
+    let mut now = budget.clone();
+    // Two figures of one row, one of another, and one that was not measured.
+    now[0].1 = figures([4000.0; 3], 2.0);
+    now[1].1.exits = None;
+    now.pop();
+    let verdict = judge(&measured(&budget), &measured(&now));
+    assert_eq!((verdict.grown.len(), verdict.gone.len()), (2, 2));
+    assert_eq!(verdict.held, 2);
 }
 
 #[test]
