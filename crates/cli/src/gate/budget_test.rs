@@ -116,3 +116,25 @@ fn a_mistake_is_shown_with_its_line() {
         assert!(error.contains(part), "{error}");
     }
 }
+
+#[test]
+fn a_number_that_no_boot_gives_is_refused_with_its_line() {
+    for wrong in [
+        "exits = nan, instructions = 1",
+        "exits = inf, instructions = 1",
+        "exits = -1, instructions = 1",
+        "exits = 1, instructions = -inf",
+        "instructions = [1, 2, nan]",
+        "instructions = [3, 2, 1]",
+        "instructions = 1, reasons = { io = -1 }",
+        "instructions = 1, addresses = { \"port 0x3f8\" = inf }",
+    ] {
+        let figures = format!("[measured.\"debian:6.12\".mine.rows]\ncpuid = {{ {wrong} }}\n");
+        let error = parse(&format!("{TEXT}{figures}")).unwrap_err().to_string();
+        let line = TEXT.lines().count() + 2;
+        assert!(error.contains(&format!("line {line}")), "{wrong}: {error}");
+        assert!(error.contains("at least 0"), "{wrong}: {error}");
+    }
+    let right = "[measured.\"debian:6.12\".mine.rows]\ncpuid = { instructions = [1, 2, 2.5] }\n";
+    assert!(parse(&format!("{TEXT}{right}")).is_ok());
+}

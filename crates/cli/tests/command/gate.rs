@@ -108,3 +108,14 @@ fn an_interrupt_of_the_download_ends_the_gate_as_one() {
     assert_eq!(unsafe { libc::killpg(group, libc::SIGINT) }, 0);
     assert_eq!(end(&mut child).code(), Some(130));
 }
+
+#[test]
+fn a_figure_that_is_not_a_count_is_refused() {
+    for number in ["nan", "inf", "-1"] {
+        let row = format!("cpuid = {{ exits = {number}, instructions = 1 }}");
+        let text = format!("{BUDGET}[measured.\"debian:6.12\".alioth.rows]\n{row}\n");
+        gate(&text, &[])
+            .code(2)
+            .stderr(contains("line 5").and(contains("numbers of at least 0")));
+    }
+}

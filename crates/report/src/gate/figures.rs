@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::verdict::Measured;
 use crate::statistics::{median, thousandths};
@@ -17,7 +18,7 @@ const TRIMMED: usize = 5;
 
 /// The least, the median and the most of several boots.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Written", into = "[f64; 3]")]
+#[serde(try_from = "Written", into = "[f64; 3]")]
 pub struct Range {
     /// The least.
     pub least: f64,
@@ -35,11 +36,33 @@ enum Written {
     Three([f64; 3]),
 }
 
-impl From<Written> for Range {
-    fn from(written: Written) -> Self {
-        match written {
-            Written::One(number) => [number; 3].into(),
-            Written::Three(numbers) => numbers.into(),
+/// Three numbers that no boots give.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the least, the median and the most are three numbers of at least 0 in this order, not {least}, {median}, {most}"
+)]
+pub struct NotARange {
+    least: f64,
+    median: f64,
+    most: f64,
+}
+
+impl TryFrom<Written> for Range {
+    type Error = NotARange;
+
+    fn try_from(written: Written) -> Result<Self, NotARange> {
+        let [least, median, most] = match written {
+            Written::One(number) => [number; 3],
+            Written::Three(numbers) => numbers,
+        };
+        // NaN is in no order.
+        match 0.0 <= least && least <= median && median <= most && most.is_finite() {
+            true => Ok([least, median, most].into()),
+            false => Err(NotARange {
+                least,
+                median,
+                most,
+            }),
         }
     }
 }
@@ -96,11 +119,27 @@ pub struct Figures {
     /// Those that go on to the VMM.
     pub to_vmm: Option<Range>,
     /// Exits by the kernel's reasons: the median over boots of their means.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "counts")]
     pub reasons: BTreeMap<String, f64>,
     /// Accesses by address, of a row that counts them: the median over boots.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "counts",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub addresses: BTreeMap<String, f64>,
+}
+
+/// Reads counts by name, each of which is a number as a range of one.
+fn counts<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, f64>, D::Error> {
+    let counts = BTreeMap::<String, f64>::deserialize(from)?;
+    for (name, count) in &counts {
+        let range = Range::try_from(Written::One(*count));
+        range.map_err(|_| {
+            D::Error::custom(format!("{name} is a number of at least 0, not {count}"))
+        })?;
+    }
+    Ok(counts)
 }
 
 /// What one boot measured of a row.
