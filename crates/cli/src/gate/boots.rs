@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -235,16 +236,17 @@ fn own() -> Result<std::path::PathBuf> {
     crate::program::own().map_err(anyhow::Error::msg)
 }
 
-/// A kernel as part of a file's name.
+/// A kernel as part of a file's name, which no other kernel has: bytes that a name cannot have are written as in a URL.
 fn file_name(kernel: &str) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || c == '.' {
-            c
-        } else {
-            '-'
+    let mut name = String::new();
+    for byte in kernel.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => name.push(byte.into()),
+            // Writing to a String cannot fail.
+            _ => drop(write!(name, "%{byte:02x}")),
         }
-    };
-    kernel.chars().map(plain).collect()
+    }
+    name
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -294,8 +296,11 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_is_part_of_a_file_name() {
-        assert_eq!(file_name("debian:6.12"), "debian-6.12");
-        assert_eq!(file_name("/boot/vmlinuz"), "-boot-vmlinuz");
+    fn two_kernels_never_share_the_file_of_a_report() {
+        assert_eq!(file_name("debian:6.12"), "debian%3a6.12");
+        assert_eq!(file_name("./b/vmlinuz-6.1"), ".%2fb%2fvmlinuz-6.1");
+        let names = ["a/b", "a-b", "a:b", "a%2fb", "ä"].map(file_name);
+        let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len(), "{names:?}");
     }
 }

@@ -7,7 +7,7 @@ mod args;
 mod boots;
 mod budget;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::{IsTerminal, Write as _, stderr};
 use std::thread;
@@ -130,22 +130,22 @@ fn override_vmms(budget: &mut Budget, args: &GateArgs) -> Result<()> {
 
 /// The kernels to measure on.
 fn kernels(budget: &Budget, args: &GateArgs) -> Result<Vec<String>> {
-    if args.init || args.kernel.is_empty() {
-        return Ok(budget.kernels.clone());
+    let kernels = match args.init || args.kernel.is_empty() {
+        true => &budget.kernels,
+        false => &args.kernel,
+    };
+    let is_absent = |kernel: &&String| !budget.kernels.contains(kernel);
+    if let Some(absent) = kernels.iter().find(is_absent) {
+        let (file, held) = (args.file.display(), budget.kernels.join(", "));
+        let message = format!("--kernel: {file} does not hold the kernel {absent}, only {held}");
+        return Err(Usage::new(message).into());
     }
-    match args
-        .kernel
-        .iter()
-        .find(|kernel| !budget.kernels.contains(kernel))
-    {
-        None => Ok(args.kernel.clone()),
-        Some(absent) => Err(Usage::new(format!(
-            "--kernel: {} does not hold the kernel {absent}, only {}",
-            args.file.display(),
-            budget.kernels.join(", ")
-        ))
-        .into()),
+    // Its boots would run twice, and write each report twice at a time.
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = kernels.iter().find(|kernel| !seen.insert(*kernel)) {
+        return Err(Usage::new(format!("the kernel {twice} is named twice")).into());
     }
+    Ok(kernels.clone())
 }
 
 /// Writes the budget with what was measured; a VMM that failed has none.

@@ -119,3 +119,14 @@ fn a_figure_that_is_not_a_count_is_refused() {
             .stderr(contains("line 5").and(contains("numbers of at least 0")));
     }
 }
+
+#[test]
+fn a_kernel_that_is_named_twice_is_refused() {
+    let twice = BUDGET.replace("[\"debian:6.12\"]", "[\"debian:6.12\", \"debian:6.12\"]");
+    let words = ["--kernel", "debian:6.12", "--kernel", "debian:6.12"];
+    for (text, words) in [(twice.as_str(), &[][..]), (BUDGET, &words)] {
+        gate(text, words)
+            .code(2)
+            .stderr(contains("the kernel debian:6.12 is named twice"));
+    }
+}
