@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, RangedI64ValueParser};
+
+use super::budget::BOOTS;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,7 +78,7 @@ pub(crate) struct GateArgs {
     pub(super) linux: bool,
 
     /// Boot each VMM N times, with --init [default: 5]
-    #[arg(long, value_name = "N", requires = "init", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", requires = "init", value_parser = boots())]
     pub(super) boots: Option<u32>,
 
     /// Perturb the layouts by the seeds from N on
@@ -102,6 +104,11 @@ pub(crate) struct GateArgs {
     /// Print no progress
     #[arg(short, long)]
     pub(super) quiet: bool,
+}
+
+/// Parses a number of boots, as the budget file may have it.
+fn boots() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(i64::from(*BOOTS.start())..=i64::from(*BOOTS.end()))
 }
 
 /// Parses `NAME=COMMAND`, which the lab checks further.

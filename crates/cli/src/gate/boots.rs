@@ -85,8 +85,6 @@ impl Boots<'_> {
         let folder =
             TempDir::with_prefix("vmbell-gate-").context("cannot make a temporary folder")?;
         let folder = self.keep.unwrap_or(folder.path());
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
         let seeds = || self.seed..=self.seed.saturating_add(self.budget.boots - 1);
         let of_kernel = |kernel| seeds().map(move |seed| Boot { kernel, seed });
         let all: VecDeque<Boot<'_>> = self.kernels.iter().flat_map(|k| of_kernel(k)).collect();

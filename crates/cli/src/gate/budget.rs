@@ -1,21 +1,23 @@
-//! The budget file: what is measured, which people write, and below it the figures, which `--init` and `--accept` write.
-//!
-//! The figures begin with a line of their own, so that comments and order above it stay as they are.
+//! The budget file: what is measured, which people write, and the figures, which `--init` and `--accept` write.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::{fs, io};
 
 use serde::Deserialize;
-use vmbell_report::gate::{Figures, Measured, Place, Range};
+use toml_edit::{Array, Key, Value};
+use vmbell_report::gate::{Measured, Place};
+
+use super::edit::{self, EditError};
 
 /// The version of the format.
 const FORMAT: u32 = 1;
-/// The line that begins the figures.
-const FIGURES: &str = "# Figures, written by `vmbell gate --accept`; a range is the least, the median and the most of the boots.";
 /// The boots of a measurement unless the file says otherwise.
-const BOOTS: u32 = 5;
+const DEFAULT_BOOTS: u32 = 5;
+/// How many boots a measurement may have.
+pub(super) const BOOTS: RangeInclusive<u32> = 1..=1000;
 
 /// What is wrong with a budget file.
 #[derive(Debug, thiserror::Error)]
@@ -54,13 +56,21 @@ pub(super) enum BudgetError {
         /// What it lacks.
         what: &'static str,
     },
-    /// It cannot be written.
-    #[error("cannot write {path}")]
-    Write {
+    /// A number of boots that is not allowed.
+    #[error("{path} has {found} boots, not {} to {}", BOOTS.start(), BOOTS.end())]
+    Boots {
+        /// The file.
+        path: String,
+        /// Its number of boots.
+        found: u32,
+    },
+    /// The figures cannot be written into it.
+    #[error("cannot write figures into {path}")]
+    Edit {
         /// The file.
         path: String,
         /// Why.
-        source: io::Error,
+        source: EditError,
     },
 }
 
@@ -119,7 +129,7 @@ struct Version {
 }
 
 const fn boots() -> u32 {
-    BOOTS
+    DEFAULT_BOOTS
 }
 
 impl Budget {
@@ -134,7 +144,7 @@ impl Budget {
             kernels,
             boots: match boots {
                 Some(boots) => boots,
-                None => BOOTS,
+                None => DEFAULT_BOOTS,
             },
             rows: Vec::new(),
             virtio: Vec::new(),
@@ -144,7 +154,7 @@ impl Budget {
         }
     }
 
-    /// Reads a file; its text is returned too, for [`Budget::save`].
+    /// Reads a file; its text is returned too, for [`Budget::text`].
     pub(super) fn read(path: &Path) -> Result<(Self, String), BudgetError> {
         let text = fs::read_to_string(path).map_err(|source| BudgetError::Read {
             path: path.display().to_string(),
@@ -155,27 +165,32 @@ impl Budget {
 
     fn parse(text: &str, path: &Path) -> Result<Self, BudgetError> {
         let path = || path.display().to_string();
-        let syntax = |error: toml::de::Error| BudgetError::Syntax {
+        let syntax = |error: toml_edit::de::Error| BudgetError::Syntax {
             path: path(),
             message: error.to_string(),
         };
         // The other keys may be those of another format.
-        let Version { format } = toml::from_str(text).map_err(syntax)?;
+        let Version { format } = toml_edit::de::from_str(text).map_err(syntax)?;
         if format != FORMAT {
             return Err(BudgetError::Format {
                 path: path(),
                 found: format,
             });
         }
-        let budget: Self = toml::from_str(text).map_err(syntax)?;
+        let budget: Self = toml_edit::de::from_str(text).map_err(syntax)?;
         for (what, is_empty) in [
             ("kernel", budget.kernels.is_empty()),
             ("VMM", budget.vmm.is_empty()),
-            ("boot", budget.boots == 0),
         ] {
             if is_empty {
                 return Err(BudgetError::Nothing { path: path(), what });
             }
+        }
+        if !BOOTS.contains(&budget.boots) {
+            return Err(BudgetError::Boots {
+                path: path(),
+                found: budget.boots,
+            });
         }
         Ok(budget)
     }
@@ -208,23 +223,17 @@ impl Budget {
         }
     }
 
-    /// Writes the file: what people wrote, which is `text` above the figures, and the figures.
-    pub(super) fn save(&self, path: &Path, text: &str) -> Result<(), BudgetError> {
-        let plan = text.split(FIGURES).next().unwrap_or_default();
-        fs::write(path, format!("{plan}{FIGURES}\n{}", self.written())).map_err(|source| {
-            BudgetError::Write {
-                path: path.display().to_string(),
-                source,
-            }
+    /// The text of the file `path` with the figures of this budget; `text` is what it has now.
+    pub(super) fn text(&self, path: &Path, text: &str) -> Result<String, BudgetError> {
+        edit::with_figures(text, &self.measured).map_err(|source| BudgetError::Edit {
+            path: path.display().to_string(),
+            source,
         })
     }
 
     /// What people may change, as `--init` writes it.
     pub(super) fn plan(&self) -> String {
-        let list = |values: &[String]| {
-            let values: Vec<String> = values.iter().map(|value| quoted(value)).collect();
-            format!("[{}]", values.join(", "))
-        };
+        let list = |values: &[String]| values.iter().collect::<Array>();
         let mut text = format!(
             "# The budget of `vmbell gate`: what operations of VMMs may cost, in exits and instructions.\n\
              format = {FORMAT}\n\
@@ -245,9 +254,9 @@ impl Budget {
             text.push_str("linux = true\n");
         }
         for (name, vmm) in &self.vmm {
-            let _ = write!(text, "\n[vmm.{}]\n", quoted(name));
+            let _ = write!(text, "\n[vmm.{}]\n", Key::new(name));
             if let Some(command) = &vmm.command {
-                let _ = writeln!(text, "command = {}", quoted(command));
+                let _ = writeln!(text, "command = {}", Value::from(command));
             }
             if !vmm.with.is_empty() {
                 let _ = writeln!(text, "with = {}", list(&vmm.with));
@@ -255,68 +264,6 @@ impl Budget {
         }
         text + "\n"
     }
-
-    /// The figures.
-    fn written(&self) -> String {
-        let mut text = String::new();
-        for (kernel, vmms) in &self.measured {
-            for (vmm, measured) in vmms {
-                let path = format!("measured.{}.{}", quoted(kernel), quoted(vmm));
-                let _ = write!(text, "\n[{path}]\n");
-                for (key, value) in [("version", &measured.version), ("kernel", &measured.kernel)] {
-                    if let Some(value) = value {
-                        let _ = writeln!(text, "{key} = {}", quoted(value));
-                    }
-                }
-                let _ = write!(text, "\n[{path}.rows]\n");
-                for (row, figures) in &measured.rows {
-                    let _ = writeln!(text, "{row} = {}", inline(figures));
-                }
-            }
-        }
-        text
-    }
-}
-
-/// The figures of a row in one line.
-fn inline(figures: &Figures) -> String {
-    let mut parts = Vec::new();
-    for (key, range) in [("exits", figures.exits), ("to_vmm", figures.to_vmm)] {
-        parts.extend(range.map(|range| format!("{key} = {}", number_or_range(range))));
-    }
-    parts.push(format!(
-        "instructions = {}",
-        number_or_range(figures.instructions)
-    ));
-    for (key, counts) in [
-        ("reasons", &figures.reasons),
-        ("addresses", &figures.addresses),
-    ] {
-        if !counts.is_empty() {
-            let counts: Vec<String> = counts
-                .iter()
-                .map(|(name, count)| format!("{} = {count}", quoted(name)))
-                .collect();
-            parts.push(format!("{key} = {{ {} }}", counts.join(", ")));
-        }
-    }
-    format!("{{ {} }}", parts.join(", "))
-}
-
-/// One number if all boots agree.
-fn number_or_range(range: Range) -> String {
-    let [least, median, most] = range.into();
-    if range.width() == 0.0 {
-        return median.to_string();
-    }
-    format!("[{least}, {median}, {most}]")
-}
-
-/// A string of TOML, or a key: the same escapes as JSON's, but for the control character that JSON leaves alone.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text)
-        .to_string()
-        .replace('\u{7f}', "\\u007f")
 }
 
 #[cfg(test)]

@@ -1,15 +1,17 @@
 //! `vmbell gate`: measures VMMs in the deterministic lab and holds their exits and instructions to a budget.
 //!
-//! `budget` is the file, `boots` runs the labs. The rule by which a row has grown, and the texts of the verdict, are
+//! `budget` is the file, `edit` writes figures into it, `boots` runs the labs. The rule by which a row has grown, and the texts of the verdict, are
 //! `vmbell_report::gate`'s.
 
 mod args;
 mod boots;
 mod budget;
+mod edit;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::OpenOptions;
+use std::fs::{self, File, OpenOptions};
 use std::io::{IsTerminal, Write as _, stderr};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -26,8 +28,8 @@ use super::output::print;
 use super::style::Style;
 use super::suggest::did_you_mean;
 use vmbell_bench::Limit;
-use vmbell_report::Look;
 use vmbell_report::gate::{self, Measured, Place, Verdict};
+use vmbell_report::{Export, Look};
 
 /// The kernel of a new budget.
 const KERNEL: &str = "debian:6.12";
@@ -49,6 +51,16 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
         override_vmms(&mut budget, args)?;
     }
     let kernels = kernels(&budget, args)?;
+    // What cannot be written is found before anything is measured.
+    let file = match args.init || args.accept {
+        true => Some(Export::open(&args.file)?),
+        false => None,
+    };
+    let markdown = args.markdown.as_deref().map(append_to).transpose()?;
+    if let Some(folder) = &args.keep {
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
     let interrupted = interrupt::catch().context("cannot catch signals")?;
     let limit = Limit::new(None, interrupted);
     let boots = Boots {
@@ -74,10 +86,9 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
             return Ok(Exit::Lab);
         }
     };
-    if args.init || args.accept {
-        accept(args, &mut budget, text, measured)
-    } else {
-        hold(args, &budget.figures(&kernels), &measured)
+    match file {
+        Some(file) => accept(args, &mut budget, (file, text), measured),
+        None => hold(args, &budget.figures(&kernels), &measured, markdown),
     }
 }
 
@@ -152,7 +163,7 @@ fn kernels(budget: &Budget, args: &GateArgs) -> Result<Vec<String>> {
 fn accept(
     args: &GateArgs,
     budget: &mut Budget,
-    text: Option<String>,
+    (file, text): (Export, Option<String>),
     measured: BTreeMap<Place, Measured>,
 ) -> Result<Exit> {
     let verdict = gate::judge(&budget.figures(&budget.kernels), &measured);
@@ -166,7 +177,7 @@ fn accept(
     let rows: usize = measured.values().map(|vmm| vmm.rows.len()).sum();
     budget.accept(measured);
     let text = text.unwrap_or_else(|| budget.plan());
-    budget.save(&args.file, &text)?;
+    file.finish(&budget.text(&args.file, &text)?)?;
     print(&format!(
         "{} holds {rows} rows; `vmbell gate` measures them again\n",
         args.file.display()
@@ -179,6 +190,7 @@ fn hold(
     args: &GateArgs,
     budget: &BTreeMap<Place, Measured>,
     measured: &BTreeMap<Place, Measured>,
+    markdown: Option<File>,
 ) -> Result<Exit> {
     let verdict = gate::judge(budget, measured);
     if args.json {
@@ -186,16 +198,21 @@ fn hold(
     } else {
         show_verdict(&verdict)?;
     }
-    if let Some(path) = &args.markdown {
-        let mut options = OpenOptions::new();
-        let file = options.create(true).append(true).open(path);
-        file.and_then(|mut file| file.write_all(gate::markdown(&verdict).as_bytes()))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+    if let Some(mut file) = markdown {
+        file.write_all(gate::markdown(&verdict).as_bytes())
+            .context("cannot write the verdict to the file of --markdown")?;
     }
     Ok(match verdict.is_within() {
         true => Exit::Good,
         false => Exit::Failed,
     })
+}
+
+/// Opens a file to which text is appended.
+fn append_to(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.create(true).append(true).open(path);
+    file.with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn show_verdict(verdict: &Verdict) -> Result<()> {

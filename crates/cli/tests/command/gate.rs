@@ -78,6 +78,47 @@ fn a_kernel_that_the_budget_does_not_have_is_refused() {
 }
 
 #[test]
+fn a_kernel_that_is_named_twice_is_refused() {
+    let twice = BUDGET.replace("[\"debian:6.12\"]", "[\"debian:6.12\", \"debian:6.12\"]");
+    let words = ["--kernel", "debian:6.12", "--kernel", "debian:6.12"];
+    for (text, words) in [(twice.as_str(), &[][..]), (BUDGET, &words)] {
+        gate(text, words)
+            .code(2)
+            .stderr(contains("the kernel debian:6.12 is named twice"));
+    }
+}
+
+#[test]
+fn a_figure_that_is_not_a_count_is_refused() {
+    for number in ["nan", "inf", "-1"] {
+        let row = format!("cpuid = {{ exits = {number}, instructions = 1 }}");
+        let text = format!("{BUDGET}[measured.\"debian:6.12\".alioth.rows]\n{row}\n");
+        gate(&text, &[])
+            .code(2)
+            .stderr(contains("line 5").and(contains("numbers of at least 0")));
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_found_before_anything_is_measured() {
+    let folder = TempDir::new().unwrap();
+    for words in [
+        &["--init", "alioth", "--file", "absent/gate.toml"][..],
+        &["--init", "alioth", "--markdown", "absent/verdict.md"],
+        &["--init", "alioth", "--keep", "/dev/null/absent/"],
+    ] {
+        // Without a cache, to measure means to download first, which `apt-get` would do.
+        vmbell(&[&["gate"], words].concat())
+            .current_dir(folder.path())
+            .env("XDG_CACHE_HOME", folder.path())
+            .env("PATH", "")
+            .assert()
+            .code(1)
+            .stderr(contains("error: cannot ").and(contains("absent/")));
+    }
+}
+
+#[test]
 fn what_describes_a_new_budget_needs_init() {
     for words in [&["--rows", "cpuid"][..], &["--boots", "3"], &["alioth"]] {
         gate(BUDGET, words).code(2).stderr(contains("--init"));
@@ -107,26 +148,4 @@ fn an_interrupt_of_the_download_ends_the_gate_as_one() {
     // SAFETY: the group is that of a child which is ours and not waited for yet.
     assert_eq!(unsafe { libc::killpg(group, libc::SIGINT) }, 0);
     assert_eq!(end(&mut child).code(), Some(130));
-}
-
-#[test]
-fn a_figure_that_is_not_a_count_is_refused() {
-    for number in ["nan", "inf", "-1"] {
-        let row = format!("cpuid = {{ exits = {number}, instructions = 1 }}");
-        let text = format!("{BUDGET}[measured.\"debian:6.12\".alioth.rows]\n{row}\n");
-        gate(&text, &[])
-            .code(2)
-            .stderr(contains("line 5").and(contains("numbers of at least 0")));
-    }
-}
-
-#[test]
-fn a_kernel_that_is_named_twice_is_refused() {
-    let twice = BUDGET.replace("[\"debian:6.12\"]", "[\"debian:6.12\", \"debian:6.12\"]");
-    let words = ["--kernel", "debian:6.12", "--kernel", "debian:6.12"];
-    for (text, words) in [(twice.as_str(), &[][..]), (BUDGET, &words)] {
-        gate(text, words)
-            .code(2)
-            .stderr(contains("the kernel debian:6.12 is named twice"));
-    }
 }
