@@ -30,6 +30,14 @@ impl Random {
         ((self.next() as u128 * bound as u128) >> 64) as usize
     }
 
+    /// A number of the standard normal distribution (Box and Muller).
+    #[allow(clippy::cast_precision_loss, reason = "53 bits are exact")]
+    pub fn normal(&mut self) -> f64 {
+        let mut uniform = || (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        let radius = (-2.0 * (1.0 - uniform()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * uniform()).cos()
+    }
+
     /// Puts `items` in a random order.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {

@@ -2,6 +2,9 @@
 
 use crate::Random;
 
+/// The most samples that are drawn one by one, so that the time of a resample has a bound whatever a report holds.
+pub(super) const MANY: usize = 500;
+
 /// The samples of one report, in the order of their sizes.
 #[derive(Clone, Debug)]
 pub(crate) struct Sorted {
@@ -37,8 +40,13 @@ impl Sorted {
     /// The median of as many samples as there are, drawn with replacement.
     ///
     /// The samples are sorted, so it is enough to count how often each is drawn: that is faster than to sort or select.
+    /// Of more than [`MANY`], only the rank of their middle is drawn: how many draws are among the lower half has a binomial
+    /// distribution, which is a normal one by then.
     pub(super) fn resample(&mut self, random: &mut Random) -> f64 {
         let count = self.len();
+        if count > MANY {
+            return self.samples[rank_of_middle(count, random)];
+        }
         self.drawn.fill(0);
         for _ in 0..count {
             self.drawn[random.below(count)] += 1;
@@ -60,6 +68,19 @@ impl Sorted {
     const fn middles(&self) -> (usize, usize) {
         ((self.samples.len() - 1) / 2, self.samples.len() / 2)
     }
+}
+
+/// The rank, among `count` sorted samples, of the median of as many draws.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a rank below `count`"
+)]
+fn rank_of_middle(count: usize, random: &mut Random) -> usize {
+    let (last, deviation) = ((count - 1) as f64, (count as f64).sqrt() / 2.0);
+    let rank = last / 2.0 + deviation * random.normal();
+    rank.round().clamp(0.0, last) as usize
 }
 
 /// The median of `values`, which are put in another order; NaN if there are none.

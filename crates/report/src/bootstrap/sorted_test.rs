@@ -24,3 +24,24 @@ fn a_resample_has_the_median_of_the_samples_that_it_draws() {
         }
     }
 }
+
+#[test]
+fn the_middles_of_many_samples_scatter_as_those_of_samples_drawn_one_by_one() {
+    let count = MANY + 1;
+    let samples: Vec<f64> = (0..count).map(|x| x as f64).collect();
+    let mut sorted = Sorted::of(samples);
+    let mut random = Random::new(3);
+    let mut spread = |resample: &mut dyn FnMut(&mut Random) -> f64| {
+        let mut middles: Vec<f64> = (0..4000).map(|_| resample(&mut random)).collect();
+        middles.sort_by(f64::total_cmp);
+        [100, 1000, 2000, 3000, 3900].map(|rank| middles[rank])
+    };
+    let quick = spread(&mut |random| sorted.resample(random));
+    let slow = spread(&mut |random| {
+        let mut drawn: Vec<f64> = (0..count).map(|_| random.below(count) as f64).collect();
+        median_in_place(&mut drawn)
+    });
+    for (quick, slow) in quick.into_iter().zip(slow) {
+        assert!((quick - slow).abs() <= 2.5, "{quick} {slow}");
+    }
+}

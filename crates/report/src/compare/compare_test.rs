@@ -122,3 +122,25 @@ fn rows_that_all_failed_are_named_where_nothing_is_left_to_compare() {
         "{error}"
     );
 }
+
+/// The runs are so many that thousands of resamples of all of them would not end.
+#[test]
+fn rows_of_many_runs_are_compared() {
+    let side = |factor: f64, seed| {
+        vec![report(
+            1,
+            200_000,
+            QUIET,
+            |_| factor,
+            &mut Random::new(seed),
+        )]
+    };
+    let changed = |factor| {
+        let comparison = compare(&side(1.0, 1), &side(factor, 2), &CompareOptions::default());
+        comparison.unwrap().rows[0].clone()
+    };
+    let row = changed(1.1);
+    assert_eq!(row.verdict, Verdict::Slower);
+    let [low, high] = row.interval.unwrap();
+    assert!(1.0 < low && low < high && high - low < 0.001, "{row:?}");
+}

@@ -10,6 +10,9 @@ use crate::bootstrap::median_in_place;
 /// The most exchanges that are all tried; of more, one less than so many are drawn.
 const MOST: u64 = 1 << 14;
 
+/// With more values than this on each side, nothing is drawn: the sums of ranks have a normal distribution.
+const MANY: usize = 500;
+
 /// The p-value of the logarithms of the turns' ratios: each might as well have had the other sign.
 ///
 /// What is summed are the logarithms, cut off at the median of their sizes, so that a turn in which something disturbed
@@ -78,10 +81,13 @@ pub(super) fn of_sides(old: &[f64], new: &[f64], random: &mut Random) -> f64 {
             }
             share(hits, choices)
         }
+        None if old.len().min(new.len()) > MANY => share_of_normal(least, &scores, new.len()),
         None => {
+            let fewer = old.len().min(new.len());
             let hits = (1..MOST).filter(|_| {
                 let mut sum = 0.0;
-                for place in 0..new.len() {
+                // The sum of one side is that of the other with the opposite sign.
+                for place in 0..fewer {
                     scores.swap(place, place + random.below(count - place));
                     sum += scores[place];
                 }
@@ -90,6 +96,30 @@ pub(super) fn of_sides(old: &[f64], new: &[f64], random: &mut Random) -> f64 {
             share(hits.count() + 1, MOST)
         }
     }
+}
+
+/// The share of all exchanges whose sum of `chosen` scores is at least as far from zero as `least`, by the normal distribution
+/// that such sums have.
+fn share_of_normal(least: f64, scores: &[f64], chosen: usize) -> f64 {
+    let (count, chosen) = (scores.len() as f64, chosen as f64);
+    let squares: f64 = scores.iter().map(|score| score * score).sum();
+    let variance = squares * chosen * (count - chosen) / (count * (count - 1.0));
+    if variance == 0.0 {
+        return 1.0;
+    }
+    let x = least.max(0.0) / (2.0 * variance).sqrt();
+    // The complementary error function, to 2e-7 (Abramowitz and Stegun, 7.1.26).
+    let t = 1.0 / (1.0 + 0.327_591_1 * x);
+    let factors = [
+        1.061_405_429,
+        -1.453_152_027,
+        1.421_413_741,
+        -0.284_496_736,
+        0.254_829_592,
+    ];
+    let series = factors.iter().fold(0.0, |sum, factor| (sum + factor) * t);
+    // As few as the draws of a shorter list can show.
+    (series * (-x * x).exp()).clamp(1.0 / MOST as f64, 1.0)
 }
 
 /// The least p-value that [`of_turns`] can give for so many turns.

@@ -61,6 +61,30 @@ fn drawn_exchanges_agree_with_all_of_them() {
 }
 
 #[test]
+fn long_lists_agree_with_drawn_exchanges() {
+    let p = |length: usize, shift: f64| {
+        let mut random = Random::new(9);
+        let mut side =
+            |shift: f64| -> Vec<f64> { (0..length).map(|_| shift + random.normal()).collect() };
+        let (old, new) = (side(0.0), side(shift));
+        let scores = centred_ranks(&[&old[..], &new].concat());
+        let sum: f64 = scores[length..].iter().sum();
+        let normal = share_of_normal(reached(sum, &scores), &scores, length);
+        (normal, of_sides(&old, &new, &mut random))
+    };
+    for shift in [0.0, 0.05, 0.1, 0.15, 0.2] {
+        let (normal, drawn) = p(MANY, shift);
+        assert!((normal - drawn).abs() < 0.015, "{shift}: {normal} {drawn}");
+    }
+    assert_eq!(share_of_normal(0.0, &[0.0; 2000], 1000), 1.0);
+    let far: Vec<f64> = (0..2000).map(f64::from).collect();
+    assert_eq!(
+        of_sides(&far[..1000], &far[1000..], &mut random()),
+        1.0 / MOST as f64
+    );
+}
+
+#[test]
 fn ties_share_the_mean_of_their_ranks() {
     assert_eq!(centred_ranks(&[5.0, 7.0, 5.0, 1.0]), [0.0, 3.0, 0.0, -3.0]);
     assert_eq!(of_sides(&[1.0; 20], &[1.0; 20], &mut random()), 1.0);

@@ -15,13 +15,6 @@ pub(super) struct Noise {
     pub(super) of_runs: f64,
 }
 
-/// A number of the normal distribution (Box and Muller).
-pub(super) fn normal(random: &mut Random) -> f64 {
-    let mut uniform = || (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
-    let radius = (-2.0 * (1.0 - uniform()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * uniform()).cos()
-}
-
 /// A report of `rows` rows, each of which takes 1000 ns times `factor` of its index.
 pub(super) fn report(
     rows: usize,
@@ -32,12 +25,12 @@ pub(super) fn report(
 ) -> Report {
     let mut report = sample::report();
     let model = report.common.results[0].clone();
-    let shared = noise.of_reports * normal(random);
+    let shared = noise.of_reports * random.normal();
     let row = |index: usize| {
         let mut row = model.clone();
         row.command = format!("row-{index}");
-        let own = shared + noise.of_rows * normal(random);
-        let mut run = || 1000.0 * factor(index) * (own + noise.of_runs * normal(random)).exp();
+        let own = shared + noise.of_rows * random.normal();
+        let mut run = || 1000.0 * factor(index) * (own + noise.of_runs * random.normal()).exp();
         sample::of(&mut row).times.samples = (0..runs).map(|_| run()).collect();
         row
     };
