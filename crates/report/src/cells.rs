@@ -1,6 +1,8 @@
 //! Formats every number of the bench's tables once: the terminal and Markdown writers lay out the same
 //! cells and differ in nothing else.
 
+use std::collections::{HashMap, HashSet};
+
 use super::columns::Paint;
 use super::time_unit::{self, TimeUnit};
 use super::{Group, Measured, PercentilesOf, Ratio, Report, Row, Status, Timing, units};
@@ -51,7 +53,7 @@ pub(super) struct Numbers {
     pub(super) memory: Option<String>,
     pub(super) kernel_memory: Option<String>,
     pub(super) ratio: Option<RatioCells>,
-    /// Whether another row is compared with this one.
+    /// Whether another row is compared with this one, which [`tables`] finds out.
     pub(super) is_reference: bool,
 }
 
@@ -103,25 +105,29 @@ pub(super) fn tables(report: &Report, unit: Option<TimeUnit>) -> Vec<Table<'_>> 
 
 fn table(report: &Report, group: Group, unit: Option<TimeUnit>) -> Table<'_> {
     let rows = report.group(group);
-    let column = |row: &Row| match group {
-        Group::Floor => 0,
-        Group::Scenario | Group::Debug => backends(&rows)
-            .iter()
-            .position(|backend| *backend == row.backend)
-            .unwrap_or_default(),
-    };
     let backends = match group {
         Group::Floor => vec![""],
         Group::Scenario | Group::Debug => backends(&rows),
     };
+    // The one column of floors has no name, and is found by default.
+    let column = |row: &Row| {
+        let mut columns = backends.iter();
+        let place = columns.position(|backend| *backend == row.backend);
+        place.unwrap_or_default()
+    };
+    let all = report.common.results.iter();
+    let references: HashSet<(&str, &str)> = all
+        .filter_map(|row| Some((row.reference.as_deref()?, row.backend.as_str())))
+        .collect();
     let mut lines: Vec<Line<'_>> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
     for row in &rows {
         let Some(measured) = row.measured() else {
             continue;
         };
-        let numbers = numbers(report, row, measured, unit);
-        let at = lines.iter().position(|line| line.name == row.command);
-        let at = at.unwrap_or_else(|| {
+        let mut numbers = numbers(report, measured, unit);
+        numbers.is_reference = references.contains(&(row.command.as_str(), row.backend.as_str()));
+        let at = *places.entry(&row.command).or_insert_with(|| {
             lines.push(Line {
                 name: &row.command,
                 numbers: backends.iter().map(|_| None).collect(),
@@ -151,27 +157,22 @@ fn backends<'r>(rows: &[&'r Row]) -> Vec<&'r str> {
 /// The rows that were not measured, those with one reason together.
 pub(super) fn excuses(report: &Report) -> Vec<Excuse<'_>> {
     let mut excuses: Vec<Excuse<'_>> = Vec::new();
+    let mut places = HashMap::new();
     for row in report.common.results.iter().filter(|row| !row.is_ok()) {
-        let excuse = Excuse {
-            names: vec![&row.command],
-            backend: &row.backend,
-            status: row.status(),
-            reason: row.reason().unwrap_or("no reason is known"),
-        };
-        let same = excuses.iter_mut().find(|other| {
-            let key = |excuse: &Excuse<'_>| {
-                (
-                    excuse.status,
-                    excuse.backend.to_owned(),
-                    excuse.reason.to_owned(),
-                )
-            };
-            key(other) == key(&excuse)
-        });
-        match same {
-            Some(same) => same.names.push(&row.command),
-            None => excuses.push(excuse),
-        }
+        let (backend, status) = (row.backend.as_str(), row.status());
+        let reason = row.reason().unwrap_or("no reason is known");
+        let at = *places
+            .entry((backend, status.name(), reason))
+            .or_insert_with(|| {
+                excuses.push(Excuse {
+                    names: Vec::new(),
+                    backend,
+                    status,
+                    reason,
+                });
+                excuses.len() - 1
+            });
+        excuses[at].names.push(&row.command);
     }
     excuses
 }
@@ -202,13 +203,8 @@ impl Excuse<'_> {
     }
 }
 
-/// The cells of a row with these numbers.
-pub(super) fn numbers(
-    report: &Report,
-    row: &Row,
-    measured: &Measured,
-    unit: Option<TimeUnit>,
-) -> Numbers {
+/// The cells of a row that measured this.
+pub(super) fn numbers(report: &Report, measured: &Measured, unit: Option<TimeUnit>) -> Numbers {
     let time = |ns| time_unit::measured(ns, report, unit);
     let times = &measured.times;
     let cpu = measured.cpu.map(|cpu| cpu.user + cpu.system);
@@ -218,9 +214,6 @@ pub(super) fn numbers(
         (PercentilesOf::Runs, Timing::Instructions) => ("", None),
         (PercentilesOf::Runs, _) => ("", Some(units::rate(times.median))),
         (PercentilesOf::Operations, _) => ("*", None),
-    };
-    let is_reference = |other: &Row| {
-        other.reference.as_deref() == Some(row.command.as_str()) && other.backend == row.backend
     };
     let bound = times.bound();
     let spread = times.spread.filter(|_| bound.is_none());
@@ -241,7 +234,7 @@ pub(super) fn numbers(
         memory: measured.memory.map(units::bytes),
         kernel_memory: measured.kernel_memory.map(units::bytes),
         ratio: measured.ratio.as_ref().map(RatioCells::of),
-        is_reference: report.common.results.iter().any(is_reference),
+        is_reference: false,
     }
 }
 

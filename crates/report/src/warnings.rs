@@ -1,5 +1,6 @@
 //! The reasons to doubt the numbers of a report, each with what the user can do about it.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use super::{Group, Report, Row, Times, Timing, units};
@@ -199,17 +200,16 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
     if has_guest && report.paths().is_some_and(|paths| paths.spin == "spin") && one_cpu {
         warnings.push(Warning::SpinOnOneCpu);
     }
-    let slow =
-        names(&|_, row| rates(row).is_some_and(|(asked, reached)| reached < REACHED * asked));
+    let slow_rates = |row: &Row| rates(row).filter(|(asked, reached)| *reached < REACHED * asked);
     if let Some((asked, reached)) = report
         .common
         .results
         .iter()
-        .filter(|row| slow.contains(&report.label(row)))
-        .filter_map(rates)
+        .filter(|row| row.times().is_some())
+        .filter_map(slow_rates)
         .min_by(|a, b| a.1.total_cmp(&b.1))
     {
-        let names = slow;
+        let names = names(&|_, row| slow_rates(row).is_some());
         warnings.push(Warning::Slow {
             names,
             asked,
@@ -225,14 +225,15 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
         let names = short;
         warnings.push(Warning::Short { names, min_time });
     }
+    let rows = report.common.results.iter();
+    let rows: HashSet<(&str, &str)> = rows
+        .map(|row| (row.command.as_str(), row.backend.as_str()))
+        .collect();
     let unmatched = |is_there: bool| {
         names(&|_, row| {
-            let reference = row.reference.as_deref();
-            let is_wanted = |other: &Row| {
-                Some(other.command.as_str()) == reference && other.backend == row.backend
-            };
-            let lacks_ratio = reference.is_some() && row.ratio().is_none();
-            lacks_ratio && report.common.results.iter().any(is_wanted) == is_there
+            row.reference.as_deref().is_some_and(|reference| {
+                row.ratio().is_none() && rows.contains(&(reference, &row.backend)) == is_there
+            })
         })
     };
     for (names, warning) in [

@@ -1,5 +1,8 @@
 //! The numbers and sentences of a comparison as text, once for all forms that people read.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::Hash;
+
 use super::{ComparedRow, Comparison, FailedRow, Pairing, RowKey, Side, Verdict};
 use crate::columns::Paint;
 use crate::text::visible;
@@ -19,10 +22,12 @@ pub(super) struct RowCells {
 impl Comparison {
     /// The groups that have rows, each with its rows.
     pub(super) fn tables(&self) -> Vec<(Group, Vec<RowCells>)> {
+        let names = Names::of(self);
         let groups = [Group::Scenario, Group::Floor, Group::Debug];
         let rows = |group| {
             let rows = self.rows.iter().filter(move |row| row.key.group == group);
-            rows.map(|row| self.cells(row)).collect::<Vec<_>>()
+            rows.map(|row| self.cells(row, names.name(&row.key)))
+                .collect::<Vec<_>>()
         };
         groups
             .into_iter()
@@ -31,13 +36,13 @@ impl Comparison {
             .collect()
     }
 
-    fn cells(&self, row: &ComparedRow) -> RowCells {
+    fn cells(&self, row: &ComparedRow, name: String) -> RowCells {
         let median = |side: &Side| {
             let bound = if side.is_bound { "<" } else { "" };
             format!("{bound}{}", units::measured(side.median_ns, self.timing))
         };
         RowCells {
-            name: self.name(&row.key),
+            name,
             old: median(&row.old),
             new: median(&row.new),
             ratio: match row.ratio {
@@ -49,31 +54,6 @@ impl Comparison {
             interval: row.interval.map(|ends| ends.map(ratio)),
             verdict: row.verdict,
         }
-    }
-
-    /// The name of a row, with its backend and parameters where the command alone does not tell it from another.
-    pub(super) fn name(&self, key: &RowKey) -> String {
-        let keys = self.rows.iter().map(|row| &row.key);
-        let keys = keys.chain(&self.only_old).chain(&self.only_new);
-        let mut name = visible(&key.command);
-        let like = |other: &&RowKey| other.group == key.group && *other != key;
-        if keys
-            .clone()
-            .filter(like)
-            .any(|other| other.backend != key.backend)
-            && key.group != Group::Floor
-        {
-            name = format!("{name} ({})", visible(&key.backend));
-        }
-        let twin = |other: &RowKey| other.command == key.command && other.backend == key.backend;
-        if keys.filter(like).any(twin) {
-            let parameters = key.parameters.iter();
-            let parameters: Vec<String> = parameters
-                .map(|(parameter, value)| visible(&format!("{parameter}={value}")))
-                .collect();
-            name = format!("{name} [{}]", parameters.join(", "));
-        }
-        name
     }
 
     /// What is compared and how, in a line.
@@ -125,24 +105,77 @@ impl Comparison {
 
     /// What the table leaves open: why rows are inconclusive, rows of one side, and the notes.
     pub(super) fn remarks(&self) -> Vec<String> {
+        let names = Names::of(self);
         let reason = |row: &ComparedRow| {
             let reason = row.reason.as_ref()?;
-            Some(format!("{}: {reason}.", self.name(&row.key)))
+            Some(format!("{}: {reason}.", names.name(&row.key)))
         };
         let mut remarks: Vec<String> = self.rows.iter().filter_map(reason).collect();
         for (side, keys) in [("before", &self.only_old), ("now", &self.only_new)] {
             if !keys.is_empty() {
-                let names: Vec<String> = keys.iter().map(|key| self.name(key)).collect();
+                let names: Vec<String> = keys.iter().map(|key| names.name(key)).collect();
                 remarks.push(format!("Measured only {side}: {}.", names.join(", ")));
             }
         }
         for FailedRow { key, reason } in &self.failed_now {
             let reason = reason.as_deref().unwrap_or("its report has no reason");
-            remarks.push(format!("Failed now: {}: {reason}.", self.name(key)));
+            remarks.push(format!("Failed now: {}: {reason}.", names.name(key)));
         }
         remarks.extend(self.notes.iter().cloned());
         remarks
     }
+}
+
+type Parameters = BTreeMap<String, String>;
+
+/// What tells the rows of a comparison from one another.
+pub(super) struct Names<'c> {
+    /// The backends of each group.
+    backends: HashMap<Group, HashSet<&'c str>>,
+    /// The parameters of each command and backend of a group.
+    parameters: HashMap<(Group, &'c str, &'c str), HashSet<&'c Parameters>>,
+}
+
+impl<'c> Names<'c> {
+    pub(super) fn of(comparison: &'c Comparison) -> Self {
+        let mut names = Self {
+            backends: HashMap::new(),
+            parameters: HashMap::new(),
+        };
+        let keys = comparison.rows.iter().map(|row| &row.key);
+        let keys = keys.chain(&comparison.only_old).chain(&comparison.only_new);
+        for key in keys {
+            let of_group = names.backends.entry(key.group).or_default();
+            of_group.insert(key.backend.as_str());
+            let row = (key.group, key.command.as_str(), key.backend.as_str());
+            let of_row = names.parameters.entry(row).or_default();
+            of_row.insert(&key.parameters);
+        }
+        names
+    }
+
+    /// The name of a row, with its backend and parameters where the command alone does not tell it from another.
+    pub(super) fn name(&self, key: &RowKey) -> String {
+        let mut name = visible(&key.command);
+        let of_group = self.backends.get(&key.group);
+        if has_other(of_group, &key.backend.as_str()) && key.group != Group::Floor {
+            name = format!("{name} ({})", visible(&key.backend));
+        }
+        let row = (key.group, key.command.as_str(), key.backend.as_str());
+        if has_other(self.parameters.get(&row), &&key.parameters) {
+            let parameters = key.parameters.iter();
+            let parameters: Vec<String> = parameters
+                .map(|(parameter, value)| visible(&format!("{parameter}={value}")))
+                .collect();
+            name = format!("{name} [{}]", parameters.join(", "));
+        }
+        name
+    }
+}
+
+/// Whether the set has something else than `value`.
+fn has_other<T: Eq + Hash>(set: Option<&HashSet<T>>, value: &T) -> bool {
+    set.is_some_and(|set| set.len() > usize::from(set.contains(value)))
 }
 
 impl Verdict {

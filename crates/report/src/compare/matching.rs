@@ -1,6 +1,6 @@
 //! The rows of both sides that measure the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use serde::Serialize;
@@ -77,6 +77,7 @@ pub(super) fn matched<'r>(
         only_new: Vec::new(),
         failed_now: Vec::new(),
     };
+    let failed = failed(now);
     let are_several = old.reports.len().max(new.reports.len()) > 1;
     for key in &old.keys {
         let (olds, news) = (old.row(key).into_iter(), new.row(key).into_iter());
@@ -86,8 +87,11 @@ pub(super) fn matched<'r>(
         };
         let is_measured = !olds.is_empty() && !news.is_empty();
         let key = || key.clone();
-        match failed(now, &key()) {
-            Some(reason) => matching.failed_now.push(FailedRow { key: key(), reason }),
+        match failed.get(&key()) {
+            Some(reason) => matching.failed_now.push(FailedRow {
+                key: key(),
+                reason: reason.map(str::to_owned),
+            }),
             None if !is_measured => matching.only_old.push(key()),
             None => {}
         }
@@ -101,16 +105,20 @@ pub(super) fn matched<'r>(
             });
         }
     }
-    let is_new = |key: &&RowKey| !old.keys.contains(key);
+    let olds: HashSet<&RowKey> = old.keys.iter().collect();
+    let is_new = |key: &&RowKey| !olds.contains(key);
     matching.only_new = new.keys.iter().filter(is_new).cloned().collect();
     Ok(matching)
 }
 
-/// The reason of the first report in which the row failed; `None` if it failed in none.
-fn failed(reports: &[Report], key: &RowKey) -> Option<Option<String>> {
+/// The rows that failed, each with the reason of the first report in which it did.
+fn failed(reports: &[Report]) -> HashMap<RowKey, Option<&str>> {
     let rows = reports.iter().flat_map(|report| &report.common.results);
-    let mut failed = rows.filter(|row| row.status() == Status::Failed && RowKey::of(row) == *key);
-    failed.next().map(|row| row.reason().map(str::to_owned))
+    let mut failed = HashMap::new();
+    for row in rows.filter(|row| row.status() == Status::Failed) {
+        failed.entry(RowKey::of(row)).or_insert(row.reason());
+    }
+    failed
 }
 
 /// The measured rows of one side.
@@ -118,7 +126,7 @@ struct Rows<'r> {
     /// The keys in the order of the reports.
     keys: Vec<RowKey>,
     /// The rows of each report by their keys.
-    reports: Vec<Vec<(RowKey, &'r Row)>>,
+    reports: Vec<HashMap<RowKey, &'r Row>>,
     is_counted: bool,
 }
 
@@ -134,19 +142,19 @@ impl<'r> Rows<'r> {
                 .iter()
                 .all(|report| report.common.timing == Timing::Instructions),
         };
+        let mut seen = HashSet::new();
         for (index, report) in reports.iter().enumerate() {
             let measured = report.common.results.iter().filter(|row| row.is_ok());
-            let mut keyed: Vec<(RowKey, &Row)> = Vec::new();
+            let mut keyed: HashMap<RowKey, &Row> = HashMap::new();
             for row in measured {
                 let key = RowKey::of(row);
-                if keyed.iter().any(|(other, _)| *other == key) {
+                if keyed.insert(key.clone(), row).is_some() {
                     let report = index + 1;
                     return Err(CompareError::Twice { side, report, key });
                 }
-                if !rows.keys.contains(&key) {
-                    rows.keys.push(key.clone());
+                if seen.insert(key.clone()) {
+                    rows.keys.push(key);
                 }
-                keyed.push((key, row));
             }
             rows.reports.push(keyed);
         }
@@ -155,11 +163,8 @@ impl<'r> Rows<'r> {
 
     /// For each report, its row of this key.
     fn row(&self, key: &RowKey) -> Vec<Option<&'r Row>> {
-        let find = |rows: &Vec<(RowKey, &'r Row)>| {
-            let found = rows.iter().find(|(other, _)| other == key);
-            found.map(|(_, row)| *row)
-        };
-        self.reports.iter().map(find).collect()
+        let reports = self.reports.iter();
+        reports.map(|rows| rows.get(key).copied()).collect()
     }
 }
 

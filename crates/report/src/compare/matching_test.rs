@@ -67,3 +67,23 @@ fn a_turn_in_which_one_side_failed_is_left_out() {
     assert_eq!(reports(Pairing::Turns), (2, 2));
     assert_eq!(reports(Pairing::Apart), (3, 2));
 }
+
+/// The rows are so many that a search among all of them for each would not end.
+#[test]
+fn a_hundred_thousand_rows_are_matched() {
+    const ROWS: usize = 100_000;
+    let mut old = sample::report();
+    let model = old.common.results[0].clone();
+    let row = |index: usize| Row {
+        command: format!("row-{index}"),
+        ..model.clone()
+    };
+    old.common.results = (0..ROWS).map(row).collect();
+    let mut new = old.clone();
+    new.common.results.reverse();
+    let (old, new) = ([old], [new]);
+    let matching = matched(&old, &new, Pairing::Apart).unwrap();
+    assert_eq!(matching.rows.len(), ROWS);
+    let last = matching.rows.last().unwrap();
+    assert_eq!(last.key.command, last.new[0].command);
+}

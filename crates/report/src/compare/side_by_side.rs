@@ -1,6 +1,6 @@
 //! Several reports side by side on a terminal: a column for each, with the ratio to the first one.
 
-use super::cells::RowCells;
+use super::cells::{Names, RowCells};
 use super::{CompareError, CompareOptions, Comparison, RowKey, Verdict, compare, quantity};
 use crate::columns::{Cell, CellRow, Paint, layout};
 use crate::text::visible;
@@ -72,6 +72,7 @@ pub fn side_by_side(reports: &[(String, Report)], look: Look) -> Result<String, 
 /// The tables of a comparison with the first report, and the rows that only `report` has measured, without a ratio.
 fn tables(comparison: &Comparison, report: &Report) -> Vec<(Group, Vec<RowCells>)> {
     let mut tables = comparison.tables();
+    let names = Names::of(comparison);
     for key in &comparison.only_new {
         let rows = report.common.results.iter();
         let mut times = rows
@@ -79,7 +80,7 @@ fn tables(comparison: &Comparison, report: &Report) -> Vec<(Group, Vec<RowCells>
             .filter_map(Row::times);
         let Some(times) = times.next() else { continue };
         let row = RowCells {
-            name: comparison.name(key),
+            name: names.name(key),
             old: "-".to_owned(),
             new: units::measured(times.median, comparison.timing),
             ratio: "-".to_owned(),

@@ -1,5 +1,7 @@
 //! What stands side by side on the page: the backends or VMMs of every report, each one a column.
 
+use std::collections::HashMap;
+
 use super::Run;
 use super::section::Section;
 use crate::cells::{Numbers, numbers};
@@ -134,7 +136,7 @@ impl<'r> Column<'r> {
 
     /// The numbers of a row as text; `None` if it has none.
     pub(super) fn numbers(&self, row: &Row) -> Option<Numbers> {
-        Some(numbers(self.report, row, row.measured()?, None))
+        Some(numbers(self.report, row.measured()?, None))
     }
 
     /// Whether both have numbers of one kind, which a drawing can have on one scale.
@@ -150,24 +152,56 @@ pub(super) struct Line<'r> {
     pub(super) rows: Vec<Option<&'r Row>>,
 }
 
+/// Names in an order of their own, each with the place at which it was first seen. A linked list: a report may have many rows.
+#[derive(Default)]
+struct Names<'r> {
+    places: HashMap<&'r str, usize>,
+    first: Option<usize>,
+    /// For each place, the one that follows it.
+    next: Vec<Option<usize>>,
+}
+
+impl<'r> Names<'r> {
+    /// The place of a name; a new one follows that at `before`, or is the first.
+    fn place(&mut self, name: &'r str, before: Option<usize>) -> usize {
+        let new = self.next.len();
+        let place = *self.places.entry(name).or_insert(new);
+        if place == new {
+            let link = match before {
+                Some(before) => &mut self.next[before],
+                None => &mut self.first,
+            };
+            let after = link.replace(new);
+            self.next.push(after);
+        }
+        place
+    }
+
+    /// The places in the order of the names.
+    fn order(&self) -> impl Iterator<Item = usize> {
+        std::iter::successors(self.first, |place| self.next[*place])
+    }
+}
+
 /// The rows of a section that have numbers, by name, each name after the one that it follows in its column.
 pub(super) fn lines<'r>(section: Section, columns: &[Column<'r>]) -> Vec<Line<'r>> {
+    let mut names = Names::default();
     let mut lines: Vec<Line<'r>> = Vec::new();
     for (place, column) in columns.iter().enumerate() {
-        let mut after = 0;
+        let mut before = None;
         for row in column.rows(section).filter(|row| row.is_ok()) {
-            let at = lines.iter().position(|line| line.name == row.command);
-            let at = at.unwrap_or_else(|| {
+            let at = names.place(&row.command, before);
+            if at == lines.len() {
                 let rows = vec![None; columns.len()];
                 let name = row.command.as_str();
-                lines.insert(after, Line { name, rows });
-                after
-            });
+                lines.push(Line { name, rows });
+            }
             lines[at].rows[place] = Some(row);
-            after = at + 1;
+            before = Some(at);
         }
     }
-    lines
+    let mut lines: Vec<Option<Line<'r>>> = lines.into_iter().map(Some).collect();
+    names.order().filter_map(|at| lines[at].take()).collect()
 }
 
 impl<'r> Line<'r> {

@@ -192,3 +192,33 @@ fn a_backend_that_emulates_kernel_mode_is_a_sentence_and_not_in_the_first_chart(
     assert!(!first.contains("7.10 µs"), "{first}");
     assert!(rest.contains("7.10 µs"), "the tables have it");
 }
+
+/// The rows are so many that a search among all of them for each would not end.
+#[test]
+fn a_page_of_many_rows_has_each_once_in_the_order_of_its_report() {
+    const ROWS: usize = 100_000;
+    let mut first = sample::report();
+    let model = first.common.results[0].clone();
+    let row = |index: usize| crate::Row {
+        command: format!("row-{index}"),
+        ..model.clone()
+    };
+    first.common.results = (0..ROWS).map(row).collect();
+    let mut second = first.clone();
+    // Each second row has another name, and follows the row before it.
+    for row in second.common.results.iter_mut().skip(1).step_by(2) {
+        row.command.push_str("-now");
+    }
+    let runs = [Run::of("first", first), Run::of("second", second)];
+    let columns = columns(&runs);
+    let lines = column::lines(Section::GuestToHost, &columns);
+    let names: Vec<&str> = lines.iter().take(6).map(|line| line.name).collect();
+    assert_eq!(
+        names,
+        ["row-0", "row-1-now", "row-1", "row-2", "row-3-now", "row-3"]
+    );
+    assert_eq!(lines.len(), ROWS + ROWS / 2);
+    let last = runs[1].report.common.results.last().unwrap();
+    let id = samples::id(&columns[columns.len() - 1], last);
+    assert_eq!(id, format!("samples-1-{}", ROWS - 1));
+}

@@ -1,6 +1,6 @@
 //! Scans as curves: how the cost of a path grows with a parameter, such as the number of other doorbells.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use maud::{Markup, html};
 use svg::node::element::{Circle, Polyline, SVG};
@@ -83,6 +83,7 @@ fn scans<'r>(columns: &[Column<'r>]) -> Vec<Scan<'r>> {
         .flat_map(|section| lines(section, &columns))
         .collect();
     let mut scans: Vec<Scan<'r>> = Vec::new();
+    let mut places: HashMap<(&str, &str, String), usize> = HashMap::new();
     for line in &all {
         let Some((path, _)) = line.name.split_once(PARAMETER) else {
             continue;
@@ -93,15 +94,13 @@ fn scans<'r>(columns: &[Column<'r>]) -> Vec<Scan<'r>> {
                     continue;
                 };
                 let others = others(row, parameter);
-                let is_it = |scan: &Scan<'_>| {
-                    scan.path == path && scan.parameter == parameter && scan.others == others
-                };
-                let at = scans.iter().position(is_it).unwrap_or_else(|| {
+                let key = (path, parameter.as_str(), others.clone());
+                let at = *places.entry(key).or_insert_with(|| {
                     let curves = columns.iter().map(|column| (*column, Vec::new())).collect();
                     scans.push(Scan {
                         path,
                         parameter,
-                        others: others.clone(),
+                        others,
                         curves,
                     });
                     scans.len() - 1
