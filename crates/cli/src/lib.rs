@@ -3,6 +3,12 @@
 //! Results go to stdout and everything else to stderr, so that `vmbell bench --export-json - | jq`
 //! needs no further flag. `exit` has the exit statuses.
 
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
+
+// Its macros are for all others.
+#[macro_use]
+mod output;
+
 mod advice;
 mod args;
 mod backends;
@@ -28,7 +34,6 @@ mod man;
 mod measure_args;
 mod measured;
 mod net;
-mod output;
 mod probe;
 mod probe_devices;
 mod process;

@@ -34,7 +34,8 @@ impl Progress {
     /// Prints one line.
     pub fn say(&self, line: impl std::fmt::Display) {
         if !self.quiet {
-            eprintln!("lab: {line}");
+            // The reader may have gone (`2>&1 | head`).
+            let _ = writeln!(io::stderr(), "lab: {line}");
         }
     }
 

@@ -7,6 +7,7 @@ use humantime::format_rfc3339_seconds;
 
 use super::machine::default_cpus;
 use super::parts::{Parts, boards};
+use crate::output::print_line;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;
 use vmbell_lab::boot::{Mode, Settings};
@@ -22,15 +23,15 @@ pub(super) fn prepare(arch: Option<&str>, parts: &Parts, depth: u32) -> anyhow::
     for choice in parts.choices()? {
         let settings = Settings::default();
         let prepared = parts.prepare(host, &board, &settings, &choice)?;
-        println!("{}", prepared.kernel.title);
+        print_line(prepared.kernel.title)?;
         let lab = parts.open(host, board, &settings, &choice);
         save(&lab, depth, &parts.progress())?;
         qemu = Some(prepared.qemu);
     }
     if let Some(qemu) = qemu {
-        println!("{qemu}");
+        print_line(qemu)?;
     }
-    println!("{}", Cache::user()?.root().display());
+    print_line(Cache::user()?.root().display())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -76,7 +77,7 @@ pub(super) fn status(
     let all = Board::ALL.into_iter();
     let all = all.flat_map(|board| [board, board.nesting()]);
     let current: Vec<String> = all.flat_map(|board| names(&board)).collect();
-    println!("{}", cache.root().display());
+    print_line(cache.root().display())?;
     for (name, entry) in cache.entries()? {
         let checked = entry.and_then(|entry| {
             if verify {
@@ -106,26 +107,26 @@ pub(super) fn status(
                 } else {
                     ", of another version of vmbell"
                 };
-                println!(
+                print_line(format_args!(
                     "{short}  {}, {}, downloaded {}{note}",
                     manifest.title,
                     Size(manifest.size()),
                     Size(downloaded)
-                );
+                ))?;
             }
             Err(error) => {
                 good = false;
-                println!("{short}  {error}");
+                print_line(format_args!("{short}  {error}"))?;
             }
         }
     }
     let store = Store::user(Size(0))?;
-    println!("{}", store.root().display());
+    print_line(store.root().display())?;
     for listed in store.list()? {
         let short: String = listed.name.chars().take(18).collect();
         let Some(manifest) = &listed.manifest else {
             good = false;
-            println!("{short}  its manifest is damaged");
+            print_line(format_args!("{short}  its manifest is damaged"))?;
             continue;
         };
         let checked = match verify {
@@ -134,20 +135,24 @@ pub(super) fn status(
         };
         let title = &manifest.key.title;
         match checked {
-            Ok(()) => println!(
+            Ok(()) => print_line(format_args!(
                 "{short}  {title}, {}, last used {}",
                 listed.size,
                 format_rfc3339_seconds(listed.used)
-            ),
+            ))?,
             Err(error) => {
                 good = false;
-                println!("{short}  {title}: {error}");
+                print_line(format_args!("{short}  {title}: {error}"))?;
             }
         }
     }
     for recipe in recipes(host, &board, kernels) {
         if !cache.root().join(recipe.entry()).exists() {
-            println!("{:18}  not prepared for {}", recipe.name(), board.arch.name);
+            print_line(format_args!(
+                "{:18}  not prepared for {}",
+                recipe.name(),
+                board.arch.name
+            ))?;
         }
     }
     Ok(if good {
@@ -162,7 +167,7 @@ pub(super) fn key(arch: Option<&str>, kernels: &[KernelVersion]) -> anyhow::Resu
     let (host, board) = boards(arch, false)?;
     let part = |recipe: &Recipe| format!("{}-{:.12}", recipe.kind, recipe.hash());
     let parts: Vec<String> = recipes(host, &board, kernels).iter().map(part).collect();
-    println!("vmbell-lab-{}", parts.join("-"));
+    print_line(format_args!("vmbell-lab-{}", parts.join("-")))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -180,10 +185,18 @@ fn recipes(host: Arch, board: &Board, kernels: &[KernelVersion]) -> Vec<Recipe> 
 /// Removes everything from the cache, and all saved machines.
 pub(super) fn clean() -> anyhow::Result<ExitCode> {
     let cache = Cache::user()?;
-    println!("removed {} from {}", cache.clean()?, cache.root().display());
+    print_line(format_args!(
+        "removed {} from {}",
+        cache.clean()?,
+        cache.root().display()
+    ))?;
     let store = Store::user(Size(0))?;
     let removed = store.remove_all()?;
-    println!("removed {} from {}", removed.freed, store.root().display());
+    print_line(format_args!(
+        "removed {} from {}",
+        removed.freed,
+        store.root().display()
+    ))?;
     if removed.in_use.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }

@@ -33,7 +33,7 @@ use self::record::Recorder;
 use self::table::Table;
 use super::exit::{Exit, Usage};
 use super::exports::distinct;
-use super::output::print;
+use super::output::print_to_reader;
 use super::{interrupt, values};
 use vmbell_top::bpf::Metric;
 use vmbell_top::costs::Costs;
@@ -254,7 +254,7 @@ impl Counts {
     }
 }
 
-/// Prints tables, or lines of JSON.
+/// Prints tables, or lines of JSON, as long as somebody reads them.
 fn batch(args: &TopArgs, counts: &mut Counts, interrupted: &AtomicBool) -> Result<Exit> {
     let mut left = if args.once { Some(1) } else { args.number };
     while left != Some(0) {
@@ -277,7 +277,9 @@ fn batch(args: &TopArgs, counts: &mut Counts, interrupted: &AtomicBool) -> Resul
             false if args.prints_metrics() => String::new(),
             false => text::table(&table),
         };
-        print(&shown)?;
+        if !print_to_reader(shown.as_bytes())? {
+            break;
+        }
         left = left.map(|left| left - 1);
     }
     Ok(Exit::Good)

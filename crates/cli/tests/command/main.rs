@@ -24,6 +24,7 @@ mod net;
 mod others;
 mod page;
 mod probe_devices;
+mod readers;
 mod report;
 mod run_image;
 mod schema;
