@@ -26,6 +26,14 @@ impl FileError {
         }
     }
 
+    /// Whether the file system is read-only, or only others may write.
+    pub(crate) fn is_read_only(&self) -> bool {
+        matches!(
+            self.source.kind(),
+            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied
+        )
+    }
+
     /// Whether the file system, a quota or a limit of the process has no room.
     pub(crate) fn is_no_space(&self) -> bool {
         matches!(

@@ -39,6 +39,8 @@ mod payload;
 mod prepare;
 mod progress;
 mod provision;
+#[cfg(test)]
+mod read_only;
 mod recipe;
 mod record;
 mod run;

@@ -213,13 +213,19 @@ fn a_package_that_does_not_unpack_is_named() {
 #[test]
 fn a_home_is_needed() {
     let sandbox = Sandbox::new();
-    sandbox
-        .vmbell()
-        .env_remove("XDG_CACHE_HOME")
-        .args(["lab", "status"])
-        .assert()
-        .code(125)
-        .stderr(contains("neither XDG_CACHE_HOME nor HOME is set"));
+    // A relative path would be another folder in each working folder.
+    for (cache, home) in [("", ""), ("cache", "home"), ("", ".")] {
+        sandbox
+            .vmbell()
+            .env("XDG_CACHE_HOME", cache)
+            .env("HOME", home)
+            .args(["lab", "status"])
+            .assert()
+            .code(125)
+            .stderr(contains(
+                "neither XDG_CACHE_HOME nor HOME is an absolute path",
+            ));
+    }
 }
 
 #[test]

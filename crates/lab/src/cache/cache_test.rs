@@ -1,8 +1,9 @@
-use std::fs;
+use std::fs::{self, File};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use super::*;
+use crate::read_only::read_only;
 
 /// What takes this long has hung.
 const HANG: Duration = Duration::from_secs(120);
@@ -138,4 +139,46 @@ fn what_a_killed_preparation_left_is_removed_when_nobody_prepares() {
     drop(lock);
     cache.tidy().unwrap();
     assert_eq!(names(), ["prepare.lock"]);
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_used_as_it_is() {
+    let (_folder, cache) = cache();
+    make(&cache, "whole");
+    fs::create_dir(cache.root().join("draft-killed")).unwrap();
+    // The lock file is not there until a run has taken it.
+    for _ in 0..2 {
+        read_only(cache.root(), || {
+            let used = cache.lock_use().unwrap();
+            assert!(open(&cache).unwrap().is_some());
+            cache.tidy().unwrap();
+            drop(used);
+            let error = cache.lock_prepare(|| {}).unwrap_err();
+            assert!(error.to_string().contains("cannot open"), "{error}");
+        });
+        drop(cache.lock_use().unwrap());
+    }
+    // Somebody who may write does not remove what is in use.
+    read_only(cache.root(), || {
+        let _used = cache.lock_use().unwrap();
+        let other = File::open(cache.root().join("use.lock")).unwrap();
+        assert!(other.try_lock().is_err());
+    });
+}
+
+#[test]
+fn the_users_caches_are_in_an_absolute_folder() {
+    let at = |xdg: Option<&str>, home: Option<&str>| {
+        let variable = |name: &str| match name {
+            "XDG_CACHE_HOME" => xdg.map(Into::into),
+            "HOME" => home.map(Into::into),
+            other => panic!("{other} is read"),
+        };
+        root::caches(variable).map(|path| path.display().to_string())
+    };
+    assert_eq!(at(Some("/x"), Some("/home/a")).unwrap(), "/x");
+    for relative in [None, Some(""), Some("x"), Some("./x"), Some("~/x")] {
+        assert_eq!(at(relative, Some("/home/a")).unwrap(), "/home/a/.cache");
+        assert_eq!(at(None, relative), None, "{relative:?}");
+    }
 }

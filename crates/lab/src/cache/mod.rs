@@ -26,7 +26,7 @@ pub use space::{Size, require_space};
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     /// The environment names no folder for the cache.
-    #[error("neither XDG_CACHE_HOME nor HOME is set, so the lab has no cache folder")]
+    #[error("neither XDG_CACHE_HOME nor HOME is an absolute path, so the lab has no cache folder")]
     NoHome,
     /// A file operation failed.
     #[error(transparent)]
@@ -71,6 +71,11 @@ impl CacheError {
     /// Whether making the entry again would repair it.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::Manifest { .. })
+    }
+
+    /// Whether this process cannot write the cache.
+    pub(crate) fn is_read_only(&self) -> bool {
+        matches!(self, Self::File(error) if error.is_read_only())
     }
 
     /// Whether the file system is full, or has too little free space.

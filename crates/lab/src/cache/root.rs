@@ -1,5 +1,6 @@
 //! The cache's root folder and its locks.
 
+use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,8 @@ use crate::FileError;
 const DOWNLOADS: &str = "downloads";
 /// The name of the file that is locked while entries are made.
 const PREPARE: &str = "prepare.lock";
+/// The name of the file that is locked while entries are used.
+const USE: &str = "use.lock";
 
 /// The folder that holds all entries.
 #[derive(Clone, Debug)]
@@ -30,7 +33,8 @@ pub struct Prepare {
 /// The lock for using entries, which many processes can hold; `clean` cannot run meanwhile.
 #[derive(Debug)]
 pub struct Use {
-    _lock: File,
+    /// `None` in a cache that this process cannot write, and in which there is no lock file.
+    _lock: Option<File>,
 }
 
 impl Cache {
@@ -77,13 +81,16 @@ impl Cache {
         }
     }
 
-    /// Removes unfinished entries and downloads, unless a preparation is under way.
+    /// Removes unfinished entries and downloads, unless a preparation is under way or the cache cannot be written.
     pub fn tidy(&self) -> Result<(), CacheError> {
         let is_left = |name: &String| name.starts_with(DRAFT) || name == DOWNLOADS;
         if !self.names()?.iter().any(is_left) {
             return Ok(());
         }
-        let (lock, _) = self.lock_file(PREPARE)?;
+        let (lock, _) = match self.lock_file(PREPARE) {
+            Err(error) if error.is_read_only() => return Ok(()),
+            lock => lock?,
+        };
         if lock.try_lock().is_ok() {
             self.sweep()?;
             self.remove_downloads(&Prepare { _lock: lock })?;
@@ -110,9 +117,20 @@ impl Cache {
 
     /// Takes the lock for using entries: `clean` refuses to run as long as the result lives.
     pub fn lock_use(&self) -> Result<Use, CacheError> {
-        let (lock, path) = self.lock_file("use.lock")?;
+        let (lock, path) = match self.lock_file(USE) {
+            // Somebody who may write here may still remove entries.
+            Err(error) if error.is_read_only() => {
+                let path = self.root.join(USE);
+                match File::open(&path) {
+                    Ok(lock) => (lock, path),
+                    // Nobody has locked it yet, so nobody waits for this process.
+                    Err(_) => return Ok(Use { _lock: None }),
+                }
+            }
+            lock => lock?,
+        };
         lock.lock_shared().map_err(FileError::of("lock", path))?;
-        Ok(Use { _lock: lock })
+        Ok(Use { _lock: Some(lock) })
     }
 
     /// All entries, sorted by name.
@@ -135,7 +153,7 @@ impl Cache {
             return Ok(Size(0));
         }
         let mut locks = Vec::new();
-        for name in [PREPARE, "use.lock"] {
+        for name in [PREPARE, USE] {
             let (lock, _) = self.lock_file(name)?;
             lock.try_lock().map_err(|_| CacheError::InUse {
                 path: self.root.clone(),
@@ -187,12 +205,19 @@ impl Cache {
 
 /// The folder `name` among the user's caches: `$XDG_CACHE_HOME/vmbell/NAME`, or `~/.cache/vmbell/NAME`.
 pub(crate) fn user_folder(name: &str) -> Result<PathBuf, CacheError> {
-    let base = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute());
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let base = base.or_else(home).ok_or(CacheError::NoHome)?;
+    let base = caches(|name| std::env::var_os(name)).ok_or(CacheError::NoHome)?;
     Ok(base.join("vmbell").join(name))
+}
+
+/// The folder of the user's caches. The XDG specification ignores a relative path, whose folder would be another one for each
+/// working folder.
+pub(super) fn caches(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let folder = |name| {
+        variable(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))
 }
 
 /// The names in a folder, sorted; none if it does not exist.

@@ -224,7 +224,8 @@ fn open_folder(path: &Path) -> Result<Option<File>, FileError> {
     }
 }
 
-/// The manifest, open for writing: an exclusive lock needs that on network file systems.
+/// The manifest, open for writing: an exclusive lock needs that on network file systems. A state that cannot be written is of
+/// no use anyway: QEMU opens the memory for writing although it maps it privately.
 fn open_manifest(path: &Path, folder: &File) -> Result<Option<File>, FileError> {
     open_in(path, folder, MANIFEST, OFlags::RDWR)
 }

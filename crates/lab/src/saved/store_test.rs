@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::*;
 use crate::FileError;
 use crate::cache::{Cache, CacheError, Size};
+use crate::read_only::read_only;
 
 /// What takes this long has hung.
 const HANG: Duration = Duration::from_secs(120);
@@ -348,4 +349,17 @@ fn a_discarded_state_is_gone_for_all_but_those_that_use_it() {
     drop(make(&store, "a"));
     second.discard().unwrap();
     assert!(open(&store, "a").unwrap().is_some());
+}
+
+#[test]
+fn a_state_that_cannot_be_written_is_not_used_and_stays() {
+    let (_folder, store) = store(NO_LIMIT);
+    drop(make(&store, "a"));
+    read_only(store.root(), || {
+        assert!(open(&store, "a").unwrap_err().is_read_only());
+        assert!(open(&store, "b").unwrap().is_none());
+        let made = store.make(&key("b"), Size(1), || {}, |draft| fill(draft, "b"));
+        assert!(made.unwrap_err().is_read_only());
+    });
+    assert_whole(&open(&store, "a").unwrap().unwrap(), "a");
 }
