@@ -1,14 +1,20 @@
 //! The destination of an export: stdout, a device or pipe, or a file that is replaced as a whole.
 //!
 //! The file is opened before anything is measured, so that a bad path is found at once and not after
-//! minutes. It is renamed into place at the end, so that half a report is never read.
+//! minutes. It gets its name at the end, so that half a report is never read and a process that is killed leaves nothing.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
+use rustix::io::Errno;
+use tempfile::{Builder, NamedTempFile, TempPath};
+
+/// The most symbolic links that are followed, as in the kernel.
+const LINKS: usize = 40;
 
 /// Why an export could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -48,11 +54,20 @@ enum Destination {
     Stdout,
     /// A device or a pipe, which is written directly: there is nothing to rename.
     Direct(File),
-    /// A regular file: its path with symbolic links resolved, and the temporary file beside it.
-    Renamed {
+    /// A regular file: its path with symbolic links resolved, and the file that gets this name.
+    Replaced {
         target: PathBuf,
-        temporary: NamedTempFile,
+        by: Temporary,
     },
+}
+
+/// A file that has not its final name yet.
+#[derive(Debug)]
+enum Temporary {
+    /// It is gone with its last descriptor.
+    Unnamed(File),
+    /// On file systems that must have a name for each file.
+    Named(NamedTempFile),
 }
 
 impl Export {
@@ -72,9 +87,8 @@ impl Export {
                 Ok(metadata) if !metadata.is_file() => {
                     Destination::Direct(OpenOptions::new().write(true).open(path).map_err(failed)?)
                 }
-                // A symbolic link is kept, and the file that it points to is replaced.
-                Ok(_) => renamed(fs::canonicalize(path).map_err(failed)?).map_err(failed)?,
-                Err(_) => renamed(path.to_owned()).map_err(failed)?,
+                // A symbolic link is kept, and the file that it points to is replaced, or made.
+                _ => replaced(target(path).map_err(failed)?).map_err(failed)?,
             }
         };
         Ok(Self {
@@ -88,7 +102,7 @@ impl Export {
         matches!(self.to, Destination::Stdout)
     }
 
-    /// Writes `text` and, for a regular file, renames the temporary file into place.
+    /// Writes `text` and, for a regular file, gives it its name.
     pub fn finish(self, text: &str) -> Result<(), ExportError> {
         let failed = |source| ExportError::Write {
             path: self.path.clone(),
@@ -107,33 +121,90 @@ impl Export {
                 }
             }
             Destination::Direct(mut file) => file.write_all(text.as_bytes()).map_err(failed),
-            Destination::Renamed { target, temporary } => {
-                replace(temporary, &target, text).map_err(failed)
+            Destination::Replaced { target, by } => by.become_file(&target, text).map_err(failed),
+        }
+    }
+}
+
+/// The path at the end of all symbolic links, whether there is something or not.
+fn target(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        let Ok(to) = fs::read_link(&path) else {
+            return Ok(path);
+        };
+        path = folder(&path).join(to);
+    }
+    Err(Errno::LOOP.into())
+}
+
+/// The folder that a file of this path is in.
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn replaced(target: PathBuf) -> io::Result<Destination> {
+    let folder = folder(&target);
+    // The permissions are those of any new file, as other users read reports.
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let by = match openat(CWD, folder, flags, Mode::from_raw_mode(0o666)) {
+        Ok(file) => Temporary::Unnamed(file.into()),
+        Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::ISDIR) => {
+            Temporary::Named(names().tempfile_in(folder)?)
+        }
+        Err(errno) => return Err(errno.into()),
+    };
+    Ok(Destination::Replaced { target, by })
+}
+
+/// Names by chance: a process that was killed may have left its own, and in a container the next one has the same number.
+fn names() -> Builder<'static, 'static> {
+    let mut names = Builder::new();
+    names
+        .prefix(".vmbell-")
+        .permissions(fs::Permissions::from_mode(0o666));
+    names
+}
+
+impl Temporary {
+    /// Writes the whole text before the file gets its name.
+    fn become_file(self, target: &Path, text: &str) -> io::Result<()> {
+        match self {
+            Self::Unnamed(mut file) => {
+                write(&mut file, text)?;
+                match link(&file, target) {
+                    // A name cannot be taken from another file without one of the file's own.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                        let named = names().make_in(folder(target), |path| link(&file, path))?;
+                        rename(named.into_temp_path(), target)
+                    }
+                    linked => linked,
+                }
+            }
+            Self::Named(mut file) => {
+                write(file.as_file_mut(), text)?;
+                rename(file.into_temp_path(), target)
             }
         }
     }
 }
 
-fn renamed(target: PathBuf) -> io::Result<Destination> {
-    let folder = match target.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    // The name is one of chance: a process that was killed leaves its own behind, and in a container the next one has the
-    // same number. The permissions are those of any new file, as other users read reports.
-    let temporary = tempfile::Builder::new()
-        .prefix(".vmbell-")
-        .permissions(fs::Permissions::from_mode(0o666))
-        .tempfile_in(folder)?;
-    Ok(Destination::Renamed { target, temporary })
+fn write(file: &mut File, text: &str) -> io::Result<()> {
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
-/// Writes the whole text before the file gets its name.
-fn replace(mut temporary: NamedTempFile, target: &Path, text: &str) -> io::Result<()> {
-    temporary.write_all(text.as_bytes())?;
-    temporary.as_file().sync_all()?;
-    temporary.persist(target)?;
-    Ok(())
+fn rename(from: TempPath, target: &Path) -> io::Result<()> {
+    Ok(from.persist(target)?)
+}
+
+/// Gives a file without a name this one (open(2), `O_TMPFILE`).
+fn link(file: &File, name: &Path) -> io::Result<()> {
+    let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(linkat(CWD, open, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
 }
 
 #[cfg(test)]

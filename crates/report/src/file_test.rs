@@ -26,6 +26,9 @@ fn an_absent_directory_is_an_error_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let error = Export::open(&dir.path().join("no/out.json")).unwrap_err();
     assert!(matches!(error, ExportError::Open { .. }), "{error}");
+    // Of a hidden file, which the user has not named, the error knows nothing.
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(source, "No such file or directory (os error 2)");
     let error = Export::open(dir.path()).unwrap_err();
     assert!(matches!(error, ExportError::Directory(_)), "{error}");
 }
@@ -46,6 +49,43 @@ fn a_link_keeps_pointing_where_it_does() {
     Export::open(&link).unwrap().finish("new").unwrap();
     assert_eq!(fs::read_to_string(&target).unwrap(), "new");
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+}
+
+#[test]
+fn a_link_to_nothing_yet_stays_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let [target, link, second] = ["target", "link", "second"].map(|name| dir.path().join(name));
+    std::os::unix::fs::symlink("target", &link).unwrap();
+    std::os::unix::fs::symlink(&link, &second).unwrap();
+    Export::open(&second).unwrap().finish("new").unwrap();
+    assert_eq!(fs::read_to_string(&target).unwrap(), "new");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(fs::symlink_metadata(&second).unwrap().is_symlink());
+    let circle = dir.path().join("circle");
+    std::os::unix::fs::symlink("circle", &circle).unwrap();
+    assert!(Export::open(&circle).is_err());
+}
+
+#[test]
+fn an_export_has_no_name_before_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let export = Export::open(&dir.path().join("out.json")).unwrap();
+    // What is not there now is not left behind by a process that is killed now.
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    export.finish("text").unwrap();
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_file_system_that_needs_names_has_whole_exports_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("out.json");
+    for text in ["old", "new"] {
+        let by = Temporary::Named(names().tempfile_in(dir.path()).unwrap());
+        by.become_file(&path, text).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
 }
 
 #[test]
