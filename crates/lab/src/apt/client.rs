@@ -144,7 +144,7 @@ impl Apt {
             .args(["search", "--names-only", pattern])
             .env("APT_CONFIG", self.state.configuration())
             .env("LC_ALL", "C");
-        let output = run(command, "apt-cache", "apt-cache search", |_| Ok(()))?;
+        let output = run(&command, "apt-cache", "apt-cache search", |_| Ok(()))?;
         let text = String::from_utf8_lossy(&output.stdout);
         let name = |line: &str| line.split(' ').next().map(str::to_owned);
         Ok(text.lines().filter_map(name).collect())
@@ -200,7 +200,7 @@ impl Apt {
             .arg(self.state.archives().join(&package.file))
             .arg(target);
         run(
-            command,
+            &command,
             "dpkg-deb",
             &format!("dpkg-deb -x {}", package.file),
             |_| Ok(()),
@@ -240,7 +240,7 @@ impl Apt {
             .env("APT_CONFIG", self.state.configuration())
             .env("LC_ALL", "C");
         let name = format!("apt-get {}", arguments[0]);
-        run(command, "apt-get", &name, watch)
+        run(&command, "apt-get", &name, watch)
     }
 }
 
@@ -296,6 +296,6 @@ impl Apt {
             .env("APT_CONFIG", self.configuration())
             .env("LC_ALL", "C")
             .current_dir(self.archives());
-        run(command, "apt-get", "apt-get download", |_| Ok(()))
+        run(&command, "apt-get", "apt-get download", |_| Ok(()))
     }
 }

@@ -1,31 +1,24 @@
 //! Runs one program to its end, with someone watching. The thread that prepares runs this.
 
 use std::io::{self, Read};
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::AptError;
-use crate::unfinished;
+use crate::unfinished::{self, Running};
 
 /// Runs `program`, which errors call `name`. `watch` is called with the time that has passed; its error kills the
 /// program.
 pub(super) fn run(
-    mut command: Command,
+    command: &Command,
     program: &'static str,
     name: &str,
     watch: impl FnMut(Duration) -> Result<(), AptError>,
 ) -> Result<Output, AptError> {
     let failed = |source| AptError::Run { program, source };
-    let child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .map_err(failed)?;
-    let output = finish(child, watch, failed)?;
+    let spawned = unfinished::spawn(command, Stdio::piped(), Stdio::piped());
+    let output = finish(spawned.map_err(failed)?, watch, failed)?;
     if output.status.success() {
         return Ok(output);
     }
@@ -39,11 +32,10 @@ pub(super) fn run(
 
 /// Waits for the end and reads the output.
 fn finish(
-    mut child: Child,
+    (mut child, running): (Child, Running),
     mut watch: impl FnMut(Duration) -> Result<(), AptError>,
     failed: impl Fn(io::Error) -> AptError,
 ) -> Result<Output, AptError> {
-    let running = unfinished::program(&child);
     let began = Instant::now();
     let read = [
         child.stdout.take().map(|pipe| read(Box::new(pipe))),
@@ -52,7 +44,7 @@ fn finish(
     // Both pipes close when the program ends, and until then it has not been waited for.
     while read.iter().flatten().any(|thread| !thread.is_finished()) {
         if let Err(error) = watch(began.elapsed()) {
-            child.kill().map_err(&failed)?;
+            running.kill();
             drop(running);
             child.wait().map_err(&failed)?;
             return Err(error);

@@ -2,9 +2,8 @@
 
 use std::env;
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 
 use super::{ModulesError, Release};
@@ -56,11 +55,9 @@ impl Make<'_> {
             .arg(self.folder)
             .args(self.arguments)
             .arg(format!("-j{jobs}"))
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .stdout(output)
-            .stderr(errors);
-        let mut child = command.spawn().map_err(FileError::of("run", &make))?;
-        let running = unfinished::program(&child);
+            .envs(self.environment.iter().map(|(name, value)| (name, value)));
+        let spawned = unfinished::spawn(&command, output, errors);
+        let (mut child, running) = spawned.map_err(FileError::of("run", &make))?;
         let status = child.wait();
         drop(running);
         let status = status.map_err(FileError::of("wait for", make))?;
@@ -76,18 +73,14 @@ impl Make<'_> {
     }
 }
 
-/// A program of a build, which finds others in `bin` first. It leads its own process group.
+/// A program of a build, which finds others in `bin` first.
 pub(crate) fn in_place(program: &Path, bin: &Path) -> Command {
     let paths = [
         bin.display().to_string(),
         env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned()),
     ];
     let mut command = Command::new(program);
-    command
-        .env("PATH", paths.join(":"))
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .process_group(0);
+    command.env("PATH", paths.join(":")).env("LC_ALL", "C");
     for name in VARIABLES {
         command.env_remove(name);
     }

@@ -250,14 +250,11 @@ impl Suite {
             .arg(make.get_program())
             .args(make.get_args());
         make = shell;
-        let mut child = make
-            .args(["--keep-going", "--output-sync=target"])
+        make.args(["--keep-going", "--output-sync=target"])
             .arg(format!("-j{jobs}"))
-            .args(targets.keys())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(FileError::of("run", &program))?;
-        let running = unfinished::program(&child);
+            .args(targets.keys());
+        let spawned = unfinished::spawn(&make, Stdio::piped(), Stdio::inherit());
+        let (mut child, running) = spawned.map_err(FileError::of("run", &program))?;
         let mut text = String::new();
         if let Some(output) = child.stdout.take() {
             for line in BufReader::new(output).split(b'\n') {
@@ -284,18 +281,17 @@ impl Suite {
         let words = self.compiler();
         let program = PathBuf::from(&words[0]);
         let harness = self.tools.selftests().join("tools/testing/selftests");
-        let mut child = in_place(&program, &self.tools.bin())
+        let mut compiler = in_place(&program, &self.tools.bin());
+        compiler
             .args(&words[1..])
             .args(["-O2", "-Wall", "-pthread"])
             .args(FLAGS.split(' '))
             .arg(format!("-I{}", harness.display()))
             .arg(own.join(format!("{test}.c")))
             .arg("-o")
-            .arg(own.join(test))
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(FileError::of("run", &program))?;
-        let running = unfinished::program(&child);
+            .arg(own.join(test));
+        let spawned = unfinished::spawn(&compiler, Stdio::inherit(), Stdio::piped());
+        let (mut child, running) = spawned.map_err(FileError::of("run", &program))?;
         let mut said = Vec::new();
         if let Some(mut stderr) = child.stderr.take() {
             let read = stderr.read_to_end(&mut said);
