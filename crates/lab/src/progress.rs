@@ -39,8 +39,9 @@ impl Progress {
         }
     }
 
-    /// Shows a bar of the bytes in `folder` until the result is dropped. `total` is the final size.
-    pub fn follow(&self, folder: PathBuf, total: u64) -> Following {
+    /// Shows a bar of the bytes in `folder` until the result is dropped. `total` is the final size, without the bytes of
+    /// `others`.
+    pub fn follow(&self, folder: PathBuf, total: u64, others: u64) -> Following {
         let bar = self.bar(
             total,
             "{decimal_bytes:>10} / {decimal_total_bytes} {bar:30} {decimal_bytes_per_sec} {eta}",
@@ -50,7 +51,7 @@ impl Progress {
             let (bar, stop) = (bar.clone(), Arc::clone(&stop));
             thread::spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
-                    bar.set_position(folder_size(&folder));
+                    bar.set_position(folder_size(&folder).saturating_sub(others));
                     thread::park_timeout(Duration::from_millis(200));
                 }
             })

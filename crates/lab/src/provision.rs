@@ -204,7 +204,9 @@ impl<'a> Provision<'a> {
             root.display()
         ));
         {
-            let _bar = self.progress.follow(apt.archives(), total);
+            let _bar = self
+                .progress
+                .follow(apt.archives(), total, apt.others(&packages));
             apt.download(&name, &packages)?;
         }
         let draft = self.draft(recipe.kind, &hash)?;
@@ -215,7 +217,6 @@ impl<'a> Provision<'a> {
             draft.scratch()
         };
         self.unpack(apt, &packages, &target)?;
-        apt.forget(&packages);
         let title = make(&draft)?;
         let sources = packages.into_iter().map(|p| SourcePackage {
             file: p.file,
@@ -223,6 +224,7 @@ impl<'a> Provision<'a> {
             sha256: p.sha256,
         });
         let entry = draft.commit(title, sources.collect())?;
+        apt.forget(&entry.manifest().packages);
         self.progress.say(format_args!(
             "{} is ready, {}",
             entry.manifest().title,

@@ -36,6 +36,7 @@ impl Provision<'_> {
         }
         let title = prepare::linux(board, &draft)?;
         let entry = draft.commit(format!("{title} ({version})"), from.used)?;
+        apt.forget(&entry.manifest().packages);
         self.progress.say(format_args!(
             "{} is ready, {}",
             entry.manifest().title,

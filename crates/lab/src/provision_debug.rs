@@ -72,6 +72,7 @@ impl Provision<'_> {
         build.headers(&draft.path(prepare::HEADERS))?;
         let title = package.title.replacen(&name, &format!("{name}{SUFFIX}"), 1);
         let entry = draft.commit(title, packages.used)?;
+        apt.forget(&entry.manifest().packages);
         self.progress.say(format_args!(
             "{} is ready, {}",
             entry.manifest().title,

@@ -159,6 +159,7 @@ impl Provision<'_> {
         Tools::unpack(&mut packages, self.host, release, &root, &scratch)?;
         let title = format!("compiler, headers and KVM's source for Linux {release}");
         let entry = draft.commit(title, packages.used)?;
+        apt.forget(&entry.manifest().packages);
         self.progress.say(format_args!(
             "{} are ready, {}",
             entry.manifest().title,

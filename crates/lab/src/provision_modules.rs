@@ -61,6 +61,7 @@ impl Provision<'_> {
             &draft.path(""),
         )?;
         let entry = draft.commit(format!("modules for Linux {release}"), packages.used)?;
+        self.apt().forget(&entry.manifest().packages);
         self.progress
             .say(format_args!("{} are ready", entry.manifest().title));
         Ok(entry)
@@ -95,13 +96,14 @@ impl<'a> FromApt<'a> {
         self.progress
             .say(format_args!("downloading {name}, {}", Size(total)));
         {
-            let _bar = self.progress.follow(self.apt.archives(), total);
+            let _bar = self
+                .progress
+                .follow(self.apt.archives(), total, self.apt.others(&packages));
             download(self.apt, &packages)?;
         }
         for package in &packages {
             self.apt.unpack(package, target)?;
         }
-        self.apt.forget(&packages);
         self.used
             .extend(packages.into_iter().map(|p| SourcePackage {
                 file: p.file,

@@ -45,7 +45,6 @@ impl Provision<'_> {
                 for package in &packages {
                     apt.unpack(package, &scratch)?;
                 }
-                apt.forget(&packages);
                 for program in ["netperf", "netserver"] {
                     let from = scratch.join("usr/bin").join(program);
                     fs::rename(&from, draft.path(program)).map_err(FileError::of("move", from))?;
@@ -55,7 +54,9 @@ impl Provision<'_> {
                     size: p.size,
                     sha256: p.sha256,
                 });
-                draft.commit("netperf".to_owned(), sources.collect())?
+                let entry = draft.commit("netperf".to_owned(), sources.collect())?;
+                apt.forget(&entry.manifest().packages);
+                entry
             }
         };
         Ok(Netperf {

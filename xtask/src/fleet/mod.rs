@@ -145,7 +145,6 @@ fn tools() -> Result<PathBuf> {
             let package = [package];
             apt.download_alone(&name, &package)?;
             apt.unpack(&package[0], files)?;
-            apt.forget(&package);
         }
         Ok(())
     });

@@ -2,6 +2,8 @@
 
 mod ends;
 mod inner;
+mod kills;
+mod mirror;
 mod prepare;
 mod progress;
 mod selftests;

@@ -1,5 +1,7 @@
 //! Runs `apt-get` and `dpkg-deb`.
 
+use std::ffi::OsString;
+use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -8,6 +10,7 @@ use std::time::Duration;
 use super::program::run;
 use super::state::State;
 use super::{AptError, Package};
+use crate::cache::SourcePackage;
 
 const ATTEMPTS: u32 = 3;
 /// After this time without a byte of the indexes, a note is printed.
@@ -94,10 +97,20 @@ impl Apt {
         stand_ins: &[&str],
     ) -> Result<(String, Vec<Package>), AptError> {
         self.state.set_stand_ins(architecture, stand_ins)?;
+        // apt does not list what an earlier attempt has downloaded, unless it looks elsewhere.
+        let nowhere = format!("Dir::Cache::archives={}", self.state.nowhere().display());
         let mut reason = String::new();
         for name in alternatives {
             let name = self.qualified(architecture, name.as_ref());
-            match self.apt(&["install", "-qq", "-y", "--print-uris", &name]) {
+            match self.apt(&[
+                "install",
+                "-qq",
+                "-y",
+                "--print-uris",
+                "-o",
+                &nowhere,
+                &name,
+            ]) {
                 Ok(output) => {
                     let list = Package::parse_list(&String::from_utf8_lossy(&output.stdout))?;
                     return Ok((name, list));
@@ -164,6 +177,11 @@ impl Apt {
         fetch: impl Fn() -> Result<(), AptError>,
     ) -> Result<(), AptError> {
         let archives = self.state.archives();
+        let is_broken = |package: &Package| package.fault(&archives).transpose().is_some();
+        if !packages.iter().any(is_broken) {
+            // An attempt before this one was interrupted later.
+            return Ok(());
+        }
         let mut last = None;
         for attempt in 1..=ATTEMPTS {
             let result = fetch();
@@ -208,8 +226,8 @@ impl Apt {
         .map(drop)
     }
 
-    /// Removes packages that have been unpacked.
-    pub fn forget(&self, packages: &[Package]) {
+    /// Removes packages whose entry is finished: before that, another attempt needs them.
+    pub fn forget(&self, packages: &[SourcePackage]) {
         for package in packages {
             // A file that cannot be removed only takes space until everything is prepared.
             let _ = std::fs::remove_file(self.state.archives().join(&package.file));
@@ -219,6 +237,16 @@ impl Apt {
     /// The folder that fills during a download, for a progress bar.
     pub fn archives(&self) -> PathBuf {
         self.state.archives()
+    }
+
+    /// The bytes in that folder that are of other packages.
+    pub fn others(&self, packages: &[Package]) -> u64 {
+        let is_other = |name: OsString| packages.iter().all(|package| *package.file != *name);
+        let items = std::fs::read_dir(self.archives());
+        let items = items.into_iter().flatten().flatten();
+        let others = items.filter(|item| is_other(item.file_name()));
+        let files = others.filter_map(|item| item.metadata().ok().filter(Metadata::is_file));
+        files.map(|metadata| metadata.len()).sum()
     }
 
     pub(super) fn configuration(&self) -> PathBuf {

@@ -17,7 +17,7 @@ impl State {
     /// Creates the files and folders in `root`, for packages of `host` and of `foreign`; downloads of an earlier
     /// attempt stay.
     pub fn new(root: PathBuf, host: &str, foreign: &str) -> Result<Self, AptError> {
-        for folder in ["lists/partial", "archives/partial"] {
+        for folder in ["lists/partial", "archives/partial", "nowhere/partial"] {
             let path = root.join(folder);
             fs::create_dir_all(&path).map_err(FileError::of("make", path))?;
         }
@@ -41,6 +41,11 @@ impl State {
     /// The folder for downloaded packages.
     pub fn archives(&self) -> PathBuf {
         self.root.join("archives")
+    }
+
+    /// A folder for packages that has none.
+    pub fn nowhere(&self) -> PathBuf {
+        self.root.join("nowhere")
     }
 
     /// Makes the database hold one package that provides `names`.
