@@ -71,7 +71,7 @@ pub fn between_marks(port: u16) -> io::Result<Vec<Exits>> {
     fs::write(format!("{TRACING}/tracing_on"), "0")?;
     for entry in fs::read_dir(format!("{TRACING}/per_cpu"))? {
         let stats = fs::read_to_string(entry?.path().join("stats"))?;
-        if is_overrun(&stats) {
+        if is_lossy(&stats) {
             return Err(io::Error::other(
                 "the exits between marks are not known: the kernel's buffer had no room for them",
             ));
@@ -83,12 +83,13 @@ pub fn between_marks(port: u16) -> io::Result<Vec<Exits>> {
     )
 }
 
-/// Whether the kernel has overwritten events, as it says in lines such as `overrun: 0`.
-fn is_overrun(stats: &str) -> bool {
-    let mut counts = stats
-        .lines()
-        .filter_map(|line| line.strip_prefix("overrun: "));
-    counts.any(|count| count.trim() != "0")
+/// Whether the kernel has lost events, overwritten ones or those for which there was no place, as it says in lines such as
+/// `overrun: 0`.
+fn is_lossy(stats: &str) -> bool {
+    let mut counts = stats.lines().filter_map(|line| line.split_once(": "));
+    counts.any(|(name, count)| {
+        ["overrun", "commit overrun", "dropped events"].contains(&name) && count.trim() != "0"
+    })
 }
 
 /// The parts of a trace between two marks.
@@ -162,7 +163,18 @@ mod tests {
 
     #[test]
     fn an_overwritten_event_is_noticed() {
-        assert!(!is_overrun("entries: 3\noverrun: 0\ncommit overrun: 0\n"));
-        assert!(is_overrun("entries: 3\noverrun: 12\n"));
+        let stats = "entries: 3\noverrun: 0\ncommit overrun: 0\nbytes: 120\ndropped events: 0\nread events: 7\n";
+        assert!(!is_lossy(stats));
+        for lost in [
+            "\noverrun: 12",
+            "\ncommit overrun: 1",
+            "\ndropped events: 3",
+        ] {
+            let (name, _) = lost.split_once(':').unwrap();
+            assert!(
+                is_lossy(&stats.replace(&format!("{name}: 0"), lost)),
+                "{lost}"
+            );
+        }
     }
 }
