@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -340,7 +341,14 @@ impl Parts {
 /// At SIGTERM, SIGINT and SIGHUP, unless they are ignored, removes what a preparation has not finished; then the signal kills the
 /// process as it would have before. A thread does that, because a handler may do next to nothing. A run has nothing to remove: its
 /// files have no names, and QEMU dies with its parent.
+///
+/// One thread does it for all labs of this process: a bisection prepares many.
 fn clean_up_at_a_signal() -> io::Result<()> {
+    static IS_BEGUN: Mutex<bool> = Mutex::new(false);
+    let mut is_begun = IS_BEGUN.lock().unwrap_or_else(PoisonError::into_inner);
+    if *is_begun {
+        return Ok(());
+    }
     let interrupted = interrupt::catch()?;
     thread::Builder::new().spawn(|| {
         while !interrupted.load(Ordering::Acquire) {
@@ -349,5 +357,6 @@ fn clean_up_at_a_signal() -> io::Result<()> {
         vmbell_lab::abandon();
         interrupt::raise();
     })?;
+    *is_begun = true;
     Ok(())
 }
