@@ -66,11 +66,6 @@ Exit status: that of PROGRAM, and
   128 + N   signal N killed PROGRAM
 ";
 
-/// The exit status at the time limit, as that of `timeout(1)`.
-const TIME_LIMIT: u8 = 124;
-/// The exit status if the lab itself failed, which keeps it apart from a failed test.
-const LAB_FAILED: u8 = 125;
-
 /// Run a program on real KVM, on a machine without /dev/kvm
 ///
 /// Boots a stock Linux (L1) in QEMU's emulation of a CPU with hardware virtualization, where KVM works, and runs PROGRAM
@@ -192,10 +187,10 @@ pub(super) fn run(arguments: LabArguments) -> ExitCode {
         if error.is::<Usage>() {
             return Exit::Usage.into();
         }
-        let status = match error.downcast_ref() {
-            Some(LabError::Boot(error)) if error.is_time_limit() => TIME_LIMIT,
-            _ => LAB_FAILED,
+        let exit = match error.downcast_ref() {
+            Some(LabError::Boot(error)) if error.is_time_limit() => Exit::TimedOut,
+            _ => Exit::Lab,
         };
-        ExitCode::from(status)
+        exit.into()
     })
 }
