@@ -69,14 +69,15 @@ pub(super) fn status(
     let cache = Cache::user()?;
     let (host, board) = boards(arch, false)?;
     let mut good = true;
-    let names = |board: &Board| {
-        recipes(host, board, &[])
-            .into_iter()
-            .map(|recipe| recipe.entry())
-    };
     let all = Board::ALL.into_iter();
     let all = all.flat_map(|board| [board, board.nesting()]);
-    let current: Vec<String> = all.flat_map(|board| names(&board)).collect();
+    let current: Vec<Recipe> = all.flat_map(|board| recipes(host, &board, &[])).collect();
+    let is_old = |name: &str| {
+        // Entries of other kinds depend on what a run asked for.
+        let kind = name.split('-').next();
+        current.iter().any(|recipe| kind == Some(recipe.kind))
+            && current.iter().all(|recipe| recipe.entry() != name)
+    };
     print_line(cache.root().display())?;
     for (name, entry) in cache.entries()? {
         let checked = entry.and_then(|entry| {
@@ -91,21 +92,9 @@ pub(super) fn status(
             Ok(entry) => {
                 let manifest = entry.manifest();
                 let downloaded = manifest.packages.iter().map(|package| package.size).sum();
-                let of_a_run = [
-                    "debian-",
-                    "debug-",
-                    "kernel-",
-                    "kvm-",
-                    "kvmtools-",
-                    "modules-",
-                    "tree-",
-                ]
-                .iter()
-                .any(|kind| name.starts_with(kind));
-                let note = if of_a_run || current.contains(&name) {
-                    ""
-                } else {
-                    ", of another version of vmbell"
+                let note = match is_old(&name) {
+                    true => ", of another version of vmbell",
+                    false => "",
                 };
                 print_line(format_args!(
                     "{short}  {}, {}, downloaded {}{note}",
