@@ -16,7 +16,7 @@ use super::coalescing::LATEST;
 use super::control::QUEUE_SIZE_MAX;
 use super::live_ring::{Live, LiveRing};
 use super::notification::LastNotification;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, catch};
 use super::request::{Handled, Outcome, Request};
 use super::ring::Ring;
 use super::server::DriverSide;
@@ -104,6 +104,10 @@ pub trait Handler: Send + Sync {
     /// # Errors
     ///
     /// The queue stops then.
+    ///
+    /// # Panics
+    ///
+    /// A panic stops the queue as an error does, if the process unwinds: the device needs a reset, and continues after it.
     fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError>;
 }
 
@@ -294,7 +298,9 @@ impl<D: Handler> Queue<D> {
         };
         let before = self.served();
         let next = live.ring.next_avail();
-        let more = match self.rounds(live, then) {
+        // A panic must not leave the ring taken and end the thread: a reset by the driver could not start the queue again.
+        let rounds = catch(|| self.rounds(live, then)).flatten();
+        let more = match rounds {
             Ok(more) => more || then.said().is_some_and(|said| live.looks_again(next, said)),
             Err(refusal) => {
                 self.ring.fail(&mut guard, refusal);

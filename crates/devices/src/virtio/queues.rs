@@ -15,7 +15,7 @@ use super::features;
 use super::notification::LastNotification;
 use super::poller::Poller;
 use super::queue::{Handler, Queue};
-use super::refusal::Refusal;
+use super::refusal::{Refusal, catch};
 use super::ring::Ring;
 use super::server::{DeviceInfo, DriverSide, Server};
 use crate::Listener;
@@ -177,7 +177,7 @@ impl<D: Handler + 'static> Server for Queues<D> {
     }
 
     fn start(&self, features: u64, queues: &[QueueRegisters]) -> Result<(), Refusal> {
-        self.handler.accepted(features);
+        catch(|| self.handler.accepted(features))?;
         for (queue, registers) in self.each.iter().zip(queues) {
             if registers.ready {
                 let (memory, index) = (&self.driver.memory, queue.index());

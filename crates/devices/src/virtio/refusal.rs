@@ -1,5 +1,6 @@
-//! Mistakes of a driver that the device refuses, and failures of the worker that serves its queues.
+//! Mistakes of a driver that the device refuses, and failures of the device itself and of the worker that serves its queues.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -78,6 +79,12 @@ pub enum Refusal {
         /// Why it failed.
         source: HandlerError,
     },
+    /// The device's own code panicked.
+    #[error("the device panicked: {message}")]
+    Panicked {
+        /// The text of the panic.
+        message: String,
+    },
     /// The worker found something in a queue that makes no sense.
     #[error("a queue makes no sense to the worker that serves it")]
     BrokenForWorker,
@@ -105,6 +112,19 @@ impl Refusal {
                 | Self::Setup { .. }
         )
     }
+}
+
+/// Calls code of a device, and makes a panic in it a refusal: the thread goes on to serve the device after a reset.
+pub(super) fn catch<R>(code: impl FnOnce() -> R) -> Result<R, Refusal> {
+    // What the code may have left half done is not used before a reset: the queue stops.
+    let caught = panic::catch_unwind(AssertUnwindSafe(code));
+    caught.map_err(|payload| {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        Refusal::Panicked {
+            message: text.unwrap_or("without a text").to_owned(),
+        }
+    })
 }
 
 /// The last refusal, for the VMM, and whether the driver must reset the device.

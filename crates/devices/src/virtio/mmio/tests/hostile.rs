@@ -1,7 +1,7 @@
 use vm_memory::Bytes;
 
 use super::*;
-use crate::virtio::HandlerError;
+use crate::virtio::{Handled, HandlerError, Request};
 use vmbell::virtqueue::QueueError;
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
@@ -17,7 +17,7 @@ fn live() -> Device {
     device
 }
 
-fn poke<T: vm_memory::ByteValued>(device: &Device, value: T, address: u64) {
+fn poke<T: vm_memory::ByteValued, D>(device: &Device<D>, value: T, address: u64) {
     device
         .memory
         .write_obj(value, GuestAddress(address))
@@ -35,7 +35,7 @@ fn offer(device: &Device, address: u64, len: u32, flags: u16) {
     device.write(register::QUEUE_NOTIFY, 0);
 }
 
-fn assert_stopped(device: &Device) -> Refusal {
+fn assert_stopped<D: Handler + 'static>(device: &Device<D>) -> Refusal {
     assert_eq!(device.status() & NEEDS_RESET, NEEDS_RESET);
     assert_eq!(
         device.read(register::INTERRUPT_STATUS),
@@ -115,4 +115,38 @@ fn a_broken_queue_leaves_the_other_alone() {
     let avail = SplitLayout::contiguous(0x1000, 8).avail;
     poke(&device, 1_u16, avail + 2);
     assert_eq!(device.queues[1].serve().chains, 1);
+}
+
+/// Panics at each request, or when the driver has chosen features.
+struct Panics {
+    at_features: bool,
+}
+
+impl Handler for Panics {
+    const DEVICE_ID: u32 = 0xffff;
+
+    fn accepted(&self, features: u64) {
+        assert!(!self.at_features, "features {features:#x}");
+    }
+
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
+        panic!("a request of queue {}", request.queue())
+    }
+}
+
+#[test]
+fn a_device_that_panics_stops_as_one_that_fails() {
+    for (at_features, text) in [
+        (false, "the device panicked: a request of queue 0"),
+        (true, "the device panicked: features 0x100000000"),
+    ] {
+        let handler = Panics { at_features };
+        let device = Device::of(handler, Serving::Notified, Interrupt::default());
+        device.negotiate(0);
+        assert!(device.set_up(0, 8, &LAYOUT));
+        device.go_live();
+        poke(&device, 1_u16, LAYOUT.avail + 2);
+        device.write(register::QUEUE_NOTIFY, 0);
+        assert_eq!(assert_stopped(&device).to_string(), text);
+    }
 }

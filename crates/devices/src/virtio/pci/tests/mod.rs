@@ -7,6 +7,7 @@ mod messages;
 mod model;
 mod notification_data;
 mod packed;
+mod panics;
 mod source;
 mod window;
 mod wires;
