@@ -35,8 +35,9 @@ pub struct Guest<'g> {
 }
 
 /// A function that is called with why an access of the guest failed, on the thread of the vCPU whose access it was: for
-/// the first read, the first write and the first end of an interrupt, because the guest could make one fail with each
-/// access. The guest reads ones, a write has no effect, and an interrupt whose end fails does not come again.
+/// the first read, the first write and the first interrupt that fails, because the guest could make one fail with each
+/// access. The guest reads ones, and a write has no effect. An interrupt that a thread of the VMM hands on fails if its
+/// line cannot be raised, lowered or unmasked ([`Line::accessed`]).
 pub type OnError = Arc<dyn Fn(PassthroughError) + Send + Sync>;
 
 /// The place of a region.
@@ -272,7 +273,7 @@ impl TrappedRegisters {
             let errors: Vec<_> = lines.lock().iter().filter_map(ended).collect();
             // Without the lock: the VMM may take the device out.
             for error in errors {
-                self.failures.report(Failed::End, error);
+                self.failures.report(Failed::Interrupt, error);
             }
         }
     }
@@ -283,8 +284,8 @@ impl TrappedRegisters {
 enum Failed {
     Read,
     Write,
-    /// The end of an interrupt.
-    End,
+    /// An interrupt, which the access ends.
+    Interrupt,
 }
 
 /// Tells the VMM of accesses that fail.

@@ -137,6 +137,11 @@ impl Line {
 
     /// Ends the interrupt if the VMM has handed one on: the guest has accessed the device, as its handler does. The line
     /// goes down and is unmasked; if the device still holds it up, it comes up again.
+    ///
+    /// # Errors
+    ///
+    /// The line could not be raised before, or cannot be lowered or unmasked now. It is unmasked after the first two, so
+    /// that the device's next interrupt is tried again.
     pub fn accessed(&self) -> Result<(), PassthroughError> {
         match &self.way {
             Way::Vmm(line, _) => line.end(),

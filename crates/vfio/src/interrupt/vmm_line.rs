@@ -2,17 +2,17 @@
 //!
 //! The VMM does not see the guest's EOI. So the guest's next access to the device counts as the end, as in QEMU
 //! without KVM's irqfds: a handler makes one. The line is lowered and unmasked, and rises again if the
-//! device still asserts it.
+//! device still asserts it. An interrupt that could not be raised ends in the same way, and the access reports the error.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::PassthroughError;
 use crate::device::Device;
 use vmbell::eventfd::EventFd;
 use vmbell::irq::Gsi;
 use vmbell_devices::Listener;
-use vmbell_hypervisor::Irqs;
+use vmbell_hypervisor::{Error, Irqs};
 
 /// The line, until this is dropped.
 #[derive(Debug)]
@@ -27,8 +27,17 @@ struct VmmLineState {
     index: u32,
     irqs: Arc<dyn Irqs>,
     gsi: Gsi,
-    /// Whether the line is up. Held while the line is driven, so that its level follows this.
-    up: Mutex<bool>,
+    /// Held while the line is driven, so that its level follows this.
+    level: Mutex<Level>,
+}
+
+#[derive(Debug, Default)]
+enum Level {
+    #[default]
+    Down,
+    Up,
+    /// The device has signalled and is masked, and the line could not be raised.
+    Failed(Error),
 }
 
 impl VmmLine {
@@ -45,7 +54,7 @@ impl VmmLine {
             index,
             irqs: Arc::clone(irqs),
             gsi,
-            up: Mutex::new(false),
+            level: Mutex::default(),
         });
         let heard = {
             let state = Arc::clone(&state);
@@ -66,25 +75,39 @@ impl VmmLine {
         self.listener.event()
     }
 
-    /// Takes the line down and unmasks it, if it is up.
+    /// Takes the line down and unmasks it, if the device has signalled.
     pub(super) fn end(&self) -> Result<(), PassthroughError> {
         self.state.end()
     }
 }
 
 impl VmmLineState {
+    fn lock(&self) -> MutexGuard<'_, Level> {
+        self.level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn begin(&self) {
-        let mut up = self.up.lock().unwrap_or_else(PoisonError::into_inner);
-        // A guest that ends takes its lines with it; otherwise driving a line cannot fail.
-        *up = self.irqs.set_line(self.gsi, true).is_ok();
+        let mut level = self.lock();
+        *level = match self.irqs.set_line(self.gsi, true) {
+            Ok(()) => Level::Up,
+            Err(error) => Level::Failed(error),
+        };
     }
 
     fn end(&self) -> Result<(), PassthroughError> {
-        let mut up = self.up.lock().unwrap_or_else(PoisonError::into_inner);
-        if !std::mem::take(&mut *up) {
-            return Ok(());
-        }
-        self.irqs.set_line(self.gsi, false)?;
+        let mut level = self.lock();
+        let lowered = match std::mem::take(&mut *level) {
+            Level::Down => return Ok(()),
+            Level::Up => self.irqs.set_line(self.gsi, false),
+            Level::Failed(error) => Err(error),
+        };
+        // After an error too: the device's next interrupt may get through.
+        let unmasked = self.unmask();
+        lowered?;
+        unmasked
+    }
+
+    fn unmask(&self) -> Result<(), PassthroughError> {
         if self.device.irq(self.index)?.maskable {
             self.device.unmask(self.index, 0)?;
         }
@@ -94,8 +117,8 @@ impl VmmLineState {
 
 impl Drop for VmmLineState {
     fn drop(&mut self) {
-        let up = self.up.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::take(up) {
+        let level = self.level.get_mut();
+        if let Level::Up = level.unwrap_or_else(PoisonError::into_inner) {
             let _ = self.irqs.set_line(self.gsi, false);
         }
     }
@@ -106,7 +129,7 @@ impl fmt::Debug for VmmLineState {
         f.debug_struct("VmmLineState")
             .field("index", &self.index)
             .field("gsi", &self.gsi)
-            .field("up", &self.up)
+            .field("level", &self.level)
             .finish_non_exhaustive()
     }
 }

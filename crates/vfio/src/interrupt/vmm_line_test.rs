@@ -1,5 +1,7 @@
 use std::fs::File;
 use std::io;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
@@ -9,16 +11,18 @@ use vfio_bindings::bindings::vfio::{
 };
 
 use super::*;
-use crate::device::{DeviceFile, DeviceInfo, SetIrqs};
+use crate::device::{Action, DeviceFile, DeviceInfo, SetIrqs};
 use crate::wait::await_that;
 use vmbell::irq::{ForwardedLine, IrqError, Msi, Route};
 use vmbell_hypervisor::{Error, Irqfd};
 
-/// A device with one level-triggered interrupt.
-#[derive(Debug)]
-struct Level;
+/// A device with one level-triggered interrupt, and how many times that was unmasked.
+#[derive(Debug, Default)]
+struct OneLine {
+    unmasked: Arc<AtomicU32>,
+}
 
-impl DeviceFile for Level {
+impl DeviceFile for OneLine {
     fn info(&self) -> io::Result<DeviceInfo> {
         Ok(DeviceInfo {
             flags: VFIO_DEVICE_FLAGS_PLATFORM,
@@ -36,7 +40,10 @@ impl DeviceFile for Level {
         Ok((flags, 1))
     }
 
-    fn set_irqs(&self, _request: &SetIrqs<'_>) -> io::Result<()> {
+    fn set_irqs(&self, request: &SetIrqs<'_>) -> io::Result<()> {
+        if request.action == Action::Unmask {
+            self.unmasked.fetch_add(1, Relaxed);
+        }
         Ok(())
     }
 
@@ -57,11 +64,15 @@ impl DeviceFile for Level {
     }
 }
 
-/// A guest whose line the device signals again just as it goes down.
+/// A guest with one line.
 #[derive(Default)]
 struct Guest {
     is_up: Mutex<bool>,
+    /// What the device signals again just as the line goes down.
     trigger: Mutex<Option<EventFd>>,
+    /// The level that the line does not take, and how many times.
+    refuses: Mutex<Option<(bool, u32)>>,
+    refused: AtomicU32,
 }
 
 impl Guest {
@@ -84,7 +95,15 @@ impl Irqs for Guest {
         Ok(())
     }
 
-    fn set_line(&self, _: Gsi, level: bool) -> Result<(), Error> {
+    fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error> {
+        if let Some((refused, left)) = &mut *self.refuses.lock().unwrap()
+            && *refused == level
+            && *left > 0
+        {
+            *left -= 1;
+            self.refused.fetch_add(1, Relaxed);
+            return Err(IrqError::NoLine { gsi }.into());
+        }
         *self.is_up.lock().unwrap() = level;
         if let Some(trigger) = self.trigger.lock().unwrap().take_if(|_| !level) {
             trigger.write(1).unwrap();
@@ -103,15 +122,48 @@ impl Irqs for Guest {
     }
 }
 
+/// A line of this guest, and how many times its device's interrupt was unmasked.
+fn connected(guest: &Arc<Guest>) -> (VmmLine, Arc<AtomicU32>) {
+    let irqs: Arc<dyn Irqs> = guest.clone();
+    let one_line = OneLine::default();
+    let unmasked = Arc::clone(&one_line.unmasked);
+    let device = Arc::new(Device::new("level", Box::new(one_line)).unwrap());
+    let line = VmmLine::start(&device, 0, &irqs, Gsi::new(5).unwrap()).unwrap();
+    (line, unmasked)
+}
+
 #[test]
 fn line_that_is_gone_is_down_although_its_device_has_signalled_again() {
     let guest = Arc::new(Guest::default());
-    let irqs: Arc<dyn Irqs> = guest.clone();
-    let device = Arc::new(Device::new("level", Box::new(Level)).unwrap());
-    let line = VmmLine::start(&device, 0, &irqs, Gsi::new(5).unwrap()).unwrap();
+    let (line, _) = connected(&guest);
     *guest.trigger.lock().unwrap() = Some(line.trigger().try_clone().unwrap());
     line.trigger().write(1).unwrap();
     await_that("the line to be up", || guest.is_up());
     drop(line);
     assert!(!guest.is_up());
+}
+
+#[test]
+fn interrupt_that_cannot_be_raised_or_lowered_is_told_and_the_next_one_comes() {
+    for refused in [true, false] {
+        let guest = Arc::new(Guest {
+            refuses: Mutex::new(Some((refused, 1))),
+            ..Guest::default()
+        });
+        let (line, unmasked) = connected(&guest);
+        line.trigger().write(1).unwrap();
+        await_that("the line to be driven", || {
+            guest.is_up() || guest.refused.load(Relaxed) > 0
+        });
+        let error = line.end().unwrap_err().to_string();
+        assert!(error.contains("gsi 5"), "level {refused}: {error}");
+        assert_eq!(unmasked.load(Relaxed), 1);
+        line.end().unwrap();
+        assert_eq!(unmasked.load(Relaxed), 1, "it has ended");
+        *guest.is_up.lock().unwrap() = false;
+        line.trigger().write(1).unwrap();
+        await_that("the line to be up", || guest.is_up());
+        line.end().unwrap();
+        assert_eq!((guest.is_up(), unmasked.load(Relaxed)), (false, 2));
+    }
 }
