@@ -102,8 +102,8 @@ impl InterruptWiring for Device {
         self.turn(&[Some("intx"), Some("msi"), Some("msi-x")], None)
     }
 
-    fn is_pending(&self, vector: u16) -> bool {
-        vector.is_multiple_of(2)
+    fn is_pending(&self, vector: u16) -> Result<bool, Failure> {
+        Ok(vector.is_multiple_of(2))
     }
 }
 

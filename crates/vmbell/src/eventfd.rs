@@ -185,6 +185,31 @@ impl Signaller {
     }
 }
 
+/// Whether the count of `event` is above 0, without taking it. It never blocks. Any thread may use it.
+///
+/// # Errors
+///
+/// If the kernel has no memory for the call.
+#[allow(unsafe_code)]
+pub fn has_count(event: &EventFd) -> io::Result<bool> {
+    let mut entry = libc::pollfd {
+        fd: event.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    loop {
+        // SAFETY: one entry, which outlives the call; the descriptor is open.
+        if unsafe { libc::poll(&raw mut entry, 1, 0) } >= 0 {
+            return Ok(entry.revents & libc::POLLIN != 0);
+        }
+        let error = io::Error::last_os_error();
+        // A signal that is pending, such as a kick, ends a call that does not wait too.
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
 /// Takes the count of `event` and returns whether it was above 0. It never blocks, with or without EFD_NONBLOCK. Any
 /// thread may use it.
 #[allow(unsafe_code)]

@@ -94,6 +94,20 @@ fn a_signal_wakes_a_reader() {
 }
 
 #[test]
+fn looking_for_a_count_leaves_it_and_never_waits() {
+    for flags in [0, EFD_NONBLOCK] {
+        let event = EventFd::new(flags).unwrap();
+        assert!(!has_count(&event).unwrap());
+        for count in [2, u64::MAX - 3] {
+            event.write(count).unwrap();
+            assert!(has_count(&event).unwrap() && has_count(&event).unwrap());
+        }
+        assert_eq!(event.read().unwrap(), u64::MAX - 1, "full");
+        assert!(!has_count(&event).unwrap());
+    }
+}
+
+#[test]
 fn draining_takes_the_count_and_never_waits() {
     let event = EventFd::new(0).unwrap();
     assert!(!drain(&event));

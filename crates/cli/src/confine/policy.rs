@@ -94,7 +94,11 @@ const VCPU: &[c_long] = &[
     libc::SYS_epoll_create1,
     libc::SYS_epoll_ctl,
     libc::SYS_eventfd2,
+    // How it reads a pending bit of an assigned device.
+    libc::SYS_ppoll,
     libc::SYS_timerfd_create,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
 ];
 
 /// A file that is a disk, and its end.

@@ -2,16 +2,12 @@
 //! guest has given the vector a message and does not mask it. A vector that is signalled while it is not an irqfd is
 //! pending: its eventfd counts, and raises the interrupt once it is an irqfd again.
 
-use std::io;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
-
-use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 
 use super::line::eventfd;
 use crate::PassthroughError;
 use crate::device::Device;
-use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
+use vmbell::eventfd::{EFD_NONBLOCK, EventFd, has_count};
 use vmbell::irq::Msi;
 use vmbell_devices::pci::{MessageRoute, Routes};
 use vmbell_hypervisor::Irqfd;
@@ -79,15 +75,16 @@ impl Vectors {
     }
 
     /// Whether a vector without a message has been signalled.
-    pub fn is_pending(&self, vector: usize) -> bool {
+    pub fn is_pending(&self, vector: usize) -> Result<bool, PassthroughError> {
         let Some(Vector {
             trigger,
             sent: None,
         }) = self.vectors.get(vector)
         else {
-            return false;
+            return Ok(false);
         };
-        has_count(trigger).unwrap_or_default()
+        let (name, operation) = (self.device.name(), "look at the eventfd of a vector of it");
+        has_count(trigger).map_err(PassthroughError::system(name, operation))
     }
 
     /// Gives a vector a message; `None` masks it.
@@ -125,13 +122,4 @@ impl Drop for Vectors {
         // The device first: nothing signals an eventfd that is gone. No caller can receive an error.
         let _ = self.device.disable(self.index);
     }
-}
-
-/// Whether the count of an eventfd is above 0, without reading it.
-fn has_count(event: &EventFd) -> io::Result<bool> {
-    let epoll = Epoll::new()?;
-    let wanted = EpollEvent::new(EventSet::IN, 0);
-    epoll.ctl(ControlOperation::Add, event.as_raw_fd(), wanted)?;
-    let mut found = [EpollEvent::default()];
-    Ok(epoll.wait(0, &mut found)? > 0)
 }

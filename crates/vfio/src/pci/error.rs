@@ -143,6 +143,15 @@ pub enum AssignedError {
         /// The error of the wiring.
         source: Failure,
     },
+    /// Whether a vector is pending could not be found out. The guest reads that it is, and finds at worst no reason for the
+    /// interrupt.
+    #[error("cannot find out whether vector {vector} is pending, and the guest reads that it is")]
+    Pending {
+        /// The vector.
+        vector: u16,
+        /// The error of the wiring.
+        source: Failure,
+    },
     /// The device could not be reset.
     #[error("cannot reset the device")]
     Reset {
@@ -167,6 +176,7 @@ impl AssignedError {
             Self::Unmap { .. } => "unmap",
             Self::Command { .. } => "command",
             Self::Interrupts { interrupts, .. } => interrupts,
+            Self::Pending { .. } => "pending",
             Self::Reset { .. } => "reset",
         }
     }

@@ -119,6 +119,14 @@ impl AssignedPci {
         }));
     }
 
+    /// A pending bit. One that cannot be found out reads as 1: an interrupt that the guest looks for in vain does no harm.
+    fn pending(&self, pending: Result<bool, AssignedError>) -> bool {
+        pending.unwrap_or_else(|error| {
+            self.report(Err(error));
+            true
+        })
+    }
+
     /// The interrupts that the guest has set up.
     fn wanted(&self, state: &FunctionState, config: &ConfigSpace, intx: Option<Gsi>) -> Mode {
         if let Some(table) = state.table.as_ref().filter(|table| table.is_enabled()) {
@@ -215,7 +223,7 @@ impl PciFunction for AssignedPci {
             let mut bits = [0; 4];
             let state = self.lock();
             read_pending(0, &mut bits, |vector| {
-                state.interrupts.is_msi_pending(vector)
+                self.pending(state.interrupts.is_msi_pending(vector))
             });
             for (byte, bits) in data.iter_mut().zip(&bits[offset % 4..]) {
                 *byte = *bits;
@@ -261,7 +269,7 @@ impl PciFunction for AssignedPci {
             [_, Meeting::Inside(offset)] => {
                 let state = self.lock();
                 read_pending(offset, data, |vector| {
-                    state.interrupts.is_msix_pending(vector)
+                    self.pending(state.interrupts.is_msix_pending(vector))
                 });
             }
             [Meeting::Apart, Meeting::Apart] => {

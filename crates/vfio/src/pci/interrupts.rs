@@ -61,18 +61,28 @@ impl Interrupts {
     }
 
     /// Whether an interrupt of a vector of MSI is kept, because the vector is masked.
-    pub(super) fn is_msi_pending(&self, vector: u16) -> bool {
-        matches!(&self.now, Mode::Msi(messages) if self.is_kept(messages, vector))
+    pub(super) fn is_msi_pending(&self, vector: u16) -> Result<bool, AssignedError> {
+        match &self.now {
+            Mode::Msi(messages) => self.is_kept(messages, vector),
+            _ => Ok(false),
+        }
     }
 
     /// Whether an interrupt of a vector of MSI-X is kept, because the vector is masked.
-    pub(super) fn is_msix_pending(&self, vector: u16) -> bool {
-        matches!(&self.now, Mode::Msix(messages) if self.is_kept(messages, vector))
+    pub(super) fn is_msix_pending(&self, vector: u16) -> Result<bool, AssignedError> {
+        match &self.now {
+            Mode::Msix(messages) => self.is_kept(messages, vector),
+            _ => Ok(false),
+        }
     }
 
-    fn is_kept(&self, messages: &[Option<Msi>], vector: u16) -> bool {
+    fn is_kept(&self, messages: &[Option<Msi>], vector: u16) -> Result<bool, AssignedError> {
         let is_masked = messages.get(usize::from(vector)) == Some(&None);
-        is_masked && self.vectors.is_pending(vector)
+        if !is_masked {
+            return Ok(false);
+        }
+        let pending = self.vectors.is_pending(vector);
+        pending.map_err(|source| AssignedError::Pending { vector, source })
     }
 
     /// Changes one vector of MSI-X, if MSI-X is on.

@@ -68,7 +68,7 @@ pub trait InterruptWiring: Send + Sync {
     fn disable(&self) -> Result<(), Failure>;
 
     /// Whether an interrupt of a masked vector is kept.
-    fn is_pending(&self, vector: u16) -> bool;
+    fn is_pending(&self, vector: u16) -> Result<bool, Failure>;
 }
 
 /// What is known of a device in addition to its configuration space.

@@ -255,9 +255,10 @@ impl InterruptWiring for VfioPci {
         open.as_ref().map_or(Ok(()), InterruptWiring::disable)
     }
 
-    fn is_pending(&self, vector: u16) -> bool {
-        let pending = self.with(|open| Ok(open.is_pending(vector)));
-        pending.unwrap_or_default()
+    fn is_pending(&self, vector: u16) -> Result<bool, Failure> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.as_ref()
+            .map_or(Ok(false), |open| open.is_pending(vector))
     }
 }
 
@@ -363,12 +364,12 @@ impl InterruptWiring for Open {
         Ok(())
     }
 
-    fn is_pending(&self, vector: u16) -> bool {
+    fn is_pending(&self, vector: u16) -> Result<bool, Failure> {
         match &*self.interrupts() {
             EnabledInterrupts::Msi(vectors) | EnabledInterrupts::Msix(vectors) => {
-                vectors.is_pending(vector.into())
+                Ok(vectors.is_pending(vector.into())?)
             }
-            _ => false,
+            _ => Ok(false),
         }
     }
 }

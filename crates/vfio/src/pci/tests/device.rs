@@ -173,7 +173,11 @@ impl InterruptWiring for Device {
         })
     }
 
-    fn is_pending(&self, vector: u16) -> bool {
-        self.lock().pending.contains(&vector)
+    fn is_pending(&self, vector: u16) -> Result<bool, Failure> {
+        let state = self.lock();
+        if state.fails {
+            return Err("the device is gone".into());
+        }
+        Ok(state.pending.contains(&vector))
     }
 }

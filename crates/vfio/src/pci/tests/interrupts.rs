@@ -179,6 +179,20 @@ fn pending_bits_of_msix_are_those_of_masked_vectors() {
 }
 
 #[test]
+fn pending_bit_that_cannot_be_read_is_told_and_set() {
+    let mut pc = Pc::new();
+    pc.set_msix(true, true);
+    pc.device.lock().fails = true;
+    let (at, mut data) = (pc.base(TABLE_BAR) + PENDING, [0; 8]);
+    assert!(pc.memory.read(at, &mut data));
+    assert_eq!(data, 0b1111_u64.to_le_bytes());
+    assert_eq!(
+        *pc.errors.lock().unwrap(),
+        ["cannot find out whether vector 0 is pending, and the guest reads that it is"]
+    );
+}
+
+#[test]
 fn access_across_the_end_of_the_table_reaches_nothing() {
     let mut pc = Pc::new();
     pc.device.take();
