@@ -43,9 +43,9 @@ impl MmioPlace<'_> {
 
     /// Plugs in a device whose queues a worker serves.
     pub(super) fn plug_worker<W: Worker + 'static>(self, worker: W) -> Result<(), MachineError> {
-        let memory = self.machine.vm().memory();
+        let (memory, config) = (self.machine.vm().memory(), self.config);
         self.plug_made(W::NAME, |interrupt| {
-            VirtioMmio::with_worker(memory, worker, interrupt)
+            VirtioMmio::with_worker(memory, worker, config, interrupt)
         })
     }
 
@@ -96,7 +96,7 @@ impl MmioPlace<'_> {
 
 fn resources(source: io::Error) -> Error {
     Error::System {
-        operation: "make an eventfd or a thread",
+        operation: "set the device up",
         source,
     }
 }

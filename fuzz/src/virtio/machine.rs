@@ -143,7 +143,7 @@ impl Machine {
             },
             notify_ports: choice & 1 != 0,
             packed: choice & 16 != 0,
-            notification_data: true,
+            notification_data: choice & 6 == 6,
         };
         let (device, host) = Host::new(kind, config, guest);
         let (pio, mmio) = (Arc::new(Bus::new()), Arc::new(Bus::new()));

@@ -81,7 +81,7 @@ impl<D: Handler + 'static> Queues<D> {
     ///
     /// # Errors
     ///
-    /// If the process cannot have more descriptors or threads.
+    /// If the process cannot have more descriptors or threads, or if the choices contradict each other.
     pub(super) fn with_threads(
         handler: D,
         queues: u16,
@@ -89,11 +89,12 @@ impl<D: Handler + 'static> Queues<D> {
         driver: DriverSide,
         backlog: Backlog,
     ) -> io::Result<Self> {
+        let config = config.of_handler()?;
         let mut queues = Self::new(handler, queues, Serving::Notified, driver, backlog);
         if config.packed {
             queues.device.features |= features::RING_PACKED;
         }
-        if config.notify != Notify::Exit && config.notification_data {
+        if config.notification_data {
             queues.device.features |= features::NOTIFICATION_DATA;
         }
         if config.notify == Notify::Poll {

@@ -65,10 +65,7 @@ impl VirtioMmio {
         interrupt: Interrupt,
         backlog: Backlog,
     ) -> io::Result<Self> {
-        if config.notification_data {
-            let why = "notification data needs PCI: MMIO registers have one for all queues";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
+        let config = config.on_mmio()?;
         let interrupt = Arc::new(interrupt);
         let driver = driver_side(memory, &interrupt);
         let queues = Queues::with_threads(handler, queues, config, driver.clone(), backlog)?;
@@ -80,12 +77,14 @@ impl VirtioMmio {
     ///
     /// # Errors
     ///
-    /// If the process cannot have more descriptors or threads.
+    /// If the process cannot have more descriptors or threads, or if `config` has what a worker or this transport cannot do.
     pub fn with_worker<W: Worker + 'static>(
         memory: &GuestMemoryMmap,
         worker: W,
+        config: VirtioConfig,
         interrupt: Interrupt,
     ) -> io::Result<Self> {
+        config.on_mmio()?.of_worker()?;
         let interrupt = Arc::new(interrupt);
         let driver = driver_side(memory, &interrupt);
         let server = Vhost::new(worker, driver.clone())?;

@@ -45,7 +45,8 @@ impl VirtioPci {
     ///
     /// # Errors
     ///
-    /// If the process cannot have more descriptors or threads.
+    /// If the process cannot have more descriptors or threads, or if `config` has
+    /// [`notification_data`](VirtioConfig::notification_data) without a doorbell.
     pub fn new<D: Handler + 'static>(
         handler: D,
         queues: u16,
@@ -63,13 +64,14 @@ impl VirtioPci {
     ///
     /// # Errors
     ///
-    /// If the process cannot have more descriptors or threads.
+    /// If the process cannot have more descriptors or threads, or if `config` has what a worker cannot do: packed rings,
+    /// notification data or polling.
     pub fn with_worker<W: Worker + 'static>(
         worker: W,
         config: VirtioConfig,
         guest: GuestParts,
     ) -> io::Result<Self> {
-        Self::over(W::QUEUES, config, guest, |driver| {
+        Self::over(W::QUEUES, config.of_worker()?, guest, |driver| {
             Ok(Arc::new(Vhost::new(worker, driver)?))
         })
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 
 use super::{Interrupt, VirtioMmio, register};
-use crate::virtio::{Handler, Inverter, Queue, Refusal, Served, Serving};
+use crate::virtio::{Handler, Inverter, Queue, Refusal, Served, Serving, VirtioConfig};
 use vmbell::bus::{Backlog, BusDevice};
 use vmbell::virtqueue::SplitLayout;
 

@@ -58,7 +58,9 @@ fn connect(
 
 /// A device of which a driver has set everything up, but for DRIVER_OK.
 fn plugged(memory: GuestMemoryMmap, disk: VhostUserBlk) -> Device {
-    let transport = VirtioMmio::with_worker(&memory, disk, Interrupt::default()).unwrap();
+    let transport =
+        VirtioMmio::with_worker(&memory, disk, VirtioConfig::default(), Interrupt::default())
+            .unwrap();
     let device = Device {
         memory,
         transport,

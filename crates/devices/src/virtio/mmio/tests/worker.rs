@@ -34,7 +34,9 @@ fn set_up() -> (Device, Double, Line) {
     let (worker, line) = (Double::default(), Line::default());
     let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), RAM)]).unwrap();
     let interrupt = Interrupt::new(Some(Box::new(line.clone())));
-    let transport = VirtioMmio::with_worker(&memory, worker.clone(), interrupt).unwrap();
+    let transport =
+        VirtioMmio::with_worker(&memory, worker.clone(), VirtioConfig::default(), interrupt)
+            .unwrap();
     let device = Device {
         memory,
         transport,

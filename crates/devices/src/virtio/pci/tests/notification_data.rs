@@ -78,21 +78,15 @@ fn answers(pc: &mut Pc, mut driver: impl DriverQueue<Data = u32> + DriverControl
 }
 
 #[test]
-fn notifications_with_data_are_offered_if_that_is_asked_for_and_there_are_doorbells() {
-    for (notification_data, notify) in [
-        (true, Notify::Doorbell),
-        (false, Notify::Doorbell),
-        (true, Notify::Exit),
-    ] {
-        let offered = notification_data && notify == Notify::Doorbell;
+fn notifications_with_data_are_offered_if_that_is_asked_for() {
+    for notification_data in [true, false] {
         let mut pc = Pc::new(VirtioConfig {
-            notify,
             notification_data,
             ..VirtioConfig::default()
         });
         pc.set(DEVICE_FEATURE_SELECT, 4, 1);
         let features = pc.get(DEVICE_FEATURE, 4);
-        assert_eq!(features & NOTIFICATION_DATA != 0, offered);
+        assert_eq!(features & NOTIFICATION_DATA != 0, notification_data);
     }
 }
 
@@ -166,4 +160,18 @@ fn a_backend_that_stores_no_values_is_an_error_when_the_driver_begins() {
     let mut pc = self::pc(false, CONFIG);
     go_live(&mut pc, VERSION_1 | NOTIFICATION_DATA);
     assert_eq!(pc.errors(), 1);
+}
+
+#[test]
+fn a_device_without_a_doorbell_cannot_have_them() {
+    let config = VirtioConfig {
+        notify: Notify::Exit,
+        ..CONFIG
+    };
+    Pc::of(|guest| {
+        let refused = VirtioPci::new(Inverter, QUEUES, config, guest.clone());
+        let text = refused.unwrap_err().to_string();
+        assert_eq!(text, "notification data needs a doorbell");
+        VirtioPci::new(Inverter, QUEUES, VirtioConfig::default(), guest).unwrap()
+    });
 }

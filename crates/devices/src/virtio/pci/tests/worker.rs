@@ -171,3 +171,37 @@ fn driver_is_told_of_a_worker_that_refuses_and_of_one_that_finds_a_queue_broken(
         assert!(worker.told().running.is_empty());
     }
 }
+
+#[test]
+fn worker_is_not_given_what_it_cannot_do() {
+    let can = VirtioConfig::default();
+    for (config, text) in [
+        (
+            VirtioConfig {
+                packed: true,
+                ..can
+            },
+            "a worker has no packed rings",
+        ),
+        (
+            VirtioConfig {
+                notification_data: true,
+                ..can
+            },
+            "a worker takes no notification data",
+        ),
+        (
+            VirtioConfig {
+                notify: Notify::Poll,
+                ..can
+            },
+            "a worker does not poll",
+        ),
+    ] {
+        Pc::of(|guest| {
+            let refused = VirtioPci::with_worker(Double::default(), config, guest.clone());
+            assert_eq!(refused.unwrap_err().to_string(), text);
+            VirtioPci::with_worker(Double::default(), can, guest).unwrap()
+        });
+    }
+}
