@@ -2,7 +2,8 @@
 //! port 0xcf8, its data at port 0xcfc. A board may have memory in place of the ports ([`ConfigMemory`]). In slot 0 is the
 //! host bridge, which guests look for when they probe for a PCI bus.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::{fmt, io};
 
 use vmbell::bus::{Bus, BusDevice, BusRange};
@@ -34,7 +35,6 @@ pub struct PciRoot {
     pio: Weak<Bus>,
     mmio: Weak<Bus>,
     state: Mutex<PciRootState>,
-    on_conflict: OnceLock<OnConflict>,
 }
 
 type OnConflict = Box<dyn Fn(PciError) + Send + Sync>;
@@ -47,6 +47,9 @@ struct PciRootState {
     slots: Vec<Option<Slot>>,
     /// The registers of the first slots as memory, and the function that takes it away from the guest.
     pages: Option<(ConfigPages, Box<dyn Fn() + Send + Sync>)>,
+    /// Who hears of the conflicts of a slot's BARs, and of those of all other slots.
+    on_conflict_of: BTreeMap<usize, OnConflict>,
+    on_conflict: Option<OnConflict>,
 }
 
 impl PciRoot {
@@ -61,8 +64,9 @@ impl PciRoot {
                 board,
                 slots: Vec::new(),
                 pages: None,
+                on_conflict_of: BTreeMap::new(),
+                on_conflict: None,
             }),
-            on_conflict: OnceLock::new(),
         });
         root.add(Arc::new(HostBridge))?;
         match config {
@@ -140,18 +144,27 @@ impl PciRoot {
             return false;
         };
         self.with_buses(&board.reserved, |buses| removed.unmap(buses));
+        let report = state.on_conflict_of.remove(&slot);
         state.withdraw();
         // The function ends without the lock.
         drop(state);
-        drop(removed);
+        drop((removed, report));
         true
     }
 
     /// Sets the function that is called if the guest puts a BAR onto another device or onto memory that is reserved,
     /// where it is not mapped; it is called for the first such conflict of each BAR, on the vCPU's thread. The bus
-    /// is locked during the call. The first function stays.
+    /// is locked during the call. The last function that was set is called.
     pub fn on_conflict(&self, report: impl Fn(PciError) + Send + Sync + 'static) {
-        let _ = self.on_conflict.set(Box::new(report));
+        self.lock().on_conflict = Some(Box::new(report));
+    }
+
+    /// The same for the PCI function in one slot, if there is one: its conflicts go to `report` alone.
+    pub fn on_conflict_of(&self, slot: usize, report: impl Fn(PciError) + Send + Sync + 'static) {
+        let mut state = self.lock();
+        if state.slots.get(slot).is_some_and(Option::is_some) {
+            state.on_conflict_of.insert(slot, Box::new(report));
+        }
     }
 
     /// Resets every function: restores the registers that the guest found, deselects tests and removes doorbells.
@@ -190,7 +203,13 @@ impl PciRoot {
     /// can change places. In between, `act` is called for each slot, and the function gets its registers, so that
     /// no BAR of it is mapped while it does not decode.
     fn remap_bars(&self, state: &mut PciRootState, act: fn(&Slot)) {
-        let PciRootState { board, slots, .. } = state;
+        let PciRootState {
+            board,
+            slots,
+            on_conflict_of,
+            on_conflict,
+            ..
+        } = state;
         self.with_buses(&board.reserved, |buses| {
             slots
                 .iter_mut()
@@ -200,9 +219,11 @@ impl PciRoot {
                 act(slot);
                 slot.announce_registers();
             }
-            for slot in slots.iter_mut().flatten() {
+            for (number, slot) in slots.iter_mut().enumerate() {
+                let Some(slot) = slot else { continue };
+                let report = on_conflict_of.get(&number).or(on_conflict.as_ref());
                 slot.map_bars(buses, |conflict| {
-                    if let Some(report) = self.on_conflict.get() {
+                    if let Some(report) = report {
                         report(conflict);
                     }
                 });

@@ -57,13 +57,13 @@ pub enum AssignedEvent {
     Failed(AssignedError),
     /// An access of the guest to a platform device failed.
     Access(PassthroughError),
-    /// A BAR is where it cannot be mapped.
-    Conflict(PciError),
     /// The VMM hands the device's INTx on, and all accesses to the device are exits.
     ThroughVmm {
         /// Why there is no shorter way.
         reason: String,
     },
+    /// A BAR is where it cannot be mapped.
+    Conflict(PciError),
     /// The host has asked for the device, and the guest has lost it.
     Removed,
 }
@@ -144,8 +144,9 @@ impl Pc {
             on_event(AssignedEvent::ThroughVmm { reason });
         }
         let report = Arc::clone(on_event);
-        self.pci
-            .on_conflict(move |conflict| report(AssignedEvent::Conflict(conflict)));
+        self.pci.on_conflict_of(slot, move |conflict| {
+            report(AssignedEvent::Conflict(conflict));
+        });
         watched
     }
 

@@ -110,6 +110,27 @@ fn bar_over_ram_is_nowhere() {
 }
 
 #[test]
+fn conflict_is_told_to_the_owner_of_its_device() {
+    let mut pc = Pc::new();
+    let device = device::Device::new(pc::config());
+    let second = pc::assign(&device, &pc::info(), &pc.errors).unwrap();
+    let slot = pc.root.add(Arc::new(second)).unwrap();
+    let conflicts = Arc::new(Mutex::new(Vec::new()));
+    for slot in [1, slot] {
+        let says = Arc::clone(&conflicts);
+        pc.root
+            .on_conflict_of(slot, move |_| says.lock().unwrap().push(slot));
+    }
+    pc.root.on_conflict(|conflict| panic!("{conflict}"));
+    let bar0 = 1_u32 << 31 | 2 << 11 | 0x10;
+    pc.ports
+        .write(vmbell_devices::pci::CONFIG_PORTS, &bar0.to_le_bytes());
+    let data = vmbell_devices::pci::CONFIG_PORTS + 4;
+    pc.ports.write(data, &0x4000_u32.to_le_bytes());
+    assert_eq!(*conflicts.lock().unwrap(), [2]);
+}
+
+#[test]
 fn what_is_not_mapped_goes_over_the_bus() {
     let mut pc = Pc::new();
     pc.device.take();
