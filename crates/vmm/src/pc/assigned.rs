@@ -31,12 +31,17 @@ struct AssignedState {
 }
 
 impl Assigned {
-    /// Fails if the guest has a device of this name, otherwise remembers the name.
-    pub(super) fn claim(&self, name: &str) -> Result<(), BoardError> {
+    /// Fails if the guest has a device of this name, otherwise gives it to the guest, and remembers the name if that succeeds.
+    pub(super) fn claim<R>(
+        &self,
+        name: &str,
+        give: impl FnOnce() -> Result<R, BoardError>,
+    ) -> Result<R, BoardError> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.check(name)?;
+        let given = give()?;
         state.names.push(name.to_owned());
-        Ok(())
+        Ok(given)
     }
 }
 

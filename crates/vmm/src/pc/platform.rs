@@ -54,18 +54,21 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Takes addresses and a pin for a virtio device; if they are used up, the error says what is missing.
-    fn take_virtio(&mut self) -> Result<Location, &'static str> {
+    /// Addresses and a pin that a virtio device can take; if they are used up, the error says what is missing.
+    fn next_virtio(&self) -> Result<Location, &'static str> {
         let address = FIRST_ADDRESS + self.bytes;
         if END_ADDRESS - address < Location::LEN {
             return Err("addresses");
         }
         let gsi = *FREE_PINS.get(self.pins).ok_or("pins")?;
+        Ok(Location { address, gsi })
+    }
+
+    /// Takes what is [next](Self::next_virtio) for a virtio device that is there.
+    fn take_virtio(&mut self, location: Location) {
         self.bytes += Location::LEN;
         self.pins += 1;
-        let location = Location { address, gsi };
         self.virtio.push(location);
-        Ok(location)
     }
 
     /// What virtio devices have taken.
@@ -86,11 +89,12 @@ impl Pc {
         mmap: bool,
         on_event: &OnEvent,
     ) -> Result<PlatformPlace, BoardError> {
-        self.assigned.claim(&host.name)?;
-        let backend: Arc<dyn AssignedDevices> = self.machine.vm().clone();
-        let vfio = Vfio::open(&host.path)?;
-        let device = vfio.device(&host.path, Some(&backend))?;
-        self.place(Arc::new(device), vfio.dma_space(), mmap, on_event)
+        self.assigned.claim(&host.name, || {
+            let backend: Arc<dyn AssignedDevices> = self.machine.vm().clone();
+            let vfio = Vfio::open(&host.path)?;
+            let device = vfio.device(&host.path, Some(&backend))?;
+            self.place(Arc::new(device), vfio.dma_space(), mmap, on_event)
+        })
     }
 
     /// Gives the guest an open platform device, whose DMA goes through `space`.
@@ -204,14 +208,16 @@ impl Pc {
     ) -> Result<(), BoardError> {
         self.require_lines(device)?;
         let mut taken = self.platform.lock().unwrap_or_else(PoisonError::into_inner);
-        let location = taken.take_virtio();
+        let location = taken.next_virtio();
         let location = location.map_err(|what| BoardError::NoPlace { device, what })?;
-        Ok(plug(MmioPlace {
+        plug(MmioPlace {
             machine: &self.machine,
             switch: &self.switch,
             location,
             config,
-        })?)
+        })?;
+        taken.take_virtio(location);
+        Ok(())
     }
 
     /// Where these devices are.

@@ -1,10 +1,13 @@
 //! Virtio devices on the PC's PCI bus: notifications that never come out of the kernel, and those that do.
 
-use vmbell_devices::virtio::{Notify, VirtioConfig};
+use std::io;
+
+use vmbell_devices::virtio::{Entropy, Notify, VirtioConfig};
 use vmbell_hypervisor::Hypervisor;
-use vmbell_vmm::Stop;
+use vmbell_vmm::{Pc, PcConfig, Stop};
 
 use super::player::{Op, Play, Played};
+use crate::harness::chain;
 
 /// Where queue 0 is notified.
 const NOTIFY: u32 = 0xe000_3000;
@@ -57,7 +60,24 @@ fn registers_beside_the_doorbell_reach_the_device<H: Hypervisor>(hypervisor: &H)
     assert_eq!(results, [1, 0]);
 }
 
+fn device_that_could_not_be_made_takes_no_pin<H: Hypervisor>(hypervisor: &H) {
+    let pc = Pc::new(hypervisor, PcConfig::default(), io::sink()).unwrap();
+    let impossible = VirtioConfig {
+        notification_data: true,
+        ..VirtioConfig::default()
+    };
+    let plug = |config| pc.add_virtio_mmio(Entropy, 1, config);
+    let error = chain(&plug(impossible).unwrap_err());
+    assert!(error.contains("notification data needs PCI"), "{error}");
+    for pin in 1..=9 {
+        plug(VirtioConfig::default()).unwrap_or_else(|error| panic!("pin {pin}: {error}"));
+    }
+    let error = chain(&plug(VirtioConfig::default()).unwrap_err());
+    assert!(error.contains("no free pins left"), "{error}");
+}
+
 crate::on_kvm! {
+    device_that_could_not_be_made_takes_no_pin;
     doorbell_takes_notifications_with_no_exit_to_the_vmm;
     without_a_doorbell_each_notification_is_an_exit;
     registers_beside_the_doorbell_reach_the_device;

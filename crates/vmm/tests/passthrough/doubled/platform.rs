@@ -7,10 +7,11 @@ use vmbell::memory::GuestRegionMmap;
 use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::dma::DmaSpace;
+use vmbell_vfio::host::{Bus, HostDevice, Identity, Reset};
 use vmbell_vfio::interrupt::InterruptPath;
 use vmbell_vfio::iova::Iova;
 use vmbell_vfio::node::{NodeInterrupt, NodeRegion, Trigger};
-use vmbell_vmm::{OnEvent, Pc, PcConfig};
+use vmbell_vmm::{BoardError, OnEvent, Pc, PcConfig};
 
 use crate::harness::chain;
 use crate::passthrough::double::{BAR, Edu};
@@ -89,7 +90,35 @@ fn platform_device_with_more_lines_than_free_pins_is_refused<H: Hypervisor>(h: &
     edu.assert_given_back();
 }
 
+fn device_that_could_not_be_opened_can_be_tried_again<H: Hypervisor>(h: &H) {
+    let pc = pc(h);
+    let on_bus = |bus| HostDevice {
+        bus,
+        name: "edu".to_owned(),
+        path: "/no/such/device".into(),
+        identity: Identity::Described {
+            compatible: Vec::new(),
+            modalias: None,
+        },
+        driver: None,
+        group: None,
+        reset: Reset::Impossible,
+        regions: Vec::new(),
+        cdev: None,
+    };
+    let [platform, pci] = [Bus::Platform, Bus::Pci].map(on_bus);
+    let tries = |name, open: &dyn Fn() -> Result<(), BoardError>| {
+        let [first, second] = [(); 2].map(|()| chain(&open().unwrap_err()));
+        assert_eq!(first, second, "{name}");
+    };
+    tries("platform", &|| {
+        pc.assign_platform(&platform, true, &unexpected()).map(drop)
+    });
+    tries("pci", &|| pc.assign(&pci, true, &unexpected()));
+}
+
 crate::on_kvm! {
+    device_that_could_not_be_opened_can_be_tried_again;
     each_platform_device_has_a_place_of_its_own;
     platform_device_with_more_lines_than_free_pins_is_refused;
 }
