@@ -30,6 +30,9 @@ mod queue;
 mod queues;
 mod refusal;
 mod request;
+#[cfg(test)]
+#[cfg(not(miri))]
+mod reset_test;
 mod ring;
 mod rng;
 mod server;
@@ -68,6 +71,6 @@ trait Interrupts: Send + Sync {
     /// The configuration has changed, or the device needs a reset.
     fn configuration(&self);
 
-    /// Forgets what the driver has not acknowledged: the device is reset.
+    /// Forgets the interrupts that the driver has not got or not acknowledged: the device is reset.
     fn reset(&self);
 }

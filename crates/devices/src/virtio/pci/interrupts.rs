@@ -101,6 +101,6 @@ impl Interrupts for PciInterrupts {
             vector.store(NO_VECTOR, Ordering::Relaxed);
         }
         self.status.store(0, Ordering::Relaxed);
-        self.messages.take_back();
+        self.messages.forget();
     }
 }

@@ -29,12 +29,11 @@ struct MessagesState {
 #[derive(Debug, Default)]
 struct Vector {
     pending: bool,
-    /// Made with the vector's first message, and kept until the device goes.
+    /// Made with the vector's first message. Kept until the device goes, or until a worker that shares it has to stop.
     line: Option<Line>,
-    /// The line's eventfd, if a worker signals it, too. While the vector is masked its count is what is pending.
+    /// The line's eventfd, if a worker signals it, too. While the vector is masked its count is what is pending. The worker
+    /// can fill it and make it blocking, so we do not write to it.
     shared: Option<Arc<EventFd>>,
-    /// Whether it was ever shared. The worker can fill it and make it blocking, so from then on we do not write to it.
-    was_shared: bool,
 }
 
 /// The way of a vector's message.
@@ -86,7 +85,6 @@ impl Messages {
             return None;
         }
         let owner = state.vectors.get_mut(usize::from(vector))?;
-        owner.was_shared = true;
         if owner.shared.is_none() {
             let event = match &owner.line {
                 Some(line) => Arc::clone(&line.event),
@@ -99,10 +97,18 @@ impl Messages {
         event
     }
 
-    /// No worker signals a shared eventfd any more.
-    pub(super) fn take_back(&self) {
+    /// Forgets the interrupts that wait for a mask to go: the device is reset. What a worker signals from now on leads
+    /// nowhere, as it may still have the eventfd.
+    pub(super) fn forget(&self) {
         for vector in &mut self.lock().vectors {
-            vector.shared = None;
+            let removed = vector.remove_shared_irqfd();
+            if vector.shared.take().is_some() {
+                vector.line = None;
+            }
+            vector.pending = false;
+            if let Err(error) = removed {
+                (self.on_error)(error);
+            }
         }
     }
 
@@ -139,14 +145,11 @@ impl Messages {
         }
     }
 
-    /// Masks all vectors and forgets their messages.
+    /// Masks all vectors and takes their messages out of the table: the PCI function is reset, after the device.
     pub(super) fn reset(&self) {
         let mut state = self.lock();
         let count = u16::try_from(state.vectors.len()).unwrap_or(u16::MAX);
         state.table = MsixTable::new(count);
-        for vector in &mut state.vectors {
-            vector.pending = false;
-        }
     }
 
     /// Prepares the message of a vector that is not masked, and sends it if it is pending. A shared eventfd of one that is
@@ -191,7 +194,7 @@ impl Vector {
         line.route.set(message)?;
         let irqfd = line.register(routes)?;
         if std::mem::take(&mut self.pending) {
-            if self.was_shared {
+            if self.shared.is_some() {
                 routes.irqs().signal_msi(message)?;
             } else {
                 irqfd.signal();

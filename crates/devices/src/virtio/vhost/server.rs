@@ -27,14 +27,19 @@ pub(in crate::virtio) struct Vhost<W> {
     signaller: &'static Signaller,
     /// Signalled by the worker when a queue is invalid, which the thread reports to the driver.
     broken: EventFd,
-    running: Mutex<Running>,
+    running: Arc<Mutex<Running>>,
 }
 
 #[derive(Default)]
 struct Running {
+    /// Those that the worker serves. It can signal after their stop, which nobody hears.
     queues: Vec<usize>,
     /// What the worker signals instead of an irqfd, for queues without one.
     relays: Vec<Option<EventFd>>,
+}
+
+fn lock(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An eventfd that the worker signals and the thread waits for. It is never read: each signal is an edge, with any flags
@@ -58,10 +63,15 @@ impl<W: Worker + 'static> Vhost<W> {
     pub(in crate::virtio) fn new(worker: W, driver: DriverSide) -> io::Result<Self> {
         let kick = |_| EventFd::new(EFD_NONBLOCK).map(Arc::new);
         let thread = EventLoop::new(ThreadKind::Device, W::NAME)?;
-        let theirs = driver.clone();
+        let running = Arc::<Mutex<Running>>::default();
+        let (theirs, of_theirs) = (driver.clone(), Arc::clone(&running));
         let broken = signal(&thread, move || {
-            theirs.trouble.note(Refusal::BrokenForWorker);
-            theirs.interrupts.configuration();
+            // Locked during the interrupt, so that none comes after a stop.
+            let running = lock(&of_theirs);
+            if !running.queues.is_empty() {
+                theirs.trouble.note(Refusal::BrokenForWorker);
+                theirs.interrupts.configuration();
+            }
         })?;
         let worker = Arc::new(worker);
         watch_connection(&thread, &worker, &driver)?;
@@ -80,12 +90,12 @@ impl<W: Worker + 'static> Vhost<W> {
             worker,
             driver,
             broken,
-            running: Mutex::default(),
+            running,
         })
     }
 
     fn running(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.running)
     }
 
     /// Tells the worker of the guest's memory.
@@ -157,8 +167,13 @@ impl<W: Worker + 'static> Vhost<W> {
         let relay = match relays[place].take() {
             Some(relay) => relay,
             None => {
-                let interrupts = Arc::clone(interrupts);
-                signal(&self.thread, move || interrupts.used_buffer(index))?
+                let (interrupts, running) = (Arc::clone(interrupts), Arc::clone(&self.running));
+                signal(&self.thread, move || {
+                    let running = lock(&running);
+                    if running.queues.contains(&place) {
+                        interrupts.used_buffer(index);
+                    }
+                })?
             }
         };
         relays[place].insert(relay).try_clone()

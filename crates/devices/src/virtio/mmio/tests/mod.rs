@@ -8,6 +8,8 @@ mod live;
 mod negotiation;
 mod queues;
 #[cfg(not(miri))]
+mod reset;
+#[cfg(not(miri))]
 mod vhost_user;
 mod worker;
 
@@ -16,6 +18,7 @@ use std::sync::Arc;
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 
 use super::{Interrupt, VirtioMmio, register};
+use crate::virtio::worker_double::Double;
 use crate::virtio::{Handler, Inverter, Queue, Refusal, Served, Serving, VirtioConfig};
 use vmbell::bus::{Backlog, BusDevice};
 use vmbell::virtqueue::SplitLayout;

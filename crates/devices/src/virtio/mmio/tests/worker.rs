@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use crate::virtio::worker_double::Double;
 use crate::wait::await_that;
 use vmbell_hypervisor::IrqTrigger;
 
@@ -15,7 +14,13 @@ const LAYOUTS: [SplitLayout; 3] = [
 
 /// A line that counts.
 #[derive(Clone, Debug, Default)]
-struct Line(Arc<AtomicU32>);
+pub struct Line(Arc<AtomicU32>);
+
+impl Line {
+    pub fn raised(&self) -> u32 {
+        self.0.load(Ordering::Acquire)
+    }
+}
 
 impl IrqTrigger for Line {
     fn signal(&self) {
@@ -25,12 +30,12 @@ impl IrqTrigger for Line {
 
 /// Waits until `raised` interrupts were raised, and fails if there are more.
 fn wait(line: &Line, raised: u32) {
-    await_that("the interrupt", || line.0.load(Ordering::Acquire) >= raised);
-    assert_eq!(line.0.load(Ordering::Acquire), raised);
+    await_that("the interrupt", || line.raised() >= raised);
+    assert_eq!(line.raised(), raised);
 }
 
 /// A device of which a driver has set everything up, but for DRIVER_OK.
-fn set_up() -> (Device, Double, Line) {
+pub fn set_up() -> (Device, Double, Line) {
     let (worker, line) = (Double::default(), Line::default());
     let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), RAM)]).unwrap();
     let interrupt = Interrupt::new(Some(Box::new(line.clone())));

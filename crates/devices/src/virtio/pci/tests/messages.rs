@@ -163,16 +163,6 @@ fn a_queue_that_the_driver_breaks_sends_the_message_of_the_configuration() {
 }
 
 #[test]
-fn a_reset_of_the_device_forgets_its_vectors_and_keeps_the_table() {
-    let mut pc = live(EXIT);
-    pc.set(STATUS, 1, 0);
-    assert_eq!(pc.get(CONFIG_VECTOR, 2), 0xffff);
-    pc.set(QUEUE_SELECT, 2, 0);
-    assert_eq!(pc.get(QUEUE_VECTOR, 2), 0xffff);
-    assert_eq!(pc.load(TABLE + 16 + 8, 4), 0x41);
-}
-
-#[test]
 fn a_reset_of_the_bus_masks_every_vector() {
     let mut pc = live(EXIT);
     pc.set_vector(1, true);

@@ -8,6 +8,7 @@ mod model;
 mod notification_data;
 mod packed;
 mod panics;
+mod reset;
 mod source;
 mod window;
 mod wires;
@@ -42,6 +43,8 @@ const VENDOR: u64 = 0x09;
 const MSIX: u64 = 0x11;
 const TYPE_WINDOW: u64 = 5;
 
+const DEVICE_FEATURE_SELECT: u64 = 0;
+const DEVICE_FEATURE: u64 = 4;
 const DRIVER_FEATURE_SELECT: u64 = 8;
 const DRIVER_FEATURE: u64 = 12;
 const CONFIG_VECTOR: u64 = 16;

@@ -6,8 +6,6 @@ use vmbell::virtqueue::{
     Buffer, DriverControl, DriverQueue, Features, PackedDriver, PackedLayout, SplitDriver, brand,
 };
 
-const DEVICE_FEATURE_SELECT: u64 = 0;
-const DEVICE_FEATURE: u64 = 4;
 /// In the upper half of the features.
 const VERSION_1: u64 = 1 << 0;
 const RING_PACKED: u64 = 1 << 2;
