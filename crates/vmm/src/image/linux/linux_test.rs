@@ -39,33 +39,54 @@ fn text(memory: &GuestMemoryMmap, at: u64) -> String {
         .collect()
 }
 
-/// A 64-bit ELF with a segment of 4096 bytes at 16 MiB and one note.
-fn vmlinux(name: &[u8; 4], kind: u32, entry: u32) -> Vec<u8> {
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// A note, padded to this alignment.
+fn note(name: &[u8; 4], kind: u32, desc: &[u8], align: usize) -> Vec<u8> {
+    let mut bytes = words(&[4, u32::try_from(desc.len()).unwrap(), kind]);
+    bytes.extend(name);
+    bytes.extend(desc);
+    bytes.resize(bytes.len().next_multiple_of(align), 0);
+    bytes
+}
+
+/// A 64-bit ELF with a segment of 4096 bytes at 16 MiB and segments of notes, with the alignment that their headers say.
+fn kernel(notes: &[(Vec<u8>, u64)]) -> Vec<u8> {
     let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
     bytes.resize(16, 0);
-    let words =
-        |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };
     let longs =
         |longs: &[u64]| -> Vec<u8> { longs.iter().flat_map(|long| long.to_le_bytes()).collect() };
+    let count = 1 + notes.len();
     bytes.extend(words(&[0x003e_0002, 1]));
     bytes.extend(longs(&[0x100_0000, 64, 0]));
-    bytes.extend(words(&[0, 0x0038_0040, 0x0040_0002, 0]));
+    let count_word = 0x0040_0000 | u32::try_from(count).unwrap();
+    bytes.extend(words(&[0, 0x0038_0040, count_word, 0]));
+    let mut at = 64 + 56 * count as u64;
+    for (notes, align) in notes {
+        let len = notes.len() as u64;
+        bytes.extend(words(&[4, 0]));
+        bytes.extend(longs(&[at, 0, 0, len, len, *align]));
+        at += len;
+    }
     bytes.extend(words(&[1, 7]));
     bytes.extend(longs(&[
-        200,
+        at,
         0xffff_ffff_8100_0000,
         0x100_0000,
         4,
         4096,
         4096,
     ]));
-    bytes.extend(words(&[4, 0]));
-    bytes.extend(longs(&[176, 0, 0, 24, 24, 4]));
-    bytes.extend(words(&[4, 8, kind]));
-    bytes.extend(name);
-    bytes.extend(words(&[entry, 0]));
+    bytes.extend(notes.iter().flat_map(|(notes, _)| notes));
     bytes.extend(b"code");
     bytes
+}
+
+/// The same with one note.
+fn vmlinux(name: &[u8; 4], kind: u32, entry: u32) -> Vec<u8> {
+    kernel(&[(note(name, kind, &words(&[entry, 0]), 4), 4)])
 }
 
 /// A bzImage of two sectors before the kernel, which unpacks itself to 16 MiB and takes 8 MiB.
@@ -123,6 +144,45 @@ fn kernel_with_a_pvh_note_finds_its_start_information_in_ebx() {
         (entry.addr, entry.size, entry.type_)
     });
     assert_eq!(entries.collect::<Vec<_>>(), MAP);
+}
+
+#[test]
+fn pvh_note_is_found_wherever_it_is_among_others() {
+    const ENTRY: u32 = 0x100_0123;
+    let xen = |align| note(b"Xen\0", 18, &words(&[ENTRY]), align);
+    let long = |align| note(b"Xen\0", 18, &words(&[ENTRY, 0]), align);
+    let build = |align| note(b"GNU\0", 3, &[0xaa; 20], align);
+    let property = note(b"GNU\0", 5, &[0; 16], 8);
+    let broken = [&words(&[4, 0x1000, 1])[..], b"foo\0"].concat();
+    let zeros = [0; 8].to_vec();
+    for segments in [
+        // Merged by a linker: the segment has the alignment of its first note.
+        vec![(vec![property, build(4), xen(4)], 8)],
+        vec![(vec![build(4), xen(4)], 8)],
+        vec![(vec![xen(4), build(4)], 8)],
+        vec![(vec![build(4), long(4)], 8)],
+        vec![(vec![build(8), xen(8)], 8)],
+        vec![(vec![build(4), xen(4)], 16)],
+        vec![(vec![build(4)], 16), (vec![xen(4)], 4)],
+        vec![(vec![xen(4)], 3)],
+        // Something before it makes no sense.
+        vec![(vec![broken.clone()], 4), (vec![xen(4)], 4)],
+        vec![(vec![broken, xen(4)], 4)],
+        vec![(vec![note(b"Lin\0", 1, b"x", 4), zeros, xen(4)], 4)],
+        vec![(vec![note(b"Xen\0", 18, b"", 4), xen(4)], 4)],
+    ] {
+        let segments: Vec<_> = segments
+            .into_iter()
+            .map(|(notes, align)| (notes.concat(), align))
+            .collect();
+        let image =
+            parse(&kernel(&segments)).unwrap_or_else(|error| panic!("{segments:?}: {error}"));
+        let entry = image.load(&memory(RAM), &boot(None)).unwrap();
+        assert!(
+            matches!(entry, EntryPoint::Protected { pc: ENTRY, .. }),
+            "{segments:?}: {entry:?}"
+        );
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use object::elf::{FileHeader32, FileHeader64, PT_NOTE};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadRef};
 use zerocopy::little_endian::{U32, U64};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use vmbell_devices::ACPI_BASE;
 
@@ -14,12 +14,22 @@ use crate::image::low_memory::{Area, memory_map};
 use crate::image::{Boot, ImageError, Parsed, Protocol, Segment, elf};
 
 /// The name and the type of the note with the entry point (`XEN_ELFNOTE_PHYS32_ENTRY`).
-const NOTE_NAME: &[u8] = b"Xen";
+const NOTE_NAME: &[u8; 4] = b"Xen\0";
 const NOTE_TYPE: u32 = 18;
 
 const MAGIC: u32 = 0x336e_c578;
 /// The version that has a memory map.
 const VERSION: u32 = 1;
+
+/// A note up to its contents, if its name has four bytes.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct NoteHeader {
+    namesz: U32,
+    descsz: U32,
+    kind: U32,
+    name: [u8; 4],
+}
 
 /// `struct hvm_start_info`.
 #[derive(IntoBytes, Immutable)]
@@ -89,7 +99,7 @@ pub(in crate::image) fn parse<'d>(
     })
 }
 
-/// The entry point, if a note has one.
+/// The entry point, if a segment of notes has one.
 fn find<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
     image: &str,
     contents: R,
@@ -100,21 +110,35 @@ fn find<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
     };
     let header = Elf::parse(contents).map_err(broken)?;
     let endian = header.endian().map_err(broken)?;
-    for program in header.program_headers(endian, contents).map_err(broken)? {
-        if program.p_type(endian) != PT_NOTE {
-            continue;
-        }
-        let Some(mut notes) = program.notes(endian, contents).map_err(broken)? else {
-            continue;
-        };
-        while let Some(note) = notes.next().map_err(broken)? {
-            if note.name() == NOTE_NAME && note.n_type(endian).0 == NOTE_TYPE {
-                let entry = note.desc().first_chunk::<4>();
-                return Ok(entry.map(|entry| u32::from_le_bytes(*entry)));
+    let programs = header.program_headers(endian, contents).map_err(broken)?;
+    for program in programs {
+        if program.p_type(endian) == PT_NOTE {
+            let notes = program.data(endian, contents);
+            let notes = notes.map_err(|()| ImageError::Truncated {
+                image: image.to_owned(),
+            })?;
+            if let Some(entry) = entry_in(notes) {
+                return Ok(Some(entry));
             }
         }
     }
     Ok(None)
+}
+
+/// The entry point in a segment of notes.
+///
+/// The note is looked for at each place where one can begin, and not by a walk over those before it. Linkers merge notes that
+/// are aligned to 4 bytes into a segment whose alignment is 8 or more, so the header does not say how far apart they are, and
+/// one that makes no sense hides no other.
+fn entry_in(notes: &[u8]) -> Option<u32> {
+    let mut places = (0..notes.len()).step_by(4);
+    places.find_map(|at| {
+        let (note, desc) = NoteHeader::ref_from_prefix(&notes[at..]).ok()?;
+        let is_entry = note.namesz == 4 && note.kind == NOTE_TYPE && note.name == *NOTE_NAME;
+        let desc = desc.get(..usize::try_from(note.descsz.get()).ok()?)?;
+        let entry = desc.first_chunk::<4>().filter(|_| is_entry)?;
+        Some(u32::from_le_bytes(*entry))
+    })
 }
 
 /// The bytes of the start information, with what it points to, for a machine whose RAM ends at `ram`.
