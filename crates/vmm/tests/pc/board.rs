@@ -52,6 +52,22 @@ fn ports_of_nobody_read_ones<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(results, [0xffff_ffff, 0xffff, 0xff, 0xffff_ffff]);
 }
 
+/// The counter in mode 0 raises its output when it has counted, and the refresh bit changes for ever.
+fn port_61_shows_the_output_of_timer_2_and_the_refresh_bit<H: Hypervisor>(hypervisor: &H) {
+    let ops = [
+        Op::Out(1, 0x61, 1),
+        Op::In(1, 0x61),
+        Op::Out(1, 0x43, 0xb0),
+        Op::Out(1, 0x42, 0x10),
+        Op::Out(1, 0x42, 0x00),
+        Op::AwaitSet(0x61, 1 << 5),
+        Op::AwaitClear(0x61, 1 << 4),
+        Op::AwaitSet(0x61, 1 << 4),
+    ];
+    let results = Play::new(ops).results(hypervisor);
+    assert_eq!(results[1] & 0b11, 1, "the gate is on, and the speaker off");
+}
+
 fn acpi_tables_lead_to_a_timer_that_goes_on<H: Hypervisor>(hypervisor: &H) {
     let wait = vec![Op::In(1, 0x1234); 100];
     let ops = [vec![Op::In(4, 0x608)], wait, vec![Op::In(4, 0x608)]].concat();
@@ -181,6 +197,7 @@ crate::on_kvm! {
     serial_output_comes_out;
     fw_cfg_says_how_many_cpus_there_are;
     ports_of_nobody_read_ones;
+    port_61_shows_the_output_of_timer_2_and_the_refresh_bit;
     acpi_tables_lead_to_a_timer_that_goes_on;
     only_a_kernel_without_the_clock_of_kvm_finds_the_timer_in_the_tables;
     kernel_has_the_interrupt_controllers;

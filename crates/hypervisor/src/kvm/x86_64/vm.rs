@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use kvm_bindings::{
     KVM_CAP_EXIT_HYPERCALL, KVM_CAP_SPLIT_IRQCHIP, KVM_IRQCHIP_IOAPIC, KVM_IRQCHIP_PIC_MASTER,
-    KVM_IRQCHIP_PIC_SLAVE, kvm_irq_routing_irqchip, kvm_pit_config,
+    KVM_IRQCHIP_PIC_SLAVE, KVM_PIT_SPEAKER_DUMMY, kvm_irq_routing_irqchip, kvm_pit_config,
 };
 use kvm_ioctls::{VcpuFd, VmFd};
 use stub::layout::RAM_BASE;
@@ -53,8 +53,12 @@ impl Parts {
             Irqchip::Full => {
                 vm.create_irq_chip()
                     .map_err(Error::system("create the interrupt controllers"))?;
-                vm.create_pit2(kvm_pit_config::default())
-                    .map_err(Error::system("create the interval timer"))?;
+                vm.create_pit2(kvm_pit_config {
+                    // Port 0x61: the gate and the output of timer 2, and the refresh bit.
+                    flags: KVM_PIT_SPEAKER_DUMMY,
+                    ..kvm_pit_config::default()
+                })
+                .map_err(Error::system("create the interval timer"))?;
             }
         }
         if system.host.hypercall_exits {
