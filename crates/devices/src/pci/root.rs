@@ -23,6 +23,12 @@ pub const CONFIG_PORTS_LEN: u8 = 8;
 /// Offset of the data port.
 const DATA: u64 = 4;
 
+/// Offset of the reset control register of Intel's PIIX3 (82371SB), a byte among the configuration ports.
+const RESET_CONTROL: u64 = 1;
+/// Its bits: the kind of reset, which is stored, and the reset.
+const SYSTEM_RESET: u8 = 1 << 1;
+const RESET_CPU: u8 = 1 << 2;
+
 /// Devices on a bus (PCI 3.0, 3.2.2.3.1); each has one function here.
 pub const SLOTS: usize = 32;
 const ENABLE: u32 = 1 << 31;
@@ -50,6 +56,12 @@ struct PciRootState {
     /// Who hears of the conflicts of a slot's BARs, and of those of all other slots.
     on_conflict_of: BTreeMap<usize, OnConflict>,
     on_conflict: Option<OnConflict>,
+    reset_control: Option<ResetControl>,
+}
+
+struct ResetControl {
+    value: u8,
+    reset: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl PciRoot {
@@ -66,6 +78,7 @@ impl PciRoot {
                 pages: None,
                 on_conflict_of: BTreeMap::new(),
                 on_conflict: None,
+                reset_control: None,
             }),
         });
         root.add(Arc::new(HostBridge))?;
@@ -167,10 +180,22 @@ impl PciRoot {
         }
     }
 
+    /// Gives the machine a reset control register at port 0xcf9: a write of bit 2 calls `reset`, on the vCPU's thread. Without
+    /// one the port is not there.
+    pub fn add_reset_control(&self, reset: impl Fn() + Send + Sync + 'static) {
+        self.lock().reset_control = Some(ResetControl {
+            value: 0,
+            reset: Arc::new(reset),
+        });
+    }
+
     /// Resets every function: restores the registers that the guest found, deselects tests and removes doorbells.
     pub fn reset(&self) {
         let mut state = self.lock();
         state.address = 0;
+        if let Some(control) = &mut state.reset_control {
+            control.value = 0;
+        }
         state.slots.iter_mut().flatten().for_each(Slot::restore);
         self.remap_bars(&mut state, Slot::reset);
         state.copy_all();
@@ -312,6 +337,10 @@ impl BusDevice for PciRoot {
             if let Some(place) = state.target(offset) {
                 state.read(place, data);
             }
+        } else if let (RESET_CONTROL, [byte], Some(control)) =
+            (offset, &mut *data, &state.reset_control)
+        {
+            *byte = control.value;
         } else if let (0, Ok(data)) = (offset, <&mut [u8; 4]>::try_from(data)) {
             *data = state.address.to_le_bytes();
         }
@@ -322,6 +351,15 @@ impl BusDevice for PciRoot {
         if offset >= DATA {
             if let Some(place) = state.target(offset) {
                 self.write_to(&mut state, place, data);
+            }
+        } else if let (RESET_CONTROL, [byte], Some(control)) =
+            (offset, data, &mut state.reset_control)
+        {
+            control.value = byte & SYSTEM_RESET;
+            if byte & RESET_CPU != 0 {
+                let reset = Arc::clone(&control.reset);
+                drop(state);
+                reset();
             }
         } else if let (0, Ok(data)) = (offset, <[u8; 4]>::try_from(data)) {
             // Narrower accesses do not reach the address register (PCI 3.0, 3.2.2.3.2).

@@ -36,6 +36,7 @@ impl Pc {
 
     /// The devices that only the full model has.
     fn legacy(&self, pm1: &Pm1) -> Result<[Ports; 6], BoardError> {
+        self.pci.add_reset_control(self.turn(|| Off::Reset));
         let shutdown = ShutdownPort::new(self.turn(|| Off::Guest));
         let keyboard = I8042::new(self.turn(|| Off::Reset));
         let rtc = power::clock(self.machine.vm(), &self.switch, pm1)?;

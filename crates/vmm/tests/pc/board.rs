@@ -52,6 +52,19 @@ fn ports_of_nobody_read_ones<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(results, [0xffff_ffff, 0xffff, 0xff, 0xffff_ffff]);
 }
 
+fn reset_control_keeps_the_kind_and_is_a_byte<H: Hypervisor>(hypervisor: &H) {
+    let address = 0x8000_0600;
+    let ops = [
+        Op::Out(4, 0xcf8, address),
+        Op::In(1, 0xcf9),
+        Op::Out(1, 0xcf9, 0x02),
+        Op::In(1, 0xcf9),
+        Op::In(4, 0xcf8),
+    ];
+    let results = Play::new(ops).results(hypervisor);
+    assert_eq!(results, [address, 0, 2, 2, address]);
+}
+
 /// The counter in mode 0 raises its output when it has counted, and the refresh bit changes for ever.
 fn port_61_shows_the_output_of_timer_2_and_the_refresh_bit<H: Hypervisor>(hypervisor: &H) {
     let ops = [
@@ -197,6 +210,7 @@ crate::on_kvm! {
     serial_output_comes_out;
     fw_cfg_says_how_many_cpus_there_are;
     ports_of_nobody_read_ones;
+    reset_control_keeps_the_kind_and_is_a_byte;
     port_61_shows_the_output_of_timer_2_and_the_refresh_bit;
     acpi_tables_lead_to_a_timer_that_goes_on;
     only_a_kernel_without_the_clock_of_kvm_finds_the_timer_in_the_tables;

@@ -194,8 +194,8 @@ fn s5_switches_off<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(Play::new(ops).run(hypervisor).end, Ok(Stop::Shutdown));
 }
 
-fn both_ways_of_reset_end_the_run_at_once<H: Hypervisor>(hypervisor: &H) {
-    for (port, value) in [(0x64, 0xfe), (0x92, 0x01)] {
+fn each_way_of_reset_ends_the_run_at_once<H: Hypervisor>(hypervisor: &H) {
+    for (port, value) in [(0x64, 0xfe), (0x92, 0x01), (0xcf9, 0x06), (0xcf9, 0x0e)] {
         // A guest that continues after the reset would be done.
         let ops = [Op::Out(1, port, value), Op::done(1)];
         assert_eq!(Play::new(ops).run(hypervisor).end, Ok(Stop::Reset));
@@ -237,7 +237,7 @@ crate::on_kvm! {
     vector_that_real_mode_cannot_reach_is_an_error;
     alarm_is_an_interrupt_at_line_8;
     s5_switches_off;
-    both_ways_of_reset_end_the_run_at_once;
+    each_way_of_reset_ends_the_run_at_once;
     bios_data_say_where_low_memory_ends;
     clock_shows_that_an_update_is_in_progress_once_a_second;
 }
