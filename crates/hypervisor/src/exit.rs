@@ -88,6 +88,16 @@ pub struct Fault {
     pub reason: &'static str,
 }
 
+impl Fault {
+    /// The cause of a fault of which only is known that the CPU shut down, because it could deliver no exception.
+    pub(crate) const SHUT_DOWN: &'static str = "the cpu shut down (triple fault)";
+
+    /// Whether it is a triple fault, after which a PC resets.
+    pub fn is_triple(&self) -> bool {
+        self.reason == Self::SHUT_DOWN
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.exception)?;

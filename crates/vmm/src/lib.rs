@@ -50,7 +50,9 @@ pub use backend::{Backend, ChosenBackend, choose_backend};
 pub use board_devices::SerialPort;
 pub use error::{BoardError, MachineError};
 pub use image::{Arm64Image, Boot, BootFile, ElfError, INFORMATION, Image, ImageError};
-pub use pc::{AssignedEvent, OnEvent, Pc, PcConfig, PcModel, PlatformPlace, VCPUS_MAX};
+pub use pc::{
+    AssignedEvent, OnEvent, OnTripleFault, Pc, PcConfig, PcModel, PlatformPlace, VCPUS_MAX,
+};
 pub use ram::{MEMORY_MAX, MEMORY_MIN, RamError};
 pub use runner::Runner;
 pub use stop::{Deadline, Stop, done};

@@ -25,7 +25,9 @@ use super::values;
 use crate::confine::{self, Devices};
 use vmbell_devices::virtio::Notify;
 use vmbell_hypervisor::{Capability, CpuFeatures, Hypervisor};
-use vmbell_vmm::{Arm64Image, Boot, BootFile, Image, Pc, PcConfig, PcModel, VCPUS_MAX};
+use vmbell_vmm::{
+    Arm64Image, Boot, BootFile, Image, OnTripleFault, Pc, PcConfig, PcModel, VCPUS_MAX,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -152,6 +154,12 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = values::duration)]
     timeout: Duration,
 
+    /// End the run with an error after a triple fault of an x86-64 guest (exit), or reset the guest, as a PC does (reset)
+    ///
+    /// A reset ends the run with status 0.
+    #[arg(long, value_name = "exit|reset", hide_possible_values = true)]
+    on_triple_fault: Option<TripleFault>,
+
     /// Drop all rights that running the guest does not need, before its first instruction
     ///
     /// The threads lose all capabilities and can open no files. A system call that is not part of a thread's work ends the run
@@ -201,6 +209,22 @@ Choose the hardware of an x86-64 guest:
   pc     what images for QEMU's PC expect: interrupt controllers with lines, timer, clock, PCI by ports
   micro  what Linux needs, with the fewest exits: x2APIC, PCI in memory, devices that interrupt by MSI-X
          (docs/linux.md)";
+
+/// What a triple fault does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TripleFault {
+    Exit,
+    Reset,
+}
+
+impl From<TripleFault> for OnTripleFault {
+    fn from(choice: TripleFault) -> Self {
+        match choice {
+            TripleFault::Exit => Self::Exit,
+            TripleFault::Reset => Self::Reset,
+        }
+    }
+}
 
 /// The hardware of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -328,6 +352,7 @@ fn boot_on(hypervisor: &dyn Hypervisor, args: &RunArgs, image: &Image, boot: &Bo
         vcpus: args.vcpus,
         hidden: args.cpu_features,
         pv_eoi: args.pv_eoi == "on",
+        on_triple_fault: args.on_triple_fault.map(Into::into).unwrap_or_default(),
         shared_memory: args.device.iter().any(Device::shares_memory),
     };
     if args.virtualization {

@@ -29,6 +29,11 @@ pub(super) fn boot_on(
     if args.pv_eoi != "on" {
         bail!("--pv-eoi hides a feature that only x86-64's guests have: leave it out");
     }
+    if args.on_triple_fault.is_some() {
+        bail!(
+            "--on-triple-fault is for x86-64's guests, as others have no triple fault: leave it out"
+        );
+    }
     if args.machine == MachineModel::Micro {
         bail!("--machine micro is a model of the PC, which an arm64 guest is not: leave it out");
     }

@@ -32,7 +32,7 @@ use self::assigned::Assigned;
 use self::platform::Taken;
 use super::board_devices::{self, SerialPort};
 use super::off::{Off, Switch};
-use super::{Boot, Image, MEMORY_MAX, Machine, Stop, ram};
+use super::{Boot, Image, MEMORY_MAX, Machine, MachineError, Stop, ram};
 
 use super::error::BoardError;
 pub use assigned::{AssignedEvent, OnEvent};
@@ -70,6 +70,18 @@ pub struct PcConfig {
     pub pv_eoi: bool,
     /// Whether RAM is memory of a file, which a worker in another process can map.
     pub shared_memory: bool,
+    /// What a triple fault does.
+    pub on_triple_fault: OnTripleFault,
+}
+
+/// What happens to a PC whose CPU shuts down, because it cannot deliver an exception.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnTripleFault {
+    /// The run ends with an error: most guests do not mean it.
+    #[default]
+    Exit,
+    /// The PC is reset, as the hardware does. Some guests reset it so.
+    Reset,
 }
 
 impl Default for PcConfig {
@@ -81,6 +93,7 @@ impl Default for PcConfig {
             hidden: CpuFeatures::NONE,
             pv_eoi: true,
             shared_memory: false,
+            on_triple_fault: OnTripleFault::default(),
         }
     }
 }
@@ -246,7 +259,13 @@ impl Pc {
             }
             let (switch, asked) = (Arc::clone(&self.switch), Arc::clone(&until));
             let is_over = move || switch.is_off() || asked();
-            let outcome = self.machine.run_together(&mut vcpus, is_over);
+            let mut outcome = self.machine.run_together(&mut vcpus, is_over);
+            if let Err(MachineError::Fault(fault)) = &outcome
+                && fault.is_triple()
+                && self.config.on_triple_fault == OnTripleFault::Reset
+            {
+                outcome = Ok(Stop::Reset);
+            }
             // An error of a device comes first: it makes all later results worthless.
             match (self.switch.take(), outcome?) {
                 (Some(Off::Failed { device, source }), _) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use vmbell_hypervisor::Hypervisor;
 use vmbell_usermode::Usermode;
-use vmbell_vmm::{Pc, PcConfig, Stop};
+use vmbell_vmm::{OnTripleFault, Pc, PcConfig, Stop};
 
 use super::player::{Op, Play};
 use crate::harness::chain;
@@ -48,6 +48,17 @@ fn triple_fault_is_an_error_without_a_place<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(error, expected);
 }
 
+fn triple_fault_is_a_reset_if_that_is_wanted<H: Hypervisor>(hypervisor: &H) {
+    let play = Play {
+        config: PcConfig {
+            on_triple_fault: OnTripleFault::Reset,
+            ..PcConfig::default()
+        },
+        ..Play::new([Op::Crash])
+    };
+    assert_eq!(play.run(hypervisor).end, Ok(Stop::Reset));
+}
+
 fn bad_size_of_memory_is_refused_with_its_bounds<H: Hypervisor>(hypervisor: &H) {
     for memory in [0, 1 << 20, (64 << 20) + 1, 4 << 30] {
         let config = PcConfig {
@@ -68,6 +79,7 @@ crate::on_kvm! {
     word_at_the_shutdown_port_switches_off;
     guest_that_sleeps_is_stopped_by_the_limit;
     triple_fault_is_an_error_without_a_place;
+    triple_fault_is_a_reset_if_that_is_wanted;
     bad_size_of_memory_is_refused_with_its_bounds;
 }
 

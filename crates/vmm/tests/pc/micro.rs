@@ -4,7 +4,7 @@ use std::io;
 
 use vmbell_devices::virtio::{Entropy, VirtioConfig};
 use vmbell_hypervisor::{CpuFeatures, Hypervisor};
-use vmbell_vmm::{Pc, PcConfig, PcModel, Stop};
+use vmbell_vmm::{OnTripleFault, Pc, PcConfig, PcModel, Stop};
 
 use super::player::{Op, Play, Played};
 use crate::harness::chain;
@@ -16,6 +16,7 @@ const CONFIG: PcConfig = PcConfig {
     hidden: CpuFeatures::NONE,
     pv_eoi: true,
     shared_memory: false,
+    on_triple_fault: OnTripleFault::Exit,
 };
 
 fn play(ops: impl Into<Vec<Op>>) -> Play {

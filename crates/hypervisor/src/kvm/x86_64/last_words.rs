@@ -50,7 +50,7 @@ fn fault(area: Option<&GuestMemoryMmap>, ram: &GuestMemoryMmap, index: u32) -> F
             pc: None,
             address: None,
             bytes: Vec::new(),
-            reason: "the cpu shut down (triple fault)",
+            reason: Fault::SHUT_DOWN,
         };
     };
     let vector = (words.vector & 0xff) as u8;
