@@ -1,6 +1,5 @@
 //! Plugs the devices of the command line into a board.
 
-use std::fs::OpenOptions;
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -197,9 +196,29 @@ fn net<B: Board>(board: &B, link: &Link, config: VirtioConfig) -> Result<()> {
 
 /// Opens the file of a disk.
 fn disk(drive: &Drive) -> Result<Disk> {
-    let Drive { file, readonly } = drive;
-    let opened = OpenOptions::new().read(true).write(!readonly).open(file);
-    opened
-        .and_then(|file| Disk::new(file, *readonly))
-        .with_context(|| format!("cannot use {} as a disk", file.display()))
+    let Drive {
+        file,
+        readonly,
+        is_raw,
+    } = drive;
+    let disk = Disk::open(file, *readonly);
+    let file = file.display();
+    let disk = disk.with_context(|| format!("cannot use {file} as a disk"))?;
+    if let Some(format) = disk.format().filter(|_| !is_raw) {
+        bail!(
+            "{file} is an image in the format {format}, of which the guest would see the bytes: convert it \
+             (`qemu-img convert -O raw`), or say format=raw"
+        );
+    }
+    if disk.rest() > 0 {
+        eprintln!(
+            "warning: the last {} bytes of {file} are not a whole sector, and the guest does not see them",
+            disk.rest()
+        );
+    }
+    Ok(disk)
 }
+
+#[cfg(test)]
+#[path = "plug_test.rs"]
+mod tests;

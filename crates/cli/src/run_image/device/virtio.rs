@@ -33,6 +33,8 @@ pub(in crate::run_image) struct Drive {
     pub(in crate::run_image) file: PathBuf,
     /// Whether the guest may only read.
     pub(in crate::run_image) readonly: bool,
+    /// Whether it is a raw image although it begins as another format does.
+    pub(in crate::run_image) is_raw: bool,
 }
 
 /// The two ends of a network interface.
@@ -192,15 +194,27 @@ pub(super) struct BlkArgs {
     /// Let the guest only read
     #[arg(long, value_enum, default_value_t = Switch::Off)]
     readonly: Switch,
+    /// Give the guest the bytes of the file, though they are an image in a format such as qcow2
+    #[arg(long, value_enum)]
+    format: Option<ImageFormat>,
     #[command(flatten)]
     ways: WaysArgs,
 }
 
+/// The format of a disk's image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ImageFormat {
+    Raw,
+}
+
 impl BlkArgs {
     pub(super) fn device(self) -> Result<Device, String> {
-        let readonly = self.readonly.is_on();
-        let file = self.file;
-        self.ways.of(Virtio::Blk(Drive { file, readonly }))
+        let drive = Drive {
+            file: self.file,
+            readonly: self.readonly.is_on(),
+            is_raw: self.format == Some(ImageFormat::Raw),
+        };
+        self.ways.of(Virtio::Blk(drive))
     }
 }
 

@@ -83,6 +83,7 @@ fn disk_has_a_file_and_the_ways_of_every_virtio_device() {
         Virtio::Blk(Drive {
             file: "/d.img".into(),
             readonly,
+            is_raw: readonly,
         })
     };
     let default = defaults();
@@ -91,7 +92,7 @@ fn disk_has_a_file_and_the_ways_of_every_virtio_device() {
         notify: Notify::Exit,
         ..default
     };
-    let long = "virtio-blk,notify=exit,readonly,file=/d.img";
+    let long = "virtio-blk,notify=exit,readonly,file=/d.img,format=raw";
     assert_eq!(read(long), (drive(true), exit));
 }
 

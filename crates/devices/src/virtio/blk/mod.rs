@@ -5,13 +5,16 @@
 //! A flush writes it to the disk; for a driver without flushes each write does.
 
 mod flush;
+mod image;
 
-use std::fs::File;
+use std::fs::{File, OpenOptions, metadata};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use self::flush::Flusher;
+pub use self::image::DiskError;
 use super::host_io::{read_exact_at, write_all_at};
 use super::queue::{Handler, HandlerError};
 use super::request::{Handled, Request};
@@ -74,40 +77,74 @@ pub struct Disk {
     flushes: AtomicBool,
     /// Whether the file can be truncated, after which a write past its end would make it longer. A block device cannot.
     can_shrink: bool,
+    /// Bytes at the end that are not a sector.
+    rest: u64,
+    format: Option<&'static str>,
 }
 
 impl Disk {
+    /// A disk of the whole sectors of the file or block device at a path.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened, or for the reasons of [`new`](Self::new).
+    pub fn open(path: &Path, read_only: bool) -> Result<Self, DiskError> {
+        // Before it is opened, which takes until the other end of a pipe is there.
+        image::check(&metadata(path).map_err(DiskError::system("open it"))?)?;
+        let opened = OpenOptions::new().read(true).write(!read_only).open(path);
+        Self::new(opened.map_err(DiskError::system("open it"))?, read_only)
+    }
+
     /// A disk of the whole sectors of a file or block device. One that is not read-only needs a file that is open for
     /// writing.
     ///
     /// # Errors
     ///
-    /// If the size cannot be determined, or the process cannot have more threads.
-    pub fn new(file: File, read_only: bool) -> io::Result<Self> {
-        let theirs = file.try_clone()?;
+    /// If it is not a file or block device with at least one sector, or the process cannot have more descriptors or threads.
+    pub fn new(file: File, read_only: bool) -> Result<Self, DiskError> {
+        let theirs = file
+            .try_clone()
+            .map_err(DiskError::system("duplicate its descriptor"))?;
         Self::with_flush(file, read_only, move || theirs.sync_data())
     }
 
     fn with_flush(
-        mut file: File,
+        file: File,
         read_only: bool,
         flush: impl Fn() -> io::Result<()> + Send + 'static,
-    ) -> io::Result<Self> {
-        let can_shrink = !file.metadata()?.file_type().is_block_device();
-        let sectors = file.seek(SeekFrom::End(0))? / SECTOR;
+    ) -> Result<Self, DiskError> {
+        let found = file.metadata();
+        let found = found.map_err(DiskError::system("find out what it is"))?;
+        image::check(&found)?;
+        let can_shrink = !found.file_type().is_block_device();
+        let len = image::len(&file)?;
+        let sectors = len / SECTOR;
         let mut config = [0; 16];
         config[..8].copy_from_slice(&sectors.to_le_bytes());
         config[8..12].copy_from_slice(&PIECE.to_le_bytes());
         config[12..].copy_from_slice(&PIECES.to_le_bytes());
         Ok(Self {
+            rest: len % SECTOR,
+            format: image::format(&file),
             file,
-            flusher: Flusher::start(flush)?,
+            flusher: Flusher::start(flush).map_err(DiskError::system("start a thread for it"))?,
             sectors,
             read_only,
             config,
             flushes: AtomicBool::new(false),
             can_shrink,
         })
+    }
+
+    /// How many bytes at the end of the file are not a whole sector, so that the guest does not see them.
+    pub const fn rest(&self) -> u64 {
+        self.rest
+    }
+
+    /// The format of an image, such as qcow2, as which the file begins. The guest sees the bytes of the file, and not the disk in
+    /// the image.
+    pub const fn format(&self) -> Option<&'static str> {
+        self.format
     }
 
     /// The place in the file of a request of `len` bytes; `None` if the disk does not have all of it.

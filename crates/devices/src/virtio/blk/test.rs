@@ -262,3 +262,26 @@ proptest! {
         prop_assert_eq!(got[1024], 0);
     }
 }
+
+#[test]
+fn what_a_file_is_beyond_its_sectors_is_known() {
+    let of = |contents: &[u8]| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), contents).unwrap();
+        Disk::open(file.path(), true).unwrap()
+    };
+    let vdi = [&[b'<'; 0x40][..], b"\x7f\x10\xda\xbe"].concat();
+    for (begin, format) in [
+        (&b"QFI\xfb"[..], Some("qcow2")),
+        (b"KDMV", Some("VMDK")),
+        (b"conectix", Some("VHD")),
+        (&vdi, Some("VDI")),
+        (b"\xebc\x90GRUB", None),
+        (b"QFI", None),
+    ] {
+        let mut contents = begin.to_vec();
+        contents.resize(1024, 0);
+        assert_eq!(of(&contents).format(), format);
+    }
+    assert_eq!([512, 1300].map(|len| of(&vec![0; len]).rest()), [0, 276]);
+}

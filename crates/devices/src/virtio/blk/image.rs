@@ -1,0 +1,83 @@
+//! What a file has to be for a disk, and what it says of itself.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt};
+
+use super::SECTOR;
+
+/// Formats of images, with the bytes by which they are known and where these are.
+const FORMATS: [(&str, usize, &[u8]); 7] = [
+    ("qcow2", 0, b"QFI\xfb"),
+    ("VMDK", 0, b"KDMV"),
+    ("VMDK", 0, b"COWD"),
+    ("VMDK", 0, b"# Disk DescriptorFile"),
+    ("VHDX", 0, b"vhdxfile"),
+    ("VHD", 0, b"conectix"),
+    ("VDI", 0x40, b"\x7f\x10\xda\xbe"),
+];
+
+/// Bytes of a first sector.
+const HEAD: usize = 512;
+
+/// Why a file cannot be a disk.
+#[derive(Debug, thiserror::Error)]
+pub enum DiskError {
+    /// It is neither a file with contents nor a block device.
+    #[error("it is {kind}, and a disk is a file or a block device")]
+    Kind {
+        /// What it is.
+        kind: &'static str,
+    },
+    /// It has no whole sector.
+    #[error("its size is {len} bytes, and a disk has at least one sector of 512 bytes")]
+    Short {
+        /// Its size.
+        len: u64,
+    },
+    /// The host could not do what a disk needs.
+    #[error("cannot {operation}")]
+    System {
+        /// What it could not do.
+        operation: &'static str,
+        /// Its error.
+        source: io::Error,
+    },
+}
+
+impl DiskError {
+    pub(super) const fn system(operation: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { operation, source }
+    }
+}
+
+/// Fails if it is not a file with contents or a block device. Others have no size or no positions, and opening a pipe waits for
+/// its other end.
+pub(super) fn check(found: &Metadata) -> Result<(), DiskError> {
+    let kind = match found.file_type() {
+        found if found.is_file() || found.is_block_device() => return Ok(()),
+        found if found.is_dir() => "a folder",
+        found if found.is_char_device() => "a character device",
+        found if found.is_fifo() => "a pipe",
+        _ => "a socket",
+    };
+    Err(DiskError::Kind { kind })
+}
+
+/// The size of a disk's file in bytes: a sector at least.
+pub(super) fn len(mut file: &File) -> Result<u64, DiskError> {
+    let len = file.seek(SeekFrom::End(0));
+    let len = len.map_err(DiskError::system("find out its size"))?;
+    if len < SECTOR {
+        return Err(DiskError::Short { len });
+    }
+    Ok(len)
+}
+
+/// The format of which the first sector is, if that is known. One that cannot be read has none: the guest gets the error.
+pub(super) fn format(file: &File) -> Option<&'static str> {
+    let mut head = [0; HEAD];
+    file.read_exact_at(&mut head, 0).ok()?;
+    let is_it = |(_, at, bytes): &&(_, usize, &[u8])| head[*at..].starts_with(bytes);
+    FORMATS.iter().find(is_it).map(|(name, ..)| *name)
+}
