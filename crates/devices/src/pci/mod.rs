@@ -10,6 +10,7 @@ mod board;
 mod capability;
 mod config;
 mod ecam;
+mod host_bridge;
 mod msi;
 mod msix;
 mod msix_table;
@@ -32,11 +33,12 @@ pub use config::{
     COMMAND, COMMAND_INTX_DISABLE, CONFIG_SIZE, ConfigSpace, INTERRUPT_LINE, Identity,
 };
 pub use ecam::CONFIG_MEMORY_LEN;
+pub use host_bridge::HostBridge;
 pub use msi::{MsiCapability, MsiState};
 pub use msix::{BarPart, MsixCapability, MsixControl, MsixError};
 pub use msix_table::{MsixTable, read_pending};
 pub use registers::{CapabilityList, Pin, Registers};
-pub use root::{CONFIG_PORTS, CONFIG_PORTS_LEN, HostBridge, PciRoot, SLOTS};
+pub use root::{CONFIG_PORTS, CONFIG_PORTS_LEN, PciRoot, SLOTS};
 pub use routes::{MessageRoute, Routes};
 
 /// What a function is, which does not change.

@@ -11,10 +11,7 @@ use vmbell_hypervisor::DeviceMemory;
 
 use super::ecam::{CONFIG_MEMORY_LEN, ConfigMemory, ConfigPages};
 use super::slot::{Buses, Slot};
-use super::{
-    BARS, Board, CONFIG_SIZE, ConfigAccess, FunctionInfo, Identity, PciError, PciFunction,
-    Registers,
-};
+use super::{Board, CONFIG_SIZE, ConfigAccess, HostBridge, PciError, PciFunction};
 
 /// The first of its eight ports.
 pub const CONFIG_PORTS: u64 = 0xcf8;
@@ -372,36 +369,6 @@ impl fmt::Debug for PciRoot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.lock().slots).finish()
     }
-}
-
-/// A host bridge without own registers.
-#[derive(Debug)]
-pub struct HostBridge;
-
-impl PciFunction for HostBridge {
-    /// Intel's 82441FX, the host bridge of QEMU's `pc` machine.
-    fn info(&self) -> FunctionInfo {
-        FunctionInfo {
-            name: "host-bridge",
-            identity: Identity {
-                vendor: 0x8086,
-                device: 0x1237,
-                class: 0x0600,
-            },
-            bars: [None; BARS],
-            registers: Registers::default(),
-        }
-    }
-
-    fn read(&self, _bar: usize, _offset: u64, data: &mut [u8]) {
-        data.fill(0xff);
-    }
-
-    fn write(&self, _bar: usize, _offset: u64, _data: &[u8]) {}
-
-    fn moved(&self, _bar: usize, _base: Option<u64>) {}
-
-    fn reset(&self) {}
 }
 
 #[cfg(test)]

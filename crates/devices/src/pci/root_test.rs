@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use vmbell::bus::BusReader;
 
 use super::*;
-use crate::pci::{BARS, Bar, BarSpace, Identity, Registers, Window, Windows};
+use crate::pci::{BARS, Bar, BarSpace, FunctionInfo, Identity, Registers, Window, Windows};
 
 const PORTS: u64 = 0xc000;
 const MEMORY: u64 = 0xe000_0000;
