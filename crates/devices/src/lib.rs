@@ -31,6 +31,7 @@ mod filled;
 mod fw_cfg;
 mod ioapic;
 mod listener;
+mod output;
 pub mod pc_testdev;
 pub mod pci;
 pub mod pci_testdev;
@@ -49,6 +50,7 @@ pub use doorbell_page::DoorbellPage;
 pub use fw_cfg::{FW_CFG_PORTS, FwCfg};
 pub use ioapic::{IO_APIC, IO_APIC_LEN, IoApic, IoApicPin};
 pub use listener::Listener;
+pub use output::Output;
 pub use power::{
     PM_TIMER_LEN, PM_TIMER_PORT, PM1_CONTROL_LEN, PM1_CONTROL_PORT, PM1_EVENT_LEN, PM1_EVENT_PORT,
     Pm1, PmTimer, SCI_GSI, SLEEP_PORTS, SLEEP_PORTS_LEN, Sleep, SleepRegisters,

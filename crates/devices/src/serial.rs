@@ -1,12 +1,15 @@
-//! The first serial port: a 16550 UART whose output goes to any writer, and whose input any thread may bring.
+//! The first serial port: a 16550 UART whose input any thread may bring. Its transmitter is busy while its output has no room, so
+//! that a reader that stalls does not stop the vCPU that prints.
 
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use vm_superio::serial::{Error, NoEvents};
+use vm_superio::serial::NoEvents;
 use vm_superio::{Serial as Uart, Trigger};
+
+use super::output::Output;
 
 use vmbell::bus::BusDevice;
 use vmbell_hypervisor::IrqTrigger;
@@ -20,12 +23,19 @@ pub const SERIAL_GSI: u32 = 4;
 
 /// The register of the bytes themselves.
 const DATA: u64 = 0;
-/// The register that enables interrupts, and its bit for received bytes.
+/// The register that enables interrupts, and its bits for received bytes and an empty transmitter.
 const INTERRUPT_ENABLE: u64 = 1;
 const RECEIVED: u8 = 1;
+const TRANSMITTED: u8 = 2;
+/// The register of line control, and its bit that puts the divisor in the place of the first two registers.
+const LINE_CONTROL: u64 = 3;
+const DIVISOR: u8 = 0x80;
 /// The register of modem control, and its bit by which a driver says that it is ready.
 const MODEM_CONTROL: u64 = 4;
 const DATA_TERMINAL_READY: u8 = 1;
+/// The register of line status, and its bits for an empty transmitter.
+const LINE_STATUS: u64 = 5;
+const TRANSMITTER_EMPTY: u8 = 0x60;
 
 /// How long a driver has to be ready before it gets input; also how often [`Serial::receive`] looks whether it has to end.
 const SETTLED: Duration = Duration::from_millis(20);
@@ -44,30 +54,56 @@ impl Trigger for Line {
     }
 }
 
-/// A function that is called for each byte of output that was lost.
-type OnError = Box<dyn Fn(io::Error) + Send + Sync>;
+/// The output of the UART, which takes each byte.
+struct Printed(Output);
 
-/// The device. It runs on the thread of the vCPU that accesses it.
-pub struct Serial<W: Write + Send> {
-    port: Mutex<Port<W>>,
-    /// Signalled when the guest has read a byte, or may have become ready.
-    room: Condvar,
-    on_error: OnError,
+impl Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        bytes.iter().for_each(|byte| self.0.push(*byte));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
-struct Port<W: Write + Send> {
-    uart: Uart<Line, NoEvents, W>,
+/// The device. It runs on the thread of the vCPU that accesses it.
+pub struct Serial {
+    port: Mutex<Port>,
+    output: Output,
+    /// Signalled when the guest has read a byte, or may have become ready.
+    room: Condvar,
+}
+
+struct Port {
+    uart: Uart<Line, NoEvents, Printed>,
     /// When the guest's driver became ready to receive; `None` while it is not.
     ready: Option<Instant>,
 }
 
-impl<W: Write + Send> Port<W> {
+impl Port {
     /// The driver is ready if it takes interrupts of received bytes and says so to the other side.
     fn look(&mut self) {
         let state = self.uart.state();
         let is_ready = state.interrupt_enable & RECEIVED != 0
             && state.modem_control & DATA_TERMINAL_READY != 0;
         self.ready = is_ready.then(|| self.ready.unwrap_or_else(Instant::now));
+    }
+
+    /// The transmitter is empty again: raises its interrupt, if the driver wants that. As a driver does, by enabling it.
+    fn transmitted(&mut self) {
+        let state = self.uart.state();
+        if state.interrupt_enable & TRANSMITTED == 0 {
+            return;
+        }
+        for (offset, byte) in [
+            (LINE_CONTROL, state.line_control & !DIVISOR),
+            (INTERRUPT_ENABLE, state.interrupt_enable),
+            (LINE_CONTROL, state.line_control),
+        ] {
+            self.write(offset, byte);
+        }
     }
 
     /// Takes what there is room for at this time, and returns how many bytes that is.
@@ -80,24 +116,31 @@ impl<W: Write + Send> Port<W> {
             _ => 0,
         }
     }
+
+    fn write(&mut self, offset: u64, byte: u8) {
+        // Neither the line nor the output has errors, and a full buffer of a port in loopback mode loses the byte.
+        let _ = self.uart.write(register(offset), byte);
+    }
 }
 
-impl<W: Write + Send> Serial<W> {
-    /// A serial port that writes to `out` byte by byte, signals `irq` for each interrupt, and calls `on_error` for each
-    /// byte that cannot be written. Without `irq` guests have to poll it.
-    pub fn new(
-        out: W,
-        irq: Option<Box<dyn IrqTrigger>>,
-        on_error: impl Fn(io::Error) + Send + Sync + 'static,
-    ) -> Self {
-        Self {
+impl Serial {
+    /// A serial port that prints to `output`, and signals `irq` for each interrupt. Without `irq` guests have to poll it.
+    pub fn new(output: &Output, irq: Option<Box<dyn IrqTrigger>>) -> Arc<Self> {
+        let serial = Arc::new(Self {
             port: Mutex::new(Port {
-                uart: Uart::new(Line(irq), out),
+                uart: Uart::new(Line(irq), Printed(output.clone())),
                 ready: None,
             }),
+            output: output.clone(),
             room: Condvar::new(),
-            on_error: Box::new(on_error),
-        }
+        });
+        let port = Arc::downgrade(&serial);
+        output.on_room(move || {
+            if let Some(port) = port.upgrade() {
+                port.lock().transmitted();
+            }
+        });
+        serial
     }
 
     /// Gives the guest these bytes to read, in order. It waits while the port's 64 bytes of room are full, and until the
@@ -115,46 +158,45 @@ impl<W: Write + Send> Serial<W> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Port<W>> {
+    fn lock(&self) -> MutexGuard<'_, Port> {
         self.port.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn register(offset: u64) -> u8 {
-        u8::try_from(offset).unwrap_or(u8::MAX)
     }
 }
 
-impl<W: Write + Send> BusDevice for Serial<W> {
+fn register(offset: u64) -> u8 {
+    u8::try_from(offset).unwrap_or(u8::MAX)
+}
+
+impl BusDevice for Serial {
     fn read(&self, offset: u64, data: &mut [u8]) {
         let [byte] = data else {
             data.fill(0xff);
             return;
         };
-        *byte = self.lock().uart.read(Self::register(offset));
-        if offset == DATA {
-            self.room.notify_one();
+        *byte = self.lock().uart.read(register(offset));
+        match offset {
+            DATA => self.room.notify_one(),
+            LINE_STATUS if self.output.is_full() => *byte &= !TRANSMITTER_EMPTY,
+            _ => {}
         }
     }
 
     fn write(&self, offset: u64, data: &[u8]) {
         let [byte] = data else { return };
         let mut port = self.lock();
-        let written = port.uart.write(Self::register(offset), *byte);
+        port.write(offset, *byte);
         if [INTERRUPT_ENABLE, MODEM_CONTROL].contains(&offset) {
             port.look();
             self.room.notify_one();
         }
-        drop(port);
-        match written {
-            Ok(()) | Err(Error::FullFifo) => {}
-            Err(Error::IOError(error) | Error::Trigger(error)) => (self.on_error)(error),
-        }
     }
 }
 
-impl<W: Write + Send> fmt::Debug for Serial<W> {
+impl fmt::Debug for Serial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Serial")
+        f.debug_struct("Serial")
+            .field("output", &self.output)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,86 +1,103 @@
-use std::sync::Arc;
+use std::fs::File;
+use std::io::{PipeReader, Read, Seek};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
+use crate::wait::await_that;
 
-const LINE_CONTROL: u64 = 3;
-const LINE_STATUS: u64 = 5;
-
-/// A writer whose output the test can read.
-#[derive(Clone, Default)]
-struct Paper(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Paper {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend(data);
-        Ok(data.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// Output to a file, and the file.
+fn on_paper() -> (Output, File) {
+    let paper = tempfile::tempfile().unwrap();
+    let output = Output::new(paper.try_clone().unwrap().into()).unwrap();
+    (output, paper)
 }
 
-/// A writer that refuses everything.
-struct Full;
-
-impl Write for Full {
-    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-        Err(io::ErrorKind::StorageFull.into())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// All that a port has printed.
+fn printed(output: &Output, mut paper: &File) -> Vec<u8> {
+    assert_eq!(output.drain(|| true), 0);
+    let mut bytes = Vec::new();
+    paper.rewind().unwrap();
+    paper.read_to_end(&mut bytes).unwrap();
+    bytes
 }
 
 #[test]
-fn bytes_come_out_in_order_and_the_transmitter_is_always_empty() {
-    let paper = Paper::default();
-    let serial = Serial::new(paper.clone(), None, |error| panic!("{error}"));
+fn bytes_come_out_in_order_and_the_transmitter_is_empty() {
+    let (output, paper) = on_paper();
+    let serial = Serial::new(&output, None);
     for byte in b"hi\n" {
-        let mut status = [0];
-        serial.read(LINE_STATUS, &mut status);
-        assert_eq!(status[0] & 0x20, 0x20);
+        assert_eq!(register(&serial, LINE_STATUS) & TRANSMITTER_EMPTY, 0x60);
         serial.write(DATA, &[*byte]);
     }
-    assert_eq!(*paper.0.lock().unwrap(), b"hi\n");
+    assert_eq!(printed(&output, &paper), b"hi\n");
 }
 
 #[test]
 fn divisor_is_not_printed() {
-    let paper = Paper::default();
-    let serial = Serial::new(paper.clone(), None, |error| panic!("{error}"));
+    let (output, paper) = on_paper();
+    let serial = Serial::new(&output, None);
     serial.write(LINE_CONTROL, &[0x80]);
     serial.write(DATA, &[1]);
     serial.write(LINE_CONTROL, &[0x03]);
     serial.write(DATA, b"x");
-    assert_eq!(*paper.0.lock().unwrap(), b"x");
+    assert_eq!(printed(&output, &paper), b"x");
 }
 
 #[test]
 fn wide_accesses_and_far_offsets_are_nobodys() {
-    let paper = Paper::default();
-    let serial = Serial::new(paper.clone(), None, |error| panic!("{error}"));
+    let (output, paper) = on_paper();
+    let serial = Serial::new(&output, None);
     serial.write(DATA, b"ab");
     serial.write(u64::MAX, b"c");
     let mut data = [0; 2];
     serial.read(DATA, &mut data);
     assert_eq!(data, [0xff; 2]);
     serial.read(u64::MAX, &mut data[..1]);
-    assert_eq!(*paper.0.lock().unwrap(), b"");
+    assert_eq!(printed(&output, &paper), b"");
+}
+
+/// A port whose reader does not read until the transmitter is busy, and the bytes that it was given.
+fn stalled(enabled: u8) -> (Arc<Serial>, Edges, PipeReader, usize) {
+    let (reader, writer) = io::pipe().unwrap();
+    let output = Output::new(writer.into()).unwrap();
+    let edges = Edges::default();
+    let serial = Serial::new(&output, Some(Box::new(edges.clone())));
+    serial.write(INTERRUPT_ENABLE, &[enabled]);
+    let mut sent = 0;
+    while register(&serial, LINE_STATUS) & TRANSMITTER_EMPTY != 0 {
+        serial.write(DATA, b"x");
+        sent += 1;
+    }
+    (serial, edges, reader, sent)
 }
 
 #[test]
-fn lost_output_is_reported() {
-    let lost = Arc::new(AtomicUsize::new(0));
-    let theirs = Arc::clone(&lost);
-    let serial = Serial::new(Full, None, move |error| {
-        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-        theirs.fetch_add(1, Ordering::Relaxed);
+fn a_reader_that_stalls_makes_the_transmitter_busy_and_one_that_reads_gets_every_byte() {
+    let (serial, _, mut reader, sent) = stalled(0);
+    // A driver that has just looked sends as many as its FIFO takes.
+    (0..16).for_each(|_| serial.write(DATA, b"y"));
+    let mut bytes = vec![0; sent + 16];
+    reader.read_exact(&mut bytes).unwrap();
+    assert_eq!(bytes.iter().filter(|byte| **byte == b'y').count(), 16);
+    await_that("an empty transmitter", || {
+        register(&serial, LINE_STATUS) & TRANSMITTER_EMPTY == TRANSMITTER_EMPTY
     });
-    serial.write(DATA, b"x");
-    assert_eq!(lost.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_driver_that_waits_for_an_empty_transmitter_is_interrupted_even_while_the_divisor_is_shown() {
+    const IDENTIFICATION: u64 = 2;
+    for line_control in [0x03, 0x83] {
+        let (serial, edges, mut reader, sent) = stalled(TRANSMITTED);
+        serial.write(LINE_CONTROL, &[line_control]);
+        // The interrupts so far are served, and the driver found the transmitter busy.
+        register(&serial, IDENTIFICATION);
+        let before = edges.0.load(Ordering::Relaxed);
+        let mut bytes = vec![0; sent];
+        reader.read_exact(&mut bytes).unwrap();
+        await_that("an interrupt", || edges.0.load(Ordering::Relaxed) > before);
+        assert_eq!(register(&serial, LINE_CONTROL), line_control);
+    }
 }
 
 const DATA_READY: u8 = 1;
@@ -95,20 +112,19 @@ impl IrqTrigger for Edges {
     }
 }
 
-fn with_line() -> (Serial<Paper>, Edges) {
+fn with_line() -> (Arc<Serial>, Edges) {
     let edges = Edges::default();
-    let irq = Box::new(edges.clone());
-    let serial = Serial::new(Paper::default(), Some(irq), |error| panic!("{error}"));
+    let serial = Serial::new(&on_paper().0, Some(Box::new(edges.clone())));
     (serial, edges)
 }
 
 /// What a driver does when the port is opened.
-fn open(serial: &Serial<Paper>) {
+fn open(serial: &Serial) {
     serial.write(INTERRUPT_ENABLE, &[RECEIVED]);
     serial.write(MODEM_CONTROL, &[DATA_TERMINAL_READY]);
 }
 
-fn register(serial: &Serial<Paper>, offset: u64) -> u8 {
+fn register(serial: &Serial, offset: u64) -> u8 {
     let mut byte = [0];
     serial.read(offset, &mut byte);
     byte[0]

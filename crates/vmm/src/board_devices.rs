@@ -3,15 +3,15 @@
 //! an irqfd.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use vmbell::bus::BusRange;
 use vmbell::irq::Gsi;
+use vmbell_devices::SERIAL_GSI;
 use vmbell_devices::virtio::mmio::{Interrupt, Location, VirtioMmio};
 use vmbell_devices::virtio::vhost::Worker;
 use vmbell_devices::virtio::{Handler, Notify, Raise, VirtioConfig};
-use vmbell_devices::{SERIAL_GSI, Serial};
 use vmbell_hypervisor::{Error, IrqTrigger, Irqs, Vm};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
@@ -126,20 +126,6 @@ impl fmt::Debug for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Edge").field(&self.gsi).finish()
     }
-}
-
-/// The serial port of a board.
-pub type SerialPort = Serial<Box<dyn Write + Send>>;
-
-/// A port that prints to `output`, raises `irq`, and turns `switch` if it cannot print. Its place is the board's.
-pub(super) fn serial_port(
-    output: Box<dyn Write + Send>,
-    irq: Box<dyn IrqTrigger>,
-    switch: &Arc<Switch>,
-) -> SerialPort {
-    let switch = Arc::clone(switch);
-    let on_error = move |error| switch.turn(Off::failed("the serial port", error));
-    Serial::new(output, Some(irq), on_error)
 }
 
 /// An irqfd of the serial port's line.

@@ -47,7 +47,6 @@ use vmbell::bus::{Backlog, Bus};
 use vmbell_hypervisor::{Vcpu, Vm};
 
 pub use backend::{Backend, ChosenBackend, choose_backend};
-pub use board_devices::SerialPort;
 pub use error::{BoardError, MachineError};
 pub use image::{Arm64Image, Boot, BootFile, ElfError, INFORMATION, Image, ImageError};
 pub use pc::{

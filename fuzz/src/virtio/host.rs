@@ -8,6 +8,7 @@ use std::os::unix::net::UnixDatagram;
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::virtqueue::Buffer;
+use vmbell_devices::Output;
 use vmbell_devices::virtio::net::{Mac, NET_QUEUES, Net, Offloads, Tap};
 use vmbell_devices::virtio::pci::{GuestParts, VirtioPci};
 use vmbell_devices::virtio::{CONSOLE_QUEUES, Console, Disk, Entropy};
@@ -59,7 +60,7 @@ pub struct Host {
     shrinks: bool,
     wire: Option<UnixDatagram>,
     /// What a console's driver has sent since the last check.
-    printed: Option<File>,
+    printed: Option<(File, Output)>,
     /// A place for the longest packet and one byte.
     packet: Box<[u8]>,
 }
@@ -83,9 +84,9 @@ impl Host {
                 let mut appended = tempfile::Builder::new();
                 let printed = appended.append(true).tempfile_in("/dev/shm").unwrap();
                 let printed = printed.into_file();
-                let output = printed.try_clone().unwrap().into();
-                host.printed = Some(printed);
-                let console = Console::new(input, output).unwrap();
+                let output = Output::new(printed.try_clone().unwrap().into()).unwrap();
+                let console = Console::new(input, &output).unwrap();
+                host.printed = Some((printed, output));
                 VirtioPci::new(console, CONSOLE_QUEUES, config, guest)
             }
             Kind::Disk { read_only } => {
@@ -159,7 +160,8 @@ impl Host {
 
     /// What has to be true for any driver.
     pub fn check(&mut self) {
-        if let Some(printed) = &self.printed {
+        if let Some((printed, output)) = &self.printed {
+            assert_eq!(output.drain(|| true), 0);
             printed.set_len(0).unwrap();
         }
         let kind = self.kind;
@@ -205,7 +207,9 @@ impl Host {
             Kind::Rng | Kind::Disk { .. } => {}
             Kind::Console => {
                 let mut printed = vec![0; request.len() + 1];
-                let len = self.printed.as_ref().unwrap().read_at(&mut printed, 0);
+                let (file, output) = self.printed.as_ref().unwrap();
+                assert_eq!(output.drain(|| true), 0);
+                let len = file.read_at(&mut printed, 0);
                 assert_eq!(&printed[..len.unwrap()], request);
             }
             Kind::Net { .. } => assert_eq!(self.received(), Some(request)),

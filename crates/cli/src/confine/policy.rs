@@ -69,6 +69,8 @@ const ALWAYS: &[c_long] = &[
     libc::SYS_mremap,
     libc::SYS_munmap,
     libc::SYS_nanosleep,
+    // How one waits for room in a non-blocking descriptor, and reads a pending bit of an assigned device.
+    libc::SYS_ppoll,
     libc::SYS_read,
     libc::SYS_readv,
     libc::SYS_restart_syscall,
@@ -86,6 +88,8 @@ const ALWAYS: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_epoll_wait,
     libc::SYS_epoll_pwait,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
 ];
 
 /// What a vCPU's thread calls besides: it makes eventfds, and waits for them, as the guest sets its devices up.
@@ -94,11 +98,7 @@ const VCPU: &[c_long] = &[
     libc::SYS_epoll_create1,
     libc::SYS_epoll_ctl,
     libc::SYS_eventfd2,
-    // How it reads a pending bit of an assigned device.
-    libc::SYS_ppoll,
     libc::SYS_timerfd_create,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_poll,
 ];
 
 /// A file that is a disk, and its end.
@@ -115,14 +115,7 @@ const DISK: &[c_long] = &[
 const REGISTERS: &[c_long] = &[libc::SYS_fstat, libc::SYS_pread64, libc::SYS_pwrite64];
 
 /// Requests to another process, at a socket that is connected.
-const SOCKET: &[c_long] = &[
-    libc::SYS_ppoll,
-    libc::SYS_recvmsg,
-    libc::SYS_sendmsg,
-    libc::SYS_shutdown,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_poll,
-];
+const SOCKET: &[c_long] = &[libc::SYS_recvmsg, libc::SYS_sendmsg, libc::SYS_shutdown];
 
 /// The flags with which the C library starts a thread, except CLONE_DETACHED, which does nothing.
 const THREAD: libc::c_int = libc::CLONE_VM
@@ -221,7 +214,8 @@ pub(super) fn of(kind: ThreadKind, devices: &Devices) -> Result<Policy, BackendE
 
 /// The requests of ioctls.
 fn requests(kind: ThreadKind, devices: &Devices) -> Vec<[Condition; 1]> {
-    let mut lists = vec![ioctl::INTERRUPTS];
+    // The thread that ends a run that does not end by itself gives the terminal back, too.
+    let mut lists = vec![ioctl::INTERRUPTS, ioctl::TERMINAL];
     if devices.assigned {
         lists.extend([ioctl::EXITS, ioctl::ASSIGNED, ioctl::MEMORY]);
     }
@@ -238,7 +232,7 @@ fn requests(kind: ThreadKind, devices: &Devices) -> Vec<[Condition; 1]> {
         }
     }
     if kind == ThreadKind::Main {
-        lists.extend([ioctl::WAKE, ioctl::TERMINAL]);
+        lists.push(ioctl::WAKE);
     }
     let each = lists.into_iter().flatten();
     each.map(|request| [(1, Dword, Eq, u64::from(*request))])

@@ -2,14 +2,16 @@
 //! that each key reaches the guest at once, and Ctrl-C, too; Ctrl-A x ends the run.
 
 use std::io::{self, IsTerminal, Read};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{OptionalActions, OutputModes, Termios, tcgetattr, tcsetattr};
 
 use vmbell::thread::{self, ThreadKind};
-use vmbell_vmm::SerialPort;
+use vmbell_devices::Serial;
 
 /// Ctrl-A, which begins a command, and the commands.
 const ESCAPE: u8 = 0x01;
@@ -19,14 +21,14 @@ const QUIT: u8 = b'x';
 pub(super) type Input = Box<dyn FnMut(&[u8]) + Send>;
 
 /// The input of a serial port.
-pub(super) fn of_port(port: &Arc<SerialPort>) -> Input {
+pub(super) fn of_port(port: &Arc<Serial>) -> Input {
     let port = Arc::clone(port);
     Box::new(move |bytes| port.receive(bytes, || false))
 }
 
 /// Standard input while a guest has it. The terminal gets its settings back when this is dropped.
 pub(super) struct Console {
-    before: Option<Termios>,
+    before: Option<Arc<Termios>>,
     quit: Arc<AtomicBool>,
 }
 
@@ -40,7 +42,7 @@ impl Console {
             tcsetattr(&stdin, OptionalActions::Now, &raw(&before))
                 .context("cannot put the terminal into raw mode")?;
             eprintln!("the terminal is the guest's console: Ctrl-A x ends the run");
-            Some(before)
+            Some(Arc::new(before))
         } else {
             None
         };
@@ -56,6 +58,12 @@ impl Console {
         Ok(console)
     }
 
+    /// Gives a terminal its settings back, on any thread; `None` if standard input is none.
+    pub(super) fn restore(&self) -> Option<impl Fn() + Send + 'static> {
+        let before = self.before.clone()?;
+        Some(move || restore(&before))
+    }
+
     /// Whether the user asked for the end.
     pub(super) fn has_quit(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.quit)
@@ -65,10 +73,14 @@ impl Console {
 impl Drop for Console {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // A failure cannot be reported: the terminal is gone, or the process is about to end.
-            let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
+            restore(before);
         }
     }
+}
+
+fn restore(before: &Termios) {
+    // A failure cannot be reported: the terminal is gone, or the process is about to end.
+    let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
 }
 
 /// Raw mode, but for output: lines that this command writes still begin at the left.
@@ -81,7 +93,7 @@ fn raw(before: &Termios) -> Termios {
 
 /// Copies until the end of the input, or until the user asks for the end. Without `escapes` every byte is the guest's.
 fn copy(
-    mut input: impl Read,
+    mut input: impl Read + AsFd,
     mut give: impl FnMut(&[u8]),
     mut escapes: Option<Escapes>,
     quit: &AtomicBool,
@@ -90,6 +102,11 @@ fn copy(
     loop {
         let read = match input.read(&mut buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                // Whoever shares it has made it non-blocking. If this fails, the read does so next.
+                let _ = poll(&mut [PollFd::new(&input, PollFlags::IN)], None);
+                continue;
+            }
             Ok(0) | Err(_) => return,
             Ok(read) => buffer.get(..read).unwrap_or_default(),
         };

@@ -1,65 +1,177 @@
 //! What ends a run from outside of the guest, and the exit status of every end.
+//!
+//! After a time limit or a signal the run has a moment for what the guest has printed. A thread, `end`, then ends the process, whatever
+//! its other threads wait for: a disk that does not answer, a reader that does not read.
 
-use std::sync::Arc;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
 use super::console::{Console, Input};
-use super::{RunArgs, status};
+use super::{FAILED, RunArgs, status};
 use crate::exit::Exit;
 use crate::interrupt;
-use vmbell_vmm::Stop;
+use vmbell::thread::{self, ThreadKind};
+use vmbell_devices::Output;
+use vmbell_vmm::{BoardError, Stop};
 
-/// Signals, the console's command to quit, and the time limit, while the guest runs.
+/// How often a thread looks whether the run has to end.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long what the guest has printed may still be written after a time limit or a signal.
+const PRINTING: Duration = Duration::from_millis(800);
+/// How long after one the process ends in any case.
+const LONGEST: Duration = Duration::from_millis(900);
+/// As a shell says of a program that SIGPIPE has ended.
+const BROKEN_PIPE: u8 = 128 + 13;
+
+/// Signals, the console's command to quit, the time limit and the output, while the guest runs.
 pub(super) struct Ending {
-    interrupted: &'static AtomicBool,
+    why: Arc<Why>,
     console: Option<Console>,
+}
+
+/// What may end the run.
+struct Why {
+    interrupted: &'static AtomicBool,
     quit: Option<Arc<AtomicBool>>,
     timeout: Duration,
     deadline: Option<Instant>,
+    output: Output,
+    /// The exit status, once it is known.
+    status: OnceLock<u8>,
+    /// Done when the user was told what was not written, and of the time limit.
+    told: [Once; 2],
 }
 
 impl Ending {
     /// Begins to watch, and gives the guest what the user types if there is an `input`.
-    pub(super) fn begin(args: &RunArgs, input: Option<Input>) -> Result<Self> {
+    pub(super) fn begin(args: &RunArgs, input: Option<Input>, output: Output) -> Result<Self> {
         let interrupted = interrupt::catch().context("cannot catch signals")?;
         let console = input.map(Console::attach).transpose()?;
         let timeout = args.timeout;
-        Ok(Self {
+        let why = Arc::new(Why {
             interrupted,
             quit: console.as_ref().map(Console::has_quit),
-            console,
             timeout,
             deadline: (timeout > Duration::ZERO).then(|| Instant::now() + timeout),
+            output,
+            status: OnceLock::new(),
+            told: [const { Once::new() }; 2],
+        });
+        let theirs = Arc::clone(&why);
+        let terminal = console.as_ref().and_then(Console::restore);
+        thread::spawn(ThreadKind::Device, "end", move || {
+            theirs.end_in_any_case(terminal);
         })
+        .context("cannot start the thread that ends the run")?;
+        Ok(Self { why, console })
     }
 
     /// Whether the run has to end, for any thread.
     pub(super) fn is_due(&self) -> impl Fn() -> bool + Send + Sync + 'static {
-        let (interrupted, quit, deadline) = (self.interrupted, self.quit.clone(), self.deadline);
-        move || {
-            is_set(interrupted)
-                || quit.as_deref().is_some_and(is_set)
-                || deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        let why = Arc::clone(&self.why);
+        move || why.is_due()
+    }
+
+    /// Waits for the guest's output, gives the terminal back, and says how the guest ended.
+    pub(super) fn status(self, stop: Result<Stop, BoardError>) -> Result<u8> {
+        let why = self.why;
+        let mut limit = Limit::new(PRINTING);
+        let unwritten = why.output.drain(|| !limit.has_passed(why.is_due()));
+        drop(self.console);
+        let failed = why.output.failed();
+        why.tell_unwritten(unwritten);
+        let status = match (stop, failed) {
+            (Err(error), _) => Err(error.into()),
+            (_, Some(ErrorKind::BrokenPipe)) => Ok(BROKEN_PIPE),
+            (_, Some(kind)) => Err(anyhow!("cannot print what the guest prints: {kind}")),
+            (Ok(Stop::Done(code)), _) => Ok(status(code)),
+            (Ok(Stop::Shutdown | Stop::Reset), _) => Ok(Exit::Good.status()),
+            (Ok(Stop::Kicked), _) => Ok(why.kicked()),
+            (Ok(Stop::Halted), _) => Err(anyhow!("the guest halted and nothing can wake it")),
+        };
+        // It is set once.
+        let _ = why.status.set(*status.as_ref().unwrap_or(&FAILED));
+        status
+    }
+}
+
+impl Why {
+    fn is_due(&self) -> bool {
+        is_set(self.interrupted)
+            || self.quit.as_deref().is_some_and(is_set)
+            || self.output.failed().is_some()
+            || self
+                .deadline
+                .is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    fn tell_unwritten(&self, bytes: u64) {
+        self.told[0].call_once(|| {
+            if bytes > 0 && self.output.failed().is_none() {
+                eprintln!("warning: {bytes} bytes that the guest printed were not written");
+            }
+        });
+    }
+
+    /// The exit status of a run that something outside of the guest ended; says so if that was the time limit.
+    fn kicked(&self) -> u8 {
+        if is_set(self.interrupted) || self.quit.as_deref().is_some_and(is_set) {
+            return Exit::Interrupted.status();
+        }
+        match self.output.failed() {
+            Some(ErrorKind::BrokenPipe) => BROKEN_PIPE,
+            Some(_) => FAILED,
+            None => {
+                self.told[1].call_once(|| {
+                    eprintln!("error: the guest did not end within {:?}", self.timeout);
+                });
+                Exit::TimedOut.status()
+            }
         }
     }
 
-    /// Gives the terminal back, and says how the guest ended.
-    pub(super) fn status(self, stop: Stop) -> Result<u8> {
-        drop(self.console);
-        let has_quit = self.quit.as_deref().is_some_and(is_set);
-        match stop {
-            Stop::Done(code) => Ok(status(code)),
-            Stop::Shutdown | Stop::Reset => Ok(Exit::Good.status()),
-            Stop::Kicked if is_set(self.interrupted) || has_quit => Ok(Exit::Interrupted.status()),
-            Stop::Kicked => {
-                eprintln!("error: the guest did not end within {:?}", self.timeout);
-                Ok(Exit::TimedOut.status())
-            }
-            Stop::Halted => Err(anyhow!("the guest halted and nothing can wake it")),
+    /// Ends the process some time after the run has to end. Unless that was done, it gives the `terminal` back before.
+    fn end_in_any_case(&self, terminal: Option<impl Fn()>) {
+        let mut limit = Limit::new(LONGEST);
+        while !limit.has_passed(self.is_due()) {
+            std::thread::sleep(LOOK);
         }
+        let status = match self.status.get() {
+            Some(status) => *status,
+            None => {
+                if let Some(restore) = terminal {
+                    restore();
+                }
+                self.tell_unwritten(self.output.drain(|| false));
+                self.kicked()
+            }
+        };
+        std::process::exit(status.into());
+    }
+}
+
+/// A time that begins when the run has to end.
+struct Limit {
+    length: Duration,
+    begun: Option<Instant>,
+}
+
+impl Limit {
+    const fn new(length: Duration) -> Self {
+        let begun = None;
+        Self { length, begun }
+    }
+
+    fn has_passed(&mut self, is_due: bool) -> bool {
+        if is_due && self.begun.is_none() {
+            self.begun = Some(Instant::now());
+        }
+        self.begun
+            .is_some_and(|begun| begun.elapsed() >= self.length)
     }
 }
 

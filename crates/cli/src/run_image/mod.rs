@@ -11,6 +11,7 @@ mod virt;
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use self::ending::Ending;
 use self::plug::Plugged;
 use super::values;
 use crate::confine::{self, Devices};
+use vmbell_devices::Output;
 use vmbell_devices::virtio::Notify;
 use vmbell_hypervisor::{Capability, CpuFeatures, Hypervisor};
 use vmbell_vmm::{
@@ -55,6 +57,7 @@ Exit status: odd ones are the guest's, even ones the command's
   124   the time limit (--timeout) expired
   126   the image, the machine or the guest failed
   130   interrupted by SIGINT, or Ctrl-A x at a kernel's console (143: by SIGTERM)
+  141   whoever reads the output has gone
   148   a thread made a system call that its sandbox does not allow, which a line on stderr names
 ";
 
@@ -363,8 +366,9 @@ fn boot_on(hypervisor: &dyn Hypervisor, args: &RunArgs, image: &Image, boot: &Bo
         let required = hypervisor.require(Capability::PayloadDoorbell);
         required.context("cannot offer notification-data")?;
     }
-    let pc = Pc::new(hypervisor, config, io::stdout())?;
-    let Plugged { nodes, keys } = plug::all(&pc, &args.device, args.notify())?;
+    let output = output()?;
+    let pc = Pc::new(hypervisor, config, &output)?;
+    let Plugged { nodes, keys } = plug::all(&pc, &args.device, args.notify(), &output)?;
     if let Some(path) = &args.dump_dtb {
         assign::dump(&nodes, path)?;
     }
@@ -379,9 +383,16 @@ fn boot_on(hypervisor: &dyn Hypervisor, args: &RunArgs, image: &Image, boot: &Bo
             None
         }
     };
-    let ending = Ending::begin(args, input)?;
+    let ending = Ending::begin(args, input, output)?;
     let stop = pc.run(image, boot, ending.is_due());
-    ending.status(stop?)
+    ending.status(stop)
+}
+
+/// What the guest prints, on its way to standard output.
+fn output() -> Result<Output> {
+    let stdout = io::stdout().as_fd().try_clone_to_owned();
+    let output = stdout.and_then(Output::new);
+    output.context("cannot print what the guest prints")
 }
 
 /// The exit status of QEMU when a guest writes `code` to QEMU's device `isa-debug-exit`; it is always

@@ -1,7 +1,6 @@
 //! Plugs the devices of the command line into a board.
 
 use std::io::{self, PipeWriter, Write};
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use super::assign;
 use super::console::Input;
 use super::device::{Device, Drive, Link, Virtio};
 use vmbell::memory::GuestMemoryMmap;
+use vmbell_devices::Output;
 use vmbell_devices::virtio::net::{NET_QUEUES, Tap};
 use vmbell_devices::virtio::vhost::{Gone, OnGone, VhostNet, VhostUserBlk, VhostVsock, Worker};
 use vmbell_devices::virtio::{self, CONSOLE_QUEUES, ConsoleReady, Disk, Entropy, Handler, Net};
@@ -104,7 +104,7 @@ impl Board for Mmio<'_> {
 }
 
 /// Plugs them in, in this order. The drivers of virtio devices notify by `notify`, unless `--device` says otherwise.
-pub(super) fn all(pc: &Pc, devices: &[Device], notify: Notify) -> Result<Plugged> {
+pub(super) fn all(pc: &Pc, devices: &[Device], notify: Notify, output: &Output) -> Result<Plugged> {
     let mut plugged = Plugged::default();
     for device in devices {
         match device {
@@ -113,9 +113,11 @@ pub(super) fn all(pc: &Pc, devices: &[Device], notify: Notify) -> Result<Plugged
             ),
             Device::PcTestdev => pc.add_pc_testdev()?,
             Device::PciTestdev(config) => pc.add_testdev(*config)?,
-            Device::Virtio(device, ways) => plugged.virtio(pc, device, ways.config(notify))?,
+            Device::Virtio(device, ways) => {
+                plugged.virtio(pc, device, ways.config(notify), output)?;
+            }
             Device::VirtioMmio(device, ways) => {
-                plugged.virtio(&Mmio(pc), device, ways.config(notify))?;
+                plugged.virtio(&Mmio(pc), device, ways.config(notify), output)?;
             }
             Device::VfioPci(device) => assign::pci(pc, device)?,
             Device::VfioPlatform(device) => plugged.nodes.push(assign::platform(pc, device)?),
@@ -130,6 +132,7 @@ impl Plugged {
         board: &B,
         device: &Virtio,
         config: VirtioConfig,
+        output: &Output,
     ) -> Result<()> {
         match device {
             Virtio::Blk(drive) => board.add(disk(drive)?, 1, config)?,
@@ -139,8 +142,6 @@ impl Plugged {
                     "a guest has one virtio-console at most"
                 );
                 let (input, pipe) = io::pipe().context("cannot make a pipe")?;
-                let output = io::stdout().as_fd().try_clone_to_owned();
-                let output = output.context("cannot duplicate stdout")?;
                 let console = virtio::Console::new(input.into(), output);
                 let console = console.context("cannot make a console of a pipe")?;
                 let ready = console.ready();

@@ -1,12 +1,10 @@
 //! The board of arm64, with the devices that the user names.
 
-use std::io;
-
 use anyhow::{Result, bail};
 
 use super::device::Device;
 use super::plug::{Board, Plugged};
-use super::{Ending, MachineModel, RunArgs, console};
+use super::{Ending, MachineModel, RunArgs, console, output};
 use vmbell::memory::GuestMemoryMmap;
 use vmbell_devices::virtio::Handler;
 use vmbell_devices::virtio::VirtioConfig;
@@ -48,13 +46,14 @@ pub(super) fn boot_on(
         virtualization: args.virtualization,
         shared_memory: args.device.iter().any(Device::shares_memory),
     };
-    let virt = Virt::new(hypervisor, config, io::stdout())?;
+    let output = output()?;
+    let virt = Virt::new(hypervisor, config, &output)?;
     let mut plugged = Plugged::default();
     for device in &args.device {
         match device {
             Device::ChrTestdev => virt.add_chr_testdev()?,
             Device::Virtio(device, ways) | Device::VirtioMmio(device, ways) => {
-                plugged.virtio(&virt, device, ways.config(args.notify()))?;
+                plugged.virtio(&virt, device, ways.config(args.notify()), &output)?;
             }
             _ => bail!(
                 "only a PC has the devices pc-testdev, pci-testdev, vfio-pci and vfio-platform: an arm64 guest can have \
@@ -68,9 +67,9 @@ pub(super) fn boot_on(
         None if image.is_kernel() => Some(console::of_port(virt.serial())),
         None => None,
     };
-    let ending = Ending::begin(args, input)?;
+    let ending = Ending::begin(args, input, output)?;
     let stop = virt.run(image, boot, ending.is_due());
-    ending.status(stop?)
+    ending.status(stop)
 }
 
 impl Board for Virt {

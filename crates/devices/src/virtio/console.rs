@@ -1,5 +1,5 @@
-//! The console device (virtio 1.3, 5.3) with one port: the driver's output goes to one descriptor, and its input comes from
-//! another, both directly from and to guest memory. The threads that serve the two queues run it.
+//! The console device (virtio 1.3, 5.3) with one port: the driver's output goes to an [`Output`], and its input comes from a
+//! descriptor, directly to guest memory. A buffer for which the output has no room waits. The threads that serve the two queues run it.
 
 use std::fs::File;
 use std::io;
@@ -7,19 +7,22 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-use super::host_io::{read_once, write_all};
+use super::host_io::read_once;
 use super::queue::{Handler, HandlerError};
 use super::request::{Handled, Request};
+use crate::output::{FULL, Output};
 
 /// The receiving and the sending queue; a device with one port has one of each.
 const RECEIVE: u16 = 0;
+const SEND: u16 = 1;
 /// How many queues there are.
 pub const CONSOLE_QUEUES: u16 = 2;
 
-/// The most bytes of one buffer of the driver's, so that no buffer keeps a thread busy; the bytes after them are lost.
-const MOST: usize = 1 << 20;
+/// The most bytes of one buffer of the driver's, so that an empty output has room for it; the bytes after them are lost.
+const MOST: usize = FULL;
 
 /// How long a driver has to have been ready before it gets input.
 const SETTLED: Duration = Duration::from_millis(100);
@@ -62,7 +65,9 @@ fn left(since: Option<Instant>, now: Instant) -> Duration {
 pub struct Console {
     input: File,
     ready: Arc<ConsoleReady>,
-    output: File,
+    output: Output,
+    /// Signalled when the output has room again.
+    room: Arc<OwnedFd>,
 }
 
 impl Console {
@@ -71,14 +76,21 @@ impl Console {
     ///
     /// # Errors
     ///
-    /// If the input cannot become so.
-    pub fn new(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
+    /// If the input cannot become so, or the process cannot have another descriptor.
+    pub fn new(input: OwnedFd, output: &Output) -> io::Result<Self> {
         let flags = fcntl_getfl(&input)?;
         fcntl_setfl(&input, flags | OFlags::NONBLOCK)?;
+        let room = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let signal = Arc::clone(&room);
+        output.on_room(move || {
+            // It fails if its count is full, and then it is readable.
+            let _ = rustix::io::write(&*signal, &1_u64.to_ne_bytes());
+        });
         Ok(Self {
             input: input.into(),
             ready: Arc::default(),
-            output: output.into(),
+            output: output.clone(),
+            room,
         })
     }
 
@@ -97,11 +109,11 @@ impl Handler for Console {
         self.ready.changed.notify_all();
     }
 
-    fn source(&self) -> Option<(u16, BorrowedFd<'_>)> {
-        Some((RECEIVE, self.input.as_fd()))
+    fn sources(&self) -> Vec<(u16, BorrowedFd<'_>)> {
+        vec![(RECEIVE, self.input.as_fd()), (SEND, self.room.as_fd())]
     }
 
-    /// Sending does not wait for the source. A buffer of the driver waits until there is something for it.
+    /// A buffer of the driver waits until there is something for it, or room for what it has.
     fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
         if request.queue() == RECEIVE {
             let to = request.writable();
@@ -116,11 +128,16 @@ impl Handler for Console {
             });
         }
         let (from, _) = request.readable().split_at(MOST);
-        write_all(&self.output, from).map_err(|source| HandlerError::Host {
-            operation: "write what the guest says",
-            source,
-        })?;
-        Ok(request.complete(0))
+        let mut bytes = Vec::with_capacity(from.len());
+        for slice in from.slices() {
+            let begin = bytes.len();
+            bytes.resize(begin + slice.len(), 0);
+            slice.copy_to(&mut bytes[begin..]);
+        }
+        Ok(match self.output.offer(&bytes) {
+            true => request.complete(0),
+            false => request.wait(),
+        })
     }
 }
 

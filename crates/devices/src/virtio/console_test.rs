@@ -1,18 +1,20 @@
 use super::*;
 use crate::virtio::answer_double::{DATA, RAM, answer, answer_now, bytes, memory};
+use crate::wait::await_that;
 use std::io::{PipeWriter, Read, Seek, Write};
 use vmbell::virtqueue::Buffer;
 
 fn console() -> (Console, PipeWriter, File) {
     let (input, keys) = io::pipe().unwrap();
     let said = tempfile::tempfile().unwrap();
-    let output = said.try_clone().unwrap();
-    let console = Console::new(input.into(), output.into()).unwrap();
+    let output = Output::new(said.try_clone().unwrap().into()).unwrap();
+    let console = Console::new(input.into(), &output).unwrap();
     (console, keys, said)
 }
 
 /// All that the driver has sent.
-fn said(mut file: File) -> Vec<u8> {
+fn said(console: &Console, mut file: File) -> Vec<u8> {
+    assert_eq!(console.output.drain(|| true), 0);
     let mut bytes = Vec::new();
     file.rewind().unwrap();
     file.read_to_end(&mut bytes).unwrap();
@@ -28,7 +30,7 @@ fn what_the_driver_sends_is_written_in_order() {
         vm_memory::Bytes::write_slice(&memory, text, vm_memory::GuestAddress(piece.addr)).unwrap();
     }
     assert_eq!(answer(&console, 1, &memory, &pieces, &[]).unwrap(), 0);
-    assert_eq!(said(file), b"hello you");
+    assert_eq!(said(&console, file), b"hello you");
 }
 
 #[test]
@@ -51,13 +53,34 @@ fn input_waits_for_buffers_and_buffers_wait_for_input() {
 }
 
 #[test]
+fn output_waits_for_a_reader_that_stalls_and_none_of_it_is_lost() {
+    let (input, _keys) = io::pipe().unwrap();
+    let (mut reader, writer) = io::pipe().unwrap();
+    let output = Output::new(writer.into()).unwrap();
+    let console = Console::new(input.into(), &output).unwrap();
+    let memory = memory();
+    let buffer = [Buffer::new(DATA, 0x1000)];
+    let send = || answer_now(&console, SEND, &memory, &buffer, &[]).unwrap();
+    let mut sent = 0;
+    while send() == Some(0) {
+        sent += 1;
+    }
+    let has_room = || rustix::io::read(&*console.room, &mut [0; 8]).is_ok();
+    assert!(!has_room());
+    let mut bytes = vec![0; sent * 0x1000];
+    reader.read_exact(&mut bytes).unwrap();
+    await_that("room", has_room);
+    assert_eq!(send(), Some(0));
+}
+
+#[test]
 fn buffer_of_gigabytes_is_cut() {
     let (console, _keys, file) = console();
     let memory = memory();
     let all = u32::try_from(RAM).unwrap();
     let pieces: Vec<_> = (0..7).map(|_| Buffer::new(0, all)).collect();
     assert_eq!(answer(&console, 1, &memory, &pieces, &[]).unwrap(), 0);
-    assert_eq!(said(file).len(), MOST.min(7 * RAM));
+    assert_eq!(said(&console, file).len(), MOST.min(7 * RAM));
 }
 
 #[test]

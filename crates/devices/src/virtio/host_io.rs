@@ -45,15 +45,6 @@ pub(super) fn write_all_at(file: &File, from: Readable<'_>, at: u64) -> io::Resu
     })
 }
 
-/// Writes all of `from` to a stream. A part may be written if this fails.
-pub(super) fn write_all(file: &File, from: Readable<'_>) -> io::Result<()> {
-    let file = file.as_raw_fd();
-    transfer(from, 0, io::ErrorKind::WriteZero, |slices, _| {
-        // SAFETY: as for a file with positions.
-        unsafe { libc::writev(file, slices.as_ptr(), len(slices)) }
-    })
-}
-
 /// Reads once, a message or what a stream has now, into `to` and after its end into `spare`. Returns how many bytes these
 /// are together.
 pub(super) fn read_once(file: &File, to: Writable<'_>, spare: &mut [u8]) -> io::Result<usize> {

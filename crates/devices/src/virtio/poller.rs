@@ -29,14 +29,14 @@ pub(super) struct Poller {
 }
 
 impl Poller {
-    /// Starts the thread, which also serves the queues when the `source` becomes readable.
+    /// Starts the thread, which also serves the queues when one of the `sources` becomes readable.
     ///
     /// # Errors
     ///
     /// If the process cannot have more descriptors or threads.
     pub(super) fn start<D: Handler + 'static>(
         queues: &[Arc<Queue<D>>],
-        source: Option<OwnedFd>,
+        sources: Vec<OwnedFd>,
     ) -> io::Result<Self> {
         let thread = EventLoop::new(ThreadKind::Device, D::NAME)?;
         let looks = Arc::new(Mutex::new(Looks {
@@ -58,7 +58,7 @@ impl Poller {
             })?;
             kicks.push(kick);
         }
-        if let Some(source) = source {
+        for source in sources {
             // What the rings have no room for now is served when the driver notifies.
             thread.add(source, EventSet::IN | EventSet::EDGE_TRIGGERED, look())?;
         }

@@ -84,11 +84,11 @@ pub trait Handler: Send + Sync {
         &[]
     }
 
-    /// The queue whose chains wait for the host, and the descriptor that is readable when the host has something for
-    /// them, or when [pending](super::Pending) requests are complete. Defaults to none. The thread that serves what waits for
-    /// the host watches it, which on PCI is a thread of the device.
-    fn source(&self) -> Option<(u16, BorrowedFd<'_>)> {
-        None
+    /// The queues whose chains wait for the host, each with the descriptor that is readable when the host has something for
+    /// them or room for what they have, or when [pending](super::Pending) requests are complete. Defaults to none. The thread that
+    /// serves what waits for the host watches them, which on PCI is a thread of the device.
+    fn sources(&self) -> Vec<(u16, BorrowedFd<'_>)> {
+        Vec::new()
     }
 
     /// Whether the driver waits until the chains of this queue are given back. If not, its interrupts are
@@ -98,7 +98,7 @@ pub trait Handler: Send + Sync {
     }
 
     /// Handles one request: [completes](Request::complete) it, [defers](Request::defer) it, to complete it later, or leaves
-    /// it [waiting](Request::wait) for the [source](Self::source). A driver cannot make more requests available than the
+    /// it [waiting](Request::wait) for its queue's [source](Self::sources). A driver cannot make more requests available than the
     /// queue has descriptors, which limits how many are pending; a device with a lower limit leaves further ones waiting.
     ///
     /// # Errors

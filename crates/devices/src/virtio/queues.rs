@@ -34,7 +34,7 @@ pub(super) struct Queues<D> {
     // The threads end before the queues that they serve.
     listeners: Vec<Listener>,
     poller: Option<Poller>,
-    _source: Option<EventLoop>,
+    _sources: Option<EventLoop>,
     driver: DriverSide,
     handler: Arc<D>,
     device: DeviceInfo,
@@ -60,7 +60,7 @@ impl<D: Handler + 'static> Queues<D> {
         Self {
             listeners: Vec::new(),
             poller: None,
-            _source: None,
+            _sources: None,
             each: (0..queues).map(queue).collect(),
             device: DeviceInfo {
                 id: D::DEVICE_ID,
@@ -98,14 +98,15 @@ impl<D: Handler + 'static> Queues<D> {
             queues.device.features |= features::NOTIFICATION_DATA;
         }
         if config.notify == Notify::Poll {
-            let source = queues.source()?.map(|(_, readable)| readable);
-            queues.poller = Some(Poller::start(&queues.each, source)?);
+            let sources = queues.sources()?.into_iter();
+            let sources = sources.map(|(_, readable)| readable).collect();
+            queues.poller = Some(Poller::start(&queues.each, sources)?);
             return Ok(queues);
         }
         if config.notify == Notify::Doorbell {
             queues.listen()?;
         }
-        queues.watch_source()?;
+        queues.watch_sources()?;
         Ok(queues)
     }
 
@@ -128,33 +129,35 @@ impl<D: Handler + 'static> Queues<D> {
         Ok(())
     }
 
-    /// Starts the thread that serves the queue whose chains wait for the host, if the device has one.
+    /// Starts the thread that serves the queues whose chains wait for the host, if the device has some.
     ///
     /// # Errors
     ///
     /// If the process cannot have more descriptors or threads.
-    fn watch_source(&mut self) -> io::Result<()> {
-        let Some((index, readable)) = self.source()? else {
+    fn watch_sources(&mut self) -> io::Result<()> {
+        let sources = self.sources()?;
+        if sources.is_empty() {
             return Ok(());
-        };
-        let Some(queue) = self.queue(index).map(Arc::clone) else {
-            return Ok(());
-        };
-        let source = EventLoop::new(ThreadKind::Device, D::NAME)?;
-        // A descriptor that stays readable wakes the thread once: what the ring has no room for now is served when the
-        // driver notifies.
-        let edges = EventSet::IN | EventSet::EDGE_TRIGGERED;
-        source.add(readable, edges, move || queue.serve().more)?;
-        self._source = Some(source);
+        }
+        let thread = EventLoop::new(ThreadKind::Device, D::NAME)?;
+        for (index, readable) in sources {
+            if let Some(queue) = self.queue(index).map(Arc::clone) {
+                // A descriptor that stays readable wakes the thread once: what the ring has no room for now is served when the
+                // driver notifies.
+                let edges = EventSet::IN | EventSet::EDGE_TRIGGERED;
+                thread.add(readable, edges, move || queue.serve().more)?;
+            }
+        }
+        self._sources = Some(thread);
         Ok(())
     }
 
-    /// The queue whose chains wait for the host, and what becomes readable then.
-    fn source(&self) -> io::Result<Option<(u16, OwnedFd)>> {
-        let source = self.handler.source();
+    /// The queues whose chains wait for the host, each with what becomes readable then.
+    fn sources(&self) -> io::Result<Vec<(u16, OwnedFd)>> {
+        let sources = self.handler.sources().into_iter();
         let owned =
             |(index, readable): (u16, BorrowedFd<'_>)| Ok((index, readable.try_clone_to_owned()?));
-        source.map(owned).transpose()
+        sources.map(owned).collect()
     }
 
     /// The queues by their indices.

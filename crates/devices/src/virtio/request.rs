@@ -77,7 +77,7 @@ impl Request<'_> {
     }
 
     /// Leaves the request waiting for the host: it is handled again, before any later one, when the
-    /// [source](super::Handler::source) becomes readable.
+    /// [source](super::Handler::sources) of its queue becomes readable.
     pub fn wait(self) -> Handled {
         Handled(Outcome::Waits(self.head))
     }

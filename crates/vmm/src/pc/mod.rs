@@ -15,14 +15,15 @@ mod plug;
 mod ports;
 mod power;
 
-use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::bus::BusRange;
 use vmbell::irq::Routing;
 use vmbell_devices::pci::{PciRoot, Routes};
-use vmbell_devices::{ACPI_BASE, AcpiHardware, IO_APIC, IO_APIC_LEN, IoApic, Pm1, acpi_tables};
+use vmbell_devices::{
+    ACPI_BASE, AcpiHardware, IO_APIC, IO_APIC_LEN, IoApic, Output, Pm1, Serial, acpi_tables,
+};
 use vmbell_hypervisor::{
     Capability, CpuFeatures, CpuidRegister, EntryPoint, Hypervisor, IrqTrigger, Irqchip, Irqs,
     VmConfig,
@@ -30,7 +31,7 @@ use vmbell_hypervisor::{
 
 use self::assigned::Assigned;
 use self::platform::Taken;
-use super::board_devices::{self, SerialPort};
+use super::board_devices;
 use super::off::{Off, Switch};
 use super::{Boot, Image, MEMORY_MAX, Machine, MachineError, Stop, ram};
 
@@ -110,7 +111,7 @@ pub struct Pc {
     switch: Arc<Switch>,
     /// The registers of power management; `None` in the micro model.
     pm1: Option<Pm1>,
-    serial: Arc<SerialPort>,
+    serial: Arc<Serial>,
     config: PcConfig,
 }
 
@@ -120,7 +121,7 @@ impl Pc {
     pub fn new(
         hypervisor: &dyn Hypervisor,
         config: PcConfig,
-        output: impl Write + Send + 'static,
+        output: &Output,
     ) -> Result<Self, BoardError> {
         for capability in [Capability::Kernels, Capability::Interrupts] {
             hypervisor
@@ -160,7 +161,7 @@ impl Pc {
             }
             PcModel::Micro => (io_apic(&machine, &switch)?, None),
         };
-        let serial = board_devices::serial_port(Box::new(output), irq, &switch);
+        let serial = Serial::new(output, Some(irq));
         let pc = Self {
             machine,
             pci,
@@ -169,7 +170,7 @@ impl Pc {
             platform: Mutex::default(),
             switch,
             pm1,
-            serial: Arc::new(serial),
+            serial,
             config,
         };
         pc.add_ports()?;
@@ -218,7 +219,7 @@ impl Pc {
     }
 
     /// The serial port, to which any thread may bring input.
-    pub fn serial(&self) -> &Arc<SerialPort> {
+    pub fn serial(&self) -> &Arc<Serial> {
         &self.serial
     }
 

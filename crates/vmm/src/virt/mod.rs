@@ -7,19 +7,18 @@
 mod plug;
 mod tree;
 
-use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use plug::SERIAL;
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::bus::BusRange;
 use vmbell::irq::{Gic, Routing};
-use vmbell_devices::SERIAL_LEN;
+use vmbell_devices::{Output, SERIAL_LEN, Serial};
 use vmbell_hypervisor::aarch64::IMAGE_RAM;
 use vmbell_hypervisor::{Capability, EntryPoint, Hypervisor, Irqchip, VmConfig};
 
 use self::tree::Description;
-use super::board_devices::{self, SerialPort};
+use super::board_devices;
 use super::image::TREE_LEN;
 use super::off::{Off, Switch};
 use super::{Arm64Image, Boot, Machine, Stop, ram};
@@ -45,7 +44,7 @@ pub struct Virt {
     machine: Machine,
     gic: Gic,
     switch: Arc<Switch>,
-    serial: Arc<SerialPort>,
+    serial: Arc<Serial>,
     /// How many virtio devices there are.
     devices: Mutex<u32>,
     config: VirtConfig,
@@ -57,7 +56,7 @@ impl Virt {
     pub fn new(
         hypervisor: &dyn Hypervisor,
         config: VirtConfig,
-        output: impl Write + Send + 'static,
+        output: &Output,
     ) -> Result<Self, BoardError> {
         let mut needed = vec![Capability::Kernels, Capability::Interrupts];
         needed.extend(config.virtualization.then_some(Capability::Virtualization));
@@ -84,8 +83,7 @@ impl Virt {
         let machine = Machine::new(vm);
         let switch = Arc::new(Switch::default());
         let irqfd = board_devices::serial_irqfd(machine.vm())?;
-        let serial = board_devices::serial_port(Box::new(output), irqfd, &switch);
-        let serial = Arc::new(serial);
+        let serial = Serial::new(output, Some(irqfd));
         let range = BusRange::new(SERIAL, SERIAL_LEN)?;
         machine.mmio.insert(range, Arc::clone(&serial) as _)?;
         Ok(Self {
@@ -104,7 +102,7 @@ impl Virt {
     }
 
     /// The serial port, to which any thread may bring input.
-    pub const fn serial(&self) -> &Arc<SerialPort> {
+    pub const fn serial(&self) -> &Arc<Serial> {
         &self.serial
     }
 

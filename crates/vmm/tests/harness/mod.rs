@@ -4,6 +4,8 @@ pub mod backends;
 pub mod bells;
 #[cfg(target_arch = "x86_64")]
 pub mod jumps;
+#[cfg(target_arch = "x86_64")]
+pub mod paper;
 pub mod process;
 pub mod programs;
 pub mod script;

@@ -1,6 +1,5 @@
 //! How a guest ends, and what cannot begin.
 
-use std::io;
 use std::time::Duration;
 
 use vmbell_hypervisor::Hypervisor;
@@ -9,6 +8,7 @@ use vmbell_vmm::{OnTripleFault, Pc, PcConfig, Stop};
 
 use super::player::{Op, Play};
 use crate::harness::chain;
+use crate::harness::paper::Paper;
 
 fn exit_code_comes_out_as_it_was_written<H: Hypervisor>(hypervisor: &H) {
     for code in [0, 1, 62, 0xffff_ffff] {
@@ -65,7 +65,9 @@ fn bad_size_of_memory_is_refused_with_its_bounds<H: Hypervisor>(hypervisor: &H) 
             memory,
             ..PcConfig::default()
         };
-        let error = Pc::new(hypervisor, config, io::sink()).err().unwrap();
+        let error = Pc::new(hypervisor, config, &Paper::default().output)
+            .err()
+            .unwrap();
         let text = chain(&error);
         assert!(
             text.contains("multiples of 4096 from 2 MiB to 3072 MiB"),
@@ -85,7 +87,7 @@ crate::on_kvm! {
 
 #[test]
 fn backend_without_kernels_is_refused_by_name() {
-    let error = Pc::new(&Usermode, PcConfig::default(), io::sink()).unwrap_err();
+    let error = Pc::new(&Usermode, PcConfig::default(), &Paper::default().output).unwrap_err();
     let text = chain(&error);
     assert!(
         text.contains("the usermode backend has no kernels"),

@@ -19,6 +19,7 @@ use vmbell_vmm::{AssignedEvent, Boot, Image, Pc, PcConfig, Stop};
 use super::image::elf;
 use crate::harness::HANG;
 use crate::harness::chain;
+use crate::harness::paper::Paper;
 
 vmbell_guest::guest_programs! {
     /// Echoes frames.
@@ -118,7 +119,7 @@ fn with_card<H: Hypervisor>(hypervisor: &H) -> (Pc, Events) {
         is_ready(),
         "{CARD} cannot be assigned: run this with vmbell lab --device e1000e"
     );
-    let pc = Pc::new(hypervisor, PcConfig::default(), io::sink()).unwrap();
+    let pc = Pc::new(hypervisor, PcConfig::default(), &Paper::default().output).unwrap();
     let events = Events::default();
     let log = Arc::clone(&events);
     let on_event: Arc<dyn Fn(AssignedEvent) + Send + Sync> =
@@ -156,7 +157,7 @@ fn card_that_the_host_wants_back_is_pulled_out<H: Hypervisor>(hypervisor: &H) {
 fn second_guest_cannot_have_the_card_of_another<H: Hypervisor>(hypervisor: &H) {
     let _turn = take_turn();
     let (own, _) = with_card(hypervisor);
-    let other = Pc::new(hypervisor, PcConfig::default(), io::sink()).unwrap();
+    let other = Pc::new(hypervisor, PcConfig::default(), &Paper::default().output).unwrap();
     let card = Host::system().find(&[Bus::Pci], CARD).unwrap();
     let on_event: Arc<dyn Fn(AssignedEvent) + Send + Sync> = Arc::new(|_| {});
     let error = chain(&other.assign(&card, true, &on_event).unwrap_err());

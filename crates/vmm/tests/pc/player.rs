@@ -2,8 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress};
@@ -17,6 +16,7 @@ use vmbell_vfio::host::{Bus, Host};
 use vmbell_vmm::{Boot, Image, OnEvent, Pc, PcConfig, Stop};
 
 use super::image::{Segment, elf, kernel};
+use crate::harness::paper::Paper;
 use crate::harness::{HANG, chain};
 
 vmbell_guest::guest_programs! {
@@ -78,28 +78,6 @@ impl Op {
     /// Says that the guest is done.
     pub fn done(code: u32) -> Self {
         Self::Out(4, DONE_PORT.into(), code)
-    }
-}
-
-/// A writer that the test can look into.
-#[derive(Clone, Default)]
-pub struct Paper(Arc<Mutex<Vec<u8>>>);
-
-impl Paper {
-    /// What was written so far.
-    pub fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl Write for Paper {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend(data);
-        Ok(data.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -196,7 +174,7 @@ impl Play {
         let image = Image::parse("player".to_owned(), &file).unwrap();
 
         let paper = Paper::default();
-        let pc = Pc::new(hypervisor, self.config, paper.clone()).unwrap();
+        let pc = Pc::new(hypervisor, self.config, &paper.output).unwrap();
         for device in &self.devices {
             pc.add_testdev(*device).unwrap();
         }

@@ -8,8 +8,8 @@ use vmbell_vmm::{Boot, Image, Pc, PcConfig, PcModel, Stop};
 
 use std::time::Instant;
 
-use super::player::Paper;
 use crate::harness::HANG;
+use crate::harness::paper::Paper;
 
 const OPERATIONS: u64 = 5;
 const BATCHES: usize = 2;
@@ -35,7 +35,7 @@ fn document_of<H: Hypervisor>(
         arguments: format!("ops={OPERATIONS} batches={BATCHES} {words}"),
         ..Boot::default()
     };
-    let pc = Pc::new(hypervisor, config, paper.clone()).unwrap();
+    let pc = Pc::new(hypervisor, config, &paper.output).unwrap();
     pc.add_virtio(Entropy, 1, virtio).unwrap();
     let file = tempfile::tempfile().unwrap();
     file.set_len(1 << 20).unwrap();

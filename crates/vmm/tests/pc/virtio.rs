@@ -1,13 +1,12 @@
 //! Virtio devices on the PC's PCI bus: notifications that never come out of the kernel, and those that do.
 
-use std::io;
-
 use vmbell_devices::virtio::{Entropy, Notify, VirtioConfig};
 use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::{Pc, PcConfig, Stop};
 
 use super::player::{Op, Play, Played};
 use crate::harness::chain;
+use crate::harness::paper::Paper;
 
 /// Where queue 0 is notified.
 const NOTIFY: u32 = 0xe000_3000;
@@ -61,7 +60,7 @@ fn registers_beside_the_doorbell_reach_the_device<H: Hypervisor>(hypervisor: &H)
 }
 
 fn device_that_could_not_be_made_takes_no_pin<H: Hypervisor>(hypervisor: &H) {
-    let pc = Pc::new(hypervisor, PcConfig::default(), io::sink()).unwrap();
+    let pc = Pc::new(hypervisor, PcConfig::default(), &Paper::default().output).unwrap();
     let impossible = VirtioConfig {
         notification_data: true,
         ..VirtioConfig::default()

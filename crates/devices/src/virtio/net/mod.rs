@@ -107,8 +107,8 @@ impl Handler for Net {
         &self.config
     }
 
-    fn source(&self) -> Option<(u16, BorrowedFd<'_>)> {
-        Some((RECEIVE, self.tap.as_fd()))
+    fn sources(&self) -> Vec<(u16, BorrowedFd<'_>)> {
+        vec![(RECEIVE, self.tap.as_fd())]
     }
 
     /// What was sent is of no more interest to the driver.

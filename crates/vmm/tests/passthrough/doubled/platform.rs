@@ -14,10 +14,11 @@ use vmbell_vfio::node::{NodeInterrupt, NodeRegion, Trigger};
 use vmbell_vmm::{BoardError, OnEvent, Pc, PcConfig};
 
 use crate::harness::chain;
+use crate::harness::paper::Paper;
 use crate::passthrough::double::{BAR, Edu};
 
 fn pc<H: Hypervisor>(h: &H) -> Pc {
-    Pc::new(h, PcConfig::default(), io::sink()).unwrap()
+    Pc::new(h, PcConfig::default(), &Paper::default().output).unwrap()
 }
 
 /// For devices to which nothing happens.
