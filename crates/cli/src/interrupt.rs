@@ -1,13 +1,27 @@
-//! SIGINT, SIGTERM and SIGHUP: the first one asks the command to end early, the second one kills it.
+//! SIGINT, SIGTERM and SIGHUP: the first one asks the command to end early, the second one kills it. And the signals that find a
+//! terminal in raw mode: one that is fatal gives it back, and SIGCONT takes it again from the shell.
 #![allow(unsafe_code, reason = "installing a signal handler")]
 
 use std::io;
 use std::mem;
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use rustix::stdio::stdin;
+use rustix::termios::{OptionalActions, Termios, tcsetattr};
 
 /// The signals that ask a program to end: of the keyboard, of a service manager, of a closed terminal.
 const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// The signals of a program's faults.
+const FAULTS: [libc::c_int; 5] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGILL,
+    libc::SIGFPE,
+    libc::SIGABRT,
+];
 
 /// Set by the first of the signals.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -31,13 +45,58 @@ pub(super) fn catch() -> io::Result<&'static AtomicBool> {
         if is_ignored(signal)? {
             continue;
         }
-        // SAFETY: `action` is a whole sigaction on this frame, which the kernel copies; its handler is
-        // a function that lives as long as the program and is async-signal-safe.
-        if unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        install(signal, &action)?;
     }
     Ok(&INTERRUPTED)
+}
+
+/// The settings of standard input's terminal: those of the program, and those that it found.
+static TERMINAL: OnceLock<[Termios; 2]> = OnceLock::new();
+
+/// Keeps the terminal at standard input as it should be from here on: in raw mode when a shell that has stopped this program
+/// continues it, and as it was `before` when a fault ends the program.
+pub(super) fn keep_terminal(raw: Termios, before: Termios) -> io::Result<()> {
+    extern "C" fn continued(_: libc::c_int) {
+        set_terminal(0);
+    }
+    extern "C" fn fault(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        set_terminal(1);
+        // SAFETY: the kernel passes a siginfo that is valid during the handler.
+        if unsafe { (*info).si_code } <= 0 {
+            // A program has sent it, so it does not come again.
+            // SAFETY: no pointers, and async-signal-safe.
+            unsafe { libc::_exit(128 + signal) };
+        }
+    }
+    // There is one terminal.
+    let _ = TERMINAL.set([raw, before]);
+    // SAFETY: sigaction is made of integers and an optional pointer, for which all zeros is a value.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    action.sa_flags = libc::SA_RESTART;
+    action.sa_sigaction = continued as *const () as libc::sighandler_t;
+    install(libc::SIGCONT, &action)?;
+    // The faulting instruction is executed again, and finds the default action.
+    action.sa_flags = libc::SA_RESETHAND | libc::SA_SIGINFO | libc::SA_ONSTACK;
+    action.sa_sigaction = fault as *const () as libc::sighandler_t;
+    FAULTS
+        .iter()
+        .try_for_each(|signal| install(*signal, &action))
+}
+
+/// For a signal handler: makes a system call, and nothing else.
+fn set_terminal(which: usize) {
+    if let Some(settings) = TERMINAL.get() {
+        // The terminal may have gone.
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &settings[which]);
+    }
+}
+
+fn install(signal: libc::c_int, action: &libc::sigaction) -> io::Result<()> {
+    // SAFETY: the kernel copies `action`, whose handler is a function that lives as long as the program and is async-signal-safe.
+    match unsafe { libc::sigaction(signal, action, ptr::null_mut()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Whether the program was started with the signal ignored, as `nohup` does with SIGHUP.

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{OptionalActions, OutputModes, Termios, tcgetattr, tcsetattr};
 
+use crate::interrupt;
 use vmbell::thread::{self, ThreadKind};
 use vmbell_devices::Serial;
 
@@ -39,7 +40,11 @@ impl Console {
         let stdin = io::stdin();
         let before = if stdin.is_terminal() {
             let before = tcgetattr(&stdin).context("cannot read the terminal's settings")?;
-            tcsetattr(&stdin, OptionalActions::Now, &raw(&before))
+            let raw = raw(&before);
+            // Before the terminal is raw, so that no signal finds it so for good.
+            interrupt::keep_terminal(raw.clone(), before.clone())
+                .context("cannot catch signals")?;
+            tcsetattr(&stdin, OptionalActions::Now, &raw)
                 .context("cannot put the terminal into raw mode")?;
             eprintln!("the terminal is the guest's console: Ctrl-A x ends the run");
             Some(Arc::new(before))

@@ -1,9 +1,11 @@
-//! What `vmbell run` does with the output of a guest whose reader is slow, stalls or goes.
+//! What `vmbell run` does with the output of a guest whose reader is slow, stalls or goes, and with the terminal.
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
 
 #[path = "../../../vmm/tests/pc/image.rs"]
 mod image;
+#[path = "../terminal/mod.rs"]
+mod terminal;
 #[path = "../../../vmm/tests/harness/wait.rs"]
 mod wait;
 
@@ -17,9 +19,11 @@ mod kvm {
     use rustix::fs::{OFlags, fcntl_setfl};
     use rustix::pipe::fcntl_setpipe_size;
     use rustix::process::{Pid, Signal, kill_process};
+    use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
     use tempfile::TempDir;
 
-    use super::image::elf;
+    use super::image::{elf, kernel};
+    use super::terminal;
     use super::wait::{await_that, growing};
 
     /// The bytes of one turn of the guest: fewer than a busy port still takes.
@@ -159,5 +163,49 @@ mod kvm {
         drop(run.output.take());
         let (status, stderr) = run.end();
         assert_eq!((status, stderr.as_str()), (141, ""));
+    }
+
+    #[test]
+    #[ignore = "needs /dev/kvm: cargo xtask lab"]
+    fn a_terminal_is_raw_again_after_a_stop_and_as_before_after_a_fault() {
+        for (signal, status) in [
+            (Signal::SEGV, 139),
+            (Signal::ABORT, 134),
+            (Signal::BUS, 135),
+        ] {
+            let (_keyboard, terminal) = terminal::open();
+            let is_raw = || {
+                let modes = tcgetattr(&terminal).unwrap().local_modes;
+                !modes.contains(LocalModes::ICANON)
+            };
+            let before = tcgetattr(&terminal).unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("kernel");
+            // A kernel that halts: hlt; jmp to the hlt.
+            fs::write(&path, kernel(&[0xf4, 0xeb, 0xfd], &[])).unwrap();
+            let child = Command::new(env!("CARGO_BIN_EXE_vmbell"))
+                .arg("run")
+                .arg(&path)
+                .stdin(terminal.try_clone().unwrap())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn();
+            let mut child = child.unwrap();
+            let process = Pid::from_raw(child.id().cast_signed()).unwrap();
+            await_that("raw mode", is_raw);
+            // As a shell does while the program is stopped.
+            kill_process(process, Signal::STOP).unwrap();
+            tcsetattr(&terminal, OptionalActions::Now, &before).unwrap();
+            kill_process(process, Signal::CONT).unwrap();
+            await_that("raw mode again", is_raw);
+            kill_process(process, signal).unwrap();
+            let mut ended = None;
+            await_that("the end", || {
+                ended = child.try_wait().unwrap();
+                ended.is_some()
+            });
+            assert_eq!(ended.unwrap().code(), Some(status));
+            assert!(!is_raw(), "{signal:?}");
+        }
     }
 }
