@@ -3,6 +3,7 @@
 //! `vmbell()`, `examples()`.
 
 pub mod bodies;
+pub mod late;
 pub mod linux;
 pub mod session;
 pub mod states;

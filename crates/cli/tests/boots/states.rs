@@ -1,17 +1,15 @@
 //! Folders of saved machines for tests, apart from the user's. What the lab has downloaded is the user's.
 
-use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::process::{Command, Output};
 
 use tempfile::TempDir;
 use vmbell_lab::cache::Cache;
 
-use super::{lab, only_boot, output, text};
+use super::late::output_with_a_late_main_loop;
+use super::{lab, output, text};
 
 /// A folder of saved machines.
 #[derive(Debug)]
@@ -90,55 +88,6 @@ pub fn beginning(output: &Output) -> String {
 }
 
 pub const SAVED: &str = "from a saved state";
-
-/// The output of the command, if the main loop of its QEMU has to wait while a thread of a CPU can run, from the middle of a boot
-/// on. On a busy host it may have to at any moment.
-pub fn output_with_a_late_main_loop(command: &mut Command) -> Output {
-    let _one = only_boot();
-    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let run = command.spawn().unwrap();
-    let lab = run.id();
-    let run = thread::spawn(|| run.wait_with_output().unwrap());
-    let mut seen = HashSet::new();
-    while !run.is_finished() {
-        for main in busy_children(lab) {
-            let threads = fs::read_dir(format!("/proc/{main}/task"));
-            for thread in threads.into_iter().flatten().flatten() {
-                let thread = thread.file_name().into_string().unwrap();
-                let policy = match thread == main {
-                    true => "--idle",
-                    // A thread begins with its maker's policy.
-                    false => "--other",
-                };
-                if seen.insert(thread.clone()) {
-                    let mut chrt = Command::new("chrt");
-                    // The thread may have ended.
-                    chrt.args([policy, "--pid", "0", &thread]).output().unwrap();
-                }
-            }
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    let output = run.join().unwrap();
-    eprint!("{}", text(&output.stderr));
-    output
-}
-
-/// The processes that this one has started and that have run for half a second.
-fn busy_children(parent: u32) -> Vec<String> {
-    const TICKS: u64 = 50;
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    let names = processes.filter_map(|process| process.file_name().into_string().ok());
-    let is_one = |name: &String| {
-        let stat = fs::read_to_string(format!("/proc/{name}/stat")).unwrap_or_default();
-        // The state, the parent, and in the user's mode, the twelfth, the time.
-        let after_its_name = stat.rsplit_once(") ").map(|(_, rest)| rest);
-        let words: Vec<&str> = after_its_name.unwrap_or_default().split(' ').collect();
-        let number = |index: usize| words.get(index).and_then(|word| word.parse().ok());
-        number(1) == Some(parent.into()) && number(11).is_some_and(|ticks: u64| ticks >= TICKS)
-    };
-    names.filter(is_one).collect()
-}
 
 /// A deterministic `vmbell bench` of these rows at this depth reports the same from a saved state and after a boot, with and
 /// without a seed, whenever the host lets QEMU's main loop run. One state serves both.

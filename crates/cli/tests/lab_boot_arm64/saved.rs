@@ -1,8 +1,7 @@
 //! A deterministic arm64 machine that is saved.
 
-use super::boots::states::{
-    States, beginning, figures_do_not_depend_on_the_beginning, output_with_a_late_main_loop,
-};
+use super::boots::late::output_with_a_late_main_loop;
+use super::boots::states::{States, beginning, figures_do_not_depend_on_the_beginning};
 use super::boots::text;
 
 #[test]
