@@ -25,8 +25,8 @@ use twox_hash::XxHash3_128;
 
 /// Disk space that the saved state of a machine of a usual size takes at most, for each Linux in it.
 const ROOM: u64 = 512 << 20;
-/// How often a machine is saved until QEMU has skipped no time, which it does in one of three cases or so on a busy machine.
-const ATTEMPTS: u32 = 5;
+/// How often a machine is saved until QEMU has skipped no time, which it does in one of four cases or so on a busy machine.
+const ATTEMPTS: u32 = 8;
 /// How long a restored machine may take to run a guest: only one that hangs takes so long.
 const CHECK: Duration = Duration::from_secs(60);
 /// QEMU's files that a guest can notice.
@@ -285,6 +285,7 @@ fn passed(booted: Booted) -> Result<(), LabError> {
             Ending::Failed(reason) => reason,
             other => format!("{other:?}"),
         },
+        None if booted.status.is_none() => format!("it hangs, and {}", run::said(&booted)),
         None => run::said(&booted),
     };
     Err(not_restored(said))

@@ -308,7 +308,8 @@ fn crash(booted: &Booted) -> Option<String> {
 pub(crate) fn said(booted: &Booted) -> String {
     if let Some(refused) = &booted.refused {
         refused.clone()
-    } else if booted.vmm_errors.is_empty() || booted.console.panicked() {
+    } else if booted.vmm_errors.is_empty() || booted.console.panicked() || booted.status.is_none() {
+        // What a VMM prints that goes on are warnings.
         format!("its console ends with:\n{}", booted.console.tail())
     } else {
         booted.vmm_errors.clone()

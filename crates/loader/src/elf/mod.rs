@@ -85,20 +85,15 @@ fn receive() -> &'static [u8] {
     let Some(header) = window.map(0, ARCHIVE) else {
         die("cannot map the window");
     };
-    let passed = stop();
-    // The host writes the window before this machine continues, and never again.
+    stop(header);
     let header = begin(header);
-    if header.counted && passed > MOMENT {
-        die(TIME_SKIPPED);
-    }
     window
         .map(ARCHIVE, header.length())
         .unwrap_or_else(|| die("the archive is longer than the window"))
 }
 
-/// Stops the machine, if its host says that a panic does so; what follows happens in each run. Returns how far the CPU's counter
-/// went on.
-fn stop() -> u64 {
+/// Stops the machine, if its host says that a panic does so; what follows happens in each run.
+fn stop(header: &[u8]) {
     let folder = Path::of(&[
         "/sys/bus/pci/devices/0000:00:",
         &crate::window::PANIC_SLOT[2..],
@@ -112,10 +107,15 @@ fn stop() -> u64 {
     // SAFETY: the first byte of the mapping, which is never unmapped, is a register of the device.
     unsafe { registers.as_ptr().cast_mut().write_volatile(PANICKED) };
     let passed = sys::counter().wrapping_sub(before);
+    // The host writes the window before this machine continues, and never again.
+    let counted = Header::from_bytes(header).is_some_and(|header| header.counted);
+    if counted && passed > MOMENT {
+        // Before anything waits: the interrupt of a timer that the time has passed over never comes.
+        die(TIME_SKIPPED);
+    }
     if let Some(timers) = timers {
         timers.take_back();
     }
-    passed
 }
 
 /// Does what the header says, and returns it.
