@@ -311,6 +311,7 @@ impl Sinks {
             stderr: Box::new(io::sink()),
             files: Box::new(io::sink()),
             stdin: None,
+            tells_unread: false,
             messages: |_| {},
         }
     }

@@ -51,6 +51,10 @@ pub mod answer {
     pub const ASK: u8 = 3;
     /// The time limit is over: ask the program to end.
     pub const END: u8 = 4;
+    /// Nobody reads the program's standard output any more.
+    pub const UNREAD_STDOUT: u8 = 5;
+    /// Nobody reads its standard error any more.
+    pub const UNREAD_STDERR: u8 = 6;
 }
 
 /// A program to run in L1, or in a Linux inside it.

@@ -1,9 +1,11 @@
 //! Ends that take a boot with them: a panic, an oops, a time limit.
 
 use std::fs;
+use std::io::Read;
+use std::process::Stdio;
 
 use super::boots::states::States;
-use super::boots::{host_vmbell, lab, lab_within_its_limits, output, text};
+use super::boots::{host_vmbell, lab, lab_within_its_limits, only_boot, output, text};
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
@@ -40,6 +42,28 @@ fn an_oops_of_l1s_kernel_ends_the_run_with_its_text() {
         assert_eq!(output.status.code(), Some(125));
         assert!(said.contains("panicked in each of 2 boots"));
         assert!(said.contains("  | ") && said.contains("supervisor read access in user mode"));
+    }
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_program_whose_reader_has_gone_ends_as_it_would_outside() {
+    for mode in ["--smp=2", "--deterministic", "--depth=2"] {
+        let mut lab = lab(&[mode, "--", "/bin/sh", "-c", "yes; echo status $? >&2"]);
+        let _one = only_boot();
+        let mut run = lab
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut first = [0; 2];
+        run.stdout.take().unwrap().read_exact(&mut first).unwrap();
+        assert_eq!(&first, b"y\n");
+        let output = run.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        // 128 and SIGPIPE.
+        assert!(said.contains("status 141\n"), "{said}");
     }
 }
 

@@ -138,23 +138,28 @@ impl Read for Tail {
     }
 }
 
-/// Starts a thread that copies a stream to its sink and reports the length of every piece. After a failed write
-/// it only reads the stream, because L1 waits until it has been read.
+/// Starts a thread that copies a stream to its sink and reports the length of every piece. After a failed write, which it reports
+/// too if it `tells_unread`, it only reads the stream, because L1 waits until it has been read.
 pub(super) fn pump(
     mut from: Box<dyn Read + Send>,
     mut to: Box<dyn Write + Send>,
     stream: Stream,
     events: Sender<Event>,
+    tells_unread: bool,
 ) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut piece = vec![0; 64 << 10];
         let mut open = true;
         while let Ok(length @ 1..) = from.read(&mut piece) {
-            open = open
+            let is_written = open
                 && to
                     .write_all(&piece[..length])
                     .and_then(|()| to.flush())
                     .is_ok();
+            if open && !is_written && tells_unread {
+                let _ = events.send(Event::Unread(stream));
+            }
+            open = is_written;
             if events.send(Event::Bytes(stream, length as u64)).is_err() {
                 return;
             }

@@ -60,6 +60,8 @@ pub struct Sinks {
     pub files: Box<dyn Write + Send>,
     /// What the program reads as its standard input.
     pub stdin: Option<Box<dyn Read + Send>>,
+    /// Whether L1 is told that nobody reads a stream any more, at a moment that it does not determine.
+    pub tells_unread: bool,
     /// Sees each message.
     pub messages: fn(&Message),
 }
@@ -399,7 +401,8 @@ impl Machine {
             (files, sinks.files, Stream::Files),
         ] {
             let from = channel.into_reader(Arc::clone(&ended));
-            readers.push(pump(from, sink, stream, sender.clone()));
+            let sender = sender.clone();
+            readers.push(pump(from, sink, stream, sender, sinks.tells_unread));
         }
         if let Some(input) = sinks.stdin {
             feed(input, copy(&stdin)?);

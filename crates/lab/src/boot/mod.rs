@@ -20,6 +20,7 @@ use std::time::Duration;
 
 pub use arguments::{Mode, Settings, Vmm};
 pub(crate) use arguments::{WINDOW, machine_arguments, parameters as kernel_parameters};
+pub(crate) use channel::Stream;
 pub use console::Console;
 pub use machine::{Boot, Booted, SavedFiles, Sinks};
 pub(crate) use machine::{Machine, channels};

@@ -20,6 +20,8 @@ pub(crate) enum Event {
     Panicked,
     /// The VMM has ended, and used this much CPU time.
     Ended(Duration),
+    /// Nobody reads this stream of the program any more.
+    Unread(Stream),
     /// The host of this VMM's host has the program asked to end.
     End,
     /// The host of this VMM's host has the program killed.
@@ -221,6 +223,13 @@ impl Course {
                 }
                 Event::Said(Message::Alive) => pulse.beat(),
                 Event::Said(Message::Report(_)) => pulse.end(),
+                // A failure means that the Linux has ended.
+                Event::Unread(Stream::Stdout) => {
+                    let _ = control.write_all(&[answer::UNREAD_STDOUT]);
+                }
+                Event::Unread(Stream::Stderr) => {
+                    let _ = control.write_all(&[answer::UNREAD_STDERR]);
+                }
                 Event::Panicked => {
                     pulse.end();
                     course.panicked = true;
@@ -283,6 +292,7 @@ impl Course {
             Event::Said(Message::Nesting) => self.nesting = true,
             Event::Said(Message::Started | Message::Alive)
             | Event::Panicked
+            | Event::Unread(_)
             | Event::End
             | Event::Stop => {}
         }

@@ -15,6 +15,7 @@ use rustix::system::{RebootCommand, reboot};
 use vsock::{VMADDR_CID_HOST, VsockStream};
 
 use super::{nested, program};
+use crate::boot::Stream;
 use crate::job::{Message, answer, port};
 
 /// How often a port that is not there yet is looked for, and the pause before each further time: a driver that has just
@@ -53,6 +54,8 @@ pub fn open(depth: u32) -> io::Result<()> {
                         program::end();
                     }
                 }
+                answer::UNREAD_STDOUT => unread(Stream::Stdout),
+                answer::UNREAD_STDERR => unread(Stream::Stderr),
                 // A failure means that the host has closed the port.
                 answer::ASK => drop(send(&Message::Alive)),
                 _ => drop(sender.send(())),
@@ -61,6 +64,12 @@ pub fn open(depth: u32) -> io::Result<()> {
         end_machine(127);
     });
     Ok(())
+}
+
+fn unread(stream: Stream) {
+    if !nested::unread(stream) {
+        program::unread(stream);
+    }
 }
 
 /// Sends one message.

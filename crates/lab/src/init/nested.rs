@@ -19,7 +19,8 @@ use vsock::{VMADDR_CID_ANY, VsockListener, VsockStream};
 
 use super::{control, exits, program};
 use crate::boot::{
-    Booted, Event, LEAVING, LONGEST, Limits, Listeners, Machine, Patience, Sinks, accept, channels,
+    Booted, Event, LEAVING, LONGEST, Limits, Listeners, Machine, Patience, Sinks, Stream, accept,
+    channels,
 };
 use crate::complaints;
 use crate::job::{
@@ -48,6 +49,11 @@ pub fn stop() -> bool {
 /// Asks the program in the Linux inside to end, if there is such a Linux.
 pub fn end() -> bool {
     send(Event::End)
+}
+
+/// Tells the Linux inside, if there is one, that nobody reads what its program writes there.
+pub fn unread(stream: Stream) -> bool {
+    send(Event::Unread(stream))
 }
 
 fn send(event: Event) -> bool {
@@ -125,6 +131,7 @@ impl Inside {
             stderr: open(port::STDERR)?,
             files: open(port::FILES)?,
             stdin,
+            tells_unread: false,
             messages: pass_on,
         };
         let _ = STOP.set(machine.sender());

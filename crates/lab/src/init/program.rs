@@ -14,6 +14,7 @@ use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::control;
+use crate::boot::Stream;
 use crate::job::{Ending, Job, Message, port};
 
 /// The earliest start of a deterministic program, from the kernel's boot: the kernel calibrates clocks until then.
@@ -22,6 +23,9 @@ const QUIET: Duration = Duration::from_secs(3);
 /// Whether the host has asked for the program's end.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
+/// Whether nobody reads the program's standard output, and its standard error, any more.
+static UNREAD: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
+
 /// The program, while it runs.
 static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
 
@@ -29,6 +33,13 @@ static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
 pub fn end() {
     if let Some(program) = *running() {
         let _ = kill_process(program, Signal::TERM);
+    }
+}
+
+/// Closes the program's standard output or standard error after what it writes next, so that a further write fails.
+pub fn unread(stream: Stream) {
+    if let Some(unread) = UNREAD.get(stream as usize) {
+        unread.store(true, Ordering::Relaxed);
     }
 }
 
@@ -89,10 +100,13 @@ pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
         }
     };
     let copies = [
-        (child.stdout.take().map(boxed), stdout),
-        (child.stderr.take().map(boxed), stderr),
+        (child.stdout.take().map(boxed), stdout, Stream::Stdout),
+        (child.stderr.take().map(boxed), stderr, Stream::Stderr),
     ]
-    .map(|(pipe, port)| thread::spawn(move || pipe.map_or(Ok(0), |pipe| copy(pipe, port))));
+    .map(|(pipe, port, stream)| {
+        let unread = &UNREAD[stream as usize];
+        thread::spawn(move || pipe.map_or(Ok(0), |pipe| copy(pipe, port, unread)))
+    });
     *running() = Some(Pid::from_child(&child));
     if STOPPED.load(Ordering::SeqCst) {
         // The host asked before there was a program.
@@ -155,13 +169,17 @@ fn enter(cgroup: &str) -> io::Result<()> {
     fs::write(Path::new(cgroup).join("cgroup.procs"), "0")
 }
 
-/// Copies until the pipe ends, and returns the number of bytes.
-fn copy(mut pipe: Box<dyn Read + Send>, mut port: fs::File) -> io::Result<u64> {
+/// Copies until the pipe ends or nobody reads the port, and returns the number of bytes.
+fn copy(
+    mut pipe: Box<dyn Read + Send>,
+    mut port: fs::File,
+    unread: &AtomicBool,
+) -> io::Result<u64> {
     let mut total = 0;
     let mut piece = vec![0; 64 << 10];
     loop {
         let length = pipe.read(&mut piece)?;
-        if length == 0 {
+        if length == 0 || unread.load(Ordering::Relaxed) {
             return Ok(total);
         }
         port.write_all(&piece[..length])?;
