@@ -263,7 +263,7 @@ impl KvmVcpu {
     }
 
     /// Whether the exit is a write that belongs to a group whose registration was moving; then it rings the
-    /// group.
+    /// group. KVM emulates each element of a `rep outs` as a write by itself (`em_out()`, arch/x86/kvm/emulate.c).
     #[cold]
     fn belongs_to_a_group(&self) -> bool {
         let groups = &self.guest.groups;

@@ -1,13 +1,16 @@
 //! Port input and output.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{PARAMETERS, Parameters, offset};
 use vmbell_hypervisor::{Hypervisor, Vm, VmEntry, VmExit};
+use vmm_sys_util::eventfd::EventFd;
 
-use crate::harness::{AREA, count, event, plain, programs, run, run_to_done, start};
+use crate::harness::{AREA, await_that, count, event, plain, programs, run, run_to_done, start};
 
 fn word(vm: &Arc<dyn Vm>, address: u64) -> u64 {
     vm.memory().read_obj(GuestAddress(address)).unwrap()
@@ -186,7 +189,61 @@ fn string_output_rings_for_each_element<H: Hypervisor>(h: &H) {
     assert_eq!(count(&event), 8 + 8 + 1);
 }
 
+/// When the second of two doorbells joins, the kernel's registration may have to move.
+fn no_element_of_a_string_leaves_the_guest_while_a_group_grows<H: Hypervisor>(h: &H) {
+    const COUNT: u64 = 200;
+    let vm = plain(h);
+    let place = IoEventAddress::Pio(0x3f8);
+    let widths = [
+        Datamatch::U8(None),
+        Datamatch::U16(None),
+        Datamatch::U32(None),
+    ];
+    let join = |event: &Arc<EventFd>, datamatch| {
+        vm.register_ioevent(event, place, datamatch, Sharing::Group)
+            .unwrap()
+    };
+    let first = event();
+    let _first = widths.map(|datamatch| join(&first, datamatch));
+    let parameters = Parameters {
+        count: COUNT,
+        address: 0x3f8,
+        value: AREA + 4 * COUNT,
+        pause: 0,
+    };
+    let mut vcpu = start(&vm, programs::strings(), parameters, 0);
+    let (rounds, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let guest = scope.spawn(|| {
+            while !done.load(Relaxed) {
+                let exits = run(&mut vcpu);
+                let is_output = |exit: &&VmExit| matches!(exit, VmExit::PioOut { .. });
+                assert_eq!(exits.iter().find(is_output), None);
+                rounds.fetch_add(1, Relaxed);
+            }
+        });
+        await_that("the first round", || rounds.load(Relaxed) > 0);
+        for datamatch in widths.into_iter().cycle().take(100) {
+            join(&event(), datamatch).remove().unwrap();
+            if guest.is_finished() {
+                break;
+            }
+        }
+        done.store(true, Relaxed);
+        guest.join().unwrap();
+    });
+    // Three widths in each direction, and one element by itself.
+    let expected = (6 * COUNT + 1) * rounds.load(Relaxed);
+    let mut rung = 0;
+    await_that("a ring for each element", || {
+        rung += count(&first);
+        assert!(rung <= expected, "{rung} of {expected}");
+        rung == expected
+    });
+}
+
 crate::on_both! {
+    no_element_of_a_string_leaves_the_guest_while_a_group_grows;
     every_form_of_output_and_input_leaves_with_its_data;
     string_instructions_move_their_buffer;
     string_output_rings_for_each_element;

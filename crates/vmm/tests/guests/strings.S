@@ -1,7 +1,7 @@
 # String input and output at port ADDRESS with the COUNT elements at VALUE, forwards and backwards.
-# STAMP takes rcx and ANSWERED rsi or rdi after each of the passes, at 16-byte steps from WORD on.
+# WORD takes rcx and rsi or rdi after each of the passes, at 16-byte steps. Each further entry does the same again.
     mov rbx, rdi
-    lea r15, [rbx + {WORD}]
+10: lea r15, [rbx + {WORD}]
     .macro vmbell_pass pointer, instruction:vararg
         mov rcx, [rbx + {COUNT}]
         mov rsi, [rbx + {VALUE}]
@@ -36,3 +36,4 @@
     .purgem vmbell_pass
     mov edx, {DONE_PORT}
     out dx, eax
+    jmp 10b
