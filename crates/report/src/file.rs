@@ -153,7 +153,7 @@ fn replaced(target: PathBuf) -> io::Result<Destination> {
     let by = match openat(CWD, folder, flags, Mode::from_raw_mode(0o666)) {
         Ok(file) => Temporary::Unnamed(file.into()),
         Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::ISDIR) => {
-            Temporary::Named(names().tempfile_in(folder)?)
+            Temporary::Named(names().tempfile_in(folder).map_err(nameless)?)
         }
         Err(errno) => return Err(errno.into()),
     };
@@ -174,25 +174,35 @@ impl Temporary {
     fn become_file(self, target: &Path, text: &str) -> io::Result<()> {
         match self {
             Self::Unnamed(mut file) => {
-                write(&mut file, text)?;
+                write(&mut file, text, target)?;
                 match link(&file, target) {
                     // A name cannot be taken from another file without one of the file's own.
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                        let named = names().make_in(folder(target), |path| link(&file, path))?;
+                        let named = names().make_in(folder(target), |path| link(&file, path));
+                        let named = named.map_err(nameless)?;
                         rename(named.into_temp_path(), target)
                     }
                     linked => linked,
                 }
             }
             Self::Named(mut file) => {
-                write(file.as_file_mut(), text)?;
+                write(file.as_file_mut(), text, target)?;
                 rename(file.into_temp_path(), target)
             }
         }
     }
 }
 
-fn write(file: &mut File, text: &str) -> io::Result<()> {
+/// The error without the name by chance, of which the user knows nothing.
+fn nameless(error: io::Error) -> io::Error {
+    error.kind().into()
+}
+
+/// Writes the text to a file that is to replace `target`, whose permissions it gets.
+fn write(file: &mut File, text: &str, target: &Path) -> io::Result<()> {
+    if let Ok(metadata) = fs::metadata(target) {
+        file.set_permissions(metadata.permissions())?;
+    }
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }

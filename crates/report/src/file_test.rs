@@ -125,3 +125,33 @@ fn other_users_may_read_an_export_as_any_new_file() {
     let mode = |path| fs::metadata(path).unwrap().permissions().mode();
     assert_eq!(mode(&export), mode(&ordinary));
 }
+
+#[test]
+fn an_export_over_a_file_keeps_its_permissions() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("out.json");
+    for mode in [0o600, 0o664] {
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        Export::open(&path).unwrap().finish("new").unwrap();
+        let found = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(found & 0o777, mode);
+        let by = Temporary::Named(names().tempfile_in(dir.path()).unwrap());
+        by.become_file(&path, "newer").unwrap();
+        let found = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(found & 0o777, mode);
+    }
+}
+
+#[test]
+fn an_error_has_the_users_path_alone() {
+    // A file system without files that have no name.
+    let path = Path::new("/proc/vmbell-export");
+    let error = Export::open(path).unwrap_err();
+    let source = std::error::Error::source(&error).unwrap();
+    let text = format!("{error}: {source}");
+    assert!(
+        text.contains("/proc/vmbell-export") && !text.contains(".vmbell-"),
+        "{text}"
+    );
+}
