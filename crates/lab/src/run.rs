@@ -75,6 +75,8 @@ pub struct Outcome {
     pub cpu: Duration,
     /// Time of all boots together.
     pub wall: Duration,
+    /// Why a part of what the program wrote is lost, if it is.
+    pub unwritten: Option<io::Error>,
     /// Remarks of L1's init.
     pub notes: Vec<String>,
     /// Exits of L1's guests by their codes, if they were counted.
@@ -200,7 +202,7 @@ impl Lab {
                 messages: |_| {},
             };
             let saved = beginning.files();
-            let booted = Boot {
+            let mut booted = Boot {
                 initramfs: match saved {
                     Some(_) => None,
                     None => Some(initramfs.file()?),
@@ -225,6 +227,7 @@ impl Lab {
                 continue;
             }
             let started = booted.started.unwrap_or_default();
+            let unwritten = booted.unwritten.take();
             let report = conclude(booted, settings, retries + 1)?;
             match report.ending {
                 Ending::Failed(reason) => return Err(BootError::Program { reason }.into()),
@@ -240,6 +243,7 @@ impl Lab {
                 began: beginning.into(),
                 cpu,
                 wall,
+                unwritten,
                 notes: report.notes,
                 exits: report.exits,
                 between_marks: report.between_marks,

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -296,6 +297,11 @@ fn run_in(
     let of_rows = own.as_ref().map(|own| json_of(&mut exports, own.path()));
     let of_rows = of_rows.transpose()?;
     let exports = Exported::open(&exports, &reads)?;
+    if let Some(folder) = &arguments.out {
+        // So is the folder for the program's files.
+        let file = fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
+        file.with_context(|| format!("cannot write into the folder {} (--out)", folder.display()))?;
+    }
     let program = Program {
         inner,
         needs,
@@ -363,7 +369,22 @@ fn run_in(
     if let (Some(files), Some(folder)) = (outcome.files.take(), &arguments.out) {
         files.unpack(folder)?;
     }
-    Ok(status?)
+    let status = status?;
+    let lost = outcome
+        .unwritten
+        .filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
+    match lost {
+        Some(error) if status == 0 => {
+            Err(error).context("a part of what the program wrote is lost: cannot write it")
+        }
+        Some(error) => {
+            lab.progress.say(format_args!(
+                "a part of what the program wrote is lost: cannot write it: {error}"
+            ));
+            Ok(status)
+        }
+        None => Ok(status),
+    }
 }
 
 /// The file to which the report is exported as JSON, which is `own` if the user names none.

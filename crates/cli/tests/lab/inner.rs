@@ -152,3 +152,19 @@ fn other_programs_get_their_words_as_they_are_and_by_the_old_name_of_the_command
         assert!(job.contains("XDG_CACHE_HOME"), "{job}");
     }
 }
+
+#[test]
+fn folder_that_cannot_take_the_programs_files_is_refused_before_the_boot() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
+    let file = sandbox.path("file");
+    fs::write(&file, "mine").unwrap();
+    for out in [file.as_path(), "/proc/files".as_ref()] {
+        let mut command = sandbox.run(&qemu);
+        command.arg("--out").arg(out).args(["--", "/bin/true"]);
+        let message = format!("cannot write into the folder {} (--out)", out.display());
+        let refused = command.assert().code(125);
+        refused.stderr(contains(message).and(contains("booted").not()));
+    }
+    assert_eq!(fs::read_to_string(file).unwrap(), "mine");
+}

@@ -1,6 +1,6 @@
 //! Ends that take a boot with them: a panic, an oops, a time limit.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Read;
 use std::process::Stdio;
 
@@ -64,6 +64,22 @@ fn a_program_whose_reader_has_gone_ends_as_it_would_outside() {
         assert!(output.status.success(), "{said}");
         // 128 and SIGPIPE.
         assert!(said.contains("status 141\n"), "{said}");
+    }
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn lost_output_is_an_error_of_the_lab_or_a_remark_after_the_programs() {
+    for (own, expected) in [(0, 125), (3, 3)] {
+        let script = format!("echo lost; exit {own}");
+        let _one = only_boot();
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut lab = lab(&["--", "/bin/sh", "-c", &script]);
+        let output = lab.stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(expected), "{said}");
+        let lost = "a part of what the program wrote is lost: cannot write it: No space left";
+        assert!(said.contains(lost), "{said}");
     }
 }
 

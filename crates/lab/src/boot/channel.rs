@@ -139,7 +139,7 @@ impl Read for Tail {
 }
 
 /// Starts a thread that copies a stream to its sink and reports the length of every piece. After a failed write, which it reports
-/// too if it `tells_unread`, it only reads the stream, because L1 waits until it has been read.
+/// too, it only reads the stream, because L1 waits until it has been read; if it `tells_unread`, L1 gets to know of it.
 pub(super) fn pump(
     mut from: Box<dyn Read + Send>,
     mut to: Box<dyn Write + Send>,
@@ -151,15 +151,13 @@ pub(super) fn pump(
         let mut piece = vec![0; 64 << 10];
         let mut open = true;
         while let Ok(length @ 1..) = from.read(&mut piece) {
-            let is_written = open
-                && to
-                    .write_all(&piece[..length])
-                    .and_then(|()| to.flush())
-                    .is_ok();
-            if open && !is_written && tells_unread {
-                let _ = events.send(Event::Unread(stream));
+            if open && let Err(error) = to.write_all(&piece[..length]).and_then(|()| to.flush()) {
+                open = false;
+                let _ = events.send(Event::Unwritten(error));
+                if tells_unread {
+                    let _ = events.send(Event::Unread(stream));
+                }
             }
-            open = is_written;
             if events.send(Event::Bytes(stream, length as u64)).is_err() {
                 return;
             }

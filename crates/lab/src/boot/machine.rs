@@ -75,6 +75,8 @@ pub struct Booted {
     pub received: [u64; 3],
     /// Whether it was asked if it runs, and did not answer.
     pub silent: bool,
+    /// Why a sink failed, if one did: what followed is lost.
+    pub unwritten: Option<io::Error>,
     /// The report, if it came and all bytes that it counts were read.
     pub report: Option<Report>,
     /// How the VMM ended; `None` when it had to be killed.
@@ -99,6 +101,7 @@ impl Booted {
             received: course.received,
             silent: course.silent,
             report: course.complete().then_some(course.report).flatten(),
+            unwritten: course.unwritten,
             status: None,
             console: Console::default(),
             refused: None,

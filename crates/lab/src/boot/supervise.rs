@@ -1,7 +1,7 @@
 //! Waits for the first of the report, the end of the VMM, a panic and a time limit. The thread that boots
 //! a Linux runs this.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -20,6 +20,8 @@ pub(crate) enum Event {
     Panicked,
     /// The VMM has ended, and used this much CPU time.
     Ended(Duration),
+    /// A stream's sink has failed, and what follows is dropped.
+    Unwritten(io::Error),
     /// Nobody reads this stream of the program any more.
     Unread(Stream),
     /// The host of this VMM's host has the program asked to end.
@@ -157,6 +159,8 @@ pub(super) struct Course {
     asked: bool,
     stopped: bool,
     panicked: bool,
+    /// Why the first sink that failed did.
+    pub unwritten: Option<io::Error>,
     /// Whether the Linux was asked and did not answer in time.
     pub silent: bool,
 }
@@ -289,6 +293,7 @@ impl Course {
                 self.report = Some(report);
             }
             Event::Ended(cpu) => self.cpu = Some(cpu),
+            Event::Unwritten(error) => drop(self.unwritten.get_or_insert(error)),
             Event::Said(Message::Nesting) => self.nesting = true,
             Event::Said(Message::Started | Message::Alive)
             | Event::Panicked
