@@ -24,6 +24,19 @@ use crate::job::{Ending, JOB_FILE, Job, Message, OUT_FOLDER, Report, port};
 use loader::window::{INIT_FILE, NOTES_FILE};
 use nested::Inside;
 
+/// The name of this machine.
+const NAME: &str = "vmbell-lab";
+/// Files in which programs look up names, unless the caller has brought them.
+const NAMES: [(&str, &str); 4] = [
+    ("/etc/hostname", "vmbell-lab\n"),
+    (
+        "/etc/hosts",
+        "127.0.0.1 localhost vmbell-lab\n::1 localhost\n",
+    ),
+    ("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n"),
+    ("/etc/group", "root:x:0:\n"),
+];
+
 /// Whether this process is process 1.
 pub fn is_called() -> bool {
     std::process::id() == 1
@@ -87,8 +100,14 @@ fn note(line: &str) -> Option<String> {
 
 /// Runs the job, in the Linux inside if there is one; `notes` are about the modules.
 fn run_job(job: &Job, inside: Option<io::Result<Inside>>, notes: &[String]) -> io::Result<Report> {
-    for folder in ["/tmp", "/root", "/run", "/var", OUT_FOLDER] {
+    for folder in ["/etc", "/tmp", "/root", "/run", "/var", OUT_FOLDER] {
         fs::create_dir_all(folder)?;
+    }
+    rustix::system::sethostname(NAME.as_bytes())?;
+    for (path, text) in NAMES {
+        if !Path::new(path).exists() {
+            fs::write(path, text)?;
+        }
     }
     if let Some(name) = &job.required
         && !Path::new("/sys/module").join(name).exists()
