@@ -276,7 +276,8 @@ fn add_init<W: Write>(archive: &mut Archive<W>, lab: &Lab) -> Result<(), Initram
     archive.file(Path::new(INIT_FILE), 0o755, &bytes)
 }
 
-/// Adds a file or folder of the host. If it is a program, the task's program may run it, and its libraries come with it.
+/// Adds a file or folder of the host. If it is a program, the task's program may run it, and its libraries come with it; so do
+/// those of shared objects, which it may open.
 fn add_with<W: Write>(
     archive: &mut Archive<W>,
     arch: &'static str,
@@ -284,9 +285,16 @@ fn add_with<W: Write>(
     path: &Path,
     search: &LibrarySearch,
 ) -> Result<(), InitramfsError> {
-    let facts = ElfFacts::read(host, arch).ok();
-    if host.is_file() && facts.is_some_and(|facts| facts.arch == arch) {
+    let facts = host
+        .is_file()
+        .then(|| ElfFacts::read(host, arch).ok())
+        .flatten();
+    if facts.is_some_and(|facts| facts.arch == arch && facts.interpreter.is_some()) {
         archive.libraries(host, arch, search)?;
+    } else {
+        // The user may name a link.
+        let host = fs::canonicalize(host).map_err(FileError::of("find", host))?;
+        archive.libraries_of_all(&host, arch, search)?;
     }
     match host == path {
         true => archive.host_path(path),

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -489,7 +489,8 @@ fn variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Parses `HOST` or `HOST:PATH`; the name of a file that exists may contain a colon.
+/// Parses `HOST` or `HOST:PATH`; the name of a file that exists may contain a colon. A path that is not absolute is in the working
+/// directory, there as here.
 fn copied(argument: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let absolute = |path: &Path| {
         std::path::absolute(path).with_context(|| format!("--with {}", path.display()))
@@ -497,8 +498,21 @@ fn copied(argument: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     if !argument.exists()
         && let Some((host, path)) = argument.to_str().and_then(|text| text.split_once(':'))
     {
-        return Ok((absolute(host.as_ref())?, PathBuf::from(path)));
+        let path = absolute(path.as_ref())?;
+        return Ok((absolute(host.as_ref())?, without_ways_up(&path)));
     }
     let host = absolute(argument)?;
-    Ok((host.clone(), host))
+    Ok((host.clone(), without_ways_up(&host)))
+}
+
+/// The path with each `..` and the folder before it taken out: L1 has only the folders that something was copied into.
+fn without_ways_up(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
 }

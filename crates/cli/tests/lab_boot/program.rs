@@ -20,6 +20,8 @@ struct Boots {
 const EXITS: &str = r#"
 echo to stdout; echo to stderr >&2
 echo "$0|$1|$FROM_HOST|$FROM_OPTION|$PWD|$HOME"
+echo "names: $(hostname) $(whoami) $(ping -c 1 localhost | head -1)"
+echo "copied: $(cat rel/a) $(cat /up/a)"
 mkdir /out/sub; cp /data/a /out/sub/b; cat >/out/input
 "$2" >/out/smoke; echo smoke: $?
 "$3" bench --only debug-skip >/out/bench; echo bench: $?
@@ -35,11 +37,15 @@ static BOOTS: LazyLock<Boots> = LazyLock::new(|| {
     fs::write(path("in/hello.elf"), says_hello()).unwrap();
     fs::write(path("input"), megabytes()).unwrap();
     let data = format!("{}:/data", path("in").display());
+    let [relative, up] =
+        ["rel/a", "/a/way/../../up/a"].map(|to| format!("{}:{to}", path("in/a").display()));
     let smoke = example("kvm_smoke");
     let (smoke, vmbell) = (smoke.to_str().unwrap(), host_vmbell());
     let mut exits = lab(&["-i", "--env", "FROM_OPTION=b c", "--with", &data]);
     exits.arg("--out").arg(path("out"));
     for with in [
+        &relative,
+        &up,
         smoke,
         vmbell,
         "/bin/mkdir",
@@ -143,6 +149,20 @@ fn environment_directory_and_arguments_are_the_callers() {
     let folder = BOOTS.folder.path().canonicalize().unwrap();
     let line = format!("zero|one two|a|b c|{}|/root", folder.display());
     assert!(BOOTS.said(&line), "{}", text(&BOOTS.exits.stdout));
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn the_machine_its_user_and_localhost_have_names() {
+    let line = "names: vmbell-lab root PING localhost (127.0.0.1): 56 data bytes";
+    assert!(BOOTS.said(line), "{}", text(&BOOTS.exits.stdout));
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_path_in_l1_is_relative_to_the_working_directory_and_may_go_up() {
+    let line = "copied: content content";
+    assert!(BOOTS.said(line), "{}", text(&BOOTS.exits.stdout));
 }
 
 #[test]

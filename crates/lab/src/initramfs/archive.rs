@@ -95,7 +95,32 @@ impl<W: Write> Archive<W> {
         arch: &'static str,
         search: &LibrarySearch,
     ) -> Result<(), InitramfsError> {
-        let mut files = Closure::of(program, arch, search)?.files.into_iter();
+        let closure = Closure::of(program, arch, search)?.whole(arch)?;
+        let mut files = closure.files.into_iter();
+        files.try_for_each(|file| self.host_path(&file))
+    }
+
+    /// Adds what the shared objects of this architecture in a file or folder of the host load, as far as it is here: what a
+    /// program opens of them is up to the program.
+    pub fn libraries_of_all(
+        &mut self,
+        path: &Path,
+        arch: &'static str,
+        search: &LibrarySearch,
+    ) -> Result<(), InitramfsError> {
+        if path.is_dir() && !path.is_symlink() {
+            let list = fs::read_dir(path).map_err(FileError::of("read", path))?;
+            for item in list {
+                let item = item.map_err(FileError::of("read", path))?;
+                self.libraries_of_all(&item.path(), arch, search)?;
+            }
+            return Ok(());
+        }
+        let closure = match path.is_file() {
+            true => Closure::of(path, arch, search).unwrap_or_default(),
+            false => Closure::default(),
+        };
+        let mut files = closure.files.into_iter();
         files.try_for_each(|file| self.host_path(&file))
     }
 

@@ -8,15 +8,17 @@ use std::path::{Path, PathBuf};
 
 use super::{ElfFacts, InitramfsError, LibrarySearch};
 
-/// The files that a program needs to be loaded.
+/// The files that a program or a library needs to be loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closure {
     /// The loader and the libraries, by the paths at which they are looked for.
     pub files: BTreeSet<PathBuf>,
+    /// Libraries that are not here, each after the object that needs it.
+    pub missing: Vec<(PathBuf, String)>,
 }
 
 impl Closure {
-    /// The closure of `program`; empty for a static one.
+    /// The closure of `program`; empty for a static one. A library is loaded by the loader of the program that opens it.
     pub fn of(
         program: &Path,
         arch: &'static str,
@@ -31,21 +33,19 @@ impl Closure {
             });
         }
         let mut closure = Self::default();
-        let Some(interpreter) = facts.interpreter.clone() else {
-            return Ok(closure);
-        };
-        if !interpreter.exists() {
-            return Err(InitramfsError::NoLoader {
-                program: program.to_path_buf(),
-                loader: interpreter,
-                arch,
-            });
+        let mut names = BTreeSet::new();
+        if let Some(interpreter) = &facts.interpreter {
+            if !interpreter.exists() {
+                return Err(InitramfsError::NoLoader {
+                    program: program.to_path_buf(),
+                    loader: interpreter.clone(),
+                    arch,
+                });
+            }
+            closure.files.insert(interpreter.clone());
+            let name = interpreter.file_name();
+            names.extend(name.map(|name| name.to_string_lossy().into_owned()));
         }
-        closure.files.insert(interpreter.clone());
-        let loader_name = interpreter
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned());
-        let mut names: BTreeSet<String> = loader_name.into_iter().collect();
         let mut queue = vec![(program.to_path_buf(), facts)];
         while let Some((object, facts)) = queue.pop() {
             for name in &facts.needed {
@@ -53,19 +53,28 @@ impl Closure {
                 if !names.insert(name.clone()) {
                     continue;
                 }
-                let (path, needed) =
-                    find(name, &object, &facts, arch, search).ok_or_else(|| {
-                        InitramfsError::NoLibrary {
-                            object: object.clone(),
-                            library: name.clone(),
-                            arch,
-                        }
-                    })?;
-                closure.files.insert(path.clone());
-                queue.push((path, needed));
+                match find(name, &object, &facts, arch, search) {
+                    Some((path, needed)) => {
+                        closure.files.insert(path.clone());
+                        queue.push((path, needed));
+                    }
+                    None => closure.missing.push((object.clone(), name.clone())),
+                }
             }
         }
         Ok(closure)
+    }
+
+    /// This closure, if it has all libraries; `arch` is L1's architecture.
+    pub fn whole(mut self, arch: &'static str) -> Result<Self, InitramfsError> {
+        match self.missing.pop() {
+            None => Ok(self),
+            Some((object, library)) => Err(InitramfsError::NoLibrary {
+                object,
+                library,
+                arch,
+            }),
+        }
     }
 }
 
@@ -82,7 +91,7 @@ fn find(
         (facts.arch == arch).then_some((path, facts))
     };
     if name.contains('/') {
-        return usable(PathBuf::from(name));
+        return usable(search.directory.join(name));
     }
     let own = |folders: &[String]| {
         folders
@@ -102,7 +111,8 @@ fn find(
         .chain(&search.environment)
         .chain(&runpath)
         .chain(&search.system);
-    folders.map(|folder| folder.join(name)).find_map(usable)
+    let paths = folders.map(|folder| search.directory.join(folder).join(name));
+    paths.into_iter().find_map(usable)
 }
 
 /// `$ORIGIN` is the folder of the object that names it.

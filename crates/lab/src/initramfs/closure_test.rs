@@ -21,6 +21,7 @@ fn this_test_needs_its_loader_and_the_c_library() {
 fn a_missing_library_is_named_with_the_way_around() {
     let program = std::env::current_exe().unwrap();
     let error = Closure::of(&program, ARCH, &LibrarySearch::default())
+        .and_then(|closure| closure.whole(ARCH))
         .unwrap_err()
         .to_string();
     assert!(
@@ -92,4 +93,42 @@ fn the_origin_is_the_folder_of_the_object() {
     );
     assert_eq!(expand("${ORIGIN}", &object), object.parent().unwrap());
     assert_eq!(expand("/opt/lib", &object), Path::new("/opt/lib"));
+}
+
+#[test]
+fn a_library_has_the_libraries_that_it_needs() {
+    let search = LibrarySearch::host(Arch::X86_64.triplet);
+    let names = ["libm.so.6", "libgcc_s.so.1"];
+    let folders = search.system.iter();
+    let path = folders
+        .flat_map(|folder| names.map(|name| folder.join(name)))
+        .find(|path| path.exists());
+    let closure = Closure::of(&path.unwrap(), ARCH, &search).unwrap();
+    let has_libc = |path: &PathBuf| path.ends_with("libc.so.6");
+    assert!(closure.files.iter().any(has_libc), "{closure:?}");
+}
+
+#[test]
+fn a_folder_without_a_slash_at_its_front_is_in_the_working_directory() {
+    let system = LibrarySearch::host(Arch::X86_64.triplet).system;
+    let program = std::env::current_exe().unwrap();
+    for (environment, directory) in [("lib", ""), ("", "lib")] {
+        let folder = tempfile::tempdir().unwrap();
+        let lib = folder.path().join("lib");
+        std::fs::create_dir(&lib).unwrap();
+        let libc = system.iter().map(|folder| folder.join("libc.so.6"));
+        let libc = libc.into_iter().find(|path| path.exists()).unwrap();
+        std::fs::copy(libc, lib.join("libc.so.6")).unwrap();
+        let search = LibrarySearch {
+            directory: folder.path().join(directory),
+            environment: vec![environment.into()],
+            system: system.clone(),
+        };
+        let closure = Closure::of(&program, ARCH, &search).unwrap();
+        let found = closure
+            .files
+            .iter()
+            .find(|path| path.ends_with("libc.so.6"));
+        assert_eq!(found.unwrap(), &lib.join("libc.so.6"));
+    }
 }

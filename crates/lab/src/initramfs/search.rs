@@ -1,12 +1,16 @@
 //! The folders in which the dynamic loader looks for libraries (ld.so(8)).
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The loader's folders, in its order, except those that an ELF names itself (RPATH, RUNPATH).
 #[derive(Clone, Debug, Default)]
 pub struct LibrarySearch {
-    /// `LD_LIBRARY_PATH`.
+    /// The working directory, to which a folder without a slash at its front belongs.
+    pub directory: PathBuf,
+    /// `LD_LIBRARY_PATH`; an empty folder is the working directory.
     pub environment: Vec<PathBuf>,
     /// The folders of `/etc/ld.so.conf`, then the loader's default folders.
     pub system: Vec<PathBuf>,
@@ -15,8 +19,11 @@ pub struct LibrarySearch {
 impl LibrarySearch {
     /// The folders of this host, with this process's `LD_LIBRARY_PATH`.
     pub fn host(triplet: &str) -> Self {
-        let environment =
-            std::env::var_os("LD_LIBRARY_PATH").map(|list| std::env::split_paths(&list).collect());
+        let environment = std::env::var_os("LD_LIBRARY_PATH").map(|list| {
+            let folders = list.as_bytes().split(|byte| b":;".contains(byte));
+            let folders = folders.map(|folder| PathBuf::from(OsStr::from_bytes(folder)));
+            folders.collect()
+        });
         let mut system = Vec::new();
         configured(Path::new("/etc/ld.so.conf"), &mut system, 0);
         for root in ["/lib", "/usr/lib"] {
@@ -24,6 +31,8 @@ impl LibrarySearch {
         }
         system.extend(["/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(PathBuf::from));
         Self {
+            // Where there is none, nothing belongs to it.
+            directory: std::env::current_dir().unwrap_or_default(),
             environment: environment.unwrap_or_default(),
             system,
         }
