@@ -95,6 +95,34 @@ fn linux_loses_no_notification_if_it_takes_one_buffer_before_it_asks() {
     }
 }
 
+/// Linux's driver with more requests than its queue has descriptors: the code around it calls `abort` then.
+#[test]
+fn a_driver_in_c_that_aborts_is_a_failure_with_its_place() {
+    let explorer = Explorer::new();
+    let report = pair(
+        &explorer,
+        &driver("linux"),
+        &device("reference"),
+        Shape::split(2, true),
+        Work::new(3, 3),
+    );
+    let report = report.expect("it can be explored");
+    for verdict in &report.verdicts {
+        let failure = verdict.failure.as_ref().expect("it aborts");
+        let What::Crashed {
+            task, signal, site, ..
+        } = &failure.what
+        else {
+            panic!("{report}")
+        };
+        assert_eq!((&**task, *signal), ("driver", "SIGABRT"), "{report}");
+        assert!(site.starts_with("linux_driver_add, driver.c:"), "{report}");
+        let trace = failure.trace.join("\n");
+        assert!(trace.contains("driver: store avail.idx := 2"), "{report}");
+        assert!(trace.contains("driver  crashes with SIGABRT"), "{report}");
+    }
+}
+
 #[test]
 fn libvhost_user_loses_a_kick_unless_it_asks_after_each_chain() {
     for name in ["vmbell", "linux"] {

@@ -15,8 +15,9 @@ use crate::memory::Mapping;
 use crate::model::Model;
 use crate::native::{self, Witness};
 use crate::report::{Failure, Report, Verdict};
-use crate::search::{Execution, Limits, Names, Search, SetUp, Spec, Stats, WordNames};
+use crate::search::{Execution, Limits, Names, Search, SetUp, Spec, Stats, WordNames, Wrong};
 use crate::shared::Memory;
+use crate::signals::Handlers;
 use crate::task;
 use crate::watchdog::Watchdog;
 
@@ -154,6 +155,7 @@ impl Explorer {
     ) -> Result<(Report, Vec<Vec<usize>>), Error> {
         let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         let _watchdog = Watchdog::new(self.patience, self.process);
+        let _handlers = Handlers::install();
         task::quiet_panics();
         hooks::set_exploring(true);
         let mut fences: Vec<Vec<usize>> = Vec::new();
@@ -249,9 +251,11 @@ impl Explorer {
                 Execution::Wrong(wrong) => Some(wrong),
                 Execution::Good => {
                     let failed = checks.take().into_iter().find_map(|check| check().err());
-                    failed.map(crate::search::Wrong::Claim)
+                    failed.map(Wrong::Claim)
                 }
             };
+            // A crash may leave anything behind, so that no other execution follows.
+            let crashed = matches!(wrong, Some(Wrong::Crash { .. }));
             if let Some(wrong) = wrong {
                 let new = Failure::new(search, wrong);
                 if failure.as_ref().is_none_or(|old| new.is_simpler_than(old)) {
@@ -261,7 +265,7 @@ impl Explorer {
             // Another execution may show the same with fewer switches.
             let elapsed = search.stats.elapsed;
             failure.is_none()
-                || (self.simplify && elapsed < *until.get_or_insert(elapsed + SIMPLER))
+                || (self.simplify && !crashed && elapsed < *until.get_or_insert(elapsed + SIMPLER))
         };
         let complete = search.explore(&mut scenario, &mut ended)?;
         let stats: Stats = search.stats;

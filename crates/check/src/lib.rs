@@ -22,6 +22,7 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("vmbell-check explores on Linux on x86-64 only");
 
+mod arch;
 mod audit;
 mod bell;
 mod error;
@@ -36,6 +37,7 @@ mod report;
 mod ring;
 mod search;
 mod shared;
+mod signals;
 mod task;
 mod trace;
 mod watchdog;

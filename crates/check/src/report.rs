@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::model::Model;
 use crate::search::{Search, Stats, Wrong};
+use crate::signals;
 use crate::trace::Story;
 
 /// What the exploration of a scenario found, under each model.
@@ -48,6 +49,17 @@ pub enum What {
     },
     /// A task panicked.
     Panicked(String),
+    /// A task raised a signal, as code in C does that accesses what is not mapped, or calls `abort`. The search stops there.
+    Crashed {
+        /// The task.
+        task: String,
+        /// The name of the signal, such as `SIGSEGV`.
+        signal: &'static str,
+        /// The address that was accessed, if the kernel says it.
+        address: Option<usize>,
+        /// The function, the file and the line.
+        site: String,
+    },
     /// A claim or a final check of the scenario does not hold.
     Claim(String),
 }
@@ -65,6 +77,12 @@ impl Failure {
                     .collect(),
             },
             Wrong::Panic(text) => What::Panicked(text),
+            Wrong::Crash { task, crash } => What::Crashed {
+                task,
+                signal: signals::name(crash.signal),
+                address: crash.address,
+                site: crash_name(&crash.callers),
+            },
             Wrong::Claim(text) => What::Claim(text),
         };
         Failure {
@@ -146,6 +164,18 @@ impl fmt::Display for What {
                 tasks.join(" and ")
             ),
             What::Panicked(text) => write!(f, "panic: {text}"),
+            What::Crashed {
+                task,
+                signal,
+                address,
+                site,
+            } => {
+                write!(f, "crash: {task} gets {signal} in {site}")?;
+                match address {
+                    Some(address) => write!(f, ", which accesses address {address:#x}"),
+                    None => Ok(()),
+                }
+            }
             What::Claim(text) => f.write_str(text),
         }
     }
@@ -209,6 +239,19 @@ pub(crate) fn caller_name(callers: &[usize]) -> Option<String> {
     callers.iter().find_map(|&address| resolve(address))
 }
 
+/// The same for a crash, which may be inside the C library, as in `abort`: the function of this program that called it.
+fn crash_name(callers: &[usize]) -> String {
+    let callers = callers.iter().copied().take_while(|&address| address != 0);
+    let (mut own, mut other): (Vec<_>, Vec<_>) =
+        callers.partition(|&address| signals::is_in_program(address));
+    own.append(&mut other);
+    let names: Vec<String> = own.into_iter().filter_map(resolve).collect();
+    // What has no file is of a library without debug information.
+    let has_file = |name: &&String| name.contains(", ");
+    let name = names.iter().find(has_file).or(names.first()).cloned();
+    name.unwrap_or_else(|| "unknown code".to_string())
+}
+
 /// The innermost function at an address that is not of a library for access to memory.
 fn resolve(address: usize) -> Option<String> {
     static KNOWN: Mutex<Option<HashMap<usize, Option<String>>>> = Mutex::new(None);
@@ -222,7 +265,8 @@ fn resolve(address: usize) -> Option<String> {
 
 fn look_up(address: usize) -> Option<String> {
     let mut found = None;
-    backtrace::resolve(std::ptr::without_provenance_mut(address - 1), |symbol| {
+    // It looks at the byte before, as that after a call may be of another line.
+    backtrace::resolve(std::ptr::without_provenance_mut(address), |symbol| {
         let file = symbol.filename().map(Path::to_path_buf).unwrap_or_default();
         let is_library = file
             .iter()
@@ -235,14 +279,10 @@ fn look_up(address: usize) -> Option<String> {
                 .unwrap_or_default();
             let name = without_generics(&name);
             let function = name.rsplit("::").next().unwrap_or_default().to_string();
-            let file = file
-                .file_name()
-                .map(|file| file.to_string_lossy().into_owned())
-                .unwrap_or_default();
-            found = Some(format!(
-                "{function}, {file}:{}",
-                symbol.lineno().unwrap_or_default()
-            ));
+            found = Some(match (file.file_name(), symbol.lineno()) {
+                (Some(file), Some(line)) => format!("{function}, {}:{line}", file.display()),
+                _ => function,
+            });
         }
     });
     found

@@ -10,10 +10,13 @@ use std::ptr::{self, NonNull};
 use std::sync::Once;
 
 use corosensei::stack::DefaultStack;
+use corosensei::trap::CoroutineTrapHandler;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use crate::arch;
 use crate::native;
 use crate::search::{Access, Search, Stop};
+use crate::watchdog;
 
 /// Why a suspended task is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +27,27 @@ pub(crate) enum Resume {
     End,
 }
 
-type Body = Coroutine<Resume, (), Result<(), Box<dyn Any + Send>>, DefaultStack>;
+/// How the code of a task came to its end.
+enum End {
+    Returned,
+    Panicked(Box<dyn Any + Send>),
+    Crashed(Crash),
+}
+
+type Body = Coroutine<Resume, (), End, DefaultStack>;
+
+/// How many return addresses are kept of a crash.
+const FRAMES: usize = 16;
+
+/// A signal that the code of a task raised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Crash {
+    pub(crate) signal: i32,
+    /// What was accessed, if the signal is a fault of memory.
+    pub(crate) address: Option<usize>,
+    /// The return addresses on the stack, from the one after the instruction on; 0 after the last.
+    pub(crate) callers: [usize; FRAMES],
+}
 
 /// What unwinds a task whose execution has ended.
 pub(crate) struct Ended;
@@ -39,6 +62,7 @@ pub(crate) enum Stopped {
     Suspended,
     Returned,
     Panicked(Box<dyn Any + Send>),
+    Crashed(Crash),
 }
 
 thread_local! {
@@ -46,6 +70,8 @@ thread_local! {
     static PANICKED: Cell<Option<String>> = const { Cell::new(None) };
     static SEARCH: Cell<*mut Search> = const { Cell::new(ptr::null_mut()) };
     static YIELDER: Cell<*const Yielder<Resume, ()>> = const { Cell::new(ptr::null()) };
+    /// How to leave the task that runs.
+    static LEAVE: Cell<Option<CoroutineTrapHandler<End>>> = const { Cell::new(None) };
     static STACKS: Cell<Vec<DefaultStack>> = const { Cell::new(Vec::new()) };
 }
 
@@ -109,6 +135,48 @@ pub(crate) fn end() -> ! {
     panic::resume_unwind(Box::new(Ended));
 }
 
+/// Leaves the task that runs on this thread, whose code with this context raised a signal: what it owns is leaked. False if
+/// the code is not that of a task.
+pub(crate) fn crash(signal: i32, address: Option<usize>, context: &mut libc::ucontext_t) -> bool {
+    let stack = arch::stack_pointer(context);
+    let leave = LEAVE
+        .take()
+        .filter(|leave| inside() && leave.stack_ptr_in_bounds(stack));
+    let Some(leave) = leave else { return false };
+    watchdog::crashes(signal);
+    let crash = Crash {
+        signal,
+        address,
+        callers: callers(arch::instruction(context)),
+    };
+    // SAFETY: the coroutine runs on this thread and lives: `Running::resume` waits for it. Its frames never run again, no
+    // reference to the search is held by one of them, and the handler of the signal continues at these registers.
+    let registers = unsafe { leave.setup_trap_handler(move || End::Crashed(crash)) };
+    arch::divert(context, &registers);
+    true
+}
+
+/// The return addresses of the code that a signal interrupted at an instruction.
+fn callers(instruction: usize) -> [usize; FRAMES] {
+    let mut found = [0; FRAMES];
+    let mut len = 0;
+    backtrace::trace(|frame| {
+        let address = frame.ip().addr();
+        if len > 0 {
+            found[len] = address;
+            len += 1;
+        } else if address == instruction {
+            found[0] = address + 1;
+            len = 1;
+        }
+        len < FRAMES
+    });
+    if len == 0 {
+        found[0] = instruction + 1;
+    }
+    found
+}
+
 impl Running {
     /// A task that has not begun.
     pub(crate) fn new(body: Box<dyn FnOnce()>) -> std::io::Result<Running> {
@@ -121,7 +189,11 @@ impl Running {
         };
         let body = Coroutine::with_stack(stack, move |yielder: &Yielder<Resume, ()>, _| {
             YIELDER.set(yielder);
-            panic::catch_unwind(AssertUnwindSafe(body))
+            match panic::catch_unwind(AssertUnwindSafe(body)) {
+                Ok(()) => End::Returned,
+                Err(payload) if payload.is::<Ended>() => End::Returned,
+                Err(payload) => End::Panicked(payload),
+            }
         });
         Ok(Running { body: Some(body) })
     }
@@ -131,16 +203,19 @@ impl Running {
         let Some(body) = &mut self.body else {
             return Stopped::Returned;
         };
+        LEAVE.set(Some(body.trap_handler()));
         SEARCH.set(search);
         let result = body.resume(resume);
         SEARCH.set(ptr::null_mut());
+        LEAVE.set(None);
         match result {
             CoroutineResult::Yield(()) => Stopped::Suspended,
             CoroutineResult::Return(result) => {
                 self.reuse();
                 match result {
-                    Err(payload) if !payload.is::<Ended>() => Stopped::Panicked(payload),
-                    _ => Stopped::Returned,
+                    End::Returned => Stopped::Returned,
+                    End::Panicked(payload) => Stopped::Panicked(payload),
+                    End::Crashed(crash) => Stopped::Crashed(crash),
                 }
             }
         }

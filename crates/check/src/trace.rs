@@ -92,6 +92,7 @@ impl Story {
         for task in &search.tasks {
             let end = match &task.state {
                 State::Done => "has returned".to_string(),
+                State::Failed(how) => how.clone(),
                 State::Ready | State::Impossible => "was stopped".to_string(),
                 State::Waits { offset, mask } => {
                     format!("sleeps; it waits for {}", awaited(search, *offset, *mask))

@@ -5,10 +5,12 @@
 
 use std::fs;
 use std::process;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+use crate::signals;
 
 /// Steps of all searches.
 static STEPS: AtomicU64 = AtomicU64::new(0);
@@ -29,6 +31,14 @@ pub(crate) fn runs(task: &str) {
     }
 }
 
+/// The signal of the last crash.
+static CRASHED: AtomicI32 = AtomicI32::new(0);
+
+/// A task crashes. It may hold a lock, for which the search then waits for ever.
+pub(crate) fn crashes(signal: i32) {
+    CRASHED.store(signal, Ordering::Relaxed);
+}
+
 /// The thread that looks.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
@@ -42,6 +52,7 @@ impl Watchdog {
     pub(crate) fn new(patience: u64, memory: u64) -> Watchdog {
         let done = Arc::new(AtomicBool::new(false));
         let ended = done.clone();
+        CRASHED.store(0, Ordering::Relaxed);
         let thread = thread::Builder::new()
             .name("vmbell-check watchdog".to_string())
             .spawn(move || watch(&ended, patience, memory))
@@ -72,6 +83,14 @@ fn watch(done: &AtomicBool, patience: u64, memory: u64) {
         idle = if steps == last { idle + 1 } else { 0 };
         last = steps;
         let task = || TASK.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let signal = CRASHED.load(Ordering::Relaxed);
+        if idle >= patience && signal != 0 {
+            end(&format!(
+                "{} has taken no step for {patience} s, after a task crashed with {}: did that leave a mutex locked?",
+                task(),
+                signals::name(signal)
+            ));
+        }
         if idle >= patience {
             end(&format!(
                 "{} has taken no step for {patience} s: does it loop without an access to the shared memory, or wait for a \

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::graph::{Atoms, Event, Graph, Id, Order};
 use crate::memory::Mapping;
 use crate::model::Model;
-use crate::task::Running;
+use crate::task::{Crash, Running};
 
 /// One access to shared memory or to the word of a bell.
 #[derive(Clone, Copy, Debug)]
@@ -158,6 +158,8 @@ pub(crate) enum State {
     /// Its read-modify-write has no place: another one has taken what it read.
     Impossible,
     Done,
+    /// It panicked or crashed, which this says.
+    Failed(String),
 }
 
 pub(crate) struct Task {
@@ -193,6 +195,10 @@ pub(crate) enum Wrong {
     /// Tasks that had to return do not.
     Stuck,
     Panic(String),
+    Crash {
+        task: String,
+        crash: Crash,
+    },
     /// The scenario's own claim.
     Claim(String),
 }

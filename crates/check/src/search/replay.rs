@@ -9,6 +9,7 @@ use crate::graph::{Graph, Id, TASKS};
 use crate::guard;
 use crate::hooks;
 use crate::report::site_name;
+use crate::signals;
 use crate::task::{self, Resume, Running, Stopped};
 use crate::watchdog;
 
@@ -129,7 +130,7 @@ impl Search {
     fn can_run(&self, task: usize) -> bool {
         let state = &self.tasks[task];
         match &state.state {
-            State::Done | State::Impossible => false,
+            State::Done | State::Failed(_) | State::Impossible => false,
             _ if state.cursor < self.graph.tasks[task].len() => true,
             State::Ready => true,
             State::Waits { offset, mask } => self.could_wake(task, *offset, *mask),
@@ -164,12 +165,18 @@ impl Search {
             Stopped::Suspended => state.running = Some(running),
             Stopped::Returned => state.state = State::Done,
             Stopped::Panicked(payload) => {
-                state.state = State::Done;
+                state.state = State::Failed("panics".to_string());
                 let place = task::panicked_at().map_or(String::new(), |at| format!(" at {at}"));
                 self.wrong = Some(Wrong::Panic(message(&*payload) + &place));
             }
+            Stopped::Crashed(crash) => {
+                let signal = signals::name(crash.signal);
+                state.state = State::Failed(format!("crashes with {signal}"));
+                let task = state.name.clone();
+                self.wrong = Some(Wrong::Crash { task, crash });
+            }
         }
-        if self.tasks[task].state == State::Done
+        if matches!(self.tasks[task].state, State::Done | State::Failed(_))
             && self.tasks[task].cursor < self.graph.tasks[task].len()
         {
             return Err(self.diverged(task, "returned"));
@@ -204,9 +211,14 @@ impl Search {
             let Some(mut running) = self.tasks[task].running.take() else {
                 continue;
             };
-            if let Stopped::Suspended = running.resume(self, Resume::End) {
-                self.stats.leaked += 1;
-                running.leak();
+            match running.resume(self, Resume::End) {
+                Stopped::Suspended => {
+                    self.stats.leaked += 1;
+                    running.leak();
+                }
+                // What unwinds in the middle of its work may crash: that is not an execution.
+                Stopped::Crashed(_) => self.stats.leaked += 1,
+                Stopped::Returned | Stopped::Panicked(_) => {}
             }
         }
         self.ending = false;
@@ -243,7 +255,7 @@ impl Search {
                     "the load"
                 },
                 place: self.names.place(usize::from(unseen.offset)),
-                site: site_name(unseen.instruction),
+                site: site_name(unseen.site),
             });
         }
         result?;

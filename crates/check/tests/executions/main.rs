@@ -5,6 +5,7 @@
 )]
 
 mod bells;
+mod crashes;
 mod hooks;
 mod litmus;
 mod machine;

@@ -1,0 +1,56 @@
+//! x86-64: an instruction is stepped by the trap flag.
+
+use corosensei::trap::TrapHandlerRegs;
+
+/// The flag that raises a trap after one instruction, and the direction flag, which is clear where a function begins.
+const TRAP: i64 = 0x100;
+const DIRECTION: i64 = 0x400;
+
+fn register(context: &mut libc::ucontext_t, name: i32) -> &mut i64 {
+    &mut context.uc_mcontext.gregs[name.cast_unsigned() as usize]
+}
+
+fn address(value: i64) -> usize {
+    usize::try_from(value.cast_unsigned()).unwrap_or(0)
+}
+
+/// The address of the instruction that was interrupted.
+pub(crate) fn instruction(context: &mut libc::ucontext_t) -> usize {
+    address(*register(context, libc::REG_RIP))
+}
+
+pub(crate) fn stack_pointer(context: &mut libc::ucontext_t) -> usize {
+    address(*register(context, libc::REG_RSP))
+}
+
+/// Whether the access that faulted is a store.
+pub(crate) fn is_store(context: &mut libc::ucontext_t) -> bool {
+    *register(context, libc::REG_ERR) & 2 != 0
+}
+
+/// Lets the interrupted instruction execute, and raises SIGTRAP after it.
+pub(crate) fn begin_step(context: &mut libc::ucontext_t) {
+    *register(context, libc::REG_EFL) |= TRAP;
+}
+
+/// Ends a step at its SIGTRAP. False if this signal is not of a step.
+pub(crate) fn end_step(context: &mut libc::ucontext_t) -> bool {
+    let flags = register(context, libc::REG_EFL);
+    let stepped = *flags & TRAP != 0;
+    *flags &= !TRAP;
+    stepped
+}
+
+/// Continues at a function of corosensei, in place of the code that was interrupted.
+pub(crate) fn divert(context: &mut libc::ucontext_t, to: &TrapHandlerRegs) {
+    *register(context, libc::REG_EFL) &= !(TRAP | DIRECTION);
+    for (name, value) in [
+        (libc::REG_RIP, to.rip),
+        (libc::REG_RSP, to.rsp),
+        (libc::REG_RBP, to.rbp),
+        (libc::REG_RDI, to.rdi),
+        (libc::REG_RSI, to.rsi),
+    ] {
+        *register(context, name) = value.cast_signed();
+    }
+}
