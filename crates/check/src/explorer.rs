@@ -13,9 +13,10 @@ use crate::error::Error;
 use crate::hooks;
 use crate::memory::Mapping;
 use crate::model::Model;
+use crate::names::{Meaning, Named, Names, WordNames};
 use crate::native::{self, Witness};
 use crate::report::{Failure, Report, Verdict};
-use crate::search::{Execution, Limits, Names, Search, SetUp, Spec, Stats, WordNames, Wrong};
+use crate::search::{Execution, Limits, Search, SetUp, Spec, Stats, Wrong};
 use crate::shared::Memory;
 use crate::signals::Handlers;
 use crate::task;
@@ -354,7 +355,17 @@ impl Scenario {
 
     /// Names a range of bytes of the shared memory, for traces.
     pub fn name(&mut self, at: usize, len: usize, name: &str) {
-        self.names.ranges.push((at, len, name.to_string()));
+        self.name_as(at, len, name, Meaning::Number);
+    }
+
+    /// The same, for a field whose values read in another way than as numbers.
+    pub(crate) fn name_as(&mut self, at: usize, len: usize, name: &str, meaning: Meaning) {
+        self.names.ranges.push(Named {
+            at,
+            len,
+            name: name.to_string(),
+            meaning,
+        });
     }
 
     /// A check at the end of each execution in which the tasks returned.

@@ -32,6 +32,7 @@ mod guard;
 mod hooks;
 mod memory;
 mod model;
+mod names;
 mod native;
 mod report;
 mod ring;

@@ -7,8 +7,9 @@ use std::fmt::Write as _;
 
 use crate::graph::{Event, Graph, INIT, Id, Kind, Order, TASKS};
 use crate::model::Model;
+use crate::names::{Field, WordNames};
 use crate::report::{caller_name, site_name};
-use crate::search::{Search, State, WordNames};
+use crate::search::{Search, State};
 
 /// One step of the story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,10 +48,11 @@ impl Story {
             done[usize::from(id)] = true;
             let event = graph.event(id);
             let mut text = match step {
-                Step::Commit(_) => format!(
-                    "(the store of {} reaches memory)",
-                    search.names.place(event.span.offset.into())
-                ),
+                Step::Commit(_) => {
+                    let fields = fields(search, event);
+                    let names: Vec<String> = fields.map(|field| field.name).collect();
+                    format!("(the store of {} reaches memory)", names.join(" and "))
+                }
                 Step::Execute(_) => describe(search, id),
             };
             if event.exclusive && event.kind == Kind::Read {
@@ -129,12 +131,25 @@ fn misses(graph: &Graph, read: &Event, done: &[bool]) -> bool {
     })
 }
 
+/// The parts of an access.
+fn fields(search: &Search, event: &Event) -> impl Iterator<Item = Field> {
+    let (offset, size) = (event.span.offset, event.span.size);
+    search.names.fields(offset.into(), size.into()).into_iter()
+}
+
+/// An access with the value of each of its fields.
 fn describe(search: &Search, id: Id) -> String {
     let event = search.graph.event(id);
-    let place = || search.names.place(event.span.offset.into());
+    let values = |sign: &str| {
+        let fields = fields(search, event);
+        let values: Vec<String> = fields
+            .map(|field| format!("{} {sign} {}", field.name, field.show(event.value)))
+            .collect();
+        values.join(", ")
+    };
     match event.kind {
-        Kind::Read => format!("load  {} = {}", place(), event.value),
-        Kind::Write => format!("store {} := {}", place(), event.value),
+        Kind::Read => format!("load  {}", values("=")),
+        Kind::Write => format!("store {}", values(":=")),
         Kind::Fence => format!("fence ({:?})", event.order),
         Kind::Choice(options) => format!("choice {} of {options}", event.value + 1),
         Kind::Init => String::new(),
@@ -164,11 +179,11 @@ fn describe_update(search: &Search, read: Id, write: Option<Id>) -> String {
         write.map(|write| search.graph.event(write).value),
     );
     let Some(word) = word(search, event.span.offset) else {
-        let place = search.names.place(event.span.offset.into());
-        return match new {
-            Some(new) => format!("update {place} = {old} := {new}"),
-            None => format!("update {place} = {old}"),
-        };
+        let fields = fields(search, event).map(|field| {
+            let new = new.map_or(String::new(), |new| format!(" := {}", field.show(new)));
+            format!("{} = {}{new}", field.name, field.show(old))
+        });
+        return format!("update {}", fields.collect::<Vec<_>>().join(", "));
     };
     let list = |bits: u64| word.list(bits).join(", ");
     if !word.is_sleeper {

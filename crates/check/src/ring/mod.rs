@@ -11,6 +11,7 @@ mod split;
 use crate::bell::{Bell, Sleeper};
 use crate::explorer::Scenario;
 use crate::graph::Order;
+use crate::names::Meaning;
 use crate::shared::Memory;
 
 pub use shape::{Format, Shape};
@@ -86,13 +87,17 @@ impl Scenario {
         for slot in 0..size {
             let base = at(descriptors) + 16 * slot;
             let last = match shape.format {
-                Format::Split => ["flags", "next"],
-                Format::Packed => ["id", "flags"],
+                Format::Split => [
+                    ("flags", Meaning::DescriptorFlags),
+                    ("next", Meaning::Number),
+                ],
+                Format::Packed => [("id", Meaning::Number), ("flags", Meaning::DescriptorFlags)],
             };
             self.name(base, 8, &format!("desc[{slot}].addr"));
             self.name(base + 8, 4, &format!("desc[{slot}].len"));
-            self.name(base + 12, 2, &format!("desc[{slot}].{}", last[0]));
-            self.name(base + 14, 2, &format!("desc[{slot}].{}", last[1]));
+            for ((name, meaning), at) in last.into_iter().zip([12, 14]) {
+                self.name_as(base + at, 2, &format!("desc[{slot}].{name}"), meaning);
+            }
         }
         match shape.format {
             Format::Split => {
@@ -118,8 +123,8 @@ impl Scenario {
             }
             Format::Packed => {
                 for (part, base) in [("driver_event", at(driver)), ("device_event", at(device))] {
-                    self.name(base, 2, &format!("{part}.off_wrap"));
-                    self.name(base + 2, 2, &format!("{part}.flags"));
+                    self.name_as(base, 2, &format!("{part}.off_wrap"), Meaning::OffWrap);
+                    self.name_as(base + 2, 2, &format!("{part}.flags"), Meaning::EventFlags);
                 }
             }
         }

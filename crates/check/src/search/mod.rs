@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::graph::{Atoms, Event, Graph, Id, Order};
 use crate::memory::Mapping;
 use crate::model::Model;
+use crate::names::Names;
 use crate::task::{Crash, Running};
 
 /// One access to shared memory or to the word of a bell.
@@ -97,51 +98,6 @@ pub(crate) struct Spec {
 pub(crate) struct SetUp {
     pub(crate) tasks: Vec<Spec>,
     pub(crate) names: Names,
-}
-
-/// What the places of a scenario are called.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
-    /// Ranges of the shared memory.
-    pub(crate) ranges: Vec<(usize, usize, String)>,
-    /// The words of bells, in their order.
-    pub(crate) words: Vec<WordNames>,
-}
-
-/// What the bits of a bell's word are called.
-#[derive(Clone, Debug)]
-pub(crate) struct WordNames {
-    pub(crate) name: String,
-    pub(crate) bits: Vec<String>,
-    /// Whether each bit is a signal, and a wait takes all of them.
-    pub(crate) is_sleeper: bool,
-}
-
-impl WordNames {
-    /// The names of the bits that are set in `bits`, from those that have a name on.
-    pub(crate) fn list(&self, bits: u64) -> Vec<String> {
-        let set = (0..64).filter(|bit| bits >> bit & 1 != 0);
-        set.map(|bit| match self.bits.get(bit) {
-            Some(known) => known.clone(),
-            None => format!("{} bit {bit}", self.name),
-        })
-        .collect()
-    }
-}
-
-impl Names {
-    /// The name of an access to the shared memory.
-    pub(crate) fn place(&self, offset: usize) -> String {
-        let range = self
-            .ranges
-            .iter()
-            .find(|(at, len, _)| (*at..at + len).contains(&offset));
-        match range {
-            None => format!("byte {offset}"),
-            Some((at, _, name)) if *at == offset => name.clone(),
-            Some((at, _, name)) => format!("{name}+{}", offset - at),
-        }
-    }
 }
 
 /// Why a task does not run.

@@ -1,6 +1,6 @@
 //! The reference sides of virtqueues, and that a defect in one of them is found.
 
-use vmbell_check::{Explorer, Load, Model, Shape, What};
+use vmbell_check::{Explorer, Load, Model, Order, Shape, What};
 
 fn shapes(size: u16) -> impl Iterator<Item = Shape> {
     [false, true].into_iter().flat_map(move |event_idx| {
@@ -62,30 +62,84 @@ fn the_reference_sides_lose_nothing_in_batches_and_in_order() {
     }
 }
 
+/// The trace of a good execution of the reference sides.
+fn trace(shape: Shape, load: Load, most: u16) -> String {
+    let report = Explorer::new().models([Model::Sc]).run(|scenario| {
+        let ring = scenario.ring(shape);
+        scenario.task("driver", ring.reference_driver(load));
+        scenario.background("device", ring.reference_device_in_batches(most));
+        scenario.at_end(|| Err("a trace of an execution that is good".to_string()));
+    });
+    let report = report.expect("it can be explored");
+    let failure = report.failure().expect("each execution ends so");
+    failure.trace.join("\n")
+}
+
 #[test]
 fn a_batch_of_an_in_order_ring_has_one_used_element() {
+    let load = Load {
+        batch: true,
+        ..Load::new(2, 2)
+    };
     for (shape, used) in [
         (Shape::split(2, false), "store used.ring[1].id"),
-        (Shape::packed(2, false), "store desc[1].flags := 32896"),
+        (Shape::packed(2, false), "store desc[1].flags := AVAIL|USED"),
     ] {
-        let traces = [shape, shape.in_order()].map(|shape| {
-            let report = Explorer::new().models([Model::Sc]).run(|scenario| {
-                let ring = scenario.ring(shape);
-                let load = Load {
-                    batch: true,
-                    ..Load::new(2, 2)
-                };
-                scenario.task("driver", ring.reference_driver(load));
-                scenario.background("device", ring.reference_device_in_batches(u16::MAX));
-                scenario.at_end(|| Err("a trace of an execution that is good".to_string()));
-            });
-            let report = report.expect("it can be explored");
-            let failure = report.failure().expect("each execution ends so");
-            failure.trace.join("\n")
-        });
+        let traces = [shape, shape.in_order()].map(|shape| trace(shape, load, u16::MAX));
         let [each, one] = traces.map(|trace| trace.contains(used));
         assert!(each && !one, "{shape:?}");
     }
+}
+
+#[test]
+fn a_trace_shows_packed_words_by_their_fields() {
+    let load = Load::new(1, 1);
+    let text = trace(Shape::packed(2, true), load, 1);
+    for line in [
+        "driver: store desc[0].flags := WRITE|AVAIL",
+        "driver: load  device_event.off_wrap = slot 0 wrap 0, device_event.flags = ENABLE",
+        "driver: store driver_event.off_wrap := slot 1 wrap 1, driver_event.flags := DESC",
+        "device: store device_event.off_wrap := slot 0 wrap 1, device_event.flags := DISABLE",
+        "device: load  desc[0].flags = WRITE|AVAIL",
+        "device: store desc[0].flags := AVAIL|USED",
+        "device: load  driver_event.off_wrap = slot 0 wrap 1, driver_event.flags = DISABLE",
+    ] {
+        assert!(
+            text.lines().any(|other| other.trim() == line),
+            "{line}:\n{text}"
+        );
+    }
+    let text = trace(Shape::packed(2, false), load, 1);
+    assert!(text.contains("driver_event.flags := ENABLE"), "{text}");
+}
+
+#[test]
+fn a_trace_shows_each_field_that_one_access_covers() {
+    let report = Explorer::new().models([Model::Tso]).run(|scenario| {
+        let ring = scenario.ring(Shape::split(1, false));
+        let (memory, descriptor) = (ring.memory(), usize::from(ring.descriptors));
+        scenario.name(64, 2, "one");
+        scenario.name(68, 4, "other");
+        scenario.task("driver", move || {
+            memory.store(descriptor + 8, 8, 0x7_0003_0000_0800, Order::Relaxed);
+            memory.update(descriptor + 12, 4, Order::Relaxed, |_| Some(0x8_0004));
+            memory.store(64, 8, 0x9_0000_000A, Order::Relaxed);
+            memory.load(66, 4, Order::Relaxed);
+        });
+        scenario.at_end(|| Err("a trace of an execution that is good".to_string()));
+    });
+    let report = report.expect("it can be explored");
+    let failure = report.failure().expect("each execution ends so");
+    let lines: Vec<&str> = failure.trace.iter().map(|line| line.trim()).collect();
+    assert_eq!(
+        lines[..4],
+        [
+            "driver: store desc[0].len := 2048, desc[0].flags := NEXT|WRITE, desc[0].next := 7",
+            "driver: update desc[0].flags = NEXT|WRITE := INDIRECT, desc[0].next = 7 := 8",
+            "driver: store one := 10, byte 66 := 0, other := 9",
+            "driver: load  byte 66 = 0, other = 9",
+        ]
+    );
 }
 
 #[test]
