@@ -42,6 +42,7 @@ mod signals;
 mod task;
 mod trace;
 mod watchdog;
+mod window;
 
 pub use audit::Fence;
 pub use bell::{Bell, Level, Message, Msi, Polled, Sleeper, Token, VhostUser, Width, Word};

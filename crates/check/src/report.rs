@@ -67,6 +67,7 @@ pub enum What {
 impl Failure {
     pub(crate) fn new(search: &Search, wrong: Wrong) -> Failure {
         let story = Story::of(search);
+        let trace = story.lines(search, wrong == Wrong::Stuck);
         let what = match wrong {
             Wrong::Stuck => What::Lost {
                 tasks: search
@@ -87,7 +88,7 @@ impl Failure {
         };
         Failure {
             what,
-            trace: story.lines(search),
+            trace,
             switches: story.switches,
         }
     }

@@ -10,6 +10,7 @@ use crate::model::Model;
 use crate::names::{Field, WordNames};
 use crate::report::{caller_name, site_name};
 use crate::search::{Search, State};
+use crate::window::{self, Times, Window};
 
 /// One step of the story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,14 +38,46 @@ impl Story {
         })
     }
 
-    /// The lines of the story.
-    pub(crate) fn lines(&self, search: &Search) -> Vec<String> {
+    /// Between which of the steps a notification is lost, in an execution that sleeps forever.
+    fn window(&self, search: &Search) -> Option<Window> {
+        let waits: Vec<Option<u16>> = search
+            .tasks
+            .iter()
+            .map(|task| match task.state {
+                State::Waits { offset, .. } => Some(offset),
+                _ => None,
+            })
+            .collect();
+        let count = search.graph.events.len();
+        let mut times = Times {
+            executed: vec![0; count],
+            arrived: vec![0; count],
+        };
+        for (at, &step) in self.steps.iter().enumerate() {
+            let (Step::Execute(id) | Step::Commit(id)) = step;
+            if step == Step::Execute(id) {
+                times.executed[usize::from(id)] = at;
+            }
+            times.arrived[usize::from(id)] = at;
+        }
+        window::find(&search.graph, search.model, &waits, &times)
+    }
+
+    /// The lines of the story. If a notification `is_lost` in it, two of them are marked.
+    pub(crate) fn lines(&self, search: &Search, is_lost: bool) -> Vec<String> {
         let graph = &search.graph;
+        let window = is_lost.then(|| self.window(search)).flatten();
+        let mut marks = [
+            "  <-- the notification is lost between this",
+            "  <-- and this",
+        ]
+        .into_iter();
         let mut lines = Vec::new();
         let mut done = vec![false; graph.events.len()];
         let mut at = 0;
         while let Some(&step) = self.steps.get(at) {
             let (Step::Execute(id) | Step::Commit(id)) = step;
+            let first = at;
             done[usize::from(id)] = true;
             let event = graph.event(id);
             let mut text = match step {
@@ -85,8 +118,12 @@ impl Story {
                 text.push_str(" (does not see the newer store)");
             }
             let name = &search.tasks[usize::from(event.task)].name;
+            let mark = window
+                .filter(|window| window.is_in(first..=at))
+                .and_then(|_| marks.next())
+                .unwrap_or_default();
             lines.push(format!(
-                "{name:>8}: {text}{}",
+                "{name:>8}: {text}{}{mark}",
                 place_in_code(search, id, step)
             ));
             at += 1;

@@ -1,6 +1,6 @@
 //! The reference sides of virtqueues, and that a defect in one of them is found.
 
-use vmbell_check::{Explorer, Load, Model, Order, Shape, What};
+use vmbell_check::{Explorer, Failure, Load, Model, Order, Report, Shape, What, fence};
 
 fn shapes(size: u16) -> impl Iterator<Item = Shape> {
     [false, true].into_iter().flat_map(move |event_idx| {
@@ -197,6 +197,83 @@ fn a_device_that_sleeps_without_a_last_look_loses_a_notification() {
         trace.contains("device  sleeps; it waits for kick or pause"),
         "{trace}"
     );
+    assert_eq!(
+        marked(failure),
+        [
+            "device: load  avail.idx = 1  <-- the notification is lost between this",
+            "device: store used.flags := 0  <-- and this",
+        ]
+    );
+}
+
+/// The lines of a trace between which the notification is lost.
+fn marked(failure: &Failure) -> Vec<&str> {
+    let lines = failure.trace.iter().map(|line| line.trim());
+    lines.filter(|line| line.contains("<--")).collect()
+}
+
+/// Explores a driver that asks for an interrupt and looks, and a device that makes something used and looks if it has to
+/// interrupt. One of them has no fence in between.
+fn lacks_a_fence(models: &[Model], driver_has: bool) -> Report {
+    let report = Explorer::new()
+        .models(models.iter().copied())
+        .run(|scenario| {
+            let memory = scenario.memory();
+            scenario.name(0, 2, "armed");
+            scenario.name(8, 2, "used");
+            let sleeper = scenario.sleeper("driver", &["interrupt"]);
+            scenario.task("driver", move || {
+                memory.store(0, 2, 1, Order::Relaxed);
+                if driver_has {
+                    fence(Order::SeqCst);
+                }
+                if memory.load(8, 2, Order::Relaxed) == 0 {
+                    sleeper.wait();
+                }
+            });
+            scenario.background("device", move || {
+                memory.store(8, 2, 1, Order::Relaxed);
+                if !driver_has {
+                    fence(Order::SeqCst);
+                }
+                if memory.load(0, 2, Order::Relaxed) == 1 {
+                    sleeper.bell(0).signal();
+                }
+            });
+        });
+    report.expect("it can be explored")
+}
+
+#[test]
+fn the_accesses_without_a_fence_between_them_are_marked() {
+    for (model, arrives) in [(Model::Tso, true), (Model::Rc11, false)] {
+        for (driver_has, task, store, load) in [
+            (false, "driver", "armed", "used"),
+            (true, "device", "used", "armed"),
+        ] {
+            let report = lacks_a_fence(&[model], driver_has);
+            let failure = report.failure().expect("a notification is lost");
+            let marked = marked(failure).into_iter();
+            let marked = marked.map(|line| line.replace(" (does not see the newer store)", ""));
+            let load = format!("{task}: load  {load} = 0");
+            let [one, other] = if arrives {
+                [
+                    load,
+                    format!("{task}: (the store of {store} reaches memory)"),
+                ]
+            } else {
+                [format!("{task}: store {store} := 1"), load]
+            };
+            assert_eq!(
+                marked.collect::<Vec<_>>(),
+                [
+                    format!("{one}  <-- the notification is lost between this"),
+                    format!("{other}  <-- and this"),
+                ],
+                "{report}"
+            );
+        }
+    }
 }
 
 #[test]
