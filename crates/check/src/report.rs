@@ -182,8 +182,9 @@ impl fmt::Display for What {
     }
 }
 
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Verdict {
+    /// The verdict without its trace.
+    fn summary(&self) -> String {
         let Stats {
             executions,
             events,
@@ -191,42 +192,77 @@ impl fmt::Display for Verdict {
             spurious,
             ..
         } = self.stats;
-        write!(
-            f,
-            "{:4}  {:8}  {executions:>8} executions of up to {events} steps in {:.2} s: ",
-            self.model,
-            match (&self.failure, self.complete) {
-                (Some(_), _) => "FAILED",
-                (None, true) => "complete",
-                (None, false) => "bounded",
-            },
-            elapsed.as_secs_f64(),
-        )?;
-        match &self.failure {
+        let word = match (&self.failure, self.complete) {
+            (Some(_), _) => "FAILED",
+            (None, true) => "complete",
+            (None, false) => "bounded",
+        };
+        let what = match &self.failure {
+            Some(failure) => failure.what.to_string(),
             None if self.complete && spurious > 0 => {
-                write!(
-                    f,
-                    "no notification is lost, at most {spurious} wake-ups in vain"
-                )
+                format!("no notification is lost, at most {spurious} wake-ups in vain")
             }
-            None if self.complete => write!(f, "no notification is lost"),
-            None => write!(f, "nothing found so far, which is no proof"),
-            Some(failure) => {
-                writeln!(f, "{}", failure.what)?;
-                failure
-                    .trace
-                    .iter()
-                    .try_for_each(|line| writeln!(f, "    {line}"))
-            }
+            None if self.complete => "no notification is lost".to_string(),
+            None => "nothing found so far, which is no proof".to_string(),
+        };
+        format!(
+            "{:4}  {word:8}  {executions:>8} executions of up to {events} steps in {:.2} s: {what}",
+            self.model,
+            elapsed.as_secs_f64(),
+        )
+    }
+
+    fn what(&self) -> Option<&What> {
+        self.failure.as_ref().map(|failure| &failure.what)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.trace
+            .iter()
+            .try_for_each(|line| writeln!(f, "    {line}"))
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.summary())?;
+        match &self.failure {
+            None => Ok(()),
+            Some(failure) => write!(f, "\n{failure}"),
         }
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.verdicts
-            .iter()
-            .try_for_each(|verdict| writeln!(f, "{verdict}"))
+        let mut left: Vec<&Verdict> = self.verdicts.iter().collect();
+        while let Some(&first) = left.first() {
+            let is_same = |verdict: &&Verdict| {
+                std::ptr::eq(*verdict, first)
+                    || first.what().is_some() && verdict.what() == first.what()
+            };
+            let (same, others): (Vec<_>, Vec<_>) = left.into_iter().partition(is_same);
+            for verdict in &same {
+                writeln!(f, "{}", verdict.summary())?;
+            }
+            // What a model allows, each weaker one allows as well.
+            let strongest = same.iter().min_by_key(|verdict| verdict.model);
+            if let Some(failure) = strongest.and_then(|verdict| verdict.failure.as_ref()) {
+                if let [models @ .., last] = &*same
+                    && !models.is_empty()
+                {
+                    let models: Vec<String> =
+                        models.iter().map(|one| one.model.to_string()).collect();
+                    let models = models.join(", ");
+                    writeln!(f, "    {models} and {} allow this:", last.model)?;
+                }
+                writeln!(f, "{failure}")?;
+            }
+            left = others;
+        }
+        Ok(())
     }
 }
 

@@ -14,8 +14,8 @@ use std::fmt;
 
 use crate::graph::{Event, Graph, INIT, Id, Kind, List, Order, WIDTH};
 
-/// A memory model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// A memory model. What one allows, those after it allow as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Model {
     /// Sequential consistency: one order of all accesses.
     Sc,

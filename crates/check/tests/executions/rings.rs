@@ -277,6 +277,40 @@ fn the_accesses_without_a_fence_between_them_are_marked() {
 }
 
 #[test]
+fn a_failure_of_several_models_is_printed_once_and_names_them() {
+    let text = |models: &[Model]| lacks_a_fence(models, true).to_string();
+    let weak = text(&[Model::Sc, Model::Tso, Model::Rc11]);
+    assert_eq!(weak.matches("driver  sleeps").count(), 1, "{weak}");
+    assert!(weak.contains("    TSO and RC11 allow this:\n"), "{weak}");
+    assert!(weak.contains("reaches memory"), "{weak}");
+    for model in ["TSO   FAILED", "RC11  FAILED", "SC    complete"] {
+        assert!(weak.contains(model), "{weak}");
+    }
+    // The trace is that of the strongest model, in whatever order they are explored.
+    let reversed = text(&[Model::Rc11, Model::Tso]);
+    assert!(reversed.contains("reaches memory"), "{reversed}");
+    let one = text(&[Model::Rc11]);
+    assert!(!one.contains("allow this"), "{one}");
+
+    let never = Explorer::new().run(|scenario| {
+        let (memory, sleeper) = (scenario.memory(), scenario.sleeper("driver", &["never"]));
+        scenario.task("driver", move || {
+            if memory.load(0, 2, Order::Relaxed) == 1 {
+                sleeper.wait();
+            }
+        });
+        scenario.task("device", move || memory.store(0, 2, 1, Order::Relaxed));
+    });
+    let shared = never.expect("it can be explored").to_string();
+    assert_eq!(shared.matches("driver  sleeps").count(), 1, "{shared}");
+    assert!(
+        shared.contains("    SC, TSO and RC11 allow this:\n"),
+        "{shared}"
+    );
+    assert!(!shared.contains("<--"), "{shared}");
+}
+
+#[test]
 fn an_exploration_that_met_its_limit_is_no_proof() {
     let report = Explorer::new()
         .executions(10)
