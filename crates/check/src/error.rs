@@ -133,6 +133,9 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// There is no executable page in which the guard steps over instructions.
+    #[error("cannot map an executable page for the guard")]
+    Step(#[source] io::Error),
     /// There is no memory for the stack of a task.
     #[error("cannot allocate the stack of a task")]
     Stack(#[source] io::Error),

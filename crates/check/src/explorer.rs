@@ -156,7 +156,7 @@ impl Explorer {
     ) -> Result<(Report, Vec<Vec<usize>>), Error> {
         let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         let _watchdog = Watchdog::new(self.patience, self.process);
-        let _handlers = Handlers::install();
+        let _handlers = Handlers::install()?;
         task::quiet_panics();
         hooks::set_exploring(true);
         let mut fences: Vec<Vec<usize>> = Vec::new();

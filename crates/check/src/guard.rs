@@ -2,7 +2,7 @@
 //!
 //! Each execution that passes from one hook to another in a way that is new runs once more with the shared memory
 //! inaccessible. Loads and stores that a hook announced fault, and get access for that one instruction, which is
-//! single-stepped. Any other fault in the memory is an access that no hook saw.
+//! stepped. Any other fault in the memory is an access that no hook saw.
 #![allow(unsafe_code)]
 
 use std::ptr;

@@ -5,7 +5,7 @@
 //! waits for a notification that never comes. A search that ends is a proof for its scenario; one that met a limit says so.
 //!
 //! The code under test is compiled with LLVM's ThreadSanitizer instrumentation, whose calls this crate defines: run the
-//! tests with `cargo vmbell-check test`. The host must be Linux on x86-64.
+//! tests with `cargo vmbell-check test`. The host must be Linux on x86-64 or arm64.
 //!
 //! ```
 //! use vmbell_check::{Explorer, Load, Shape};
@@ -19,8 +19,11 @@
 //! # Ok::<(), vmbell_check::Error>(())
 //! ```
 
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-compile_error!("vmbell-check explores on Linux on x86-64 only");
+#[cfg(not(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_os = "linux"
+)))]
+compile_error!("vmbell-check explores on Linux on x86-64 and arm64 only");
 
 mod arch;
 mod audit;

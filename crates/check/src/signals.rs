@@ -9,6 +9,8 @@ use std::mem;
 use std::ptr;
 use std::sync::Mutex;
 
+use crate::arch;
+use crate::error::Error;
 use crate::guard;
 use crate::task;
 
@@ -40,7 +42,8 @@ pub(crate) struct Handlers {
 }
 
 impl Handlers {
-    pub(crate) fn install() -> Handlers {
+    pub(crate) fn install() -> Result<Handlers, Error> {
+        arch::prepare().map_err(Error::Step)?;
         let stack = alternate_stack();
         if let Ok(mut before) = BEFORE.lock() {
             *before = SIGNALS
@@ -48,7 +51,7 @@ impl Handlers {
                 .map(|&(signal, _)| (signal, handle(signal)))
                 .collect();
         }
-        Handlers { stack }
+        Ok(Handlers { stack })
     }
 }
 

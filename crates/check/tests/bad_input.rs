@@ -17,6 +17,8 @@ use vmbell_check::{Error, Explorer, Load, Model, Report, Scenario, Shape, What, 
 unsafe extern "C" {
     fn __tsan_atomic16_load(address: *const u16, order: i32) -> u16;
     fn __tsan_read2(address: *const u16);
+    fn __tsan_read16(address: *const u64);
+    fn __tsan_write16(address: *mut u64);
 }
 
 fn explore(set_up: impl FnMut(&mut Scenario)) -> Result<Report, Error> {
@@ -89,6 +91,28 @@ fn a_plain_load_that_a_hook_announces_is_explored() {
             // SAFETY: the word is in the shared memory.
             let value = unsafe { word.read_volatile() };
             assert_eq!(value, 7);
+        });
+    });
+    report
+        .expect("it can be explored")
+        .assert_complete()
+        .assert_no_failure();
+}
+
+#[test]
+fn plain_accesses_of_16_bytes_that_hooks_announce_are_explored() {
+    let report = explore(|scenario| {
+        let pair: *mut [u64; 2] = scenario.memory().pointer().as_ptr().cast();
+        scenario.task("driver", move || {
+            // SAFETY: as compiled code does, the hook comes before the access to the same words.
+            unsafe { __tsan_write16(pair.cast()) };
+            // SAFETY: the words are in the shared memory.
+            unsafe { pair.write_volatile([7, 8]) };
+            // SAFETY: as above.
+            unsafe { __tsan_read16(pair.cast()) };
+            // SAFETY: as above.
+            let value = unsafe { pair.read_volatile() };
+            assert_eq!(value, [7, 8]);
         });
     });
     report

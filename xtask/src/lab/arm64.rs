@@ -3,7 +3,7 @@
 //! All that runs in L1 is built once, with the profile `release`, because QEMU emulates every instruction of it. A
 //! boot needs one CPU of the host, so two run at a time: the bench, and beside it, one after the other, the tests on
 //! KVM with a GICv3, with a GICv2 those of them that depend on the interrupt controller's version, and those of an
-//! assigned device; then, on both threads, the lab's own tests.
+//! assigned device, and those of vmbell-check; then, on both threads, the lab's own tests.
 
 use std::time::Instant;
 
@@ -15,8 +15,8 @@ use crate::artifacts;
 /// The target of Rust for static arm64 programs.
 const TARGET: &str = "aarch64-unknown-linux-musl";
 
-/// The packages with tests on KVM, and the command's own.
-const PACKAGES: [&str; 3] = ["vmbell-vmm", "vmbell-bench", "vmbell-cli"];
+/// The packages with tests on KVM, the command's own, and the checker.
+const PACKAGES: [&str; 4] = ["vmbell-vmm", "vmbell-bench", "vmbell-cli", "vmbell-check"];
 
 /// The program of a guest and its host that talks over vsock.
 const TALKS: &str = "vsock";
@@ -49,6 +49,9 @@ pub(super) fn run() -> Result<()> {
                 stage::run("tests, GICv3", || tests(inside::Arm64::Gicv3)),
                 stage::run("tests, GICv2", || tests(inside::Arm64::Gicv2)),
                 stage::run("tests, pl031", || tests(inside::Arm64::Pl031)),
+                stage::run("vmbell-check", || {
+                    inside::run_checker_on_arm64(launcher, &foreign.tests)
+                }),
             ];
             own.work();
             Some((bench.join().ok()?, tests))
@@ -56,6 +59,6 @@ pub(super) fn run() -> Result<()> {
         Ok(own.finish())
     });
     let others = others.ok_or_else(|| anyhow!("the thread of the bench panicked"))?;
-    let (bench, [newer, older, device]) = others;
-    conclude(&[own, bench, newer, older, device], started)
+    let (bench, [newer, older, device, checker]) = others;
+    conclude(&[own, bench, newer, older, device, checker], started)
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::Launcher;
 use super::stage::StageCounts;
-use super::suites::{GUESTS, Suite, listed, passed};
+use super::suites::{GUESTS, Suite, listed, names, passed};
 use crate::artifacts::TestBinary;
 use crate::child::{self, Finished};
 
@@ -20,13 +20,28 @@ fn script(suites: &[Suite]) -> String {
     suites.iter().map(run).collect()
 }
 
-/// The script for binaries that cannot run on this machine, so that L1 lists their tests as well: those that these
-/// words of Rust's test harness choose.
-fn listing_script(words: &[&str]) -> String {
-    let words = words.join(" ");
-    format!(
-        r#"for test; do echo "== list $test"; "$test" --ignored --list --format terse {words}; echo "== begin $test"; "$test" --ignored {words}; echo "== end $?"; done"#
-    )
+/// The script for binaries that cannot run on this machine, so that L1 lists their tests as well: of each those that
+/// some words of Rust's test harness choose.
+fn listing_script<'a>(
+    binaries: impl IntoIterator<Item = (&'a TestBinary, &'a [&'a str])>,
+) -> String {
+    let run = |(binary, words): (&TestBinary, &[&str])| {
+        let path = binary.path.display();
+        let words = words.join(" ");
+        format!(
+            "echo '== list {path}'; '{path}' --list --format terse {words}; \
+             echo '== begin {path}'; '{path}' {words}; echo \"== end $?\"\n"
+        )
+    };
+    binaries.into_iter().map(run).collect()
+}
+
+/// What such a script listed of a binary.
+fn listed_by<'a>(child: &'a Finished, binary: &TestBinary) -> Result<&'a str, String> {
+    let begin = format!("== list {}\n", binary.path.display());
+    let list = child.stdout.rsplit_once(&begin);
+    let list = list.and_then(|(_, rest)| rest.split_once("== begin "));
+    list.map_or(Err("it was not listed".to_owned()), |(list, _)| Ok(list))
 }
 
 /// The time limit for all tests together, and for a boot: only a hang takes so long.
@@ -58,6 +73,12 @@ pub(super) enum Arm64 {
 const OF_BOTH_VERSIONS: [&str; 2] = ["arm64::", "interrupts::"];
 /// The module with the tests of an assigned device.
 const OF_A_DEVICE: [&str; 1] = ["passthrough::"];
+
+/// The tests of vmbell-check that depend on the processor, by their binaries: hooks, the guard and crashes, and some traces.
+const OF_THE_CHECKER: [(&str, &[&str]); 2] = [
+    ("executions", &["hooks::", "crashes::", "rings::a_"]),
+    ("bad_input", &["hook", "instrumentation"]),
+];
 
 impl Arm64 {
     /// The options of L1.
@@ -187,17 +208,34 @@ pub(super) fn run_on_arm64(
     } else {
         machine.modules()
     };
-    let script = listing_script(words);
+    let words = [&["--ignored"], words].concat();
+    let script = listing_script(binaries.iter().map(|&binary| (binary, &*words)));
     let child = boot(launcher, machine.options(), &script, &binaries)?;
-    let tests = |binary: &TestBinary| {
-        let begin = format!("== list {}\n", binary.path.display());
-        let list = child.stdout.rsplit_once(&begin);
-        let list = list.and_then(|(_, rest)| rest.split_once("== begin "));
-        list.map_or(Err("it was not listed".to_owned()), |(list, _)| {
-            machine.count(list)
-        })
-    };
+    let tests = |binary: &TestBinary| machine.count(listed_by(&child, binary)?);
     judge(&child, &format!("{machine:?}"), &binaries, tests)
+}
+
+/// Boots an arm64 L1 once and runs the tests of vmbell-check that depend on the processor.
+pub(super) fn run_checker_on_arm64(
+    launcher: Launcher<'_>,
+    binaries: &[TestBinary],
+) -> Result<(StageCounts, Vec<String>)> {
+    let mut tests = Vec::new();
+    for (name, words) in OF_THE_CHECKER {
+        let binary = binaries.iter().find(|binary| binary.name == name);
+        tests.push((
+            binary.with_context(|| format!("no tests in {name}"))?,
+            words,
+        ));
+    }
+    let script = listing_script(tests.iter().copied());
+    let binaries: Vec<&TestBinary> = tests.iter().map(|&(binary, _)| binary).collect();
+    let child = boot(launcher, Arm64::Gicv3.options(), &script, &binaries)?;
+    let tests = |binary: &TestBinary| match names(listed_by(&child, binary)?).count() {
+        0 => Err("no test has these names".to_owned()),
+        count => Ok(count),
+    };
+    judge(&child, "vmbell-check", &binaries, tests)
 }
 
 /// Runs the script in L1 with all binaries.

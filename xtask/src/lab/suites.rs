@@ -131,7 +131,7 @@ fn ignored(binary: &TestBinary) -> Result<Vec<String>> {
 }
 
 /// The names in a terse list of Rust's test harness.
-fn names(list: &str) -> impl Iterator<Item = &str> {
+pub(super) fn names(list: &str) -> impl Iterator<Item = &str> {
     list.lines().filter_map(|line| line.strip_suffix(": test"))
 }
 

@@ -1,10 +1,37 @@
 //! x86-64: an instruction is stepped by the trap flag.
 
+use std::io;
+
 use corosensei::trap::TrapHandlerRegs;
 
 /// The flag that raises a trap after one instruction, and the direction flag, which is clear where a function begins.
 const TRAP: i64 = 0x100;
 const DIRECTION: i64 = 0x400;
+
+/// The instructions of a hook that pass its return address on as one more argument, after this number of others.
+macro_rules! pass_return_address {
+    (0) => {
+        "mov rdi, [rsp]\njmp {}"
+    };
+    (1) => {
+        "mov rsi, [rsp]\njmp {}"
+    };
+    (2) => {
+        "mov rdx, [rsp]\njmp {}"
+    };
+    (3) => {
+        "mov rcx, [rsp]\njmp {}"
+    };
+    (5) => {
+        "mov r9, [rsp]\njmp {}"
+    };
+}
+pub(crate) use pass_return_address;
+
+/// Steps need nothing.
+pub(crate) fn prepare() -> io::Result<()> {
+    Ok(())
+}
 
 fn register(context: &mut libc::ucontext_t, name: i32) -> &mut i64 {
     &mut context.uc_mcontext.gregs[name.cast_unsigned() as usize]

@@ -4,6 +4,7 @@ use std::arch::naked_asm;
 use std::sync::atomic::{self, Ordering};
 
 use super::{call, hook, order, shared};
+use crate::arch::pass_return_address;
 use crate::search::Access;
 
 /// The hooks of the atomic operations on values of one size.
@@ -165,18 +166,18 @@ macro_rules! atomics {
                 result.is_ok()
             }
 
-            hook!("rdx", load, $load);
-            hook!("rcx", store, $store);
-            hook!("rcx", exchange, $exchange);
-            hook!("rcx", add, $add);
-            hook!("rcx", sub, $sub);
-            hook!("rcx", and, $and);
-            hook!("rcx", or, $or);
-            hook!("rcx", xor, $xor);
-            hook!("rcx", nand, $nand);
-            hook!("r9", compare_value, $value);
-            hook!("r9", compare::<false>, $strong);
-            hook!("r9", compare::<true>, $weak);
+            hook!(2, load, $load);
+            hook!(3, store, $store);
+            hook!(3, exchange, $exchange);
+            hook!(3, add, $add);
+            hook!(3, sub, $sub);
+            hook!(3, and, $and);
+            hook!(3, or, $or);
+            hook!(3, xor, $xor);
+            hook!(3, nand, $nand);
+            hook!(5, compare_value, $value);
+            hook!(5, compare::<false>, $strong);
+            hook!(5, compare::<true>, $weak);
         }
     };
 }

@@ -12,6 +12,7 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{self, AtomicUsize, Ordering};
 
+use crate::arch::pass_return_address;
 use crate::graph::Order;
 use crate::guard;
 use crate::memory::offset;
@@ -171,7 +172,7 @@ extern "C" fn fence(order_of_fence: i32, site: usize) {
     }
 }
 
-extern "C" fn nothing() {}
+extern "C" fn nothing(_site: usize) {}
 
 /// Copies word by word where a side is shared: each word is one access.
 unsafe extern "C" fn copy(to: *mut u8, from: *const u8, len: usize, site: usize) -> *mut u8 {
@@ -221,37 +222,37 @@ unsafe fn put(to: *mut u8, size: u8, bytes: [u8; 8], site: usize) {
     }
 }
 
-/// Functions that pass their return address as one more argument: in the register that the number of arguments selects.
+/// Functions that pass their return address as one more argument, after this number of others.
 macro_rules! hook {
-    ($register:literal, $function:path, $($name:ident)+) => { $(
+    ($arguments:tt, $function:path, $($name:ident)+) => { $(
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         extern "C" fn $name() {
-            naked_asm!(concat!("mov ", $register, ", [rsp]"), "jmp {}", sym $function)
+            naked_asm!(pass_return_address!($arguments), sym $function)
         }
     )+ };
 }
 use hook;
 
-hook!("rsi", plain_read::<1>, __tsan_read1 __tsan_volatile_read1 __tsan_unaligned_read1);
-hook!("rsi", plain_read::<2>, __tsan_read2 __tsan_volatile_read2 __tsan_unaligned_read2 __tsan_unaligned_volatile_read2);
-hook!("rsi", plain_read::<4>, __tsan_read4 __tsan_volatile_read4 __tsan_unaligned_read4 __tsan_unaligned_volatile_read4);
-hook!("rsi", plain_read::<8>, __tsan_read8 __tsan_volatile_read8 __tsan_unaligned_read8 __tsan_unaligned_volatile_read8);
-hook!("rsi", plain_read::<16>, __tsan_read16 __tsan_volatile_read16 __tsan_unaligned_read16);
-hook!("rsi", plain_write::<1>, __tsan_write1 __tsan_volatile_write1 __tsan_unaligned_write1);
-hook!("rsi", plain_write::<2>, __tsan_write2 __tsan_volatile_write2 __tsan_unaligned_write2 __tsan_unaligned_volatile_write2);
-hook!("rsi", plain_write::<4>, __tsan_write4 __tsan_volatile_write4 __tsan_unaligned_write4 __tsan_unaligned_volatile_write4);
-hook!("rsi", plain_write::<8>, __tsan_write8 __tsan_volatile_write8 __tsan_unaligned_write8 __tsan_unaligned_volatile_write8);
-hook!("rsi", plain_write::<16>, __tsan_write16 __tsan_volatile_write16 __tsan_unaligned_write16);
-hook!("rsi", plain_update::<1>, __tsan_read_write1 __tsan_unaligned_read_write1);
-hook!("rsi", plain_update::<2>, __tsan_read_write2 __tsan_unaligned_read_write2);
-hook!("rsi", plain_update::<4>, __tsan_read_write4 __tsan_unaligned_read_write4);
-hook!("rsi", plain_update::<8>, __tsan_read_write8 __tsan_unaligned_read_write8);
-hook!("rsi", plain_update::<16>, __tsan_read_write16 __tsan_unaligned_read_write16);
-hook!("rdx", read_range, __tsan_read_range);
-hook!("rdx", write_range, __tsan_write_range);
-hook!("rsi", fence, __tsan_atomic_thread_fence);
-hook!("rcx", copy, __tsan_memcpy __tsan_memmove);
-hook!("rcx", set, __tsan_memset);
-hook!("rax", nothing, __tsan_init __tsan_func_entry __tsan_func_exit __tsan_vptr_read __tsan_vptr_update
+hook!(1, plain_read::<1>, __tsan_read1 __tsan_volatile_read1 __tsan_unaligned_read1);
+hook!(1, plain_read::<2>, __tsan_read2 __tsan_volatile_read2 __tsan_unaligned_read2 __tsan_unaligned_volatile_read2);
+hook!(1, plain_read::<4>, __tsan_read4 __tsan_volatile_read4 __tsan_unaligned_read4 __tsan_unaligned_volatile_read4);
+hook!(1, plain_read::<8>, __tsan_read8 __tsan_volatile_read8 __tsan_unaligned_read8 __tsan_unaligned_volatile_read8);
+hook!(1, plain_read::<16>, __tsan_read16 __tsan_volatile_read16 __tsan_unaligned_read16);
+hook!(1, plain_write::<1>, __tsan_write1 __tsan_volatile_write1 __tsan_unaligned_write1);
+hook!(1, plain_write::<2>, __tsan_write2 __tsan_volatile_write2 __tsan_unaligned_write2 __tsan_unaligned_volatile_write2);
+hook!(1, plain_write::<4>, __tsan_write4 __tsan_volatile_write4 __tsan_unaligned_write4 __tsan_unaligned_volatile_write4);
+hook!(1, plain_write::<8>, __tsan_write8 __tsan_volatile_write8 __tsan_unaligned_write8 __tsan_unaligned_volatile_write8);
+hook!(1, plain_write::<16>, __tsan_write16 __tsan_volatile_write16 __tsan_unaligned_write16);
+hook!(1, plain_update::<1>, __tsan_read_write1 __tsan_unaligned_read_write1);
+hook!(1, plain_update::<2>, __tsan_read_write2 __tsan_unaligned_read_write2);
+hook!(1, plain_update::<4>, __tsan_read_write4 __tsan_unaligned_read_write4);
+hook!(1, plain_update::<8>, __tsan_read_write8 __tsan_unaligned_read_write8);
+hook!(1, plain_update::<16>, __tsan_read_write16 __tsan_unaligned_read_write16);
+hook!(2, read_range, __tsan_read_range);
+hook!(2, write_range, __tsan_write_range);
+hook!(1, fence, __tsan_atomic_thread_fence);
+hook!(3, copy, __tsan_memcpy __tsan_memmove);
+hook!(3, set, __tsan_memset);
+hook!(0, nothing, __tsan_init __tsan_func_entry __tsan_func_exit __tsan_vptr_read __tsan_vptr_update
     __tsan_atomic_signal_fence __tsan_ignore_thread_begin __tsan_ignore_thread_end);

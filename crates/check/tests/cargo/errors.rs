@@ -130,11 +130,11 @@ fn other_platform_is_named() {
     );
     let rustc = fixture.script(
         "rustc",
-        "echo 'rustc 1.99.0'\necho 'host: aarch64-unknown-linux-gnu'",
+        "echo 'rustc 1.99.0'\necho 'host: riscv64gc-unknown-linux-gnu'",
     );
     let message = fail(fixture.check().arg("test").env("RUSTC", rustc), 1);
     assert!(
-        message.contains("`aarch64-unknown-linux-gnu` is another platform"),
+        message.contains("`riscv64gc-unknown-linux-gnu` is another platform"),
         "{message}"
     );
 }

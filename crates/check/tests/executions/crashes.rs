@@ -44,6 +44,7 @@ fn parts(failure: &Failure) -> Crash {
     (signal, *address, site.clone())
 }
 
+#[inline(never)]
 fn read_near_null() {
     // SAFETY: none: it reads what is not mapped, on purpose.
     unsafe { ptr::without_provenance::<u16>(0x18).read_volatile() };
@@ -95,7 +96,7 @@ fn recurse() {
 fn a_task_that_reads_near_null_is_a_failure_with_a_trace() {
     let ((signal, address, site), text) = crash_of(read_near_null);
     assert_eq!((signal, address), ("SIGSEGV", Some(0x18)), "{text}");
-    assert!(site.contains("read_near_null, crashes.rs:"), "{text}");
+    assert!(site.starts_with("read_near_null"), "{text}");
     let lines = text.lines().map(str::trim).collect::<Vec<_>>();
     assert_eq!(
         lines[1..5],

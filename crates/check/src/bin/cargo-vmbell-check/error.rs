@@ -18,7 +18,7 @@ pub(crate) enum Error {
         "doc tests cannot be checked, because rustdoc compiles them itself: move the code into a test function"
     )]
     DocTests,
-    #[error("the checker needs x86-64 Linux, and `{0}` is another platform")]
+    #[error("the checker needs Linux on x86-64 or arm64, and `{0}` is another platform")]
     Platform(String),
     #[error(
         "RUSTC_WORKSPACE_WRAPPER is `{0}`, which would change how the code under test is compiled: unset it"

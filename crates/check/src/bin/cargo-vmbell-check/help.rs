@@ -16,7 +16,7 @@ Options:
       --atomics-only       Hook atomic operations and fences only, with stable flags of rustc. Plain and volatile
                            loads and stores are not hooked: the orders in which they matter are not explored, and the
                            checker fails if one of them reaches shared memory
-      --target <TRIPLE>    Build for another x86-64 Linux target. Defaults to the host
+      --target <TRIPLE>    Build for another Linux target on x86-64 or arm64. Defaults to the host
       --target-dir <DIR>   Build in DIR/vmbell-check. Defaults to cargo's target folder
   -h, --help               Print help
   -V, --version            Print the version

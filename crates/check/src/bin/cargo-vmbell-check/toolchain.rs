@@ -123,7 +123,11 @@ fn is_mixing_error(output: &Output) -> bool {
 
 /// Checks that the engine runs on `target`.
 pub(crate) fn check_platform(target: &str) -> Result<(), Error> {
-    if target.starts_with("x86_64-unknown-linux-") {
+    let is_known = |prefix: &&str| target.starts_with(*prefix);
+    if ["x86_64-unknown-linux-", "aarch64-unknown-linux-"]
+        .iter()
+        .any(is_known)
+    {
         Ok(())
     } else {
         Err(Error::Platform(target.to_owned()))
