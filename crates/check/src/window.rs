@@ -48,6 +48,9 @@ pub(crate) fn find(
                 let is_lost = |&work: &Id| {
                     !is_notified(graph, word, other, work) && !is_served(graph, task, look, work)
                 };
+                if leads_to_signal(graph, look, waits[other]) {
+                    continue;
+                }
                 let Some(work) = missed(graph, look, other).filter(is_lost) else {
                     continue;
                 };
@@ -102,6 +105,13 @@ fn missed(graph: &Graph, read: Id, by: usize) -> Option<Id> {
         let is_of_task = |&write: &Id| usize::from(graph.event(write).task) == by;
         graph.co[atom][next..].iter().copied().find(is_of_task)
     })
+}
+
+/// Whether a task signals this word because of what it loads.
+fn leads_to_signal(graph: &Graph, read: Id, word: Option<u16>) -> bool {
+    let read = graph.event(read);
+    let next = graph.tasks[usize::from(read.task)].get(usize::from(read.index) + 1);
+    next.is_some_and(|&next| Some(graph.event(next).span.offset) == word)
 }
 
 /// Whether a task signals this word after it has made the work available.

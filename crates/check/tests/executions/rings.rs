@@ -277,6 +277,34 @@ fn the_accesses_without_a_fence_between_them_are_marked() {
 }
 
 #[test]
+fn a_load_that_leads_to_a_signal_is_not_marked() {
+    let report = Explorer::new().models([Model::Sc]).run(|scenario| {
+        let memory = scenario.memory();
+        memory.preset(0, &[1, 0]);
+        let driver = scenario.sleeper("driver", &["interrupt"]);
+        let device = scenario.sleeper("device", &["kick"]);
+        scenario.task("driver", move || {
+            if memory.load(0, 2, Order::Relaxed) == 1 {
+                device.bell(0).signal();
+            }
+            memory.store(8, 2, 1, Order::Relaxed);
+            driver.wait();
+        });
+        scenario.background("device", move || {
+            device.wait();
+            memory.store(0, 2, 0, Order::Relaxed);
+            if memory.load(8, 2, Order::Relaxed) == 1 {
+                driver.bell(0).signal();
+            }
+            device.wait();
+        });
+    });
+    let report = report.expect("it can be explored");
+    let failure = report.failure().expect("a notification is lost");
+    assert_eq!(marked(failure), [""; 0], "{report}");
+}
+
+#[test]
 fn a_failure_of_several_models_is_printed_once_and_names_them() {
     let text = |models: &[Model]| lacks_a_fence(models, true).to_string();
     let weak = text(&[Model::Sc, Model::Tso, Model::Rc11]);
