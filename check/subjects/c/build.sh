@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Builds the C subjects: build.sh OUT
 #
-# Fetches the source packages of Linux 6.12 and of QEMU with apt-get, extracts the few files that are needed into
+# Fetches the source packages of Linux 7.3 and of QEMU with apt-get, extracts the few files that are needed into
 # OUT/linux and OUT/qemu, and compiles them unmodified:
 #
 #   OUT/libsubjects.a         with ThreadSanitizer's hooks, for the checker
 #   OUT/libsubjects-native.a  without, for native runs
 #   OUT/versions              which packages these are
 #
-# Needs Debian 12 or later, its mirrors, gcc, binutils and xz-utils. Ends with 77 if a package cannot be had. What is in
-# OUT already is not fetched again.
+# Needs Debian 12 or later, its mirrors and those of Debian 13's backports, gcc, binutils and xz-utils. Ends with 77 if a
+# package cannot be had. What is in OUT already is not fetched again.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -22,6 +22,17 @@ skip() {
     exit 77
 }
 
+# The configuration of an apt-get that keeps its sources, lists and cache in a folder.
+apt_configuration() {
+    cat <<EOF
+Dir::Etc::sourcelist "-";
+Dir::Etc::sourceparts "$out/$1/parts";
+Dir::State::lists "$out/$1/lists";
+Dir::Cache "$out/$1/cache";
+APT::Sandbox::User "root";
+EOF
+}
+
 # apt-get with the machine's sources as source packages, and its own lists and cache.
 apt_source() {
     if [ ! -e apt/updated ]; then
@@ -30,35 +41,43 @@ apt_source() {
             </dev/null >apt/parts/all.sources
         sed -sn 's/^deb \(.* main\)/deb-src \1/p' $(ls /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null) \
             </dev/null | grep -v nodesource >apt/parts/all.list || true
-        cat >apt/conf <<EOF
-Dir::Etc::sourcelist "-";
-Dir::Etc::sourceparts "$out/apt/parts";
-Dir::State::lists "$out/apt/lists";
-Dir::Cache "$out/apt/cache";
-APT::Sandbox::User "root";
-EOF
+        apt_configuration apt >apt/conf
         APT_CONFIG=$out/apt/conf apt-get -qq update || return 1
         touch apt/updated
     fi
     APT_CONFIG=$out/apt/conf apt-get "$@"
 }
 
+# apt-get with the backports of Debian 13, and its own lists and cache.
+apt_backports() {
+    if [ ! -e backports/updated ]; then
+        mkdir -p backports/lists/partial backports/cache/archives/partial backports/parts
+        cat >backports/parts/backports.sources <<EOF
+Types: deb
+URIs: http://deb.debian.org/debian
+Suites: trixie-backports
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+EOF
+        apt_configuration backports >backports/conf
+        APT_CONFIG=$out/backports/conf apt-get -qq update || return 1
+        touch backports/updated
+    fi
+    APT_CONFIG=$out/backports/conf apt-get "$@"
+}
+
+# Rings in order came with Linux 6.18.
 fetch_linux() {
-    local package=linux-source-6.12
-    [ ! -e linux/extracted ] || return 0
-    # A step of .ci/run that installs packages may run at the same time, with this lock.
-    [ -e "$(echo ${package}_*.deb)" ] || {
-        apt-get -qq -o APT::Sandbox::User=root download $package ||
-            { flock "${TMPDIR:-/tmp}/vmbell-apt.lock" apt-get -qq update && apt-get -qq -o APT::Sandbox::User=root download $package; } ||
-            skip "apt-get cannot download $package"
-    }
+    local package=linux-source-7.3
+    [ "$(cat linux/extracted 2>/dev/null)" != $package ] || return 0
+    [ -e "$(echo ${package}_*.deb)" ] || apt_backports -qq download $package || skip "apt-get cannot download $package"
     rm -rf linux && mkdir linux
     dpkg-deb --fsys-tarfile ${package}_*.deb | tar -xOf - ./usr/src/$package.tar.xz |
         tar -xJf - -C linux --strip-components=1 $package/include/{linux,uapi/linux,vdso,asm-generic} \
             $package/tools/{virtio,include} $package/drivers/virtio/virtio_ring.c $package/drivers/vhost/vringh.c
     dpkg-deb --show --showformat='${Package} ${Version}\n' ${package}_*.deb >linux/version
-    touch linux/extracted
-    rm -f ${package}_*.deb
+    echo $package >linux/extracted
+    rm -rf ${package}_*.deb backports
 }
 
 fetch_qemu() {

@@ -23,6 +23,7 @@ struct subject_ring {
 	uint32_t size;
 	bool packed;
 	bool event_idx;
+	bool in_order;
 	/* The first index, of a split ring. */
 	uint16_t start;
 };
@@ -48,12 +49,16 @@ void linux_driver_run(struct linux_driver *driver, uint32_t requests, uint32_t d
 /* Single steps: add makes a buffer available, take returns whether one came back. */
 void linux_driver_add(struct linux_driver *driver);
 bool linux_driver_take(struct linux_driver *driver);
-/* virtqueue_kick_prepare, virtqueue_disable_cb, virtqueue_enable_cb, virtqueue_enable_cb_prepare and virtqueue_poll. */
+/* virtqueue_kick_prepare, virtqueue_disable_cb, virtqueue_enable_cb, virtqueue_enable_cb_delayed,
+ * virtqueue_enable_cb_prepare and virtqueue_poll. */
 bool linux_driver_wants_kick(struct linux_driver *driver);
 void linux_driver_disable_cb(struct linux_driver *driver);
 bool linux_driver_enable_cb(struct linux_driver *driver);
+bool linux_driver_enable_cb_delayed(struct linux_driver *driver);
 uint32_t linux_driver_prepare(struct linux_driver *driver);
 bool linux_driver_poll(struct linux_driver *driver, uint32_t opaque);
+/* Whether it has taken a part of a batch that a device gave back in order. */
+bool linux_driver_holds_batch(struct linux_driver *driver);
 
 /* Linux' drivers/vhost/vringh.c: split rings only. */
 struct linux_device;

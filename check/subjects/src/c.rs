@@ -1,4 +1,4 @@
-//! Rings in C from Debian's source packages: Linux 6.12's `virtio_ring.c` and `vringh.c`, and QEMU's `libvhost-user`.
+//! Rings in C from Debian's source packages: Linux 7.3's `virtio_ring.c` and `vringh.c`, and QEMU's `libvhost-user`.
 //!
 //! `c/build.sh` compiles them with a few lines around them (`c/subject.h`), through which one side can be called one step at a
 //! time. What they signal goes to the thread's [`Bells`].
@@ -25,6 +25,7 @@ struct CRing {
     size: u32,
     packed: bool,
     event_idx: bool,
+    in_order: bool,
     start: u16,
 }
 
@@ -77,6 +78,8 @@ unsafe extern "C-unwind" {
     fn linux_driver_wants_kick(driver: NonNull<CLinuxDriver>) -> bool;
     fn linux_driver_disable_cb(driver: NonNull<CLinuxDriver>);
     fn linux_driver_enable_cb(driver: NonNull<CLinuxDriver>) -> bool;
+    fn linux_driver_enable_cb_delayed(driver: NonNull<CLinuxDriver>) -> bool;
+    fn linux_driver_holds_batch(driver: NonNull<CLinuxDriver>) -> bool;
     fn linux_driver_prepare(driver: NonNull<CLinuxDriver>) -> u32;
     fn linux_driver_poll(driver: NonNull<CLinuxDriver>, opaque: u32) -> bool;
     fn linux_device_new(ring: *const CRing) -> NonNull<CLinuxDevice>;
@@ -132,6 +135,7 @@ fn ring(site: &Site) -> CRing {
         size: site.shape.size.into(),
         packed: site.shape.format == Format::Packed,
         event_idx: site.shape.event_idx,
+        in_order: site.shape.in_order,
         start: site.shape.start,
     }
 }
@@ -140,12 +144,16 @@ fn ring(site: &Site) -> CRing {
 pub(crate) const LINUX_DRIVER: Driver = Driver {
     about: About {
         name: "linux",
-        version: "6.12",
+        version: "7.3",
         formats: BOTH,
         starts: true,
-        in_order: false,
+        in_order: true,
     },
-    new: Some(|site, _| Box::new(LinuxDriver::new(site))),
+    new: Some(|site, mended| {
+        let mut linux = LinuxDriver::new(site);
+        linux.mended = mended;
+        Box::new(linux)
+    }),
     layout: None,
     pieces_if_split: 1,
     pieces_if_packed: 1,
@@ -155,10 +163,11 @@ pub(crate) const LINUX_DRIVER: Driver = Driver {
 pub(crate) const LINUX_DEVICE: Device = Device {
     about: About {
         name: "vringh",
-        version: "6.12",
+        version: "7.3",
         formats: SPLIT,
         starts: true,
-        in_order: false,
+        // It gives each chain back before it takes the next.
+        in_order: true,
     },
     new: Some(|site, _| {
         // SAFETY: the ring is in memory that outlives the device (`Site::new`).
@@ -223,6 +232,8 @@ pub struct LinuxDriver {
     driver: NonNull<CLinuxDriver>,
     /// What `virtqueue_enable_cb_prepare` returned.
     opaque: u32,
+    /// Whether it does not sleep while it has taken a part of a batch.
+    mended: bool,
 }
 
 // SAFETY: the queue in C is used through this value only, and depends on no thread.
@@ -233,7 +244,17 @@ impl LinuxDriver {
     pub fn new(site: &Site) -> LinuxDriver {
         // SAFETY: the ring is in memory that outlives the driver (`Site::new`).
         let driver = unsafe { linux_driver_new(&ring(site)) };
-        LinuxDriver { driver, opaque: 0 }
+        LinuxDriver {
+            driver,
+            opaque: 0,
+            mended: false,
+        }
+    }
+
+    /// Whether it may sleep, after what Linux says.
+    fn may_sleep(&self, says: bool) -> bool {
+        // SAFETY: see `LinuxDriver`.
+        says && !(self.mended && unsafe { linux_driver_holds_batch(self.driver) })
     }
 
     /// Makes requests until all are answered.
@@ -271,7 +292,11 @@ impl DriverSide for LinuxDriver {
     }
     fn listen(&mut self) -> bool {
         // SAFETY: as above.
-        unsafe { linux_driver_enable_cb(self.driver) }
+        self.may_sleep(unsafe { linux_driver_enable_cb(self.driver) })
+    }
+    fn listen_late(&mut self) -> bool {
+        // SAFETY: as above.
+        self.may_sleep(unsafe { linux_driver_enable_cb_delayed(self.driver) })
     }
 }
 

@@ -88,7 +88,8 @@ struct linux_driver *linux_driver_new(const struct subject_ring *ring)
 	INIT_LIST_HEAD(&driver->device.vqs);
 	spin_lock_init(&driver->device.vqs_list_lock);
 	driver->device.features = 1ULL << VIRTIO_F_VERSION_1 | (u64)ring->packed << VIRTIO_F_RING_PACKED |
-				  (u64)ring->event_idx << VIRTIO_RING_F_EVENT_IDX;
+				  (u64)ring->event_idx << VIRTIO_RING_F_EVENT_IDX |
+				  (u64)ring->in_order << VIRTIO_F_IN_ORDER;
 	creating = &driver->ring;
 	parts = 0;
 	driver->queue = vring_create_virtqueue(0, ring->size, 4, &driver->device, true, false, false, notify,
@@ -157,6 +158,18 @@ void linux_driver_disable_cb(struct linux_driver *driver)
 bool linux_driver_enable_cb(struct linux_driver *driver)
 {
 	return virtqueue_enable_cb(driver->queue);
+}
+
+bool linux_driver_enable_cb_delayed(struct linux_driver *driver)
+{
+	return virtqueue_enable_cb_delayed(driver->queue);
+}
+
+bool linux_driver_holds_batch(struct linux_driver *driver)
+{
+	struct vring_virtqueue *vq = to_vvq(driver->queue);
+
+	return virtqueue_is_in_order(vq) && vq->batch_last.id != UINT_MAX;
 }
 
 bool linux_driver_take(struct linux_driver *driver)
