@@ -36,6 +36,9 @@ enum End {
 
 type Body = Coroutine<Resume, (), End, DefaultStack>;
 
+/// How many bytes the stack of a task has.
+const STACK: usize = 256 << 10;
+
 /// How many return addresses are kept of a crash.
 const FRAMES: usize = 16;
 
@@ -141,8 +144,13 @@ pub(crate) fn crash(signal: i32, address: Option<usize>, context: &mut libc::uco
     let stack = arch::stack_pointer(context);
     let leave = LEAVE
         .take()
-        .filter(|leave| inside() && leave.stack_ptr_in_bounds(stack));
+        .filter(|leave| leave.stack_ptr_in_bounds(stack));
     let Some(leave) = leave else { return false };
+    if !inside() {
+        // A step of the search cannot be left.
+        watchdog::overflowed();
+        return false;
+    }
     watchdog::crashes(signal);
     let crash = Crash {
         signal,
@@ -185,7 +193,7 @@ impl Running {
         STACKS.set(stacks);
         let stack = match stack {
             Some(stack) => stack,
-            None => DefaultStack::new(256 << 10)?,
+            None => DefaultStack::new(STACK)?,
         };
         let body = Coroutine::with_stack(stack, move |yielder: &Yielder<Resume, ()>, _| {
             YIELDER.set(yielder);

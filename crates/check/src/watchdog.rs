@@ -118,6 +118,14 @@ fn resident() -> u64 {
         .unwrap_or(0)
 }
 
+/// A step of the search crashes on the stack of a task: says the reason before the process ends. For a handler of a signal.
+#[allow(unsafe_code)]
+pub(crate) fn overflowed() {
+    let reason = "vmbell-check: a step of a task crashed in the checker: did the task's stack of 256 KiB overflow?\n";
+    // SAFETY: the bytes are a constant, and standard error is no memory.
+    unsafe { libc::write(libc::STDERR_FILENO, reason.as_ptr().cast(), reason.len()) };
+}
+
 fn end(reason: &str) -> ! {
     eprintln!("vmbell-check: {reason}");
     process::abort();

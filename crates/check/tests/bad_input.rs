@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use vmbell_check::Order::{Relaxed, SeqCst};
-use vmbell_check::{Error, Explorer, Load, Model, Report, Scenario, Shape, What, fence};
+use vmbell_check::{Error, Explorer, Load, Memory, Model, Report, Scenario, Shape, What, fence};
 
 unsafe extern "C" {
     fn __tsan_atomic16_load(address: *const u16, order: i32) -> u16;
@@ -374,6 +374,26 @@ fn a_mutex_that_is_held_across_a_wait_ends_the_process() {
                 let _lock = LOCK.lock();
                 sleeper.bell(0).signal();
             });
+        });
+        drop(report);
+    });
+}
+
+#[test]
+fn a_stack_that_overflows_in_a_step_ends_the_process() {
+    #[allow(unconditional_recursion, reason = "it overflows the stack, on purpose")]
+    fn recurse(memory: Memory) {
+        let bytes = std::hint::black_box([0_u8; 512]);
+        memory.store(0, 2, 1, Relaxed);
+        recurse(memory);
+        std::hint::black_box(bytes);
+    }
+    let test = "a_stack_that_overflows_in_a_step_ends_the_process";
+    ends_process(test, "did the task's stack of 256 KiB overflow?", || {
+        let report = Explorer::new().run(|scenario| {
+            let memory = scenario.memory();
+            scenario.task("device", move || recurse(memory));
+            scenario.task("driver", move || memory.store(0, 2, 1, Relaxed));
         });
         drop(report);
     });

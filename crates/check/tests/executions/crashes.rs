@@ -54,6 +54,14 @@ fn abort() {
     std::process::abort();
 }
 
+extern "C" fn panic_as_code_in_c() {
+    panic!("it cannot unwind");
+}
+
+fn panic_where_it_cannot_unwind() {
+    panic_as_code_in_c();
+}
+
 fn execute_nothing() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: none: it is no instruction, on purpose.
@@ -112,8 +120,9 @@ fn a_task_that_reads_near_null_is_a_failure_with_a_trace() {
 
 #[test]
 fn each_signal_of_a_crash_is_a_failure() {
-    let crashes: [(fn(), &str); 6] = [
+    let crashes: [(fn(), &str); 7] = [
         (abort, "SIGABRT"),
+        (panic_where_it_cannot_unwind, "SIGABRT"),
         (execute_nothing, "SIGILL"),
         (stop_for_a_debugger, "SIGTRAP"),
         (raise::<{ libc::SIGBUS }>, "SIGBUS"),
