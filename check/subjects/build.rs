@@ -1,6 +1,7 @@
 //! Builds the rings in C, if the feature `c` is on: with hooks for `cargo vmbell-check`, and without for native runs.
 
 use std::env;
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -20,6 +21,9 @@ fn main() {
         status.success(),
         "c/build.sh failed: it says above what it needs"
     );
+    let package = fs::read_to_string(out.join("linux/extracted")).expect("c/build.sh writes it");
+    let version = package.trim().trim_start_matches("linux-source-");
+    println!("cargo::rustc-env=VMBELL_SUBJECTS_LINUX={version}");
     let hooked = env::var_os("VMBELL_CHECK").is_some();
     println!("cargo::rustc-link-search=native={}", out.display());
     println!(

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the C subjects: build.sh OUT
 #
-# Fetches the source packages of Linux 7.3 and of QEMU with apt-get, extracts the few files that are needed into
+# Fetches the source packages of the newest Linux and of QEMU with apt-get, extracts the few files that are needed into
 # OUT/linux and OUT/qemu, and compiles them unmodified:
 #
 #   OUT/libsubjects.a         with ThreadSanitizer's hooks, for the checker
@@ -48,8 +48,8 @@ apt_source() {
     APT_CONFIG=$out/apt/conf apt-get "$@"
 }
 
-# apt-get with the backports of Debian 13, and its own lists and cache.
-apt_backports() {
+# A command of apt with the backports of Debian 13, and its own lists and cache.
+with_backports() {
     if [ ! -e backports/updated ]; then
         mkdir -p backports/lists/partial backports/cache/archives/partial backports/parts
         cat >backports/parts/backports.sources <<EOF
@@ -63,14 +63,18 @@ EOF
         APT_CONFIG=$out/backports/conf apt-get -qq update || return 1
         touch backports/updated
     fi
-    APT_CONFIG=$out/backports/conf apt-get "$@"
+    APT_CONFIG=$out/backports/conf "$@"
 }
 
-# Rings in order came with Linux 6.18.
+# The newest: rings in order came with Linux 6.18, and the backports have no version for long.
 fetch_linux() {
-    local package=linux-source-7.3
-    [ "$(cat linux/extracted 2>/dev/null)" != $package ] || return 0
-    [ -e "$(echo ${package}_*.deb)" ] || apt_backports -qq download $package || skip "apt-get cannot download $package"
+    case $(cat linux/extracted 2>/dev/null) in
+    linux-source-[7-9].* | linux-source-[1-9][0-9].*) return 0 ;;
+    esac
+    local package
+    package=$(with_backports apt-cache --names-only search '^linux-source-[0-9.]+$' | sort -V | sed -n '$s/ .*//p')
+    [ -n "$package" ] || skip "apt-get knows no source of Linux"
+    [ -e "$(echo ${package}_*.deb)" ] || with_backports apt-get -qq download $package || skip "apt-get cannot download $package"
     rm -rf linux && mkdir linux
     dpkg-deb --fsys-tarfile ${package}_*.deb | tar -xOf - ./usr/src/$package.tar.xz |
         tar -xJf - -C linux --strip-components=1 $package/include/{linux,uapi/linux,vdso,asm-generic} \

@@ -1,4 +1,4 @@
-//! Rings in C from Debian's source packages: Linux 7.3's `virtio_ring.c` and `vringh.c`, and QEMU's `libvhost-user`.
+//! Rings in C from Debian's source packages: the newest Linux' `virtio_ring.c` and `vringh.c`, and QEMU's `libvhost-user`.
 //!
 //! `c/build.sh` compiles them with a few lines around them (`c/subject.h`), through which one side can be called one step at a
 //! time. What they signal goes to the thread's [`Bells`].
@@ -144,7 +144,7 @@ fn ring(site: &Site) -> CRing {
 pub(crate) const LINUX_DRIVER: Driver = Driver {
     about: About {
         name: "linux",
-        version: "7.3",
+        version: env!("VMBELL_SUBJECTS_LINUX"),
         formats: BOTH,
         starts: true,
         in_order: true,
@@ -163,7 +163,7 @@ pub(crate) const LINUX_DRIVER: Driver = Driver {
 pub(crate) const LINUX_DEVICE: Device = Device {
     about: About {
         name: "vringh",
-        version: "7.3",
+        version: env!("VMBELL_SUBJECTS_LINUX"),
         formats: SPLIT,
         starts: true,
         // It gives each chain back before it takes the next.
