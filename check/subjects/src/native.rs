@@ -136,14 +136,22 @@ impl Bells for Native {
     }
 }
 
-/// Pins the thread to a CPU, if there is one with this number.
-fn pin(cpu: usize) {
+/// Pins the thread to a CPU, if there is one with this number. Returns the CPUs that it could run on before.
+fn pin(cpu: usize) -> libc::cpu_set_t {
     // SAFETY: all bits zero are an empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    let [mut before, mut set]: [libc::cpu_set_t; 2] = unsafe { std::mem::zeroed() };
+    // SAFETY: the call fills `before`, whose length it has.
+    unsafe { libc::sched_getaffinity(0, size_of_val(&before), &raw mut before) };
     // SAFETY: `cpu` is small, so that it is in the set.
     unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: the set has the length passed to the call. A missing CPU changes nothing.
-    unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+    run_on(&set);
+    before
+}
+
+/// Lets the thread run on these CPUs. Missing ones change nothing.
+fn run_on(set: &libc::cpu_set_t) {
+    // SAFETY: the set has the length passed to the call, which reads it.
+    unsafe { libc::sched_setaffinity(0, size_of_val(set), set) };
 }
 
 /// Runs a driver and a device for this time, or until both wait forever.
@@ -189,8 +197,10 @@ pub fn run(driver: &Driver, device: &Device, shape: Shape, work: Work, time: Dur
             }
         })
     };
-    pin(0);
+    // Threads that the caller starts later would have it from this one.
+    let before = pin(0);
     drive(&mut *side, work, &*bells);
+    run_on(&before);
     fence(Ordering::SeqCst);
     let hung = bells.hung.0.load(Ordering::Relaxed);
     let elapsed = begin

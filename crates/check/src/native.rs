@@ -33,6 +33,16 @@ pub struct Witness {
     pub hung: Option<Vec<String>>,
 }
 
+/// How a round went.
+enum Went {
+    /// The tasks that have to return did.
+    Through,
+    /// These did not, and can never go on.
+    Hung(Vec<String>),
+    /// It was not over in time.
+    TooLong,
+}
+
 /// One round of a scenario.
 #[derive(Debug)]
 struct Round {
@@ -180,14 +190,8 @@ struct Body(Box<dyn FnOnce()>);
 // SAFETY: the caller of `Explorer::native` vouches that the tasks share nothing that only one thread may use.
 unsafe impl Send for Body {}
 
-/// Runs one round. Returns the tasks that hang.
-fn run(
-    base: usize,
-    len: usize,
-    words: usize,
-    specs: Vec<Spec>,
-    until: Instant,
-) -> Option<Vec<String>> {
+/// Runs one round.
+fn run(base: usize, len: usize, words: usize, specs: Vec<Spec>, until: Instant) -> Went {
     let round = Arc::new(Round {
         base,
         len,
@@ -223,18 +227,18 @@ fn run(
             })
         })
         .collect();
-    let hung = watch(&round, &tasks, until);
+    let went = watch(&round, &tasks, until);
     round.over.store(true, Ordering::Relaxed);
     for thread in threads {
         if let Err(payload) = thread.join() {
             panic::resume_unwind(payload);
         }
     }
-    hung
+    went
 }
 
 /// Waits until the tasks that have to return did, or hang.
-fn watch(round: &Round, tasks: &[(String, bool)], until: Instant) -> Option<Vec<String>> {
+fn watch(round: &Round, tasks: &[(String, bool)], until: Instant) -> Went {
     let (mut last, mut since) = (0, Instant::now());
     loop {
         let states: Vec<u32> = round
@@ -248,7 +252,9 @@ fn watch(round: &Round, tasks: &[(String, bool)], until: Instant) -> Option<Vec<
                 .zip(&states)
                 .filter(|((_, must), state)| *must && **state != RETURNED)
         };
-        must().next()?;
+        if must().next().is_none() {
+            return Went::Through;
+        }
         let steps = round.steps.load(Ordering::Relaxed);
         let asleep = states.iter().zip(&round.awaits).all(|(&state, awaits)| {
             let word = (state as usize).checked_sub(1);
@@ -261,10 +267,10 @@ fn watch(round: &Round, tasks: &[(String, bool)], until: Instant) -> Option<Vec<
             (last, since) = (steps, Instant::now());
             // A round that is not over in time is not a hang.
             if since > until {
-                return None;
+                return Went::TooLong;
             }
         } else if since.elapsed() > PATIENCE {
-            return Some(must().map(|((name, _), _)| name.clone()).collect());
+            return Went::Hung(must().map(|((name, _), _)| name.clone()).collect());
         }
         thread::sleep(Duration::from_micros(50));
     }
@@ -284,8 +290,11 @@ pub(crate) fn witness(
     };
     while Instant::now() < until && witness.hung.is_none() {
         let (specs, words) = set_up()?;
-        witness.hung = run(base, len, words, specs, until);
-        witness.rounds += u64::from(witness.hung.is_none());
+        match run(base, len, words, specs, until) {
+            Went::Through => witness.rounds += 1,
+            Went::Hung(tasks) => witness.hung = Some(tasks),
+            Went::TooLong => {}
+        }
     }
     Ok(witness)
 }
