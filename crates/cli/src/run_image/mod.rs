@@ -2,6 +2,7 @@
 //! On arm64 it is a kernel of Linux or a flat file made for QEMU's machine `virt`.
 
 mod assign;
+mod commas;
 mod console;
 mod cpu;
 mod device;

@@ -171,7 +171,7 @@ const fn vmbell(name: &'static str, words: &'static str) -> Known {
         board: [""; 4],
         devices: &[
             (Device::Rng, "--device virtio-rng"),
-            (Device::Blk, "--device virtio-blk,file={disk}"),
+            (Device::Blk, "--device virtio-blk,file={disk,,}"),
         ],
     }
 }

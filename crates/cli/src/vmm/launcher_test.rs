@@ -140,7 +140,7 @@ fn qemu_has_a_console_and_a_network_card_that_lead_nowhere() {
 }
 
 #[test]
-fn qemu_gets_a_disk_whose_path_has_commas() {
+fn qemu_and_vmbell_get_a_disk_whose_path_has_commas() {
     let places = Places {
         image: Path::new("/a,b/i"),
         bzimage: Path::new("/b"),
@@ -159,4 +159,9 @@ fn qemu_gets_a_disk_whose_path_has_commas() {
     );
     // It is a word of its own.
     assert!(has("/a,b/i"), "{words:?}");
+    let known = known();
+    let vmbell = known.iter().find(|vmm| vmm.name() == VMBELL).unwrap();
+    let words = vmbell.words(Path::new("/p"), places, &[Device::Blk]);
+    let device = words.iter().any(|word| word == "virtio-blk,file=/a,,b,,/d");
+    assert!(device, "{words:?}");
 }

@@ -104,7 +104,7 @@ fn has_image(word: &str) -> bool {
 }
 
 /// The word with its places taken; what takes one is not looked at for others. `{disk,,}` is the disk's path as the value of one of
-/// QEMU's options, where two commas stand for one that belongs to the value.
+/// the options of QEMU or vmbell, where two commas stand for one that belongs to the value.
 pub(super) fn filled(word: &str, places: Places<'_>) -> OsString {
     let disk = places.disk.as_os_str();
     let escaped: Vec<&[u8]> = disk.as_bytes().split(|byte| *byte == b',').collect();

@@ -1,17 +1,18 @@
 //! `NAME[,PROPERTY=VALUE]...`, QEMU's syntax of a device, for types that derive clap's traits: a name is a subcommand, and a
-//! property an option. So the types are the grammar, and the help is made from them.
+//! property an option. So the types are the grammar, and the help is made from them. Two commas are one of a value.
 
 use clap::builder::{StyledStr, ValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Subcommand};
 
+use super::super::commas;
 use crate::suggest::did_you_mean;
 
 /// Reads a device.
 pub(super) fn parse<T: Subcommand>(text: &str) -> Result<T, String> {
     let devices = devices::<T>();
-    let mut parts = text.split(',');
-    let name = parts.next().unwrap_or_default();
+    let mut parts = commas::split(text).into_iter();
+    let name = &*parts.next().unwrap_or_default();
     let Some(device) = devices.find_subcommand(name) else {
         let names: Vec<&str> = devices.get_subcommands().map(Command::get_name).collect();
         let (hint, all) = (did_you_mean(name, &names), names.join(", "));
@@ -20,8 +21,8 @@ pub(super) fn parse<T: Subcommand>(text: &str) -> Result<T, String> {
     let mut words = vec!["device".to_owned(), name.to_owned()];
     for part in parts {
         // A property without a value is switched on.
-        let (property, value) = part.split_once('=').unwrap_or((part, "on"));
-        check(device, property, part)?;
+        let (property, value) = part.split_once('=').unwrap_or((&part, "on"));
+        check(device, property, &part)?;
         words.push(format!("--{property}={value}"));
     }
     let device = device.clone();

@@ -97,6 +97,16 @@ fn disk_has_a_file_and_the_ways_of_every_virtio_device() {
 }
 
 #[test]
+fn a_comma_in_the_name_of_a_file_is_written_twice() {
+    let Virtio::Blk(drive) = read("virtio-blk,file=/a,,b=c,,,readonly").0 else {
+        panic!("it is another device")
+    };
+    assert_eq!((drive.file, drive.readonly), ("/a,b=c,".into(), true));
+    let socket = read("vhost-user-blk,socket=/a,,b").0;
+    assert_eq!(socket, Virtio::UserBlk("/a,b".into()));
+}
+
+#[test]
 fn interface_has_the_address_that_is_given_or_one_of_its_own() {
     let link = |mac, offloads, vhost| {
         Virtio::Net(Link {
