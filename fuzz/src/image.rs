@@ -1,10 +1,10 @@
 //! An untrusted image for a PC: a kernel as bzImage or as ELF with PVH's entry point, or a Multiboot image,
 //! of which anything has changed. No panic; what is loaded is in RAM that images may use, and is entered in RAM; and the
-//! kernel finds its whole initrd at the address that it gets.
+//! kernel finds its whole initrd at the address that it gets, as a Multiboot image does its module.
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmbell_hypervisor::EntryPoint;
-use vmbell_vmm::{Boot, INFORMATION, Image};
+use vmbell_vmm::{Boot, INFORMATION, Image, Module};
 
 use super::input::Input;
 
@@ -85,12 +85,20 @@ pub fn fuzz(data: &[u8]) {
         arguments,
         environment: (options & 1 != 0).then(|| b"NAME=VALUE\n".to_vec().into()),
         initrd: (options & 2 != 0).then(|| initrd.clone().into()),
+        modules: (options & 4 != 0)
+            .then(|| Module {
+                command_line: "module".to_owned(),
+                file: initrd.clone().into(),
+            })
+            .into_iter()
+            .collect(),
     };
     let image = Image::parse("dir/image".to_owned(), &changed(template, &mut input));
     let Ok(image) = image else { return };
     let memory = GuestMemoryMmap::<()>::from_ranges(&[(GuestAddress(0), RAM)]).unwrap();
     if let Ok(entry) = image.load(&memory, &boot) {
-        check(&memory, entry, boot.initrd.map(|_| &initrd[..]));
+        let is_given = boot.initrd.is_some() || !boot.modules.is_empty();
+        check(&memory, entry, is_given.then_some(&initrd));
     }
 }
 
@@ -136,9 +144,16 @@ fn check(memory: &GuestMemoryMmap, entry: EntryPoint, file: Option<&[u8]>) {
         file.map(|_| [word(esi + 0x218), word(esi + 0x21c)])
     } else {
         assert_eq!(ebx, information);
-        let modules = (eax != 0x2bad_b002).then(|| word(ebx + 16));
-        let module = modules.filter(|modules| *modules != 0);
-        module.map(|at| [word(at), word(at + 8)])
+        if eax == 0x2bad_b002 {
+            // The environment may be before it.
+            let last = word(ebx + 20).checked_sub(1);
+            let last = last.filter(|_| file.is_some());
+            last.map(|index| word(ebx + 24) + 16 * index)
+                .map(|at| [word(at), word(at + 4) - word(at)])
+        } else {
+            let module = Some(word(ebx + 16)).filter(|module| *module != 0);
+            module.map(|at| [word(at), word(at + 8)])
+        }
     };
     if let (Some([at, len]), Some(file)) = (initrd, file) {
         let mut bytes = vec![0; usize::try_from(len).unwrap()];
@@ -148,6 +163,6 @@ fn check(memory: &GuestMemoryMmap, entry: EntryPoint, file: Option<&[u8]>) {
         assert_eq!(bytes, file);
         assert!(at.is_multiple_of(4096) && u64::from(at) >= taken);
     } else {
-        assert!(eax == 0x2bad_b002 || file.is_none());
+        assert!(file.is_none());
     }
 }

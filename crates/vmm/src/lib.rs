@@ -48,7 +48,7 @@ use vmbell_hypervisor::{Vcpu, Vm};
 
 pub use backend::{Backend, ChosenBackend, choose_backend};
 pub use error::{BoardError, MachineError};
-pub use image::{Arm64Image, Boot, BootFile, ElfError, INFORMATION, Image, ImageError};
+pub use image::{Arm64Image, Boot, BootFile, ElfError, INFORMATION, Image, ImageError, Module};
 pub use pc::{
     AssignedEvent, OnEvent, OnTripleFault, Pc, PcConfig, PcModel, PlatformPlace, VCPUS_MAX,
 };

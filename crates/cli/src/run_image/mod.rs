@@ -29,7 +29,7 @@ use vmbell_devices::Output;
 use vmbell_devices::virtio::Notify;
 use vmbell_hypervisor::{Capability, CpuFeatures, Hypervisor};
 use vmbell_vmm::{
-    Arm64Image, Boot, BootFile, Image, OnTripleFault, Pc, PcConfig, PcModel, VCPUS_MAX,
+    Arm64Image, Boot, BootFile, Image, Module, OnTripleFault, Pc, PcConfig, PcModel, VCPUS_MAX,
 };
 
 const EXAMPLES: &str = "\
@@ -146,11 +146,13 @@ pub(super) struct RunArgs {
     #[arg(short, long, value_name = "SIZE", default_value = "128M", value_parser = values::size)]
     memory: u64,
 
-    /// Give the kernel this initial file system: a cpio archive, which may be compressed
+    /// Give the kernel this initial file system: a cpio archive, which may be compressed. Give a multiboot image these modules
+    ///
+    /// Modules are FILE or `FILE ARGUMENTS`, with a comma between two. Each module gets its own text. A comma in it is written twice.
     #[arg(long, value_name = "FILE")]
     initrd: Option<PathBuf>,
 
-    /// Give the guest this file of lines NAME=VALUE: the module of a multiboot image, or the initrd of an arm64 flat file
+    /// Give the guest this file of lines NAME=VALUE: the first module of a multiboot image, or the initrd of an arm64 flat file
     #[arg(long, value_name = "FILE")]
     env: Option<PathBuf>,
 
@@ -292,21 +294,41 @@ fn boot(args: &RunArgs) -> Result<u8> {
     }
     if cfg!(target_arch = "aarch64") {
         let image = Arm64Image::open(&args.image)?;
-        let boot = files(args, image.is_kernel())?;
+        let boot = files(args, image.is_kernel(), false)?;
         return virt::boot_on(&*kvm()?, args, &image, &boot);
     }
     let image = Image::open(&args.image)?;
-    let boot = files(args, image.is_kernel())?;
+    let boot = files(args, image.is_kernel(), !image.is_kernel())?;
     boot_on(&*kvm()?, args, &image, &boot)
 }
 
-/// The arguments and files for the guest.
-fn files(args: &RunArgs, is_kernel: bool) -> Result<Boot> {
+/// The arguments and files for the guest, which takes an initrd or modules.
+fn files(args: &RunArgs, is_kernel: bool, takes_modules: bool) -> Result<Boot> {
+    let open = |what, path: Option<&Path>| {
+        let open = |path| file(what, path, args.memory);
+        path.map(open).transpose()
+    };
+    let initrd = args.initrd.as_deref();
     Ok(Boot {
         arguments: args.arguments(is_kernel),
-        environment: file("environment file", args.env.as_deref(), args.memory)?,
-        initrd: file("initrd", args.initrd.as_deref(), args.memory)?,
+        environment: open("environment file", args.env.as_deref())?,
+        initrd: open("initrd", initrd.filter(|_| !takes_modules))?,
+        modules: match initrd.filter(|_| takes_modules) {
+            Some(list) => modules(list, args.memory)?,
+            None => Vec::new(),
+        },
     })
+}
+
+/// The modules of a list of them, each with its file's name before its arguments, as QEMU has it.
+fn modules(list: &Path, memory: u64) -> Result<Vec<Module>> {
+    let list = list.to_str().context("--initrd is not UTF-8")?;
+    let module = |command_line: String| {
+        let name = command_line.split(' ').next().unwrap_or_default();
+        let file = file("module", Path::new(name), memory)?;
+        Ok(Module { command_line, file })
+    };
+    commas::split(list).into_iter().map(module).collect()
 }
 
 fn kvm() -> Result<Box<dyn Hypervisor>> {
@@ -316,17 +338,14 @@ fn kvm() -> Result<Box<dyn Hypervisor>> {
         .with_context(|| elsewhere(command))
 }
 
-/// A file, if the user named one, for a guest with so many bytes of RAM.
-fn file(what: &str, path: Option<&Path>, memory: u64) -> Result<Option<BootFile>> {
-    let Some(path) = path else { return Ok(None) };
+/// A file for a guest with this number of bytes of RAM.
+fn file(what: &str, path: &Path, memory: u64) -> Result<BootFile> {
     let name = path.display();
     match BootFile::open(path, memory) {
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => bail!(
             "{what} {name} does not fit into the machine's memory of {memory} bytes: give it more (--memory)"
         ),
-        opened => Ok(Some(
-            opened.with_context(|| format!("cannot read {what} {name}"))?,
-        )),
+        opened => opened.with_context(|| format!("cannot read {what} {name}")),
     }
 }
 

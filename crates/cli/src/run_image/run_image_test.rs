@@ -40,6 +40,38 @@ fn without_kvm_the_lab_is_named_with_this_very_command() {
 }
 
 #[test]
+fn modules_have_their_files_and_the_whole_text_as_qemu_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "b,c"] {
+        std::fs::write(folder.path().join(name), name).unwrap();
+    }
+    let folder = folder.path().display();
+    let list = format!("{folder}/a one,,two  three,{folder}/b,,c");
+    let words = ["--initrd", &list];
+    let boot = files(&args(&words), false, true).unwrap();
+    let texts: Vec<&str> = boot
+        .modules
+        .iter()
+        .map(|module| &*module.command_line)
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            format!("{folder}/a one,two  three"),
+            format!("{folder}/b,c")
+        ]
+    );
+    assert!(boot.initrd.is_none());
+    // A kernel's is one file, whatever its name.
+    let path = format!("{folder}/b,c");
+    let boot = files(&args(&["--initrd", &path]), true, false).unwrap();
+    assert!(boot.initrd.is_some() && boot.modules.is_empty());
+    let error = files(&args(&["--initrd", &path]), false, true).unwrap_err();
+    let expected = format!("cannot read module {folder}/b");
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
 fn nested_guest_polls_and_its_kernel_gets_parameters_before_those_of_the_user() {
     let plain = args(&["--append", "quiet"]);
     assert_eq!(plain.notify(), Notify::Doorbell);

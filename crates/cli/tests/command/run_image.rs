@@ -52,17 +52,14 @@ fn files_that_are_not_there_are_named() {
         .assert()
         .code(126)
         .stderr(contains("cannot read environment file /nowhere/env"));
-    vmbell(&[
-        "run",
-        image.to_str().unwrap(),
-        "--initrd",
-        "/nowhere/initrd",
-    ])
-    .assert()
-    .code(126)
-    .stderr(contains("cannot read initrd /nowhere/initrd"));
     let initrd = folder.path().join("initrd");
     let file = std::fs::File::create(&initrd).unwrap();
+    // The second module's name has a comma.
+    let modules = format!("{} a b,/nowhere/c,,d e", initrd.display());
+    vmbell(&["run", image.to_str().unwrap(), "--initrd", &modules])
+        .assert()
+        .code(126)
+        .stderr(contains("cannot read module /nowhere/c,d: "));
     // Nothing is read of a file of zeros that the host could run out of.
     for (memory, len) in [("8M", 8 << 20), ("8M", 1 << 40), ("16M", 16 << 20)] {
         file.set_len(len).unwrap();

@@ -36,31 +36,28 @@ impl BootFile {
         Ok(Self { name, contents })
     }
 
+    /// Its name, for messages.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Its length in bytes.
     pub(super) fn len(&self) -> u64 {
         self.contents.len()
     }
 
-    /// Its bytes, for a part of the guest's memory that has other things, too.
-    pub(super) fn bytes(&self) -> Result<Vec<u8>, ImageError> {
-        let bytes = self.contents.bytes().map_err(|source| ImageError::Read {
-            image: self.name.clone(),
-            source,
-        })?;
-        let checked = self.contents.check_len();
-        checked.map_err(|error| ImageError::copy(&self.name, &self.name, "its bytes", error))?;
-        Ok(bytes)
-    }
-
-    /// Copies it into the memory of a guest for `image`.
+    /// Copies it into the memory of a guest for `image`, of which it is this part.
     pub(super) fn copy(
         &self,
         image: &str,
+        what: &'static str,
         memory: &GuestMemoryMmap,
-        at: GuestAddress,
+        at: u64,
     ) -> Result<(), ImageError> {
-        let copied = self.contents.copy(&(0..self.len()), memory, at);
-        copied.map_err(|error| ImageError::copy(&self.name, image, "the initrd", error))
+        let copied = self
+            .contents
+            .copy(&(0..self.len()), memory, GuestAddress(at));
+        copied.map_err(|error| ImageError::copy(&self.name, image, what, error))
     }
 }
 

@@ -87,19 +87,6 @@ impl Contents {
         }
     }
 
-    /// All of them.
-    pub(super) fn bytes(&self) -> io::Result<Vec<u8>> {
-        match self {
-            Self::File { file, len } => {
-                let (mut file, mut bytes) = (&**file, Vec::new());
-                file.seek(SeekFrom::Start(0))?;
-                file.take(*len).read_to_end(&mut bytes)?;
-                Ok(bytes)
-            }
-            Self::Bytes(bytes) => Ok(bytes.to_vec()),
-        }
-    }
-
     /// Calls `parse` with what any place of the contents can be read from.
     pub(super) fn parsed<P: Parse>(&self, parse: P) -> P::Output {
         match self {
@@ -136,7 +123,7 @@ impl Contents {
     }
 
     /// Fails if the file has become shorter or longer since it was opened.
-    pub(super) fn check_len(&self) -> Result<(), CopyError> {
+    fn check_len(&self) -> Result<(), CopyError> {
         let Self::File { file, len: before } = self else {
             return Ok(());
         };

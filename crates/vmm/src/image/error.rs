@@ -113,7 +113,7 @@ pub enum ImageError {
         version: u16,
     },
     /// A file was given for which this kind of image has no use.
-    #[error("{image} has no use for an {what}: leave it out")]
+    #[error("{image} has no use for {what}: leave it out")]
     NoUse {
         /// The image.
         image: String,
@@ -133,6 +133,21 @@ pub enum ImageError {
         /// The bytes that are free.
         room: u64,
     },
+    /// The RAM after the image is too small for its modules.
+    #[error(
+        "module {module} of {len} bytes does not fit after {image} and the modules before it, where {room} bytes are free: give \
+         the machine more memory (--memory)"
+    )]
+    Module {
+        /// The image.
+        image: String,
+        /// The module's file.
+        module: String,
+        /// The bytes of the module.
+        len: u64,
+        /// The bytes that are free.
+        room: u64,
+    },
     /// The Multiboot header has no addresses, and the file is not an ELF, which would have them.
     #[error(
         "{image} has a multiboot header without addresses (bit 16 of its flags) and is not an ELF, so \
@@ -142,16 +157,14 @@ pub enum ImageError {
         /// The file.
         image: String,
     },
-    /// The Multiboot header requires something that this loader does not have.
+    /// The Multiboot header requires something of its loader that Multiboot 1 does not define.
     #[error(
-        "{image} requires {what} of its loader (bits {bits:#06x} of its multiboot flags), which \
-         this machine does not have: build it without"
+        "{image} requires what multiboot 1 does not define of its loader (bits {bits:#06x} of its multiboot flags): build it \
+         without"
     )]
     Requirement {
         /// The file.
         image: String,
-        /// The requirement, in words.
-        what: &'static str,
         /// The bits of the header's flags that require it.
         bits: u32,
     },
@@ -232,15 +245,14 @@ pub enum ImageError {
         /// The end of the RAM below 1 MiB that an image may use.
         low: u64,
     },
-    /// The command line and the environment do not fit into the area for them.
+    /// The command line, and those of modules, do not fit into the area for them.
     #[error(
-        "the command line and the environment file of {image} need {needed} bytes, and there is \
-         room for {room}: shorten them"
+        "the command line of {image}, with those of its modules, needs {needed} bytes, and there is room for {room}: shorten it"
     )]
     Information {
         /// The file.
         image: String,
-        /// The bytes that they need.
+        /// The bytes that they need, with the rest of the information.
         needed: usize,
         /// The bytes of the area.
         room: usize,

@@ -190,9 +190,9 @@ fn header_is_found_in_the_first_8192_bytes_only() {
 }
 
 #[test]
-fn requirements_that_cannot_be_honoured_are_refused_by_name() {
+fn requirements_that_are_not_known_are_refused_by_their_bits() {
     for (flags, message) in [
-        (1 << 2, "requires a video mode"),
+        (1 << 3, "0x0008"),
         (1 << 7, "0x0080"),
         (1 << 15 | 1, "0x8000"),
     ] {
@@ -202,6 +202,14 @@ fn requirements_that_cannot_be_honoured_are_refused_by_name() {
     // The loader has the features of bits 0 and 1 (page-aligned modules, memory information); it may ignore the
     // upper half.
     assert!(parse(&elf32(0b11 | 1 << 17, 0x40_0000, 64)).is_ok());
+}
+
+#[test]
+fn an_image_that_prefers_a_video_mode_is_told_of_none() {
+    let (memory, _) = load(&elf32(1 << 2, 0x40_0000, 64), &Boot::default());
+    let flags: u32 = read(&memory, 0x9_0000);
+    let (vbe, framebuffer) = (1 << 11, 1 << 12);
+    assert_eq!(flags & (vbe | framebuffer), 0);
 }
 
 #[test]
@@ -265,7 +273,6 @@ fn segment_on_tables_or_firmware_is_refused() {
 fn command_line_begins_with_the_name_of_the_image() {
     let boot = Boot {
         arguments: "a b=c".to_owned(),
-        environment: None,
         ..Boot::default()
     };
     let (memory, _) = load(&elf32(0, 0x40_0000, 64), &boot);
@@ -306,34 +313,106 @@ fn memory_is_described_within_its_bounds() {
     assert_eq!(text(&memory, read(&memory, 0x9_0040)), "vmbell");
 }
 
-#[test]
-fn environment_is_the_only_module() {
-    let boot = Boot {
-        arguments: String::new(),
-        environment: Some(b"NR_CPUS=2\n".to_vec().into()),
-        ..Boot::default()
+fn module(command_line: &str, bytes: Vec<u8>) -> Module {
+    Module {
+        command_line: command_line.to_owned(),
+        file: bytes.into(),
+    }
+}
+
+/// The text and the bytes of each module that the image finds, and their first address.
+fn modules(memory: &GuestMemoryMmap) -> Vec<(String, Vec<u8>, u32)> {
+    let (flags, count): (u32, u32) = (read(memory, 0x9_0000), read(memory, 0x9_0000 + 20));
+    assert_eq!(flags >> 3 & 1, u32::from(count > 0));
+    let table: u32 = read(memory, 0x9_0000 + 24);
+    let module = |at: u32| {
+        let [first, end, command_line]: [u32; 3] = [0, 4, 8].map(|field| read(memory, at + field));
+        let mut bytes = vec![0; (end - first) as usize];
+        memory
+            .read_slice(&mut bytes, GuestAddress(first.into()))
+            .unwrap();
+        (text(memory, command_line), bytes, first)
     };
-    for (flags, alignment) in [(0, 16), (1, 4096)] {
-        let (memory, _) = load(&elf32(flags, 0x40_0000, 64), &boot);
-        assert_eq!(read::<u32>(&memory, 0x9_0000) & 1 << 3, 1 << 3);
-        assert_eq!(read::<u32>(&memory, 0x9_0000 + 20), 1);
-        let module: u32 = read(&memory, 0x9_0000 + 24);
-        let (first, end): (u32, u32) = (read(&memory, module), read(&memory, module + 4));
-        assert_eq!((first % alignment, end - first), (0, 10));
-        assert_eq!(text(&memory, first), "NR_CPUS=2\n");
+    (0..count).map(|index| module(table + 16 * index)).collect()
+}
+
+#[test]
+fn modules_of_any_number_and_size_follow_the_image_each_on_its_page() {
+    let sizes = [0, 1, 4096, 4097, 1 << 20];
+    let bytes = |index: usize| vec![u8::try_from(index % 251).unwrap() + 1; sizes[index % 5]];
+    for count in [1, 5, 40] {
+        let given = (0..count).map(|index| module(&format!("m{index} a b=c"), bytes(index)));
+        let boot = Boot {
+            modules: given.collect(),
+            ..Boot::default()
+        };
+        for flags in [0, 1] {
+            let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 64 << 20)]).unwrap();
+            let image = parse(&elf32(flags, 0x40_0000, 0x1234)).unwrap();
+            image.load(&memory, &boot).unwrap();
+            let found = modules(&memory);
+            assert_eq!(found.len(), count);
+            let mut free = 0x40_1234;
+            for (index, (text, contents, first)) in found.into_iter().enumerate() {
+                assert_eq!(text, format!("m{index} a b=c"));
+                assert_eq!(contents, bytes(index), "{index}");
+                assert!(first >= free && first % 4096 == 0, "{first:#x}");
+                free = first + u32::try_from(contents.len()).unwrap();
+            }
+        }
     }
 }
 
 #[test]
-fn environment_that_does_not_fit_is_refused() {
+fn an_environment_is_the_first_module_and_those_of_an_image_in_low_memory_are_above_it() {
     let boot = Boot {
-        arguments: String::new(),
-        environment: Some(vec![b'#'; 0x1_0000].into()),
+        environment: Some(b"NR_CPUS=2\n".to_vec().into()),
+        modules: vec![module("second", vec![7; 3])],
+        ..Boot::default()
+    };
+    let (memory, _) = load(&elf32(0, 0x8000, 64), &boot);
+    let expected = [
+        (String::new(), b"NR_CPUS=2\n".to_vec(), 0x10_0000),
+        ("second".to_owned(), vec![7; 3], 0x10_1000),
+    ];
+    assert_eq!(modules(&memory), expected);
+}
+
+#[test]
+fn modules_that_do_not_fit_are_refused() {
+    let image = parse(&elf32(0, 0x40_0000, 64)).unwrap();
+    let refusal = |modules| {
+        let boot = Boot {
+            modules,
+            ..Boot::default()
+        };
+        image.load(&ram(), &boot).unwrap_err().to_string()
+    };
+    // RAM has 12 MiB after the image's page.
+    let room = (12 << 20) - 4096;
+    let last = |more: usize| module("m", vec![1; room + more]);
+    let boot = Boot {
+        modules: vec![last(0)],
+        ..Boot::default()
+    };
+    image.load(&ram(), &boot).unwrap();
+    for modules in [vec![last(1)], vec![last(0), module("m", vec![1])]] {
+        let error = refusal(modules);
+        assert!(error.contains("bytes are free"), "{error}");
+    }
+    let error = refusal(vec![module(&"x".repeat(0x1_0000), Vec::new())]);
+    assert!(error.contains("there is room for 64512"), "{error}");
+}
+
+#[test]
+fn files_that_an_image_has_no_use_for_are_refused() {
+    let boot = Boot {
+        initrd: Some(Vec::new().into()),
         ..Boot::default()
     };
     let image = parse(&elf32(0, 0x40_0000, 64)).unwrap();
     let error = image.load(&ram(), &boot).unwrap_err().to_string();
-    assert!(error.contains("there is room for 64512"), "{error}");
+    assert!(error.contains("has no use for an initrd"), "{error}");
 }
 
 #[test]

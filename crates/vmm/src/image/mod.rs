@@ -40,10 +40,21 @@ pub const INFORMATION: GuestAddress = GuestAddress(low_memory::INFORMATION as u6
 pub struct Boot {
     /// The arguments, which go after the image's name unless it is a kernel of Linux.
     pub arguments: String,
-    /// The file that becomes the only module of a Multiboot image: kvm-unit-tests reads lines of `NAME=VALUE` from it.
+    /// The file of lines `NAME=VALUE` for kvm-unit-tests, which read it if it is the only module.
     pub environment: Option<BootFile>,
     /// The first file system of a kernel of Linux.
     pub initrd: Option<BootFile>,
+    /// The modules of a Multiboot image; the environment is one before them.
+    pub modules: Vec<Module>,
+}
+
+/// A file for a Multiboot image, with its own arguments.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// The text that the image gets with the file: by custom its name, a space, and its arguments.
+    pub command_line: String,
+    /// The file.
+    pub file: BootFile,
 }
 
 /// A part of a file and its address in memory.
@@ -68,7 +79,7 @@ impl Segment {
 /// How an image is entered, and with which information.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Protocol {
-    Multiboot { align_modules: bool },
+    Multiboot,
     Pvh,
     Linux(SetupHeader),
 }
@@ -126,7 +137,7 @@ impl Image {
 
     /// Whether it is a kernel, which has a console, and not an image for a Multiboot loader.
     pub fn is_kernel(&self) -> bool {
-        !matches!(self.parsed.protocol, Protocol::Multiboot { .. })
+        !matches!(self.parsed.protocol, Protocol::Multiboot)
     }
 
     /// Copies the image and its information into `memory`, which must begin at 0 and be zero but for what a BIOS leaves,
@@ -138,10 +149,11 @@ impl Image {
         let initrd = |end, last| self.load_initrd(memory, boot, end, last);
         let (mut eax, mut ebx, mut esi) = (0, 0, 0);
         let information = match &self.parsed.protocol {
-            Protocol::Multiboot { align_modules } => {
+            Protocol::Multiboot => {
+                let modules = multiboot::load_modules(&self.name, memory, boot, end)?;
                 eax = multiboot::LOADER_MAGIC;
                 ebx = low_memory::INFORMATION;
-                multiboot::information(&self.name, boot, ram, *align_modules)?
+                multiboot::information(&self.name, boot, ram, &modules)?
             }
             Protocol::Pvh => {
                 let initrd = initrd(end, linux::INITRD_LAST)?;
@@ -190,18 +202,27 @@ impl Image {
 
     /// Fails if the image has no use for a file.
     fn check_files(&self, boot: &Boot) -> Result<(), ImageError> {
-        let (what, is_given) = if self.is_kernel() {
-            ("environment file (--env)", boot.environment.is_some())
-        } else {
-            ("initrd (--initrd)", boot.initrd.is_some())
+        let what = match (self.is_kernel(), boot) {
+            (
+                true,
+                Boot {
+                    environment: Some(_),
+                    ..
+                },
+            ) => "an environment file (--env)",
+            (true, Boot { modules, .. }) if !modules.is_empty() => "modules",
+            (
+                false,
+                Boot {
+                    initrd: Some(_), ..
+                },
+            ) => "an initrd",
+            _ => return Ok(()),
         };
-        if is_given {
-            return Err(ImageError::NoUse {
-                image: self.name.clone(),
-                what,
-            });
-        }
-        Ok(())
+        Err(ImageError::NoUse {
+            image: self.name.clone(),
+            what,
+        })
     }
 
     /// Copies the initrd to its place, above `end` and not above `last`.
@@ -217,7 +238,7 @@ impl Image {
         };
         let ram = memory.last_addr().0.saturating_add(1);
         let initrd = Initrd::place(&self.name, file.len(), end, ram, last)?;
-        file.copy(&self.name, memory, GuestAddress(initrd.address))?;
+        file.copy(&self.name, "the initrd", memory, initrd.address)?;
         Ok(Some(initrd))
     }
 

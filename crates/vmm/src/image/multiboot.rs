@@ -1,13 +1,14 @@
 //! Images for a Multiboot 1 loader (Multiboot 0.6.96): ELFs, and flat files whose header has their addresses.
 //!
-//! The header of a file has flags and addresses (3.1). The information that an image gets is memory, command line and one
-//! module (3.3).
+//! The header of a file has flags and addresses (3.1). The information that an image gets is memory, command line and
+//! modules (3.3).
 
 use object::ReadRef;
+use vm_memory::{GuestMemoryBackend, GuestMemoryMmap};
 
-use super::{ImageError, Parsed, Protocol, elf, len};
-use crate::image::low_memory::{self, Area, HIGH, LOW_END, memory_map};
-use crate::image::{Boot, Segment};
+use super::{BootFile, ImageError, Parsed, Protocol, elf, len};
+use crate::image::low_memory::{Area, HIGH, LOW_END, memory_map};
+use crate::image::{Boot, Module, Segment};
 
 /// The value that the loader leaves in EAX (Multiboot 0.6.96, 3.2).
 pub(super) const LOADER_MAGIC: u32 = 0x2bad_b002;
@@ -31,9 +32,7 @@ pub(super) fn parse<'d>(
     Ok(Parsed {
         segments,
         entry,
-        protocol: Protocol::Multiboot {
-            align_modules: header.aligns_modules(),
-        },
+        protocol: Protocol::Multiboot,
     })
 }
 
@@ -43,6 +42,7 @@ pub(in crate::image) const SEARCH: usize = 8192;
 
 const PAGE_ALIGN: u32 = 1 << 0;
 const MEMORY_INFO: u32 = 1 << 1;
+/// The image prefers a video mode. This machine has none and says so by what the information lacks, as QEMU does.
 const VIDEO: u32 = 1 << 2;
 const ADDRESSES: u32 = 1 << 16;
 /// The bits that a loader must refuse if it does not know them.
@@ -106,26 +106,14 @@ impl Header {
         })
     }
 
-    /// Whether modules must begin at page boundaries.
-    const fn aligns_modules(self) -> bool {
-        self.flags & PAGE_ALIGN != 0
-    }
-
-    /// Fails if the header requires what this loader cannot do. Returns the addresses, if the header has them.
+    /// Fails if the header requires what no loader can do. Returns the addresses, if the header has them.
     pub(super) fn check(self, image: &str) -> Result<Option<Addresses>, ImageError> {
-        let refuse = |what, bits| {
-            Err(ImageError::Requirement {
+        let bits = self.flags & REQUIRED & !(PAGE_ALIGN | MEMORY_INFO | VIDEO);
+        if bits != 0 {
+            return Err(ImageError::Requirement {
                 image: image.to_owned(),
-                what,
                 bits,
-            })
-        };
-        if self.flags & VIDEO != 0 {
-            return refuse("a video mode", VIDEO);
-        }
-        let unknown = self.flags & REQUIRED & !(PAGE_ALIGN | MEMORY_INFO);
-        if unknown != 0 {
-            return refuse("something that multiboot 1 does not define", unknown);
+            });
         }
         Ok(self.addresses)
     }
@@ -180,7 +168,7 @@ impl Addresses {
     }
 }
 
-const PAGE: usize = 4096;
+const PAGE: u64 = 4096;
 const LOADER: &str = "vmbell";
 
 const HAS_MEMORY: u32 = 1 << 0;
@@ -200,12 +188,56 @@ fn command_line(image: &str, arguments: &str) -> String {
     format!("{name} {arguments}").trim_end().replace('\0', " ")
 }
 
-/// The bytes to be written at [`low_memory::INFORMATION`], for a machine whose RAM ends at `ram`.
+/// A module in memory.
+pub(in crate::image) struct Loaded<'b> {
+    command_line: &'b str,
+    address: u64,
+    len: u64,
+}
+
+/// Copies the modules into RAM above the image, which ends at `end`, each at a page boundary: what is below is the image's, or has
+/// no room for them.
+pub(in crate::image) fn load_modules<'b>(
+    image: &str,
+    memory: &GuestMemoryMmap,
+    boot: &'b Boot,
+    end: u64,
+) -> Result<Vec<Loaded<'b>>, ImageError> {
+    let environment = boot.environment.iter().map(|file| ("", file));
+    let with_arguments = |Module { command_line, file }: &'b Module| (&**command_line, file);
+    let ram = memory.last_addr().0.saturating_add(1);
+    let mut free = end.max(HIGH);
+    let load = |(command_line, file): (&'b str, &BootFile)| {
+        let address = free.next_multiple_of(PAGE);
+        let len = file.len();
+        free = address.saturating_add(len);
+        if free > ram {
+            return Err(ImageError::Module {
+                image: image.to_owned(),
+                module: file.name().to_owned(),
+                len,
+                room: ram.saturating_sub(address),
+            });
+        }
+        file.copy(image, "a module", memory, address)?;
+        Ok(Loaded {
+            command_line,
+            address,
+            len,
+        })
+    };
+    environment
+        .chain(boot.modules.iter().map(with_arguments))
+        .map(load)
+        .collect()
+}
+
+/// The bytes to be written at [`super::low_memory::INFORMATION`], for a machine whose RAM ends at `ram`.
 pub(in crate::image) fn information(
     image: &str,
     boot: &Boot,
     ram: u64,
-    align_modules: bool,
+    modules: &[Loaded<'_>],
 ) -> Result<Vec<u8>, ImageError> {
     let mut area = Area::with(FIXED);
     let mut flags = HAS_MEMORY | HAS_COMMAND_LINE | HAS_MEMORY_MAP | HAS_LOADER_NAME;
@@ -221,17 +253,22 @@ pub(in crate::image) fn information(
     set(&mut area, 48, at);
     let name = area.push_text(LOADER);
     set(&mut area, 64, name);
-    if let Some(module) = &boot.environment {
-        let module = module.bytes()?;
+    if !modules.is_empty() {
         flags |= HAS_MODULES;
-        let entry = area.push(&[0; 16], 4);
-        let first = area.push(&module, if align_modules { PAGE } else { 16 });
-        let len = u32::try_from(module.len()).unwrap_or(u32::MAX);
-        let entry_at = (entry - low_memory::INFORMATION) as usize;
-        set(&mut area, entry_at, first);
-        set(&mut area, entry_at + 4, first.saturating_add(len));
-        set(&mut area, 20, 1);
-        set(&mut area, 24, entry);
+        let mut entries = Vec::new();
+        for module in modules {
+            let text = area.push_text(module.command_line);
+            let end = module.address.saturating_add(module.len);
+            let words = [low(module.address), low(end), text, 0];
+            entries.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        }
+        let at = area.push(&entries, 4);
+        set(
+            &mut area,
+            20,
+            u32::try_from(modules.len()).unwrap_or(u32::MAX),
+        );
+        set(&mut area, 24, at);
     }
     set(&mut area, 0, flags);
     area.finish(image)
@@ -242,7 +279,12 @@ fn set(area: &mut Area, at: usize, value: u32) {
 }
 
 fn kibibytes(bytes: u64) -> u32 {
-    u32::try_from(bytes >> 10).unwrap_or(u32::MAX)
+    low(bytes >> 10)
+}
+
+/// An address or a number that is below 4 GiB, as all RAM is.
+fn low(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
 }
 
 fn map_entries(ram: u64) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Serial port, firmware configuration, ACPI and what the loader hands over.
 
 use vmbell_hypervisor::{CpuFeatures, Hypervisor};
-use vmbell_vmm::{Boot, PcConfig, Stop};
+use vmbell_vmm::{Boot, Module, PcConfig, Stop};
 
 use super::player::{Op, Play};
 
@@ -160,6 +160,10 @@ fn loader_hands_command_line_and_environment_over<H: Hypervisor>(hypervisor: &H)
         boot: Boot {
             arguments: "cpuid vmcall".to_owned(),
             environment: Some(b"TEST_DEVICE=0\n".to_vec().into()),
+            modules: vec![Module {
+                command_line: "second with arguments".to_owned(),
+                file: vec![7; 5000].into(),
+            }],
             ..Boot::default()
         },
         ..Play::new([
@@ -175,9 +179,12 @@ fn loader_hands_command_line_and_environment_over<H: Hypervisor>(hypervisor: &H)
     let word = |at: usize| u32::from_le_bytes(low[at..at + 4].try_into().unwrap()) as usize;
     let info = played.results[0] as usize;
     assert!(low[word(info + 16)..].starts_with(b"player cpuid vmcall\0"));
-    assert_eq!(word(info + 20), 1);
+    assert_eq!(word(info + 20), 2);
     let module = word(info + 24);
     assert_eq!(low[word(module)..word(module + 4)], *b"TEST_DEVICE=0\n");
+    let second = module + 16;
+    assert_eq!(low[word(second)..word(second + 4)], [7; 5000]);
+    assert!(low[word(second + 8)..].starts_with(b"second with arguments\0"));
 }
 
 fn hidden_features_are_absent_and_the_others_stay<H: Hypervisor>(hypervisor: &H) {

@@ -196,7 +196,7 @@ impl Play {
             .map(|index| GuestAddress(u64::from(SCRIPT + 16 * index + 12)))
             .map(|at| vm.memory().read_obj(at).unwrap())
             .collect();
-        let mut low = vec![0; 0x10_0000];
+        let mut low = vec![0; 0x30_0000];
         vm.memory().read_slice(&mut low, GuestAddress(0)).unwrap();
         let output = paper.text();
         Played {

@@ -144,7 +144,7 @@ impl Arm64Image {
             .map_err(|error| ImageError::copy(&self.name, &self.name, "its contents", error))?;
         let initrd = initrd.map(|file| {
             let initrd = Initrd::place(&self.name, file.len(), end, ram, u64::MAX)?;
-            file.copy(&self.name, memory, GuestAddress(initrd.address))?;
+            file.copy(&self.name, "the initrd", memory, initrd.address)?;
             Ok((initrd.address, initrd.len))
         });
         let initrd = initrd.transpose()?;
@@ -172,8 +172,8 @@ impl Arm64Image {
         let what = match (&boot.environment, &boot.initrd) {
             (None, initrd) => return Ok(initrd.as_ref()),
             (environment, None) if !self.is_kernel() => return Ok(environment.as_ref()),
-            (_, None) => "environment file (--env)",
-            (_, Some(_)) => "environment file (--env) in addition to its initrd",
+            (_, None) => "an environment file (--env)",
+            (_, Some(_)) => "an environment file (--env) in addition to its initrd",
         };
         Err(ImageError::NoUse {
             image: self.name.clone(),

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use vm_memory::{ByteValued, Bytes, GuestAddress, GuestMemoryMmap};
 use vmbell_hypervisor::EntryPoint;
 
-use crate::{Boot, Image, ImageError};
+use crate::{Boot, Image, ImageError, Module};
 
 const RAM: u64 = 64 << 20;
 const LOW: u64 = 0x9_fc00;
@@ -315,18 +315,25 @@ fn initrd_stays_below_what_the_kernel_can_reach() {
 
 #[test]
 fn files_that_an_image_has_no_use_for_are_refused() {
-    let boot = Boot {
+    let environment = Boot {
         environment: Some(Vec::new().into()),
         ..Boot::default()
     };
-    let error = parse(&bzimage(0x020f))
-        .unwrap()
-        .load(&memory(RAM), &boot)
-        .unwrap_err();
-    assert!(
-        error.to_string().contains("environment file (--env)"),
-        "{error}"
-    );
+    let modules = Boot {
+        modules: vec![Module {
+            command_line: String::new(),
+            file: Vec::new().into(),
+        }],
+        ..Boot::default()
+    };
+    for (boot, message) in [
+        (environment, "no use for an environment file (--env)"),
+        (modules, "no use for modules"),
+    ] {
+        let image = parse(&bzimage(0x020f)).unwrap();
+        let error = image.load(&memory(RAM), &boot).unwrap_err();
+        assert!(error.to_string().contains(message), "{error}");
+    }
 }
 
 #[test]
