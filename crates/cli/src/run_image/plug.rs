@@ -201,6 +201,7 @@ fn disk(drive: &Drive) -> Result<Disk> {
         file,
         readonly,
         is_raw,
+        serial,
     } = drive;
     let disk = Disk::open(file, *readonly);
     let file = file.display();
@@ -217,7 +218,7 @@ fn disk(drive: &Drive) -> Result<Disk> {
             disk.rest()
         );
     }
-    Ok(disk)
+    Ok(disk.with_serial(*serial))
 }
 
 #[cfg(test)]

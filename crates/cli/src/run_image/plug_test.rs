@@ -1,6 +1,7 @@
 use std::fs;
 
 use super::*;
+use vmbell_devices::virtio::DiskSerial;
 
 #[test]
 fn disk_of_what_cannot_be_one_says_what_it_is() {
@@ -54,6 +55,7 @@ fn disk_of_what_cannot_be_one_says_what_it_is() {
                 file: file.clone(),
                 readonly,
                 is_raw,
+                serial: DiskSerial::default(),
             };
             let error = format!("{:#}", disk(&drive(false)).unwrap_err());
             assert!(error.contains(&text), "{error}");

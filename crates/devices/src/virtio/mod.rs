@@ -45,7 +45,7 @@ use std::sync::Arc;
 
 use vmbell::eventfd::EventFd;
 
-pub use blk::{Disk, DiskError};
+pub use blk::{Disk, DiskError, DiskSerial, DiskSerialError};
 pub use config::{Notify, Raise, VirtioConfig};
 pub use console::{CONSOLE_QUEUES, Console, ConsoleReady};
 pub use inverter::Inverter;

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use super::{Device, Switch};
 use vmbell_devices::virtio::net::{Mac, Offloads};
 use vmbell_devices::virtio::vhost::Cid;
-use vmbell_devices::virtio::{Notify, Raise, VirtioConfig};
+use vmbell_devices::virtio::{DiskSerial, Notify, Raise, VirtioConfig};
 
 /// A virtio device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,7 @@ pub(in crate::run_image) struct Drive {
     pub(in crate::run_image) readonly: bool,
     /// Whether it is a raw image although it begins as another format does.
     pub(in crate::run_image) is_raw: bool,
+    pub(in crate::run_image) serial: DiskSerial,
 }
 
 /// The two ends of a network interface.
@@ -197,6 +198,9 @@ pub(super) struct BlkArgs {
     /// Give the guest the bytes of the file, though they are an image in a format such as qcow2
     #[arg(long, value_enum)]
     format: Option<ImageFormat>,
+    /// The serial number by which the guest knows the disk, at most 20 bytes
+    #[arg(long, value_name = "TEXT")]
+    serial: Option<DiskSerial>,
     #[command(flatten)]
     ways: WaysArgs,
 }
@@ -213,6 +217,7 @@ impl BlkArgs {
             file: self.file,
             readonly: self.readonly.is_on(),
             is_raw: self.format == Some(ImageFormat::Raw),
+            serial: self.serial.unwrap_or_default(),
         };
         self.ways.of(Virtio::Blk(drive))
     }

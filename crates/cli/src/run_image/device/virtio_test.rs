@@ -84,6 +84,7 @@ fn disk_has_a_file_and_the_ways_of_every_virtio_device() {
             file: "/d.img".into(),
             readonly,
             is_raw: readonly,
+            serial: if readonly { "s,1" } else { "" }.parse().unwrap(),
         })
     };
     let default = defaults();
@@ -92,7 +93,7 @@ fn disk_has_a_file_and_the_ways_of_every_virtio_device() {
         notify: Notify::Exit,
         ..default
     };
-    let long = "virtio-blk,notify=exit,readonly,file=/d.img,format=raw";
+    let long = "virtio-blk,notify=exit,readonly,file=/d.img,format=raw,serial=s,,1";
     assert_eq!(read(long), (drive(true), exit));
 }
 
@@ -160,6 +161,10 @@ fn mistakes_are_named() {
         (
             "virtio-blk,file=d,readonly=1",
             "readonly: expected 'on' or 'off'",
+        ),
+        (
+            "virtio-blk,file=d,serial=123456789012345678901",
+            "serial: a serial number has at most 20 bytes, and this one has 21",
         ),
         ("virtio-net", "virtio-net needs tap=NAME"),
         ("virtio-net,tap=a,mac=1", "mac: an address of one interface"),

@@ -6,6 +6,7 @@
 
 mod flush;
 mod image;
+mod serial;
 
 use std::fs::{File, OpenOptions, metadata};
 use std::io::{self, Seek, SeekFrom};
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use self::flush::Flusher;
 pub use self::image::DiskError;
+pub use self::serial::{DiskSerial, DiskSerialError};
 use super::host_io::{read_exact_at, write_all_at};
 use super::queue::{Handler, HandlerError};
 use super::request::{Handled, Request};
@@ -33,8 +35,6 @@ const GET_ID: u32 = 8;
 
 const SECTOR: u64 = 512;
 const HEADER: usize = 16;
-/// Bytes of the name that GET_ID asks for.
-const ID: usize = 20;
 /// The most bytes of a descriptor and the most descriptors of a request. Together they limit a request to 16 MiB, so that
 /// no driver keeps a thread busy with one chain.
 const PIECE: u32 = 64 << 10;
@@ -80,6 +80,7 @@ pub struct Disk {
     /// Bytes at the end that are not a sector.
     rest: u64,
     format: Option<&'static str>,
+    serial: DiskSerial,
 }
 
 impl Disk {
@@ -133,7 +134,13 @@ impl Disk {
             config,
             flushes: AtomicBool::new(false),
             can_shrink,
+            serial: DiskSerial::default(),
         })
+    }
+
+    /// The same disk with a serial number.
+    pub fn with_serial(self, serial: DiskSerial) -> Self {
+        Self { serial, ..self }
     }
 
     /// How many bytes at the end of the file are not a whole sector, so that the guest does not see them.
@@ -197,10 +204,9 @@ impl Disk {
             },
             OUT => self.write(sector, from),
             SYNC => Answer::Flushed,
-            GET_ID if to.len() >= ID => {
-                let mut id = [0; ID];
-                id[..6].copy_from_slice(b"vmbell");
-                Answer::Now(Status::Ok, to.write(&id))
+            GET_ID if to.len() >= serial::LEN => {
+                let DiskSerial(serial) = &self.serial;
+                Answer::Now(Status::Ok, to.write(serial))
             }
             GET_ID => Answer::Now(Status::Error, 0),
             _ => Answer::Now(Status::Unsupported, 0),

@@ -96,12 +96,26 @@ fn a_write_changes_the_file_there_and_nowhere_else() {
 }
 
 #[test]
-fn a_flush_and_the_name_are_answered() {
+fn a_flush_and_the_serial_number_are_answered() {
     let rig = Rig::new(false);
     assert_eq!(rig.request(SYNC, 0, &[], &[]), (0, 1));
-    let id = [Buffer::new(DATA, 20)];
-    assert_eq!(rig.request(GET_ID, 0, &[], &id), (0, 21));
-    assert!(rig.bytes(DATA, 20).starts_with(b"vmbell\0"));
+    let mut rig = rig;
+    let whole = "twenty-bytes-are-all";
+    for text in ["", "disk 1", whole] {
+        let serial: DiskSerial = text.parse().unwrap();
+        rig.disk = rig.disk.with_serial(serial);
+        rig.memory
+            .write_slice(&[UNANSWERED; 21], GuestAddress(DATA))
+            .unwrap();
+        let id = [Buffer::new(DATA, 20)];
+        assert_eq!(rig.request(GET_ID, 0, &[], &id), (0, 21));
+        let mut expected = text.as_bytes().to_vec();
+        expected.resize(20, 0);
+        expected.push(UNANSWERED);
+        assert_eq!(rig.bytes(DATA, 21), expected);
+    }
+    let error = format!("{whole}.").parse::<DiskSerial>().unwrap_err();
+    assert_eq!(error.len, 21);
     let short = [Buffer::new(DATA, 19)];
     assert_eq!(rig.request(GET_ID, 0, &[], &short).0, 1);
     assert_eq!(rig.request(11, 0, &[], &[]).0, 2, "discard");
