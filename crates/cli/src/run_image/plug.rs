@@ -201,11 +201,16 @@ fn disk(drive: &Drive) -> Result<Disk> {
         file,
         readonly,
         is_raw,
+        locks,
         serial,
     } = drive;
     let disk = Disk::open(file, *readonly);
     let file = file.display();
     let disk = disk.with_context(|| format!("cannot use {file} as a disk"))?;
+    if *locks {
+        let locked = disk.lock();
+        locked.with_context(|| format!("cannot use {file} as a disk without lock=off"))?;
+    }
     if let Some(format) = disk.format().filter(|_| !is_raw) {
         bail!(
             "{file} is an image in the format {format}, of which the guest would see the bytes: convert it \

@@ -55,6 +55,7 @@ fn disk_of_what_cannot_be_one_says_what_it_is() {
                 file: file.clone(),
                 readonly,
                 is_raw,
+                locks: true,
                 serial: DiskSerial::default(),
             };
             let error = format!("{:#}", disk(&drive(false)).unwrap_err());
@@ -63,5 +64,28 @@ fn disk_of_what_cannot_be_one_says_what_it_is() {
             let is_image = text.contains("format");
             assert_eq!(disk(&drive(true)).is_ok(), is_image, "{text}");
         }
+    }
+}
+
+#[test]
+fn disk_that_another_guest_has_is_refused_unless_the_user_insists() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(512).unwrap();
+    let drive = |readonly, locks| Drive {
+        file: file.path().into(),
+        readonly,
+        is_raw: false,
+        locks,
+        serial: DiskSerial::default(),
+    };
+    let _writer = disk(&drive(false, true)).unwrap();
+    for readonly in [true, false] {
+        let error = format!("{:#}", disk(&drive(readonly, true)).unwrap_err());
+        let file = file.path().display();
+        let expected = format!(
+            "cannot use {file} as a disk without lock=off: another program, such as the VMM of another guest, writes to it"
+        );
+        assert_eq!(error, expected);
+        disk(&drive(readonly, false)).unwrap();
     }
 }

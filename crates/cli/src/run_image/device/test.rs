@@ -86,7 +86,7 @@ fn help_has_each_device_with_its_properties_and_what_virtio_devices_share_once()
     let text = help();
     for part in [
         "\nvirtio-rng\n",
-        "\nvirtio-blk,file=FILE[,readonly=on|off][,format=raw][,serial=TEXT]\n",
+        "\nvirtio-blk,file=FILE[,readonly=on|off][,format=raw][,lock=on|off][,serial=TEXT]\n",
         "\nvfio-pci,host=ADDRESS[,mmap=on|off]\n",
         "\nchr-testdev\n",
         ": [,notify=ioeventfd|poll|exit][,interrupt=irqfd|call][,notify-ports=on|off][,packed=on|off][,notification-data=on|off][,transport=pci|mmio]\n",

@@ -35,6 +35,8 @@ pub(in crate::run_image) struct Drive {
     pub(in crate::run_image) readonly: bool,
     /// Whether it is a raw image although it begins as another format does.
     pub(in crate::run_image) is_raw: bool,
+    /// Whether it is locked, and refused if another program has locked it.
+    pub(in crate::run_image) locks: bool,
     pub(in crate::run_image) serial: DiskSerial,
 }
 
@@ -198,6 +200,9 @@ pub(super) struct BlkArgs {
     /// Give the guest the bytes of the file, though they are an image in a format such as qcow2
     #[arg(long, value_enum)]
     format: Option<ImageFormat>,
+    /// Refuse a file that another program, such as QEMU, has locked: any number of guests may read it, or one may write to it
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    lock: Switch,
     /// The serial number by which the guest knows the disk, at most 20 bytes
     #[arg(long, value_name = "TEXT")]
     serial: Option<DiskSerial>,
@@ -217,6 +222,7 @@ impl BlkArgs {
             file: self.file,
             readonly: self.readonly.is_on(),
             is_raw: self.format == Some(ImageFormat::Raw),
+            locks: self.lock.is_on(),
             serial: self.serial.unwrap_or_default(),
         };
         self.ways.of(Virtio::Blk(drive))

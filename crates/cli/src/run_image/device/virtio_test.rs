@@ -84,6 +84,7 @@ fn disk_has_a_file_and_the_ways_of_every_virtio_device() {
             file: "/d.img".into(),
             readonly,
             is_raw: readonly,
+            locks: !readonly,
             serial: if readonly { "s,1" } else { "" }.parse().unwrap(),
         })
     };
@@ -93,7 +94,7 @@ fn disk_has_a_file_and_the_ways_of_every_virtio_device() {
         notify: Notify::Exit,
         ..default
     };
-    let long = "virtio-blk,notify=exit,readonly,file=/d.img,format=raw,serial=s,,1";
+    let long = "virtio-blk,notify=exit,readonly,file=/d.img,format=raw,lock=off,serial=s,,1";
     assert_eq!(read(long), (drive(true), exit));
 }
 

@@ -35,6 +35,12 @@ pub enum DiskError {
         /// Its size.
         len: u64,
     },
+    /// Another program uses it.
+    #[error("another program, such as the VMM of another guest, {how}")]
+    Locked {
+        /// What the other program does.
+        how: &'static str,
+    },
     /// The host could not do what a disk needs.
     #[error("cannot {operation}")]
     System {

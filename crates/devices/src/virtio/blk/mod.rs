@@ -6,6 +6,7 @@
 
 mod flush;
 mod image;
+mod lock;
 mod serial;
 
 use std::fs::{File, OpenOptions, metadata};
@@ -141,6 +142,16 @@ impl Disk {
     /// The same disk with a serial number.
     pub fn with_serial(self, serial: DiskSerial) -> Self {
         Self { serial, ..self }
+    }
+
+    /// Locks the file until the disk is dropped: for reading by any number of disks, or if it is not read-only for this one alone.
+    /// The locks are those of QEMU, for which two programs have to ask.
+    ///
+    /// # Errors
+    ///
+    /// If another program has locked the file, or the file system has no locks.
+    pub fn lock(&self) -> Result<(), DiskError> {
+        lock::lock(&self.file, self.read_only)
     }
 
     /// How many bytes at the end of the file are not a whole sector, so that the guest does not see them.

@@ -1,0 +1,94 @@
+//! Keeps two virtual machines from writing to one disk, or one from writing to what the other reads. The locks are advisory, of the
+//! file's open description, and on the bytes that QEMU uses for them (`block/file-posix.c`), so that each sees the other's.
+//!
+//! All locks are shared ones. A program says with one set of bytes what it does with the file, and with another what the others
+//! must not do. It then looks whether another program has said the opposite of either.
+
+#![allow(unsafe_code, reason = "the C library's call for such locks")]
+
+use std::fs::File;
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::AsRawFd;
+
+use super::DiskError;
+
+/// The first byte that says what a program does, and the first that says what others must not do.
+const DOES: libc::off_t = 100;
+const FORBIDS: libc::off_t = 200;
+
+/// What may be done with a file, as offsets from these bytes.
+const READ: libc::off_t = 0;
+const WRITE: libc::off_t = 1;
+const RESIZE: libc::off_t = 3;
+
+/// Locks a file for reading, which others may do too, or for writing. The locks last for as long as the file's open description.
+///
+/// # Errors
+///
+/// If another program does what this one forbids, or forbids what this one does; if the file system has no such locks.
+pub(super) fn lock(file: &File, read_only: bool) -> Result<(), DiskError> {
+    let does: &[_] = if read_only { &[READ] } else { &[READ, WRITE] };
+    let forbids = [WRITE, RESIZE];
+    let theirs = |byte| call(file, libc::F_OFD_SETLK, libc::F_RDLCK, byte).map(drop);
+    let does_bytes = does.iter().map(|does| DOES + does);
+    let forbids_bytes = forbids.iter().map(|forbids| FORBIDS + forbids);
+    for byte in does_bytes.chain(forbids_bytes) {
+        match theirs(byte) {
+            // A lock of the whole file, by a program with other rules.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(DiskError::Locked {
+                    how: "has locked all of it",
+                });
+            }
+            locked => locked.map_err(DiskError::system("lock it"))?,
+        }
+    }
+    let is_free = |byte| {
+        let found = call(file, libc::F_OFD_GETLK, libc::F_WRLCK, byte);
+        let found = found.map_err(DiskError::system("find out whether it is locked"))?;
+        Ok(found == libc::F_UNLCK)
+    };
+    for forbids in forbids {
+        if !is_free(DOES + forbids)? {
+            return Err(DiskError::Locked {
+                how: "writes to it",
+            });
+        }
+    }
+    for does in does {
+        if !is_free(FORBIDS + does)? {
+            let how = match *does {
+                READ => "lets no other use it",
+                _ => "lets no other write to it",
+            };
+            return Err(DiskError::Locked { how });
+        }
+    }
+    Ok(())
+}
+
+/// Makes one of the calls of `fcntl` for a lock of this kind on a byte, and returns the kind after it.
+fn call(
+    file: &File,
+    command: libc::c_int,
+    kind: libc::c_int,
+    byte: libc::off_t,
+) -> io::Result<libc::c_int> {
+    // SAFETY: `flock` is integers only, of which zeros are values.
+    let mut lock: libc::flock = unsafe { zeroed() };
+    let short = |value: libc::c_int| libc::c_short::try_from(value).unwrap_or_default();
+    (lock.l_type, lock.l_whence) = (short(kind), short(libc::SEEK_SET));
+    (lock.l_start, lock.l_len) = (byte, 1);
+    // SAFETY: `file` owns the descriptor and outlives the call, as does `lock`, which the kernel reads and writes.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut lock) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(lock.l_type.into())
+}
+
+#[cfg(test)]
+#[cfg(not(any(loom, miri)))]
+#[path = "lock_test.rs"]
+mod tests;
