@@ -16,7 +16,7 @@ pub(super) struct Flusher {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The requests that wait for a flush. A queue can have no more of them than descriptors.
+/// The requests that wait for a flush. A queue can have no more of them than descriptors between two resets.
 #[derive(Default)]
 struct Requests {
     waiting: Mutex<Waiting>,
@@ -56,6 +56,12 @@ impl Flusher {
     pub(super) fn complete_later(&self, request: Pending) {
         self.requests.lock().pending.push(request);
         self.requests.changed.notify_one();
+    }
+
+    /// Forgets the requests that wait: they are from before a reset. A driver can make and reset away any number of them while one
+    /// flush is under way.
+    pub(super) fn forget(&self) {
+        self.requests.lock().pending.clear();
     }
 }
 

@@ -153,6 +153,23 @@ fn requests_during_a_flush_share_the_next_one_and_its_error() {
     assert!(rig.driver_side.trouble.take().is_none());
 }
 
+#[test]
+fn a_driver_that_resets_during_a_flush_leaves_no_requests_to_wait_for_it() {
+    let rig = Rig::new();
+    let waiting = || rig.queue.handler().flusher.requests.lock().pending.len();
+    for resets in 0..100 {
+        rig.session(true, false, |driver| {
+            (0..8).for_each(|place| assert!(driver.send(place, SYNC)));
+            assert_eq!(rig.queue.serve().chains, 0);
+            assert!(waiting() <= 8, "{} after {resets} resets", waiting());
+        });
+        rig.queue.stop();
+        if resets == 0 {
+            rig.begun.recv().unwrap();
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Send(u32),

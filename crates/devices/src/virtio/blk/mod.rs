@@ -236,6 +236,7 @@ impl Handler for Disk {
     fn accepted(&self, features: u64) {
         let flushes = features & FLUSH != 0;
         self.flushes.store(flushes, Ordering::Relaxed);
+        self.flusher.forget();
     }
 
     fn config(&self) -> &[u8] {
