@@ -11,6 +11,7 @@ mod plug;
 mod virt;
 
 use std::ffi::OsString;
+use std::fs;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -27,9 +28,11 @@ use super::values;
 use crate::confine::{self, Devices};
 use vmbell_devices::Output;
 use vmbell_devices::virtio::Notify;
+use vmbell_hypervisor::aarch64::IMAGE_RAM;
 use vmbell_hypervisor::{Capability, CpuFeatures, Hypervisor};
 use vmbell_vmm::{
-    Arm64Image, Boot, BootFile, Image, Module, OnTripleFault, Pc, PcConfig, PcModel, VCPUS_MAX,
+    Arm64Image, Boot, BootFile, Image, MEMORY_MAX, Module, OnTripleFault, Pc, PcConfig, PcModel,
+    VCPUS_MAX,
 };
 
 const EXAMPLES: &str = "\
@@ -338,13 +341,26 @@ fn kvm() -> Result<Box<dyn Hypervisor>> {
         .with_context(|| elsewhere(command))
 }
 
+/// The most RAM of a guest on this CPU.
+const MEMORY_MOST: u64 = if cfg!(target_arch = "aarch64") {
+    IMAGE_RAM.end - IMAGE_RAM.start
+} else {
+    MEMORY_MAX
+};
+
 /// A file for a guest with this number of bytes of RAM.
 fn file(what: &str, path: &Path, memory: u64) -> Result<BootFile> {
     let name = path.display();
     match BootFile::open(path, memory) {
-        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => bail!(
-            "{what} {name} does not fit into the machine's memory of {memory} bytes: give it more (--memory)"
-        ),
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            // That of a pipe is not known.
+            let len = fs::metadata(path).map_or(0, |metadata| metadata.len());
+            let advice = match memory.max(len) < MEMORY_MOST {
+                true => ": give it more (--memory)".to_owned(),
+                false => format!(", and no machine has more than {MEMORY_MOST} bytes"),
+            };
+            bail!("{what} {name} does not fit into the machine's memory of {memory} bytes{advice}")
+        }
         opened => opened.with_context(|| format!("cannot read {what} {name}")),
     }
 }

@@ -72,6 +72,24 @@ fn modules_have_their_files_and_the_whole_text_as_qemu_has_it() {
 }
 
 #[test]
+fn more_memory_is_advised_only_where_there_can_be_enough() {
+    let initrd = tempfile::NamedTempFile::new().unwrap();
+    let refusal = |len: u64, memory: u64| {
+        initrd.as_file().set_len(len).unwrap();
+        file("initrd", initrd.path(), memory)
+            .unwrap_err()
+            .to_string()
+    };
+    let small = 2 << 20;
+    assert!(refusal(small, small).ends_with(": give it more (--memory)"));
+    for (len, memory) in [(MEMORY_MOST, small), (MEMORY_MOST, MEMORY_MOST)] {
+        let expected =
+            format!("of {memory} bytes, and no machine has more than {MEMORY_MOST} bytes");
+        assert!(refusal(len, memory).ends_with(&expected));
+    }
+}
+
+#[test]
 fn nested_guest_polls_and_its_kernel_gets_parameters_before_those_of_the_user() {
     let plain = args(&["--append", "quiet"]);
     assert_eq!(plain.notify(), Notify::Doorbell);

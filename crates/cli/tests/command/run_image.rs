@@ -61,15 +61,18 @@ fn files_that_are_not_there_are_named() {
         .code(126)
         .stderr(contains("cannot read module /nowhere/c,d: "));
     // Nothing is read of a file of zeros that the host could run out of.
-    for (memory, len) in [("8M", 8 << 20), ("8M", 1 << 40), ("16M", 16 << 20)] {
+    let more = "give it more (--memory)";
+    for (memory, len, advice) in [
+        ("8M", 8 << 20, more),
+        ("8M", 1 << 40, "no machine has more than"),
+        ("16M", 16 << 20, more),
+    ] {
         file.set_len(len).unwrap();
         vmbell(&["run", "--memory", memory, "--initrd"])
             .args([&initrd, &image])
             .assert()
             .code(126)
-            .stderr(
-                contains("does not fit into the machine's memory of").and(contains("--memory")),
-            );
+            .stderr(contains("does not fit into the machine's memory of").and(contains(advice)));
     }
 }
 

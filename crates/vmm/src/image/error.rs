@@ -120,33 +120,19 @@ pub enum ImageError {
         /// The file.
         what: &'static str,
     },
-    /// The RAM after the kernel is too small for the initrd.
-    #[error(
-        "the initrd of {len} bytes does not fit after {image}, where {room} bytes are free: give the machine more memory \
-         (--memory)"
-    )]
-    Initrd {
+    /// The RAM after the image is too small for a file that goes there.
+    #[error("{file} of {len} bytes does not fit after {image}, where {room} bytes are free{}", advice(*len, *most))]
+    NoRoom {
         /// The image.
         image: String,
-        /// The bytes of the initrd.
+        /// The file, in words.
+        file: String,
+        /// The bytes of the file.
         len: u64,
         /// The bytes that are free.
         room: u64,
-    },
-    /// The RAM after the image is too small for its modules.
-    #[error(
-        "module {module} of {len} bytes does not fit after {image} and the modules before it, where {room} bytes are free: give \
-         the machine more memory (--memory)"
-    )]
-    Module {
-        /// The image.
-        image: String,
-        /// The module's file.
-        module: String,
-        /// The bytes of the module.
-        len: u64,
-        /// The bytes that are free.
-        room: u64,
+        /// The bytes that are free with the most memory that such a machine can have.
+        most: u64,
     },
     /// The Multiboot header has no addresses, and the file is not an ELF, which would have them.
     #[error(
@@ -218,9 +204,10 @@ pub enum ImageError {
     },
     /// The guest has too little RAM for the image.
     #[error(
-        "{image} needs {} KiB of memory, and the machine has {} KiB: give it more (--memory)",
+        "{image} needs {} KiB of memory, and the machine has {} KiB{}",
         end.div_ceil(1024),
-        ram >> 10
+        ram >> 10,
+        advice(*end, *most)
     )]
     TooLarge {
         /// The file.
@@ -229,6 +216,8 @@ pub enum ImageError {
         end: u64,
         /// The end of RAM.
         ram: u64,
+        /// Its end with the most memory that such a machine can have.
+        most: u64,
     },
     /// A segment is in an address range that an image may not use.
     #[error(
@@ -296,6 +285,14 @@ impl ImageError {
                 source,
             },
         }
+    }
+}
+
+/// The end of a message about too little memory for `needed` bytes, which ends with more if it can be enough: `most`.
+fn advice(needed: u64, most: u64) -> String {
+    match needed <= most {
+        true => ": give the machine more memory (--memory)".to_owned(),
+        false => format!(", and no machine has more than {most} bytes"),
     }
 }
 

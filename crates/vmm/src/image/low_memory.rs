@@ -3,7 +3,7 @@
 //!
 //! A loader puts an image's information, command line and memory map there.
 
-use super::{ImageError, Segment};
+use super::{ImageError, RamEnd, Segment};
 
 /// Address of the information, which reaches to the end of RAM below 1 MiB.
 pub(super) const INFORMATION: u32 = 0x9_0000;
@@ -28,14 +28,15 @@ pub(super) fn zeros(segment: &Segment) -> Vec<u8> {
 }
 
 /// Fails unless a segment is in RAM that an image may use.
-pub(super) fn check(image: &str, segment: &Segment, ram: u64) -> Result<(), ImageError> {
+pub(super) fn check(image: &str, segment: &Segment, ram: RamEnd) -> Result<(), ImageError> {
     let (first, len) = (segment.address, segment.len);
     let end = first.saturating_add(len);
-    if end > ram {
+    if end > ram.now {
         return Err(ImageError::TooLarge {
             image: image.to_owned(),
             end,
-            ram,
+            ram: ram.now,
+            most: ram.most,
         });
     }
     if end > u64::from(INFORMATION) && first < HIGH {

@@ -24,6 +24,7 @@ use vmbell_hypervisor::EntryPoint;
 
 use self::contents::{Contents, Parse};
 use self::linux::{Initrd, SetupHeader};
+use crate::MEMORY_MAX;
 
 pub use self::boot_file::BootFile;
 pub use self::linux::Arm64Image;
@@ -73,6 +74,32 @@ impl Segment {
     fn end(&self) -> GuestAddress {
         let len = self.file.end.saturating_sub(self.file.start);
         GuestAddress(self.address.saturating_add(len))
+    }
+}
+
+/// The end of RAM, and its end with the most memory that such a machine can have.
+#[derive(Clone, Copy, Debug)]
+struct RamEnd {
+    now: u64,
+    most: u64,
+}
+
+impl RamEnd {
+    fn new(memory: &GuestMemoryMmap, most: u64) -> Self {
+        let now = memory.last_addr().0.saturating_add(1);
+        Self { now, most }
+    }
+
+    /// That a file has no room in the addresses from `first` to `last`.
+    fn no_room(self, image: &str, file: String, len: u64, (first, last): (u64, u64)) -> ImageError {
+        let room = |ram: u64| ram.min(last.saturating_add(1)).saturating_sub(first);
+        ImageError::NoRoom {
+            image: image.to_owned(),
+            file,
+            len,
+            room: room(self.now),
+            most: room(self.most),
+        }
     }
 }
 
@@ -144,13 +171,14 @@ impl Image {
     /// and returns the entry point of the first vCPU.
     pub fn load(&self, memory: &GuestMemoryMmap, boot: &Boot) -> Result<EntryPoint, ImageError> {
         self.check_files(boot)?;
-        let ram = memory.last_addr().0.saturating_add(1);
-        let end = self.load_segments(memory, ram)?;
-        let initrd = |end, last| self.load_initrd(memory, boot, end, last);
+        let ram_end = RamEnd::new(memory, MEMORY_MAX);
+        let ram = ram_end.now;
+        let end = self.load_segments(memory, ram_end)?;
+        let initrd = |end, last| self.load_initrd(memory, ram_end, boot, (end, last));
         let (mut eax, mut ebx, mut esi) = (0, 0, 0);
         let information = match &self.parsed.protocol {
             Protocol::Multiboot => {
-                let modules = multiboot::load_modules(&self.name, memory, boot, end)?;
+                let modules = multiboot::load_modules(&self.name, memory, ram_end, boot, end)?;
                 eax = multiboot::LOADER_MAGIC;
                 ebx = low_memory::INFORMATION;
                 multiboot::information(&self.name, boot, ram, &modules)?
@@ -164,7 +192,13 @@ impl Image {
                 let end = header.end().max(end);
                 if end > ram {
                     let image = self.name.clone();
-                    return Err(ImageError::TooLarge { image, end, ram });
+                    let most = ram_end.most;
+                    return Err(ImageError::TooLarge {
+                        image,
+                        end,
+                        ram,
+                        most,
+                    });
                 }
                 let initrd = initrd(end, header.initrd_last())?;
                 esi = low_memory::INFORMATION;
@@ -181,7 +215,7 @@ impl Image {
     }
 
     /// Copies the segments, and returns the end of the highest one.
-    fn load_segments(&self, memory: &GuestMemoryMmap, ram: u64) -> Result<u64, ImageError> {
+    fn load_segments(&self, memory: &GuestMemoryMmap, ram: RamEnd) -> Result<u64, ImageError> {
         let mut end = 0;
         for segment in &self.parsed.segments {
             low_memory::check(&self.name, segment, ram)?;
@@ -225,19 +259,18 @@ impl Image {
         })
     }
 
-    /// Copies the initrd to its place, above `end` and not above `last`.
+    /// Copies the initrd to the highest place in these addresses.
     fn load_initrd(
         &self,
         memory: &GuestMemoryMmap,
+        ram: RamEnd,
         boot: &Boot,
-        end: u64,
-        last: u64,
+        place: (u64, u64),
     ) -> Result<Option<Initrd>, ImageError> {
         let Some(file) = &boot.initrd else {
             return Ok(None);
         };
-        let ram = memory.last_addr().0.saturating_add(1);
-        let initrd = Initrd::place(&self.name, file.len(), end, ram, last)?;
+        let initrd = Initrd::place(&self.name, file.len(), ram, place)?;
         file.copy(&self.name, "the initrd", memory, initrd.address)?;
         Ok(Some(initrd))
     }

@@ -4,9 +4,9 @@
 //! modules (3.3).
 
 use object::ReadRef;
-use vm_memory::{GuestMemoryBackend, GuestMemoryMmap};
+use vm_memory::GuestMemoryMmap;
 
-use super::{BootFile, ImageError, Parsed, Protocol, elf, len};
+use super::{BootFile, ImageError, Parsed, Protocol, RamEnd, elf, len};
 use crate::image::low_memory::{Area, HIGH, LOW_END, memory_map};
 use crate::image::{Boot, Module, Segment};
 
@@ -200,24 +200,20 @@ pub(in crate::image) struct Loaded<'b> {
 pub(in crate::image) fn load_modules<'b>(
     image: &str,
     memory: &GuestMemoryMmap,
+    ram: RamEnd,
     boot: &'b Boot,
     end: u64,
 ) -> Result<Vec<Loaded<'b>>, ImageError> {
     let environment = boot.environment.iter().map(|file| ("", file));
     let with_arguments = |Module { command_line, file }: &'b Module| (&**command_line, file);
-    let ram = memory.last_addr().0.saturating_add(1);
     let mut free = end.max(HIGH);
     let load = |(command_line, file): (&'b str, &BootFile)| {
         let address = free.next_multiple_of(PAGE);
         let len = file.len();
         free = address.saturating_add(len);
-        if free > ram {
-            return Err(ImageError::Module {
-                image: image.to_owned(),
-                module: file.name().to_owned(),
-                len,
-                room: ram.saturating_sub(address),
-            });
+        if free > ram.now {
+            let name = format!("module {}", file.name());
+            return Err(ram.no_room(image, name, len, (address, u64::MAX)));
         }
         file.copy(image, "a module", memory, address)?;
         Ok(Loaded {

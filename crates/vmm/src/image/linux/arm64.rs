@@ -8,11 +8,12 @@ use std::path::Path;
 
 use object::elf::EM_AARCH64;
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
+use vmbell_hypervisor::aarch64::IMAGE_RAM;
 
 use super::{Initrd, SetupHeader};
 use crate::image::contents::Contents;
 use crate::image::error::{cpu, unpacker};
-use crate::image::{Boot, BootFile, ImageError, elf, multiboot};
+use crate::image::{Boot, BootFile, ImageError, RamEnd, elf, multiboot};
 
 /// The magic number and its offset.
 const MAGIC: &[u8] = b"ARM\x64";
@@ -128,22 +129,23 @@ impl Arm64Image {
             });
         }
         let base = memory.iter().next().map_or(0, |ram| ram.start_addr().0);
-        let ram = memory.last_addr().0.saturating_add(1);
-        let (entry, end) = self.place(base, ram);
+        let ram = RamEnd::new(memory, IMAGE_RAM.end);
+        let (entry, end) = self.place(base, ram.now);
         let tree = end.checked_next_multiple_of(TREE_LEN).unwrap_or(u64::MAX);
         let end = tree.saturating_add(TREE_LEN);
-        if end > ram {
+        if end > ram.now {
             return Err(ImageError::TooLarge {
                 image: self.name.clone(),
                 end: end - base,
-                ram: ram - base,
+                ram: ram.now - base,
+                most: ram.most - base,
             });
         }
         self.contents
             .copy(&(0..self.contents.len()), memory, GuestAddress(entry))
             .map_err(|error| ImageError::copy(&self.name, &self.name, "its contents", error))?;
         let initrd = initrd.map(|file| {
-            let initrd = Initrd::place(&self.name, file.len(), end, ram, u64::MAX)?;
+            let initrd = Initrd::place(&self.name, file.len(), ram, (end, u64::MAX))?;
             file.copy(&self.name, "the initrd", memory, initrd.address)?;
             Ok((initrd.address, initrd.len))
         });

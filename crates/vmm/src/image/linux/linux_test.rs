@@ -299,6 +299,13 @@ fn kernel_and_initrd_that_do_not_fit_are_refused_with_both_sizes() {
         assert!(error.contains("initrd of 9437184 bytes"), "{error}");
         assert!(error.contains("--memory"), "{error}");
     }
+    // The kernel says that an initrd goes below 30 MiB, so more memory does not help.
+    let mut file = bzimage(0x020f);
+    file[0x22c..0x230].copy_from_slice(&0x1df_ffff_u32.to_le_bytes());
+    let error = load(&file, 64 << 20, &initrd);
+    assert!(!error.contains("--memory"), "{error}");
+    let expected = "6291456 bytes are free, and no machine has more than 6291456 bytes";
+    assert!(error.ends_with(expected), "{error}");
 }
 
 #[test]

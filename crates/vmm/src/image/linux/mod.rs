@@ -6,7 +6,7 @@ mod boot_params;
 mod bzimage;
 mod pvh;
 
-use crate::image::ImageError;
+use crate::image::{ImageError, RamEnd};
 
 pub use self::arm64::Arm64Image;
 pub(crate) use self::arm64::TREE_LEN;
@@ -28,24 +28,18 @@ pub(in crate::image) struct Initrd {
 }
 
 impl Initrd {
-    /// The highest address for this number of bytes above the kernel, whose memory ends at `kernel`, up to the end of RAM, and not
-    /// above `last`.
+    /// The highest address for this number of bytes in RAM above the kernel, whose memory ends at `kernel`, and not above `last`.
     pub(in crate::image) fn place(
         image: &str,
         len: u64,
-        kernel: u64,
-        ram: u64,
-        last: u64,
+        ram: RamEnd,
+        (kernel, last): (u64, u64),
     ) -> Result<Self, ImageError> {
-        let end = ram.min(last.saturating_add(1));
+        let end = ram.now.min(last.saturating_add(1));
         let address = end.checked_sub(len).map(|address| address / PAGE * PAGE);
         match address.filter(|address| *address >= kernel) {
             Some(address) => Ok(Self { address, len }),
-            None => Err(ImageError::Initrd {
-                image: image.to_owned(),
-                len,
-                room: end.saturating_sub(kernel),
-            }),
+            None => Err(ram.no_room(image, "the initrd".to_owned(), len, (kernel, last))),
         }
     }
 }
