@@ -234,6 +234,18 @@ pub enum ImageError {
         /// The end of the RAM below 1 MiB that an image may use.
         low: u64,
     },
+    /// The command line is longer than the kernel takes.
+    #[error(
+        "the command line of {image} has {len} bytes, and it takes {most}: shorten it (--append)"
+    )]
+    CommandLine {
+        /// The file.
+        image: String,
+        /// The bytes of the command line.
+        len: usize,
+        /// The most bytes.
+        most: usize,
+    },
     /// The command line, and those of modules, do not fit into the area for them.
     #[error(
         "the command line of {image}, with those of its modules, needs {needed} bytes, and there is room for {room}: shorten it"

@@ -49,6 +49,21 @@ pub struct Boot {
     pub modules: Vec<Module>,
 }
 
+impl Boot {
+    /// Fails if the arguments have more bytes than a kernel takes.
+    fn check_arguments(&self, image: &str, most: usize) -> Result<(), ImageError> {
+        let len = self.arguments.len();
+        if len <= most {
+            return Ok(());
+        }
+        Err(ImageError::CommandLine {
+            image: image.to_owned(),
+            len,
+            most,
+        })
+    }
+}
+
 /// A file for a Multiboot image, with its own arguments.
 #[derive(Clone, Debug)]
 pub struct Module {
@@ -107,7 +122,7 @@ impl RamEnd {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Protocol {
     Multiboot,
-    Pvh,
+    Pvh { is_linux: bool },
     Linux(SetupHeader),
 }
 
@@ -183,10 +198,10 @@ impl Image {
                 ebx = low_memory::INFORMATION;
                 multiboot::information(&self.name, boot, ram, &modules)?
             }
-            Protocol::Pvh => {
+            Protocol::Pvh { is_linux } => {
                 let initrd = initrd(end, linux::INITRD_LAST)?;
                 ebx = low_memory::INFORMATION;
-                linux::start_info(&self.name, boot, ram, initrd)?
+                linux::start_info(&self.name, *is_linux, boot, ram, initrd)?
             }
             Protocol::Linux(header) => {
                 let end = header.end().max(end);

@@ -121,13 +121,7 @@ impl Arm64Image {
     /// Copies the image and its initrd into `memory`, which must be zero and begin at a multiple of [`TREE_LEN`].
     pub(crate) fn load(&self, memory: &GuestMemoryMmap, boot: &Boot) -> Result<Loaded, ImageError> {
         let initrd = self.check_files(boot)?;
-        if boot.arguments.len() > COMMAND_LINE {
-            return Err(ImageError::Information {
-                image: self.name.clone(),
-                needed: boot.arguments.len(),
-                room: COMMAND_LINE,
-            });
-        }
+        boot.check_arguments(&self.name, COMMAND_LINE)?;
         let base = memory.iter().next().map_or(0, |ram| ram.start_addr().0);
         let ram = RamEnd::new(memory, IMAGE_RAM.end);
         let (entry, end) = self.place(base, ram.now);

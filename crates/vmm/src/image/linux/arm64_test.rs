@@ -199,7 +199,10 @@ fn what_the_kernel_cannot_take_is_refused() {
         arguments: "x".repeat(2048),
         ..Boot::default()
     });
-    assert!(error.contains("room for 2047"), "{error}");
+    assert!(
+        error.contains("has 2048 bytes, and it takes 2047"),
+        "{error}"
+    );
     let error = load(&Boot {
         environment: Some(Vec::new().into()),
         ..Boot::default()

@@ -66,13 +66,7 @@ impl SetupHeader {
         initrd: Option<Initrd>,
     ) -> Result<Vec<u8>, ImageError> {
         let most = usize::try_from(self.0.cmdline_size.get()).unwrap_or(usize::MAX);
-        if boot.arguments.len() > most {
-            return Err(ImageError::Information {
-                image: image.to_owned(),
-                needed: boot.arguments.len(),
-                room: most,
-            });
-        }
+        boot.check_arguments(image, most)?;
         let mut area = Area::with(size_of::<BootParams>());
         let mut params = BootParams::new_zeroed();
         params.hdr = self.0.clone();

@@ -343,17 +343,41 @@ fn files_that_an_image_has_no_use_for_are_refused() {
     }
 }
 
+/// A note as each kernel of Linux has it, by the length of its name longer than that of the entry point.
+fn linux_note() -> Vec<u8> {
+    let mut bytes = words(&[6, 4, 0x100]);
+    bytes.extend(b"Linux\0\0\0salt");
+    bytes
+}
+
 #[test]
-fn command_line_that_the_kernel_cannot_take_is_refused() {
-    let boot = Boot {
-        arguments: "x".repeat(2048),
-        ..Boot::default()
+fn command_line_that_linux_would_cut_is_refused_whichever_way_the_kernel_is_booted() {
+    let entry = || note(b"Xen\0", 18, &words(&[0x100_0123, 0]), 4);
+    let linux = [
+        bzimage(0x020f),
+        kernel(&[([linux_note(), entry()].concat(), 4)]),
+        kernel(&[([entry(), linux_note()].concat(), 8)]),
+        kernel(&[(entry(), 4), (linux_note(), 4)]),
+    ];
+    let load = |file: &[u8], len: usize| {
+        let boot = Boot {
+            arguments: "x".repeat(len),
+            ..Boot::default()
+        };
+        parse(file).unwrap().load(&memory(RAM), &boot)
     };
-    let error = parse(&bzimage(0x020f))
-        .unwrap()
-        .load(&memory(RAM), &boot)
-        .unwrap_err();
-    assert!(error.to_string().contains("room for 2047"), "{error}");
+    for file in linux {
+        load(&file, 2047).unwrap();
+        let error = load(&file, 2048).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("has 2048 bytes, and it takes 2047"),
+            "{error}"
+        );
+    }
+    // Another kernel has other limits.
+    load(&kernel(&[(entry(), 4)]), 60_000).unwrap();
 }
 
 proptest! {

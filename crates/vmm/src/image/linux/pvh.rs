@@ -16,6 +16,13 @@ use crate::image::{Boot, ImageError, Parsed, Protocol, Segment, elf};
 /// The name and the type of the note with the entry point (`XEN_ELFNOTE_PHYS32_ENTRY`).
 const NOTE_NAME: &[u8; 4] = b"Xen\0";
 const NOTE_TYPE: u32 = 18;
+/// The name of notes that each kernel of Linux has since 4.19 (`LINUX_ELFNOTE_BUILD_SALT`); PVH without Xen is newer. It begins after
+/// the header of a note.
+const LINUX_NAME: &[u8] = b"Linux\0";
+const NAME_AT: usize = 12;
+/// The longest command line that Linux takes (`COMMAND_LINE_SIZE`), without the zero at its end. It cuts a longer one and does not say
+/// so.
+const LINUX_COMMAND_LINE: usize = 2047;
 
 const MAGIC: u32 = 0x336e_c578;
 /// The version that has a memory map.
@@ -73,11 +80,11 @@ pub(in crate::image) fn parse<'d>(
     contents: impl ReadRef<'d>,
 ) -> Result<Parsed, ImageError> {
     let segments = elf::load_segments(image, contents)?;
-    let entry = match object::FileKind::parse(contents) {
+    let said = match object::FileKind::parse(contents) {
         Ok(object::FileKind::Elf64) => find::<FileHeader64<Endianness>, _>(image, contents)?,
         _ => find::<FileHeader32<Endianness>, _>(image, contents)?,
     };
-    let Some(entry) = entry else {
+    let Some(entry) = said.entry else {
         return Err(ImageError::NoEntryProtocol {
             image: image.to_owned(),
         });
@@ -95,15 +102,24 @@ pub(in crate::image) fn parse<'d>(
     Ok(Parsed {
         segments,
         entry,
-        protocol: Protocol::Pvh,
+        protocol: Protocol::Pvh {
+            is_linux: said.is_linux,
+        },
     })
 }
 
-/// The entry point, if a segment of notes has one.
+/// What the notes of a kernel say.
+#[derive(Default)]
+struct Said {
+    entry: Option<u32>,
+    is_linux: bool,
+}
+
+/// What the segments of notes say; the first entry point counts.
 fn find<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
     image: &str,
     contents: R,
-) -> Result<Option<u32>, ImageError> {
+) -> Result<Said, ImageError> {
     let broken = |source| ImageError::Elf {
         image: image.to_owned(),
         source,
@@ -111,18 +127,25 @@ fn find<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
     let header = Elf::parse(contents).map_err(broken)?;
     let endian = header.endian().map_err(broken)?;
     let programs = header.program_headers(endian, contents).map_err(broken)?;
+    let mut said = Said::default();
     for program in programs {
         if program.p_type(endian) == PT_NOTE {
             let notes = program.data(endian, contents);
             let notes = notes.map_err(|()| ImageError::Truncated {
                 image: image.to_owned(),
             })?;
-            if let Some(entry) = entry_in(notes) {
-                return Ok(Some(entry));
-            }
+            said.entry = said.entry.or_else(|| entry_in(notes));
+            said.is_linux |= is_linux(notes);
         }
     }
-    Ok(None)
+    Ok(said)
+}
+
+/// Whether a segment has a note of Linux.
+fn is_linux(notes: &[u8]) -> bool {
+    let names = notes.get(NAME_AT..).unwrap_or_default();
+    let mut places = (0..names.len()).step_by(4);
+    places.any(|at| names[at..].starts_with(LINUX_NAME))
 }
 
 /// The entry point in a segment of notes.
@@ -144,10 +167,14 @@ fn entry_in(notes: &[u8]) -> Option<u32> {
 /// The bytes of the start information, with what it points to, for a machine whose RAM ends at `ram`.
 pub(in crate::image) fn start_info(
     image: &str,
+    is_linux: bool,
     boot: &Boot,
     ram: u64,
     initrd: Option<Initrd>,
 ) -> Result<Vec<u8>, ImageError> {
+    if is_linux {
+        boot.check_arguments(image, LINUX_COMMAND_LINE)?;
+    }
     let mut area = Area::with(size_of::<StartInfo>());
     let modlist = initrd.map_or(0, |Initrd { address, len }| {
         let module = Module {
