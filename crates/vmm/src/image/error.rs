@@ -4,6 +4,7 @@
 use std::io;
 
 use super::contents::CopyError;
+use super::uki;
 
 /// The reason why an image cannot be booted.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +78,16 @@ pub enum ImageError {
         image: String,
         /// The commands of a shell that unpack it.
         commands: String,
+    },
+    /// The file is a unified kernel image, for which a machine needs EFI.
+    #[error(
+        "{image} is a unified kernel image, and this machine has no EFI: take it apart, {advice}"
+    )]
+    Unified {
+        /// The file.
+        image: String,
+        /// The commands of a shell that do that, and boot it.
+        advice: String,
     },
     /// The file has no bytes.
     #[error("{image} is empty")]
@@ -346,6 +357,9 @@ pub(super) fn cpu(bytes: &[u8]) -> Option<&'static str> {
 
 /// Why these bytes, which are neither an ELF nor a bzImage nor for a Multiboot loader, are not an image.
 pub(super) fn refusal(image: String, bytes: &[u8]) -> ImageError {
+    if let Some(advice) = uki::advice(&image, bytes) {
+        return ImageError::Unified { image, advice };
+    }
     if let Some(cpu) = cpu(bytes) {
         return ImageError::OtherCpu { image, cpu };
     }

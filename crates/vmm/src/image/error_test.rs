@@ -1,4 +1,4 @@
-use super::super::Image;
+use super::super::{Arm64Image, Image};
 
 /// A file with these bytes at an offset.
 fn said(at: usize, magic: &[u8]) -> String {
@@ -34,6 +34,63 @@ fn compressed_files_are_named_with_the_command_that_unpacks_them() {
     ] {
         let said = said(0, magic);
         assert!(said.contains(command), "{said}");
+    }
+}
+
+/// The headers of a program for EFI with these sections.
+fn efi_program(sections: &[&str]) -> Vec<u8> {
+    let mut file = b"MZ".to_vec();
+    file.resize(0x3c, 0);
+    file.extend(0x80_u32.to_le_bytes());
+    file.resize(0x80, 0);
+    file.extend(b"PE\0\0");
+    for half in [
+        0x8664,
+        u16::try_from(sections.len()).unwrap(),
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        240,
+        0,
+    ] {
+        file.extend(half.to_le_bytes());
+    }
+    file.resize(file.len() + 240, 0);
+    for name in sections {
+        let end = file.len() + 40;
+        file.extend(name.as_bytes());
+        file.resize(end, 0);
+    }
+    file
+}
+
+#[test]
+fn unified_kernel_images_are_named_with_the_commands_that_take_them_apart() {
+    let said = |sections: &[&str]| {
+        let error = Image::parse("a.efi".to_owned(), &efi_program(sections)).unwrap_err();
+        error.to_string()
+    };
+    let expected = "a.efi is a unified kernel image, and this machine has no EFI: take it apart, \
+                    `objcopy -O binary -j .linux 'a.efi' vmlinuz && objcopy -O binary -j .initrd 'a.efi' initrd.img && \
+                    objcopy -O binary -j .cmdline 'a.efi' cmdline`, and \
+                    `vmbell run vmlinuz --initrd initrd.img --append \"$(tr -d '\\0' <cmdline)\"`";
+    assert_eq!(
+        said(&[".text", ".cmdline", ".sbat", ".initrd", ".linux"]),
+        expected
+    );
+    let expected = "`objcopy -O binary -j .linux 'a.efi' vmlinuz`, and `vmbell run vmlinuz`";
+    assert!(said(&[".linux"]).ends_with(expected));
+    let whole = efi_program(&[".linux", ".initrd"]);
+    let arm64 = Arm64Image::parse("a.efi".to_owned(), &whole).unwrap_err();
+    assert!(arm64.to_string().contains("initrd.img`, and `vmbell run"));
+    for sections in [&[".text", ".linuxes"][..], &[]] {
+        assert!(said(sections).contains("is neither an ELF nor a bzImage"));
+    }
+    for len in 0..whole.len() {
+        let _ = Image::parse("a.efi".to_owned(), &whole[..len]).unwrap_err();
     }
 }
 

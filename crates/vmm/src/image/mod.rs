@@ -14,6 +14,7 @@ mod multiboot;
 #[cfg(test)]
 #[path = "image_test.rs"]
 mod tests;
+mod uki;
 
 use std::ops::Range;
 use std::path::Path;

@@ -13,7 +13,7 @@ use vmbell_hypervisor::aarch64::IMAGE_RAM;
 use super::{Initrd, SetupHeader};
 use crate::image::contents::Contents;
 use crate::image::error::{cpu, unpacker};
-use crate::image::{Boot, BootFile, ImageError, RamEnd, elf, multiboot};
+use crate::image::{Boot, BootFile, ImageError, RamEnd, elf, multiboot, uki};
 
 /// The magic number and its offset.
 const MAGIC: &[u8] = b"ARM\x64";
@@ -214,6 +214,12 @@ pub(super) fn refusal(image: &str, file: &[u8]) -> Option<ImageError> {
         || cpu(file).is_some()
     {
         return Some(ImageError::OtherKernel { image: name });
+    }
+    if let Some(advice) = uki::advice(image, file) {
+        return Some(ImageError::Unified {
+            image: name,
+            advice,
+        });
     }
     if file.starts_with(EFI) {
         return Some(ImageError::EfiProgram { image: name });
