@@ -19,6 +19,10 @@ fn linux_drives_our_devices_by_each_way_of_notification_and_interrupt() {
     let disk = bytes(1 << 20);
     let script = "
 echo cpus: $(nproc)
+for file in physical_package_id core_id thread_siblings_list; do
+    echo $file: $(cat /sys/devices/system/cpu/cpu*/topology/$file)
+done
+echo serial: $(cat /sys/block/vda/serial)
 # Bit 34 of each device's features: packed rings.
 echo packed: $(cut -c 35 /sys/bus/virtio/devices/*/features)
 echo rng: $(cat /sys/class/misc/hw_random/rng_current)
@@ -36,7 +40,8 @@ end poweroff
 ";
     let devices = |way: &str| {
         format!(
-            "--device virtio-rng{way} --device virtio-blk,file=used{way} --device virtio-console{way}"
+            "--device virtio-rng{way} --device virtio-blk,file=used,serial=disk,,1{way} \
+             --device virtio-console{way}"
         )
     };
     // Every guest finds the disk as the host made it. Two CPUs and packed rings have those on MMIO registers, and the
@@ -45,7 +50,7 @@ end poweroff
         (1, ""),
         (2, ",notify=exit,interrupt=call"),
         (1, ",packed=on"),
-        (2, ""),
+        (4, ""),
     ];
     let runs = runs.into_iter().zip(["pc", "pc", "pc", "micro"]);
     let runs: Vec<String> = runs
@@ -58,7 +63,15 @@ end poweroff
     let guest = Guest::new(script).with_file("disk", disk.as_slice());
     let ran = guest.in_l1(&L1, &runs.join(" && "));
     let said = ran.said();
-    assert_eq!(line(said, "cpus: "), ["1", "2", "1", "2"], "{said}");
+    assert_eq!(line(said, "cpus: "), ["1", "2", "1", "4"], "{said}");
+    // One package with a core for each CPU.
+    let packages = ["0", "0 0", "0", "0 0 0 0"];
+    assert_eq!(line(said, "physical_package_id: "), packages, "{said}");
+    let own = ["0", "0 1", "0", "0 1 2 3"];
+    for file in ["core_id: ", "thread_siblings_list: "] {
+        assert_eq!(line(said, file), own, "{said}");
+    }
+    assert_eq!(line(said, "serial: "), ["disk,1"; 4], "{said}");
     let packed = ["0 0 0", "0 0 0", "1 1 1", "0 0 0"];
     assert_eq!(line(said, "packed: "), packed, "{said}");
     assert_eq!(line(said, "rng: "), ["virtio_rng.0"; 4], "{said}");

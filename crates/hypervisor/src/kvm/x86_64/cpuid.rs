@@ -1,17 +1,19 @@
-//! The guest's `cpuid`: all that KVM supports on this CPU, with the index of the vCPU as its APIC ID. Made by
-//! the thread that creates the vCPU.
+//! The guest's `cpuid`: all that KVM supports on this CPU, with the guest's own topology. Made by the thread that creates the
+//! vCPU.
+
+use std::io;
 
 use kvm_bindings::CpuId;
 use kvm_ioctls::VcpuFd;
 use stub::pv_eoi::FEATURE_BIT;
 
 use super::ioctl;
+use super::topology::Topology;
 use crate::{CpuFeatures, CpuidRegister, Error, Irqchip};
 
 const LEAF_FEATURES: u32 = 1;
 /// `KVM_CPUID_FEATURES` of Linux `uapi/asm/kvm_para.h`.
 const LEAF_KVM_FEATURES: u32 = 0x4000_0001;
-const LEAVES_TOPOLOGY: [u32; 2] = [0xb, 0x1f];
 /// CPUID.1:ECX, x2APIC mode, which the kernel's local APIC has on any CPU.
 const X2APIC: u32 = 1 << 21;
 /// CPUID.1:ECX, TSC-deadline timer, which needs a local APIC in the kernel.
@@ -26,10 +28,7 @@ pub const FSGSBASE: u32 = 1;
 /// What a vCPU's CPUID has in addition to what KVM supports.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
-    /// The index of the vCPU, which is its APIC ID too.
-    pub index: u32,
-    /// How many vCPUs the guest has.
-    pub vcpus: u32,
+    pub topology: Topology,
     pub irqchip: Irqchip,
     /// Whether paravirtual EOI is offered; if not, the guest cannot use it either.
     pub pv_eoi: bool,
@@ -38,7 +37,7 @@ pub struct Offer {
 
 /// Sets the CPUID of a vCPU.
 pub fn set(fd: &VcpuFd, supported: &CpuId, offer: Offer) -> Result<(), Error> {
-    let mut cpuid = of_vcpu(supported, offer);
+    let mut cpuid = of_vcpu(supported, offer)?;
     hide(&mut cpuid, offer.hidden);
     fd.set_cpuid2(&cpuid)
         .map_err(Error::system("set the vcpu's cpuid"))?;
@@ -49,30 +48,34 @@ pub fn set(fd: &VcpuFd, supported: &CpuId, offer: Offer) -> Result<(), Error> {
     ioctl::enforce_features(fd).map_err(Error::system("hide registers that the vcpu's cpuid hides"))
 }
 
-fn of_vcpu(supported: &CpuId, offer: Offer) -> CpuId {
+fn of_vcpu(supported: &CpuId, offer: Offer) -> Result<CpuId, Error> {
     let Offer {
-        index,
-        vcpus,
+        topology,
         irqchip,
         pv_eoi,
         ..
     } = offer;
     let mut cpuid = supported.clone();
+    let is_amd = has_vmmcall(supported);
+    topology
+        .set(&mut cpuid, is_amd)
+        .map_err(|error| Error::System {
+            operation: "add the topology to the vcpu's cpuid",
+            source: io::Error::other(error),
+        })?;
     for entry in cpuid.as_mut_slice() {
         match entry.function {
             LEAF_FEATURES => {
-                entry.ebx = entry.ebx & 0xffff | vcpus.min(255) << 16 | index << 24;
                 entry.ecx |= HYPERVISOR;
                 if irqchip != Irqchip::None {
                     entry.ecx |= TSC_DEADLINE | X2APIC;
                 }
             }
             LEAF_KVM_FEATURES if !pv_eoi => entry.eax &= !(1 << FEATURE_BIT),
-            leaf if LEAVES_TOPOLOGY.contains(&leaf) => entry.edx = index,
             _ => {}
         }
     }
-    cpuid
+    Ok(cpuid)
 }
 
 /// Whether x2APIC mode is among the features to take away.

@@ -10,5 +10,6 @@ pub mod exits;
 pub mod host;
 mod ioctl;
 pub mod last_words;
+mod topology;
 mod trial;
 pub mod vm;

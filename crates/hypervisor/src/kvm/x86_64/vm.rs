@@ -18,6 +18,7 @@ use super::super::interrupts::Drive;
 use super::super::system::System;
 use super::super::vm::{KvmGuest, enable};
 use super::host::HC_MAP_GPA_RANGE;
+use super::topology::Topology;
 use super::{cpuid, entry, ioctl};
 use crate::{CpuFeatures, Error, Irqchip, VmConfig};
 
@@ -85,8 +86,10 @@ pub fn vcpu(guest: &KvmGuest, index: u32) -> Result<VcpuFd, Error> {
         .create_vcpu(index.into())
         .map_err(Error::system("create a vcpu"))?;
     let offer = cpuid::Offer {
-        index,
-        vcpus: guest.vcpus,
+        topology: Topology {
+            index,
+            vcpus: guest.vcpus,
+        },
         irqchip: guest.irqchip,
         pv_eoi: guest.parts.pv_eoi,
         hidden: guest.parts.hidden,
