@@ -3,7 +3,8 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -12,14 +13,31 @@ use super::{
 };
 use crate::quiesce::{Snapshot, SnapshotReader};
 
+/// How many earlier snapshots may wait for the end of a handler.
+const WAITING: usize = 64;
+
+/// How long a change waits if there are more. A guest that moves its devices for as long as a handler of another vCPU runs, in a disk
+/// that does not answer, adds one snapshot in this time, and not thousands.
+const PATIENCE: Duration = if cfg!(test) {
+    Duration::from_secs(60)
+} else {
+    Duration::from_secs(1)
+};
+
+/// How often such a change looks again.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// An address space with its devices.
 ///
-/// Changes take a lock, wait for no reader, and may be made from inside a device's handler. A handler
+/// Changes take a lock, and may be made from inside a device's handler. They wait for no reader, unless a handler runs so long that 64
+/// earlier changes wait for its end: then they wait for that, for a second at most. A handler
 /// that has begun runs to its end even if its device is removed meanwhile;
 /// [`synchronize`](Self::synchronize) waits for that end.
 pub struct Bus {
     snapshot: Snapshot<Map>,
     map: Mutex<Map>,
+    /// Held by the one change that waits for a handler.
+    patience: Mutex<()>,
 }
 
 impl Bus {
@@ -28,6 +46,7 @@ impl Bus {
         Self {
             snapshot: Snapshot::new(Map::default()),
             map: Mutex::default(),
+            patience: Mutex::default(),
         }
     }
 
@@ -82,8 +101,21 @@ impl Bus {
             changed
         };
         // After the lock is released: a device that is dropped may change the bus in turn.
-        self.snapshot.domain().reclaim();
+        if self.snapshot.domain().reclaim() > WAITING {
+            self.wait_for_handlers();
+        }
         Ok(changed)
+    }
+
+    /// Waits until fewer snapshots wait for the end of a handler. If the caller is in one, the others can end nevertheless: those before
+    /// its own are freed then.
+    #[cold]
+    fn wait_for_handlers(&self) {
+        let _one = self.patience.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = Instant::now();
+        while self.snapshot.domain().reclaim() > WAITING && begun.elapsed() < PATIENCE {
+            thread::sleep(LOOK);
+        }
     }
 }
 

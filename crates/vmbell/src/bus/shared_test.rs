@@ -175,3 +175,36 @@ fn devices_come_and_go_under_readers() {
         done.store(true, Ordering::Relaxed);
     });
 }
+
+#[test]
+fn changes_during_a_long_handler_do_not_pile_up() {
+    let bus = Bus::new();
+    let ((began, begun), (go_on, told)) = (mpsc::channel(), mpsc::channel());
+    let device = Arc::new(Held(Mutex::new((began, told))));
+    bus.insert(range(0x100), device).unwrap();
+    let waiting = || bus.snapshot.domain().reclaim();
+    thread::scope(|scope| {
+        let mut reader = bus.reader();
+        scope.spawn(move || reader.write(0x100, &[1]));
+        begun.recv().unwrap();
+        let mover = scope.spawn(|| {
+            for _ in 0..10 * WAITING {
+                let device = Arc::new(Register::default());
+                bus.insert(range(0x200), device).unwrap();
+                bus.remove(range(0x200)).unwrap();
+            }
+        });
+        while waiting() <= WAITING {
+            thread::yield_now();
+        }
+        // The change that waits now is the last one until the handler returns.
+        for _ in 0..100 {
+            assert_eq!(waiting(), WAITING + 1);
+            thread::sleep(LOOK);
+        }
+        assert!(!mover.is_finished());
+        go_on.send(()).unwrap();
+        mover.join().unwrap();
+    });
+    assert_eq!(waiting(), 0);
+}
