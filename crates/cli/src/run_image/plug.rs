@@ -211,7 +211,7 @@ fn disk(drive: &Drive) -> Result<Disk> {
         let locked = disk.lock();
         locked.with_context(|| format!("cannot use {file} as a disk without lock=off"))?;
     }
-    if let Some(format) = disk.format().filter(|_| !is_raw) {
+    if !is_raw && let Some(format) = disk.format() {
         bail!(
             "{file} is an image in the format {format}, of which the guest would see the bytes: convert it \
              (`qemu-img convert -O raw`), or say format=raw"

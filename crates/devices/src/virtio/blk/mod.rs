@@ -80,7 +80,6 @@ pub struct Disk {
     can_shrink: bool,
     /// Bytes at the end that are not a sector.
     rest: u64,
-    format: Option<&'static str>,
     serial: DiskSerial,
 }
 
@@ -127,7 +126,6 @@ impl Disk {
         config[12..].copy_from_slice(&PIECES.to_le_bytes());
         Ok(Self {
             rest: len % SECTOR,
-            format: image::format(&file),
             file,
             flusher: Flusher::start(flush).map_err(DiskError::system("start a thread for it"))?,
             sectors,
@@ -159,10 +157,10 @@ impl Disk {
         self.rest
     }
 
-    /// The format of an image, such as qcow2, as which the file begins. The guest sees the bytes of the file, and not the disk in
-    /// the image.
-    pub const fn format(&self) -> Option<&'static str> {
-        self.format
+    /// The format of an image, such as qcow2, as which the file begins, of which this reads the first sector. The guest sees the
+    /// bytes of the file, and not the disk in the image.
+    pub fn format(&self) -> Option<&'static str> {
+        image::format(&self.file)
     }
 
     /// The place in the file of a request of `len` bytes; `None` if the disk does not have all of it.
