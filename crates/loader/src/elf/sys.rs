@@ -76,7 +76,9 @@ pub const READ_WRITE: usize = 0o2;
 const APPEND: usize = 0o1 | 0o100 | 0o2000;
 /// A folder exists, or a module is loaded.
 pub const EEXIST: u32 = 17;
-const CLOCK_MONOTONIC: usize = 1;
+/// Clocks.
+pub const CLOCK_REALTIME: usize = 0;
+pub const CLOCK_MONOTONIC: usize = 1;
 /// How many CPUs a machine has at most.
 pub const CPUS: usize = usize::BITS as usize;
 /// The protection of mapped memory.
@@ -344,7 +346,7 @@ pub fn set_clock(nanoseconds: u64) {
     unsafe {
         call(
             number::CLOCK_SETTIME,
-            [0, time.as_ptr() as usize, 0, 0, 0, 0],
+            [CLOCK_REALTIME, time.as_ptr() as usize, 0, 0, 0, 0],
         )
     };
 }
@@ -407,10 +409,10 @@ pub fn monotonic_clock() -> [usize; 2] {
     now
 }
 
-/// Makes a timer of the monotonic clock, which ends with this process or when it becomes another program.
-pub fn make_timer() -> Option<usize> {
+/// Makes a timer of a clock, which ends with this process or when it becomes another program.
+pub fn make_timer(clock: usize) -> Option<usize> {
     const TFD_CLOEXEC: usize = 0o2_000_000;
-    let arguments = [CLOCK_MONOTONIC, TFD_CLOEXEC, 0, 0, 0, 0];
+    let arguments = [clock, TFD_CLOEXEC, 0, 0, 0, 0];
     // SAFETY: takes numbers alone.
     result(unsafe { call(number::TIMERFD_CREATE, arguments) }).ok()
 }
