@@ -354,6 +354,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         data: impl FnMut(u16) -> Option<T>,
     ) -> Result<(), RestoreError> {
         let tables = self.tables.as_ref().map(Tables::place);
+        state.check_position()?;
         let in_flight = state.check(self.target(), tables)?;
         self.slots = Slots::restore(S::KIND, &state.buffers, &state.entries, data)
             .map_err(|id| RestoreError::NoData { id })?;

@@ -168,6 +168,12 @@ impl DriverState {
         Ok(in_flight)
     }
 
+    /// Checks that the position does not overflow for as long as a queue can last: it is at most half of what it can be. The position
+    /// of a queue that goes on from there is larger.
+    pub(in crate::virtqueue) fn check_position(&self) -> Result<(), RestoreError> {
+        at_most("position", self.position, 1_u64 << 62)
+    }
+
     /// Checks the sizes of the buffers; returns how many descriptors of the ring they fill.
     fn check_buffers(&self) -> Result<u16, RestoreError> {
         at_most("number of buffers", self.buffers.len() as u64, self.size)?;
@@ -212,8 +218,6 @@ impl DriverState {
     /// Checks all that says how far the queue is.
     fn check_indices(&self, in_flight: u16) -> Result<(), RestoreError> {
         let (size, ring, base) = (self.size, self.ring, self.base);
-        // Half of what a position can be: it does not overflow for as long as a queue can last.
-        at_most("position", self.position, 1_u64 << 62)?;
         at_most("base", base, self.position)?;
         if base != poll::after_reset(base.wrapping_sub(1)) {
             return Err(undefined("base", base));

@@ -170,6 +170,24 @@ fn every_field_of_a_state_is_checked() {
     );
 }
 
+struct GoesOn;
+
+impl Case for GoesOn {
+    fn run<K: Kind>(&self, kind: K) {
+        let mut pair = Pair::new(kind);
+        let mut state = pair.driver.save().unwrap();
+        state.position = 1 << 62;
+        pair.driver.restore(&state, |_| None).unwrap();
+        pair.turn();
+        assert!(pair.driver.save().unwrap().position > 1 << 62);
+    }
+}
+
+#[test]
+fn a_queue_from_the_largest_position_goes_on_and_can_be_saved() {
+    everywhere(&GoesOn);
+}
+
 #[test]
 fn unknown_versions_are_errors_whatever_follows() {
     let pair = Pair::new(split(4, PLAIN));
