@@ -124,7 +124,13 @@ pub fn say(parts: &[&str]) {
 
 /// Ends the machine: a kernel whose process 1 ends panics, and process 1 ends if it finds that its child failed.
 pub fn die(reason: &str) -> ! {
-    say(&[LAST_WORDS, reason, "\n"]);
+    // A record of the kernel's log, of a level that it always shows: what a program writes to the console may still be on its way when
+    // the kernel panics, and is lost then.
+    let record = Path::of(&["<0>", LAST_WORDS, reason, "\n"]);
+    if !write_existing(&Path::of(&["/dev/kmsg"]), record.bytes()) {
+        // There is no /dev yet.
+        say(&[LAST_WORDS, reason, "\n"]);
+    }
     exit(1)
 }
 

@@ -2,7 +2,7 @@
 
 use super::sys::die;
 
-/// A path with its final zero byte; also a word of a command line.
+/// A path with its final zero byte; also a word of a command line, or a line.
 pub struct Path {
     bytes: [u8; Self::SIZE],
     length: usize,
@@ -35,9 +35,14 @@ impl Path {
     /// This path with another part at its end.
     pub fn join(&self, part: &str) -> Self {
         let mut path = Self::of(&[]);
-        path.push(&self.bytes[..self.length]);
+        path.push(self.bytes());
         path.push(part.as_bytes());
         path
+    }
+
+    /// Its bytes without the last one.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
     }
 
     /// Where its bytes are, of which the last is zero.
