@@ -34,7 +34,7 @@ pub(crate) fn runs(task: &str) {
 /// The signal of the last crash.
 static CRASHED: AtomicI32 = AtomicI32::new(0);
 
-/// A task crashes. It may hold a lock, for which the search then waits for ever.
+/// A task crashes. If it holds a lock, the search may then wait for that lock forever.
 pub(crate) fn crashes(signal: i32) {
     CRASHED.store(signal, Ordering::Relaxed);
 }

@@ -374,18 +374,17 @@ fn run_in(
         .unwritten
         .filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
     match lost {
-        Some(error) if status == 0 => {
-            Err(error).context("a part of what the program wrote is lost: cannot write it")
-        }
+        Some(error) if status == 0 => Err(error).context(LOST),
         Some(error) => {
-            lab.progress.say(format_args!(
-                "a part of what the program wrote is lost: cannot write it: {error}"
-            ));
+            lab.progress.say(format_args!("{LOST}: {error}"));
             Ok(status)
         }
         None => Ok(status),
     }
 }
+
+/// What is said of output that could not be written.
+const LOST: &str = "a part of what the program wrote is lost: cannot write it";
 
 /// The file to which the report is exported as JSON, which is `own` if the user names none.
 fn json_of(

@@ -23,7 +23,7 @@ const QUIET: Duration = Duration::from_secs(3);
 /// Whether the host has asked for the program's end.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// Whether nobody reads the program's standard output, and its standard error, any more.
+/// Whether the reader of the program's standard output has gone, and that of its standard error.
 static UNREAD: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
 
 /// The program, while it runs.

@@ -16,7 +16,7 @@ const AMD_FEATURES: u32 = 0x8000_0001;
 const AMD_SEVERAL: u32 = 1 << 1;
 const AMD_SIZES: u32 = 0x8000_0008;
 const AMD_CORE: u32 = 0x8000_001e;
-/// Levels on newer ones. There are none: the other leaves say all.
+/// Levels on newer AMD CPUs. The guest does not get this leaf, because the others describe the whole topology.
 const AMD_LEVELS: u32 = 0x8000_0026;
 
 /// A level's number and type, as ECX has them.
