@@ -26,7 +26,7 @@ use crate::harness::{event, programs, start};
 fn a_guest_may_make_the_stubs_system_calls() {
     Attack {
         name: "attack::gadgets::a_guest_may_make_the_stubs_system_calls",
-        rounds: 8,
+        rounds: 3,
         full: 400,
         round,
     }

@@ -27,7 +27,7 @@ use crate::harness::{HOLE, chain, count, event, programs, start};
 fn a_sandbox_may_be_stopped_at_any_moment() {
     Attack {
         name: "attack::stops::a_sandbox_may_be_stopped_at_any_moment",
-        rounds: 8,
+        rounds: 4,
         full: 1500,
         round,
     }

@@ -233,7 +233,7 @@ fn survive<H: Hypervisor>(h: &H, way: Way, config: VmConfig, kickers: u64, time:
 const ENOUGH: u64 = 20;
 const RINGS: u64 = 100;
 
-const TIME: Duration = Duration::from_millis(500);
+const TIME: Duration = Duration::from_millis(250);
 
 fn with<H: Hypervisor>(h: &H, way: Way, patch: PatchMode) {
     let config = VmConfig {

@@ -15,7 +15,7 @@ use crate::harness::taker::{
 use crate::harness::{bells, configured, count, event, rounds};
 
 /// Pieces of work, as `rounds` has them.
-const WORKS: u64 = 500;
+const WORKS: u64 = 250;
 
 /// A device with a resampling irqfd: it signals when it has work, and again at an EOI while it has.
 struct Resampled<'v> {

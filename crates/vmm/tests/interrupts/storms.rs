@@ -14,7 +14,7 @@ use crate::harness::taker::{
 };
 use crate::harness::{HANG, HOLE, await_that, configured, count, event};
 
-const TIME: Duration = Duration::from_millis(700);
+const TIME: Duration = Duration::from_millis(300);
 /// What is a storm on the slowest of hosts.
 const ENOUGH: u64 = 300;
 /// How many kicks the monitor has to see.
