@@ -16,6 +16,7 @@ mod bzimage;
 pub mod clock;
 pub mod cmdline;
 pub mod json;
+pub mod names;
 pub mod number;
 pub mod pci;
 

@@ -20,7 +20,7 @@ use crate::exports::Exports;
 use crate::measured::{Begun, exit_of};
 use crate::progress::Progress;
 use vmbell_bench::{EarlyStop, Limit, Observer, Phase};
-use vmbell_report::{Backend, Kind, Look, Planned, Random, Report, Status, Vmm};
+use vmbell_report::{Backend, Kind, Look, Planned, Random, Report, Row, Status, Vmm};
 
 /// A measurement of columns.
 pub(crate) struct Run<'a> {
@@ -208,6 +208,10 @@ impl<'a> Run<'a> {
         };
         deliver(&report, self.exports, self.delivery, String::new)?;
         let statuses = report.vmms().iter().map(|vmm| vmm.status);
-        Ok(exit_of(&report, statuses))
+        Ok(match exit_of(&report, statuses) {
+            // VMMs that boot and measure no row have measured nothing.
+            Exit::Good if !report.common.results.iter().any(Row::is_ok) => Exit::Skipped,
+            exit => exit,
+        })
     }
 }

@@ -5,8 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::libkrun::LibkrunArgs;
+use super::linux;
 use super::template::{self, Template};
 use crate::columns::args::ColumnArgs;
+use crate::suggest::did_you_mean;
+use vmbell_probe_image::names;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,13 +29,16 @@ Exit codes:
   0    every VMM gave results
   1    a VMM failed, or a file could not be written
   2    the arguments are wrong
-  77   no VMM can run here
+  77   no VMM can run here, or no row was measured
   124  the time limit (--timeout) expired; finished results have been written
   130  interrupted by SIGINT (143: by SIGTERM); finished results have been written
 ";
 
 /// The value of --linux for the lab's own kernel.
 pub(crate) const LAB_KERNEL: &str = "lab";
+
+/// The devices of a VMM unless the user names them.
+pub(crate) const DEVICES: [Device; 2] = [Device::Rng, Device::Blk];
 
 /// Measure QEMU, alioth, vmbell and other VMMs with one guest image
 ///
@@ -66,7 +72,7 @@ pub(crate) struct VmmArgs {
     pub(crate) linux: Option<PathBuf>,
 
     /// Give each VMM these virtio devices, if it can have them
-    #[arg(long = "virtio", alias = "device", value_enum, value_name = "DEVICE,...", value_delimiter = ',', default_values_t = [Device::Rng, Device::Blk])]
+    #[arg(long = "virtio", alias = "device", value_enum, value_name = "DEVICE,...", value_delimiter = ',', default_values_t = DEVICES)]
     pub(super) device: Vec<Device>,
 
     /// Give each guest N vCPUs; with 1, the row `ipi-to-vcpu` is not measured
@@ -98,6 +104,11 @@ impl VmmArgs {
     pub(crate) fn wants_lab_kernel(&self) -> bool {
         let lab = |kernel: &PathBuf| kernel.as_os_str() == LAB_KERNEL;
         self.linux.as_ref().is_some_and(lab)
+    }
+
+    /// Fails if a row of --rows would never be measured.
+    pub(super) fn check_rows(&self) -> Result<(), String> {
+        check_rows(&self.only, &self.device, self.linux.is_some())
     }
 
     /// The programs of --vmm, as the user names them.
@@ -134,7 +145,7 @@ pub(super) enum Format {
 
 /// A virtio device that a VMM is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Device {
+pub(crate) enum Device {
     /// An entropy device
     Rng,
     /// A disk of 1 MiB
@@ -147,13 +158,20 @@ pub(super) enum Device {
 
 impl Device {
     /// The name in the names of rows.
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Rng => "rng",
             Self::Blk => "blk",
             Self::Console => "console",
             Self::Net => "net",
         }
+    }
+
+    /// The device that a row measures.
+    fn of_row(row: &str) -> Option<Self> {
+        let kind = row.strip_prefix("virtio-")?.split('-').next()?;
+        let mut all = Self::value_variants().iter().copied();
+        all.find(|device| device.name() == kind)
     }
 }
 
@@ -168,11 +186,35 @@ pub(super) enum Accel {
     Tcg,
 }
 
-/// A row's name; a blank would end the word of the image's command line.
-fn row(text: &str) -> Result<String, String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    if text.is_empty() || !text.chars().all(is_plain) {
-        return Err("a row's name has letters, digits and hyphens only".to_owned());
+/// Parses the name of a row of the image, or that of the boot of Linux.
+pub(crate) fn row(text: &str) -> Result<String, String> {
+    let names: Vec<&str> = names::ROWS.into_iter().chain([linux::ROW]).collect();
+    if names.contains(&text) {
+        return Ok(text.to_owned());
     }
-    Ok(text.to_owned())
+    Err(match did_you_mean(text, &names).as_str() {
+        "" => format!("no row has this name; there are {}", names.join(", ")),
+        hint => format!("no row has this name{hint}"),
+    })
+}
+
+/// Fails if one of these rows needs a device or a boot of Linux that is not asked for: it would never be measured.
+pub(crate) fn check_rows(
+    rows: &[String],
+    devices: &[Device],
+    has_linux: bool,
+) -> Result<(), String> {
+    for row in rows {
+        if row == linux::ROW && !has_linux {
+            return Err(format!("the row {row} needs --linux"));
+        }
+        let device = Device::of_row(row);
+        if let Some(device) = device.filter(|device| !devices.contains(device)) {
+            let name = device.name();
+            return Err(format!(
+                "the row {row} needs the device {name}: add it to --virtio"
+            ));
+        }
+    }
+    Ok(())
 }

@@ -49,6 +49,7 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
         None => {}
     }
     let launchers = chosen(args)?;
+    args.check_rows().map_err(Usage::new)?;
     let limit = args.columns.measure.limit_of_boots()?;
     if args.columns.list {
         return list(&launchers, &limit);

@@ -271,3 +271,39 @@ fn every_command_that_measures_says_what_to_doubt() {
     let assert = quiet.env("VMBELL_TIMING", "emulated").assert();
     assert.stderr(predicate::str::contains("warning").not());
 }
+
+#[test]
+fn a_row_that_does_not_exist_is_refused_before_anything_boots() {
+    let doubles = Doubles::new();
+    let booted = doubles.path("booted");
+    let doubles = doubles.script("one", &format!(": > '{booted}'\n"));
+    for (rows, hint) in [
+        ("nope", "no row has this name; there are cpuid, hypercall, "),
+        ("cpuid,cpiud", "no row has this name, did you mean 'cpuid'?"),
+        ("cpuid,", "no row has this name"),
+        ("linux-boot", "the row linux-boot needs --linux"),
+        (
+            "virtio-net-notify",
+            "the row virtio-net-notify needs the device net: add it to --virtio",
+        ),
+    ] {
+        doubles
+            .command(&["one"], &["--rows", rows])
+            .assert()
+            .code(2)
+            .stderr(predicate::str::contains(hint));
+    }
+    assert!(!Path::new(&booted).exists());
+}
+
+#[test]
+fn vmms_that_measure_no_row_are_no_success() {
+    let numbers = "\"operations\":10,\"samples\":[1000,1000,1000]";
+    let nothing = printed(1000).replace(numbers, "\"reason\":\"it did not come\"");
+    Doubles::new()
+        .prints("one", &nothing)
+        .command(&["one"], &["--runs", "1"])
+        .assert()
+        .code(77)
+        .stdout(predicate::str::contains("it did not come"));
+}

@@ -18,6 +18,7 @@ use super::serial::say;
 use super::time::PmTimer;
 use super::virtio::{Devices, Kind};
 use crate::cmdline::{self, MAX_BATCHES, Options};
+use crate::names;
 use virtio::Rows;
 
 const RNG: usize = Kind::Rng as usize;
@@ -216,6 +217,24 @@ pub const ROWS: &[Row] = &[
 ];
 
 const _: () = assert!(ROWS.len() < 256, "a mark is a byte");
+const _: () = assert!(has_names(&names::ROWS), "the rows have other names");
+
+/// Whether the rows have these names, in this order.
+const fn has_names(names: &[&str]) -> bool {
+    let mut place = 0;
+    while place < ROWS.len() && place < names.len() {
+        let (one, other) = (ROWS[place].name.as_bytes(), names[place].as_bytes());
+        let mut byte = 0;
+        while byte < one.len() && byte < other.len() && one[byte] == other[byte] {
+            byte += 1;
+        }
+        if byte < one.len() || byte < other.len() {
+            return false;
+        }
+        place += 1;
+    }
+    ROWS.len() == names.len()
+}
 
 /// The mark of the row at a place.
 #[allow(clippy::cast_possible_truncation, reason = "checked above")]
