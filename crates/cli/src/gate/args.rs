@@ -6,6 +6,7 @@ use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, RangedI64ValueParser};
 
 use super::budget::BOOTS;
+use crate::vmm::{Device, row};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,17 +62,18 @@ pub(crate) struct GateArgs {
     pub(super) kernel: Vec<String>,
 
     /// Hold only these rows, with --init [default: all]
-    #[arg(long, value_name = "ROW,...", value_delimiter = ',', requires = "init")]
+    #[arg(long, value_name = "ROW,...", value_delimiter = ',', requires = "init", value_parser = row)]
     pub(super) rows: Vec<String>,
 
-    /// Give each VMM these virtio devices, with --init: rng, blk, console, net [default: rng,blk]
+    /// Give each VMM these virtio devices, with --init [default: rng,blk]
     #[arg(
         long,
+        value_enum,
         value_name = "DEVICE,...",
         value_delimiter = ',',
         requires = "init"
     )]
-    pub(super) virtio: Vec<String>,
+    pub(super) virtio: Vec<Device>,
 
     /// Hold a boot of Linux in each VMM, too, with --init: its exits by reason and by address
     #[arg(long, requires = "init")]

@@ -1,11 +1,12 @@
 //! `vmbell gate`: measures VMMs in the deterministic lab and holds their exits and instructions to a budget.
 //!
-//! `budget` is the file, `edit` writes figures into it, `boots` runs the labs. The rule by which a row has grown, and the texts of the verdict, are
+//! `budget` is the file, `check` finds its mistakes before a boot, `edit` writes figures into it, `boots` runs the labs. The rule by which a row has grown, and the texts of the verdict, are
 //! `vmbell_report::gate`'s.
 
 mod args;
 mod boots;
 mod budget;
+mod check;
 mod edit;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +52,7 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
         override_vmms(&mut budget, args)?;
     }
     let kernels = kernels(&budget, args)?;
+    check::check(&budget, &kernels, args).map_err(Usage::new)?;
     // What cannot be written is found before anything is measured.
     let file = match args.init || args.accept {
         true => Some(Export::open(&args.file)?),
@@ -116,7 +118,8 @@ fn planned(args: &GateArgs) -> Result<Budget> {
     };
     let mut budget = Budget::new(kernels, vmms, args.boots);
     budget.rows.clone_from(&args.rows);
-    budget.virtio.clone_from(&args.virtio);
+    let virtio = args.virtio.iter();
+    budget.virtio = virtio.map(|device| device.name().to_owned()).collect();
     budget.linux = args.linux;
     Ok(budget)
 }

@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use tempfile::TempDir;
 
 use super::needs::LINUX;
 use super::parts::Parts;
+use crate::exit::Usage;
 use crate::net::DRIVERS;
 use crate::program::on_path;
 use crate::vmm::{CARRIED, QEMU};
@@ -58,11 +59,13 @@ impl Carried {
     ) -> anyhow::Result<()> {
         // L1 has the lab's QEMU by its name.
         for program in programs.filter(|program| *program != QEMU) {
-            let path = match on_path(program) {
+            let path = match to_copy(program) {
                 Ok(path) => path,
-                Err(_) if is_library(program) => program.into(),
                 Err(_) if may_be_there => continue,
-                Err(reason) => bail!("--vmm: its program cannot be copied into L1: {reason}"),
+                Err(reason) => {
+                    let text = format!("--vmm: its program cannot be copied into L1: {reason}");
+                    return Err(Usage::new(text).into());
+                }
             };
             let place = match program.contains('/') {
                 true => path.clone(),
@@ -98,6 +101,14 @@ impl Carried {
         self.files.extend(files.into_iter().zip(places));
         self.made = Some(modules);
         Ok(())
+    }
+}
+
+/// The path of a VMM's program or library, or why it cannot be copied.
+pub(crate) fn to_copy(program: &str) -> Result<PathBuf, String> {
+    match on_path(program) {
+        Err(_) if is_library(program) => Ok(program.into()),
+        found => found,
     }
 }
 

@@ -27,7 +27,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+pub(super) use self::carried::to_copy;
 use self::parts::Parts;
+pub(super) use self::parts::kernel;
 use self::run::RunArguments;
 use self::selftests::SelftestsArguments;
 use super::exit::{Exit, Usage};

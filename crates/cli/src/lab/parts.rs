@@ -51,7 +51,7 @@ pub(super) fn boards(name: Option<&str>, nests: bool) -> Result<(Arch, Board), L
 }
 
 /// Parses the value of `--kernel`.
-fn kernel(value: OsString) -> Result<KernelChoice, DebianError> {
+pub(crate) fn kernel(value: OsString) -> Result<KernelChoice, DebianError> {
     match value.to_str() {
         Some(text) if text.starts_with("debian:") => Ok(KernelChoice::Debian(text.parse()?)),
         _ => Ok(KernelChoice::File {

@@ -108,7 +108,7 @@ impl VmmArgs {
 
     /// Fails if a row of --rows would never be measured.
     pub(super) fn check_rows(&self) -> Result<(), String> {
-        check_rows(&self.only, &self.device, self.linux.is_some())
+        check_rows(&self.only, &self.device, self.linux.is_some(), "--")
     }
 
     /// The programs of --vmm, as the user names them.
@@ -198,22 +198,26 @@ pub(crate) fn row(text: &str) -> Result<String, String> {
     })
 }
 
-/// Fails if one of these rows needs a device or a boot of Linux that is not asked for: it would never be measured.
+/// Fails if one of these rows would never be measured: it needs a device, or a boot of Linux. `dashes` are those of the options
+/// that the error names.
 pub(crate) fn check_rows(
     rows: &[String],
     devices: &[Device],
     has_linux: bool,
+    dashes: &str,
 ) -> Result<(), String> {
     for row in rows {
-        if row == linux::ROW && !has_linux {
-            return Err(format!("the row {row} needs --linux"));
-        }
-        let device = Device::of_row(row);
-        if let Some(device) = device.filter(|device| !devices.contains(device)) {
-            let name = device.name();
-            return Err(format!(
-                "the row {row} needs the device {name}: add it to --virtio"
-            ));
+        match Device::of_row(row) {
+            Some(device) if !devices.contains(&device) => {
+                let name = device.name();
+                return Err(format!(
+                    "the row {row} needs the device {name}: add it to {dashes}virtio"
+                ));
+            }
+            None if row == linux::ROW && !has_linux => {
+                return Err(format!("the row {row} needs {dashes}linux"));
+            }
+            _ => {}
         }
     }
     Ok(())

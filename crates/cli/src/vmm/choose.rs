@@ -4,6 +4,7 @@ use anyhow::Result;
 
 use super::args::VmmArgs;
 use super::launcher::{Launcher, Vmm, known};
+use super::template::{self, Template};
 use crate::columns::{Column, version_of};
 use crate::exit::{Exit, Usage};
 use crate::output::print;
@@ -14,44 +15,63 @@ use vmbell_bench::Limit;
 pub(super) fn chosen(args: &VmmArgs) -> Result<Vec<Launcher>> {
     let mut all = known();
     for template in &args.vmm {
-        if let Some(program) = template.program() {
-            let name = &template.name;
-            let Some(place) = all.iter().position(|vmm| vmm.name() == name) else {
-                let names: Vec<&str> = all.iter().map(Launcher::name).collect();
-                let hint = did_you_mean(name, &names);
-                return Err(Usage::new(format!(
-                    "--vmm: no VMM is called '{name}'{hint}, so its whole command line is needed, with {{image}}"
-                ))
-                .into());
-            };
-            all[place] = all[place].with_program(program);
-            continue;
-        }
-        if all.iter().any(|other| other.name() == template.name) {
-            let message = format!("two VMMs are called '{}'", template.name);
-            return Err(Usage::new(message).into());
-        }
-        all.push(Launcher::Template(template.clone()));
+        add(&mut all, template).map_err(|error| Usage::new(format!("--vmm: {error}")))?;
     }
     if args.names.is_empty() {
         return Ok(all);
     }
     let mut chosen: Vec<Launcher> = Vec::new();
     for name in &args.names {
-        let Some(launcher) = all.iter().find(|launcher| launcher.name() == name) else {
-            let names: Vec<&str> = all.iter().map(Launcher::name).collect();
-            let hint = did_you_mean(name, &names);
-            return Err(Usage::new(format!(
-                "no VMM is called '{name}'{hint}; there are {}, and --vmm adds others",
-                names.join(", ")
-            ))
-            .into());
-        };
+        let launcher = named(&all, name)
+            .map_err(|error| Usage::new(format!("{error}, and --vmm adds others")))?;
         if !chosen.contains(launcher) {
             chosen.push(launcher.clone());
         }
     }
     Ok(chosen)
+}
+
+/// Adds a VMM of --vmm, or takes its program for one that is known.
+fn add(all: &mut Vec<Launcher>, template: &Template) -> Result<(), String> {
+    let name = &template.name;
+    let known = all.iter().position(|vmm| vmm.name() == name);
+    match (template.program(), known) {
+        (Some(program), Some(place)) => all[place] = all[place].with_program(program),
+        (Some(_), None) => {
+            let names: Vec<&str> = all.iter().map(Launcher::name).collect();
+            let hint = did_you_mean(name, &names);
+            return Err(format!(
+                "no VMM is called '{name}'{hint}, so its whole command line is needed, with {{image}}"
+            ));
+        }
+        (None, Some(_)) => return Err(format!("two VMMs are called '{name}'")),
+        (None, None) => all.push(Launcher::Template(template.clone())),
+    }
+    Ok(())
+}
+
+/// The VMM of this name.
+fn named<'l>(all: &'l [Launcher], name: &str) -> Result<&'l Launcher, String> {
+    let found = all.iter().find(|launcher| launcher.name() == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(Launcher::name).collect();
+        let hint = did_you_mean(name, &names);
+        format!(
+            "no VMM is called '{name}'{hint}; there are {}",
+            names.join(", ")
+        )
+    })
+}
+
+/// The program that the lab copies for the VMM of this name, if it copies one. `command` is that of `--vmm`. An error says what is
+/// wrong with the two.
+pub(crate) fn program_in_lab(name: &str, command: Option<&str>) -> Result<Option<String>, String> {
+    let mut all = known();
+    if let Some(command) = command {
+        let template = template::parse(&format!("{name}={command}"));
+        add(&mut all, &template.map_err(|error| error.to_string())?)?;
+    }
+    Ok(named(&all, name)?.program_in_lab().map(str::to_owned))
 }
 
 /// Whether the VMM's program is not on this host, and the user did not name it.

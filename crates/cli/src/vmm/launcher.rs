@@ -325,6 +325,16 @@ impl Launcher {
         }
     }
 
+    /// The program that the lab copies from this host, if it copies one: it has its own QEMU and vmbell.
+    pub(super) fn program_in_lab(&self) -> Option<&str> {
+        match self {
+            Self::Known(known, None) => CARRIED.into_iter().find(|name| *name == known.program),
+            Self::Known(_, Some(program)) => Some(program.as_str()),
+            Self::Template(template) => template.words.first().map(String::as_str),
+        }
+        .filter(|program| *program != QEMU)
+    }
+
     fn is_qemu(&self) -> bool {
         matches!(self, Self::Known(known, _) if known.program == QEMU)
     }

@@ -22,9 +22,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+pub(super) use self::args::{DEVICES, Device, LAB_KERNEL, VmmArgs, check_rows, row};
 use self::args::{Format, VmmCommand};
-pub(super) use self::args::{LAB_KERNEL, VmmArgs};
 use self::boot::Place;
+pub(super) use self::choose::program_in_lab;
 use self::choose::{chosen, is_missing, list, none_found};
 use self::launcher::Vmm;
 pub(super) use self::launcher::{BARE, CARRIED, QEMU};

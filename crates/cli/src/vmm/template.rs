@@ -9,11 +9,25 @@ use std::path::Path;
 
 use shell_words::ParseError;
 
+use crate::suggest::did_you_mean;
+
 /// The places of the image's path as an ELF and as a bzImage, without which a command would not run the image.
 const IMAGE: &str = "{image}";
 pub(super) const BZIMAGE: &str = "{bzimage}";
 /// The place of a file with Firecracker's configuration.
 pub(super) const CONFIG: &str = "{config}";
+/// All places.
+const PLACES: [&str; 9] = [
+    IMAGE,
+    BZIMAGE,
+    CONFIG,
+    "{cmdline}",
+    "{disk}",
+    "{disk,,}",
+    "{cpus}",
+    "{memory}",
+    "{accel}",
+];
 
 /// Why a template cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +48,14 @@ pub(super) enum TemplateError {
     /// There is no place for the image.
     #[error("the command has no {{image}} or {{bzimage}}, so it would not run the image")]
     NoImage,
+    /// It has a place that nothing takes, which the VMM would get as it is.
+    #[error("the command has {place}, which stands for nothing{hint}")]
+    Place {
+        /// The place.
+        place: String,
+        /// The place that may be meant.
+        hint: String,
+    },
 }
 
 /// A VMM by its command line.
@@ -88,12 +110,31 @@ pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
     }
     let words = shell_words::split(command);
     let words = words.map_err(|ParseError| TemplateError::Words(ParseError.to_string()))?;
+    if let Some(place) = words.iter().flat_map(|word| unknown_places(word)).next() {
+        return Err(TemplateError::Place {
+            hint: did_you_mean(place, &PLACES),
+            place: place.to_owned(),
+        });
+    }
     if words.is_empty() || words.len() > 1 && !words.iter().any(|word| has_image(word)) {
         return Err(TemplateError::NoImage);
     }
     Ok(Template {
         name: name.to_owned(),
         words,
+    })
+}
+
+/// What looks like a place, a lower-case word in braces, and is none.
+fn unknown_places(word: &str) -> impl Iterator<Item = &str> {
+    let braces = word.match_indices('{').filter_map(|(from, _)| {
+        let len = word[from..].find('}')?;
+        Some(&word[from..=from + len])
+    });
+    braces.filter(|place| {
+        let name = &place[1..place.len() - 1];
+        let is_word = !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase());
+        is_word && !PLACES.contains(place)
     })
 }
 
@@ -108,22 +149,23 @@ fn has_image(word: &str) -> bool {
 pub(super) fn filled(word: &str, places: Places<'_>) -> OsString {
     let disk = places.disk.as_os_str();
     let escaped: Vec<&[u8]> = disk.as_bytes().split(|byte| *byte == b',').collect();
-    let values: [(&str, OsString); 9] = [
-        (IMAGE, places.image.into()),
-        (BZIMAGE, places.bzimage.into()),
-        (CONFIG, places.config.into()),
-        ("{cmdline}", places.cmdline.into()),
-        ("{disk}", disk.into()),
-        ("{disk,,}", OsString::from_vec(escaped.join(&b",,"[..]))),
-        ("{cpus}", places.cpus.to_string().into()),
-        ("{memory}", places.memory.to_string().into()),
-        ("{accel}", places.accel.into()),
+    let values: [OsString; PLACES.len()] = [
+        places.image.into(),
+        places.bzimage.into(),
+        places.config.into(),
+        places.cmdline.into(),
+        disk.into(),
+        OsString::from_vec(escaped.join(&b",,"[..])),
+        places.cpus.to_string().into(),
+        places.memory.to_string().into(),
+        places.accel.into(),
     ];
     let mut filled = OsString::new();
     let mut rest = word;
     loop {
-        let found = values
+        let found = PLACES
             .iter()
+            .zip(&values)
             .filter_map(|(place, value)| Some((rest.find(place)?, place, value)));
         let Some((at, place, value)) = found.min_by_key(|(at, ..)| *at) else {
             filled.push(rest);

@@ -103,9 +103,9 @@ fn a_figure_that_is_not_a_count_is_refused() {
 fn a_file_that_cannot_be_written_is_found_before_anything_is_measured() {
     let folder = TempDir::new().unwrap();
     for words in [
-        &["--init", "alioth", "--file", "absent/gate.toml"][..],
-        &["--init", "alioth", "--markdown", "absent/verdict.md"],
-        &["--init", "alioth", "--keep", "/dev/null/absent/"],
+        &["--init", "vmbell", "--file", "absent/gate.toml"][..],
+        &["--init", "vmbell", "--markdown", "absent/verdict.md"],
+        &["--init", "vmbell", "--keep", "/dev/null/absent/"],
     ] {
         // Without a cache, to measure means to download first, which `apt-get` would do.
         vmbell(&[&["gate"], words].concat())
@@ -136,7 +136,7 @@ fn an_interrupt_of_the_download_ends_the_gate_as_one() {
     let path = std::env::var("PATH").unwrap();
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("vmbell"));
     command
-        .args(["gate", "--init", "alioth"])
+        .args(["gate", "--init", "vmbell"])
         .current_dir(folder.path())
         .env("PATH", format!("{}:{path}", folder.path().display()))
         .env("XDG_CACHE_HOME", folder.path())
@@ -148,4 +148,119 @@ fn an_interrupt_of_the_download_ends_the_gate_as_one() {
     // SAFETY: the group is that of a child which is ours and not waited for yet.
     assert_eq!(unsafe { libc::killpg(group, libc::SIGINT) }, 0);
     assert_eq!(end(&mut child).code(), Some(130));
+}
+
+/// A budget whose VMM has this command, with figures.
+fn budget_of(command: &str) -> String {
+    let figures = "[measured.\"debian:6.12\".mine.rows]\ncpuid = { instructions = 1 }\n";
+    let vmm = format!("[vmm.mine]\ncommand = {command:?}\n");
+    format!("format = 1\nkernels = [\"debian:6.12\"]\n{vmm}{figures}")
+}
+
+/// Refuses a budget before the lab downloads or boots anything, with the status of a wrong file.
+fn refuses(text: &str, words: &[&str], why: &str) {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("vmbell-gate.toml"), text).unwrap();
+    vmbell(&[&["gate"], words].concat())
+        .current_dir(folder.path())
+        .env("XDG_CACHE_HOME", folder.path().join("cache"))
+        .assert()
+        .code(2)
+        .stdout("")
+        .stderr(contains(why));
+    assert!(!folder.path().join("cache").exists());
+}
+
+#[test]
+fn a_row_or_device_that_does_not_exist_is_refused_before_a_boot() {
+    let with = |key: &str| format!("{key}\n{}", budget_of("/bin/true {image}"));
+    let mistakes = [
+        (
+            r#"rows = ["cpuid", "cpiud"]"#,
+            "vmbell-gate.toml: rows: 'cpiud': no row has this name, did you mean 'cpuid'?",
+        ),
+        (
+            r#"virtio = ["rgn"]"#,
+            "vmbell-gate.toml: virtio: no device is called 'rgn'; there are rng, blk",
+        ),
+        (
+            r#"rows = ["virtio-net-eoi"]"#,
+            "vmbell-gate.toml: rows: the row virtio-net-eoi needs the device net",
+        ),
+        (
+            r#"rows = ["linux-boot"]"#,
+            "vmbell-gate.toml: rows: the row linux-boot needs",
+        ),
+    ];
+    for (key, why) in mistakes {
+        refuses(&with(key), &[], why);
+    }
+    for (words, why) in [
+        (["--rows", "cpuid,nope"], "no row has this name"),
+        (["--virtio", "rgn"], "[possible values: rng, blk"),
+    ] {
+        let words = [&["--init", "--file", "new.toml"], &words[..]].concat();
+        refuses("", &words, why);
+    }
+}
+
+#[test]
+fn a_mistake_in_the_command_of_a_vmm_names_its_table() {
+    for (command, why) in [
+        (
+            "/bin/true {imgae}",
+            "the command has {imgae}, which stands for nothing, did you mean '{image}'?",
+        ),
+        (
+            "/bin/true {disk}",
+            "the command has no {image} or {bzimage}",
+        ),
+        ("/bin/true", "no VMM is called 'mine'"),
+        (
+            "/bin/true '{image}",
+            "the command cannot be split into words",
+        ),
+        ("no-such-vmm {image}", "no-such-vmm is not on PATH"),
+        ("./no-such-vmm {image}", "there is no file ./no-such-vmm"),
+    ] {
+        let why = format!("vmbell-gate.toml: [vmm.mine]: {why}");
+        refuses(&budget_of(command), &[], &why);
+    }
+    let good = budget_of("/bin/true {image}");
+    refuses(
+        &good,
+        &["--vmm", "mine=/bin/true {disk}"],
+        "--vmm mine: the command has no {image}",
+    );
+    refuses(
+        &good.replace("[vmm.mine]\n", "[vmm.mine]\nwith = [\"absent\"]\n"),
+        &[],
+        "[vmm.mine]: with: there is no file absent",
+    );
+    refuses(
+        &good.replace("debian:6.12", "debain:6.12"),
+        &[],
+        "vmbell-gate.toml: kernels: there is no file debain:6.12",
+    );
+    refuses(
+        &good.replace("mine", "aliot").replace("command", "#"),
+        &[],
+        "[vmm.aliot]: no VMM is called 'aliot', did you mean 'alioth'?",
+    );
+}
+
+#[test]
+fn a_budget_without_figures_holds_nothing_and_is_refused() {
+    let without = budget_of("/bin/true {image}");
+    let without = without.split_once("[measured").unwrap().0;
+    for text in [
+        without.to_owned(),
+        format!("{without}[measured.\"debian:6.12\".mine.rows]\n"),
+    ] {
+        refuses(
+            &text,
+            &[],
+            "[vmm.mine] has no figures on debian:6.12: `vmbell gate --accept` measures them",
+        );
+    }
 }
