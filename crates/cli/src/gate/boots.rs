@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::io;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -58,12 +59,15 @@ struct Boot<'a> {
 type Given<'a> = (Boot<'a>, Option<Report>);
 
 impl Boots<'_> {
-    /// Downloads what the labs need, so that they do not wait for one another; its output is the user's.
+    /// Downloads what the labs need, so that they do not wait for one another. What it prints is progress here, and none of the
+    /// gate's result on stdout.
     pub(super) fn prepare(&self) -> Result<Option<Exit>> {
         let mut command = Command::new(own()?);
         command.args(["lab", "prepare"]);
         if self.quiet {
-            command.arg("--quiet");
+            command.arg("--quiet").stdout(Stdio::null());
+        } else {
+            command.stdout(io::stderr());
         }
         for kernel in self.kernels {
             command.arg("--kernel").arg(kernel);

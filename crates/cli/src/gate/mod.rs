@@ -89,7 +89,7 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
         }
     };
     match file {
-        Some(file) => accept(args, &mut budget, (file, text), measured),
+        Some(file) => accept(args, &mut budget, (file, text), measured, markdown),
         None => hold(args, &budget.figures(&kernels), &measured, markdown),
     }
 }
@@ -168,23 +168,28 @@ fn accept(
     budget: &mut Budget,
     (file, text): (Export, Option<String>),
     measured: BTreeMap<Place, Measured>,
+    markdown: Option<File>,
 ) -> Result<Exit> {
     let verdict = gate::judge(&budget.figures(&budget.kernels), &measured);
-    if !verdict.failed.is_empty() {
-        show_verdict(&verdict)?;
-        return Ok(Exit::Failed);
+    let has_failed = !verdict.failed.is_empty();
+    if has_failed || args.accept || args.json {
+        report(args, &verdict, &measured, markdown)?;
     }
-    if args.accept {
-        show_verdict(&verdict)?;
+    if has_failed {
+        return Ok(Exit::Failed);
     }
     let rows: usize = measured.values().map(|vmm| vmm.rows.len()).sum();
     budget.accept(measured);
     let text = text.unwrap_or_else(|| budget.plan());
     file.finish(&budget.text(&args.file, &text)?)?;
-    print(&format!(
+    let written = format!(
         "{} holds {rows} rows; `vmbell gate` measures them again\n",
         args.file.display()
-    ))?;
+    );
+    match args.json {
+        true => eprint!("{written}"),
+        false => print(&written)?,
+    }
     Ok(Exit::Good)
 }
 
@@ -196,19 +201,32 @@ fn hold(
     markdown: Option<File>,
 ) -> Result<Exit> {
     let verdict = gate::judge(budget, measured);
-    if args.json {
-        print(&gate::json(&verdict, measured))?;
-    } else {
-        show_verdict(&verdict)?;
-    }
-    if let Some(mut file) = markdown {
-        file.write_all(gate::markdown(&verdict).as_bytes())
-            .context("cannot write the verdict to the file of --markdown")?;
-    }
+    report(args, &verdict, measured, markdown)?;
     Ok(match verdict.is_within() {
         true => Exit::Good,
         false => Exit::Failed,
     })
+}
+
+/// Prints the verdict as the arguments say, and appends it to the file of --markdown.
+fn report(
+    args: &GateArgs,
+    verdict: &Verdict,
+    measured: &BTreeMap<Place, Measured>,
+    markdown: Option<File>,
+) -> Result<()> {
+    if args.json {
+        print(&gate::json(verdict, measured))?;
+    } else {
+        show(Style::Auto, Look::default(), false, |look| {
+            gate::terminal(verdict, look)
+        })?;
+    }
+    if let Some(mut file) = markdown {
+        file.write_all(gate::markdown(verdict).as_bytes())
+            .context("cannot write the verdict to the file of --markdown")?;
+    }
+    Ok(())
 }
 
 /// Opens a file to which text is appended.
@@ -216,12 +234,6 @@ fn append_to(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     let file = options.create(true).append(true).open(path);
     file.with_context(|| format!("cannot write {}", path.display()))
-}
-
-fn show_verdict(verdict: &Verdict) -> Result<()> {
-    show(Style::Auto, Look::default(), false, |look| {
-        gate::terminal(verdict, look)
-    })
 }
 
 fn progress(quiet: bool) -> ProgressBar {

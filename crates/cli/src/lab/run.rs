@@ -291,6 +291,7 @@ fn run_in(
         let json = json.filter(|json| inner.has_export(*json));
         exports.extend(json.map(|json| (json, report.to_path_buf())));
     }
+    let stdout_is_taken = exports.iter().any(|(_, path)| path == Path::new("-"));
     // Which rows there are, and how many operations of each.
     let own = settings.marks.map(|_| NamedTempFile::new()).transpose();
     let own = own.context("cannot make a temporary file")?;
@@ -364,7 +365,7 @@ fn run_in(
         let table = exits::of_rows(&mut report, &outcome.between_marks)?;
         let written = fs::write(&path, json(&report));
         written.with_context(|| format!("cannot write {}", path.display()))?;
-        show(Style::Auto, Look::default(), false, |_| table)?;
+        show(Style::Auto, Look::default(), stdout_is_taken, |_| table)?;
     }
     if let (Some(files), Some(folder)) = (outcome.files.take(), &arguments.out) {
         files.unpack(folder)?;

@@ -214,3 +214,17 @@ fn a_cpu_or_a_kvm_that_cannot_nest_is_refused() {
     assert!(said.contains("vmbell: L1: there is no /dev/kvm, which a Linux inside needs"));
     assert!(said.contains("kvm_amd"));
 }
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_report_on_stdout_is_alone_there_although_exits_are_counted() {
+    let mut lab = lab(&["--deterministic", "--depth", "2", "--exits", "--"]);
+    lab.args(["vmbell", "bench", "--only", "eoi-pv", "--ops", "50"]);
+    let output = output(lab.args(["--export-csv", "-"]));
+    assert!(output.status.success());
+    let csv = text(&output.stdout);
+    let mut lines = csv.lines();
+    assert!(lines.next().unwrap().starts_with("command,"), "{csv}");
+    assert!(lines.all(|line| line.starts_with("eoi-pv,")), "{csv}");
+    assert!(text(&output.stderr).contains("eoi-pv"));
+}
