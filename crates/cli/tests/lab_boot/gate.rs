@@ -51,6 +51,18 @@ fn a_budget_is_kept_to_until_a_row_costs_more_and_is_accepted() {
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
+fn a_vmm_that_has_none_of_the_rows_has_no_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = ["--rows", "pm-timer-read", "--boots", "1"];
+    let words = [&["--init", "qemu-microvm"], &rows[..]].concat();
+    let (status, said) = gate(folder.path(), &words);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("no row was measured"), "{said}");
+    assert!(!folder.path().join("vmbell-gate.toml").exists());
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn a_vmm_that_dies_is_over_budget_with_its_last_words_and_writes_none() {
     let folder = tempfile::tempdir().unwrap();
     let vmm = folder.path().join("dies");

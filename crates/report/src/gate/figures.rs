@@ -190,10 +190,12 @@ impl Samples {
             });
             return;
         }
+        let mut has_rows = false;
         let rows = report.common.results.iter();
         for row in rows.filter(|row| row.backend == vmm) {
             match sample(row) {
                 Some(sample) => {
+                    has_rows = true;
                     let samples = self.rows.entry(row.command.clone()).or_default();
                     samples.push(sample);
                 }
@@ -204,6 +206,15 @@ impl Samples {
                         .insert(row.command.clone(), reason.to_owned());
                 }
             }
+        }
+        if !has_rows {
+            let absent = measured.absent.iter().next();
+            let why = absent.map_or_else(String::new, |(row, why)| format!(" ({row}: {why})"));
+            measured.failures.push(BootFailure {
+                seed,
+                reason: format!("no row was measured{why}"),
+                last_output: None,
+            });
         }
     }
 
