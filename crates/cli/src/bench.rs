@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use super::backends::Choice;
-use super::bench_args::{BenchArgs, Sort};
+use super::bench_args::{BackendName, BenchArgs, Sort};
 use super::deliver::deliver;
 use super::exit::{Exit, Usage};
 use super::exports::{Exports, replaced};
@@ -17,12 +17,14 @@ use super::progress::Progress;
 use super::style::Style;
 use super::suites::SuiteName;
 use super::supervise::supervise;
+use super::values::value;
 use super::{compare, interleave};
+use vmbell_bench::catalogue::HOST;
 use vmbell_bench::marks::Marks;
 use vmbell_bench::scenario::Scan;
-use vmbell_bench::{Entry, Options, Plan, Wanted, catalogue, select, set_reference};
-use vmbell_report::compare::CompareOptions;
-use vmbell_report::{Backend, Look, Report, Timing};
+use vmbell_bench::{Entry, Options, Plan, Wanted, catalogue, picks, select, set_reference};
+use vmbell_report::compare::{CompareOptions, RowKey};
+use vmbell_report::{Backend, Group, Look, Report, Timing};
 
 /// How long the rows that answer the first questions are measured.
 const FIRST: Duration = Duration::from_secs(12);
@@ -110,7 +112,28 @@ fn compare_with(
             print(text)?;
         }
     }
-    compare::measured(baseline, &[report], &options, how, stdout_is_taken)
+    let is_wanted = |key: &RowKey| !args.before.allow_missing && is_wanted(args, key);
+    let now = [report];
+    compare::measured(baseline, &now, &options, how, is_wanted, stdout_is_taken)
+}
+
+/// Whether the arguments ask for this row of a baseline, which may have more rows and backends.
+fn is_wanted(args: &BenchArgs, row: &RowKey) -> bool {
+    let backends = &args.backend;
+    let is_of_backend = backends.is_empty()
+        || row.backend == HOST
+        || backends.iter().any(|backend| {
+            *backend == BackendName::Auto || value(backend).get_name() == row.backend
+        });
+    is_of_backend
+        && match wanted(args) {
+            Wanted::First => vmbell_bench::compare::FIRST.contains(&row.command.as_str()),
+            Wanted::All => row.group != Group::Debug,
+            Wanted::Named { patterns, .. } => {
+                let mut patterns = patterns.iter();
+                patterns.any(|pattern| picks(pattern, &row.command))
+            }
+        }
 }
 
 /// The plan that the arguments describe. If the user gave a number of runs, no time budget reduces it.

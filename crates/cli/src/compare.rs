@@ -12,7 +12,7 @@ use super::exit::{Exit, Usage};
 use super::exports::{distinct, replaced};
 use super::style::Style;
 use vmbell_report::compare::{
-    CompareError, CompareOptions, Comparison, Pairing, compare, json, markdown, terminal,
+    CompareError, CompareOptions, Comparison, Pairing, RowKey, compare, json, markdown, terminal,
 };
 use vmbell_report::{Export, Look, Report, parse_any, units, visible};
 
@@ -48,7 +48,11 @@ fn compared(args: &CompareArgs) -> Result<Exit> {
         terminal(&comparison, look)
     })?;
     exported.into_iter().collect::<Result<(), _>>()?;
-    Ok(verdict(&comparison, args.fail_above))
+    let missing = match args.allow_missing {
+        true => Vec::new(),
+        false => comparison.only_old.iter().collect(),
+    };
+    Ok(verdict(&comparison, args.fail_above, &missing))
 }
 
 /// The files of both sides.
@@ -149,19 +153,26 @@ pub(super) fn check(old: &[Report], new: &[Report], options: &CompareOptions) ->
     Ok(())
 }
 
-/// Compares reports that were just measured with those of before, and shows it on stderr if stdout is taken.
+/// Compares reports that were just measured with those of before, and shows it on stderr if stdout is taken. A row of before that
+/// is missing now counts only if `is_wanted`.
 pub(super) fn measured(
     old: &[Report],
     new: &[Report],
     options: &CompareOptions,
     (style, fail_above): (Style, Option<f64>),
+    is_wanted: impl Fn(&RowKey) -> bool,
     stdout_is_taken: bool,
 ) -> Result<Exit> {
     let comparison = compare(old, new, options).map_err(with_advice)?;
     show(style, Look::default(), stdout_is_taken, |look| {
         terminal(&comparison, look)
     })?;
-    Ok(verdict(&comparison, fail_above))
+    let missing = comparison.only_old.iter().filter(|key| is_wanted(key));
+    Ok(verdict(
+        &comparison,
+        fail_above,
+        &missing.collect::<Vec<_>>(),
+    ))
 }
 
 /// The error with what to do about it.
@@ -179,24 +190,27 @@ fn with_advice(error: CompareError) -> anyhow::Error {
     anyhow!("{error}{advice}")
 }
 
-/// The exit status; says which rows are slower by more than `fail_above`, and which were measured before and failed now.
-fn verdict(comparison: &Comparison, fail_above: Option<f64>) -> Exit {
+/// The exit status; says which rows are slower by more than `fail_above`, which were measured before and failed now, and which are
+/// `missing`.
+fn verdict(comparison: &Comparison, fail_above: Option<f64>, missing: &[&RowKey]) -> Exit {
     let Some(threshold) = fail_above else {
         return Exit::Good;
     };
     let worse = comparison.worse_than(threshold);
-    let worse: Vec<String> = worse.map(|row| row.key.to_string()).collect();
-    let failed = comparison.failed_now.iter();
-    let failed: Vec<String> = failed.map(|row| row.key.to_string()).collect();
-    if worse.is_empty() && failed.is_empty() {
-        return Exit::Good;
+    let worse: Vec<&RowKey> = worse.map(|row| &row.key).collect();
+    let failed: Vec<&RowKey> = comparison.failed_now.iter().map(|row| &row.key).collect();
+    let slower = format!("slower by more than {}", units::percent(threshold));
+    let mut exit = Exit::Good;
+    for (what, rows) in [
+        (slower.as_str(), worse.as_slice()),
+        ("failed now", &failed),
+        ("not measured now (--allow-missing passes that)", missing),
+    ] {
+        if !rows.is_empty() {
+            let names: Vec<String> = rows.iter().map(ToString::to_string).collect();
+            eprintln!("{what}: {}", names.join(", "));
+            exit = Exit::Failed;
+        }
     }
-    if !worse.is_empty() {
-        let threshold = units::percent(threshold);
-        eprintln!("slower by more than {threshold}: {}", worse.join(", "));
-    }
-    if !failed.is_empty() {
-        eprintln!("failed now: {}", failed.join(", "));
-    }
-    Exit::Failed
+    exit
 }

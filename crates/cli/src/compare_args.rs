@@ -21,7 +21,7 @@ Examples:
 Exit codes:
   0  the reports were compared, and with --fail-above no row has become slower by more
   1  with --fail-above, a row is significantly slower and its whole interval is above the limit, or a row that was
-     measured before failed now
+     measured before failed now or was not measured
   2  nothing was compared, or the result could not be written
 ";
 
@@ -48,6 +48,10 @@ pub(super) struct CompareArgs {
     /// Exit with 1 if a row is significantly slower and its whole confidence interval is above this, such as 5%
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     pub(super) fail_above: Option<f64>,
+
+    /// With --fail-above, do not fail because a row that was measured before was not measured now: it is missing or was skipped
+    #[arg(long, requires = "fail_above")]
+    pub(super) allow_missing: bool,
 
     /// Call a row the same if the whole interval of its ratio is within this of 1
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = values::percent)]

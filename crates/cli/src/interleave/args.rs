@@ -35,4 +35,8 @@ pub(crate) struct BeforeArgs {
     /// Exit with 1 if the whole confidence interval of a row's slowdown is above this, such as 5%
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     pub(crate) fail_above: Option<f64>,
+
+    /// With --fail-above, do not fail because a row that was measured before was not measured now, although it was asked for
+    #[arg(long, requires = "fail_above")]
+    pub(crate) allow_missing: bool,
 }

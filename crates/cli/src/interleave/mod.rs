@@ -24,19 +24,20 @@ use super::exit::{Exit, Usage};
 use super::progress::Progress;
 use super::{given, interrupt, measured};
 use vmbell_bench::{Limit, Observer, Phase};
-use vmbell_report::compare::{CompareOptions, Pairing};
+use vmbell_report::compare::{CompareOptions, Pairing, RowKey};
 use vmbell_report::{EXPORTERS, Export, Random, Report, Timing};
 
 /// Runs of a turn.
 const RUNS: &str = "--runs=3";
 
 /// The options of `bench` that are about the comparison and how it is shown; those of exports are, too.
-const OURS: [&str; 12] = [
+const OURS: [&str; 13] = [
     "baseline",
     "interleave",
     "turns",
     "keep-turns",
     "fail-above",
+    "allow-missing",
     "style",
     "sort",
     "time-unit",
@@ -79,7 +80,15 @@ pub(super) fn run(args: &BenchArgs, other: &str) -> Result<Exit> {
         return Ok(Exit::Interrupted);
     }
     let how = (args.measure.style, args.before.fail_above);
-    let exit = compare::measured(&taken.old, &taken.new, &options(seed), how, false)?;
+    let is_wanted = |_: &RowKey| !args.before.allow_missing;
+    let exit = compare::measured(
+        &taken.old,
+        &taken.new,
+        &options(seed),
+        how,
+        is_wanted,
+        false,
+    )?;
     // As a bench that is not compared: rows that failed, none that was measured, a time limit.
     let mut own = taken.new.iter().map(measured::exit);
     let own = own.find(|exit| *exit != Exit::Good);

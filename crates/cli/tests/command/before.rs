@@ -161,6 +161,32 @@ fn what_is_measured_is_compared_with_a_baseline() {
 }
 
 #[test]
+fn a_row_of_the_baseline_is_missing_only_if_it_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = folder.path().join("old.json");
+    bench(&["debug-constant", "debug-double", "--export-json"])
+        .arg(&old)
+        .assert()
+        .success();
+    // As if the row that is always skipped had been measured once.
+    let json = fs::read_to_string(&old).unwrap();
+    fs::write(&old, json.replace("debug-double", "debug-skip")).unwrap();
+    let compared = |words: &[&str]| {
+        let mut command = bench(words);
+        command
+            .args(["--fail-above", "50%", "--baseline"])
+            .arg(&old);
+        command.assert()
+    };
+    compared(&["debug-constant"]).success();
+    let both = ["debug-constant", "debug-skip"];
+    compared(&both)
+        .code(1)
+        .stderr(contains("not measured now").and(contains("debug-skip")));
+    compared(&[&both[..], &["--allow-missing"]].concat()).success();
+}
+
+#[test]
 fn a_baseline_that_cannot_be_read_ends_the_command_before_it_measures() {
     // It would never end.
     bench(&["debug-loop", "--baseline", "/nonexistent.json"])

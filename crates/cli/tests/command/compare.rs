@@ -350,6 +350,40 @@ fn a_row_that_fails_now_fails_a_comparison_with_a_threshold() {
 }
 
 #[test]
+fn a_row_that_is_not_measured_now_fails_a_comparison_with_a_threshold() {
+    let files = Files::new();
+    let old = files.side("old", 1.0, 1);
+    let is_ok = |row: &Value| row["status"] == "ok";
+    let (mut skipped, mut missing) = (scaled(1.0, 11), scaled(1.0, 11));
+    let rows = skipped["results"].as_array_mut().unwrap();
+    let gone = rows.iter_mut().filter(|row| is_ok(row)).skip(1);
+    let mut names = Vec::new();
+    for row in gone {
+        row["status"] = json!("skipped");
+        row["reason"] = json!("this host has no KVM");
+        row["samples_ns"] = json!([]);
+        names.push(row["command"].as_str().unwrap().to_owned());
+    }
+    assert!(!names.is_empty());
+    let rows = missing["results"].as_array_mut().unwrap();
+    rows.retain(|row| !names.iter().any(|name| row["command"] == **name));
+    for (name, report) in [("skipped.json", skipped), ("missing.json", missing)] {
+        let new = [files.write(name, &report.to_string())];
+        compare(&["--fail-above", "50%"], &old, &new)
+            .assert()
+            .code(1)
+            .stderr(starts_with("not measured now").and(contains(&names[0])));
+        for passes in [&["--fail-above", "50%", "--allow-missing"][..], &[]] {
+            compare(passes, &old, &new).assert().success().stderr("");
+        }
+    }
+    compare(&["--allow-missing"], &old, &old[1..])
+        .assert()
+        .code(2)
+        .stderr(contains("--fail-above"));
+}
+
+#[test]
 fn an_export_replaces_no_report_that_is_compared() {
     let files = Files::new();
     let (old, new) = (files.side("old", 1.0, 1), files.side("new", 1.0, 11));
