@@ -12,7 +12,7 @@ use vmbell_bench::scenario::{self, Scan};
 use vmbell_bench::stat::{self, Pace};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use vmbell_hypervisor::kvm::Kvm;
-use vmbell_hypervisor::{Capability, Error, Hypervisor, Support};
+use vmbell_hypervisor::{Capability, Error, Hypervisor, Support, Vm, VmConfig};
 use vmbell_vmm::Backend;
 
 /// Why KVM was chosen.
@@ -150,4 +150,32 @@ fn why_not(error: Error) -> String {
         return reason.to_owned();
     }
     chain(error)
+}
+
+/// The scenarios that any backend has on any host of this architecture. They only have names: none can be measured.
+pub(super) fn all_scenarios(scan: &Scan) -> Vec<Entry> {
+    let backend: Arc<dyn Hypervisor> = Arc::new(AllBackends);
+    scenario::entries(&backend, scan)
+}
+
+/// A backend that has every capability and runs no guest: its rows are those of all backends, on every host.
+#[derive(Debug)]
+struct AllBackends;
+
+impl Hypervisor for AllBackends {
+    fn name(&self) -> &'static str {
+        "all"
+    }
+
+    fn support(&self, _: Capability) -> Support {
+        Support::Yes
+    }
+
+    fn create_vm(&self, _: &VmConfig) -> Result<Arc<dyn Vm>, Error> {
+        Err(Error::Unsupported {
+            backend: self.name(),
+            capability: Capability::Run,
+            reason: "it only names rows".to_owned(),
+        })
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-use super::backends::Choice;
+use super::backends::{Choice, all_scenarios};
 use super::bench_args::{BackendName, BenchArgs, Sort};
 use super::deliver::deliver;
 use super::exit::{Exit, Usage};
@@ -36,7 +36,9 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     }
     let baseline = baseline(&args)?;
     let choices = Choice::several(&args.backend)?;
-    let entries = entries(&args, &choices)?;
+    let scan = scan(&args);
+    let scenarios = choices.iter().map(|choice| choice.scenarios(&scan));
+    let entries = entries(&args, scenarios.collect())?;
     let cpus = args.measure.cpus()?;
     let exports = Exports::open(&args.measure.exports)?;
     let begun = Begun::now()?;
@@ -187,15 +189,21 @@ fn wanted(args: &BenchArgs) -> Wanted<'_> {
     }
 }
 
-fn entries(args: &BenchArgs, choices: &[Choice]) -> Result<Vec<Entry>> {
-    let scan = Scan {
+fn scan(args: &BenchArgs) -> Scan {
+    Scan {
         doorbells: args.doorbells.clone(),
         vcpus: args.vcpus.clone(),
-    };
-    let scenarios = choices
-        .iter()
-        .map(|choice| choice.scenarios(&scan))
-        .collect();
+    }
+}
+
+/// Fails if the arguments name a row that no host of this architecture has, or a baseline that cannot be read.
+pub(super) fn check(args: &BenchArgs) -> Result<()> {
+    baseline(args)?;
+    entries(args, vec![all_scenarios(&scan(args))]).map(drop)
+}
+
+/// The entries that are to be measured, of the scenarios of each backend and this host's floors.
+fn entries(args: &BenchArgs, scenarios: Vec<Vec<Entry>>) -> Result<Vec<Entry>> {
     let all = match &args.reference {
         Some(name) => set_reference(catalogue::all(scenarios), name),
         None => Ok(catalogue::all(scenarios)),

@@ -86,6 +86,16 @@ pub(super) fn run(words: impl IntoIterator<Item = OsString>) -> Result<Exit> {
 }
 
 impl Suite {
+    /// Fails if the arguments are wrong in a way that another host of this architecture can tell, without measuring anything.
+    pub(super) fn check(&self) -> Result<()> {
+        match self {
+            Self::Paths(args) => bench::check(args),
+            Self::Rings(args) => virtqueue::check(args),
+            Self::Vmms(args) => vmm::check(args),
+            Self::Eoi(_) | Self::Net(_) => Ok(()),
+        }
+    }
+
     /// Measures it.
     pub(super) fn run(self) -> Result<Exit> {
         match self {

@@ -118,6 +118,7 @@ struct Place<'c> {
 /// status is the first that is not 0, and what it measures is compared.
 pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let (choices, depths) = (arguments.parts.choices()?, arguments.machine.depths()?);
+    check(arch, arguments)?;
     if arguments.bisect {
         return bisect(arch, arguments, &choices, &depths);
     }
@@ -166,6 +167,17 @@ pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Resul
         }
     }
     Ok(ExitCode::from(first))
+}
+
+/// Fails if the program is vmbell with arguments that are wrong there, as far as this host can tell. Another architecture has other
+/// rows.
+fn check(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Result<()> {
+    let inner = Inner::of(&arguments.program)?;
+    let (host, board) = boards(arch, arguments.machine.nests())?;
+    match inner.and_then(|inner| inner.suite) {
+        Some(suite) if board.arch == host => suite.check(),
+        _ => Ok(()),
+    }
 }
 
 /// The reports of those places that `name` names.

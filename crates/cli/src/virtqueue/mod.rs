@@ -74,6 +74,11 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     Ok(exit(&report))
 }
 
+/// Fails if the arguments ask for a variant that is not possible.
+pub(super) fn check(args: &VirtqueueArgs) -> Result<()> {
+    variant::all(args).map(drop)
+}
+
 /// Fails if `--cpu` names more CPUs than there are threads: the driver takes the first, the device the
 /// second if there is one.
 fn check_cpus(args: &VirtqueueArgs, cpus: &[usize]) -> Result<()> {

@@ -27,8 +27,8 @@ use self::args::{Format, VmmCommand};
 use self::boot::Place;
 pub(super) use self::choose::program_in_lab;
 use self::choose::{chosen, is_missing, list, none_found};
-use self::launcher::Vmm;
 pub(super) use self::launcher::{BARE, CARRIED, QEMU};
+use self::launcher::{Launcher, Vmm};
 use super::columns::args::CountExits;
 use super::columns::{Column, Plan, Run};
 use super::exit::{Exit, Usage};
@@ -49,8 +49,7 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
         }
         None => {}
     }
-    let launchers = chosen(args)?;
-    args.check_rows().map_err(Usage::new)?;
+    let launchers = checked(args)?;
     let limit = args.columns.measure.limit_of_boots()?;
     if args.columns.list {
         return list(&launchers, &limit);
@@ -84,6 +83,21 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
         ops: Some(args.ops.into()),
     };
     run.finish(plan, &columns, Kind::Vmms)
+}
+
+/// Fails if the arguments name a VMM or a row that there is not.
+pub(super) fn check(args: &VmmArgs) -> Result<()> {
+    match args.command {
+        Some(_) => Ok(()),
+        None => checked(args).map(drop),
+    }
+}
+
+/// The VMMs that the arguments name, whose rows are checked, too.
+fn checked(args: &VmmArgs) -> Result<Vec<Launcher>> {
+    let launchers = chosen(args)?;
+    args.check_rows().map_err(Usage::new)?;
+    Ok(launchers)
 }
 
 /// `vmbell bench vmms image`.

@@ -27,6 +27,27 @@ fn help_and_wrong_arguments_of_the_command_in_l1_need_no_boot() {
         .code(2)
         .stderr(contains("unexpected argument '--rounds'").and(contains("vmbell bench")));
     run(&["vmbell", "bench", "net", "no-such-way"]).code(2);
+    run(&["vmbell", "bench", "eoi-pb"]).code(2).stderr(contains(
+        "unknown scenario 'eoi-pb', did you mean 'eoi-pv'?",
+    ));
+    run(&["vmbell", "bench", "--baseline", "absent.json"])
+        .code(2)
+        .stderr(contains("cannot read 'absent.json'"));
+    run(&["vmbell", "bench", "vmms", "aliot"])
+        .code(2)
+        .stderr(contains("did you mean 'alioth'?"));
+    run(&["vmbell", "bench", "vmms", "--rows", "nope"])
+        .code(2)
+        .stderr(contains("no row has this name"));
+    run(&["vmbell", "bench", "rings", "--bufs", "5", "--reset=6"])
+        .code(2)
+        .stderr(contains("never comes"));
+    let mut command = sandbox.run(&qemu);
+    command.args(["--", "vmbell", "bench", "vmms", "--vmm"]);
+    command.arg("mine=no-such-vmm {image}");
+    command.assert().code(2).stderr(contains(
+        "--vmm: its program cannot be copied into L1: no-such-vmm is not on PATH",
+    ));
 }
 
 #[test]
@@ -40,7 +61,7 @@ fn export_that_would_replace_a_file_that_is_read_is_refused() {
     command.arg(&report).arg("--export-json").arg(&report);
     command
         .assert()
-        .code(125)
+        .code(2)
         .stderr(contains("the export would replace").and(contains("booted").not()));
     assert_eq!(fs::read_to_string(report).unwrap(), "{}");
 }
@@ -110,7 +131,8 @@ fn archive(sandbox: &Sandbox) -> Vec<u8> {
 #[test]
 fn command_in_l1_writes_its_report_where_it_comes_back_from_and_gets_the_files_that_it_names() {
     let sandbox = Sandbox::new();
-    fs::write(sandbox.path("old.json"), "{}").unwrap();
+    let report = include_str!("../../../report/tests/data/schema1/first.json");
+    fs::write(sandbox.path("old.json"), report).unwrap();
     let words = [
         "--env",
         "A=B",
