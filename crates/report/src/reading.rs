@@ -4,8 +4,12 @@
 
 use serde_json::{Map, Value};
 
+use super::text::without_bom;
 use super::wire::Written;
 use super::{Report, SCHEMA_VERSION};
+
+/// No number of a report is larger: in nanoseconds it is 30,000 years. Sums and squares of such numbers are finite.
+const LARGEST: f64 = 1e21;
 
 /// A report, and what a reader must know about how it was read.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +55,14 @@ pub enum ReadError {
         #[source]
         source: serde_json::Error,
     },
+    /// A number that no measurement gives, and that cannot be calculated with.
+    #[error("{path} is {number:e}, which no measurement gives")]
+    Number {
+        /// The field.
+        path: String,
+        /// The number.
+        number: f64,
+    },
     /// The report is of a later version, in which a field is missing or has another type.
     #[error("schema version {found} is newer than {SCHEMA_VERSION}, and {path} cannot be read")]
     Newer {
@@ -66,6 +78,7 @@ pub enum ReadError {
 
 /// Reads a report of this version or an earlier one, or as much as this version knows of a later one.
 pub fn parse_any(text: &str) -> Result<Reading, ReadError> {
+    let text = without_bom(text);
     if text.trim().is_empty() {
         return Err(ReadError::Empty);
     }
@@ -76,6 +89,10 @@ pub fn parse_any(text: &str) -> Result<Reading, ReadError> {
         let path = "its end".to_owned();
         ReadError::Syntax { path, source }
     })?;
+    if let Some((path, number)) = serde_json::from_str(text).ok().and_then(too_large) {
+        let path = format!("its field '{}'", path.trim_start_matches('.'));
+        return Err(ReadError::Number { path, number });
+    }
     let warnings = match written.schema_version {
         found if found <= u64::from(SCHEMA_VERSION) => Vec::new(),
         found => vec![format!(
@@ -113,6 +130,29 @@ fn failure(text: &str, error: serde_path_to_error::Error<serde_json::Error>) -> 
             source,
         },
         Some(_) => ReadError::Field { path, source },
+    }
+}
+
+/// The first number that is too large, with the path of its field.
+fn too_large(value: Value) -> Option<(String, f64)> {
+    let within = |step: String, value: Value| {
+        let (path, number) = too_large(value)?;
+        Some((step + &path, number))
+    };
+    match value {
+        Value::Number(number) => {
+            let number = number.as_f64().filter(|number| number.abs() > LARGEST)?;
+            Some((String::new(), number))
+        }
+        Value::Array(values) => {
+            let mut values = values.into_iter().enumerate();
+            values.find_map(|(index, value)| within(format!("[{index}]"), value))
+        }
+        Value::Object(fields) => {
+            let mut fields = fields.into_iter();
+            fields.find_map(|(name, value)| within(format!(".{name}"), value))
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => None,
     }
 }
 

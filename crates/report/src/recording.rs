@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Host;
+use super::text::without_bom;
 
 /// The name of the format.
 const FORMAT: &str = "vmbell-top";
@@ -148,12 +149,13 @@ impl Recording {
         struct Named {
             format: String,
         }
-        let first = text.lines().next().unwrap_or_default();
+        let first = without_bom(text).lines().next().unwrap_or_default();
         serde_json::from_str::<Named>(first).is_ok_and(|named| named.format == FORMAT)
     }
 
     /// Reads a recording. If its last line is cut off, it is left out with a warning.
     pub fn parse(text: &str) -> Result<Self, RecordingError> {
+        let text = without_bom(text);
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
         let header: RecordingHeader =
             serde_json::from_str(first).map_err(RecordingError::Header)?;

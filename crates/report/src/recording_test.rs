@@ -52,6 +52,8 @@ pub(crate) fn vm(pid: u32, exits: u64) -> serde_json::Value {
 #[test]
 fn a_recording_is_told_from_a_report() {
     assert!(Recording::is_one(&recording(&[])));
+    let marked = format!("\u{feff}{}", recording(&[(0.0, 0), (1.0, 10)]));
+    assert!(Recording::is_one(&marked) && Recording::parse(&marked).is_ok());
     for text in [
         "",
         "{}",

@@ -29,6 +29,11 @@ pub(super) fn wrap(text: &str, indent: usize, width: Option<usize>) -> String {
     wrapped
 }
 
+/// The text without a byte order mark, which editors and shells of Windows put before it.
+pub fn without_bom(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
 /// `text` with its control characters and those that reorder what follows written as escapes, such as `\u{1b}`: text from
 /// a file can neither colour a terminal nor move its cursor.
 pub fn visible(text: &str) -> String {

@@ -178,6 +178,49 @@ fn a_file_of_something_else_says_so() {
 }
 
 #[test]
+fn a_byte_order_mark_is_no_part_of_a_report() {
+    let files = Files::new();
+    let text = report().to_string();
+    let marked = files.write("marked.json", &format!("\u{feff}{text}"));
+    let plain = files.write("plain.json", &text);
+    for command in [
+        &["compare", &marked, &plain][..],
+        &["report", &marked, &plain, "-o", "/dev/null"],
+        &[
+            "bench",
+            "debug-constant",
+            "--only",
+            "--runs",
+            "1",
+            "--baseline",
+            &marked,
+        ],
+    ] {
+        vmbell(command)
+            .assert()
+            .stderr(contains("not whole JSON").not());
+    }
+    refuses("\u{feff}").stderr(contains("old.json': it is empty"));
+}
+
+#[test]
+fn a_number_that_no_measurement_gives_is_refused_and_named() {
+    let files = Files::new();
+    let mut large = report();
+    let rows = large["results"].as_array_mut().unwrap();
+    let place = rows.iter().position(|row| row["status"] == "ok").unwrap();
+    rows[place]["samples_ns"][1] = json!(1e308);
+    let field =
+        format!("its field 'results[{place}].samples_ns[1]' is 1e308, which no measurement gives");
+    refuses(&large.to_string()).stderr(contains(&field));
+    let large = files.write("large.json", &large.to_string());
+    vmbell(&["report", &large, "-o", "/dev/null"])
+        .assert()
+        .failure()
+        .stderr(contains(&field));
+}
+
+#[test]
 fn an_error_that_quotes_a_file_cannot_command_the_terminal() {
     let mut report = report();
     report["results"][0]["status"] = json!("\u{1b}[2J");

@@ -250,6 +250,12 @@ fn a_mistake_in_the_command_of_a_vmm_names_its_table() {
 }
 
 #[test]
+fn a_byte_order_mark_is_no_part_of_a_budget() {
+    let marked = format!("\u{feff}{}", budget_of("/bin/true {imgae}"));
+    refuses(&marked, &[], "[vmm.mine]: the command has {imgae}");
+}
+
+#[test]
 fn a_budget_without_figures_holds_nothing_and_is_refused() {
     let without = budget_of("/bin/true {image}");
     let without = without.split_once("[measured").unwrap().0;
