@@ -11,7 +11,7 @@ use super::columns::Paint;
 use super::header::{ended_early, length, memory, quality, timing};
 use super::terminal::{Column, lines};
 use super::text::wrap;
-use super::{Group, Look, Report, Row, Status, Timing, Warning, time_unit, warnings};
+use super::{Group, Look, Report, Row, Status, Timing, Warning, time_unit, units, warnings};
 
 /// The widest line, on a terminal that has room for more.
 const WIDEST: usize = 80;
@@ -188,10 +188,7 @@ fn host(report: &Report) -> String {
 
 fn runs(report: &Report) -> String {
     let plan = &report.common.plan;
-    let runs = match plan.finished {
-        1 => "1 run".to_owned(),
-        runs => format!("{runs} runs"),
-    };
+    let runs = units::plural(plan.finished, "run");
     format!(
         "medians of {runs} of {}, in random order, {:.1} s in all{}",
         length(report),

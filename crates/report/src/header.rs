@@ -238,7 +238,7 @@ pub(super) fn length(report: &Report) -> String {
     match plan.ops {
         Some(ops) => match fewest_operations(report) {
             Some(fewest) if fewest < ops => format!("{fewest} to {ops} operations"),
-            _ => format!("{ops} operations"),
+            _ => units::plural(ops, "operation"),
         },
         None => format!("about {}", units::time(plan.min_time * 1e9)),
     }

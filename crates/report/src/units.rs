@@ -1,5 +1,7 @@
 //! Formats numbers for people: three significant digits and a unit that fits.
 
+use std::fmt;
+
 use super::Timing;
 
 /// A measured number in the unit of `timing`: a time, or a number of instructions.
@@ -18,6 +20,21 @@ pub fn time(ns: f64) -> String {
 /// A number of instructions with at least three digits: `0.35`, `43.1`, `2985`.
 pub fn count(number: f64) -> String {
     three_digits(number)
+}
+
+/// A number of things: `1 row`, `27 rows`.
+pub fn plural<N: fmt::Display + PartialEq + From<u8>>(count: N, one: &str) -> String {
+    plural_of(count, one, &format!("{one}s"))
+}
+
+/// The same with another plural.
+pub fn plural_of<N: fmt::Display + PartialEq + From<u8>>(
+    count: N,
+    one: &str,
+    many: &str,
+) -> String {
+    let name = if count == N::from(1) { one } else { many };
+    format!("{count} {name}")
 }
 
 /// The rate that belongs to the time of one operation in nanoseconds: `70.2 k/s`, `1.41 M/s`.

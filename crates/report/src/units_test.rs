@@ -101,3 +101,10 @@ fn a_change_is_a_factor_from_two_on_and_a_share_below() {
         assert_eq!(change(ratio), text, "{ratio}");
     }
 }
+
+#[test]
+fn one_thing_has_no_plural() {
+    assert_eq!(plural(1_u32, "row"), "1 row");
+    assert_eq!(plural(0_usize, "row"), "0 rows");
+    assert_eq!(plural_of(2_u64, "batch", "batches"), "2 batches");
+}

@@ -9,6 +9,7 @@ use super::header::{host, median_title, mitigations, timing, tool};
 use super::markdown::escape;
 use super::text::wrap;
 use super::time_unit::{self, TimeUnit};
+use super::units::{plural, plural_of};
 use super::{
     Look, Report, Row, Status, Timing, Vmm, VmmDevice, VmmGuest, cpu_list, units, vmm_counts,
     vmm_exits,
@@ -158,10 +159,11 @@ fn runs(report: &Report) -> String {
     // Where operations differ from row to row, the samples are whole runs.
     let each = match common.plan.ops {
         Some(ops) => format!(
-            "{} batches of {ops} operations of each row, the VMMs in turns",
-            common.plan.runs
+            "{} of {} of each row, the VMMs in turns",
+            plural_of(common.plan.runs, "batch", "batches"),
+            plural(ops, "operation")
         ),
-        None => format!("{} boots of each VMM, in turns", common.plan.runs),
+        None => format!("{} of each VMM, in turns", plural(common.plan.runs, "boot")),
     };
     // Before vmbell had a seed for VMMs, each turn had the same order.
     let order = match common.seed {

@@ -30,6 +30,7 @@ use super::style::Style;
 use super::suggest::did_you_mean;
 use vmbell_bench::Limit;
 use vmbell_report::gate::{self, Measured, Place, Verdict};
+use vmbell_report::units::plural;
 use vmbell_report::{Export, Look};
 
 /// The kernel of a new budget.
@@ -183,8 +184,9 @@ fn accept(
     let text = text.unwrap_or_else(|| budget.plan());
     file.finish(&budget.text(&args.file, &text)?)?;
     let written = format!(
-        "{} holds {rows} rows; `vmbell gate` measures them again\n",
-        args.file.display()
+        "{} holds {}; `vmbell gate` measures them again\n",
+        args.file.display(),
+        plural(rows, "row")
     );
     match args.json {
         true => eprint!("{written}"),

@@ -15,6 +15,7 @@ use vmbell_devices::virtio::net::{NET_QUEUES, Tap};
 use vmbell_devices::virtio::vhost::{Gone, OnGone, VhostNet, VhostUserBlk, VhostVsock, Worker};
 use vmbell_devices::virtio::{self, CONSOLE_QUEUES, ConsoleReady, Disk, Entropy, Handler, Net};
 use vmbell_devices::virtio::{Notify, VirtioConfig};
+use vmbell_report::units::plural;
 use vmbell_vfio::node::DeviceNode;
 use vmbell_vmm::Pc;
 
@@ -219,8 +220,8 @@ fn disk(drive: &Drive) -> Result<Disk> {
     }
     if disk.rest() > 0 {
         eprintln!(
-            "warning: the last {} bytes of {file} are not a whole sector, and the guest does not see them",
-            disk.rest()
+            "warning: {file} does not end with a whole sector, and the guest does not see the last {}",
+            plural(disk.rest(), "byte")
         );
     }
     Ok(disk.with_serial(*serial))

@@ -307,3 +307,14 @@ fn vmms_that_measure_no_row_are_no_success() {
         .code(77)
         .stdout(predicate::str::contains("it did not come"));
 }
+
+#[test]
+fn one_batch_of_one_operation_has_no_plural() {
+    let doubles = Doubles::new().prints("one", &printed(1000));
+    doubles
+        .command(&["one"], &["--runs", "1", "--batches", "1", "--ops", "1"])
+        .assert()
+        .stdout(predicate::str::contains(
+            "1 batch of 1 operation of each row",
+        ));
+}

@@ -162,7 +162,7 @@ fn shown(report: &Report, facts: &mut Facts) {
     let pinned: Vec<String> = report.common.cpus.iter().map(ToString::to_string).collect();
     shown("pinned to", &pinned.join(","));
     let length = match report.common.plan.ops {
-        Some(ops) => format!("{ops} operations"),
+        Some(ops) => crate::units::plural(ops, "operation"),
         None => crate::units::time(report.common.plan.min_time * 1e9),
     };
     shown("length of a run", &length);

@@ -215,20 +215,17 @@ fn headline(verdict: &Verdict) -> String {
     let mut rows: Vec<_> = verdict.grown.iter().map(|change| &change.name).collect();
     rows.sort();
     rows.dedup();
-    let plural = |count: usize, one: &str, many: &str| match count {
-        1 => format!("1 {one}"),
-        count => format!("{count} {many}"),
-    };
-    for (count, one, many) in [
-        (rows.len(), "row grew", "rows grew"),
-        (verdict.gone.len(), "row is gone", "rows are gone"),
-        (verdict.failed.len(), "boot failed", "boots failed"),
+    let is = if verdict.gone.len() == 1 { "is" } else { "are" };
+    for (count, one, what) in [
+        (rows.len(), "row", "grew"),
+        (verdict.gone.len(), "row", &format!("{is} gone")),
+        (verdict.failed.len(), "boot", "failed"),
     ] {
         if count > 0 {
-            parts.push(plural(count, one, many));
+            parts.push(format!("{} {what}", units::plural(count, one)));
         }
     }
-    let held = plural(verdict.held, "row", "rows");
+    let held = units::plural(verdict.held, "row");
     match parts.is_empty() {
         true => format!("within budget: {held} held"),
         false => format!("over budget: {}; {held} held", parts.join(", ")),

@@ -63,7 +63,10 @@ pub(super) fn headline(columns: &[Column<'_>]) -> String {
             let change = RatioCells::of(&highlight.ratio).change;
             format!("In {}, {change}: {}", unit(first.report), highlight.text)
         }
-        None => format!("What {} rows cost{about}", measured(columns)),
+        None => format!(
+            "What {} cost{about}",
+            units::plural(measured(columns), "row")
+        ),
     }
 }
 
@@ -122,12 +125,16 @@ fn least(report: &Report) -> String {
         .max_by_key(|(wins, _)| *wins);
     match most {
         Some((wins, name)) if wins > 0 => format!(
-            "{name} takes the least {} in {wins} of {} rows, among {} VMMs",
+            "{name} takes the least {} in {wins} of {}, among {}",
             unit(report),
-            names.len(),
-            vmms.iter().filter(|vmm| !vmm.emulated).count()
+            units::plural(names.len(), "row"),
+            units::plural(vmms.iter().filter(|vmm| !vmm.emulated).count(), "VMM")
         ),
-        _ => format!("What {} rows cost in {} VMMs", names.len(), vmms.len()),
+        _ => format!(
+            "What {} cost in {}",
+            units::plural(names.len(), "row"),
+            units::plural(vmms.len(), "VMM")
+        ),
     }
 }
 

@@ -24,10 +24,9 @@ const LEFT: f64 = 16.0;
 pub fn recorded_page(recording: &Recording, name: &str) -> String {
     let histories = histories(recording);
     let seconds = recording.lines.last().map_or(0.0, |line| line.seconds);
-    let plural = if histories.len() == 1 { "" } else { "s" };
     let headline = format!(
-        "{} VM{plural} in {}",
-        histories.len(),
+        "{} in {}",
+        units::plural(histories.len(), "VM"),
         units::time(seconds * 1e9)
     );
     let header = &recording.header;

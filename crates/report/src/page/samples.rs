@@ -108,7 +108,7 @@ fn unit(column: &Column<'_>) -> &'static str {
 /// How many operations each run had.
 fn ops(times: &Times) -> String {
     if let Some(ops) = times.ops_per_run() {
-        return format!("{ops} operations in each run");
+        return format!("{} in each run", crate::units::plural(ops, "operation"));
     }
     let each: Vec<String> = times.ops.iter().map(u64::to_string).collect();
     format!("operations of the runs: {}", each.join(", "))
