@@ -5,7 +5,8 @@ use std::io::{self, IsTerminal};
 use anyhow::Result;
 
 use super::exports::Exports;
-use super::output::print;
+use super::locale;
+use super::output::{print, print_shown};
 use super::style::{self, Style};
 use vmbell_report::{Look, Report};
 
@@ -82,14 +83,14 @@ pub(super) fn show(
     };
     let look = Look {
         color,
-        bars: look.bars && is_terminal,
+        bars: look.bars && is_terminal && locale::is_utf8(),
         width: style::width(stdout_is_taken),
         ..look
     };
     match (style, stdout_is_taken) {
         (Style::None, _) => {}
         (_, true) => eprint!("{}", write(look)),
-        (_, false) => print(&write(look))?,
+        (_, false) => print_shown(&write(look))?,
     }
     Ok(())
 }

@@ -30,6 +30,7 @@ mod interrupt;
 mod kvm_trace;
 mod lab;
 mod list;
+mod locale;
 mod man;
 mod measure_args;
 mod measured;

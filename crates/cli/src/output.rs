@@ -7,11 +7,15 @@ use std::io::{self, ErrorKind, Write};
 
 use anyhow::{Context, Result};
 
+use super::locale::shown;
+
 /// Prints a message to stderr.
 macro_rules! eprint {
     ($($text:tt)*) => {{
+        let text = format!($($text)*);
+        let text = $crate::locale::shown(&text);
         // Without a reader, nothing is left to do with a message.
-        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!($($text)*));
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
     }};
 }
 
@@ -23,6 +27,11 @@ macro_rules! eprintln {
 /// Prints `text`.
 pub(super) fn print(text: &str) -> Result<()> {
     print_bytes(text.as_bytes())
+}
+
+/// Prints text for people, as their locale can show it.
+pub(super) fn print_shown(text: &str) -> Result<()> {
+    print(&shown(text))
 }
 
 /// Prints a line.

@@ -1,5 +1,6 @@
 //! The live screen: reads keys and draws, and counts anew when an interval ends.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,8 @@ use super::table::Table;
 use super::terminal::Tty;
 use super::{text, view};
 use crate::exit::Exit;
-use crate::output::print;
+use crate::locale;
+use crate::output::print_shown;
 
 /// How often a signal and the terminal's size are looked at.
 const SLICE: Duration = Duration::from_millis(100);
@@ -63,7 +65,7 @@ pub(super) fn run(
         }
     }
     drop(tty);
-    table.map_or(Ok(()), |table| print(&text::table(&table)))?;
+    table.map_or(Ok(()), |table| print_shown(&text::table(&table)))?;
     Ok(Exit::Good)
 }
 
@@ -73,6 +75,11 @@ fn draw(tty: &mut Tty, screen: &mut Screen, table: Option<&Table>) -> Result<()>
             screen.fit(table, view::height(frame.area(), table));
         }
         view::draw(frame, screen, table);
+        for cell in &mut frame.buffer_mut().content {
+            if let Cow::Owned(symbol) = locale::shown(cell.symbol()) {
+                cell.set_symbol(&symbol);
+            }
+        }
     });
     result.map(drop).context("cannot draw on the terminal")
 }

@@ -34,7 +34,7 @@ use self::table::Table;
 use super::exit::{Exit, Usage};
 use super::exports::distinct;
 use super::output::print_to_reader;
-use super::{interrupt, values};
+use super::{interrupt, locale, values};
 use vmbell_top::bpf::Metric;
 use vmbell_top::costs::Costs;
 use vmbell_top::reading::Reading;
@@ -275,7 +275,7 @@ fn batch(args: &TopArgs, counts: &mut Counts, interrupted: &AtomicBool) -> Resul
         let shown = match args.json {
             true => json::line(&counts.sources, &counts.before, &counts.first)?,
             false if args.prints_metrics() => String::new(),
-            false => text::table(&table),
+            false => locale::shown(&text::table(&table)).into_owned(),
         };
         if !print_to_reader(shown.as_bytes())? {
             break;

@@ -204,6 +204,26 @@ fn a_byte_order_mark_is_no_part_of_a_report() {
 }
 
 #[test]
+fn what_is_shown_is_ascii_if_the_locale_is_not_utf8() {
+    let files = Files::new();
+    let mut report = scaled(10.0, 1);
+    report["host"]["cpu"] = json!("a CPU");
+    let path = files.write("a.json", &report.to_string());
+    let shown = |locale: &str| {
+        let mut command = vmbell(&["compare", &path, &path]);
+        stdout(command.env("LC_ALL", locale))
+    };
+    let (plain, utf8) = (shown("C"), shown("C.UTF-8"));
+    assert!(plain.is_ascii() && plain.contains(" us "), "{plain}");
+    assert_eq!(utf8.replace('µ', "u"), plain);
+    let mut bench = quick(&["debug-double", "--only", "--verbose", "--no-warnings"]);
+    let text = stdout(bench.env("LC_ALL", "C"));
+    assert!(text.is_ascii() && text.contains("+- spread"), "{text}");
+    let mut export = vmbell(&["compare", &path, &path, "--export-markdown", "-"]);
+    assert!(stdout(export.env("LC_ALL", "C")).contains("µs"));
+}
+
+#[test]
 fn a_number_that_no_measurement_gives_is_refused_and_named() {
     let files = Files::new();
     let mut large = report();
