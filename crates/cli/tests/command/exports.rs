@@ -15,6 +15,15 @@ fn a_bad_export_path_is_found_before_measuring() {
 }
 
 #[test]
+fn an_error_of_an_export_names_the_file_that_the_user_named() {
+    // /proc has no files without a name, so that one with a hidden name would be made.
+    quick(&["debug-loop", "--export-json", "/proc/vmbell.json"])
+        .assert()
+        .code(1)
+        .stderr(contains("cannot write to '/proc/vmbell.json'").and(contains(".vmbell-").not()));
+}
+
+#[test]
 fn metrics_replace_the_file_as_a_whole_and_others_may_read_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vmbell.prom");
