@@ -1,6 +1,9 @@
 //! Ends of a run: time limits, panics, crashes, signals.
 
 use std::fs;
+use std::io::Read as _;
+use std::process::Stdio;
+use std::thread;
 use std::time::Duration;
 
 use assert_cmd::assert::OutputAssertExt;
@@ -32,17 +35,21 @@ fn l1_that_hangs_ends_at_the_time_limit_with_its_console() {
     assert!(has_spoken, "the console never has a word");
 }
 
-/// A QEMU that starts the program, which writes a word, and then hangs. It is a script for bash, because dash
-/// cannot redirect to descriptors above 9.
-const HANGS: &str = r#"exec bash -c '
-    fd() { echo "$*" | sed "s/.*id=lab.$1,fd=\([0-9]*\).*/\1/"; }
-    control=$(fd control "$@") stdout=$(fd stdout "$@")
-    echo "\"started\"" >&$control; echo partial >&$stdout; echo stuck; exec sleep 1000' bash "$@""#;
+/// A QEMU that starts the program, which writes a word, and then does what a script says. It is one for bash, because dash cannot
+/// redirect to descriptors above 9.
+fn begins(then: &str) -> String {
+    format!(
+        r#"exec bash -c '
+        fd() {{ echo "$*" | sed "s/.*id=lab.$1,fd=\([0-9]*\).*/\1/"; }}
+        control=$(fd control "$@") stdout=$(fd stdout "$@")
+        echo "\"started\"" >&$control; echo partial >&$stdout; {then}' bash "$@""#
+    )
+}
 
 #[test]
 fn a_program_that_hangs_in_an_l1_that_hangs_is_told_with_its_times() {
     let sandbox = Sandbox::new();
-    let qemu = sandbox.qemu("9.0.0", HANGS);
+    let qemu = sandbox.qemu("9.0.0", &begins("echo stuck; exec sleep 1000"));
     let message = r"the program started at [0-9.]+ s and did not end: its limit is 2 s \(--timeout\), and L1 does not answer; its console ends with:\n  \| stuck";
     sandbox
         .run(&qemu)
@@ -51,6 +58,36 @@ fn a_program_that_hangs_in_an_l1_that_hangs_is_told_with_its_times() {
         .code(124)
         .stdout("partial\n")
         .stderr(is_match(message).unwrap());
+}
+
+#[test]
+fn time_in_which_the_lab_is_stopped_does_not_count_towards_the_programs_limit() {
+    let sandbox = Sandbox::new();
+    let goes_on = sandbox.path("goes-on");
+    let ends = format!(
+        "until [ -e {} ]; do sleep 0.01; done; \
+         echo \"{{\\\"report\\\":{{\\\"ending\\\":{{\\\"exited\\\":7}},\\\"sent\\\":[8,0,0],\\\"notes\\\":[]}}}}\" >&$control; \
+         exit 15",
+        goes_on.display()
+    );
+    let qemu = sandbox.qemu("9.0.0", &begins(&ends));
+    // A busy host may reach a short limit without being stopped.
+    let ended = growing(Duration::from_secs(2)).any(|limit| {
+        let _ = fs::remove_file(&goes_on);
+        let mut command = sandbox.run(&qemu);
+        command.args(["--timeout", &format!("{}s", limit.as_secs())]);
+        command.args(["--", "/bin/true"]).stdout(Stdio::piped());
+        let mut vmbell = command.spawn().unwrap();
+        let mut word = [0; 8];
+        let stdout = vmbell.stdout.as_mut().unwrap();
+        stdout.read_exact(&mut word).unwrap();
+        support::kill(vmbell.id(), "STOP");
+        thread::sleep(limit * 2);
+        support::kill(vmbell.id(), "CONT");
+        fs::write(&goes_on, "").unwrap();
+        vmbell.wait().unwrap().code() == Some(7)
+    });
+    assert!(ended, "no limit is long enough");
 }
 
 #[test]

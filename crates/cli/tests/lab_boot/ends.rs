@@ -2,7 +2,10 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::process::Stdio;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use super::boots::states::States;
 use super::boots::{host_vmbell, lab, lab_within_its_limits, only_boot, output, text};
@@ -65,6 +68,34 @@ fn a_program_whose_reader_has_gone_ends_as_it_would_outside() {
         // 128 and SIGPIPE.
         assert!(said.contains("status 141\n"), "{said}");
     }
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_program_goes_on_after_the_lab_was_stopped_for_longer_than_its_limit() {
+    // L1's kernel always waits for its CPUs, and finds that it has waited for long.
+    let script =
+        "(while :; do /lab/bin/true; done) & echo began; /lab/bin/sleep 5; echo ended; exit 3";
+    let mut lab = lab_within_its_limits(&["--timeout", "30s", "--", "/bin/sh", "-c", script]);
+    let _one = only_boot();
+    let lab = lab.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut run = lab.process_group(0).spawn().unwrap();
+    let mut word = [0; 6];
+    run.stdout.as_mut().unwrap().read_exact(&mut word).unwrap();
+    let all = format!("-{}", run.id());
+    let kill = |signal| {
+        Command::new("kill")
+            .args(["-s", signal, "--", &all])
+            .status()
+    };
+    assert!(kill("STOP").unwrap().success());
+    thread::sleep(Duration::from_secs(40));
+    assert!(kill("CONT").unwrap().success());
+    let output = run.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert_eq!(text(&output.stdout), "ended\n");
+    assert!(said.contains("retries 0"), "{said}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use super::arguments::{Inherited, Start};
 use super::channel::{Channel, Stream, feed, listen, pump};
 use super::monitor::Monitor;
-use super::supervise::{ANSWERING, Course, ENDING, Event, LEAVING, LONGEST, Patience};
+use super::supervise::{ANSWERING, Course, ENDING, Event, LEAVING, LONGEST, LOOKING, Patience};
 use super::{BootError, Console, Limits, Mode, Settings, arguments, process};
 use crate::board::Board;
 use crate::job::{Message, Report, port};
@@ -142,6 +142,7 @@ impl Boot<'_> {
                 // A question would be an interrupt at a moment that L1 does not determine.
                 Mode::Deterministic { .. } => LONGEST,
             },
+            looking: LOOKING,
         };
         let machine = Machine::new(child, channels, begun, self.settings.show_console);
         let mut booted = machine.follow(sinks, self.settings.limits, patience)?;

@@ -1,6 +1,7 @@
 //! Waits for the first of the report, the end of the VMM, a panic and a time limit. The thread that boots
 //! a Linux runs this.
 
+use std::cell::Cell;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -30,7 +31,8 @@ pub(crate) enum Event {
     Stop,
 }
 
-/// How long a boot and a program may take, without the time in which QEMU waited for a CPU of the host.
+/// How long a boot and a program may take, without the time in which QEMU waited for a CPU of the host, and without that in which
+/// this process was stopped or the host slept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// From the start of QEMU to the start of the program.
@@ -50,6 +52,8 @@ pub(crate) struct Patience {
     pub to_the_end: bool,
     /// To say that it still runs, while the program does. It is asked again as long after each answer.
     pub answering: Duration,
+    /// How long the thread that waits sleeps at most. By that it notices that this process was stopped meanwhile.
+    pub looking: Duration,
 }
 
 /// [`Patience::ending`], and for each Linux inside as long again: a program may have a report to write.
@@ -58,12 +62,14 @@ pub(crate) const ENDING: Duration = Duration::from_secs(10);
 pub(crate) const LEAVING: Duration = Duration::from_secs(10);
 /// [`Patience::answering`]: only a kernel that hangs takes so long.
 pub(crate) const ANSWERING: Duration = Duration::from_secs(60);
+/// [`Patience::looking`].
+pub(crate) const LOOKING: Duration = Duration::from_secs(1);
 /// How long QEMU may take to end after a panic, with the rest of the trace.
 const PANICKING: Duration = Duration::from_secs(3);
 /// A limit that no run reaches, and that can be added to the present time.
 pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The end of a limit, which moves on by the time in which QEMU waited for a CPU.
+/// The end of a limit, which moves on by the time that does not count.
 struct Deadline<W> {
     at: Instant,
     /// What `of` returned when `at` was set.
@@ -87,7 +93,7 @@ impl<W: Fn() -> Duration> Deadline<W> {
         self.waited = (self.of)();
     }
 
-    /// The time that is left. What QEMU waited counts only at the end, so a host that is idle asks once.
+    /// The time that is left. What does not count is asked for only at the end, so a host that is idle asks once.
     fn left(&mut self) -> Duration {
         let left = self.at.saturating_duration_since(Instant::now());
         if !left.is_zero() {
@@ -178,8 +184,11 @@ impl Course {
     ) -> Self {
         let mut course = Self::default();
         let begin = Instant::now();
-        let mut deadline = Deadline::new(&waited, limits.boot);
-        let mut pulse = Pulse::new(&waited, patience.answering);
+        // The clock goes on in a process that is stopped, with its VMM, and does not where the machine sleeps.
+        let (mut looked, stopped) = (begin, Cell::new(Duration::ZERO));
+        let lost = || waited() + stopped.get();
+        let mut deadline = Deadline::new(&lost, limits.boot);
+        let mut pulse = Pulse::new(&lost, patience.answering);
         loop {
             let Some(until_pulse) = pulse.left(control) else {
                 course.silent = true;
@@ -187,7 +196,11 @@ impl Course {
             };
             let left = deadline.left().min(until_pulse);
             // A receiver that finds a message does not look at its time limit, and a program may never stop writing.
-            let event = (!left.is_zero()).then(|| events.recv_timeout(left));
+            let sleep = left.min(patience.looking);
+            let event = (!left.is_zero()).then(|| events.recv_timeout(sleep));
+            let late = looked.elapsed().saturating_sub(sleep);
+            stopped.set(stopped.get() + late);
+            looked = Instant::now();
             if let Some(Err(RecvTimeoutError::Timeout)) = event {
                 continue;
             }

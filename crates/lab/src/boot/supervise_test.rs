@@ -16,6 +16,7 @@ const PATIENCE: Patience = Patience {
     leaving: LEAVING,
     to_the_end: true,
     answering: LONGEST,
+    looking: LOOKING,
 };
 
 const SHORT: Duration = Duration::from_millis(30);

@@ -166,6 +166,7 @@ impl Inside {
             to_the_end: false,
             // The host asks L1 alone.
             answering: LONGEST,
+            looking: LONGEST,
         };
         let booted = machine.follow(sinks, limits, patience);
         let booted = booted.map_err(io::Error::other)?;
