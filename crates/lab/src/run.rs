@@ -20,14 +20,11 @@ use loader::window::Header;
 use rustix::rand::GetRandomFlags;
 use sha2::{Digest as _, Sha256};
 
-/// How often a boot is retried if L1 has crashed, and there is no report.
-const RETRIES: u32 = 1;
+/// How often a machine is booted again that crashed before the program began.
+const BOOTS: u32 = 1;
 
 /// What QEMU says when a state does not fit the machine.
 const RESTORE_FAILED: &str = "load of migration failed";
-
-/// How many layouts of a deterministic run are tried until no Linux inside L1 spins, which one layout always does again.
-const LAYOUTS: u32 = 4;
 
 /// The parts of the lab that a run needs.
 #[derive(Debug)]
@@ -86,16 +83,15 @@ pub struct Outcome {
 }
 
 impl Lab {
-    /// Boots L1 and runs `task`; the program's output goes to this process's own streams while it runs.
-    pub fn run(&self, task: &Task, settings: &Settings) -> Result<Outcome, LabError> {
-        // Of a program with standard input the first boot has read some of it.
-        let retries = if task.stdin { 0 } else { RETRIES };
+    /// Boots L1 and runs `task`; the program's output goes to this process's own streams while it runs. If L1 crashes meanwhile, the
+    /// program begins again up to `retries` times, unless it has standard input.
+    pub fn run(&self, task: &Task, settings: &Settings, retries: u32) -> Result<Outcome, LabError> {
         self.run_into(task, settings, retries, |waiting| {
             Box::new(waiting.around(io::stdout()))
         })
     }
 
-    /// The same with the program's standard output to `stdout`, and without another boot if L1 crashes.
+    /// The same with the program's standard output to `stdout`, and once.
     pub fn run_once(
         &self,
         task: &Task,
@@ -146,19 +142,18 @@ impl Lab {
         stdout: impl Fn(&Waiting) -> Box<dyn Write + Send>,
     ) -> Result<Outcome, LabError> {
         let mut settings = settings.clone();
-        let layouts = if most_retries > 0 { LAYOUTS } else { 1 };
+        let mut retries = 0;
         loop {
-            let result = self.run_in_layout(task, &settings, most_retries, &stdout);
+            let result = self.run_in_layout(task, &settings, most_retries, &mut retries, &stdout);
+            // In the same layout it would always spin again.
             let Err(LabError::Boot(BootError::Spun { reason })) = &result else {
-                return result.map(|outcome| Outcome {
-                    retries: outcome.retries + settings.layout,
-                    ..outcome
-                });
+                return result;
             };
-            settings.layout += 1;
-            if settings.layout == layouts {
+            if task.stdin || retries >= most_retries {
                 return result;
             }
+            retries += 1;
+            settings.layout += 1;
             self.progress.say(format_args!(
                 "running it once more, in another layout: {reason}"
             ));
@@ -170,6 +165,7 @@ impl Lab {
         task: &Task,
         settings: &Settings,
         most_retries: u32,
+        retries: &mut u32,
         stdout: impl Fn(&Waiting) -> Box<dyn Write + Send>,
     ) -> Result<Outcome, LabError> {
         let mut settings = settings.clone();
@@ -180,7 +176,7 @@ impl Lab {
         let mut beginning = self.begin(&boot, &initramfs);
         let (mut cpu, mut wall) = (Duration::ZERO, Duration::ZERO);
         let is_deterministic = matches!(settings.mode, Mode::Deterministic { .. });
-        for retries in 0.. {
+        loop {
             let files = Files::new().map_err(temporary)?;
             let sink = files.sink().map_err(BootError::channel("copy a file"))?;
             // No spinner for a user who types input or sees the console.
@@ -217,9 +213,16 @@ impl Lab {
             if crash.is_some() || booted.started.is_none() {
                 beginning = beginning.after_a_fault()?;
             }
+            // What the program has done, or has read of its standard input, would be done twice.
+            let most = match booted.started {
+                _ if task.stdin => 0,
+                Some(_) => most_retries,
+                None => most_retries.max(BOOTS),
+            };
             if let Some(crash) = crash
-                && retries < most_retries
+                && *retries < most
             {
+                *retries += 1;
                 self.progress.say(format_args!(
                     "{crash} and left no exit code; starting it once more; {}",
                     said(&booted).trim_end()
@@ -228,7 +231,7 @@ impl Lab {
             }
             let started = booted.started.unwrap_or_default();
             let unwritten = booted.unwritten.take();
-            let report = conclude(booted, settings, retries + 1)?;
+            let report = conclude(booted, settings, *retries + 1)?;
             match report.ending {
                 Ending::Failed(reason) => return Err(BootError::Program { reason }.into()),
                 Ending::Unanswered(reason) => return Err(BootError::Unanswered { reason }.into()),
@@ -239,7 +242,7 @@ impl Lab {
                 ending: report.ending,
                 started,
                 files: task.out.then_some(files),
-                retries,
+                retries: *retries,
                 began: beginning.into(),
                 cpu,
                 wall,
@@ -249,7 +252,6 @@ impl Lab {
                 between_marks: report.between_marks,
             });
         }
-        unreachable!("the last retry returns")
     }
 }
 

@@ -246,7 +246,8 @@ fn boot(
     binaries: &[&TestBinary],
 ) -> Result<Finished> {
     let mut command = launcher.lab(&["--timeout", LIMIT, "--boot-timeout", LIMIT]);
-    command.args(["--memory", MEMORY]).args(options);
+    command.args(["--retries", "1", "--memory", MEMORY]);
+    command.args(options);
     if launcher.arm64.is_none() {
         // Some tests start the command.
         command.arg("--with").arg(launcher.vmbell);

@@ -136,6 +136,9 @@ impl Boots<'_> {
                 boot.kernel,
                 "--seed",
                 &seed,
+                // The emulator has faults of its own.
+                "--retries",
+                "1",
             ]
             .map(Into::into),
         );

@@ -70,6 +70,10 @@ pub(super) struct Machine {
     /// Give up a boot if the program has not started after this time
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::positive_duration)]
     boot_timeout: Duration,
+    /// Begin the program again, up to N times, if L1 crashes or hangs while it runs; not with --stdin, whose input is read by then
+    /// [default: 0; 3 with --depth 2 and 3]
+    #[arg(long, value_name = "N")]
+    retries: Option<u32>,
     /// Use this version of arm64's interrupt controller in L1 and in guests [default: 3]
     #[arg(long, value_name = "VERSION", value_parser = gic())]
     gic: Option<Gic>,
@@ -149,6 +153,11 @@ impl Machine {
             }
         }
         Ok(self.depth.iter().copied().map(Some).collect())
+    }
+
+    /// How often the program may begin again. A Linux in a guest spins now and then on the emulated SVM (docs/qemu-bugs.md).
+    pub(super) fn retries(&self, depth: u32) -> u32 {
+        self.retries.unwrap_or(if depth > 1 { 3 } else { 0 })
     }
 
     /// Whether a Linux runs inside another one.

@@ -28,7 +28,7 @@ use vmbell_bench::host::{DEPTH_VARIABLE, DEPTH_VMM_VARIABLE};
 use vmbell_bench::{marks, timing};
 use vmbell_lab::arch::Arch;
 use vmbell_lab::job::Ending;
-use vmbell_lab::{Lab, Task};
+use vmbell_lab::{Lab, LabError, Task};
 use vmbell_report::compare::{at_depths, side_by_side};
 use vmbell_report::{EXPORTERS, Exporter, Look, Report, Timing, json};
 
@@ -362,7 +362,15 @@ fn run_in(
              `cargo test --lib --bins --tests` leaves them out",
         );
     }
-    let mut outcome = lab.run(&task, &settings)?;
+    let outcome = lab.run(&task, &settings, machine.retries(number));
+    if let Err(LabError::Boot(error)) = &outcome
+        && error.is_only_crash()
+        && !task.stdin
+    {
+        lab.progress
+            .say("the program had begun; with --retries it begins again");
+    }
+    let mut outcome = outcome?;
     if program.inner.is_none() && matches!(outcome.ending, Ending::Exited(NOT_FOUND)) {
         lab.progress.say(
             "exit status 127: a program that it starts was not found; --with copies one into L1",

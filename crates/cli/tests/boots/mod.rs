@@ -21,8 +21,16 @@ pub fn only_boot() -> MutexGuard<'static, ()> {
     BOOT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How long a boot or a program may take, as the lab's options: only a hang takes so long.
-pub const LIMITS: [&str; 4] = ["--boot-timeout", "10m", "--timeout", "10m"];
+/// How long a boot or a program may take, as the lab's options: only a hang takes so long. The emulator has faults of its own, so
+/// a program begins again if its L1 crashes.
+pub const LIMITS: [&str; 6] = [
+    "--boot-timeout",
+    "10m",
+    "--timeout",
+    "10m",
+    "--retries",
+    "3",
+];
 
 /// The command on this host: the optimized one that `cargo xtask lab` names, or else the one that cargo built.
 pub fn host_vmbell() -> &'static str {

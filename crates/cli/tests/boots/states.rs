@@ -63,7 +63,11 @@ impl States {
 
     /// `vmbell lab` with these arguments, which looks for machines here.
     pub fn lab(&self, arguments: &[&str]) -> Command {
-        let mut command = lab(arguments);
+        self.with(lab(arguments))
+    }
+
+    /// A `vmbell lab` that looks for machines here.
+    pub fn with(&self, mut command: Command) -> Command {
         command.env("XDG_CACHE_HOME", &self.cache);
         if self.scratch.is_none() {
             // The machines of an older version go as soon as there is a new one.

@@ -91,6 +91,51 @@ fn time_in_which_the_lab_is_stopped_does_not_count_towards_the_programs_limit() 
 }
 
 #[test]
+fn a_program_that_has_begun_begins_again_only_as_often_as_the_user_says() {
+    let sandbox = Sandbox::new();
+    let boots = sandbox.path("boots");
+    let panics = format!(
+        "echo boot >> {}; echo \"[ 9.0] Kernel panic - not syncing: x\"",
+        boots.display()
+    );
+    let qemu = sandbox.qemu("9.0.0", &begins(&panics));
+    for (options, times, said) in [
+        (
+            &[][..],
+            1,
+            "lab: the program had begun; with --retries it begins again",
+        ),
+        (
+            &["--retries", "2"],
+            3,
+            "L1's kernel panicked in each of 3 boots",
+        ),
+        (
+            &["--retries", "2", "-i"],
+            1,
+            "L1's kernel panicked; its console",
+        ),
+        (
+            &["--depth", "2", "--memory", "512M"],
+            4,
+            "L1's kernel panicked in each of 4 boots",
+        ),
+    ] {
+        let _ = fs::remove_file(&boots);
+        sandbox
+            .run(&qemu)
+            .args(options)
+            .args(["--", "/bin/true"])
+            .assert()
+            .code(125)
+            .stdout("partial\n".repeat(times))
+            .stderr(contains(said));
+        let booted = fs::read_to_string(&boots).unwrap();
+        assert_eq!(booted.lines().count(), times, "{options:?}");
+    }
+}
+
+#[test]
 fn an_oops_ends_the_run_at_once_with_its_text() {
     let sandbox = Sandbox::new();
     let oops = "printf '[ 2.0] BUG: unable to handle page fault for address: 0000001300007ed8\\n'; \

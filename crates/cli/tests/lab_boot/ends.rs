@@ -12,17 +12,27 @@ use super::boots::{host_vmbell, lab, lab_within_its_limits, only_boot, output, t
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
-fn a_real_panic_is_retried_once_from_a_boot() {
+fn after_a_real_panic_a_program_begins_again_from_a_boot_as_often_as_the_user_says() {
     let shared = States::of("default");
     assert!(shared.run(&[], "true").status.success());
     let states = shared.copy();
     states.only();
-    let output = states.run(&[], "echo c > /proc/sysrq-trigger; while :; do :; done");
-    assert_eq!(output.status.code(), Some(125));
-    assert!(text(&output.stderr).contains("panicked in each of 2 boots"));
-    assert!(text(&output.stderr).contains("sysrq triggered crash"));
-    // What the first run began from is not used again, and the second one saves nothing.
-    assert_eq!(states.names(), [""; 0]);
+    let panics = "echo c > /proc/sysrq-trigger; while :; do :; done";
+    for (retries, says) in [
+        ("1", "L1's kernel panicked in each of 2 boots; "),
+        ("0", "L1's kernel panicked; "),
+    ] {
+        let lab = lab_within_its_limits(&["--retries", retries, "--", "/bin/sh", "-c", panics]);
+        let output = output(&mut states.with(lab));
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(said.contains(says), "{said}");
+        assert!(said.contains("sysrq triggered crash"), "{said}");
+        let advice = "the program had begun; with --retries it begins again";
+        assert_eq!(said.contains(advice), retries == "0", "{said}");
+        // What the first boot began from is not used again, and the second one saves nothing.
+        assert_eq!(states.names(), [""; 0]);
+    }
 }
 
 #[test]
@@ -31,10 +41,15 @@ fn an_oops_of_l1s_kernel_ends_the_run_with_its_text() {
     // With SMAP, the usermode backend makes L1's kernel oops if QEMU is older than 9.1.
     let vmbell = host_vmbell();
     let cpu = ["--qemu-arg", "-cpu", "--qemu-arg", "max"];
-    let smap = [&["--functional"], &cpu[..], &["--", vmbell]].concat();
+    let smap = [
+        &["--functional", "--retries", "1"],
+        &cpu[..],
+        &["--", vmbell],
+    ]
+    .concat();
     let row = ["--only", "portio-wildcard-eventfd", "--ops", "100"];
     let output = output(
-        lab(&smap)
+        lab_within_its_limits(&smap)
             .args(["bench", "--backend", "usermode"])
             .args(row),
     );

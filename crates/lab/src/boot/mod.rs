@@ -164,6 +164,16 @@ impl BootError {
         )
     }
 
+    /// Whether L1 crashed or hung in the only boot. A boot that crashes before the program begins is repeated.
+    pub fn is_only_crash(&self) -> bool {
+        matches!(
+            self,
+            Self::Panic { boots: 1, .. }
+                | Self::Silent { boots: 1, .. }
+                | Self::Crash { boots: 1, .. }
+        )
+    }
+
     /// For `map_err` on channel operations.
     pub(crate) fn channel(action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Channel { action, source }

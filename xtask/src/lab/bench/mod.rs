@@ -62,7 +62,7 @@ fn measure(
     let path = folder.path().join("kvm.json");
     // Without names the lab plugs in no device. Only a hang takes as long as the limits.
     let mut command = launcher.lab(&["--deterministic", "--device", device]);
-    command.args(["--timeout", "1h", "--boot-timeout", "1h"]);
+    command.args(["--timeout", "1h", "--boot-timeout", "1h", "--retries", "1"]);
     command
         .args(["--", "vmbell", "bench", "--export-json"])
         .arg(&path);
