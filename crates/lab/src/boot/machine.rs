@@ -442,7 +442,7 @@ impl Machine {
         let (console, vmm_errors) = self.output.whole();
         let status = self.child.wait();
         let status = status.map_err(BootError::channel("wait for the VMM"))?;
-        course.drain(&events);
+        course.drain(&events, self.begun.elapsed());
         Ok(Booted {
             status: (!killed).then_some(status),
             console,

@@ -234,7 +234,6 @@ impl Course {
             };
             match &event {
                 Event::Said(Message::Started) => {
-                    course.started = Some(begin.elapsed());
                     deadline.restart(limits.program);
                     pulse.beat();
                 }
@@ -256,7 +255,7 @@ impl Course {
                 }
                 _ => {}
             }
-            course.take(event);
+            course.take(event, begin.elapsed());
             if course.cpu.is_some() {
                 return course;
             }
@@ -276,9 +275,9 @@ impl Course {
         !self.asked && !self.stopped && !self.panicked
     }
 
-    /// Takes the messages that the threads sent up to the end of QEMU.
-    pub fn drain(&mut self, events: &Receiver<Event>) {
-        events.try_iter().for_each(|event| self.take(event));
+    /// Takes the messages that the threads sent up to the end of QEMU, so long after its start.
+    pub fn drain(&mut self, events: &Receiver<Event>, after: Duration) {
+        events.try_iter().for_each(|event| self.take(event, after));
     }
 
     /// Whether L1's report came and all bytes that it counts were read.
@@ -293,7 +292,7 @@ impl Course {
         self.report.as_ref().is_some_and(all)
     }
 
-    fn take(&mut self, event: Event) {
+    fn take(&mut self, event: Event, after: Duration) {
         match event {
             Event::Bytes(stream, length) => self.received[stream as usize] += length,
             Event::Said(Message::Report(mut report)) => {
@@ -308,7 +307,8 @@ impl Course {
             Event::Ended(cpu) => self.cpu = Some(cpu),
             Event::Unwritten(error) => drop(self.unwritten.get_or_insert(error)),
             Event::Said(Message::Nesting) => self.nesting = true,
-            Event::Said(Message::Started | Message::Alive)
+            Event::Said(Message::Started) => drop(self.started.get_or_insert(after)),
+            Event::Said(Message::Alive)
             | Event::Panicked
             | Event::Unread(_)
             | Event::End

@@ -213,10 +213,11 @@ fn what_comes_after_the_end_still_counts() {
         .send(Event::Said(Message::Report(report([2, 0, 0]))))
         .unwrap();
     sender.send(Event::Bytes(Stream::Stdout, 2)).unwrap();
+    sender.send(Event::Said(Message::Started)).unwrap();
     let mut course = Course::follow(&events, &mut control, LIMITS, PATIENCE, never);
-    assert!(!course.complete());
-    course.drain(&events);
-    assert!(course.complete());
+    assert!(!course.complete() && course.started.is_none());
+    course.drain(&events, SHORT);
+    assert!(course.complete() && course.started == Some(SHORT));
 }
 
 #[test]
