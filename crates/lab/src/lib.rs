@@ -128,15 +128,19 @@ pub enum LabError {
         memory: u64,
     },
     /// The files of a run do not fit into the memory of the Linux that is to have them.
-    #[error("L{depth}: out of memory: its files do not fit (--memory): they have {} MiB, and at most half of its {} MiB are for files",
-            length >> 20, memory >> 20)]
+    #[error("L{depth}: out of memory: its files have {} MiB, and {} of its {} MiB are for files: use --memory {}M or more",
+            length >> 20, room >> 20, memory >> 20, enough >> 20)]
     NoRoom {
         /// Which Linux.
         depth: u32,
         /// The files' size in bytes.
         length: u64,
+        /// How many bytes its files may have.
+        room: u64,
         /// The memory in bytes.
         memory: u64,
+        /// A memory that is enough, in bytes.
+        enough: u64,
     },
     /// The files of a run are larger than the window through which L1 gets them.
     #[error("the program and its files have {} MiB, and at most {} MiB go into the lab", length >> 20, WINDOW >> 20)]

@@ -19,8 +19,12 @@ use super::{Lab, LabError, Task, payload};
 
 /// What a Linux needs for itself and for the VMM of the next one.
 const OWN: u64 = 256 << 20;
-/// What a kernel takes of its memory at its start.
-const KERNEL: u64 = 64 << 20;
+/// What a kernel takes of its memory at its start, without its table of pages, which takes [`PAGES`] of it.
+const KERNEL: u64 = 44 << 20;
+const PAGES: u64 = 50;
+/// Above this size of memory a kernel also has buffers for devices that reach less.
+const REACHED: u64 = 2 << 30;
+const BUFFERS: u64 = 64 << 20;
 /// The most memory of a guest of `vmbell run`.
 const MOST: u64 = 3 << 30;
 
@@ -91,24 +95,31 @@ pub(crate) fn files<'a>(
     let mut inside: Option<Inside> = None;
     let mut run: Option<Vec<u8>> = None;
     for depth in (1..=levels).rev() {
-        let write = |output: &mut dyn Write| match &run {
-            None => payload::write(lab, task, settings, output),
+        let memory = settings.memory;
+        let write = |output: &mut dyn Write, room| match &run {
+            None => payload::write(lab, task, settings, room, output),
             Some(run) => payload::write_outer(lab, task, settings, depth, run, output),
         };
         if depth == 1 {
-            let window = window_of(write)?;
-            require_room(depth, window.length, settings.memory)?;
+            let room = room(memory).min(WINDOW - ARCHIVE as u64);
+            let window = window_of(|output| {
+                let length = write(output, room)?;
+                require_room(depth, length, memory)?;
+                Ok(length)
+            })?;
             return Ok((Initramfs::new(lab, levels, inside), window));
         }
-        let memory = settings.memory;
         if settings.vmm == Vmm::Vmbell && memory > MOST {
             return Err(LabError::NestedMemory { depth, memory });
         }
         let mut initramfs = Vec::new();
         payload::initramfs(lab, depth, levels, inside.as_ref(), &mut initramfs)?;
-        let this_run = with_header(header, write)?;
-        let length = (initramfs.len() + this_run.len()) as u64;
-        require_room(depth, length, memory)?;
+        let own = initramfs.len() as u64;
+        let this_run = with_header(header, |output| {
+            let length = write(output, room(memory).saturating_sub(own))?;
+            require_room(depth, own + length, memory)
+        })?;
+        let length = own + this_run.len() as u64;
         inside = Some(Inside {
             nested: Nested {
                 depth: depth - 1,
@@ -144,7 +155,7 @@ pub(crate) fn check(lab: &Lab, settings: &Settings, header: Header) -> Result<Wi
             window.begin(header)?;
             return Ok(window);
         }
-        run = Some(with_header(header, write)?);
+        run = Some(with_header(header, |output| write(output).map(drop))?);
     }
     unreachable!("a depth is at least 1")
 }
@@ -161,23 +172,37 @@ fn with_header(
     Ok(run)
 }
 
-/// Refuses files that do not fit: the root file system has half of the memory, and a Linux that gets them as its initramfs has
-/// them twice at its start, next to its kernel.
+/// How many bytes the files of a Linux with this memory may have: its root file system has half of what its kernel leaves, and a
+/// Linux that gets files as its initramfs has them twice at its start.
+fn room(memory: u64) -> u64 {
+    let buffers = if memory > REACHED { BUFFERS } else { 0 };
+    memory.saturating_sub(KERNEL + memory / PAGES + buffers) / 2
+}
+
+/// Refuses files that do not fit.
 fn require_room(depth: u32, length: u64, memory: u64) -> Result<(), LabError> {
-    let others = if depth == 1 { 0 } else { KERNEL };
-    match length > memory.saturating_sub(others) / 2 {
-        true => Err(LabError::NoRoom {
-            depth,
-            length,
-            memory,
-        }),
-        false => Ok(()),
+    if length > WINDOW - ARCHIVE as u64 {
+        return Err(LabError::TooMuch { length });
     }
+    if length <= room(memory) {
+        return Ok(());
+    }
+    let mut enough = memory;
+    while room(enough) < length {
+        enough = (enough + 1).next_multiple_of(UNIT);
+    }
+    Err(LabError::NoRoom {
+        depth,
+        length,
+        room: room(memory),
+        memory,
+        enough,
+    })
 }
 
 /// Memory of the window's size, with what `write` writes.
 fn window_of(
-    write: impl FnOnce(&mut dyn Write) -> Result<(), LabError>,
+    write: impl FnOnce(&mut dyn Write) -> Result<u64, LabError>,
 ) -> Result<Window, LabError> {
     let file = empty_window()?;
     let mut output = BufWriter::with_capacity(1 << 20, &file);
@@ -188,9 +213,6 @@ fn window_of(
     let end = output.stream_position().map_err(temporary)?;
     drop(output);
     let length = end - ARCHIVE as u64;
-    if end > WINDOW {
-        return Err(LabError::TooMuch { length });
-    }
     Ok(Window { file, length })
 }
 

@@ -125,17 +125,18 @@ fn end<W: Write>(archive: Archive<W>) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Writes the archive of the Linux in which the program runs.
+/// Writes the archive of the Linux in which the program runs, unless it has more than `room` bytes. Returns how many it has.
 pub fn write(
     lab: &Lab,
     task: &Task,
     settings: &Settings,
+    room: u64,
     output: impl Write,
-) -> Result<(), LabError> {
+) -> Result<u64, LabError> {
     let (board, init) = (&lab.board, &lab.init);
     let arch = board.arch.name;
     let search = LibrarySearch::host(board.arch.triplet);
-    let mut archive = Archive::new(output);
+    let mut archive = Archive::within(output, room);
     if settings.depth == 1 {
         add_init(&mut archive, lab)?;
     }
@@ -170,7 +171,7 @@ pub fn write(
 }
 
 /// Writes the archive of the innermost Linux of a machine that is to run one guest.
-pub fn write_check(lab: &Lab, depth: u32, output: impl Write) -> Result<(), LabError> {
+pub fn write_check(lab: &Lab, depth: u32, output: impl Write) -> Result<u64, LabError> {
     let mut archive = Archive::new(output);
     if depth == 1 {
         add_init(&mut archive, lab)?;
@@ -191,7 +192,7 @@ pub fn write_outer(
     depth: u32,
     run: &[u8],
     output: impl Write,
-) -> Result<(), LabError> {
+) -> Result<u64, LabError> {
     let mut archive = Archive::new(output);
     archive.file(Path::new(NESTED_RUN_FILE), 0o644, run)?;
     let task = Task {
@@ -208,10 +209,12 @@ pub fn write_outer(
     finish(archive, &job)
 }
 
-/// Adds the job, and ends the archive.
-fn finish<W: Write>(mut archive: Archive<W>, job: &Job) -> Result<(), LabError> {
+/// Adds the job, and ends the archive. Returns how many bytes its entries have.
+fn finish<W: Write>(mut archive: Archive<W>, job: &Job) -> Result<u64, LabError> {
     archive.file(Path::new(JOB_FILE), 0o644, &json(JOB_FILE, job)?)?;
-    end(archive)
+    let length = archive.length();
+    end(archive)?;
+    Ok(length)
 }
 
 fn json(path: &str, document: &impl Serialize) -> Result<Vec<u8>, FileError> {

@@ -58,6 +58,34 @@ fn programs_that_cannot_run_there_are_refused_before_the_boot() {
 }
 
 #[test]
+fn files_that_do_not_fit_are_refused_unread_with_the_memory_that_is_enough() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
+    let large = sandbox.path("large");
+    let file = fs::File::create(&large).unwrap();
+    let with = format!("{}:/large", large.display());
+    let run = |memory: &str| {
+        let mut command = sandbox.run(&qemu);
+        command.args(["--memory", memory, "--with", &with, "--", "/bin/true"]);
+        command.assert().code(125)
+    };
+    // No process has memory for it, and no folder room.
+    file.set_len(8 << 40).unwrap();
+    let most = "MiB, and at most 2048 MiB go into the lab";
+    run("1G").stderr(contains(most).and(contains("booted").not()));
+    file.set_len(300 << 20).unwrap();
+    let refused = run("512M").stderr(contains("booted").not());
+    let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(
+        said.contains("L1: out of memory: its files have 3"),
+        "{said}"
+    );
+    let (_, advice) = said.split_once("use --memory ").unwrap();
+    let (enough, _) = advice.split_once(" or more").unwrap();
+    run(enough).stderr(contains("booted"));
+}
+
+#[test]
 #[cfg(target_arch = "x86_64")]
 fn what_arm64_does_not_have_is_refused_before_the_boot() {
     let sandbox = Sandbox::new();

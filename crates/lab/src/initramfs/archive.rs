@@ -20,20 +20,39 @@ const CHARACTER: u32 = 0o020_600;
 /// The most symbolic links that the kernel follows in one path.
 const MAX_LINKS: u32 = 40;
 
+/// The length of an entry's header.
+const HEADER: u64 = 110;
+
 /// An archive that is being written.
 #[derive(Debug)]
 pub struct Archive<W> {
     output: W,
     seen: BTreeSet<PathBuf>,
+    /// The bytes of all entries.
+    length: u64,
+    /// The most bytes that are written. Entries beyond are only counted, and files of the host not read.
+    room: u64,
 }
 
 impl<W: Write> Archive<W> {
     /// Starts an archive.
     pub fn new(output: W) -> Self {
+        Self::within(output, u64::MAX)
+    }
+
+    /// Starts an archive that is of no use if it has more than `room` bytes, see [`length`](Self::length).
+    pub fn within(output: W, room: u64) -> Self {
         Self {
             output,
             seen: BTreeSet::new(),
+            length: 0,
+            room,
         }
+    }
+
+    /// How many bytes all entries have, with those that were not written.
+    pub fn length(&self) -> u64 {
+        self.length
     }
 
     /// Adds a folder and all folders above it.
@@ -203,11 +222,20 @@ impl<W: Write> Archive<W> {
             return self.link(path, &target);
         }
         if metadata.is_file() && !self.seen.contains(relative(path)) {
+            if !self.has_room(path, metadata.len()) {
+                self.length += entry_length(path, metadata.len());
+                self.seen.insert(relative(path).to_path_buf());
+                return Ok(());
+            }
             let content = fs::read(host).map_err(FileError::of("read", host))?;
             self.file(path, metadata.permissions().mode(), &content)?;
         }
         // Sockets, pipes and devices mean nothing on another machine.
         Ok(())
+    }
+
+    fn has_room(&self, path: &Path, size: u64) -> bool {
+        self.length.saturating_add(entry_length(path, size)) <= self.room
     }
 
     fn leaf(
@@ -240,6 +268,12 @@ impl<W: Write> Archive<W> {
             path: path.to_path_buf(),
             size,
         })?;
+        let fits = self.has_room(path, size);
+        self.length += entry_length(path, size);
+        if !fits {
+            self.seen.insert(path.to_path_buf());
+            return Ok(());
+        }
         // Each file needs its own number: the kernel takes files with the same inode for one file.
         let inode = u32::try_from(self.seen.len() + 1).unwrap_or(u32::MAX);
         let entry = Builder::new(name)
@@ -255,6 +289,12 @@ impl<W: Write> Archive<W> {
         self.seen.insert(path.to_path_buf());
         Ok(())
     }
+}
+
+/// The bytes of an entry: the header and the name, which ends with a zero, and the content, each to a multiple of four.
+fn entry_length(path: &Path, size: u64) -> u64 {
+    let name = relative(path).as_os_str().len() as u64 + 1;
+    (HEADER + name).next_multiple_of(4) + size.next_multiple_of(4)
 }
 
 fn relative(path: &Path) -> &Path {
