@@ -22,7 +22,7 @@ use super::board::Board;
 use super::boot::Settings;
 use super::cache::{
     Cache, CacheError, Draft, Entry, Prepare, Size, SourcePackage, hash_bytes, hash_file,
-    require_space,
+    require_programs, require_space,
 };
 use super::debian::{KernelVersion, release_sources as debian_release};
 use super::kernel::{KernelImage, ModuleTree};
@@ -97,6 +97,7 @@ impl<'a> Provision<'a> {
         if let Some(qemu) = Qemu::on_path(self.board) {
             return Ok(qemu);
         }
+        require_programs(self.cache.root())?;
         let (host, board) = (self.host, self.board);
         let entry = self.package_entry(&Recipe::qemu(host, board), |draft| {
             prepare::qemu(host, board, draft)

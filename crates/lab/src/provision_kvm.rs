@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::super::apt::Apt;
 use super::super::arch::Arch;
-use super::super::cache::{Entry, Size, hash_bytes, require_space};
+use super::super::cache::{Entry, Size, hash_bytes, require_programs, require_space};
 use super::super::debian;
 use super::super::kvm::{Changes, IOEVENTFD, IOEVENTFD_SOURCES, KvmChanges, KvmError, Tools, Tree};
 use super::super::out_of_tree::Release;
@@ -141,6 +141,7 @@ impl Provision<'_> {
         release: &Release,
         sources: &str,
     ) -> Result<Entry, LabError> {
+        require_programs(self.cache.root())?;
         let recipe = format!(
             "revision {TOOLS_REVISION}\n{release}\n{}",
             self.host.package

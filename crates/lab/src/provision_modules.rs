@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::super::apt::{Apt, AptError, Package};
-use super::super::cache::{Entry, Size, SourcePackage, hash_bytes, require_space};
+use super::super::cache::{
+    Entry, Size, SourcePackage, hash_bytes, require_programs, require_space,
+};
 use super::super::out_of_tree::{self, Architectures, MODULES, Packages};
 use super::{LabError, Progress, Provision};
 use crate::FileError;
@@ -46,6 +48,7 @@ impl Provision<'_> {
         release: &str,
         hash: &str,
     ) -> Result<Entry, LabError> {
+        require_programs(self.cache.root())?;
         require_space(self.cache.root(), Size(SPACE))?;
         let draft = self.draft(KIND, hash)?;
         let scratch = draft.scratch();

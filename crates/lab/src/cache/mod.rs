@@ -20,6 +20,7 @@ pub(crate) use manifest::hash_open;
 pub use manifest::{Digest, Manifest, ManifestFile, SourcePackage, hash_bytes, hash_file};
 pub use root::{Cache, Listed, Prepare, Use};
 pub(crate) use root::{names, user_folder};
+pub(crate) use space::require_programs;
 pub use space::{Size, require_space};
 
 /// An error of the cache.
@@ -40,6 +41,13 @@ pub enum CacheError {
         needed: Size,
         /// What is free for an ordinary user.
         available: Size,
+    },
+    /// The file system does not let programs run.
+    #[error("{} is on a file system that is mounted noexec, and the lab runs programs from there: set XDG_CACHE_HOME to a folder on another one",
+            path.display())]
+    NoPrograms {
+        /// The folder.
+        path: PathBuf,
     },
     /// A file is not as the manifest describes it.
     #[error("cache entry {} is damaged: {file} {how}", entry.display())]

@@ -1,7 +1,9 @@
-//! Sizes in bytes, and the check for free space on the file system before it is filled.
+//! Sizes in bytes, and what a file system must have for the cache: free space, and leave to run programs.
 
 use std::fmt;
 use std::path::Path;
+
+use rustix::fs::StatVfsMountFlags;
 
 use super::CacheError;
 use crate::FileError;
@@ -43,9 +45,43 @@ pub fn require_space(folder: &Path, needed: Size) -> Result<(), CacheError> {
     Ok(())
 }
 
+/// Fails if programs in `folder` cannot be run, because its file system is mounted with `noexec`.
+pub fn require_programs(folder: &Path) -> Result<(), CacheError> {
+    let stat = rustix::fs::statvfs(folder)
+        .map_err(|errno| FileError::of("ask for the mount of", folder)(errno.into()))?;
+    match stat.f_flag.contains(StatVfsMountFlags::NOEXEC) {
+        true => Err(CacheError::NoPrograms {
+            path: folder.to_path_buf(),
+        }),
+        false => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_system_without_programs_is_told_by_its_mount() {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        for line in mounts.lines() {
+            let fields: Vec<&str> = line.split(' ').collect();
+            let path = Path::new(fields[1]);
+            // Another mount may hide this one.
+            let hides = |other: &str| other.split(' ').nth(1) == Some(fields[1]);
+            if mounts.lines().filter(|other| hides(other)).count() > 1 || !path.is_dir() {
+                continue;
+            }
+            let is_noexec = fields[3].split(',').any(|option| option == "noexec");
+            match require_programs(path) {
+                Ok(()) => assert!(!is_noexec, "{line}"),
+                Err(error) => {
+                    assert!(is_noexec, "{line}: {error}");
+                    assert!(error.to_string().contains("set XDG_CACHE_HOME"), "{error}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn sizes_read_as_package_tools_print_them() {
