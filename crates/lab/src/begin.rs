@@ -101,6 +101,11 @@ impl Lab {
         }
         match self.find_or_make(store, boot, initramfs) {
             Ok(saved) => Beginning::Saved(saved),
+            // It stays so, and the last line of the run says it.
+            Err(LabError::Cache(error)) if error.is_read_only() => {
+                let reason = "the folder of saved states cannot be written";
+                Beginning::Boot(Some(reason.to_owned()))
+            }
             Err(error) => {
                 let causes =
                     iter::successors(Some(&error as &dyn Error), |error| (*error).source());

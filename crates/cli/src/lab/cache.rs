@@ -51,11 +51,14 @@ fn save(lab: &anyhow::Result<Lab>, depth: u32, progress: &Progress) -> anyhow::R
         },
         Mode::Deterministic { seed: None },
     ] {
-        lab.save(&Settings {
+        let reason = lab.save(&Settings {
             depth,
             mode,
             ..Settings::default()
         })?;
+        if let Some(reason) = reason {
+            progress.say(format_args!("no machine was saved: {reason}"));
+        }
     }
     Ok(())
 }

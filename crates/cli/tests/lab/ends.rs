@@ -9,6 +9,7 @@ use std::time::Duration;
 use assert_cmd::assert::OutputAssertExt;
 use predicates::prelude::*;
 use predicates::str::{contains, is_match};
+use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 
 use super::support::{self, Sandbox};
 use crate::signals::hear_signals;
@@ -37,13 +38,20 @@ fn l1_that_hangs_ends_at_the_time_limit_with_its_console() {
 
 /// A QEMU that starts the program, which writes a word, and then does what a script says. It is one for bash, because dash cannot
 /// redirect to descriptors above 9.
-fn begins(then: &str) -> String {
+pub fn begins(then: &str) -> String {
     format!(
         r#"exec bash -c '
         fd() {{ echo "$*" | sed "s/.*id=lab.$1,fd=\([0-9]*\).*/\1/"; }}
         control=$(fd control "$@") stdout=$(fd stdout "$@")
         echo "\"started\"" >&$control; echo partial >&$stdout; {then}' bash "$@""#
     )
+}
+
+/// The end of such a QEMU whose program ended with this status.
+pub fn reports(status: u8) -> String {
+    let report = r#"{\"report\":{\"ending\":{\"exited\":STATUS},\"sent\":[8,0,0],\"notes\":[]}}"#;
+    let report = report.replace("STATUS", &status.to_string());
+    format!("echo \"{report}\" >&$control; exit 15")
 }
 
 #[test]
@@ -64,12 +72,8 @@ fn a_program_that_hangs_in_an_l1_that_hangs_is_told_with_its_times() {
 fn time_in_which_the_lab_is_stopped_does_not_count_towards_the_programs_limit() {
     let sandbox = Sandbox::new();
     let goes_on = sandbox.path("goes-on");
-    let ends = format!(
-        "until [ -e {} ]; do sleep 0.01; done; \
-         echo \"{{\\\"report\\\":{{\\\"ending\\\":{{\\\"exited\\\":7}},\\\"sent\\\":[8,0,0],\\\"notes\\\":[]}}}}\" >&$control; \
-         exit 15",
-        goes_on.display()
-    );
+    let waits = format!("until [ -e {} ]; do sleep 0.01; done", goes_on.display());
+    let ends = format!("{waits}; {}", reports(7));
     let qemu = sandbox.qemu("9.0.0", &begins(&ends));
     // A busy host may reach a short limit without being stopped.
     let ended = growing(Duration::from_secs(2)).any(|limit| {
@@ -309,4 +313,31 @@ fn qemu_does_not_outlive_vmbell() {
     vmbell.kill().unwrap();
     vmbell.wait().unwrap();
     await_that("the end of QEMU", || support::is_gone(&pid));
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_used_as_it_is() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", &begins(&reports(0)));
+    let run = |words: &[&str]| {
+        let mut command = sandbox.run_as(words, &qemu);
+        command.args(["--", "/bin/true"]).assert()
+    };
+    run(&["lab", "--cold"]).success();
+    fs::create_dir(sandbox.path("cache/vmbell/states")).unwrap();
+    let cache = sandbox.path("cache");
+    support::set_writable(&cache, false);
+    let test = || {
+        // With this capability root writes where nobody may, and the program of this thread has not more than the thread.
+        let _ = remove_capability_from_bounding_set(CapabilitySet::DAC_OVERRIDE);
+        run(&["lab"])
+            .success()
+            .stderr(contains("cannot").count(1))
+            .stderr(contains(
+                "booted (the folder of saved states cannot be written)",
+            ));
+    };
+    let ended = thread::scope(|scope| scope.spawn(test).join());
+    support::set_writable(&cache, true);
+    ended.unwrap();
 }

@@ -101,6 +101,23 @@ impl Sandbox {
     }
 }
 
+/// Allows or forbids to write a folder and all in it.
+pub fn set_writable(path: &Path, writable: bool) {
+    let metadata = fs::symlink_metadata(path).unwrap();
+    let mode = metadata.permissions().mode();
+    let mode = if writable {
+        mode | 0o200
+    } else {
+        mode & !0o222
+    };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    if metadata.is_dir() {
+        for item in fs::read_dir(path).unwrap() {
+            set_writable(&item.unwrap().path(), writable);
+        }
+    }
+}
+
 /// Sends a signal to a process.
 pub fn kill(pid: impl std::fmt::Display, signal: &str) {
     let line = format!("kill -s {signal} {pid}");
