@@ -13,6 +13,7 @@ mod exits;
 mod exported;
 mod init;
 mod inner;
+mod lacks;
 mod machine;
 mod needs;
 mod parts;

@@ -16,6 +16,7 @@ use super::device::plug_in;
 use super::exits;
 use super::exported::Exported;
 use super::inner::Inner;
+use super::lacks;
 use super::machine::{Machine, announce, status, summarize};
 use super::needs::Needs;
 use super::parts::{Choice, Parts, boards};
@@ -32,8 +33,6 @@ use vmbell_lab::{Lab, LabError, Task};
 use vmbell_report::compare::{at_depths, side_by_side};
 use vmbell_report::{EXPORTERS, Exporter, Look, Report, Timing, json};
 
-/// The exit status of a shell that does not find a program.
-const NOT_FOUND: u8 = 127;
 /// The option for the report that is compared.
 const JSON: &str = "export-json";
 /// Variables that describe this host and would be wrong in L1.
@@ -371,10 +370,11 @@ fn run_in(
             .say("the program had begun; with --retries it begins again");
     }
     let mut outcome = outcome?;
-    if program.inner.is_none() && matches!(outcome.ending, Ending::Exited(NOT_FOUND)) {
-        lab.progress.say(
-            "exit status 127: a program that it starts was not found; --with copies one into L1",
-        );
+    if program.inner.is_none()
+        && let Ending::Exited(status) = outcome.ending
+        && let Some(advice) = lacks::advice(status, &task, lab.board.arch.triplet)
+    {
+        lab.progress.say(advice);
     }
     summarize(&outcome, lab.board.arch, lab.progress);
     let status = status(&outcome, &settings);

@@ -316,6 +316,35 @@ fn qemu_does_not_outlive_vmbell() {
 }
 
 #[test]
+fn what_a_script_or_an_interpreter_lacks_is_named() {
+    let sandbox = Sandbox::new();
+    let (script, modules) = (sandbox.path("script"), sandbox.path("lib/python9"));
+    let python = sandbox.script("python9", "");
+    fs::copy("/bin/true", &python).unwrap();
+    fs::create_dir_all(&modules).unwrap();
+    fs::write(&script, format!("#!{}\n", python.display())).unwrap();
+    let names = [&python, &script, &modules].map(|path| path.to_str().unwrap());
+    let [python, script, modules] = names;
+    let run = |status: u8, words: &[&str]| {
+        let qemu = sandbox.qemu("9.0.0", &begins(&reports(status)));
+        let mut command = sandbox.run(&qemu);
+        let code = i32::from(status);
+        command.args(words).assert().code(code)
+    };
+    let is_silent = || contains("--with").not();
+    let needs = format!("{script} needs --with {python} --with {modules}");
+    for status in [126, 127] {
+        run(status, &["--with", script, "--", "/bin/sh"]).stderr(contains(needs.as_str()));
+    }
+    run(127, &["--", "/bin/sh"]).stderr(contains("a program that it starts was not found"));
+    run(126, &["--", "/bin/sh"]).stderr(is_silent());
+    let lacks = format!("the modules of {python} are not in L1: --with {modules}");
+    run(1, &["--with", script, "--", python, script]).stderr(contains(lacks));
+    run(0, &["--", python]).stderr(is_silent());
+    run(1, &["--with", modules, "--", python]).stderr(is_silent());
+}
+
+#[test]
 fn a_cache_that_cannot_be_written_is_used_as_it_is() {
     let sandbox = Sandbox::new();
     let qemu = sandbox.qemu("9.0.0", &begins(&reports(0)));

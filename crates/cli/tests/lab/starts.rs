@@ -41,7 +41,10 @@ fn programs_that_cannot_run_there_are_refused_before_the_boot() {
         ("/nonexistent/program", "cannot read /nonexistent/program"),
         (
             script.to_str().unwrap(),
-            "is a script (/bin/sh): run its interpreter in the lab and add the script with --with",
+            &format!(
+                "is a script: run its interpreter, `vmbell lab --with {0} -- /bin/sh {0} ...`",
+                script.display()
+            ),
         ),
         (
             "/etc/passwd",

@@ -10,7 +10,7 @@ use object::elf::{
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
 use object::read::{ReadCache, ReadRef};
 
-use super::InitramfsError;
+use super::{InitramfsError, Interpreter};
 use crate::FileError;
 
 /// How much of a file is read that is not an ELF: the first line of a script.
@@ -47,15 +47,8 @@ impl ElfFacts {
         file.rewind()
             .and_then(|()| file.take(BEGIN).read_to_end(&mut begin))
             .map_err(FileError::of("read", path))?;
-        Err(match begin.strip_prefix(b"#!") {
-            Some(rest) => {
-                let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
-                let interpreter = String::from_utf8_lossy(line).trim().to_owned();
-                InitramfsError::Script {
-                    path: path.to_path_buf(),
-                    interpreter,
-                }
-            }
+        Err(match Interpreter::of_line(&begin) {
+            Some(interpreter) => interpreter.refuse(path, arch),
             None => InitramfsError::NotElf {
                 path: path.to_path_buf(),
                 arch,

@@ -8,14 +8,16 @@
 mod archive;
 mod closure;
 mod elf;
+mod script;
 mod search;
 
 use crate::FileError;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use archive::Archive;
 pub use closure::Closure;
 pub use elf::ElfFacts;
+pub use script::{Interpreter, modules};
 pub use search::LibrarySearch;
 
 /// A program or file that cannot be put into L1's file tree.
@@ -51,11 +53,21 @@ pub enum InitramfsError {
         name: String,
     },
     /// The program is a script, which only its interpreter can run.
-    #[error("{} is a script ({interpreter}): run its interpreter in the lab and add the script with --with", path.display())]
+    #[error("{} is a script: run its interpreter, `vmbell lab {} -- {} ...`", path.display(), with(path, modules), words.join(" "))]
     Script {
         /// The script.
         path: PathBuf,
-        /// The interpreter and arguments of the script's first line.
+        /// The folders of its interpreter's modules.
+        modules: Vec<PathBuf>,
+        /// The command line for its interpreter.
+        words: Vec<String>,
+    },
+    /// The program is a script, and its interpreter is not here.
+    #[error("{} is a script, and its interpreter {interpreter} is not on this machine", path.display())]
+    NoInterpreter {
+        /// The script.
+        path: PathBuf,
+        /// The interpreter.
         interpreter: String,
     },
     /// The file is not an ELF program of L1's architecture.
@@ -117,4 +129,13 @@ pub enum InitramfsError {
         /// L1's architecture.
         arch: &'static str,
     },
+}
+
+/// The options that copy a script and the modules of its interpreter.
+fn with(script: &Path, modules: &[PathBuf]) -> String {
+    let all = std::iter::once(script).chain(modules.iter().map(PathBuf::as_path));
+    let options: Vec<String> = all
+        .map(|path| format!("--with {}", path.display()))
+        .collect();
+    options.join(" ")
 }
