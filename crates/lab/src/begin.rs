@@ -103,7 +103,7 @@ impl Lab {
             Ok(saved) => Beginning::Saved(saved),
             // It stays so, and the last line of the run says it.
             Err(LabError::Cache(error)) if error.is_read_only() => {
-                let reason = "the folder of saved states cannot be written";
+                let reason = "the folder for saved states is not writable";
                 Beginning::Boot(Some(reason.to_owned()))
             }
             Err(error) => {

@@ -128,7 +128,7 @@ pub enum LabError {
         memory: u64,
     },
     /// The files of a run do not fit into the memory of the Linux that is to have them.
-    #[error("L{depth}: out of memory: its files have {} MiB, and {} of its {} MiB are for files: use --memory {}M or more",
+    #[error("L{depth}: out of memory: its files need {} MiB, and {} MiB of its {} MiB are available for files: use --memory {}M or more",
             length >> 20, room >> 20, memory >> 20, enough >> 20)]
     NoRoom {
         /// Which Linux.

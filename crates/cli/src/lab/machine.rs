@@ -70,8 +70,8 @@ pub(super) struct Machine {
     /// Give up a boot if the program has not started after this time
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::positive_duration)]
     boot_timeout: Duration,
-    /// Begin the program again, up to N times, if L1 crashes or hangs while it runs; not with --stdin, whose input is read by then
-    /// [default: 0; 3 with --depth 2 and 3]
+    /// Run the program again, up to N times, if L1 crashes or hangs while the program runs. Has no effect with --stdin, because the
+    /// input is already read [default: 0; 3 with --depth 2 and 3]
     #[arg(long, value_name = "N")]
     retries: Option<u32>,
     /// Use this version of arm64's interrupt controller in L1 and in guests [default: 3]

@@ -367,7 +367,7 @@ fn run_in(
         && !task.stdin
     {
         lab.progress
-            .say("the program had begun; with --retries it begins again");
+            .say("the program had started, so it is not run again; --retries N allows that");
     }
     let mut outcome = outcome?;
     if program.inner.is_none()

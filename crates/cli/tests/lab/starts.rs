@@ -80,7 +80,7 @@ fn files_that_do_not_fit_are_refused_unread_with_the_memory_that_is_enough() {
     let refused = run("512M").stderr(contains("booted").not());
     let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
     assert!(
-        said.contains("L1: out of memory: its files have 3"),
+        said.contains("L1: out of memory: its files need 3"),
         "{said}"
     );
     let (_, advice) = said.split_once("use --memory ").unwrap();

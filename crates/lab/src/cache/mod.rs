@@ -43,7 +43,7 @@ pub enum CacheError {
         available: Size,
     },
     /// The file system does not let programs run.
-    #[error("{} is on a file system that is mounted noexec, and the lab runs programs from there: set XDG_CACHE_HOME to a folder on another one",
+    #[error("{} is on a file system mounted noexec, and the lab runs programs from there: set XDG_CACHE_HOME to a folder on another file system",
             path.display())]
     NoPrograms {
         /// The folder.
