@@ -16,7 +16,7 @@ use super::output::print;
 use super::probe_devices;
 use vmbell_bench::{Clock, host};
 use vmbell_hypervisor::Support;
-use vmbell_report::{Host, cpu_list};
+use vmbell_report::{Host, cpu_list, pad, width};
 
 /// Show what this host offers: kernel, CPU, clock, backends, and what distorts measurements
 ///
@@ -85,18 +85,15 @@ struct Sections(String);
 
 impl Sections {
     fn section(&mut self, title: &str, lines: &[(String, String)]) {
-        let width = lines
-            .iter()
-            .map(|(label, _)| label.chars().count())
-            .max()
-            .unwrap_or_default();
+        let widest = lines.iter().map(|(label, _)| width(label)).max();
+        let widest = widest.unwrap_or_default();
         if !self.0.is_empty() {
             self.0.push('\n');
         }
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(self.0, "{title}");
         for (label, value) in lines {
-            let _ = writeln!(self.0, "  {label:width$}  {value}");
+            let _ = writeln!(self.0, "  {}  {value}", pad(label, widest));
         }
     }
 }

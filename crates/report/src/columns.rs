@@ -1,6 +1,8 @@
-//! Aligned columns of text with colours. Padding counts characters and leaves out the colour codes.
+//! Aligned columns of text with colours. Padding counts cells of a terminal and leaves out the colour codes.
 
 use std::fmt::Write;
+
+use super::text;
 
 /// The colour or weight of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,19 +64,19 @@ pub(super) type CellRow = Vec<Cell>;
 /// The blanks between two columns.
 const GAP: usize = 2;
 
-/// How wide each column is, in characters.
+/// How wide each column is, in cells of a terminal.
 fn widths(rows: &[CellRow]) -> Vec<usize> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let mut widths = vec![0; columns];
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.text.chars().count());
+            *width = (*width).max(text::width(&cell.text));
         }
     }
     widths
 }
 
-/// How wide `rows` are when they are laid out, in characters.
+/// How wide `rows` are when they are laid out, in cells of a terminal.
 pub(super) fn width(rows: &[CellRow]) -> usize {
     let widths = widths(rows);
     widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
@@ -83,22 +85,22 @@ pub(super) fn width(rows: &[CellRow]) -> usize {
 /// Lays `rows` out: the first column is aligned left, the others right.
 pub(super) fn layout(rows: &[CellRow], color: bool) -> String {
     let widths = widths(rows);
-    let mut text = String::new();
+    let mut lines = String::new();
     for row in rows {
         let mut line = String::new();
         for (index, (cell, width)) in row.iter().zip(&widths).enumerate() {
             let painted = cell.paint.apply(&cell.text, color);
-            let pad = width.saturating_sub(cell.text.chars().count());
+            let pad = width.saturating_sub(text::width(&cell.text));
             // Writing to a String cannot fail.
             let _ = match index {
                 0 => write!(line, "{painted}{:pad$}", ""),
                 _ => write!(line, "{:GAP$}{:pad$}{painted}", "", ""),
             };
         }
-        text.push_str(line.trim_end());
-        text.push('\n');
+        lines.push_str(line.trim_end());
+        lines.push('\n');
     }
-    text
+    lines
 }
 
 /// Lays rows out without colours: the first column is aligned left, the others right.

@@ -27,6 +27,12 @@ fn paint_takes_no_room() {
 }
 
 #[test]
+fn a_wide_character_takes_two_cells() {
+    let text = layout(&[line(&["仮想機械", "x"]), line(&["a", "速い"])], false);
+    assert_eq!(text, "仮想機械     x\na         速い\n");
+}
+
+#[test]
 fn no_line_ends_in_spaces() {
     let text = layout(&[line(&["name", "x"]), line(&["a", ""])], false);
     assert_eq!(text, "name  x\na\n");

@@ -73,7 +73,7 @@ pub use row::{
     Status, Times,
 };
 pub use terminal::{Look, terminal};
-pub use text::visible;
+pub use text::{pad, shortened, shortened_in_the_middle, visible, width, wrap};
 pub use time_unit::TimeUnit;
 pub use timestamp::rfc3339;
 pub use timing::Timing;

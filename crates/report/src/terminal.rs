@@ -14,7 +14,7 @@ use super::columns::{Cell, CellRow, Paint, layout, width};
 use super::events::events;
 use super::header::{below_one, footnotes, header, median_title};
 use super::perf_stat::perf_stat;
-use super::text::wrap;
+use super::text::{self, pad, wrap};
 use super::{Group, Kind, Paths, Report, TimeUnit, vmm_table};
 
 /// Options of the terminal form.
@@ -48,11 +48,11 @@ pub fn terminal(report: &Report, look: Look) -> String {
 fn of_paths(report: &Report, paths: &Paths, look: Look) -> String {
     let mut text = String::new();
     let labels: Vec<(&str, String)> = header(report);
-    let widest = labels.iter().map(|(label, _)| label.len()).max();
+    let widest = labels.iter().map(|(label, _)| text::width(label)).max();
     let widest = widest.unwrap_or_default();
     for (label, line) in labels {
         let line = wrap(&line, widest + 2, look.width);
-        let label = Paint::Dim.apply(&format!("{label:widest$}"), look.color);
+        let label = Paint::Dim.apply(&pad(label, widest), look.color);
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(text, "{label}  {line}");
     }

@@ -1,20 +1,73 @@
-//! Text that fits a terminal: paragraphs are broken between words and go on under their first line, and text of others
-//! cannot command it.
+//! Text that fits a terminal: paragraphs are broken between words and go on under their first line, tables count its cells,
+//! and text of others cannot command it.
 
 use std::fmt::Write;
 
-/// Breaks `text` so that no line is wider than `width` characters, if a word allows it; every line but the
-/// first begins with `indent` blanks, and the first one is taken to begin with as many characters already.
-pub(super) fn wrap(text: &str, indent: usize, width: Option<usize>) -> String {
-    let Some(width) = width else {
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// How many cells of a terminal `text` takes: two for each wide character (`仮`), and none for an accent of its own.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// `text` with blanks up to this width.
+pub fn pad(text: &str, to: usize) -> String {
+    let blanks = to.saturating_sub(width(text));
+    format!("{text}{:blanks$}", "")
+}
+
+/// The start of `text` with an ellipsis if it does not fit into this width.
+pub fn shortened(text: &str, to: usize) -> String {
+    if width(text) <= to {
+        return text.to_owned();
+    }
+    format!("{}…", start(text, to.saturating_sub(1)))
+}
+
+/// The start and the end of `text` with an ellipsis between them if it does not fit into this width.
+pub fn shortened_in_the_middle(text: &str, to: usize) -> String {
+    if width(text) <= to {
+        return text.to_owned();
+    }
+    let kept = to.saturating_sub(1);
+    let start = start(text, kept.div_ceil(2));
+    // Names differ at their ends more often: a cell that no wide character fits into is for the end.
+    format!("{start}…{}", end(text, kept - width(start)))
+}
+
+/// As much of the start of `text` as fits.
+fn start(text: &str, to: usize) -> &str {
+    let mut left = to;
+    let is_over = |(_, c): &(usize, char)| match left.checked_sub(c.width().unwrap_or_default()) {
+        Some(rest) => {
+            left = rest;
+            false
+        }
+        None => true,
+    };
+    let over = text.char_indices().find(is_over);
+    over.map_or(text, |(at, _)| &text[..at])
+}
+
+/// As much of the end of `text` as fits, without the accents of a character that does not.
+fn end(text: &str, to: usize) -> &str {
+    let starts = text.char_indices().filter(|(_, c)| c.width() > Some(0));
+    let mut ends = starts.map(|(at, _)| &text[at..]);
+    ends.find(|end| width(end) <= to).unwrap_or_default()
+}
+
+/// Breaks `text` so that no line is wider than `to` cells, if a word allows it; every line but the
+/// first begins with `indent` blanks, and the first one is taken to begin with as many cells already.
+pub fn wrap(text: &str, indent: usize, to: Option<usize>) -> String {
+    let Some(to) = to else {
         return text.to_owned();
     };
     let mut wrapped = String::new();
     let mut column = indent;
     for word in text.split(' ') {
-        let length = word.chars().count();
+        let length = width(word);
         if column > indent {
-            if column + 1 + length > width {
+            if column + 1 + length > to {
                 // Writing to a String cannot fail.
                 let _ = write!(wrapped, "\n{:indent$}", "");
                 column = indent;
@@ -65,6 +118,30 @@ mod tests {
             wrap("a incomprehensibilities b", 2, Some(10)),
             "a\n  incomprehensibilities\n  b"
         );
+    }
+
+    #[test]
+    fn a_wide_character_takes_two_cells_and_an_accent_none() {
+        assert_eq!(width("仮想機械"), 8);
+        assert_eq!(width("cafe\u{301} µs ±"), 9);
+        assert_eq!(pad("仮想", 6), "仮想  ");
+        assert_eq!(wrap("仮想 機械 a", 0, Some(9)), "仮想 機械\na");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut_between_characters() {
+        assert_eq!(shortened("仮想機械", 8), "仮想機械");
+        assert_eq!(shortened("仮想機械", 6), "仮想…");
+        assert_eq!(shortened("abcdef", 3), "ab…");
+        let middle = shortened_in_the_middle;
+        assert_eq!(middle("instance-00000001", 10), "insta…0001");
+        assert_eq!(middle("仮想機械", 6), "仮…械");
+        assert_eq!(middle("仮想機械1", 7), "仮…械1");
+        assert_eq!(middle("abcde\u{301}f", 5), "ab…e\u{301}f");
+        for to in 0..=8 {
+            assert!(width(&middle("仮想機械", to)) <= to.max(1));
+            assert!(width(&shortened("仮想機械", to)) <= to.max(1));
+        }
     }
 
     #[test]

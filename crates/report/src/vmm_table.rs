@@ -7,7 +7,7 @@ use super::cells::excuses;
 use super::columns::{Cell, CellRow, Paint, layout, width};
 use super::header::{host, median_title, mitigations, timing, tool};
 use super::markdown::escape;
-use super::text::wrap;
+use super::text::{self, pad, wrap};
 use super::time_unit::{self, TimeUnit};
 use super::units::{plural, plural_of};
 use super::{
@@ -24,11 +24,11 @@ const RATIOS: &str = "ratios to the first column; below 1 = less";
 pub(super) fn terminal(report: &Report, look: Look) -> String {
     let mut text = String::new();
     let labels = labels(report);
-    let widest = labels.iter().map(|(label, _)| label.chars().count()).max();
+    let widest = labels.iter().map(|(label, _)| text::width(label)).max();
     let widest = widest.unwrap_or_default();
     for (label, line) in &labels {
         let line = wrap(line, widest + 2, look.width);
-        let label = Paint::Dim.apply(&format!("{label:widest$}"), look.color);
+        let label = Paint::Dim.apply(&pad(label, widest), look.color);
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(text, "{label}  {line}");
     }

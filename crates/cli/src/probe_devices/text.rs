@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use vmbell_report::{pad, width};
 use vmbell_vfio::host::Obstacle;
 
 use super::candidates::{Candidate, Candidates};
@@ -44,13 +45,11 @@ fn table(text: &mut String, shown: &[Candidate]) {
         ]
     });
     let rows: Vec<_> = std::iter::once(heads).chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: [usize; 5] = std::array::from_fn(|column| width(column).unwrap_or_default());
+    let widest = |column: usize| rows.iter().map(|row| width(&row[column])).max();
+    let widths: [usize; 5] = std::array::from_fn(|column| widest(column).unwrap_or_default());
     for row in &rows {
         let cells = row.iter().zip(widths);
-        let line: String = cells
-            .map(|(cell, width)| format!("{cell:width$}  "))
-            .collect();
+        let line: String = cells.map(|(cell, width)| pad(cell, width) + "  ").collect();
         let _ = writeln!(text, "{}", line.trim_end());
     }
 }

@@ -10,6 +10,7 @@ use crate::exit::{Exit, Usage};
 use crate::output::print;
 use crate::suggest::did_you_mean;
 use vmbell_bench::Limit;
+use vmbell_report::{pad, width};
 
 /// The VMMs that were named; without names, all.
 pub(super) fn chosen(args: &VmmArgs) -> Result<Vec<Launcher>> {
@@ -81,7 +82,10 @@ pub(super) fn is_missing(column: &Column<Vmm>) -> bool {
 
 /// `--list`.
 pub(super) fn list(launchers: &[Launcher], stop: &Limit) -> Result<Exit> {
-    let widest = launchers.iter().map(|launcher| launcher.name().len()).max();
+    let widest = launchers
+        .iter()
+        .map(|launcher| width(launcher.name()))
+        .max();
     let widest = widest.unwrap_or_default();
     let mut text = String::new();
     for launcher in launchers {
@@ -94,7 +98,7 @@ pub(super) fn list(launchers: &[Launcher], stop: &Limit) -> Result<Exit> {
             }
             Err(reason) => format!("not found: {reason}"),
         };
-        text.push_str(&format!("{:widest$}  {found}\n", launcher.name()));
+        text.push_str(&format!("{}  {found}\n", pad(launcher.name(), widest)));
     }
     print(&text)?;
     Ok(Exit::Good)

@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use crate::text::cleaned;
 use vmbell_lab::selftests::{Known, Ran, Suite, Verdict};
+use vmbell_report::{pad, shortened, width};
 
-/// The most characters of a reason in the table; `--json` has all of it.
+/// The widest reason in the table; `--json` has all of it.
 const WIDTH: usize = 100;
 
 /// The results of one kernel.
@@ -118,7 +119,7 @@ pub(super) fn table(kernel: &Kernel) -> String {
             reason,
         } = &test.ran;
         let own = if Suite::is_own(name) { "vmbell's" } else { "" };
-        let reason = shortened(&reason.join("; "));
+        let reason = shortened(&cleaned(&reason.join("; ")), WIDTH);
         let remarks = match &test.cause {
             _ if !test.known => vec![format!("DIFFERS, known: {}", test.expected), reason],
             // A test that is skipped says why itself.
@@ -150,15 +151,15 @@ pub(super) fn table(kernel: &Kernel) -> String {
 
 /// The counts of several kernels.
 pub(super) fn counts(kernels: &[Kernel]) -> String {
-    let width = kernels.iter().map(|kernel| kernel.kernel.len()).max();
-    let width = width.unwrap_or_default();
-    let mut text = format!("\n{:width$}", "kernel");
+    let widest = kernels.iter().map(|kernel| width(&kernel.kernel)).max();
+    let widest = widest.unwrap_or_default();
+    let mut text = format!("\n{:widest$}", "kernel");
     for (word, _) in Counts::default().columns() {
         let _ = write!(text, "  {word:>7}");
     }
     text.push('\n');
     for kernel in kernels {
-        let _ = write!(text, "{:width$}", kernel.kernel);
+        text += &pad(&kernel.kernel, widest);
         for (_, count) in kernel.counts.columns() {
             let _ = write!(text, "  {count:7}");
         }
@@ -174,14 +175,6 @@ pub(super) fn json(kernels: &[Kernel]) -> serde_json::Result<String> {
         kernels: &'a [Kernel],
     }
     Ok(serde_json::to_string_pretty(&All { kernels })? + "\n")
-}
-
-fn shortened(text: &str) -> String {
-    let text = cleaned(text);
-    match text.char_indices().nth(WIDTH) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
 }
 
 #[cfg(test)]
