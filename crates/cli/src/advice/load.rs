@@ -1,10 +1,11 @@
-//! Who else takes CPU time while something is measured: other programs, the hypervisor, a limit of this process's control group.
+//! Who else takes CPU time while something is measured: other programs, the hypervisor, a quota.
 
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
 use super::finding::{Finding, Severity};
+use super::quota;
 use super::tree::Tree;
 use vmbell_report::{cpu_list, units};
 
@@ -82,7 +83,7 @@ pub(super) fn find(tree: &Tree, used: &[usize]) -> Vec<Finding> {
             &error.to_string(),
         )],
     };
-    found.extend(quota(tree));
+    found.extend(quota::find(tree));
     found
 }
 
@@ -164,45 +165,6 @@ fn siblings(tree: &Tree, cpu: usize) -> Vec<usize> {
         .and_then(|list| cpu_list::parse(&list).ok())
         .unwrap_or_default();
     all.into_iter().filter(|other| *other != cpu).collect()
-}
-
-/// The limit of CPU time of this process's control group (version 2), or of one around it.
-fn quota(tree: &Tree) -> Option<Finding> {
-    let own = tree.text("/proc/self/cgroup").ok().flatten()?;
-    let own = own
-        .lines()
-        .find_map(|line| line.strip_prefix("0::"))?
-        .trim()
-        .to_owned();
-    let mut group = own.trim_end_matches('/');
-    loop {
-        let file = format!("/sys/fs/cgroup{group}/cpu.max");
-        let limit = tree.line(&file).ok().flatten();
-        if let Some(limit) = limit.filter(|limit| !limit.starts_with("max")) {
-            let stat = tree
-                .text(&format!("/sys/fs/cgroup{group}/cpu.stat"))
-                .ok()
-                .flatten();
-            let stat = stat.unwrap_or_default();
-            let throttled = stat
-                .lines()
-                .find_map(|line| line.strip_prefix("nr_throttled "));
-            let finding = Finding::new(
-                Severity::Distorts,
-                (
-                    format!("the control group may use {limit} us of CPU time (quota and period)"),
-                    file,
-                ),
-                "what is measured is stopped for the rest of a period when the quota is used up, which looks like a slow operation",
-                "measure outside of it, or write max to that file",
-            );
-            return Some(match throttled {
-                Some(times) => finding.costing(format!("stopped {} times so far", times.trim())),
-                None => finding,
-            });
-        }
-        (group, _) = group.rsplit_once('/')?;
-    }
 }
 
 #[cfg(test)]

@@ -77,24 +77,6 @@ fn a_busy_sibling_is_found_and_an_idle_one_is_not() {
     assert_eq!(watched(&tree, &[], &before, &busy), []);
 }
 
-#[test]
-fn the_limit_of_a_group_or_of_one_around_it_is_found() {
-    let root = tempfile::tempdir().unwrap();
-    let tree = Tree::new(root.path());
-    write(root.path(), "/proc/self/cgroup", "0::/pods/a\n");
-    write(root.path(), "/sys/fs/cgroup/pods/a/cpu.max", "max 100000\n");
-    assert_eq!(quota(&tree), None);
-    write(root.path(), "/sys/fs/cgroup/pods/cpu.max", "50000 100000\n");
-    write(
-        root.path(),
-        "/sys/fs/cgroup/pods/cpu.stat",
-        "usage_usec 1\nnr_throttled 7\n",
-    );
-    let finding = quota(&tree).unwrap();
-    assert!(finding.fact.contains("50000 100000"), "{finding:?}");
-    assert_eq!(finding.cost.as_deref(), Some("stopped 7 times so far"));
-}
-
 proptest! {
     #[test]
     fn any_text_of_the_kernel_is_survived(before in ".{0,300}", after in "(cpu[0-9]{1,20}( [0-9]{1,30}){0,12}\n){0,5}") {

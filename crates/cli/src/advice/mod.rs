@@ -7,6 +7,7 @@ mod cpu;
 mod finding;
 mod kvm;
 mod load;
+mod quota;
 mod tree;
 
 use std::fmt::Write;
