@@ -12,6 +12,7 @@ pub mod btf;
 pub mod costs;
 pub mod counters;
 mod exits;
+mod guest_name;
 pub mod model;
 pub mod names;
 pub mod process;

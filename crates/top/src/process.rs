@@ -9,8 +9,10 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::{fs, io};
 
-/// How much of a name is kept.
-const NAME: usize = 40;
+use crate::guest_name;
+
+/// How much of a name is kept: what the name of a file may have, as libvirt names files after VMs.
+const NAME: usize = 255;
 const VM: &str = "anon_inode:kvm-vm";
 const VCPU: &str = "anon_inode:kvm-vcpu:";
 /// How many vCPUs of a process are sampled, at most.
@@ -144,8 +146,10 @@ fn process(folder: &Path) -> io::Result<Option<Process>> {
     // A process that is ending has no program, and runs no VM any more.
     let program = fs::read_link(folder.join("exe"))?;
     let program = program.file_name().unwrap_or_default().to_string_lossy();
-    process.vmm = Some(vmm(&program, &arguments));
-    process.name = name(&arguments).filter(|name| !name.is_empty());
+    let vmm = vmm(&program, &arguments);
+    let name = guest_name::of(&vmm, &arguments).map(|name| clean(&name));
+    process.name = name.filter(|name| !name.is_empty());
+    process.vmm = Some(vmm);
     Ok(Some(process))
 }
 
@@ -242,21 +246,6 @@ fn vmm(program: &str, arguments: &[&str]) -> String {
         _ if program.starts_with("qemu") => "qemu".to_owned(),
         other => clean(other),
     }
-}
-
-/// The VM's name in the arguments: QEMU's `-name web,...` or `-name guest=web`, and `--id`, `--name` of others.
-fn name(arguments: &[&str]) -> Option<String> {
-    for (index, word) in arguments.iter().enumerate() {
-        let (option, value) = match word.split_once('=') {
-            Some((option, value)) if option.starts_with("--") => (option, Some(value)),
-            _ => (*word, arguments.get(index + 1).copied()),
-        };
-        if ["-name", "--name", "--id"].contains(&option) {
-            let first = value?.split(',').next()?;
-            return Some(clean(first.strip_prefix("guest=").unwrap_or(first)));
-        }
-    }
-    None
 }
 
 pub(crate) fn clean(text: &str) -> String {

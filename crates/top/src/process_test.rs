@@ -64,21 +64,6 @@ fn one_process_may_be_looked_at_alone() {
 }
 
 #[test]
-fn a_vms_name_is_found_in_the_arguments_of_several_vmms() {
-    for (arguments, expected) in [
-        ("qemu -name web,process=x", Some("web")),
-        ("firecracker --id=job-17 --api-sock s", Some("job-17")),
-        ("firecracker --id job-17", Some("job-17")),
-        ("crosvm run --name guest=a", Some("a")),
-        ("qemu -m 64", None),
-        ("qemu -name", None),
-    ] {
-        let words: Vec<&str> = arguments.split(' ').collect();
-        assert_eq!(name(&words).as_deref(), expected, "{arguments}");
-    }
-}
-
-#[test]
 fn a_vmm_that_a_loader_starts_has_its_own_name() {
     let words = [
         "/lib/ld-linux-x86-64.so.2",
