@@ -49,6 +49,8 @@ mod selftests;
 mod terminal;
 #[path = "lab_boot/top.rs"]
 mod top;
+#[path = "lab_boot/top_names.rs"]
+mod top_names;
 #[path = "lab_boot/top_screen.rs"]
 mod top_screen;
 #[path = "lab_boot/top_tracefs.rs"]

@@ -3,12 +3,21 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
-use super::text::{core, rate, shortened};
+use super::text::{core, rate};
+use vmbell_report::{pad, shortened_in_the_middle, width};
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::Vm;
 
-/// The width of a VM's name in 80 columns.
+/// The least width of the names of VMs: with it, the table has [`TABLE`] columns.
 pub(super) const NAME: usize = 10;
+const TABLE: usize = 80;
+
+/// The width that the names of VMs take: as much as they need, if they fit into lines of this width.
+pub(super) fn name_width(vms: &[Vm], line: Option<usize>) -> usize {
+    let widest = vms.iter().map(|vm| width(&name(vm))).max();
+    let room = line.map_or(usize::MAX, |line| NAME + line.saturating_sub(TABLE));
+    widest.unwrap_or_default().clamp(NAME, room)
+}
 
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +76,11 @@ impl Column {
         }
     }
 
-    /// The text in the column's width; the name has `name` characters.
+    /// The text in the column's width; the name has `name` cells of a terminal.
     pub(super) fn aligned(self, text: &str, name: usize) -> String {
         let width = self.width(name);
         match self {
-            Self::Name => format!("{:<width$}", shortened(text, width)),
+            Self::Name => pad(&shortened_in_the_middle(text, width), width),
             _ => format!("{text:>width$}"),
         }
     }
@@ -123,7 +132,7 @@ impl Column {
     }
 }
 
-/// The titles in a line, or what they show of a VM; names have `name` characters.
+/// The titles in a line, or what they show of a VM; names have `name` cells of a terminal.
 pub(super) fn line(name: usize, text: impl Fn(Column) -> String) -> String {
     let mut line = String::new();
     for column in Column::ALL {

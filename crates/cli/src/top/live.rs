@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use super::screen::{Action, Screen};
 use super::table::Table;
-use super::terminal::Tty;
+use super::terminal::{self, Tty};
 use super::{text, view};
 use crate::exit::Exit;
 use crate::locale;
@@ -65,7 +65,9 @@ pub(super) fn run(
         }
     }
     drop(tty);
-    table.map_or(Ok(()), |table| print_shown(&text::table(&table)))?;
+    table.map_or(Ok(()), |table| {
+        print_shown(&text::table(&table, terminal::width()))
+    })?;
     Ok(Exit::Good)
 }
 

@@ -143,16 +143,16 @@ impl Shown {
 fn the_screen_shows_tables_takes_keys_and_leaves_the_terminal_as_it_was() {
     let mut shown = Shown::start("keys");
     shown.until(ENTER);
-    shown.until("qemu:web-");
+    shown.until("qemu:…er-1");
     assert!(!shown.is_restored());
     shown.press("\n");
     shown.until("0xfebf1000");
     shown.press("?");
     shown.until("press any key");
     shown.press("x");
-    shown.until("qemu:web-");
+    shown.until("qemu:…er-1");
     shown.press("\x0c");
-    shown.until("qemu:web-");
+    shown.until("qemu:…er-1");
     shown.press("q");
     let (said, status) = shown.end();
     assert!(said.contains("end: Good") && status.success(), "{said}");
@@ -161,7 +161,7 @@ fn the_screen_shows_tables_takes_keys_and_leaves_the_terminal_as_it_was() {
 #[test]
 fn a_larger_terminal_is_drawn_anew() {
     let mut shown = Shown::start("keys");
-    shown.until("qemu:web-…");
+    shown.until("qemu:…er-1");
     terminal::resize(shown.terminal.as_ref().unwrap(), 120, 30);
     shown.until("qemu:web-server-1");
     shown.press("\x03");
@@ -172,7 +172,7 @@ fn a_larger_terminal_is_drawn_anew() {
 fn signals_end_the_screen() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let mut shown = Shown::start("keys");
-        shown.until("qemu:web-");
+        shown.until("qemu:…er-1");
         kill_process(shown.pid(), signal).unwrap();
         let (said, _) = shown.end();
         assert!(said.contains("end: Interrupted"), "{said}");
@@ -192,14 +192,14 @@ fn a_panic_and_an_error_are_shown_on_the_restored_terminal() {
 fn the_last_of_a_number_of_tables_stays_on_the_terminal() {
     let (said, status) = Shown::start("3").end();
     assert!(said.contains("vmbell top: 1 VM"), "{said}");
-    assert!(said.contains("4711 qemu:web-") && said.contains("end: Good"));
+    assert!(said.contains("4711 qemu:…er-1") && said.contains("end: Good"));
     assert!(status.success());
 }
 
 #[test]
 fn a_suspended_screen_gives_the_terminal_back_and_comes_again() {
     let mut shown = Shown::start("keys");
-    shown.until("qemu:web-");
+    shown.until("qemu:…er-1");
     shown.press("\x1a");
     let (_, status) = waitpid(Some(shown.pid()), WaitOptions::UNTRACED)
         .unwrap()
@@ -209,7 +209,7 @@ fn a_suspended_screen_gives_the_terminal_back_and_comes_again() {
     assert!(shown.is_restored());
     kill_process(shown.pid(), Signal::CONT).unwrap();
     shown.until(ENTER);
-    shown.until("qemu:web-");
+    shown.until("qemu:…er-1");
     shown.press("q");
     assert!(shown.end().0.contains("end: Good"));
 }
@@ -217,7 +217,7 @@ fn a_suspended_screen_gives_the_terminal_back_and_comes_again() {
 #[test]
 fn a_terminal_that_is_closed_ends_the_screen() {
     let mut shown = Shown::start("keys");
-    shown.until("qemu:web-");
+    shown.until("qemu:…er-1");
     let Shown {
         keyboard,
         terminal,

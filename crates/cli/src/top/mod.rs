@@ -275,7 +275,7 @@ fn batch(args: &TopArgs, counts: &mut Counts, interrupted: &AtomicBool) -> Resul
         let shown = match args.json {
             true => json::line(&counts.sources, &counts.before, &counts.first)?,
             false if args.prints_metrics() => String::new(),
-            false => locale::shown(&text::table(&table)).into_owned(),
+            false => locale::shown(&text::table(&table, terminal::width())).into_owned(),
         };
         if !print_to_reader(shown.as_bytes())? {
             break;

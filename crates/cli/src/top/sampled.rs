@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::text::{accesses, place, shortened, what};
+use super::text::{accesses, place, what};
+use vmbell_report::shortened;
 use vmbell_top::model::Vm;
 use vmbell_top::rates::per_second;
 

@@ -11,6 +11,7 @@ use super::columns::{self, Column};
 use super::table::Table;
 use super::text;
 use crate::values;
+use vmbell_report::width;
 use vmbell_top::model::Vm;
 
 /// Delays that `+` and `-` reach.
@@ -18,7 +19,7 @@ const DELAYS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(6
 
 /// How far Left and Right move the lines of open VMs, and how far at most.
 const SHIFT: usize = 8;
-const FURTHEST: usize = 160;
+const FURTHEST: usize = 320;
 
 /// The width of the first column of tables, and a space.
 const PID: usize = 8;
@@ -38,7 +39,7 @@ pub(super) struct Screen {
     cursor: Cursor,
     /// The first line that is shown.
     top: usize,
-    /// How many characters of the lines of open VMs are left of the screen.
+    /// How many cells of the lines of open VMs are left of the screen.
     pub(super) left: usize,
     /// How many lines are shown.
     height: usize,
@@ -290,6 +291,10 @@ pub(super) fn keys(vms: &[Vm]) -> Vec<(VmKey, &Vm)> {
 /// The lines below an open VM.
 fn details(vm: &Vm, table: &Table) -> Vec<Content<'static>> {
     let mut contents = Vec::new();
+    let name = columns::name(vm);
+    if width(&name) > columns::NAME {
+        contents.push(Content::Text(format!("name: {name}")));
+    }
     let vcpus = vm.vcpus.iter();
     let vcpus: Vec<String> = vcpus
         .map(|(id, thread)| format!("{id} ({thread})"))

@@ -75,9 +75,10 @@ fn enter_opens_a_vm_and_closes_it_from_each_of_its_lines() {
             Content::Titles(text) | Content::Text(text) => Some(text.clone()),
         })
         .collect();
-    assert_eq!(texts[0], "vCPUs, with their threads: 0 (4720), 1 (4721)");
-    assert!(texts[1].starts_with("ADDRESS OR REASON"), "{texts:?}");
-    assert!(texts[2].starts_with("mmio 0xfebf1000"), "{texts:?}");
+    assert_eq!(texts[0], "name: qemu:guest-2");
+    assert_eq!(texts[1], "vCPUs, with their threads: 0 (4720), 1 (4721)");
+    assert!(texts[2].starts_with("ADDRESS OR REASON"), "{texts:?}");
+    assert!(texts[3].starts_with("mmio 0xfebf1000"), "{texts:?}");
 
     let keys = [
         Key::Down,

@@ -2,7 +2,7 @@
 //!
 //! It is restored when the value is dropped, and before a panic prints its message.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::panic;
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::stdin;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use crate::interrupt;
+use crate::{interrupt, style};
 
 /// The terminal's other screen without a cursor, and the way back.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
@@ -37,6 +37,11 @@ static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 pub(super) struct Tty {
     pub(super) screen: Terminal<TermionBackend<BufWriter<io::Stdout>>>,
     size: (u16, u16),
+}
+
+/// How wide lines on stdout can be; without a limit if it is not a terminal.
+pub(super) fn width() -> Option<usize> {
+    io::stdout().is_terminal().then(|| style::width(false))?
 }
 
 impl Tty {

@@ -1,12 +1,13 @@
-//! The tables of `vmbell top`, 80 columns wide.
+//! The tables of `vmbell top`. Without long names they are 80 columns wide.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::columns::{self, NAME};
+use super::columns;
 use super::costs::HINT;
 use super::table::Table;
 use super::{cpu_seconds, halts, optional, reasons, sampled};
+use vmbell_report::shortened;
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::{Address, Eventfd, Irqfd, NameSource, Space, Vm};
 use vmbell_top::process::Holder;
@@ -20,15 +21,15 @@ const HOLDERS: usize = 2;
 /// How many addresses and vCPUs of a VM are shown.
 const MOST: usize = 8;
 
-/// Shows a table with its title.
-pub(super) fn table(table: &Table) -> String {
+/// Shows a table with its title. Names are cut if they do not fit into lines of this width.
+pub(super) fn table(table: &Table, width: Option<usize>) -> String {
     let mut out = header(table);
     if table.vms.is_empty() {
         out += NO_VM;
         out += "\n\n";
         return out;
     }
-    out += &vm_table(table);
+    out += &vm_table(table, width);
     for part in parts(&table.vms, table, MOST) {
         out += &part;
     }
@@ -82,10 +83,11 @@ pub(super) fn vms(count: usize) -> String {
     format!("{count} VM{plural}")
 }
 
-fn vm_table(table: &Table) -> String {
-    let mut out = columns::line(NAME, |column| column.title().to_owned()) + "\n";
+fn vm_table(table: &Table, width: Option<usize>) -> String {
+    let name = columns::name_width(&table.vms, width);
+    let mut out = columns::line(name, |column| column.title().to_owned()) + "\n";
     for vm in &table.vms {
-        out += &columns::line(NAME, |column| column.cell(vm, table.seconds));
+        out += &columns::line(name, |column| column.cell(vm, table.seconds));
         out.push('\n');
     }
     out
@@ -276,15 +278,6 @@ pub(super) fn rate(count: Option<u64>, seconds: f64) -> String {
         0.0..9_999_500.0 => format!("{:.0}k", rate / 1e3),
         _ => format!("{:.1}M", rate / 1e6),
     }
-}
-
-/// The first characters of a text that do not fit into a width.
-pub(super) fn shortened(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(width - 1).collect();
-    kept + "…"
 }
 
 #[cfg(test)]

@@ -84,14 +84,54 @@ fn a_vm_is_a_row_in_eighty_columns_and_what_is_not_counted_is_a_dash() {
         has_ended: true,
         ..vm()
     };
-    let table = vm_table(&table_of(&[vm(), other], 2.0));
+    let table = vm_table(&table_of(&[vm(), other], 2.0), Some(80));
     assert!(table.lines().all(|line| line.chars().count() == 80));
     assert_eq!(
         table,
         "    PID VM         vCPU  CORE EXITS/s   VMM/s RINGS/s IRQFD/s IOCTL/s EOI/s   PV\n   \
-         4711 qemu:web-…    2  0.00    310k    212k    3100       -     1.5   100  93%\n\
-         4194304 (ended) q…    -     -       -       -       -       -       -     -    -\n"
+         4711 qemu:…er-1    2  0.00    310k    212k    3100       -     1.5   100  93%\n\
+         4194304 (ende…er-1    -     -       -       -       -       -       -     -    -\n"
     );
+}
+
+fn named(names: &[&str]) -> Table {
+    let vm = |name: &&str| Vm {
+        name: Some((*name).to_owned()),
+        ..vm()
+    };
+    table_of(&names.iter().map(vm).collect::<Vec<_>>(), 2.0)
+}
+
+/// What is in the column of names, without the blanks at its end.
+fn names(table: &str) -> Vec<&str> {
+    let rows = table.lines().skip(1).map(|row| row[8..].trim_start());
+    rows.map(|row| row.split("  ").next().unwrap()).collect()
+}
+
+#[test]
+fn names_are_whole_without_a_terminal_and_cut_in_the_middle_if_they_do_not_fit_into_its_lines() {
+    let table = named(&["instance-00000001", "instance-00000002", "a"]);
+    let shown = |width| vm_table(&table, width);
+    let whole = shown(None);
+    let all = ["qemu:instance-00000001", "qemu:instance-00000002", "qemu:a"];
+    assert_eq!(names(&whole), all);
+    assert_eq!(shown(Some(200)), whole);
+    assert_eq!(shown(Some(92)), whole);
+    let cut = shown(Some(82));
+    assert_eq!(names(&cut), ["qemu:i…00001", "qemu:i…00002", "qemu:a"]);
+    assert!(cut.lines().all(|line| line.chars().count() == 82), "{cut}");
+    // Narrower than the other columns.
+    assert_eq!(names(&shown(Some(10)))[..2], ["qemu:…0001", "qemu:…0002"]);
+}
+
+#[test]
+fn columns_are_aligned_after_wide_characters() {
+    let table = named(&["仮想機械", "a-long-name"]);
+    for (width, cells) in [(None, 86), (Some(84), 84), (Some(80), 80)] {
+        let shown = vm_table(&table, width);
+        let is_aligned = |line: &str| vmbell_report::width(line) == cells;
+        assert!(shown.lines().all(is_aligned), "{shown}");
+    }
 }
 
 #[test]
@@ -102,7 +142,7 @@ fn ends_of_interrupts_that_the_cpu_does_are_not_a_number() {
     };
     by_cpu.counts.remove(&Metric::Eois);
     by_cpu.counts.remove(&Metric::PvEois);
-    let table = vm_table(&table_of(&[by_cpu], 2.0));
+    let table = vm_table(&table_of(&[by_cpu], 2.0), None);
     let cells: Vec<_> = table.lines().last().unwrap().split_whitespace().collect();
     assert_eq!(cells[cells.len() - 2..], ["hw", "-"]);
 }

@@ -5,15 +5,14 @@ use ratatui_core::style::Style;
 use ratatui_core::terminal::Frame;
 use ratatui_core::text::{Line, Span};
 
-use super::columns::{self, Column, NAME};
+use super::columns::{self, Column};
 use super::screen::{Content, Mode, Screen};
 use super::table::Table;
 use super::text::{self, NO_VM};
+use vmbell_report::{pad, shortened, width, wrap};
 
 /// How many lines of notes are shown. Help shows all.
 const NOTES: usize = 4;
-/// A VM's name has no more characters than this.
-const WIDEST_NAME: usize = 40;
 const KEYS: &str = "F1 Help  F4 / Filter  F6 < > Sort  Enter Open  d Delay  F10 q Quit";
 
 const HELP: &str = "\
@@ -52,18 +51,16 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, table: Option<&Table>
         for line in HELP.lines() {
             lines.add(Line::raw(line));
         }
-        for line in table
-            .notes
-            .iter()
-            .flat_map(|note| wrapped(note, area.width))
-        {
-            lines.add(Line::raw(line));
+        for note in &table.notes {
+            for line in wrap(note, 0, Some(area.width.into())).lines() {
+                lines.add(Line::raw(line));
+            }
         }
         lines.add_last(Line::raw("press any key"));
         return;
     }
     for note in notes(table) {
-        lines.add(Line::raw(text::shortened(&note, area.width.into())).style(bold()));
+        lines.add(Line::raw(shortened(&note, area.width.into())).style(bold()));
     }
     body(&mut lines, screen, table);
     lines.add_last(footer(screen));
@@ -102,7 +99,7 @@ fn notes(table: &Table) -> Vec<String> {
 }
 
 fn body(lines: &mut Lines<'_, '_>, screen: &Screen, table: &Table) {
-    let name = (NAME + usize::from(lines.area.width).saturating_sub(80)).min(WIDEST_NAME);
+    let name = columns::name_width(&table.vms, Some(lines.area.width.into()));
     let mut titles = Vec::new();
     for column in Column::ALL {
         let style = match column == screen.sort {
@@ -141,7 +138,7 @@ fn body(lines: &mut Lines<'_, '_>, screen: &Screen, table: &Table) {
             true => Style::new().reversed(),
             false => style,
         };
-        lines.add(Line::raw(padded(&text, lines.area.width.into())).style(style));
+        lines.add(Line::raw(filled(&text, lines.area.width.into())).style(style));
     }
 }
 
@@ -158,31 +155,19 @@ fn footer(screen: &Screen) -> Line<'static> {
     Line::raw(text)
 }
 
-/// A line of an open VM, without its first characters.
+/// A line of an open VM, without its first cells.
 fn indented(text: &str, left: usize) -> String {
-    let text: String = text.chars().skip(left).collect();
-    format!("  {text}")
+    let starts = text.char_indices().map(|(at, _)| text.split_at(at));
+    let rest = starts.skip_while(|(before, _)| width(before) < left);
+    format!(
+        "  {}",
+        rest.map(|(_, rest)| rest).next().unwrap_or_default()
+    )
 }
 
 /// The text in exactly this width.
-fn padded(text: &str, width: usize) -> String {
-    format!("{:<width$}", text::shortened(text, width))
-}
-
-/// A text in lines of this width at most, without splitting words if they fit.
-fn wrapped(text: &str, width: u16) -> Vec<String> {
-    let width = usize::from(width).max(1);
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
+fn filled(text: &str, width: usize) -> String {
+    pad(&shortened(text, width), width)
 }
 
 fn bold() -> Style {

@@ -70,7 +70,8 @@ fn an_open_vm_has_its_vcpus_reasons_addresses_and_irqfds_below_it() {
     let expected = "\
 vmbell top  1 VM  every 1 s  bpf, counters  own cost 0.02 core  lost 0
     PID VM         vCPU  CORE EXITS/s   VMM/s RINGS/s IRQFD/s IOCTL/s EOI/s   PV
-   4711 qemu:web-…    2  0.00    310k    212k    3100       -     1.5   100  93%
+   4711 qemu:…er-1    2  0.00    310k    212k    3100       -     1.5   100  93%
+  name: qemu:web-server-1
   vCPUs, with their threads: 0 (4720), 1 (4721)
   vCPU EXITS/s BY REASON
    all npf 45
@@ -82,8 +83,8 @@ vmbell top  1 VM  every 1 s  bpf, counters  own cost 0.02 core  lost 0
   hlt                                  0.5       0
     GSI IRQFD/s WORKER/s FIRST SIGNALLED BY
      24     103        0 vhost-4711 (144)";
-    assert_eq!(lines[..14].join("\n"), expected);
-    assert!(lines[14..23].iter().all(String::is_empty));
+    assert_eq!(lines[..15].join("\n"), expected);
+    assert!(lines[15..23].iter().all(String::is_empty));
     assert_eq!(lines[23], KEYS);
 
     // The rest of a long line, and back: only the lines below VMs move.
@@ -91,7 +92,7 @@ vmbell top  1 VM  every 1 s  bpf, counters  own cost 0.02 core  lost 0
     let moved = shown(SMALL, Some(&table), &keys);
     assert_eq!(moved[..3], lines[..3]);
     let rest = "    3100 virtio-pci notify?, fd 8, eventfd 32, not open in the VMM";
-    assert!(moved[9].ends_with(rest), "{moved:?}");
+    assert!(moved[10].ends_with(rest), "{moved:?}");
     let back = [&keys[..], &[Key::Left; 6]].concat();
     assert_eq!(shown(SMALL, Some(&table), &back), lines);
 }
@@ -128,7 +129,8 @@ fn sixty_vms_are_scrolled_to_the_last_one() {
 }
 
 #[test]
-fn what_is_missing_and_lost_is_below_the_title_and_uncounted_cells_are_dashes() {
+fn what_is_missing_and_lost_is_below_the_title_and_uncounted_cells_are_dashes()
+{
     let mut table = table(vec![Vm {
         counts: BTreeMap::new(),
         cpu: None,
@@ -145,7 +147,7 @@ fn what_is_missing_and_lost_is_below_the_title_and_uncounted_cells_are_dashes() 
     assert!(lines[1].starts_with("no bpf: it needs") && lines[1].ends_with('…'));
     assert_eq!(
         lines[3],
-        "   4711 qemu:web-…    2     -    310k       -       -       -       -     -    -"
+        "   4711 qemu:…er-1    2     -    310k       -       -       -       -     -    -"
     );
     table.lost = Some(12);
     table.notes = (0..6).map(|note| format!("note {note}")).collect();
@@ -177,11 +179,11 @@ fn a_wide_terminal_shows_long_names_and_a_tiny_one_is_no_error() {
     vms[0].name = Some("n".repeat(100));
     let table = table(vms);
     let wide = shown((120, 30), Some(&table), &[]);
-    assert!(
-        wide[2].contains(&format!("qemu:{}… ", "n".repeat(34))),
-        "{wide:?}"
-    );
-    assert_eq!(wide[2].chars().count(), 110);
+    let name = format!(" qemu:{}…{} ", "n".repeat(20), "n".repeat(24));
+    assert!(wide[2].contains(&name), "{wide:?}");
+    assert_eq!(wide[2].chars().count(), 120);
+    let wider = shown((200, 30), Some(&table), &[]);
+    assert!(wider[2].contains(&format!(" qemu:{} ", "n".repeat(100))));
     for size in [(1, 1), (10, 2), (20, 3), (40, 5)] {
         let _ = shown(size, Some(&table), &[Key::Char('\n'), Key::End, Key::F(1)]);
     }
