@@ -47,6 +47,8 @@ pub struct Directory {
 pub struct Statistics {
     /// The numbers of the vCPUs, and their threads.
     pub vcpus: BTreeMap<u32, u32>,
+    /// Whether the kernel says that it has no vCPU, and so cannot run.
+    pub has_no_vcpu: bool,
     /// Those of [`NAMES`] that the kernel has.
     pub values: BTreeMap<&'static str, u64>,
 }
@@ -119,13 +121,16 @@ fn statistics(folder: &Path) -> Result<Option<Statistics>, CountersError> {
     let Some(entries) = if_there(fs::read_dir(folder), folder)? else {
         return Ok(None);
     };
+    statistics.has_no_vcpu = TELLS_THREADS;
     for entry in entries {
         let Some(entry) = if_there(entry, folder)? else {
             return Ok(None);
         };
         let name = entry.file_name();
         let id = name.to_str().and_then(|name| name.strip_prefix("vcpu"));
-        if let Some(id) = id.and_then(|id| id.parse().ok())
+        let id = id.and_then(|id| id.parse().ok());
+        statistics.has_no_vcpu &= id.is_none();
+        if let Some(id) = id
             && let Some(thread) = number(&entry.path().join("pid"))?
         {
             // A vCPU that has not run yet has no thread.

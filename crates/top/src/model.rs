@@ -190,7 +190,7 @@ fn parts(reading: &Reading, pid: u32) -> Vec<(Option<Directory>, Option<KernelVm
     let none = BTreeMap::new();
     let directories = reading.counters.as_ref().unwrap_or(&none);
     let is_of_process = |(directory, statistics): &(&Directory, &Statistics)| {
-        reading.is_of(**directory, statistics, pid)
+        !statistics.has_no_vcpu && reading.is_of(**directory, statistics, pid)
     };
     let directories: Vec<_> = directories.iter().filter(is_of_process).collect();
     let mut vms = BTreeSet::new();

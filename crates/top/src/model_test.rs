@@ -38,6 +38,7 @@ fn reading(
         let statistics = Statistics {
             vcpus: thread.iter().map(|thread| (0, *thread)).collect(),
             values: BTreeMap::from([("exits", *exits)]),
+            ..Statistics::default()
         };
         (directory, statistics)
     };
@@ -104,6 +105,17 @@ fn several_vms_of_a_process_are_told_apart_by_the_threads_of_their_vcpus() {
     );
     let expected = [(Some(5), Some(100), Some(9)), (Some(6), Some(200), Some(7))];
     assert_eq!(parts(&reading), expected);
+}
+
+#[test]
+fn a_vm_that_has_no_vcpu_yet_does_not_run() {
+    let mut reading = reading(&[(5, 100, Some(20)), (6, 0, None)], &[], &[]);
+    let count = |reading: &Reading| parts(reading).len();
+    assert_eq!(count(&reading), 2);
+    let counters = reading.counters.as_mut().unwrap();
+    let second = counters.values_mut().next_back().unwrap();
+    second.has_no_vcpu = true;
+    assert_eq!(count(&reading), 1);
 }
 
 #[test]

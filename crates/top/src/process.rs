@@ -1,4 +1,4 @@
-//! Finds VMs from outside: processes with a descriptor of a VM.
+//! Finds VMs from outside: processes with a descriptor of a VM, and of a vCPU that may run it.
 //!
 //! `/proc/PID/fd` shows `anon_inode:kvm-vm`, and `/proc/PID/fdinfo` the number of each eventfd, which the kernel knows as
 //! well. Nothing is opened in a VMM, and none is stopped. What a VMM writes about itself, its name and its arguments, is
@@ -19,7 +19,7 @@ const VCPU: &str = "anon_inode:kvm-vcpu:";
 const VCPUS: usize = 1 << 12;
 const EVENTFD: &str = "anon_inode:[eventfd]";
 
-/// A process that has a VM.
+/// A process that has a VM with a vCPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
     /// When it started, in clock ticks since the host's boot. With its number, it is this process and no later one.
@@ -94,9 +94,9 @@ pub(crate) fn holders(proc: &Path, ids: &BTreeSet<u32>) -> BTreeMap<u32, Vec<Hol
     holders
 }
 
-/// Whether a process has a VM, and its descriptors of eventfds.
+/// Whether a process has a VM that can run, with a vCPU, and its descriptors of eventfds.
 fn descriptors(folder: &Path) -> io::Result<(bool, Vec<OsString>)> {
-    let (mut has_vm, mut eventfds) = (false, Vec::new());
+    let (mut has_vm, mut has_vcpu, mut eventfds) = (false, false, Vec::new());
     for entry in fs::read_dir(folder.join("fd"))? {
         let entry = entry?;
         // A descriptor may be closed meanwhile.
@@ -104,11 +104,12 @@ fn descriptors(folder: &Path) -> io::Result<(bool, Vec<OsString>)> {
             continue;
         };
         has_vm |= target.as_os_str() == VM;
+        has_vcpu |= target.to_str().is_some_and(|name| name.starts_with(VCPU));
         if target.as_os_str() == EVENTFD {
             eventfds.push(entry.file_name());
         }
     }
-    Ok((has_vm, eventfds))
+    Ok((has_vm && has_vcpu, eventfds))
 }
 
 /// The numbers of eventfds, each with its lowest descriptor.

@@ -57,6 +57,17 @@ fn a_process_with_a_vm_is_found_with_its_names_and_eventfds() {
 }
 
 #[test]
+fn a_vm_without_a_vcpu_and_a_vcpu_without_its_vm_do_not_run() {
+    for fd in [9, 10] {
+        let folder = proc();
+        let count = || scan(folder.path(), None).unwrap().processes.len();
+        assert_eq!(count(), 1);
+        fs::remove_file(folder.path().join(format!("4711/fd/{fd}"))).unwrap();
+        assert_eq!(count(), 0);
+    }
+}
+
+#[test]
 fn one_process_may_be_looked_at_alone() {
     let folder = proc();
     assert!(scan(folder.path(), Some(12)).unwrap().processes.is_empty());

@@ -67,6 +67,7 @@ impl Reading {
                 let before = |name: &_| before?.values.get(name).copied();
                 let statistics = Statistics {
                     vcpus: later.vcpus.clone(),
+                    has_no_vcpu: later.has_no_vcpu,
                     values: rates::table(later.values.clone(), before, rates::since),
                 };
                 (*directory, statistics)

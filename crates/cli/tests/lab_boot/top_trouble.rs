@@ -146,6 +146,10 @@ kill -KILL $busy $quiet; wait
 fn top_says_why_a_source_is_missing_and_falls_back_only_if_none_was_asked_for() {
     let script = r#"
 try() { echo "== $1"; shift; "$@" 2>&1; echo status $?; }
+try none "$vmbell" top --once -d 0.1
+mkfifo /end; exec 3<>/end
+"$guest" ioeventfd </end >/out/quiet &
+until grep -q '^[0-9]* [0-9]*$' /out/quiet; do sleep 0.1; done
 try root "$vmbell" top --once -d 0.1
 try counters "$vmbell" top --once -d 0.1 --source counters
 try no-vm "$vmbell" top --once -d 0.1 --pid $$
@@ -168,6 +172,7 @@ echo confidentiality >/sys/kernel/security/lockdown
 try confidentiality "$vmbell" top --once -d 0.1
 try time "$vmbell" top --once -d 0.1 --with time
 try reasons "$vmbell" top --once -d 0.1 --with reasons
+kill -KILL $!; wait; true
 "#;
     let (shown, _folder) = in_l1(&[], script);
     let part = |name: &str| {
@@ -179,7 +184,11 @@ try reasons "$vmbell" top --once -d 0.1 --with reasons
         assert!(part.ends_with(&format!("status {status}\n")), "{part}");
         part
     };
-    assert!(ends("root", 0).contains(" by bpf and counters\n"));
+    // L1 itself runs no VM.
+    let none = ends("none", 0);
+    assert!(none.contains("vmbell top: 0 VMs, ") && none.contains("\nno VM runs on KVM here\n"));
+    let root = ends("root", 0);
+    assert!(root.contains("vmbell top: 1 VM, ") && root.contains(" by bpf and counters\n"));
     let counters = ends("counters", 0);
     assert!(counters.contains(" by counters\n") && !counters.contains("no bpf"));
     assert!(ends("no-vm", 1).contains("has no VM on KVM that this user can see"));
@@ -199,7 +208,7 @@ try reasons "$vmbell" top --once -d 0.1 --with reasons
     // What is not counted is not 0.
     let row = fallen
         .lines()
-        .find(|line| line.contains("vmbell-la"))
+        .find(|line| line.contains(" kvm_smoke "))
         .unwrap();
     let cells: Vec<&str> = row.split_whitespace().rev().take(7).collect();
     assert_eq!(cells, ["-", "0", "-", "-", "-", "0", "0"], "{row}");

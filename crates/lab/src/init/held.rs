@@ -7,13 +7,11 @@
 //! code, or execute half of the new: L1 panics, or a vCPU runs on a CPU that has not loaded its state (docs/qemu-bugs.md).
 //! With one CPU that cannot happen, so no guest is held, and exact counts stay as they are.
 
-use kvm_ioctls::{Kvm, VcpuFd, VmFd};
+use kvm_ioctls::{Kvm, VcpuFd};
 
-/// A guest and its vCPU.
-type Guest = (VmFd, VcpuFd);
-
-/// Makes one guest of each kind, if there are several CPUs and KVM.
-pub fn guests() -> Vec<Guest> {
+/// Makes one guest of each kind, if there are several CPUs and KVM. A guest exists as long as its vCPU, which is returned. Its own
+/// descriptor is closed, because `vmbell top` and others take a process with one for a VMM.
+pub fn guests() -> Vec<VcpuFd> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     if cpus < 2 {
         return Vec::new();
@@ -30,20 +28,19 @@ pub fn guests() -> Vec<Guest> {
 }
 
 /// Makes a guest without an in-kernel interrupt controller.
-fn plain(kvm: &Kvm) -> Result<Guest, kvm_ioctls::Error> {
+fn plain(kvm: &Kvm) -> Result<VcpuFd, kvm_ioctls::Error> {
     let vm = kvm.create_vm()?;
-    let vcpu = vm.create_vcpu(0)?;
-    Ok((vm, vcpu))
+    vm.create_vcpu(0)
 }
 
 /// Makes a guest whose local APIC is off in `IA32_APIC_BASE`, and not enabled in its spurious vector register.
 #[cfg(target_arch = "x86_64")]
-fn with_apic_off(kvm: &Kvm) -> Result<Guest, kvm_ioctls::Error> {
+fn with_apic_off(kvm: &Kvm) -> Result<VcpuFd, kvm_ioctls::Error> {
     let vm = kvm.create_vm()?;
     vm.create_irq_chip()?;
     let vcpu = vm.create_vcpu(0)?;
     let mut registers = vcpu.get_sregs()?;
     registers.apic_base = 0;
     vcpu.set_sregs(&registers)?;
-    Ok((vm, vcpu))
+    Ok(vcpu)
 }

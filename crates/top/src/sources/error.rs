@@ -66,7 +66,7 @@ pub enum TopError {
         /// Why not the third.
         counters: NoCounters,
     },
-    /// The process has no VM, or may not be looked at.
+    /// The process has no VM with a vCPU, or may not be looked at.
     #[error("process {0} has no VM on KVM that this user can see")]
     NoVm(u32),
     /// The processes cannot be listed.
