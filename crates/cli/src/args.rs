@@ -38,6 +38,7 @@ Exit codes:
   0    success
   1    something failed
   2    the arguments are wrong
+  69   this host does not offer what was asked for (vmbell top --source)
   77   everything was skipped
   124  the command's own time limit (--timeout) expired
   130  interrupted by SIGINT (143: by SIGTERM); finished results have been written

@@ -13,6 +13,8 @@ pub(super) enum Exit {
     Failed = 1,
     /// The arguments are wrong.
     Usage = 2,
+    /// This host, or this user's rights, does not offer what was asked for. sysexits.h calls it EX_UNAVAILABLE.
+    Unavailable = 69,
     /// Everything was skipped. automake and kvm-unit-tests use the same status.
     Skipped = 77,
     /// The command's own time limit ran out. `timeout(1)` uses the same status.
@@ -37,6 +39,17 @@ impl Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.status())
+    }
+}
+
+/// An error of [`Exit::Unavailable`].
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(super) struct Unavailable(Box<dyn std::error::Error + Send + Sync>);
+
+impl Unavailable {
+    pub(super) fn new(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self(source.into())
     }
 }
 

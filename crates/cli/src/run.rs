@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use super::args::{Cli, Command};
-use super::exit::{Exit, Usage};
+use super::exit::{Exit, Unavailable, Usage};
 use super::suites::Suite;
 use super::{compare, completions, gate, lab, list, man, probe, report, run_image, top};
 
@@ -44,10 +44,12 @@ pub fn main() -> ExitCode {
                 return refused(error);
             }
             eprintln!("error: {error:#}");
-            match error.downcast_ref::<Usage>() {
-                Some(_) => Exit::Usage.into(),
-                None => Exit::Failed.into(),
-            }
+            let exit = match () {
+                () if error.is::<Usage>() => Exit::Usage,
+                () if error.is::<Unavailable>() => Exit::Unavailable,
+                () => Exit::Failed,
+            };
+            exit.into()
         }
     }
 }

@@ -31,7 +31,7 @@ use self::openmetrics::Metrics;
 use self::qmp::Qmp;
 use self::record::Recorder;
 use self::table::Table;
-use super::exit::{Exit, Usage};
+use super::exit::{Exit, Unavailable, Usage};
 use super::exports::distinct;
 use super::output::print_to_reader;
 use super::{interrupt, locale, values};
@@ -55,6 +55,13 @@ Examples:
                                       write totals every 15 seconds where node_exporter finds them
   vmbell top --source tracefs         count without BPF, at a higher cost to the VMs
   vmbell top --source counters        use KVM's statistics only, which cost the VMs nothing
+
+Exit codes:
+  0    success, also if a source is missing that was not asked for
+  1    something failed, or the process of --pid has no VM
+  2    the arguments are wrong
+  69   the source of --source, or all sources, cannot be used here
+  130  interrupted by SIGINT (143: by SIGTERM)
 ";
 
 /// How often a signal is looked for while time passes.
@@ -171,7 +178,11 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
     }
     let metrics = args.export_openmetrics.clone();
     let metrics = metrics.map(Metrics::new).transpose()?;
-    let mut sources = Sources::open(choice, args.pid, &with)?;
+    let sources = Sources::open(choice, args.pid, &with);
+    let mut sources = sources.map_err(|error| match error.is_of_source() {
+        true => Unavailable::new(error).into(),
+        false => anyhow::Error::from(error),
+    })?;
     for qmp in &args.qmp {
         sources.name_regions(qmp.pid, qmp.regions()?);
     }

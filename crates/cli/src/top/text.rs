@@ -21,20 +21,17 @@ const HOLDERS: usize = 2;
 /// How many addresses and vCPUs of a VM are shown.
 const MOST: usize = 8;
 
-/// Shows a table with its title. Names are cut if they do not fit into lines of this width.
+/// Shows a table with its title above it and its notes below it. Names are cut if they do not fit into lines of this width.
 pub(super) fn table(table: &Table, width: Option<usize>) -> String {
-    let mut out = header(table);
-    if table.vms.is_empty() {
-        out += NO_VM;
-        out += "\n\n";
-        return out;
+    let mut out = title(table);
+    match table.vms.is_empty() {
+        true => out += &format!("{NO_VM}\n"),
+        false => out += &vm_table(table, width),
     }
-    out += &vm_table(table, width);
     for part in parts(&table.vms, table, MOST) {
         out += &part;
     }
-    out.push('\n');
-    out
+    out + &notes(table)
 }
 
 /// The tables below that of VMs, with at most this number of addresses, and of vCPUs, of each VM.
@@ -49,21 +46,24 @@ pub(super) fn parts(vms: &[Vm], table: &Table, most: usize) -> [String; 6] {
     ]
 }
 
-fn header(table: &Table) -> String {
-    let mut out = format!(
-        "vmbell top: {}, {:.2} s, by {}\n",
+fn title(table: &Table) -> String {
+    format!(
+        "vmbell top: {}, {:.2} s, by {}\n\n",
         vms(table.vms.len()),
         table.seconds,
         listed(&table.sources)
-    );
-    for note in &table.notes {
-        let _ = writeln!(out, "{note}");
+    )
+}
+
+/// An empty line, the notes, and an empty line.
+fn notes(table: &Table) -> String {
+    let hint = table.costs.is_none().then_some(HINT);
+    let notes = table.notes.iter().map(String::as_str).chain(hint);
+    let mut out: String = notes.map(|note| format!("\n{note}")).collect();
+    if !out.is_empty() {
+        out += "\n";
     }
-    if table.costs.is_none() {
-        let _ = writeln!(out, "{HINT}");
-    }
-    out.push('\n');
-    out
+    out + "\n"
 }
 
 /// `bpf, tracefs and counters`

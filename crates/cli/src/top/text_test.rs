@@ -135,6 +135,20 @@ fn columns_are_aligned_after_wide_characters() {
 }
 
 #[test]
+fn notes_are_below_the_table() {
+    let mut table = named(&["a"]);
+    table.sources = vec!["counters"];
+    table.notes = vec!["no bpf: why".to_owned(), "no tracefs: why".to_owned()];
+    let shown = super::table(&table, None);
+    let end = format!("\n\nno bpf: why\nno tracefs: why\n{HINT}\n\n");
+    assert!(shown.starts_with("vmbell top: 1 VM, 2.00 s, by counters\n\n    PID VM "));
+    assert!(shown.ends_with(&end), "{shown}");
+    table.vms.clear();
+    let shown = super::table(&table, None);
+    assert!(shown.contains(&format!("\n\n{NO_VM}{end}")), "{shown}");
+}
+
+#[test]
 fn ends_of_interrupts_that_the_cpu_does_are_not_a_number() {
     let mut by_cpu = Vm {
         eois_by_cpu: true,

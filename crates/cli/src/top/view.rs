@@ -1,4 +1,4 @@
-//! Draws the live screen: a title, notes, the table of VMs, and a line for keys or input.
+//! Draws the live screen: a title, the table of VMs, notes, and a line for keys or input.
 
 use ratatui_core::layout::Rect;
 use ratatui_core::style::Style;
@@ -34,7 +34,7 @@ CORE: CPU time of the vCPUs' threads; 1.00 is one core
 EXITS/s: VM exits of all kinds. VMM/s: returns of KVM_RUN to the VMM
 RINGS/s: signals of ioeventfds. IRQFD/s, IOCTL/s: interrupts raised by irqfds,
 and otherwise. EOI/s: ends of interrupts; PV: their share without an exit
--: cannot be counted, for the reasons below the title";
+-: cannot be counted, for the reasons below the table";
 
 /// Draws the screen; without a table, the first interval has not ended.
 pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, table: Option<&Table>) {
@@ -59,10 +59,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, table: Option<&Table>
         lines.add_last(Line::raw("press any key"));
         return;
     }
-    for note in notes(table) {
+    body(&mut lines, screen, table);
+    let notes = notes(table);
+    lines.leave(notes.len());
+    for note in notes {
         lines.add(Line::raw(shortened(&note, area.width.into())).style(bold()));
     }
-    body(&mut lines, screen, table);
     lines.add_last(footer(screen));
 }
 
@@ -187,6 +189,12 @@ impl Lines<'_, '_> {
             self.put(self.y, &line);
             self.y += 1;
         }
+    }
+
+    /// Leaves this number of lines above the last one.
+    fn leave(&mut self, count: usize) {
+        let lines = usize::from(self.area.height).saturating_sub(1 + count);
+        self.y = self.y.max(u16::try_from(lines).unwrap_or(u16::MAX));
     }
 
     fn add_last(&mut self, line: Line<'_>) {

@@ -170,6 +170,7 @@ echo integrity >/sys/kernel/security/lockdown
 try integrity "$vmbell" top --once -d 0.1
 echo confidentiality >/sys/kernel/security/lockdown
 try confidentiality "$vmbell" top --once -d 0.1
+try confidentiality-bpf "$vmbell" top --once -d 0.1 --source bpf
 try time "$vmbell" top --once -d 0.1 --with time
 try reasons "$vmbell" top --once -d 0.1 --with reasons
 kill -KILL $!; wait; true
@@ -192,7 +193,7 @@ kill -KILL $!; wait; true
     let counters = ends("counters", 0);
     assert!(counters.contains(" by counters\n") && !counters.contains("no bpf"));
     assert!(ends("no-vm", 1).contains("has no VM on KVM that this user can see"));
-    let user = ends("user", 1);
+    let user = ends("user", 69);
     for reason in [
         "CAP_SYS_ADMIN",
         "tracefs is for root",
@@ -212,15 +213,33 @@ kill -KILL $!; wait; true
         .unwrap();
     let cells: Vec<&str> = row.split_whitespace().rev().take(7).collect();
     assert_eq!(cells, ["-", "0", "-", "-", "-", "0", "0"], "{row}");
-    assert!(ends("bpf-only", 1).contains("the source bpf cannot be used: it needs CAP_SYS_ADMIN"));
+    // The table is not below the notes.
+    assert!(fallen.find(row) < fallen.find("\nno bpf: "), "{fallen}");
+    assert!(ends("bpf-only", 69).contains("the source bpf cannot be used: it needs CAP_SYS_ADMIN"));
     const NO_BTF: &str = "this kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF";
-    assert!(ends("no-btf", 0).contains(&format!(" by tracefs and counters\nno bpf: {NO_BTF}")));
-    assert!(ends("no-btf-bpf", 1).contains(NO_BTF));
+    let is_missing = |name: &str, used: &str, missing: &str| {
+        let part = ends(name, 0);
+        part.contains(&format!(" by {used}\n")) && part.contains(&format!("\nno {missing}"))
+    };
+    assert!(is_missing(
+        "no-btf",
+        "tracefs and counters",
+        &format!("bpf: {NO_BTF}")
+    ));
+    assert!(ends("no-btf-bpf", 69).contains(NO_BTF));
     const NO_DEBUGFS: &str = "/sys/kernel/debug/kvm does not exist: mount debugfs";
-    assert!(ends("no-debugfs", 0).contains(&format!(" by bpf\nno counters: {NO_DEBUGFS}")));
-    assert!(ends("no-debugfs-counters", 1).contains(NO_DEBUGFS));
+    assert!(is_missing(
+        "no-debugfs",
+        "bpf",
+        &format!("counters: {NO_DEBUGFS}")
+    ));
+    assert!(ends("no-debugfs-counters", 69).contains(NO_DEBUGFS));
     let integrity = ends("integrity", 0);
-    assert!(integrity.contains(" by bpf\nno counters: the kernel's lockdown"));
+    assert!(is_missing(
+        "integrity",
+        "bpf",
+        "counters: the kernel's lockdown"
+    ));
     assert!(
         integrity
             .lines()
@@ -231,14 +250,26 @@ kill -KILL $!; wait; true
     // What was asked for and cannot be had is an error, and no table without it.
     for (with, metric) in [("time", "time in the VMM"), ("reasons", "exits by reason")] {
         let line = format!("{metric} cannot be counted: the kernel's lockdown (confidentiality)");
-        assert!(ends(with, 1).contains(&line), "{}", part(with));
+        assert!(ends(with, 69).contains(&line), "{}", part(with));
     }
     let confidentiality = ends("confidentiality", 0);
-    for metric in ["exits to the VMM", "ioeventfds"] {
-        let line = format!("\nno {metric}: the kernel's lockdown (confidentiality) forbids");
-        assert!(confidentiality.contains(&line), "{confidentiality}");
-    }
+    // One cause is one note.
+    const LOCKED: &str = "the kernel's lockdown (confidentiality) forbids programs";
+    let line = format!("\nno exits to the VMM, ioeventfds: {LOCKED}");
+    assert!(confidentiality.contains(&line), "{confidentiality}");
+    assert_eq!(
+        confidentiality.matches(LOCKED).count(),
+        1,
+        "{confidentiality}"
+    );
+    // Without what it is for, it is not what was asked for.
+    let line = format!("error: the source bpf cannot be used: {LOCKED}");
+    let refused = ends("confidentiality-bpf", 69);
+    assert!(
+        refused.contains(&line) && !refused.contains(" PID "),
+        "{refused}"
+    );
     let line = "\nno tracefs: the kernel's lockdown (confidentiality) forbids tracefs\n";
     assert!(confidentiality.contains(line), "{confidentiality}");
-    assert!(ends("namespace", 1).contains("the source bpf cannot be used: bpf(2) is refused"));
+    assert!(ends("namespace", 69).contains("the source bpf cannot be used: bpf(2) is refused"));
 }

@@ -191,6 +191,15 @@ impl Bpf {
         })
     }
 
+    /// The programs, if some of them count by address: exits to the VMM, or ioeventfds.
+    pub fn by_address(mut self) -> Result<Self, BpfError> {
+        match self.missing.is_empty() || self.counts(Metric::ToVmm) || self.counts(Metric::Rings) {
+            true => Ok(self),
+            // That of exits to the VMM, which are the first metric.
+            false => Err(self.missing.swap_remove(0).1),
+        }
+    }
+
     /// Whether a metric is counted.
     pub fn counts(&self, metric: Metric) -> bool {
         self.links.contains_key(&metric)

@@ -12,10 +12,14 @@ const LOCKED: &str =
     "the kernel's lockdown (confidentiality) forbids programs to read the kernel's memory";
 const CONTAINER: &str =
     "bpf(2) is refused in spite of CAP_SYS_ADMIN: this is a container or a user namespace";
+const FORBIDDEN: &str = "this host forbids programs at functions of its kernel (EPERM), in spite of CAP_SYS_ADMIN: a security module does that, or a sandbox";
 pub(crate) const NAMESPACE: &str = "this is not the host's first PID namespace, so the kernel's process numbers are others: run it on the host";
 
 /// The inode of the first PID namespace (PROC_PID_INIT_INO in Linux' `include/linux/proc_ns.h`).
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+
+/// In place of a verifier's complaint.
+const SILENT: &str = "the verifier said nothing";
 
 /// Checks what can be known before the first system call.
 pub(super) fn check() -> Result<(), BpfError> {
@@ -53,6 +57,7 @@ pub(super) fn explain(source: io::Error) -> BpfError {
 pub(super) fn explain_refused(refused: Refused) -> BpfError {
     let Refused { source, log } = refused;
     match last_words(&log) {
+        SILENT if source.raw_os_error() == Some(libc::EPERM) => BpfError::NotAllowed(FORBIDDEN),
         // Only lockdown takes this helper away.
         words if words.contains("bpf_probe_read_kernel") => BpfError::NotAllowed(LOCKED),
         words => BpfError::Refused {
@@ -66,7 +71,7 @@ pub(super) fn explain_refused(refused: Refused) -> BpfError {
 fn last_words(log: &str) -> &str {
     let mut lines = log.lines().map(str::trim);
     let words = lines.rfind(|line| !line.is_empty() && !line.starts_with("processed "));
-    words.unwrap_or("the verifier said nothing")
+    words.unwrap_or(SILENT)
 }
 
 fn has_capability(status: &str, capability: u32) -> bool {

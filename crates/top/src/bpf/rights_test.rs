@@ -33,6 +33,17 @@ fn a_refusal_says_the_verifiers_last_words() {
 }
 
 #[test]
+fn a_program_that_is_refused_without_a_word_of_the_verifier_is_forbidden() {
+    let refused = |code| Refused {
+        source: io::Error::from_raw_os_error(code),
+        log: String::new(),
+    };
+    let text = |code| explain_refused(refused(code)).to_string();
+    assert_eq!(text(libc::EPERM), FORBIDDEN);
+    assert!(text(libc::EINVAL).ends_with("the verifier said nothing"));
+}
+
+#[test]
 fn a_refused_system_call_is_explained() {
     let text = |code| explain(io::Error::from_raw_os_error(code)).to_string();
     assert_eq!(text(libc::EPERM), CONTAINER);

@@ -83,6 +83,16 @@ pub enum TopError {
     Counters(#[from] CountersError),
 }
 
+impl TopError {
+    /// Whether it is that a source, or all of them, cannot be used on this host or by this user.
+    pub const fn is_of_source(&self) -> bool {
+        matches!(
+            self,
+            Self::NoBpf(_) | Self::NoTracefs(_) | Self::NoCounters(_) | Self::NoSource { .. }
+        )
+    }
+}
+
 /// An error with its causes, in one line. `vmbell_hypervisor::chain` does the same, but this crate uses no other.
 pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();

@@ -72,6 +72,11 @@ impl Sources {
                 Bpf::attach(&creators(&proc, only, known.as_ref().ok()), with).map_err(NoBpf::from)
             }
         };
+        // What it counts without an address is better than nothing, but not what was asked for.
+        let bpf = match choice {
+            Choice::Bpf => bpf.and_then(|bpf| Ok(bpf.by_address()?)),
+            _ => bpf,
+        };
         let is_told = |metric: &Metric| tracefs::tells(*metric);
         let is_left = |metric: &Metric| {
             let is_asked = !metric.is_optional() || with.contains(metric);
@@ -106,7 +111,9 @@ impl Sources {
                 counters,
             }),
             (_, bpf, tracefs, counters) => Ok(Self {
-                sampler: (bpf.is_err() && tracefs.is_err()).then(|| {
+                sampler: (matches!(choice, Choice::Available | Choice::Counters)
+                    && !counts(&bpf, &tracefs, Metric::ToVmm))
+                .then(|| {
                     let release = std::fs::read_to_string(proc.join("sys/kernel/osrelease"));
                     Sampler::start(release.unwrap_or_default().trim())
                 }),
@@ -143,7 +150,7 @@ impl Sources {
     /// Why programs count nothing, or which of them are missing and why.
     pub fn missing_of_bpf(&self) -> Vec<String> {
         match &self.bpf {
-            Ok(bpf) => by_metric(bpf.missing()),
+            Ok(bpf) => by_cause(bpf.missing()),
             Err(NoBpf::NotAsked) => Vec::new(),
             Err(error) => vec![causes(error)],
         }
@@ -152,7 +159,7 @@ impl Sources {
     /// Why histograms count nothing, or which of them are missing and why.
     pub fn missing_of_tracefs(&self) -> Vec<String> {
         match &self.tracefs {
-            Ok(tracefs) => by_metric(tracefs.missing()),
+            Ok(tracefs) => by_cause(tracefs.missing()),
             Err(NoTracefs::NotAsked) => Vec::new(),
             Err(error) => vec![causes(error)],
         }
@@ -173,11 +180,7 @@ impl Sources {
 
     /// The VMs of a reading.
     pub fn vms(&self, reading: &Reading) -> Vec<Vm> {
-        let is_counted = |metric| {
-            let has_program = self.bpf.as_ref().is_ok_and(|bpf| bpf.counts(metric));
-            let tracefs = self.tracefs.as_ref();
-            has_program || tracefs.is_ok_and(|tracefs| tracefs.counts(metric))
-        };
+        let is_counted = |metric| counts(&self.bpf, &self.tracefs, metric);
         let mut vms = model::vms(reading, is_counted);
         for vm in &mut vms {
             let Some(regions) = self.regions.get(&vm.pid) else {
@@ -349,10 +352,24 @@ impl Sources {
     }
 }
 
-/// The metrics that are not counted, each with the reason.
-fn by_metric(missing: &[(Metric, impl std::error::Error + 'static)]) -> Vec<String> {
-    let each = missing.iter();
-    each.map(|(metric, error)| format!("{}: {}", metric.name(), causes(error)))
+/// Whether a metric is counted.
+fn counts(bpf: &Result<Bpf, NoBpf>, tracefs: &Result<Tracefs, NoTracefs>, metric: Metric) -> bool {
+    let has_program = bpf.as_ref().is_ok_and(|bpf| bpf.counts(metric));
+    has_program || tracefs.as_ref().is_ok_and(|tracefs| tracefs.counts(metric))
+}
+
+/// The reasons why metrics are not counted, each after its metrics.
+fn by_cause(missing: &[(Metric, impl std::error::Error + 'static)]) -> Vec<String> {
+    let mut all: Vec<(String, Vec<&str>)> = Vec::new();
+    for (metric, error) in missing {
+        let cause = causes(error);
+        match all.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, metrics)) => metrics.push(metric.name()),
+            None => all.push((cause, vec![metric.name()])),
+        }
+    }
+    let each = all.into_iter();
+    each.map(|(cause, metrics)| format!("{}: {cause}", metrics.join(", ")))
         .collect()
 }
 
@@ -408,7 +425,22 @@ fn creators(
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
+
+    #[test]
+    fn metrics_that_are_missing_for_the_same_reason_are_told_of_at_once() {
+        let error = |code| io::Error::from_raw_os_error(code);
+        let missing = [
+            (Metric::ToVmm, error(libc::EPERM)),
+            (Metric::Kicks, error(libc::ENOENT)),
+            (Metric::Rings, error(libc::EPERM)),
+        ];
+        let both = format!("exits to the VMM, ioeventfds: {}", error(libc::EPERM));
+        let one = format!("kicks: {}", error(libc::ENOENT));
+        assert_eq!(by_cause(&missing), [both, one]);
+    }
 
     #[test]
     fn a_module_says_whether_the_cpu_ends_interrupts() {
