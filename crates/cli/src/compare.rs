@@ -12,7 +12,8 @@ use super::exit::{Exit, Usage};
 use super::exports::{distinct, replaced};
 use super::style::Style;
 use vmbell_report::compare::{
-    CompareError, CompareOptions, Comparison, Pairing, RowKey, compare, json, markdown, terminal,
+    CompareError, CompareOptions, ComparedRow, Comparison, Pairing, RowKey, Verdict, compare, json,
+    markdown, terminal,
 };
 use vmbell_report::{Export, Look, Report, parse_any, units, visible};
 
@@ -190,8 +191,8 @@ fn with_advice(error: CompareError) -> anyhow::Error {
     anyhow!("{error}{advice}")
 }
 
-/// The exit status; says which rows are slower by more than `fail_above`, which were measured before and failed now, and which are
-/// `missing`.
+/// The exit status; says which rows are slower by more than `fail_above`, which were measured before and failed now, which are
+/// `missing`, and if no row has a ratio.
 fn verdict(comparison: &Comparison, fail_above: Option<f64>, missing: &[&RowKey]) -> Exit {
     let Some(threshold) = fail_above else {
         return Exit::Good;
@@ -199,12 +200,19 @@ fn verdict(comparison: &Comparison, fail_above: Option<f64>, missing: &[&RowKey]
     let worse = comparison.worse_than(threshold);
     let worse: Vec<&RowKey> = worse.map(|row| &row.key).collect();
     let failed: Vec<&RowKey> = comparison.failed_now.iter().map(|row| &row.key).collect();
+    let rows = &comparison.rows;
+    let is_without = |row: &&ComparedRow| row.ratio.is_none() && row.verdict != Verdict::Same;
+    let mut without: Vec<&RowKey> = rows.iter().filter(is_without).map(|row| &row.key).collect();
+    if without.len() < rows.len() {
+        without.clear();
+    }
     let slower = format!("slower by more than {}", units::percent(threshold));
     let mut exit = Exit::Good;
     for (what, rows) in [
         (slower.as_str(), worse.as_slice()),
         ("failed now", &failed),
         ("not measured now (--allow-missing passes that)", missing),
+        ("nothing was compared, without a ratio are", &without),
     ] {
         if !rows.is_empty() {
             let names: Vec<String> = rows.iter().map(ToString::to_string).collect();

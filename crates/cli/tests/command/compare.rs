@@ -447,6 +447,17 @@ fn a_row_that_is_not_measured_now_fails_a_comparison_with_a_threshold() {
 }
 
 #[test]
+fn a_comparison_without_a_single_ratio_fails_if_it_has_a_threshold() {
+    let files = Files::new();
+    let (old, new) = (files.side("old", 0.0, 1), files.side("new", 1.0, 11));
+    compare(&["--fail-above", "50%"], &old, &new)
+        .assert()
+        .code(1)
+        .stderr(starts_with("nothing was compared, without a ratio are: "));
+    compare(&[], &old, &new).assert().success().stderr("");
+}
+
+#[test]
 fn an_export_replaces_no_report_that_is_compared() {
     let files = Files::new();
     let (old, new) = (files.side("old", 1.0, 1), files.side("new", 1.0, 11));
