@@ -21,6 +21,7 @@ use vmbell_lab::device::Plugged;
 use vmbell_lab::job::Ending;
 use vmbell_lab::{Began, Lab, LabError, Outcome, Progress};
 use vmbell_report::Timing;
+use vmbell_report::units::plural;
 
 /// How long a program may take.
 const TIME_LIMIT: Duration = Duration::from_secs(5 * 60);
@@ -287,7 +288,7 @@ pub(super) fn announce(lab: &Lab, settings: &Settings, why: Option<&str>) {
     let mut mode = match settings.mode {
         Mode::Deterministic { seed: None } => "deterministic, 1 CPU".to_owned(),
         Mode::Deterministic { seed: Some(seed) } => format!("deterministic, seed {seed}, 1 CPU"),
-        Mode::Functional { cpus } => format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" }),
+        Mode::Functional { cpus } => plural(cpus, "CPU"),
     };
     if let Some(why) = why {
         mode += &format!(" ({why})");

@@ -16,6 +16,7 @@ use crate::exit::Exit;
 use crate::interrupt;
 use vmbell::thread::{self, ThreadKind};
 use vmbell_devices::Output;
+use vmbell_report::units::plural;
 use vmbell_vmm::{BoardError, Stop};
 
 /// How often a thread looks whether the run has to end.
@@ -112,7 +113,8 @@ impl Why {
     fn tell_unwritten(&self, bytes: u64) {
         self.told[0].call_once(|| {
             if bytes > 0 && self.output.failed().is_none() {
-                eprintln!("warning: {bytes} bytes that the guest printed were not written");
+                let bytes = plural(bytes, "byte");
+                eprintln!("warning: {bytes} of the guest's output not written");
             }
         });
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use vmbell_report::units::plural;
 use vmbell_top::costs::Costs;
 use vmbell_top::model::Vm;
 use vmbell_top::process;
@@ -104,8 +105,8 @@ fn notes(sources: &Sources, reading: &Reading) -> Vec<String> {
     }
     if let Some(bpf) = reading.bpf.as_ref().filter(|bpf| bpf.lost > 0) {
         notes.push(format!(
-            "lost: {} events were not counted, so counts are too low",
-            bpf.lost
+            "{} lost, so counts are too low",
+            plural(bpf.lost, "event")
         ));
     }
     notes

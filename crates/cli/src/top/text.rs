@@ -8,6 +8,7 @@ use super::costs::HINT;
 use super::table::Table;
 use super::{cpu_seconds, halts, optional, reasons, sampled};
 use vmbell_report::shortened;
+use vmbell_report::units::plural;
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::{Address, Eventfd, Irqfd, NameSource, Space, Vm};
 use vmbell_top::process::Holder;
@@ -49,7 +50,7 @@ pub(super) fn parts(vms: &[Vm], table: &Table, most: usize) -> [String; 6] {
 fn title(table: &Table) -> String {
     format!(
         "vmbell top: {}, {:.2} s, by {}\n\n",
-        vms(table.vms.len()),
+        plural(table.vms.len(), "VM"),
         table.seconds,
         listed(&table.sources)
     )
@@ -75,12 +76,6 @@ fn listed(sources: &[&str]) -> String {
         }
         _ => sources.concat(),
     }
-}
-
-/// How many VMs there are.
-pub(super) fn vms(count: usize) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} VM{plural}")
 }
 
 fn vm_table(table: &Table, width: Option<usize>) -> String {

@@ -8,7 +8,8 @@ use ratatui_core::text::{Line, Span};
 use super::columns::{self, Column};
 use super::screen::{Content, Mode, Screen};
 use super::table::Table;
-use super::text::{self, NO_VM};
+use super::text::NO_VM;
+use vmbell_report::units::plural;
 use vmbell_report::{pad, shortened, width, wrap};
 
 /// How many lines of notes are shown. Help shows all.
@@ -77,7 +78,7 @@ pub(super) fn height(area: Rect, table: &Table) -> usize {
 fn title(screen: &Screen, table: Option<&Table>) -> Line<'static> {
     let mut parts = vec!["vmbell top".to_owned()];
     if let Some(table) = table {
-        parts.push(text::vms(table.vms.len()));
+        parts.push(plural(table.vms.len(), "VM"));
     }
     parts.push(format!("every {} s", screen.delay.as_secs_f64()));
     if let Some(table) = table {

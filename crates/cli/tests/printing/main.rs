@@ -121,7 +121,7 @@ mod kvm {
                 let (status, stderr) = run.end();
                 assert_eq!(status, 124, "{stderr}");
                 assert!(stderr.contains("did not end within"), "{stderr}");
-                stderr.contains("bytes that the guest printed were not written")
+                stderr.contains("bytes of the guest's output not written")
             };
             // A guest that is slow has printed more than the pipe takes by the end of one of these.
             assert!(growing(Duration::from_secs(1)).any(is_told));

@@ -163,7 +163,7 @@ pub(super) fn top(headline: &str, runs: &[Run], columns: &[Column<'_>]) -> Marku
             @if doubts > 0 {
                 p.doubt {
                     a href="#warnings" {
-                        @if doubts == 1 { "1 warning" } @else { (doubts) " warnings" }
+                        (units::plural(doubts, "warning"))
                     }
                     " about these numbers."
                 }

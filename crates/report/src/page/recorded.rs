@@ -78,7 +78,8 @@ fn doubts(recording: &Recording) -> Vec<String> {
     }
     if let Some(lost) = lost.filter(|lost| *lost > 0) {
         doubts.push(format!(
-            "{lost} events were not counted, so counts are too low"
+            "{} lost, so counts are too low",
+            units::plural(lost, "event")
         ));
     }
     doubts
