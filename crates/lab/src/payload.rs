@@ -349,7 +349,7 @@ fn job(
         files: task.out,
         cgroup: task.cgroup,
         deterministic: matches!(settings.mode, Mode::Deterministic { .. }),
-        phase: settings.mode.phase(),
+        phase: settings.phase(),
         devices: settings.devices.iter().map(job_device).collect(),
         required: lab.ioeventfd.as_ref().map(|_| IOEVENTFD.to_owned()),
         depth,

@@ -64,7 +64,7 @@ pub struct Outcome {
     pub started: Duration,
     /// What the program left in `/out`; `None` if the task does not ask for it.
     pub files: Option<Files>,
-    /// How often L1 was booted again, in the same layout or in another one.
+    /// How often L1 was booted again, at the same moment or at another one.
     pub retries: u32,
     /// Where the machine began.
     pub began: Began,
@@ -144,8 +144,8 @@ impl Lab {
         let mut settings = settings.clone();
         let mut retries = 0;
         loop {
-            let result = self.run_in_layout(task, &settings, most_retries, &mut retries, &stdout);
-            // In the same layout it would always spin again.
+            let result = self.run_at_moment(task, &settings, most_retries, &mut retries, &stdout);
+            // At the same moment it would always spin again.
             let Err(LabError::Boot(BootError::Spun { reason })) = &result else {
                 return result;
             };
@@ -153,14 +153,14 @@ impl Lab {
                 return result;
             }
             retries += 1;
-            settings.layout += 1;
+            settings.moment += 1;
             self.progress.say(format_args!(
-                "running it once more, in another layout: {reason}"
+                "running it once more, at another moment: {reason}"
             ));
         }
     }
 
-    fn run_in_layout(
+    fn run_at_moment(
         &self,
         task: &Task,
         settings: &Settings,

@@ -201,7 +201,7 @@ impl Machine {
             marks: None,
             mode: chosen.mode,
             memory: self.memory,
-            layout: 0,
+            moment: 0,
             limits: Limits {
                 boot: self.boot_timeout,
                 program: self.timeout.or(time_limit).unwrap_or(TIME_LIMIT),

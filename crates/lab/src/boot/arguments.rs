@@ -89,8 +89,9 @@ pub struct Settings {
     pub marks: Option<u16>,
     /// Memory in bytes of the Linux in which the program runs.
     pub memory: u64,
-    /// What a boot accidentally depends on, where time is counted in instructions.
-    pub layout: u32,
+    /// How often the program began before and met a Linux that spun, where time is counted in instructions. Each time it begins
+    /// in another phase of the timer.
+    pub moment: u32,
     /// How long a boot and a program may take.
     pub limits: Limits,
     /// The interrupt controller, on a board that has a choice; `None` for the board's default.
@@ -127,6 +128,21 @@ impl Vmm {
     }
 }
 
+impl Settings {
+    /// How long a deterministic program waits for its start after a whole second, in nanoseconds: a part of the timer's period
+    /// that depends on the seed, and on how often the program began before.
+    pub(crate) fn phase(&self) -> u64 {
+        match self.mode {
+            // Multiples of an irrational part of the period are spread evenly over it.
+            Mode::Deterministic { seed } => {
+                let seed = u64::from(seed.unwrap_or_default());
+                (seed * 2_472_136 + u64::from(self.moment) * 370_000) % TICK
+            }
+            Mode::Functional { .. } => 0,
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -136,7 +152,7 @@ impl Default for Settings {
             exits: false,
             marks: None,
             memory: 1 << 30,
-            layout: 0,
+            moment: 0,
             limits: Limits {
                 boot: Duration::from_secs(300),
                 program: Duration::from_secs(300),
@@ -164,16 +180,6 @@ impl Mode {
             ],
         };
         words.iter().map(OsString::from).collect()
-    }
-
-    /// How long a deterministic program waits for its start after a whole second, in nanoseconds: a part of the timer's period
-    /// that depends on the seed.
-    pub(crate) fn phase(self) -> u64 {
-        match self {
-            // Multiples of an irrational part of the period are spread evenly over it.
-            Self::Deterministic { seed: Some(seed) } => u64::from(seed) * 2_472_136 % TICK,
-            Self::Deterministic { seed: None } | Self::Functional { .. } => 0,
-        }
     }
 
     /// The device of the ports. With ioeventfds, QEMU's main thread answers L1's notifications, at a moment that depends
@@ -206,7 +212,7 @@ pub(crate) fn machine_arguments(board: &Board, settings: &Settings, option: &str
     words.extend(board.arguments.iter().map(OsString::from));
     words.extend(settings.mode.arguments());
     if let Mode::Deterministic { .. } = settings.mode {
-        words.extend(["-seed".into(), (1 + settings.layout).to_string().into()]);
+        words.extend(["-seed", "1"].map(OsString::from));
     }
     let memory = format!("{}B", settings.memory);
     let cpus = settings.mode.cpus().to_string();

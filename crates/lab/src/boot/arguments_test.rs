@@ -43,23 +43,25 @@ fn deterministic_mode_counts_instructions_on_one_cpu() {
 
 #[test]
 fn a_seed_moves_the_start_within_one_period_of_the_same_machine() {
-    let mode = |seed| Mode::Deterministic { seed };
-    let line_in = |seed| {
-        line(&Settings {
-            mode: mode(seed),
-            ..Settings::default()
-        })
+    let settings = |seed, moment| Settings {
+        mode: Mode::Deterministic { seed },
+        moment,
+        ..Settings::default()
     };
-    assert_eq!(line_in(None), line_in(Some(7)));
-    assert_eq!(mode(None).phase(), 0);
-    let mut phases: Vec<u64> = (1..=64).map(|seed| mode(Some(seed)).phase()).collect();
-    phases.push(mode(Some(u32::MAX)).phase());
+    let phase = |seed, moment| settings(seed, moment).phase();
+    // One saved state serves all.
+    assert_eq!(line(&settings(None, 0)), line(&settings(Some(7), 3)));
+    assert_eq!(phase(None, 0), 0);
+    let mut phases: Vec<u64> = (1..=64).map(|seed| phase(Some(seed), 0)).collect();
+    phases.push(phase(Some(u32::MAX), u32::MAX));
     assert!(phases.iter().all(|phase| *phase < TICK), "{phases:?}");
     phases.sort_unstable();
     assert!(
         phases.windows(2).all(|two| two[1] - two[0] < TICK / 16),
         "{phases:?}"
     );
+    // A program that begins again does so at another moment of the period.
+    assert!(phase(None, 1) != phase(None, 0) && phase(Some(7), 2) != phase(Some(7), 1));
 }
 
 /// What a guest sees is the same, whichever way its machine begins.
