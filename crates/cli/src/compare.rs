@@ -201,11 +201,11 @@ fn verdict(comparison: &Comparison, fail_above: Option<f64>, missing: &[&RowKey]
     let worse: Vec<&RowKey> = worse.map(|row| &row.key).collect();
     let failed: Vec<&RowKey> = comparison.failed_now.iter().map(|row| &row.key).collect();
     let rows = &comparison.rows;
-    let is_without = |row: &&ComparedRow| row.ratio.is_none() && row.verdict != Verdict::Same;
-    let mut without: Vec<&RowKey> = rows.iter().filter(is_without).map(|row| &row.key).collect();
-    if without.len() < rows.len() {
-        without.clear();
-    }
+    let is_without = |row: &ComparedRow| row.ratio.is_none() && row.verdict != Verdict::Same;
+    let without: Vec<&RowKey> = match rows.iter().all(is_without) {
+        true => rows.iter().map(|row| &row.key).collect(),
+        false => Vec::new(),
+    };
     let slower = format!("slower by more than {}", units::percent(threshold));
     let mut exit = Exit::Good;
     for (what, rows) in [

@@ -1,7 +1,7 @@
 //! `vmbell gate`: measures VMMs in the deterministic lab and holds their exits and instructions to a budget.
 //!
-//! `budget` is the file, `check` finds its mistakes before a boot, `edit` writes figures into it, `boots` runs the labs. The rule by which a row has grown, and the texts of the verdict, are
-//! `vmbell_report::gate`'s.
+//! `budget` is the file, `check` finds its mistakes before a boot, `edit` writes figures into it, `boots` runs
+//! the labs. The rule by which a row has grown, and the texts of the verdict, are `vmbell_report::gate`'s.
 
 mod args;
 mod boots;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use vmbell_lab::Task;
-use vmbell_lab::initramfs::{Interpreter, modules};
+use vmbell_lab::initramfs::{Interpreter, modules, with};
 
 /// The exit status of a shell that does not find a program, and of one that cannot run it.
 const NOT_FOUND: u8 = 127;
@@ -14,12 +14,6 @@ const SHELL: &str = "/bin/sh";
 /// What may help if a program ends with this status: which files it lacks.
 pub(super) fn advice(status: u8, task: &Task, triplet: &str) -> Option<String> {
     let is_there = |path: &PathBuf| task.with.iter().any(|(host, _)| path.starts_with(host));
-    let with = |paths: &[PathBuf]| {
-        let options = paths
-            .iter()
-            .map(|path| format!("--with {}", path.display()));
-        options.collect::<Vec<_>>().join(" ")
-    };
     if [NOT_FOUND, NOT_RUN].contains(&status) {
         let mut needs = Vec::new();
         for (script, _) in &task.with {

@@ -12,7 +12,7 @@ mod script;
 mod search;
 
 use crate::FileError;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use archive::Archive;
 pub use closure::Closure;
@@ -53,7 +53,7 @@ pub enum InitramfsError {
         name: String,
     },
     /// The program is a script, which only its interpreter can run.
-    #[error("{} is a script: run its interpreter, `vmbell lab {} -- {} ...`", path.display(), with(path, modules), words.join(" "))]
+    #[error("{} is a script: run its interpreter, `vmbell lab {} -- {} ...`", path.display(), with(std::iter::once(path).chain(modules)), words.join(" "))]
     Script {
         /// The script.
         path: PathBuf,
@@ -131,10 +131,10 @@ pub enum InitramfsError {
     },
 }
 
-/// The options that copy a script and the modules of its interpreter.
-fn with(script: &Path, modules: &[PathBuf]) -> String {
-    let all = std::iter::once(script).chain(modules.iter().map(PathBuf::as_path));
-    let options: Vec<String> = all
+/// The options that copy these files.
+pub fn with<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> String {
+    let options: Vec<String> = paths
+        .into_iter()
         .map(|path| format!("--with {}", path.display()))
         .collect();
     options.join(" ")
