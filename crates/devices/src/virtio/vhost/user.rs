@@ -69,6 +69,16 @@ impl VhostUserBlk {
         path: &Path,
         on_gone: OnGone,
     ) -> Result<Self, VhostUserError> {
+        Self::connect_within(PATIENCE, memory, path, on_gone)
+    }
+
+    /// The same with this time in place of [`PATIENCE`].
+    pub(crate) fn connect_within(
+        patience: Duration,
+        memory: &GuestMemoryMmap,
+        path: &Path,
+        on_gone: OnGone,
+    ) -> Result<Self, VhostUserError> {
         if memory.iter().any(|region| region.file_offset().is_none()) {
             return Err(VhostUserError::Memory { path: path.into() });
         }
@@ -76,8 +86,8 @@ impl VhostUserBlk {
             path: path.into(),
             source,
         };
-        let socket = connected(path).map_err(failed)?;
-        let limit = TimeLimit::new(&socket, PATIENCE).map_err(failed)?;
+        let socket = connected(path, patience).map_err(failed)?;
+        let limit = TimeLimit::new(&socket, patience).map_err(failed)?;
         let theirs = socket.try_clone().map_err(failed)?;
         let mut frontend = Frontend::from_stream(theirs, 1);
         let mut operation = "serve this process";
@@ -91,11 +101,10 @@ impl VhostUserBlk {
         let (features, config) = negotiated.map_err(|source| {
             let (path, limited) = (path.into(), limit.has_expired());
             if limited {
-                let limit = PATIENCE;
                 return VhostUserError::Unanswered {
                     path,
                     operation,
-                    limit,
+                    limit: patience,
                 };
             }
             VhostUserError::Refused {
@@ -121,14 +130,14 @@ impl VhostUserBlk {
 }
 
 /// Connects to a socket; a listener that accepts nothing and whose backlog is full is an error in time.
-fn connected(path: &Path) -> io::Result<UnixStream> {
+fn connected(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
     let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
-    set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
+    set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
     match net::connect(&socket, &address) {
         Err(Errno::AGAIN) => {
-            let text = format!("it accepts no connection within {PATIENCE:?}");
+            let text = format!("it accepts no connection within {patience:?}");
             Err(io::Error::new(io::ErrorKind::TimedOut, text))
         }
         result => Ok(result.map(|()| socket.into())?),
