@@ -13,9 +13,6 @@ use super::{compare, completions, gate, lab, list, man, probe, report, run_image
 pub fn main() -> ExitCode {
     // If this is process 1 of the lab's Linux, the arguments are the kernel's and not the user's.
     lab::init_if_called();
-    if vmbell_top::tracefs::guard::run_if_called() {
-        return ExitCode::SUCCESS;
-    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refused(&error),

@@ -53,8 +53,6 @@ mod top;
 mod top_names;
 #[path = "lab_boot/top_screen.rs"]
 mod top_screen;
-#[path = "lab_boot/top_tracefs.rs"]
-mod top_tracefs;
 #[path = "lab_boot/top_trouble.rs"]
 mod top_trouble;
 #[path = "lab_boot/top_vmms.rs"]

@@ -148,11 +148,7 @@ fn use_ioeventfd(address: &Address, costs: &Costs, seconds: f64) -> Option<Strin
 
 /// Writes of one size, no reads, and the shape of a virtio notification where a PC has nothing fixed.
 fn looks_like_a_notification(address: &Address) -> bool {
-    let is_notification = |name: &Name| match name.source {
-        NameSource::Guess => true,
-        NameSource::Qmp => name.text.contains("notify"),
-        NameSource::Table => false,
-    };
+    let is_notification = |name: &Name| name.source == NameSource::Guess;
     let is_write_only = address.accesses.iter().all(|(is_write, _)| *is_write);
     address.accesses.len() == 1
         && is_write_only

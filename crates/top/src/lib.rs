@@ -1,10 +1,10 @@
 //! What the notifications of the VMs that run on a host cost it, seen from outside: VMs of any VMM on KVM, none of which is
 //! changed or stopped.
 //!
-//! `process` finds VMs by their processes' descriptors. There are three sources of counts: `bpf` counts in the kernel by event
-//! and address, `tracefs` counts a part of that without programs, and `counters` reads KVM's own statistics; without the first
-//! two, `sampler` looks at the vCPUs' pages. [`sources`] reads them. A [`reading::Reading`] has what all of them said at one
-//! moment, [`rates`] makes the difference of two, and [`model`] joins it to VMs. With the [`costs`] of a host, [`advice`] says what would take less.
+//! `process` finds VMs by their processes' descriptors. There are two sources of counts: `bpf` counts in the kernel by event
+//! and address, and `counters` reads KVM's own statistics; without the first, `sampler` looks at the vCPUs' pages. [`sources`]
+//! reads them. A [`reading::Reading`] has what all of them said at one moment, [`rates`] makes the difference of two, and [`model`]
+//! joins it to VMs. With the [`costs`] of a host, [`advice`] says what would take less.
 
 pub mod advice;
 pub mod bpf;
@@ -21,5 +21,4 @@ pub mod reading;
 pub mod sampled;
 pub mod sampler;
 pub mod sources;
-pub mod tracefs;
 pub mod waiters;

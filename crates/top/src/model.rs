@@ -128,8 +128,6 @@ pub enum NameSource {
     Table,
     /// From the shape of the access. It can be wrong.
     Guess,
-    /// QEMU named it.
-    Qmp,
 }
 
 /// Joins a reading to VMs, by process. `is_counted` says which metrics programs count.

@@ -1,9 +1,6 @@
-//! Names of addresses: fixed by the PC, guessed from the shape of an access, or those of regions that a VMM named.
+//! Names of addresses: fixed by the PC, or guessed from the shape of an access.
 
-use std::ops::RangeInclusive;
-
-use crate::model::{Address, Name, NameSource, Space};
-use crate::process;
+use crate::model::{Name, NameSource, Space};
 
 /// Reasons of a return to the VMM that have an address, from Linux' `include/uapi/linux/kvm.h`.
 pub(crate) const EXIT_IO: u32 = 2;
@@ -18,44 +15,6 @@ const VIRTIO_MMIO_NOTIFY: u64 = 0x50;
 const VIRTIO_NOTIFY_PORTS: u64 = 4;
 /// Linux and firmware put BARs of ports above those of the PC.
 const FIRST_BAR: u64 = 0x1000;
-
-/// Addresses to which a QEMU gave a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Region {
-    space: Space,
-    range: RangeInclusive<u64>,
-    name: String,
-}
-
-impl Region {
-    /// A region. Its name is shortened, and control characters are left out.
-    pub fn new(space: Space, range: RangeInclusive<u64>, name: &str) -> Self {
-        Self {
-            space,
-            range,
-            name: process::clean(name),
-        }
-    }
-}
-
-/// Names addresses that have no name, or a guess only, by these regions.
-pub fn by_regions(addresses: &mut [Address], regions: &[Region]) {
-    let is_known = |name: &Name| name.source == NameSource::Table;
-    for address in addresses {
-        let is_there = |region: &&Region| {
-            region.space == address.space && region.range.contains(&address.address)
-        };
-        if address.name.as_ref().is_some_and(is_known) {
-            continue;
-        }
-        if let Some(region) = regions.iter().find(is_there) {
-            address.name = Some(Name {
-                text: region.name.clone(),
-                source: NameSource::Qmp,
-            });
-        }
-    }
-}
 
 /// The name of an address, with the sizes of its writes.
 pub(crate) fn of(space: Space, address: u64, writes: &[u8]) -> Option<Name> {
@@ -201,28 +160,5 @@ mod tests {
         let mmio = Some("virtio-mmio notify".to_owned());
         assert_eq!(guessed(Space::Mmio, 0xd000_0050, &[4]), mmio);
         assert_eq!(guessed(Space::Mmio, 0xd000_0054, &[4]), None);
-    }
-
-    #[test]
-    fn a_region_names_addresses_that_the_pc_does_not() {
-        let mut addresses = [
-            Address::new(Space::Mmio, 0xfe00_3fff),
-            Address::new(Space::Mmio, 0xfe00_4000),
-            Address::new(Space::Port, 0x70),
-        ];
-        addresses[0].name = of(Space::Mmio, 0xfe00_3fff, &[VIRTIO_PCI_NOTIFY]);
-        addresses[2].name = of(Space::Port, 0x70, &[1]);
-        let regions = [
-            Region::new(Space::Mmio, 0xfe00_3000..=0xfe00_3fff, "notify\x1b of rng"),
-            Region::new(Space::Port, 0..=0xffff, "io"),
-        ];
-        by_regions(&mut addresses, &regions);
-        let names = addresses.map(|address| address.name.map(|name| (name.text, name.source)));
-        let expected = [
-            Some(("notify of rng".to_owned(), NameSource::Qmp)),
-            None,
-            Some(("RTC".to_owned(), NameSource::Table)),
-        ];
-        assert_eq!(names, expected);
     }
 }

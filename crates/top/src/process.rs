@@ -217,11 +217,6 @@ pub fn cpu_time(proc: &Path, thread: u32) -> Option<u64> {
 }
 
 /// When a process or a thread started, in clock ticks since the host's boot.
-pub(crate) fn started(proc: &Path, thread: u32) -> Option<u64> {
-    let stat = fs::read_to_string(proc.join(thread.to_string()).join("stat")).ok()?;
-    started_in(&stat)
-}
-
 fn started_in(stat: &str) -> Option<u64> {
     fields(stat).nth(19)?.parse().ok()
 }

@@ -22,12 +22,11 @@ struct Line {
     /// Seconds since the command's start.
     seconds: f64,
     bpf: Source,
-    tracefs: Source,
     counters: Source,
     /// Absent if none are to be taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     samples: Option<Source>,
-    /// Events that programs or histograms did not count; null without both.
+    /// Events that programs did not count; null without programs.
     lost: Option<u64>,
     unreadable_processes: usize,
     vms: Vec<Vm>,
@@ -158,10 +157,6 @@ pub(super) fn line(sources: &Sources, now: &Reading, first: &Reading) -> Result<
             used: sources.bpf().is_ok(),
             missing: sources.missing_of_bpf(),
         },
-        tracefs: Source {
-            used: sources.tracefs().is_ok(),
-            missing: sources.missing_of_tracefs(),
-        },
         counters: Source {
             used: sources.counters().is_ok(),
             missing: sources.missing_of_counters(),
@@ -242,7 +237,6 @@ impl From<model::Address> for Address {
         let source = address.name.as_ref().map(|name| match name.source {
             NameSource::Table => "table",
             NameSource::Guess => "guess",
-            NameSource::Qmp => "qmp",
         });
         let accesses = address.accesses.into_iter();
         let eventfds = address.eventfds.into_iter();

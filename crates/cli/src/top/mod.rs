@@ -7,7 +7,6 @@ mod json;
 mod live;
 mod openmetrics;
 mod optional;
-mod qmp;
 mod reasons;
 mod record;
 mod sampled;
@@ -28,7 +27,6 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use self::openmetrics::Metrics;
-use self::qmp::Qmp;
 use self::record::Recorder;
 use self::table::Table;
 use super::exit::{Exit, Unavailable, Usage};
@@ -53,7 +51,6 @@ Examples:
                                       record what the screen shows, and make a page of it
   vmbell top --export-openmetrics /var/lib/prometheus/node-exporter/top.prom -b -d 15 >/dev/null
                                       write totals every 15 seconds where node_exporter finds them
-  vmbell top --source tracefs         count without BPF, at a higher cost to the VMs
   vmbell top --source counters        use KVM's statistics only, which cost the VMs nothing
 
 Exit codes:
@@ -94,10 +91,6 @@ pub(super) struct TopArgs {
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
 
-    /// Ask this QEMU once, by its QMP socket, for the names of addresses
-    #[arg(long, value_name = "PID=SOCKET")]
-    qmp: Vec<Qmp>,
-
     /// Use only this source, and fail if it cannot be used
     #[arg(long, value_enum, value_name = "NAME")]
     source: Option<Source>,
@@ -128,8 +121,6 @@ pub(super) struct TopArgs {
 enum Source {
     /// Programs in the kernel: by address, exact
     Bpf,
-    /// Histograms of KVM's tracepoints: a part of that, at a higher cost, without BPF
-    Tracefs,
     /// KVM's statistics (debugfs): a few sums for each VM
     Counters,
 }
@@ -161,7 +152,6 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
     let choice = match args.source {
         None => Choice::Available,
         Some(Source::Bpf) => Choice::Bpf,
-        Some(Source::Tracefs) => Choice::Tracefs,
         Some(Source::Counters) => Choice::Counters,
     };
     let costs = args.costs.as_deref().map(costs::read).transpose()?;
@@ -183,9 +173,6 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
         true => Unavailable::new(error).into(),
         false => anyhow::Error::from(error),
     })?;
-    for qmp in &args.qmp {
-        sources.name_regions(qmp.pid, qmp.regions()?);
-    }
     let recorder = args.record.clone().map(Recorder::create).transpose()?;
     let first = sources.read()?;
     let mut counts = Counts {

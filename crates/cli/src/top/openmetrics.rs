@@ -210,7 +210,7 @@ fn of_command(text: &mut MetricsText, command: &Command) {
         "gauge",
         "1 if counts come from the source, 0 if it is missing.",
     );
-    for source in ["bpf", "tracefs", "counters"] {
+    for source in ["bpf", "counters"] {
         let is_used = u8::from(command.sources.contains(&source));
         text.sample(name, &[("source", source)], is_used);
     }

@@ -34,7 +34,6 @@ impl Table {
     pub(super) fn new(sources: &Sources, reading: &Reading, own: Duration) -> Self {
         let mut names = Vec::new();
         names.extend(sources.bpf().is_ok().then_some("bpf"));
-        names.extend(sources.tracefs().is_ok().then_some("tracefs"));
         names.extend(sources.counters().is_ok().then_some("counters"));
         let vms = sources.vms(reading);
         let irqfds = vms.iter().flat_map(|vm| &vm.irqfds);
@@ -72,12 +71,7 @@ fn notes(sources: &Sources, reading: &Reading) -> Vec<String> {
         Err(_) => "bpf: ",
     };
     let bpf = missing((bpf, sources.missing_of_bpf()));
-    let tracefs = match sources.tracefs() {
-        Ok(_) => "",
-        Err(_) => "tracefs: ",
-    };
     let mut notes: Vec<String> = bpf
-        .chain(missing((tracefs, sources.missing_of_tracefs())))
         .chain(missing(("counters: ", sources.missing_of_counters())))
         .collect();
     if reading.unreadable > 0 {

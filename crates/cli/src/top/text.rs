@@ -52,7 +52,7 @@ fn title(table: &Table) -> String {
         "vmbell top: {}, {:.2} s, by {}\n\n",
         plural(table.vms.len(), "VM"),
         table.seconds,
-        listed(&table.sources)
+        table.sources.join(" and ")
     )
 }
 
@@ -65,17 +65,6 @@ fn notes(table: &Table) -> String {
         out += "\n";
     }
     out + "\n"
-}
-
-/// `bpf, tracefs and counters`
-fn listed(sources: &[&str]) -> String {
-    match sources {
-        [before @ .., one, last] => {
-            let before: String = before.iter().map(|source| format!("{source}, ")).collect();
-            format!("{before}{one} and {last}")
-        }
-        _ => sources.concat(),
-    }
 }
 
 fn vm_table(table: &Table, width: Option<usize>) -> String {
@@ -206,7 +195,6 @@ pub(super) fn what(address: &Address) -> String {
         parts.push(match name.source {
             NameSource::Table => name.text.clone(),
             NameSource::Guess => format!("{}?", name.text),
-            NameSource::Qmp => format!("{} [qmp]", name.text),
         });
     }
     parts.extend(address.eventfds.iter().map(eventfd));

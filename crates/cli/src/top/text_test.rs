@@ -138,9 +138,9 @@ fn columns_are_aligned_after_wide_characters() {
 fn notes_are_below_the_table() {
     let mut table = named(&["a"]);
     table.sources = vec!["counters"];
-    table.notes = vec!["no bpf: why".to_owned(), "no tracefs: why".to_owned()];
+    table.notes = vec!["no bpf: why".to_owned(), "no samples: why".to_owned()];
     let shown = super::table(&table, None);
-    let end = format!("\n\nno bpf: why\nno tracefs: why\n{HINT}\n\n");
+    let end = format!("\n\nno bpf: why\nno samples: why\n{HINT}\n\n");
     assert!(shown.starts_with("vmbell top: 1 VM, 2.00 s, by counters\n\n    PID VM "));
     assert!(shown.ends_with(&end), "{shown}");
     table.vms.clear();
@@ -249,12 +249,4 @@ fn an_ioeventfd_that_is_not_counted_is_a_dash_and_not_zero() {
         let rings = row.iter().position(|cell| cell == "-");
         assert!(rings.is_some(), "{row:?}");
     }
-}
-
-#[test]
-fn sources_are_listed_as_in_a_sentence() {
-    assert_eq!(listed(&["bpf"]), "bpf");
-    assert_eq!(listed(&["bpf", "counters"]), "bpf and counters");
-    let all = ["bpf", "tracefs", "counters"];
-    assert_eq!(listed(&all), "bpf, tracefs and counters");
 }

@@ -170,41 +170,6 @@ kill $top; wait $top; true
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
-fn top_shows_the_names_that_qemu_tells_by_qmp() {
-    let script = format!(
-        r#"{RUN}
-/qemu {QEMU} -append "ops=1000000 batches=1 only=virtio-rng-notify-idle" -qmp unix:/qmp,server=on,wait=off \
-    </dev/null >/dev/null & pid=$!
-until "$vmbell" top --json -n 1 -d 0.5 --pid $pid --qmp $pid=/qmp >/out/lines && grep -q '"ioeventfds":[1-9]' /out/lines; do
-    kill -0 $pid || fail QEMU ended
-    sleep 0.5
-done
-echo pid: $pid
-echo table; "$vmbell" top --once --qmp $pid=/qmp; echo end
-"$vmbell" top --once --qmp $pid=/none 2>&1; echo status $?
-kill -KILL $pid; wait $pid; true
-"#
-    );
-    let (shown, folder) = in_l1_with_qemu(&script);
-    let lines = lines(folder.path());
-    let vm = vms(lines.last().unwrap(), said(&shown, "pid: "))[0];
-    let mut addresses = vm["addresses"].as_array().unwrap().iter();
-    let notify = addresses.find(|address| address["ioeventfds"] != 0);
-    let notify = notify.unwrap_or_else(|| panic!("{vm}"));
-    assert_eq!(notify["name_source"], "qmp", "{vm}");
-    assert_eq!(notify["name"], "virtio-pci-notify-virtio-rng", "{vm}");
-    assert!(
-        shown.contains(" virtio-pci-notify-virtio-rng [qmp], fd "),
-        "{shown}"
-    );
-    assert!(
-        shown.contains("--qmp: /none: No such file or directory") && shown.contains("status 1"),
-        "{shown}"
-    );
-}
-
-#[test]
-#[ignore = "boots the lab: cargo xtask lab"]
 fn an_ioeventfd_is_advised_to_qemu_without_one_and_not_to_one_that_has_it() {
     let script = format!(
         r#"{RUN}

@@ -23,7 +23,6 @@ pub use self::programs::Isa;
 use self::programs::{Cpu, Program};
 use self::record::{AWAY_VALUE, COUNTER_KEY, COUNTER_VALUE, VCPU_KEY, VCPU_VALUE, vcpu_of};
 pub use self::record::{Counted, Event, KernelVm, Kind};
-pub(crate) use self::rights::{NAMESPACE, is_first_namespace};
 use self::syscall::{Link, Map, MapType};
 use crate::btf::{Btf, BtfError};
 

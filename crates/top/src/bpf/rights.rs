@@ -13,7 +13,7 @@ const LOCKED: &str =
 const CONTAINER: &str =
     "bpf(2) is refused in spite of CAP_SYS_ADMIN: this is a container or a user namespace";
 const FORBIDDEN: &str = "this host forbids programs at functions of its kernel (EPERM), in spite of CAP_SYS_ADMIN: a security module does that, or a sandbox";
-pub(crate) const NAMESPACE: &str = "this is not the host's first PID namespace, so the kernel's process numbers are others: run it on the host";
+const NAMESPACE: &str = "this is not the host's first PID namespace, so the kernel's process numbers are others: run it on the host";
 
 /// The inode of the first PID namespace (PROC_PID_INIT_INO in Linux' `include/linux/proc_ns.h`).
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
@@ -34,7 +34,7 @@ pub(super) fn check() -> Result<(), BpfError> {
 }
 
 /// Whether this process sees processes by the numbers that the kernel itself uses.
-pub(crate) fn is_first_namespace() -> bool {
+fn is_first_namespace() -> bool {
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     namespace.as_os_str() == FIRST_NAMESPACE
 }

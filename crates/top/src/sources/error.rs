@@ -4,7 +4,6 @@ use std::io;
 
 use crate::bpf::BpfError;
 use crate::counters::CountersError;
-use crate::tracefs::TracefsError;
 
 /// Why the source `bpf` is not used.
 #[derive(Debug, thiserror::Error)]
@@ -13,17 +12,6 @@ pub enum NoBpf {
     #[error(transparent)]
     Missing(#[from] BpfError),
     /// Another one was asked for.
-    #[error("not asked for")]
-    NotAsked,
-}
-
-/// Why the source `tracefs` is not used.
-#[derive(Debug, thiserror::Error)]
-pub enum NoTracefs {
-    /// It cannot be used here.
-    #[error(transparent)]
-    Missing(#[from] TracefsError),
-    /// Another one was asked for, or programs count all that it would.
     #[error("not asked for")]
     NotAsked,
 }
@@ -46,24 +34,18 @@ pub enum TopError {
     #[error("the source bpf cannot be used")]
     NoBpf(#[source] NoBpf),
     /// The source that was asked for cannot be used.
-    #[error("the source tracefs cannot be used")]
-    NoTracefs(#[source] NoTracefs),
-    /// The source that was asked for cannot be used.
     #[error("the source counters cannot be used")]
     NoCounters(#[source] NoCounters),
     /// No source can be used.
     #[error(
-        "no source can be used: bpf: {}; tracefs: {}; counters: {}",
+        "no source can be used: bpf: {}; counters: {}",
         causes(bpf),
-        causes(tracefs),
         causes(counters)
     )]
     NoSource {
         /// Why not the first.
-        bpf: Box<NoBpf>,
+        bpf: NoBpf,
         /// Why not the second.
-        tracefs: NoTracefs,
-        /// Why not the third.
         counters: NoCounters,
     },
     /// The process has no VM with a vCPU, or may not be looked at.
@@ -75,9 +57,6 @@ pub enum TopError {
     /// Reading what was counted failed.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// Reading the histograms failed.
-    #[error(transparent)]
-    Tracefs(#[from] TracefsError),
     /// Reading the statistics failed.
     #[error(transparent)]
     Counters(#[from] CountersError),
@@ -88,7 +67,7 @@ impl TopError {
     pub const fn is_of_source(&self) -> bool {
         matches!(
             self,
-            Self::NoBpf(_) | Self::NoTracefs(_) | Self::NoCounters(_) | Self::NoSource { .. }
+            Self::NoBpf(_) | Self::NoCounters(_) | Self::NoSource { .. }
         )
     }
 }

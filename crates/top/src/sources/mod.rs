@@ -7,15 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use self::error::causes;
-pub use self::error::{NoBpf, NoCounters, NoTracefs, TopError};
+pub use self::error::{NoBpf, NoCounters, TopError};
 use crate::bpf::{Bpf, BpfReading, Counted, Event, Kind, Metric};
 use crate::counters::{self, Directory, Statistics};
 use crate::model::{self, Vm};
-use crate::names::{self, Region};
 use crate::process::{self, Holder, Process};
 use crate::reading::Reading;
 use crate::sampler::{Sampler, SamplerError};
-use crate::tracefs::{self, Tracefs, TracefsError};
 use crate::waiters::{Functions, VHOST, Waiter};
 
 /// Which sources are used.
@@ -25,8 +23,6 @@ pub enum Choice {
     Available,
     /// Only programs in the kernel.
     Bpf,
-    /// Only histograms of tracepoints.
-    Tracefs,
     /// Only KVM's statistics.
     Counters,
 }
@@ -35,7 +31,6 @@ pub enum Choice {
 #[derive(Debug)]
 pub struct Sources {
     bpf: Result<Bpf, NoBpf>,
-    tracefs: Result<Tracefs, NoTracefs>,
     counters: Result<(), NoCounters>,
     /// Only if exits to the VMM are not counted.
     sampler: Option<Result<Sampler, SamplerError>>,
@@ -46,8 +41,6 @@ pub struct Sources {
     before: BTreeMap<u32, Process>,
     /// Processes with VMs that were shown as ended, with the time of their start.
     shown: BTreeMap<u32, u64>,
-    /// The regions that a process named.
-    regions: BTreeMap<u32, Vec<Region>>,
     /// The processes that hold the eventfds of ioeventfds. Each eventfd is looked for once.
     holders: BTreeMap<u32, Vec<Holder>>,
     functions: Functions,
@@ -65,9 +58,8 @@ impl Sources {
             return Err(TopError::NoVm(pid));
         }
         let known = counters::read(&debugfs);
-        tracefs::remove_left_over();
         let bpf = match choice {
-            Choice::Tracefs | Choice::Counters => Err(NoBpf::NotAsked),
+            Choice::Counters => Err(NoBpf::NotAsked),
             _ => {
                 Bpf::attach(&creators(&proc, only, known.as_ref().ok()), with).map_err(NoBpf::from)
             }
@@ -77,55 +69,28 @@ impl Sources {
             Choice::Bpf => bpf.and_then(|bpf| Ok(bpf.by_address()?)),
             _ => bpf,
         };
-        let is_told = |metric: &Metric| tracefs::tells(*metric);
-        let is_left = |metric: &Metric| {
-            let is_asked = !metric.is_optional() || with.contains(metric);
-            let has_program = bpf.as_ref().is_ok_and(|bpf| bpf.counts(*metric));
-            is_asked && is_told(metric) && !has_program
-        };
-        let untold = with.iter().find(|metric| !is_told(metric));
-        let left: Vec<Metric> = Metric::ALL.into_iter().filter(is_left).collect();
-        let tracefs = match choice {
-            Choice::Bpf | Choice::Counters => Err(NoTracefs::NotAsked),
-            _ if left.is_empty() => Err(NoTracefs::NotAsked),
-            _ => match untold {
-                Some(metric) if bpf.is_err() => Err(NoTracefs::from(TracefsError::Metric(*metric))),
-                _ => {
-                    let threads = vcpus(&proc, only, known.as_ref().ok());
-                    Tracefs::open(&left, threads).map_err(NoTracefs::from)
-                }
-            },
-        };
-        let has_all = with.is_empty() || tracefs.is_ok();
         let counters = match choice {
-            Choice::Bpf | Choice::Tracefs => Err(NoCounters::NotAsked),
+            Choice::Bpf => Err(NoCounters::NotAsked),
             _ => known.map(drop).map_err(NoCounters::from),
         };
-        match (choice, bpf, tracefs, counters) {
-            (Choice::Tracefs, _, Err(tracefs), _) => Err(TopError::NoTracefs(tracefs)),
-            (_, Err(bpf), ..) if choice == Choice::Bpf || !has_all => Err(TopError::NoBpf(bpf)),
-            (Choice::Counters, .., Err(counters)) => Err(TopError::NoCounters(counters)),
-            (_, Err(bpf), Err(tracefs), Err(counters)) => Err(TopError::NoSource {
-                bpf: Box::new(bpf),
-                tracefs,
-                counters,
-            }),
-            (_, bpf, tracefs, counters) => Ok(Self {
-                sampler: (matches!(choice, Choice::Available | Choice::Counters)
-                    && !counts(&bpf, &tracefs, Metric::ToVmm))
-                .then(|| {
+        match (choice, bpf, counters) {
+            (_, Err(bpf), _) if choice == Choice::Bpf || !with.is_empty() => {
+                Err(TopError::NoBpf(bpf))
+            }
+            (Choice::Counters, _, Err(counters)) => Err(TopError::NoCounters(counters)),
+            (_, Err(bpf), Err(counters)) => Err(TopError::NoSource { bpf, counters }),
+            (_, bpf, counters) => Ok(Self {
+                sampler: (choice != Choice::Bpf && !counts(&bpf, Metric::ToVmm)).then(|| {
                     let release = std::fs::read_to_string(proc.join("sys/kernel/osrelease"));
                     Sampler::start(release.unwrap_or_default().trim())
                 }),
                 bpf,
-                tracefs,
                 counters,
                 only,
                 proc,
                 debugfs,
                 before: scan.processes,
                 shown: BTreeMap::new(),
-                regions: BTreeMap::new(),
                 holders: BTreeMap::new(),
                 functions: Functions::default(),
             }),
@@ -135,11 +100,6 @@ impl Sources {
     /// The programs, or why none is used.
     pub fn bpf(&self) -> Result<&Bpf, &NoBpf> {
         self.bpf.as_ref()
-    }
-
-    /// The histograms, or why none is used.
-    pub fn tracefs(&self) -> Result<&Tracefs, &NoTracefs> {
-        self.tracefs.as_ref()
     }
 
     /// Whether KVM's statistics are read, or why not.
@@ -156,15 +116,6 @@ impl Sources {
         }
     }
 
-    /// Why histograms count nothing, or which of them are missing and why.
-    pub fn missing_of_tracefs(&self) -> Vec<String> {
-        match &self.tracefs {
-            Ok(tracefs) => by_cause(tracefs.missing()),
-            Err(NoTracefs::NotAsked) => Vec::new(),
-            Err(error) => vec![causes(error)],
-        }
-    }
-
     /// Why there are no statistics.
     pub fn missing_of_counters(&self) -> Vec<String> {
         match &self.counters {
@@ -173,25 +124,9 @@ impl Sources {
         }
     }
 
-    /// Names addresses of a process by these regions.
-    pub fn name_regions(&mut self, pid: u32, regions: Vec<Region>) {
-        self.regions.insert(pid, regions);
-    }
-
     /// The VMs of a reading.
     pub fn vms(&self, reading: &Reading) -> Vec<Vm> {
-        let is_counted = |metric| counts(&self.bpf, &self.tracefs, metric);
-        let mut vms = model::vms(reading, is_counted);
-        for vm in &mut vms {
-            let Some(regions) = self.regions.get(&vm.pid) else {
-                continue;
-            };
-            names::by_regions(&mut vm.addresses, regions);
-            if let Some(sampled) = &mut vm.sampled {
-                names::by_regions(&mut sampled.addresses, regions);
-            }
-        }
-        vms
+        model::vms(reading, |metric| counts(&self.bpf, metric))
     }
 
     /// Why there are no samples, if they are to be taken.
@@ -240,7 +175,6 @@ impl Sources {
         }
         creators.extend(&threads);
         let owner = |thread| Some((thread, process::of_thread(&self.proc, thread)?));
-        let traced = self.tracefs.iter().flat_map(Tracefs::creators);
         let cpu = |thread| Some((thread, process::cpu_time(&self.proc, thread)?));
         let samples = match &self.sampler {
             Some(Ok(sampler)) => {
@@ -254,9 +188,7 @@ impl Sources {
             interval: Duration::ZERO,
             processes,
             unreadable: scan.unreadable,
-            creators: traced
-                .chain(creators.into_iter().filter_map(owner))
-                .collect(),
+            creators: creators.into_iter().filter_map(owner).collect(),
             cpu: threads.into_iter().filter_map(cpu).collect(),
             bpf,
             counters,
@@ -277,9 +209,6 @@ impl Sources {
             }
             if let Ok(bpf) = &self.bpf {
                 bpf.forget(|vm| ended.contains(&vm))?;
-            }
-            if let Ok(tracefs) = &mut self.tracefs {
-                tracefs.forget(&ended);
             }
         }
         self.find_holders(&reading);
@@ -309,27 +238,14 @@ impl Sources {
         waiters
     }
 
-    /// What programs and histograms count, and KVM's statistics.
-    fn count(&mut self) -> Result<(Option<BpfReading>, Option<Folders>), TopError> {
-        let mut bpf = self.bpf.as_ref().ok().map(Bpf::read).transpose()?;
-        let traced = self.tracefs.as_ref().ok().map(Tracefs::read).transpose()?;
+    /// What programs count, and KVM's statistics.
+    fn count(&self) -> Result<(Option<BpfReading>, Option<Folders>), TopError> {
+        let bpf = self.bpf.as_ref().ok().map(Bpf::read).transpose()?;
         // Later, because they say whose the threads are that were counted.
         let counters = match self.counters {
             Ok(()) => Some(counters::read(&self.debugfs)?),
             Err(_) => None,
         };
-        if let (Ok(tracefs), Some(traced)) = (&mut self.tracefs, traced) {
-            let unshown = match counters {
-                Some(_) => None,
-                None => counters::read(&self.debugfs).ok(),
-            };
-            let known = counters.as_ref().or(unshown.as_ref());
-            if let Some(threads) = vcpus(&self.proc, self.only, known) {
-                tracefs.add_threads(&threads)?;
-            }
-            let events = bpf.get_or_insert_default();
-            tracefs.add_to(events, &traced, &self.proc, known);
-        }
         Ok((bpf, counters))
     }
 
@@ -353,9 +269,8 @@ impl Sources {
 }
 
 /// Whether a metric is counted.
-fn counts(bpf: &Result<Bpf, NoBpf>, tracefs: &Result<Tracefs, NoTracefs>, metric: Metric) -> bool {
-    let has_program = bpf.as_ref().is_ok_and(|bpf| bpf.counts(metric));
-    has_program || tracefs.as_ref().is_ok_and(|tracefs| tracefs.counts(metric))
+fn counts(bpf: &Result<Bpf, NoBpf>, metric: Metric) -> bool {
+    bpf.as_ref().is_ok_and(|bpf| bpf.counts(metric))
 }
 
 /// The reasons why metrics are not counted, each after its metrics.
@@ -387,18 +302,6 @@ fn eois_by_cpu(modules: &Path) -> bool {
 
 /// The statistics of all VMs.
 type Folders = BTreeMap<Directory, Statistics>;
-
-/// The threads of a process's vCPUs, if they are known and only this process is looked at.
-fn vcpus(proc: &Path, only: Option<u32>, known: Option<&Folders>) -> Option<BTreeSet<u32>> {
-    let folders = known.filter(|_| counters::TELLS_THREADS)?.values();
-    let threads = folders.flat_map(|folder| folder.vcpus.values().copied());
-    let pid = only?;
-    Some(
-        threads
-            .filter(|thread| process::of_thread(proc, *thread) == Some(pid))
-            .collect(),
-    )
-}
 
 /// The threads that created the VMs of a process, as far as it is known; all its threads otherwise.
 fn creators(
