@@ -135,7 +135,7 @@ fn read(folder: &Path) -> Result<Vec<Turn>> {
 /// The rows that every report has.
 fn rows(turns: &[Turn]) -> Vec<Name> {
     let measured = |report: &Report| -> Vec<Name> {
-        let rows = report.common.results.iter().filter(|row| row.is_ok());
+        let rows = report.results.iter().filter(|row| row.is_ok());
         rows.map(name).collect()
     };
     let mut reports = turns.iter().flatten().map(measured);
@@ -161,7 +161,7 @@ fn simulate(turns: &[Turn], rows: &[Name], count: usize, factor: Option<f64>) ->
             new.push(pair[1 - first].clone());
         }
         if let Some((factor, changed)) = changed {
-            let rows = new.iter_mut().flat_map(|report| &mut report.common.results);
+            let rows = new.iter_mut().flat_map(|report| &mut report.results);
             for measured in rows
                 .filter(|row| name(row) == *changed)
                 .filter_map(Row::measured_mut)

@@ -6,9 +6,9 @@ use super::ratios::{count, highlights, ratio_in_time, ratios, resolution_ns};
 use super::{EarlyStop, Options, Record, Sample, Series, compare};
 use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{
-    Backend, Common, Counts, CpuNs, Exits, Group, Host, Kind, Measured, Outcome, Paths,
-    Percentiles, PercentilesOf, Planned, Report, Row, Setting, Status, Times, Timing, Tool, Tsc,
-    rfc3339, statistics::median,
+    Backend, Counts, Exits, Group, Host, Kind, Measured, Outcome, Paths, Percentiles,
+    PercentilesOf, Planned, Report, Row, Setting, Status, Times, Timing, Tool, Tsc, rfc3339,
+    statistics::median,
 };
 
 /// The facts that a report states in addition to the samples.
@@ -37,7 +37,8 @@ pub fn assemble(record: &Record, context: Context<'_>, kind: Kind) -> Report {
     let Context { options, plan, .. } = context;
     let all = &record.series;
     let row = |series| row(series, all, plan.seed, options, context.compared);
-    let common = Common {
+    Report {
+        kind,
         tool: context.tool,
         host: context.host,
         started: rfc3339(context.started),
@@ -60,8 +61,7 @@ pub fn assemble(record: &Record, context: Context<'_>, kind: Kind) -> Report {
             invariant: options.clock.is_invariant(),
         },
         results: all.iter().map(row).collect(),
-    };
-    Report { common, kind }
+    }
 }
 
 /// What a report of paths says in addition to its rows.
@@ -109,8 +109,8 @@ fn row(series: &Series, all: &[Series], seed: u64, options: &Options, compared: 
         note: series.remarks.note.map(str::to_owned),
         outcome: match (measured, series.status) {
             (Some(measured), _) => Outcome::Measured(Box::new(measured)),
-            (None, Status::Failed) => Outcome::Failed(reason),
-            (None, Status::Ok | Status::Skipped) => Outcome::Skipped(reason),
+            (None, Status::Failed) => Outcome::Failed { reason },
+            (None, Status::Ok | Status::Skipped) => Outcome::Skipped { reason },
         },
     }
 }
@@ -135,9 +135,8 @@ fn measured(
     let (user, system) = (series.cpu_time().user, series.cpu_time().system);
     let ratio = |reference: &str| ratio_in_time(all, series, reference, seed, options);
     Some(Measured {
-        cpu: cpu_ns(user)
-            .zip(cpu_ns(system))
-            .map(|(user, system)| CpuNs { user, system }),
+        user: cpu_ns(user),
+        system: cpu_ns(system),
         exits: exits(series),
         exits_note: series.setting.exits_note.clone(),
         memory: bytes(series, |sample| sample.memory),

@@ -102,7 +102,7 @@ fn compare_with(
     stdout_is_taken: bool,
 ) -> Result<Exit> {
     let options = CompareOptions {
-        seed: report.common.seed,
+        seed: report.seed,
         ..CompareOptions::default()
     };
     let how = (args.measure.style, args.before.fail_above);
@@ -225,7 +225,6 @@ fn hint(args: &BenchArgs) -> String {
 fn sort_by_median(report: &mut Report) {
     let key = |median: Option<f64>| median.unwrap_or(f64::INFINITY);
     report
-        .common
         .results
         .sort_by(|a, b| key(a.median()).total_cmp(&key(b.median())));
 }
@@ -236,7 +235,7 @@ fn next(report: &Report, args: &BenchArgs) -> String {
         return String::new();
     }
     let is_real = |backend: &Backend| backend.name == "kvm" && !backend.emulates_kernel_mode;
-    let has_kvm = report.common.backends.iter().any(is_real);
+    let has_kvm = report.backends.iter().any(is_real);
     let commands = [
         (
             "vmbell bench --all -v",

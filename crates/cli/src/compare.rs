@@ -15,7 +15,7 @@ use vmbell_report::compare::{
     CompareError, CompareOptions, ComparedRow, Comparison, Pairing, RowKey, Verdict, compare, json,
     markdown, terminal,
 };
-use vmbell_report::{Export, Look, Report, parse_any, units, visible};
+use vmbell_report::{Export, Look, Report, parse, units, visible};
 
 /// Compares, exports and shows. Every error has the status of wrong arguments, so that 1 says nothing but that a row is
 /// slower.
@@ -139,13 +139,9 @@ pub(super) fn read(path: &Path) -> Result<Report> {
         format!("cannot read '{}'{hint}", shown(path))
     })?;
     // The error may quote the file, which anybody may have written.
-    let reading = parse_any(&text)
+    parse(&text)
         .map_err(|error| anyhow!(visible(&format!("{:#}", anyhow!(error)))))
-        .with_context(|| format!("cannot compare the report '{}'", shown(path)))?;
-    for warning in reading.warnings {
-        eprintln!("warning: '{}': {warning}", shown(path));
-    }
-    Ok(reading.report)
+        .with_context(|| format!("cannot compare the report '{}'", shown(path)))
 }
 
 /// Fails if these reports cannot be compared.

@@ -8,7 +8,7 @@ use super::exit::{Exit, Usage};
 use super::{time_unit, version};
 use vmbell_bench::{Clock, Context, Options, Plan, Record, assemble, host, timing};
 use vmbell_report::{
-    Backend, Common, Host, Kind, Planned, Report, Row, Status, TimeUnit, Timing, Tool, Tsc, rfc3339,
+    Backend, Host, Kind, Planned, Report, Row, Status, TimeUnit, Timing, Tool, Tsc, rfc3339,
 };
 
 /// A command that has begun to measure: when that was, on which host, and by which clock.
@@ -64,9 +64,16 @@ impl Begun {
         assemble(record, context, kind)
     }
 
-    /// What every report has, for rows that no record has.
-    pub(super) fn common(self, plan: Planned, backends: Vec<Backend>, results: Vec<Row>) -> Common {
-        Common {
+    /// A report of rows that no record has.
+    pub(super) fn report_of(
+        self,
+        plan: Planned,
+        backends: Vec<Backend>,
+        results: Vec<Row>,
+        kind: Kind,
+    ) -> Report {
+        Report {
+            kind,
             tool: tool(),
             host: self.host,
             started: rfc3339(self.started),
@@ -108,14 +115,14 @@ fn clock(timing: Timing) -> Clock {
 /// The exit status for a report. An interrupt and the time limit come before a failed row, which they
 /// may have caused.
 pub(super) fn exit(report: &Report) -> Exit {
-    exit_of(report, report.common.results.iter().map(Row::status))
+    exit_of(report, report.results.iter().map(Row::status))
 }
 
 /// The same for a report whose success depends on these statuses.
 pub(super) fn exit_of(report: &Report, mut statuses: impl Iterator<Item = Status> + Clone) -> Exit {
-    if report.common.interrupted {
+    if report.interrupted {
         Exit::Interrupted
-    } else if report.common.timed_out {
+    } else if report.timed_out {
         Exit::TimedOut
     } else if statuses.clone().any(|status| status == Status::Failed) {
         Exit::Failed

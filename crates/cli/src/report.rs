@@ -10,7 +10,7 @@ use clap::Args;
 use super::compare::shown;
 use super::exit::{Exit, Usage};
 use super::exports::replaced;
-use vmbell_report::{Export, Reading, Recording, Run, page, parse_any, recorded_page, visible};
+use vmbell_report::{Export, Recording, Report, Run, page, parse, recorded_page, visible};
 
 const STDIN: &str = "-";
 
@@ -103,7 +103,9 @@ fn recorded(name: &str, bytes: &[u8]) -> Result<String> {
     let recording = Recording::parse(text)
         .map_err(|error| anyhow!(visible(&format!("{:#}", anyhow!(error)))))
         .with_context(|| format!("cannot show the recording '{name}'"))?;
-    warn(name, &recording.warnings);
+    for warning in &recording.warnings {
+        eprintln!("warning: '{name}': {warning}");
+    }
     Ok(recorded_page(&recording, name))
 }
 
@@ -114,25 +116,15 @@ fn runs(texts: &[(String, Vec<u8>)]) -> Result<Vec<Run>> {
             let text = format!("'{name}' is a recording of vmbell top: show it alone");
             return Err(Usage::new(text).into());
         }
-        let reading = read(bytes).with_context(|| format!("cannot show the report '{name}'"))?;
-        warn(name, &reading.warnings);
-        runs.push(Run {
-            name: name.clone(),
-            report: reading.report,
-            warnings: reading.warnings,
-        });
+        let report = read(bytes).with_context(|| format!("cannot show the report '{name}'"))?;
+        let name = name.clone();
+        runs.push(Run { name, report });
     }
     Ok(runs)
 }
 
-fn warn(name: &str, warnings: &[String]) {
-    for warning in warnings {
-        eprintln!("warning: '{name}': {warning}");
-    }
-}
-
-fn read(bytes: &[u8]) -> Result<Reading> {
+fn read(bytes: &[u8]) -> Result<Report> {
     let text = std::str::from_utf8(bytes).context("it is not UTF-8")?;
     // The error may quote the file, which anybody may have written.
-    parse_any(text).map_err(|error| anyhow!(visible(&format!("{:#}", anyhow!(error)))))
+    parse(text).map_err(|error| anyhow!(visible(&format!("{:#}", anyhow!(error)))))
 }

@@ -194,7 +194,7 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     let compared: Vec<&str> = compared.iter().map(String::as_str).collect();
     let facts = (&options, &plan);
     let backends = vec![choice.report()];
-    let mut report = begun.report(&record, facts, backends, Kind::Eoi(work), &compared);
+    let mut report = begun.report(&record, facts, backends, Kind::Eoi { work }, &compared);
     without_the_bit(&mut report);
     leave_out(&mut report, args)?;
     deliver_as(args.json, &report, exports, delivery)?;
@@ -253,12 +253,7 @@ fn events(record: &Record) -> BTreeSet<String> {
 /// If no interrupt was ended by the bit, no difference between the modes is due to PV EOI: the report says so
 /// and compares nothing.
 fn without_the_bit(report: &mut Report) {
-    let Some(on) = report
-        .common
-        .results
-        .iter_mut()
-        .find(|row| row.command == ON)
-    else {
+    let Some(on) = report.results.iter_mut().find(|row| row.command == ON) else {
         return;
     };
     let Some(measured) = on.measured_mut() else {
@@ -301,7 +296,7 @@ fn why_no_bit(backend: &str) -> &'static str {
 /// Removes the events that the arguments exclude; an error if nothing has the name that they want.
 fn leave_out(report: &mut Report, args: &StatArgs) -> Result<()> {
     let happened = |runs: &[u64]| runs.iter().any(|count| *count > 0);
-    let measured = || report.common.results.iter().filter_map(Row::measured);
+    let measured = || report.results.iter().filter_map(Row::measured);
     let all = || measured().flat_map(|row| row.events.iter());
     let counted: BTreeSet<String> = all()
         .filter(|(_, runs)| happened(runs))
@@ -317,7 +312,7 @@ fn leave_out(report: &mut Report, args: &StatArgs) -> Result<()> {
         ))
         .into());
     }
-    let rows = report.common.results.iter_mut();
+    let rows = report.results.iter_mut();
     for row in rows.filter_map(Row::measured_mut) {
         row.events
             .retain(|name| named(name) && (counted.contains(name) || !args.skip_zero));

@@ -7,8 +7,7 @@ use super::{Ratio, Report, Row, Timing, units};
 
 /// The sentences about doorbells, interrupts and virtqueues; none if times mean nothing here.
 pub(super) fn answer(report: &Report, backend: &str) -> Vec<String> {
-    let is_meaningless =
-        report.common.timing == Timing::Emulated || report.emulates_kernel_mode(backend);
+    let is_meaningless = report.timing == Timing::Emulated || report.emulates_kernel_mode(backend);
     if report.paths().is_none() || is_meaningless {
         return Vec::new();
     }
@@ -34,12 +33,12 @@ struct Cost<'r> {
 
 impl<'r> Rows<'r> {
     fn cost(&self, name: &str) -> Option<Cost<'r>> {
-        let mut rows = self.report.common.results.iter();
+        let mut rows = self.report.results.iter();
         let is_it = |row: &&Row| row.command == name && row.backend == self.backend;
         let row = rows.find(is_it)?;
         let bound = row.bound();
         let ns = bound.or(row.median())?;
-        let text = match self.report.common.timing {
+        let text = match self.report.timing {
             Timing::Instructions => format!("{} instructions", units::count(ns)),
             Timing::Native | Timing::Emulated => units::time(ns),
         };

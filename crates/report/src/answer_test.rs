@@ -7,7 +7,7 @@ use crate::sample;
 fn report(rows: &[(&str, &str, f64)]) -> Report {
     let mut report = sample::report();
     let of = |(name, backend, ns): &(&str, &str, f64)| sample::of_vmm(backend, name, *ns);
-    report.common.results = rows.iter().map(of).collect();
+    report.results = rows.iter().map(of).collect();
     report
 }
 
@@ -35,31 +35,31 @@ fn a_row_that_was_not_measured_is_left_out() {
     let halted = "An interrupt (irqfd) reaches a halted vCPU in 9.00 µs.";
     assert_eq!(answer(&report, "kvm"), [halted]);
     assert!(answer(&report, "usermode").is_empty());
-    report.common.results[0].outcome = crate::Outcome::Skipped(None);
+    report.results[0].outcome = crate::Outcome::Skipped { reason: None };
     assert!(answer(&report, "kvm").is_empty());
 }
 
 #[test]
 fn instructions_are_named_and_emulated_times_have_no_sentence() {
     let mut report = report(&[("irqfd-edge-to-halted", "kvm", 9000.0)]);
-    report.common.timing = Timing::Instructions;
+    report.timing = Timing::Instructions;
     let halted = "An interrupt (irqfd) reaches a halted vCPU in 9000 instructions.";
     assert_eq!(answer(&report, "kvm"), [halted]);
-    report.common.timing = Timing::Emulated;
+    report.timing = Timing::Emulated;
     assert!(answer(&report, "kvm").is_empty());
 }
 
 #[test]
 fn a_backend_that_emulates_kernel_mode_has_no_sentence() {
     let mut report = report(&[("irqfd-edge-to-halted", "usermode", 9000.0)]);
-    report.common.backends[0].emulates_kernel_mode = true;
+    report.backends[0].emulates_kernel_mode = true;
     assert!(answer(&report, "usermode").is_empty());
 }
 
 #[test]
 fn a_time_that_the_clock_cannot_tell_from_none_is_a_bound() {
     let mut report = report(&[("eoi-pv", "kvm", 0.5), ("eoi-x2apic", "kvm", 2640.0)]);
-    sample::of(&mut report.common.results[0]).times.resolution = Some(1.0);
+    sample::of(&mut report.results[0]).times.resolution = Some(1.0);
     assert_eq!(
         answer(&report, "kvm"),
         [

@@ -24,7 +24,7 @@ pub(super) enum Scale {
 impl Scale {
     /// The scale for all medians of `report`; `None` if there is nothing to compare.
     pub(super) fn of(report: &Report) -> Option<Self> {
-        let medians = report.common.results.iter().filter_map(super::Row::median);
+        let medians = report.results.iter().filter_map(super::Row::median);
         let above_zero: Vec<f64> = medians.filter(|median| *median > 0.0).collect();
         let low = above_zero.iter().copied().reduce(f64::min)?;
         let high = above_zero.iter().copied().reduce(f64::max)?;
@@ -43,7 +43,7 @@ impl Scale {
         match self {
             Self::Linear(high) => format!("0 to {}", time_unit::measured(high, report, unit)),
             Self::Logarithmic(low, high) => {
-                let round = |value| rounded(value, report.common.timing);
+                let round = |value| rounded(value, report.timing);
                 format!("log {}-{}", round(low), round(high))
             }
         }

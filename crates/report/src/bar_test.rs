@@ -4,14 +4,14 @@ use crate::sample;
 /// A report whose first rows have these medians, and the others none.
 fn report(medians: &[f64]) -> Report {
     let mut report = sample::report();
-    let model = report.common.results[0].clone();
-    for (index, row) in report.common.results.iter_mut().enumerate() {
+    let model = report.results[0].clone();
+    for (index, row) in report.results.iter_mut().enumerate() {
         match medians.get(index) {
             Some(median) => {
                 row.outcome = model.outcome.clone();
                 sample::of(row).times.median = *median;
             }
-            None => row.outcome = crate::Outcome::Skipped(None),
+            None => row.outcome = crate::Outcome::Skipped { reason: None },
         }
     }
     report

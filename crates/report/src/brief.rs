@@ -27,7 +27,7 @@ pub(super) fn brief(report: &Report, look: Look) -> String {
         ..look
     };
     let mut text = String::new();
-    let backends = report.common.backends.iter();
+    let backends = report.backends.iter();
     let shown: Vec<&str> = backends
         .map(|one| one.name.as_str())
         .filter(|name| !is_hidden(report, name))
@@ -70,7 +70,7 @@ pub(super) fn brief(report: &Report, look: Look) -> String {
 
 /// Whether the rows of a backend are left out: it emulates the guest's kernel mode, and another one does not.
 fn is_hidden(report: &Report, backend: &str) -> bool {
-    let mut backends = report.common.backends.iter();
+    let mut backends = report.backends.iter();
     report.emulates_kernel_mode(backend) && backends.any(|one| !one.emulates_kernel_mode)
 }
 
@@ -96,7 +96,7 @@ fn laid_out(report: &Report, table: &Table<'_>, look: Look) -> String {
     } else {
         Column::Change
     };
-    let columns = match report.common.timing {
+    let columns = match report.timing {
         Timing::Native if several => vec![Column::Median, memory[0], memory[1], change],
         Timing::Native => {
             vec![Column::Median, Column::Spread, memory[0], memory[1], change]
@@ -130,7 +130,7 @@ fn trust(report: &Report, tables: &[Table<'_>], look: Look) -> Vec<(String, Stri
         ("host".to_owned(), host(report)),
         ("runs".to_owned(), runs(report)),
     ];
-    for backend in &report.common.backends {
+    for backend in &report.backends {
         let text = if is_hidden(report, &backend.name) {
             format!(
                 "emulates the guest's kernel mode here, so its costs say nothing about hardware; --backend {} shows them",
@@ -158,7 +158,7 @@ fn trust(report: &Report, tables: &[Table<'_>], look: Look) -> Vec<(String, Stri
     let is_skipped = |row: &&Row| {
         row.status() == Status::Skipped && !is_hidden(report, &row.backend) && !tables.is_empty()
     };
-    let skipped: Vec<&Row> = report.common.results.iter().filter(is_skipped).collect();
+    let skipped: Vec<&Row> = report.results.iter().filter(is_skipped).collect();
     lines.extend(why_skipped(&skipped).map(|text| ("skipped".to_owned(), text)));
     lines
 }
@@ -178,7 +178,7 @@ fn why_skipped(rows: &[&Row]) -> Option<String> {
 }
 
 fn host(report: &Report) -> String {
-    let host = &report.common.host;
+    let host = &report.host;
     let mut parts = vec![host.cpu.clone(), host.kernel.clone()];
     let under = host.hypervisor.as_ref();
     parts.extend(under.map(|hypervisor| format!("itself under {hypervisor}")));
@@ -187,12 +187,12 @@ fn host(report: &Report) -> String {
 }
 
 fn runs(report: &Report) -> String {
-    let plan = &report.common.plan;
+    let plan = &report.plan;
     let runs = units::plural(plan.finished, "run");
     format!(
         "medians of {runs} of {}, in random order, {:.1} s in all{}",
         length(report),
-        report.common.duration,
+        report.duration,
         ended_early(report)
     )
 }
@@ -200,7 +200,7 @@ fn runs(report: &Report) -> String {
 /// What is wrong with the host or with rows; `None` where numbers have no noise and nothing else is wrong.
 fn doubts(report: &Report) -> Option<String> {
     let mut parts = Vec::new();
-    if report.common.timing == Timing::Native {
+    if report.timing == Timing::Native {
         parts.push(quality(report));
     }
     // The emulation has its own line, and a wide spread or a busy host is in the quality.

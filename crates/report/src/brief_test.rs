@@ -25,17 +25,14 @@ fn the_short_form_of_instructions() {
 #[test]
 fn a_backend_that_emulates_kernel_mode_is_one_line_if_there_is_another() {
     let mut report = sample::two_backends();
-    report.common.backends[0].emulates_kernel_mode = true;
+    report.backends[0].emulates_kernel_mode = true;
     let text = plain(&report);
     assert!(!text.contains("7.10 µs"), "{text}");
     assert!(text.contains("\nkvm       emulates the guest's"), "{text}");
     assert!(text.contains("--backend kvm shows"), "{text}");
     assert!(text.contains("x cheaper"), "{text}");
-    report.common.backends.truncate(1);
-    report
-        .common
-        .results
-        .retain(|row| row.backend != "usermode");
+    report.backends.truncate(1);
+    report.results.retain(|row| row.backend != "usermode");
     let text = plain(&report);
     assert!(text.contains("\nportio-no-eventfd "), "{text}");
     assert!(text.contains("these costs say nothing"), "{text}");
@@ -46,10 +43,7 @@ fn floors_are_one_line_unless_nothing_else_was_measured() {
     let mut report = sample::report();
     let text = plain(&report);
     assert!(text.contains("\nfloors    getppid 712 ns, "), "{text}");
-    report
-        .common
-        .results
-        .retain(|row| row.group == Group::Floor);
+    report.results.retain(|row| row.group == Group::Floor);
     let text = plain(&report);
     assert!(text.contains("\nfloor-getppid "), "{text}");
     assert!(!text.contains("\nfloors "), "{text}");
@@ -65,10 +59,7 @@ fn a_failure_is_always_told_and_a_skipped_row_is_counted() {
     );
     assert!(text.contains("\nskipped   1 row; -v says why\n"), "{text}");
     assert!(!text.contains("needs | a pipe"), "{text}");
-    report
-        .common
-        .results
-        .retain(|row| row.status() == Status::Skipped);
+    report.results.retain(|row| row.status() == Status::Skipped);
     let text = plain(&report);
     assert!(text.contains("needs | a pipe"), "{text}");
     assert!(!text.contains("-v says why"), "{text}");
@@ -77,9 +68,9 @@ fn a_failure_is_always_told_and_a_skipped_row_is_counted() {
 #[test]
 fn a_ratio_whose_interval_contains_1_is_unclear() {
     let mut report = sample::report();
-    report.common.results.remove(1);
+    report.results.remove(1);
     assert!(!plain(&report).contains(UNCLEAR));
-    let row = sample::of(&mut report.common.results[1]);
+    let row = sample::of(&mut report.results[1]);
     let ratio = row.ratio.as_mut().unwrap();
     ratio.ci_high = Some(1.01);
     let text = plain(&report);
@@ -94,16 +85,16 @@ fn a_ratio_whose_interval_contains_1_is_unclear() {
 #[test]
 fn a_report_that_ended_early_says_so() {
     let mut report = sample::report();
-    report.common.timed_out = true;
+    report.timed_out = true;
     assert!(plain(&report).contains("TIME LIMIT reached"));
 }
 
 #[test]
 fn doubts_are_told_in_a_few_words() {
     let mut report = sample::report();
-    report.common.host.load = Some(3.0);
-    report.common.tsc.invariant = false;
-    for row in &mut report.common.results[..3] {
+    report.host.load = Some(3.0);
+    report.tsc.invariant = false;
+    for row in &mut report.results[..3] {
         let times = &mut sample::of(row).times;
         (times.outliers, times.outliers_shift) = (3, 0.4);
     }

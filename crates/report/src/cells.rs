@@ -115,7 +115,7 @@ fn table(report: &Report, group: Group, unit: Option<TimeUnit>) -> Table<'_> {
         let place = columns.position(|backend| *backend == row.backend);
         place.unwrap_or_default()
     };
-    let all = report.common.results.iter();
+    let all = report.results.iter();
     let references: HashSet<(&str, &str)> = all
         .filter_map(|row| Some((row.reference.as_deref()?, row.backend.as_str())))
         .collect();
@@ -158,7 +158,7 @@ fn backends<'r>(rows: &[&'r Row]) -> Vec<&'r str> {
 pub(super) fn excuses(report: &Report) -> Vec<Excuse<'_>> {
     let mut excuses: Vec<Excuse<'_>> = Vec::new();
     let mut places = HashMap::new();
-    for row in report.common.results.iter().filter(|row| !row.is_ok()) {
+    for row in report.results.iter().filter(|row| !row.is_ok()) {
         let (backend, status) = (row.backend.as_str(), row.status());
         let reason = row.reason().unwrap_or("no reason is known");
         let at = *places
@@ -188,12 +188,8 @@ impl Excuse<'_> {
 
     /// What happened to which rows, as `skipped on kvm: a, b`.
     pub(super) fn what(&self, report: &Report) -> String {
-        let place = if report.common.backends.len() > 1
-            && report
-                .common
-                .backends
-                .iter()
-                .any(|b| b.name == self.backend)
+        let place = if report.backends.len() > 1
+            && report.backends.iter().any(|b| b.name == self.backend)
         {
             format!(" on {}", self.backend)
         } else {
@@ -207,10 +203,10 @@ impl Excuse<'_> {
 pub(super) fn numbers(report: &Report, measured: &Measured, unit: Option<TimeUnit>) -> Numbers {
     let time = |ns| time_unit::measured(ns, report, unit);
     let times = &measured.times;
-    let cpu = measured.cpu.map(|cpu| cpu.user + cpu.system);
+    let cpu = measured.cpu();
     // Operations that are timed one by one wait for each other, so they have a latency and no rate. A
     // number of instructions is not a time and has no rate either.
-    let (star, rate) = match (times.percentiles_of, report.common.timing) {
+    let (star, rate) = match (times.percentiles_of, report.timing) {
         (PercentilesOf::Runs, Timing::Instructions) => ("", None),
         (PercentilesOf::Runs, _) => ("", Some(units::rate(times.median))),
         (PercentilesOf::Operations, _) => ("*", None),

@@ -29,25 +29,21 @@ impl Exporter for Csv {
 
 /// Writes every sample of `report`; an entry that was not measured has no rows.
 pub fn csv(report: &Report) -> String {
-    let measured = match report.common.timing {
+    let measured = match report.timing {
         Timing::Native => "ns_per_op",
         Timing::Emulated => "emulated_ns_per_op",
         Timing::Instructions => "instructions_per_op",
     };
     // Of VMMs and networks; exits are of the row, and stand in each line.
-    let has_exits = !report.vmms().is_empty()
-        && report
-            .common
-            .results
-            .iter()
-            .any(|row| row.exits().is_some());
+    let has_exits =
+        !report.vmms().is_empty() && report.results.iter().any(|row| row.exits().is_some());
     let heading = if has_exits {
         ",exits_per_op,userspace_exits_per_op"
     } else {
         ""
     };
     let mut text = format!("command,group,backend,spin,run,ops,{measured}{heading}\n");
-    for row in &report.common.results {
+    for row in &report.results {
         let exits = match row.exits() {
             _ if !has_exits => String::new(),
             Some(exits) => {
@@ -89,8 +85,8 @@ mod tests {
     #[test]
     fn names_with_commas_quotes_and_lines_are_one_field() {
         let mut report = sample::report();
-        report.common.results[0].command = "portio,doorbells=5".to_owned();
-        report.common.results[1].command = "a \"b\"\nc".to_owned();
+        report.results[0].command = "portio,doorbells=5".to_owned();
+        report.results[1].command = "a \"b\"\nc".to_owned();
         let text = csv(&report);
         assert!(
             text.contains("\n\"portio,doorbells=5\",scenario,"),
@@ -108,12 +104,12 @@ mod tests {
             heading(&report),
             Some(format!("{columns}instructions_per_op"))
         );
-        report.common.timing = Timing::Emulated;
+        report.timing = Timing::Emulated;
         assert_eq!(
             heading(&report),
             Some(format!("{columns}emulated_ns_per_op"))
         );
-        report.common.timing = Timing::Native;
+        report.timing = Timing::Native;
         assert_eq!(heading(&report), Some(format!("{columns}ns_per_op")));
     }
 

@@ -8,15 +8,15 @@ use super::{Counts, Measured, Ratio, Report, Row, Work};
 
 /// Writes `report` for the terminal.
 pub(super) fn events(report: &Report, work: &Work) -> String {
-    let names = by_frequency(&report.common.results);
+    let names = by_frequency(&report.results);
     let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
     let mut table = EventTable {
         text: String::new(),
         width: width.max(20),
-        rows: &report.common.results,
+        rows: &report.results,
     };
     // Writing to a String cannot fail, here and below.
-    for backend in &report.common.backends {
+    for backend in &report.backends {
         let _ = writeln!(table.text, "backend   {} ({})", backend.name, backend.why);
     }
     let _ = writeln!(table.text, "counted   by {}", work.source);
@@ -40,7 +40,7 @@ pub(super) fn events(report: &Report, work: &Work) -> String {
     table.line(&format!("{each}s a second"), "", |row| {
         Some(format!("{:.0}", 1e9 / row.median()?))
     });
-    for row in &report.common.results {
+    for row in &report.results {
         let exits_note = row.measured().and_then(|row| row.exits_note.as_deref());
         for why in [row.reason(), row.note.as_deref(), exits_note]
             .into_iter()

@@ -26,8 +26,8 @@ fn a_change_is_in_per_cent_of_the_first_row_per_operation() {
 #[test]
 fn rows_that_are_not_compared_have_no_change_and_say_why() {
     let mut report = sample::events();
-    sample::of(&mut report.common.results[1]).ratios.clear();
-    report.common.results[1].note = Some("the bit was never set".to_owned());
+    sample::of(&mut report.results[1]).ratios.clear();
+    report.results[1].note = Some("the bit was never set".to_owned());
     let text = terminal(&report, Look::default());
     assert!(!text.contains(" %"), "{text}");
     assert!(text.contains("pv-eoi-on: the bit was never set"), "{text}");

@@ -34,7 +34,7 @@ pub fn is_of_host(event: &str) -> bool {
 
 /// Exits per operation of one row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Read")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Exits {
     /// All exits; `None` if those below the VMM cannot be counted.
     pub total: Option<f64>,
@@ -77,34 +77,9 @@ impl Exits {
     }
 }
 
-/// [`Exits`] as files have them: schema 1 has `light` and `heavy` too, and its first reports have nothing else.
-#[derive(Deserialize)]
-struct Read {
-    #[serde(default)]
-    total: Option<f64>,
-    #[serde(default)]
-    userspace: Option<f64>,
-    #[serde(default)]
-    light: Option<f64>,
-    #[serde(default)]
-    heavy: Option<f64>,
-}
-
-impl From<Read> for Exits {
-    fn from(read: Read) -> Self {
-        let sum = read
-            .light
-            .zip(read.heavy)
-            .map(|(light, heavy)| light + heavy);
-        Self {
-            total: read.total.or(sum),
-            userspace: read.userspace.or(read.heavy),
-        }
-    }
-}
-
 /// All exits of a row by the kernel's reasons, per operation: the mean over runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ExitReasons {
     /// Exits of the guest, those for interrupts of the host included.
     pub kvm_exit: BTreeMap<String, f64>,

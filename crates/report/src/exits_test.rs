@@ -76,12 +76,3 @@ fn events_that_count_exits_for_the_host_are_known_by_name() {
         assert!(!is_of_host(event), "{event}");
     }
 }
-
-#[test]
-fn exits_of_the_first_reports_are_read() {
-    let read = |text| serde_json::from_str::<Exits>(text).unwrap();
-    let exits = read(r#"{"light": 1.0, "heavy": 0.5}"#);
-    assert_eq!((exits.total, exits.userspace), (Some(1.5), Some(0.5)));
-    let exits = read(r#"{"light": null, "heavy": 1.0, "total": null, "userspace": 1.0}"#);
-    assert_eq!((exits.total, exits.userspace), (None, Some(1.0)));
-}

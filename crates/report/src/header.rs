@@ -14,18 +14,12 @@ pub fn header(report: &Report) -> Vec<(&'static str, String)> {
         ("backend", backends(report)),
         ("CPUs", cpus(report)),
     ];
-    let has_spin = || {
-        report
-            .common
-            .results
-            .iter()
-            .any(|row| row.setting.spin.is_some())
-    };
+    let has_spin = || report.results.iter().any(|row| row.setting.spin.is_some());
     if let Some(paths) = report.paths().filter(|_| has_spin()) {
         lines.push(("spin", spin_in_words(&paths.spin).to_owned()));
     }
     lines.push(("runs", runs(report)));
-    if report.common.timing == Timing::Native {
+    if report.timing == Timing::Native {
         lines.push(("quality", quality(report)));
     }
     lines.extend(timing(report).map(|text| ("timing", text.to_owned())));
@@ -66,7 +60,7 @@ const fn emulation(backend: &Backend) -> &'static str {
 
 /// What the numbers are if they are not times of a real CPU; `None` if they are.
 pub(super) fn timing(report: &Report) -> Option<&'static str> {
-    match report.common.timing {
+    match report.timing {
         Timing::Native => None,
         Timing::Emulated => Some(
             "emulated: times and their ratios say nothing about hardware; exit counts are exact",
@@ -79,7 +73,7 @@ pub(super) fn timing(report: &Report) -> Option<&'static str> {
 
 /// The title of the column of medians.
 pub(super) const fn median_title(report: &Report) -> &'static str {
-    match report.common.timing {
+    match report.timing {
         Timing::Native => "median",
         Timing::Emulated => "emulated",
         Timing::Instructions => "instructions",
@@ -88,7 +82,7 @@ pub(super) const fn median_title(report: &Report) -> &'static str {
 
 /// The word for a ratio below 1: `faster` or `fewer`.
 pub(super) const fn below_one(report: &Report) -> &'static str {
-    match report.common.timing {
+    match report.timing {
         Timing::Native | Timing::Emulated => "faster",
         Timing::Instructions => "fewer",
     }
@@ -97,18 +91,15 @@ pub(super) const fn below_one(report: &Report) -> &'static str {
 fn backends(report: &Report) -> String {
     let one =
         |backend: &Backend| format!("{} ({}){}", backend.name, backend.why, emulation(backend));
-    let all: Vec<String> = report.common.backends.iter().map(one).collect();
+    let all: Vec<String> = report.backends.iter().map(one).collect();
     all.join("; ")
 }
 
 /// Whether the host was quiet enough for the numbers to come out the same again.
 #[allow(clippy::cast_precision_loss, reason = "a number of CPUs")]
 pub(super) fn quality(report: &Report) -> String {
-    let (load, cpus) = (
-        report.common.host.load.unwrap_or_default(),
-        report.common.host.cpus,
-    );
-    let measured = || report.common.results.iter().filter_map(Row::times);
+    let (load, cpus) = (report.host.load.unwrap_or_default(), report.host.cpus);
+    let measured = || report.results.iter().filter_map(Row::times);
     let wide = measured().filter(|times| times.spread.is_some_and(|spread| spread > WIDE));
     let (wide, all) = (wide.count(), measured().count());
     let mut parts = Vec::new();
@@ -139,19 +130,16 @@ fn count_of(number: usize, what: &str) -> String {
 }
 
 pub(super) fn tool(report: &Report) -> String {
-    let tool = &report.common.tool;
+    let tool = &report.tool;
     let git = tool
         .git
         .as_ref()
         .map_or_else(String::new, |git| format!(" ({git})"));
-    format!(
-        "{} {}{git}, {}",
-        tool.name, tool.version, report.common.started
-    )
+    format!("{} {}{git}, {}", tool.name, tool.version, report.started)
 }
 
 pub(super) fn host(report: &Report) -> String {
-    let host = &report.common.host;
+    let host = &report.host;
     let mut parts = vec![host.kernel.clone(), host.cpu.clone()];
     parts.extend(host.microcode.as_ref().map(|m| format!("microcode {m}")));
     parts.push(match host.cpus {
@@ -176,11 +164,11 @@ const fn on_off(on: bool) -> &'static str {
 
 pub(super) fn mitigations(report: &Report) -> String {
     let mut parts = Vec::new();
-    let on = report.common.host.mitigated(true);
+    let on = report.host.mitigated(true);
     if !on.is_empty() {
         parts.push(on.join(", "));
     }
-    let open = report.common.host.mitigated(false);
+    let open = report.host.mitigated(false);
     if !open.is_empty() {
         parts.push(format!("left open: {}", open.join(", ")));
     }
@@ -191,18 +179,13 @@ pub(super) fn mitigations(report: &Report) -> String {
 }
 
 fn cpus(report: &Report) -> String {
-    match report.common.cpus.as_slice() {
+    match report.cpus.as_slice() {
         [] => "not pinned".to_owned(),
         [only] => format!("everything on {only}"),
         [first, second, ..] if first == second => format!("everything on {first}"),
         [first, rest @ ..] => {
             let rest = cpu_list::Display(rest);
-            if report
-                .common
-                .results
-                .iter()
-                .any(|row| row.setting.spin.is_some())
-            {
+            if report.results.iter().any(|row| row.setting.spin.is_some()) {
                 format!("guest on {first}, its VMM and threads that wait for a doorbell on {rest}")
             } else {
                 format!("guest and its VMM on {first}, threads that wait for a doorbell on {rest}")
@@ -212,7 +195,7 @@ fn cpus(report: &Report) -> String {
 }
 
 fn runs(report: &Report) -> String {
-    let plan = &report.common.plan;
+    let plan = &report.plan;
     let warmup = match plan.warmup {
         0 => "no warm-up".to_owned(),
         1 => "1 warm-up round".to_owned(),
@@ -226,15 +209,15 @@ fn runs(report: &Report) -> String {
     format!(
         "{runs} of {} each, interleaved in random order (seed {}), {warmup}, {:.1} s in all{}",
         length(report),
-        report.common.seed,
-        report.common.duration,
+        report.seed,
+        report.duration,
         ended_early(report)
     )
 }
 
 /// How long one run was meant to be, as `about 15.0 ms`.
 pub(super) fn length(report: &Report) -> String {
-    let plan = &report.common.plan;
+    let plan = &report.plan;
     match plan.ops {
         Some(ops) => match fewest_operations(report) {
             Some(fewest) if fewest < ops => format!("{fewest} to {ops} operations"),
@@ -246,15 +229,15 @@ pub(super) fn length(report: &Report) -> String {
 
 /// The operations of the shortest run: a row that rests between its operations has fewer than the plan says.
 fn fewest_operations(report: &Report) -> Option<u64> {
-    let times = report.common.results.iter().filter_map(Row::times);
+    let times = report.results.iter().filter_map(Row::times);
     times.flat_map(|times| &times.ops).min().copied()
 }
 
 /// What ended the command before it was done, to go after a sentence.
 pub(super) const fn ended_early(report: &Report) -> &'static str {
-    if report.common.interrupted {
+    if report.interrupted {
         "; INTERRUPTED before the end"
-    } else if report.common.timed_out {
+    } else if report.timed_out {
         "; TIME LIMIT reached before the end"
     } else {
         ""
@@ -264,7 +247,7 @@ pub(super) const fn ended_early(report: &Report) -> &'static str {
 /// What the columns of memory have that the report has, if it has any.
 pub(super) fn memory(report: &Report) -> Option<&'static str> {
     let any = |has: fn(&Measured) -> bool| {
-        let mut rows = report.common.results.iter().filter_map(Row::measured);
+        let mut rows = report.results.iter().filter_map(Row::measured);
         rows.any(has)
     };
     let processes = any(|row| row.memory.is_some());
@@ -284,15 +267,9 @@ pub(super) fn memory(report: &Report) -> Option<&'static str> {
 
 /// The footnotes that the measured rows need, each once.
 pub(super) fn footnotes<'r>(report: &'r Report) -> Vec<&'r str> {
-    let measured = || report.common.results.iter().filter(|row| row.is_ok());
+    let measured = || report.results.iter().filter(|row| row.is_ok());
     let mut notes = Vec::new();
-    if report.common.backends.len() > 1
-        && report
-            .common
-            .backends
-            .iter()
-            .any(|one| one.emulates_kernel_mode)
-    {
+    if report.backends.len() > 1 && report.backends.iter().any(|one| one.emulates_kernel_mode) {
         notes.push("† emulates the guest's kernel mode: exits are emulated, not hardware VM exits");
     }
     if measured().any(|row| row.ratio().is_some()) {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The kernel, the CPU and what slows either down.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Host {
     /// Operating system and release, e.g. `Linux 6.18.5`.
     pub kernel: String,
@@ -35,10 +36,8 @@ pub struct Host {
     /// The load average of the last minute when measuring began.
     pub load: Option<f64>,
     /// For each CPU vulnerability by its name in sysfs, what the kernel says about it.
-    #[serde(default)]
     pub mitigations: BTreeMap<String, String>,
     /// Parameters of the KVM module that affect the numbers; empty if it is not loaded.
-    #[serde(default)]
     pub kvm_params: BTreeMap<String, String>,
 }
 

@@ -1,28 +1,82 @@
-//! Writing a report as JSON, and reading one.
+//! A report as JSON: writing it, and reading one that may be of another format, damaged or none at all.
+//!
+//! An error says where in the file reading ended, for the person who named the file.
 
-use super::wire::Written;
-use super::{Exporter, Report, SCHEMA_VERSION, TimeUnit};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
-/// Why a file is not a report that this version can read.
+use super::statistics::thousandths;
+use super::text::{shortened, without_bom};
+use super::{Exporter, Report, TimeUnit, Timing};
+
+/// The format that this code writes and reads.
+pub const SCHEMA_VERSION: u64 = 2;
+
+/// No number of a report is larger: in nanoseconds it is 30,000 years. Sums and squares of such numbers are finite.
+const LARGEST: f64 = 1e21;
+
+/// Why a text could not be read as a report.
 #[derive(Debug, thiserror::Error)]
-pub enum ParseError {
-    /// The text is not JSON, or lacks a field, or a field has another type.
-    #[error("not a report of vmbell")]
-    Shape(#[source] serde_json::Error),
-    /// The report has a later schema version.
-    #[error(
-        "schema version {found} is newer than {SCHEMA_VERSION}, the newest that this version reads"
-    )]
-    Version {
-        /// The `schema_version` of the file.
-        found: u64,
+pub enum ReadError {
+    /// There is no text.
+    #[error("it is empty")]
+    Empty,
+    /// The text is not JSON, or ends before its JSON does.
+    #[error("it is not whole JSON: reading ended at {path}")]
+    Syntax {
+        /// The field at which reading ended.
+        path: String,
+        /// What is wrong, with the line.
+        #[source]
+        source: serde_json::Error,
     },
-}
-
-/// The field that decides whether the rest can be read.
-#[derive(serde::Deserialize)]
-struct Version {
-    schema_version: u64,
+    /// The text is what hyperfine writes.
+    #[error(
+        "it is a report of hyperfine, not of vmbell: it does not say what was measured on which host"
+    )]
+    Hyperfine,
+    /// The text is what `vmbell compare --export-json` writes.
+    #[error("it is a comparison, not a report: name the reports that it compares")]
+    Comparison,
+    /// The text is JSON of something else.
+    #[error("it is JSON but not a vmbell report: it has no 'schema_version'")]
+    Foreign,
+    /// The report has another format.
+    #[error(
+        "its format ('schema_version') is {found}, and this vmbell reads {SCHEMA_VERSION}: read it with the vmbell that wrote it, or \
+             measure again"
+    )]
+    Format {
+        /// The `schema_version` of the text.
+        found: String,
+    },
+    /// A field is missing or has another type.
+    #[error("{path} cannot be read")]
+    Field {
+        /// The field.
+        path: String,
+        /// What is wrong, with the line.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A number that no measurement gives, and that cannot be calculated with.
+    #[error("{path} is {number:e}, which no measurement gives")]
+    Number {
+        /// The field.
+        path: String,
+        /// The number.
+        number: f64,
+    },
+    /// A row whose samples are not those of its runs.
+    #[error("its row '{row}' has {ops} numbers of operations for {samples} samples")]
+    Runs {
+        /// The row's name.
+        row: String,
+        /// How many numbers of operations it has.
+        ops: usize,
+        /// How many samples.
+        samples: usize,
+    },
 }
 
 /// The format as an export.
@@ -47,23 +101,145 @@ impl Exporter for Json {
     }
 }
 
+/// What the measuring commands of vmbell write as JSON; docs/report-schema.md explains it.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(title = "vmbell report"))]
+struct File {
+    /// The format: raised when a field goes or changes its meaning.
+    #[cfg_attr(test, schemars(extend("const" = SCHEMA_VERSION)))]
+    schema_version: u64,
+    #[serde(flatten)]
+    report: Report,
+}
+
 /// Writes `report` as indented JSON with a newline at its end.
 pub fn json(report: &Report) -> String {
-    let mut text = serde_json::to_string_pretty(&Written::from(report))
+    let mut report = report.clone();
+    if report.timing == Timing::Instructions {
+        for row in &mut report.results {
+            if let Some(measured) = row.measured_mut() {
+                let times = &mut measured.times;
+                times.instructions = Some(thousandths(times.median));
+            }
+        }
+    }
+    let file = File {
+        schema_version: SCHEMA_VERSION,
+        report,
+    };
+    let mut text = serde_json::to_string_pretty(&file)
         .expect("invariant: a report has no map with keys that are not strings");
     text.push('\n');
     text
 }
 
-/// Reads a report of this schema version or an earlier one. Fields that this version does not know are ignored.
-pub fn parse(text: &str) -> Result<Report, ParseError> {
-    let version: Version = serde_json::from_str(text).map_err(ParseError::Shape)?;
-    match version.schema_version {
-        found if found > u64::from(SCHEMA_VERSION) => Err(ParseError::Version { found }),
-        _ => serde_json::from_str::<Written>(text)
-            .map(Report::from)
-            .map_err(ParseError::Shape),
+/// Reads a report. Fields that this version does not know are ignored.
+pub fn parse(text: &str) -> Result<Report, ReadError> {
+    let text = without_bom(text);
+    if text.trim().is_empty() {
+        return Err(ReadError::Empty);
     }
+    let value = serde_json::from_str::<Value>(text);
+    let format = value.as_ref().ok();
+    let format = format.and_then(|value| value.get("schema_version"));
+    if let Some(found) = format.filter(|found| found.as_u64() != Some(SCHEMA_VERSION)) {
+        if value.as_ref().is_ok_and(is_comparison) {
+            return Err(ReadError::Comparison);
+        }
+        let found = shortened(&found.to_string(), 20);
+        return Err(ReadError::Format { found });
+    }
+    let has_format = format.is_some();
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let report: Report = serde_path_to_error::deserialize(&mut deserializer)
+        .map_err(|error| failure(value.as_ref().ok(), error))?;
+    // A report can be read out of a text that is not JSON as a whole: what follows it, or a field that is ignored, is none.
+    let value = value.map_err(|source| {
+        let (path, source) = match deserializer.end() {
+            Err(source) => ("its end", source),
+            Ok(()) => ("a field that is not read", source),
+        };
+        let path = path.to_owned();
+        ReadError::Syntax { path, source }
+    })?;
+    if !has_format {
+        return Err(ReadError::Foreign);
+    }
+    if let Some((path, number)) = too_large(value) {
+        let path = format!("its field '{}'", path.trim_start_matches('.'));
+        return Err(ReadError::Number { path, number });
+    }
+    for row in &report.results {
+        if let Some(times) = row.times()
+            && times.ops.len() != times.samples.len()
+        {
+            return Err(ReadError::Runs {
+                row: row.command.clone(),
+                ops: times.ops.len(),
+                samples: times.samples.len(),
+            });
+        }
+    }
+    Ok(report)
+}
+
+/// What the error of a field says about the whole text, which is this JSON if it is any.
+fn failure(
+    value: Option<&Value>,
+    error: serde_path_to_error::Error<serde_json::Error>,
+) -> ReadError {
+    let path = match error.path().to_string() {
+        path if path == "." => "its outermost object".to_owned(),
+        path => format!("its field '{path}'"),
+    };
+    let source = error.into_inner();
+    let Some(value) = value else {
+        return ReadError::Syntax { path, source };
+    };
+    match value.as_object() {
+        None => ReadError::Foreign,
+        Some(_) if is_comparison(value) => ReadError::Comparison,
+        Some(object) if object.contains_key("schema_version") => ReadError::Field { path, source },
+        Some(object) if is_of_hyperfine(object) => ReadError::Hyperfine,
+        Some(_) => ReadError::Foreign,
+    }
+}
+
+fn is_comparison(value: &Value) -> bool {
+    value.get("kind").is_some_and(|kind| kind == "comparison")
+}
+/// The first number that is too large, with the path of its field.
+fn too_large(value: Value) -> Option<(String, f64)> {
+    let within = |step: String, value: Value| {
+        let (path, number) = too_large(value)?;
+        Some((step + &path, number))
+    };
+    match value {
+        Value::Number(number) => {
+            let number = number.as_f64().filter(|number| number.abs() > LARGEST)?;
+            Some((String::new(), number))
+        }
+        Value::Array(values) => {
+            let mut values = values.into_iter().enumerate();
+            values.find_map(|(index, value)| within(format!("[{index}]"), value))
+        }
+        Value::Object(fields) => {
+            let mut fields = fields.into_iter();
+            fields.find_map(|(name, value)| within(format!(".{name}"), value))
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => None,
+    }
+}
+
+/// Whether all results have what hyperfine writes.
+fn is_of_hyperfine(object: &Map<String, Value>) -> bool {
+    let has = |result: &Value| {
+        ["command", "times"]
+            .iter()
+            .all(|field| result.get(field).is_some())
+    };
+    let results = object.get("results").and_then(Value::as_array);
+    results.is_some_and(|results| !results.is_empty() && results.iter().all(has))
 }
 
 #[cfg(test)]

@@ -1,11 +1,25 @@
-//! Tests of the JSON.
+//! Tests of the JSON, and of reading what may be no report.
 
 use super::*;
 use crate::sample;
 
+/// With `UPDATE_FILES` set, a test writes its file in place of comparing it.
+fn assert_file(path: &str, made: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("UPDATE_FILES").is_some() {
+        std::fs::write(&path, made).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap();
+    let path = path.display();
+    assert!(
+        kept == made,
+        "run this test with UPDATE_FILES=1, which writes {path} anew:\n{made}"
+    );
+}
+
 #[test]
-fn the_json() {
-    insta::assert_snapshot!(json(&sample::report()));
+fn a_report_is_written_as_in_the_file_that_other_tests_read() {
+    assert_file("tests/data/report.json", &json(&sample::report()));
 }
 
 #[test]
@@ -30,7 +44,7 @@ fn exits_are_written_by_the_names_of_kvm_too() {
 #[test]
 fn exits_that_are_not_counted_are_null() {
     let mut report = sample::report();
-    sample::of(&mut report.common.results[0])
+    sample::of(&mut report.results[0])
         .exits
         .as_mut()
         .unwrap()
@@ -43,62 +57,16 @@ fn exits_that_are_not_counted_are_null() {
 }
 
 #[test]
-fn the_oldest_file_still_parses() {
-    let report = parse(include_str!("../tests/data/schema1/first.json")).unwrap();
-    assert_eq!(report.common.results[0].command, "portio-no-eventfd");
-    assert!(report.common.results.iter().any(|row| !row.is_ok()));
-}
-
-#[test]
-fn a_file_without_the_later_fields_parses() {
-    let mut value: serde_json::Value = serde_json::from_str(&json(&sample::report())).unwrap();
-    for field in ["highlights", "suite", "timing", "unit"] {
-        value.as_object_mut().unwrap().remove(field);
-    }
-    for row in value["results"].as_array_mut().unwrap() {
-        let row = row.as_object_mut().unwrap();
-        for field in [
-            "ops",
-            "spread",
-            "outliers",
-            "outliers_shift",
-            "reference",
-            "percentiles_of",
-            "parameters",
-        ] {
-            row.remove(field);
-        }
-    }
-    assert!(parse(&value.to_string()).is_ok());
-}
-
-#[test]
 fn times_are_seconds_in_the_file_and_nanoseconds_elsewhere() {
     let report = sample::report();
     let value: serde_json::Value = serde_json::from_str(&json(&report)).unwrap();
     let row = &value["results"][0];
-    assert_eq!(report.common.results[0].median(), Some(14_200.0));
+    assert_eq!(report.results[0].median(), Some(14_200.0));
     assert_eq!(row["median"], 14_200e-9);
     assert_eq!(row["user"], 3550e-9);
     assert_eq!(row["times"][0], 13_916e-9);
     assert_eq!(row["samples_ns"][0], 13_916.0);
     assert_eq!(row["exit_codes"], serde_json::json!([0, 0, 0, 0]));
-}
-
-#[test]
-fn another_version_is_an_error_that_names_it() {
-    let error = parse(r#"{"schema_version": 3}"#).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "schema version 3 is newer than 2, the newest that this version reads"
-    );
-}
-
-#[test]
-fn what_is_no_report_is_an_error() {
-    for text in ["", "[]", "{}", r#"{"results": []}"#] {
-        assert!(matches!(parse(text), Err(ParseError::Shape(_))), "{text:?}");
-    }
 }
 
 #[test]
@@ -109,7 +77,7 @@ fn vmms_can_be_read() {
     ];
     let mut report = sample::of_vmms(vmms.clone(), vec![sample::of_vmm("qemu-pc", "cpuid", 9.0)]);
     assert_eq!(parse(&json(&report)).unwrap(), report);
-    report.kind = crate::Kind::Net(vmms);
+    report.kind = crate::Kind::Net { vmms };
     assert_eq!(parse(&json(&report)).unwrap(), report);
 }
 
@@ -118,4 +86,147 @@ fn what_is_counted_can_be_read() {
     for report in [sample::events(), sample::perf_stat()] {
         assert_eq!(parse(&json(&report)).unwrap(), report);
     }
+}
+
+/// The sample report with a change.
+fn changed(change: impl Fn(&mut Value)) -> String {
+    let mut value = serde_json::from_str(&json(&sample::report())).unwrap();
+    change(&mut value);
+    serde_json::to_string_pretty(&value).unwrap()
+}
+
+/// The error and its sources, as the command prints them.
+fn error(text: &str) -> String {
+    let error = parse(text).unwrap_err();
+    let source = std::error::Error::source(&error).map(|source| format!(": {source}"));
+    format!("{error}{}", source.unwrap_or_default())
+}
+
+#[test]
+fn a_field_of_another_type_is_named_with_its_line() {
+    let text = changed(|report| report["host"]["cpus"] = serde_json::json!("two"));
+    let line = text
+        .lines()
+        .position(|line| line.contains("\"two\""))
+        .unwrap()
+        + 1;
+    let of_host = error(&text);
+    assert!(
+        of_host.starts_with("its field 'host.cpus' cannot be read: invalid type"),
+        "{of_host}"
+    );
+    assert!(of_host.contains(&format!("at line {line} ")), "{of_host}");
+    let text = changed(|report| report["results"][2]["samples_ns"][1] = serde_json::json!("fast"));
+    let of_row = error(&text);
+    assert!(of_row.starts_with("its field 'results[2]"), "{of_row}");
+}
+
+#[test]
+fn a_field_that_is_missing_is_named() {
+    let text = changed(|report| {
+        report.as_object_mut().unwrap().remove("host");
+    });
+    let error = error(&text);
+    assert!(
+        error.starts_with("its outermost object cannot be read: missing field `host`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_report_that_was_cut_short_says_where() {
+    let text = json(&sample::report());
+    for end in (1..text.len()).step_by(97) {
+        let Some(cut) = text.get(..end) else { continue };
+        let error = error(cut);
+        assert!(
+            error.starts_with("it is not whole JSON: reading ended at "),
+            "{error}"
+        );
+        assert!(error.contains(" at line "), "{error}");
+    }
+    let error = error(text[..text.len() / 2].trim_end());
+    assert!(
+        error.contains("reading ended at its field 'results["),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_follows_a_report_is_an_error() {
+    let twice = json(&sample::report()).repeat(2);
+    assert!(error(&twice).starts_with("it is not whole JSON: reading ended at its end: trailing"));
+}
+
+#[test]
+fn a_field_that_is_ignored_and_is_no_json_is_an_error() {
+    let text = json(&sample::report());
+    for ignored in ["1e999", &"[".repeat(200)] {
+        let text = text.replacen(
+            "\"host\": {",
+            &format!("\"host\": {{\"later\": {ignored},"),
+            1,
+        );
+        let error = error(&text);
+        assert!(
+            error.starts_with("it is not whole JSON: reading ended at "),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn files_of_others_are_named() {
+    assert_eq!(error(""), "it is empty");
+    assert_eq!(error(" \n"), "it is empty");
+    let foreign = "it is JSON but not a vmbell report: it has no 'schema_version'";
+    for text in ["[]", "{}", "3", r#"{"results": []}"#] {
+        assert_eq!(error(text), foreign, "{text}");
+    }
+    let hyperfine =
+        r#"{"results": [{"command": "sleep 1", "mean": 1.0, "times": [1.0], "exit_codes": [0]}]}"#;
+    assert!(error(hyperfine).starts_with("it is a report of hyperfine, not of vmbell"));
+    assert!(error("name,ns\na,3\n").starts_with("it is not whole JSON"));
+}
+
+#[test]
+fn another_format_is_refused_by_its_number() {
+    for found in ["1", "3", "\"7\"", "-2", "2.5"] {
+        let of_file: Value = serde_json::from_str(found).unwrap();
+        let text = changed(|report| report["schema_version"] = of_file.clone());
+        let wanted = format!("its format ('schema_version') is {found}, and this vmbell reads 2: ");
+        assert!(error(&text).starts_with(&wanted), "{}", error(&text));
+        // Whatever else it has.
+        assert!(error(&format!(r#"{{"schema_version": {found}}}"#)).starts_with(&wanted));
+    }
+}
+
+#[test]
+fn a_measured_row_has_samples_and_operations_of_each() {
+    let text = changed(|report| report["results"][0]["samples_ns"] = serde_json::json!([]));
+    let none = "its field 'results[0]' cannot be read: a measured row has no sample at line ";
+    assert!(error(&text).starts_with(none), "{}", error(&text));
+    let text = changed(|report| report["results"][0]["ops"] = serde_json::json!([1, 2]));
+    let few = "its row 'portio-no-eventfd' has 2 numbers of operations for 4 samples";
+    assert_eq!(error(&text), few);
+}
+
+#[test]
+fn what_a_later_vmbell_adds_is_ignored() {
+    let text = changed(|report| {
+        report["weather"] = serde_json::json!({"rain": true});
+        report["results"][0]["colour"] = serde_json::json!("red");
+    });
+    assert_eq!(parse(&text).unwrap(), sample::report());
+}
+
+#[test]
+fn the_schema_in_the_docs_is_that_of_the_types() {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    let schema = settings.into_generator().into_root_schema_for::<File>();
+    let made = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+    assert_file(
+        "../../docs/report.schema.json",
+        &made.replace("`None`", "null"),
+    );
 }

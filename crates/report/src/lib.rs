@@ -31,10 +31,10 @@ pub mod outliers;
 mod page;
 mod perf_stat;
 mod random;
-mod reading;
 mod recording;
 mod report;
 mod row;
+mod seconds;
 pub mod statistics;
 mod terminal;
 mod text;
@@ -48,7 +48,6 @@ mod vmm_counts;
 mod vmm_exits;
 mod vmm_table;
 mod warnings;
-mod wire;
 mod work;
 
 pub use columns::aligned;
@@ -59,17 +58,16 @@ pub use exporter::{EXPORTERS, Exporter};
 pub use file::{Export, ExportError};
 pub use header::{header, spin_in_words};
 pub use host::Host;
-pub use json::{ParseError, json, parse};
+pub use json::{ReadError, SCHEMA_VERSION, json, parse};
 pub use markdown::markdown;
 pub use metrics_text::{Label, MetricsText};
 pub use openmetrics::openmetrics;
 pub use page::{Run, page, recorded_page};
 pub use random::Random;
-pub use reading::{ReadError, Reading, parse_any};
 pub use recording::{Recording, RecordingError, RecordingHeader};
-pub use report::{Backend, Common, Highlight, Kind, Paths, Planned, Report, Tool, Tsc};
+pub use report::{Backend, Highlight, Kind, Paths, Planned, Report, Tool, Tsc};
 pub use row::{
-    AddressSpace, CpuNs, Group, Measured, Outcome, Percentiles, PercentilesOf, Ratio, Row, Setting,
+    AddressSpace, Group, Measured, Outcome, Percentiles, PercentilesOf, Ratio, Row, Setting,
     Status, Times,
 };
 pub use terminal::{Look, terminal};
@@ -80,7 +78,6 @@ pub use timing::Timing;
 pub use vmexit::vmexit;
 pub use vmm::{Vmm, VmmDevice, VmmGuest};
 pub use warnings::{Warning, warnings};
-pub use wire::SCHEMA_VERSION;
 pub use work::{Counted, EventUnit, Scope, Work};
 
 #[cfg(test)]

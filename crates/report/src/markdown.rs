@@ -41,7 +41,7 @@ pub fn markdown(report: &Report, unit: Option<TimeUnit>) -> String {
         let _ = writeln!(text, "- **{label}**: {}", escape(&line));
     }
     let paths = report.paths();
-    for backend in &report.common.backends {
+    for backend in &report.backends {
         for sentence in answer(report, &backend.name) {
             let _ = writeln!(
                 text,

@@ -42,7 +42,7 @@ struct Text(MetricsText);
 
 impl Text {
     fn of_the_run(&mut self, report: &Report) {
-        let host = &report.common.host;
+        let host = &report.host;
         self.family(
             "vmbell_run_info",
             "The program that measured, and the host that it measured on.",
@@ -50,12 +50,9 @@ impl Text {
         self.sample(
             "vmbell_run_info",
             &[
-                ("version", &report.common.tool.version),
-                (
-                    "revision",
-                    report.common.tool.git.as_deref().unwrap_or_default(),
-                ),
-                ("timing", report.common.timing.name()),
+                ("version", &report.tool.version),
+                ("revision", report.tool.git.as_deref().unwrap_or_default()),
+                ("timing", report.timing.name()),
                 ("kernel", &host.kernel),
                 ("cpu", &host.cpu),
                 ("microcode", host.microcode.as_deref().unwrap_or_default()),
@@ -65,7 +62,7 @@ impl Text {
             1.0,
         );
         #[allow(clippy::cast_precision_loss, reason = "far fewer seconds than 2^53")]
-        let started = unix_seconds(&report.common.started).map(|seconds| seconds as f64);
+        let started = unix_seconds(&report.started).map(|seconds| seconds as f64);
         self.gauge(
             "vmbell_run_start_timestamp_seconds",
             "When measuring began, in Unix time.",
@@ -74,7 +71,7 @@ impl Text {
         self.gauge(
             "vmbell_run_duration_seconds",
             "How long the whole run took.",
-            Some(report.common.duration),
+            Some(report.duration),
         );
         let is_whole = !report.ended_early();
         self.gauge(
@@ -95,7 +92,7 @@ impl Text {
                 Status::Skipped => None,
             },
         );
-        match report.common.timing {
+        match report.timing {
             Timing::Native => {
                 self.rows(
                     report,
@@ -120,7 +117,7 @@ impl Text {
         }
         self.exits(report);
         self.memory(report);
-        if report.common.timing != Timing::Emulated {
+        if report.timing != Timing::Emulated {
             self.ratios(report);
         }
     }
@@ -178,7 +175,7 @@ impl Text {
             name,
             "The median divided by that of the row's reference, most often the device model.",
         );
-        let counts = report.common.timing == Timing::Instructions;
+        let counts = report.timing == Timing::Instructions;
         for row in measured(report).filter(|row| row.timing_valid || counts) {
             if let Some(ratio) = row.ratio() {
                 self.of_row(name, row, &[("reference", &ratio.reference)], ratio.value);
@@ -195,7 +192,7 @@ impl Text {
         value: impl Fn(&Row) -> Option<f64>,
     ) {
         self.family(name, help);
-        for row in &report.common.results {
+        for row in &report.results {
             if let Some(value) = value(row) {
                 self.of_row(name, row, &[], value);
             }
@@ -231,7 +228,7 @@ impl Text {
 
 /// The rows that were measured.
 fn measured(report: &Report) -> impl Iterator<Item = &Row> {
-    report.common.results.iter().filter(|row| row.is_ok())
+    report.results.iter().filter(|row| row.is_ok())
 }
 
 #[cfg(test)]

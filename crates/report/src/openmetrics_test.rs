@@ -26,7 +26,7 @@ fn instructions_are_no_seconds() {
 #[test]
 fn an_emulated_cpu_gives_exits_and_no_times() {
     let mut report = sample::report();
-    report.common.timing = Timing::Emulated;
+    report.timing = Timing::Emulated;
     let text = openmetrics(&report);
     assert!(!samples(&text, "vmbell_operation_exits").is_empty());
     for family in ["seconds", "spread_ratio", "ratio", "instructions"] {
@@ -56,7 +56,7 @@ fn a_family_comes_once_and_no_sample_comes_twice() {
 #[test]
 fn a_label_is_escaped() {
     let mut report = sample::report();
-    report.common.host.cpu = "a \"CPU\" \\ with\ntwo lines".to_owned();
+    report.host.cpu = "a \"CPU\" \\ with\ntwo lines".to_owned();
     let text = openmetrics(&report);
     assert!(text.contains(r#"cpu="a \"CPU\" \\ with\ntwo lines""#));
 }
@@ -73,7 +73,7 @@ fn a_failed_row_is_0_and_a_skipped_one_is_not_there() {
 #[test]
 fn a_run_that_was_cut_short_says_so() {
     let mut report = sample::report();
-    report.common.timed_out = true;
+    report.timed_out = true;
     assert_eq!(
         samples(&openmetrics(&report), "vmbell_run_complete"),
         [" 0"]

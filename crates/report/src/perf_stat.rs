@@ -12,8 +12,8 @@ const SWITCHES: &str = "switches";
 
 /// Writes `report` for the terminal.
 pub(super) fn perf_stat(report: &Report, work: &Work) -> String {
-    let mut text = format!(" {}; seed {}\n", work.text, report.common.seed);
-    for row in &report.common.results {
+    let mut text = format!(" {}; seed {}\n", work.text, report.seed);
+    for row in &report.results {
         let switches = row.parameters.get(SWITCHES).unwrap_or(&row.command);
         let runs = row.times().map_or(0, |times| times.samples.len());
         let _ = write!(
@@ -40,24 +40,19 @@ pub(super) fn perf_stat(report: &Report, work: &Work) -> String {
         }
         text.push('\n');
     }
-    if report.common.interrupted {
+    if report.interrupted {
         text.push_str("\n INTERRUPTED: only whole rounds are shown\n");
-    } else if report.common.timed_out {
+    } else if report.timed_out {
         text.push_str("\n TIME LIMIT reached: only whole rounds are shown\n");
     }
     text
 }
 
 fn ratios(text: &mut String, report: &Report, work: &Work) {
-    if report
-        .common
-        .results
-        .iter()
-        .any(|row| row.ratio().is_some())
-    {
+    if report.results.iter().any(|row| row.ratio().is_some()) {
         text.push_str("\n ratios of medians (new/old, below 1 = less), with 95 % confidence:\n\n");
     }
-    for row in &report.common.results {
+    for row in &report.results {
         let Some(measured) = row.measured() else {
             continue;
         };

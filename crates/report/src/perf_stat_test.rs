@@ -19,12 +19,14 @@ fn a_line_is_perfs() {
 #[test]
 fn a_row_without_numbers_says_why() {
     let mut report = sample::perf_stat();
-    report.common.interrupted = true;
-    report.common.results[1].outcome = crate::Outcome::Skipped(Some("interrupted".to_owned()));
+    report.interrupted = true;
+    report.results[1].outcome = crate::Outcome::Skipped {
+        reason: Some("interrupted".to_owned()),
+    };
     let text = terminal(&report, Look::default());
     assert!(text.contains("skipped: interrupted"), "{text}");
     assert!(text.contains("INTERRUPTED"), "{text}");
-    (report.common.interrupted, report.common.timed_out) = (false, true);
+    (report.interrupted, report.timed_out) = (false, true);
     let text = terminal(&report, Look::default());
     assert!(text.contains("TIME LIMIT reached"), "{text}");
 }

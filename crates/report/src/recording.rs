@@ -112,17 +112,13 @@ pub enum RecordingError {
         /// What is wrong.
         source: serde_json::Error,
     },
-    /// A line of a later version cannot be read.
+    /// The recording has another version.
     #[error(
-        "version {found} of the recording is newer than {VERSION}, and line {number} cannot be read"
+        "its version is {found}, and this vmbell reads {VERSION}: show it with the vmbell that recorded it"
     )]
-    Newer {
+    Version {
         /// The version.
         found: u64,
-        /// Its number from 1.
-        number: usize,
-        /// What is wrong.
-        source: serde_json::Error,
     },
     /// There are not two lines of counts.
     #[error("it has no interval: the recorder ended before its first table")]
@@ -161,23 +157,14 @@ impl Recording {
             serde_json::from_str(first).map_err(RecordingError::Header)?;
         let mut warnings = Vec::new();
         let found = header.version;
-        if found > VERSION {
-            warnings.push(format!(
-                "version {found} of the recording is newer than {VERSION}: what it adds is not shown"
-            ));
+        if found != VERSION {
+            return Err(RecordingError::Version { found });
         }
         let (whole, cut) = rest.rsplit_once('\n').unwrap_or(("", rest));
         let mut lines = Vec::new();
         for (text, number) in whole.lines().zip(2..) {
-            let line = serde_json::from_str(text).map_err(|source| match found > VERSION {
-                true => RecordingError::Newer {
-                    found,
-                    number,
-                    source,
-                },
-                false => RecordingError::Line { number, source },
-            })?;
-            lines.push(line);
+            let line = serde_json::from_str(text);
+            lines.push(line.map_err(|source| RecordingError::Line { number, source })?);
         }
         if !cut.is_empty() {
             warnings.push("the last line is cut off: the recorder was killed".to_owned());

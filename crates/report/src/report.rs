@@ -1,24 +1,19 @@
 //! A report: what every measurement says of its host and plan, its rows, and what its suite adds.
 //!
-//! [`Kind`] has a variant for each suite, so that a writer asks for a suite and not for a combination of optional fields.
-//! `wire` reads and writes the JSON that `docs/report-schema.md` describes.
+//! [`Kind`] has a variant for each suite, so that a writer asks for a suite and not for a combination of optional fields. The
+//! types are the JSON that `docs/report-schema.md` describes; `docs/report.schema.json` is made from them.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Group, Host, Ratio, Row, Timing, Vmm, Work};
 
 /// What one command measured.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
-    /// What every report has.
-    pub common: Common,
     /// The suite, with what its reports have in addition.
+    #[serde(flatten)]
     pub kind: Kind,
-}
-
-/// What every report has.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Common {
     /// The program that measured.
     pub tool: Tool,
     /// The host that it measured on.
@@ -32,6 +27,7 @@ pub struct Common {
     /// Whether the command's own time limit stopped it before it was done.
     pub timed_out: bool,
     /// What one nanosecond of its times stands for.
+    #[serde(flatten)]
     pub timing: Timing,
     /// The seed of the random order of runs and of the bootstrap.
     pub seed: u64,
@@ -48,22 +44,37 @@ pub struct Common {
 }
 
 /// The suite of a report.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "suite", rename_all = "lowercase")]
 pub enum Kind {
     /// Paths between a guest and its host, and the host's floors.
     Paths(Paths),
     /// Variants of a virtqueue, in the form of `perf stat --repeat`.
-    Rings(Work),
+    Rings {
+        /// What all rows do.
+        work: Work,
+    },
     /// Events of a guest that takes interrupts, with PV EOI off and on.
-    Eoi(Work),
+    Eoi {
+        /// What all rows do.
+        work: Work,
+    },
     /// One guest image in several VMMs.
-    Vmms(Vec<Vmm>),
+    Vmms {
+        /// These VMMs.
+        vmms: Vec<Vmm>,
+    },
     /// Linux's network driver in a guest, over each path by which a VMM can serve it.
-    Net(Vec<Vmm>),
+    Net {
+        /// These paths, each as a VMM.
+        vmms: Vec<Vmm>,
+    },
 }
 
 /// What a report of paths has in addition.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Paths {
     /// The spin policy that the command line chose.
     pub spin: String,
@@ -76,7 +87,7 @@ pub struct Paths {
 impl Report {
     /// The rows of one group, in the order of the report.
     pub fn group(&self, group: Group) -> Vec<&Row> {
-        let rows = self.common.results.iter();
+        let rows = self.results.iter();
         rows.filter(|row| row.group == group).collect()
     }
 
@@ -91,33 +102,33 @@ impl Report {
     /// The work that all rows do; `None` for suites whose rows do different work.
     pub const fn work(&self) -> Option<&Work> {
         match &self.kind {
-            Kind::Rings(work) | Kind::Eoi(work) => Some(work),
-            Kind::Paths(_) | Kind::Vmms(_) | Kind::Net(_) => None,
+            Kind::Rings { work } | Kind::Eoi { work } => Some(work),
+            Kind::Paths(_) | Kind::Vmms { .. } | Kind::Net { .. } => None,
         }
     }
 
     /// The VMMs that were compared; empty for suites without any.
     pub fn vmms(&self) -> &[Vmm] {
         match &self.kind {
-            Kind::Vmms(vmms) | Kind::Net(vmms) => vmms,
-            Kind::Paths(_) | Kind::Rings(_) | Kind::Eoi(_) => &[],
+            Kind::Vmms { vmms } | Kind::Net { vmms } => vmms,
+            Kind::Paths(_) | Kind::Rings { .. } | Kind::Eoi { .. } => &[],
         }
     }
 
     /// Whether the backend with this name runs the guest's kernel mode in an instruction emulator.
     pub fn emulates_kernel_mode(&self, backend: &str) -> bool {
-        let mut backends = self.common.backends.iter();
+        let mut backends = self.backends.iter();
         backends.any(|one| one.name == backend && one.emulates_kernel_mode)
     }
 
     /// Whether the command stopped before it was done.
     pub const fn ended_early(&self) -> bool {
-        self.common.interrupted || self.common.timed_out
+        self.interrupted || self.timed_out
     }
 
     /// What a sentence about a backend begins with, as `kvm: `; empty if only one ran guests.
     pub(super) fn prefix(&self, backend: &str) -> String {
-        if self.common.backends.len() > 1 {
+        if self.backends.len() > 1 {
             format!("{backend}: ")
         } else {
             String::new()
@@ -126,7 +137,7 @@ impl Report {
 
     /// The name of a row, with its backend if several ran guests.
     pub fn label(&self, row: &Row) -> String {
-        if self.common.backends.len() > 1 && row.group == Group::Scenario {
+        if self.backends.len() > 1 && row.group == Group::Scenario {
             format!("{} ({})", row.command, row.backend)
         } else {
             row.command.clone()
@@ -139,16 +150,17 @@ impl Kind {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Paths(_) => "paths",
-            Self::Rings(_) => "rings",
-            Self::Eoi(_) => "eoi",
-            Self::Vmms(_) => "vmms",
-            Self::Net(_) => "net",
+            Self::Rings { .. } => "rings",
+            Self::Eoi { .. } => "eoi",
+            Self::Vmms { .. } => "vmms",
+            Self::Net { .. } => "net",
         }
     }
 }
 
 /// The program that measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Tool {
     /// Its name, `vmbell`.
     pub name: String,
@@ -160,11 +172,11 @@ pub struct Tool {
 
 /// How much was to be measured, and how many runs were.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Planned {
     /// Measured runs that were asked for, of each entry.
     pub runs: u32,
     /// Measured runs of the entry that has the most of them.
-    #[serde(default)]
     pub finished: u32,
     /// Warm-up rounds before the measured ones, which are thrown away.
     pub warmup: u32,
@@ -172,12 +184,12 @@ pub struct Planned {
     pub min_time: f64,
     /// The most operations of each run; a row that rests between them has fewer, and where time is emulated a slow row. `None`
     /// where `min_time` decides.
-    #[serde(default)]
     pub ops: Option<u64>,
 }
 
 /// The backend that ran the guests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Backend {
     /// The name of the backend: `kvm`, `usermode`, or `host` where no guest takes part.
     pub name: String,
@@ -185,12 +197,12 @@ pub struct Backend {
     pub why: String,
     /// Whether the backend runs the guest's ring 0 in an instruction emulator instead of on the CPU, so that exits cost
     /// something else than on hardware.
-    #[serde(default)]
     pub emulates_kernel_mode: bool,
 }
 
 /// The time stamp counter.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Tsc {
     /// Its measured frequency in Hz.
     pub hz: f64,
@@ -200,11 +212,11 @@ pub struct Tsc {
 
 /// A ratio that answers one of the usual questions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Highlight {
     /// The name of the entry in the numerator.
     pub new: String,
     /// The backend that both entries ran on; a floor has none of its own.
-    #[serde(default)]
     pub backend: String,
     /// What the ratio compares, in words.
     pub text: String,

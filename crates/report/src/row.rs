@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::outliers::Outliers;
 use super::statistics::{Summary, percentile, thousandths};
-use super::{Counts, ExitReasons, Exits};
+use super::{Counts, ExitReasons, Exits, seconds};
 
 /// With fewer runs than this, a row has no spread.
 const MIN_SCATTER: usize = 3;
 
-/// The result of one entry. Times are nanoseconds per operation.
-#[derive(Clone, Debug, PartialEq)]
+/// The result of one entry. Times are nanoseconds per operation, and seconds in JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Row {
     /// The entry's name.
     pub command: String,
@@ -25,19 +26,23 @@ pub struct Row {
     /// What distinguishes the entry from others, where its name does not say all of it.
     pub parameters: BTreeMap<String, String>,
     /// Where and how the entry ran.
+    #[serde(flatten)]
     pub setting: Setting,
     /// Whether times say anything about hardware: false on an emulated CPU.
     pub timing_valid: bool,
     /// The name of the entry that this one is compared with, whether that entry was measured or not.
     pub reference: Option<String>,
     /// What a reader must know to understand the row's numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// The numbers, or why there are none.
+    #[serde(flatten)]
     pub outcome: Outcome,
 }
 
 /// Where and how an entry ran.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Setting {
     /// The spin policy of the entry's heavy exits; `None` where it can have none.
     pub spin: Option<String>,
@@ -45,79 +50,120 @@ pub struct Setting {
     pub cpus: Vec<usize>,
     /// The address space of a doorbell that the guest rings back to back by port I/O or MMIO; `None` for every other
     /// entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_space: Option<AddressSpace>,
 }
 
 /// The numbers of a row, or why there are none.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "status", rename_all = "lowercase")]
 pub enum Outcome {
     /// The entry was measured.
+    #[serde(rename = "ok")]
     Measured(Box<Measured>),
     /// The host or the backend cannot run the entry, or the command stopped before.
-    Skipped(Option<String>),
+    Skipped {
+        /// Why.
+        reason: Option<String>,
+    },
     /// The entry failed while it was set up or run.
-    Failed(Option<String>),
+    Failed {
+        /// Why.
+        reason: Option<String>,
+    },
 }
 
 /// The numbers of a row.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Measured {
     /// The times of all runs, and their statistics.
+    #[serde(flatten)]
     pub times: Times,
-    /// CPU time per operation of all processes that took part; `None` where it was not counted.
-    pub cpu: Option<CpuNs>,
+    /// CPU time in user mode, per operation, of all processes that took part; `None` where it was not counted.
+    #[serde(with = "seconds::optional")]
+    #[cfg_attr(test, schemars(with = "Option<f64>"))]
+    pub user: Option<f64>,
+    /// The same in the kernel.
+    #[serde(with = "seconds::optional")]
+    #[cfg_attr(test, schemars(with = "Option<f64>"))]
+    pub system: Option<f64>,
     /// Exits per operation; `None` where none were counted.
     pub exits: Option<Exits>,
     /// All exits by their reasons, those that `exits` leaves out included; `None` where they are not told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_reasons: Option<ExitReasons>,
     /// Exits of L1's guests for one operation, by the CPU's reasons, of a row that was measured in a Linux inside L1; `None` if
     /// they were not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l1_exits: Option<BTreeMap<String, f64>>,
     /// By how many bytes one operation enlarges the memory of all processes that take part, for as long as what it made
     /// exists; `None` where that was not measured.
+    #[serde(
+        rename = "memory_bytes",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub memory: Option<u64>,
     /// The same of what the kernel keeps for these processes, without their page tables.
+    #[serde(
+        rename = "kernel_memory_bytes",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub kernel_memory: Option<u64>,
     /// What a reader must know to understand the row's exits, or why there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exits_note: Option<String>,
     /// What the host or the backend counted in each run.
+    #[serde(default, skip_serializing_if = "Counts::is_empty")]
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, Vec<u64>>"))]
     pub events: Counts,
     /// What the entry itself counted in each run.
+    #[serde(default, skip_serializing_if = "Counts::is_empty")]
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, Vec<u64>>"))]
     pub counts: Counts,
     /// The comparison with the reference in time; `None` unless both were measured.
     pub ratio: Option<Ratio>,
     /// Comparisons with the reference in other things than time, per operation: in `exits` or in an event.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ratios: BTreeMap<String, Ratio>,
 }
 
-/// CPU time of one operation, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CpuNs {
-    /// In user mode.
-    pub user: f64,
-    /// In the kernel.
-    pub system: f64,
-}
-
 /// The time of one operation in each run, and the statistics of that. All are nanoseconds unless they say otherwise.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Times {
     /// The time of every run in the order of rounds, rounded to a thousandth of a nanosecond: index i of all entries of a
     /// report is of the same round.
+    #[serde(flatten, with = "seconds::samples")]
+    #[cfg_attr(test, schemars(with = "seconds::samples::Written<'_>"))]
     pub samples: Vec<f64>,
     /// Operations of every run, as many as there are samples.
     pub ops: Vec<u64>,
     /// The mean over runs.
+    #[serde(with = "seconds")]
+    #[cfg_attr(test, schemars(with = "f64"))]
     pub mean: f64,
     /// The standard deviation over runs; `None` for a single run.
+    #[serde(with = "seconds::optional")]
+    #[cfg_attr(test, schemars(with = "Option<f64>"))]
     pub stddev: Option<f64>,
     /// The median over runs.
+    #[serde(with = "seconds")]
+    #[cfg_attr(test, schemars(with = "f64"))]
     pub median: f64,
     /// The time of the fastest run.
+    #[serde(with = "seconds")]
+    #[cfg_attr(test, schemars(with = "f64"))]
     pub min: f64,
     /// The time of the slowest run.
+    #[serde(with = "seconds")]
+    #[cfg_attr(test, schemars(with = "f64"))]
     pub max: f64,
     /// The percentiles.
+    #[serde(rename = "percentiles_ns")]
     pub percentiles: Option<Percentiles>,
     /// Whether the percentiles are over runs or over single operations.
     pub percentiles_of: PercentilesOf,
@@ -131,7 +177,15 @@ pub struct Times {
     pub shortest_run: Option<f64>,
     /// The least time of an operation that the entry's way of measuring tells from none; `None` if many operations are
     /// timed together. A median below it says only that.
+    #[serde(
+        rename = "resolution_ns",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub resolution: Option<f64>,
+    /// The median, if the unit of the report is instructions; written for people who read the file.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub(super) instructions: Option<f64>,
 }
 
 impl Times {
@@ -155,6 +209,7 @@ impl Times {
             outliers_shift: outliers.median_shift,
             shortest_run: seconds.min_by(f64::total_cmp),
             resolution: None,
+            instructions: None,
             samples: samples.iter().copied().map(thousandths).collect(),
             ops,
         })
@@ -180,11 +235,17 @@ impl Times {
 }
 
 impl Measured {
+    /// CPU time per operation, in user mode and in the kernel, if it was counted.
+    pub(super) fn cpu(&self) -> Option<f64> {
+        Some(self.user? + self.system?)
+    }
+
     /// Numbers that are nothing but times.
     pub fn of(times: Times) -> Self {
         Self {
             times,
-            cpu: None,
+            user: None,
+            system: None,
             exits: None,
             exit_reasons: None,
             l1_exits: None,
@@ -204,7 +265,7 @@ impl Row {
     pub fn measured(&self) -> Option<&Measured> {
         match &self.outcome {
             Outcome::Measured(measured) => Some(measured),
-            Outcome::Skipped(_) | Outcome::Failed(_) => None,
+            Outcome::Skipped { .. } | Outcome::Failed { .. } => None,
         }
     }
 
@@ -212,7 +273,7 @@ impl Row {
     pub fn measured_mut(&mut self) -> Option<&mut Measured> {
         match &mut self.outcome {
             Outcome::Measured(measured) => Some(measured),
-            Outcome::Skipped(_) | Outcome::Failed(_) => None,
+            Outcome::Skipped { .. } | Outcome::Failed { .. } => None,
         }
     }
 
@@ -256,8 +317,8 @@ impl Row {
     pub const fn status(&self) -> Status {
         match &self.outcome {
             Outcome::Measured(_) => Status::Ok,
-            Outcome::Skipped(_) => Status::Skipped,
-            Outcome::Failed(_) => Status::Failed,
+            Outcome::Skipped { .. } => Status::Skipped,
+            Outcome::Failed { .. } => Status::Failed,
         }
     }
 
@@ -265,13 +326,14 @@ impl Row {
     pub fn reason(&self) -> Option<&str> {
         match &self.outcome {
             Outcome::Measured(_) => None,
-            Outcome::Skipped(reason) | Outcome::Failed(reason) => reason.as_deref(),
+            Outcome::Skipped { reason } | Outcome::Failed { reason } => reason.as_deref(),
         }
     }
 }
 
 /// An address space of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum AddressSpace {
     /// Guest memory.
@@ -282,6 +344,7 @@ pub enum AddressSpace {
 
 /// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
     /// A path between guest and host.
@@ -305,6 +368,7 @@ impl Group {
 
 /// Whether an entry was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// The entry was measured.
@@ -328,6 +392,7 @@ impl Status {
 
 /// Percentiles, in nanoseconds; `None` where there are so few values that it would be the largest one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Percentiles {
     /// The median.
     pub p50: f64,
@@ -357,11 +422,11 @@ impl Percentiles {
 }
 
 /// The values that percentiles are over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum PercentilesOf {
     /// The runs, each the mean of its operations: this hides the tail of single operations.
-    #[default]
     Runs,
     /// The single operations of all runs.
     Operations,
@@ -369,6 +434,7 @@ pub enum PercentilesOf {
 
 /// A ratio, new over old: below 1 means faster than the reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Ratio {
     /// The name of the entry in the denominator.
     pub reference: String,
@@ -378,7 +444,7 @@ pub struct Ratio {
     pub ci_low: Option<f64>,
     /// The upper end of the 95 % confidence interval; `None` if there were too few runs for one.
     pub ci_high: Option<f64>,
-    /// Whether the entry takes less time than its [`Times::resolution`], so that the ratio is below `value` and nothing
+    /// Whether the entry takes less time than its resolution, so that the ratio is below `value` and nothing
     /// more is known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_bound: bool,

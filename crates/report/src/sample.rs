@@ -1,9 +1,9 @@
 //! A report with one row of each kind, the same on every host: the snapshots of all writers use it.
 
 use super::{
-    Backend, Common, Counted, Counts, CpuNs, EventUnit, Exits, Group, Highlight, Host, Kind,
-    Measured, Outcome, Paths, Percentiles, PercentilesOf, Planned, Ratio, Report, Row, Scope,
-    Setting, Status, Times, Timing, Tool, Tsc, Vmm, VmmDevice, VmmGuest, Work,
+    Backend, Counted, Counts, EventUnit, Exits, Group, Highlight, Host, Kind, Measured, Outcome,
+    Paths, Percentiles, PercentilesOf, Planned, Ratio, Report, Row, Scope, Setting, Status, Times,
+    Timing, Tool, Tsc, Vmm, VmmDevice, VmmGuest, Work,
 };
 
 /// The numbers of a measured row.
@@ -27,12 +27,10 @@ pub(super) fn of_vmms(vmms: Vec<Vmm>, rows: Vec<Row>) -> Report {
         ..Backend::default()
     };
     Report {
-        common: Common {
-            backends: vmms.iter().map(backend).collect(),
-            results: rows,
-            ..template.common
-        },
-        kind: Kind::Vmms(vmms),
+        backends: vmms.iter().map(backend).collect(),
+        results: rows,
+        kind: Kind::Vmms { vmms },
+        ..template
     }
 }
 
@@ -47,13 +45,13 @@ pub(super) fn of_vmm(vmm: &str, name: &str, ns: f64) -> Row {
 /// The report of the lab's deterministic mode, where one instruction takes one virtual nanosecond.
 pub(super) fn counted() -> Report {
     let mut report = report();
-    report.common.timing = Timing::Instructions;
-    report.common.plan = Planned {
+    report.timing = Timing::Instructions;
+    report.plan = Planned {
         min_time: 0.0,
         ops: Some(2000),
-        ..report.common.plan
+        ..report.plan
     };
-    for row in &mut report.common.results {
+    for row in &mut report.results {
         row.timing_valid = false;
     }
     report
@@ -102,55 +100,53 @@ pub(super) fn report() -> Report {
         ..row(name, Group::Floor, ns, None)
     };
     Report {
-        common: Common {
-            tool: Tool {
-                name: "vmbell".to_owned(),
-                version: "0.1.0".to_owned(),
-                git: Some("0123456789ab".to_owned()),
-            },
-            host: host(),
-            started: "2026-11-21T09:30:00Z".to_owned(),
-            duration: 12.34,
-            interrupted: false,
-            timed_out: false,
-            timing: Timing::Native,
-            seed: 42,
-            plan: Planned {
-                runs: 4,
-                finished: 4,
-                warmup: 1,
-                min_time: 0.015,
-                ops: None,
-            },
-            backends: vec![Backend {
-                name: "usermode".to_owned(),
-                why: "there is no /dev/kvm".to_owned(),
-                emulates_kernel_mode: false,
-            }],
-            cpus: vec![0, 1],
-            tsc: Tsc {
-                hz: 2.5e9,
-                invariant: true,
-            },
-            results: vec![
-                device_model,
-                spinning,
-                wildcard,
-                latency,
-                unmeasured(
-                    "portio-wildcard-eventfd+jmp",
-                    Status::Skipped,
-                    "needs | a pipe",
-                ),
-                unmeasured(
-                    "mmio-no-eventfd",
-                    Status::Failed,
-                    "the guest stopped: #PF at 0x1000",
-                ),
-                floor("floor-getppid", 712.0),
-                floor("floor-eventfd-write", 803.0),
-            ],
+        tool: Tool {
+            name: "vmbell".to_owned(),
+            version: "0.1.0".to_owned(),
+            git: Some("0123456789ab".to_owned()),
         },
+        host: host(),
+        started: "2026-11-21T09:30:00Z".to_owned(),
+        duration: 12.34,
+        interrupted: false,
+        timed_out: false,
+        timing: Timing::Native,
+        seed: 42,
+        plan: Planned {
+            runs: 4,
+            finished: 4,
+            warmup: 1,
+            min_time: 0.015,
+            ops: None,
+        },
+        backends: vec![Backend {
+            name: "usermode".to_owned(),
+            why: "there is no /dev/kvm".to_owned(),
+            emulates_kernel_mode: false,
+        }],
+        cpus: vec![0, 1],
+        tsc: Tsc {
+            hz: 2.5e9,
+            invariant: true,
+        },
+        results: vec![
+            device_model,
+            spinning,
+            wildcard,
+            latency,
+            unmeasured(
+                "portio-wildcard-eventfd+jmp",
+                Status::Skipped,
+                "needs | a pipe",
+            ),
+            unmeasured(
+                "mmio-no-eventfd",
+                Status::Failed,
+                "the guest stopped: #PF at 0x1000",
+            ),
+            floor("floor-getppid", 712.0),
+            floor("floor-eventfd-write", 803.0),
+        ],
         kind: Kind::Paths(Paths {
             spin: "sleep".to_owned(),
             highlights: vec![
@@ -228,10 +224,8 @@ fn row(name: &str, group: Group, ns: f64, exits: Option<(f64, f64)>) -> Row {
         ..Times::of(&samples, vec![1000; 4]).expect("samples")
     };
     let measured = Measured {
-        cpu: Some(CpuNs {
-            user: share(0.25),
-            system: share(0.75),
-        }),
+        user: Some(share(0.25)),
+        system: Some(share(0.75)),
         exits: exits.map(|(light, heavy)| Exits {
             total: Some(light + heavy),
             userspace: Some(heavy),
@@ -259,8 +253,8 @@ fn unmeasured(name: &str, status: Status, reason: &str) -> Row {
     let reason = Some(reason.to_owned());
     Row {
         outcome: match status {
-            Status::Failed => Outcome::Failed(reason),
-            Status::Ok | Status::Skipped => Outcome::Skipped(reason),
+            Status::Failed => Outcome::Failed { reason },
+            Status::Ok | Status::Skipped => Outcome::Skipped { reason },
         },
         reference: Some("portio-no-eventfd".to_owned()),
         ..row(name, Group::Scenario, 1.0, None)
@@ -271,14 +265,14 @@ fn unmeasured(name: &str, status: Status, reason: &str) -> Row {
 pub(super) fn two_backends() -> Report {
     let usermode = report();
     let mut kvm = usermode.clone();
-    for row in &mut kvm.common.results {
+    for row in &mut kvm.results {
         row.backend = "kvm".to_owned();
         if let Some(measured) = row.measured_mut() {
             measured.times.median /= 2.0;
         }
     }
     let mut results = Vec::new();
-    for (mut kvm, usermode) in kvm.common.results.into_iter().zip(usermode.common.results) {
+    for (mut kvm, usermode) in kvm.results.into_iter().zip(usermode.results) {
         if usermode.group == Group::Scenario && !usermode.command.contains('+') {
             if usermode.command == "portio-notify-latency" {
                 kvm = unmeasured(
@@ -302,8 +296,8 @@ pub(super) fn two_backends() -> Report {
         backend("usermode", "runs everywhere"),
     ];
     let mut report = report();
-    report.common.backends = backends;
-    report.common.results = results;
+    report.backends = backends;
+    report.results = results;
     report
 }
 
@@ -347,18 +341,20 @@ pub(super) fn events() -> Report {
     })
     .into();
     let mut report = report();
-    report.common.backends = vec![Backend {
+    report.backends = vec![Backend {
         name: "kvm".to_owned(),
         why: "chosen by --backend".to_owned(),
         emulates_kernel_mode: false,
     }];
-    report.common.results = vec![off, on];
-    report.kind = Kind::Eoi(Work {
-        text: "500 interrupts".to_owned(),
-        operation: "interrupt".to_owned(),
-        source: "tracepoints of the kernel".to_owned(),
-        events: Vec::new(),
-    });
+    report.results = vec![off, on];
+    report.kind = Kind::Eoi {
+        work: Work {
+            text: "500 interrupts".to_owned(),
+            operation: "interrupt".to_owned(),
+            source: "tracepoints of the kernel".to_owned(),
+            events: Vec::new(),
+        },
+    };
     report
 }
 
@@ -395,22 +391,24 @@ pub(super) fn perf_stat() -> Report {
         reason: reason.map(str::to_owned),
     };
     let mut report = report();
-    report.common.results = vec![plain, wide];
-    report.kind = Kind::Rings(Work {
-        text: "500 buffers a run".to_owned(),
-        operation: "buffer".to_owned(),
-        source: "perf_event_open(2)".to_owned(),
-        events: vec![
-            event("task-clock", EventUnit::Ns, Some(Scope::All), None),
-            event(
-                "cycles",
-                EventUnit::Count,
-                None,
-                Some("there is no counter"),
-            ),
-            event("instructions", EventUnit::Count, Some(Scope::User), None),
-        ],
-    });
+    report.results = vec![plain, wide];
+    report.kind = Kind::Rings {
+        work: Work {
+            text: "500 buffers a run".to_owned(),
+            operation: "buffer".to_owned(),
+            source: "perf_event_open(2)".to_owned(),
+            events: vec![
+                event("task-clock", EventUnit::Ns, Some(Scope::All), None),
+                event(
+                    "cycles",
+                    EventUnit::Count,
+                    None,
+                    Some("there is no counter"),
+                ),
+                event("instructions", EventUnit::Count, Some(Scope::User), None),
+            ],
+        },
+    };
     report
 }
 

@@ -39,9 +39,9 @@ pub fn terminal(report: &Report, look: Look) -> String {
     match &report.kind {
         Kind::Paths(paths) if look.verbose => of_paths(report, paths, look),
         Kind::Paths(_) => brief(report, look),
-        Kind::Rings(work) => perf_stat(report, work),
-        Kind::Eoi(work) => events(report, work),
-        Kind::Vmms(_) | Kind::Net(_) => vmm_table::terminal(report, look),
+        Kind::Rings { work } => perf_stat(report, work),
+        Kind::Eoi { work } => events(report, work),
+        Kind::Vmms { .. } | Kind::Net { .. } => vmm_table::terminal(report, look),
     }
 }
 
@@ -57,7 +57,7 @@ fn of_paths(report: &Report, paths: &Paths, look: Look) -> String {
         let _ = writeln!(text, "{label}  {line}");
     }
     text.push('\n');
-    for backend in &report.common.backends {
+    for backend in &report.backends {
         let prefix = report.prefix(&backend.name);
         let sentences = answer(report, &backend.name);
         for sentence in &sentences {

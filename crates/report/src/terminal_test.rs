@@ -38,7 +38,6 @@ fn every_form_has_memory_if_a_row_has_it() {
         let run = crate::Run {
             name: "report.json".to_owned(),
             report: report.clone(),
-            warnings: Vec::new(),
         };
         [
             terminal(report, WHOLE),
@@ -56,13 +55,13 @@ fn every_form_has_memory_if_a_row_has_it() {
     for text in forms(&report) {
         assert!(!text.contains("memory"), "{text}");
     }
-    let row = sample::of(&mut report.common.results[0]);
+    let row = sample::of(&mut report.results[0]);
     row.memory = Some(131_072);
     for text in forms(&report) {
         assert!(has(&text, ["128 kib", "131072"]), "{text}");
         assert!(!has(&text, KERNEL), "{text}");
     }
-    let row = sample::of(&mut report.common.results[0]);
+    let row = sample::of(&mut report.results[0]);
     row.kernel_memory = Some(262_144);
     for text in forms(&report) {
         assert!(has(&text, ["128 kib", "131072"]), "{text}");
@@ -75,7 +74,7 @@ fn every_form_has_memory_if_a_row_has_it() {
 #[test]
 fn emulated_times_are_marked_as_such() {
     let mut report = sample::report();
-    report.common.timing = crate::Timing::Emulated;
+    report.timing = crate::Timing::Emulated;
     let text = terminal(&report, WHOLE);
     assert!(text.contains("\ntiming       emulated: "), "{text}");
     assert!(text.contains("  emulated  ± spread"), "{text}");
@@ -107,7 +106,7 @@ fn a_backend_that_emulates_the_kernel_mode_says_what_to_use_instead() {
     let mut report = sample::report();
     let text = terminal(&report, WHOLE);
     assert!(!text.contains("emulates"), "{text}");
-    report.common.backends[0].emulates_kernel_mode = true;
+    report.backends[0].emulates_kernel_mode = true;
     let text = terminal(&report, WHOLE);
     let why = "(there is no /dev/kvm); emulates the guest's kernel mode: use the usermode backend";
     assert!(text.contains(why), "{text}");
@@ -116,7 +115,7 @@ fn a_backend_that_emulates_the_kernel_mode_says_what_to_use_instead() {
 #[test]
 fn a_time_below_its_resolution_is_a_bound_and_so_is_its_ratio() {
     let mut report = sample::report();
-    let row = sample::of(&mut report.common.results[2]);
+    let row = sample::of(&mut report.results[2]);
     row.times.median = 0.58;
     row.times.spread = Some(1.5);
     row.times.resolution = Some(1.0);
@@ -130,7 +129,7 @@ fn a_time_below_its_resolution_is_a_bound_and_so_is_its_ratio() {
     assert_eq!(cells[1..4], ["<1.00", "ns", "-"], "{text}");
     assert!(cells.contains(&"<1/14200"), "{text}");
     assert!(text.contains("\n< below two ticks"), "{text}");
-    sample::of(&mut report.common.results[2]).times.median = 1.0;
+    sample::of(&mut report.results[2]).times.median = 1.0;
     let text = terminal(&report, WHOLE);
     assert!(!text.contains("<1.00"), "{text}");
 }
@@ -138,7 +137,7 @@ fn a_time_below_its_resolution_is_a_bound_and_so_is_its_ratio() {
 #[test]
 fn light_exits_that_are_not_counted_are_a_dash_with_a_reason() {
     let mut report = sample::report();
-    let row = &mut report.common.results[2];
+    let row = &mut report.results[2];
     assert_eq!(row.command, "portio-wildcard-eventfd");
     let row = sample::of(row);
     row.exits.as_mut().unwrap().total = None;
@@ -157,8 +156,8 @@ fn light_exits_that_are_not_counted_are_a_dash_with_a_reason() {
 #[test]
 fn a_report_that_ended_early_says_so() {
     let mut report = sample::report();
-    report.common.interrupted = true;
-    report.common.plan.finished = 2;
+    report.interrupted = true;
+    report.plan.finished = 2;
     let text = terminal(&report, WHOLE);
     assert!(text.contains("2 (of 4 wanted)"), "{text}");
     assert!(text.contains("INTERRUPTED"), "{text}");
@@ -167,7 +166,7 @@ fn a_report_that_ended_early_says_so() {
 #[test]
 fn a_note_of_several_rows_stands_once_and_only_below_numbers() {
     let mut report = sample::report();
-    for row in &mut report.common.results[6..] {
+    for row in &mut report.results[6..] {
         row.note = Some("one operation is there and back".to_owned());
     }
     let notes = |report: &Report| {
@@ -175,8 +174,8 @@ fn a_note_of_several_rows_stands_once_and_only_below_numbers() {
         text.matches("\none operation is there and back").count()
     };
     assert_eq!(notes(&report), 1);
-    for row in &mut report.common.results[6..] {
-        row.outcome = crate::Outcome::Skipped(None);
+    for row in &mut report.results[6..] {
+        row.outcome = crate::Outcome::Skipped { reason: None };
     }
     assert_eq!(notes(&report), 0);
 }
@@ -216,7 +215,7 @@ fn no_line_is_wider_than_the_terminal() {
 #[test]
 fn a_backend_that_emulates_kernel_mode_is_marked_beside_the_other() {
     let mut report = sample::two_backends();
-    report.common.backends[0].emulates_kernel_mode = true;
+    report.backends[0].emulates_kernel_mode = true;
     let text = terminal(&report, WHOLE);
     assert!(
         text.contains("kvm†  ") && !text.contains("usermode†"),

@@ -15,11 +15,11 @@ pub enum TimeUnit {
 
 /// A number of `report` in the wanted unit, or in one that fits. Instructions are no time, and have none.
 pub(super) fn measured(ns: f64, report: &Report, wanted: Option<TimeUnit>) -> String {
-    match (report.common.timing, wanted) {
-        (Timing::Instructions, _) | (_, None) => units::measured(ns, report.common.timing),
+    match (report.timing, wanted) {
+        (Timing::Instructions, _) | (_, None) => units::measured(ns, report.timing),
         (_, Some(TimeUnit::Ns)) => format!("{} ns", digits(ns)),
         (_, Some(TimeUnit::Us)) => format!("{} µs", digits(ns / 1e3)),
-        (_, Some(TimeUnit::Cycle)) => format!("{} cy", digits(ns * report.common.tsc.hz / 1e9)),
+        (_, Some(TimeUnit::Cycle)) => format!("{} cy", digits(ns * report.tsc.hz / 1e9)),
     }
 }
 
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn every_number_has_three_digits_in_any_unit() {
         let mut report = sample::report();
-        report.common.tsc.hz = 2e9;
+        report.tsc.hz = 2e9;
         let texts = |ns| {
             let units = [TimeUnit::Ns, TimeUnit::Us, TimeUnit::Cycle];
             units.map(|unit| measured(ns, &report, Some(unit)))

@@ -1,9 +1,10 @@
-//! What the times of a report are; schema 1 has it in two fields, `timing` and `unit`.
+//! What the times of a report are; JSON has it in two fields, `timing` and `unit`.
 
 use serde::{Deserialize, Serialize};
 
 /// What a nanosecond of a report's times stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(into = "Written", from = "Written")]
 pub enum Timing {
     /// A nanosecond of real time.
@@ -27,25 +28,24 @@ impl Timing {
 }
 
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Written {
-    #[serde(default)]
     timing: Cpu,
-    #[serde(default)]
     unit: Unit,
 }
 
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 enum Cpu {
-    #[default]
     Native,
     Emulated,
 }
 
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 enum Unit {
-    #[default]
     Time,
     Instructions,
 }

@@ -11,8 +11,8 @@ use super::{AddressSpace, Group, Row, Status};
 /// corresponds to; if several backends ran guests, it begins with the backend's.
 pub fn vmexit(report: &Report) -> String {
     let mut text = String::new();
-    let several = report.common.backends.len() > 1;
-    for row in &report.common.results {
+    let several = report.backends.len() > 1;
+    for row in &report.results {
         let name = match row.group {
             Group::Scenario if several => format!("{}/{}", row.backend, row.command),
             _ => row.command.clone(),
@@ -24,7 +24,7 @@ pub fn vmexit(report: &Report) -> String {
                 writeln!(
                     text,
                     "{name}{suffix} {:.0}",
-                    median * report.common.tsc.hz / 1e9
+                    median * report.tsc.hz / 1e9
                 )
             }
             (None, Status::Skipped) => writeln!(text, "{name}{suffix} (skipped)"),

@@ -6,8 +6,8 @@ use crate::{Outcome, sample};
 #[test]
 fn doorbells_have_the_suffix_of_their_bar_and_others_have_none() {
     let mut report = sample::report();
-    report.common.tsc.hz = 1e9;
-    let mut rows = report.common.results.clone();
+    report.tsc.hz = 1e9;
+    let mut rows = report.results.clone();
     rows.truncate(1);
     let row = |name: &str, address_space, ns: f64| {
         let mut row = rows[0].clone();
@@ -16,7 +16,7 @@ fn doorbells_have_the_suffix_of_their_bar_and_others_have_none() {
         sample::of(&mut row).times.median = ns;
         row
     };
-    report.common.results = vec![
+    report.results = vec![
         row("mmio-wildcard-eventfd", Some(AddressSpace::Mmio), 3529.0),
         row("portio-no-eventfd", Some(AddressSpace::Pio), 5535.4),
         row("hypercall-no-eventfd", None, 1519.6),
@@ -35,19 +35,19 @@ notify-portio-no-eventfd 1
 fn rows_without_numbers_say_why() {
     let mut report = sample::report();
     let row = |name: &str, address_space, outcome| {
-        let mut row = report.common.results[0].clone();
+        let mut row = report.results[0].clone();
         row.command = name.to_owned();
         row.setting.address_space = address_space;
         row.outcome = outcome;
         row
     };
-    report.common.results = vec![
+    report.results = vec![
         row(
             "mmio-no-eventfd",
             Some(AddressSpace::Mmio),
-            Outcome::Skipped(None),
+            Outcome::Skipped { reason: None },
         ),
-        row("vmcall", None, Outcome::Failed(None)),
+        row("vmcall", None, Outcome::Failed { reason: None }),
     ];
     let text = vmexit(&report);
     assert_eq!(text, "mmio-no-eventfd:pci-mem (skipped)\nvmcall (failed)\n");

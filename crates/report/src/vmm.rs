@@ -6,6 +6,7 @@ use super::Status;
 
 /// A VMM that was to run the image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Vmm {
     /// The name of its column; its rows have it as their backend.
     pub name: String,
@@ -36,6 +37,7 @@ pub struct Vmm {
 
 /// The machine that the image found itself in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct VmmGuest {
     /// How it was booted: `pvh`, `linux64` or `multiboot`.
     pub boot: String,
@@ -62,6 +64,7 @@ pub struct VmmGuest {
 
 /// A virtio device that the image found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct VmmDevice {
     /// What it is: `rng`, `blk`, `console` or `net`.
     pub kind: String,

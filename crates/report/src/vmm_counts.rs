@@ -52,7 +52,7 @@ fn heading(count: &str) -> String {
 /// The names of all counts, in their order.
 fn counts(report: &Report) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
-    let measured = report.common.results.iter().filter_map(Row::measured);
+    let measured = report.results.iter().filter_map(Row::measured);
     for (name, _) in measured.flat_map(|row| row.counts.iter()) {
         if !names.contains(&name) {
             names.push(name);
@@ -64,7 +64,7 @@ fn counts(report: &Report) -> Vec<&str> {
 /// The rows that have the count.
 fn counted<'r>(report: &'r Report, count: &str) -> Vec<&'r str> {
     let has = |name: &&str| {
-        let rows = &mut report.common.results.iter();
+        let rows = &mut report.results.iter();
         rows.any(|row| row.command == *name && of(row, count).is_some())
     };
     names(report).into_iter().filter(has).collect()

@@ -132,11 +132,11 @@ fn at_address(report: &Report, vmm: &Vmm, name: &str, address: &str) -> String {
 fn counted(report: &Report) -> (Vec<&Vmm>, Vec<&str>) {
     let has = |row: &Row| row.exits().is_some();
     let of_vmm = |vmm: &&Vmm| {
-        let rows = &mut report.common.results.iter();
+        let rows = &mut report.results.iter();
         rows.any(|row| row.backend == vmm.name && has(row))
     };
     let of_name = |name: &&str| {
-        let rows = &mut report.common.results.iter();
+        let rows = &mut report.results.iter();
         rows.any(|row| row.command == *name && has(row))
     };
     let columns = measured(report).into_iter().filter(of_vmm).collect();
@@ -166,12 +166,7 @@ fn notes(report: &Report, has_table: bool) -> Vec<String> {
         if let Some(reason) = &vmm.exits_reason {
             add(reason, vmm.name.clone());
         }
-        for row in report
-            .common
-            .results
-            .iter()
-            .filter(|row| row.backend == vmm.name)
-        {
+        for row in report.results.iter().filter(|row| row.backend == vmm.name) {
             if let Some(reason) = row.measured().and_then(|row| row.exits_note.as_deref()) {
                 add(reason, format!("{} ({})", row.command, row.backend));
             }

@@ -46,7 +46,7 @@ fn a_reason_for_no_exits_is_said_once() {
         ("a", "timer", Err("odd marks")),
         ("b", "cpuid", Ok((1.0, 0.0))),
     ]);
-    let crate::Kind::Vmms(vmms) = &mut report.kind else {
+    let crate::Kind::Vmms { vmms } = &mut report.kind else {
         panic!("{:?}", report.kind);
     };
     vmms[0].exits_reason = Some("it takes root".to_owned());
@@ -66,7 +66,7 @@ fn a_reason_for_no_exits_is_said_once() {
 #[test]
 fn without_exits_there_is_nothing() {
     let mut report = report(&[("a", "cpuid", Ok((1.0, 0.0)))]);
-    sample::of(&mut report.common.results[0]).exits = None;
+    sample::of(&mut report.results[0]).exits = None;
     assert_eq!(terminal(&report, Look::default()), "");
     assert_eq!(markdown(&report), "");
 }

@@ -148,35 +148,34 @@ pub(super) fn labels(report: &Report) -> Vec<(String, String)> {
 }
 
 fn runs(report: &Report) -> String {
-    let early = if report.common.interrupted {
+    let early = if report.interrupted {
         "; INTERRUPTED before the end"
-    } else if report.common.timed_out {
+    } else if report.timed_out {
         "; TIME LIMIT reached before the end"
     } else {
         ""
     };
-    let common = &report.common;
     // Where operations differ from row to row, the samples are whole runs.
-    let each = match common.plan.ops {
+    let each = match report.plan.ops {
         Some(ops) => format!(
             "{} of {} of each row, the VMMs in turns",
-            plural_of(common.plan.runs, "batch", "batches"),
+            plural_of(report.plan.runs, "batch", "batches"),
             plural(ops, "operation")
         ),
-        None => format!("{} of each VMM, in turns", plural(common.plan.runs, "boot")),
+        None => format!("{} of each VMM, in turns", plural(report.plan.runs, "boot")),
     };
     // Before vmbell had a seed for VMMs, each turn had the same order.
-    let order = match common.seed {
+    let order = match report.seed {
         0 => String::new(),
         seed => format!(" in random order (seed {seed})"),
     };
-    let pinned = match common.cpus.as_slice() {
+    let pinned = match report.cpus.as_slice() {
         [] => String::new(),
         cpus => format!(", on CPU {}", cpu_list::Display(cpus)),
     };
     format!(
         "{each}{order}{pinned}, {:.1} s in all{early}",
-        common.duration
+        report.duration
     )
 }
 
@@ -217,12 +216,12 @@ fn guest_in_words(guest: &VmmGuest, report: &Report) -> Vec<String> {
         guest.apic.clone(),
     ];
     parts.push(match (guest.tsc_hz, &guest.tsc_source) {
-        _ if report.common.timing == Timing::Instructions => "TSC of instructions".to_owned(),
+        _ if report.timing == Timing::Instructions => "TSC of instructions".to_owned(),
         (Some(hz), Some(source)) => format!("TSC {:.0} MHz by {source}", hz / 1e6),
         (Some(hz), None) => format!("TSC {:.0} MHz", hz / 1e6),
         (None, _) => format!(
             "TSC frequency unknown, taken as the host's {:.0} MHz",
-            report.common.tsc.hz / 1e6
+            report.tsc.hz / 1e6
         ),
     });
     parts.extend(guest.devices.iter().map(device_in_words));
@@ -249,7 +248,7 @@ pub(super) fn names(report: &Report) -> Vec<&str> {
     for vmm in report.vmms() {
         let mut after = 0;
         let of_it = |row: &&Row| row.backend == vmm.name && row.is_ok();
-        for row in report.common.results.iter().filter(of_it) {
+        for row in report.results.iter().filter(of_it) {
             if let Some(place) = names.iter().position(|name| *name == row.command) {
                 after = place + 1;
             } else {
@@ -262,7 +261,7 @@ pub(super) fn names(report: &Report) -> Vec<&str> {
 }
 
 pub(super) fn row<'r>(report: &'r Report, vmm: &Vmm, name: &str) -> Option<&'r Row> {
-    let rows = &mut report.common.results.iter();
+    let rows = &mut report.results.iter();
     rows.find(|row| row.backend == vmm.name && row.command == name)
 }
 

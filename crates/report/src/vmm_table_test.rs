@@ -58,7 +58,7 @@ fn an_emulated_column_is_never_the_best() {
 fn ratios_replace_the_numbers_where_they_are_asked_for() {
     let medians = [("a", "cpuid", 900.0), ("b", "cpuid", 1800.0)];
     let mut report = report(vec![vmm("a", 1, false), vmm("b", 1, false)], &medians);
-    sample::of(&mut report.common.results[1]).ratio = Some(Ratio {
+    sample::of(&mut report.results[1]).ratio = Some(Ratio {
         reference: "cpuid (a)".to_owned(),
         value: 2.0,
         ci_low: None,
@@ -155,8 +155,10 @@ fn markdown_has_one_line_a_row_and_the_best_in_bold() {
 fn rows_that_several_vmms_lack_for_one_reason_are_named_once() {
     let medians = [("a", "timer", 1.0), ("b", "timer", 1.0)];
     let mut report = report(vec![vmm("a", 1, false), vmm("b", 1, false)], &medians);
-    for row in &mut report.common.results {
-        row.outcome = Outcome::Skipped(Some("there is none".to_owned()));
+    for row in &mut report.results {
+        row.outcome = Outcome::Skipped {
+            reason: Some("there is none".to_owned()),
+        };
     }
     let text = terminal(&report, Look::default());
     assert!(

@@ -167,42 +167,32 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let names = |pick: &dyn Fn(&Times, &Row) -> bool| -> Vec<String> {
         report
-            .common
             .results
             .iter()
             .filter(|row| row.times().is_some_and(|times| pick(times, row)))
             .map(|row| report.label(row))
             .collect()
     };
-    if report.common.timing == Timing::Emulated {
+    if report.timing == Timing::Emulated {
         warnings.push(Warning::Emulated);
     }
-    let has_guest = report
-        .common
-        .results
-        .iter()
-        .any(|o| o.group == Group::Scenario);
-    if has_guest && report.common.timing == Timing::Native && !report.common.tsc.invariant {
+    let has_guest = report.results.iter().any(|o| o.group == Group::Scenario);
+    if has_guest && report.timing == Timing::Native && !report.tsc.invariant {
         warnings.push(Warning::TscVaries);
     }
-    let (load, cpus) = (
-        report.common.host.load.unwrap_or_default(),
-        report.common.host.cpus,
-    );
+    let (load, cpus) = (report.host.load.unwrap_or_default(), report.host.cpus);
     if Warning::is_busy(load, cpus) {
         warnings.push(Warning::Loaded { load, cpus });
     }
     let one_cpu = report
-        .common
         .cpus
         .iter()
-        .all(|cpu| report.common.cpus.first() == Some(cpu));
+        .all(|cpu| report.cpus.first() == Some(cpu));
     if has_guest && report.paths().is_some_and(|paths| paths.spin == "spin") && one_cpu {
         warnings.push(Warning::SpinOnOneCpu);
     }
     let slow_rates = |row: &Row| rates(row).filter(|(asked, reached)| *reached < REACHED * asked);
     if let Some((asked, reached)) = report
-        .common
         .results
         .iter()
         .filter(|row| row.times().is_some())
@@ -216,16 +206,16 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
             reached,
         });
     }
-    let min_time = report.common.plan.min_time;
+    let min_time = report.plan.min_time;
     let short = names(&|times, _| {
         let is_short = |time| time < TOO_SHORT * min_time;
-        report.common.plan.ops.is_none() && times.shortest_run.is_some_and(is_short)
+        report.plan.ops.is_none() && times.shortest_run.is_some_and(is_short)
     });
     if !short.is_empty() {
         let names = short;
         warnings.push(Warning::Short { names, min_time });
     }
-    let rows = report.common.results.iter();
+    let rows = report.results.iter();
     let rows: HashSet<(&str, &str)> = rows
         .map(|row| (row.command.as_str(), row.backend.as_str()))
         .collect();

@@ -15,20 +15,18 @@ fn a_good_report_raises_no_doubt() {
 #[test]
 fn outliers_count_only_if_they_move_the_median() {
     let mut report = sample::report();
-    sample::of(&mut report.common.results[0]).times.outliers = 3;
+    sample::of(&mut report.results[0]).times.outliers = 3;
     assert_eq!(warnings(&report), []);
-    sample::of(&mut report.common.results[0])
-        .times
-        .outliers_shift = 0.05;
+    sample::of(&mut report.results[0]).times.outliers_shift = 0.05;
     assert!(has(&report, |w| matches!(w, Warning::Outliers { .. })));
 }
 
 #[test]
 fn an_emulated_cpu_is_said_aloud() {
     let mut report = sample::report();
-    report.common.timing = Timing::Emulated;
+    report.timing = Timing::Emulated;
     assert!(has(&report, |w| *w == Warning::Emulated));
-    report.common.timing = Timing::Instructions;
+    report.timing = Timing::Instructions;
     assert_eq!(warnings(&report), []);
 }
 
@@ -37,36 +35,34 @@ fn spinning_on_one_cpu_is_a_mistake() {
     let mut report = sample::report();
     sample::paths(&mut report).spin = "spin".to_owned();
     assert!(!has(&report, |w| *w == Warning::SpinOnOneCpu));
-    report.common.cpus = vec![0];
+    report.cpus = vec![0];
     assert!(has(&report, |w| *w == Warning::SpinOnOneCpu));
 }
 
 #[test]
 fn runs_that_came_out_too_short_are_named() {
     let mut report = sample::report();
-    report.common.plan.min_time = 0.015;
-    sample::of(&mut report.common.results[1]).times.shortest_run = Some(0.0076);
+    report.plan.min_time = 0.015;
+    sample::of(&mut report.results[1]).times.shortest_run = Some(0.0076);
     assert_eq!(warnings(&report), []);
-    sample::of(&mut report.common.results[1]).times.shortest_run = Some(0.0074);
+    sample::of(&mut report.results[1]).times.shortest_run = Some(0.0074);
     let short = |w: &Warning| match w {
-        Warning::Short { names, .. } => {
-            names == &[sample::report().common.results[1].command.clone()]
-        }
+        Warning::Short { names, .. } => names == &[sample::report().results[1].command.clone()],
         _ => false,
     };
     assert!(warnings(&report).iter().any(short));
-    report.common.plan.ops = Some(1);
+    report.plan.ops = Some(1);
     assert_eq!(warnings(&report), [], "the user chose the length");
 }
 
 #[test]
 fn a_rate_that_was_not_reached_is_named_with_the_rate_that_was() {
     let mut report = sample::events();
-    let on = &mut report.common.results[1];
+    let on = &mut report.results[1];
     on.parameters = [("rate".to_owned(), "500".to_owned())].into();
     sample::of(on).times.median = 2e6;
     assert!(!has(&report, |w| matches!(w, Warning::Slow { .. })));
-    sample::of(&mut report.common.results[1]).times.median = 4e6;
+    sample::of(&mut report.results[1]).times.median = 4e6;
     let (asked, reached) = (500.0, 250.0);
     let names = vec!["pv-eoi-on".to_owned()];
     let slow = Warning::Slow {
@@ -80,14 +76,14 @@ fn a_rate_that_was_not_reached_is_named_with_the_rate_that_was() {
 #[test]
 fn a_busy_host_is_named() {
     let mut report = sample::report();
-    report.common.host.load = Some(1.5);
+    report.host.load = Some(1.5);
     assert!(has(&report, |w| matches!(w, Warning::Loaded { .. })));
 }
 
 #[test]
 fn a_row_without_its_counterpart_says_what_to_do() {
     let mut report = sample::report();
-    sample::of(&mut report.common.results[2]).ratio = None;
+    sample::of(&mut report.results[2]).ratio = None;
     let text = |report: &Report| warnings(report)[0].to_string();
     let lost = text(&report);
     assert!(lost.contains("portio-wildcard-eventfd"), "{lost}");
@@ -95,7 +91,7 @@ fn a_row_without_its_counterpart_says_what_to_do() {
         lost.contains("could not be measured") && !lost.contains("--only"),
         "{lost}"
     );
-    report.common.results.remove(0);
+    report.results.remove(0);
     let left_out = text(&report);
     assert!(left_out.contains("--only"), "{left_out}");
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The work that all rows do, and the events that were counted during it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Work {
     /// The work that all rows do, in words.
     pub text: String,
@@ -17,6 +18,7 @@ pub struct Work {
 
 /// An event, and whether this host counts it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Counted {
     /// The event's name, as `perf list` has it.
     pub event: String,
@@ -30,6 +32,7 @@ pub struct Counted {
 
 /// The unit of an event's counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum EventUnit {
     /// How often the event happened.
@@ -40,6 +43,7 @@ pub enum EventUnit {
 
 /// Which part of the work an event is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// User mode and the kernel.

@@ -75,10 +75,10 @@ pub(super) fn test(report: &str, folder: &Path) -> Result<()> {
 fn of_host(report: &Report, host: usize, random: &mut Random) -> Report {
     let mut report = report.clone();
     let (kernel, factor) = KERNELS[host % KERNELS.len()];
-    kernel.clone_into(&mut report.common.host.kernel);
+    kernel.clone_into(&mut report.host.kernel);
     let slow = SLOW.iter().find(|(slow, _)| *slow == host);
     let factor = factor * slow.map_or(1.0, |(_, factor)| *factor);
-    for row in &mut report.common.results {
+    for row in &mut report.results {
         let scatter = 1.0 + SCATTER * (random.below(1001) as f64 / 500.0 - 1.0);
         if let Some(measured) = row.measured_mut() {
             measured.times.median *= factor * scatter;

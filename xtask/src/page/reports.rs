@@ -41,7 +41,7 @@ pub(super) fn write(vmbell: &Path, folder: &Path) -> Result<()> {
     let again = maker.measure("again", ALL)?;
     let scan = maker.measure("scan", SCAN)?;
     let mut emulated = all.clone();
-    emulated.common.timing = Timing::Emulated;
+    emulated.timing = Timing::Emulated;
     let pages = [
         maker.page("bench", std::slice::from_ref(&all))?,
         maker.page("runs", &[backends(&all), backends(&again)])?,
@@ -114,7 +114,7 @@ impl Maker<'_> {
 /// How many bars each name has: one for each row whose numbers are of the first report's kind.
 fn bars(reports: &[Report]) -> BTreeMap<String, usize> {
     let mut bars = BTreeMap::new();
-    let timing = reports.first().map(|report| report.common.timing);
+    let timing = reports.first().map(|report| report.timing);
     for report in reports {
         let is_drawn = |row: &&Row| {
             let is_emulated = report
@@ -123,11 +123,11 @@ fn bars(reports: &[Report]) -> BTreeMap<String, usize> {
                 .any(|vmm| vmm.name == row.backend && vmm.emulated);
             row.median().is_some_and(|ns| ns > 0.0) && !is_emulated
         };
-        let of_report = report.common.timing;
+        let of_report = report.timing;
         if of_report == Timing::Emulated || Some(of_report) != timing {
             continue;
         }
-        for row in report.common.results.iter().filter(is_drawn) {
+        for row in report.results.iter().filter(is_drawn) {
             // The page shows them as escapes.
             let name = visible(&row.command);
             *bars.entry(name).or_default() += 1;
@@ -144,27 +144,26 @@ fn backends(report: &Report) -> Report {
         why: "made from a report".to_owned(),
         emulates_kernel_mode,
     };
-    two.common.backends = vec![backend("usermode", false), backend("kvm", true)];
+    two.backends = vec![backend("usermode", false), backend("kvm", true)];
     let guests = report
-        .common
         .results
         .iter()
         .filter(|row| row.backend == "usermode");
-    two.common
-        .results
-        .extend(guests.enumerate().map(|(place, row)| {
-            let row = Row {
-                backend: "kvm".to_owned(),
-                ..row.clone()
-            };
-            if place % 7 == 6 { failed(row) } else { row }
-        }));
+    two.results.extend(guests.enumerate().map(|(place, row)| {
+        let row = Row {
+            backend: "kvm".to_owned(),
+            ..row.clone()
+        };
+        if place % 7 == 6 { failed(row) } else { row }
+    }));
     two
 }
 
 fn failed(row: Row) -> Row {
     Row {
-        outcome: Outcome::Failed(Some("made to fail".to_owned())),
+        outcome: Outcome::Failed {
+            reason: Some("made to fail".to_owned()),
+        },
         ..row
     }
 }
@@ -178,16 +177,18 @@ fn vmms(report: &Report) -> Report {
         ("tcg", 40.0, true),
     ];
     let mut all = report.clone();
-    all.common.results.clear();
-    all.common.backends.clear();
-    all.kind = Kind::Vmms(NAMES.map(|(name, _, emulated)| vmm(name, emulated)).into());
+    all.results.clear();
+    all.backends.clear();
+    all.kind = Kind::Vmms {
+        vmms: NAMES.map(|(name, _, emulated)| vmm(name, emulated)).into(),
+    };
     for (name, factor, emulated) in NAMES {
-        all.common.backends.push(Backend {
+        all.backends.push(Backend {
             name: name.to_owned(),
             ..Backend::default()
         });
         // As many as the guest image has.
-        let rows = report.common.results.iter();
+        let rows = report.results.iter();
         let guests = rows.filter(|row| row.backend == "usermode").take(24);
         let of_vmm = |row: &Row| {
             let mut row = row.clone();
@@ -211,7 +212,7 @@ fn vmms(report: &Report) -> Report {
             }
             row
         };
-        all.common.results.extend(guests.map(of_vmm));
+        all.results.extend(guests.map(of_vmm));
     }
     all
 }
@@ -235,15 +236,15 @@ fn vmm(name: &str, emulated: bool) -> Vmm {
 /// The report with markup, quotes, control characters and long words wherever it has text.
 fn hostile(report: &Report) -> Report {
     let mut report = report.clone();
-    report.common.results.truncate(12);
+    report.results.truncate(12);
     let long = "incomprehensibilities".repeat(8);
-    for row in &mut report.common.results {
+    for row in &mut report.results {
         row.command = format!("{HOSTILE}{}", row.command);
         row.note = Some(format!("{HOSTILE}{long}"));
     }
-    report.common.host.cpu = format!("{HOSTILE}{long}");
-    report.common.host.kernel = HOSTILE.to_owned();
-    report.common.started = HOSTILE.to_owned();
+    report.host.cpu = format!("{HOSTILE}{long}");
+    report.host.kernel = HOSTILE.to_owned();
+    report.started = HOSTILE.to_owned();
     if let Kind::Paths(paths) = &mut report.kind {
         paths.spin = HOSTILE.to_owned();
     }

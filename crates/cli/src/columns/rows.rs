@@ -68,7 +68,9 @@ fn of_column<W: Way>(column: &Column<W>, timing: Timing) -> Vec<OfBoots> {
             }
             None => {
                 let mut reasons = same.iter().filter_map(|row| row.batches.as_ref().err());
-                Outcome::Skipped(reasons.next().cloned())
+                Outcome::Skipped {
+                    reason: reasons.next().cloned(),
+                }
             }
         };
         OfBoots {

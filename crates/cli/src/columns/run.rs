@@ -20,7 +20,7 @@ use crate::exports::Exports;
 use crate::measured::{Begun, exit_of};
 use crate::progress::Progress;
 use vmbell_bench::{EarlyStop, Limit, Observer, Phase};
-use vmbell_report::{Backend, Kind, Look, Planned, Random, Report, Row, Status, Vmm};
+use vmbell_report::{Backend, Kind, Look, Planned, Random, Row, Status, Vmm};
 
 /// A measurement of columns.
 pub(crate) struct Run<'a> {
@@ -197,20 +197,16 @@ impl<'a> Run<'a> {
             emulates_kernel_mode: false,
         };
         let backends = vmms.iter().map(backend).collect();
-        let mut common = self.begun.common(planned, backends, results);
-        common.interrupted = self.stopped.get() == Some(EarlyStop::Interrupted);
-        common.timed_out = self.stopped.get() == Some(EarlyStop::TimedOut);
-        common.cpus = self.cpus;
-        common.seed = self.seed;
-        let report = Report {
-            common,
-            kind: kind(vmms),
-        };
+        let mut report = self.begun.report_of(planned, backends, results, kind(vmms));
+        report.interrupted = self.stopped.get() == Some(EarlyStop::Interrupted);
+        report.timed_out = self.stopped.get() == Some(EarlyStop::TimedOut);
+        report.cpus = self.cpus;
+        report.seed = self.seed;
         deliver(&report, self.exports, self.delivery, String::new)?;
         let statuses = report.vmms().iter().map(|vmm| vmm.status);
         Ok(match exit_of(&report, statuses) {
             // VMMs that boot and measure no row have measured nothing.
-            Exit::Good if !report.common.results.iter().any(Row::is_ok) => Exit::Skipped,
+            Exit::Good if !report.results.iter().any(Row::is_ok) => Exit::Skipped,
             exit => exit,
         })
     }

@@ -121,9 +121,7 @@ impl Side {
                 last,
             });
         }
-        vmbell_report::parse_any(&text)
-            .map(|reading| reading.report)
-            .map_err(|source| SideError::Report { program, source })
+        vmbell_report::parse(&text).map_err(|source| SideError::Report { program, source })
     }
 }
 

@@ -24,16 +24,12 @@ pub(super) struct Point {
 impl Point {
     /// The one row of the report that was measured.
     pub(super) fn of(report: &Report) -> anyhow::Result<Self> {
-        let measured = report
-            .common
-            .results
-            .iter()
-            .filter_map(|row| match &row.outcome {
-                Outcome::Measured(measured) if row.group == Group::Scenario => {
-                    Some((&row.command, measured.times.median))
-                }
-                _ => None,
-            });
+        let measured = report.results.iter().filter_map(|row| match &row.outcome {
+            Outcome::Measured(measured) if row.group == Group::Scenario => {
+                Some((&row.command, measured.times.median))
+            }
+            _ => None,
+        });
         let rows: Vec<_> = measured.collect();
         let [(row, instructions)] = rows.as_slice() else {
             bail!(
@@ -41,7 +37,7 @@ impl Point {
                 rows.len()
             );
         };
-        let kernel = &report.common.host.kernel;
+        let kernel = &report.host.kernel;
         Ok(Self {
             release: kernel.trim_start_matches("Linux ").to_owned(),
             row: (*row).clone(),

@@ -80,7 +80,7 @@ fn listed(exits: &[(u32, u64)], names: &[(u32, &str)], vls: &[u32]) -> String {
 /// Puts them into the report, and returns the table. They are in the parts between the marks that `vmbell bench` makes: a row has
 /// one run between its first two marks, and between the next two a run of twice as many operations.
 pub(super) fn of_rows(report: &mut Report, parts: &[Exits]) -> Result<String> {
-    let rows = report.common.results.iter_mut();
+    let rows = report.results.iter_mut();
     let mut rows: Vec<_> = rows.filter_map(Measured::of).collect();
     // Between two rows there is a part as well. The first mark may be missing, as it starts the recording.
     let wanted = (rows.len() * 3).saturating_sub(1);

@@ -76,7 +76,7 @@ pub(super) fn run(args: &NetArgs) -> Result<Exit> {
         batches: 1,
         ops: None,
     };
-    run.finish(plan, &columns, Kind::Net)
+    run.finish(plan, &columns, |vmms| Kind::Net { vmms })
 }
 
 /// The columns that were asked for.

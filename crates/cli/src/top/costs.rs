@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::compare::shown;
 use vmbell_bench::{host, timing};
-use vmbell_report::{Host, Report, Timing, parse_any, visible};
+use vmbell_report::{Host, Report, Timing, parse, visible};
 use vmbell_top::costs::Costs;
 
 /// The backend whose rows count: the VMs that are shown run on it.
@@ -20,23 +20,23 @@ pub(super) const HINT: &str = "costs: unknown; `vmbell bench --all --export-json
 pub(super) fn read(path: &Path) -> Result<Costs> {
     let cannot = || format!("cannot take costs from '{}'", shown(path));
     let text = fs::read_to_string(path).with_context(cannot)?;
-    let reading = parse_any(&text);
-    let reading = reading.map_err(|error| anyhow!(visible(&format!("{:#}", anyhow!(error)))));
-    let report = reading.with_context(cannot)?.report;
+    let report = parse(&text)
+        .map_err(|error| anyhow!(visible(&format!("{:#}", anyhow!(error)))))
+        .with_context(cannot)?;
     of(&report, &host::probe(), timing::here()?).with_context(cannot)
 }
 
 fn of(report: &Report, host: &Host, timing: Timing) -> Result<Costs> {
-    let differences = report.common.host.differences(host);
+    let differences = report.host.differences(host);
     if !differences.is_empty() {
         let differences = visible(&differences.join("; "));
         bail!("it is of another host; there and here differ: {differences}");
     }
-    if report.common.timing != timing {
-        let [there, here] = [report.common.timing, timing].map(Timing::name);
+    if report.timing != timing {
+        let [there, here] = [report.timing, timing].map(Timing::name);
         bail!("its times are {there}, and here they are {here}");
     }
-    let rows = report.common.results.iter();
+    let rows = report.results.iter();
     let rows = rows.filter(|row| row.backend == BACKEND && row.bound().is_none());
     let rows: Vec<_> = rows
         .filter_map(|row| Some((row.command.clone(), row.median()?)))

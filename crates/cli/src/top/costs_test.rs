@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use vmbell_report::{
-    Common, Group, Kind, Measured, Outcome, Paths, Planned, Row, Setting, Times, Tool, Tsc,
+    Group, Kind, Measured, Outcome, Paths, Planned, Row, Setting, Times, Tool, Tsc,
 };
 
 fn row(name: &str, backend: &str, ns: f64) -> Row {
@@ -29,7 +29,13 @@ fn host() -> Host {
 }
 
 fn report(results: Vec<Row>) -> Report {
-    let common = Common {
+    let paths = Paths {
+        spin: "never".to_owned(),
+        highlights: Vec::new(),
+        ratios_to: "device model".to_owned(),
+    };
+    Report {
+        kind: Kind::Paths(paths),
         tool: Tool {
             name: "vmbell".to_owned(),
             version: "1.0.0".to_owned(),
@@ -56,15 +62,6 @@ fn report(results: Vec<Row>) -> Report {
             invariant: true,
         },
         results,
-    };
-    let paths = Paths {
-        spin: "never".to_owned(),
-        highlights: Vec::new(),
-        ratios_to: "device model".to_owned(),
-    };
-    Report {
-        common,
-        kind: Kind::Paths(paths),
     }
 }
 
@@ -73,7 +70,7 @@ fn costs_are_the_medians_of_kvms_measured_rows() {
     let mut below_resolution = row("doorbell-word", "kvm", 1.0);
     below_resolution.measured_mut().unwrap().times.resolution = Some(20.0);
     let skipped = Row {
-        outcome: Outcome::Skipped(None),
+        outcome: Outcome::Skipped { reason: None },
         ..row("eoi-pv", "kvm", 1.0)
     };
     let rows = vec![

@@ -67,7 +67,7 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
         &record,
         (&options, &plan),
         vec![backend],
-        Kind::Rings(work),
+        Kind::Rings { work },
         &compared,
     );
     deliver_as(args.json, &report, exports, delivery)?;

@@ -82,7 +82,12 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
         batches: args.batches,
         ops: Some(args.ops.into()),
     };
-    run.finish(plan, &columns, Kind::Vmms)
+    run.finish(plan, &columns, |vmms| Kind::Vmms { vmms })
+}
+
+/// Prints the VMMs that are known, each with its program and version or why it was not found.
+pub(super) fn list() -> Result<Exit> {
+    choose::list(&known(), &limit_of_signals()?)
 }
 
 /// Fails if the arguments name a VMM or a row that there is not.

@@ -52,7 +52,7 @@ fn a_program_in_turns_with_itself_is_the_same() {
     ];
     assert_eq!(names(&kept), kept_names);
     let report = fs::read_to_string(kept.join("old-002.json")).unwrap();
-    assert_eq!(vmbell_report::parse(&report).unwrap().common.plan.runs, 3);
+    assert_eq!(vmbell_report::parse(&report).unwrap().plan.runs, 3);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn the_other_side_may_be_a_command_with_words() {
     .assert()
     .success();
     let report = fs::read_to_string(kept.join("old-001.json")).unwrap();
-    assert_eq!(vmbell_report::parse(&report).unwrap().common.plan.runs, 4);
+    assert_eq!(vmbell_report::parse(&report).unwrap().plan.runs, 4);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn what_is_measured_is_compared_with_a_baseline() {
     // The same report with half the times: now is twice as slow.
     let json = fs::read_to_string(&old).unwrap();
     let mut report = vmbell_report::parse(&json).unwrap();
-    let rows = report.common.results.iter_mut();
+    let rows = report.results.iter_mut();
     for measured in rows.filter_map(|row| row.measured_mut()) {
         measured.times.samples.iter_mut().for_each(|ns| *ns /= 2.0);
     }

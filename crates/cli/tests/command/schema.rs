@@ -10,21 +10,60 @@ pub fn violations(schema: &Value, value: &Value) -> Vec<String> {
     found
 }
 
+/// The schema must describe every field that we write, although readers must tolerate others.
 fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+    rules(root, schema, value, at, found);
+    let known = described(root, schema);
+    for name in value
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name)
+    {
+        if !known.is_empty() && !known.contains(&name.as_str()) {
+            found.push(format!("{at}: {name} is not described"));
+        }
+    }
+}
+
+/// The fields that a schema names, in whichever of its parts.
+fn described<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s str> {
+    let named = schema.get("properties").and_then(Value::as_object);
+    let mut names: Vec<&str> = named
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let parts = ["oneOf", "anyOf"]
+        .iter()
+        .filter_map(|word| schema.get(word));
+    for part in parts.flat_map(array).chain(target(root, schema)) {
+        names.extend(described(root, part));
+    }
+    names
+}
+
+/// The definition that a schema refers to.
+fn target<'s>(root: &'s Value, schema: &Value) -> Option<&'s Value> {
+    let path = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
+    Some(root.pointer(path).expect("a definition"))
+}
+
+fn rules(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     let keywords = schema.as_object().expect("a schema is an object");
     for (keyword, rule) in keywords {
         let ok = match keyword.as_str() {
-            "$schema" | "$defs" | "title" | "description" => true,
+            // Formats are the widths of numbers; what is only read is written all the same.
+            "$schema" | "$defs" | "title" | "description" | "format" | "readOnly" => true,
             "$ref" => {
-                let path = rule.as_str().and_then(|path| path.strip_prefix('#'));
-                let target = path.and_then(|path| root.pointer(path));
-                check(root, target.expect("a definition"), value, at, found);
+                let target = target(root, schema).expect("a definition");
+                rules(root, target, value, at, found);
                 true
             }
-            "oneOf" => {
+            "oneOf" | "anyOf" => {
                 let fits = |option: &&Value| {
                     let mut inner = Vec::new();
-                    check(root, option, value, at, &mut inner);
+                    rules(root, option, value, at, &mut inner);
                     inner.is_empty()
                 };
                 array(rule).iter().filter(fits).count() == 1
@@ -73,12 +112,10 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
     }
 }
 
-/// The schema must describe every field that we write, although readers must tolerate others.
 fn properties(root: &Value, rule: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     for (name, inner) in value.as_object().into_iter().flatten() {
-        match rule.get(name) {
-            Some(schema) => check(root, schema, inner, &format!("{at}.{name}"), found),
-            None => found.push(format!("{at}: {name} is not described")),
+        if let Some(schema) = rule.get(name) {
+            check(root, schema, inner, &format!("{at}.{name}"), found);
         }
     }
 }

@@ -12,7 +12,7 @@ fn row(p: Option<f64>) -> ComparedRow {
         is_bound: false,
     };
     ComparedRow {
-        key: RowKey::of(&sample::report().common.results[0]),
+        key: RowKey::of(&sample::report().results[0]),
         old: side,
         new: side,
         ratio: Some(1.0),

@@ -12,7 +12,7 @@ pub fn at_depths(of: Option<&str>, reports: &[(String, Report)], look: Look) -> 
     let Some((_, first)) = reports.first() else {
         return String::new();
     };
-    let what = quantity(first.common.timing);
+    let what = quantity(first.timing);
     let to = match first.paths().map_or("", |paths| &paths.ratios_to) {
         "device model" => "the device model",
         "first value" => "the first value of the scan",
@@ -63,7 +63,7 @@ fn table(group: Group, reports: &[(String, Report)], look: Look) -> String {
         for (rows, has_exits) in columns.iter().zip(&has_exits) {
             let row = rows.iter().find(|row| RowKey::of(row) == *key);
             let median = row.and_then(|row| {
-                let (times, timing) = (row.times()?, reports.first()?.1.common.timing);
+                let (times, timing) = (row.times()?, reports.first()?.1.timing);
                 let bound = times.bound().map_or("", |_| "<");
                 Some(format!("{bound}{}", units::measured(times.median, timing)))
             });
@@ -96,7 +96,7 @@ mod tests {
     fn each_depth_has_a_column_with_ratios_to_its_own_device_model() {
         let report = |factor: f64| {
             let mut report = sample::report();
-            for row in report.common.results.iter_mut().filter(|row| row.is_ok()) {
+            for row in report.results.iter_mut().filter(|row| row.is_ok()) {
                 let measured = sample::of(row);
                 measured.times.median *= factor;
                 if let Some(ratio) = &mut measured.ratio {
@@ -105,19 +105,16 @@ mod tests {
             }
             report
         };
-        let with_ratio = report(1.0).common.results;
+        let with_ratio = report(1.0).results;
         let with_ratio = with_ratio.iter().find(|row| row.ratio().is_some());
         let name = &with_ratio.unwrap().command;
         let mut deeper = report(4.0);
         let exits = [("io".to_owned(), 1.04), ("vmload".to_owned(), 2.02)];
-        let counted = deeper.common.results.iter_mut();
+        let counted = deeper.results.iter_mut();
         for row in counted.filter(|row| row.command == *name) {
             sample::of(row).l1_exits = Some(exits.clone().into());
         }
-        deeper
-            .common
-            .results
-            .retain(|row| row.command != "floor-getppid");
+        deeper.results.retain(|row| row.command != "floor-getppid");
         let reports = [("L1".to_owned(), report(1.0)), ("L2".to_owned(), deeper)];
         let text = at_depths(Some("debian:6.12"), &reports, Look::default());
         assert!(

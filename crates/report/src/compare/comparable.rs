@@ -97,14 +97,14 @@ fn facts(report: &Report) -> Facts {
         };
         facts.insert(fact, value.to_owned());
     };
-    refused("tool", &report.common.tool.name);
-    refused("CPU", &report.common.host.cpu);
-    refused("architecture", &report.common.host.arch);
-    refused("unit", report.common.timing.name());
+    refused("tool", &report.tool.name);
+    refused("CPU", &report.host.cpu);
+    refused("architecture", &report.host.arch);
+    refused("unit", report.timing.name());
     for (backend, spin) in spins(report) {
         refused(&format!("spin policy of {backend}"), &spin);
     }
-    for backend in &report.common.backends {
+    for backend in &report.backends {
         let mode = kernel_mode(backend.emulates_kernel_mode);
         refused(&format!("guest's kernel mode on {}", backend.name), mode);
     }
@@ -131,7 +131,7 @@ fn shown(report: &Report, facts: &mut Facts) {
         };
         facts.insert(fact, value.to_owned());
     };
-    let host = &report.common.host;
+    let host = &report.host;
     shown("kernel", &host.kernel);
     shown("CPUs online", &host.cpus.to_string());
     let yes_or_no = |yes: bool| if yes { "on" } else { "off" };
@@ -149,21 +149,13 @@ fn shown(report: &Report, facts: &mut Facts) {
     for (name, text) in &host.kvm_params {
         shown(&format!("parameter {name} of KVM"), text);
     }
-    let git = report
-        .common
-        .tool
-        .git
-        .as_deref()
-        .unwrap_or("no git revision");
-    shown(
-        "version",
-        &format!("{} ({git})", report.common.tool.version),
-    );
-    let pinned: Vec<String> = report.common.cpus.iter().map(ToString::to_string).collect();
+    let git = report.tool.git.as_deref().unwrap_or("no git revision");
+    shown("version", &format!("{} ({git})", report.tool.version));
+    let pinned: Vec<String> = report.cpus.iter().map(ToString::to_string).collect();
     shown("pinned to", &pinned.join(","));
-    let length = match report.common.plan.ops {
+    let length = match report.plan.ops {
         Some(ops) => crate::units::plural(ops, "operation"),
-        None => crate::units::time(report.common.plan.min_time * 1e9),
+        None => crate::units::time(report.plan.min_time * 1e9),
     };
     shown("length of a run", &length);
     for vmm in report.vmms() {
@@ -175,7 +167,7 @@ fn shown(report: &Report, facts: &mut Facts) {
 /// For each backend, the spin policies of its rows that have one. Those of rows whose name fixes the policy are left out.
 fn spins(report: &Report) -> BTreeMap<String, String> {
     let mut spins: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    let chosen = report.common.results.iter().filter(|row| {
+    let chosen = report.results.iter().filter(|row| {
         let is_fixed = row.command.split(',').next().unwrap_or_default();
         row.is_ok() && !is_fixed.ends_with("+spin")
     });

@@ -21,10 +21,10 @@ fn equal_reports_differ_in_nothing() {
 #[test]
 fn another_cpu_unit_policy_or_mode_is_refused() {
     let refused = found(|new| {
-        new.common.host.cpu = "Other CPU".to_owned();
-        new.common.timing = Timing::Instructions;
-        new.common.backends[0].emulates_kernel_mode = true;
-        for row in &mut new.common.results {
+        new.host.cpu = "Other CPU".to_owned();
+        new.timing = Timing::Instructions;
+        new.backends[0].emulates_kernel_mode = true;
+        for row in &mut new.results {
             row.setting.spin = Some("spin".to_owned());
         }
     });
@@ -40,9 +40,9 @@ fn another_cpu_unit_policy_or_mode_is_refused() {
 #[test]
 fn another_kernel_microcode_or_version_is_shown() {
     let shown = found(|new| {
-        new.common.host.kernel = "Linux 6.19.0".to_owned();
-        new.common.host.microcode = None;
-        new.common.tool.version = "0.2.0".to_owned();
+        new.host.kernel = "Linux 6.19.0".to_owned();
+        new.host.microcode = None;
+        new.tool.version = "0.2.0".to_owned();
     });
     let expected = [
         "kernel: Linux 6.18.0 before, Linux 6.19.0 now",
@@ -55,7 +55,7 @@ fn another_kernel_microcode_or_version_is_shown() {
 #[test]
 fn a_row_that_always_spins_has_no_other_policy() {
     let mut report = sample::report();
-    for row in &mut report.common.results {
+    for row in &mut report.results {
         if row.command.ends_with("+spin") {
             row.setting.spin = Some("spin".to_owned());
         }
@@ -66,7 +66,7 @@ fn a_row_that_always_spins_has_no_other_policy() {
 #[test]
 fn reports_of_one_side_that_differ_are_found_too() {
     let mut other = sample::report();
-    other.common.host.cpu = "Other CPU".to_owned();
+    other.host.cpu = "Other CPU".to_owned();
     let mixed = [sample::report(), other];
     let found = differences(&mixed, &mixed);
     assert_eq!(

@@ -52,11 +52,9 @@ fn a_row_that_only_one_turn_measured_is_inconclusive_and_says_so() {
     for options in [turns(), CompareOptions::default()] {
         let (mut old, mut new) = (reports(12, 2, |_| 1.0, 1), reports(12, 2, |_| 1.0, 2));
         // Its runs agree with each other and differ from the other side's: nothing tells what another turn would say.
-        crate::sample::of(&mut new[0].common.results[1])
-            .times
-            .samples = vec![1080.0; 10];
+        crate::sample::of(&mut new[0].results[1]).times.samples = vec![1080.0; 10];
         for report in old[1..].iter_mut().chain(&mut new[1..]) {
-            report.common.results.truncate(1);
+            report.results.truncate(1);
         }
         let comparison = compare(&old, &new, &options).unwrap();
         let row = &comparison.rows[1];
@@ -76,8 +74,10 @@ fn a_row_that_only_one_turn_measured_is_inconclusive_and_says_so() {
 fn a_row_that_was_measured_before_and_failed_now_is_named_with_its_reason() {
     let (old, mut new) = (reports(2, 2, |_| 1.0, 1), reports(2, 2, |_| 1.0, 2));
     for report in &mut new {
-        let row = &mut report.common.results[1];
-        row.outcome = crate::Outcome::Failed(Some("the guest faulted".to_owned()));
+        let row = &mut report.results[1];
+        row.outcome = crate::Outcome::Failed {
+            reason: Some("the guest faulted".to_owned()),
+        };
     }
     let comparison = compare(&old, &new, &CompareOptions::default()).unwrap();
     let [failed] = comparison.failed_now.as_slice() else {
@@ -98,10 +98,8 @@ fn a_count_that_was_zero_and_is_not_any_more_is_above_every_threshold() {
     let counted = |count: f64| {
         let mut reports = reports(2, 1, |_| 1.0, 1);
         for report in &mut reports {
-            report.common.timing = crate::Timing::Instructions;
-            crate::sample::of(&mut report.common.results[0])
-                .times
-                .samples = vec![count; 3];
+            report.timing = crate::Timing::Instructions;
+            crate::sample::of(&mut report.results[0]).times.samples = vec![count; 3];
         }
         reports
     };
@@ -115,7 +113,9 @@ fn a_count_that_was_zero_and_is_not_any_more_is_above_every_threshold() {
 #[test]
 fn rows_that_all_failed_are_named_where_nothing_is_left_to_compare() {
     let (old, mut new) = (reports(1, 1, |_| 1.0, 1), reports(1, 1, |_| 1.0, 2));
-    new[0].common.results[0].outcome = crate::Outcome::Failed(Some("the guest faulted".to_owned()));
+    new[0].results[0].outcome = crate::Outcome::Failed {
+        reason: Some("the guest faulted".to_owned()),
+    };
     let error = compare(&old, &new, &CompareOptions::default()).unwrap_err();
     assert!(
         error.to_string().ends_with("failed now: the guest faulted"),

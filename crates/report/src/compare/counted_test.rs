@@ -5,8 +5,8 @@ use crate::{Report, sample};
 
 fn counted(counts: &[f64]) -> Report {
     let mut report = sample::counted();
-    report.common.results.truncate(1);
-    sample::of(&mut report.common.results[0]).times.samples = counts.to_vec();
+    report.results.truncate(1);
+    sample::of(&mut report.results[0]).times.samples = counts.to_vec();
     report
 }
 

@@ -7,8 +7,8 @@ use crate::{Report, sample};
 fn reports(samples: &[&[f64]], resolution_ns: Option<f64>) -> Vec<Report> {
     let one = |samples: &&[f64]| {
         let mut report = sample::report();
-        report.common.results.truncate(1);
-        let times = &mut sample::of(&mut report.common.results[0]).times;
+        report.results.truncate(1);
+        let times = &mut sample::of(&mut report.results[0]).times;
         times.samples = samples.to_vec();
         times.resolution = resolution_ns;
         report

@@ -17,7 +17,7 @@ fn the_json() {
 
 #[test]
 fn it_is_told_from_a_report() {
-    let error = crate::parse_any(&json(&samples::comparison())).unwrap_err();
+    let error = crate::parse(&json(&samples::comparison())).unwrap_err();
     assert_eq!(
         error.to_string(),
         "it is a comparison, not a report: name the reports that it compares"

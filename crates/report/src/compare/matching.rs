@@ -113,7 +113,7 @@ pub(super) fn matched<'r>(
 
 /// The rows that failed, each with the reason of the first report in which it did.
 fn failed(reports: &[Report]) -> HashMap<RowKey, Option<&str>> {
-    let rows = reports.iter().flat_map(|report| &report.common.results);
+    let rows = reports.iter().flat_map(|report| &report.results);
     let mut failed = HashMap::new();
     for row in rows.filter(|row| row.status() == Status::Failed) {
         failed.entry(RowKey::of(row)).or_insert(row.reason());
@@ -140,11 +140,11 @@ impl<'r> Rows<'r> {
             reports: Vec::new(),
             is_counted: reports
                 .iter()
-                .all(|report| report.common.timing == Timing::Instructions),
+                .all(|report| report.timing == Timing::Instructions),
         };
         let mut seen = HashSet::new();
         for (index, report) in reports.iter().enumerate() {
-            let measured = report.common.results.iter().filter(|row| row.is_ok());
+            let measured = report.results.iter().filter(|row| row.is_ok());
             let mut keyed: HashMap<RowKey, &Row> = HashMap::new();
             for row in measured {
                 let key = RowKey::of(row);

@@ -7,8 +7,8 @@ use crate::sample;
 fn rows_are_matched_by_name_group_backend_and_parameters() {
     let old = sample::report();
     let mut new = old.clone();
-    new.common.results[0].backend = "kvm".to_owned();
-    new.common.results[1]
+    new.results[0].backend = "kvm".to_owned();
+    new.results[1]
         .parameters
         .insert("doorbells".to_owned(), "10".to_owned());
     let (old, new) = ([old], [new]);
@@ -45,7 +45,7 @@ fn rows_are_matched_by_name_group_backend_and_parameters() {
 #[test]
 fn a_row_that_is_there_twice_is_an_error_that_names_it() {
     let mut twice = sample::report();
-    twice.common.results.push(twice.common.results[0].clone());
+    twice.results.push(twice.results[0].clone());
     let (old, new) = ([sample::report()], [sample::report(), twice]);
     let error = matched(&old, &new, Pairing::Apart).unwrap_err();
     assert_eq!(
@@ -57,7 +57,7 @@ fn a_row_that_is_there_twice_is_an_error_that_names_it() {
 #[test]
 fn a_turn_in_which_one_side_failed_is_left_out() {
     let mut failed = sample::report();
-    failed.common.results.remove(0);
+    failed.results.remove(0);
     let old = [sample::report(), sample::report(), sample::report()];
     let new = [sample::report(), failed, sample::report()];
     let reports = |pairing| {
@@ -73,14 +73,14 @@ fn a_turn_in_which_one_side_failed_is_left_out() {
 fn a_hundred_thousand_rows_are_matched() {
     const ROWS: usize = 100_000;
     let mut old = sample::report();
-    let model = old.common.results[0].clone();
+    let model = old.results[0].clone();
     let row = |index: usize| Row {
         command: format!("row-{index}"),
         ..model.clone()
     };
-    old.common.results = (0..ROWS).map(row).collect();
+    old.results = (0..ROWS).map(row).collect();
     let mut new = old.clone();
-    new.common.results.reverse();
+    new.results.reverse();
     let (old, new) = ([old], [new]);
     let matching = matched(&old, &new, Pairing::Apart).unwrap();
     assert_eq!(matching.rows.len(), ROWS);

@@ -84,10 +84,7 @@ pub fn compare(
     }
     let notes = notes::notes(old, new, &matching, &rows, options.pairing);
     Ok(Comparison {
-        timing: new
-            .first()
-            .map(|report| report.common.timing)
-            .unwrap_or_default(),
+        timing: new.first().map(|report| report.timing).unwrap_or_default(),
         options: *options,
         old_reports: old.len(),
         new_reports: new.len(),

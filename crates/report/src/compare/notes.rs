@@ -15,7 +15,7 @@ pub(super) fn notes(
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let is_counted = matching.rows.iter().any(|row| row.is_counted);
-    let timings = || old.iter().chain(new).map(|report| report.common.timing);
+    let timings = || old.iter().chain(new).map(|report| report.timing);
     if is_counted {
         notes.push(
             "Instructions are counted and not estimated: every difference is there in each run of these programs. But \
@@ -65,7 +65,7 @@ fn sequence(old: &[Report], new: &[Report], pairing: Pairing) -> Option<String> 
     let started = |reports: &[Report]| {
         let mut started: Vec<String> = reports
             .iter()
-            .map(|report| report.common.started.clone())
+            .map(|report| report.started.clone())
             .collect();
         started.sort();
         Some((started.first()?.clone(), started.last()?.clone()))
@@ -154,7 +154,7 @@ fn size(row: &ComparedRow, pairing: Pairing) -> (String, &'static str) {
 /// What is odd about the reports of one side.
 fn oddities(side: SideOf, reports: &[Report]) -> Vec<String> {
     let mut notes = Vec::new();
-    let stopped = |report: &&Report| report.common.interrupted || report.common.timed_out;
+    let stopped = |report: &&Report| report.interrupted || report.timed_out;
     match reports.iter().filter(stopped).count() {
         0 => {}
         stopped => notes.push(format!(

@@ -54,7 +54,7 @@ fn too_few_reports_say_how_many_are_enough() {
 fn too_few_runs_of_single_reports_are_counted_in_runs_whatever_the_pairing() {
     let short = |seed| {
         let mut reports = reports(1, 2, seed);
-        for row in &mut reports[0].common.results {
+        for row in &mut reports[0].results {
             crate::sample::of(row).times.samples.truncate(4);
         }
         reports
@@ -85,7 +85,7 @@ fn copies_of_a_report_are_named() {
 #[test]
 fn reports_that_stopped_early_are_named() {
     let mut old = reports(8, 1, 1);
-    old[3].common.interrupted = true;
+    old[3].interrupted = true;
     let comparison = compare(&old, &reports(8, 1, 2), &CompareOptions::default()).unwrap();
     assert_eq!(
         comparison.notes,
@@ -97,7 +97,7 @@ fn reports_that_stopped_early_are_named() {
 fn sides_that_were_measured_one_after_the_other_are_named() {
     let started = |hour: usize| {
         move |(index, mut report): (usize, Report)| {
-            report.common.started = format!("2026-11-21T{hour:02}:{index:02}:00Z");
+            report.started = format!("2026-11-21T{hour:02}:{index:02}:00Z");
             report
         }
     };

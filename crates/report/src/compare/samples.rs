@@ -24,7 +24,7 @@ pub(super) fn report(
     random: &mut Random,
 ) -> Report {
     let mut report = sample::report();
-    let model = report.common.results[0].clone();
+    let model = report.results[0].clone();
     let shared = noise.of_reports * random.normal();
     let row = |index: usize| {
         let mut row = model.clone();
@@ -34,7 +34,7 @@ pub(super) fn report(
         sample::of(&mut row).times.samples = (0..runs).map(|_| run()).collect();
         row
     };
-    report.common.results = (0..rows).map(row).collect();
+    report.results = (0..rows).map(row).collect();
     report
 }
 
@@ -55,9 +55,9 @@ pub(super) fn comparison() -> Comparison {
                 |row| factors.get(row).copied().unwrap_or(1.0),
                 &mut random,
             );
-            sample::of(&mut report.common.results[3]).times.resolution = Some(5000.0);
-            report.common.results[4].command = alone.to_owned();
-            report.common.host.kernel = kernel.to_owned();
+            sample::of(&mut report.results[3]).times.resolution = Some(5000.0);
+            report.results[4].command = alone.to_owned();
+            report.host.kernel = kernel.to_owned();
             report
         };
         (0..10).map(|_| one()).collect()

@@ -26,7 +26,7 @@ pub fn side_by_side(reports: &[(String, Report)], look: Look) -> Result<String, 
         )?;
         columns.push((title, tables(&comparison, report)));
     }
-    let what = quantity(base.common.timing);
+    let what = quantity(base.timing);
     let mut text = format!(
         "\n{what}, and their ratios to those of {}\n",
         visible(first)
@@ -74,7 +74,7 @@ fn tables(comparison: &Comparison, report: &Report) -> Vec<(Group, Vec<RowCells>
     let mut tables = comparison.tables();
     let names = Names::of(comparison);
     for key in &comparison.only_new {
-        let rows = report.common.results.iter();
+        let rows = report.results.iter();
         let mut times = rows
             .filter(|row| RowKey::of(row) == *key)
             .filter_map(Row::times);

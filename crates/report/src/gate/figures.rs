@@ -178,7 +178,7 @@ impl Samples {
             return;
         };
         let measured = &mut self.measured;
-        let kernel = || Some(report.common.host.kernel.clone());
+        let kernel = || Some(report.host.kernel.clone());
         measured.kernel = measured.kernel.take().or_else(kernel);
         measured.version = measured.version.take().or_else(|| told.version.clone());
         if told.status != Status::Ok {
@@ -191,7 +191,7 @@ impl Samples {
             return;
         }
         let mut has_rows = false;
-        let rows = report.common.results.iter();
+        let rows = report.results.iter();
         for row in rows.filter(|row| row.backend == vmm) {
             match sample(row) {
                 Some(sample) => {

@@ -84,7 +84,7 @@ pub(super) fn markup(lines: &[Line<'_>], columns: &[Column<'_>], floors: &Floors
         .iter()
         .map(|floor| (floor.letter.clone(), floor.ns))
         .collect();
-    let timing = first.report.common.timing;
+    let timing = first.report.timing;
     html! {
         figure.chart {
             (legend(&drawn))

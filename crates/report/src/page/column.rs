@@ -54,7 +54,7 @@ pub(super) fn columns(runs: &[Run]) -> Vec<Column<'_>> {
 /// The backends that have rows of their own, in the order of the rows.
 fn backends(report: &Report) -> Vec<&str> {
     let mut backends: Vec<&str> = Vec::new();
-    for row in &report.common.results {
+    for row in &report.results {
         let is_own = Section::of(report, row) != Section::Floors;
         if is_own && !backends.contains(&row.backend.as_str()) {
             backends.push(&row.backend);
@@ -62,13 +62,7 @@ fn backends(report: &Report) -> Vec<&str> {
     }
     // A VMM that gave no rows is explained elsewhere, and has no column.
     if backends.is_empty() {
-        backends.push(
-            report
-                .common
-                .backends
-                .first()
-                .map_or("", |first| &first.name),
-        );
+        backends.push(report.backends.first().map_or("", |first| &first.name));
     }
     backends
 }
@@ -121,14 +115,14 @@ impl<'r> Column<'r> {
     /// Whether its numbers are times of an emulated CPU, which say nothing about hardware.
     pub(super) fn is_emulated(&self) -> bool {
         let vmms = &mut self.report.vmms().iter();
-        self.report.common.timing == Timing::Emulated
+        self.report.timing == Timing::Emulated
             || vmms.any(|vmm| vmm.name == self.backend && vmm.emulated)
     }
 
     /// The rows of a section that belong to the column.
     pub(super) fn rows(&self, section: Section) -> impl Iterator<Item = &'r Row> {
         let (report, backend) = (self.report, self.backend);
-        report.common.results.iter().filter(move |row| {
+        report.results.iter().filter(move |row| {
             Section::of(report, row) == section
                 && (row.backend == backend || section == Section::Floors)
         })
@@ -141,7 +135,7 @@ impl<'r> Column<'r> {
 
     /// Whether both have numbers of one kind, which a drawing can have on one scale.
     pub(super) fn is_drawn_beside(&self, first: &Self) -> bool {
-        self.report.common.timing == first.report.common.timing && !self.is_emulated()
+        self.report.timing == first.report.timing && !self.is_emulated()
     }
 }
 

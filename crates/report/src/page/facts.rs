@@ -25,12 +25,10 @@ fn of(run: &Run, runs: &[Run]) -> Markup {
     html! { @if runs.len() > 1 { b { (run.name) ": " } } }
 }
 
-/// The reasons to doubt the numbers of a run, those of its reading first.
+/// The reasons to doubt the numbers of a run.
 pub(super) fn doubts_of(run: &Run) -> Vec<String> {
-    let of_numbers = warnings(&run.report)
-        .into_iter()
-        .map(|warning| warning.to_string());
-    run.warnings.iter().cloned().chain(of_numbers).collect()
+    let doubts = warnings(&run.report).into_iter();
+    doubts.map(|warning| warning.to_string()).collect()
 }
 
 fn doubts(runs: &[Run]) -> Markup {
@@ -92,7 +90,7 @@ fn facts(run: &Run) -> Vec<(String, String)> {
     }
     let named = |(label, text): (&str, String)| (label.to_owned(), text);
     let mut facts: Vec<(String, String)> = header(report).into_iter().map(named).collect();
-    for (name, value) in &report.common.host.kvm_params {
+    for (name, value) in &report.host.kvm_params {
         facts.push((name.clone(), value.clone()));
     }
     facts

@@ -31,7 +31,7 @@ pub(super) fn headline(columns: &[Column<'_>]) -> String {
     else {
         return "Nothing was measured".to_owned();
     };
-    if first.report.common.timing == Timing::Emulated {
+    if first.report.timing == Timing::Emulated {
         return "An emulated CPU: exits were counted, times mean nothing".to_owned();
     }
     if !first.report.vmms().is_empty() {
@@ -91,7 +91,7 @@ fn share(report: &Report, row: &Row) -> String {
         _ if ratio.is_bound => format!("is more than {change} than"),
         change => format!("is {change} than"),
     };
-    let unit = match report.common.timing {
+    let unit = match report.timing {
         Timing::Instructions => ", in instructions",
         Timing::Native | Timing::Emulated => "",
     };
@@ -99,7 +99,7 @@ fn share(report: &Report, row: &Row) -> String {
 }
 
 const fn unit(report: &Report) -> &'static str {
-    match report.common.timing {
+    match report.timing {
         Timing::Instructions => "instructions",
         Timing::Native | Timing::Emulated => "time",
     }
@@ -175,7 +175,7 @@ pub(super) fn top(headline: &str, runs: &[Run], columns: &[Column<'_>]) -> Marku
 /// What the rows of each backend of a run mean, with the backend's name if there are several.
 fn answers(run: &Run) -> Markup {
     let report = &run.report;
-    let backends = report.common.backends.iter();
+    let backends = report.backends.iter();
     let all: Vec<(&str, Vec<String>)> = backends
         .map(|backend| (backend.name.as_str(), answer(report, &backend.name)))
         .filter(|(_, sentences)| !sentences.is_empty())
@@ -196,7 +196,7 @@ fn place(run: &Run, is_named: bool) -> Markup {
     html! {
         span {
             @if is_named { b { (run.name) } " " }
-            (report.common.host.cpu) ", " (report.common.host.kernel) ", " (report.common.started)
+            (report.host.cpu) ", " (report.host.kernel) ", " (report.started)
             @if report.ended_early() { ", ended early" }
         }
     }
@@ -206,7 +206,7 @@ fn place(run: &Run, is_named: bool) -> Markup {
 fn each_run(columns: &[Column<'_>]) -> Markup {
     let figures: Vec<(&Column<'_>, String)> = columns
         .iter()
-        .filter(|column| column.report.common.timing != Timing::Emulated)
+        .filter(|column| column.report.timing != Timing::Emulated)
         .filter(|column| !column.emulates_kernel_mode())
         .filter_map(|column| {
             let (what, row) = doorbell(column)?;

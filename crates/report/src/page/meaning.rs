@@ -25,7 +25,7 @@ pub(super) fn has_any(columns: &[Column<'_>]) -> bool {
 /// A row whose operations were done back to back, so that its time is a vCPU's.
 fn paths<'r>(column: &Column<'r>) -> Vec<&'r Row> {
     let is_emulated = column.is_emulated() || column.emulates_kernel_mode();
-    if column.report.common.timing != Timing::Native || is_emulated {
+    if column.report.timing != Timing::Native || is_emulated {
         return Vec::new();
     }
     let is_busy = |row: &&Row| {

@@ -35,7 +35,7 @@ fn a_path_that_costs_more_than_its_reference_saves_less_than_nothing() {
 #[test]
 fn instructions_and_emulated_times_are_no_cores() {
     let mut emulated = sample::report();
-    emulated.common.timing = Timing::Emulated;
+    emulated.timing = Timing::Emulated;
     for report in [sample::counted(), emulated] {
         let text = page(report);
         assert!(text.contains("cores cannot be computed"), "{text}");

@@ -36,18 +36,14 @@ pub struct Run {
     pub name: String,
     /// What was measured.
     pub report: Report,
-    /// What may be missing in it, as [`Reading::warnings`](super::Reading::warnings) has it.
-    pub warnings: Vec<String>,
 }
 
 #[cfg(test)]
 impl Run {
-    /// A report that was read without a warning.
     fn of(name: &str, report: Report) -> Self {
         Self {
             name: name.to_owned(),
             report,
-            warnings: Vec::new(),
         }
     }
 }

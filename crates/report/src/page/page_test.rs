@@ -50,12 +50,12 @@ fn the_page_of_a_native_run() {
 #[test]
 fn the_page_of_two_runs_of_two_backends() {
     let mut slower = sample::two_backends();
-    for row in &mut slower.common.results {
+    for row in &mut slower.results {
         if let Some(measured) = row.measured_mut() {
             measured.times.median *= 1.5;
         }
     }
-    slower.common.host.kernel = "Linux 6.19.0".to_owned();
+    slower.host.kernel = "Linux 6.19.0".to_owned();
     let runs = [
         Run::of("a.json", sample::two_backends()),
         Run::of("b.json", slower),
@@ -89,7 +89,7 @@ fn hostile_names_stay_text_everywhere() {
     const NAME: &str =
         "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;\u{1b}[31m\0\u{202e}";
     let mut report = sample::two_backends();
-    for row in &mut report.common.results {
+    for row in &mut report.results {
         row.command = format!("{NAME}{}", row.command);
         row.reference = Some(NAME.to_owned());
         row.note = Some(NAME.to_owned());
@@ -99,20 +99,24 @@ fn hostile_names_stay_text_everywhere() {
                     ratio.reference = NAME.to_owned();
                 }
             }
-            Outcome::Skipped(reason) | Outcome::Failed(reason) => *reason = Some(NAME.to_owned()),
+            Outcome::Skipped { reason } | Outcome::Failed { reason } => {
+                *reason = Some(NAME.to_owned());
+            }
         }
     }
-    for backend in &mut report.common.backends {
+    for backend in &mut report.backends {
         backend.why = NAME.to_owned();
     }
-    report.common.host.cpu = NAME.to_owned();
-    report.common.host.kvm_params = [(NAME.to_owned(), NAME.to_owned())].into();
-    report.common.started = NAME.to_owned();
-    report.common.tool.version = NAME.to_owned();
+    report.host.cpu = NAME.to_owned();
+    report.host.kvm_params = [(NAME.to_owned(), NAME.to_owned())].into();
+    report.started = NAME.to_owned();
+    report.tool.version = NAME.to_owned();
     sample::paths(&mut report).highlights[0].text = NAME.to_owned();
     let mut of_vmms = report.clone();
-    of_vmms.kind = crate::Kind::Vmms(vec![sample::vmm(NAME, 1, false)]);
-    for row in &mut of_vmms.common.results {
+    of_vmms.kind = crate::Kind::Vmms {
+        vmms: vec![sample::vmm(NAME, 1, false)],
+    };
+    for row in &mut of_vmms.results {
         row.backend = NAME.to_owned();
     }
     for page in [
@@ -130,7 +134,7 @@ fn hostile_names_stay_text_everywhere() {
 #[test]
 fn times_of_an_emulated_cpu_are_neither_drawn_nor_cores() {
     let mut report = sample::report();
-    report.common.timing = Timing::Emulated;
+    report.timing = Timing::Emulated;
     let page = page(&[Run::of("a.json", report)]);
     let text = text(&page);
     assert!(
@@ -172,7 +176,7 @@ fn events_that_were_counted_are_shown_by_operation_and_are_no_cores() {
 #[test]
 fn a_run_without_rows_is_a_page_too() {
     let mut report = sample::report();
-    report.common.results.clear();
+    report.results.clear();
     sample::paths(&mut report).highlights.clear();
     let text = text(&page(&[Run::of("a.json", report)]));
     assert!(text.contains("Hosts and warnings"), "{text}");
@@ -181,7 +185,7 @@ fn a_run_without_rows_is_a_page_too() {
 #[test]
 fn a_backend_that_emulates_kernel_mode_is_a_sentence_and_not_in_the_first_chart() {
     let mut report = sample::two_backends();
-    report.common.backends[0].emulates_kernel_mode = true;
+    report.backends[0].emulates_kernel_mode = true;
     let page = text(&page(&[Run::of("a.json", report)]));
     let (first, rest) = page.split_once("\nScatter").unwrap();
     assert!(first.contains("than an exit to the VMM here\n"), "{first}");
@@ -198,15 +202,15 @@ fn a_backend_that_emulates_kernel_mode_is_a_sentence_and_not_in_the_first_chart(
 fn a_page_of_many_rows_has_each_once_in_the_order_of_its_report() {
     const ROWS: usize = 100_000;
     let mut first = sample::report();
-    let model = first.common.results[0].clone();
+    let model = first.results[0].clone();
     let row = |index: usize| crate::Row {
         command: format!("row-{index}"),
         ..model.clone()
     };
-    first.common.results = (0..ROWS).map(row).collect();
+    first.results = (0..ROWS).map(row).collect();
     let mut second = first.clone();
     // Each second row has another name, and follows the row before it.
-    for row in second.common.results.iter_mut().skip(1).step_by(2) {
+    for row in second.results.iter_mut().skip(1).step_by(2) {
         row.command.push_str("-now");
     }
     let runs = [Run::of("first", first), Run::of("second", second)];
@@ -218,7 +222,7 @@ fn a_page_of_many_rows_has_each_once_in_the_order_of_its_report() {
         ["row-0", "row-1-now", "row-1", "row-2", "row-3-now", "row-3"]
     );
     assert_eq!(lines.len(), ROWS + ROWS / 2);
-    let last = runs[1].report.common.results.last().unwrap();
+    let last = runs[1].report.results.last().unwrap();
     let id = samples::id(&columns[columns.len() - 1], last);
     assert_eq!(id, format!("samples-1-{}", ROWS - 1));
 }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::column::Column;
 use super::section::Section;
-use crate::{Measured, PercentilesOf, Row, Times, units};
+use crate::{PercentilesOf, Row, Times, units};
 
 /// Samples in one line of a table.
 const ACROSS: usize = 5;
@@ -12,7 +12,7 @@ const ACROSS: usize = 5;
 /// The identifier of the table of a row of the column's report, which figures link to.
 pub(super) fn id(column: &Column<'_>, row: &Row) -> String {
     // Many rows make many identifiers, so the place is computed and not searched for.
-    let bytes = std::ptr::from_ref(row).addr() - column.report.common.results.as_ptr().addr();
+    let bytes = std::ptr::from_ref(row).addr() - column.report.results.as_ptr().addr();
     format!("samples-{}-{}", column.of_run, bytes / size_of::<Row>())
 }
 
@@ -39,16 +39,12 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
 }
 
 fn of_row(column: &Column<'_>, row: &Row) -> Markup {
-    let Some(Measured { times, cpu, .. }) = row.measured() else {
+    let Some(measured) = row.measured() else {
         return html! {};
     };
+    let times = &measured.times;
     let summary = |label: &str, ns: Option<f64>| {
-        ns.map(|ns| {
-            format!(
-                "{label} {}",
-                units::measured(ns, column.report.common.timing)
-            )
-        })
+        ns.map(|ns| format!("{label} {}", units::measured(ns, column.report.timing)))
     };
     let percentiles = times.percentiles;
     let facts: Vec<String> = [
@@ -59,7 +55,7 @@ fn of_row(column: &Column<'_>, row: &Row) -> Markup {
         summary("p90", percentiles.and_then(|p| p.p90)),
         summary("p99", percentiles.and_then(|p| p.p99)),
         summary("p99.9", percentiles.and_then(|p| p.p99_9)),
-        summary("CPU time", cpu.map(|cpu| cpu.user + cpu.system)),
+        summary("CPU time", measured.cpu()),
     ]
     .into_iter()
     .flatten()
@@ -97,7 +93,7 @@ fn of_row(column: &Column<'_>, row: &Row) -> Markup {
 }
 
 fn unit(column: &Column<'_>) -> &'static str {
-    match column.report.common.timing {
+    match column.report.timing {
         crate::Timing::Native if column.is_emulated() => "Nanoseconds of an emulated CPU",
         crate::Timing::Native => "Nanoseconds",
         crate::Timing::Emulated => "Nanoseconds of an emulated CPU",

@@ -139,7 +139,7 @@ impl Scan<'_> {
     fn timing(&self) -> Timing {
         self.curves
             .first()
-            .map_or(Timing::Native, |(column, _)| column.report.common.timing)
+            .map_or(Timing::Native, |(column, _)| column.report.timing)
     }
 
     /// The first and the last point of each curve, for those who cannot see it.

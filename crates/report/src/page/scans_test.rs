@@ -6,7 +6,7 @@ use crate::{Report, sample};
 /// A scan of one path over `doorbells`, with one and with two vCPUs.
 fn scanned(values: &[&str]) -> Report {
     let mut report = sample::report();
-    let template = report.common.results[0].clone();
+    let template = report.results[0].clone();
     let row = |vcpus: &str, doorbells: &str| Row {
         command: format!("portio-no-eventfd,doorbells={doorbells},vcpus={vcpus}"),
         parameters: [("doorbells", doorbells), ("vcpus", vcpus)]
@@ -14,7 +14,7 @@ fn scanned(values: &[&str]) -> Report {
             .into(),
         ..template.clone()
     };
-    report.common.results = values
+    report.results = values
         .iter()
         .flat_map(|value| [row("1", value), row("2", value)])
         .collect();
@@ -46,7 +46,7 @@ fn each_parameter_has_a_curve_for_each_value_of_the_others() {
 #[test]
 fn a_single_value_is_no_curve() {
     let mut report = scanned(&["1"]);
-    report.common.results.truncate(1);
+    report.results.truncate(1);
     assert_eq!(shown(report), "");
     assert_eq!(shown(sample::report()), "");
 }

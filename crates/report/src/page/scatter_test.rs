@@ -17,7 +17,7 @@ fn each_run_is_a_dot_by_its_distance_from_the_median() {
 fn dots_beyond_the_axis_are_counted() {
     let mut report = sample::report();
     // 1 of 24 samples, which the axis leaves out.
-    sample::of(&mut report.common.results[0]).times.samples[0] = 30_000.0;
+    sample::of(&mut report.results[0]).times.samples[0] = 30_000.0;
     let text = shown(report);
     assert!(text.contains("4 runs, 1 beyond"), "{text}");
     assert!(text.contains("+6.0 %"), "{text}");
@@ -26,13 +26,13 @@ fn dots_beyond_the_axis_are_counted() {
 #[test]
 fn a_time_below_the_resolution_has_no_strip() {
     let mut report = sample::report();
-    sample::of(&mut report.common.results[0]).times.resolution = Some(1e6);
+    sample::of(&mut report.results[0]).times.resolution = Some(1e6);
     assert!(shown(report).contains("below what can be told"));
 }
 
 #[test]
 fn emulated_times_are_not_drawn() {
     let mut report = sample::report();
-    report.common.timing = Timing::Emulated;
+    report.timing = Timing::Emulated;
     assert_eq!(shown(report), "");
 }

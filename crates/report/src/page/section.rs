@@ -53,8 +53,10 @@ impl Section {
             ("platform-", Section::Devices),
         ];
         match (&report.kind, row.group) {
-            (Kind::Rings(_) | Kind::Eoi(_), _) | (Kind::Paths(_), Group::Debug) => Self::Variants,
-            (Kind::Vmms(_) | Kind::Net(_), _) => Self::Vmms,
+            (Kind::Rings { .. } | Kind::Eoi { .. }, _) | (Kind::Paths(_), Group::Debug) => {
+                Self::Variants
+            }
+            (Kind::Vmms { .. } | Kind::Net { .. }, _) => Self::Vmms,
             (Kind::Paths(_), Group::Floor) => Self::Floors,
             (Kind::Paths(_), Group::Scenario) => PREFIXES
                 .into_iter()

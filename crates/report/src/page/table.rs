@@ -117,7 +117,7 @@ pub(super) fn to_base(line: &Line<'_>, column: &Column<'_>, columns: &[Column<'_
         .iter()
         .find(|base| base.of_run == 0 && base.backend == column.backend)?;
     let is_comparable = column.of_run > 0
-        && base.report.common.timing == column.report.common.timing
+        && base.report.timing == column.report.timing
         && !base.is_emulated()
         && !column.is_emulated();
     let (new, old) = (median(column)?, median(base)?);

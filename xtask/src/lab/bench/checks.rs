@@ -7,11 +7,10 @@ use super::expected::{Expected, OVERHEAD};
 /// What is wrong with the report.
 pub(super) fn failures(report: &Report, expected: &Expected) -> Vec<String> {
     let mut failures = Vec::new();
-    if report.common.timing != Timing::Instructions {
-        failures.push(format!("timing is {:?}", report.common.timing));
+    if report.timing != Timing::Instructions {
+        failures.push(format!("timing is {:?}", report.timing));
     }
     if report
-        .common
         .backends
         .iter()
         .any(|backend| backend.emulates_kernel_mode)
@@ -23,7 +22,7 @@ pub(super) fn failures(report: &Report, expected: &Expected) -> Vec<String> {
         rows.chain(expected.assigned.iter().map(|row| (row, 0.0)))
     };
     let is_main = |row: &&Row| rows().any(|((name, _), _)| *name == row.command);
-    for row in report.common.results.iter().filter(|row| !is_main(row)) {
+    for row in report.results.iter().filter(|row| !is_main(row)) {
         failures.extend(unmeasured(row, expected));
     }
     for ((name, userspace), least) in rows() {
@@ -60,7 +59,7 @@ pub(super) fn failures(report: &Report, expected: &Expected) -> Vec<String> {
 }
 
 fn find<'r>(report: &'r Report, name: &str) -> Option<&'r Row> {
-    report.common.results.iter().find(|row| row.command == name)
+    report.results.iter().find(|row| row.command == name)
 }
 
 /// All exits for each operation, if they are counted.

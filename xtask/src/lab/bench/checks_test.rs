@@ -4,10 +4,10 @@ use vmbell_report::{Exits, Outcome};
 
 /// A stored report with the rows that are checked, all as they should be.
 pub(in super::super) fn good_report(expected: &Expected) -> Report {
-    let oldest = include_str!("../../../../crates/report/tests/data/schema1/first.json");
-    let oldest = vmbell_report::parse(oldest).unwrap();
+    let stored = include_str!("../../../../crates/report/tests/data/report.json");
+    let stored = vmbell_report::parse(stored).unwrap();
     let row = |name: &str, exits| {
-        let mut row = oldest.common.results[0].clone();
+        let mut row = stored.results[0].clone();
         row.command = name.to_owned();
         let measured = row.measured_mut().unwrap();
         measured.times.median = 2985.0;
@@ -21,12 +21,12 @@ pub(in super::super) fn good_report(expected: &Expected) -> Report {
     let rows = expected.rows.iter().map(|row| counted(row, 1.0 - row.1));
     let floors = expected.floors.iter().map(|(_, floor)| row(floor, None));
     let assigned = expected.assigned.iter().map(|row| counted(row, 0.0));
-    let mut report = oldest.clone();
-    report.common.timing = Timing::Instructions;
-    report.common.results = rows.chain(floors).chain(assigned).collect();
+    let mut report = stored.clone();
+    report.timing = Timing::Instructions;
+    report.results = rows.chain(floors).chain(assigned).collect();
     for (name, other, _) in expected.ratios {
         if find(&report, other).is_none() {
-            report.common.results.push(row(other, None));
+            report.results.push(row(other, None));
         }
         numbers(of(&mut report, name)).times.median = 1000.0;
     }
@@ -35,7 +35,7 @@ pub(in super::super) fn good_report(expected: &Expected) -> Report {
 
 fn of<'r>(report: &'r mut Report, name: &str) -> &'r mut Row {
     let row = |row: &&mut Row| row.command == name;
-    report.common.results.iter_mut().find(row).unwrap()
+    report.results.iter_mut().find(row).unwrap()
 }
 
 fn numbers(row: &mut Row) -> &mut vmbell_report::Measured {
@@ -72,55 +72,52 @@ fn each_fault_is_found() {
         &X86_64,
         &[
             (
-                |report| report.common.results[7].outcome = Outcome::Skipped(None),
+                |report| report.results[7].outcome = Outcome::Skipped { reason: None },
                 "floor-kvm-run-pio was skipped: no reason given",
             ),
             (
-                |report| report.common.results[7].outcome = Outcome::Failed(None),
+                |report| report.results[7].outcome = Outcome::Failed { reason: None },
                 "floor-kvm-run-pio failed: no reason given",
             ),
+            (|report| report.timing = Timing::Native, "timing is Native"),
             (
-                |report| report.common.timing = Timing::Native,
-                "timing is Native",
-            ),
-            (
-                |report| report.common.backends[0].emulates_kernel_mode = true,
+                |report| report.backends[0].emulates_kernel_mode = true,
                 "kvm emulates the guest's kernel mode",
             ),
             (
-                |report| exits(&mut report.common.results[1]).userspace = Some(0.0005),
+                |report| exits(&mut report.results[1]).userspace = Some(0.0005),
                 "portio-wildcard-eventfd has 0.0005 heavy exits for each operation instead of 0",
             ),
             (
-                |report| exits(&mut report.common.results[1]).total = Some(0.5),
+                |report| exits(&mut report.results[1]).total = Some(0.5),
                 "portio-wildcard-eventfd has 0.5 exits for each operation",
             ),
             (
-                |report| exits(&mut report.common.results[1]).total = None,
+                |report| exits(&mut report.results[1]).total = None,
                 "portio-wildcard-eventfd has no count of light exits",
             ),
             (
-                |report| numbers(&mut report.common.results[1]).times.median = 0.0,
+                |report| numbers(&mut report.results[1]).times.median = 0.0,
                 "portio-wildcard-eventfd has no count of instructions",
             ),
             (
-                |report| report.common.results[1].outcome = Outcome::Skipped(None),
+                |report| report.results[1].outcome = Outcome::Skipped { reason: None },
                 "portio-wildcard-eventfd skipped: no reason given",
             ),
             (
-                |report| numbers(&mut report.common.results[0]).times.median = 4000.0,
+                |report| numbers(&mut report.results[0]).times.median = 4000.0,
                 "portio-no-eventfd has Some(4000.0) instructions, its floor Some(2985.0): at most 350 more are good",
             ),
             (
-                |report| drop(report.common.results.remove(8)),
+                |report| drop(report.results.remove(8)),
                 "mmio-no-eventfd has Some(2985.0) instructions, its floor None: at most 350 more are good",
             ),
             (
-                |report| exits(&mut report.common.results[9]).userspace = Some(0.0005),
+                |report| exits(&mut report.results[9]).userspace = Some(0.0005),
                 "passthrough-intx-irqfd has 0.0005 heavy exits for each operation instead of 0",
             ),
             (
-                |report| drop(report.common.results.remove(1)),
+                |report| drop(report.results.remove(1)),
                 "portio-wildcard-eventfd is missing",
             ),
         ],

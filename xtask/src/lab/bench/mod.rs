@@ -42,7 +42,7 @@ pub(super) fn run(
         replace(&mut report, second);
     }
     let failures = failures(&report, expected);
-    let measured = report.common.results.iter().filter(|row| row.is_ok());
+    let measured = report.results.iter().filter(|row| row.is_ok());
     counts.passed = measured.count().saturating_sub(failures.len());
     Ok((counts, failures))
 }
@@ -52,7 +52,7 @@ fn took_one_twice(report: &Report) -> Vec<String> {
     let failed_so = |row: &&Row| {
         row.status() == Status::Failed && row.reason().unwrap_or_default().contains(TWICE)
     };
-    let rows = report.common.results.iter().filter(failed_so);
+    let rows = report.results.iter().filter(failed_so);
     rows.map(|row| row.command.clone()).collect()
 }
 
@@ -94,9 +94,8 @@ fn measure(
 
 /// Puts the rows of `second` in the place of those of the same name.
 fn replace(report: &mut Report, second: Report) {
-    for row in second.common.results {
+    for row in second.results {
         if let Some(old) = report
-            .common
             .results
             .iter_mut()
             .find(|old| old.command == row.command)
@@ -115,13 +114,15 @@ mod tests {
     #[test]
     fn a_row_whose_guest_took_an_interrupt_twice_counts_as_it_was_measured_again() {
         let mut first = good_report(&X86_64);
-        let rows = &mut first.common.results;
+        let rows = &mut first.results;
         let reason = "the guest ended before its interrupts: it took one twice, or";
-        rows[7].outcome = Outcome::Failed(Some(reason.to_owned()));
+        rows[7].outcome = Outcome::Failed {
+            reason: Some(reason.to_owned()),
+        };
         let name = rows[7].command.clone();
         assert_eq!(took_one_twice(&first), [name]);
         let mut second = good_report(&X86_64);
-        second.common.results.drain(..7);
+        second.results.drain(..7);
         replace(&mut first, second);
         assert_eq!(took_one_twice(&first), Vec::<String>::new());
         assert_eq!(failures(&first, &X86_64), Vec::<String>::new());
