@@ -13,12 +13,6 @@ pub(super) fn entries() -> Vec<Entry> {
             Entry::new(Group::Debug, name, description, make)
         };
     vec![
-        entry("debug-constant", "takes 100 ns, always", |_| {
-            Ok(Box::new(Constant {
-                name: "debug-constant",
-                ns: 100.0,
-            }))
-        }),
         entry("debug-double", "takes 200 ns, always", |_| {
             Ok(Box::new(Constant {
                 name: "debug-double",
@@ -26,6 +20,12 @@ pub(super) fn entries() -> Vec<Entry> {
             }))
         })
         .with_reference("debug-constant"),
+        entry("debug-constant", "takes 100 ns, always", |_| {
+            Ok(Box::new(Constant {
+                name: "debug-constant",
+                ns: 100.0,
+            }))
+        }),
         entry("debug-skip", "cannot be measured", |_| {
             Err(SubjectError::Skipped("debug-skip is always skipped".into()))
         }),

@@ -33,16 +33,13 @@ pub(super) fn deliver(
 ) -> Result<()> {
     let Delivery { style, look, warns } = delivery;
     // The short form of paths has the warnings in a few words.
-    let is_short = report.paths().is_some() && !look.verbose && style != Style::Vmexit;
+    let is_short = report.paths().is_some() && !look.verbose;
     if warns && style != Style::None && !is_short {
         warn(report);
     }
     let stdout_is_taken = exports.use_stdout();
     let exported = exports.finish(report, look.unit);
-    let text = |look| match style {
-        Style::Vmexit => vmbell_report::vmexit(report),
-        _ => vmbell_report::terminal(report, look) + &more(),
-    };
+    let text = |look| vmbell_report::terminal(report, look) + &more();
     show(style, look, stdout_is_taken, text)?;
     exported
 }

@@ -21,8 +21,6 @@ pub(super) enum Style {
     Color,
     /// Print no report; only write the exports
     None,
-    /// Print lines `name cycles`, as kvm-unit-tests' vmexit does
-    Vmexit,
 }
 
 impl Style {
@@ -31,7 +29,7 @@ impl Style {
         match self {
             Self::Full | Self::Color => true,
             Self::Auto => stream.is_terminal() && allowed_by_environment(),
-            Self::Basic | Self::Nocolor | Self::None | Self::Vmexit => false,
+            Self::Basic | Self::Nocolor | Self::None => false,
         }
     }
 

@@ -128,7 +128,7 @@ fn a_ratio_is_new_over_old() {
         "-",
     ]));
     let report: Value = serde_json::from_str(&text).unwrap();
-    let ratio = &report["results"][1]["ratio"];
+    let ratio = &report["results"][0]["ratio"];
     assert_eq!(ratio["reference"], "debug-constant");
     assert_eq!(ratio["value"], 2.0);
 }
