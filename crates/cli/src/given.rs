@@ -39,7 +39,7 @@ pub(super) fn words(command: &Command, matches: &ArgMatches, left_out: &[&str]) 
 }
 
 /// The words of all options that were given, but for those in `left_out`.
-pub(super) fn options(command: &Command, matches: &ArgMatches, left_out: &[&str]) -> Vec<OsString> {
+fn options(command: &Command, matches: &ArgMatches, left_out: &[&str]) -> Vec<OsString> {
     let mut words = Vec::new();
     for arg in command.get_arguments().filter(|arg| is_given(matches, arg)) {
         match arg.get_long() {

@@ -10,8 +10,9 @@ use super::backends::Choice;
 use super::bench_args::BackendName;
 use super::exit::{Exit, Usage};
 use super::output::print;
-use super::suites::{self, SuiteName};
+use super::suites::SuiteName;
 use super::virtqueue::{self, VirtqueueArgs};
+use super::{net, vmm};
 use vmbell_bench::catalogue::HOST;
 use vmbell_bench::scenario::Scan;
 use vmbell_bench::stat::Pace;
@@ -72,8 +73,8 @@ pub(super) fn run(args: &ListArgs) -> Result<Exit> {
             print(&text(&entries))?;
             Ok(Exit::Good)
         }
-        SuiteName::Vmms => suites::run(["bench", "vmms", "--list"].map(Into::into)),
-        SuiteName::Net => suites::run(["bench", "net", "--list"].map(Into::into)),
+        SuiteName::Vmms => vmm::list(),
+        SuiteName::Net => net::list(),
     }
 }
 

@@ -137,6 +137,11 @@ impl MeasureArgs {
     }
 }
 
+/// A limit of a signal alone.
+pub(super) fn limit_of_signals() -> Result<Limit> {
+    limit(Duration::ZERO)
+}
+
 /// A limit of this time, zero for none, and of a signal.
 fn limit(timeout: Duration) -> Result<Limit> {
     let interrupted = interrupt::catch().context("cannot catch signals")?;

@@ -3,33 +3,26 @@
 //! [`vmbell_bench::stat`] has the two entries, which the bench's runner measures by turns.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, Args, Command, CommandFactory, ValueEnum};
+use clap::Args;
 
-use super::args::Cli;
 use super::backends::Choice;
 use super::bench_args::BackendName;
 use super::deliver::deliver_as;
 use super::exit::{Exit, Usage};
 use super::exports::Exports;
-use super::given::{self, is_given};
 use super::measure_args::MeasureArgs;
 use super::measured::{Begun, exit};
-use super::net::NetArgs;
 use super::progress::Progress;
 use super::supervise::supervise;
-use super::{net, suites, values};
+use super::values;
 use vmbell_bench::stat::{ON, Pace, SPARED, TAKEN};
 use vmbell_bench::{Observer, Options, Phase, Plan, Record, Sample, host};
 use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{Kind, Look, Report, Row, Status, Timing, Work};
 
-/// The option that chooses the guest.
-const GUEST: &str = "guest";
 /// The number of interrupts with `--deterministic`.
 const INTERRUPTS: u64 = 500;
 /// What the interrupts are.
@@ -45,12 +38,11 @@ const DURATION: Duration = Duration::from_secs(1);
 const RUNS: u32 = 10;
 
 /// Count the exits and KVM events of a guest that takes interrupts, with PV EOI off and on
+///
+/// The guest ends each interrupt and does nothing else. `vmbell bench net vmbell-no-pv-eoi vmbell-ioeventfd` counts what PV EOI saves
+/// a Linux with netperf.
 #[derive(Args, Debug)]
 pub(super) struct StatArgs {
-    /// Count the interrupts of this guest; with `linux`, give further options of `vmbell bench net` after `--`
-    #[arg(long, value_enum, default_value_t = Guest::Own)]
-    guest: Guest,
-
     /// Raise N interrupts per second, or as many as the host allows [default: 25000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
@@ -95,41 +87,9 @@ pub(super) struct StatArgs {
 
     #[command(flatten)]
     measure: MeasureArgs,
-
-    /// Use these options of `vmbell bench net`, with --guest linux
-    #[arg(last = true, value_name = "OPTION")]
-    options: Vec<OsString>,
 }
 
 impl StatArgs {
-    /// With `--guest linux` the words of the `bench net` that counts the same of Linux, from the arguments that this command
-    /// was given: the options of both, and those after `--`. An error names one that is for vmbell's own guest only.
-    pub(super) fn of_net(
-        &self,
-        command: &Command,
-        matches: &ArgMatches,
-    ) -> Result<Option<Vec<OsString>>, clap::Error> {
-        if self.guest == Guest::Own {
-            return Ok(None);
-        }
-        let net = NetArgs::augment_args(Command::new("net"));
-        let is_known =
-            |name| name == GUEST || net.get_arguments().any(|arg| arg.get_long() == Some(name));
-        let given = command.get_arguments().filter(|arg| is_given(matches, arg));
-        if let Some(name) = given.filter_map(Arg::get_long).find(|name| !is_known(name)) {
-            let text = format!(
-                "--{name} is for --guest own: --guest linux takes the options of `vmbell bench net`"
-            );
-            return Err(command.clone().error(ErrorKind::ArgumentConflict, text));
-        }
-        let ways = net::eois().map(OsString::from);
-        let mut words = vec!["bench".into(), "net".into()];
-        words.extend(ways);
-        words.extend(given::options(command, matches, &[GUEST]));
-        words.extend_from_slice(&self.options);
-        Ok(Some(words))
-    }
-
     fn runs(&self) -> u32 {
         self.runs.unwrap_or(match self.deterministic {
             true => 1,
@@ -145,26 +105,8 @@ impl StatArgs {
     }
 }
 
-/// Who takes the interrupts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Guest {
-    /// vmbell's own program, which ends each interrupt and does nothing else
-    Own,
-    /// Linux with netperf: exits by reason of each round trip
-    Linux,
-}
-
 /// Runs both modes by turns and prints their counts.
 pub(super) fn run(args: &StatArgs) -> Result<Exit> {
-    if args.guest == Guest::Linux {
-        let cli = Cli::command();
-        let matches = cli.clone().try_get_matches()?;
-        let (_, command, matches) = given::innermost(cli, matches);
-        return suites::run(args.of_net(&command, &matches)?.unwrap_or_default());
-    }
-    if !args.options.is_empty() {
-        return Err(Usage::new("options after `--` are for --guest linux").into());
-    }
     let choice = Choice::of(args.backend.unwrap_or(BackendName::Auto))?;
     choice.check()?;
     let exports = Exports::open(&args.measure.exports)?;

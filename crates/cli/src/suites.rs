@@ -4,9 +4,8 @@
 use std::ffi::OsString;
 
 use anyhow::Result;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
-use super::args::{Cli, Command};
 use super::bench_args::BenchArgs;
 use super::exit::Exit;
 use super::net::NetArgs;
@@ -73,15 +72,6 @@ pub(super) enum SuiteName {
 impl From<SuiteArgs> for Suite {
     fn from(args: SuiteArgs) -> Self {
         args.suite.unwrap_or(Self::Paths(args.paths))
-    }
-}
-
-/// Runs `vmbell` with these words, which are those of a suite.
-pub(super) fn run(words: impl IntoIterator<Item = OsString>) -> Result<Exit> {
-    let line = [OsString::from("vmbell")].into_iter().chain(words);
-    match Cli::try_parse_from(line)?.command {
-        Command::Bench(args) => Suite::from(*args).run(),
-        _ => unreachable!("`bench` is the suites' command"),
     }
 }
 

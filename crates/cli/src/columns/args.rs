@@ -11,10 +11,6 @@ use crate::values;
 /// Options of a report with a column for each VMM.
 #[derive(Args, Debug)]
 pub(crate) struct ColumnArgs {
-    /// Show what is found, and start nothing
-    #[arg(short, long, hide = true)]
-    pub(crate) list: bool,
-
     /// Boot each guest N times
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = values::runs)]
     pub(crate) runs: u32,

@@ -50,11 +50,6 @@ impl Inner {
             _ => None,
         };
         let (path, command, matches) = given::innermost(command, matches);
-        if let Some(Suite::Eoi(args)) = &suite
-            && let Some(net) = args.of_net(&command, &matches)?
-        {
-            return Self::parse(&net);
-        }
         Ok(Self {
             suite,
             words: words.to_vec(),

@@ -77,7 +77,7 @@ Exit status: that of PROGRAM, and
 ///
 /// PROGRAM may be vmbell itself (`vmbell`, or the path of this program). Then files that its command line names are copied, its
 /// --export-... files are brought back, and a suite finds what it needs: QEMU for `bench vmms`; QEMU, a kernel, netperf and a
-/// network card for `bench net` and `bench eoi --guest linux`; the devices of the rows that `bench` names. `bench` uses the
+/// network card for `bench net`; the devices of the rows that `bench` names. `bench` uses the
 /// backend kvm unless --backend says otherwise, and counts instructions on one CPU (--deterministic) unless it names a row that
 /// needs two.
 ///

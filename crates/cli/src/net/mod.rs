@@ -48,16 +48,8 @@ const fn repeats(timing: Timing) -> u32 {
     }
 }
 
-/// The names of the two ways that differ by paravirtual EOI alone, the one without first.
-pub(super) fn eois() -> [String; 2] {
-    NetWay::EOIS.map(NetWay::title)
-}
-
 /// Measures the ways.
 pub(super) fn run(args: &NetArgs) -> Result<Exit> {
-    if args.columns.list {
-        return list(args);
-    }
     let limit = args.columns.measure.limit_of_boots()?;
     if let Some(reason) = no_kvm() {
         eprintln!("error: {reason}; run `vmbell lab -- vmbell bench net`, which has its own KVM");
@@ -129,8 +121,8 @@ fn measure(
     )
 }
 
-/// `--list`.
-fn list(args: &NetArgs) -> Result<Exit> {
+/// Prints the ways, each with its program or what is missing, and the patterns.
+pub(super) fn list() -> Result<Exit> {
     let line = |value: PossibleValue, more: &str| {
         let text = value.get_help().map(ToString::to_string);
         format!(
@@ -141,7 +133,7 @@ fn list(args: &NetArgs) -> Result<Exit> {
     };
     let mut text = "ways:\n".to_owned();
     for way in NetWay::value_variants() {
-        let found = match Candidate::new(*way, args.card()).program() {
+        let found = match Candidate::new(*way, None).program() {
             Ok(program) => format!("; {}", program.display()),
             Err(reason) => format!("; not here: {reason}"),
         };

@@ -61,9 +61,6 @@ pub(super) struct Guest<'a> {
 }
 
 impl NetWay {
-    /// The two that differ by paravirtual EOI alone, the one without first.
-    pub(super) const EOIS: [Self; 2] = [Self::VmbellNoPvEoi, Self::VmbellIoeventfd];
-
     /// The name of its column.
     pub(super) fn title(self) -> String {
         value(&self).get_name().to_owned()

@@ -80,7 +80,7 @@ pub(super) fn is_missing(column: &Column<Vmm>) -> bool {
     column.way.launcher.find().is_err() && matches!(column.way.launcher, Launcher::Known(_, None))
 }
 
-/// `--list`.
+/// Prints where these VMMs are, and their versions.
 pub(super) fn list(launchers: &[Launcher], stop: &Limit) -> Result<Exit> {
     let widest = launchers
         .iter()

@@ -1,8 +1,8 @@
 //! `vmbell bench vmms`: runs one guest image in every VMM that there is, and compares what it measures from inside.
 //!
 //! `choose` says which VMMs, `launcher` knows them and their command lines, `boot` boots one, and `serial` and `document`
-//! read what it prints, which is not trusted. `linux` makes a row of a boot of Linux. Turns, rows and the report are those of `crate::columns`. The image is the
-//! crate `vmbell-probe-image`.
+//! read what it prints, which is not trusted. `linux` makes a row of a boot of Linux. Turns, rows and the report are those of
+//! `crate::columns`. The image is the crate `vmbell-probe-image`.
 
 mod args;
 mod boot;
@@ -26,12 +26,13 @@ pub(super) use self::args::{DEVICES, Device, LAB_KERNEL, VmmArgs, check_rows, ro
 use self::args::{Format, VmmCommand};
 use self::boot::Place;
 pub(super) use self::choose::program_in_lab;
-use self::choose::{chosen, is_missing, list, none_found};
+use self::choose::{chosen, is_missing, none_found};
 pub(super) use self::launcher::{BARE, CARRIED, QEMU};
-use self::launcher::{Launcher, Vmm};
+use self::launcher::{Launcher, Vmm, known};
 use super::columns::args::CountExits;
 use super::columns::{Column, Plan, Run};
 use super::exit::{Exit, Usage};
+use super::measure_args::limit_of_signals;
 use super::output::print_bytes;
 use vmbell_report::Kind;
 
@@ -51,9 +52,6 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
     }
     let launchers = checked(args)?;
     let limit = args.columns.measure.limit_of_boots()?;
-    if args.columns.list {
-        return list(&launchers, &limit);
-    }
     if vmbell_probe_image::ELF.is_empty() {
         bail!(NO_IMAGE);
     }

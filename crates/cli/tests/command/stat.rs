@@ -139,46 +139,6 @@ fn modes_take_turns_and_are_compared_for_each_interrupt_with_an_interval() {
 }
 
 #[test]
-fn options_that_linux_does_not_have_are_refused_and_not_ignored() {
-    for option in [
-        &["--rate", "5"][..],
-        &["--duration", "2s"],
-        &["--backend", "usermode"],
-        &["--deterministic"],
-        &["--interval"],
-        &["--json"],
-    ] {
-        let words = [&["bench", "eoi", "--guest", "linux"], option].concat();
-        vmbell(&words).assert().code(2).stderr(contains(format!(
-            "error: {} is for --guest own: --guest linux takes the options of `vmbell bench net`",
-            option[0]
-        )));
-    }
-}
-
-#[test]
-fn options_that_linux_has_too_reach_it_and_so_do_those_after_the_hyphens() {
-    let run = |words: &[&str]| {
-        let words = [&["bench", "eoi", "--guest", "linux"], words].concat();
-        vmbell(&words).assert()
-    };
-    run(&[
-        "--timeout",
-        "1m",
-        "-r2",
-        "--export-json",
-        "-",
-        "--",
-        "--list",
-    ])
-    .success()
-    .stdout(contains("vmbell-no-pv-eoi "));
-    run(&["--", "--timeout", "never"])
-        .code(2)
-        .stderr(contains("invalid value 'never' for '--timeout <TIME>'"));
-}
-
-#[test]
 fn the_help_of_what_goes_behind_the_hyphens_is_no_error() {
     vmbell(&["bench", "eoi", "--guest", "linux", "--", "--help"])
         .assert()
