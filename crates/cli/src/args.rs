@@ -11,7 +11,7 @@ use super::man::ManArgs;
 use super::probe::ProbeArgs;
 use super::report::ReportArgs;
 use super::run_image::RunArgs;
-use super::suites::{OldSuite, SuiteArgs};
+use super::suites::SuiteArgs;
 use super::top::TopArgs;
 use super::version;
 
@@ -68,6 +68,4 @@ pub(super) enum Command {
     Completions(CompletionsArgs),
     #[command(hide = true)]
     Man(ManArgs),
-    #[command(flatten)]
-    Old(OldSuite),
 }

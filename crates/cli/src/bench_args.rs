@@ -132,6 +132,5 @@ pub(super) enum Sort {
     /// In the order of `vmbell list`
     Command,
     /// Fastest first
-    #[value(alias = "mean-time")]
     Median,
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::exports::Exports;
 use super::locale;
-use super::output::{print, print_shown};
+use super::output::print_shown;
 use super::style::{self, Style};
 use vmbell_report::{Look, Report};
 
@@ -42,22 +42,6 @@ pub(super) fn deliver(
     let text = |look| vmbell_report::terminal(report, look) + &more();
     show(style, look, stdout_is_taken, text)?;
     exported
-}
-
-/// The same for a command that has `--json`: with it, the report is printed as JSON instead of being shown and exported.
-pub(super) fn deliver_as(
-    as_json: bool,
-    report: &Report,
-    exports: Exports,
-    delivery: Delivery,
-) -> Result<()> {
-    if !as_json {
-        return deliver(report, exports, delivery, String::new);
-    }
-    if delivery.warns {
-        warn(report);
-    }
-    print(&vmbell_report::json(report))
 }
 
 /// Prints the reasons to doubt the numbers of a report.

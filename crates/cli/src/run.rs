@@ -29,10 +29,6 @@ pub fn main() -> ExitCode {
         Command::Lab(args) => return lab::run(*args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
-        Command::Old(suite) => {
-            suite.print_new_name();
-            Suite::from(suite).run()
-        }
     };
     match outcome {
         Ok(exit) => exit.into(),

@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::backends::Choice;
 use super::bench_args::BackendName;
-use super::deliver::deliver_as;
+use super::deliver::deliver;
 use super::exit::{Exit, Usage};
 use super::exports::Exports;
 use super::measure_args::MeasureArgs;
@@ -81,10 +81,6 @@ pub(super) struct StatArgs {
     #[arg(long, value_enum)]
     backend: Option<BackendName>,
 
-    /// The old name of `--export-json - --style none`
-    #[arg(long, hide = true)]
-    json: bool,
-
     #[command(flatten)]
     measure: MeasureArgs,
 }
@@ -139,7 +135,7 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     let mut report = begun.report(&record, facts, backends, Kind::Eoi { work }, &compared);
     without_the_bit(&mut report);
     leave_out(&mut report, args)?;
-    deliver_as(args.json, &report, exports, delivery)?;
+    deliver(&report, exports, delivery, String::new)?;
     Ok(exit(&report))
 }
 

@@ -1,7 +1,5 @@
 //! `vmbell bench [SUITE or NAME...]`: the suites of measurements, each a subcommand of `bench`; without one, the arguments
-//! are those of the suite `paths`. [`OldSuite`] has the commands that have become suites.
-
-use std::ffi::OsString;
+//! are those of the suite `paths`.
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
@@ -94,43 +92,6 @@ impl Suite {
             Self::Eoi(args) => stat::run(&args),
             Self::Vmms(args) => vmm::run(&args),
             Self::Net(args) => net::run(&args),
-        }
-    }
-}
-
-/// A suite by the name that it had as a command.
-#[derive(Debug, Subcommand)]
-pub(super) enum OldSuite {
-    #[command(hide = true)]
-    Virtqueue(VirtqueueArgs),
-    #[command(hide = true)]
-    Stat(StatArgs),
-    #[command(hide = true)]
-    Vmm(VmmArgs),
-    #[command(hide = true)]
-    Net(NetArgs),
-}
-
-impl OldSuite {
-    /// Prints what the command is called now.
-    pub(super) fn print_new_name(&self) {
-        let (old, new) = match self {
-            Self::Virtqueue(_) => ("virtqueue", "rings"),
-            Self::Stat(_) => ("stat", "eoi"),
-            Self::Vmm(_) => ("vmm", "vmms"),
-            Self::Net(_) => ("net", "net"),
-        };
-        eprintln!("note: `vmbell {old}` is now `vmbell bench {new}`");
-    }
-}
-
-impl From<OldSuite> for Suite {
-    fn from(old: OldSuite) -> Self {
-        match old {
-            OldSuite::Virtqueue(args) => Self::Rings(args),
-            OldSuite::Stat(args) => Self::Eoi(args),
-            OldSuite::Vmm(args) => Self::Vmms(args),
-            OldSuite::Net(args) => Self::Net(args),
         }
     }
 }

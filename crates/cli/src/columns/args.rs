@@ -22,7 +22,7 @@ pub(crate) struct ColumnArgs {
     pub(crate) exits: CountExits,
 
     /// Give up a VMM if one boot, or one run of netperf, takes longer than this, and go on with the others
-    #[arg(long, alias = "time-limit", value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
     pub(crate) run_timeout: Duration,
 
     /// Keep what each boot prints in this folder, as NAME-RUN.log and NAME-RUN.err; RUN is `exits` for the boot that

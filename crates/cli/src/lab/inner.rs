@@ -46,7 +46,6 @@ impl Inner {
         let matches = command.clone().try_get_matches_from(line)?;
         let suite = match Cli::from_arg_matches(&matches)?.command {
             args::Command::Bench(args) => Some(Suite::from(*args)),
-            args::Command::Old(old) => Some(Suite::from(old)),
             _ => None,
         };
         let (path, command, matches) = given::innermost(command, matches);

@@ -59,7 +59,7 @@ pub(super) struct Machine {
     #[arg(long, requires = "depth")]
     exits: bool,
     /// Give L1 N CPUs, and each Linux inside it [default: 2; 1 with --depth 2 and 3]
-    #[arg(long, alias = "smp", value_name = "N")]
+    #[arg(long, value_name = "N")]
     vcpus: Option<NonZeroU32>,
     /// Give the Linux in which the program runs this much memory, such as 2G; at least 128M
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
@@ -92,7 +92,7 @@ pub(super) struct Machine {
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     qemu_arg: Vec<String>,
     /// Show the console of L1's kernel on standard error
-    #[arg(long, alias = "verbose", short_alias = 'v')]
+    #[arg(long)]
     console: bool,
 }
 

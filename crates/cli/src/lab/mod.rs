@@ -128,9 +128,6 @@ enum LabCommand {
     },
     /// Remove everything that was downloaded and prepared, and the saved machines
     Clean,
-    /// The old name of `vmbell lab -- PROGRAM`
-    #[command(hide = true)]
-    Run(Box<RunArguments>),
     /// Run selftests, in L1
     #[command(hide = true)]
     RunSelftests {
@@ -179,7 +176,6 @@ pub(super) fn run(arguments: LabArguments) -> ExitCode {
         }) => cache::key(arch, &kernel),
         Some(LabCommand::Status { verify, kernel, .. }) => cache::status(arch, verify, &kernel),
         Some(LabCommand::Clean) => cache::clean(),
-        Some(LabCommand::Run(arguments)) => run::run(arch, &arguments),
         None => run::run(arch, &arguments.run),
     };
     result.unwrap_or_else(|error| {

@@ -110,14 +110,14 @@ pub(super) struct RunArgs {
     append: String,
 
     /// Give the guest N vCPUs, at most 64; all but the first wait until they are started
-    #[arg(long, alias = "smp", value_name = "N", default_value_t = 1, value_parser = vcpus())]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = vcpus())]
     vcpus: u16,
 
     /// Hide these features of the CPU from the guest, such as `-x2apic,-pcid`
     ///
     /// The names are those of /proc/cpuinfo. The guest sees all other features that KVM supports on this CPU. A feature that the
     /// CPU does not have may be hidden too.
-    #[arg(long, alias = "cpu", value_name = "-NAME,...", default_value = "", hide_default_value = true, allow_hyphen_values = true, value_parser = cpu::hidden)]
+    #[arg(long, value_name = "-NAME,...", default_value = "", hide_default_value = true, allow_hyphen_values = true, value_parser = cpu::hidden)]
     cpu_features: CpuFeatures,
 
     /// Offer paravirtual EOI: the guest ends interrupts by a bit in its memory, without an exit

@@ -98,11 +98,8 @@ pub(crate) struct VirtqueueArgs {
     pub(super) one_thread: bool,
 
     /// Measure each variant in N runs
-    #[arg(short, long, alias = "repeat", value_name = "N", default_value = "5", value_parser = values::runs)]
+    #[arg(short, long, value_name = "N", default_value = "5", value_parser = values::runs)]
     pub(super) runs: u32,
-    /// The old name of `--export-json - --style none`
-    #[arg(long, hide = true)]
-    pub(super) json: bool,
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
 }

@@ -13,7 +13,7 @@ use anyhow::Result;
 
 pub(super) use args::{VARIANTS, VirtqueueArgs};
 
-use super::deliver::deliver_as;
+use super::deliver::deliver;
 use super::exit::{Exit, Usage};
 use super::exports::Exports;
 use super::measured::{Begun, exit};
@@ -70,7 +70,7 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
         Kind::Rings { work },
         &compared,
     );
-    deliver_as(args.json, &report, exports, delivery)?;
+    deliver(&report, exports, delivery, String::new)?;
     Ok(exit(&report))
 }
 

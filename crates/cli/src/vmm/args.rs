@@ -72,11 +72,11 @@ pub(crate) struct VmmArgs {
     pub(crate) linux: Option<PathBuf>,
 
     /// Give each VMM these virtio devices, if it can have them
-    #[arg(long = "virtio", alias = "device", value_enum, value_name = "DEVICE,...", value_delimiter = ',', default_values_t = DEVICES)]
+    #[arg(long = "virtio", value_enum, value_name = "DEVICE,...", value_delimiter = ',', default_values_t = DEVICES)]
     pub(super) device: Vec<Device>,
 
     /// Give each guest N vCPUs; with 1, the row `ipi-to-vcpu` is not measured
-    #[arg(long = "vcpus", alias = "smp", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long = "vcpus", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) smp: u32,
 
     /// Run QEMU with this accelerator
@@ -84,7 +84,7 @@ pub(crate) struct VmmArgs {
     pub(super) accel: Accel,
 
     /// Measure only these rows
-    #[arg(long = "rows", alias = "only", value_name = "ROW,...", value_delimiter = ',', value_parser = row)]
+    #[arg(long = "rows", value_name = "ROW,...", value_delimiter = ',', value_parser = row)]
     pub(super) only: Vec<String>,
 
     /// Measure each row in N batches per boot

@@ -49,7 +49,8 @@ fn what_stat_and_virtqueue_print_as_json_is_valid_too() {
         "--backend",
         "usermode",
         "--deterministic",
-        "--json",
+        "--export-json",
+        "-",
     ];
     let virtqueue = [
         "bench",
@@ -59,7 +60,8 @@ fn what_stat_and_virtqueue_print_as_json_is_valid_too() {
         "--cpu",
         "0",
         "--one-thread",
-        "--json",
+        "--export-json",
+        "-",
     ];
     for arguments in [stat.as_slice(), virtqueue.as_slice()] {
         let text = stdout(&mut vmbell(arguments));

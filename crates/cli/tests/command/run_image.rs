@@ -89,11 +89,11 @@ fn unknown_devices_and_properties_are_usage_errors_with_a_suggestion() {
             .stderr(contains(message));
     }
     for (wrong, message) in [
-        (["--smp", "0"], "1..=64"),
-        (["--smp", "65"], "65 is not in 1..=64"),
+        (["--vcpus", "0"], "1..=64"),
+        (["--vcpus", "65"], "65 is not in 1..=64"),
         (["--memory", "much"], "'much'"),
         (["--timeout", "soon"], "'soon'"),
-        (["--cpu", "-x2apix"], "did you mean 'x2apic'?"),
+        (["--cpu-features", "-x2apix"], "did you mean 'x2apic'?"),
     ] {
         vmbell(&["run", "x.flat"])
             .args(wrong)

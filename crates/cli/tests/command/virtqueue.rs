@@ -16,7 +16,7 @@ use serde_json::Value;
 /// `vmbell bench rings` with few buffers, on CPU 0, which every host has.
 fn quick(args: &[&str]) -> Command {
     let mut command = vmbell(&[
-        "bench", "rings", "--bufs", "500", "--repeat", "3", "--cpu", "0",
+        "bench", "rings", "--bufs", "500", "--runs", "3", "--cpu", "0",
     ]);
     command.args(args);
     command
@@ -24,7 +24,7 @@ fn quick(args: &[&str]) -> Command {
 
 fn json(args: &[&str]) -> Value {
     let mut command = quick(args);
-    command.arg("--json");
+    command.args(["--export-json", "-", "--style", "none"]);
     serde_json::from_str(&stdout(&mut command)).unwrap()
 }
 
@@ -63,11 +63,14 @@ fn by_default_a_run_has_the_buffers_that_fit_in_half_a_second() {
         "bench",
         "rings",
         "--one-thread",
-        "--repeat",
+        "--runs",
         "2",
         "--cpu",
         "0",
-        "--json",
+        "--export-json",
+        "-",
+        "--style",
+        "none",
     ];
     let report: Value = serde_json::from_str(&stdout(&mut vmbell(&args))).unwrap();
     let buffers = variants(&report)[0]["ops"][0].as_u64().unwrap();
@@ -205,7 +208,7 @@ fn bad_values_and_combinations_are_usage_errors() {
         command.args(args).assert().code(2).stderr(contains(why));
     };
     vmbell(&["--bufs", "0"], "at least 1");
-    vmbell(&["--repeat", "0"], "must be at least 1");
+    vmbell(&["--runs", "0"], "must be at least 1");
     vmbell(&["--cpu", "1023"], "may use");
     vmbell(&["--one-thread", "--cpu", "0,0"], "more than the 1");
     vmbell(&["--cpu", "0,0,0"], "more than the 2");
@@ -228,10 +231,13 @@ fn an_interrupt_keeps_whole_rounds_and_is_130() {
             "rings",
             "--bufs",
             "5000",
-            "--repeat",
+            "--runs",
             "100000",
             "--one-thread",
-            "--json",
+            "--export-json",
+            "-",
+            "--style",
+            "none",
         ])
         .stdout(Stdio::piped());
     hear_signals(&mut command);

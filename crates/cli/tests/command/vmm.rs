@@ -112,7 +112,7 @@ fn a_double_is_given_the_image_its_words_and_a_disk() {
                 "7",
                 "--batches",
                 "3",
-                "--only",
+                "--rows",
                 "cpuid,timer",
             ],
         )
@@ -248,14 +248,23 @@ fn every_command_that_measures_says_what_to_doubt() {
         doubles.command(&["one"], &["--runs", "1"]),
         vmbell(&["bench", "debug-constant", "-v", "--runs", "2"]),
         vmbell(&[
-            "stat",
+            "bench",
+            "eoi",
             "--backend",
             "usermode",
             "--deterministic",
             "-n",
             "9",
         ]),
-        vmbell(&["virtqueue", "--bufs", "500", "--one-thread", "--cpu", "0"]),
+        vmbell(&[
+            "bench",
+            "rings",
+            "--bufs",
+            "500",
+            "--one-thread",
+            "--cpu",
+            "0",
+        ]),
     ];
     for mut command in commands {
         // The CPU is said to be emulated, which is a reason to doubt all times.

@@ -60,7 +60,7 @@ fn each_bad_vmm_has_a_clear_result_and_the_others_go_on() {
     // One limit is enough for all but the one that does not end.
     let limit = growing(Duration::from_secs(4)).find(|limit| {
         let limit = argument(*limit);
-        let words = ["--time-limit", &limit, "--runs", "2", "--style", "none"];
+        let words = ["--run-timeout", &limit, "--runs", "2", "--style", "none"];
         let args = [&words[..], &["--export-json", &report]].concat();
         doubles.command(&names, &args).assert().code(1);
         let vmms = &read_json(Path::new(&report))["vmms"];
@@ -187,7 +187,7 @@ fn a_boot_that_hung_is_repeated_once_and_the_report_says_so() {
     let is_enough = growing(Duration::from_secs(2)).any(|limit| {
         let _ = fs::remove_file(&flag);
         let limit = argument(limit);
-        let words = ["--time-limit", &limit, "--runs", "2"];
+        let words = ["--run-timeout", &limit, "--runs", "2"];
         let args = [&words[..], &["--export-json", &report]].concat();
         let output = doubles.command(&["once", "always"], &args).assert().code(1);
         let printed = String::from_utf8_lossy(&output.get_output().stdout).into_owned();

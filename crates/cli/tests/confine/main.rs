@@ -91,7 +91,7 @@ mod kvm {
         fs::write(&disk, [0; 4096]).unwrap();
         let disk = format!("virtio-blk,file={}", disk.display());
         let guest = Guest::start(&[
-            "--smp",
+            "--vcpus",
             "2",
             "--timeout",
             "10m",
@@ -146,7 +146,7 @@ mod kvm {
     #[test]
     #[ignore = "needs /dev/kvm: cargo xtask lab"]
     fn a_guest_that_has_slept_is_as_confined_as_before() {
-        let guest = Guest::start_woken(&["--smp", "2"]);
+        let guest = Guest::start_woken(&["--vcpus", "2"]);
         for task in guest.tasks() {
             let status = fs::read_to_string(task.join("status")).unwrap();
             assert!(status.contains("Seccomp:\t2\n"), "{status}");

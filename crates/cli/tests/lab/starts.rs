@@ -413,8 +413,8 @@ fn nonsense_is_a_usage_error() {
     for arguments in [
         &["lab"][..],
         &["lab", "--"],
-        &["lab", "--smp", "0", "--", "true"],
-        &["lab", "--deterministic", "--smp", "2", "--", "true"],
+        &["lab", "--vcpus", "0", "--", "true"],
+        &["lab", "--deterministic", "--vcpus", "2", "--", "true"],
         &["lab", "--deterministic", "--functional", "--", "true"],
         &["lab", "--seed", "1", "--", "true"],
         &[
@@ -440,7 +440,7 @@ fn nonsense_is_a_usage_error() {
         &["lab", "--arch", "aarch64", "--gic", "4", "--", "true"],
         &["lab", "--deterministic", "prepare"],
         &["lab", "bench"],
-        &["lab", "--deterministic", "--smp", "2", "--", "vmbell"],
+        &["lab", "--deterministic", "--vcpus", "2", "--", "vmbell"],
         &["lab", "--", "vmbell", "bench", "--only"],
         &["lab", "--", "vmbell", "bench", "--backend", "paper"],
         &["lab", "--", "vmbell", "bench", "vmms", "--ops", "0"],

@@ -66,7 +66,7 @@ fn an_oops_of_l1s_kernel_ends_the_run_with_its_text() {
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn a_program_whose_reader_has_gone_ends_as_it_would_outside() {
-    for mode in ["--smp=2", "--deterministic", "--depth=2"] {
+    for mode in ["--vcpus=2", "--deterministic", "--depth=2"] {
         let mut lab = lab(&[mode, "--", "/bin/sh", "-c", "yes; echo status $? >&2"]);
         let _one = only_boot();
         let mut run = lab
@@ -135,7 +135,7 @@ fn a_program_that_never_ends_is_asked_to_and_killed_and_its_output_and_files_com
     let folder = tempfile::tempdir().unwrap();
     // One that is stopped does not get the signal that asks it.
     for (mode, never) in [
-        ("--smp=2", "kill -STOP $$"),
+        ("--vcpus=2", "kill -STOP $$"),
         ("--deterministic", "while :; do :; done"),
     ] {
         let out = folder.path().join(mode);

@@ -25,7 +25,7 @@ echo "copied: $(cat rel/a) $(cat /up/a)"
 mkdir /out/sub; cp /data/a /out/sub/b; cat >/out/input
 "$2" >/out/smoke; echo smoke: $?
 "$3" bench --only debug-skip >/out/bench; echo bench: $?
-"$3" run /data/hello.elf --smp 2 --device pci-testdev,pv=on; echo image: $?
+"$3" run /data/hello.elf --vcpus 2 --device pci-testdev,pv=on; echo image: $?
 sleep 100000 & exit 200
 "#;
 

@@ -285,7 +285,7 @@ fn by_emulation(folder: &Folder, vmms: &[(&str, &str)], rows: &str) -> Value {
             )
         })
         .collect();
-    let mut words = vec!["bench", "vmms", "--runs", "1", "--only", rows];
+    let mut words = vec!["bench", "vmms", "--runs", "1", "--rows", rows];
     words.extend(FEW);
     for ((name, _), template) in vmms.iter().zip(&templates) {
         words.extend([name, "--vmm", template]);

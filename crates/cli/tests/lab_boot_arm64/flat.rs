@@ -65,7 +65,7 @@ fn an_image_without_a_header_finds_its_tree_above_itself_and_what_is_none_is_ref
     fs::write(folder.path().join("image"), &file).unwrap();
     fs::write(folder.path().join("empty"), b"").unwrap();
     let script = r#"
-        for memory in 4M 64M 1G; do "$0" run /guest/image -m $memory --smp 2 --timeout 120s; echo $?; done
+        for memory in 4M 64M 1G; do "$0" run /guest/image -m $memory --vcpus 2 --timeout 120s; echo $?; done
         "$0" run /guest/image --device chr-testdev --timeout 120s; echo $?
         for file in empty image; do "$0" run /guest/$file -m 2M 2>&1; echo $?; done
     "#;

@@ -7,7 +7,7 @@ use super::boots::session::Session;
 /// An L1 with a GICv2, and a program that is not for arm64.
 static L1: Session = Session::new(
     &[
-        "--smp",
+        "--vcpus",
         "1",
         "--gic",
         "2",
@@ -50,7 +50,7 @@ fn what_an_arm64_machine_cannot_run_is_refused_with_what_to_do() {
         "$VMBELL" run /guest/kernel --pv-eoi off 2>&1; echo $?
         "$VMBELL" run /guest/kernel --machine micro 2>&1; echo $?
         "$VMBELL" run /guest/kernel --dump-dtb /tree 2>&1; echo $?
-        "$VMBELL" run /guest/kernel --smp 9 2>&1; echo $?
+        "$VMBELL" run /guest/kernel --vcpus 9 2>&1; echo $?
     "#;
     let ran = L1.run(script, &[]);
     let said = ran.said();

@@ -7,7 +7,7 @@ use super::boots::linux::{Guest, KERNEL, bytes, line};
 use super::boots::session::Session;
 
 /// An L1 with a GICv3.
-static L1: Session = Session::new(&["--smp", "1", "--module", "vhost_vsock"], Vec::new);
+static L1: Session = Session::new(&["--vcpus", "1", "--module", "vhost_vsock"], Vec::new);
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab --arch aarch64"]
@@ -53,7 +53,7 @@ test $(nproc) = 1 && end poweroff || end reboot
     // Every guest finds the disk as the host made it.
     let runs = ways.map(|(smp, way)| {
         let run = Guest::command(&format!(
-            "--smp {smp} --device virtio-rng{way} --device virtio-blk,file=used{way}"
+            "--vcpus {smp} --device virtio-rng{way} --device virtio-blk,file=used{way}"
         ));
         format!("cp disk used && {run}")
     });
@@ -87,7 +87,7 @@ fn programs_of_a_guest_and_its_host_talk_over_vsock_in_both_directions() {
 fn standard_input_is_the_console_of_linux_and_a_time_limit_ends_all_vcpus() {
     types(&L1, "ttyS0", "");
     let script = format!(
-        "$VMBELL run {KERNEL} --smp 2 --timeout 1s --append quiet </dev/null >/dev/null 2>error
+        "$VMBELL run {KERNEL} --vcpus 2 --timeout 1s --append quiet </dev/null >/dev/null 2>error
          echo limited: $? $(cat error)"
     );
     let ran = L1.run(&script, &[]);

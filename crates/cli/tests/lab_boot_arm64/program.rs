@@ -13,7 +13,7 @@ static PLAIN: LazyLock<Output> = LazyLock::new(|| {
     let script = format!(
         "uname -m; test -c /dev/kvm && dmesg | grep -c 'GICv3: no GICV'; echo said >&2; {GUESTS}; exit 201"
     );
-    output(lab(&["--smp", "1"]).args(["--", "/bin/sh", "-c", &script]))
+    output(lab(&["--vcpus", "1"]).args(["--", "/bin/sh", "-c", &script]))
 });
 
 /// A boot with two CPUs, and what the machine can have.
@@ -22,7 +22,14 @@ static OTHER: LazyLock<Output> = LazyLock::new(|| {
         "grep -q GICv2 /proc/interrupts && echo v2; cd /sys/bus/amba/devices/9010000.pl031
          ls iommu_group/devices; test -e driver || echo free; {GUESTS}"
     );
-    let options = ["--smp", "2", "--gic", "2", "--device", "pl031,driver=none"];
+    let options = [
+        "--vcpus",
+        "2",
+        "--gic",
+        "2",
+        "--device",
+        "pl031,driver=none",
+    ];
     output(lab(&options).args(["--", "/bin/sh", "-c", &script]))
 });
 

@@ -7,7 +7,7 @@ use super::boots::session::Session;
 use super::boots::text;
 use super::terminal::{self, ENTER, LEAVE};
 
-static L1: Session = Session::new(&["--smp", "1"], Vec::new);
+static L1: Session = Session::new(&["--vcpus", "1"], Vec::new);
 
 /// The register by which the guests notify the disk.
 const NOTIFY: u64 = 0x0a00_0050;

@@ -13,13 +13,13 @@ fn standard_input_is_the_console_of_linux_and_a_reboot_ends_the_run() {
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn standard_input_is_a_virtio_console_of_linux_if_it_has_one() {
-    types(&L1, "hvc0", "--smp 2 --device virtio-console,packed=on");
+    types(&L1, "hvc0", "--vcpus 2 --device virtio-console,packed=on");
 }
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn serial_port_of_the_micro_model_is_a_console_too() {
-    types(&L1, "ttyS0", "--machine micro --smp 2");
+    types(&L1, "ttyS0", "--machine micro --vcpus 2");
 }
 
 #[test]

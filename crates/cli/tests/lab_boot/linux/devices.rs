@@ -55,7 +55,7 @@ end poweroff
     let runs = runs.into_iter().zip(["pc", "pc", "pc", "micro"]);
     let runs: Vec<String> = runs
         .map(|((smp, way), machine)| {
-            let options = format!("--machine {machine} --smp {smp} {}", devices(way));
+            let options = format!("--machine {machine} --vcpus {smp} {}", devices(way));
             let run = Guest::command(&options);
             format!("cp disk used && {run}")
         })
@@ -109,7 +109,7 @@ end poweroff
     let runs = [(1, ""), (2, ",notify=exit,interrupt=call,packed=on")].map(|(smp, way)| {
         let way = format!(",transport=mmio{way}");
         let run = Guest::command(&format!(
-            "--smp {smp} --device virtio-rng{way} --device virtio-blk,file=used{way} \
+            "--vcpus {smp} --device virtio-rng{way} --device virtio-blk,file=used{way} \
              --device virtio-net,tap=tap0{way}"
         ));
         format!("cp disk used && {run}")

@@ -19,7 +19,7 @@ fn forwarded_alarms_all_arrive_on_one_cpu<H: Hypervisor>(h: &H) {
 
 fn forwarded_alarms_all_arrive_on_two_cpus<H: Hypervisor>(h: &H) {
     let cpus = std::thread::available_parallelism().unwrap().get();
-    assert!(cpus >= 2, "this needs two cpus: `vmbell lab --smp 2`");
+    assert!(cpus >= 2, "this needs two cpus: `vmbell lab --vcpus 2`");
     // A GICv2 of QEMU before 9.1 completes an SPI only for the CPU whose guest ends it; so the interrupt goes along.
     let interrupt = match Guest::new(h).machine.vm().gic() {
         Some(Gic::V2) => 1,
