@@ -1,7 +1,7 @@
 //! What cargo alone cannot do for this repository: `cargo xtask --help`.
 //!
 //! `lab` runs the tests that need `/dev/kvm` on a machine that has none, and the others test what no test of cargo can:
-//! `deploy/`, the Debian package, the page in a browser, and how often a comparison is wrong. `starts` measures the lab itself.
+//! `deploy/`, the Debian package and the page in a browser. `starts` measures the lab itself.
 
 mod artifacts;
 mod cache;
@@ -12,10 +12,8 @@ mod lab;
 mod package;
 mod page;
 mod release;
-mod simulate;
 mod starts;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -40,11 +38,6 @@ enum Task {
         #[arg(long, conflicts_with = "twice")]
         program: bool,
     },
-    /// Say how often `vmbell compare` is wrong, by simulation on recorded noise
-    Simulate {
-        /// The turns that `vmbell bench --interleave vmbell --keep-turns FOLDER` kept of a program and itself
-        folder: PathBuf,
-    },
     Starts(starts::Options),
     /// Test the page of `vmbell report` in Chromium
     ///
@@ -60,7 +53,6 @@ fn main() -> ExitCode {
         Task::Package { program: true, .. } => package::run_program(),
         Task::Package { twice: true, .. } => package::run_twice(),
         Task::Package { .. } => package::run(),
-        Task::Simulate { folder } => simulate::run(&folder),
         Task::Starts(options) => starts::run(&options),
         Task::Page => page::run(),
     };
