@@ -11,17 +11,22 @@ mkfifo /fifo
 exec 3<>/fifo
 echo ready
 waits() { while :; do read -t 0.001 -u 3 line; done; }
-waits & waits & waits
+for each in 1 2 3 4 5 6; do waits & done
+wait
 ";
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn pv_eoi_is_advised_to_qemu_without_it_and_not_to_one_that_has_it() {
-    let runs = [("off", "host,-kvm-pv-eoi"), ("on", "host")].map(|(name, cpu)| {
+    // A host that is too busy for so many interrupts may be less busy later.
+    let runs = [("off", "host,-kvm-pv-eoi", 8), ("on", "host", 1)].map(|(name, cpu, most)| {
         let run = in_qemu(&format!("-cpu {cpu}"));
         format!(
             "{run}
-             $VMBELL top --once -d 4 --pid $pid --costs costs >out/{name} || exit
+             for try in $(seq {most}); do
+                 $VMBELL top --once -d 4 --pid $pid --costs costs >out/{name} || exit
+                 grep -q '^!' out/{name} && break
+             done
              kill -KILL $pid; wait $pid"
         )
     });
