@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
-use super::bench_args::BackendName;
 use super::features::address_space_limit;
-use super::text::chain;
+use crate::output::text::chain;
+use crate::suites::paths::args::BackendName;
 use vmbell_bench::Entry;
 use vmbell_bench::scenario::{self, Scan};
 use vmbell_bench::stat::{self, Pace};

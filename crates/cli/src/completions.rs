@@ -4,10 +4,10 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 
-use super::args::Cli;
 use super::backends::all_scenarios;
 use super::exit::Exit;
 use super::output::print;
+use crate::cli::Cli;
 use vmbell_bench::catalogue;
 use vmbell_bench::scenario::Scan;
 use vmbell_report::Group;

@@ -1,5 +1,8 @@
-//! The command line: one file a subcommand, and the only place that names a backend.
+//! The command line: a file or a folder for each subcommand, by its name; those of `bench` are in `suites`. It is the only place
+//! that names a backend.
 //!
+//! `cli` parses the arguments and calls the subcommand. `args` has the options that several of them share, and `output` what
+//! they print. `process` runs other programs, `confine` is the sandbox.
 //! Results go to stdout and everything else to stderr, so that `vmbell bench --export-json - | jq`
 //! needs no further flag. `exit` has the exit statuses.
 
@@ -12,53 +15,27 @@ mod output;
 mod advice;
 mod args;
 mod backends;
-mod bench;
-mod bench_args;
-mod columns;
+mod cli;
 mod compare;
-mod compare_args;
 mod completions;
 mod confine;
-mod deliver;
 mod exit;
-mod exports;
 mod features;
 mod gate;
-mod given;
-mod interleave;
 mod interrupt;
-mod kvm_trace;
 mod lab;
 mod list;
-mod locale;
 mod man;
-mod measure_args;
-mod measured;
-mod net;
 mod probe;
-mod probe_devices;
 mod process;
-mod program;
-mod progress;
-mod remedy;
 mod report;
 mod run;
-mod run_image;
-mod stat;
-mod style;
-mod suggest;
 mod suites;
-mod supervise;
-mod text;
-mod time_unit;
 mod top;
-mod values;
 mod version;
-mod virtqueue;
-mod vmm;
 // The unit tests wait as those of the library do.
 #[cfg(test)]
 #[path = "../../vmm/tests/harness/wait.rs"]
 mod wait;
 
-pub use run::main;
+pub use cli::main;

@@ -7,12 +7,12 @@ use clap::Args;
 use serde::Serialize;
 
 use super::backends::Choice;
-use super::bench_args::BackendName;
 use super::exit::{Exit, Usage};
 use super::output::print;
 use super::suites::SuiteName;
-use super::virtqueue::{self, VirtqueueArgs};
-use super::{net, vmm};
+use crate::suites::paths::args::BackendName;
+use crate::suites::rings::{self, VirtqueueArgs};
+use crate::suites::{net, vmms};
 use vmbell_bench::catalogue::HOST;
 use vmbell_bench::scenario::Scan;
 use vmbell_bench::stat::Pace;
@@ -73,7 +73,7 @@ pub(super) fn run(args: &ListArgs) -> Result<Exit> {
             print(&text(&entries))?;
             Ok(Exit::Good)
         }
-        SuiteName::Vmms => vmm::list(),
+        SuiteName::Vmms => vmms::list(),
         SuiteName::Net => net::list(),
     }
 }
@@ -81,7 +81,7 @@ pub(super) fn run(args: &ListArgs) -> Result<Exit> {
 /// The switches of the suite `rings`.
 fn switches() -> String {
     let command = VirtqueueArgs::augment_args(clap::Command::new("rings"));
-    let is_variant = |arg: &&clap::Arg| arg.get_help_heading() == Some(virtqueue::VARIANTS);
+    let is_variant = |arg: &&clap::Arg| arg.get_help_heading() == Some(rings::VARIANTS);
     let line = |arg: &clap::Arg| {
         let name = arg.get_long().unwrap_or_default();
         let help = arg.get_help().map(ToString::to_string).unwrap_or_default();

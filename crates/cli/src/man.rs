@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args, CommandFactory};
 
-use super::args::Cli;
 use super::exit::{Exit, Usage};
 use super::output::print;
+use crate::cli::Cli;
 
 /// Print a manual page, e.g. `vmbell man bench | man -l -`
 #[derive(Args, Debug)]

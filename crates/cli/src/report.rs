@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::compare::shown;
 use super::exit::{Exit, Usage};
-use super::exports::replaced;
+use crate::args::exports::replaced;
 use vmbell_report::{Export, Recording, Report, Run, page, parse, recorded_page, visible};
 
 const STDIN: &str = "-";

@@ -57,8 +57,8 @@ mod top_screen;
 mod top_trouble;
 #[path = "lab_boot/top_vmms.rs"]
 mod top_vmms;
-#[path = "lab_boot/vmm.rs"]
-mod vmm;
+#[path = "lab_boot/vmms.rs"]
+mod vmms;
 
 use std::path::{Path, PathBuf};
 

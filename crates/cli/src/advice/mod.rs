@@ -8,6 +8,7 @@ mod finding;
 mod kvm;
 mod load;
 mod quota;
+pub(crate) mod remedy;
 mod tree;
 
 use std::fmt::Write;

@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, RangedI64ValueParser};
 
 use super::budget::BOOTS;
-use crate::vmm::{Device, row};
+use crate::suites::vmms::{Device, row};
 
 const EXAMPLES: &str = "\
 Examples:

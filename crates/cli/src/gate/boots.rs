@@ -238,7 +238,7 @@ fn on_threads<T: Send, R: Send>(
 
 /// The path of this program.
 fn own() -> Result<std::path::PathBuf> {
-    crate::program::own().map_err(anyhow::Error::msg)
+    crate::process::program::own().map_err(anyhow::Error::msg)
 }
 
 /// A kernel as part of a file's name, which no other kernel has: bytes that a name cannot have are written as in a URL.

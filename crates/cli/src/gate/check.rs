@@ -6,9 +6,9 @@ use clap::ValueEnum;
 
 use super::args::GateArgs;
 use super::budget::{Budget, Vmm};
+use crate::args::suggest::did_you_mean;
 use crate::lab;
-use crate::suggest::did_you_mean;
-use crate::vmm::{self, Device};
+use crate::suites::vmms::{self, Device};
 
 /// Fails if what the budget names cannot be booted or measured here, or if it holds no figures; the error names the place.
 pub(super) fn check(budget: &Budget, kernels: &[String], args: &GateArgs) -> Result<(), String> {
@@ -22,13 +22,13 @@ pub(super) fn check(budget: &Budget, kernels: &[String], args: &GateArgs) -> Res
         devices.push(device(name).map_err(|error| of("virtio", error))?);
     }
     if devices.is_empty() {
-        devices = vmm::DEVICES.into();
+        devices = vmms::DEVICES.into();
     }
     for name in &budget.rows {
-        vmm::row(name).map_err(|error| of("rows", format!("'{name}': {error}")))?;
+        vmms::row(name).map_err(|error| of("rows", format!("'{name}': {error}")))?;
     }
     let dashes = if args.init { "--" } else { "" };
-    vmm::check_rows(&budget.rows, &devices, budget.linux, dashes)
+    vmms::check_rows(&budget.rows, &devices, budget.linux, dashes)
         .map_err(|error| of("rows", error))?;
     for name in kernels {
         let key = if args.init { "kernel" } else { "kernels" };
@@ -85,7 +85,7 @@ fn kernel(name: &str) -> Result<(), String> {
 }
 
 fn check_vmm(name: &str, vmm: &Vmm) -> Result<(), String> {
-    let program = vmm::program_in_lab(name, vmm.command.as_deref())?;
+    let program = vmms::program_in_lab(name, vmm.command.as_deref())?;
     for file in &vmm.with {
         let host = file.split_once(':').map(|(host, _)| host);
         if ![Some(file.as_str()), host]

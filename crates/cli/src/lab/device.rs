@@ -1,6 +1,6 @@
 //! Parses `--device NAME[,driver=DRIVER]`.
 
-use crate::suggest::did_you_mean;
+use crate::args::suggest::did_you_mean;
 use vmbell_lab::board::Board;
 use vmbell_lab::device::{Device, Driver, Plugged};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use crate::exports::{distinct, replaced};
+use crate::args::exports::{distinct, replaced};
 use vmbell_lab::Outcome;
 use vmbell_lab::job::OUT_FOLDER;
 use vmbell_report::{Export, Exporter};

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use clap::builder::ValueParser;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
-use crate::args::{self, Cli};
-use crate::given::{self, is_given, option};
+use crate::args::forward::{self, is_given, option};
+use crate::cli::{self, Cli};
 use crate::suites::Suite;
 use vmbell_report::{EXPORTERS, Exporter};
 
@@ -45,10 +45,10 @@ impl Inner {
         let line = [OsString::from(NAME)].into_iter().chain(words.to_vec());
         let matches = command.clone().try_get_matches_from(line)?;
         let suite = match Cli::from_arg_matches(&matches)?.command {
-            args::Command::Bench(args) => Some(Suite::from(*args)),
+            cli::Command::Bench(args) => Some(Suite::from(*args)),
             _ => None,
         };
-        let (path, command, matches) = given::innermost(command, matches);
+        let (path, command, matches) = forward::innermost(command, matches);
         Ok(Self {
             suite,
             words: words.to_vec(),
@@ -76,7 +76,7 @@ impl Inner {
         }
         words.extend(replaced.iter().map(|(name, value)| option(name, value)));
         let names: Vec<&str> = replaced.iter().map(|(name, _)| *name).collect();
-        words.extend(given::words(&self.command, &self.matches, &names));
+        words.extend(forward::words(&self.command, &self.matches, &names));
         words
     }
 

@@ -34,7 +34,7 @@ pub(super) use self::parts::kernel;
 use self::run::RunArguments;
 use self::selftests::SelftestsArguments;
 use super::exit::{Exit, Usage};
-use super::run::refused;
+use crate::cli::refused;
 use vmbell_lab::LabError;
 use vmbell_lab::boot::exec_applet;
 use vmbell_lab::debian::KernelVersion;

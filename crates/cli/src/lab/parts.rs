@@ -15,7 +15,8 @@ use clap::Args;
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 
 use super::init;
-use crate::{interrupt, values};
+use crate::args::values;
+use crate::interrupt;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;
 use vmbell_lab::boot::Settings;

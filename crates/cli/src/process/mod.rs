@@ -5,6 +5,7 @@
 //! does, its group is killed before this returns: one that is done and does not end, one that prints without end and one
 //! that hangs are all told apart by their `End`.
 
+pub(crate) mod program;
 mod running;
 
 use std::ffi::OsString;

@@ -11,7 +11,7 @@ use super::table::Table;
 use super::terminal::{self, Tty};
 use super::{text, view};
 use crate::exit::Exit;
-use crate::locale;
+use crate::output::locale;
 use crate::output::print_shown;
 
 /// How often a signal and the terminal's size are looked at.

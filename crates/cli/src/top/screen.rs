@@ -10,7 +10,7 @@ use ratatui_termion::termion::event::Key;
 use super::columns::{self, Column};
 use super::table::Table;
 use super::text;
-use crate::values;
+use crate::args::values;
 use vmbell_report::width;
 use vmbell_top::model::Vm;
 

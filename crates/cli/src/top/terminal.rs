@@ -17,7 +17,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::stdin;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use crate::{interrupt, style};
+use crate::interrupt;
+use crate::output::style;
 
 /// The terminal's other screen without a cursor, and the way back.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";

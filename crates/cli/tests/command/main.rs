@@ -10,12 +10,12 @@ mod advised;
 #[path = "../advised/mod.rs"]
 mod advised_commands;
 mod before;
-mod bench;
 mod common;
 mod compare;
 mod creation;
 mod doubles;
 mod ends;
+mod eoi;
 mod exports;
 mod gate;
 #[path = "../lab/mod.rs"]
@@ -23,19 +23,19 @@ mod lab;
 mod net;
 mod others;
 mod page;
+mod paths;
 mod probe_devices;
 mod readers;
 mod report;
-mod run_image;
+mod rings;
+mod run;
 mod schema;
 #[path = "../signals/mod.rs"]
 mod signals;
-mod stat;
 #[path = "../terminal/mod.rs"]
 mod terminal;
 mod top;
-mod virtqueue;
-mod vmm;
-mod vmm_ends;
+mod vmms;
+mod vmms_ends;
 #[path = "../../../vmm/tests/harness/wait.rs"]
 mod wait;

@@ -42,8 +42,8 @@ fn a_written_report_is_valid() {
 }
 
 #[test]
-fn what_stat_and_virtqueue_print_as_json_is_valid_too() {
-    let stat = [
+fn what_eoi_and_rings_print_as_json_is_valid_too() {
+    let eoi = [
         "bench",
         "eoi",
         "--backend",
@@ -52,7 +52,7 @@ fn what_stat_and_virtqueue_print_as_json_is_valid_too() {
         "--export-json",
         "-",
     ];
-    let virtqueue = [
+    let rings = [
         "bench",
         "rings",
         "--bufs",
@@ -63,7 +63,7 @@ fn what_stat_and_virtqueue_print_as_json_is_valid_too() {
         "--export-json",
         "-",
     ];
-    for arguments in [stat.as_slice(), virtqueue.as_slice()] {
+    for arguments in [eoi.as_slice(), rings.as_slice()] {
         let text = stdout(&mut vmbell(arguments));
         assert_valid(&serde_json::from_str(&text).unwrap());
         let report = vmbell_report::parse(&text).unwrap();

@@ -1,4 +1,4 @@
-//! What is measured in L1: the reports of `bench` and `stat`, and deterministic mode.
+//! What is measured in L1: the reports of `bench`, and deterministic mode.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -11,7 +11,7 @@ use super::boots::{LIMITS, example, host_vmbell, lab, output, text};
 /// A deterministic bench without devices.
 static DETERMINISTIC: LazyLock<(Output, Value)> = LazyLock::new(|| deterministic(&[]));
 
-/// The same programs twice in deterministic mode, in a boot each: what they said, and the report of `stat`.
+/// The same programs twice in deterministic mode, in a boot each: what they said, and the report of `bench eoi`.
 static TWICE: LazyLock<[(Output, Value); 2]> = LazyLock::new(|| {
     [(), ()].map(|()| {
         let out = tempfile::tempdir().unwrap();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::vmm::row;
+use super::vmms::row;
 
 /// The VMM, or "" for all; the row; all exits of an operation, and those that go on to the VMM. The first one that fits
 /// counts.

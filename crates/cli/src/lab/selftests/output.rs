@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::text::cleaned;
+use crate::output::text::cleaned;
 use vmbell_lab::selftests::{Known, Ran, Suite, Verdict};
 use vmbell_report::{pad, shortened, width};
 

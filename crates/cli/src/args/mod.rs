@@ -1,0 +1,9 @@
+//! Options that several subcommands have: their values, what names a file of an export, and how a command line is passed on to
+//! another `vmbell`.
+//!
+//! What only measurements have is in `suites`.
+
+pub(crate) mod exports;
+pub(crate) mod forward;
+pub(crate) mod suggest;
+pub(crate) mod values;

@@ -1,0 +1,111 @@
+//! Parsers for the values of flags.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+
+use vmbell_report::cpu_list;
+
+/// The CPUs of `--cpu`, in the order that the user gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CpuList(pub(crate) Vec<usize>);
+
+/// A value with its name and what it is, which it always has: no variant is left out.
+pub(crate) fn value(of: &impl ValueEnum) -> PossibleValue {
+    of.to_possible_value().unwrap_or_default()
+}
+
+/// Parses a list such as `0,2-3`.
+pub(crate) fn cpus(text: &str) -> Result<CpuList, cpu_list::CpuListError> {
+    cpu_list::parse(text).map(CpuList)
+}
+
+/// Parses a number of runs.
+pub(crate) fn runs(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(runs) => Ok(runs),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Parses a number above zero.
+pub(crate) fn positive(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Parses a time: a number and `ns`, `us`, `ms`, `s`, `m` or `h`; without a unit, seconds.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let factor = match unit.trim() {
+        "ns" => 1e-9,
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "" | "s" | "sec" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        other => {
+            return Err(format!("'{other}' is not one of ns, us, ms, s, m, h"));
+        }
+    };
+    let number: f64 = number
+        .parse()
+        .map_err(|_| "expected a number with a unit, such as 500ms or 1.5s".to_owned())?;
+    Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
+}
+
+/// Parses a size: a number and `K`, `M`, `G` or `T`, each 1024 times the one before; without a unit,
+/// bytes.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let split = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let shift = match unit.to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KIB" => 10,
+        "M" | "MIB" => 20,
+        "G" | "GIB" => 30,
+        "T" | "TIB" => 40,
+        _ => return Err(format!("'{unit}' is not one of K, M, G, T")),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| "expected a whole number with a unit, such as 64M".to_owned())?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| "more than 64 bits".to_owned())
+}
+
+/// Parses a percentage, which needs its sign: `5%` is 0.05.
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
+    let wanted = || "expected a percentage, such as 5% or 0.5%".to_owned();
+    let number = text.trim().strip_suffix('%').ok_or_else(wanted)?;
+    let percent: f64 = number.trim_end().parse().map_err(|_| wanted())?;
+    if percent.is_finite() && percent >= 0.0 {
+        Ok(percent / 100.0)
+    } else {
+        Err(format!("{text} is below 0%"))
+    }
+}
+
+/// Parses a time above zero.
+pub(crate) fn positive_duration(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("must be above 0".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+#[cfg(test)]
+#[path = "values_test.rs"]
+mod tests;

@@ -1,0 +1,119 @@
+//! The command line from above: parses the arguments, runs the subcommand and returns the exit status.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use super::compare::{self, CompareArgs};
+use super::completions::{self, CompletionsArgs};
+use super::exit::{Exit, Unavailable, Usage};
+use super::gate::{self, GateArgs};
+use super::lab::{self, LabArguments};
+use super::list::{self, ListArgs};
+use super::man::{self, ManArgs};
+use super::probe::{self, ProbeArgs};
+use super::report::{self, ReportArgs};
+use super::run::{self, RunArgs};
+use super::suites::{Suite, SuiteArgs};
+use super::top::{self, TopArgs};
+use super::version;
+
+const EXAMPLES: &str = "\
+Examples:
+  vmbell bench                                  measure the notification paths of this host
+  vmbell bench --all --export-json now.json     measure all of them, and keep the report
+  vmbell bench rings                            measure virtqueues
+  vmbell bench eoi -z                           count exits of interrupts, with PV EOI off and on
+  vmbell bench vmms                             measure QEMU and other VMMs with the same guest
+  vmbell bench net                              measure Linux's network driver in a guest
+  vmbell list                                   show what can be measured
+  vmbell compare old*.json -- new*.json         show what changed between reports
+  vmbell gate                                   hold the exits and instructions of VMMs to a budget
+  vmbell report a.json b.json                   make an HTML page from reports
+  vmbell probe                                  show what this host offers
+  vmbell probe --devices                        show which devices a guest could have
+  vmbell top --once                             show exits and notifications of the VMs that run here
+  vmbell run vmexit.flat --device pci-testdev   boot an image of kvm-unit-tests
+  vmbell lab -- ./program                       run a program on real KVM, inside QEMU
+  vmbell lab -- vmbell bench                    measure there, counting instructions
+
+Exit codes:
+  0    success
+  1    something failed
+  2    the arguments are wrong
+  69   this host does not offer what was asked for (vmbell top --source)
+  77   everything was skipped
+  124  the command's own time limit (--timeout) expired
+  130  interrupted by SIGINT (143: by SIGTERM); finished results have been written
+";
+
+/// Measure and test notifications between a VM guest and its host: ioeventfd, irqfd, PV EOI and virtqueues
+#[derive(Debug, Parser)]
+#[command(name = "vmbell", version = version::short(), long_version = version::long(), after_help = EXAMPLES, max_term_width = 100)]
+#[command(arg_required_else_help = true, propagate_version = true)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    Bench(Box<SuiteArgs>),
+    List(ListArgs),
+    Compare(CompareArgs),
+    Gate(GateArgs),
+    Report(ReportArgs),
+    Top(TopArgs),
+    Probe(ProbeArgs),
+    Run(RunArgs),
+    Lab(Box<LabArguments>),
+    #[command(hide = true)]
+    Completions(CompletionsArgs),
+    #[command(hide = true)]
+    Man(ManArgs),
+}
+
+/// Runs the command with the arguments of the process.
+pub fn main() -> ExitCode {
+    // If this is process 1 of the lab's Linux, the arguments are the kernel's and not the user's.
+    lab::init_if_called();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error),
+    };
+    let outcome = match cli.command {
+        Command::Bench(args) => Suite::from(*args).run(),
+        Command::List(args) => list::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Gate(args) => gate::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Probe(args) => probe::run(&args),
+        Command::Run(args) => return run::run(&args),
+        Command::Lab(args) => return lab::run(*args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            if let Some(error) = error.downcast_ref() {
+                return refused(error);
+            }
+            eprintln!("error: {error:#}");
+            let exit = match () {
+                () if error.is::<Usage>() => Exit::Usage,
+                () if error.is::<Unavailable>() => Exit::Unavailable,
+                () => Exit::Failed,
+            };
+            exit.into()
+        }
+    }
+}
+
+/// Prints what is wrong with the arguments, of this command or of one that it stands for; or the help, which ends here, too.
+pub(super) fn refused(error: &clap::Error) -> ExitCode {
+    // If stdout is closed, no reader is left.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}

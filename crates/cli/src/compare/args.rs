@@ -1,0 +1,79 @@
+//! The arguments of `vmbell compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::args::values;
+use crate::output::style::Style;
+
+const EXAMPLES: &str = "\
+Examples:
+  vmbell bench --export-json old.json           before a change
+  vmbell bench --export-json new.json           after it
+  vmbell compare old.json new.json              show how these two runs differ
+  vmbell compare old*.json -- new*.json         compare several runs on each side
+  vmbell compare --turns old*.json -- new*.json
+                                                the same, measured in turns: old1, new1, old2, new2, ...
+  vmbell compare --fail-above 5% --turns old*.json -- new*.json
+                                                exit 1 if a row is slower by more than 5 %
+
+Exit codes:
+  0  the reports were compared, and with --fail-above no row has become slower by more
+  1  with --fail-above, a row is significantly slower and its whole interval is above the limit, or a row that was
+     measured before failed now or was not measured
+  2  nothing was compared, or the result could not be written
+";
+
+/// Compare reports from before and after a change: ratios, intervals and verdicts
+///
+/// A single run on each side cannot tell a change from the difference between two runs of the same program. Measure several
+/// of each, in turns.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CompareArgs {
+    /// Compare with these earlier reports of --export-json; if there is one OLD and one NEW, -- is not needed
+    #[arg(value_name = "OLD", required = true)]
+    pub(crate) old: Vec<PathBuf>,
+
+    /// Compare these new reports; they come last, after -- and all options
+    #[arg(value_name = "NEW", last = true)]
+    pub(crate) new: Vec<PathBuf>,
+
+    /// Pair the reports in their order: the first ones of both sides were measured in one turn, then the second ones, and so on.
+    /// What disturbs a whole turn then cancels out
+    #[arg(long)]
+    pub(crate) turns: bool,
+
+    /// Exit with 1 if a row is significantly slower and its whole confidence interval is above this, such as 5%
+    #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
+    pub(crate) fail_above: Option<f64>,
+
+    /// With --fail-above, do not fail because a row that was measured before was not measured now: it is missing or was skipped
+    #[arg(long, requires = "fail_above")]
+    pub(crate) allow_missing: bool,
+
+    /// Call a row the same if the whole interval of its ratio is within this of 1
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = values::percent)]
+    pub(crate) band: f64,
+
+    /// Compare reports of different CPUs, spin policies or units, or of an emulated and a real guest
+    #[arg(long)]
+    pub(crate) allow_different: bool,
+
+    /// Use this seed for random draws, so that the same reports give the same numbers
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Write the comparison as JSON; - is stdout
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export_json: Option<PathBuf>,
+
+    /// Write the comparison as Markdown; - is stdout
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export_markdown: Option<PathBuf>,
+
+    /// Show the comparison in this style
+    #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Auto)]
+    pub(crate) style: Style,
+}

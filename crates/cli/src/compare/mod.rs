@@ -1,0 +1,222 @@
+//! `vmbell compare`: reads reports of two sides, says what changed, and fails if it was told to.
+
+mod args;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+
+pub(super) use self::args::CompareArgs;
+use super::exit::{Exit, Usage};
+use crate::args::exports::{distinct, replaced};
+use crate::output::deliver::show;
+use crate::output::style::Style;
+use vmbell_report::compare::{
+    CompareError, CompareOptions, ComparedRow, Comparison, Pairing, RowKey, Verdict, compare, json,
+    markdown, terminal,
+};
+use vmbell_report::{Export, Look, Report, parse, units, visible};
+
+/// Compares, exports and shows. Every error has the status of wrong arguments, so that 1 says nothing but that a row is
+/// slower.
+pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
+    Ok(compared(args).map_err(Usage::new)?)
+}
+
+fn compared(args: &CompareArgs) -> Result<Exit> {
+    let (old, new) = sides(args)?;
+    keep_inputs(args, old.iter().chain(new))?;
+    let exports = exports(args)?;
+    let options = CompareOptions {
+        pairing: if args.turns {
+            Pairing::Turns
+        } else {
+            Pairing::Apart
+        },
+        seed: args.seed,
+        band: args.band,
+        allow_different: args.allow_different,
+        ..CompareOptions::default()
+    };
+    let (old, new) = (read_all(old, "old")?, read_all(new, "new")?);
+    let comparison = compare(&old, &new, &options).map_err(with_advice)?;
+    let stdout_is_taken = exports.iter().any(|(to, _)| to.is_stdout());
+    let exported: Vec<_> = exports
+        .into_iter()
+        .map(|(to, writer)| to.finish(&writer(&comparison)))
+        .collect();
+    show(args.style, Look::default(), stdout_is_taken, |look| {
+        terminal(&comparison, look)
+    })?;
+    exported.into_iter().collect::<Result<(), _>>()?;
+    let missing = match args.allow_missing {
+        true => Vec::new(),
+        false => comparison.only_old.iter().collect(),
+    };
+    Ok(verdict(&comparison, args.fail_above, &missing))
+}
+
+/// The files of both sides.
+fn sides(args: &CompareArgs) -> Result<(&[PathBuf], &[PathBuf])> {
+    match (args.old.as_slice(), args.new.as_slice()) {
+        ([old, new], []) => Ok((std::slice::from_ref(old), std::slice::from_ref(new))),
+        ([_], []) => bail!("there is nothing to compare with: name the new report too"),
+        (_, []) => bail!(
+            "it is not clear which reports are old and which are new: put -- between them, as in \
+             vmbell compare old*.json -- new*.json"
+        ),
+        (old, new) => Ok((old, new)),
+    }
+}
+
+type Writer = fn(&Comparison) -> String;
+
+/// Opens the exports, before anything is read.
+fn exports(args: &CompareArgs) -> Result<Vec<(Export, Writer)>> {
+    let given: [(Option<&PathBuf>, Writer); 2] = [
+        (args.export_json.as_ref(), json),
+        (args.export_markdown.as_ref(), markdown),
+    ];
+    let mut exports = Vec::new();
+    for (path, writer) in given {
+        if let Some(path) = path {
+            exports.push((Export::open(path)?, writer));
+        }
+    }
+    if exports.iter().filter(|(to, _)| to.is_stdout()).count() > 1 {
+        bail!("only one --export-... can go to stdout");
+    }
+    Ok(exports)
+}
+
+/// Fails if an export would replace a report that is to be read, or another export.
+fn keep_inputs<'p>(args: &CompareArgs, reports: impl Iterator<Item = &'p PathBuf>) -> Result<()> {
+    let exports: Vec<&Path> = [&args.export_json, &args.export_markdown]
+        .into_iter()
+        .flatten()
+        .map(PathBuf::as_path)
+        .collect();
+    distinct(&exports)?;
+    if let Some(report) = replaced(&exports, reports) {
+        let report = shown(report);
+        bail!("the export would replace the report '{report}': give it another name");
+    }
+    Ok(())
+}
+
+/// Reads the reports of one side. A file that is named twice is no second measurement.
+fn read_all(paths: &[PathBuf], side: &str) -> Result<Vec<Report>> {
+    let mut seen = BTreeSet::new();
+    let read = |path: &PathBuf| {
+        let report = read(path)?;
+        let same = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        if !seen.insert(same) {
+            bail!(
+                "'{}' is named twice on the {side} side: a report counts as one measurement",
+                shown(path)
+            );
+        }
+        Ok(report)
+    };
+    paths.iter().map(read).collect()
+}
+
+/// A path without characters that a terminal would obey: a pattern may have found it in a folder of somebody else's.
+pub(super) fn shown(path: &Path) -> String {
+    visible(&path.to_string_lossy())
+}
+
+/// Reads the report that a person named, and warns of what may be missing in it.
+pub(super) fn read(path: &Path) -> Result<Report> {
+    let text = fs::read_to_string(path).with_context(|| {
+        let hint = match path.to_str() {
+            Some("-") => " (reports are files here, and not stdin)",
+            Some(name) if name.starts_with('-') => {
+                " (everything after -- is a file: options go before it)"
+            }
+            _ => "",
+        };
+        format!("cannot read '{}'{hint}", shown(path))
+    })?;
+    // The error may quote the file, which anybody may have written.
+    parse(&text)
+        .map_err(|error| anyhow!(visible(&format!("{:#}", anyhow!(error)))))
+        .with_context(|| format!("cannot compare the report '{}'", shown(path)))
+}
+
+/// Fails if these reports cannot be compared.
+pub(super) fn check(old: &[Report], new: &[Report], options: &CompareOptions) -> Result<()> {
+    compare(old, new, options).map_err(with_advice)?;
+    Ok(())
+}
+
+/// Compares reports that were just measured with those of before, and shows it on stderr if stdout is taken. A row of before that
+/// is missing now counts only if `is_wanted`.
+pub(super) fn measured(
+    old: &[Report],
+    new: &[Report],
+    options: &CompareOptions,
+    (style, fail_above): (Style, Option<f64>),
+    is_wanted: impl Fn(&RowKey) -> bool,
+    stdout_is_taken: bool,
+) -> Result<Exit> {
+    let comparison = compare(old, new, options).map_err(with_advice)?;
+    show(style, Look::default(), stdout_is_taken, |look| {
+        terminal(&comparison, look)
+    })?;
+    let missing = comparison.only_old.iter().filter(|key| is_wanted(key));
+    Ok(verdict(
+        &comparison,
+        fail_above,
+        &missing.collect::<Vec<_>>(),
+    ))
+}
+
+/// The error with what to do about it.
+fn with_advice(error: CompareError) -> anyhow::Error {
+    let advice = match &error {
+        CompareError::Different(_) => {
+            "; --allow-different compares them nevertheless, and the numbers then mean what you know of them"
+        }
+        CompareError::Turns { .. } => "; without --turns the reports need no partners",
+        CompareError::NothingInCommon { .. } => {
+            ": measure the same names on the same backend before and after"
+        }
+        CompareError::NoReport(_) | CompareError::Twice { .. } => "",
+    };
+    anyhow!("{error}{advice}")
+}
+
+/// The exit status; says which rows are slower by more than `fail_above`, which were measured before and failed now, which are
+/// `missing`, and if no row has a ratio.
+fn verdict(comparison: &Comparison, fail_above: Option<f64>, missing: &[&RowKey]) -> Exit {
+    let Some(threshold) = fail_above else {
+        return Exit::Good;
+    };
+    let worse = comparison.worse_than(threshold);
+    let worse: Vec<&RowKey> = worse.map(|row| &row.key).collect();
+    let failed: Vec<&RowKey> = comparison.failed_now.iter().map(|row| &row.key).collect();
+    let rows = &comparison.rows;
+    let is_without = |row: &ComparedRow| row.ratio.is_none() && row.verdict != Verdict::Same;
+    let without: Vec<&RowKey> = match rows.iter().all(is_without) {
+        true => rows.iter().map(|row| &row.key).collect(),
+        false => Vec::new(),
+    };
+    let slower = format!("slower by more than {}", units::percent(threshold));
+    let mut exit = Exit::Good;
+    for (what, rows) in [
+        (slower.as_str(), worse.as_slice()),
+        ("failed now", &failed),
+        ("not measured now (--allow-missing passes that)", missing),
+        ("nothing was compared, without a ratio are", &without),
+    ] {
+        if !rows.is_empty() {
+            let names: Vec<String> = rows.iter().map(ToString::to_string).collect();
+            eprintln!("{what}: {}", names.join(", "));
+            exit = Exit::Failed;
+        }
+    }
+    exit
+}

@@ -1,0 +1,128 @@
+//! The progress bar, on stderr and only on a terminal; in the lab, records of the progress for the bar of the lab.
+
+use std::io::{self, Write};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use vmbell_bench::timing::is_in_lab;
+use vmbell_bench::{Observer, Phase, Sample};
+use vmbell_lab::record;
+use vmbell_report::Status;
+use vmbell_report::units;
+
+/// A progress bar that is drawn between runs, on the measuring thread: a thread that redraws it by a
+/// timer would take CPU time from what is measured.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    records: Option<Records>,
+}
+
+/// What the lab is told of the progress, whether it shows it or not, so that the counts are the same.
+#[derive(Debug)]
+struct Records {
+    phase: Phase,
+    /// Runs of each row after the calibration.
+    runs: u64,
+    done: u64,
+    all: u64,
+}
+
+impl Records {
+    /// Tells the lab that this number of steps is done, the last of them with this row.
+    fn step(&mut self, steps: u64, name: &str) {
+        self.done += steps;
+        let record = record(self.done, self.all, name);
+        // The progress is no reason to fail.
+        let _ = io::stderr().write_all(record.as_bytes());
+    }
+}
+
+impl Progress {
+    /// The progress of a measurement with this number of runs of each row, or of one without calibration; it shows nothing
+    /// unless `shown`.
+    pub(crate) fn new(shown: bool, runs: u32) -> Self {
+        Self {
+            records: (shown && is_in_lab()).then(|| Records {
+                phase: Phase::Measure,
+                runs: runs.into(),
+                done: 0,
+                all: 0,
+            }),
+            bar: bar(shown),
+        }
+    }
+
+    /// The same without a bar.
+    pub(crate) fn without_bar(shown: bool, runs: u32) -> Self {
+        let progress = Self::new(shown, runs);
+        progress.bar.set_draw_target(ProgressDrawTarget::hidden());
+        progress
+    }
+}
+
+fn bar(shown: bool) -> ProgressBar {
+    let target = if shown {
+        ProgressDrawTarget::stderr_with_hz(5)
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(None, target);
+    let template = "{prefix:<10} [{bar:30}] {pos}/{len}, {eta} left  {wide_msg}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
+
+impl Observer for Progress {
+    fn phase(&mut self, phase: Phase, steps: u64) {
+        self.bar.set_prefix(match phase {
+            Phase::Calibrate => "Calibrate",
+            Phase::WarmUp => "Warm up",
+            Phase::Measure => "Measure",
+        });
+        self.bar.set_length(steps);
+        self.bar.set_position(0);
+        self.bar.reset_eta();
+        if let Some(records) = &mut self.records {
+            records.phase = phase;
+            match phase {
+                Phase::Calibrate => records.all = steps * (1 + records.runs),
+                Phase::WarmUp => {}
+                Phase::Measure => records.all = records.done + steps,
+            }
+        }
+    }
+
+    fn step(&mut self, name: &str, sample: Option<&Sample>) {
+        self.bar.set_message(match sample {
+            Some(sample) => format!("{name} {}", units::time(sample.ns_per_op())),
+            None => name.to_owned(),
+        });
+        self.bar.inc(1);
+        if let Some(records) = &mut self.records {
+            records.step(1, name);
+        }
+    }
+
+    fn lost(&mut self, name: &str, status: Status, reason: &str) {
+        self.bar
+            .println(format!("{name} {}: {reason}", status.name()));
+        self.bar.inc(1);
+        if let Some(records) = &mut self.records {
+            // A row that cannot be made has no runs.
+            let runs = match records.phase {
+                Phase::Calibrate => records.runs,
+                Phase::WarmUp | Phase::Measure => 0,
+            };
+            records.step(1 + runs, name);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,66 @@
+//! Text of errors and of other programs, which goes to terminals, tables and files.
+
+/// How many characters of a text are kept.
+const MOST: usize = 200;
+
+/// The text without control characters and what follows the first few hundred characters.
+pub(crate) fn cleaned(text: &str) -> String {
+    let visible = text.trim().chars().filter(|c| !c.is_control());
+    let mut short: String = visible.clone().take(MOST).collect();
+    if visible.count() > MOST {
+        short.push('…');
+    }
+    short
+}
+
+/// An error with its causes.
+pub(crate) fn chain(error: impl Into<anyhow::Error>) -> String {
+    format!("{:#}", error.into())
+}
+
+/// What the guests of `vmbell bench vmms` and `vmbell bench net` print of themselves, by how it begins.
+const OF_GUESTS: [&str; 3] = ["=== vmbell", "row ", "{"];
+
+/// The last line of what a VMM printed that is not its guest's marks, rows or results.
+pub(crate) fn last_words(output: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(output);
+    let mut lines = text.lines().rev().map(cleaned);
+    let is_of_guest = |line: &str| {
+        line.contains(OF_GUESTS[0]) || OF_GUESTS.iter().any(|mark| line.starts_with(mark))
+    };
+    lines.find(|line| !line.is_empty() && !is_of_guest(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_last_words_are_those_of_the_vmm() {
+        let words = |text: &str| last_words(text.as_bytes());
+        assert_eq!(
+            words("a\nfatal: b\r\nrow cpuid\r\n\r\n"),
+            Some("fatal: b".to_owned())
+        );
+        assert_eq!(words("\x1b[31mred\x07\n"), Some("[31mred".to_owned()));
+        assert_eq!(
+            words("bye\n{\"version\":1}\nx === vmbell-probe end ==="),
+            Some("bye".to_owned())
+        );
+        assert_eq!(words("=== vmbell net: ready ===\n"), None);
+    }
+
+    #[test]
+    fn long_lines_are_cut() {
+        assert_eq!(cleaned(&"x".repeat(1000)).chars().count(), MOST + 1);
+    }
+
+    proptest! {
+        #[test]
+        fn no_output_makes_it_panic(output in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _ = last_words(&output);
+        }
+    }
+}

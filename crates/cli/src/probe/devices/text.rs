@@ -1,0 +1,134 @@
+//! The devices as a table, with the commands below it.
+
+use std::fmt::Write;
+
+use vmbell_report::{pad, width};
+use vmbell_vfio::host::Obstacle;
+
+use super::candidates::{Candidate, Candidates};
+use crate::advice::remedy;
+
+pub(super) fn text(candidates: &Candidates) -> String {
+    let mut text = String::new();
+    if !candidates.shown.is_empty() {
+        table(&mut text, &candidates.shown);
+    }
+    let left_out: Vec<_> = candidates
+        .left_out
+        .iter()
+        .map(|(kind, count)| format!("{kind} ({count})"))
+        .collect();
+    // Writing to a String cannot fail, here and below.
+    if !left_out.is_empty() {
+        let _ = writeln!(
+            text,
+            "left out, as they are not assigned to guests: {}",
+            left_out.join(", ")
+        );
+    }
+    let _ = writeln!(text, "\n{}", summary(&candidates.shown));
+    mend(&mut text, &candidates.shown);
+    text
+}
+
+fn table(text: &mut String, shown: &[Candidate]) {
+    let heads = ["device", "what it is", "driver", "group", "state"].map(str::to_owned);
+    let rows = shown.iter().map(|candidate| {
+        let device = &candidate.device;
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        [
+            device.name.clone(),
+            device.identity.to_string(),
+            or_none(device.driver.clone()),
+            or_none(device.group.map(|group| group.to_string())),
+            candidate.state(),
+        ]
+    });
+    let rows: Vec<_> = std::iter::once(heads).chain(rows).collect();
+    let widest = |column: usize| rows.iter().map(|row| width(&row[column])).max();
+    let widths: [usize; 5] = std::array::from_fn(|column| widest(column).unwrap_or_default());
+    for row in &rows {
+        let cells = row.iter().zip(widths);
+        let line: String = cells.map(|(cell, width)| pad(cell, width) + "  ").collect();
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+}
+
+/// The answer in one sentence.
+fn summary(shown: &[Candidate]) -> String {
+    let ready = shown
+        .iter()
+        .filter(|candidate| candidate.is_ready())
+        .count();
+    match (ready, shown) {
+        (_, []) => "nothing can be assigned: this host has no device for it".to_owned(),
+        (0, [first, others @ ..]) => {
+            let Some(obstacle @ Obstacle::NoIommuGroup { .. }) = first.obstacles.first() else {
+                return "nothing can be assigned yet".to_owned();
+            };
+            if others
+                .iter()
+                .all(|other| other.obstacles.first() == Some(obstacle))
+            {
+                format!("nothing can be assigned: {obstacle}")
+            } else {
+                "nothing can be assigned yet".to_owned()
+            }
+        }
+        (ready, all) => format!("{ready} of {} can be assigned", all.len()),
+    }
+}
+
+/// An obstacle, and what mends it for which devices.
+struct Entry<'c> {
+    title: String,
+    parts: Vec<Part<'c>>,
+}
+
+/// Devices with the same commands.
+struct Part<'c> {
+    devices: Vec<&'c str>,
+    fix: Vec<String>,
+}
+
+fn entries(shown: &[Candidate]) -> Vec<Entry<'_>> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for candidate in shown {
+        let name = candidate.device.name.as_str();
+        for obstacle in candidate.first_obstacles() {
+            let (title, fix) = (obstacle.to_string(), remedy::commands(obstacle));
+            let devices = vec![name];
+            let Some(entry) = entries.iter_mut().find(|entry| entry.title == title) else {
+                let parts = vec![Part { devices, fix }];
+                entries.push(Entry { title, parts });
+                continue;
+            };
+            match entry.parts.iter_mut().find(|part| part.fix == fix) {
+                Some(part) => part.devices.push(name),
+                None => entry.parts.push(Part { devices, fix }),
+            }
+        }
+    }
+    entries
+}
+
+/// The commands, under the text of what they mend.
+fn mend(text: &mut String, shown: &[Candidate]) {
+    let entries = entries(shown);
+    if entries.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        text,
+        "\nwhat prevents it, and the commands that change that (as root)"
+    );
+    for Entry { title, parts } in entries {
+        let _ = writeln!(text, "\n{title}");
+        for Part { devices, fix } in parts {
+            let _ = writeln!(text, "  {}", devices.join(", "));
+            for line in fix {
+                let _ = writeln!(text, "    {line}");
+            }
+        }
+    }
+}

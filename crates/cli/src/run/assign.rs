@@ -1,0 +1,104 @@
+//! `--device vfio-pci` and `--device vfio-platform`: finds the device of the host, and says what stands in the way.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+
+use super::device::Assigned;
+use crate::advice::remedy;
+use vmbell_vfio::host::{Bus, Host, HostDevice};
+use vmbell_vfio::interrupt::InterruptPath;
+use vmbell_vfio::node::{
+    Choice, Copied, DeviceNode, InterruptFormat, InterruptParent, NodeRegion, Parent, Template,
+    Tree, Trigger, sample_tree,
+};
+use vmbell_vmm::{OnEvent, Pc};
+
+/// The host's device tree, where there is one.
+const HOST_TREE: &str = "/proc/device-tree";
+
+/// Gives the guest a PCI device.
+pub(super) fn pci(pc: &Pc, device: &Assigned) -> Result<()> {
+    let found = ready(&[Bus::Pci], device)?;
+    Ok(pc.assign(&found, device.mmap, &warnings(&found))?)
+}
+
+/// Prints what happens to the device.
+fn warnings(device: &HostDevice) -> OnEvent {
+    let name = device.name.clone();
+    Arc::new(move |event| eprintln!("warning: {name}: {event}"))
+}
+
+/// Gives the guest a platform device, says where it is, and returns its node.
+pub(super) fn platform(pc: &Pc, device: &Assigned) -> Result<DeviceNode> {
+    let found = ready(&[Bus::Platform, Bus::Amba], device)?;
+    let name = &found.name;
+    let template = template(&found, device.dtb.as_deref())
+        .with_context(|| format!("cannot make the device-tree node of {name}"))?;
+    let place = pc.assign_platform(&found, device.mmap, &warnings(&found))?;
+    for NodeRegion { address, size } in &place.regions {
+        eprintln!("{name}: {size:#x} bytes of registers at {address:#x}");
+    }
+    for (interrupt, path) in place.interrupts.iter().zip(&place.paths) {
+        let trigger = match interrupt.trigger {
+            Trigger::LevelHigh => "level",
+            Trigger::EdgeRising => "edge",
+        };
+        eprintln!("{name}: {trigger} interrupt at pin {}", interrupt.number);
+        if let InterruptPath::Vmm { reason } = path {
+            eprintln!("warning: {name}: a thread of the VMM hands it on: {reason}");
+        }
+    }
+    Ok(template.device(place.regions, place.interrupts))
+}
+
+/// What the user's tree says of the device, or the host's.
+fn template(device: &HostDevice, dtb: Option<&Path>) -> Result<Template> {
+    if let Some(path) = dtb {
+        let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        return Ok(Tree::from_blob(&bytes)?.template(&Choice::Only, Copied::All)?);
+    }
+    let Some(node) = device.node_path() else {
+        bail!("the host has no device tree with it: give a compiled one (dtb=FILE)")
+    };
+    let tree = Tree::from_folder(Path::new(HOST_TREE))?;
+    Ok(tree.template(&Choice::Path(&node), Copied::COMMON)?)
+}
+
+/// Writes a compiled tree with these nodes.
+pub(super) fn dump(nodes: &[DeviceNode], path: &Path) -> Result<()> {
+    let parent = Parent {
+        address_cells: 2,
+        size_cells: 2,
+        interrupts: Some(InterruptParent {
+            phandle: 1,
+            format: InterruptFormat::NumberAndFlags,
+        }),
+    };
+    let blob = sample_tree(nodes, &parent)?;
+    fs::write(path, blob).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The device, if nothing stands in the way of assigning it.
+fn ready(buses: &[Bus], device: &Assigned) -> Result<HostDevice> {
+    let host = Host::system();
+    let found = host.find(buses, &device.host)?;
+    let obstacles = host.obstacles(&found);
+    let blocking: Vec<_> = obstacles
+        .iter()
+        .filter(|obstacle| obstacle.is_blocking())
+        .collect();
+    if blocking.is_empty() {
+        return Ok(found);
+    }
+    let mut text = format!("{} cannot be assigned", found.name);
+    for obstacle in blocking {
+        text += &format!("\n  {obstacle}");
+        for line in remedy::commands(obstacle) {
+            text += &format!("\n    {line}");
+        }
+    }
+    bail!(text)
+}

@@ -1,0 +1,29 @@
+//! Parses `--cpu-features -NAME,...`: features of the CPU that the guest does not see.
+
+use crate::args::suggest::did_you_mean;
+use vmbell_hypervisor::CpuFeatures;
+
+/// Parses the value of `--cpu`.
+pub(super) fn hidden(text: &str) -> Result<CpuFeatures, String> {
+    let mut features = CpuFeatures::NONE;
+    if text.is_empty() {
+        return Ok(features);
+    }
+    for part in text.split(',') {
+        let Some(name) = part.strip_prefix('-') else {
+            return Err(format!(
+                "'{part}' has no '-': features can only be hidden, such as '-x2apic'"
+            ));
+        };
+        if !features.insert(name) {
+            let all: Vec<_> = CpuFeatures::names().collect();
+            let hint = did_you_mean(name, &all);
+            return Err(format!("no feature '{name}' of a CPU is known{hint}"));
+        }
+    }
+    Ok(features)
+}
+
+#[cfg(test)]
+#[path = "cpu_test.rs"]
+mod tests;

@@ -1,0 +1,305 @@
+//! Virtio devices: what the user writes ([`WaysArgs`] and a type for each device), and what it means.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{Device, Switch};
+use vmbell_devices::virtio::net::{Mac, Offloads};
+use vmbell_devices::virtio::vhost::Cid;
+use vmbell_devices::virtio::{DiskSerial, Notify, Raise, VirtioConfig};
+
+/// A virtio device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::run) enum Virtio {
+    /// A disk.
+    Blk(Drive),
+    /// A console on standard input and output.
+    Console,
+    /// A network interface.
+    Net(Link),
+    /// Random bytes.
+    Rng,
+    /// A disk of another process's, behind a socket.
+    UserBlk(PathBuf),
+    /// Sockets between programs of the guest and of the host.
+    Vsock(Cid),
+}
+
+/// What a disk is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::run) struct Drive {
+    /// A file or a block device.
+    pub(in crate::run) file: PathBuf,
+    /// Whether the guest may only read.
+    pub(in crate::run) readonly: bool,
+    /// Whether it is a raw image although it begins as another format does.
+    pub(in crate::run) is_raw: bool,
+    /// Whether it is locked, and refused if another program has locked it.
+    pub(in crate::run) locks: bool,
+    pub(in crate::run) serial: DiskSerial,
+}
+
+/// The two ends of a network interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::run) struct Link {
+    /// The name of the tap, which is an interface of the host.
+    pub(in crate::run) tap: String,
+    /// The Ethernet address of the guest's interface.
+    pub(in crate::run) mac: Mac,
+    /// Whether packets may be long, and lack their checksums.
+    pub(in crate::run) offloads: Offloads,
+    /// Whether the kernel moves the packets.
+    pub(in crate::run) vhost: bool,
+}
+
+/// The heading of the properties that every virtio device has.
+const EVERY: &str = "Every virtio device and vhost-user-blk";
+
+/// How a virtio device is seen and served.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = EVERY)]
+pub(super) struct WaysArgs {
+    /// Serve a notification on a thread that an ioeventfd wakes, on one thread for all queues that also polls before it sleeps, or on
+    /// the vCPU's thread in its exit [default: ioeventfd; poll with --nested-guest]
+    #[arg(long, value_enum)]
+    notify: Option<NotifyBy>,
+    /// Raise interrupts by an irqfd, or by a call for each message
+    #[arg(long, value_enum, default_value_t = RaiseBy::Irqfd)]
+    interrupt: RaiseBy,
+    /// Let the driver notify at I/O ports, too: an exit there costs less than one of a store [default: on with transport=pci]
+    #[arg(long, value_enum)]
+    notify_ports: Option<Switch>,
+    /// Offer packed rings to the driver
+    #[arg(long, value_enum, default_value_t = Switch::Off)]
+    packed: Switch,
+    /// Let the driver say how far it is with each notification (VIRTIO_F_NOTIFICATION_DATA)
+    #[arg(long, value_enum, default_value_t = Switch::Off)]
+    notification_data: Switch,
+    /// Put the registers on the PCI bus, or in memory with an interrupt line (always so on arm64)
+    #[arg(long, value_enum, default_value_t = Transport::Pci)]
+    transport: Transport,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum NotifyBy {
+    Ioeventfd,
+    Poll,
+    Exit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum RaiseBy {
+    Irqfd,
+    Call,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Transport {
+    Pci,
+    Mmio,
+}
+
+/// How a virtio device is served, where `--device` says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::run) struct Ways {
+    notify: Option<Notify>,
+    raise: Raise,
+    notify_ports: bool,
+    packed: bool,
+    /// Whether the driver may say how far it is with a notification.
+    pub(super) notification_data: bool,
+}
+
+impl Ways {
+    /// The device's configuration. Its driver notifies by `notify`, unless `--device` says otherwise.
+    pub(in crate::run) fn config(self, notify: Notify) -> VirtioConfig {
+        VirtioConfig {
+            notify: self.notify.unwrap_or(notify),
+            raise: self.raise,
+            notify_ports: self.notify_ports,
+            packed: self.packed,
+            notification_data: self.notification_data,
+        }
+    }
+}
+
+impl WaysArgs {
+    /// The device, which is seen and served so.
+    pub(super) fn of(&self, device: Virtio) -> Result<Device, String> {
+        let ways = Ways {
+            notify: self.notify.map(|notify| match notify {
+                NotifyBy::Ioeventfd => Notify::Doorbell,
+                NotifyBy::Poll => Notify::Poll,
+                NotifyBy::Exit => Notify::Exit,
+            }),
+            raise: match self.interrupt {
+                RaiseBy::Irqfd => Raise::Irqfd,
+                RaiseBy::Call => Raise::Call,
+            },
+            notify_ports: self
+                .notify_ports
+                .map_or(self.transport == Transport::Pci, Switch::is_on),
+            packed: self.packed.is_on(),
+            notification_data: self.notification_data.is_on(),
+        };
+        if ways.notify_ports && self.transport == Transport::Mmio {
+            return Err(
+                "notify-ports needs transport=pci: MMIO registers have no ports".to_owned(),
+            );
+        }
+        if ways.notification_data {
+            if ways.notify == Some(Notify::Exit) {
+                return Err("notification-data needs notify=ioeventfd or notify=poll".to_owned());
+            }
+            if self.transport == Transport::Mmio {
+                return Err(
+                    "notification-data needs transport=pci: MMIO registers have one for all queues"
+                        .to_owned(),
+                );
+            }
+        }
+        Ok(match self.transport {
+            Transport::Pci => Device::Virtio(device, ways),
+            Transport::Mmio => Device::VirtioMmio(device, ways),
+        })
+    }
+
+    /// The same for a device whose queues are served by `server`, which has no packed rings, does not poll and takes no
+    /// notification data.
+    fn of_worker(&self, device: Virtio, server: &str) -> Result<Device, String> {
+        let notify = self.notify.unwrap_or(NotifyBy::Ioeventfd);
+        if self.packed.is_on() {
+            return Err(format!("{server} has no packed rings: leave packed out"));
+        }
+        if notify == NotifyBy::Poll {
+            return Err(format!("{server} does not poll: leave notify=poll out"));
+        }
+        if self.notification_data.is_on() {
+            return Err(format!(
+                "{server} takes no notification data: leave notification-data out"
+            ));
+        }
+        let given = Self {
+            notify: Some(notify),
+            ..self.clone()
+        };
+        given.of(device)
+    }
+}
+
+/// `virtio-blk`.
+#[derive(Args, Clone, Debug)]
+pub(super) struct BlkArgs {
+    /// The disk's image, or a block device, for example disk.img
+    #[arg(long, value_name = "FILE")]
+    file: PathBuf,
+    /// Let the guest only read
+    #[arg(long, value_enum, default_value_t = Switch::Off)]
+    readonly: Switch,
+    /// Give the guest the bytes of the file, though they are an image in a format such as qcow2
+    #[arg(long, value_enum)]
+    format: Option<ImageFormat>,
+    /// Refuse a file that another program, such as QEMU, has locked: any number of guests may read it, or one may write to it
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    lock: Switch,
+    /// The serial number by which the guest knows the disk, at most 20 bytes
+    #[arg(long, value_name = "TEXT")]
+    serial: Option<DiskSerial>,
+    #[command(flatten)]
+    ways: WaysArgs,
+}
+
+/// The format of a disk's image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ImageFormat {
+    Raw,
+}
+
+impl BlkArgs {
+    pub(super) fn device(self) -> Result<Device, String> {
+        let drive = Drive {
+            file: self.file,
+            readonly: self.readonly.is_on(),
+            is_raw: self.format == Some(ImageFormat::Raw),
+            locks: self.lock.is_on(),
+            serial: self.serial.unwrap_or_default(),
+        };
+        self.ways.of(Virtio::Blk(drive))
+    }
+}
+
+/// `virtio-net`.
+#[derive(Args, Clone, Debug)]
+pub(super) struct NetArgs {
+    /// The tap of the host at the other end (`ip tuntap add dev tap0 mode tap user $USER`), for example tap0
+    #[arg(long, value_name = "NAME")]
+    tap: String,
+    /// The guest's Ethernet address; by default one that follows from the tap's name
+    #[arg(long, value_name = "ADDRESS")]
+    mac: Option<Mac>,
+    /// Let the kernel's vhost-net move the packets
+    #[arg(long, value_enum, default_value_t = Switch::Off)]
+    vhost: Switch,
+    /// Allow packets that are longer than a frame, and without checksums
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    offload: Switch,
+    #[command(flatten)]
+    ways: WaysArgs,
+}
+
+impl NetArgs {
+    pub(super) fn device(self) -> Result<Device, String> {
+        let link = Virtio::Net(Link {
+            mac: self.mac.unwrap_or_else(|| Mac::of(&self.tap)),
+            tap: self.tap,
+            offloads: match self.offload {
+                Switch::On => Offloads::On,
+                Switch::Off => Offloads::Off,
+            },
+            vhost: self.vhost.is_on(),
+        });
+        match self.vhost {
+            Switch::On => self.ways.of_worker(link, "the kernel's vhost-net"),
+            Switch::Off => self.ways.of(link),
+        }
+    }
+}
+
+/// `vhost-user-blk`.
+#[derive(Args, Clone, Debug)]
+pub(super) struct UserBlkArgs {
+    /// The socket at which the other process listens, for example /run/disk
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+    #[command(flatten)]
+    ways: WaysArgs,
+}
+
+impl UserBlkArgs {
+    pub(super) fn device(self) -> Result<Device, String> {
+        let disk = Virtio::UserBlk(self.socket);
+        self.ways.of_worker(disk, "a back end of vhost-user")
+    }
+}
+
+/// `virtio-vsock`.
+#[derive(Args, Clone, Debug)]
+pub(super) struct VsockArgs {
+    /// The guest's context ID, for example 3
+    #[arg(long, value_name = "N")]
+    cid: Cid,
+    #[command(flatten)]
+    ways: WaysArgs,
+}
+
+impl VsockArgs {
+    pub(super) fn device(self) -> Result<Device, String> {
+        let sockets = Virtio::Vsock(self.cid);
+        self.ways.of_worker(sockets, "the kernel's vhost-vsock")
+    }
+}
+
+#[cfg(test)]
+#[path = "virtio_test.rs"]
+mod tests;

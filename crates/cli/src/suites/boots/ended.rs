@@ -1,0 +1,57 @@
+//! What programs print, and how they end: as words for people, and kept in files.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::args::ColumnArgs;
+use crate::output::text::{self, cleaned};
+use crate::process::{self, End, Ended, Task};
+use vmbell_bench::Limit;
+use vmbell_lab::spin;
+
+/// How long a program may take to print its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(10);
+
+/// How a program ended that had this much time.
+pub(crate) fn in_words(end: &End, limit: Duration) -> String {
+    match end {
+        End::Exited(status) => format!("it ended with {status}"),
+        End::Lingered | End::Stopped => "it was ended".to_owned(),
+        End::TimeLimit => format!("it took longer than {limit:?}"),
+        End::Spun => format!("the guest spun for {:?} without an exit", spin::PERIOD),
+        End::TooMuch => "it printed more than 1 MiB and was ended".to_owned(),
+    }
+}
+
+/// Keeps what a boot of a column printed, if --keep asks for it.
+pub(crate) fn keep(args: &ColumnArgs, column: &str, run: &str, ended: &Ended) -> Result<()> {
+    let Some(folder) = &args.keep else {
+        return Ok(());
+    };
+    for (suffix, bytes) in [("log", &ended.output), ("err", &ended.errors)] {
+        let path = folder.join(format!("{column}-{run}.{suffix}"));
+        let written = fs::File::create(&path).and_then(|mut file| file.write_all(bytes));
+        written.with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// What a program complained about last, or else what it and its guest printed last.
+pub(crate) fn last_words(ended: &Ended) -> Option<String> {
+    text::last_words(&ended.errors).or_else(|| text::last_words(&ended.output))
+}
+
+/// The first line that a program prints about its version.
+pub(crate) fn version_of(program: &Path, option: &str, stop: &Limit) -> Option<String> {
+    let words: [OsString; 2] = [program.into(), option.into()];
+    let ended = process::run(&Task::new(&words, VERSION_LIMIT, stop));
+    let output = ended.ok()?.output;
+    let text = String::from_utf8_lossy(&output);
+    let mut lines = text.lines().map(cleaned);
+    lines.find(|line| !line.is_empty())
+}

@@ -1,0 +1,213 @@
+//! Boots the columns in turns, in an order of chance, so that what changes on the host changes for all; then makes the report
+//! and shows it.
+//!
+//! One VMM runs at a time, on the calling thread. A column whose boot gave no results is not booted again, since it would
+//! give none again; but a boot that hung is repeated, and the report says so: under nested emulation a guest hangs now and
+//! then.
+
+use std::cell::Cell;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::args::ColumnArgs;
+use super::rows::rows;
+use super::{Boot, Column, Failure, Way};
+use crate::args::exports::Exports;
+use crate::exit::Exit;
+use crate::output::deliver::{Delivery, deliver};
+use crate::output::progress::Progress;
+use crate::suites::measured::{Begun, exit_of};
+use vmbell_bench::{EarlyStop, Limit, Observer, Phase};
+use vmbell_report::{Backend, Kind, Look, Planned, Random, Row, Status, Vmm};
+
+/// A measurement of columns.
+pub(crate) struct Run<'a> {
+    args: &'a ColumnArgs,
+    /// When it is to end.
+    pub(crate) limit: &'a Limit,
+    /// When it began, and by which clock.
+    pub(crate) begun: Begun,
+    /// The CPUs of the VMMs; all if there are none.
+    pub(crate) cpus: Vec<usize>,
+    exports: Exports,
+    delivery: Delivery,
+    seed: u64,
+    /// Why it ended before all was measured.
+    stopped: Cell<Option<EarlyStop>>,
+}
+
+/// What a boot of each column is to give.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// Batches of a row in each boot.
+    pub(crate) batches: u32,
+    /// Operations of each, if all rows have the same number.
+    pub(crate) ops: Option<u64>,
+}
+
+impl<'a> Run<'a> {
+    /// Begins to measure: opens the files of the report and makes the folder of --keep.
+    pub(crate) fn begin(args: &'a ColumnArgs, limit: &'a Limit) -> Result<Self> {
+        let cpus = args.measure.pinned()?.unwrap_or_default();
+        let exports = Exports::open(&args.measure.exports)?;
+        let begun = Begun::now()?;
+        let look = Look {
+            ratios: args.ratios,
+            ..Look::default()
+        };
+        if let Some(keep) = &args.keep {
+            fs::create_dir_all(keep)
+                .with_context(|| format!("cannot make the folder {}", keep.display()))?;
+        }
+        Ok(Self {
+            args,
+            limit,
+            cpus,
+            exports,
+            delivery: args.measure.delivery(&begun, look)?,
+            seed: args.measure.seed(begun.timing),
+            begun,
+            stopped: Cell::new(None),
+        })
+    }
+
+    /// Boots each column as often as the arguments say, by `boot`, which gets the way, its program and the name of the
+    /// run. A boot that hangs is repeated up to `repeats` times.
+    pub(crate) fn take<W: Way>(
+        &self,
+        columns: &mut [Column<W>],
+        repeats: u32,
+        mut boot: impl FnMut(&W, &Path, &str) -> Result<Result<Boot, Failure>>,
+    ) -> Result<()> {
+        let mut progress = Progress::new(self.args.measure.progress(), 0);
+        let bootable = columns.iter().filter(|column| column.program.is_ok());
+        let boots = u64::from(self.args.runs) * bootable.count() as u64;
+        progress.phase(Phase::Measure, boots);
+        let mut random = Random::new(self.seed);
+        let mut order: Vec<usize> = (0..columns.len()).collect();
+        for run in 1..=self.args.runs {
+            random.shuffle(&mut order);
+            for place in &order {
+                let column = &mut columns[*place];
+                let Some(program) = column.bootable().map(Path::to_path_buf) else {
+                    continue;
+                };
+                let name = run.to_string();
+                let booted =
+                    self.repeat(column, name, repeats, |way, name| boot(way, &program, name))?;
+                if self.is_stopped() {
+                    return Ok(());
+                }
+                let name = column.way.name();
+                match booted {
+                    Ok(boot) => {
+                        progress.step(name, None);
+                        column.boots.push(boot);
+                    }
+                    Err(failure) => {
+                        progress.lost(name, Status::Failed, &failure.reason);
+                        column.failure = Some(failure);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Boots a column in the run `name`, and up to `repeats` times again if it hangs.
+    pub(crate) fn repeat<W: Way, B>(
+        &self,
+        column: &mut Column<W>,
+        mut name: String,
+        repeats: u32,
+        mut boot: impl FnMut(&W, &str) -> Result<Result<B, Failure>>,
+    ) -> Result<Result<B, Failure>> {
+        for _ in 0..repeats {
+            match boot(&column.way, &name)? {
+                Err(failure) if failure.hung && !self.is_stopped() => {
+                    let before = column.hung.as_ref().map_or(0, |(count, _)| *count);
+                    column.hung = Some((before + 1, failure.reason));
+                    name.push_str("-again");
+                }
+                booted => return Ok(booted),
+            }
+        }
+        boot(&column.way, &name)
+    }
+
+    /// Does something with each column that gave results, unless all is to end.
+    pub(crate) fn each<W: Way>(
+        &self,
+        columns: &mut [Column<W>],
+        mut with: impl FnMut(&mut Column<W>, &Path) -> Result<()>,
+    ) -> Result<()> {
+        let mut progress = Progress::new(self.args.measure.progress(), 0);
+        let measured = |column: &&mut Column<W>| !column.boots.is_empty();
+        let columns: Vec<&mut Column<W>> = columns.iter_mut().filter(measured).collect();
+        progress.phase(Phase::Measure, columns.len() as u64);
+        for column in columns {
+            if self.is_stopped() {
+                return Ok(());
+            }
+            if let Some(program) = column.bootable().map(Path::to_path_buf) {
+                with(column, &program)?;
+                if self.is_stopped() {
+                    return Ok(());
+                }
+            }
+            progress.step(column.way.name(), None);
+        }
+        Ok(())
+    }
+
+    /// Whether all is to end, which the report will say.
+    fn is_stopped(&self) -> bool {
+        self.stopped.set(self.stopped.get().or(self.limit.stop()));
+        self.stopped.get().is_some()
+    }
+
+    /// Writes the report, which `kind` makes of its VMMs, and prints its table; the exit status says whether every column gave
+    /// results.
+    pub(crate) fn finish<W: Way>(
+        self,
+        plan: Plan,
+        columns: &[Column<W>],
+        kind: fn(Vec<Vmm>) -> Kind,
+    ) -> Result<Exit> {
+        let most = columns.iter().map(|column| column.boots.len()).max();
+        let finished = u32::try_from(most.unwrap_or_default()).unwrap_or(u32::MAX);
+        let planned = Planned {
+            runs: self.args.runs.saturating_mul(plan.batches),
+            finished: finished.saturating_mul(plan.batches),
+            warmup: 0,
+            min_time: 0.0,
+            ops: plan.ops,
+        };
+        let results = rows(columns, self.begun.timing);
+        let vmms: Vec<Vmm> = columns.iter().map(Column::vmm).collect();
+        let backend = |vmm: &Vmm| Backend {
+            name: vmm.name.clone(),
+            why: vmm
+                .version
+                .clone()
+                .or_else(|| vmm.program.clone())
+                .unwrap_or_default(),
+            emulates_kernel_mode: false,
+        };
+        let backends = vmms.iter().map(backend).collect();
+        let mut report = self.begun.report_of(planned, backends, results, kind(vmms));
+        report.interrupted = self.stopped.get() == Some(EarlyStop::Interrupted);
+        report.timed_out = self.stopped.get() == Some(EarlyStop::TimedOut);
+        report.cpus = self.cpus;
+        report.seed = self.seed;
+        deliver(&report, self.exports, self.delivery, String::new)?;
+        let statuses = report.vmms().iter().map(|vmm| vmm.status);
+        Ok(match exit_of(&report, statuses) {
+            // VMMs that boot and measure no row have measured nothing.
+            Exit::Good if !report.results.iter().any(Row::is_ok) => Exit::Skipped,
+            exit => exit,
+        })
+    }
+}

@@ -1,0 +1,162 @@
+//! The options that all suites share ([`MeasureArgs`]): where the report goes and how it looks, how long the command may
+//! take, and on which CPUs and in which order it measures.
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+
+use super::measured::Begun;
+use super::time_unit::TimeUnit;
+use crate::args::exports::ExportArgs;
+use crate::args::values::{self, CpuList};
+use crate::exit::Usage;
+use crate::interrupt;
+use crate::output::deliver::Delivery;
+use crate::output::style::Style;
+use vmbell_bench::affinity::{allowed_cpus, default_pair};
+use vmbell_bench::timing::is_in_lab;
+use vmbell_bench::{EarlyStop, Limit, Plan};
+use vmbell_report::{Look, Timing, cpu_list};
+
+/// How long a command may take unless it is told otherwise.
+const TIMEOUT: Duration = Duration::from_secs(5 * 60);
+
+/// The options of everything that measures.
+#[derive(Args, Debug)]
+pub(crate) struct MeasureArgs {
+    /// Stop the command after this time, write the finished results and exit with 124; 0 is no limit [default: 5m; vmms, net and in the lab: 0]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// Pin the guest to the first of these CPUs, such as 0,2, and the VMM to the second one
+    ///
+    /// The driver of a ring counts as the guest; the device and waiting threads are pinned like the VMM. `vmms` and `net` pin
+    /// each VMM and netperf to all of these CPUs.
+    #[arg(short = 'C', long, value_name = "LIST", value_parser = values::cpus)]
+    pub(crate) cpu: Option<CpuList>,
+
+    /// Use this seed for the random order, such as the one in an earlier report
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) exports: ExportArgs,
+
+    /// Show the report in this style
+    #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Auto)]
+    pub(crate) style: Style,
+
+    /// Show all times in this unit [default: one that fits each time]
+    #[arg(long, value_enum, value_name = "UNIT")]
+    pub(crate) time_unit: Option<TimeUnit>,
+
+    /// Print no warnings
+    #[arg(long)]
+    pub(crate) no_warnings: bool,
+
+    /// Print neither progress nor warnings
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
+    /// Show the full report: the host, every row, floors, exits, intervals and every warning
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
+}
+
+impl MeasureArgs {
+    /// Whether the progress is shown.
+    pub(crate) fn progress(&self) -> bool {
+        self.style.progress() && !self.quiet
+    }
+
+    /// How the report is shown, with more of `look`; an error if it cannot have the unit that the user asks for.
+    pub(crate) fn delivery(&self, begun: &Begun, look: Look) -> Result<Delivery> {
+        Ok(Delivery {
+            style: self.style,
+            warns: !self.quiet && !self.no_warnings,
+            look: Look {
+                unit: begun.time_unit(self.time_unit)?,
+                verbose: self.verbose,
+                ..look
+            },
+        })
+    }
+
+    /// How long the command may take; zero for no limit.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout.unwrap_or(TIMEOUT)
+    }
+
+    /// The limit of the command from now on: its time, and a signal.
+    pub(crate) fn limit(&self) -> Result<Limit> {
+        limit(self.timeout())
+    }
+
+    /// The same for boots of VMMs, each of which has a limit: together they have one only if it is given.
+    pub(crate) fn limit_of_boots(&self) -> Result<Limit> {
+        limit(self.timeout.unwrap_or_default())
+    }
+
+    /// The CPUs of `--cpu`, if it is given; an error if this process may not use all of them.
+    pub(crate) fn pinned(&self) -> Result<Option<Vec<usize>>> {
+        let Some(CpuList(wanted)) = &self.cpu else {
+            return Ok(None);
+        };
+        let allowed = allowed_cpus()?;
+        match wanted.iter().find(|cpu| !allowed.contains(cpu)) {
+            None => Ok(Some(wanted.clone())),
+            Some(absent) => Err(Usage::new(format!(
+                "--cpu: CPU {absent} does not exist or is not allowed for this process, which may use {}",
+                cpu_list::Display(&allowed)
+            ))
+            .into()),
+        }
+    }
+
+    /// The CPUs to measure on: those of `--cpu`, or else a pair.
+    pub(crate) fn cpus(&self) -> Result<Vec<usize>> {
+        match self.pinned()? {
+            Some(cpus) => Ok(cpus),
+            None => Ok(default_pair(&allowed_cpus()?)),
+        }
+    }
+
+    /// The seed of the order in which is measured: that of `--seed`, or else a new one, from the nanoseconds of the current
+    /// second and the number of this process. Where figures do not depend on time, the order is always the same.
+    pub(crate) fn seed(&self, timing: Timing) -> u64 {
+        match (self.seed, timing) {
+            (Some(seed), _) => seed.into(),
+            (None, Timing::Emulated | Timing::Instructions) => Plan::counted().seed,
+            (None, Timing::Native) => {
+                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+                let nanos = now.map_or(0, |now| now.subsec_nanos());
+                (nanos ^ std::process::id().rotate_left(16)).into()
+            }
+        }
+    }
+}
+
+/// A limit of a signal alone.
+pub(crate) fn limit_of_signals() -> Result<Limit> {
+    limit(Duration::ZERO)
+}
+
+/// A limit of this time, zero for none, and of a signal.
+fn limit(timeout: Duration) -> Result<Limit> {
+    let interrupted = interrupt::catch().context("cannot catch signals")?;
+    let limit = Limit::new(
+        Some(timeout).filter(|timeout| !timeout.is_zero()),
+        interrupted,
+    );
+    Ok(limit.with_meaning(meaning_of_signal))
+}
+
+/// Why a signal ends the command. The lab sends SIGTERM when its own time limit is over.
+fn meaning_of_signal() -> EarlyStop {
+    if is_in_lab() && i32::from(interrupt::signal()) == libc::SIGTERM {
+        EarlyStop::TimedOut
+    } else {
+        EarlyStop::Interrupted
+    }
+}

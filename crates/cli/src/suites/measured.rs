@@ -1,0 +1,135 @@
+//! What every command that measures adds to its report, besides the samples.
+
+use std::time::{Instant, SystemTime};
+
+use anyhow::Result;
+
+use super::time_unit;
+use crate::exit::{Exit, Usage};
+use crate::version;
+use vmbell_bench::{Clock, Context, Options, Plan, Record, assemble, host, timing};
+use vmbell_report::{
+    Backend, Host, Kind, Planned, Report, Row, Status, TimeUnit, Timing, Tool, Tsc, rfc3339,
+};
+
+/// A command that has begun to measure: when that was, on which host, and by which clock.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    host: Host,
+    started: SystemTime,
+    begun: Instant,
+    /// What a nanosecond stands for.
+    pub(crate) timing: Timing,
+    /// The clock that guests measure with.
+    pub(crate) clock: Clock,
+}
+
+impl Begun {
+    /// Notes the time and reads the facts about this host.
+    pub(crate) fn now() -> Result<Self> {
+        let timing = timing::here().map_err(Usage::new)?;
+        Ok(Self {
+            host: host::probe(),
+            started: SystemTime::now(),
+            begun: Instant::now(),
+            timing,
+            clock: clock(timing),
+        })
+    }
+
+    /// The unit of all times that the user asks for; an error if the report cannot have it.
+    pub(crate) fn time_unit(&self, unit: Option<time_unit::TimeUnit>) -> Result<Option<TimeUnit>> {
+        time_unit::checked(unit, self.timing, &self.clock)
+    }
+
+    /// Makes the report of `record` with what its suite adds. `compared` names the events that its rows are compared by,
+    /// besides time.
+    pub(crate) fn report(
+        self,
+        record: &Record,
+        (options, plan): (&Options, &Plan),
+        backends: Vec<Backend>,
+        kind: Kind,
+        compared: &[&str],
+    ) -> Report {
+        let context = Context {
+            tool: tool(),
+            options,
+            plan,
+            host: self.host,
+            backends,
+            started: self.started,
+            duration: self.begun.elapsed(),
+            compared,
+        };
+        assemble(record, context, kind)
+    }
+
+    /// A report of rows that no record has.
+    pub(crate) fn report_of(
+        self,
+        plan: Planned,
+        backends: Vec<Backend>,
+        results: Vec<Row>,
+        kind: Kind,
+    ) -> Report {
+        Report {
+            kind,
+            tool: tool(),
+            host: self.host,
+            started: rfc3339(self.started),
+            duration: self.begun.elapsed().as_secs_f64(),
+            interrupted: false,
+            timed_out: false,
+            timing: self.timing,
+            seed: 0,
+            plan,
+            backends,
+            cpus: Vec::new(),
+            tsc: Tsc {
+                hz: self.clock.hz(),
+                invariant: self.clock.is_invariant(),
+            },
+            results,
+        }
+    }
+}
+
+/// This program, as a report names it.
+fn tool() -> Tool {
+    Tool {
+        name: "vmbell".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        git: version::GIT.map(str::to_owned),
+    }
+}
+
+/// The clock that guests measure with. Without a usable counter no guest can run, and floors need no
+/// counter, so any frequency will do. Where time is counted in instructions, the counter counts these.
+fn clock(timing: Timing) -> Clock {
+    if timing == Timing::Instructions {
+        return Clock::of_instructions();
+    }
+    Clock::calibrate().unwrap_or_else(|_| Clock::with_frequency(1e9, false))
+}
+
+/// The exit status for a report. An interrupt and the time limit come before a failed row, which they
+/// may have caused.
+pub(crate) fn exit(report: &Report) -> Exit {
+    exit_of(report, report.results.iter().map(Row::status))
+}
+
+/// The same for a report whose success depends on these statuses.
+pub(crate) fn exit_of(report: &Report, mut statuses: impl Iterator<Item = Status> + Clone) -> Exit {
+    if report.interrupted {
+        Exit::Interrupted
+    } else if report.timed_out {
+        Exit::TimedOut
+    } else if statuses.clone().any(|status| status == Status::Failed) {
+        Exit::Failed
+    } else if statuses.all(|status| status == Status::Skipped) {
+        Exit::Skipped
+    } else {
+        Exit::Good
+    }
+}

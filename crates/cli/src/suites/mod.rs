@@ -1,0 +1,112 @@
+//! `vmbell bench [SUITE or NAME...]`: the suites of measurements, each a subcommand of `bench`; without one, the arguments
+//! are those of the suite `paths`.
+//!
+//! `paths`, `rings` and `eoi` measure guests of this process, on the thread of `supervise`; `vmms` and `net` boot other programs'
+//! guests by `boots`, and count their exits by `kvm_trace`. `measure_args` has the options of all five, `measured` what all reports
+//! have.
+
+mod boots;
+mod eoi;
+mod kvm_trace;
+mod measure_args;
+pub(crate) mod measured;
+pub(crate) mod net;
+pub(crate) mod paths;
+pub(crate) mod rings;
+mod supervise;
+mod time_unit;
+pub(crate) mod vmms;
+
+use anyhow::Result;
+use clap::{Args, Subcommand, ValueEnum};
+
+use self::eoi::StatArgs;
+use self::net::NetArgs;
+use self::paths::args::BenchArgs;
+use self::rings::VirtqueueArgs;
+use self::vmms::VmmArgs;
+use super::exit::Exit;
+
+const EXAMPLES: &str = "\
+Examples:
+  vmbell bench                                  measure a short selection of paths
+  vmbell bench --all                            measure every path and every floor
+  vmbell bench 'portio-*' --export-json -       measure some paths, and print the report as JSON
+  vmbell bench '*-datamatch-*' --doorbells 1,1000
+                                                show how the cost grows with the number of doorbells
+  vmbell bench mmio-no-eventfd --spin spin      run the device model on a spinning core
+  vmbell bench rings --event-idx --no-event-idx
+                                                show what event indices save on a virtqueue
+  vmbell bench eoi -z                           count exits of interrupts, with PV EOI off and on
+  vmbell bench vmms                             measure QEMU and other VMMs with the same guest
+  vmbell bench net                              measure Linux's network driver in a guest
+  vmbell lab -- vmbell bench --all              measure on a machine without /dev/kvm
+";
+
+/// Measure the cost of notifications between a guest and its host
+///
+/// Without SUITE, measure the notification paths of this host (the suite `paths`): a short selection, or the named rows.
+/// `vmbell bench SUITE --help` describes a suite.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_value_name = "SUITE", subcommand_help_heading = "Suites")]
+pub(super) struct SuiteArgs {
+    #[command(subcommand)]
+    pub(super) suite: Option<Suite>,
+
+    #[command(flatten)]
+    paths: BenchArgs,
+}
+
+/// What is measured.
+#[derive(Debug, Subcommand)]
+pub(super) enum Suite {
+    Paths(BenchArgs),
+    Rings(VirtqueueArgs),
+    Eoi(StatArgs),
+    Vmms(VmmArgs),
+    Net(NetArgs),
+}
+
+/// A suite by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum SuiteName {
+    /// Doorbells and interrupts of this host's backends, and floors
+    Paths,
+    /// Virtqueues
+    Rings,
+    /// Events of interrupts, with PV EOI off and on
+    Eoi,
+    /// VMMs
+    Vmms,
+    /// Linux's network driver in a guest
+    Net,
+}
+
+impl From<SuiteArgs> for Suite {
+    fn from(args: SuiteArgs) -> Self {
+        args.suite.unwrap_or(Self::Paths(args.paths))
+    }
+}
+
+impl Suite {
+    /// Fails if the arguments are wrong in a way that another host of this architecture can tell, without measuring anything.
+    pub(super) fn check(&self) -> Result<()> {
+        match self {
+            Self::Paths(args) => paths::check(args),
+            Self::Rings(args) => rings::check(args),
+            Self::Vmms(args) => vmms::check(args),
+            Self::Eoi(_) | Self::Net(_) => Ok(()),
+        }
+    }
+
+    /// Measures it.
+    pub(super) fn run(self) -> Result<Exit> {
+        match self {
+            Self::Paths(args) => paths::run(args),
+            Self::Rings(args) => rings::run(&args),
+            Self::Eoi(args) => eoi::run(&args),
+            Self::Vmms(args) => vmms::run(&args),
+            Self::Net(args) => net::run(&args),
+        }
+    }
+}

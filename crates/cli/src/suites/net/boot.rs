@@ -1,0 +1,197 @@
+//! One boot: a network, a guest at its other end, and netperf on the host for each pattern.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::args::NetArgs;
+use super::events::Events;
+use super::guest::{Files, INIT, READY};
+use super::interface::GUEST;
+use super::link::Link;
+use super::netperf::{self, Amount, Done};
+use super::pattern::Pattern;
+use super::way::{Guest, NetWay};
+use crate::output::text::chain;
+use crate::process::{self, End, MOST_OUTPUT, Reached, Running, Task};
+use crate::suites::boots::args::CountExits;
+use crate::suites::boots::{
+    Batches, Boot, BootRow, Counted, Failure, Run, in_words, keep, last_words,
+};
+use vmbell_lab::spin::Watch;
+use vmbell_report::Timing;
+use vmbell_report::statistics::thousandths;
+
+/// The row of the time from the VMM's start to the guest's first program.
+const BOOT: &str = "boot";
+/// Round trips before the first pattern, which are not measured: addresses are asked for, and pages touched.
+const WARM_UP: u32 = 100;
+
+/// What all boots have.
+pub(super) struct Place<'a> {
+    pub(super) args: &'a NetArgs,
+    pub(super) run: &'a Run<'a>,
+    pub(super) patterns: &'a [Pattern],
+    pub(super) files: &'a Files,
+    pub(super) initrd: &'a Path,
+    pub(super) cmdline: &'a str,
+}
+
+impl Failure {
+    fn of(reason: impl Into<String>, end: &End) -> Self {
+        Self {
+            reason: reason.into(),
+            last: None,
+            hung: *end == End::TimeLimit,
+        }
+    }
+}
+
+impl Place<'_> {
+    /// Boots a guest and measures; what it and its VMM print is kept under `name` if that was asked for.
+    pub(super) fn boot(
+        &self,
+        way: NetWay,
+        program: &Path,
+        run: &str,
+    ) -> Result<Result<Boot, Failure>> {
+        let card = self.args.card().filter(|_| way.is_assigned());
+        let link = Link::new(card)?;
+        let guest = Guest {
+            kernel: &self.files.kernel,
+            initrd: self.initrd,
+            cmdline: self.cmdline,
+        };
+        let words = way.words(program, guest, &link);
+        let begun = Instant::now();
+        let mut running = match Running::start(&words, MOST_OUTPUT, &self.run.cpus) {
+            Ok(running) => running,
+            Err(error) => {
+                let reason = format!("{} cannot be run: {error}", program.display());
+                return Ok(Err(Failure::of(reason, &End::Stopped)));
+            }
+        };
+        // There the time limit of a guest that spins would take this host minutes.
+        let is_counted = self.run.begun.timing == Timing::Instructions;
+        let watch = is_counted.then(|| Watch::start(running.id()));
+        let watch = watch.transpose().context("cannot watch a guest")?;
+        let measured = self.measure(&mut running, begun);
+        let has_spun = watch.is_some_and(|watch| watch.found());
+        let ended = running
+            .end(Some(End::Lingered))
+            .context("cannot end a VMM")?;
+        keep(&self.args.columns, &way.title(), run, &ended)?;
+        let last = || last_words(&ended);
+        Ok(measured.map_err(|failure| match has_spun {
+            true => Failure {
+                reason: in_words(&End::Spun, self.args.columns.run_timeout),
+                last: last(),
+                hung: true,
+            },
+            false => Failure {
+                last: last(),
+                ..failure
+            },
+        }))
+    }
+
+    fn measure(&self, running: &mut Running, begun: Instant) -> Result<Boot, Failure> {
+        self.reach(running, INIT, "the guest's first program did not start")?;
+        let init = begun.elapsed();
+        self.reach(running, READY, "netserver did not start in the guest")?;
+        let amount = Amount {
+            transactions: self.args.transactions,
+            bytes: self.args.bytes,
+        };
+        let short = Amount {
+            transactions: WARM_UP,
+            ..amount
+        };
+        self.netperf(Pattern::Rr, short)?;
+        let mut rows = vec![row(BOOT, 1.0, init.as_secs_f64() * 1e9)];
+        for pattern in self.patterns {
+            let done = self.netperf(*pattern, amount)?;
+            let mut row = row(&pattern.name(), done.operations, thousandths(done.ns));
+            if self.args.columns.exits != CountExits::Off {
+                row.counted = Some(self.count(running.id(), *pattern, amount)?);
+            }
+            rows.push(row);
+        }
+        Ok(Boot { guest: None, rows })
+    }
+
+    fn reach(&self, running: &mut Running, mark: &str, not: &str) -> Result<(), Failure> {
+        let limit = self.args.columns.run_timeout;
+        let end = match running.wait_for(mark, limit, self.run.limit) {
+            Ok(Reached::Mark) => return Ok(()),
+            Ok(Reached::End(Some(end))) => end,
+            Ok(Reached::End(None)) => {
+                return Err(Failure::of(format!("{not}: the VMM ended"), &End::Lingered));
+            }
+            Err(error) => return Err(Failure::of(format!("{not}: {error}"), &End::Stopped)),
+        };
+        let how = in_words(&end, limit);
+        Err(Failure::of(format!("{not}: {how}"), &end))
+    }
+
+    fn netperf(&self, pattern: Pattern, amount: Amount) -> Result<Done, Failure> {
+        let words = netperf::words(&self.files.netperf, pattern, GUEST, amount);
+        let limit = self.args.columns.run_timeout;
+        let name = pattern.name();
+        let task = Task {
+            cpus: &self.run.cpus,
+            ..Task::new(&words, limit, self.run.limit)
+        };
+        let ended = process::run(&task).map_err(|error| {
+            Failure::of(format!("netperf cannot be run: {error}"), &End::Stopped)
+        })?;
+        match &ended.end {
+            End::Exited(status) if status.success() => {}
+            End::Exited(status) => {
+                let said = last_words(&ended).map_or_else(String::new, |said| format!(": {said}"));
+                let reason = format!("netperf ({name}) ended with {status}{said}");
+                return Err(Failure::of(reason, &ended.end));
+            }
+            end => {
+                let reason = format!("netperf ({name}): {}", in_words(end, limit));
+                return Err(Failure::of(reason, end));
+            }
+        }
+        netperf::read(&ended.output, pattern, amount)
+            .map_err(|error| Failure::of(format!("{name}: {error}"), &ended.end))
+    }
+
+    /// Runs a pattern once more and counts its events.
+    fn count(
+        &self,
+        process: u32,
+        pattern: Pattern,
+        amount: Amount,
+    ) -> Result<Result<Vec<Counted>, String>, Failure> {
+        let recording = match Events::record(process) {
+            Ok(recording) => recording,
+            Err(error) => return Ok(Err(chain(error))),
+        };
+        let done = self.netperf(pattern, amount)?;
+        let counted = recording.finish().map_err(chain);
+        Ok(counted.map(|events| vec![events.counted(done.operations)]))
+    }
+}
+
+/// A row of one number, without events.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive number of at most 2^31"
+)]
+fn row(name: &str, operations: f64, ns: f64) -> BootRow {
+    BootRow {
+        name: name.to_owned(),
+        batches: Ok(Batches {
+            operations: operations.round() as u64,
+            ns: vec![ns],
+        }),
+        counted: None,
+    }
+}

@@ -1,0 +1,148 @@
+//! `vmbell bench net`: Linux's own network driver in a guest, over each path by which a VMM can serve it, with the real netperf.
+//!
+//! `way` says what VMM runs with which device, `pattern` what netperf does, `guest` makes the guest's file system and
+//! `link` its network. `boot` measures one boot, by `netperf` and `events`, whose words are not trusted. Turns,
+//! rows and the report are those of `super::boots`.
+
+mod args;
+mod boot;
+mod events;
+mod guest;
+mod interface;
+mod link;
+mod netperf;
+mod pattern;
+mod tap;
+mod way;
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+use tempfile::TempDir;
+
+pub(crate) use self::args::NetArgs;
+use self::boot::Place;
+use self::events::Events;
+pub(crate) use self::guest::DRIVERS;
+use self::guest::Files;
+use self::pattern::Pattern;
+use self::way::{Candidate, NetWay};
+use super::boots::args::CountExits;
+use super::boots::{Column, Plan, Run, Way};
+use crate::args::values::value;
+use crate::exit::Exit;
+use crate::output::print;
+use crate::process::program::no_kvm;
+use vmbell_bench::Limit;
+use vmbell_report::{Kind, Timing};
+
+/// How often a boot that hangs is repeated at most: not at all on hardware. Where instructions are counted, a watch ends
+/// one that hangs soon, and several in a row have hung.
+const fn repeats(timing: Timing) -> u32 {
+    match timing {
+        Timing::Native => 0,
+        Timing::Emulated => 2,
+        Timing::Instructions => 8,
+    }
+}
+
+/// Measures the ways.
+pub(crate) fn run(args: &NetArgs) -> Result<Exit> {
+    let limit = args.columns.measure.limit_of_boots()?;
+    if let Some(reason) = no_kvm() {
+        eprintln!("error: {reason}; run `vmbell lab -- vmbell bench net`, which has its own KVM");
+        return Ok(Exit::Skipped);
+    }
+    let files = Files::find(args)?;
+    let mut columns = of(args, &limit);
+    if args.ways.is_empty() {
+        // What the user did not name and what is not installed needs no word.
+        columns.retain(|column| column.program.is_ok() || !column.way.way.is_qemu());
+    }
+    let run = Run::begin(&args.columns, &limit)?;
+    measure(args, &files, &run, &mut columns)?;
+    // Patterns have operations of different numbers.
+    let plan = Plan {
+        batches: 1,
+        ops: None,
+    };
+    run.finish(plan, &columns, |vmms| Kind::Net { vmms })
+}
+
+/// The columns that were asked for.
+fn of(args: &NetArgs, stop: &Limit) -> Vec<Column<Candidate>> {
+    let ways = match args.ways.is_empty() {
+        true => NetWay::value_variants()
+            .iter()
+            .filter(|way| !way.is_special() && (args.card.is_some() || !way.is_assigned()))
+            .copied()
+            .collect(),
+        false => args.ways.clone(),
+    };
+    let mut columns: Vec<Column<Candidate>> = Vec::new();
+    for way in ways {
+        if columns.iter().all(|column| column.way.way != way) {
+            columns.push(Column::find(Candidate::new(way, args.card()), stop));
+        }
+    }
+    columns
+}
+
+/// Boots the columns in turns.
+fn measure(
+    args: &NetArgs,
+    files: &Files,
+    run: &Run<'_>,
+    columns: &mut [Column<Candidate>],
+) -> Result<()> {
+    let folder = TempDir::with_prefix("vmbell-net-").context("cannot make a temporary folder")?;
+    let initrd = folder.path().join("initrd");
+    let bytes = files
+        .initrd()
+        .context("cannot make the guest's file system")?;
+    fs::write(&initrd, bytes).context("cannot write the guest's file system")?;
+    if args.columns.exits == CountExits::On {
+        Events::record(std::process::id()).context("exits cannot be counted here")?;
+    }
+    let place = Place {
+        args,
+        run,
+        patterns: &args.patterns(),
+        files,
+        initrd: &initrd,
+        cmdline: &guest::cmdline(&args.append),
+    };
+    run.take(
+        columns,
+        repeats(run.begun.timing),
+        |candidate, program, name| place.boot(candidate.way, program, name),
+    )
+}
+
+/// Prints the ways, each with its program or what is missing, and the patterns.
+pub(crate) fn list() -> Result<Exit> {
+    let line = |value: PossibleValue, more: &str| {
+        let text = value.get_help().map(ToString::to_string);
+        format!(
+            "  {:17} {}{more}\n",
+            value.get_name(),
+            text.unwrap_or_default()
+        )
+    };
+    let mut text = "ways:\n".to_owned();
+    for way in NetWay::value_variants() {
+        let found = match Candidate::new(*way, None).program() {
+            Ok(program) => format!("; {}", program.display()),
+            Err(reason) => format!("; not here: {reason}"),
+        };
+        text.push_str(&line(value(way), &found));
+    }
+    text.push_str("patterns:\n");
+    for pattern in Pattern::value_variants() {
+        text.push_str(&line(value(pattern), ""));
+    }
+    print(&text)?;
+    Ok(Exit::Good)
+}

@@ -1,0 +1,124 @@
+//! One run of netperf: its words, and what it printed, which is checked before it is believed.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use super::pattern::{Direction, Pattern, SEGMENT};
+
+/// The unit of a stream's throughput.
+const MEGABITS: &str = "10^6bits/s";
+/// What is asked for.
+const KEYS: &str =
+    "TRANSACTION_RATE,THROUGHPUT,THROUGHPUT_UNITS,LOCAL_BYTES_SENT,LOCAL_BYTES_RECVD";
+
+/// What netperf printed is not a result.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NetperfError {
+    /// netperf printed no line with this key.
+    #[error("netperf printed no {0}")]
+    Missing(&'static str),
+    /// A value is no number above zero.
+    #[error("netperf printed {key}={value}, which is not a number above zero")]
+    Number {
+        /// Its name.
+        key: &'static str,
+        /// Its text, cleaned.
+        value: String,
+    },
+    /// The throughput has another unit.
+    #[error("netperf printed its throughput in {0} instead of {MEGABITS}")]
+    Unit(String),
+}
+
+/// How much a run does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Amount {
+    /// Round trips.
+    pub(super) transactions: u32,
+    /// Bytes of a stream.
+    pub(super) bytes: u64,
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Done {
+    /// Operations: round trips, or segments' worth of bytes.
+    pub(super) operations: f64,
+    /// Nanoseconds of one.
+    pub(super) ns: f64,
+}
+
+/// The command line.
+pub(super) fn words(
+    program: &Path,
+    pattern: Pattern,
+    guest: Ipv4Addr,
+    amount: Amount,
+) -> Vec<OsString> {
+    let (test, own) = pattern.words();
+    // A negative length is an amount and not a time.
+    let length = match pattern.direction() {
+        None => format!("-{}", amount.transactions),
+        Some(_) => format!("-{}", amount.bytes),
+    };
+    let guest = guest.to_string();
+    let mut words: Vec<OsString> = vec![program.into()];
+    words.extend(
+        [
+            "-4", "-H", &guest, "-P", "0", "-t", test, "-l", &length, "--",
+        ]
+        .map(Into::into),
+    );
+    words.extend(own);
+    words.extend(["-k", KEYS].map(Into::into));
+    words
+}
+
+/// Reads what a run printed.
+pub(super) fn read(output: &[u8], pattern: Pattern, amount: Amount) -> Result<Done, NetperfError> {
+    let text = String::from_utf8_lossy(output);
+    // A line without its end may be cut in its number.
+    let values: BTreeMap<&str, &str> = text
+        .split_inclusive('\n')
+        .filter_map(|line| line.strip_suffix('\n'))
+        .filter_map(|line| line.trim().split_once('='))
+        .collect();
+    let value = |key| values.get(key).copied().ok_or(NetperfError::Missing(key));
+    let number = |key| {
+        let text = value(key)?;
+        let number = text.parse().ok();
+        number
+            .filter(|number: &f64| number.is_finite() && *number > 0.0)
+            .ok_or_else(|| NetperfError::Number {
+                key,
+                value: crate::output::text::cleaned(text),
+            })
+    };
+    match pattern.direction() {
+        None => Ok(Done {
+            operations: f64::from(amount.transactions),
+            ns: 1e9 / number("TRANSACTION_RATE")?,
+        }),
+        Some(direction) => {
+            let unit = value("THROUGHPUT_UNITS")?;
+            if unit != MEGABITS {
+                return Err(NetperfError::Unit(crate::output::text::cleaned(unit)));
+            }
+            let bytes = number(match direction {
+                Direction::In => "LOCAL_BYTES_SENT",
+                Direction::Out => "LOCAL_BYTES_RECVD",
+            })?;
+            let segment = f64::from(SEGMENT);
+            Ok(Done {
+                operations: bytes / segment,
+                ns: segment * 8.0 * 1e3 / number("THROUGHPUT")?,
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "netperf_test.rs"]
+mod tests;

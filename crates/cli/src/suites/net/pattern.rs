@@ -1,0 +1,98 @@
+//! The patterns of netperf: round trips, and the streams of the measurement of forwarded interrupts by E. Auger (2014).
+
+use std::ffi::OsString;
+
+use clap::ValueEnum;
+
+use crate::args::values::value;
+
+/// What an operation of a stream is: the bytes of a TCP segment that fills an Ethernet frame.
+pub(super) const SEGMENT: u32 = 1448;
+
+/// A pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Pattern {
+    /// TCP_RR, one byte each way; per transaction
+    Rr,
+    /// TCP_STREAM, into the guest, sockets of 8 KiB, calls of 8 KiB; per 1448 bytes
+    InDefault,
+    /// TCP_STREAM, into the guest, sockets of 8 KiB, calls of 4 KiB; per 1448 bytes
+    InFile,
+    /// TCP_STREAM, into the guest, sockets of 64 KiB, calls of 8 KiB; per 1448 bytes
+    InBulk,
+    /// TCP_MAERTS, out of the guest, sockets of 8 KiB, calls of 8 KiB; per 1448 bytes
+    OutDefault,
+    /// TCP_MAERTS, out of the guest, sockets of 8 KiB, calls of 4 KiB; per 1448 bytes
+    OutFile,
+    /// TCP_MAERTS, out of the guest, sockets of 64 KiB, calls of 8 KiB; per 1448 bytes
+    OutBulk,
+}
+
+/// Where a stream goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// Into the guest.
+    In,
+    /// Out of it.
+    Out,
+}
+
+impl Pattern {
+    /// The name of its row.
+    pub(super) fn name(self) -> String {
+        value(&self).get_name().to_owned()
+    }
+
+    /// Where it goes, if it is a stream.
+    pub(super) const fn direction(self) -> Option<Direction> {
+        match self {
+            Self::Rr => None,
+            Self::InDefault | Self::InFile | Self::InBulk => Some(Direction::In),
+            Self::OutDefault | Self::OutFile | Self::OutBulk => Some(Direction::Out),
+        }
+    }
+
+    /// netperf's words: the test, then its own options.
+    pub(super) fn words(self) -> (&'static str, Vec<OsString>) {
+        let test = match self.direction() {
+            None => return ("TCP_RR", ["-r", "1,1"].map(Into::into).into()),
+            Some(Direction::In) => "TCP_STREAM",
+            Some(Direction::Out) => "TCP_MAERTS",
+        };
+        // The sizes of sockets, and of each send and receive.
+        let (socket, call) = match self {
+            Self::InBulk | Self::OutBulk => (64 << 10, 8 << 10),
+            Self::InFile | Self::OutFile => (8 << 10, 4 << 10),
+            _ => (8 << 10, 8 << 10),
+        };
+        let mut words = Vec::new();
+        for (option, size) in [("-s", socket), ("-S", socket), ("-m", call), ("-M", call)] {
+            // Two values are the near side's and the far one's: the stream has these calls at both of its ends.
+            words.extend([option.into(), format!("{size},{size}").into()]);
+        }
+        (test, words)
+    }
+}
+
+/// Parses a pattern's name, or `all`.
+pub(super) fn parse(name: &str) -> Result<Vec<Pattern>, String> {
+    let all = Pattern::value_variants();
+    if name == "all" {
+        return Ok(all.into());
+    }
+    let found = Pattern::from_str(name, false).map(|pattern| vec![pattern]);
+    let names = || all.iter().map(|pattern| pattern.name()).collect::<Vec<_>>();
+    found.map_err(|_| format!("there are {}, and all", names().join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_pattern_and_all_is_each_once() {
+        assert_eq!(parse("rr"), Ok(vec![Pattern::Rr]));
+        assert_eq!(parse("all").unwrap().len(), 7);
+        assert!(parse("in-bulky").unwrap_err().contains("in-bulk, "));
+    }
+}

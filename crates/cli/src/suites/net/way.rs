@@ -1,0 +1,204 @@
+//! The ways between Linux's network driver in a guest and the tap of the host: a VMM, who serves the queues, and how
+//! they notify.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+
+use super::link::{Card, Link};
+use crate::args::values::value;
+use crate::process::program::{on_path, own};
+use crate::suites::boots::Way;
+use crate::suites::vmms::{BARE, QEMU};
+
+/// The guest's RAM in MiB.
+const MEMORY: &str = "256";
+/// The Ethernet address of the guest's interface, a local one.
+const MAC: &str = "02:76:6d:62:65:6c";
+/// Properties of QEMU's card that would let packets be long, or lack their checksums.
+const OFFLOADS: &str = ",csum=off,gso=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off,\
+    guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off";
+
+/// A way: a VMM, what serves the queues, and how it is notified and interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum NetWay {
+    /// vmbell's device, served in an exit of the vCPU
+    VmbellExit,
+    /// vmbell's device, by ioeventfd and irqfd, in a guest without paravirtual EOI
+    VmbellNoPvEoi,
+    /// vmbell's device, by ioeventfd and irqfd
+    VmbellIoeventfd,
+    /// vmbell's device, with --nested-guest
+    VmbellNested,
+    /// vmbell's device, with --machine micro
+    VmbellMicro,
+    /// vmbell with vhost-net and --machine micro
+    VmbellMicroVhost,
+    /// vmbell with vhost-net
+    VmbellVhost,
+    /// vmbell with the card of --card
+    VmbellAssigned,
+    /// QEMU's pc, served in an exit of the vCPU
+    QemuExit,
+    /// QEMU's pc, by ioeventfd
+    QemuIoeventfd,
+    /// QEMU's pc with vhost-net
+    QemuVhost,
+    /// QEMU's pc with the card of --card
+    QemuAssigned,
+}
+
+/// What a guest is made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guest<'a> {
+    /// The kernel's file, as QEMU and `vmbell run` take it.
+    pub(super) kernel: &'a Path,
+    /// The file of its first file system.
+    pub(super) initrd: &'a Path,
+    /// The kernel's parameters, which `vmbell run --append` and QEMU's `-append` take.
+    pub(super) cmdline: &'a str,
+}
+
+impl NetWay {
+    /// The name of its column.
+    pub(super) fn title(self) -> String {
+        value(&self).get_name().to_owned()
+    }
+
+    /// Whether it is one that is measured only if it is named.
+    pub(super) const fn is_special(self) -> bool {
+        matches!(
+            self,
+            Self::VmbellNoPvEoi | Self::VmbellNested | Self::VmbellMicro | Self::VmbellMicroVhost
+        )
+    }
+
+    /// Whether the guest drives a card of the host, so that `--card` has to name one.
+    pub(super) const fn is_assigned(self) -> bool {
+        matches!(self, Self::VmbellAssigned | Self::QemuAssigned)
+    }
+
+    /// Whether a worker of the kernel serves the queues.
+    const fn is_vhost(self) -> bool {
+        matches!(
+            self,
+            Self::VmbellVhost | Self::VmbellMicroVhost | Self::QemuVhost
+        )
+    }
+
+    /// Whether the VMM is QEMU, which need not be installed.
+    pub(super) const fn is_qemu(self) -> bool {
+        use NetWay::{QemuAssigned, QemuExit, QemuIoeventfd, QemuVhost};
+        matches!(self, QemuExit | QemuIoeventfd | QemuVhost | QemuAssigned)
+    }
+
+    /// The command line of a boot.
+    pub(super) fn words(self, program: &Path, guest: Guest<'_>, link: &Link) -> Vec<OsString> {
+        let mut words = vec![program.into()];
+        match self.is_qemu() {
+            false => self.vmbell(&mut words, guest, link),
+            true => self.qemu(&mut words, guest, link),
+        }
+        words
+    }
+
+    fn vmbell(self, words: &mut Vec<OsString>, guest: Guest<'_>, link: &Link) {
+        words.extend([
+            "run".into(),
+            guest.kernel.into(),
+            "--initrd".into(),
+            guest.initrd.into(),
+            "--append".into(),
+            guest.cmdline.into(),
+            "--memory".into(),
+            format!("{MEMORY}M").into(),
+        ]);
+        let device = match link {
+            Link::Wire(wire) => format!("vfio-pci,host={}", wire.card()),
+            Link::Tap(tap) => {
+                let served = match self {
+                    Self::VmbellExit => ",notify=exit,interrupt=call",
+                    _ if self.is_vhost() => ",vhost=on",
+                    _ => "",
+                };
+                let tap = tap.name();
+                format!("virtio-net,tap={tap},mac={MAC},offload=off{served}")
+            }
+        };
+        words.extend(["--device".into(), device.into()]);
+        match self {
+            Self::VmbellNoPvEoi => words.extend(["--pv-eoi", "off"].map(Into::into)),
+            Self::VmbellNested => words.push("--nested-guest".into()),
+            Self::VmbellMicro | Self::VmbellMicroVhost => {
+                words.extend(["--machine", "micro"].map(Into::into));
+            }
+            _ => {}
+        }
+    }
+
+    fn qemu(self, words: &mut Vec<OsString>, guest: Guest<'_>, link: &Link) {
+        words.extend(["-M", "pc,accel=kvm", "-cpu", "host", "-m", MEMORY].map(Into::into));
+        words.extend(BARE.split_whitespace().map(Into::into));
+        words.extend(["-kernel".into(), guest.kernel.into()]);
+        words.extend(["-initrd".into(), guest.initrd.into()]);
+        words.extend(["-append".into(), guest.cmdline.into()]);
+        let tap = match link {
+            Link::Wire(wire) => {
+                let device = format!("vfio-pci,host={}", wire.card());
+                words.extend(["-device".into(), device.into()]);
+                return;
+            }
+            Link::Tap(tap) => tap.name(),
+        };
+        let (vhost, ioeventfd) = match self {
+            Self::QemuExit => ("off", "off"),
+            Self::QemuVhost => ("on", "on"),
+            _ => ("off", "on"),
+        };
+        let backend = format!("tap,id=net,ifname={tap},script=no,downscript=no,vhost={vhost}");
+        // The guest needs no boot ROM.
+        let card =
+            format!("virtio-net-pci,netdev=net,mac={MAC},romfile=,ioeventfd={ioeventfd}{OFFLOADS}");
+        words.extend(["-netdev", &backend, "-device", &card].map(OsString::from));
+    }
+}
+
+/// A way with its name, and with the card of the command line if there is one.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) way: NetWay,
+    title: String,
+    card: Option<Card>,
+}
+
+impl Candidate {
+    pub(super) fn new(way: NetWay, card: Option<Card>) -> Self {
+        let title = way.title();
+        Self { way, title, card }
+    }
+}
+
+impl Way for Candidate {
+    fn name(&self) -> &str {
+        &self.title
+    }
+
+    fn program(&self) -> Result<PathBuf, String> {
+        let program = match self.way.is_qemu() {
+            true => on_path(QEMU)?,
+            false => own()?,
+        };
+        if self.way.is_vhost() && !Path::new("/dev/vhost-net").exists() {
+            return Err("there is no /dev/vhost-net: load it with `modprobe vhost_net`".to_owned());
+        }
+        if self.way.is_assigned() && self.card.is_none() {
+            return Err("it needs a network card: --card and --wire".to_owned());
+        }
+        Ok(program)
+    }
+
+    fn version(&self) -> Option<&'static str> {
+        Some("--version")
+    }
+}

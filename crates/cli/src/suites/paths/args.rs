@@ -1,0 +1,136 @@
+//! The arguments of `vmbell bench`.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::interleave::args::BeforeArgs;
+use crate::args::values;
+use crate::suites::measure_args::MeasureArgs;
+use vmbell_bench::scenario::MOST_DOORBELLS;
+use vmbell_hypervisor::SpinPolicy;
+
+/// Measure notification paths: doorbells and interrupts on each backend, and this host's floors
+///
+/// Rows are measured in turns, so that changes on the host affect all of them. A device-model row is the cost of a
+/// notification without an eventfd; a floor is the cost of a system call or a wake-up alone on this host.
+#[derive(Args, Debug)]
+pub(crate) struct BenchArgs {
+    /// Measure these rows: names of `vmbell list`, or globs such as 'portio-*' [default: a short selection]
+    ///
+    /// The device-model row that a row is compared with and the floors are measured too.
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+
+    /// Measure every row, including those of an assigned device if this host has it
+    #[arg(short, long, conflicts_with = "names")]
+    pub(crate) all: bool,
+
+    /// Measure the named rows only, without the rows that they are compared with
+    #[arg(long, requires = "names")]
+    pub(crate) only: bool,
+
+    /// Measure each doorbell with N others registered, once for each N, such as 1,10,100,1000; at most 4096
+    ///
+    /// N doorbells are registered at other addresses, and N at the same address for other values. A registration is measured
+    /// with N others, doorbells or irqfds.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_DOORBELLS)))]
+    pub(crate) doorbells: Vec<u32>,
+
+    /// Measure each doorbell while N vCPUs write to it, once for each N, such as 1,2; at most 64
+    ///
+    /// An interrupt to all other vCPUs is measured with N vCPUs.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) vcpus: Vec<u32>,
+
+    /// Compare all rows with this one instead of the device-model row of their kind
+    #[arg(long, value_name = "NAME")]
+    pub(crate) reference: Option<String>,
+
+    /// Measure each row in N runs [default: 10 to 50, as many as fit into 12 s, or 40 s with --all or names; 3 in the lab]
+    #[arg(short, long, value_name = "N", value_parser = values::runs)]
+    pub(crate) runs: Option<u32>,
+
+    /// Discard the first N runs of each row
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    pub(crate) warmup: u32,
+
+    /// Choose the number of operations so that a run takes at least this time [default: 15ms]
+    #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
+    pub(crate) min_time: Option<Duration>,
+
+    /// Run exactly N operations in one run; fewer in a row that rests between them [default in the lab: 2000, or as many as take
+    /// 200ms]
+    #[arg(long, value_name = "N", conflicts_with = "min_time", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) ops: Option<u64>,
+
+    /// Give up a row if one of its runs takes longer than this, and go on with the others; 0 is no limit [default: 10s, or 20
+    /// times --min-time if that is longer; 60s in the lab]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) run_timeout: Option<Duration>,
+
+    /// Let guest and VMM wait for each other in this way at an exit; only for backends where they are two processes
+    #[arg(long, value_name = "POLICY", value_enum, default_value_t = Policy::OneCpu)]
+    pub(crate) spin: Policy,
+
+    /// Run guests on these backends, separated by commas [default: every backend that works here]
+    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) backend: Vec<BackendName>,
+
+    #[command(flatten)]
+    pub(crate) measure: MeasureArgs,
+
+    /// Sort the rows
+    #[arg(long, value_enum, default_value_t = Sort::Auto)]
+    pub(crate) sort: Sort,
+
+    // The last one, because its heading is that of all that follow.
+    #[command(flatten)]
+    pub(crate) before: BeforeArgs,
+}
+
+/// A spin policy by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Policy {
+    /// Sleep at once, on one CPU while exits are frequent: a wake-up is a switch there
+    OneCpu,
+    /// Sleep at once, each where the scheduler places it: two wake-ups per exit, mostly of another CPU
+    Sleep,
+    /// Poll: exits are cheaper, but a core is always busy
+    Spin,
+    /// Poll for a short time if the other side runs on another CPU, then sleep
+    Adaptive,
+}
+
+impl From<Policy> for SpinPolicy {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::OneCpu => Self::OneCpu,
+            Policy::Sleep => Self::Sleep,
+            Policy::Spin => Self::Spin,
+            Policy::Adaptive => Self::Adaptive,
+        }
+    }
+}
+
+/// A backend by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BackendName {
+    /// kvm if it works here, otherwise usermode
+    Auto,
+    /// The kernel's KVM, /dev/kvm
+    Kvm,
+    /// vmbell's own backend: guest code in a sandboxed process, without /dev/kvm
+    Usermode,
+}
+
+/// An order of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sort {
+    /// In the order of `vmbell list`
+    Auto,
+    /// In the order of `vmbell list`
+    Command,
+    /// Fastest first
+    Median,
+}

@@ -1,0 +1,203 @@
+//! `vmbell bench --interleave`: another vmbell and this one measure in turns, and their reports are compared.
+//!
+//! A host drifts by more than most changes are worth. Two sides that take turns of a few seconds, in an order of chance, drift
+//! together, so the comparison pairs the reports of a turn (docs/comparing.md). [`forward`] has the options that both get,
+//! `side` runs one of them. The calling thread waits for each child.
+
+pub(crate) mod args;
+mod side;
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+
+use self::side::{Side, SideError};
+use super::args::BenchArgs;
+use crate::args::forward;
+use crate::cli::Cli;
+use crate::compare;
+use crate::exit::{Exit, Usage};
+use crate::interrupt;
+use crate::output::progress::Progress;
+use crate::suites::measured;
+use vmbell_bench::{Limit, Observer, Phase};
+use vmbell_report::compare::{CompareOptions, Pairing, RowKey};
+use vmbell_report::{EXPORTERS, Export, Random, Report, Timing};
+
+/// Runs of a turn.
+const RUNS: &str = "--runs=3";
+
+/// The options of `bench` that are about the comparison and how it is shown; those of exports are, too.
+const OURS: [&str; 13] = [
+    "baseline",
+    "interleave",
+    "turns",
+    "keep-turns",
+    "fail-above",
+    "allow-missing",
+    "style",
+    "sort",
+    "time-unit",
+    "no-warnings",
+    "quiet",
+    "verbose",
+    "seed",
+];
+
+/// The reports of both sides; those with the same index are of one turn.
+#[derive(Debug, Default)]
+struct Taken {
+    old: Vec<Report>,
+    new: Vec<Report>,
+}
+
+/// Measures in turns with `other`, compares and shows.
+pub(crate) fn run(args: &BenchArgs, other: &str) -> Result<Exit> {
+    if args.measure.exports.given().next().is_some() {
+        return Err(Usage::new(
+            "with --interleave there are two reports a turn: keep them with --keep-turns FOLDER, and see `vmbell compare --turns`",
+        )
+        .into());
+    }
+    if args.measure.time_unit.is_some() {
+        return Err(Usage::new(
+            "with --interleave ratios are shown, and each time in the unit that suits it: leave --time-unit out",
+        )
+        .into());
+    }
+    let sides = sides(args, other)?;
+    if let Some(folder) = &args.before.keep_turns {
+        prepare(folder)?;
+    }
+    let interrupted = interrupt::catch().context("cannot catch signals")?;
+    let seed = args.measure.seed(Timing::Native);
+    let taken = take(args, &sides, seed, &Limit::new(None, interrupted))?;
+    let interrupted = interrupted.load(Ordering::Relaxed);
+    if taken.new.is_empty() {
+        return Ok(Exit::Interrupted);
+    }
+    let how = (args.measure.style, args.before.fail_above);
+    let is_wanted = |_: &RowKey| !args.before.allow_missing;
+    let exit = compare::measured(
+        &taken.old,
+        &taken.new,
+        &options(seed),
+        how,
+        is_wanted,
+        false,
+    )?;
+    // As a bench that is not compared: rows that failed, none that was measured, a time limit.
+    let mut own = taken.new.iter().map(measured::exit);
+    let own = own.find(|exit| *exit != Exit::Good);
+    Ok(match (interrupted, own) {
+        (true, _) => Exit::Interrupted,
+        (false, Some(own)) => own,
+        (false, None) => exit,
+    })
+}
+
+fn options(seed: u64) -> CompareOptions {
+    CompareOptions {
+        pairing: Pairing::Turns,
+        seed,
+        ..CompareOptions::default()
+    }
+}
+
+/// Makes the folder of the reports. One that has reports of other turns already is refused: `compare --turns` would take
+/// them all for one measurement.
+fn prepare(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    for entry in entries {
+        let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if ["old-", "new-"].iter().any(|side| name.starts_with(side)) && name.ends_with(".json") {
+            let text = format!(
+                "{} has reports of other turns, such as {name}: give another folder to --keep-turns",
+                folder.display()
+            );
+            return Err(Usage::new(text).into());
+        }
+    }
+    Ok(())
+}
+
+/// Both sides, the old one first.
+fn sides(args: &BenchArgs, other: &str) -> Result<[Side; 2]> {
+    let other =
+        shell_words::split(other).map_err(|error| Usage::new(format!("--interleave: {error}")))?;
+    if other.is_empty() {
+        return Err(Usage::new("--interleave has no command").into());
+    }
+    let cli = Cli::command();
+    let matches = cli.clone().try_get_matches()?;
+    let (_, command, matches) = forward::innermost(cli, matches);
+    let exports = EXPORTERS.map(|exporter| exporter.option());
+    let ours = OURS.into_iter().chain(exports);
+    let mut options = forward::words(&command, &matches, &ours.collect::<Vec<_>>());
+    if args.runs.is_none() {
+        options.insert(0, RUNS.into());
+    }
+    let this = env::current_exe().context("cannot find this program")?;
+    let side = |name, vmbell| Side::new(name, vmbell, &options, args.measure.timeout());
+    Ok([
+        side("old", other.into_iter().map(OsString::from).collect()),
+        side("new", vec![this.into()]),
+    ])
+}
+
+/// Takes the turns, until a signal.
+fn take(args: &BenchArgs, sides: &[Side; 2], seed: u64, stop: &Limit) -> Result<Taken> {
+    let turns = args.before.turns;
+    let mut progress = Progress::new(args.measure.progress(), 0);
+    progress.phase(Phase::Measure, u64::from(turns) * 2);
+    let mut random = Random::new(seed);
+    let mut taken = Taken::default();
+    for turn in 1..=turns {
+        let first = random.below(2);
+        let mut reports = [None, None];
+        for index in [first, 1 - first] {
+            let side = &sides[index];
+            match side.measure(stop) {
+                Ok(report) => reports[index] = Some(report),
+                Err(SideError::Stopped) => return Ok(taken),
+                Err(error) => {
+                    return Err(error).with_context(|| {
+                        format!("turn {turn} of {turns}, the {} side", side.name)
+                    });
+                }
+            }
+            progress.step(&format!("turn {turn}, {}", side.name), None);
+        }
+        let [Some(old), Some(new)] = reports else {
+            continue;
+        };
+        if let Some(folder) = &args.before.keep_turns {
+            keep(folder, turn, [(&sides[0], &old), (&sides[1], &new)])?;
+        }
+        taken.old.push(old);
+        taken.new.push(new);
+        if turn == 1 {
+            // What cannot be compared is found before the other turns take their minutes.
+            compare::check(&taken.old, &taken.new, &options(seed))?;
+        }
+    }
+    Ok(taken)
+}
+
+fn keep(folder: &Path, turn: u32, reports: [(&Side, &Report); 2]) -> Result<()> {
+    for (side, report) in reports {
+        let path = folder.join(format!("{}-{turn:03}.json", side.name));
+        Export::open(&path)?.finish(&vmbell_report::json(report))?;
+    }
+    Ok(())
+}

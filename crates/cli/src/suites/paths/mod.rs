@@ -1,0 +1,254 @@
+//! `vmbell bench`: measures entries, exports the report and shows it.
+
+pub(crate) mod args;
+mod interleave;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+
+use self::args::{BackendName, BenchArgs, Sort};
+use super::SuiteName;
+use super::measured::{Begun, exit};
+use super::supervise::supervise;
+use crate::args::exports::{Exports, replaced};
+use crate::args::values::value;
+use crate::backends::{Choice, all_scenarios};
+use crate::compare;
+use crate::exit::{Exit, Usage};
+use crate::output::deliver::deliver;
+use crate::output::print;
+use crate::output::progress::Progress;
+use crate::output::style::Style;
+use vmbell_bench::catalogue::HOST;
+use vmbell_bench::marks::Marks;
+use vmbell_bench::scenario::Scan;
+use vmbell_bench::{Entry, Options, Plan, Wanted, catalogue, picks, select, set_reference};
+use vmbell_report::compare::{CompareOptions, RowKey};
+use vmbell_report::{Backend, Group, Look, Report, Timing};
+
+/// How long the rows that answer the first questions are measured.
+const FIRST: Duration = Duration::from_secs(12);
+
+/// Measures, exports and shows.
+pub(crate) fn run(args: BenchArgs) -> Result<Exit> {
+    if let Some(other) = &args.before.interleave {
+        return interleave::run(&args, other);
+    }
+    let baseline = baseline(&args)?;
+    let choices = Choice::several(&args.backend)?;
+    let scan = scan(&args);
+    let scenarios = choices.iter().map(|choice| choice.scenarios(&scan));
+    let entries = entries(&args, scenarios.collect())?;
+    let cpus = args.measure.cpus()?;
+    let exports = Exports::open(&args.measure.exports)?;
+    let begun = Begun::now()?;
+    let timing = begun.timing;
+    let plan = plan(&args, timing);
+    let options = Options {
+        marks: Marks::open().context("cannot mark exits for the lab")?,
+        cpus,
+        spin: args.spin.into(),
+        clock: begun.clock,
+        timing,
+        limit: args
+            .measure
+            .limit()?
+            .with_run_timeout(run_timeout(&args, &plan, timing)),
+    };
+    let look = Look {
+        bars: true,
+        ..Look::default()
+    };
+    let delivery = args.measure.delivery(&begun, look)?;
+    let progress = Progress::new(args.measure.progress(), plan.warmup + plan.runs);
+    let record = supervise(entries, options.clone(), plan, progress)?;
+    let backends: Vec<Backend> = choices.iter().map(Choice::report).collect();
+    let kind = vmbell_bench::paths(&record, &backends, &plan, &options);
+    let mut report = begun.report(&record, (&options, &plan), backends, kind, &[]);
+    if args.sort == Sort::Median {
+        sort_by_median(&mut report);
+    }
+    let stdout_is_taken = exports.use_stdout();
+    deliver(&report, exports, delivery, || next(&report, &args))?;
+    Ok(match (exit(&report), baseline.as_slice()) {
+        (exit, []) => exit,
+        (Exit::Good, baseline) => compare_with(baseline, report, &args, stdout_is_taken)?,
+        (exit, baseline) => {
+            compare_with(baseline, report, &args, stdout_is_taken)?;
+            exit
+        }
+    })
+}
+
+/// The reports of `--baseline`, read before anything is measured.
+fn baseline(args: &BenchArgs) -> Result<Vec<Report>> {
+    if args.before.fail_above.is_some() && args.before.baseline.is_empty() {
+        return Err(Usage::new("--fail-above needs --baseline or --interleave").into());
+    }
+    if let Some(path) = replaced(&args.measure.exports.paths(), &args.before.baseline) {
+        let path = compare::shown(path);
+        let text = format!("the export would replace the baseline '{path}': give it another name");
+        return Err(Usage::new(text).into());
+    }
+    let read = |path: &PathBuf| compare::read(path).map_err(|error| Usage::new(error).into());
+    args.before.baseline.iter().map(read).collect()
+}
+
+/// Compares what was measured with the reports of before.
+fn compare_with(
+    baseline: &[Report],
+    report: Report,
+    args: &BenchArgs,
+    stdout_is_taken: bool,
+) -> Result<Exit> {
+    let options = CompareOptions {
+        seed: report.seed,
+        ..CompareOptions::default()
+    };
+    let how = (args.measure.style, args.before.fail_above);
+    if args.measure.style != Style::None {
+        let text = "\nbefore and now\n";
+        if stdout_is_taken {
+            eprint!("{text}");
+        } else {
+            print(text)?;
+        }
+    }
+    let is_wanted = |key: &RowKey| !args.before.allow_missing && is_wanted(args, key);
+    let now = [report];
+    compare::measured(baseline, &now, &options, how, is_wanted, stdout_is_taken)
+}
+
+/// Whether the arguments ask for this row of a baseline, which may have more rows and backends.
+fn is_wanted(args: &BenchArgs, row: &RowKey) -> bool {
+    let backends = &args.backend;
+    let is_of_backend = backends.is_empty()
+        || row.backend == HOST
+        || backends.iter().any(|backend| {
+            *backend == BackendName::Auto || value(backend).get_name() == row.backend
+        });
+    is_of_backend
+        && match wanted(args) {
+            Wanted::First => vmbell_bench::compare::FIRST.contains(&row.command.as_str()),
+            Wanted::All => row.group != Group::Debug,
+            Wanted::Named { patterns, .. } => {
+                let mut patterns = patterns.iter();
+                patterns.any(|pattern| picks(pattern, &row.command))
+            }
+        }
+}
+
+/// The plan that the arguments describe. If the user gave a number of runs, no time budget reduces it.
+fn plan(args: &BenchArgs, timing: Timing) -> Plan {
+    let default = match timing {
+        Timing::Native => Plan::default(),
+        Timing::Emulated | Timing::Instructions => Plan::counted(),
+    };
+    let ops = match args.min_time {
+        Some(_) => None,
+        None => args.ops.or(default.ops),
+    };
+    Plan {
+        runs: args.runs.unwrap_or(default.runs),
+        warmup: args.warmup,
+        min_time: match ops {
+            Some(_) => Duration::ZERO,
+            None => args.min_time.unwrap_or(default.min_time),
+        },
+        ops,
+        most_time: default.most_time.filter(|_| args.ops.is_none()),
+        budget: match (args.runs, wanted(args)) {
+            (Some(_), _) => None,
+            (None, Wanted::First) => default.budget.map(|budget| budget.min(FIRST)),
+            (None, _) => default.budget,
+        },
+        seed: args.measure.seed(timing),
+        ..default
+    }
+}
+
+/// How long one run may take, if that is limited. The default is much longer than any run takes on an
+/// idle host.
+fn run_timeout(args: &BenchArgs, plan: &Plan, timing: Timing) -> Option<Duration> {
+    let default = match timing {
+        Timing::Native => Duration::from_secs(10).max(plan.min_time * 20),
+        Timing::Emulated | Timing::Instructions => Duration::from_secs(60),
+    };
+    let timeout = args.run_timeout.unwrap_or(default);
+    (timeout > Duration::ZERO).then_some(timeout)
+}
+
+fn wanted(args: &BenchArgs) -> Wanted<'_> {
+    match args.names.as_slice() {
+        [] if args.all => Wanted::All,
+        [] => Wanted::First,
+        patterns => Wanted::Named {
+            patterns,
+            companions: !args.only,
+        },
+    }
+}
+
+fn scan(args: &BenchArgs) -> Scan {
+    Scan {
+        doorbells: args.doorbells.clone(),
+        vcpus: args.vcpus.clone(),
+    }
+}
+
+/// Fails if the arguments name a row that no host of this architecture has, or a baseline that cannot be read.
+pub(crate) fn check(args: &BenchArgs) -> Result<()> {
+    baseline(args)?;
+    entries(args, vec![all_scenarios(&scan(args))]).map(drop)
+}
+
+/// The entries that are to be measured, of the scenarios of each backend and this host's floors.
+fn entries(args: &BenchArgs, scenarios: Vec<Vec<Entry>>) -> Result<Vec<Entry>> {
+    let all = match &args.reference {
+        Some(name) => set_reference(catalogue::all(scenarios), name),
+        None => Ok(catalogue::all(scenarios)),
+    };
+    all.and_then(|all| select(all, wanted(args)))
+        .map_err(|error| Usage::new(format!("{error} ({})", hint(args))).into())
+}
+
+/// What to do about a name that selects nothing.
+fn hint(args: &BenchArgs) -> String {
+    let is_suite = |name: &&String| SuiteName::from_str(name, false).is_ok();
+    match args.names.iter().find(is_suite) {
+        Some(suite) => format!("for the suite, write it first: `vmbell bench {suite} [OPTIONS]`"),
+        None => "see `vmbell list`".to_owned(),
+    }
+}
+
+/// Sorts the rows by their medians; rows without numbers come last.
+fn sort_by_median(report: &mut Report) {
+    let key = |median: Option<f64>| median.unwrap_or(f64::INFINITY);
+    report
+        .results
+        .sort_by(|a, b| key(a.median()).total_cmp(&key(b.median())));
+}
+
+/// What to run next, after the rows that answer the first questions.
+fn next(report: &Report, args: &BenchArgs) -> String {
+    if wanted(args) != Wanted::First || report.ended_early() {
+        return String::new();
+    }
+    let is_real = |backend: &Backend| backend.name == "kvm" && !backend.emulates_kernel_mode;
+    let has_kvm = report.backends.iter().any(is_real);
+    let commands = [
+        (
+            "vmbell bench --all -v",
+            "every row, with floors and intervals",
+        ),
+        match has_kvm {
+            true => ("vmbell probe", "what slows these paths on this host"),
+            false => ("vmbell lab -- vmbell bench", "exits on real KVM, in QEMU"),
+        },
+    ];
+    let line = |(command, what): (&str, &str)| format!("  {command:28} {what}\n");
+    format!("\nnext\n{}", commands.map(line).concat())
+}

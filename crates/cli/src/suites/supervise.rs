@@ -1,0 +1,165 @@
+//! Watches the measuring thread, so that the command makes a report even if a subject never returns.
+//!
+//! Subjects are made, run and dropped on a thread of their own. The calling thread waits until that
+//! ends, or until it has not ended for a while after a limit was reached. If that was the limit of one
+//! run, another thread measures the other rows; if it was the command's, the process ends while the
+//! thread still exists. Sandboxes die with their parent.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::confine;
+use vmbell_bench::{
+    EarlyStop, Entry, Limit, Observer, Options, Phase, Plan, Record, Sample, Series,
+};
+use vmbell_report::Status;
+
+/// How long a subject may take to end after its limit was reached.
+const GRACE: Duration = Duration::from_millis(1500);
+
+/// The reason of a row whose subject took longer than that.
+const STUCK: &str = "did not stop when it was told to";
+
+/// How often the limit is checked: rarely enough not to disturb what is measured.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Measures `entries` on another thread, and returns the record when that has ended or a limit ends it.
+pub(crate) fn supervise(
+    entries: Vec<Entry>,
+    mut options: Options,
+    plan: Plan,
+    observer: impl Observer + Send + 'static,
+) -> Result<Record> {
+    let (entries, observer) = (Arc::new(entries), Shared(Arc::new(Mutex::new(observer))));
+    let mut record = Record::of(&entries);
+    loop {
+        // A thread that was left behind keeps its own limit and record, so that nothing it does has an
+        // effect here.
+        options.limit = options.limit.of_other_runs();
+        let shared = Arc::new(Mutex::new(record));
+        let ended = measure(&entries, &options, plan, &shared, &observer)?;
+        let end = wait(&ended, &options.limit);
+        record = snapshot(&shared);
+        match end {
+            End::Returned => {
+                give_up_running(&mut record, "its thread panicked");
+                return Ok(record);
+            }
+            End::Stopped(stop) => {
+                give_up_running(&mut record, STUCK);
+                record.stop(stop);
+                return Ok(record);
+            }
+            End::Stuck => {
+                let why = vmbell_bench::overtime(&options.limit);
+                let Some(series) = running(&mut record) else {
+                    continue;
+                };
+                let why = format!("{STUCK}; {why}");
+                observer.lock().lost(&series.name, Status::Failed, &why);
+                series.give_up(Status::Failed, why);
+            }
+        }
+    }
+}
+
+/// Starts a thread that measures what `record` does not contain yet.
+fn measure(
+    entries: &Arc<Vec<Entry>>,
+    options: &Options,
+    plan: Plan,
+    record: &Arc<Mutex<Record>>,
+    observer: &Shared<impl Observer + Send + 'static>,
+) -> Result<Receiver<()>> {
+    let (entries, options) = (Arc::clone(entries), options.clone());
+    let (record, mut observer) = (Arc::clone(record), observer.clone());
+    // Nothing is ever sent: the channel closes when the thread ends, even by a panic.
+    let (alive, ended) = mpsc::channel::<()>();
+    thread::Builder::new()
+        .name("bench".to_owned())
+        .spawn(move || {
+            let _alive = alive;
+            if let Err(error) = confine::measuring_thread() {
+                eprintln!("warning: {error:#}");
+            }
+            vmbell_bench::run(&entries, &options, &plan, &record, &mut observer);
+        })
+        .context("cannot start the measuring thread")?;
+    Ok(ended)
+}
+
+/// How waiting for the measuring thread ended.
+enum End {
+    Returned,
+    /// An interrupt or the command's time limit was reached, and the thread may still exist.
+    Stopped(EarlyStop),
+    /// The thread still runs long after its run should have ended.
+    Stuck,
+}
+
+fn wait(ended: &Receiver<()>, limit: &Limit) -> End {
+    let mut told = None;
+    while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+        if let Some(stop) = limit.stop() {
+            if told.get_or_insert_with(Instant::now).elapsed() >= GRACE {
+                return End::Stopped(stop);
+            }
+        } else if limit.overtime().is_some_and(|overtime| overtime >= GRACE) {
+            return End::Stuck;
+        }
+    }
+    End::Returned
+}
+
+/// An observer that several measuring threads share; only one of them measures at a time.
+struct Shared<O>(Arc<Mutex<O>>);
+
+impl<O> Clone for Shared<O> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<O> Shared<O> {
+    fn lock(&self) -> MutexGuard<'_, O> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<O: Observer> Observer for Shared<O> {
+    fn phase(&mut self, phase: Phase, steps: u64) {
+        self.lock().phase(phase, steps);
+    }
+
+    fn step(&mut self, name: &str, sample: Option<&Sample>) {
+        self.lock().step(name, sample);
+    }
+
+    fn lost(&mut self, name: &str, status: Status, reason: &str) {
+        self.lock().lost(name, status, reason);
+    }
+}
+
+fn snapshot(record: &Mutex<Record>) -> Record {
+    record
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
+}
+
+/// Marks the row that was being measured as failed, if it has no sample.
+fn give_up_running(record: &mut Record, reason: &str) {
+    if let Some(series) = running(record).filter(|series| series.samples.is_empty()) {
+        series.give_up(Status::Failed, reason.to_owned());
+    }
+}
+
+fn running(record: &mut Record) -> Option<&mut Series> {
+    record
+        .running
+        .and_then(|index| record.series.get_mut(index))
+}

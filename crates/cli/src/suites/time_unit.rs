@@ -1,0 +1,71 @@
+//! `--time-unit`: the unit of all times that people read.
+
+use anyhow::Result;
+use clap::ValueEnum;
+
+use crate::exit::Usage;
+use vmbell_bench::Clock;
+use vmbell_report::Timing;
+
+/// A unit by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TimeUnit {
+    /// Nanoseconds
+    Ns,
+    /// Microseconds
+    Us,
+    /// Cycles of the time stamp counter
+    Cycle,
+}
+
+/// The unit for a report with this timing, by this clock. Only a counter of real time has cycles that are a time, and only if its
+/// frequency never changes.
+pub(crate) fn checked(
+    unit: Option<TimeUnit>,
+    timing: Timing,
+    clock: &Clock,
+) -> Result<Option<vmbell_report::TimeUnit>> {
+    let refused = |why: &str| Err(Usage::new(format!("--time-unit {why}")).into());
+    match (unit, timing) {
+        (None, _) => Ok(None),
+        (Some(_), Timing::Instructions) => {
+            refused("has no effect here: the numbers are instructions, and not times")
+        }
+        (Some(TimeUnit::Ns), _) => Ok(Some(vmbell_report::TimeUnit::Ns)),
+        (Some(TimeUnit::Us), _) => Ok(Some(vmbell_report::TimeUnit::Us)),
+        (Some(TimeUnit::Cycle), Timing::Emulated) => {
+            refused("cycle makes no sense here: the counter is emulated. Use ns or us")
+        }
+        (Some(TimeUnit::Cycle), Timing::Native) if !clock.is_invariant() => refused(
+            "cycle makes no sense here: this CPU's time stamp counter may change its frequency. Use ns or us",
+        ),
+        (Some(TimeUnit::Cycle), Timing::Native) => Ok(Some(vmbell_report::TimeUnit::Cycle)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(unit: TimeUnit, timing: Timing, invariant: bool) -> String {
+        let clock = Clock::with_frequency(1e9, invariant);
+        let error = checked(Some(unit), timing, &clock).unwrap_err();
+        error.to_string()
+    }
+
+    #[test]
+    fn cycles_need_a_counter_of_one_frequency() {
+        let clock = Clock::with_frequency(1e9, true);
+        let unit = checked(Some(TimeUnit::Cycle), Timing::Native, &clock).unwrap();
+        assert_eq!(unit, Some(vmbell_report::TimeUnit::Cycle));
+        assert!(error(TimeUnit::Cycle, Timing::Native, false).contains("change its frequency"));
+        assert!(error(TimeUnit::Cycle, Timing::Emulated, true).contains("emulated"));
+    }
+
+    #[test]
+    fn instructions_are_in_no_unit_of_time() {
+        for unit in [TimeUnit::Ns, TimeUnit::Us, TimeUnit::Cycle] {
+            assert!(error(unit, Timing::Instructions, true).contains("instructions"));
+        }
+    }
+}

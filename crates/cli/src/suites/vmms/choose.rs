@@ -1,0 +1,117 @@
+//! Which VMMs are asked for, and which of them are here.
+
+use anyhow::Result;
+
+use super::args::VmmArgs;
+use super::launcher::{Launcher, Vmm, known};
+use super::template::{self, Template};
+use crate::args::suggest::did_you_mean;
+use crate::exit::{Exit, Usage};
+use crate::output::print;
+use crate::suites::boots::{Column, version_of};
+use vmbell_bench::Limit;
+use vmbell_report::{pad, width};
+
+/// The VMMs that were named; without names, all.
+pub(super) fn chosen(args: &VmmArgs) -> Result<Vec<Launcher>> {
+    let mut all = known();
+    for template in &args.vmm {
+        add(&mut all, template).map_err(|error| Usage::new(format!("--vmm: {error}")))?;
+    }
+    if args.names.is_empty() {
+        return Ok(all);
+    }
+    let mut chosen: Vec<Launcher> = Vec::new();
+    for name in &args.names {
+        let launcher = named(&all, name)
+            .map_err(|error| Usage::new(format!("{error}, and --vmm adds others")))?;
+        if !chosen.contains(launcher) {
+            chosen.push(launcher.clone());
+        }
+    }
+    Ok(chosen)
+}
+
+/// Adds a VMM of --vmm, or takes its program for one that is known.
+fn add(all: &mut Vec<Launcher>, template: &Template) -> Result<(), String> {
+    let name = &template.name;
+    let known = all.iter().position(|vmm| vmm.name() == name);
+    match (template.program(), known) {
+        (Some(program), Some(place)) => all[place] = all[place].with_program(program),
+        (Some(_), None) => {
+            let names: Vec<&str> = all.iter().map(Launcher::name).collect();
+            let hint = did_you_mean(name, &names);
+            return Err(format!(
+                "no VMM is called '{name}'{hint}, so its whole command line is needed, with {{image}}"
+            ));
+        }
+        (None, Some(_)) => return Err(format!("two VMMs are called '{name}'")),
+        (None, None) => all.push(Launcher::Template(template.clone())),
+    }
+    Ok(())
+}
+
+/// The VMM of this name.
+fn named<'l>(all: &'l [Launcher], name: &str) -> Result<&'l Launcher, String> {
+    let found = all.iter().find(|launcher| launcher.name() == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(Launcher::name).collect();
+        let hint = did_you_mean(name, &names);
+        format!(
+            "no VMM is called '{name}'{hint}; there are {}",
+            names.join(", ")
+        )
+    })
+}
+
+/// The program that the lab copies for the VMM of this name, if it copies one. `command` is that of `--vmm`. An error says what is
+/// wrong with the two.
+pub(crate) fn program_in_lab(name: &str, command: Option<&str>) -> Result<Option<String>, String> {
+    let mut all = known();
+    if let Some(command) = command {
+        let template = template::parse(&format!("{name}={command}"));
+        add(&mut all, &template.map_err(|error| error.to_string())?)?;
+    }
+    Ok(named(&all, name)?.program_in_lab().map(str::to_owned))
+}
+
+/// Whether the VMM's program is not on this host, and the user did not name it.
+pub(super) fn is_missing(column: &Column<Vmm>) -> bool {
+    column.way.launcher.find().is_err() && matches!(column.way.launcher, Launcher::Known(_, None))
+}
+
+/// Prints where these VMMs are, and their versions.
+pub(super) fn list(launchers: &[Launcher], stop: &Limit) -> Result<Exit> {
+    let widest = launchers
+        .iter()
+        .map(|launcher| width(launcher.name()))
+        .max();
+    let widest = widest.unwrap_or_default();
+    let mut text = String::new();
+    for launcher in launchers {
+        let found = match launcher.find() {
+            Ok(program) => {
+                let option = launcher.version();
+                let version = option.and_then(|option| version_of(&program, option, stop));
+                let version = version.map_or_else(String::new, |version| format!("  {version}"));
+                format!("{}{version}", program.display())
+            }
+            Err(reason) => format!("not found: {reason}"),
+        };
+        text.push_str(&format!("{}  {found}\n", pad(launcher.name(), widest)));
+    }
+    print(&text)?;
+    Ok(Exit::Good)
+}
+
+/// What was looked for, and how to add a VMM.
+pub(super) fn none_found(columns: &[Column<Vmm>]) -> String {
+    let mut text = "error: no VMM can run here:\n".to_owned();
+    for column in columns {
+        if let Err(reason) = &column.program {
+            text.push_str(&format!("  {}: {reason}\n", column.way.launcher.name()));
+        }
+    }
+    text + "install one, or name any other by its command line: \
+            --vmm NAME='COMMAND ... {image} {cmdline} ...'\n"
+}

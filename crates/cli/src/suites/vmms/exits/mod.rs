@@ -1,0 +1,87 @@
+//! Counts the exits of a VMM that knows nothing of it: how often its guest leaves the CPU in each row, and how often that
+//! goes on to the VMM.
+//!
+//! One further boot of each VMM, whose times are thrown away, has the word `mark`: the image brackets each batch by writes
+//! to port 0x80. Meanwhile `tally` counts the kernel's events of the VMM's threads between two marks (`crate::suites::kvm_trace`), of
+//! which numbers of one operation are made. This takes root with tracefs.
+
+mod tally;
+
+use std::collections::BTreeMap;
+
+use self::tally::{Marked, Tally};
+use super::document::{Batches, Document};
+use crate::output::text::chain;
+use crate::suites::boots::{Counted, CountedRows};
+use crate::suites::kvm_trace::{Instance, Recording, Wanted, Whose};
+
+/// The events. Of writes to ports only those to the port of marks are recorded.
+const EVENTS: [Wanted; 3] = [
+    Wanted::all("kvm_exit"),
+    Wanted::all("kvm_userspace_exit"),
+    Wanted::only("kvm_pio", "port == 128"),
+];
+
+/// The image's word for marks.
+pub(super) const WORD: &str = "mark";
+
+/// Why exits cannot be counted here, if they cannot.
+pub(super) fn obstacle() -> Option<String> {
+    Instance::new(&EVENTS, Whose::Children).err().map(chain)
+}
+
+/// Counts the exits of the VMM that `boot` runs on the calling thread; or says why they are not known.
+pub(super) fn count(
+    boot: impl FnOnce() -> Result<Document, String>,
+) -> Result<CountedRows, String> {
+    let recording = Recording::start(&EVENTS, Whose::Children, Tally::default()).map_err(chain)?;
+    let document =
+        boot().map_err(|reason| format!("the boot that counts them failed: {reason}"))?;
+    let tally = recording.finish().map_err(chain)?;
+    counted(&document, &tally.finish()).map_err(str::to_owned)
+}
+
+/// What was counted of the rows in `document`, whose boot had these marks.
+fn counted(
+    document: &Document,
+    marked: &BTreeMap<u8, Marked>,
+) -> Result<CountedRows, &'static str> {
+    if marked.is_empty() {
+        return Err("the trace has no marks of the image");
+    }
+    let mut rows = Vec::new();
+    for row in &document.rows {
+        let Ok(batches) = &row.result else { continue };
+        let same = document.rows.iter().filter(|other| other.mark == row.mark);
+        let counted = match row.mark {
+            Some(mark) if same.count() == 1 => of_row(batches, marked.get(&mark)),
+            _ => Err("it has no mark of its own".to_owned()),
+        };
+        rows.push((row.name.clone(), counted));
+    }
+    Ok(rows)
+}
+
+fn of_row(batches: &Batches, marked: Option<&Marked>) -> Result<Vec<Counted>, String> {
+    let seen = marked.map_or(0, |marked| marked.batches.len());
+    if let Some(spoilt) = marked.and_then(|marked| marked.spoilt) {
+        return Err(spoilt.to_owned());
+    }
+    let wanted = batches.ticks.len();
+    let Some(marked) = marked.filter(|_| seen == wanted) else {
+        return Err(format!("{seen} of its {wanted} batches are in the trace"));
+    };
+    #[allow(clippy::cast_precision_loss, reason = "far fewer operations than 2^53")]
+    let operations = batches.operations as f64;
+    let of_batch = |reasons: &vmbell_report::ReasonsOfRun| Counted {
+        operations,
+        reasons: reasons.clone(),
+        counts: Vec::new(),
+        events: Vec::new(),
+    };
+    Ok(marked.batches.iter().map(of_batch).collect())
+}
+
+#[cfg(test)]
+#[path = "counted_test.rs"]
+mod tests;

@@ -1,0 +1,133 @@
+//! Counts the exits of each marked batch.
+//!
+//! The guest writes a row's mark to port 0x80 before a batch and 0 after it. Each of these writes is an exit itself, and
+//! a return to the VMM, which are left out: the batch begins after the return for its mark, and ends before the exit for
+//! the 0. Only the thread that writes the marks counts, that is the vCPU that measures. A guest may write what it likes to
+//! the port; then it spoils its own rows.
+
+use std::collections::BTreeMap;
+
+use crate::suites::kvm_trace::{self, Event, TraceError, What, bounded, count};
+use vmbell_report::ReasonsOfRun;
+
+/// The most threads and batches of a row that are counted.
+const THREADS: usize = 256;
+const BATCHES: usize = 4096;
+
+/// What happened in the batches of one mark.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Marked {
+    /// Each batch, in their order.
+    pub(super) batches: Vec<ReasonsOfRun>,
+    /// Why the batches cannot be used.
+    pub(super) spoilt: Option<&'static str>,
+}
+
+/// What happened in all batches.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    threads: BTreeMap<u32, Thread>,
+    marked: BTreeMap<u8, Marked>,
+}
+
+/// Where a thread is.
+#[derive(Debug, Default)]
+struct Thread {
+    /// The place of its last event.
+    sequence: u64,
+    /// Whether its last exit was the write of a mark.
+    at_mark: bool,
+    /// The batch that it is in.
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    mark: u8,
+    batch: ReasonsOfRun,
+    /// The reason of the last exit in it.
+    last: Option<String>,
+}
+
+impl kvm_trace::Tally for Tally {
+    fn add(&mut self, event: Event<'_>) -> Result<(), TraceError> {
+        if !self.threads.contains_key(&event.thread) {
+            bounded(self.threads.len(), "threads", THREADS)?;
+        }
+        let thread = self.threads.entry(event.thread).or_default();
+        if event.sequence <= thread.sequence {
+            return Err(TraceError::OutOfOrder);
+        }
+        thread.sequence = event.sequence;
+        match event.what {
+            What::Exit(reason) => {
+                thread.at_mark = false;
+                if let Some(open) = &mut thread.open {
+                    count(&mut open.batch.exits, reason)?;
+                    open.last = Some(reason.to_owned());
+                }
+            }
+            What::Userspace(reason) => {
+                if let (Some(open), false) = (&mut thread.open, thread.at_mark) {
+                    count(&mut open.batch.userspace, reason)?;
+                }
+            }
+            What::Mark(value) => {
+                thread.at_mark = true;
+                let open = thread.open.take();
+                let mark = u8::try_from(value).ok();
+                thread.open = mark.filter(|mark| *mark != 0).map(Open::new);
+                if let Some(open) = open {
+                    self.close(open, mark == Some(0))?;
+                }
+            }
+            // These are not recorded.
+            What::Port(_) | What::MmioWrite(_) | What::MmioRead(_) | What::Msr(_) | What::Msi => {}
+        }
+        Ok(())
+    }
+}
+
+impl Tally {
+    /// Keeps a batch that has ended by its own mark, without the exit for that.
+    fn close(&mut self, mut open: Open, is_whole: bool) -> Result<(), TraceError> {
+        let marked = self.marked.entry(open.mark).or_default();
+        let own = open
+            .last
+            .and_then(|reason| open.batch.exits.get_mut(&reason));
+        match own {
+            Some(own) if is_whole => *own -= 1,
+            _ => {
+                marked.spoilt = Some("another mark is within one of its batches");
+                return Ok(());
+            }
+        }
+        bounded(marked.batches.len(), "batches of a row", BATCHES)?;
+        open.batch.exits.retain(|_, count| *count > 0);
+        marked.batches.push(open.batch);
+        Ok(())
+    }
+
+    /// What was counted, for each mark.
+    pub(super) fn finish(mut self) -> BTreeMap<u8, Marked> {
+        for open in self.threads.into_values().filter_map(|thread| thread.open) {
+            let marked = self.marked.entry(open.mark).or_default();
+            marked.spoilt = Some("one of its batches does not end");
+        }
+        self.marked
+    }
+}
+
+impl Open {
+    fn new(mark: u8) -> Self {
+        Self {
+            mark,
+            batch: ReasonsOfRun::default(),
+            last: None,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tally_test.rs"]
+mod tests;

@@ -1,0 +1,392 @@
+//! The VMMs that can run the image: where their programs are, and the command line of a boot, with the CPU model and the
+//! interrupt controller that each has by default.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::args::{Accel, Device};
+use super::libkrun;
+use super::template::{Places, Template, filled};
+use crate::process::program::{no_kvm, on_path, own};
+use crate::suites::boots::Way;
+
+/// QEMU's program.
+pub(crate) const QEMU: &str = "qemu-system-x86_64";
+
+/// The options of a QEMU without what it adds by itself, whose serial line is its standard output.
+pub(crate) const BARE: &str = "-nodefaults -no-user-config -no-reboot -display none -serial stdio";
+
+/// QEMU's arguments, with places for what differs from one board to the next.
+const BOARD: [&str; 4] = ["{board}", "{bus}", "{rom}", "{more}"];
+const QEMU_WORDS: &str = "-M {board},accel={accel} -smp {cpus} -m {memory} {bare} -kernel {image} -append {cmdline} {more}";
+
+/// The arguments of QEMU's devices. Its own network needs no rights, and has no receiver for the image's frames: a hub with no other
+/// port would not take them.
+const QEMU_DEVICES: &[(Device, &str)] = &[
+    (Device::Rng, "-device virtio-rng-{bus}"),
+    (
+        Device::Blk,
+        "-drive if=none,id=disk,format=raw,file={disk,,} -device virtio-blk-{bus},drive=disk",
+    ),
+    (
+        Device::Console,
+        "-chardev null,id=nobody -device virtio-serial-{bus} -device virtconsole,chardev=nobody",
+    ),
+    (
+        Device::Net,
+        "-netdev user,id=net,restrict=on -device virtio-net-{bus},netdev=net{rom}",
+    ),
+];
+
+const ALIOTH: &str = "alioth";
+const VMBELL: &str = "vmbell";
+
+const CLOUD_HYPERVISOR: &str = "cloud-hypervisor";
+const CROSVM: &str = "crosvm";
+const FIRECRACKER: &str = "firecracker";
+const KVMTOOL: &str = "lkvm";
+const LIBKRUN: &str = "libkrun";
+const STRATOVIRT: &str = "stratovirt";
+
+/// The programs that the lab copies into L1 if they are on PATH, besides its own QEMU and vmbell.
+pub(crate) const CARRIED: [&str; 6] = [
+    ALIOTH,
+    CLOUD_HYPERVISOR,
+    CROSVM,
+    FIRECRACKER,
+    KVMTOOL,
+    STRATOVIRT,
+];
+
+/// The VMMs that this program knows, in the order of the table.
+const KNOWN: [Known; 13] = [
+    // The image needs no boot ROM.
+    qemu("qemu-pc", ["pc", "pci", ",romfile=", ""]),
+    qemu("qemu-q35", ["q35", "pci", ",romfile=", ""]),
+    // The image knows virtio 1.0 only.
+    qemu(
+        "qemu-microvm",
+        [
+            "microvm",
+            "device",
+            "",
+            "-global virtio-mmio.force-legacy=false",
+        ],
+    ),
+    Known {
+        name: ALIOTH,
+        program: ALIOTH,
+        version: VERSION,
+        words: "boot --pvh {image} -c {cmdline} --cpu count={cpus} --memory size={memory}M",
+        board: [""; 4],
+        devices: &[
+            (Device::Rng, "--entropy"),
+            (Device::Blk, "--blk file,path={disk}"),
+        ],
+    },
+    vmbell(
+        VMBELL,
+        "run {image} --memory {memory}M --vcpus {cpus} --append {cmdline}",
+    ),
+    vmbell(
+        "vmbell-micro",
+        "run {image} --machine micro --memory {memory}M --vcpus {cpus} --append {cmdline}",
+    ),
+    Known {
+        name: CLOUD_HYPERVISOR,
+        program: CLOUD_HYPERVISOR,
+        version: VERSION,
+        words: "--kernel {image} --cmdline {cmdline} --cpus boot={cpus} --memory size={memory}M \
+                --serial tty --console off",
+        board: [""; 4],
+        devices: &[
+            (Device::Rng, "--rng src=/dev/urandom"),
+            (Device::Blk, "--disk path={disk},image_type=raw"),
+        ],
+    },
+    Known {
+        name: CROSVM,
+        program: CROSVM,
+        version: Some("version"),
+        // It always has an entropy device. Its sandbox needs a folder of a distribution's package.
+        words: "run --disable-sandbox --cpus {cpus} --mem {memory} \
+                --serial type=stdout,hardware=serial,num=1 -p {cmdline} {image}",
+        board: [""; 4],
+        devices: &[(Device::Blk, "--block {disk}")],
+    },
+    // Its devices are in the configuration.
+    firecracker(FIRECRACKER, "--no-api --config-file {config}"),
+    firecracker(
+        "firecracker-pci",
+        "--no-api --enable-pci --config-file {config}",
+    ),
+    Known {
+        name: "kvmtool",
+        program: KVMTOOL,
+        version: Some("version"),
+        words: "run --kernel {bzimage} --params {cmdline} --mem {memory} --cpus {cpus} --console serial \
+                --name vmbell",
+        board: [""; 4],
+        devices: &[(Device::Rng, "--rng"), (Device::Blk, "--disk {disk}")],
+    },
+    Known {
+        name: LIBKRUN,
+        program: libkrun::LIBRARY,
+        version: None,
+        // This program loads it. It always has an entropy device.
+        words: "{image} --cmdline {cmdline} --cpus {cpus} --memory {memory}",
+        board: [""; 4],
+        devices: &[(Device::Blk, "--disk {disk}")],
+    },
+    Known {
+        name: STRATOVIRT,
+        program: STRATOVIRT,
+        version: VERSION,
+        words: "-machine microvm -smp {cpus} -m 256 -kernel {bzimage} -append {cmdline} \
+                -serial stdio -qmp unix:{disk}.qmp,server,nowait -D {disk}.log",
+        board: [""; 4],
+        devices: &[
+            (
+                Device::Rng,
+                "-object rng-random,id=r,filename=/dev/urandom \
+                 -device virtio-rng-device,rng=r,id=rng0,max-bytes=100000000,period=1000",
+            ),
+            (
+                Device::Blk,
+                "-drive file={disk},id=d,readonly=off,direct=off -device virtio-blk-device,drive=d,id=b",
+            ),
+        ],
+    },
+];
+
+/// The argument that makes most programs print their version.
+const VERSION: Option<&str> = Some("--version");
+
+const fn vmbell(name: &'static str, words: &'static str) -> Known {
+    Known {
+        name,
+        program: VMBELL,
+        version: VERSION,
+        words,
+        board: [""; 4],
+        devices: &[
+            (Device::Rng, "--device virtio-rng"),
+            (Device::Blk, "--device virtio-blk,file={disk,,}"),
+        ],
+    }
+}
+
+const fn firecracker(name: &'static str, words: &'static str) -> Known {
+    Known {
+        name,
+        program: FIRECRACKER,
+        version: VERSION,
+        words,
+        board: [""; 4],
+        devices: &[],
+    }
+}
+
+const fn qemu(name: &'static str, board: [&'static str; 4]) -> Known {
+    Known {
+        name,
+        program: QEMU,
+        version: VERSION,
+        words: QEMU_WORDS,
+        board,
+        devices: QEMU_DEVICES,
+    }
+}
+
+/// A VMM that this program knows.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    name: &'static str,
+    program: &'static str,
+    /// The argument that makes it print its version, if there is one.
+    version: Option<&'static str>,
+    /// Its arguments, separated by blanks.
+    words: &'static str,
+    /// What takes the places of a board of QEMU.
+    board: [&'static str; 4],
+    /// The devices that it can have, each with its further arguments.
+    devices: &'static [(Device, &'static str)],
+}
+
+impl Known {
+    /// The arguments of a boot with these devices, with places.
+    fn words(&self, devices: &[Device]) -> Vec<String> {
+        let mut text = self.words.to_owned();
+        for (_, words) in self
+            .devices
+            .iter()
+            .filter(|(device, _)| devices.contains(device))
+        {
+            text.extend([" ", words]);
+        }
+        for (place, value) in BOARD.into_iter().zip(self.board).chain([("{bare}", BARE)]) {
+            text = text.replace(place, value);
+        }
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+}
+
+/// A VMM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Launcher {
+    /// One that this program knows, with the path of its program if the user names it.
+    Known(&'static Known, Option<String>),
+    /// One that the user describes.
+    Template(Template),
+}
+
+/// A VMM with the image as its guest.
+#[derive(Clone, Debug)]
+pub(super) struct Vmm {
+    /// The VMM.
+    pub(super) launcher: Launcher,
+    /// `kvm` or `tcg`.
+    pub(super) accel: &'static str,
+    /// Why it cannot run here with this choice, if it cannot.
+    obstacle: Option<String>,
+}
+
+impl Vmm {
+    /// The VMM with this choice of `--accel`.
+    pub(super) fn new(launcher: Launcher, accel: Accel) -> Self {
+        let emulates = match accel {
+            Accel::Auto => no_kvm().is_some(),
+            Accel::Kvm => false,
+            Accel::Tcg => true,
+        };
+        Self {
+            accel: match launcher.is_qemu() && emulates {
+                true => "tcg",
+                false => "kvm",
+            },
+            obstacle: launcher.obstacle(accel),
+            launcher,
+        }
+    }
+}
+
+impl Way for Vmm {
+    fn name(&self) -> &str {
+        self.launcher.name()
+    }
+
+    fn program(&self) -> Result<PathBuf, String> {
+        let program = self.launcher.find()?;
+        self.obstacle.clone().map_or(Ok(program), Err)
+    }
+
+    fn version(&self) -> Option<&'static str> {
+        self.launcher.version()
+    }
+
+    fn is_emulated(&self) -> bool {
+        self.accel == "tcg"
+    }
+}
+
+/// The VMMs that this program knows.
+pub(super) fn known() -> Vec<Launcher> {
+    let known = KNOWN.iter();
+    known.map(|known| Launcher::Known(known, None)).collect()
+}
+
+impl Launcher {
+    /// The name of its column.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Known(known, _) => known.name,
+            Self::Template(template) => &template.name,
+        }
+    }
+
+    /// The same VMM with another program: a name on PATH, or a path.
+    pub(super) fn with_program(&self, program: &str) -> Self {
+        match self {
+            Self::Known(known, _) => Self::Known(known, Some(program.to_owned())),
+            Self::Template(_) => self.clone(),
+        }
+    }
+
+    /// The path of the program, or why there is none.
+    pub(super) fn find(&self) -> Result<PathBuf, String> {
+        match self {
+            Self::Known(known, program) if known.name == LIBKRUN => {
+                libkrun::find(program.as_deref())
+            }
+            Self::Known(_, Some(program)) => on_path(program),
+            Self::Known(known, None) if known.program == VMBELL => own(),
+            Self::Known(known, None) => on_path(known.program),
+            Self::Template(template) => on_path(template.words.first().map_or("", String::as_str)),
+        }
+    }
+
+    /// The program that the lab copies from this host, if it copies one: it has its own QEMU and vmbell.
+    pub(super) fn program_in_lab(&self) -> Option<&str> {
+        match self {
+            Self::Known(known, None) => CARRIED.into_iter().find(|name| *name == known.program),
+            Self::Known(_, Some(program)) => Some(program.as_str()),
+            Self::Template(template) => template.words.first().map(String::as_str),
+        }
+        .filter(|program| *program != QEMU)
+    }
+
+    fn is_qemu(&self) -> bool {
+        matches!(self, Self::Known(known, _) if known.program == QEMU)
+    }
+
+    /// Why it cannot run here with this choice of `accel`, if it cannot.
+    pub(super) fn obstacle(&self, accel: Accel) -> Option<String> {
+        match (self, accel) {
+            (Self::Template(_), _) => None,
+            (Self::Known(..), Accel::Kvm) => no_kvm(),
+            (Self::Known(..), _) if self.is_qemu() => None,
+            (Self::Known(..), Accel::Tcg) => Some("it has no TCG, only KVM".to_owned()),
+            (Self::Known(..), Accel::Auto) => no_kvm(),
+        }
+    }
+
+    /// The program's argument that makes it print its version; `None` if it is not asked for that.
+    pub(super) const fn version(&self) -> Option<&'static str> {
+        match self {
+            Self::Known(known, _) => known.version,
+            Self::Template(_) => None,
+        }
+    }
+
+    /// Whether its words have a place.
+    pub(super) fn has(&self, place: &str) -> bool {
+        match self {
+            Self::Known(known, _) => known.words.contains(place),
+            Self::Template(template) => template.words.iter().any(|word| word.contains(place)),
+        }
+    }
+
+    /// The command line of a boot with these devices, if the VMM can have them.
+    pub(super) fn words(
+        &self,
+        program: &Path,
+        places: Places<'_>,
+        devices: &[Device],
+    ) -> Vec<OsString> {
+        let words = match self {
+            Self::Known(known, _) => known.words(devices),
+            Self::Template(template) => template.words[1..].to_vec(),
+        };
+        let filled = words.iter().map(|word| filled(word, places));
+        let loader = match self {
+            Self::Known(known, _) if known.name == LIBKRUN => &libkrun::LOADER[..],
+            _ => &[],
+        };
+        let loader = loader.iter().map(OsString::from);
+        loader.chain([program.into()]).chain(filled).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "launcher_test.rs"]
+mod tests;

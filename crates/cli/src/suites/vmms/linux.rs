@@ -1,0 +1,271 @@
+//! One boot of Linux in a VMM, until its kernel finds no root file system: its time by its own clock, and its exits by reason and
+//! by address.
+//!
+//! The kernel needs no initial file system for that, so that any VMM boots it as it boots the image. It says its time in the
+//! line of its panic, and then resets the machine.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::serial::find;
+use crate::output::text::chain;
+use crate::suites::boots::{Batches, BootRow, Counted, Failure};
+use crate::suites::kvm_trace::{
+    self, Event, Recording, TraceError, Wanted, What, Whose, bounded, count,
+};
+use vmbell_report::{ReasonsOfRun, Timing};
+
+/// The name of the row.
+pub(super) const ROW: &str = "linux-boot";
+/// One vCPU: two that wait for one another spin for long on the one CPU of the deterministic lab.
+pub(super) const CPUS: u32 = 1;
+/// The guest's memory in MiB: the kernel's file alone takes 60.
+pub(super) const MEMORY: u32 = 256;
+/// The kernel's parameters. It resets the machine at its panic by a fault, which every VMM takes for an end; it says little on the
+/// serial line, of which each character is an exit, and leaves out tests that need no machine.
+const PARAMETERS: &str = "console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests apparmor=0 audit=0 \
+    initcall_blacklist=load_system_certificate_list";
+/// In the lab, QEMU 7.2's SVM switches vector state off at exits: docs/qemu-bugs.md.
+const IN_LAB: &str = " noxsave";
+/// The end of a boot.
+const PANIC: &str = "Kernel panic - not syncing: VFS: Unable to mount root fs";
+/// The exit to the VMM that resets the machine after that. What follows is another boot: some VMMs start the guest again.
+const RESET: &str = "KVM_EXIT_SHUTDOWN";
+/// The events. Those of addresses come with every access that leaves the guest.
+const EVENTS: [Wanted; 6] = [
+    Wanted::all("kvm_exit"),
+    Wanted::all("kvm_userspace_exit"),
+    Wanted::all("kvm_pio"),
+    Wanted::all("kvm_mmio"),
+    Wanted::all("kvm_fast_mmio"),
+    Wanted::all("kvm_msr"),
+];
+/// The most addresses that are told apart, and those that are kept.
+const ADDRESSES: usize = 8192;
+const KEPT: usize = 32;
+/// The page of an address.
+const PAGE: u64 = !0xfff;
+
+/// The kernel's parameters.
+pub(super) fn parameters(timing: Timing) -> String {
+    match timing {
+        Timing::Native => PARAMETERS.to_owned(),
+        Timing::Emulated | Timing::Instructions => PARAMETERS.to_owned() + IN_LAB,
+    }
+}
+
+/// Whether a piece of a boot's output has its end.
+pub(super) fn is_complete(piece: &[u8]) -> bool {
+    find(piece, PANIC).is_some()
+}
+
+/// Whether a file is a bzImage (Linux `Documentation/arch/x86/boot.rst`).
+pub(super) fn is_bzimage(kernel: &Path) -> bool {
+    let mut magic = [0; 4];
+    let read = File::open(kernel).and_then(|file| file.read_exact_at(&mut magic, 0x202));
+    read.is_ok() && magic == *b"HdrS"
+}
+
+/// What a boot counts.
+#[derive(Debug, Default)]
+struct Tally {
+    reasons: ReasonsOfRun,
+    addresses: BTreeMap<String, u64>,
+    has_ended: bool,
+}
+
+impl kvm_trace::Tally for Tally {
+    fn add(&mut self, event: Event<'_>) -> Result<(), TraceError> {
+        if self.has_ended {
+            return Ok(());
+        }
+        let address = match event.what {
+            What::Exit(reason) => return count(&mut self.reasons.exits, reason),
+            What::Userspace(reason) => {
+                self.has_ended = reason == RESET;
+                return count(&mut self.reasons.userspace, reason);
+            }
+            What::Port(port) => format!("port {port:#x}"),
+            // Linux writes to this port, too, for a pause.
+            What::Mark(_) => "port 0x80".to_owned(),
+            What::MmioRead(address) | What::MmioWrite(address) => {
+                format!("MMIO page {:#x}", address & PAGE)
+            }
+            What::Msr(register) => format!("MSR {register:#x}"),
+            What::Msi => return Ok(()),
+        };
+        if let Some(count) = self.addresses.get_mut(&address) {
+            *count += 1;
+            return Ok(());
+        }
+        bounded(self.addresses.len(), "addresses", ADDRESSES)?;
+        self.addresses.insert(address, 1);
+        Ok(())
+    }
+}
+
+impl Tally {
+    /// What is kept: the addresses with the most accesses.
+    fn counted(self) -> Counted {
+        let mut events: Vec<(String, u64)> = self.addresses.into_iter().collect();
+        events.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        events.truncate(KEPT);
+        Counted {
+            operations: 1.0,
+            reasons: self.reasons,
+            counts: Vec::new(),
+            events,
+        }
+    }
+}
+
+/// Boots by `boot`, which returns what was printed, and makes a row of it. With `obstacle` no exits are counted.
+pub(super) fn row<E>(
+    obstacle: Option<&str>,
+    boot: impl FnOnce() -> Result<Result<Vec<u8>, String>, E>,
+) -> Result<BootRow, E> {
+    let recording = match obstacle {
+        Some(obstacle) => Err(obstacle.to_owned()),
+        None => Recording::start(&EVENTS, Whose::Children, Tally::default()).map_err(chain),
+    };
+    let batches = boot()?.and_then(|output| {
+        Ok(Batches {
+            operations: 1,
+            ns: vec![nanoseconds(&output)?],
+        })
+    });
+    let counted = recording
+        .and_then(|recording| recording.finish().map_err(chain))
+        .map(|tally| vec![tally.counted()]);
+    Ok(BootRow {
+        name: ROW.to_owned(),
+        batches,
+        counted: Some(counted),
+    })
+}
+
+/// The row of boots that hung, of which the last one failed like this.
+pub(super) fn hung(failure: Failure) -> BootRow {
+    BootRow {
+        name: ROW.to_owned(),
+        counted: Some(Err(failure.reason.clone())),
+        batches: Err(failure.reason),
+    }
+}
+
+/// When the kernel ended, by its own clock: the time in the line of its panic, `[    1.234567] Kernel panic`.
+fn nanoseconds(output: &[u8]) -> Result<f64, String> {
+    let text = String::from_utf8_lossy(output);
+    let line = text.lines().find(|line| line.contains(PANIC));
+    let line = line.ok_or("Linux did not come to the end of its boot")?;
+    let time = line
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'));
+    let seconds = time.and_then(|(time, _)| time.trim().parse::<f64>().ok());
+    let seconds = seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
+    let seconds = seconds.ok_or("Linux did not say the time of its end")?;
+    Ok((seconds * 1e9).round())
+}
+
+#[cfg(test)]
+mod tests {
+    use kvm_trace::Tally as _;
+
+    use super::*;
+
+    #[test]
+    fn a_boot_has_the_time_of_its_end() {
+        let line =
+            format!("[    0.0] Linux version\r\n[    1.234567] {PANIC} on unknown-block\r\n");
+        assert_eq!(nanoseconds(line.as_bytes()), Ok(1_234_567_000.0));
+        assert!(is_complete(line.as_bytes()));
+        for output in ["", PANIC, "[    1.2] Kernel panic - not syncing: oops"] {
+            assert!(nanoseconds(output.as_bytes()).is_err(), "{output}");
+        }
+    }
+
+    #[test]
+    fn a_boot_after_the_reset_is_not_counted() {
+        let mut tally = Tally::default();
+        for _ in 0..3 {
+            for what in [
+                What::Exit("io"),
+                What::Port(0x3f8),
+                What::Userspace("KVM_EXIT_IO"),
+                What::Exit("shutdown"),
+                What::Userspace(RESET),
+            ] {
+                let event = Event {
+                    thread: 1,
+                    sequence: 1,
+                    what,
+                };
+                tally.add(event).unwrap();
+            }
+        }
+        let counted = tally.counted();
+        let one = |name: &str| (name.to_owned(), 1);
+        assert_eq!(counted.reasons.exits, [one("io"), one("shutdown")].into());
+        assert_eq!(
+            counted.reasons.userspace,
+            [one("KVM_EXIT_IO"), one(RESET)].into()
+        );
+        assert_eq!(counted.events, [one("port 0x3f8")]);
+    }
+
+    #[test]
+    fn addresses_are_counted_and_the_most_frequent_are_kept() {
+        let mut tally = Tally::default();
+        let mut add = |what| {
+            let event = Event {
+                thread: 1,
+                sequence: 1,
+                what,
+            };
+            tally.add(event).unwrap();
+        };
+        for port in 0..40 {
+            add(What::Port(port));
+        }
+        for offset in [0x80, 0x300] {
+            add(What::MmioWrite(0xfee0_0000 + offset));
+            add(What::MmioRead(0xfee0_0000 + offset));
+        }
+        add(What::Exit("io"));
+        add(What::Msr(0x6e0));
+        add(What::Msr(0x6e0));
+        let counted = tally.counted();
+        assert_eq!(counted.events.len(), KEPT);
+        assert_eq!(
+            counted.events[..2],
+            [
+                ("MMIO page 0xfee00000".to_owned(), 4),
+                ("MSR 0x6e0".to_owned(), 2)
+            ]
+        );
+        assert_eq!(counted.reasons.exits, [("io".to_owned(), 1)].into());
+    }
+
+    #[test]
+    fn a_bzimage_is_told_from_an_elf() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kernel");
+        for (bytes, wanted) in [
+            (vmbell_probe_image::bzimage(), true),
+            (vmbell_probe_image::ELF.to_vec(), false),
+            (Vec::new(), false),
+        ] {
+            std::fs::write(&file, bytes).unwrap();
+            assert_eq!(is_bzimage(&file), wanted);
+        }
+    }
+
+    #[test]
+    fn a_boot_that_does_not_end_is_a_row_with_a_reason() {
+        let row = row::<()>(Some("no tracefs"), || Ok(Ok(b"Linux version".to_vec()))).unwrap();
+        assert!(row.batches.unwrap_err().contains("did not come to the end"));
+        assert_eq!(row.counted, Some(Err("no tracefs".to_owned())));
+    }
+}

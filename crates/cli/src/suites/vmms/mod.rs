@@ -1,0 +1,170 @@
+//! `vmbell bench vmms`: runs one guest image in every VMM that there is, and compares what it measures from inside.
+//!
+//! `choose` says which VMMs, `launcher` knows them and their command lines, `boot` boots one, and `serial` and `document`
+//! read what it prints, which is not trusted. `linux` makes a row of a boot of Linux. Turns, rows and the report are those of
+//! `super::boots`. The image is the crate `vmbell-probe-image`.
+
+mod args;
+mod boot;
+mod choose;
+mod config;
+mod document;
+mod exits;
+mod launcher;
+mod libkrun;
+mod linux;
+mod serial;
+mod template;
+
+use std::borrow::Cow;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+pub(crate) use self::args::{DEVICES, Device, LAB_KERNEL, VmmArgs, check_rows, row};
+use self::args::{Format, VmmCommand};
+use self::boot::Place;
+pub(crate) use self::choose::program_in_lab;
+use self::choose::{chosen, is_missing, none_found};
+pub(crate) use self::launcher::{BARE, CARRIED, QEMU};
+use self::launcher::{Launcher, Vmm, known};
+use super::boots::args::CountExits;
+use super::boots::{Column, Plan, Run};
+use super::measure_args::limit_of_signals;
+use crate::exit::{Exit, Usage};
+use crate::output::print_bytes;
+use vmbell_report::Kind;
+
+const EMULATED: &str = "its CPU is emulated, and has no exits";
+const NOT_ASKED: &str = "--exits off";
+const NO_IMAGE: &str = "this vmbell has no image: it is built on x86-64 Linux only";
+
+/// Runs the image in the VMMs.
+pub(crate) fn run(args: &VmmArgs) -> Result<Exit> {
+    match &args.command {
+        Some(VmmCommand::Image { output, format }) => return write_image(output, *format),
+        Some(VmmCommand::BootByLibkrun(args)) => {
+            libkrun::boot(args)?;
+            return Ok(Exit::Good);
+        }
+        None => {}
+    }
+    let launchers = checked(args)?;
+    let limit = args.columns.measure.limit_of_boots()?;
+    if vmbell_probe_image::ELF.is_empty() {
+        bail!(NO_IMAGE);
+    }
+    let mut columns: Vec<Column<Vmm>> = launchers
+        .into_iter()
+        .map(|launcher| Column::find(Vmm::new(launcher, args.accel), &limit))
+        .collect();
+    if args.names.is_empty() && columns.iter().all(|column| column.program.is_err()) {
+        eprint!("{}", none_found(&columns));
+        return Ok(Exit::Skipped);
+    }
+    if args.names.is_empty() {
+        // What the user did not name and what is not here needs no word.
+        columns.retain(|column| column.program.is_ok() || !is_missing(column));
+    }
+    if let Some(kernel) = args.linux.as_ref().filter(|kernel| !kernel.is_file()) {
+        let message = match kernel.as_os_str() == LAB_KERNEL {
+            true => "--linux: without FILE it is the lab's kernel, and this is no lab: name one by --linux=FILE".to_owned(),
+            false => format!("--linux: there is no file {}", kernel.display()),
+        };
+        return Err(Usage::new(message).into());
+    }
+    let run = Run::begin(&args.columns, &limit)?;
+    measure(args, &run, &mut columns)?;
+    let plan = Plan {
+        batches: args.batches,
+        ops: Some(args.ops.into()),
+    };
+    run.finish(plan, &columns, |vmms| Kind::Vmms { vmms })
+}
+
+/// Prints the VMMs that are known, each with its program and version or why it was not found.
+pub(crate) fn list() -> Result<Exit> {
+    choose::list(&known(), &limit_of_signals()?)
+}
+
+/// Fails if the arguments name a VMM or a row that there is not.
+pub(crate) fn check(args: &VmmArgs) -> Result<()> {
+    match args.command {
+        Some(_) => Ok(()),
+        None => checked(args).map(drop),
+    }
+}
+
+/// The VMMs that the arguments name, whose rows are checked, too.
+fn checked(args: &VmmArgs) -> Result<Vec<Launcher>> {
+    let launchers = chosen(args)?;
+    args.check_rows().map_err(Usage::new)?;
+    Ok(launchers)
+}
+
+/// `vmbell bench vmms image`.
+fn write_image(output: &Path, format: Format) -> Result<Exit> {
+    let image: Cow<'_, [u8]> = match format {
+        _ if vmbell_probe_image::ELF.is_empty() => bail!(NO_IMAGE),
+        Format::Elf => vmbell_probe_image::ELF.into(),
+        Format::Bzimage => vmbell_probe_image::bzimage().into(),
+    };
+    if output == Path::new("-") {
+        print_bytes(&image)?;
+    } else {
+        fs::write(output, &image)
+            .with_context(|| format!("cannot write the image to '{}'", output.display()))?;
+    }
+    Ok(Exit::Good)
+}
+
+/// How often a boot that hangs is repeated. A guest that hangs under emulated SVM most likely does not hang again.
+const REPEATS: u32 = 1;
+
+/// Boots the VMMs, then once more to count exits.
+fn measure(args: &VmmArgs, run: &Run<'_>, columns: &mut [Column<Vmm>]) -> Result<()> {
+    let exits = args.columns.exits;
+    let obstacle = match exits {
+        CountExits::Off => None,
+        CountExits::Auto | CountExits::On => exits::obstacle(),
+    };
+    if let (CountExits::On, Some(reason)) = (exits, &obstacle) {
+        bail!("exits cannot be counted here: {reason}");
+    }
+    let place = Place::new(args, run)?;
+    run.take(columns, REPEATS, |vmm, program, name| {
+        place.boot(vmm, program, name)
+    })?;
+    if exits != CountExits::Off {
+        // After all others, since a host that records its events is slower.
+        run.each(columns, |column, program| {
+            column.counted = Some(match &obstacle {
+                _ if column.is_emulated() => Err(EMULATED.to_owned()),
+                Some(obstacle) => Err(obstacle.clone()),
+                None => match place.count(&column.way, program)? {
+                    Err(_) if run.limit.stop().is_none() => place.count(&column.way, program)?,
+                    counted => counted,
+                },
+            });
+            Ok(())
+        })?;
+    }
+    let Some(kernel) = &args.linux else {
+        return Ok(());
+    };
+    run.each(columns, |column, program| {
+        let obstacle = match column.is_emulated() {
+            _ if exits == CountExits::Off => Some(NOT_ASKED),
+            true => Some(EMULATED),
+            false => obstacle.as_deref(),
+        };
+        let booted = run.repeat(column, linux::ROW.to_owned(), REPEATS, |vmm, name| {
+            place.linux(kernel, vmm, program, name, obstacle)
+        })?;
+        let row = booted.unwrap_or_else(linux::hung);
+        // A boot of Linux is one for all boots of the image.
+        column.boots[0].rows.push(row);
+        Ok(())
+    })
+}

@@ -1,0 +1,115 @@
+//! Finds the image's document in what a VMM printed.
+//!
+//! The VMM's process prints the serial line's bytes with text of its own before, between and after, and none of it can be
+//! trusted: it is searched for the image's marks, and what lies between them is parsed and checked by `document`.
+
+use super::document::{self, Document, DocumentError};
+use crate::output::text::cleaned;
+
+const START: &str = "=== vmbell-probe start ===";
+const BEGIN: &str = "=== vmbell-probe begin ";
+const END: &str = "=== vmbell-probe end ===";
+const EXCEPTION: &str = "=== vmbell-probe exception ";
+const PANICKED: &str = "=== vmbell-probe panicked ";
+const CLOSE: &str = " ===";
+const ROW: &str = "row ";
+
+/// The version of the protocol that is read.
+const VERSION: &str = "1";
+
+/// Why a VMM's output has no results.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum SerialError {
+    /// Nothing of the image is in the output.
+    #[error("it printed nothing of the image")]
+    Nothing,
+    /// The image started and did not come to its results.
+    #[error("the image started and did not come to its results{}", in_row(.row.as_deref()))]
+    NoResults {
+        /// The row that it was in.
+        row: Option<String>,
+    },
+    /// The image failed.
+    #[error("the image failed: {saying}{}", in_row(.row.as_deref()))]
+    Failed {
+        /// What it said.
+        saying: String,
+        /// The row that it was in.
+        row: Option<String>,
+    },
+    /// The results have another version.
+    #[error("the results have version {found}, and this command reads {VERSION}")]
+    Version {
+        /// The version.
+        found: String,
+    },
+    /// The results begin and do not end.
+    #[error("the image's results break off")]
+    Cut,
+    /// The results are not what they should be.
+    #[error("the image's results cannot be used: {0}")]
+    Document(#[from] DocumentError),
+}
+
+/// ` in the row NAME`, if there is a name.
+fn in_row(row: Option<&str>) -> String {
+    row.map_or_else(String::new, |row| format!(" (it was in the row {row})"))
+}
+
+/// Whether the image has said all that it has to say, so that nothing is gained by waiting longer.
+pub(super) fn is_complete(output: &[u8]) -> bool {
+    let marks = [END, EXCEPTION, PANICKED];
+    marks.into_iter().any(|mark| find(output, mark).is_some())
+}
+
+/// Where the output has this mark.
+pub(super) fn find(output: &[u8], mark: &str) -> Option<usize> {
+    let windows = &mut output.windows(mark.len());
+    windows.position(|window| window == mark.as_bytes())
+}
+
+/// The document in `output`.
+pub(super) fn read(output: &[u8]) -> Result<Document, SerialError> {
+    let text = String::from_utf8_lossy(output);
+    let Some((_, rest)) = text.split_once(BEGIN) else {
+        return Err(without_document(&text));
+    };
+    let (version, rest) = rest.split_once(CLOSE).ok_or(SerialError::Cut)?;
+    if version != VERSION {
+        return Err(SerialError::Version {
+            found: cleaned(version),
+        });
+    }
+    let (between, _) = rest.split_once(END).ok_or(SerialError::Cut)?;
+    let mut lines = between.lines().map(str::trim);
+    let line = lines.find(|line| line.starts_with('{'));
+    Ok(document::parse(line.ok_or(SerialError::Cut)?)?)
+}
+
+/// Why there is no document.
+fn without_document(text: &str) -> SerialError {
+    let row = || {
+        let mut names = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix(ROW));
+        names.next_back().map(cleaned)
+    };
+    for mark in [EXCEPTION, PANICKED] {
+        if let Some(at) = text.find(mark) {
+            let saying = text[at..].trim_start_matches("=== vmbell-probe ");
+            let saying = saying.split(CLOSE).next().unwrap_or_default();
+            return SerialError::Failed {
+                saying: cleaned(saying),
+                row: row(),
+            };
+        }
+    }
+    if text.contains(START) {
+        return SerialError::NoResults { row: row() };
+    }
+    SerialError::Nothing
+}
+
+#[cfg(test)]
+#[path = "serial_test.rs"]
+mod tests;
