@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use rustix::process::{Resource, getrlimit};
 
-use super::features::address_space_limit;
-use crate::output::text::chain;
-use crate::suites::paths::args::BackendName;
+use super::output::text::chain;
 use vmbell_bench::Entry;
 use vmbell_bench::scenario::{self, Scan};
 use vmbell_bench::stat::{self, Pace};
@@ -20,6 +20,17 @@ const OPENS: &str = "/dev/kvm opens";
 
 /// How the text of an error ends that was caused by a lack of memory (ENOMEM).
 const NO_MEMORY: &str = "(os error 12)";
+
+/// A backend by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum BackendName {
+    /// kvm if it works here, otherwise usermode
+    Auto,
+    /// The kernel's KVM, /dev/kvm
+    Kvm,
+    /// vmbell's own backend: guest code in a sandboxed process, without /dev/kvm
+    Usermode,
+}
 
 /// A backend's name and whether it supports each capability here, in the order of [`Capability::ALL`].
 pub(super) type BackendProbe = (&'static str, Vec<(Capability, Support)>);
@@ -141,6 +152,15 @@ impl Choice {
     fn checked(self) -> Result<Self> {
         self.check().map(|()| self)
     }
+}
+
+/// What stands in the way of a backend that needs memory, if this process may map only so much.
+fn address_space_limit() -> Option<String> {
+    let limit = getrlimit(Resource::As).current?;
+    let limit = limit >> 20;
+    Some(format!(
+        "this process may map {limit} MiB only: raise the limit (ulimit -v unlimited)"
+    ))
 }
 
 /// Why the usermode backend was taken, in a few words; `probe` gives the whole error.

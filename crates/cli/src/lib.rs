@@ -20,7 +20,6 @@ mod compare;
 mod completions;
 mod confine;
 mod exit;
-mod features;
 mod gate;
 mod interrupt;
 mod lab;

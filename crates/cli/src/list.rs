@@ -6,13 +6,12 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
-use super::backends::Choice;
+use super::backends::{BackendName, Choice};
 use super::exit::{Exit, Usage};
 use super::output::print;
 use super::suites::SuiteName;
-use crate::suites::paths::args::BackendName;
-use crate::suites::rings::{self, VirtqueueArgs};
-use crate::suites::{net, vmms};
+use super::suites::rings::{self, VirtqueueArgs};
+use super::suites::{net, vmms};
 use vmbell_bench::catalogue::HOST;
 use vmbell_bench::scenario::Scan;
 use vmbell_bench::stat::Pace;

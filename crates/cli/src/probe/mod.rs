@@ -1,6 +1,7 @@
 //! `vmbell probe`: prints what this host offers.
 
 mod devices;
+mod features;
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
@@ -10,10 +11,10 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
+use self::features::{features, settings};
 use super::advice::{self, Finding};
 use super::backends::{BackendProbe, probe_backends};
 use super::exit::Exit;
-use super::features::{features, settings};
 use super::output::print;
 use vmbell_bench::{Clock, host};
 use vmbell_hypervisor::Support;

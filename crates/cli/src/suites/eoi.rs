@@ -10,11 +10,10 @@ use clap::Args;
 
 use super::measure_args::MeasureArgs;
 use super::measured::{Begun, exit};
-use super::paths::args::BackendName;
 use super::supervise::supervise;
 use crate::args::exports::Exports;
 use crate::args::values;
-use crate::backends::Choice;
+use crate::backends::{BackendName, Choice};
 use crate::exit::{Exit, Usage};
 use crate::output::deliver::deliver;
 use crate::output::progress::Progress;

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::interleave::args::BeforeArgs;
 use crate::args::values;
+use crate::backends::BackendName;
 use crate::suites::measure_args::MeasureArgs;
 use vmbell_bench::scenario::MOST_DOORBELLS;
 use vmbell_hypervisor::SpinPolicy;
@@ -111,17 +112,6 @@ impl From<Policy> for SpinPolicy {
             Policy::Adaptive => Self::Adaptive,
         }
     }
-}
-
-/// A backend by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BackendName {
-    /// kvm if it works here, otherwise usermode
-    Auto,
-    /// The kernel's KVM, /dev/kvm
-    Kvm,
-    /// vmbell's own backend: guest code in a sandboxed process, without /dev/kvm
-    Usermode,
 }
 
 /// An order of rows.

@@ -9,13 +9,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-use self::args::{BackendName, BenchArgs, Sort};
+use self::args::{BenchArgs, Sort};
 use super::SuiteName;
 use super::measured::{Begun, exit};
 use super::supervise::supervise;
 use crate::args::exports::{Exports, replaced};
 use crate::args::values::value;
-use crate::backends::{Choice, all_scenarios};
+use crate::backends::{BackendName, Choice, all_scenarios};
 use crate::compare;
 use crate::exit::{Exit, Usage};
 use crate::output::deliver::deliver;

@@ -4,8 +4,9 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::mem;
 use std::os::fd::{FromRawFd, OwnedFd};
+
+use rustix::process::{Resource, Rlimit, getrlimit};
 
 use vmbell_bench::host::line;
 use vmbell_hypervisor::Support;
@@ -29,8 +30,14 @@ pub(super) fn features() -> Vec<(&'static str, Support)> {
 /// Limits and settings, as names and texts.
 pub(super) fn settings() -> Vec<(&'static str, String)> {
     vec![
-        ("open files", open_files()),
-        ("address space", address_space()),
+        (
+            "open files",
+            limit(Resource::Nofile, |files| files.to_string()),
+        ),
+        (
+            "address space",
+            limit(Resource::As, |bytes| format!("{} MiB", bytes >> 20)),
+        ),
         (
             "yama ptrace_scope",
             line("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_else(|| "no yama".to_owned()),
@@ -112,51 +119,10 @@ fn memfd() -> Support {
     Support::Yes
 }
 
-fn open_files() -> String {
-    limit(libc::RLIMIT_NOFILE, |value| value.to_string())
-}
-
-fn address_space() -> String {
-    limit(libc::RLIMIT_AS, |bytes| format!("{} MiB", bytes >> 20))
-}
-
-/// The type of a resource's number, which each C library names in its own way.
-#[cfg(target_env = "gnu")]
-type Resource = libc::__rlimit_resource_t;
-#[cfg(not(target_env = "gnu"))]
-type Resource = libc::c_int;
-
 /// The limit of a resource and what it may be raised to, each in the words of `number`.
-fn limit(resource: Resource, number: fn(libc::rlim_t) -> String) -> String {
-    let limit = match read_limit(resource) {
-        Ok(limit) => limit,
-        Err(error) => return format!("unknown: {error}"),
-    };
-    let number = |value: libc::rlim_t| match value {
-        libc::RLIM_INFINITY => "unlimited".to_owned(),
-        value => number(value),
-    };
-    let (now, most) = (number(limit.rlim_cur), number(limit.rlim_max));
+fn limit(resource: Resource, number: fn(u64) -> String) -> String {
+    let Rlimit { current, maximum } = getrlimit(resource);
+    let number = |value: Option<u64>| value.map_or_else(|| "unlimited".to_owned(), number);
+    let (now, most) = (number(current), number(maximum));
     format!("{now}, may be raised to {most}")
-}
-
-fn read_limit(resource: Resource) -> io::Result<libc::rlimit> {
-    // SAFETY: rlimit is made of integers, for which all zeros is a value.
-    let mut limit: libc::rlimit = unsafe { mem::zeroed() };
-    // SAFETY: `limit` is ours and lives through the call, which writes one rlimit.
-    match unsafe { libc::getrlimit(resource, &raw mut limit) } {
-        0 => Ok(limit),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// What stands in the way of a backend that needs memory, if this process may map only so much.
-pub(super) fn address_space_limit() -> Option<String> {
-    let limit = read_limit(libc::RLIMIT_AS).ok()?.rlim_cur;
-    (limit != libc::RLIM_INFINITY).then(|| {
-        format!(
-            "this process may map {} MiB only: raise the limit (ulimit -v unlimited)",
-            limit >> 20
-        )
-    })
 }
