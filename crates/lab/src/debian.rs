@@ -89,11 +89,6 @@ pub enum DebianError {
         /// The versions that there are.
         there_are: Vec<String>,
     },
-    /// No kernel was found because the indexes cannot be verified.
-    #[error(
-        "cannot verify Debian's package indexes without {KEYRING}: install the package debian-archive-keyring"
-    )]
-    NoKeyring,
 }
 
 impl FromStr for KernelVersion {

@@ -41,7 +41,6 @@ mod progress;
 mod provision;
 #[cfg(test)]
 mod read_only;
-mod recipe;
 mod record;
 mod run;
 mod tree;
@@ -66,8 +65,7 @@ pub use kvm::{KvmChanges, KvmError};
 pub use payload::Task;
 pub use prepare::Kernel;
 pub use progress::Progress;
-pub use provision::{KernelChoice, Netperf, Provision};
-pub use recipe::Recipe;
+pub use provision::{KernelChoice, Netperf, PackageRecipe, Provision, ProvisionKind, Recipe};
 pub use record::record;
 pub use run::{Lab, Outcome};
 pub use unfinished::abandon;

@@ -281,7 +281,7 @@ mod tests {
             let root = tempfile::tempdir().unwrap();
             let cache = Cache::at(root.path().to_path_buf());
             let lock = cache.lock_prepare(|| ()).unwrap();
-            let draft = cache.draft(&lock, "linux", "0").unwrap();
+            let draft = cache.draft(&lock, "linux-0").unwrap();
             let module = Path::new(modules).join("kvm.ko");
             for file in [Path::new(image), &module] {
                 let path = draft.scratch().join(file);

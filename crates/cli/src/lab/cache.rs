@@ -14,7 +14,7 @@ use vmbell_lab::boot::{Mode, Settings};
 use vmbell_lab::cache::{Cache, Size};
 use vmbell_lab::debian::KernelVersion;
 use vmbell_lab::saved::Store;
-use vmbell_lab::{Lab, Progress, Recipe};
+use vmbell_lab::{Lab, PackageRecipe, Progress, ProvisionKind, Recipe};
 
 /// Prepares what is missing, saves the machines that runs have by default, and prints what has been prepared.
 pub(super) fn prepare(arch: Option<&str>, parts: &Parts, depth: u32) -> anyhow::Result<ExitCode> {
@@ -74,12 +74,17 @@ pub(super) fn status(
     let mut good = true;
     let all = Board::ALL.into_iter();
     let all = all.flat_map(|board| [board, board.nesting()]);
-    let current: Vec<Recipe> = all.flat_map(|board| recipes(host, &board, &[])).collect();
-    let is_old = |name: &str| {
-        // Entries of other kinds depend on what a run asked for.
-        let kind = name.split('-').next();
-        current.iter().any(|recipe| kind == Some(recipe.kind))
-            && current.iter().all(|recipe| recipe.entry() != name)
+    let current: Vec<Recipe> = all
+        .flat_map(|board| packages(host, &board, &[]))
+        .map(|packages| packages.recipe())
+        .collect();
+    let is_old = |name: &str| match ProvisionKind::of_entry(name) {
+        // Entries of kinds that are not among these depend on what a run asked for.
+        Some(kind) => {
+            current.iter().any(|recipe| recipe.kind == kind)
+                && current.iter().all(|recipe| recipe.entry() != name)
+        }
+        None => true,
     };
     print_line(cache.root().display())?;
     for (name, entry) in cache.entries()? {
@@ -138,11 +143,11 @@ pub(super) fn status(
             }
         }
     }
-    for recipe in recipes(host, &board, kernels) {
-        if !cache.root().join(recipe.entry()).exists() {
+    for packages in packages(host, &board, kernels) {
+        if !cache.folder(&packages.recipe().entry()).exists() {
             print_line(format_args!(
                 "{:18}  not prepared for {}",
-                recipe.name(),
+                packages.name(),
                 board.arch.name
             ))?;
         }
@@ -157,20 +162,27 @@ pub(super) fn status(
 /// Prints a key for a CI's cache: the beginnings of the recipes' hashes.
 pub(super) fn key(arch: Option<&str>, kernels: &[KernelVersion]) -> anyhow::Result<ExitCode> {
     let (host, board) = boards(arch, false)?;
-    let part = |recipe: &Recipe| format!("{}-{:.12}", recipe.kind, recipe.hash());
-    let parts: Vec<String> = recipes(host, &board, kernels).iter().map(part).collect();
+    let part =
+        |packages: &PackageRecipe| format!("{}-{:.12}", packages.kind, packages.recipe().hash());
+    let parts: Vec<String> = packages(host, &board, kernels).iter().map(part).collect();
     print_line(format_args!("vmbell-lab-{}", parts.join("-")))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The recipes for this board, with the distribution's kernel if none is named.
-fn recipes(host: Arch, board: &Board, kernels: &[KernelVersion]) -> Vec<Recipe> {
-    let mut recipes = vec![Recipe::qemu(host, board)];
+/// The packages for this board, with the distribution's kernel if none is named.
+fn packages(host: Arch, board: &Board, kernels: &[KernelVersion]) -> Vec<PackageRecipe> {
+    let mut recipes = vec![PackageRecipe::qemu(host, board)];
     match kernels {
-        [] => recipes.push(Recipe::linux(board)),
-        kernels => recipes.extend(kernels.iter().map(|kernel| Recipe::debian(board, kernel))),
+        [] => recipes.push(PackageRecipe::linux(board)),
+        kernels => {
+            recipes.extend(
+                kernels
+                    .iter()
+                    .map(|kernel| PackageRecipe::debian(board, kernel)),
+            );
+        }
     }
-    recipes.push(Recipe::shell(board));
+    recipes.push(PackageRecipe::shell(board));
     recipes
 }
 

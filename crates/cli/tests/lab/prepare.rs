@@ -6,6 +6,9 @@ use assert_cmd::assert::OutputAssertExt;
 use predicates::prelude::*;
 use predicates::str::{contains, is_match};
 
+use vmbell_lab::ProvisionKind;
+use vmbell_lab::cache::Cache;
+
 use super::support::{self, Sandbox};
 use crate::signals::hear_signals;
 use crate::wait::await_that;
@@ -231,6 +234,34 @@ fn a_home_is_needed() {
                 "neither XDG_CACHE_HOME nor HOME is an absolute path",
             ));
     }
+}
+
+#[test]
+fn the_status_names_entries_of_every_kind_and_those_of_no_kind_as_old() {
+    const OLD: &str = ", of another version of vmbell";
+    let sandbox = Sandbox::new();
+    let cache = Cache::at(sandbox.path("cache/vmbell/lab"));
+    let lock = cache.lock_prepare(|| ()).unwrap();
+    let kinds = ProvisionKind::ALL.iter().map(|kind| kind.name());
+    for kind in kinds.clone().chain(["former"]) {
+        let draft = cache.draft(&lock, &format!("{kind}-hash")).unwrap();
+        draft.commit(format!("a {kind}"), Vec::new()).unwrap();
+    }
+    let mut command = sandbox.vmbell();
+    let assert = command.args(["lab", "status"]).assert().success();
+    let said = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    let line = |kind: &str| {
+        let begins = format!("{kind}-hash  a {kind}, 0 B, downloaded 0 B");
+        let found = said.lines().find_map(|line| line.strip_prefix(&begins));
+        found.unwrap_or_else(|| panic!("{kind}: {said}"))
+    };
+    // What these are made of does not depend on a run.
+    let fixed = ["qemu", "linux", "shell"];
+    for kind in kinds {
+        let old = if fixed.contains(&kind) { OLD } else { "" };
+        assert_eq!(line(kind), old, "{kind}");
+    }
+    assert_eq!(line("former"), OLD);
 }
 
 #[test]

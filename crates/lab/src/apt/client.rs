@@ -24,6 +24,8 @@ pub struct Apt {
     state: State,
     host: &'static str,
     complaint: Option<String>,
+    /// The keys that the sources are signed with, if those are not the system's own.
+    pub(super) keyring: Option<&'static str>,
 }
 
 impl Apt {
@@ -58,6 +60,7 @@ impl Apt {
             state: State::new(folder, host, foreign)?,
             host,
             complaint: None,
+            keyring: None,
         })
     }
 
@@ -147,7 +150,11 @@ impl Apt {
     /// Why an index is missing, if one is.
     pub fn no_indexes(&self) -> Option<AptError> {
         let reason = self.complaint.clone()?;
-        Some(AptError::NoIndexes { reason })
+        let missing = self.keyring.filter(|path| !Path::new(path).exists());
+        Some(match missing {
+            Some(keyring) => AptError::NoKeyring { keyring },
+            None => AptError::NoIndexes { reason },
+        })
     }
 
     /// The names of all packages in the indexes that match a regular expression.

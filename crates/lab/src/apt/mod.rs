@@ -57,6 +57,14 @@ pub enum AptError {
         /// The errors that the client printed.
         reason: String,
     },
+    /// No index was fetched because none can be verified.
+    #[error(
+        "cannot verify Debian's package indexes without {keyring}: install the package debian-archive-keyring"
+    )]
+    NoKeyring {
+        /// The file of keys.
+        keyring: &'static str,
+    },
     /// Nothing came from the package sources.
     #[error("cannot fetch the package indexes: no answer within {} s", time.as_secs())]
     Silent {

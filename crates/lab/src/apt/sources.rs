@@ -16,11 +16,11 @@ const OWN_PARTS: &str = "sources.list.d";
 
 impl Apt {
     /// Reads the sources with one more component from now on; [`update`](Self::update) fetches its indexes.
-    pub fn add_component(&self, component: &str) -> Result<(), AptError> {
+    pub fn add_component(&mut self, component: &str) -> Result<(), AptError> {
         let parts = self.configuration().with_file_name(OWN_PARTS);
         // A system may have its sources in either place.
         let text = fs::read_to_string(LIST).unwrap_or_default();
-        self.read_only(&with_component(&text, component))?;
+        self.read_only(&with_component(&text, component), None)?;
         fs::create_dir_all(&parts).map_err(FileError::of("make", parts.clone()))?;
         for part in fs::read_dir(PARTS).into_iter().flatten().flatten() {
             if let Ok(text) = fs::read_to_string(part.path()) {
@@ -32,8 +32,14 @@ impl Apt {
         Ok(())
     }
 
-    /// Reads these sources, in the form of `sources.list`, instead of the system's from now on.
-    pub fn read_only(&self, sources: &str) -> Result<(), AptError> {
+    /// Reads these sources, in the form of `sources.list`, instead of the system's from now on. `keyring` is what they are signed
+    /// with, if that is not the system's own.
+    pub fn read_only(
+        &mut self,
+        sources: &str,
+        keyring: Option<&'static str>,
+    ) -> Result<(), AptError> {
+        self.keyring = keyring;
         let configuration = self.configuration();
         let list = configuration.with_file_name("sources.list");
         let parts = configuration.with_file_name(OWN_PARTS);

@@ -16,13 +16,13 @@ fn cache() -> (tempfile::TempDir, Cache) {
 
 fn make(cache: &Cache, content: &str) -> Entry {
     let lock = cache.lock_prepare(|| {}).unwrap();
-    let draft = cache.draft(&lock, "linux", "hash").unwrap();
+    let draft = cache.draft(&lock, "linux-hash").unwrap();
     fs::write(draft.path("vmlinux"), content).unwrap();
     draft.commit("Linux 6".into(), Vec::new()).unwrap()
 }
 
 fn open(cache: &Cache) -> Result<Option<Entry>, CacheError> {
-    Entry::open(cache.folder("linux", "hash"))
+    Entry::open(cache.folder("linux-hash"))
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn an_entry_is_there_when_it_is_committed_and_not_before() {
     let (_folder, cache) = cache();
     assert!(open(&cache).unwrap().is_none());
     let lock = cache.lock_prepare(|| {}).unwrap();
-    let draft = cache.draft(&lock, "linux", "hash").unwrap();
+    let draft = cache.draft(&lock, "linux-hash").unwrap();
     fs::write(draft.path("vmlinux"), "k").unwrap();
     assert!(open(&cache).unwrap().is_none());
     draft.commit("Linux 6".into(), Vec::new()).unwrap();
@@ -44,7 +44,7 @@ fn an_entry_is_there_when_it_is_committed_and_not_before() {
 fn an_abandoned_draft_leaves_nothing_and_a_killed_ones_remains_are_swept() {
     let (_folder, cache) = cache();
     let lock = cache.lock_prepare(|| {}).unwrap();
-    drop(cache.draft(&lock, "linux", "hash").unwrap());
+    drop(cache.draft(&lock, "linux-hash").unwrap());
     drop(lock);
     fs::create_dir(cache.root().join("draft-killed")).unwrap();
     let _lock = cache.lock_prepare(|| {}).unwrap();
@@ -79,9 +79,9 @@ fn damage_shows_and_making_anew_mends_it() {
         make(&cache, "whole");
         assert!(open(&cache).unwrap().is_some());
     }
-    fs::write(cache.folder("linux", "hash").join("manifest.json"), "{").unwrap();
+    fs::write(cache.folder("linux-hash").join("manifest.json"), "{").unwrap();
     assert!(open(&cache).unwrap_err().is_damage());
-    fs::remove_file(cache.folder("linux", "hash").join("manifest.json")).unwrap();
+    fs::remove_file(cache.folder("linux-hash").join("manifest.json")).unwrap();
     assert!(open(&cache).unwrap_err().is_damage());
 }
 

@@ -95,7 +95,10 @@ impl Draft {
         unfinished::folder(scratch.path().to_path_buf());
         let files = scratch.path().join(FILES);
         fs::create_dir(&files).map_err(FileError::of("make", files))?;
-        Ok(Self { scratch, folder })
+        let draft = Self { scratch, folder };
+        let aside = draft.scratch();
+        fs::create_dir(&aside).map_err(FileError::of("make", aside))?;
+        Ok(draft)
     }
 
     /// The path of a file of the unfinished entry.
@@ -111,9 +114,7 @@ impl Draft {
     /// Writes the manifest and renames the folder into place; an entry that is there already is removed.
     pub fn commit(self, title: String, packages: Vec<SourcePackage>) -> Result<Entry, CacheError> {
         let aside = self.scratch();
-        if aside.exists() {
-            fs::remove_dir_all(&aside).map_err(FileError::of("remove", aside))?;
-        }
+        fs::remove_dir_all(&aside).map_err(FileError::of("remove", aside))?;
         let manifest = Manifest::scan(title, packages, &self.path(""))?;
         let path = self.scratch.path().join(MANIFEST);
         let text = serde_json::to_vec_pretty(&manifest).map_err(|source| CacheError::Manifest {

@@ -53,14 +53,14 @@ impl Cache {
         &self.root
     }
 
-    /// The folder of the entry of this kind and recipe, whether it exists or not.
-    pub fn folder(&self, kind: &str, recipe: &str) -> PathBuf {
-        self.root.join(format!("{kind}-{recipe}"))
+    /// The folder of the entry with this name, whether it exists or not.
+    pub fn folder(&self, entry: &str) -> PathBuf {
+        self.root.join(entry)
     }
 
     /// Starts an entry. The caller holds the lock for making entries.
-    pub fn draft(&self, _lock: &Prepare, kind: &str, recipe: &str) -> Result<Draft, CacheError> {
-        Draft::new(&self.root, self.folder(kind, recipe))
+    pub fn draft(&self, _lock: &Prepare, entry: &str) -> Result<Draft, CacheError> {
+        Draft::new(&self.root, self.folder(entry))
     }
 
     /// The folder for downloads. It stays when a preparation fails, so that the next one does not start again.

@@ -1,10 +1,10 @@
 //! The selftests of a kernel, which are built from its own source or from that of another of Debian's kernels.
 
-use super::super::debian::{self, KernelVersion};
-use super::super::kvm::{KvmError, Tools};
-use super::super::out_of_tree::Release;
-use super::super::selftests::{SelftestsError, Suite};
 use super::{Kernel, KernelChoice, LabError, Provision};
+use crate::debian::{self, KernelVersion};
+use crate::kvm::{KvmError, Tools};
+use crate::out_of_tree::Release;
+use crate::selftests::{SelftestsError, Suite};
 
 impl Provision<'_> {
     /// The selftests for this kernel: its own, or those of the version `from`. No other process builds in the same cache

@@ -3,16 +3,15 @@
 //! A recipe names packages, not their versions: those depend on the day of preparation, and the entry's manifest
 //! has them. So a prepared entry is found without the network.
 
-use super::arch::Arch;
-use super::board::Board;
-use super::cache::hash_bytes;
-use super::debian::KernelVersion;
+use std::fmt;
+
+use crate::arch::Arch;
+use crate::board::Board;
+use crate::cache::hash_bytes;
+use crate::debian::KernelVersion;
 
 /// Part of each recipe; raised when the code that builds entries from packages changes.
 const REVISION: u32 = 2;
-
-/// The kind of Debian's kernels that are chosen by a version.
-const DEBIAN: &str = "debian";
 
 /// Packages that QEMU's and the kernel's packages depend on and that the lab never runs. A name that
 /// a distribution does not have has no effect.
@@ -40,11 +39,98 @@ const STAND_INS: &[&str] = &[
     "passwd",
 ];
 
-/// How to make one cache entry from packages.
+/// Declares [`ProvisionKind`], so that no list of the kinds can lack one.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal,)+) => {
+        /// The kind of a cache entry, the first part of its name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum ProvisionKind {
+            $($(#[$doc])* $kind,)+
+        }
+
+        impl ProvisionKind {
+            /// All kinds.
+            pub const ALL: &[Self] = &[$(Self::$kind),+];
+
+            /// Its name in that of an entry.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)+
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// QEMU with its libraries.
+    Qemu = "qemu",
+    /// The distribution's kernel.
+    Linux = "linux",
+    /// One of Debian's kernels, chosen by its version.
+    Debian = "debian",
+    /// A kernel of the user's.
+    Kernel = "kernel",
+    /// A kernel that checks itself.
+    Debug = "debug",
+    /// A kernel with the user's changes of KVM.
+    Kvm = "kvm",
+    /// What builds KVM.
+    KvmTools = "kvmtools",
+    /// Modules that the kernel lacks.
+    Modules = "modules",
+    /// A shell.
+    Shell = "shell",
+    /// A device tree.
+    Tree = "tree",
+    /// netperf.
+    Netperf = "netperf",
+}
+
+impl ProvisionKind {
+    /// The kind of the entry with this name; `None` if it is one of another version of vmbell.
+    pub fn of_entry(name: &str) -> Option<Self> {
+        let (kind, _) = name.split_once('-')?;
+        Self::ALL.iter().copied().find(|other| other.name() == kind)
+    }
+}
+
+impl fmt::Display for ProvisionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How one cache entry is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
-    /// The kind of entry, the first part of its name: `qemu`, `linux`, `debian` or `shell`.
-    pub kind: &'static str,
+    /// The kind of entry.
+    pub kind: ProvisionKind,
+    /// All that the entry's files depend on.
+    text: String,
+}
+
+impl Recipe {
+    pub(super) fn new(kind: ProvisionKind, text: String) -> Self {
+        Self { kind, text }
+    }
+
+    /// The name of the entry in the cache.
+    pub fn entry(&self) -> String {
+        format!("{}-{}", self.kind, self.hash())
+    }
+
+    /// The SHA-256 of the text: the part of the entry's name after its kind.
+    pub fn hash(&self) -> String {
+        hash_bytes(self.text.as_bytes())
+    }
+}
+
+/// How to make one cache entry from packages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackageRecipe {
+    /// The kind of entry.
+    pub kind: ProvisionKind,
     /// The architecture of the packages.
     pub architecture: &'static str,
     /// Packages of which any one is enough, best first; of one of Debian's kernels, its version.
@@ -57,11 +143,11 @@ pub struct Recipe {
     pub option: &'static str,
 }
 
-impl Recipe {
+impl PackageRecipe {
     /// The recipe of a QEMU that runs on `host`, with all its libraries.
     pub fn qemu(host: Arch, board: &Board) -> Self {
         Self {
-            kind: "qemu",
+            kind: ProvisionKind::Qemu,
             architecture: host.package,
             alternatives: owned(board.qemu_packages),
             stand_ins: STAND_INS,
@@ -73,7 +159,7 @@ impl Recipe {
     /// The recipe of a kernel with its modules.
     pub fn linux(board: &Board) -> Self {
         Self {
-            kind: "linux",
+            kind: ProvisionKind::Linux,
             architecture: board.arch.package,
             alternatives: owned(board.kernel_packages),
             stand_ins: STAND_INS,
@@ -85,7 +171,7 @@ impl Recipe {
     /// The recipe of one of Debian's kernels, with its modules.
     pub fn debian(board: &Board, version: &KernelVersion) -> Self {
         Self {
-            kind: DEBIAN,
+            kind: ProvisionKind::Debian,
             alternatives: vec![version.to_string()],
             stand_ins: &[],
             ..Self::linux(board)
@@ -95,7 +181,7 @@ impl Recipe {
     /// The recipe of a shell for an L1 that cannot run the host's.
     pub fn shell(board: &Board) -> Self {
         Self {
-            kind: "shell",
+            kind: ProvisionKind::Shell,
             architecture: board.arch.package,
             alternatives: owned(&["busybox-static"]),
             stand_ins: STAND_INS,
@@ -113,19 +199,27 @@ impl Recipe {
     /// What is made, for people: the kind, or the version of one of Debian's kernels.
     pub fn name(&self) -> &str {
         match self.alternatives.as_slice() {
-            [version] if self.kind == DEBIAN => version,
-            _ => self.kind,
+            [version] if self.kind == ProvisionKind::Debian => version,
+            _ => self.kind.name(),
         }
     }
 
-    /// The name of the entry in the cache.
-    pub fn entry(&self) -> String {
-        format!("{}-{}", self.kind, self.hash())
-    }
-
-    /// The SHA-256 of the recipe: the part of the entry's name after its kind.
-    pub fn hash(&self) -> String {
-        hash_bytes(format!("revision {REVISION}\n{self:?}").as_bytes())
+    /// The recipe of the entry.
+    pub fn recipe(&self) -> Recipe {
+        let Self {
+            kind,
+            architecture,
+            alternatives,
+            stand_ins,
+            modules,
+            option,
+        } = self;
+        let text = format!(
+            "revision {REVISION}\nRecipe {{ kind: {:?}, architecture: {architecture:?}, alternatives: {alternatives:?}, \
+             stand_ins: {stand_ins:?}, modules: {modules:?}, option: {option:?} }}",
+            kind.name()
+        );
+        Recipe::new(*kind, text)
     }
 }
 
@@ -135,28 +229,31 @@ fn owned(names: &[&str]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::board::X86_64;
     use super::*;
+    use crate::board::X86_64;
 
     #[test]
     fn each_part_of_a_recipe_changes_its_hash() {
-        let base = Recipe::linux(&X86_64);
-        assert_eq!(base.hash(), Recipe::linux(&X86_64).hash());
+        let base = PackageRecipe::linux(&X86_64);
+        assert_eq!(
+            base.recipe().hash(),
+            PackageRecipe::linux(&X86_64).recipe().hash()
+        );
         for other in [
-            Recipe {
+            PackageRecipe {
                 modules: &["kvm_intel"],
                 ..base.clone()
             },
-            Recipe {
+            PackageRecipe {
                 alternatives: owned(&["linux-image-amd64"]),
                 ..base.clone()
             },
-            Recipe {
+            PackageRecipe {
                 architecture: "arm64",
                 ..base.clone()
             },
         ] {
-            assert_ne!(base.hash(), other.hash());
+            assert_ne!(base.recipe().hash(), other.recipe().hash());
         }
     }
 
@@ -164,9 +261,9 @@ mod tests {
     fn each_of_debians_kernels_has_an_entry_on_each_board() {
         let entries = ["debian:6.1", "debian:6.12"].map(|text| {
             let version = text.parse().unwrap();
-            let recipes = Board::ALL.map(|board| Recipe::debian(&board, &version));
+            let recipes = Board::ALL.map(|board| PackageRecipe::debian(&board, &version));
             assert!(recipes.iter().all(|recipe| recipe.name() == text));
-            recipes.map(|recipe| recipe.entry())
+            recipes.map(|recipe| recipe.recipe().entry())
         });
         let all: std::collections::BTreeSet<String> = entries.concat().into_iter().collect();
         assert_eq!(all.len(), 4, "{all:?}");

@@ -1,0 +1,191 @@
+//! The cache entries of kernels: the user's, the distribution's and one of Debian's that is chosen by its version.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::recipe::{PackageRecipe, ProvisionKind, Recipe};
+use super::{Kernel, LabError, Made, Provision};
+use crate::FileError;
+use crate::cache::{Size, hash_file, require_space};
+use crate::debian::{self, KernelVersion};
+use crate::kernel::{KernelImage, ModuleTree};
+use crate::out_of_tree::Packages;
+use crate::prepare;
+
+/// Peak disk space: the indexes, the packages, unpacked files, and the kernel decompressed.
+const SPACE: u64 = 500_000_000;
+
+/// A kernel that the user names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KernelChoice {
+    /// A file.
+    File {
+        /// A bzImage or an ELF vmlinux for x86-64, an Image for arm64.
+        image: PathBuf,
+        /// Its module folder; `Some(None)` for a kernel that has KVM built in, `None` to guess from the image's path.
+        modules: Option<Option<PathBuf>>,
+    },
+    /// One of Debian's.
+    Debian(KernelVersion),
+}
+
+impl fmt::Display for KernelChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { image, .. } => image.display().fmt(f),
+            Self::Debian(version) => version.fmt(f),
+        }
+    }
+}
+
+impl Provision<'_> {
+    /// The kernel that the user names, otherwise that of the distribution's package.
+    pub fn kernel(&mut self, named: Option<&KernelChoice>) -> Result<Kernel, LabError> {
+        match named {
+            Some(KernelChoice::File { image, modules }) => {
+                return self.own_kernel(image, modules.as_ref());
+            }
+            Some(KernelChoice::Debian(version)) => return self.debian_kernel(version),
+            None => {}
+        }
+        let board = self.board;
+        if let Some(version) = board.kernel {
+            return self.debian_kernel(&version.parse()?);
+        }
+        let entry = self.package_entry(&PackageRecipe::linux(board), |draft| {
+            prepare::linux(board, draft)
+        })?;
+        Ok(Kernel::of(&entry, None))
+    }
+
+    fn own_kernel(
+        &mut self,
+        path: &Path,
+        modules: Option<&Option<PathBuf>>,
+    ) -> Result<Kernel, LabError> {
+        let digest = hash_file(path).map_err(FileError::of("read", path))?;
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        let version = name
+            .split_once('-')
+            .map_or(name.clone(), |(_, version)| version.to_owned());
+        let modules = match modules {
+            Some(modules) => modules.clone(),
+            // The modules of `boot/vmlinuz-V` are in `lib/modules/V`, in an unpacked package as well.
+            None => Some(
+                path.parent()
+                    .unwrap_or(Path::new(""))
+                    .join("../lib/modules")
+                    .join(&version),
+            ),
+        };
+        let tree = modules
+            .as_ref()
+            .map(|folder| ModuleTree::open(folder, &version));
+        let state = tree.as_ref().and_then(|tree| tree.as_ref().ok());
+        let state = state.map(ModuleTree::state);
+        let board = self.board;
+        let text = format!("{digest}\n{modules:?}\n{state:?}\n{:?}", board.modules);
+        let recipe = Recipe::new(ProvisionKind::Kernel, text);
+        let entry = self.entry(&recipe, |_, draft| {
+            // A file that is not a kernel has no modules either, so the image is looked at first.
+            let image = KernelImage::read(path, board.arch.name)?;
+            prepare::kernel(board, draft, &image, tree.transpose()?.as_ref())?;
+            let version = image.version.unwrap_or(version);
+            Ok(Made::of(format!("Linux {version} ({})", path.display())))
+        })?;
+        Ok(Kernel::of(&entry, modules))
+    }
+
+    /// The newest of Debian's kernels of this version. It stays the same until the cache is cleaned.
+    fn debian_kernel(&mut self, version: &KernelVersion) -> Result<Kernel, LabError> {
+        let board = self.board;
+        let packages = PackageRecipe::debian(board, version);
+        let entry = self.entry(&packages.recipe(), |this, draft| {
+            require_space(this.cache.root(), Size(SPACE))?;
+            let sources = debian::sources(packages.architecture);
+            let mut from = this.debian_packages("a kernel of Debian", packages.option, &sources)?;
+            let names = from.apt.names(debian::PACKAGES)?;
+            let found = version.packages(&names, packages.architecture);
+            // A version that is missing may be in a suite whose index is.
+            let found = found.map_err(|error| match from.apt.no_indexes() {
+                Some(missing) => LabError::from(missing),
+                None => error.into(),
+            })?;
+            for name in &found {
+                from.unpack_alone(packages.architecture, &[name], &draft.scratch())?;
+            }
+            let title = prepare::linux(board, draft)?;
+            Ok(Made {
+                title: format!("{title} ({version})"),
+                packages: from.used,
+            })
+        })?;
+        Ok(Kernel::of(&entry, None))
+    }
+
+    /// The versions of Debian's kernels that lie between two releases (`uname -r`), in order.
+    pub fn debian_between(&mut self, old: &str, new: &str) -> Result<Vec<KernelVersion>, LabError> {
+        let architecture = self.board.arch.package;
+        let progress = self.progress;
+        self.hold()?;
+        let sources = debian::sources(architecture);
+        let from = self.debian_packages("a kernel of Debian", "--kernel", &sources)?;
+        let names = from.apt.names(debian::PACKAGES)?;
+        match from.apt.no_indexes() {
+            Some(error) if names.is_empty() => return Err(error.into()),
+            Some(error) => progress.say(format_args!(
+                "{error}: kernels that only this index has are left out"
+            )),
+            None => {}
+        }
+        let flavour = debian::flavour(architecture);
+        let [old, new] = [old, new].map(|release| release.trim_end_matches(&flavour));
+        let found = debian::between(&names, architecture, old, new);
+        Ok(found
+            .iter()
+            .map(|release| KernelVersion::exactly(release))
+            .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Progress;
+    use crate::arch::Arch;
+    use crate::board::{Board, X86_64};
+    use crate::cache::Cache;
+    use std::fs;
+
+    #[test]
+    fn a_module_that_is_built_again_is_noticed() {
+        let board = Board {
+            modules: &["kvm"],
+            ..X86_64
+        };
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::at(root.path().join("cache"));
+        let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
+        elf.resize(64, 0);
+        (elf[18], elf[20], elf[52]) = (62, 1, 64);
+        let (image, folder) = (root.path().join("vmlinux"), root.path().join("modules"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(&image, &elf).unwrap();
+        let choice = KernelChoice::File {
+            image,
+            modules: Some(Some(folder.clone())),
+        };
+        let base = |module: &[u8]| {
+            fs::write(folder.join("kvm.ko"), [&elf, module].concat()).unwrap();
+            let mut provision = Provision::new(Arch::X86_64, &board, &cache, Progress::new(true));
+            let kernel = provision.kernel(Some(&choice)).unwrap();
+            fs::read(kernel.base).unwrap()
+        };
+        let has = |base: &[u8], text: &[u8]| base.windows(text.len()).any(|part| part == text);
+        assert!(has(&base(b"first build"), b"first build"));
+        assert!(has(&base(b"other build"), b"other build"));
+    }
+}

@@ -1,0 +1,149 @@
+//! The cache entries of a kernel whose KVM is changed: what builds it, the kernel with the modules that the user's changes make, and
+//! our own module for the kernel's KVM.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::recipe::{ProvisionKind, Recipe};
+use super::{Kernel, KernelChoice, LabError, Made, Provision};
+use crate::FileError;
+use crate::arch::Arch;
+use crate::cache::{Entry, Size, require_programs, require_space};
+use crate::debian;
+use crate::kvm::{Changes, IOEVENTFD, IOEVENTFD_SOURCES, KvmChanges, KvmError, Tools, Tree};
+use crate::out_of_tree::Release;
+use crate::prepare;
+
+/// Raised when the way of building changes.
+const REVISION: u32 = 1;
+/// Raised when other packages or files are needed for it.
+const TOOLS_REVISION: u32 = 2;
+/// The folder of the builds, next to the entry's files.
+const TREE: &str = "tree";
+/// Peak disk space: the compiler, the headers and the archive of the source, packed and unpacked.
+const SPACE: u64 = 900_000_000;
+
+impl Provision<'_> {
+    /// The kernel with KVM built from its own source with the user's changes; without changes the kernel itself.
+    pub fn kernel_with(
+        &mut self,
+        named: Option<&KernelChoice>,
+        wanted: &KvmChanges,
+    ) -> Result<Kernel, LabError> {
+        if wanted.is_empty() {
+            return self.kernel(named);
+        }
+        self.require_debians_kvm(named)?;
+        let board = self.board;
+        let kernel = self.kernel(named)?;
+        let name = kernel.release().to_owned();
+        let (sources, release) = self.sources_for(&name)?;
+        let changes = Changes::read(wanted, &name)?;
+        changes.require_some()?;
+        let text = format!(
+            "revision {REVISION}\n{}\n{name}\n{}\n{:?}",
+            kernel.image.display(),
+            changes.digest(),
+            board.modules
+        );
+        let recipe = Recipe::new(ProvisionKind::Kvm, text);
+        let entry = self.entry(&recipe, |this, draft| {
+            let tools = this.kvm_tools(&release, &sources)?;
+            let folder = tools.folder().join(TREE);
+            let tools = Tools::open(tools.path(""), &release)?;
+            let tree = Tree::open(folder, &tools, &release)?;
+            let changed = tree.changed(&changes, &draft.scratch())?;
+            let what = match changed.len() {
+                0 => "KVM unchanged".to_owned(),
+                1 => "KVM patched (1 file)".to_owned(),
+                count => format!("KVM patched ({count} files)"),
+            };
+            this.progress
+                .say(format_args!("building {what}, for Linux {release}"));
+            let spinner = this.progress.spin("in the build of KVM");
+            let built = tree.build(&changed)?;
+            drop(spinner);
+            prepare::with_modules(board, draft, &kernel, &built)?;
+            Ok(Made::of(format!("{}, {what}", kernel.title)))
+        })?;
+        Ok(Kernel::of(&entry, None))
+    }
+
+    /// The file of our own module that takes over KVM's ioeventfds, for this kernel. It is built when it is needed for the first
+    /// time.
+    pub fn kvm_ioeventfd(&mut self, kernel: &Kernel) -> Result<PathBuf, LabError> {
+        let file = format!("{IOEVENTFD}.ko");
+        let (sources, release) = self.sources_for(kernel.package())?;
+        let text = format!(
+            "revision {REVISION}\n{release}\n{}\n{:?}",
+            IOEVENTFD_SOURCES.digest(),
+            kernel.headers
+        );
+        let recipe = Recipe::new(ProvisionKind::Modules, text);
+        let entry = self.entry(&recipe, |this, draft| {
+            let tools = this.kvm_tools(&release, &sources)?;
+            let folder = tools.folder().join(TREE);
+            let tools = Tools::open(tools.path(""), &release)?;
+            let (scratch, release) = (draft.scratch(), kernel.release());
+            this.progress
+                .say(format_args!("building {file} for Linux {release}"));
+            IOEVENTFD_SOURCES.write(&scratch)?;
+            match &kernel.headers {
+                None => Tree::open(folder, &tools, tools.release())?.build_module(&scratch)?,
+                Some(headers) => this.build_for_debug_kernel(&tools, headers, &scratch)?,
+            }
+            let (from, to) = (scratch.join(&file), draft.path(&file));
+            fs::copy(&from, to).map_err(FileError::of("copy", from))?;
+            Ok(Made::of(format!("{file} for Linux {release}")))
+        })?;
+        Ok(entry.path(file))
+    }
+
+    /// Refuses a kernel whose KVM is not a module of one of Debian's packages, before anything is downloaded for it.
+    pub fn require_debians_kvm(&self, named: Option<&KernelChoice>) -> Result<(), LabError> {
+        if self.board.arch != Arch::X86_64 {
+            let arch = self.board.arch.name;
+            return Err(KvmError::BuiltIn { arch }.into());
+        }
+        if let Some(KernelChoice::File { image, .. }) = named {
+            let kernel = image.display().to_string();
+            return Err(KvmError::NotDebians { kernel }.into());
+        }
+        Ok(())
+    }
+
+    /// The sources of packages for a build for the kernel of this release.
+    pub(super) fn sources_for(&self, name: &str) -> Result<(String, Release), KvmError> {
+        let architecture = self.board.arch.package;
+        debian::build_sources(name, self.host.package, architecture)
+            .zip(Release::parse(name, architecture).ok())
+            .ok_or_else(|| KvmError::NotDebians {
+                kernel: format!("Linux {name}"),
+            })
+    }
+
+    /// What builds KVM for the kernel of this release, from these sources of packages.
+    pub(super) fn kvm_tools(
+        &mut self,
+        release: &Release,
+        sources: &str,
+    ) -> Result<Entry, LabError> {
+        require_programs(self.cache.root())?;
+        let text = format!(
+            "revision {TOOLS_REVISION}\n{release}\n{}",
+            self.host.package
+        );
+        let recipe = Recipe::new(ProvisionKind::KvmTools, text);
+        self.entry(&recipe, |this, draft| {
+            require_space(this.cache.root(), Size(SPACE))?;
+            let host = this.host;
+            let mut from =
+                this.debian_packages("KVM's source and compiler", "--kernel", sources)?;
+            Tools::unpack(&mut from, host, release, &draft.path(""), &draft.scratch())?;
+            Ok(Made {
+                title: format!("compiler, headers and KVM's source for Linux {release}"),
+                packages: from.used,
+            })
+        })
+    }
+}

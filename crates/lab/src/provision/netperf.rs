@@ -1,0 +1,49 @@
+//! The cache entry of netperf, whose licence puts it into Debian's `non-free`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::recipe::{ProvisionKind, Recipe};
+use super::{LabError, Made, Provision};
+use crate::FileError;
+use crate::out_of_tree::Packages;
+
+const COMPONENT: &str = "non-free";
+/// Raised when the way of making the entry changes.
+const REVISION: u32 = 1;
+
+/// The two programs of netperf.
+#[derive(Clone, Debug)]
+pub struct Netperf {
+    /// The one that drives a measurement.
+    pub netperf: PathBuf,
+    /// The one that answers it.
+    pub netserver: PathBuf,
+}
+
+impl Provision<'_> {
+    /// netperf of the distribution's package, for L1 and its guests; they need the host's libraries.
+    pub fn netperf(&mut self) -> Result<Netperf, LabError> {
+        let architecture = self.board.arch.package;
+        let text = format!("revision {REVISION}\n{architecture}\n{COMPONENT}");
+        let recipe = Recipe::new(ProvisionKind::Netperf, text);
+        let entry = self.entry(&recipe, |this, draft| {
+            let mut from = this.system_packages("netperf", "--netperf")?;
+            from.add_component(COMPONENT)?;
+            from.unpack_alone(architecture, &["netperf"], &draft.scratch())?;
+            for program in ["netperf", "netserver"] {
+                let unpacked = draft.scratch().join("usr/bin").join(program);
+                fs::rename(&unpacked, draft.path(program))
+                    .map_err(FileError::of("move", unpacked))?;
+            }
+            Ok(Made {
+                title: "netperf".to_owned(),
+                packages: from.used,
+            })
+        })?;
+        Ok(Netperf {
+            netperf: entry.path("netperf"),
+            netserver: entry.path("netserver"),
+        })
+    }
+}

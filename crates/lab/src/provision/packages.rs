@@ -1,0 +1,202 @@
+//! The packages that entries are made from: of the system's sources, or of Debian's.
+
+use std::path::Path;
+
+use super::recipe::PackageRecipe;
+use super::{LabError, Made, Progress, Provision, ProvisionKind};
+use crate::apt::{Apt, AptError, Package};
+use crate::cache::{Cache, Draft, Entry, Size, SourcePackage, require_space};
+use crate::debian;
+use crate::out_of_tree::Packages;
+
+/// Peak disk space of a preparation in multiples of the download: packages, unpacked files, kernel decompressed.
+const PEAK: u64 = 6;
+/// Disk space that the package indexes take, in bytes: those of Debian 12 with its security suite.
+const INDEXES: u64 = 100_000_000;
+/// What is said if no byte of the package indexes has come after a while.
+const NO_ANSWER: &str =
+    "no answer from the package sources yet: is there a network, or a proxy to be set?";
+
+impl Provision<'_> {
+    /// An entry of packages, of the system's sources or of a release of Debian. `make` finishes it after they are unpacked, and
+    /// returns its title.
+    pub(super) fn package_entry(
+        &mut self,
+        packages: &PackageRecipe,
+        make: impl FnOnce(&Draft) -> Result<String, LabError>,
+    ) -> Result<Entry, LabError> {
+        let wanted = match packages.kind {
+            ProvisionKind::Qemu => "QEMU",
+            ProvisionKind::Shell => "a shell",
+            _ => "a kernel",
+        };
+        self.entry(&packages.recipe(), |this, draft| {
+            let mut from = match packages.release() {
+                Some(release) => {
+                    let sources = debian::release_sources(release, &[this.host.package]);
+                    this.debian_packages(wanted, packages.option, &sources)?
+                }
+                None => this.system_packages(wanted, packages.option)?,
+            };
+            // QEMU runs from the folder into which it is unpacked; of other packages only parts are kept.
+            let target = match packages.kind {
+                ProvisionKind::Qemu => draft.path(""),
+                _ => draft.scratch(),
+            };
+            let names: Vec<&str> = packages.alternatives.iter().map(String::as_str).collect();
+            from.unpack(packages.architecture, &names, packages.stand_ins, &target)?;
+            let packages = from.used;
+            Ok(Made {
+                title: make(draft)?,
+                packages,
+            })
+        })
+    }
+
+    /// The packages of the system's sources, whose indexes are fetched unless they are there. Errors name `wanted` and `option`.
+    pub(super) fn system_packages(
+        &mut self,
+        wanted: &'static str,
+        option: &'static str,
+    ) -> Result<FromApt<'_>, LabError> {
+        if self.system.is_none() {
+            let mut apt = self.client("apt", wanted, option)?;
+            require_space(self.cache.root(), Size(INDEXES))?;
+            self.progress.say("fetching the package indexes");
+            apt.update(|| self.progress.say(NO_ANSWER))?;
+            self.system = Some(apt);
+        }
+        Ok(FromApt::new(
+            self.system.as_mut(),
+            self.cache,
+            self.progress,
+        ))
+    }
+
+    /// The packages of these of Debian's sources.
+    pub(super) fn debian_packages(
+        &mut self,
+        wanted: &'static str,
+        option: &'static str,
+        sources: &str,
+    ) -> Result<FromApt<'_>, LabError> {
+        let mut apt = self.client("debian", wanted, option)?;
+        apt.read_only(sources, Some(debian::KEYRING))?;
+        self.progress
+            .say(format_args!("fetching Debian's indexes for {wanted}"));
+        apt.update(|| self.progress.say(NO_ANSWER))?;
+        self.debian = Some(apt);
+        Ok(FromApt::new(
+            self.debian.as_mut(),
+            self.cache,
+            self.progress,
+        ))
+    }
+
+    /// A package client with a folder of this name.
+    fn client(
+        &self,
+        folder: &str,
+        wanted: &'static str,
+        option: &'static str,
+    ) -> Result<Apt, LabError> {
+        let folder = self.cache.downloads(self.lock())?.join(folder);
+        let (host, foreign) = (self.host.package, self.board.arch.package);
+        Ok(Apt::new(folder, host, foreign, wanted, option)?)
+    }
+}
+
+/// Packages of apt's sources.
+pub(super) struct FromApt<'a> {
+    pub(super) apt: &'a mut Apt,
+    cache: &'a Cache,
+    progress: Progress,
+    /// What was unpacked, for the manifest.
+    pub(super) used: Vec<SourcePackage>,
+}
+
+impl<'a> FromApt<'a> {
+    fn new(apt: Option<&'a mut Apt>, cache: &'a Cache, progress: Progress) -> Self {
+        let Some(apt) = apt else {
+            unreachable!("made before");
+        };
+        Self {
+            apt,
+            cache,
+            progress,
+            used: Vec::new(),
+        }
+    }
+
+    /// Reads the sources with one more component from now on.
+    pub(super) fn add_component(&mut self, component: &str) -> Result<(), AptError> {
+        self.apt.add_component(component)?;
+        self.apt.update(|| self.progress.say(NO_ANSWER))
+    }
+
+    /// Downloads the packages and unpacks them into `target`.
+    fn take(
+        &mut self,
+        name: &str,
+        packages: Vec<Package>,
+        target: &Path,
+        download: impl FnOnce(&Apt, &[Package]) -> Result<(), AptError>,
+    ) -> Result<(), LabError> {
+        let total: u64 = packages.iter().map(|package| package.size).sum();
+        let root = self.cache.root();
+        require_space(root, Size(total.saturating_mul(PEAK)))?;
+        let (count, plural) = (packages.len(), if packages.len() == 1 { "" } else { "s" });
+        self.progress.say(format_args!(
+            "downloading {name}: {count} package{plural}, {}, into {}",
+            Size(total),
+            root.display()
+        ));
+        {
+            let others = self.apt.others(&packages);
+            let _bar = self.progress.follow(self.apt.archives(), total, others);
+            download(self.apt, &packages)?;
+        }
+        let bar = self.progress.count(packages.len() as u64);
+        for package in packages {
+            bar.set_message(package.file.clone());
+            self.apt.unpack(&package, target)?;
+            self.used.push(SourcePackage {
+                file: package.file,
+                size: package.size,
+                sha256: package.sha256,
+            });
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+}
+
+impl Packages for FromApt<'_> {
+    fn unpack(
+        &mut self,
+        architecture: &str,
+        alternatives: &[&str],
+        stand_ins: &[&str],
+        target: &Path,
+    ) -> Result<(), LabError> {
+        let (name, packages) = self.apt.resolve(architecture, alternatives, stand_ins)?;
+        self.take(&name, packages, target, |apt, packages| {
+            apt.download(&name, packages)
+        })
+    }
+
+    fn unpack_alone(
+        &mut self,
+        architecture: &str,
+        alternatives: &[&str],
+        target: &Path,
+    ) -> Result<String, LabError> {
+        let (name, package) = self.apt.resolve_alone(architecture, alternatives)?;
+        let file = package.file.clone();
+        self.take(&name, vec![package], target, |apt, packages| {
+            apt.download_alone(&name, packages)
+        })?;
+        Ok(file)
+    }
+}

@@ -1,0 +1,52 @@
+//! The cache entries of QEMU, of the device tree that it is given, and of a shell for L1.
+
+use std::path::{Path, PathBuf};
+
+use super::recipe::{PackageRecipe, ProvisionKind, Recipe};
+use super::{LabError, Made, Provision};
+use crate::boot::Settings;
+use crate::cache::require_programs;
+use crate::qemu::Qemu;
+use crate::{prepare, tree};
+
+impl Provision<'_> {
+    /// The QEMU that the user names, otherwise one on PATH, otherwise that of a package.
+    pub fn qemu(&mut self, named: Option<&Path>) -> Result<Qemu, LabError> {
+        if let Some(program) = named {
+            return Ok(Qemu::named(program, self.board)?);
+        }
+        if let Some(qemu) = Qemu::on_path(self.board) {
+            return Ok(qemu);
+        }
+        require_programs(self.cache.root())?;
+        let (host, board) = (self.host, self.board);
+        let entry = self.package_entry(&PackageRecipe::qemu(host, board), |draft| {
+            prepare::qemu(host, board, draft)
+        })?;
+        Ok(Qemu::packaged(host, board, &entry)?)
+    }
+
+    /// A static shell that has all of its commands in one file. With `optional` nothing is downloaded, so there may be
+    /// none.
+    pub fn shell(&mut self, optional: bool) -> Result<Option<PathBuf>, LabError> {
+        let packages = PackageRecipe::shell(self.board);
+        let entry = match optional {
+            true => self.existing(&packages.recipe())?,
+            false => Some(self.package_entry(&packages, prepare::shell)?),
+        };
+        Ok(entry.map(|entry| entry.path(prepare::SHELL)))
+    }
+
+    /// The device tree for a machine of which QEMU's own is not right; `None` if it is.
+    pub fn tree(&mut self, qemu: &Qemu, settings: &Settings) -> Result<Option<PathBuf>, LabError> {
+        if tree::masters(settings).next().is_none() {
+            return Ok(None);
+        }
+        let board = self.board;
+        let recipe = Recipe::new(ProvisionKind::Tree, tree::recipe(qemu, board, settings));
+        let entry = self.entry(&recipe, |_, draft| {
+            Ok(Made::of(tree::make(qemu, board, settings, draft)?))
+        })?;
+        Ok(Some(entry.path(tree::TREE)))
+    }
+}
