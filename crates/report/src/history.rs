@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::recording::{Line, Recording, Vm};
+use super::{Recording, TopLine, TopNameSource, TopVm};
 
 /// A rate of a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +34,7 @@ impl Rate {
         clippy::cast_precision_loss,
         reason = "rates are shown with four digits"
     )]
-    fn total(self, vm: &Vm) -> Option<f64> {
+    fn total(self, vm: &TopVm) -> Option<f64> {
         let count = match self {
             Self::Core => return vm.cpu_seconds,
             Self::Exits => *vm.statistics.as_ref()?.get("exits")?,
@@ -96,7 +96,7 @@ pub(crate) fn histories(recording: &Recording) -> Vec<History> {
     let mut all: BTreeMap<Key, History> = BTreeMap::new();
     for pair in recording.lines.windows(2) {
         let [earlier, later] = pair else { continue };
-        let before: BTreeMap<Key, &Vm> = keys(earlier).into_iter().collect();
+        let before: BTreeMap<Key, &TopVm> = keys(earlier).into_iter().collect();
         for (key, vm) in keys(later) {
             let history = all.entry(key).or_insert_with(|| {
                 order.push(key);
@@ -113,10 +113,10 @@ pub(crate) fn histories(recording: &Recording) -> Vec<History> {
     each.collect()
 }
 
-fn keys(line: &Line) -> Vec<(Key, &Vm)> {
-    let mut keys: Vec<(Key, &Vm)> = Vec::new();
+fn keys(line: &TopLine) -> Vec<(Key, &TopVm)> {
+    let mut keys: Vec<(Key, &TopVm)> = Vec::new();
     for vm in &line.vms {
-        let is_same = |(key, _): &&(Key, &Vm)| (key.0, key.1) == (vm.pid, vm.fd);
+        let is_same = |(key, _): &&(Key, &TopVm)| (key.0, key.1) == (vm.pid, vm.fd);
         let nth = keys.iter().filter(is_same).count();
         keys.push(((vm.pid, vm.fd, nth), vm));
     }
@@ -124,7 +124,7 @@ fn keys(line: &Line) -> Vec<(Key, &Vm)> {
 }
 
 impl History {
-    fn add(&mut self, before: Option<&Vm>, vm: &Vm, [from, to]: [f64; 2]) {
+    fn add(&mut self, before: Option<&TopVm>, vm: &TopVm, [from, to]: [f64; 2]) {
         self.pid = vm.pid;
         // A process that has ended has no name any more.
         self.vmm = vm.vmm.clone().or(self.vmm.take());
@@ -169,7 +169,7 @@ impl History {
                 *place.ioeventfds.get_or_insert(0) += since(later, rings);
             }
             place.name = address.name.as_ref().map(|name| {
-                let is_guess = address.name_source.as_deref() == Some("guess");
+                let is_guess = address.name_source == Some(TopNameSource::Guess);
                 format!("{name}{}", if is_guess { "?" } else { "" })
             });
         }

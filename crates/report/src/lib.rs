@@ -41,6 +41,7 @@ mod text;
 mod time_unit;
 mod timestamp;
 mod timing;
+mod top;
 pub mod units;
 mod vmm;
 mod vmm_counts;
@@ -74,6 +75,10 @@ pub use text::{pad, shortened, shortened_in_the_middle, visible, width, wrap};
 pub use time_unit::TimeUnit;
 pub use timestamp::rfc3339;
 pub use timing::Timing;
+pub use top::{
+    TopAccess, TopAddress, TopEventfd, TopHolder, TopIrqfd, TopLine, TopNameSource, TopSampled,
+    TopSampledAddress, TopSource, TopVcpu, TopVm, TopWaiter,
+};
 pub use vmm::{Vmm, VmmDevice, VmmGuest};
 pub use warnings::{Warning, warnings};
 pub use work::{Counted, EventUnit, Scope, Work};

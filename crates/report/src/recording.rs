@@ -3,17 +3,13 @@
 //! A recorder may be killed, so the last line may be cut off. Counts are cumulative; a counter that is lower than before has
 //! begun again.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
-use super::Host;
 use super::text::without_bom;
+use super::{Host, TopLine};
 
 /// The name of the format.
 const FORMAT: &str = "vmbell-top";
-/// The version of the format. Fields may be added to it.
-const VERSION: u64 = 1;
 
 /// The first line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -33,69 +29,9 @@ pub struct RecordingHeader {
 pub struct Recording {
     /// Where and when it was made.
     pub header: RecordingHeader,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<TopLine>,
     /// What may be missing in it, in sentences without a full stop.
     pub warnings: Vec<String>,
-}
-
-/// The counts at a moment.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Line {
-    /// Since the recording's start.
-    pub(crate) seconds: f64,
-    pub(crate) bpf: Source,
-    pub(crate) counters: Source,
-    pub(crate) lost: Option<u64>,
-    pub(crate) vms: Vec<Vm>,
-}
-
-/// Whether a source was used, and what it lacked.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Source {
-    pub(crate) used: bool,
-    pub(crate) missing: Vec<String>,
-}
-
-/// A VM.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Vm {
-    pub(crate) pid: u32,
-    pub(crate) fd: Option<u32>,
-    pub(crate) vmm: Option<String>,
-    pub(crate) name: Option<String>,
-    pub(crate) vcpus: Vec<serde::de::IgnoredAny>,
-    pub(crate) cpu_seconds: Option<f64>,
-    pub(crate) statistics: Option<BTreeMap<String, u64>>,
-    pub(crate) exits_to_vmm: Option<u64>,
-    pub(crate) ioeventfds: Option<u64>,
-    pub(crate) irqfds: Option<u64>,
-    pub(crate) msi_ioctls: Option<u64>,
-    pub(crate) lines_raised: Option<u64>,
-    pub(crate) eois: Option<u64>,
-    pub(crate) pv_eois: Option<u64>,
-    pub(crate) addresses: Vec<Address>,
-    pub(crate) reasons: BTreeMap<String, u64>,
-    pub(crate) exits_by_reason: Option<BTreeMap<String, u64>>,
-    pub(crate) irqfds_by_gsi: Vec<Irqfd>,
-}
-
-/// An address.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Address {
-    pub(crate) space: String,
-    pub(crate) address: u64,
-    pub(crate) exits_to_vmm: u64,
-    pub(crate) ioeventfds: Option<u64>,
-    pub(crate) name: Option<String>,
-    pub(crate) name_source: Option<String>,
-}
-
-/// An interrupt of irqfds.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Irqfd {
-    pub(crate) gsi: u64,
-    pub(crate) signals: u64,
-    pub(crate) by_worker: u64,
 }
 
 /// Why a recording cannot be read.
@@ -114,7 +50,8 @@ pub enum RecordingError {
     },
     /// The recording has another version.
     #[error(
-        "its version is {found}, and this vmbell reads {VERSION}: show it with the vmbell that recorded it"
+        "its version is {found}, and this vmbell reads {}: show it with the vmbell that recorded it",
+        TopLine::VERSION
     )]
     Version {
         /// The version.
@@ -130,7 +67,7 @@ impl RecordingHeader {
     pub fn new(started: String, vmbell: String, host: Host) -> Self {
         Self {
             format: FORMAT.to_owned(),
-            version: VERSION,
+            version: TopLine::VERSION,
             started,
             vmbell,
             host,
@@ -156,15 +93,18 @@ impl Recording {
         let header: RecordingHeader =
             serde_json::from_str(first).map_err(RecordingError::Header)?;
         let mut warnings = Vec::new();
-        let found = header.version;
-        if found != VERSION {
-            return Err(RecordingError::Version { found });
-        }
+        let of_version = |found| match found {
+            TopLine::VERSION => Ok(()),
+            found => Err(RecordingError::Version { found }),
+        };
+        of_version(header.version)?;
         let (whole, cut) = rest.rsplit_once('\n').unwrap_or(("", rest));
         let mut lines = Vec::new();
         for (text, number) in whole.lines().zip(2..) {
             let line = serde_json::from_str(text);
-            lines.push(line.map_err(|source| RecordingError::Line { number, source })?);
+            let line: TopLine = line.map_err(|source| RecordingError::Line { number, source })?;
+            of_version(line.schema_version)?;
+            lines.push(line);
         }
         if !cut.is_empty() {
             warnings.push("the last line is cut off: the recorder was killed".to_owned());

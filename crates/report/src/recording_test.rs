@@ -1,4 +1,7 @@
+use std::collections::BTreeMap;
+
 use super::*;
+use crate::{TopAddress, TopIrqfd, TopNameSource, TopSource, TopVm};
 
 /// The lines of a recording of one VM: what `vmbell top` writes at these times, with these exits to the VMM.
 pub(crate) fn recording(exits: &[(f64, u64)]) -> String {
@@ -19,34 +22,51 @@ pub(crate) fn recording(exits: &[(f64, u64)]) -> String {
     text
 }
 
-pub(crate) fn line(seconds: f64, vms: &[serde_json::Value]) -> String {
-    let source =
-        |missing: &[&str]| serde_json::json!({"used": missing.is_empty(), "missing": missing});
-    let line = serde_json::json!({
-        "schema_version": 1,
-        "seconds": seconds,
-        "bpf": source(&[]),
-        "counters": source(&["the kernel's lockdown (Secure Boot) forbids debugfs"]),
-        "lost": 0,
-        "unreadable_processes": 0,
-        "vms": vms,
-    });
-    line.to_string() + "\n"
+pub(crate) fn line(seconds: f64, vms: &[TopVm]) -> String {
+    let source = |missing: &[&str]| TopSource {
+        used: missing.is_empty(),
+        missing: missing.iter().map(ToString::to_string).collect(),
+    };
+    let line = TopLine {
+        schema_version: TopLine::VERSION,
+        seconds,
+        bpf: source(&[]),
+        counters: source(&["the kernel's lockdown (Secure Boot) forbids debugfs"]),
+        lost: Some(0),
+        vms: vms.to_vec(),
+        ..TopLine::default()
+    };
+    serde_json::to_string(&line).unwrap() + "\n"
 }
 
-pub(crate) fn vm(pid: u32, exits: u64) -> serde_json::Value {
-    serde_json::json!({
-        "pid": pid, "fd": 9, "vmm": "qemu", "name": "web-<1>", "ended": false,
-        "vcpus": [{"id": 0, "thread": 4712}], "cpu_seconds": 0.5, "statistics": null,
-        "exits_to_vmm": exits, "ioeventfds": exits * 2, "irqfds": null, "msi_ioctls": 0, "lines_raised": 0,
-        "kicks": 0, "eois": 10, "pv_eois": 5,
-        "addresses": [{
-            "space": "port", "address": 1544, "exits_to_vmm": exits, "ioeventfds": exits * 2, "accesses": [],
-            "eventfds": [], "name": "virtio-pci notify", "name_source": "guess",
+pub(crate) fn vm(pid: u32, exits: u64) -> TopVm {
+    let by_reason = |name: &str, count| BTreeMap::from([(name.to_owned(), count)]);
+    TopVm {
+        pid,
+        vmm: Some("qemu".to_owned()),
+        name: Some("web-<1>".to_owned()),
+        exits_to_vmm: Some(exits),
+        ioeventfds: Some(exits * 2),
+        eois: Some(10),
+        pv_eois: Some(5),
+        addresses: vec![TopAddress {
+            space: "port".to_owned(),
+            address: 1544,
+            exits_to_vmm: exits,
+            ioeventfds: Some(exits * 2),
+            name: Some("virtio-pci notify".to_owned()),
+            name_source: Some(TopNameSource::Guess),
+            ..TopAddress::default()
         }],
-        "reasons": {"hlt": exits / 2}, "exits_by_reason": {"npf": exits * 3},
-        "irqfds_by_gsi": [{"gsi": 24, "signals": exits, "by_worker": 0, "first_signaller": null}],
-    })
+        reasons: by_reason("hlt", exits / 2),
+        exits_by_reason: Some(by_reason("npf", exits * 3)),
+        irqfds_by_gsi: vec![TopIrqfd {
+            gsi: 24,
+            signals: exits,
+            ..TopIrqfd::default()
+        }],
+        ..TopVm::default()
+    }
 }
 
 #[test]
@@ -89,10 +109,31 @@ fn a_last_line_that_is_cut_off_is_left_out_with_a_warning() {
 }
 
 #[test]
-fn another_version_is_refused() {
-    let newer = recording(&[(0.0, 0), (1.0, 10)]).replace("\"version\":1", "\"version\":7");
-    assert_eq!(
-        Recording::parse(&newer).unwrap_err().to_string(),
-        "its version is 7, and this vmbell reads 1: show it with the vmbell that recorded it"
-    );
+fn another_version_of_the_file_or_of_a_line_is_refused() {
+    let ours = recording(&[(0.0, 0), (1.0, 10)]);
+    for field in ["\"version\":1", "\"schema_version\":1"] {
+        let newer = ours.replace(field, &field.replace('1', "7"));
+        assert_eq!(
+            Recording::parse(&newer).unwrap_err().to_string(),
+            "its version is 7, and this vmbell reads 1: show it with the vmbell that recorded it"
+        );
+    }
+}
+
+#[test]
+fn a_source_or_a_count_that_is_not_known_is_refused_by_its_name() {
+    let ours = recording(&[(0.0, 0), (1.0, 10)]);
+    for (known, unknown) in [
+        ("\"counters\":", "\"tracefs\":null,\"counters\":"),
+        ("\"kicks\":", "\"ipis\":3,\"kicks\":"),
+        ("\"gsi\":24", "\"gsi\":24,\"masked\":1"),
+        ("\"guess\"", "\"acpi\""),
+    ] {
+        let other = ours.replacen(known, unknown, 1);
+        let error = Recording::parse(&other).unwrap_err();
+        assert_eq!(error.to_string(), "line 2 cannot be read");
+        let name = unknown.split('"').nth(1).unwrap();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert!(source.contains(&format!("`{name}`")), "{source}");
+    }
 }

@@ -1,12 +1,14 @@
 //! A recording of `vmbell top` for its page: VMs with many addresses, hostile names, and sources that are missing.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::reports::HOSTILE;
-use vmbell_report::{Host, RecordingHeader};
+use vmbell_report::{
+    Host, RecordingHeader, TopAddress, TopIrqfd, TopLine, TopNameSource, TopSource, TopVm,
+};
 
 /// How many tables it has: more than a curve has points.
-const TABLES: u64 = 1000;
+const TABLES: u32 = 1000;
 
 /// The text, whose last line is cut off.
 pub(super) fn text() -> String {
@@ -18,33 +20,53 @@ pub(super) fn text() -> String {
     let header = RecordingHeader::new("2026-11-26T09:00:00Z".into(), HOSTILE.into(), host);
     let mut text = json!(header).to_string() + "\n";
     for second in 0..TABLES {
-        let line = json!({
-            "seconds": second,
-            "bpf": {"used": true, "missing": [format!("EOIs: {HOSTILE}")]},
-            "counters": {"used": false, "missing": [HOSTILE]},
-            "lost": second,
-            "vms": (0..3).map(|vm| self::vm(vm, second)).collect::<Vec<_>>(),
+        let source = |used, missing: &str| TopSource {
+            used,
+            missing: vec![missing.to_owned()],
+        };
+        let line = json!(TopLine {
+            schema_version: TopLine::VERSION,
+            seconds: f64::from(second),
+            bpf: source(true, &format!("EOIs: {HOSTILE}")),
+            counters: source(false, HOSTILE),
+            lost: Some(second.into()),
+            vms: (0..3).map(|vm| self::vm(vm, second)).collect(),
+            ..TopLine::default()
         });
         text += &format!("{line}\n");
     }
     text + "{\"seconds\":"
 }
 
-fn vm(number: u64, second: u64) -> Value {
+fn vm(number: u32, second: u32) -> TopVm {
     // Waves of 100 seconds.
-    let count = (0..second).map(|second| (second % 100) * (number + 1) * 1000);
+    let count = (0..second).map(|second| u64::from(second % 100) * u64::from(number + 1) * 1000);
     let count: u64 = count.sum();
-    let address = |address: u64| {
-        json!({
-            "space": "mmio", "address": 0xffff_ffff_fe00_0000_u64 + address, "exits_to_vmm": count / 30,
-            "ioeventfds": count, "name": HOSTILE, "name_source": "guess",
-        })
+    let address = |address: u64| TopAddress {
+        space: "mmio".to_owned(),
+        address: 0xffff_ffff_fe00_0000 + address,
+        exits_to_vmm: count / 30,
+        ioeventfds: Some(count),
+        name: Some(HOSTILE.to_owned()),
+        name_source: Some(TopNameSource::Guess),
+        ..TopAddress::default()
     };
-    json!({
-        "pid": 4711 + number, "fd": 9, "vmm": HOSTILE, "name": HOSTILE.repeat(1 + usize::from(number == 2)),
-        "vcpus": [], "cpu_seconds": second, "exits_to_vmm": count, "ioeventfds": count, "irqfds": count,
-        "addresses": (0..30).map(address).collect::<Vec<_>>(),
-        "reasons": {(HOSTILE): count},
-        "irqfds_by_gsi": [{"gsi": 24, "signals": count, "by_worker": count / 2}],
-    })
+    TopVm {
+        pid: 4711 + number,
+        vmm: Some(HOSTILE.to_owned()),
+        name: Some(HOSTILE.repeat(1 + usize::from(number == 2))),
+        cpu_seconds: Some(second.into()),
+        exits_to_vmm: Some(count),
+        ioeventfds: Some(count),
+        irqfds: Some(count),
+        addresses: (0..30).map(address).collect(),
+        reasons: [(HOSTILE.to_owned(), count)].into(),
+        irqfds_by_gsi: vec![TopIrqfd {
+            gsi: 24,
+            signals: count,
+            by_worker: count / 2,
+            ..TopIrqfd::default()
+        }],
+        ..TopVm::default()
+    }
 }

@@ -1,309 +1,162 @@
-//! A line of JSON for a reading: counts since the command's start, and statistics since each VM's.
+//! A reading as a line of JSON: counts since the command's start, and statistics since each VM's.
+//!
+//! The fields are those of [`TopLine`]; here is only which count of a VM each of them is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
-use serde::Serialize;
-
-use super::text;
+use vmbell_report::{
+    TopAccess, TopAddress, TopEventfd, TopHolder, TopIrqfd, TopLine, TopNameSource, TopSampled,
+    TopSampledAddress, TopSource, TopVcpu, TopVm, TopWaiter,
+};
 use vmbell_top::bpf::Metric;
-use vmbell_top::model::{self, NameSource, Reason};
-use vmbell_top::process;
+use vmbell_top::model::{Address, Eventfd, Name, NameSource, Vm};
 use vmbell_top::reading::Reading;
-use vmbell_top::sampled;
 use vmbell_top::sources::Sources;
 
-/// The version of the format. Fields may be added to it.
-const SCHEMA: u32 = 1;
-
-#[derive(Serialize)]
-struct Line {
-    schema_version: u32,
-    /// Seconds since the command's start.
-    seconds: f64,
-    bpf: Source,
-    counters: Source,
-    /// Absent if none are to be taken.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    samples: Option<Source>,
-    /// Events that programs did not count; null without programs.
-    lost: Option<u64>,
-    unreadable_processes: usize,
-    vms: Vec<Vm>,
-}
-
-/// Whether a source is used. If not, or in part, the reasons.
-#[derive(Serialize)]
-struct Source {
-    used: bool,
-    missing: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct Vm {
-    pid: u32,
-    fd: Option<u32>,
-    vmm: Option<String>,
-    name: Option<String>,
-    ended: bool,
-    vcpus: Vec<Vcpu>,
-    cpu_seconds: Option<f64>,
-    statistics: Option<BTreeMap<&'static str, u64>>,
-    exits_to_vmm: Option<u64>,
-    ioeventfds: Option<u64>,
-    irqfds: Option<u64>,
-    msi_ioctls: Option<u64>,
-    lines_raised: Option<u64>,
-    kicks: Option<u64>,
-    /// Whether the CPU ends interrupts itself, so that they are not counted.
-    eois_by_cpu: bool,
-    eois: Option<u64>,
-    pv_eois: Option<u64>,
-    /// All exits by the CPU's reasons; absent unless they are counted.
-    exits_by_reason: Option<BTreeMap<String, u64>>,
-    /// Time in the VMM until the vCPUs were back; absent unless it is counted.
-    vmm_nanoseconds: Option<u64>,
-    addresses: Vec<Address>,
-    reasons: BTreeMap<String, u64>,
-    irqfds_by_gsi: Vec<Irqfd>,
-    /// Absent unless samples are taken.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sampled: Option<Sampled>,
-}
-
-/// How often the vCPUs were looked at, and how often they were in the VMM.
-#[derive(Serialize)]
-struct Sampled {
-    samples: u64,
-    addresses: Vec<SampledAddress>,
-    reasons: BTreeMap<String, u64>,
-}
-
-#[derive(Serialize)]
-struct SampledAddress {
-    space: String,
-    address: u64,
-    samples: u64,
-    accesses: Vec<Access>,
-    name: Option<String>,
-    name_source: Option<&'static str>,
-}
-
-#[derive(Serialize)]
-struct Vcpu {
-    id: u32,
-    thread: u32,
-    /// Its exits by the CPU's reasons; absent unless they are counted.
-    exits_by_reason: Option<BTreeMap<String, u64>>,
-}
-
-#[derive(Serialize)]
-struct Address {
-    space: String,
-    address: u64,
-    exits_to_vmm: u64,
-    vmm_nanoseconds: Option<u64>,
-    ioeventfds: Option<u64>,
-    answered_by_kvm: Option<u64>,
-    accesses: Vec<Access>,
-    eventfds: Vec<Eventfd>,
-    name: Option<String>,
-    name_source: Option<&'static str>,
-}
-
-#[derive(Serialize)]
-struct Access {
-    write: bool,
-    /// 0 if it is not known.
-    size: u8,
-}
-
-#[derive(Serialize)]
-struct Eventfd {
-    id: u32,
-    fd: Option<u32>,
-    /// Other processes that hold it.
-    holders: Vec<Holder>,
-    /// What in the kernel waits for it.
-    waiter: Option<Waiter>,
-}
-
-#[derive(Serialize)]
-struct Waiter {
-    name: &'static str,
-    thread: Option<u32>,
-}
-
-#[derive(Serialize)]
-struct Holder {
-    pid: u32,
-    name: String,
-}
-
-#[derive(Serialize)]
-struct Irqfd {
-    gsi: u64,
-    signals: u64,
-    by_worker: u64,
-    first_signaller: Option<u32>,
-}
+use super::text;
 
 /// The line, with its end.
 pub(super) fn line(sources: &Sources, now: &Reading, first: &Reading) -> Result<String> {
-    let line = Line {
-        schema_version: SCHEMA,
+    let source = |used, missing| TopSource { used, missing };
+    let samples = (now.samples.is_some(), sources.missing_of_samples());
+    let line = TopLine {
+        schema_version: TopLine::VERSION,
         seconds: now.at.saturating_duration_since(first.at).as_secs_f64(),
-        bpf: Source {
-            used: sources.bpf().is_ok(),
-            missing: sources.missing_of_bpf(),
-        },
-        counters: Source {
-            used: sources.counters().is_ok(),
-            missing: sources.missing_of_counters(),
-        },
-        samples: samples(sources, now),
+        bpf: source(sources.bpf().is_ok(), sources.missing_of_bpf()),
+        counters: source(sources.counters().is_ok(), sources.missing_of_counters()),
+        samples: (samples != (false, None))
+            .then(|| source(samples.0, samples.1.into_iter().collect())),
         lost: now.bpf.as_ref().map(|bpf| bpf.lost),
         unreadable_processes: now.unreadable,
-        vms: sources.vms(now).into_iter().map(Vm::from).collect(),
+        vms: sources.vms(now).into_iter().map(vm).collect(),
     };
     let text = serde_json::to_string(&line).context("cannot write JSON")?;
     Ok(text + "\n")
 }
 
-fn samples(sources: &Sources, now: &Reading) -> Option<Source> {
-    let missing = sources.missing_of_samples();
-    let used = now.samples.is_some();
-    (used || missing.is_some()).then(|| Source {
-        used,
-        missing: missing.into_iter().collect(),
+fn vm(vm: Vm) -> TopVm {
+    let count = |metric| vm.counts.get(&metric).copied();
+    let has = |metric| vm.counts.contains_key(&metric);
+    let by_reason = |of_vcpu: Option<u32>| -> Option<BTreeMap<String, u64>> {
+        let counts = vm.exits.iter().filter_map(|reason| {
+            let count = match of_vcpu {
+                Some(id) => *reason.by_vcpu.get(&id)?,
+                None => reason.count(),
+            };
+            Some((reason.name.clone(), count))
+        });
+        has(Metric::Exits).then(|| counts.collect())
+    };
+    let vcpus = vm.vcpus.iter().map(|(id, thread)| TopVcpu {
+        id: *id,
+        thread: *thread,
+        exits_by_reason: by_reason(Some(*id)),
+    });
+    let addresses = vm.addresses.iter().map(|address| TopAddress {
+        space: text::space(address.space),
+        address: address.address,
+        exits_to_vmm: address.to_vmm,
+        vmm_nanoseconds: has(Metric::VmmTime).then_some(address.vmm_time),
+        ioeventfds: has(Metric::Rings).then_some(address.rings),
+        answered_by_kvm: has(Metric::ByKvm).then_some(address.by_kvm),
+        accesses: accesses(&address.accesses),
+        eventfds: address.eventfds.iter().map(eventfd).collect(),
+        name: name(address),
+        name_source: name_source(address),
+    });
+    let irqfds = vm.irqfds.iter().map(|irqfd| TopIrqfd {
+        gsi: irqfd.gsi,
+        signals: irqfd.count,
+        by_worker: irqfd.by_worker,
+        first_signaller: irqfd.first_signaller,
+    });
+    let sampled = vm.sampled.as_ref().map(|sampled| TopSampled {
+        samples: sampled.samples,
+        addresses: sampled.addresses.iter().map(sampled_address).collect(),
+        reasons: sampled.reasons.clone(),
+    });
+    let statistics = vm.statistics.as_ref().map(|counts| {
+        let counts = counts.iter();
+        counts
+            .map(|(name, count)| ((*name).to_owned(), *count))
+            .collect()
+    });
+    TopVm {
+        pid: vm.pid,
+        fd: vm.fd,
+        ended: vm.has_ended,
+        vcpus: vcpus.collect(),
+        cpu_seconds: vm.cpu.map(super::cpu_seconds),
+        statistics,
+        exits_to_vmm: count(Metric::ToVmm),
+        ioeventfds: count(Metric::Rings),
+        irqfds: count(Metric::Irqfds),
+        msi_ioctls: count(Metric::Messages),
+        lines_raised: count(Metric::Lines),
+        kicks: count(Metric::Kicks),
+        eois_by_cpu: vm.eois_by_cpu,
+        eois: count(Metric::Eois),
+        pv_eois: count(Metric::PvEois),
+        exits_by_reason: by_reason(None),
+        vmm_nanoseconds: count(Metric::VmmTime),
+        addresses: addresses.collect(),
+        irqfds_by_gsi: irqfds.collect(),
+        sampled,
+        vmm: vm.vmm,
+        name: vm.name,
+        reasons: vm.reasons,
+    }
+}
+
+fn sampled_address(address: &Address) -> TopSampledAddress {
+    TopSampledAddress {
+        space: text::space(address.space),
+        address: address.address,
+        samples: address.to_vmm,
+        accesses: accesses(&address.accesses),
+        name: name(address),
+        name_source: name_source(address),
+    }
+}
+
+fn name(address: &Address) -> Option<String> {
+    address.name.as_ref().map(|name| name.text.clone())
+}
+
+fn name_source(address: &Address) -> Option<TopNameSource> {
+    let Name { source, .. } = address.name.as_ref()?;
+    Some(match source {
+        NameSource::Table => TopNameSource::Table,
+        NameSource::Guess => TopNameSource::Guess,
     })
 }
 
-impl From<model::Vm> for Vm {
-    fn from(vm: model::Vm) -> Self {
-        let count = |metric| vm.counts.get(&metric).copied();
-        let is_counted = |metric| vm.counts.contains_key(&metric);
-        let [has_reasons, has_time, has_kvm, has_rings] =
-            [Metric::Exits, Metric::VmmTime, Metric::ByKvm, Metric::Rings].map(is_counted);
-        let address = |address: model::Address| Address {
-            vmm_nanoseconds: has_time.then_some(address.vmm_time),
-            ioeventfds: has_rings.then_some(address.rings),
-            answered_by_kvm: has_kvm.then_some(address.by_kvm),
-            ..Address::from(address)
-        };
-        let exits = vm.exits.iter();
-        let of_all = |reason: &Reason| (reason.name.clone(), reason.count());
-        let vcpu = |(id, thread): (&u32, &u32)| {
-            let of_vcpu = |reason: &Reason| {
-                let count = reason.by_vcpu.get(id)?;
-                Some((reason.name.clone(), *count))
-            };
-            Vcpu {
-                id: *id,
-                thread: *thread,
-                exits_by_reason: has_reasons.then(|| exits.clone().filter_map(of_vcpu).collect()),
-            }
-        };
-        Self {
-            pid: vm.pid,
-            fd: vm.fd,
-            exits_to_vmm: count(Metric::ToVmm),
-            ioeventfds: count(Metric::Rings),
-            irqfds: count(Metric::Irqfds),
-            msi_ioctls: count(Metric::Messages),
-            lines_raised: count(Metric::Lines),
-            kicks: count(Metric::Kicks),
-            eois_by_cpu: vm.eois_by_cpu,
-            eois: count(Metric::Eois),
-            pv_eois: count(Metric::PvEois),
-            vmm: vm.vmm,
-            name: vm.name,
-            ended: vm.has_ended,
-            vcpus: vm.vcpus.iter().map(vcpu).collect(),
-            cpu_seconds: vm.cpu.map(super::cpu_seconds),
-            statistics: vm.statistics,
-            exits_by_reason: has_reasons.then(|| exits.map(of_all).collect()),
-            vmm_nanoseconds: count(Metric::VmmTime),
-            addresses: vm.addresses.into_iter().map(address).collect(),
-            reasons: vm.reasons,
-            irqfds_by_gsi: vm.irqfds.into_iter().map(Irqfd::from).collect(),
-            sampled: vm.sampled.map(Sampled::from),
-        }
+fn accesses(accesses: &BTreeSet<(bool, u8)>) -> Vec<TopAccess> {
+    let each = accesses.iter();
+    each.map(|&(write, size)| TopAccess { write, size })
+        .collect()
+}
+
+fn eventfd(eventfd: &Eventfd) -> TopEventfd {
+    TopEventfd {
+        id: eventfd.id,
+        fd: eventfd.fd,
+        holders: eventfd
+            .holders
+            .iter()
+            .map(|holder| TopHolder {
+                pid: holder.pid,
+                name: holder.name.clone(),
+            })
+            .collect(),
+        waiter: eventfd.waiter.as_ref().map(|waiter| TopWaiter {
+            name: waiter.name.to_owned(),
+            thread: waiter.thread,
+        }),
     }
 }
 
-impl From<model::Address> for Address {
-    fn from(address: model::Address) -> Self {
-        let source = address.name.as_ref().map(|name| match name.source {
-            NameSource::Table => "table",
-            NameSource::Guess => "guess",
-        });
-        let accesses = address.accesses.into_iter();
-        let eventfds = address.eventfds.into_iter();
-        Self {
-            space: text::space(address.space),
-            address: address.address,
-            exits_to_vmm: address.to_vmm,
-            vmm_nanoseconds: None,
-            ioeventfds: None,
-            answered_by_kvm: None,
-            accesses: accesses
-                .map(|(write, size)| Access { write, size })
-                .collect(),
-            eventfds: eventfds
-                .map(|eventfd| Eventfd {
-                    id: eventfd.id,
-                    fd: eventfd.fd,
-                    holders: eventfd.holders.into_iter().map(Holder::from).collect(),
-                    waiter: eventfd.waiter.map(|waiter| Waiter {
-                        name: waiter.name,
-                        thread: waiter.thread,
-                    }),
-                })
-                .collect(),
-            name: address.name.map(|name| name.text),
-            name_source: source,
-        }
-    }
-}
-
-impl From<sampled::Sampled> for Sampled {
-    fn from(sampled: sampled::Sampled) -> Self {
-        let address = |address: model::Address| {
-            let address = Address::from(address);
-            SampledAddress {
-                space: address.space,
-                address: address.address,
-                samples: address.exits_to_vmm,
-                accesses: address.accesses,
-                name: address.name,
-                name_source: address.name_source,
-            }
-        };
-        Self {
-            samples: sampled.samples,
-            addresses: sampled.addresses.into_iter().map(address).collect(),
-            reasons: sampled.reasons,
-        }
-    }
-}
-
-impl From<process::Holder> for Holder {
-    fn from(holder: process::Holder) -> Self {
-        Self {
-            pid: holder.pid,
-            name: holder.name,
-        }
-    }
-}
-
-impl From<model::Irqfd> for Irqfd {
-    fn from(irqfd: model::Irqfd) -> Self {
-        Self {
-            gsi: irqfd.gsi,
-            signals: irqfd.count,
-            by_worker: irqfd.by_worker,
-            first_signaller: irqfd.first_signaller,
-        }
-    }
-}
+#[cfg(test)]
+#[path = "json_test.rs"]
+mod tests;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use predicates::str::contains;
 use tempfile::TempDir;
+use vmbell_report::{Host, RecordingHeader, TopLine, TopVm};
 
 use super::common::{quick, stdout, vmbell};
 
@@ -139,23 +140,23 @@ fn a_disk_that_is_full_in_mid_write_keeps_the_old_page() {
 
 /// A recording as `vmbell top` writes it, of a VM with these exits after each second.
 fn recording(exits: &[u64]) -> String {
-    let host = serde_json::json!({
-        "kernel": "Linux 6.12", "arch": "x86_64", "cpu": "a CPU", "microcode": null, "cpus": 2, "allowed_cpus": [],
-        "governor": null, "smt": null, "hypervisor": null, "load": null, "mitigations": {}, "kvm_params": {},
-    });
-    let header = serde_json::json!({
-        "format": "vmbell-top", "version": 1, "started": "2026-11-26T09:00:00Z", "vmbell": "0.1.0", "host": host,
-    });
-    let source = serde_json::json!({"used": true, "missing": []});
-    let mut text = format!("{header}\n");
+    let host = Host::default();
+    let header = RecordingHeader::new("2026-11-26T09:00:00Z".into(), "0.1.0".into(), host);
+    let mut text = serde_json::to_string(&header).unwrap() + "\n";
     for (second, exits) in exits.iter().enumerate() {
-        let vm = serde_json::json!({
-            "pid": 4711, "fd": 9, "vmm": "qemu", "name": "web", "ended": false, "vcpus": [], "exits_to_vmm": exits,
-            "addresses": [], "reasons": {}, "irqfds_by_gsi": [],
-        });
-        let line =
-            serde_json::json!({"seconds": second, "bpf": source, "counters": source, "vms": [vm]});
-        text += &format!("{line}\n");
+        let line = TopLine {
+            schema_version: TopLine::VERSION,
+            seconds: second as f64,
+            vms: vec![TopVm {
+                pid: 4711,
+                vmm: Some("qemu".to_owned()),
+                name: Some("web".to_owned()),
+                exits_to_vmm: Some(*exits),
+                ..TopVm::default()
+            }],
+            ..TopLine::default()
+        };
+        text += &(serde_json::to_string(&line).unwrap() + "\n");
     }
     text
 }
@@ -181,7 +182,7 @@ fn a_recording_of_top_is_a_page_alone() {
     command.assert().success().stderr(contains(told));
     assert!(stdout(&mut command).contains(told));
     let other = whole.replacen("\"version\":1", "\"version\":2", 1);
-    let broken = whole.replacen("{\"addresses", "{\u{1b}[2J", 1);
+    let broken = whole.replacen("{\"pid", "{\u{1b}[2J", 1);
     for (text, told) in [
         (other, "its version is 2, and this vmbell reads 1"),
         (broken, "line 2 cannot be read"),

@@ -9,8 +9,7 @@ use super::document;
 use super::draw::{across, drawing, height, markup as drawn, text, upright};
 use super::scale::Scale;
 use crate::history::{History, Interval, Place, Rate, histories};
-use crate::recording::{Line, Recording, Source};
-use crate::units;
+use crate::{Recording, TopLine, TopSource, units};
 
 /// How many addresses of a VM are shown.
 const ADDRESSES: usize = 20;
@@ -59,7 +58,7 @@ pub fn recorded_page(recording: &Recording, name: &str) -> String {
 /// Why counts may be missing or too low.
 fn doubts(recording: &Recording) -> Vec<String> {
     let mut doubts = recording.warnings.clone();
-    let Some(Line {
+    let Some(TopLine {
         bpf,
         counters,
         lost,
@@ -68,7 +67,7 @@ fn doubts(recording: &Recording) -> Vec<String> {
     else {
         return doubts;
     };
-    for (name, Source { used, missing }) in [("bpf", bpf), ("counters", counters)] {
+    for (name, TopSource { used, missing }) in [("bpf", bpf), ("counters", counters)] {
         let what = if *used { "not counted" } else { "not used" };
         if missing.is_empty() && !used {
             doubts.push(format!("{name}: not used"));

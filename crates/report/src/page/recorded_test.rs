@@ -36,13 +36,13 @@ fn a_time_without_vms_and_many_addresses_are_shown() {
     text += &line(1.0, &[]);
     assert!(page(&text).contains("No VM ran on KVM in this time."));
     let mut busy = vm(1, 5);
-    let address = busy["addresses"][0].clone();
+    let address = busy.addresses[0].clone();
     let each = (0..25).map(|port| {
         let mut address = address.clone();
-        address["address"] = port.into();
+        address.address = port;
         address
     });
-    busy["addresses"] = each.collect();
+    busy.addresses = each.collect();
     text += &line(2.0, &[busy]);
     let page = page(&text);
     assert!(
