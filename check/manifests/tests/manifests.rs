@@ -5,9 +5,6 @@
     reason = "all of this is tests"
 )]
 
-#[path = "../../../crates/vmm/tests/harness/wait.rs"]
-mod wait;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -19,8 +16,7 @@ use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-
-use wait::await_that;
+use vmbell_kit::wait::await_that;
 
 /// Where the manifests are.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes");

@@ -213,7 +213,7 @@ fn invariant() -> bool {
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod tests {
     use super::*;
-    use crate::wait::await_that;
+    use kit::wait::await_that;
 
     #[test]
     fn two_readings_of_both_clocks_give_the_frequency() {

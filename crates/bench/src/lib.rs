@@ -73,10 +73,6 @@ mod select;
 pub mod stat;
 mod subject;
 pub mod timing;
-// The unit tests wait as those of the library do.
-#[cfg(test)]
-#[path = "../../vmm/tests/harness/wait.rs"]
-mod wait;
 pub mod workload;
 
 pub use assemble::{Context, assemble, paths};

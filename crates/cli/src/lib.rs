@@ -32,9 +32,5 @@ mod run;
 mod suites;
 mod top;
 mod version;
-// The unit tests wait as those of the library do.
-#[cfg(test)]
-#[path = "../../vmm/tests/harness/wait.rs"]
-mod wait;
 
 pub use cli::main;

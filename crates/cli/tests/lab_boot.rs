@@ -3,18 +3,10 @@
 //! Nothing is skipped here: without a prepared cache and without the network these tests fail.
 #![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
 
-#[path = "../../vmm/tests/pc/image.rs"]
-mod image;
-
-#[path = "command/schema.rs"]
-mod schema;
-
 mod boots;
 
 #[path = "lab_boot/advised.rs"]
 mod advised;
-#[path = "advised/mod.rs"]
-mod advised_commands;
 #[path = "lab_boot/assigned.rs"]
 mod assigned;
 #[path = "lab_boot/bench.rs"]
@@ -45,8 +37,6 @@ mod program;
 mod saved;
 #[path = "lab_boot/selftests.rs"]
 mod selftests;
-#[path = "terminal/mod.rs"]
-mod terminal;
 #[path = "lab_boot/top.rs"]
 mod top;
 #[path = "lab_boot/top_names.rs"]

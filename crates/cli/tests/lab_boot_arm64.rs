@@ -6,8 +6,6 @@ mod boots;
 
 #[path = "lab_boot/advised.rs"]
 mod advised;
-#[path = "advised/mod.rs"]
-mod advised_commands;
 #[path = "lab_boot_arm64/depth.rs"]
 mod depth;
 #[path = "lab_boot_arm64/flat.rs"]
@@ -20,8 +18,6 @@ mod linux;
 mod program;
 #[path = "lab_boot_arm64/saved.rs"]
 mod saved;
-#[path = "terminal/mod.rs"]
-mod terminal;
 #[path = "lab_boot_arm64/top.rs"]
 mod top;
 

@@ -58,8 +58,3 @@ pub use power::{
 pub use reset::{I8042, I8042_LEN, I8042_PORTS, PORT_A, PortA, SHUTDOWN_PORT, ShutdownPort};
 pub use rtc::{RTC_CENTURY, RTC_GSI, RTC_LEN, RTC_PORTS, Rtc};
 pub use serial::{SERIAL_GSI, SERIAL_LEN, SERIAL_PORTS, Serial};
-
-// The unit tests wait as those that run guests do.
-#[cfg(test)]
-#[path = "../../vmm/tests/harness/wait.rs"]
-mod wait;

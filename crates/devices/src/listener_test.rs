@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::filled::FULL;
-use crate::wait::HANG;
+use kit::wait::HANG;
 use vmbell::eventfd::drain;
 
 type Heard = Box<dyn FnMut() -> bool + Send>;

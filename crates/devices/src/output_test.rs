@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use rustix::fs::{OFlags, fcntl_setfl};
 
 use super::*;
-use crate::wait::await_that;
+use kit::wait::await_that;
 
 /// Output to a pipe, and the pipe's other end.
 fn piped() -> (Output, PipeReader) {

@@ -2,7 +2,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::*;
-use crate::wait::await_that;
+use kit::wait::await_that;
 
 const STATUS: u64 = 0;
 const ENABLE: u64 = 2;
@@ -98,7 +98,7 @@ fn waiting_ends_by_an_event_that_is_enabled_or_by_the_limit() {
     let clock = pm1.clone();
     let thread = std::thread::spawn(move || clock.raise_rtc());
     let begun = std::time::Instant::now();
-    let hangs = || begun.elapsed() > crate::wait::HANG;
+    let hangs = || begun.elapsed() > kit::wait::HANG;
     assert!(pm1.wait_for_wake(hangs));
     assert_eq!(read(&pm1, STATUS), RTC | WAKE);
     thread.join().unwrap();

@@ -3,7 +3,7 @@ use std::io::{PipeReader, Read, Seek};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::wait::await_that;
+use kit::wait::await_that;
 
 /// Output to a file, and the file.
 fn on_paper() -> (Output, File) {

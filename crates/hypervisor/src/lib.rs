@@ -178,8 +178,3 @@ pub enum EntryPoint {
     /// CPU_ON of PSCI, after which it begins with the MMU off.
     Secondary,
 }
-
-// The unit tests wait as those that run guests do.
-#[cfg(test)]
-#[path = "../../vmm/tests/harness/wait.rs"]
-mod wait;

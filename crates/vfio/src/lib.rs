@@ -24,8 +24,3 @@ pub mod pci;
 pub mod placed;
 
 pub use error::PassthroughError;
-
-// The unit tests wait as those that run guests do.
-#[cfg(test)]
-#[path = "../../vmm/tests/harness/wait.rs"]
-mod wait;

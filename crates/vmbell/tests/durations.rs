@@ -1,5 +1,5 @@
 //! No test of the workspace asserts a duration: a busy host makes every one of them longer. Tests wait for conditions
-//! (`harness/wait.rs`), and test what is about time by pure functions of it.
+//! (`crates/kit/src/wait.rs`), and test what is about time by pure functions of it.
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
@@ -28,7 +28,11 @@ fn sources(folder: &Path, visit: &mut impl FnMut(&Path)) {
 fn is_of_tests(path: &Path) -> bool {
     let name = path.file_name().unwrap().to_str().unwrap();
     let is_in = |part| path.components().any(|one| one.as_os_str() == part);
-    name == "test.rs" || name.ends_with("_test.rs") || is_in("tests") || is_in("fuzz")
+    name == "test.rs"
+        || name.ends_with("_test.rs")
+        || is_in("tests")
+        || is_in("fuzz")
+        || is_in("kit")
 }
 
 /// Every `assert!`, `assert_eq!` and so on, from its name to the end of its statement.

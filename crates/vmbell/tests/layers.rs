@@ -16,6 +16,7 @@ const LAYERS: &[&[&str]] = &[
 
 /// The crates low to high: each may use those before it.
 const CRATES: &[&str] = &[
+    "kit",
     "stub",
     "vmbell",
     "hypervisor",
@@ -36,6 +37,7 @@ const CRATES: &[&str] = &[
 
 /// Crates that use no other crate of the workspace but these.
 const ALONE: &[(&str, &[&str])] = &[
+    ("kit", &[]),
     ("stub", &[]),
     ("check", &[]),
     ("loader", &[]),
@@ -116,7 +118,7 @@ fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
         .filter(|(name, _)| name.ends_with("dependencies") && !name.ends_with("dev-dependencies"))
         .flat_map(|(_, text)| text.split(|c: char| !c.is_alphanumeric() && c != '-'))
         .filter_map(|word| match word {
-            "stub" | "loader" | "vmbell" => Some(word),
+            "kit" | "stub" | "loader" | "vmbell" => Some(word),
             _ => word.strip_prefix("vmbell-"),
         })
 }
@@ -132,6 +134,7 @@ fn no_crate_depends_on_one_above_or_beside() {
         let manifest = fs::read_to_string(crates().join(name).join("Cargo.toml")).unwrap();
         for dependency in dependencies(&manifest) {
             assert!(lower.contains(&dependency), "{name} uses {dependency}");
+            assert_ne!(dependency, "kit", "{name} uses it outside its tests");
             checked += 1;
         }
     }
@@ -143,7 +146,7 @@ fn only_the_command_line_and_the_choice_of_the_best_name_a_backend() {
     let backends = ["hypervisor/src", "usermode/src"].map(|folder| crates().join(folder));
     let best = crates().join("vmm/src/backend.rs");
     let mut checked = 0;
-    for name in CRATES.iter().filter(|name| **name != "cli") {
+    for name in CRATES.iter().filter(|name| !["cli", "kit"].contains(name)) {
         sources(&crates().join(name).join("src"), &mut |path, text| {
             if path == best || backends.iter().any(|folder| path.starts_with(folder)) {
                 return;

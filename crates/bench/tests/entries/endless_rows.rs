@@ -213,7 +213,7 @@ where
     let mut timeout = Duration::from_millis(300);
     while !is_enough(&entries, timeout) {
         timeout *= 2;
-        assert!(timeout < crate::wait::HANG, "the good rows have hung");
+        assert!(timeout < kit::wait::HANG, "the good rows have hung");
     }
 }
 
@@ -256,10 +256,10 @@ fn is_enough(entries: &[Entry], timeout: Duration) -> bool {
     is_enough
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     a_host_that_forgets_costs_the_rows_that_it_forgets;
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     a_host_that_forgets_costs_the_rows_that_it_forgets;
 }

@@ -5,11 +5,6 @@
     reason = "the whole program is tests"
 )]
 
-#[path = "../../../vmm/tests/harness/backends.rs"]
-mod harness;
-#[path = "../../../vmm/tests/harness/wait.rs"]
-mod wait;
-
 mod endless_rows;
 // They are about the usermode backend, which x86-64 alone has.
 #[cfg(target_arch = "x86_64")]

@@ -28,7 +28,7 @@ where
         cpus: vec![0, 1],
         spin: SpinPolicy::Sleep,
         clock: Clock::calibrate().unwrap(),
-        limit: Limit::none().with_run_timeout(Some(crate::wait::HANG)),
+        limit: Limit::none().with_run_timeout(Some(kit::wait::HANG)),
         timing: Timing::Native,
         marks: None,
     };
@@ -62,6 +62,6 @@ where
     }
 }
 
-crate::on_both! {
+kit::on_both! {
     every_vcpu_answers_whether_it_is_named_alone_or_with_all;
 }

@@ -20,7 +20,7 @@ fn measure(pace: Pace) -> [Series; 2] {
         cpus: vec![vmbell_bench::affinity::allowed_cpus().unwrap()[0]],
         spin: SpinPolicy::Sleep,
         clock: Clock::calibrate().unwrap(),
-        limit: Limit::new(Some(crate::wait::HANG), &INTERRUPTED),
+        limit: Limit::new(Some(kit::wait::HANG), &INTERRUPTED),
         timing: Timing::Native,
         marks: None,
     };

@@ -1,7 +1,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::*;
-use crate::wait::await_that;
+use kit::wait::await_that;
 use vmbell_bench::affinity::allowed_cpus;
 
 /// The limit of a command that a signal has asked to end.

@@ -9,14 +9,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use rustix::termios::{LocalModes, tcgetattr};
 
-use self::terminal::{ENTER, LEAVE};
+use kit::terminal::{self, ENTER, LEAVE};
+use kit::wait::{HANG, await_that};
+
 use super::*;
 use crate::interrupt;
 use crate::top::text::tests::vm;
-use crate::wait::{HANG, await_that};
-
-#[path = "../../tests/terminal/mod.rs"]
-mod terminal;
 
 /// What the child does; a number of tables to end after.
 const ROLE: &str = "VMBELL_TEST_SCREEN";

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::common::{stdout, vmbell};
-use crate::advised_commands::{ALL, Tested, commands};
+use kit::advised::{ALL, Tested, commands};
 
 /// The commands whose help has examples.
 const COMMANDS: [&[&str]; 10] = [

@@ -5,7 +5,7 @@ use std::time::Duration;
 use assert_cmd::Command;
 use serde_json::Value;
 
-use super::wait::HANG;
+use kit::wait::HANG;
 
 /// The command, without the environment variables that change its output.
 pub fn vmbell(args: &[&str]) -> Command {

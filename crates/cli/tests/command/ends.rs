@@ -8,8 +8,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use super::common::{argument, quick, read_json, vmbell};
-use super::signals::hear_signals;
-use super::wait::{await_that, growing};
+use kit::signals::hear_signals;
+use kit::wait::{await_that, growing};
 use predicates::str::contains;
 use serde_json::Value;
 

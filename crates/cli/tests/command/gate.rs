@@ -13,8 +13,8 @@ use tempfile::TempDir;
 
 use super::common::vmbell;
 use super::ends::end;
-use super::signals::hear_signals;
-use super::wait::await_that;
+use kit::signals::hear_signals;
+use kit::wait::await_that;
 
 const BUDGET: &str = "format = 1\nkernels = [\"debian:6.12\"]\n[vmm.alioth]\n";
 

@@ -7,8 +7,6 @@
 )]
 
 mod advised;
-#[path = "../advised/mod.rs"]
-mod advised_commands;
 mod before;
 mod common;
 mod compare;
@@ -29,13 +27,6 @@ mod readers;
 mod report;
 mod rings;
 mod run;
-mod schema;
-#[path = "../signals/mod.rs"]
-mod signals;
-#[path = "../terminal/mod.rs"]
-mod terminal;
 mod top;
 mod vmms;
 mod vmms_ends;
-#[path = "../../../vmm/tests/harness/wait.rs"]
-mod wait;

@@ -1,8 +1,8 @@
 //! `vmbell bench` from outside: every way to ask, and every way to ask wrongly.
 
 use super::common::{quick, read_json, stdout, vmbell};
-use super::wait::HANG;
 use assert_cmd::Command;
+use kit::wait::HANG;
 use predicates::prelude::*;
 use predicates::str::{contains, is_empty};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! What `--export-json` writes conforms to `docs/report.schema.json`.
 
 use super::common::{quick, read_json, stdout, vmbell};
-use super::schema::violations;
+use kit::schema::violations;
 use serde_json::Value;
 
 fn schema() -> Value {

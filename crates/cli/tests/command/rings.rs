@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::common::{stdout, vmbell};
 use super::ends::{catches, send};
-use super::signals::hear_signals;
-use super::wait::{await_that, growing};
 use assert_cmd::Command;
+use kit::signals::hear_signals;
+use kit::wait::{await_that, growing};
 use predicates::prelude::*;
 use predicates::str::{contains, is_empty};
 use serde_json::Value;

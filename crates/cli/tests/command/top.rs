@@ -4,7 +4,7 @@ use std::io::Read;
 use std::process::Command;
 
 use super::common::vmbell;
-use super::terminal::{self, ENTER};
+use kit::terminal::{self, ENTER};
 use predicates::str::contains;
 
 #[test]

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::common::{read_json, stdout, vmbell};
 use super::doubles::{Doubles, printed, shared};
-use super::schema::violations;
+use kit::schema::violations;
 
 #[test]
 fn vmms_stand_side_by_side_and_the_best_is_marked() {

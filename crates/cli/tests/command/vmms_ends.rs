@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::common::{argument, read_json, stdout, vmbell};
 use super::doubles::{Doubles, printed};
 use super::ends::{end, send};
-use super::schema::violations;
-use super::wait::{await_that, growing};
+use kit::schema::violations;
+use kit::wait::{await_that, growing};
 
 #[test]
 fn the_time_limit_of_the_command_ends_it_with_what_is_finished() {

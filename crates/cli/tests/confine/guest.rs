@@ -8,9 +8,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::image::elf;
-use super::wait::await_that;
 use super::{program, tracer};
+use kit::image::elf;
+use kit::wait::await_that;
 
 /// The name of the main thread.
 pub const MAIN: &str = "vmbell";

@@ -4,19 +4,15 @@
 #![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
 
 mod guest;
-#[path = "../../../vmm/tests/pc/image.rs"]
-mod image;
 mod program;
 mod tracer;
-#[path = "../../../vmm/tests/harness/wait.rs"]
-mod wait;
 
 /// The tests boot a guest.
 mod kvm {
     use std::fs;
 
     use super::guest::{Guest, MAIN, VCPU, name};
-    use super::wait::await_that;
+    use kit::wait::await_that;
 
     /// The exit status of a process in which a filter has denied a call.
     const DENIED: i32 = 148;

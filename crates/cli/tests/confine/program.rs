@@ -2,7 +2,7 @@
 
 use vmbell_devices::WAKING_VECTOR;
 
-use super::image::Segment;
+use kit::image::Segment;
 
 const SERIAL: u16 = 0x3f8;
 /// The place of the code that runs after a sleep, in real mode.

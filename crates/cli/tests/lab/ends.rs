@@ -12,8 +12,8 @@ use predicates::str::{contains, is_match};
 use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 
 use super::support::{self, Sandbox};
-use crate::signals::hear_signals;
-use crate::wait::{HANG, await_that, growing};
+use kit::signals::hear_signals;
+use kit::wait::{HANG, await_that, growing};
 
 #[test]
 fn l1_that_hangs_ends_at_the_time_limit_with_its_console() {

@@ -9,8 +9,8 @@ use vmbell_report::Random;
 
 use super::mirror::Mirror;
 use super::support::{self, Sandbox};
-use crate::signals::hear_signals;
-use crate::wait::await_that;
+use kit::signals::hear_signals;
+use kit::wait::await_that;
 
 const SEED: u64 = 1;
 /// As many as fit into a run of all tests; this variable names another number.

@@ -10,8 +10,8 @@ use vmbell_lab::ProvisionKind;
 use vmbell_lab::cache::Cache;
 
 use super::support::{self, Sandbox};
-use crate::signals::hear_signals;
-use crate::wait::await_that;
+use kit::signals::hear_signals;
+use kit::wait::await_that;
 
 const HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 

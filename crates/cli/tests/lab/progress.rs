@@ -5,7 +5,7 @@ use std::io::Read;
 use assert_cmd::assert::OutputAssertExt;
 
 use super::support::Sandbox;
-use crate::terminal;
+use kit::terminal;
 
 /// A QEMU that starts the program, which tells its progress and writes a line, and then does this. It is a script for bash,
 /// because dash cannot redirect to descriptors above 9.

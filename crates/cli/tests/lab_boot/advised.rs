@@ -1,7 +1,7 @@
 //! The commands that the README and the texts of `--help` advise, with their own limits: each of this architecture ends well.
 
-use super::advised_commands::{ALL, Tested};
 use super::boots::{example, host_vmbell, output, text};
+use kit::advised::{ALL, Tested};
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::boots::linux::{PARTS, line};
 use super::boots::{LIMITS, host_vmbell, lab, output, text};
-use super::schema::violations;
+use kit::schema::violations;
 
 const TRANSACTIONS: f64 = 400.0;
 

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use tempfile::TempDir;
 
 use super::boots::{LIMITS, example, host_vmbell, lab, only_boot, output, text};
-use super::image;
+use kit::image;
 
 /// What the boots have said and left, and the folder in which they were started.
 struct Boots {

@@ -342,7 +342,7 @@ fn a_guests_exit_status_127_is_no_missing_program() {
     let code = [
         0xba, 0xf4, 0, 0, 0, 0xb8, 63, 0, 0, 0, 0xef, 0xf4, 0xeb, 0xfd,
     ];
-    fs::write(&guest, super::image::elf(&code, &[])).unwrap();
+    fs::write(&guest, kit::image::elf(&code, &[])).unwrap();
     let guest = guest.to_str().unwrap();
     let output = output(&mut States::of("default").lab(&["--", "vmbell", "run", guest]));
     assert_eq!(output.status.code(), Some(127));

@@ -4,8 +4,8 @@ use std::fs;
 use std::process::Command;
 
 use super::boots::host_vmbell;
-use super::terminal::{self, ENTER, LEAVE};
 use super::top::{in_l1, said};
+use kit::terminal::{self, ENTER, LEAVE};
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]

@@ -15,7 +15,7 @@ use vmbell_lab::{Progress, Provision};
 use super::boots::{LIMITS, host_vmbell, output, text};
 use super::exits;
 use super::net::kernel_that_spins;
-use super::schema::violations;
+use kit::schema::violations;
 
 /// What the tests give each VMM: few operations, since the lab is slow, and enough batches that nothing of L1's own
 /// disturbs the quietest.

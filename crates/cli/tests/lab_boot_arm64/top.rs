@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::boots::linux::{Guest, bytes, line};
 use super::boots::session::Session;
 use super::boots::text;
-use super::terminal::{self, ENTER, LEAVE};
+use kit::terminal::{self, ENTER, LEAVE};
 
 static L1: Session = Session::new(&["--vcpus", "1"], Vec::new);
 

@@ -2,13 +2,6 @@
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
 
-#[path = "../../../vmm/tests/pc/image.rs"]
-mod image;
-#[path = "../terminal/mod.rs"]
-mod terminal;
-#[path = "../../../vmm/tests/harness/wait.rs"]
-mod wait;
-
 /// The tests boot a guest.
 mod kvm {
     use std::fs;
@@ -22,9 +15,9 @@ mod kvm {
     use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
     use tempfile::TempDir;
 
-    use super::image::{elf, kernel};
-    use super::terminal;
-    use super::wait::{await_that, growing};
+    use kit::image::{elf, kernel};
+    use kit::terminal;
+    use kit::wait::{await_that, growing};
 
     /// The bytes of one turn of the guest: fewer than a busy port still takes.
     const TURN: usize = 1024;

@@ -1,7 +1,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use super::*;
-use crate::wait::HANG;
+use kit::wait::HANG;
 
 /// What a clock reported.
 #[derive(Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::ring::Ring;
 use super::server::DriverSide;
 use super::slices::SliceList;
 use super::{Handler, HandlerError};
-use crate::wait::await_that;
+use kit::wait::await_that;
 
 /// Size of the memory in bytes, and an address in it that no ring has.
 pub(super) const RAM: usize = 0x4_0000;

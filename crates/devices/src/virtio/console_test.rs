@@ -1,6 +1,6 @@
 use super::*;
 use crate::virtio::answer_double::{DATA, RAM, answer, answer_now, bytes, memory};
-use crate::wait::await_that;
+use kit::wait::await_that;
 use std::io::{PipeWriter, Read, Seek, Write};
 use vmbell::virtqueue::Buffer;
 

@@ -9,7 +9,7 @@ use crate::virtio::answer_double::{DATA, driver_side, memory, ring};
 use crate::virtio::mmio::Interrupt;
 use crate::virtio::server::DriverSide;
 use crate::virtio::{Handler, HandlerError, Interrupts, Queue, Served, features};
-use crate::wait::await_that;
+use kit::wait::await_that;
 use vmbell::virtqueue::{DriverQueue, Features, SplitDriver, SplitLayout, brand};
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);

@@ -118,7 +118,7 @@ proptest! {
         memory.write_slice(&bytes, GuestAddress(0)).unwrap();
         // The buffers follow each other with gaps, and one of them crosses the border of the regions.
         let mut start = 0x1fd0;
-        let (mut buffers, mut expected) = (Vec::new(), Vec::new());
+        let (mut buffers, mut expected) = (Vec::new(), Vec::<u8>::new());
         for len in lens {
             buffers.push(Buffer::new(start as u64, len));
             expected.extend(&bytes[start..start + len as usize]);

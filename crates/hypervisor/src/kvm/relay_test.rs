@@ -1,7 +1,7 @@
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::{Item, Relay, RelayThread};
-use crate::wait::await_that;
+use kit::wait::await_that;
 use vmbell::eventfd::EventId;
 
 fn item() -> (Item, EventFd, EventId) {

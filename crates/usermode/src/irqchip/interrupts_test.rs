@@ -1,10 +1,7 @@
-#[path = "../../../vmm/tests/harness/wait.rs"]
-mod hang;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 
-use hang::HANG;
+use kit::wait::HANG;
 use vmbell::eventfd::drain;
 
 use super::*;

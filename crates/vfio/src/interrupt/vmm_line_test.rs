@@ -12,7 +12,7 @@ use vfio_bindings::bindings::vfio::{
 
 use super::*;
 use crate::device::{Action, DeviceFile, DeviceInfo, SetIrqs};
-use crate::wait::await_that;
+use kit::wait::await_that;
 use vmbell::irq::{ForwardedLine, IrqError, Msi, Route};
 use vmbell_hypervisor::{Error, Irqfd};
 

@@ -70,7 +70,7 @@ fn port_is_refused_alone_and_in_a_group<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     wildcard_takes_its_width_only;
     value_takes_itself_only;
     any_length_takes_every_width;

@@ -72,7 +72,7 @@ fn guest_can_switch_itself_off<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     load_from_an_unmapped_address_is_a_data_abort;
     jump_to_a_hole_is_an_instruction_abort;
     jump_to_an_odd_address_is_a_fault_of_the_pc;

@@ -134,7 +134,7 @@ fn frequency() -> u64 {
     hz
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     stores_of_every_width_leave_with_their_value;
     loads_get_their_answer;
     calls_of_the_hypercall_page_reach_the_vmm_where_they_can;

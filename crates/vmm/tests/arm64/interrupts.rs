@@ -153,7 +153,7 @@ fn irqfd_needs_interrupt_controllers<H: Hypervisor>(h: &H) {
     assert!(is_told, "{}", chain(&error));
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     edges_of_an_irqfd_arrive_one_by_one;
     level_of_an_irqfd_is_taken_down_and_acknowledged_at_its_end;
     level_comes_again_until_the_line_is_low;

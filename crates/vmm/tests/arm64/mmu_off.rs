@@ -47,6 +47,6 @@ fn kernel_begins_in_el1_with_the_mmu_off_and_finds_its_tree_in_x0<H: Hypervisor>
     assert_eq!(level, 1 << 2);
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     kernel_begins_in_el1_with_the_mmu_off_and_finds_its_tree_in_x0;
 }

@@ -70,7 +70,7 @@ fn bare_loop_stores_and_does_not_output<H: Hypervisor>(h: &H) {
     );
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     guest_that_cannot_be_is_refused_by_its_setting;
     entry_points_of_x86_are_refused;
     vcpu_is_handed_out_once;

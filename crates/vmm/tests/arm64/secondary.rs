@@ -71,7 +71,7 @@ fn first_vcpu_cannot_wait_for_another<H: Hypervisor>(h: &H) {
     assert!(matches!(error, Error::Entry { .. }), "{}", chain(&error));
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     vcpu_waits_until_another_switches_it_on;
     first_vcpu_cannot_wait_for_another;
 }

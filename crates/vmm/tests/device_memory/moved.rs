@@ -155,7 +155,7 @@ fn backend_that_cannot_move_it_says_so<H: Hypervisor>(h: &H) {
     assert!(!player.vcpu.is_kicked());
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     memory_is_there_from_its_mapping_to_its_unmapping;
     slots_are_used_again;
     nothing_of_it_stays_in_this_process;
@@ -163,6 +163,6 @@ crate::on_kvm! {
     a_vcpu_that_stores_meanwhile_stores_or_leaves;
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     backend_that_cannot_move_it_says_so;
 }

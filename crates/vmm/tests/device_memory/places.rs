@@ -91,7 +91,7 @@ fn what_the_sandbox_has_no_room_for_is_refused<H: Hypervisor>(h: &H) {
     assert_eq!(rule, Rule::Count { most: 12 });
 }
 
-crate::on_both! {
+kit::on_both! {
     what_is_no_whole_pages_is_refused;
     what_wraps_is_refused;
     what_overlaps_is_refused;
@@ -102,7 +102,7 @@ crate::on_both! {
 mod of_one_backend {
     use super::what_the_sandbox_has_no_room_for_is_refused;
 
-    crate::on_usermode! {
+    kit::on_usermode! {
         what_the_sandbox_has_no_room_for_is_refused;
     }
 }

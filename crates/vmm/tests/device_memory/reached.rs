@@ -109,7 +109,7 @@ fn file_of_device_memory_is_not_open_in_the_sandbox<H: Hypervisor>(h: &H) {
     assert!(files.is_empty(), "{files:?}");
 }
 
-crate::on_both! {
+kit::on_both! {
     guest_and_host_see_the_same_bytes_without_an_exit;
     device_memory_ends_where_it_is_said_to_end;
     store_to_memory_that_may_only_be_read_is_an_exit;
@@ -119,7 +119,7 @@ crate::on_both! {
 mod of_one_backend {
     use super::file_of_device_memory_is_not_open_in_the_sandbox;
 
-    crate::on_usermode! {
+    kit::on_usermode! {
         file_of_device_memory_is_not_open_in_the_sandbox;
     }
 }

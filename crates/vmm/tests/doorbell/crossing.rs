@@ -98,7 +98,7 @@ fn a_store_of_16_bytes_across_pages_rings_for_its_halves<H: Hypervisor>(h: &H) {
     assert_eq!((count(&head), count(&tail)), (0, 1));
 }
 
-crate::on_both! {
+kit::on_both! {
     a_store_across_pages_is_two_writes;
     any_length_takes_the_tail_of_a_store_across_pages;
     a_load_across_pages_is_two_reads;
@@ -108,12 +108,12 @@ crate::on_both! {
 mod engine {
     use super::a_store_of_16_bytes_across_pages_is_a_clear_error;
 
-    crate::on_usermode! { a_store_of_16_bytes_across_pages_is_a_clear_error; }
+    kit::on_usermode! { a_store_of_16_bytes_across_pages_is_a_clear_error; }
 }
 
 /// The kernel's emulator splits what it stores.
 mod kernel {
     use super::a_store_of_16_bytes_across_pages_rings_for_its_halves;
 
-    crate::on_kvm! { a_store_of_16_bytes_across_pages_rings_for_its_halves; }
+    kit::on_kvm! { a_store_of_16_bytes_across_pages_rings_for_its_halves; }
 }

@@ -218,7 +218,7 @@ fn a_doorbell_that_comes_back_rings_again<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_both! {
+kit::on_both! {
     another_width_leaves_the_guest;
     any_length_takes_every_width;
     datamatch_ignores_other_values;
@@ -233,5 +233,5 @@ crate::on_both! {
 mod engine {
     use super::datamatch_of_a_hypercall_ignores_other_arguments;
 
-    crate::on_usermode! { datamatch_of_a_hypercall_ignores_other_arguments; }
+    kit::on_usermode! { datamatch_of_a_hypercall_ignores_other_arguments; }
 }

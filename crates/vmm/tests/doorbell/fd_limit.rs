@@ -62,6 +62,6 @@ fn the_descriptor_limit_is_an_error_that_names_it<H: Hypervisor>(h: &H) {
     });
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     the_descriptor_limit_is_an_error_that_names_it;
 }

@@ -210,7 +210,7 @@ fn a_wildcard_beside_a_value_is_refused<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_both! {
+kit::on_both! {
     wildcards_and_values_share_an_address_or_are_refused_by_name;
     items_with_one_match_all_hear_it;
     nothing_leaves_the_guest_while_a_group_grows;

@@ -31,6 +31,6 @@ fn more_than_a_thousand_doorbells_ring<H: Hypervisor>(h: &H) {
     assert_eq!((count(&all), count(&one)), (0, 1));
 }
 
-crate::on_both! {
+kit::on_both! {
     more_than_a_thousand_doorbells_ring;
 }

@@ -65,6 +65,6 @@ fn tails_of_all_queues_reach_the_device<H: Hypervisor>(h: &H) {
     });
 }
 
-crate::on_both! {
+kit::on_both! {
     tails_of_all_queues_reach_the_device;
 }

@@ -166,7 +166,7 @@ fn a_reader_sees_values_that_were_written_and_none_after_the_removal<H: Hypervis
     });
 }
 
-crate::on_both! {
+kit::on_both! {
     the_value_that_rings_is_stored_or_the_doorbell_is_refused_by_name;
     a_payload_doorbell_rings_by_every_way_that_a_doorbell_does;
     a_payload_stays_after_its_doorbell_was_removed;
@@ -178,7 +178,7 @@ crate::on_both! {
 mod engine {
     use super::a_patched_port_write_stores_its_value;
 
-    crate::on_usermode! {
+    kit::on_usermode! {
         a_patched_port_write_stores_its_value;
     }
 }

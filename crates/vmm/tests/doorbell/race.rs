@@ -197,7 +197,7 @@ fn no_ring_of_two_vcpus_is_lost_in_a_removal<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_both! {
+kit::on_both! {
     no_trapped_ring_is_lost_in_a_removal;
     no_ring_of_two_vcpus_is_lost_in_a_removal;
 }
@@ -206,7 +206,7 @@ crate::on_both! {
 mod engine {
     use super::{no_direct_ring_is_lost_in_a_removal, no_patched_ring_is_lost_in_a_removal};
 
-    crate::on_usermode! {
+    kit::on_usermode! {
         no_patched_ring_is_lost_in_a_removal;
         no_direct_ring_is_lost_in_a_removal;
     }

@@ -58,7 +58,7 @@ fn a_doorbell_is_dropped_by_any_thread<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_both! {
+kit::on_both! {
     a_doorbell_may_be_removed_and_dropped_after_its_guest;
     a_doorbell_is_dropped_by_any_thread;
 }

@@ -174,7 +174,7 @@ fn a_range_that_wraps_is_refused<H: Hypervisor>(h: &H) {
     let _last = register(&*vm, &event, last, Datamatch::AnyLength).unwrap();
 }
 
-crate::on_both! {
+kit::on_both! {
     all_widths_stand_beside_each_other;
     any_length_shares_its_address_with_nothing;
     a_value_is_taken_once_and_never_beside_a_wildcard;

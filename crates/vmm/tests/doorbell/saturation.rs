@@ -156,7 +156,7 @@ fn removal_does_not_wait_for_a_guest_that_a_full_counter_holds<H: Hypervisor>(h:
     }
 }
 
-crate::on_both! {
+kit::on_both! {
     a_full_counter_that_does_not_block_lets_the_guest_go_on;
 }
 
@@ -167,7 +167,7 @@ mod engine {
         removal_does_not_wait_for_a_guest_that_a_full_counter_holds,
     };
 
-    crate::on_usermode! {
+    kit::on_usermode! {
         a_kick_frees_a_guest_that_a_full_counter_holds;
         removal_does_not_wait_for_a_guest_that_a_full_counter_holds;
     }

@@ -361,7 +361,7 @@ fn a_replaced_store_does_elsewhere_what_it_did<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     a_replaced_store_does_elsewhere_what_it_did;
     a_replaced_store_rings_with_any_operands;
 }

@@ -339,7 +339,7 @@ fn nice(by: i32) {
     assert!(result != -1, "{}", std::io::Error::last_os_error());
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     raw_output_survives_a_storm;
     int3_output_survives_a_storm;
     jmp_output_survives_a_storm;

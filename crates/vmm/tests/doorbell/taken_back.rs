@@ -111,7 +111,7 @@ fn a_jump_beside_another_needs_no_stack<H: Hypervisor>(h: &H) {
     assert_eq!(count(bell.event()), u64::from(4 * ROUNDS));
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     a_jump_beside_another_needs_no_stack;
     a_jump_needs_no_stack_of_several_vcpus;
     a_store_whose_jump_was_taken_back_stays;

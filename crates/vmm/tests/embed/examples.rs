@@ -17,7 +17,7 @@ fn the_level_example_takes_an_interrupt_for_each_piece_of_work<H: Hypervisor>(h:
     assert_eq!(level_interrupt::serve(h, 3).unwrap(), 3);
 }
 
-crate::on_both! {
+kit::on_both! {
     the_doorbell_example_rings_once_and_exits_once;
     the_level_example_takes_an_interrupt_for_each_piece_of_work;
 }

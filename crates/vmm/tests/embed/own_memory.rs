@@ -193,7 +193,7 @@ fn memory_that_the_sandbox_cannot_share_is_refused<H: Hypervisor>(h: &H) {
     assert!(text.contains("map the memory's file"), "{text}");
 }
 
-crate::on_both! {
+kit::on_both! {
     the_guest_runs_in_the_callers_memory;
     two_guests_share_the_callers_memory;
     memory_is_refused_where_new_ram_would_be;
@@ -205,11 +205,11 @@ crate::on_both! {
 mod of_one_backend {
     use super::{memory_that_the_sandbox_cannot_share_is_refused, memory_without_a_file_is_enough};
 
-    crate::on_usermode! {
+    kit::on_usermode! {
         memory_that_the_sandbox_cannot_share_is_refused;
     }
 
-    crate::on_kvm! {
+    kit::on_kvm! {
         memory_without_a_file_is_enough;
     }
 }

@@ -36,11 +36,11 @@ fn backend_has_bare_loops_or_says_why_not<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     backend_has_bare_loops_or_says_why_not;
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     backend_has_bare_loops_or_says_why_not;
     bare_loop_runs_again_after_a_kick;
 }

@@ -195,7 +195,7 @@ fn the_entry_point_is_set_before_the_first_run<H: Hypervisor>(h: &H) {
     player.play(&[]);
 }
 
-crate::on_both! {
+kit::on_both! {
     #[cfg(target_arch = "x86_64")] model_registers_halt_and_hypercalls;
     #[cfg(target_arch = "x86_64")] a_halted_guest_goes_on_behind_it;
     a_kick_ends_a_loop_and_the_loop_goes_on;
@@ -209,5 +209,5 @@ crate::on_both! {
 mod engine {
     use super::a_hypercall_doorbell_rings_from_any_stack;
 
-    crate::on_usermode! { a_hypercall_doorbell_rings_from_any_stack; }
+    kit::on_usermode! { a_hypercall_doorbell_rings_from_any_stack; }
 }

@@ -43,11 +43,11 @@ fn exits_are_counted_where_ring_0_is_on_the_cpu<H: Hypervisor>(h: &H) {
     assert_eq!(same, [true, true], "{native}, {counted}, {ended}");
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     light_exits_are_counted_or_not_known;
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     light_exits_are_counted_or_not_known;
     exits_are_counted_where_ring_0_is_on_the_cpu;
 }

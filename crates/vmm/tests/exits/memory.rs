@@ -148,7 +148,7 @@ fn every_form_of_load_fills_its_register<H: Hypervisor>(h: &H) {
     assert_eq!((last, exits.len()), (ANSWER, expected.len() + 1));
 }
 
-crate::on_both! {
+kit::on_both! {
     every_form_of_store_leaves_with_its_address_and_data;
     every_form_of_load_fills_its_register;
 }

@@ -242,7 +242,7 @@ fn no_element_of_a_string_leaves_the_guest_while_a_group_grows<H: Hypervisor>(h:
     });
 }
 
-crate::on_both! {
+kit::on_both! {
     no_element_of_a_string_leaves_the_guest_while_a_group_grows;
     every_form_of_output_and_input_leaves_with_its_data;
     string_instructions_move_their_buffer;

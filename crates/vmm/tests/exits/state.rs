@@ -293,7 +293,7 @@ fn segment_bases_are_the_guests_own<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_both! {
+kit::on_both! {
     segment_bases_are_the_guests_own;
     every_register_survives_every_exit;
 }
@@ -304,7 +304,7 @@ mod engine {
         every_register_survives_a_patched_instruction, every_register_survives_every_spin_policy,
     };
 
-    crate::on_usermode! {
+    kit::on_usermode! {
         every_register_survives_a_patched_instruction;
         every_register_survives_every_spin_policy;
     }

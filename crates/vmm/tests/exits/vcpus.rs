@@ -151,7 +151,7 @@ fn a_jump_is_branched_into_by_other_vcpus<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_both! {
+kit::on_both! {
     vcpus_ring_together;
     vcpus_leave_together;
 }
@@ -159,7 +159,7 @@ crate::on_both! {
 mod engine {
     use super::{a_jump_is_branched_into_by_other_vcpus, a_site_is_patched_under_other_vcpus};
 
-    crate::on_usermode! {
+    kit::on_usermode! {
         a_site_is_patched_under_other_vcpus;
         a_jump_is_branched_into_by_other_vcpus;
     }

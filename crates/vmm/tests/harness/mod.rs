@@ -1,6 +1,5 @@
 //! What the tests share: a watchdog, a guest that plays scripts, and the fixed addresses in it.
 
-pub mod backends;
 pub mod bells;
 #[cfg(target_arch = "x86_64")]
 pub mod jumps;
@@ -12,11 +11,10 @@ pub mod script;
 #[cfg(target_arch = "x86_64")]
 pub mod symbols;
 pub mod taker;
-pub mod wait;
 
-pub use backends::{bounded, kvm};
+pub use kit::bounded;
+pub use kit::wait::{HANG, await_that};
 pub use vmbell_hypervisor::chain;
-pub use wait::{HANG, await_that};
 
 use std::sync::Arc;
 use std::time::Instant;

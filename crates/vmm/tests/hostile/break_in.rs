@@ -84,7 +84,7 @@ fn a_jump_into_the_exit_sequence_ends_somehow<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     the_stubs_own_system_calls_are_no_way_out;
     a_jump_to_the_stubs_exit_is_an_end_with_its_code;
     a_jump_into_the_exit_sequence_ends_somehow;

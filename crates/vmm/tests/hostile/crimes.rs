@@ -198,7 +198,7 @@ fn the_last_byte_of_ram_executes_and_the_next_does_not<H: Hypervisor>(h: &H) {
     );
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     a_system_call_is_a_fault;
     sysenter_ends_the_guest;
     exceptions_are_faults_by_their_names;

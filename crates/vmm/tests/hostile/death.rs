@@ -210,7 +210,7 @@ fn a_resamplefd_of_a_stopped_sandbox_is_taken_back_by_a_retry<H: Hypervisor>(h: 
     }
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     a_killed_sandbox_is_an_error_on_every_vcpu;
     a_sandbox_ends_with_its_guest;
     a_stopped_sandbox_goes_on;

@@ -237,7 +237,7 @@ fn a_removal_ends_whoever_stops_and_continues_the_sandbox<H: Hypervisor>(h: &H) 
     });
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     the_descriptor_thread_cannot_be_signalled_by_its_guest;
     the_descriptor_thread_handles_no_signal;
     no_system_call_of_a_guests_own_making_rings_after_a_removal;

@@ -120,7 +120,7 @@ fn code_over_a_patched_site_is_the_guests_own<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     code_over_a_patched_site_is_the_guests_own;
     a_branch_into_a_patched_jump_lands_where_it_meant_to;
     a_guest_may_write_over_a_patched_site;

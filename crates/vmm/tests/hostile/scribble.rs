@@ -232,7 +232,7 @@ fn what_the_guest_cannot_write_it_cannot_write<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     removal_ends_though_the_counters_are_nonsense;
     a_forged_exit_is_an_exit_or_an_error;
     every_reason_can_be_forged;

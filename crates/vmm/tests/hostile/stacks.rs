@@ -150,7 +150,7 @@ fn a_jump_needs_no_stack<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     a_trap_needs_no_stack;
     a_jump_needs_no_stack;
 }

@@ -101,7 +101,7 @@ fn a_sandbox_that_is_stopped_while_it_starts_is_an_error<H: Hypervisor + Sync>(h
     });
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     a_sandbox_that_is_killed_while_it_starts_is_an_error;
     a_sandbox_that_is_stopped_while_it_starts_is_an_error;
 }

@@ -102,7 +102,7 @@ where
     );
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     a_removed_doorbell_waits_for_a_vcpu_that_gets_no_cpu;
     a_removed_irqfd_waits_for_a_vcpu_that_gets_no_cpu;
 }

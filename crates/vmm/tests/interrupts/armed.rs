@@ -140,14 +140,14 @@ fn a_halt_with_an_eoi_owed_is_ended_by_its_own_class<H: Hypervisor>(h: &H) {
     });
 }
 
-crate::on_both! {
+kit::on_both! {
     a_halt_with_an_eoi_owed_is_ended_by_its_own_class;
 }
 
 mod where_exits_are_the_guests_only {
     use super::*;
 
-    crate::on_usermode! {
+    kit::on_usermode! {
         a_nested_interrupt_has_the_bit_and_the_outer_one_needs_the_register;
         a_bit_cleared_twice_ends_one_interrupt;
         a_word_that_moves_while_armed_leaves_no_bit_behind;

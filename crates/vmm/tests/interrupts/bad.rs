@@ -174,7 +174,7 @@ fn local_apics_full_of_nonsense_harm_nobody_else<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     an_interrupt_without_a_stack_is_a_fault;
     a_return_without_a_frame_is_a_fault;
     a_guest_without_apics_refuses_everything;

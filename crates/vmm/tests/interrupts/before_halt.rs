@@ -108,6 +108,6 @@ fn program_does_not_halt_after_an_interrupt_right_before_its_halt<H: Hypervisor>
     }
 }
 
-crate::on_both! {
+kit::on_both! {
     program_does_not_halt_after_an_interrupt_right_before_its_halt;
 }

@@ -99,7 +99,7 @@ fn a_closed_resamplefd_does_not_disable_its_line<H: Hypervisor>(h: &H) {
     assert_eq!(taken(&vm, 0, LEVEL), 100);
 }
 
-crate::on_both! {
+kit::on_both! {
     an_irqfd_keeps_its_eventfd;
     an_irqfd_may_be_removed_and_dropped_after_its_guest;
     a_level_whose_irqfd_is_dropped_comes_to_rest;

@@ -56,7 +56,7 @@ fn the_red_zone_is_left_alone<H: Hypervisor>(h: &H) {
     arrive(h, Doing::Spins, 0, RED_ZONE);
 }
 
-crate::on_both! {
+kit::on_both! {
     a_running_guest_is_interrupted;
     a_halted_guest_is_woken;
     a_guest_that_leaves_all_the_time_is_interrupted;
@@ -65,7 +65,7 @@ crate::on_both! {
 mod without_a_red_zone_on_kvm {
     use super::the_red_zone_is_left_alone;
 
-    crate::on_usermode! {
+    kit::on_usermode! {
         the_red_zone_is_left_alone;
     }
 }

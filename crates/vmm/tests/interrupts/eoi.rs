@@ -253,7 +253,7 @@ fn the_last_word_of_ram_is_good<H: Hypervisor>(h: &H) {
     );
 }
 
-crate::on_both! {
+kit::on_both! {
     without_an_eoi_the_next_of_its_class_waits;
     an_eoi_too_many_does_nothing;
     the_page_is_the_same_apic;
@@ -270,7 +270,7 @@ crate::on_both! {
 mod with_no_exits_of_the_hosts {
     use super::{an_eoi_that_is_not_0_is_a_fault, the_bit_saves_the_eoi};
 
-    crate::on_usermode! {
+    kit::on_usermode! {
         the_bit_saves_the_eoi;
         an_eoi_that_is_not_0_is_a_fault;
     }

@@ -295,7 +295,7 @@ fn a_backend_without_forwarded_lines_says_why<H: Hypervisor>(h: &H) {
     assert!(chain(&error).contains("no forwarded-lines"), "{error}");
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     none_of_many_is_lost_and_nearly_all_end_by_the_bit;
     a_guest_without_the_bit_ends_them_by_the_register;
     edges_that_come_while_one_is_active_are_one_more;
@@ -308,6 +308,6 @@ crate::on_usermode! {
     what_cannot_be_forwarded_is_refused;
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     a_backend_without_forwarded_lines_says_why;
 }

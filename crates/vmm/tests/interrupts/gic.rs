@@ -140,7 +140,7 @@ fn a_message_is_an_lpi<H: Hypervisor>(h: &H) {
     guest.passes(Check::Nothing);
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     the_end_drops_the_priority_of_one_interrupt;
     an_interrupt_stays_active_until_its_deactivation_in_eoi_mode_1;
     an_edge_is_one_interrupt;

@@ -212,7 +212,7 @@ fn vcpus_that_irqfds_woke_wake_each_other<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_both! {
+kit::on_both! {
     each_signal_and_each_kick_wakes;
     the_others_wake_when_one_irqfd_is_removed;
     many_irqfds_wake_one_vcpu;

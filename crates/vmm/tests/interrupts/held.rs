@@ -62,6 +62,6 @@ fn a_full_resamplefd_holds_only_the_vcpu_that_ends_the_interrupt<H: Hypervisor>(
     assert_eq!(taken(&vm, 0, LEVEL), 6);
 }
 
-crate::on_usermode! {
+kit::on_usermode! {
     a_full_resamplefd_holds_only_the_vcpu_that_ends_the_interrupt;
 }

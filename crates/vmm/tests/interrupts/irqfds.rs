@@ -128,7 +128,7 @@ fn an_eventfd_that_blocks_does_not_hold_anybody<H: Hypervisor>(h: &H) {
     drop(vm);
 }
 
-crate::on_both! {
+kit::on_both! {
     an_edge_arrives_once_for_each_signal;
     a_route_may_be_a_message;
     what_was_counted_before_is_raised_at_once;

@@ -151,7 +151,7 @@ fn a_line_stays_up_until_the_device_is_served<H: Hypervisor>(h: &H) {
     assert_eq!((taken(&vm, 0, LEVEL), spurious(&vm, 0)), (works, 0));
 }
 
-crate::on_both! {
+kit::on_both! {
     a_resampled_line_loses_nothing_and_invents_nothing;
     a_line_that_a_trigger_raises_loses_and_invents_nothing;
     a_line_stays_up_until_the_device_is_served;

@@ -142,7 +142,7 @@ fn a_vcpu_interrupts_itself<H: Hypervisor>(h: &H) {
     );
 }
 
-crate::on_both! {
+kit::on_both! {
     the_highest_comes_first;
     nothing_comes_while_masked;
     the_task_priority_holds_back;
@@ -155,7 +155,7 @@ crate::on_both! {
 mod with_a_processor_that_keeps_the_shadow {
     use super::a_halt_behind_its_unmask_misses_nothing;
 
-    crate::on_usermode! {
+    kit::on_usermode! {
         a_halt_behind_its_unmask_misses_nothing;
     }
 }

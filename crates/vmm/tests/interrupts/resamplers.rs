@@ -144,7 +144,7 @@ fn a_removed_one_of_many_is_told_no_more_while_eois_come<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_both! {
+kit::on_both! {
     an_eoi_tells_each_of_many_once;
     a_removed_one_is_told_no_more_while_eois_come;
     a_removed_one_of_many_is_told_no_more_while_eois_come;

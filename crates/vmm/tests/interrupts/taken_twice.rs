@@ -112,6 +112,6 @@ fn vcpu_answers_an_interrupt_once_that_it_takes_twice<H: Hypervisor>(h: &H) {
     assert!(came > 20, "{came}");
 }
 
-crate::on_both! {
+kit::on_both! {
     vcpu_answers_an_interrupt_once_that_it_takes_twice;
 }

@@ -139,7 +139,7 @@ fn vcpus_interrupt_each_other<H: Hypervisor>(h: &H) {
     send(h, [0, 1]);
 }
 
-crate::on_both! {
+kit::on_both! {
     each_vcpu_takes_its_own;
     #[cfg(target_arch = "x86_64")] a_message_to_all_reaches_all;
     #[cfg(target_arch = "x86_64")] a_gsi_leads_where_its_route_says;

@@ -76,7 +76,7 @@ fn bad_size_of_memory_is_refused_with_its_bounds<H: Hypervisor>(hypervisor: &H) 
     }
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     exit_code_comes_out_as_it_was_written;
     word_at_the_shutdown_port_switches_off;
     guest_that_sleeps_is_stopped_by_the_limit;

@@ -3,8 +3,8 @@
 use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::PcConfig;
 
-use super::image::Segment;
 use super::player::{Op, Play};
+use kit::image::Segment;
 
 /// How often the other has started.
 const COUNTER: u32 = 0x500;
@@ -68,6 +68,6 @@ fn init_switches_pv_eoi_off<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(found, [0, SWITCHED_ON, 0, SWITCHED_ON]);
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     init_switches_pv_eoi_off;
 }

@@ -33,6 +33,6 @@ fn long_mode_interrupts_and_registers_are_there<H: Hypervisor>(hypervisor: &H) {
     }
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     long_mode_interrupts_and_registers_are_there;
 }

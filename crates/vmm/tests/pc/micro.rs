@@ -132,7 +132,7 @@ fn devices_that_need_lines_are_refused<H: Hypervisor>(hypervisor: &H) {
     }
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     sleep_control_switches_off;
     port_a_resets;
     legacy_ports_have_no_device;

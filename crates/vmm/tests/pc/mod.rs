@@ -3,7 +3,6 @@
 mod board;
 mod edu;
 mod ends;
-mod image;
 mod init;
 mod kernel;
 mod micro;

@@ -16,10 +16,10 @@ use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::host::{Bus, Host};
 use vmbell_vmm::{AssignedEvent, Boot, Image, Pc, PcConfig, Stop};
 
-use super::image::elf;
 use crate::harness::HANG;
 use crate::harness::chain;
 use crate::harness::paper::Paper;
+use kit::image::elf;
 
 vmbell_guest::guest_programs! {
     /// Echoes frames.
@@ -200,7 +200,7 @@ fn card_of_the_host_sends_and_receives_frames_by_msix<H: Hypervisor>(hypervisor:
     assert!(is_ready(), "it can be assigned again");
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     card_of_the_host_sends_and_receives_frames_by_msix;
     card_that_the_host_wants_back_is_pulled_out;
     second_guest_cannot_have_the_card_of_another;

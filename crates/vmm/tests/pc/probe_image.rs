@@ -199,7 +199,7 @@ fn hidden_x2apic_is_not_the_mode_of_the_micro_model<H: Hypervisor>(hypervisor: &
     assert_eq!(document["apic"], "xapic");
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     micro_model_starts_in_x2apic_mode_and_has_all_devices;
     hidden_x2apic_is_not_the_mode_of_the_micro_model;
     every_row_has_samples;

@@ -6,8 +6,8 @@ use vmbell_devices::WAKING_VECTOR;
 use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::{PcConfig, Stop};
 
-use super::image::Segment;
 use super::player::{Op, Play};
+use kit::image::Segment;
 
 const STATUS: u32 = 0x600;
 const ENABLE: u32 = 0x602;
@@ -227,7 +227,7 @@ fn clock_shows_that_an_update_is_in_progress_once_a_second<H: Hypervisor>(hyperv
     assert_ne!(results[4], results[9]);
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     guest_at_the_reset_vector_is_reset;
     alarm_wakes_a_sleeping_guest_at_its_vector_in_real_mode;
     every_wake_up_is_a_reset_of_the_cpu;

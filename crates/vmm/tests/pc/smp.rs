@@ -3,8 +3,8 @@
 use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::{PcConfig, Stop};
 
-use super::image::Segment;
 use super::player::{Op, Play};
+use kit::image::Segment;
 
 /// Where each counts itself.
 const COUNTER: u32 = 0x500;
@@ -52,7 +52,7 @@ fn others_wait_until_they_are_started<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(*played.results.last().unwrap(), 0);
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     init_and_sipi_start_all_others_at_page_0;
     others_wait_until_they_are_started;
 }

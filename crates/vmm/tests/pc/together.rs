@@ -79,7 +79,7 @@ fn machine_without_vcpus_is_halted<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(stop, Stop::Halted);
 }
 
-crate::on_both! {
+kit::on_both! {
     first_to_end_ends_the_others;
     limit_ends_all_and_all_have_run;
     machine_without_vcpus_is_halted;

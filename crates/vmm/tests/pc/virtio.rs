@@ -75,7 +75,7 @@ fn device_that_could_not_be_made_takes_no_pin<H: Hypervisor>(hypervisor: &H) {
     assert!(error.contains("no free pins left"), "{error}");
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     device_that_could_not_be_made_takes_no_pin;
     doorbell_takes_notifications_with_no_exit_to_the_vmm;
     without_a_doorbell_each_notification_is_an_exit;

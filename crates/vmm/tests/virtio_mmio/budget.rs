@@ -66,6 +66,6 @@ fn a_kick_ends_a_service_and_the_next_run_goes_on_with_it<H: Hypervisor>(hypervi
     );
 }
 
-crate::on_both! {
+kit::on_both! {
     a_kick_ends_a_service_and_the_next_run_goes_on_with_it;
 }

@@ -108,7 +108,7 @@ fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
     (taken - before, heavy)
 }
 
-crate::on_both! {
+kit::on_both! {
     answers_come_back_by_an_irqfd_to_a_guest_that_halts;
     an_acknowledgement_by_doorbell_wakes_nobody;
 }

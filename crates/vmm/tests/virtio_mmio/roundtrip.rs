@@ -190,7 +190,7 @@ fn a_ring_outside_of_ram_is_refused_and_the_guest_gives_up<H: Hypervisor>(hyperv
     );
 }
 
-crate::on_both! {
+kit::on_both! {
     answers_come_back_from_a_device_model;
     answers_come_back_through_an_ioeventfd;
     answers_come_back_without_any_exit_if_the_ring_is_polled;

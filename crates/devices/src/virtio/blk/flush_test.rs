@@ -9,7 +9,7 @@ use super::*;
 use crate::virtio::answer_double::{DATA, driver_side, memory, ring};
 use crate::virtio::server::DriverSide;
 use crate::virtio::{Handler, Queue, features};
-use crate::wait::await_that;
+use kit::wait::await_that;
 use vmbell::virtqueue::{Brand, Buffer, DriverQueue, Features, SplitDriver, SplitLayout, brand};
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 16);

@@ -39,6 +39,6 @@ fn each_kind_of_access_that_fails_is_told_to_the_vmm_once<H: Hypervisor>(h: &H) 
     doubled.edu.set_broken(false);
 }
 
-crate::on_both! {
+kit::on_both! {
     each_kind_of_access_that_fails_is_told_to_the_vmm_once;
 }

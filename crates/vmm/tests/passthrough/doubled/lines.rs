@@ -230,7 +230,7 @@ fn row_7_device_that_is_closed_with_its_eventfds_lets_go_of_them() {
     }
 }
 
-crate::on_both! {
+kit::on_both! {
     thousand_line_interrupts_pass_the_vmm_by;
     thousand_line_interrupts_arrive_where_registers_are_not_mapped;
     thousand_line_interrupts_go_through_the_vmm;

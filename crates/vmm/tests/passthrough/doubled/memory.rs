@@ -122,7 +122,7 @@ fn memory_that_cannot_be_mapped_leaves_none_mapped() {
     assert_eq!(space.mapped(), []);
 }
 
-crate::on_both! {
+kit::on_both! {
     device_reaches_all_memory_of_its_guest_and_nothing_else;
     device_that_is_taken_out_reaches_nothing;
     memory_outside_of_the_windows_is_refused;

@@ -111,7 +111,7 @@ fn messages_and_line_are_not_on_together() {
     assert_eq!((count(&message), count(&line)), (0, 1));
 }
 
-crate::on_both! {
+kit::on_both! {
     thousand_messages_pass_the_vmm_by;
     message_that_is_masked_waits_until_it_is_not;
     message_can_lead_elsewhere_while_it_comes;

@@ -118,7 +118,7 @@ fn device_that_could_not_be_opened_can_be_tried_again<H: Hypervisor>(h: &H) {
     tries("pci", &|| pc.assign(&pci, true, &unexpected()));
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     device_that_could_not_be_opened_can_be_tried_again;
     each_platform_device_has_a_place_of_its_own;
     platform_device_with_more_lines_than_free_pins_is_refused;

@@ -123,7 +123,7 @@ fn configuration_space_is_read_and_written() {
     assert!(matches!(error, PassthroughError::Access { .. }), "{error}");
 }
 
-crate::on_both! {
+kit::on_both! {
     device_that_the_host_wants_back_is_given_back;
     line_is_connected_once;
 }

@@ -52,7 +52,7 @@ fn device_of_the_vmms_line_is_taken_out_in_mid_interrupt<H: Hypervisor>(h: &H) {
     alone(|| torn_down(h, Handover::Vmm));
 }
 
-crate::on_both! {
+kit::on_both! {
     device_is_taken_out_in_mid_interrupt;
     device_of_the_vmms_line_is_taken_out_in_mid_interrupt;
 }

@@ -50,7 +50,7 @@ fn line_that_nobody_unmasks_interrupts_once<H: Hypervisor>(h: &H) {
     irqfd.remove().unwrap();
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     alarms_arrive_by_irqfd_and_the_end_of_each_unmasks_the_line;
     alarms_arrive_by_a_thread_of_the_vmm_that_sees_the_accesses;
     line_that_nobody_unmasks_interrupts_once;

@@ -83,7 +83,7 @@ fn forwarded_interrupt_that_the_guest_leaves_active_is_the_only_one<H: Hyperviso
     assert_eq!((count(&trigger), guest.spurious()), (0, 0));
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     forwarded_alarms_all_arrive_on_one_cpu;
     forwarded_alarms_all_arrive_on_two_cpus;
     forwarded_interrupt_that_the_guest_leaves_active_is_the_only_one;

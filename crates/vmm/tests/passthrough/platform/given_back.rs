@@ -58,7 +58,7 @@ fn clock_that_was_given_back_interrupts_nobody<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     clock_is_given_back_masked_and_reset;
     clock_that_was_given_back_interrupts_nobody;
 }

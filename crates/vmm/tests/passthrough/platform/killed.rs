@@ -126,7 +126,7 @@ fn ends<H: Hypervisor>(h: &H, round: u64) {
     }
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     clock_of_a_process_that_is_killed_in_mid_interrupt_works_again;
     guest_that_ends_in_mid_interrupt_leaves_nothing;
 }

@@ -274,7 +274,7 @@ fn guest_of_another_process_is_refused<H: Hypervisor>(h: &H) {
     guest.forward(&clock).unwrap();
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     line_is_refused_before_the_gic_is_there_and_when_another_device_has_it;
     malformed_requests_are_refused_by_their_errno;
     forwarding_belongs_to_the_file_that_asked_for_it;

@@ -110,7 +110,7 @@ fn node_has_the_places_of_the_guest_and_nothing_of_the_host<H: Hypervisor>(_h: &
     assert_eq!(again.unwrap(), template());
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     node_is_what_the_host_says_of_the_clock;
     node_has_the_places_of_the_guest_and_nothing_of_the_host;
 }

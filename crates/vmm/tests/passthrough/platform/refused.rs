@@ -140,7 +140,7 @@ impl Drop for Hidden {
     }
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     line_out_of_the_range_of_the_guests_gic_is_refused;
     interrupt_or_device_that_does_not_exist_is_refused;
     interrupt_that_is_forwarded_is_refused_a_second_time;

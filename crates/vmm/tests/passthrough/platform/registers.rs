@@ -36,7 +36,7 @@ fn emulated_registers_are_read_by_an_exit_each<H: Hypervisor>(h: &H) {
     );
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     mapped_registers_are_read_without_an_exit;
     emulated_registers_are_read_by_an_exit_each;
 }

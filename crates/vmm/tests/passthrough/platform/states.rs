@@ -120,7 +120,7 @@ fn row_12_guest_that_ends_while_active_gives_the_line_back<H: Hypervisor>(h: &H)
     assert_eq!(state(&placed).injected, 20);
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     row_12_active_interrupt_is_not_made_pending_whatever_its_line_does;
     row_12_second_edge_is_pending_in_the_hardware_while_the_first_is_active;
     row_12_second_edge_while_active_is_latched_and_taken_once;

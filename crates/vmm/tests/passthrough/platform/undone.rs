@@ -53,6 +53,6 @@ fn state(line: &vmbell_vfio::interrupt::Line) -> vmbell_hypervisor::ForwardedSta
     line.forwarded().unwrap().unwrap()
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     forwarding_is_undone_in_mid_interrupt_and_the_classic_way_works_again;
 }

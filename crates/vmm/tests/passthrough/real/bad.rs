@@ -144,7 +144,7 @@ fn registers_over_ram_are_refused_and_nothing_stays<H: Hypervisor>(h: &H) {
     assert_eq!(guest.run(10).interrupts, 10);
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     second_container_is_refused;
     one_container_has_the_devices_of_several_groups;
     device_without_vfios_driver_is_refused;

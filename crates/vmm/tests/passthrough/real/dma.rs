@@ -146,7 +146,7 @@ fn memory_is_let_go_of_where_the_device_was_closed_before<H: Hypervisor>(_h: &H)
     drop(container);
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     dma_goes_round_until_the_memory_is_taken_back;
     windows_leave_out_the_addresses_of_messages;
     row_10_overlap_and_half_of_a_mapping_are_refused;

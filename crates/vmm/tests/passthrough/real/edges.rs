@@ -338,7 +338,7 @@ fn device_with_a_reset_is_reset<H: Hypervisor>(_h: &H) {
     assert_eq!(super::read(&card.device, STATUS), fresh);
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     row_1_request_that_is_malformed_is_invalid;
     row_1_request_without_one_action_is_unknown;
     row_1_trigger_that_is_no_eventfd_is_refused;

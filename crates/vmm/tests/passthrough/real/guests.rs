@@ -156,7 +156,7 @@ fn each_vector_of_the_card_is_a_message_of_its_own<H: Hypervisor>(h: &H) {
     });
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     each_vector_of_the_card_is_a_message_of_its_own;
     thousand_interrupts_of_intx_pass_the_vmm_by;
     thousand_interrupts_of_msi_pass_the_vmm_by;

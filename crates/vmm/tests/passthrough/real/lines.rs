@@ -87,7 +87,7 @@ fn message_is_signalled_by_loopback<H: Hypervisor>(_h: &H) {
     assert_signalled(&trigger);
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     registers_are_read_and_written;
     line_is_masked_when_it_is_signalled;
     line_is_unmasked_by_an_eventfd;

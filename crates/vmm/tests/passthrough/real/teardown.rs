@@ -98,7 +98,7 @@ fn device_that_the_host_takes_away_is_given_back_in_mid_run<H: Hypervisor>(h: &H
     bind(EDU);
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     device_is_given_back_in_mid_interrupt_a_hundred_times;
     device_that_the_host_takes_away_is_given_back_in_mid_run;
 }

@@ -46,7 +46,7 @@ fn row_14_file_that_is_not_vfios_is_refused<H: Hypervisor>(h: &H) {
     assert_eq!(number(vm.remove_vfio_file(other.as_fd())), libc::ENOENT);
 }
 
-crate::on_kvm! {
+kit::on_kvm! {
     row_14_file_is_told_once_and_taken_back_once;
     row_14_file_that_is_not_vfios_is_refused;
 }

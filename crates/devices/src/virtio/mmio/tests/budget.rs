@@ -8,7 +8,7 @@ use super::*;
 use crate::Listener;
 use crate::virtio::queue::BUDGET;
 use crate::virtio::{Handled, HandlerError, Queue, Request};
-use crate::wait::{HANG, await_that};
+use kit::wait::{HANG, await_that};
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 /// Far more chains than one service serves.

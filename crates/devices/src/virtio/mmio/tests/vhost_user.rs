@@ -9,7 +9,7 @@ use super::back_end::*;
 use super::*;
 use crate::filled::{FULL, make_blocking};
 use crate::virtio::vhost::{Gone, VhostUserBlk, VhostUserError};
-use crate::wait::{HANG, await_that, growing};
+use kit::wait::{HANG, await_that, growing};
 use vmbell_hypervisor::shared_memory;
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use crate::wait::await_that;
+use kit::wait::await_that;
 use vmbell_hypervisor::IrqTrigger;
 
 const LAYOUTS: [SplitLayout; 3] = [

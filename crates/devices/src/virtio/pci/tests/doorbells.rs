@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::wait::await_that;
+use kit::wait::await_that;
 use vmbell::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
 
 const LAYOUTS: [SplitLayout; 2] = [

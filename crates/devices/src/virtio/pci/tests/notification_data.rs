@@ -1,7 +1,7 @@
 //! Notifications that say how far the driver is (`VIRTIO_F_NOTIFICATION_DATA`).
 
 use super::*;
-use crate::wait::await_that;
+use kit::wait::await_that;
 use vmbell::virtqueue::{
     Buffer, DriverControl, DriverQueue, Features, PackedDriver, PackedLayout, SplitDriver, brand,
 };

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 use crate::virtio::{Handled, HandlerError, Request};
-use crate::wait::await_that;
+use kit::wait::await_that;
 use vmbell::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::virtio::Net;
 use crate::virtio::net::{Mac, Offloads, Tap};
-use crate::wait::await_that;
+use kit::wait::await_that;
 use vmbell::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
 
 const LAYOUTS: [SplitLayout; 2] = [

@@ -5,8 +5,8 @@ use super::*;
 use crate::filled::{FULL, make_blocking};
 use crate::virtio::worker_double::{Double, VERSION_1};
 #[cfg(not(miri))]
-use crate::wait::HANG;
-use crate::wait::await_that;
+use kit::wait::HANG;
+use kit::wait::await_that;
 use vmbell::eventfd::EventId;
 
 const CONFIG: u64 = BASE + 0x2000;

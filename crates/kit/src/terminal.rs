@@ -1,5 +1,4 @@
 //! A pseudo terminal for a program under test, and what a terminal shows after it printed something.
-#![allow(dead_code, reason = "each program of tests uses a part")]
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,8 +6,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// The escape sequences of a terminal's other screen, and of the way back.
+/// The escape sequence of a terminal's other screen.
 pub const ENTER: &str = "\x1b[?1049h";
+/// The way back.
 pub const LEAVE: &str = "\x1b[?1049l";
 
 /// Both ends of a new terminal of 80x24: the one of a person, and the one of a program.

@@ -33,7 +33,6 @@ pub fn elf(code: &[u8], more: &[Segment]) -> Vec<u8> {
 }
 
 /// The same as a kernel: a note has PVH's entry point.
-#[allow(dead_code, reason = "each test binary uses a part")]
 pub fn kernel(code: &[u8], more: &[Segment]) -> Vec<u8> {
     const XEN_ELFNOTE_PHYS32_ENTRY: u32 = 18;
     let xen = u32::from_le_bytes(*b"Xen\0");

@@ -1,6 +1,5 @@
 //! Waits of the tests: each is for a condition, and none asks how long it took. One bound, which only a hang
 //! reaches, turns a hang into a failure that says what was waited for.
-#![allow(dead_code, reason = "each program of tests uses a part")]
 
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,10 @@
-//! Makes tests of bodies that are generic over the backend, each with a bound on its time.
+//! Makes tests of bodies that are generic over the backend, each with a bound on its time. The macros name the backends by
+//! the dependencies of the crate whose tests they make.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use super::wait::HANG;
+use crate::wait::HANG;
 
 /// A whole test waits for many things, one after another.
 const TEST_HANG: Duration = HANG.saturating_mul(5);
@@ -39,7 +40,7 @@ macro_rules! on_usermode {
             $($(#[$condition])*
             #[test]
             fn $name() {
-                $crate::harness::bounded(|| super::$name(&vmbell_usermode::Usermode));
+                $crate::bounded(|| super::$name(&::vmbell_usermode::Usermode));
             })*
         }
     };
@@ -63,14 +64,11 @@ macro_rules! on_kvm {
             #[test]
             #[ignore = "needs /dev/kvm: cargo xtask lab"]
             fn $name() {
-                $crate::harness::bounded(|| super::$name(&$crate::harness::kvm()));
+                $crate::bounded(|| match ::vmbell_hypervisor::kvm::Kvm::open() {
+                    Ok(kvm) => super::$name(&kvm),
+                    Err(error) => panic!("{}", ::vmbell_hypervisor::chain(&error)),
+                });
             })*
         }
     };
-}
-
-/// The real thing.
-pub fn kvm() -> vmbell_hypervisor::kvm::Kvm {
-    vmbell_hypervisor::kvm::Kvm::open()
-        .unwrap_or_else(|error| panic!("{}", vmbell_hypervisor::chain(&error)))
 }

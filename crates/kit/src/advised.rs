@@ -1,6 +1,5 @@
 //! The commands for the lab that the README and the texts of `--help` advise, and how each is tested: it runs as it is written, or
 //! in a short form, or another test runs its like.
-#![allow(dead_code, reason = "each program of tests uses a part")]
 
 /// How a command is tested.
 #[derive(Clone, Copy, Debug)]
