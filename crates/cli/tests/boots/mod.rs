@@ -2,6 +2,7 @@
 //! tests, and Linux as a guest in it. The program of the tests says which machine its L1 is: `BOARD`, `PARAMETERS` and
 //! `vmbell()`, `examples()`.
 
+pub mod advised;
 pub mod bodies;
 pub mod late;
 pub mod linux;

@@ -16,7 +16,6 @@ mod ends;
 mod eoi;
 mod exports;
 mod gate;
-#[path = "../lab/mod.rs"]
 mod lab;
 mod net;
 mod others;

@@ -1,24 +1,14 @@
 //! Linux as the guest of `vmbell run` on x86-64.
 
-#[path = "linux/advice.rs"]
 mod advice;
-#[path = "linux/consoles.rs"]
 mod consoles;
-#[path = "linux/devices.rs"]
 mod devices;
-#[path = "linux/disks.rs"]
 mod disks;
-#[path = "linux/kicks.rs"]
 mod kicks;
-#[path = "linux/networks.rs"]
 mod networks;
-#[path = "linux/notification_data.rs"]
 mod notification_data;
-#[path = "linux/traces.rs"]
 mod traces;
-#[path = "linux/vhost.rs"]
 mod vhost;
-#[path = "linux/vhost_user.rs"]
 mod vhost_user;
 
 use vmbell_lab::arch::Arch;

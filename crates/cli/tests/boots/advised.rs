@@ -1,6 +1,6 @@
 //! The commands that the README and the texts of `--help` advise, with their own limits: each of this architecture ends well.
 
-use super::boots::{example, host_vmbell, output, text};
+use super::{example, host_vmbell, output, text};
 use kit::advised::{ALL, Tested};
 
 #[test]

@@ -131,7 +131,7 @@ fn archive(sandbox: &Sandbox) -> Vec<u8> {
 #[test]
 fn command_in_l1_writes_its_report_where_it_comes_back_from_and_gets_the_files_that_it_names() {
     let sandbox = Sandbox::new();
-    let report = include_str!("../../../report/tests/data/report.json");
+    let report = include_str!("../../../../report/tests/data/report.json");
     fs::write(sandbox.path("old.json"), report).unwrap();
     let words = [
         "--env",

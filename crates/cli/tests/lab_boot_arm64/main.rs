@@ -2,23 +2,15 @@
 //! module in one process: they need a `vmbell` that was built for arm64.
 #![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
 
+#[path = "../boots/mod.rs"]
 mod boots;
 
-#[path = "lab_boot/advised.rs"]
-mod advised;
-#[path = "lab_boot_arm64/depth.rs"]
 mod depth;
-#[path = "lab_boot_arm64/flat.rs"]
 mod flat;
-#[path = "lab_boot_arm64/gicv2.rs"]
 mod gicv2;
-#[path = "lab_boot_arm64/linux.rs"]
 mod linux;
-#[path = "lab_boot_arm64/program.rs"]
 mod program;
-#[path = "lab_boot_arm64/saved.rs"]
 mod saved;
-#[path = "lab_boot_arm64/top.rs"]
 mod top;
 
 use std::path::PathBuf;
