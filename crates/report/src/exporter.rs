@@ -3,8 +3,7 @@
 //! A new format is a file with its writer and its exporter, and a line in the list: the options of the command, the files
 //! that the lab brings back, and the help text follow from it.
 
-use super::{Report, TimeUnit};
-use crate::{csv, json, markdown, openmetrics};
+use crate::{Look, Report, TimeUnit, blocks, csv, json, markdown, openmetrics};
 
 /// A format that reports are exported to.
 pub trait Exporter: std::fmt::Debug + Sync {
@@ -22,12 +21,35 @@ pub trait Exporter: std::fmt::Debug + Sync {
 }
 
 /// All formats, in the order of the options.
-pub const EXPORTERS: [&dyn Exporter; 4] = [
-    &json::Json,
-    &markdown::Markdown,
-    &csv::Csv,
-    &openmetrics::OpenMetrics,
-];
+pub const EXPORTERS: [&dyn Exporter; 4] =
+    [&json::Json, &Markdown, &csv::Csv, &openmetrics::OpenMetrics];
+
+/// Markdown as an export.
+#[derive(Debug)]
+struct Markdown;
+
+impl Exporter for Markdown {
+    fn option(&self) -> &'static str {
+        "export-markdown"
+    }
+
+    fn extension(&self) -> &'static str {
+        "md"
+    }
+
+    fn help(&self) -> &'static str {
+        "Write the report as Markdown; - is stdout"
+    }
+
+    fn write(&self, report: &Report, unit: Option<TimeUnit>) -> String {
+        let look = Look {
+            verbose: true,
+            unit,
+            ..Look::default()
+        };
+        markdown(&blocks(report, look))
+    }
+}
 
 #[cfg(test)]
 mod tests {

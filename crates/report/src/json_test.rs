@@ -83,7 +83,7 @@ fn vmms_can_be_read() {
 
 #[test]
 fn what_is_counted_can_be_read() {
-    for report in [sample::events(), sample::perf_stat()] {
+    for report in [sample::events(), sample::rings()] {
         assert_eq!(parse(&json(&report)).unwrap(), report);
     }
 }

@@ -50,7 +50,7 @@ pub struct Report {
 pub enum Kind {
     /// Paths between a guest and its host, and the host's floors.
     Paths(Paths),
-    /// Variants of a virtqueue, in the form of `perf stat --repeat`.
+    /// Variants of a virtqueue.
     Rings {
         /// What all rows do.
         work: Work,

@@ -359,7 +359,7 @@ pub(super) fn events() -> Report {
 }
 
 /// A report of rings: two variants, on a host that counts some of the events.
-pub(super) fn perf_stat() -> Report {
+pub(super) fn rings() -> Report {
     let variant = |name: &str, ns: f64| {
         let mut row = counting(name, Group::Floor, ns, &[0.95 * ns, 1.05 * ns], 500);
         row.parameters = [("switches".to_owned(), format!("--split {name}"))].into();
@@ -466,4 +466,19 @@ pub(super) fn vmm(name: &str, boots: u32, emulated: bool) -> Vmm {
         repeated: None,
         exits_reason: None,
     }
+}
+
+/// The report as a terminal without colours and of this width shows it.
+pub(crate) fn shown(report: &Report, look: crate::Look, width: Option<usize>) -> String {
+    let width = match (width, crate::widest(report, look)) {
+        (Some(width), Some(widest)) => Some(width.min(widest)),
+        (width, widest) => width.or(widest),
+    };
+    let color = false;
+    crate::terminal(&crate::blocks(report, look), crate::Screen { color, width })
+}
+
+/// Blocks as a terminal without colours shows them.
+pub(crate) fn plain(blocks: &[crate::Block]) -> String {
+    crate::terminal(blocks, crate::Screen::default())
 }

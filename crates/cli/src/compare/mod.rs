@@ -15,9 +15,8 @@ use crate::output::deliver::show;
 use crate::output::style::Style;
 use vmbell_report::compare::{
     CompareError, CompareOptions, ComparedRow, Comparison, Pairing, RowKey, Verdict, compare, json,
-    markdown, terminal,
 };
-use vmbell_report::{Export, Look, Report, parse, units, visible};
+use vmbell_report::{Export, Report, markdown, parse, units, visible};
 
 /// Compares, exports and shows. Every error has the status of wrong arguments, so that 1 says nothing but that a row is
 /// slower.
@@ -47,9 +46,7 @@ fn compared(args: &CompareArgs) -> Result<Exit> {
         .into_iter()
         .map(|(to, writer)| to.finish(&writer(&comparison)))
         .collect();
-    show(args.style, Look::default(), stdout_is_taken, |look| {
-        terminal(&comparison, look)
-    })?;
+    show(args.style, stdout_is_taken, &comparison.blocks())?;
     exported.into_iter().collect::<Result<(), _>>()?;
     let missing = match args.allow_missing {
         true => Vec::new(),
@@ -77,7 +74,9 @@ type Writer = fn(&Comparison) -> String;
 fn exports(args: &CompareArgs) -> Result<Vec<(Export, Writer)>> {
     let given: [(Option<&PathBuf>, Writer); 2] = [
         (args.export_json.as_ref(), json),
-        (args.export_markdown.as_ref(), markdown),
+        (args.export_markdown.as_ref(), |comparison| {
+            markdown(&comparison.blocks())
+        }),
     ];
     let mut exports = Vec::new();
     for (path, writer) in given {
@@ -163,9 +162,7 @@ pub(super) fn measured(
     stdout_is_taken: bool,
 ) -> Result<Exit> {
     let comparison = compare(old, new, options).map_err(with_advice)?;
-    show(style, Look::default(), stdout_is_taken, |look| {
-        terminal(&comparison, look)
-    })?;
+    show(style, stdout_is_taken, &comparison.blocks())?;
     let missing = comparison.only_old.iter().filter(|key| is_wanted(key));
     Ok(verdict(
         &comparison,

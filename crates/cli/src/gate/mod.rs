@@ -29,9 +29,9 @@ use crate::args::suggest::did_you_mean;
 use crate::output::deliver::show;
 use crate::output::style::Style;
 use vmbell_bench::Limit;
+use vmbell_report::Export;
 use vmbell_report::gate::{self, Measured, Place, Verdict};
 use vmbell_report::units::plural;
-use vmbell_report::{Export, Look};
 
 /// The kernel of a new budget.
 const KERNEL: &str = "debian:6.12";
@@ -220,12 +220,14 @@ fn report(
     if args.json {
         print(&gate::json(verdict, measured))?;
     } else {
-        show(Style::Auto, Look::default(), false, |look| {
-            gate::terminal(verdict, look)
-        })?;
+        show(Style::Auto, false, &gate::blocks(verdict))?;
     }
     if let Some(mut file) = markdown {
-        file.write_all(gate::markdown(verdict).as_bytes())
+        let text = format!(
+            "### vmbell gate\n\n{}",
+            vmbell_report::markdown(&gate::blocks(verdict))
+        );
+        file.write_all(text.as_bytes())
             .context("cannot write the verdict to the file of --markdown")?;
     }
     Ok(())

@@ -1,12 +1,10 @@
 //! `--bisect`: which kernel between two was the first at which a row of `vmbell bench` changed.
 
-use std::fmt;
-
 use anyhow::{Context, bail};
 
 use super::parts::Choice;
 use vmbell_lab::debian::is_older;
-use vmbell_report::{Group, Outcome, Report};
+use vmbell_report::{Block, Cell, Column, Group, Outcome, Report, Table};
 
 /// The least change of the row between the two kernels, as a share. Kernels differ by a few per cent for reasons such as
 /// where their code lies.
@@ -113,28 +111,42 @@ impl Bisection {
     }
 }
 
-impl fmt::Display for Bisection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Bisection {
+    /// Shows the kernels that were measured, and the first one with the change.
+    pub(super) fn blocks(&self) -> Vec<Block> {
         let base = self.points[0].instructions;
-        let width = self.points.iter().map(|point| point.release.len()).max();
-        let width = width.unwrap_or_default();
-        writeln!(f, "\n{}\n", self.points[0].row)?;
-        writeln!(f, "{:width$}  instructions  ratio", "kernel")?;
-        for point in &self.points {
-            let (release, value) = (&point.release, point.instructions);
-            writeln!(f, "{release:width$}  {value:12.0}  {:.3}", value / base)?;
-        }
-        let [before, first] = [self.first - 1, self.first].map(|index| &self.points[index]);
-        writeln!(
-            f,
-            "\nLinux {} is the first of Debian's kernels with the change: {:.0} instructions, and {:.0} on {}.",
+        let points = &self.points;
+        let mut table = Table {
+            title: Some(points[0].row.clone()),
+            ..Table::new("kernel", points.iter().map(|point| &point.release))
+        };
+        let instructions = points
+            .iter()
+            .map(|point| format!("{:.0}", point.instructions));
+        table.add(
+            Column::numbers("instructions"),
+            instructions.map(|text| Some(Cell::from(text))),
+        );
+        let ratios = points
+            .iter()
+            .map(|point| format!("{:.3}", point.instructions / base));
+        table.add(
+            Column::numbers("ratio"),
+            ratios.map(|text| Some(Cell::from(text))),
+        );
+        let [before, first] = [self.first - 1, self.first].map(|index| &points[index]);
+        let answer = format!(
+            "Linux {} is the first of Debian's kernels with the change: {:.0} instructions, and {:.0} on {}.",
             first.release, first.instructions, before.instructions, before.release
-        )
+        );
+        vec![Block::Table(table), Block::text(answer)]
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use vmbell_report::{Screen, terminal};
+
     use super::*;
 
     fn point(release: &str, instructions: f64) -> Point {
@@ -164,6 +176,10 @@ mod tests {
         (bisection, steps)
     }
 
+    fn shown(bisection: &Bisection) -> String {
+        terminal(&bisection.blocks(), Screen::default())
+    }
+
     #[test]
     fn the_first_kernel_with_the_change_is_found_in_few_steps() {
         for change in 1..8 {
@@ -171,7 +187,7 @@ mod tests {
                 let mut figures = [old; 8];
                 figures[change..].fill(new);
                 let (bisection, steps) = searched(figures);
-                let text = bisection.to_string();
+                let text = shown(&bisection);
                 let said = format!(
                     "\nLinux 6.1.{} is the first of Debian's kernels",
                     change + 1
@@ -187,13 +203,13 @@ mod tests {
     fn the_table_has_what_was_measured_in_order() {
         let (bisection, _) = searched([100.0, 101.0, 99.0, 100.0, 121.0, 119.0, 120.0, 120.0]);
         assert_eq!(
-            bisection.to_string(),
-            "\na-row\n\nkernel  instructions  ratio\n\
-             6.1.1           100  1.000\n\
-             6.1.3            99  0.990\n\
-             6.1.4           100  1.000\n\
-             6.1.5           121  1.210\n\
-             6.1.8           120  1.200\n\n\
+            shown(&bisection),
+            "a-row\nkernel  instructions  ratio\n\
+             6.1.1            100  1.000\n\
+             6.1.3             99  0.990\n\
+             6.1.4            100  1.000\n\
+             6.1.5            121  1.210\n\
+             6.1.8            120  1.200\n\n\
              Linux 6.1.5 is the first of Debian's kernels with the change: 121 instructions, and 100 on 6.1.4.\n"
         );
     }

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 
 use vmbell_lab::arch::Arch;
 use vmbell_lab::job::Exits;
-use vmbell_report::{Outcome, Report, Row, aligned};
+use vmbell_report::{Block, Cell, Column, Outcome, Overflow, Report, Row, Table};
 
 /// The exit codes of AMD's SVM (APM volume 2, appendix C) that guests with guests have often.
 const NAMES: [(u32, &str); 20] = [
@@ -77,9 +77,9 @@ fn listed(exits: &[(u32, u64)], names: &[(u32, &str)], vls: &[u32]) -> String {
     )
 }
 
-/// Puts them into the report, and returns the table. They are in the parts between the marks that `vmbell bench` makes: a row has
+/// Puts them into the report, and returns what is shown of them. They are in the parts between the marks that `vmbell bench` makes: a row has
 /// one run between its first two marks, and between the next two a run of twice as many operations.
-pub(super) fn of_rows(report: &mut Report, parts: &[Exits]) -> Result<String> {
+pub(super) fn of_rows(report: &mut Report, parts: &[Exits]) -> Result<Vec<Block>> {
     let rows = report.results.iter_mut();
     let mut rows: Vec<_> = rows.filter_map(Measured::of).collect();
     // Between two rows there is a part as well. The first mark may be missing, as it starts the recording.
@@ -97,7 +97,7 @@ pub(super) fn of_rows(report: &mut Report, parts: &[Exits]) -> Result<String> {
     let exits = rows
         .iter()
         .filter_map(|row| Some((row.name, row.exits.as_ref()?)));
-    Ok(table(&exits.collect::<Vec<_>>()))
+    Ok(blocks(&exits.collect::<Vec<_>>()))
 }
 
 /// A row that was measured.
@@ -134,50 +134,53 @@ fn per_operation(first: &Exits, second: &Exits, ops: u64) -> BTreeMap<String, f6
 }
 
 /// A column for all exits, and one for each reason that is at least a twentieth of an exit in some row, the largest first.
-fn table(rows: &[(&str, &BTreeMap<String, f64>)]) -> String {
+fn blocks(rows: &[(&str, &BTreeMap<String, f64>)]) -> Vec<Block> {
     const LEAST: f64 = 0.05;
-    let mut columns: Vec<(&str, f64)> = Vec::new();
+    let mut reasons: Vec<(&str, f64)> = Vec::new();
     for (reason, exits) in rows.iter().flat_map(|(_, exits)| *exits) {
-        match columns.iter_mut().find(|(name, _)| name == reason) {
+        match reasons.iter_mut().find(|(name, _)| name == reason) {
             Some((_, most)) => *most = most.max(exits.abs()),
-            None => columns.push((reason, exits.abs())),
+            None => reasons.push((reason, exits.abs())),
         }
     }
-    columns.retain(|(_, most)| *most >= LEAST);
-    columns.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(other.0)));
+    reasons.retain(|(_, most)| *most >= LEAST);
+    reasons.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(other.0)));
     let has_star = |reason: &str| {
         let mut vls = NAMES.iter().filter(|(code, _)| VLS.contains(code));
         vls.any(|(_, name)| *name == reason)
     };
-    let mut lines = vec![vec!["row".to_owned(), "all".to_owned()]];
-    let title = |(reason, _): &(&str, f64)| {
+    let cell = |exits: f64| (exits.abs() >= LEAST).then(|| Cell::from(format!("{exits:.1}")));
+    let mut table = Table {
+        overflow: Overflow::Continue,
+        ..Table::new("row", rows.iter().map(|(name, _)| *name))
+    };
+    let all = rows.iter().map(|(_, exits)| cell(exits.values().sum()));
+    table.add(Column::numbers("all"), all);
+    for (reason, _) in &reasons {
         let star = if has_star(reason) { "*" } else { "" };
-        format!("{}{star}", reason.replace('_', " "))
-    };
-    lines[0].extend(columns.iter().map(title));
-    let cell = |exits: f64| match exits.abs() < LEAST {
-        true => "-".to_owned(),
-        false => format!("{exits:.1}"),
-    };
-    for (name, exits) in rows {
-        let all = exits.values().sum();
-        let mut line = vec![(*name).to_owned(), cell(all)];
-        for (reason, _) in &columns {
-            line.push(cell(exits.get(*reason).copied().unwrap_or_default()));
-        }
-        lines.push(line);
+        let title = format!("{}{star}", reason.replace('_', " "));
+        let cells = rows
+            .iter()
+            .map(|(_, exits)| cell(exits.get(*reason).copied().unwrap_or_default()));
+        table.add(Column::numbers(title), cells);
     }
-    let mut text = "\nexits of L1's guests for one operation; counting them costs instructions, which the report above has\n\n"
-        .to_owned();
-    text.push_str(&aligned(&lines));
-    if columns.iter().any(|(reason, _)| has_star(reason)) {
-        text.push_str("\n* not on a CPU with virtual VMLOAD and VMSAVE (VLS)\n");
+    let mut blocks = vec![
+        Block::text(
+            "exits of L1's guests for one operation; counting them costs instructions, which the report above has",
+        ),
+        Block::Table(table),
+    ];
+    if reasons.iter().any(|(reason, _)| has_star(reason)) {
+        let note = "* not on a CPU with virtual VMLOAD and VMSAVE (VLS)";
+        blocks.push(Block::Note(note.to_owned()));
     }
-    text
+    blocks
 }
 
 #[cfg(test)]
 mod tests {
+    use vmbell_report::{Screen, terminal};
+
     use super::*;
 
     #[test]
@@ -204,10 +207,10 @@ mod tests {
         let second = exits(&[("io", 43), ("vmload", 90), ("hlt", 1), ("npf", 2)]);
         let exits = per_operation(&first, &second, 20);
         assert_eq!(
-            table(&[("portio-no-eventfd", &exits)]),
-            "\nexits of L1's guests for one operation; counting them costs instructions, which the report above has\n\n\
+            terminal(&blocks(&[("portio-no-eventfd", &exits)]), Screen::default()),
+            "exits of L1's guests for one operation; counting them costs instructions, which the report above has\n\n\
              row                all  vmload*   io  npf\n\
-             portio-no-eventfd  3.1      2.0  1.0  0.1\n\n\
+             portio-no-eventfd  3.1      2.0  1.0  0.1\n\
              * not on a CPU with virtual VMLOAD and VMSAVE (VLS)\n"
         );
     }

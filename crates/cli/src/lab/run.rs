@@ -22,7 +22,7 @@ use super::needs::Needs;
 use super::parts::{Choice, Parts, boards};
 use crate::compare;
 use crate::exit::Usage;
-use crate::output::deliver::show;
+use crate::output::deliver::show_below;
 use crate::output::style::Style;
 use crate::suites::Suite;
 use vmbell_bench::host::{DEPTH_VARIABLE, DEPTH_VMM_VARIABLE};
@@ -31,7 +31,7 @@ use vmbell_lab::arch::Arch;
 use vmbell_lab::job::Ending;
 use vmbell_lab::{Lab, LabError, Task};
 use vmbell_report::compare::{at_depths, side_by_side};
-use vmbell_report::{EXPORTERS, Exporter, Look, Report, Timing, json};
+use vmbell_report::{EXPORTERS, Exporter, Report, Timing, json};
 
 /// The option for the report that is compared.
 const JSON: &str = "export-json";
@@ -193,19 +193,13 @@ fn show_kernels(reports: &[(String, Report)]) -> anyhow::Result<()> {
     if reports.len() < 2 {
         return Ok(());
     }
-    let plain = side_by_side(reports, Look::default())?;
-    show(Style::Auto, Look::default(), false, |look| {
-        side_by_side(reports, look).unwrap_or(plain)
-    })?;
-    Ok(())
+    show_below(Style::Auto, false, &side_by_side(reports)?)
 }
 
 /// Shows what was measured at several depths, of one kernel if there are several.
 fn show_depths(of: Option<String>, reports: &[(String, Report)]) -> anyhow::Result<()> {
     if reports.len() > 1 {
-        show(Style::Auto, Look::default(), false, |look| {
-            at_depths(of.as_deref(), reports, look)
-        })?;
+        show_below(Style::Auto, false, &at_depths(of.as_deref(), reports))?;
     }
     Ok(())
 }
@@ -252,9 +246,7 @@ fn bisect(
         .parts
         .between(host, &board, bisection.releases())?;
     bisection.run(&between, measure)?;
-    show(Style::Auto, Look::default(), false, |_| {
-        bisection.to_string()
-    })?;
+    show_below(Style::Auto, false, &bisection.blocks())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -382,10 +374,10 @@ fn run_in(
     Exported::finish(program.exports, &mut outcome, code)?;
     if let (Some(path), true) = (of_rows, code == 0) {
         let mut report = compare::read(&path)?;
-        let table = exits::of_rows(&mut report, &outcome.between_marks)?;
+        let exits = exits::of_rows(&mut report, &outcome.between_marks)?;
         let written = fs::write(&path, json(&report));
         written.with_context(|| format!("cannot write {}", path.display()))?;
-        show(Style::Auto, Look::default(), stdout_is_taken, |_| table)?;
+        show_below(Style::Auto, stdout_is_taken, &exits)?;
     }
     if let (Some(files), Some(folder)) = (outcome.files.take(), &arguments.out) {
         files.unpack(folder)?;

@@ -8,7 +8,7 @@ use super::locale;
 use super::print_shown;
 use super::style::{self, Style};
 use crate::args::exports::Exports;
-use vmbell_report::{Look, Report};
+use vmbell_report::{Block, Look, Report, Screen, blocks, terminal, widest};
 
 /// How a report is shown.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct Delivery {
     pub(crate) style: Style,
     /// Whether the reasons to doubt its numbers are printed.
     pub(crate) warns: bool,
-    /// How the terminal's form looks; colours and the width are those of the stream.
+    /// What is shown.
     pub(crate) look: Look,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn deliver(
     report: &Report,
     exports: Exports,
     delivery: Delivery,
-    more: impl FnOnce() -> String,
+    more: Vec<Block>,
 ) -> Result<()> {
     let Delivery { style, look, warns } = delivery;
     // The short form of paths has the warnings in a few words.
@@ -39,8 +39,16 @@ pub(crate) fn deliver(
     }
     let stdout_is_taken = exports.use_stdout();
     let exported = exports.finish(report, look.unit);
-    let text = |look| vmbell_report::terminal(report, look) + &more();
-    show(style, look, stdout_is_taken, text)?;
+    let look = Look {
+        bars: look.bars && !stdout_is_taken && io::stdout().is_terminal() && locale::is_utf8(),
+        ..look
+    };
+    let mut all = blocks(report, look);
+    all.extend(more);
+    let screen = screen(style, stdout_is_taken);
+    let width = screen.width.into_iter().chain(widest(report, look)).min();
+    let text = terminal(&all, Screen { width, ..screen });
+    put(style, stdout_is_taken, &text)?;
     exported
 }
 
@@ -51,27 +59,35 @@ fn warn(report: &Report) {
     }
 }
 
-/// Shows the text that `write` makes for a stream: stdout, or stderr if stdout is taken by an export.
-pub(crate) fn show(
-    style: Style,
-    look: Look,
-    stdout_is_taken: bool,
-    write: impl FnOnce(Look) -> String,
-) -> Result<()> {
-    let (color, is_terminal) = match stdout_is_taken {
-        true => (style.color(&io::stderr()), false),
-        false => (style.color(&io::stdout()), io::stdout().is_terminal()),
-    };
-    let look = Look {
-        color,
-        bars: look.bars && is_terminal && locale::is_utf8(),
-        width: style::width(stdout_is_taken),
-        ..look
-    };
-    match (style, stdout_is_taken) {
+/// Shows blocks on stdout, or on stderr if stdout is taken by an export.
+pub(crate) fn show(style: Style, stdout_is_taken: bool, blocks: &[Block]) -> Result<()> {
+    let screen = screen(style, stdout_is_taken);
+    put(style, stdout_is_taken, &terminal(blocks, screen))
+}
+
+/// Shows blocks below what was printed before, with an empty line between the two.
+pub(crate) fn show_below(style: Style, stdout_is_taken: bool, blocks: &[Block]) -> Result<()> {
+    let screen = screen(style, stdout_is_taken);
+    let text = format!("\n{}", terminal(blocks, screen));
+    put(style, stdout_is_taken, &text)
+}
+
+/// What is known of the stream.
+fn screen(style: Style, is_stderr: bool) -> Screen {
+    Screen {
+        color: match is_stderr {
+            true => style.color(&io::stderr()),
+            false => style.color(&io::stdout()),
+        },
+        width: style::width(is_stderr),
+    }
+}
+
+fn put(style: Style, is_stderr: bool, text: &str) -> Result<()> {
+    match (style, is_stderr) {
         (Style::None, _) => {}
-        (_, true) => eprint!("{}", write(look)),
-        (_, false) => print_shown(&write(look))?,
+        (_, true) => eprint!("{text}"),
+        (_, false) => print_shown(text)?,
     }
     Ok(())
 }

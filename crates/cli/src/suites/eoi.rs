@@ -134,7 +134,7 @@ pub(crate) fn run(args: &StatArgs) -> Result<Exit> {
     let mut report = begun.report(&record, facts, backends, Kind::Eoi { work }, &compared);
     without_the_bit(&mut report);
     leave_out(&mut report, args)?;
-    deliver(&report, exports, delivery, String::new)?;
+    deliver(&report, exports, delivery, Vec::new())?;
     Ok(exit(&report))
 }
 

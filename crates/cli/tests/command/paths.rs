@@ -296,7 +296,7 @@ fn without_names_the_first_questions_are_answered_in_40_lines_of_80_columns() {
         text.starts_with("A doorbell (ioeventfd) costs ") || text.starts_with("kvm: A"),
         "{text}"
     );
-    assert!(text.contains("\nnext\n  vmbell bench --all -v "), "{text}");
+    assert!(text.contains("\nnext\nvmbell bench --all -v "), "{text}");
     let report = read_json(&json);
     let backends: Vec<&str> = report["backends"]
         .as_array()

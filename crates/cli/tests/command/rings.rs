@@ -48,12 +48,12 @@ fn names(report: &Value) -> Vec<&str> {
 #[test]
 fn by_default_three_ways_to_poll_are_compared() {
     quick(&[]).assert().success().stdout(
-        contains("counter stats for '--split --event-idx")
-            .and(contains("(3 runs)"))
-            .and(contains("( +- "))
-            .and(contains("seconds time elapsed"))
-            .and(contains("--wrap-counters / --no-wrap-counters"))
-            .and(contains("--wide-tokens / --no-wrap-counters")),
+        contains("switches  --split --event-idx")
+            .and(contains("runs      3 runs of each variant"))
+            .and(contains("median  ± spread"))
+            .and(contains("numbers of one buffer"))
+            .and(contains("\n--wrap-counters  --no-wrap-counters  "))
+            .and(contains("\n--wide-tokens    --no-wrap-counters  ")),
     );
 }
 

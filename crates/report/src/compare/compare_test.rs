@@ -86,7 +86,7 @@ fn a_row_that_was_measured_before_and_failed_now_is_named_with_its_reason() {
     assert_eq!(failed.key.command, "row-1");
     assert_eq!(failed.reason.as_deref(), Some("the guest faulted"));
     assert!(comparison.only_old.is_empty());
-    let text = terminal(&comparison, crate::Look::default());
+    let text = crate::sample::plain(&comparison.blocks());
     assert!(
         text.contains("Failed now: row-1: the guest faulted."),
         "{text}"

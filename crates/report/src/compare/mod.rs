@@ -5,31 +5,27 @@
 //! `permutation` takes from the exchanges that would change nothing if nothing had changed. A [`Verdict`] needs both.
 
 mod adjust;
-mod at_depths;
-mod cells;
 mod comparable;
 mod counted;
+mod depths;
 mod estimate;
 mod json;
-mod markdown;
 mod matching;
 mod model;
 mod notes;
 mod permutation;
 mod side_by_side;
-mod terminal;
+mod view;
 
-pub use at_depths::at_depths;
 pub use comparable::Difference;
+pub use depths::at_depths;
 pub use json::json;
-pub use markdown::markdown;
 pub use matching::RowKey;
 pub use model::{
     CompareError, CompareOptions, ComparedRow, Comparison, FailedRow, Pairing, Side, SideOf,
     Verdict,
 };
 pub use side_by_side::side_by_side;
-pub use terminal::terminal;
 
 use super::{Report, Timing};
 use comparable::differences;

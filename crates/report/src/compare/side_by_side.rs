@@ -1,20 +1,29 @@
-//! Several reports side by side on a terminal: a column for each, with the ratio to the first one.
+//! Several reports side by side: a column for each, with the ratio to the first one.
 
-use super::cells::{Names, RowCells};
-use super::{CompareError, CompareOptions, Comparison, RowKey, Verdict, compare, quantity};
-use crate::columns::{Cell, CellRow, Paint, layout};
-use crate::text::visible;
-use crate::{Group, Look, Report, Row, units};
+use super::view::Names;
+use super::{CompareError, CompareOptions, Comparison, RowKey, compare, quantity};
+use crate::table::{Block, Cell, Column, Overflow, Table};
+use crate::{Group, Report, Row, units};
 
-/// Writes a table for each group: the rows that at least two reports, or a later one alone, have measured. Each report comes
-/// with its column's title.
+/// A row of a report that is compared with the first one.
+struct SideRow {
+    group: Group,
+    name: String,
+    old: String,
+    new: String,
+    /// `None` if the first report does not have the row.
+    ratio: Option<String>,
+}
+
+/// Shows a table for each group: the rows that at least two reports, or a later one alone, have measured. Each report comes with
+/// its column's title.
 ///
 /// # Errors
 ///
 /// If a report cannot be compared with the first one.
-pub fn side_by_side(reports: &[(String, Report)], look: Look) -> Result<String, CompareError> {
+pub fn side_by_side(reports: &[(String, Report)]) -> Result<Vec<Block>, CompareError> {
     let Some(((first, base), others)) = reports.split_first() else {
-        return Ok(String::new());
+        return Ok(Vec::new());
     };
     let mut columns = Vec::new();
     for (title, report) in others {
@@ -24,82 +33,76 @@ pub fn side_by_side(reports: &[(String, Report)], look: Look) -> Result<String, 
             std::slice::from_ref(report),
             &options,
         )?;
-        columns.push((title, tables(&comparison, report)));
+        columns.push((title, rows(&comparison, report)));
     }
     let what = quantity(base.timing);
-    let mut text = format!(
-        "\n{what}, and their ratios to those of {}\n",
-        visible(first)
-    );
+    let sentence = format!("{what}, and their ratios to those of {first}");
+    let mut blocks = vec![Block::text(sentence)];
     for group in [Group::Scenario, Group::Floor, Group::Debug] {
-        let mut names: Vec<(String, String)> = Vec::new();
-        for (_, tables) in &columns {
-            let own = tables.iter().filter(|(other, _)| *other == group);
-            for row in own.flat_map(|(_, rows)| rows) {
-                if !names.iter().any(|(name, _)| *name == row.name) {
-                    names.push((row.name.clone(), row.old.clone()));
-                }
+        let mut names: Vec<(&str, &str)> = Vec::new();
+        let of_group = columns.iter().flat_map(|(_, rows)| rows);
+        for row in of_group.filter(|row| row.group == group) {
+            if !names.iter().any(|(name, _)| *name == row.name) {
+                names.push((&row.name, &row.old));
             }
         }
         if names.is_empty() {
             continue;
         }
-        let title = |text: &str| Cell::new(visible(text), Paint::Bold);
-        let mut table: Vec<CellRow> = vec![vec![title(group.name()), title(first)]];
-        for (column, _) in &columns {
-            table[0].extend([title(column), title("ratio")]);
+        let mut table = Table {
+            overflow: Overflow::Continue,
+            ..Table::new(group.name(), names.iter().map(|(name, _)| *name))
+        };
+        let old = names.iter().map(|(_, old)| Some(Cell::from(*old)));
+        table.add(Column::numbers(first), old);
+        for (title, rows) in &columns {
+            let cells = |cell: &dyn Fn(&SideRow) -> Option<Cell>| {
+                let row = |name| {
+                    rows.iter()
+                        .find(|row| row.group == group && row.name == name)
+                };
+                let cells = names.iter().map(|(name, _)| row(*name).and_then(cell));
+                cells.collect::<Vec<_>>()
+            };
+            let new = cells(&|row| Some(Cell::from(&row.new)));
+            table.add(Column::numbers(*title), new);
+            let ratio = cells(&|row| row.ratio.as_ref().map(Cell::from));
+            table.add(Column::numbers("ratio"), ratio);
         }
-        for (name, old) in names {
-            let mut line = vec![Cell::from(name.as_str()), Cell::from(old)];
-            for (_, tables) in &columns {
-                let mut rows = tables
-                    .iter()
-                    .filter(|(other, _)| *other == group)
-                    .flat_map(|(_, rows)| rows);
-                let row = rows.find(|row| row.name == name);
-                let cell = |text: Option<&String>| Cell::from(text.map_or("-", String::as_str));
-                line.push(cell(row.map(|row| &row.new)));
-                line.push(cell(row.map(|row| &row.ratio)));
-            }
-            table.push(line);
-        }
-        text.push('\n');
-        text.push_str(&layout(&table, look.color));
+        blocks.push(Block::Table(table));
     }
-    Ok(text)
+    Ok(blocks)
 }
 
-/// The tables of a comparison with the first report, and the rows that only `report` has measured, without a ratio.
-fn tables(comparison: &Comparison, report: &Report) -> Vec<(Group, Vec<RowCells>)> {
-    let mut tables = comparison.tables();
+/// The rows of a comparison with the first report, and those that only `report` has measured.
+fn rows(comparison: &Comparison, report: &Report) -> Vec<SideRow> {
     let names = Names::of(comparison);
-    for key in &comparison.only_new {
-        let rows = report.results.iter();
-        let mut times = rows
-            .filter(|row| RowKey::of(row) == *key)
-            .filter_map(Row::times);
-        let Some(times) = times.next() else { continue };
-        let row = RowCells {
+    let compared = comparison.rows.iter().map(|row| SideRow {
+        group: row.key.group,
+        name: names.name(&row.key),
+        old: comparison.median(&row.old),
+        new: comparison.median(&row.new),
+        ratio: comparison.ratio(row),
+    });
+    let alone = comparison.only_new.iter().filter_map(|key| {
+        let mut rows = report.results.iter().filter(|row| RowKey::of(row) == *key);
+        let times = rows.find_map(Row::times)?;
+        Some(SideRow {
+            group: key.group,
             name: names.name(key),
             old: "-".to_owned(),
             new: units::measured(times.median, comparison.timing),
-            ratio: "-".to_owned(),
-            interval: None,
-            verdict: Verdict::Inconclusive,
-        };
-        match tables.iter_mut().find(|(group, _)| *group == key.group) {
-            Some((_, rows)) => rows.push(row),
-            None => tables.push((key.group, vec![row])),
-        }
-    }
-    tables
+            ratio: None,
+        })
+    });
+    compared.chain(alone).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Random;
     use crate::compare::samples::{self, Noise};
+    use crate::{Random, Screen, terminal};
 
     #[test]
     fn each_report_has_a_column_and_a_row_that_one_lacks_has_a_dash() {
@@ -116,7 +119,7 @@ mod tests {
             ("6.12".to_owned(), report(2, 2.0)),
             ("7.3".to_owned(), report(1, 0.5)),
         ];
-        let text = side_by_side(&reports, Look::default()).unwrap();
+        let text = terminal(&side_by_side(&reports).unwrap(), Screen::default());
         let lines: Vec<Vec<&str>> = text
             .lines()
             .map(|line| line.split_whitespace().collect())
@@ -142,7 +145,7 @@ mod tests {
             ("stock".to_owned(), report(1, 1.0)),
             ("module".to_owned(), report(2, 1.0)),
         ];
-        let text = side_by_side(&reports, Look::default()).unwrap();
+        let text = terminal(&side_by_side(&reports).unwrap(), Screen::default());
         let row = text.lines().find(|line| line.starts_with("row-1")).unwrap();
         let cells: Vec<&str> = row.split_whitespace().collect();
         assert_eq!((cells[1], cells[cells.len() - 1]), ("-", "-"), "{text}");

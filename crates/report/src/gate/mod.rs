@@ -1,14 +1,14 @@
 //! `vmbell gate`: figures of several boots, held against those of a budget.
 //!
-//! `figures` makes ranges of what boots measured, `verdict` says what grew, and `text` and `json` write that for people and for
+//! `figures` makes ranges of what boots measured, `verdict` says what grew, and `view` shows it to people, and `json` writes it for
 //! programs.
 
 mod figures;
 mod json;
-mod text;
 mod verdict;
+mod view;
 
 pub use figures::{BootFailure, Figures, Range, Samples};
 pub use json::json;
-pub use text::{markdown, terminal};
 pub use verdict::{Change, Failed, Gone, Measured, Name, Place, Quantity, Verdict, Version, judge};
+pub use view::blocks;

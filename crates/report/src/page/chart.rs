@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::axis::axis;
-use super::column::{Column, Line};
+use super::column::{PageColumn, PageLine};
 use super::draw::{self, Mark};
 use super::scale::Scale;
 use super::section::{Section, one_of_each_run};
@@ -23,7 +23,7 @@ struct Floor {
 
 impl Floors {
     /// The floors that the paths of `section` stand on, as the first report has them.
-    pub(super) fn of(section: Section, columns: &[Column<'_>]) -> Self {
+    pub(super) fn of(section: Section, columns: &[PageColumn<'_>]) -> Self {
         let Some(column) = one_of_each_run(columns).first().copied() else {
             return Self::default();
         };
@@ -37,7 +37,7 @@ impl Floors {
                 letter: letter.to_string(),
                 name: row.command.clone(),
                 ns: row.median()?,
-                text: column.numbers(row)?.median,
+                text: column.median(row)?,
             })
         };
         Self(('a'..='z').zip(rows).filter_map(of_row).collect())
@@ -54,17 +54,21 @@ impl Floors {
 }
 
 /// The chart of `lines`; a sentence in its place where there is nothing that can be drawn.
-pub(super) fn markup(lines: &[Line<'_>], columns: &[Column<'_>], floors: &Floors) -> Markup {
+pub(super) fn markup(
+    lines: &[PageLine<'_>],
+    columns: &[PageColumn<'_>],
+    floors: &Floors,
+) -> Markup {
     let Some(first) = columns.iter().find(|column| !column.is_emulated()) else {
         return html! {
             p.note { "No chart: the CPU was emulated, so times say nothing about hardware. Exit counts are exact." }
         };
     };
-    let drawn: Vec<&Column<'_>> = columns
+    let drawn: Vec<&PageColumn<'_>> = columns
         .iter()
         .filter(|column| column.is_drawn_beside(first))
         .collect();
-    let is_drawn = |column: &Column<'_>| drawn.iter().any(|other| other.place == column.place);
+    let is_drawn = |column: &PageColumn<'_>| drawn.iter().any(|other| other.place == column.place);
     let marks = lines
         .iter()
         .flat_map(|line| line.cells(columns))
@@ -125,7 +129,7 @@ pub(super) fn markup(lines: &[Line<'_>], columns: &[Column<'_>], floors: &Floors
 }
 
 /// What the columns' letters and colours mean; nothing for a single column.
-pub(super) fn legend(drawn: &[&Column<'_>]) -> Markup {
+pub(super) fn legend(drawn: &[&PageColumn<'_>]) -> Markup {
     html! {
         @if drawn.iter().any(|column| column.mark().is_some()) {
             ul.legend {
@@ -137,8 +141,8 @@ pub(super) fn legend(drawn: &[&Column<'_>]) -> Markup {
     }
 }
 
-fn bar(scale: Scale, column: &Column<'_>, row: &Row, floors: &[f64]) -> Markup {
-    let Some((numbers, mark)) = column.numbers(row).zip(mark(row)) else {
+fn bar(scale: Scale, column: &PageColumn<'_>, row: &Row, floors: &[f64]) -> Markup {
+    let Some((median, mark)) = column.median(row).zip(mark(row)) else {
         return html! {};
     };
     html! {
@@ -146,7 +150,7 @@ fn bar(scale: Scale, column: &Column<'_>, row: &Row, floors: &[f64]) -> Markup {
             (draw::bar(scale, mark, floors))
             span.number {
                 @if let Some(letter) = column.mark() { span.letter { (letter) " " } }
-                (numbers.median)
+                (median)
             }
         }
     }

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use super::Run;
 use super::section::Section;
-use crate::cells::{Numbers, numbers};
+use crate::view::numbers;
 use crate::{Report, Row, Timing};
 
 /// One backend, or one VMM, of one report.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Column<'r> {
+pub(super) struct PageColumn<'r> {
     /// Its place among the columns, which decides its letter and its colour.
     pub(super) place: usize,
     pub(super) report: &'r Report,
@@ -28,12 +28,12 @@ pub(super) struct Column<'r> {
 }
 
 /// The columns of all reports, the first report's first.
-pub(super) fn columns(runs: &[Run]) -> Vec<Column<'_>> {
-    let mut columns: Vec<Column<'_>> = Vec::new();
+pub(super) fn columns(runs: &[Run]) -> Vec<PageColumn<'_>> {
+    let mut columns: Vec<PageColumn<'_>> = Vec::new();
     for (of_run, run) in runs.iter().enumerate() {
         let backends = backends(&run.report);
         for backend in &backends {
-            columns.push(Column {
+            columns.push(PageColumn {
                 place: columns.len(),
                 report: &run.report,
                 run: &run.name,
@@ -67,7 +67,7 @@ fn backends(report: &Report) -> Vec<&str> {
     backends
 }
 
-impl<'r> Column<'r> {
+impl<'r> PageColumn<'r> {
     /// The letter that stands for the column beside a bar.
     pub(super) fn letter(&self) -> String {
         let letters = ('A'..='Z').collect::<Vec<_>>();
@@ -128,9 +128,9 @@ impl<'r> Column<'r> {
         })
     }
 
-    /// The numbers of a row as text; `None` if it has none.
-    pub(super) fn numbers(&self, row: &Row) -> Option<Numbers> {
-        Some(numbers(self.report, row.measured()?, None))
+    /// The median of a row as text; `None` if it has none.
+    pub(super) fn median(&self, row: &Row) -> Option<String> {
+        numbers::median(self.report, row, None)
     }
 
     /// Whether both have numbers of one kind, which a drawing can have on one scale.
@@ -141,7 +141,7 @@ impl<'r> Column<'r> {
 
 /// The rows of one name, one for each column that has it.
 #[derive(Debug)]
-pub(super) struct Line<'r> {
+pub(super) struct PageLine<'r> {
     pub(super) name: &'r str,
     pub(super) rows: Vec<Option<&'r Row>>,
 }
@@ -178,9 +178,9 @@ impl<'r> Names<'r> {
 }
 
 /// The rows of a section that have numbers, by name, each name after the one that it follows in its column.
-pub(super) fn lines<'r>(section: Section, columns: &[Column<'r>]) -> Vec<Line<'r>> {
+pub(super) fn lines<'r>(section: Section, columns: &[PageColumn<'r>]) -> Vec<PageLine<'r>> {
     let mut names = Names::default();
-    let mut lines: Vec<Line<'r>> = Vec::new();
+    let mut lines: Vec<PageLine<'r>> = Vec::new();
     for (place, column) in columns.iter().enumerate() {
         let mut before = None;
         for row in column.rows(section).filter(|row| row.is_ok()) {
@@ -188,22 +188,22 @@ pub(super) fn lines<'r>(section: Section, columns: &[Column<'r>]) -> Vec<Line<'r
             if at == lines.len() {
                 let rows = vec![None; columns.len()];
                 let name = row.command.as_str();
-                lines.push(Line { name, rows });
+                lines.push(PageLine { name, rows });
             }
             lines[at].rows[place] = Some(row);
             before = Some(at);
         }
     }
-    let mut lines: Vec<Option<Line<'r>>> = lines.into_iter().map(Some).collect();
+    let mut lines: Vec<Option<PageLine<'r>>> = lines.into_iter().map(Some).collect();
     names.order().filter_map(|at| lines[at].take()).collect()
 }
 
-impl<'r> Line<'r> {
+impl<'r> PageLine<'r> {
     /// Each column that has the row, with the row.
     pub(super) fn cells<'c>(
         &self,
-        columns: &'c [Column<'r>],
-    ) -> impl Iterator<Item = (&'c Column<'r>, &'r Row)> {
+        columns: &'c [PageColumn<'r>],
+    ) -> impl Iterator<Item = (&'c PageColumn<'r>, &'r Row)> {
         let rows = self.rows.iter();
         columns
             .iter()

@@ -2,13 +2,15 @@
 
 use maud::{Markup, html};
 
-use super::column::Column;
+use super::column::PageColumn;
 use super::section::Section;
+use crate::table::{Cell, Column, Table};
+use crate::write::html;
 use crate::{Row, units};
 
 /// The section; nothing if no events were counted.
-pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
-    let counted: Vec<(&Column<'_>, Vec<&Row>)> = columns
+pub(super) fn markup(columns: &[PageColumn<'_>]) -> Markup {
+    let counted: Vec<(&PageColumn<'_>, Vec<&Row>)> = columns
         .iter()
         .map(|column| (column, rows(column)))
         .filter(|(_, rows)| !rows.is_empty())
@@ -24,36 +26,29 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
     }
 }
 
-fn rows<'r>(column: &Column<'r>) -> Vec<&'r Row> {
+fn rows<'r>(column: &PageColumn<'r>) -> Vec<&'r Row> {
     let all = Section::ALL
         .into_iter()
         .flat_map(|section| column.rows(section));
     all.filter(|row| row.counted().next().is_some()).collect()
 }
 
-fn table(column: &Column<'_>, rows: &[&Row]) -> Markup {
+fn table(column: &PageColumn<'_>, rows: &[&Row]) -> Markup {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in rows.iter().flat_map(|row| row.counted()) {
         if !names.contains(&name) {
             names.push(name);
         }
     }
-    let title = column.title();
-    html! {
-        div.scroll tabindex="0" role="region" aria-label=(format!("Table: events on {title}")) {
-            table {
-                caption { "Events of one operation on " (title) }
-                thead { tr {
-                    th scope="col" { "event" }
-                    @for row in rows { th scope="col" { (row.command) } }
-                } }
-                tbody { @for name in names { tr {
-                    th scope="row" { (name) }
-                    @for row in rows { td { (per_op(row, name).map_or_else(|| "-".to_owned(), units::per_op)) } }
-                } } }
-            }
-        }
+    let mut table = Table {
+        title: Some(format!("Events of one operation on {}", column.title())),
+        ..Table::new("event", names.iter().copied())
+    };
+    for row in rows {
+        let cell = |name: &&str| per_op(row, name).map(|count| Cell::from(units::per_op(count)));
+        table.add(Column::numbers(&row.command), names.iter().map(cell));
     }
+    html::table(&table, &|_| None)
 }
 
 /// How often an event happened in one operation.

@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::column::{Column, Line, lines};
+use super::column::{PageColumn, PageLine, lines};
 use super::draw;
 use super::section::Section;
+use crate::table::{Cell, Column, Table};
+use crate::write::html;
 use crate::{ExitReasons, Exits, Row, units};
 
 /// Whether the section is on the page.
-pub(super) fn has_any(columns: &[Column<'_>]) -> bool {
+pub(super) fn has_any(columns: &[PageColumn<'_>]) -> bool {
     !counted(columns).is_empty()
 }
 
 /// The rows with exits.
-fn counted<'r>(columns: &[Column<'r>]) -> Vec<Line<'r>> {
-    let has = |line: &Line<'_>| line.cells(columns).any(|(_, row)| exits(row).is_some());
+fn counted<'r>(columns: &[PageColumn<'r>]) -> Vec<PageLine<'r>> {
+    let has = |line: &PageLine<'_>| line.cells(columns).any(|(_, row)| exits(row).is_some());
     let all = Section::ALL
         .into_iter()
         .flat_map(|section| lines(section, columns));
@@ -33,7 +35,7 @@ fn reasons_of(row: &Row) -> Option<&ExitReasons> {
 }
 
 /// The section; nothing if no exits were counted.
-pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
+pub(super) fn markup(columns: &[PageColumn<'_>]) -> Markup {
     let lines = counted(columns);
     let total = |row: &Row| {
         let exits = exits(row)?;
@@ -73,7 +75,7 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
     }
 }
 
-fn bar(column: &Column<'_>, exits: Exits, most: f64) -> Markup {
+fn bar(column: &PageColumn<'_>, exits: Exits, most: f64) -> Markup {
     let amounts = [
         ("light", exits.light().unwrap_or_default()),
         ("heavy", exits.userspace.unwrap_or_default()),
@@ -94,33 +96,42 @@ fn bar(column: &Column<'_>, exits: Exits, most: f64) -> Markup {
 }
 
 /// The kernel's reasons for the exits of every row that has them.
-fn reasons(columns: &[Column<'_>]) -> Markup {
+fn reasons(columns: &[PageColumn<'_>]) -> Markup {
     html! {
         @for column in columns {
-            @let rows: Vec<&Row> = Section::ALL.into_iter().flat_map(|section| column.rows(section))
-                .filter(|row| reasons_of(row).is_some()).collect();
+            @let rows: Vec<(&Row, &ExitReasons)> = Section::ALL.into_iter().flat_map(|section| column.rows(section))
+                .filter_map(|row| Some((row, reasons_of(row)?))).collect();
             @if !rows.is_empty() {
                 details {
                     summary { "By the kernel's reasons: " (column.title()) }
-                    div.scroll tabindex="0" role="region" aria-label=(format!("Table: reasons on {}", column.title())) {
-                        table.words {
-                            caption { "Exits of one operation on " (column.title()) ", those for the host's interrupts among them" }
-                            thead { tr {
-                                th scope="col" { "path" }
-                                th scope="col" { "exits of the guest" }
-                                th scope="col" { "returns to the VMM" }
-                            } }
-                            tbody { @for row in rows { @if let Some(reasons) = reasons_of(row) { tr {
-                                th scope="row" { (row.command) }
-                                td { (listed(&reasons.kvm_exit)) }
-                                td { (listed(&reasons.kvm_userspace_exit)) }
-                            } } } }
-                        }
-                    }
+                    (table(column, &rows))
                 }
             }
         }
     }
+}
+
+fn table(column: &PageColumn<'_>, rows: &[(&Row, &ExitReasons)]) -> Markup {
+    let title = column.title();
+    let mut table = Table {
+        title: Some(format!(
+            "Exits of one operation on {title}, those for the host's interrupts among them"
+        )),
+        ..Table::new("path", rows.iter().map(|(row, _)| row.command.as_str()))
+    };
+    let cells = |of: fn(&ExitReasons) -> &BTreeMap<String, f64>| {
+        rows.iter()
+            .map(move |(_, reasons)| Some(Cell::from(listed(of(reasons)))))
+    };
+    table.add(
+        Column::words("exits of the guest"),
+        cells(|reasons| &reasons.kvm_exit),
+    );
+    table.add(
+        Column::words("returns to the VMM"),
+        cells(|reasons| &reasons.kvm_userspace_exit),
+    );
+    html::table(&table, &|_| None)
 }
 
 /// Reasons with their counts, the most frequent first.

@@ -3,9 +3,12 @@
 use maud::{Markup, html};
 
 use super::Run;
-use crate::cells::excuses;
-use crate::header::footnotes;
-use crate::{header, vmm_table, warnings};
+use crate::table::{Cell, Column, Table};
+use crate::view::excuses::excuses;
+use crate::view::header::footnotes;
+use crate::view::vmms;
+use crate::write::html;
+use crate::{header, warnings};
 
 /// The section.
 pub(super) fn markup(runs: &[Run]) -> Markup {
@@ -59,26 +62,27 @@ fn hosts(runs: &[Run]) -> Markup {
             .find(|(other, _)| other == label)
             .map(|(_, text)| text.clone())
     };
+    let name = |label: &&str| {
+        let differs = facts
+            .iter()
+            .any(|of| fact(of, label) != fact(&facts[0], label));
+        match differs {
+            true => format!("{label} (differs)"),
+            false => (*label).to_owned(),
+        }
+    };
+    let mut table = Table {
+        title: Some("Where and how it was measured".to_owned()),
+        ..Table::new("", labels.iter().map(name))
+    };
+    for (run, of) in runs.iter().zip(&facts) {
+        let title = if runs.len() > 1 { &*run.name } else { "" };
+        let cells = labels.iter().map(|label| fact(of, label).map(Cell::from));
+        table.add(Column::words(title), cells);
+    }
     html! {
         h3 { "Where and how" }
-        div.scroll tabindex="0" role="region" aria-label="Table: where and how" {
-            table.words {
-                caption { "Where and how it was measured" }
-                @if runs.len() > 1 { thead { tr {
-                    td {}
-                    @for run in runs { th scope="col" { (run.name) } }
-                } } }
-                tbody { @for label in labels { tr {
-                    th scope="row" {
-                        (label)
-                        @if facts.iter().any(|of| fact(of, label) != fact(&facts[0], label)) {
-                            " " span.differs { "differs" }
-                        }
-                    }
-                    @for of in &facts { td { (fact(of, label).unwrap_or_else(|| "-".to_owned())) } }
-                } } }
-            }
-        }
+        (html::table(&table, &|_| None))
     }
 }
 
@@ -86,7 +90,7 @@ fn hosts(runs: &[Run]) -> Markup {
 fn facts(run: &Run) -> Vec<(String, String)> {
     let report = &run.report;
     if !report.vmms().is_empty() {
-        return vmm_table::labels(report);
+        return vmms::labels(report);
     }
     let named = |(label, text): (&str, String)| (label.to_owned(), text);
     let mut facts: Vec<(String, String)> = header(report).into_iter().map(named).collect();
@@ -118,7 +122,7 @@ fn notes(runs: &[Run]) -> Markup {
         .iter()
         .any(|run| run.report.vmms().iter().any(|vmm| vmm.emulated))
     {
-        notes.push(vmm_table::EMULATED);
+        notes.push(vmms::EMULATED);
     }
     html! {
         h3 { "How to read the numbers" }

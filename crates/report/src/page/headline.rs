@@ -4,12 +4,12 @@ use maud::{Markup, html};
 
 use super::Run;
 use super::chart::{self, Floors};
-use super::column::{Column, Line, lines};
+use super::column::{PageColumn, PageLine, lines};
 use super::facts;
 use super::section::Section;
-use crate::answer::answer;
-use crate::cells::RatioCells;
-use crate::{Report, Row, Timing, Vmm, header, units, vmm_table};
+use crate::view::answer::answer;
+use crate::view::{header, numbers, vmms};
+use crate::{Report, Row, Timing, Vmm, units};
 
 /// The rows that the headline can be about, the best first, each with its name in a sentence.
 const DOORBELLS: [(&str, &str); 4] = [
@@ -23,7 +23,7 @@ const DOORBELLS: [(&str, &str); 4] = [
 const SHOWN: usize = 10;
 
 /// What the page says first.
-pub(super) fn headline(columns: &[Column<'_>]) -> String {
+pub(super) fn headline(columns: &[PageColumn<'_>]) -> String {
     let Some(first) = columns
         .iter()
         .find(|column| !column.emulates_kernel_mode())
@@ -45,7 +45,7 @@ pub(super) fn headline(columns: &[Column<'_>]) -> String {
         );
     }
     let is_other =
-        |column: &Column<'_>| column.backend != first.backend && !column.emulates_kernel_mode();
+        |column: &PageColumn<'_>| column.backend != first.backend && !column.emulates_kernel_mode();
     let about = if columns.iter().any(is_other) {
         format!(" on {}", first.backend)
     } else {
@@ -60,7 +60,7 @@ pub(super) fn headline(columns: &[Column<'_>]) -> String {
         .and_then(|paths| paths.highlights.first())
     {
         Some(highlight) => {
-            let change = RatioCells::of(&highlight.ratio).change;
+            let change = numbers::change(&highlight.ratio);
             format!("In {}, {change}: {}", unit(first.report), highlight.text)
         }
         None => format!(
@@ -71,7 +71,7 @@ pub(super) fn headline(columns: &[Column<'_>]) -> String {
 }
 
 /// The row that says most about doorbells, with its name.
-fn doorbell<'r>(column: &Column<'r>) -> Option<(&'static str, &'r Row)> {
+fn doorbell<'r>(column: &PageColumn<'r>) -> Option<(&'static str, &'r Row)> {
     DOORBELLS.into_iter().find_map(|(name, what)| {
         let mut rows = column.rows(Section::GuestToHost);
         let row = rows.find(|row| row.command == name)?;
@@ -106,17 +106,16 @@ const fn unit(report: &Report) -> &'static str {
 }
 
 /// How many rows have numbers.
-fn measured(columns: &[Column<'_>]) -> usize {
+fn measured(columns: &[PageColumn<'_>]) -> usize {
     let each = Section::ALL.into_iter();
     each.map(|section| lines(section, columns).len()).sum()
 }
 
 /// Which VMM has the least number in most rows.
 fn least(report: &Report) -> String {
-    let vmms: Vec<&Vmm> = vmm_table::measured(report);
-    let names = vmm_table::names(report);
+    let (vmms, names) = (vmms::measured(report), vmms::names(report));
     let wins = |vmm: &Vmm| {
-        let is_least = |name: &&&str| vmm_table::is_least(report, &vmms, vmm, name);
+        let is_least = |name: &&&str| vmms::is_least(report, &vmms, vmm, name);
         names.iter().filter(is_least).count()
     };
     let most = vmms
@@ -139,7 +138,7 @@ fn least(report: &Report) -> String {
 }
 
 /// The header of the page: the headline, the answer's sentences, and where and when it was measured.
-pub(super) fn top(headline: &str, runs: &[Run], columns: &[Column<'_>]) -> Markup {
+pub(super) fn top(headline: &str, runs: &[Run], columns: &[PageColumn<'_>]) -> Markup {
     let doubts: usize = runs.iter().map(|run| facts::doubts_of(run).len()).sum();
     html! {
         header {
@@ -203,22 +202,22 @@ fn place(run: &Run, is_named: bool) -> Markup {
 }
 
 /// The headline's figure for every column, with its interval, if there are several.
-fn each_run(columns: &[Column<'_>]) -> Markup {
-    let figures: Vec<(&Column<'_>, String)> = columns
+fn each_run(columns: &[PageColumn<'_>]) -> Markup {
+    let figures: Vec<(&PageColumn<'_>, String)> = columns
         .iter()
         .filter(|column| column.report.timing != Timing::Emulated)
         .filter(|column| !column.emulates_kernel_mode())
         .filter_map(|column| {
             let (what, row) = doorbell(column)?;
-            let cells = RatioCells::of(row.ratio()?);
-            let interval = cells.interval.map_or_else(String::new, |[low, high]| {
-                format!(" (ratio {}, 95 % interval {low} to {high})", cells.value)
+            let ratio = row.ratio()?;
+            let interval = numbers::interval(ratio).map_or_else(String::new, |interval| {
+                format!(" (ratio {}, 95 % CI {interval})", numbers::value(ratio))
             });
-            let reference = &row.ratio()?.reference;
+            let reference = &ratio.reference;
             let mut rows = column.rows(Section::GuestToHost);
             let old = rows.find(|other| other.command == *reference);
-            let (new, old) = (column.numbers(row)?.median, column.numbers(old?)?.median);
-            let change = &cells.change;
+            let (new, old) = (column.median(row)?, column.median(old?)?);
+            let change = numbers::change(ratio);
             let text = format!("{what} {new}, exit to the VMM {old}: {change}{interval}");
             Some((column, text))
         })
@@ -238,11 +237,11 @@ fn each_run(columns: &[Column<'_>]) -> Markup {
 }
 
 /// Which columns have costs that say nothing about hardware.
-fn emulation(columns: &[Column<'_>]) -> Markup {
+fn emulation(columns: &[PageColumn<'_>]) -> Markup {
     let emulating: Vec<String> = columns
         .iter()
         .filter(|column| column.emulates_kernel_mode())
-        .map(Column::title)
+        .map(PageColumn::title)
         .collect();
     html! {
         @if !emulating.is_empty() {
@@ -255,13 +254,13 @@ fn emulation(columns: &[Column<'_>]) -> Markup {
 }
 
 /// The names of the rows that the first screen is about.
-pub(super) fn first_names<'r>(columns: &[Column<'r>]) -> Vec<&'r str> {
+pub(super) fn first_names<'r>(columns: &[PageColumn<'r>]) -> Vec<&'r str> {
     let (_, lines) = first_lines(columns);
     lines.iter().map(|line| line.name).collect()
 }
 
 /// The chart of the first screen, without columns whose costs say nothing about hardware if there are others.
-pub(super) fn overview(columns: &[Column<'_>]) -> Markup {
+pub(super) fn overview(columns: &[PageColumn<'_>]) -> Markup {
     let mut kept = columns.to_vec();
     kept.retain(|column| !column.emulates_kernel_mode());
     let columns = if kept.is_empty() { columns } else { &kept };
@@ -277,7 +276,7 @@ pub(super) fn overview(columns: &[Column<'_>]) -> Markup {
 }
 
 /// The rows of the highlights, or the first rows if there are none.
-fn first_lines<'r>(columns: &[Column<'r>]) -> (Section, Vec<Line<'r>>) {
+fn first_lines<'r>(columns: &[PageColumn<'r>]) -> (Section, Vec<PageLine<'r>>) {
     let all = Section::ALL.map(|section| (section, lines(section, columns)));
     let doorbell = columns.iter().find_map(|column| Some(doorbell(column)?.1));
     let is_highlit = |name: &str| {
@@ -288,7 +287,7 @@ fn first_lines<'r>(columns: &[Column<'r>]) -> (Section, Vec<Line<'r>>) {
         let mut highlights = paths.flat_map(|paths| &paths.highlights);
         highlights.any(|highlight| highlight.new == name || highlight.ratio.reference == name)
     };
-    let mut highlit: Vec<Line<'r>> = Vec::new();
+    let mut highlit: Vec<PageLine<'r>> = Vec::new();
     let mut rest = (Section::GuestToHost, Vec::new());
     for (section, lines) in all {
         for line in lines {

@@ -2,9 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::column::Column;
+use super::column::PageColumn;
 use super::headline::first_names;
 use super::section::Section;
+use crate::table::{Cell, Column, Paint, Table};
+use crate::write::html;
 use crate::{PercentilesOf, Row, Timing, units};
 
 /// Notifications a second, with the words for them.
@@ -18,12 +20,12 @@ const RATES: [(f64, &str); 3] = [
 const SAVED_AT: (f64, &str) = RATES[1];
 
 /// Whether the section is on the page.
-pub(super) fn has_any(columns: &[Column<'_>]) -> bool {
+pub(super) fn has_any(columns: &[PageColumn<'_>]) -> bool {
     columns.iter().any(|column| !paths(column).is_empty())
 }
 
 /// A row whose operations were done back to back, so that its time is a vCPU's.
-fn paths<'r>(column: &Column<'r>) -> Vec<&'r Row> {
+fn paths<'r>(column: &PageColumn<'r>) -> Vec<&'r Row> {
     let is_emulated = column.is_emulated() || column.emulates_kernel_mode();
     if column.report.timing != Timing::Native || is_emulated {
         return Vec::new();
@@ -44,7 +46,7 @@ fn paths<'r>(column: &Column<'r>) -> Vec<&'r Row> {
 }
 
 /// The section; for columns without times of hardware it says why they have no cores.
-pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
+pub(super) fn markup(columns: &[PageColumn<'_>]) -> Markup {
     let (timed, others): (Vec<_>, Vec<_>) =
         columns.iter().partition(|column| !paths(column).is_empty());
     html! {
@@ -76,7 +78,7 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
 }
 
 /// The rows of the first screen, and folded all rows.
-fn of_column(column: &Column<'_>, first: &[&str]) -> Markup {
+fn of_column(column: &PageColumn<'_>, first: &[&str]) -> Markup {
     let title = match column.mark() {
         Some(letter) => format!("{letter} {}", column.title()),
         None => column.title(),
@@ -98,29 +100,24 @@ fn of_column(column: &Column<'_>, first: &[&str]) -> Markup {
     }
 }
 
-fn table(column: &Column<'_>, caption: &str, paths: &[&Row]) -> Markup {
+fn table(column: &PageColumn<'_>, caption: &str, paths: &[&Row]) -> Markup {
     let suite = column.report.paths();
     let is_compared = suite.is_none_or(|suite| suite.ratios_to != "first value");
-    let saves = is_compared && paths.iter().any(|row| row.ratio().is_some());
-    html! {
-        div.scroll tabindex="0" role="region" aria-label=(format!("Table: {caption}")) {
-            table {
-                caption { (caption) }
-                thead { tr {
-                    th scope="col" { "path" }
-                    th scope="col" { "cost" }
-                    @for (_, words) in RATES { th scope="col" { (words) } }
-                    @if saves { th scope="col" { "saved at " (SAVED_AT.1) } }
-                } }
-                tbody { @for row in paths { tr {
-                    th scope="row" { (row.command) }
-                    td { @if let Some(numbers) = column.numbers(row) { (numbers.median) } }
-                    @for (rate, _) in RATES { td { (cores(row, rate)) } }
-                    @if saves { td { (saved(row)) } }
-                } } }
-            }
-        }
+    let mut table = Table {
+        title: Some(caption.to_owned()),
+        ..Table::new("path", paths.iter().map(|row| row.command.as_str()))
+    };
+    let costs = paths.iter().map(|row| column.median(row).map(Cell::from));
+    table.add(Column::numbers("cost"), costs);
+    for (rate, words) in RATES {
+        let cells = paths.iter().map(|row| Some(cores(row, rate)));
+        table.add(Column::numbers(words), cells);
     }
+    if is_compared {
+        let title = format!("saved at {}", SAVED_AT.1);
+        table.add(Column::numbers(title), paths.iter().map(|row| saved(row)));
+    }
+    html::table(&table, &|_| None)
 }
 
 /// The cost of a row, or the least that can be told.
@@ -128,36 +125,25 @@ fn cost(row: &Row) -> Option<f64> {
     row.bound().or(row.median())
 }
 
-fn cores(row: &Row, rate: f64) -> Markup {
+/// The cores that are busy at this rate, in bold if it is more than one.
+fn cores(row: &Row, rate: f64) -> Cell {
     let cores = cost(row).unwrap_or_default() * rate / 1e9;
     let below = if row.bound().is_some() { "<" } else { "" };
-    html! {
-        @if cores > 1.0 {
-            strong.over { (below) (number(cores)) " ▲" }
-        } @else {
-            (below) (number(cores))
-        }
+    let number = number(cores);
+    match cores > 1.0 {
+        true => Cell::new(format!("{below}{number} ▲"), Paint::Red),
+        false => Cell::from(format!("{below}{number}")),
     }
 }
 
-/// The cores that a vCPU has for other work if it takes this path in place of its reference; a minus means that it
-/// loses them.
-fn saved(row: &Row) -> Markup {
-    let saved = row
-        .ratio()
-        .filter(|ratio| ratio.value > 0.0)
-        .zip(cost(row))
-        .map(|(ratio, cost)| {
-            let cores = cost * (1.0 / ratio.value - 1.0) * SAVED_AT.0 / 1e9;
-            let sign = if cores < 0.0 { "−" } else { "" };
-            (format!("{sign}{}", number(cores.abs())), &ratio.reference)
-        });
-    html! {
-        @match saved {
-            Some((cores, reference)) => { (cores) " " small { "against " (reference) } },
-            None => "-",
-        }
-    }
+/// The cores that a vCPU has for other work if it takes this path instead of its reference; a minus means that it loses
+/// them.
+fn saved(row: &Row) -> Option<Cell> {
+    let ratio = row.ratio().filter(|ratio| ratio.value > 0.0)?;
+    let cores = cost(row)? * (1.0 / ratio.value - 1.0) * SAVED_AT.0 / 1e9;
+    let sign = if cores < 0.0 { "−" } else { "" };
+    let (cores, reference) = (number(cores.abs()), &ratio.reference);
+    Some(Cell::from(format!("{sign}{cores} against {reference}")))
 }
 
 /// A number of cores with two or three significant digits.

@@ -23,7 +23,7 @@ mod table;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use self::column::{Column, columns};
+use self::column::{PageColumn, columns};
 pub use self::recorded::recorded_page;
 use self::section::Section;
 use super::Report;
@@ -109,7 +109,7 @@ fn document(title: &str, body: &Markup) -> String {
 }
 
 /// Links to the sections.
-fn contents(sections: &[(Section, Markup)], columns: &[Column<'_>]) -> Markup {
+fn contents(sections: &[(Section, Markup)], columns: &[PageColumn<'_>]) -> Markup {
     html! {
         nav aria-label="Sections" { ul {
             @if scans::has_any(columns) { li { a href="#scans" { "Scans" } } }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::column::Column;
+use super::column::PageColumn;
 use super::section::Section;
 use crate::{PercentilesOf, Row, Times, units};
 
@@ -10,14 +10,14 @@ use crate::{PercentilesOf, Row, Times, units};
 const ACROSS: usize = 5;
 
 /// The identifier of the table of a row of the column's report, which figures link to.
-pub(super) fn id(column: &Column<'_>, row: &Row) -> String {
+pub(super) fn id(column: &PageColumn<'_>, row: &Row) -> String {
     // Many rows make many identifiers, so the place is computed and not searched for.
     let bytes = std::ptr::from_ref(row).addr() - column.report.results.as_ptr().addr();
     format!("samples-{}-{}", column.of_run, bytes / size_of::<Row>())
 }
 
 /// A folded table for each row.
-pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
+pub(super) fn markup(columns: &[PageColumn<'_>]) -> Markup {
     let each = |section: Section| {
         let mut all = Vec::new();
         for line in section.lines(columns) {
@@ -25,7 +25,7 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
         }
         all
     };
-    let rows: Vec<(Column<'_>, &Row)> = Section::ALL.into_iter().flat_map(each).collect();
+    let rows: Vec<(PageColumn<'_>, &Row)> = Section::ALL.into_iter().flat_map(each).collect();
     html! {
         section #samples aria-labelledby="samples-title" {
             h2 #samples-title { "Samples" }
@@ -38,7 +38,7 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
     }
 }
 
-fn of_row(column: &Column<'_>, row: &Row) -> Markup {
+fn of_row(column: &PageColumn<'_>, row: &Row) -> Markup {
     let Some(measured) = row.measured() else {
         return html! {};
     };
@@ -92,7 +92,7 @@ fn of_row(column: &Column<'_>, row: &Row) -> Markup {
     }
 }
 
-fn unit(column: &Column<'_>) -> &'static str {
+fn unit(column: &PageColumn<'_>) -> &'static str {
     match column.report.timing {
         crate::Timing::Native if column.is_emulated() => "Nanoseconds of an emulated CPU",
         crate::Timing::Native => "Nanoseconds",

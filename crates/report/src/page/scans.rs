@@ -7,7 +7,7 @@ use svg::node::element::{Circle, Polyline, SVG};
 
 use super::axis::label;
 use super::chart::legend;
-use super::column::{Column, Line, lines};
+use super::column::{PageColumn, PageLine, lines};
 use super::draw::{across, drawing, height, markup as drawn, percent, text, upright};
 use super::scale::Scale;
 use super::section::Section;
@@ -30,18 +30,18 @@ struct Scan<'r> {
     parameter: &'r str,
     others: String,
     /// For each column its points: the value of the parameter, and the row.
-    curves: Vec<(Column<'r>, Vec<(f64, &'r Row)>)>,
+    curves: Vec<(PageColumn<'r>, Vec<(f64, &'r Row)>)>,
 }
 
 /// Whether the section is on the page.
-pub(super) fn has_any(columns: &[Column<'_>]) -> bool {
+pub(super) fn has_any(columns: &[PageColumn<'_>]) -> bool {
     !scans(columns).is_empty()
 }
 
 /// The section; nothing if no parameter was scanned.
-pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
+pub(super) fn markup(columns: &[PageColumn<'_>]) -> Markup {
     let scans = scans(columns);
-    let shown: Vec<&Column<'_>> = columns
+    let shown: Vec<&PageColumn<'_>> = columns
         .iter()
         .filter(|column| scans.iter().any(|scan| scan.has(column)))
         .collect();
@@ -69,8 +69,8 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
 }
 
 /// The scans of all paths that have two values of a parameter or more.
-fn scans<'r>(columns: &[Column<'r>]) -> Vec<Scan<'r>> {
-    let columns: Vec<Column<'r>> = match columns.iter().find(|column| !column.is_emulated()) {
+fn scans<'r>(columns: &[PageColumn<'r>]) -> Vec<Scan<'r>> {
+    let columns: Vec<PageColumn<'r>> = match columns.iter().find(|column| !column.is_emulated()) {
         Some(first) => columns
             .iter()
             .filter(|column| column.is_drawn_beside(first))
@@ -78,7 +78,7 @@ fn scans<'r>(columns: &[Column<'r>]) -> Vec<Scan<'r>> {
             .collect(),
         None => Vec::new(),
     };
-    let all: Vec<Line<'r>> = Section::ALL
+    let all: Vec<PageLine<'r>> = Section::ALL
         .into_iter()
         .flat_map(|section| lines(section, &columns))
         .collect();
@@ -131,7 +131,7 @@ fn others(row: &Row, parameter: &str) -> String {
 }
 
 impl Scan<'_> {
-    fn has(&self, column: &Column<'_>) -> bool {
+    fn has(&self, column: &PageColumn<'_>) -> bool {
         let mut curves = self.curves.iter();
         curves.any(|(other, points)| other.place == column.place && !points.is_empty())
     }
@@ -144,10 +144,10 @@ impl Scan<'_> {
 
     /// The first and the last point of each curve, for those who cannot see it.
     fn in_words(&self) -> String {
-        let curve = |(column, points): &(Column<'_>, Vec<(f64, &Row)>)| {
+        let curve = |(column, points): &(PageColumn<'_>, Vec<(f64, &Row)>)| {
             let end = |point: Option<&(f64, &Row)>| {
                 let (value, row) = point?;
-                Some(format!("{} at {value}", column.numbers(row)?.median))
+                Some(format!("{} at {value}", column.median(row)?))
             };
             let (first, last) = (end(points.first())?, end(points.last())?);
             let mark = column
@@ -220,7 +220,7 @@ fn place(value: f64, values: &[f64]) -> f64 {
 /// A curve with its points and whiskers. It is a drawing within the drawing, whose points are in per cent.
 fn curve(
     drawing: SVG,
-    column: &Column<'_>,
+    column: &PageColumn<'_>,
     points: &[(f64, &Row)],
     scale: Scale,
     values: &[f64],

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use svg::node::element::{Path, SVG};
 
 use super::chart::legend;
-use super::column::{Column, Line};
+use super::column::{PageColumn, PageLine};
 use super::draw::{drawing, markup as drawn, text, upright};
 use super::section::Section;
 use crate::statistics::percentile;
@@ -19,18 +19,18 @@ const HEIGHT: u32 = 14;
 const LEAST: f64 = 0.02;
 
 /// The section.
-pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
-    let drawn_columns: Vec<Column<'_>> = columns
+pub(super) fn markup(columns: &[PageColumn<'_>]) -> Markup {
+    let drawn_columns: Vec<PageColumn<'_>> = columns
         .iter()
         .filter(|column| !column.is_emulated())
         .copied()
         .collect();
     let sections = Section::ALL.into_iter();
-    let all: Vec<Line<'_>> = sections
+    let all: Vec<PageLine<'_>> = sections
         .flat_map(|section| section.lines(&drawn_columns))
         .collect();
     let limit = limit(&all, &drawn_columns);
-    let shown: Vec<&Column<'_>> = drawn_columns.iter().collect();
+    let shown: Vec<&PageColumn<'_>> = drawn_columns.iter().collect();
     html! {
         @if !all.is_empty() {
             section #scatter aria-labelledby="scatter-title" {
@@ -70,7 +70,7 @@ fn distances(row: &Row) -> Vec<f64> {
 }
 
 /// Half of the axis: 95 of 100 runs are within it.
-fn limit(lines: &[Line<'_>], columns: &[Column<'_>]) -> f64 {
+fn limit(lines: &[PageLine<'_>], columns: &[PageColumn<'_>]) -> f64 {
     let rows = lines.iter().flat_map(|line| line.cells(columns));
     let all: Vec<f64> = rows
         .flat_map(|(_, row)| distances(row))
@@ -94,7 +94,7 @@ fn axis(limit: f64) -> Markup {
     drawn(&drawing)
 }
 
-fn strip(column: &Column<'_>, row: &Row, limit: f64) -> Markup {
+fn strip(column: &PageColumn<'_>, row: &Row, limit: f64) -> Markup {
     let distances = distances(row);
     let beyond = distances
         .iter()

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Floors};
-use super::column::{Column, Line, lines};
+use super::column::{PageColumn, PageLine, lines};
 use super::table;
 use crate::{Group, Kind, Report, Row};
 
@@ -67,7 +67,7 @@ impl Section {
 
     /// The rows of the section that have numbers. A report's floors are the same in all of its columns, and only in the
     /// first.
-    pub(super) fn lines<'r>(self, columns: &[Column<'r>]) -> Vec<Line<'r>> {
+    pub(super) fn lines<'r>(self, columns: &[PageColumn<'r>]) -> Vec<PageLine<'r>> {
         if self != Self::Floors {
             return lines(self, columns);
         }
@@ -159,7 +159,7 @@ impl Section {
 }
 
 /// The section; `None` if no column has rows of it.
-pub(super) fn markup(section: Section, columns: &[Column<'_>]) -> Option<Markup> {
+pub(super) fn markup(section: Section, columns: &[PageColumn<'_>]) -> Option<Markup> {
     let lines = section.lines(columns);
     if lines.is_empty() {
         return None;
@@ -176,8 +176,8 @@ pub(super) fn markup(section: Section, columns: &[Column<'_>]) -> Option<Markup>
 }
 
 /// The first column of each report.
-pub(super) fn one_of_each_run<'r>(columns: &[Column<'r>]) -> Vec<Column<'r>> {
-    let mut first: Vec<Column<'r>> = Vec::new();
+pub(super) fn one_of_each_run<'r>(columns: &[PageColumn<'r>]) -> Vec<PageColumn<'r>> {
+    let mut first: Vec<PageColumn<'r>> = Vec::new();
     for column in columns {
         if first.iter().all(|other| other.of_run != column.of_run) {
             first.push(*column);

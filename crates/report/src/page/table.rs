@@ -1,118 +1,76 @@
-//! The numbers of a section as a table: a line for each path, and the columns of the page beside each other.
+//! The numbers of a section as a table: a line for each path, and the columns of the page next to each other.
 
-use maud::{Markup, html};
+use maud::Markup;
 
-use super::column::{Column, Line};
+use super::column::{PageColumn, PageLine};
 use super::samples;
-use crate::cells::{Numbers, RatioCells};
-use crate::header::median_title;
-use crate::{Report, Row, units};
+use crate::table::{Cell, Column, Table};
+use crate::units;
+use crate::view::numbers::{Number, Numbers};
+use crate::write::html;
 
 /// The numbers that a column of the page can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cell {
-    Median,
-    Spread,
-    P99,
-    Rate,
-    Light,
-    Heavy,
-    Memory,
-    KernelMemory,
-    Ratio,
-    /// The ratio to the same row of the first report.
-    Base,
-}
-
-const CELLS: [Cell; 10] = [
-    Cell::Median,
-    Cell::Spread,
-    Cell::P99,
-    Cell::Rate,
-    Cell::Light,
-    Cell::Heavy,
-    Cell::Memory,
-    Cell::KernelMemory,
-    Cell::Ratio,
-    Cell::Base,
+const NUMBERS: [Number; 10] = [
+    Number::Median,
+    Number::Spread,
+    Number::P99,
+    Number::Rate,
+    Number::Light,
+    Number::Heavy,
+    Number::Memory,
+    Number::KernelMemory,
+    Number::Ratio,
+    Number::Interval,
 ];
 
 /// The table of `lines`.
-pub(super) fn markup(title: &str, lines: &[Line<'_>], columns: &[Column<'_>]) -> Markup {
-    let cells: Vec<(&Column<'_>, Vec<Cell>)> = columns
-        .iter()
-        .map(|column| (column, used(column, lines, columns)))
-        .filter(|(_, cells)| !cells.is_empty())
-        .collect();
-    let several = columns.len() > 1;
-    html! {
-        div.scroll tabindex="0" role="region" aria-label=(format!("Table: {title}")) {
-            table.many[several] {
-                caption { (title) ": the numbers" }
-                thead {
-                    @if several {
-                        tr {
-                            td {}
-                            @for (column, cells) in &cells {
-                                th.first.(column.class()) colspan=(cells.len()) scope="colgroup" {
-                                    (column.letter()) " " (column.title())
-                                }
-                            }
-                        }
-                    }
-                    tr {
-                        th scope="col" { "path" }
-                        @for (column, cells) in &cells {
-                            @for (place, cell) in cells.iter().enumerate() {
-                                th.first[place == 0] scope="col" { (cell.title(column.report)) }
-                            }
-                        }
-                    }
-                }
-                tbody {
-                    @for line in lines {
-                        tr {
-                            th scope="row" { (line.name) }
-                            @for (column, cells) in &cells {
-                                @for (place, cell) in cells.iter().enumerate() {
-                                    td.first[place == 0] { (cell.markup(line, column, columns)) }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// The numbers that any row of the column has.
-fn used(column: &Column<'_>, lines: &[Line<'_>], columns: &[Column<'_>]) -> Vec<Cell> {
-    let has = |cell: &Cell| {
-        let mut of_column = lines
-            .iter()
-            .filter_map(|line| line.rows[at(column, columns)?]);
-        match cell {
-            Cell::Base => lines
-                .iter()
-                .any(|line| to_base(line, column, columns).is_some()),
-            cell => of_column.any(|row| {
-                let numbers = column.numbers(row);
-                numbers.is_some_and(|numbers| cell.of(&numbers).is_some())
-            }),
-        }
+pub(super) fn markup(title: &str, lines: &[PageLine<'_>], columns: &[PageColumn<'_>]) -> Markup {
+    let mut table = Table {
+        title: Some(format!("{title}: the numbers")),
+        ..Table::new("path", lines.iter().map(|line| line.name))
     };
-    CELLS.into_iter().filter(has).collect()
+    let group = |column: &PageColumn<'_>| {
+        (columns.len() > 1).then(|| format!("{} {}", column.letter(), column.title()))
+    };
+    for (place, column) in columns.iter().enumerate() {
+        let numbers = Numbers::of(column.report, None);
+        for number in NUMBERS {
+            let cells = lines.iter().map(|line| {
+                let row = line.rows[place]?;
+                let cell = numbers.cell(number, row)?;
+                let link = || samples::id(column, row);
+                let link = (number == Number::Median).then(link);
+                Some(Cell { link, ..cell })
+            });
+            table.add(numbers.column(number).in_group(group(column)), cells);
+        }
+        let cells = lines.iter().map(|line| {
+            let ratio = to_base(line, column, columns)?;
+            Some(Cell::from(units::ratio(ratio)))
+        });
+        let base = Column::numbers("to first file");
+        table.add(base.in_group(group(column)), cells);
+    }
+    html::table(&table, &|of| {
+        let column = columns
+            .iter()
+            .find(|column| group(column).as_deref() == Some(of));
+        column.map(PageColumn::class)
+    })
 }
 
 /// The place of a column among those of the table.
-fn at(column: &Column<'_>, columns: &[Column<'_>]) -> Option<usize> {
+fn at(column: &PageColumn<'_>, columns: &[PageColumn<'_>]) -> Option<usize> {
     columns.iter().position(|other| other.place == column.place)
 }
 
 /// The median by that of the same row and backend of the first report, if both are times or both are instructions.
-pub(super) fn to_base(line: &Line<'_>, column: &Column<'_>, columns: &[Column<'_>]) -> Option<f64> {
-    let median = |column: &Column<'_>| line.rows[at(column, columns)?]?.median();
+pub(super) fn to_base(
+    line: &PageLine<'_>,
+    column: &PageColumn<'_>,
+    columns: &[PageColumn<'_>],
+) -> Option<f64> {
+    let median = |column: &PageColumn<'_>| line.rows[at(column, columns)?]?.median();
     let base = columns
         .iter()
         .find(|base| base.of_run == 0 && base.backend == column.backend)?;
@@ -122,62 +80,4 @@ pub(super) fn to_base(line: &Line<'_>, column: &Column<'_>, columns: &[Column<'_
         && !column.is_emulated();
     let (new, old) = (median(column)?, median(base)?);
     (is_comparable && old > 0.0).then(|| new / old)
-}
-
-impl Cell {
-    fn title(self, report: &Report) -> &'static str {
-        match self {
-            Self::Median => median_title(report),
-            Self::Spread => "± spread",
-            Self::P99 => "p99",
-            Self::Rate => "rate",
-            Self::Light => "light exits",
-            Self::Heavy => "heavy exits",
-            Self::Memory => "memory",
-            Self::KernelMemory => "kernel memory",
-            Self::Ratio => "ratio [95 % CI]",
-            Self::Base => "to first file",
-        }
-    }
-
-    /// The text of a number that the row alone has.
-    fn of(self, numbers: &Numbers) -> Option<String> {
-        match self {
-            Self::Median => Some(numbers.median.clone()),
-            Self::Spread => numbers.spread.clone(),
-            Self::P99 => numbers.p99.clone(),
-            Self::Rate => numbers.rate.clone(),
-            Self::Light => numbers.exits.as_ref().map(|exits| exits[0].clone()),
-            Self::Heavy => numbers.exits.as_ref().map(|exits| exits[1].clone()),
-            Self::Memory => numbers.memory.clone(),
-            Self::KernelMemory => numbers.kernel_memory.clone(),
-            Self::Ratio => numbers.ratio.as_ref().map(ratio),
-            Self::Base => None,
-        }
-    }
-
-    fn markup(self, line: &Line<'_>, column: &Column<'_>, columns: &[Column<'_>]) -> Markup {
-        let row: Option<&Row> = at(column, columns).and_then(|at| line.rows[at]);
-        let text = match self {
-            Self::Base => to_base(line, column, columns).map(units::ratio),
-            cell => row
-                .and_then(|row| column.numbers(row))
-                .and_then(|numbers| cell.of(&numbers)),
-        };
-        html! {
-            @match (self, text, row) {
-                (Self::Median, Some(text), Some(row)) => { a href=(format!("#{}", samples::id(column, row))) { (text) } },
-                (_, Some(text), _) => (text),
-                (_, None, _) => "-",
-            }
-        }
-    }
-}
-
-/// A ratio and its interval.
-pub(super) fn ratio(ratio: &RatioCells) -> String {
-    match &ratio.interval {
-        Some([low, high]) => format!("{} [{low}, {high}]", ratio.value),
-        None => ratio.value.clone(),
-    }
 }

@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
         report.timed_out = self.stopped.get() == Some(EarlyStop::TimedOut);
         report.cpus = self.cpus;
         report.seed = self.seed;
-        deliver(&report, self.exports, self.delivery, String::new)?;
+        deliver(&report, self.exports, self.delivery, Vec::new())?;
         let statuses = report.vmms().iter().map(|vmm| vmm.status);
         Ok(match exit_of(&report, statuses) {
             // VMMs that boot and measure no row have measured nothing.

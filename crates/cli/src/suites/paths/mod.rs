@@ -27,7 +27,7 @@ use vmbell_bench::marks::Marks;
 use vmbell_bench::scenario::Scan;
 use vmbell_bench::{Entry, Options, Plan, Wanted, catalogue, picks, select, set_reference};
 use vmbell_report::compare::{CompareOptions, RowKey};
-use vmbell_report::{Backend, Group, Look, Report, Timing};
+use vmbell_report::{Backend, Block, Cell, Column, Group, Look, Report, Table, Timing};
 
 /// How long the rows that answer the first questions are measured.
 const FIRST: Duration = Duration::from_secs(12);
@@ -72,7 +72,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<Exit> {
         sort_by_median(&mut report);
     }
     let stdout_is_taken = exports.use_stdout();
-    deliver(&report, exports, delivery, || next(&report, &args))?;
+    deliver(&report, exports, delivery, next(&report, &args))?;
     Ok(match (exit(&report), baseline.as_slice()) {
         (exit, []) => exit,
         (Exit::Good, baseline) => compare_with(baseline, report, &args, stdout_is_taken)?,
@@ -233,9 +233,9 @@ fn sort_by_median(report: &mut Report) {
 }
 
 /// What to run next, after the rows that answer the first questions.
-fn next(report: &Report, args: &BenchArgs) -> String {
+fn next(report: &Report, args: &BenchArgs) -> Vec<Block> {
     if wanted(args) != Wanted::First || report.ended_early() {
-        return String::new();
+        return Vec::new();
     }
     let is_real = |backend: &Backend| backend.name == "kvm" && !backend.emulates_kernel_mode;
     let has_kvm = report.backends.iter().any(is_real);
@@ -249,6 +249,11 @@ fn next(report: &Report, args: &BenchArgs) -> String {
             false => ("vmbell lab -- vmbell bench", "exits on real KVM, in QEMU"),
         },
     ];
-    let line = |(command, what): (&str, &str)| format!("  {command:28} {what}\n");
-    format!("\nnext\n{}", commands.map(line).concat())
+    let mut table = Table {
+        title: Some("next".to_owned()),
+        ..Table::new("", commands.map(|(command, _)| command))
+    };
+    let what = commands.map(|(_, what)| Some(Cell::from(what)));
+    table.add(Column::words(""), what);
+    vec![Block::Table(table)]
 }

@@ -1,5 +1,4 @@
-//! `vmbell bench rings`: fixed work through a virtqueue within this process, with the options of Linux's
-//! `virtio_test` and the output of `perf stat --repeat`.
+//! `vmbell bench rings`: fixed work through a virtqueue within this process, with the options of Linux's `virtio_test`.
 //!
 //! [`workload`](vmbell_bench::workload) does the work; this module makes its variants entries of the
 //! bench.
@@ -70,7 +69,7 @@ pub(crate) fn run(args: &VirtqueueArgs) -> Result<Exit> {
         Kind::Rings { work },
         &compared,
     );
-    deliver(&report, exports, delivery, String::new)?;
+    deliver(&report, exports, delivery, Vec::new())?;
     Ok(exit(&report))
 }
 

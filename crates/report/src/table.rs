@@ -1,0 +1,187 @@
+//! What people read of a report, a comparison or a verdict, before it is text: sentences, labelled facts and tables.
+//!
+//! A view makes a list of [`Block`]s; the writers in `write` lay them out for a terminal, Markdown or HTML. Widths, escaping,
+//! alignment and colours belong to the writers, and what a number means belongs to the views.
+
+/// A part of what is shown, from top to bottom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// Labels, each with its text: the host, the runs, the backends.
+    Facts(Vec<(String, String)>),
+    /// A sentence.
+    Text(Cell),
+    /// A sentence, and the details that belong to it.
+    Detail(Cell, String),
+    /// A footnote of the table before it.
+    Note(String),
+    /// A table.
+    Table(Table),
+}
+
+impl Block {
+    /// A sentence without emphasis.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(Cell::from(text))
+    }
+}
+
+/// A table, as its columns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// What the table is, above it.
+    pub title: Option<String>,
+    /// The columns; the first one has the names of the rows.
+    pub columns: Vec<Column>,
+    /// What happens to columns that do not fit next to each other.
+    pub overflow: Overflow,
+}
+
+/// What happens to the columns of a table that is wider than the terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// Those of the highest rank are left out, until the others fit.
+    #[default]
+    LeaveOut,
+    /// They follow in a table below, which has the names of the rows again.
+    Continue,
+}
+
+/// A column: its title and a cell for each row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The title.
+    pub title: String,
+    /// What it has in common with the columns next to it, above their titles.
+    pub group: Option<String>,
+    /// How its cells are aligned.
+    pub align: Align,
+    /// How soon it is left out where the table is too wide: the highest rank first, and 0 never.
+    pub rank: u8,
+    /// The cells, one for each row.
+    pub cells: Vec<Cell>,
+}
+
+/// How the cells of a column are aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// A text with its emphasis.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// The text.
+    pub text: String,
+    /// A mark that a footnote explains. It follows the text and does not move its digits out of line.
+    pub mark: &'static str,
+    /// The colour or weight.
+    pub paint: Paint,
+    /// The identifier on the page that has more about it.
+    pub link: Option<String>,
+}
+
+/// The colour or weight of a text. Forms without colours have good and bad in bold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Paint {
+    /// As everything else.
+    #[default]
+    Plain,
+    /// The most important.
+    Bold,
+    /// Less important.
+    Dim,
+    /// Good.
+    Green,
+    /// Bad.
+    Red,
+    /// Doubtful.
+    Yellow,
+}
+
+impl Table {
+    /// A table whose rows have these names.
+    pub fn new(
+        title: impl Into<String>,
+        names: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        Self {
+            columns: vec![Column {
+                cells: names.into_iter().map(Cell::from).collect(),
+                ..Column::words(title)
+            }],
+            ..Self::default()
+        }
+    }
+
+    /// Adds a column, unless no row has anything in it. A row without a value has a dash.
+    pub fn add(&mut self, column: Column, cells: impl IntoIterator<Item = Option<Cell>>) {
+        let cells: Vec<Option<Cell>> = cells.into_iter().collect();
+        if cells.iter().flatten().any(|cell| !cell.text.is_empty()) {
+            let cells = cells
+                .into_iter()
+                .map(|cell| cell.unwrap_or_else(|| Cell::from("-")));
+            self.columns.push(Column {
+                cells: cells.collect(),
+                ..column
+            });
+        }
+    }
+
+    /// How many rows it has.
+    pub(crate) fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |names| names.cells.len())
+    }
+}
+
+impl Column {
+    /// A column of words.
+    pub fn words(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            group: None,
+            align: Align::Left,
+            rank: 0,
+            cells: Vec::new(),
+        }
+    }
+
+    /// A column of numbers.
+    pub fn numbers(title: impl Into<String>) -> Self {
+        Self {
+            align: Align::Right,
+            ..Self::words(title)
+        }
+    }
+
+    /// The column with a rank.
+    #[must_use]
+    pub fn rank(self, rank: u8) -> Self {
+        Self { rank, ..self }
+    }
+
+    /// The column as one of a group.
+    #[must_use]
+    pub fn in_group(self, group: Option<String>) -> Self {
+        Self { group, ..self }
+    }
+}
+
+impl Cell {
+    /// A text with an emphasis.
+    pub fn new(text: impl Into<String>, paint: Paint) -> Self {
+        Self {
+            text: text.into(),
+            paint,
+            ..Self::default()
+        }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self::new(text, Paint::Plain)
+    }
+}

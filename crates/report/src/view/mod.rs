@@ -1,0 +1,49 @@
+//! What is shown of a report, as [`Block`]s: a view for each suite. No text is laid out here.
+//!
+//! `numbers` makes the cells of a measured row, once for the tables of all views and of the page; `header` says where and how it
+//! was measured, `answer` what the rows mean.
+
+pub(crate) mod answer;
+mod bar;
+mod brief;
+mod eoi;
+pub(crate) mod excuses;
+pub(crate) mod header;
+pub(crate) mod numbers;
+mod paths;
+mod rings;
+mod vmm_counts;
+mod vmm_exits;
+pub(crate) mod vmms;
+
+use crate::table::Block;
+use crate::{Kind, Report, TimeUnit};
+
+/// What is shown of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Whether to show everything: of paths, the whole header, floors, intervals, exits and footnotes.
+    pub verbose: bool,
+    /// Whether a table of VMMs has ratios to its first column, in place of the measured numbers.
+    pub ratios: bool,
+    /// Whether each median has a bar beside it, where the lines are long enough.
+    pub bars: bool,
+    /// The unit of all times; without one, each has the unit that fits it.
+    pub unit: Option<TimeUnit>,
+}
+
+/// Shows `report`, in the form of its suite.
+pub fn blocks(report: &Report, look: Look) -> Vec<Block> {
+    match &report.kind {
+        Kind::Paths(paths) if look.verbose => paths::blocks(report, paths, look),
+        Kind::Paths(_) => brief::blocks(report, look),
+        Kind::Rings { work } => rings::blocks(report, work, look),
+        Kind::Eoi { work } => eoi::blocks(report, work),
+        Kind::Vmms { .. } | Kind::Net { .. } => vmms::blocks(report, look),
+    }
+}
+
+/// The widest line of a report for which the width of a terminal is no limit.
+pub fn widest(report: &Report, look: Look) -> Option<usize> {
+    (report.paths().is_some() && !look.verbose).then_some(brief::WIDEST)
+}

@@ -1,0 +1,262 @@
+//! Blocks on a terminal: aligned columns, lines broken between words, colours, and nothing wider than the screen if the width
+//! is known.
+
+use crate::table::{Align, Block, Cell, Column, Overflow, Paint, Table};
+use crate::text::{pad, visible, width, wrap};
+
+/// The blanks between two columns.
+const GAP: usize = 2;
+
+/// The widest title of a column that is not broken, where columns may follow below.
+const TITLE: usize = 12;
+/// The least room for words that go on in the lines below.
+const WORDS: usize = 24;
+
+/// The terminal that is written for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Screen {
+    /// Whether it shows colours.
+    pub color: bool,
+    /// The number of characters that fit into a line, if that is limited.
+    pub width: Option<usize>,
+}
+
+/// Writes blocks for a terminal. Control characters in them are shown and not obeyed.
+pub fn terminal(blocks: &[Block], screen: Screen) -> String {
+    let mut text = String::new();
+    let mut before: Option<&Block> = None;
+    for block in blocks {
+        if before.is_some_and(|before| is_apart(before, block)) {
+            text.push('\n');
+        }
+        screen.block(block, &mut text);
+        before = Some(block);
+    }
+    text
+}
+
+/// Whether an empty line is between the two.
+const fn is_apart(before: &Block, after: &Block) -> bool {
+    !matches!(
+        (before, after),
+        (Block::Table(_) | Block::Note(_), Block::Note(_))
+            | (
+                Block::Text(_) | Block::Detail(..),
+                Block::Text(_) | Block::Detail(..)
+            )
+    )
+}
+
+impl Screen {
+    fn block(self, block: &Block, text: &mut String) {
+        match block {
+            Block::Facts(facts) => {
+                let labels = facts.iter().map(|(label, _)| width(&visible(label)));
+                let widest = labels.max().unwrap_or_default();
+                for (label, fact) in facts {
+                    let fact = wrap(&visible(fact), widest + GAP, self.width);
+                    let label = self.paint(&pad(&visible(label), widest), Paint::Dim);
+                    text.push_str(&format!("{label}  {fact}\n"));
+                }
+            }
+            Block::Text(sentence) => self.line(&sentence.text, sentence.paint, 0, text),
+            Block::Detail(what, details) => {
+                self.line(&what.text, what.paint, GAP, text);
+                let details = wrap(&visible(details), GAP, self.width);
+                text.push_str(&format!("{:GAP$}{details}\n", ""));
+            }
+            Block::Note(note) => self.line(note, Paint::Dim, 0, text),
+            Block::Table(table) => {
+                if let Some(title) = &table.title {
+                    self.line(title, Paint::Bold, 0, text);
+                }
+                for (place, part) in self.parts(table).iter().enumerate() {
+                    if place > 0 {
+                        text.push('\n');
+                    }
+                    self.lay_out(part, table.rows(), text);
+                }
+            }
+        }
+    }
+
+    fn line(self, sentence: &str, paint: Paint, indent: usize, text: &mut String) {
+        let sentence = wrap(&visible(sentence), indent, self.width);
+        text.push_str(&self.paint(&sentence, paint));
+        text.push('\n');
+    }
+
+    fn fits(self, columns: &[Sized<'_>]) -> bool {
+        // The words of the last column go on in the lines below.
+        let last = columns.len().wrapping_sub(1);
+        let widths = columns.iter().enumerate().map(|(place, column)| {
+            match place == last && place > 0 && column.column.align == Align::Left {
+                true => column.width.min(WORDS),
+                false => column.width + column.mark,
+            }
+        });
+        let all = widths.sum::<usize>() + GAP * columns.len().saturating_sub(1);
+        self.width.is_none_or(|width| all <= width)
+    }
+
+    /// The columns of a table: those that fit, or all in as many parts as it takes.
+    fn parts(self, table: &Table) -> Vec<Vec<Sized<'_>>> {
+        let mut columns: Vec<Sized<'_>> = table
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(place, column)| {
+                let before = place
+                    .checked_sub(1)
+                    .and_then(|before| table.columns.get(before));
+                Sized::new(column, before, table.overflow)
+            })
+            .collect();
+        if table.overflow == Overflow::LeaveOut {
+            while !self.fits(&columns) {
+                let ranks = columns.iter().map(|column| column.column.rank);
+                match ranks.max() {
+                    None | Some(0) => break,
+                    Some(rank) => columns.retain(|column| column.column.rank != rank),
+                }
+            }
+            return vec![columns];
+        }
+        let mut parts: Vec<Vec<Sized<'_>>> = Vec::new();
+        let mut columns = columns.into_iter();
+        let Some(names) = columns.next() else {
+            return parts;
+        };
+        for column in columns {
+            if let Some(part) = parts.last_mut() {
+                part.push(column.clone());
+                if self.fits(part) {
+                    continue;
+                }
+                part.pop();
+            }
+            parts.push(vec![names.clone(), column]);
+        }
+        parts
+    }
+
+    fn lay_out(self, columns: &[Sized<'_>], rows: usize, text: &mut String) {
+        if columns.iter().any(|column| column.column.group.is_some()) {
+            let mut last = None;
+            let groups = columns.iter().map(|column| {
+                let group = column.column.group.as_deref();
+                let is_new = group != last;
+                last = group;
+                Cell::new(group.filter(|_| is_new).unwrap_or_default(), Paint::Bold)
+            });
+            self.row(columns, &groups.collect::<Vec<_>>(), text);
+        }
+        for line in 0..2 {
+            let titles: Vec<Cell> = columns
+                .iter()
+                .map(|column| Cell::new(column.title[line], Paint::Bold))
+                .collect();
+            if titles.iter().any(|title| !title.text.is_empty()) {
+                self.row(columns, &titles, text);
+            }
+        }
+        for row in 0..rows {
+            let cells: Vec<Cell> = columns
+                .iter()
+                .map(|column| column.column.cells.get(row).cloned().unwrap_or_default())
+                .collect();
+            self.row(columns, &cells, text);
+        }
+    }
+
+    fn row(self, columns: &[Sized<'_>], cells: &[Cell], text: &mut String) {
+        let mut line = String::new();
+        let mut start = 0;
+        for (place, (column, cell)) in columns.iter().zip(cells).enumerate() {
+            let mut shown = visible(&cell.text);
+            if place > 0 {
+                start += GAP;
+            }
+            if place + 1 == columns.len() && column.column.align == Align::Left {
+                shown = wrap(&shown, start, self.width);
+            }
+            start += column.width + column.mark;
+            let blanks = column.width.saturating_sub(width(&shown));
+            let blanks_of_mark = column.mark.saturating_sub(width(cell.mark));
+            let (left, right) = match column.column.align {
+                Align::Left => (0, blanks + blanks_of_mark),
+                Align::Right => (blanks, blanks_of_mark),
+            };
+            let gap = if place > 0 { GAP } else { 0 };
+            let painted = self.paint(&format!("{shown}{}", cell.mark), cell.paint);
+            line.push_str(&format!("{:gap$}{:left$}{painted}{:right$}", "", "", ""));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+
+    fn paint(self, text: &str, paint: Paint) -> String {
+        let code = match paint {
+            Paint::Plain => None,
+            Paint::Bold => Some("1"),
+            Paint::Dim => Some("2"),
+            Paint::Green => Some("32"),
+            Paint::Red => Some("31"),
+            Paint::Yellow => Some("33"),
+        };
+        match code.filter(|_| self.color && !text.is_empty()) {
+            Some(code) => format!("\x1b[{code}m{text}\x1b[0m"),
+            None => text.to_owned(),
+        }
+    }
+}
+
+/// A column with its widths in cells of the terminal.
+#[derive(Clone)]
+struct Sized<'t> {
+    column: &'t Column,
+    /// The title in two lines; the first one is empty if it is not broken.
+    title: [&'t str; 2],
+    /// The width of the texts and of the title.
+    width: usize,
+    /// The width of the marks after the texts.
+    mark: usize,
+}
+
+impl<'t> Sized<'t> {
+    /// Above the first column of a group is the group's title. A title that makes one of many columns much wider than its numbers
+    /// is broken at its first hyphen; that of the names is not.
+    fn new(column: &'t Column, before: Option<&Column>, overflow: Overflow) -> Self {
+        let is_of_many = overflow == Overflow::Continue && before.is_some();
+        let cells = || column.cells.iter();
+        let of_cells = cells().map(|cell| width(&visible(&cell.text))).max();
+        let of_cells = of_cells.unwrap_or_default();
+        let title = column.title.as_str();
+        let broken = match title.find('-') {
+            Some(hyphen) if is_of_many && width(title) > of_cells.max(TITLE) => {
+                let (first, second) = title.split_at(hyphen + 1);
+                [first, second]
+            }
+            _ => ["", title],
+        };
+        let of_titles = broken.map(|part| width(&visible(part)));
+        let of_group = column
+            .group
+            .as_deref()
+            .filter(|_| before.is_none_or(|before| before.group != column.group))
+            .map_or(0, |group| width(&visible(group)));
+        Self {
+            column,
+            title: broken,
+            width: of_cells.max(of_titles[0]).max(of_titles[1]).max(of_group),
+            mark: cells()
+                .map(|cell| width(cell.mark))
+                .max()
+                .unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "terminal_test.rs"]
+mod tests;
