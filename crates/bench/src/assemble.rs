@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::ratios::{count, highlights, ratio_in_time, ratios, resolution_ns};
-use super::{EarlyStop, Options, Record, Sample, Series, compare};
+use super::{EarlyStop, Record, RunSample, SampleSeries, SubjectOptions, compare};
 use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{
     Backend, Counts, Exits, Group, Host, Kind, Measured, Outcome, Paths, Percentiles,
@@ -13,13 +13,13 @@ use vmbell_report::{
 
 /// The facts that a report states in addition to the samples.
 #[derive(Debug)]
-pub struct Context<'a> {
+pub struct ReportFacts<'a> {
     /// The program that measures.
     pub tool: Tool,
     /// The options that the subjects were made with.
-    pub options: &'a Options,
+    pub options: &'a SubjectOptions,
     /// How much was to be measured.
-    pub plan: &'a crate::Plan,
+    pub plan: &'a crate::BenchPlan,
     /// The host that was measured.
     pub host: Host,
     /// The backends that ran the guests, the first one first.
@@ -33,8 +33,8 @@ pub struct Context<'a> {
 }
 
 /// Makes the report of `record`, with what its suite adds.
-pub fn assemble(record: &Record, context: Context<'_>, kind: Kind) -> Report {
-    let Context { options, plan, .. } = context;
+pub fn assemble(record: &Record, context: ReportFacts<'_>, kind: Kind) -> Report {
+    let ReportFacts { options, plan, .. } = context;
     let all = &record.series;
     let row = |series| row(series, all, plan.seed, options, context.compared);
     Report {
@@ -65,7 +65,12 @@ pub fn assemble(record: &Record, context: Context<'_>, kind: Kind) -> Report {
 }
 
 /// What a report of paths says in addition to its rows.
-pub fn paths(record: &Record, backends: &[Backend], plan: &crate::Plan, options: &Options) -> Kind {
+pub fn paths(
+    record: &Record,
+    backends: &[Backend],
+    plan: &crate::BenchPlan,
+    options: &SubjectOptions,
+) -> Kind {
     let all = &record.series;
     Kind::Paths(Paths {
         spin: spin_name(options.spin).to_owned(),
@@ -74,7 +79,7 @@ pub fn paths(record: &Record, backends: &[Backend], plan: &crate::Plan, options:
     })
 }
 
-fn finished(all: &[Series]) -> u32 {
+fn finished(all: &[SampleSeries]) -> u32 {
     let most = all.iter().map(|series| series.samples.len()).max();
     u32::try_from(most.unwrap_or_default()).unwrap_or(u32::MAX)
 }
@@ -89,7 +94,13 @@ const fn spin_name(spin: SpinPolicy) -> &'static str {
     }
 }
 
-fn row(series: &Series, all: &[Series], seed: u64, options: &Options, compared: &[&str]) -> Row {
+fn row(
+    series: &SampleSeries,
+    all: &[SampleSeries],
+    seed: u64,
+    options: &SubjectOptions,
+    compared: &[&str],
+) -> Row {
     let reason = series.reason.clone();
     let measured = (series.status == Status::Ok)
         .then(|| measured(series, all, seed, options, compared))
@@ -116,10 +127,10 @@ fn row(series: &Series, all: &[Series], seed: u64, options: &Options, compared: 
 }
 
 fn measured(
-    series: &Series,
-    all: &[Series],
+    series: &SampleSeries,
+    all: &[SampleSeries],
     seed: u64,
-    options: &Options,
+    options: &SubjectOptions,
     compared: &[&str],
 ) -> Option<Measured> {
     let ops = series.samples.iter().map(|sample| sample.ops).collect();
@@ -150,7 +161,7 @@ fn measured(
 }
 
 /// For each name, the count in every run.
-fn counts(series: &Series, pick: fn(&Sample) -> &[(String, u64)]) -> Counts {
+fn counts(series: &SampleSeries, pick: fn(&RunSample) -> &[(String, u64)]) -> Counts {
     let names = series.samples.first().into_iter().flat_map(pick);
     let runs = |name: &String| {
         series
@@ -164,13 +175,13 @@ fn counts(series: &Series, pick: fn(&Sample) -> &[(String, u64)]) -> Counts {
 
 /// The operations of all runs together; `None` if there were no runs.
 #[allow(clippy::cast_precision_loss, reason = "far fewer than 2^53")]
-fn operations(series: &Series) -> Option<f64> {
+fn operations(series: &SampleSeries) -> Option<f64> {
     let ops: u64 = series.samples.iter().map(|sample| sample.ops).sum();
     (ops > 0).then_some(ops as f64)
 }
 
-fn exits(series: &Series) -> Option<Exits> {
-    let runs: Vec<_> = series.samples.iter().map(Sample::exits_of_run).collect();
+fn exits(series: &SampleSeries) -> Option<Exits> {
+    let runs: Vec<_> = series.samples.iter().map(RunSample::exits_of_run).collect();
     (series.group != Group::Floor).then(|| Exits::of(&runs))?
 }
 
@@ -181,7 +192,7 @@ fn exits(series: &Series) -> Option<Exits> {
     clippy::cast_sign_loss,
     reason = "sizes of programs are not negative, and far below 2^53"
 )]
-fn bytes(series: &Series, pick: fn(&Sample) -> Option<u64>) -> Option<u64> {
+fn bytes(series: &SampleSeries, pick: fn(&RunSample) -> Option<u64>) -> Option<u64> {
     let runs: Option<Vec<f64>> = series
         .samples
         .iter()
@@ -195,7 +206,7 @@ fn bytes(series: &Series, pick: fn(&Sample) -> Option<u64>) -> Option<u64> {
     clippy::cast_precision_loss,
     reason = "latencies are far below 2^53 ns"
 )]
-fn of_operations(series: &Series) -> Option<Percentiles> {
+fn of_operations(series: &SampleSeries) -> Option<Percentiles> {
     let histogram = series.latencies.as_ref()?;
     let at = |share| Some(histogram.value_at_quantile(share) as f64);
     Percentiles::of(histogram.len() as f64, at)

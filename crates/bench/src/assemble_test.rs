@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{Clock, CpuTime, Limit, Sample};
+use crate::{CommandLimit, CpuTime, RunSample, TickClock};
 use vmbell_report::Status;
 
-fn series(name: &str, group: Group, reference: Option<&str>, ns: &[f64]) -> Series {
-    let mut series = Series::new(name, group, reference);
+fn series(name: &str, group: Group, reference: Option<&str>, ns: &[f64]) -> SampleSeries {
+    let mut series = SampleSeries::new(name, group, reference);
     for ns in ns {
         series.push(
-            Sample {
+            RunSample {
                 ops: 10,
                 elapsed_ns: ns * 10.0,
                 light: Some(10),
                 heavy: 5,
-                ..Sample::default()
+                ..RunSample::default()
             },
             CpuTime {
                 user: 1e-6,
@@ -26,16 +26,16 @@ fn series(name: &str, group: Group, reference: Option<&str>, ns: &[f64]) -> Seri
     series
 }
 
-fn report(all: Vec<Series>) -> Report {
+fn report(all: Vec<SampleSeries>) -> Report {
     report_of(all, Timing::Native)
 }
 
-fn report_of(all: Vec<Series>, timing: Timing) -> Report {
-    let options = Options {
+fn report_of(all: Vec<SampleSeries>, timing: Timing) -> Report {
+    let options = SubjectOptions {
         cpus: vec![0, 1],
         spin: SpinPolicy::Adaptive,
-        clock: Clock::with_frequency(2e9, true),
-        limit: Limit::none(),
+        clock: TickClock::with_frequency(2e9, true),
+        limit: CommandLimit::none(),
         timing,
         marks: None,
     };
@@ -47,9 +47,9 @@ fn report_of(all: Vec<Series>, timing: Timing) -> Report {
         name: name.to_owned(),
         ..Backend::default()
     });
-    let plan = crate::Plan::default();
+    let plan = crate::BenchPlan::default();
     let kind = paths(&record, &backends, &plan, &options);
-    let context = Context {
+    let context = ReportFacts {
         tool: Tool {
             name: "vmbell".to_owned(),
             version: "0.1.0".to_owned(),
@@ -153,13 +153,13 @@ fn a_row_without_samples_has_no_numbers_at_all() {
 
 #[test]
 fn single_latencies_make_the_percentiles() {
-    let mut latency = Series::new("x", Group::Scenario, None);
+    let mut latency = SampleSeries::new("x", Group::Scenario, None);
     latency.push(
-        Sample {
+        RunSample {
             ops: 1000,
             elapsed_ns: 1e6,
             latencies_ns: (1..=1000).collect(),
-            ..Sample::default()
+            ..RunSample::default()
         },
         CpuTime::default(),
     );
@@ -214,7 +214,7 @@ fn ratios_are_taken_within_a_backend() {
 }
 
 /// A measured scenario on a backend.
-fn on(backend: &'static str, name: &str, ns: &[f64]) -> Series {
+fn on(backend: &'static str, name: &str, ns: &[f64]) -> SampleSeries {
     let mut series = series(name, Group::Scenario, None, ns);
     series.backend = backend;
     series
@@ -223,15 +223,15 @@ fn on(backend: &'static str, name: &str, ns: &[f64]) -> Series {
 #[test]
 fn what_is_counted_stands_by_run_and_its_ratio_by_operation() {
     let counted = |name: &str, reference: Option<&str>, cycles: u64| {
-        let mut series = Series::new(name, Group::Scenario, reference);
+        let mut series = SampleSeries::new(name, Group::Scenario, reference);
         for run in 0..3 {
-            let sample = Sample {
+            let sample = RunSample {
                 ops: 10,
                 elapsed_ns: 100.0,
                 exits: Some(20),
                 events: vec![("cycles".to_owned(), cycles + run)],
                 counts: vec![("kicks".to_owned(), run)],
-                ..Sample::default()
+                ..RunSample::default()
             };
             series.push(sample, CpuTime::default());
         }
@@ -263,13 +263,13 @@ fn what_is_counted_stands_by_run_and_its_ratio_by_operation() {
 #[test]
 fn a_percentile_that_is_only_the_largest_value_is_not_stated() {
     let of = |runs: usize| {
-        let mut series = Series::new("rate", Group::Scenario, None);
+        let mut series = SampleSeries::new("rate", Group::Scenario, None);
         let samples: Vec<f64> = (0..runs).map(|run| 100.0 + run as f64).collect();
         for ns in &samples {
-            let sample = Sample {
+            let sample = RunSample {
                 ops: 1,
                 elapsed_ns: *ns,
-                ..Sample::default()
+                ..RunSample::default()
             };
             series.push(sample, CpuTime::default());
         }

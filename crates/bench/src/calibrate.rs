@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::subject::nanoseconds;
-use super::{Limit, Subject, SubjectError};
+use super::{CommandLimit, Subject, SubjectError};
 
 /// The most operations of one run: even if each takes a single cycle, they take a second or so.
 const MAX_OPS: u64 = 1 << 32;
@@ -35,7 +35,7 @@ const TOO_SHORT: f64 = 0.5;
 pub(super) fn calibrate(
     subject: &mut dyn Subject,
     min_time: Duration,
-    limit: &Limit,
+    limit: &CommandLimit,
 ) -> Result<u64, SubjectError> {
     let mut ops = 1_u64;
     loop {
@@ -57,7 +57,7 @@ pub(super) fn fitting(
     subject: &mut dyn Subject,
     most: u64,
     time: Duration,
-    limit: &Limit,
+    limit: &CommandLimit,
 ) -> Result<u64, SubjectError> {
     let mut ops = FEWEST.min(most);
     loop {
@@ -105,7 +105,7 @@ fn fastest(
     subject: &mut dyn Subject,
     ops: u64,
     min_time: Duration,
-    limit: &Limit,
+    limit: &CommandLimit,
 ) -> Result<RunTime, SubjectError> {
     let mut fastest: Option<RunTime> = None;
     for _ in 0..TRIES {
@@ -121,7 +121,11 @@ fn fastest(
     Ok(fastest.unwrap_or_default())
 }
 
-fn one_try(subject: &mut dyn Subject, ops: u64, limit: &Limit) -> Result<RunTime, SubjectError> {
+fn one_try(
+    subject: &mut dyn Subject,
+    ops: u64,
+    limit: &CommandLimit,
+) -> Result<RunTime, SubjectError> {
     let running = limit.begin_run();
     let started = Instant::now();
     let elapsed_ns = subject.run(ops)?.elapsed_ns;

@@ -1,7 +1,7 @@
 //! Tests of calibration.
 
 use super::*;
-use crate::Sample;
+use crate::RunSample;
 
 /// Far more than what the subjects themselves need on a busy host: they only say that time passes.
 const MIN_TIME: Duration = Duration::from_secs(1000);
@@ -16,19 +16,19 @@ impl Subject for Costs {
         "costs"
     }
 
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         self.runs += 1;
-        Ok(Sample {
+        Ok(RunSample {
             ops,
             elapsed_ns: self.ns * f64::from(u32::try_from(ops).unwrap_or(u32::MAX)),
-            ..Sample::default()
+            ..RunSample::default()
         })
     }
 }
 
 fn ops_for(ns: f64) -> (u64, u32) {
     let mut subject = Costs { ns, runs: 0 };
-    let ops = calibrate(&mut subject, MIN_TIME, &Limit::none()).unwrap();
+    let ops = calibrate(&mut subject, MIN_TIME, &CommandLimit::none()).unwrap();
     (ops, subject.runs)
 }
 
@@ -56,17 +56,22 @@ fn a_subject_with_long_pauses_is_not_grown_for_ever() {
         fn name(&self) -> &str {
             "pauses"
         }
-        fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
             std::thread::sleep(Duration::from_millis(50));
-            Ok(Sample {
+            Ok(RunSample {
                 ops,
                 elapsed_ns: 10.0,
-                ..Sample::default()
+                ..RunSample::default()
             })
         }
     }
     assert_eq!(
-        calibrate(&mut Pauses, Duration::from_millis(10), &Limit::none()).unwrap(),
+        calibrate(
+            &mut Pauses,
+            Duration::from_millis(10),
+            &CommandLimit::none()
+        )
+        .unwrap(),
         1
     );
 }
@@ -75,7 +80,7 @@ fn a_subject_with_long_pauses_is_not_grown_for_ever() {
 fn slow_operations_are_fewer_and_their_number_is_round() {
     let fitting = |ns, most| {
         let mut subject = Costs { ns, runs: 0 };
-        let ops = fitting(&mut subject, most, MIN_TIME, &Limit::none()).unwrap();
+        let ops = fitting(&mut subject, most, MIN_TIME, &CommandLimit::none()).unwrap();
         (ops, subject.runs)
     };
     // The last is one that an emulator with one CPU takes a time slice for.
@@ -111,13 +116,13 @@ impl Subject for Disturbed {
     }
 
     #[allow(clippy::cast_precision_loss, reason = "few operations")]
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let extra = if self.disturbed > 0 { 4e12 } else { 0.0 };
         self.disturbed = self.disturbed.saturating_sub(1);
-        Ok(Sample {
+        Ok(RunSample {
             ops,
             elapsed_ns: 1e7 * ops as f64 + extra,
-            ..Sample::default()
+            ..RunSample::default()
         })
     }
 }
@@ -125,7 +130,7 @@ impl Subject for Disturbed {
 #[test]
 fn two_disturbed_tries_do_not_shorten_the_runs() {
     let mut subject = Disturbed { disturbed: 2 };
-    let ops = calibrate(&mut subject, MIN_TIME, &Limit::none()).unwrap();
+    let ops = calibrate(&mut subject, MIN_TIME, &CommandLimit::none()).unwrap();
     assert_eq!(ops, 100_000);
 }
 

@@ -1,17 +1,18 @@
 //! The catalogue of what can be measured: entries with names, each with a factory that makes its
 //! subject.
 //!
-//! A new scenario or floor is one more [`Entry`] in the list of its module. The rest of the bench and
+//! A new scenario or floor is one more [`BenchEntry`] in the list of its module. The rest of the bench and
 //! the report know no entry by name, except [`compare`].
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Options, Subject, SubjectError, compare, debug, floors, scenario};
+use super::{Subject, SubjectError, SubjectOptions, compare, debug, floors, scenario};
 use vmbell_report::{AddressSpace, Group};
 
 /// Makes a subject. It is called on the thread that will measure the subject.
-pub type Factory = dyn Fn(&Options) -> Result<Box<dyn Subject>, SubjectError> + Send + Sync;
+pub type SubjectFactory =
+    dyn Fn(&SubjectOptions) -> Result<Box<dyn Subject>, SubjectError> + Send + Sync;
 
 /// The name used instead of a backend's where no guest takes part.
 pub const HOST: &str = "host";
@@ -41,7 +42,7 @@ pub struct NeededDevice {
 }
 
 /// Something that can be measured, under a name.
-pub struct Entry {
+pub struct BenchEntry {
     name: String,
     /// The name without the values of scanned parameters.
     base: String,
@@ -53,10 +54,10 @@ pub struct Entry {
     /// The most operations of a run, however many a plan asks for.
     most_ops: u64,
     remarks: Remarks,
-    factory: Box<Factory>,
+    factory: Box<SubjectFactory>,
 }
 
-impl Entry {
+impl BenchEntry {
     /// An entry. A scenario is compared with the device model of its kind, which its name determines;
     /// floors and debug entries are compared with nothing.
     pub fn new<F>(
@@ -66,7 +67,7 @@ impl Entry {
         factory: F,
     ) -> Self
     where
-        F: Fn(&Options) -> Result<Box<dyn Subject>, SubjectError> + Send + Sync + 'static,
+        F: Fn(&SubjectOptions) -> Result<Box<dyn Subject>, SubjectError> + Send + Sync + 'static,
     {
         let name = name.into();
         Self {
@@ -184,12 +185,12 @@ impl Entry {
     }
 
     /// Makes the entry's subject, on the thread that will measure it.
-    pub fn subject(&self, options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
+    pub fn subject(&self, options: &SubjectOptions) -> Result<Box<dyn Subject>, SubjectError> {
         (self.factory)(options)
     }
 }
 
-impl fmt::Debug for Entry {
+impl fmt::Debug for BenchEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")
             .field("name", &self.name)
@@ -207,8 +208,8 @@ pub fn needs_two_cpus(name: &str) -> bool {
 
 /// All entries in the order of the report: the scenarios of the backends, the floors, the debug entries.
 /// Scenarios of one name are next to each other, in the order of the backends.
-pub fn all(backends: Vec<Vec<Entry>>) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
+pub fn all(backends: Vec<Vec<BenchEntry>>) -> Vec<BenchEntry> {
+    let mut entries: Vec<BenchEntry> = Vec::new();
     for backend in backends {
         // Where the last entry is that this backend has in common with the ones before.
         let mut after = 0;

@@ -37,12 +37,12 @@ pub enum ClockError {
 
 /// A counter whose frequency is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Clock {
+pub struct TickClock {
     ns_per_tick: f64,
     invariant: bool,
 }
 
-impl Clock {
+impl TickClock {
     /// Measures the counter's frequency, which takes about 20 ms, or asks the CPU for it.
     pub fn calibrate() -> Result<Self, ClockError> {
         if let Some(hz) = counter::frequency() {
@@ -188,9 +188,9 @@ mod counter {
 /// counter reads on either side.
 fn simultaneous() -> (u64, Instant) {
     let pair = || {
-        let before = Clock::now();
+        let before = TickClock::now();
         let instant = Instant::now();
-        let after = Clock::now();
+        let after = TickClock::now();
         (after.wrapping_sub(before), before, instant)
     };
     let mut best = pair();
@@ -218,21 +218,21 @@ mod tests {
     #[test]
     fn two_readings_of_both_clocks_give_the_frequency() {
         let start = Instant::now();
-        let clock = Clock::between((70, start), (50_000_070, start + WINDOW)).unwrap();
+        let clock = TickClock::between((70, start), (50_000_070, start + WINDOW)).unwrap();
         assert!((clock.hz() - 2.5e9).abs() < 1.0, "{}", clock.hz());
         for end in [70, 69] {
-            let error = Clock::between((70, start), (end, start + WINDOW)).unwrap_err();
+            let error = TickClock::between((70, start), (end, start + WINDOW)).unwrap_err();
             assert!(
                 matches!(error, ClockError::Backwards { start: 70, .. }),
                 "{error}"
             );
         }
-        assert!(Clock::calibrate().unwrap().hz() > 0.0);
+        assert!(TickClock::calibrate().unwrap().hz() > 0.0);
     }
 
     #[test]
     fn a_given_frequency_converts_both_ways() {
-        let clock = Clock::with_frequency(2.5e9, true);
+        let clock = TickClock::with_frequency(2.5e9, true);
         assert!((clock.ns(250) - 100.0).abs() < 1e-9);
         assert!((clock.ticks(100.0) - 250.0).abs() < 1e-9);
         assert!((clock.hz() - 2.5e9).abs() < 1.0);
@@ -241,8 +241,8 @@ mod tests {
 
     #[test]
     fn the_counter_advances() {
-        let first = Clock::now();
+        let first = TickClock::now();
         // A tick of a slow counter is longer than a reading takes.
-        await_that("the next tick", || Clock::now() > first);
+        await_that("the next tick", || TickClock::now() > first);
     }
 }

@@ -5,7 +5,7 @@
 //! A ratio is always new over old, so below 1 is faster.
 
 use super::catalogue::HOST;
-use super::record::Series;
+use super::record::SampleSeries;
 use vmbell_report::Status;
 use vmbell_report::bootstrap::{RatioOfMedians, ratio_of_medians};
 
@@ -27,7 +27,7 @@ const PARAMETER: char = ',';
 const DEVICE_MODEL: &str = "-no-eventfd";
 
 /// What the ratios of `all` are taken to, in words: `device model`, `first value` (of a scan) or `reference`.
-pub fn references(all: &[Series]) -> &'static str {
+pub fn references(all: &[SampleSeries]) -> &'static str {
     let mut references = all.iter().filter_map(|series| series.reference.as_deref());
     if references.clone().all(|name| name.ends_with(DEVICE_MODEL)) {
         "device model"
@@ -50,7 +50,11 @@ pub fn device_model_of(name: &str) -> Option<&'static str> {
 }
 
 /// The row `name` of a backend, or of the host, if it was measured.
-pub fn measured<'s>(all: &'s [Series], name: &str, backend: &str) -> Option<&'s Series> {
+pub fn measured<'s>(
+    all: &'s [SampleSeries],
+    name: &str,
+    backend: &str,
+) -> Option<&'s SampleSeries> {
     all.iter().find(|series| {
         let is_there = series.backend == backend || series.backend == HOST;
         series.name == name && is_there && series.status == Status::Ok
@@ -59,18 +63,23 @@ pub fn measured<'s>(all: &'s [Series], name: &str, backend: &str) -> Option<&'s 
 
 /// The ratio of the times of `new` and of the row `old` of the same backend; `None` unless both have been
 /// measured.
-pub fn ratio(all: &[Series], new: &Series, old: &str, seed: u64) -> Option<RatioOfMedians> {
+pub fn ratio(
+    all: &[SampleSeries],
+    new: &SampleSeries,
+    old: &str,
+    seed: u64,
+) -> Option<RatioOfMedians> {
     ratio_of(all, new, old, seed, |series| Some(series.ns_per_op()))
 }
 
 /// The ratio of `new` and the row `old` of the same backend in what `pick` takes from both, one number for
 /// each run.
 pub fn ratio_of(
-    all: &[Series],
-    new: &Series,
+    all: &[SampleSeries],
+    new: &SampleSeries,
     old: &str,
     seed: u64,
-    pick: impl Fn(&Series) -> Option<Vec<f64>>,
+    pick: impl Fn(&SampleSeries) -> Option<Vec<f64>>,
 ) -> Option<RatioOfMedians> {
     if new.status != Status::Ok {
         return None;

@@ -1,17 +1,17 @@
 //! Tests of which row is compared with which.
 
 use super::*;
-use crate::Sample;
+use crate::RunSample;
 use vmbell_report::Group;
 
-fn series(name: &str, ns: &[f64]) -> Series {
-    let mut series = Series::new(name, Group::Scenario, None);
+fn series(name: &str, ns: &[f64]) -> SampleSeries {
+    let mut series = SampleSeries::new(name, Group::Scenario, None);
     for ns in ns {
         series.push(
-            Sample {
+            RunSample {
                 ops: 1,
                 elapsed_ns: *ns,
-                ..Sample::default()
+                ..RunSample::default()
             },
             crate::CpuTime::default(),
         );
@@ -71,7 +71,7 @@ fn a_row_that_was_not_measured_has_no_ratio() {
 
 #[test]
 fn ratios_are_to_the_device_model_if_every_reference_is_one() {
-    let to = |reference| Series::new("x", Group::Scenario, reference);
+    let to = |reference| SampleSeries::new("x", Group::Scenario, reference);
     let models = [
         to(None),
         to(Some("mmio-no-eventfd")),

@@ -3,7 +3,7 @@
 
 /// The registers that a leaf returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Registers {
+pub struct CpuidRegisters {
     /// EBX.
     pub ebx: u32,
     /// ECX.
@@ -22,7 +22,7 @@ const HYPERVISOR: u32 = 0x4000_0000;
     unsafe_code,
     reason = "CPUID; a safe function in newer toolchains"
 )]
-pub fn leaf(number: u32) -> Option<Registers> {
+pub fn leaf(number: u32) -> Option<CpuidRegisters> {
     use std::arch::x86_64::__cpuid;
     // Leaf 0 does not say where the hypervisor's range of leaves ends, so that range is not checked.
     if number != HYPERVISOR {
@@ -34,7 +34,7 @@ pub fn leaf(number: u32) -> Option<Registers> {
     }
     // SAFETY: as above.
     let regs = unsafe { __cpuid(number) };
-    Some(Registers {
+    Some(CpuidRegisters {
         ebx: regs.ebx,
         ecx: regs.ecx,
         edx: regs.edx,
@@ -43,7 +43,7 @@ pub fn leaf(number: u32) -> Option<Registers> {
 
 /// Always `None`: this architecture has no CPUID.
 #[cfg(not(target_arch = "x86_64"))]
-pub fn leaf(_number: u32) -> Option<Registers> {
+pub fn leaf(_number: u32) -> Option<CpuidRegisters> {
     None
 }
 

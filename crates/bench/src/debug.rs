@@ -3,14 +3,16 @@
 
 use std::time::Duration;
 
-use super::{Entry, Limit, Options, Sample, Setting, Subject, SubjectError};
+use super::{
+    BenchEntry, CommandLimit, RunSample, Subject, SubjectError, SubjectOptions, SubjectSetting,
+};
 use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::Group;
 
-pub(super) fn entries() -> Vec<Entry> {
+pub(super) fn entries() -> Vec<BenchEntry> {
     let entry =
-        |name, description, make: fn(&Options) -> Result<Box<dyn Subject>, SubjectError>| {
-            Entry::new(Group::Debug, name, description, make)
+        |name, description, make: fn(&SubjectOptions) -> Result<Box<dyn Subject>, SubjectError>| {
+            BenchEntry::new(Group::Debug, name, description, make)
         };
     vec![
         entry("debug-double", "takes 200 ns, always", |_| {
@@ -54,20 +56,20 @@ impl Subject for Constant {
         self.name
     }
 
-    fn setting(&self) -> Setting {
-        Setting {
+    fn setting(&self) -> SubjectSetting {
+        SubjectSetting {
             spin: Some(SpinPolicy::Sleep),
-            ..Setting::default()
+            ..SubjectSetting::default()
         }
     }
 
     #[allow(clippy::cast_precision_loss, reason = "at most 2^32 operations")]
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
-        Ok(Sample {
+    fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
+        Ok(RunSample {
             ops,
             elapsed_ns: self.ns * ops as f64,
             light: Some(ops),
-            ..Sample::default()
+            ..RunSample::default()
         })
     }
 }
@@ -80,14 +82,14 @@ impl Subject for Fails {
         "debug-fail"
     }
 
-    fn run(&mut self, _ops: u64) -> Result<Sample, SubjectError> {
+    fn run(&mut self, _ops: u64) -> Result<RunSample, SubjectError> {
         Err(SubjectError::failed("debug-fail", "it always does"))
     }
 }
 
 /// Runs until the limit ends the run; forever without a limit.
 struct Loops {
-    limit: Option<Limit>,
+    limit: Option<CommandLimit>,
 }
 
 impl Subject for Loops {
@@ -95,7 +97,7 @@ impl Subject for Loops {
         "debug-loop"
     }
 
-    fn run(&mut self, _ops: u64) -> Result<Sample, SubjectError> {
+    fn run(&mut self, _ops: u64) -> Result<RunSample, SubjectError> {
         while self.limit.as_ref().is_none_or(|limit| !limit.is_run_over()) {
             std::thread::sleep(Duration::from_millis(1));
         }

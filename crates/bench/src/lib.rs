@@ -1,7 +1,7 @@
 //! Measures subjects side by side and makes a report of the numbers.
 //!
-//! A [`Subject`] performs operations and times them from inside. An [`Entry`] of the
-//! [catalogue](catalogue::all) makes one. [`run`] measures many of them interleaved by a [`Plan`] and
+//! A [`Subject`] performs operations and times them from inside. A [`BenchEntry`] of the
+//! [catalogue](catalogue::all) makes one. [`run`] measures many of them interleaved by a [`BenchPlan`] and
 //! keeps a [`Record`]. [`compare`] decides which row is compared with which, and [`assemble()`] makes a
 //! report of the record, with medians, spreads and ratios.
 //!
@@ -9,8 +9,8 @@
 //! use std::sync::Mutex;
 //! use std::time::{Duration, Instant};
 //! use vmbell_bench::{
-//!     Clock, Entry, Limit, Options, Plan, Record, Sample, Silent, Subject, SubjectError,
-//!     run,
+//!     BenchEntry, BenchPlan, CommandLimit, Record, RunSample, SilentObserver, Subject, SubjectError,
+//!     SubjectOptions, TickClock, run,
 //! };
 //! use vmbell_hypervisor::SpinPolicy;
 //! use vmbell_report::{Group, Timing};
@@ -22,26 +22,26 @@
 //!         "yield"
 //!     }
 //!
-//!     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+//!     fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
 //!         let started = Instant::now();
 //!         (0..ops).for_each(|_| std::thread::yield_now());
 //!         let elapsed_ns = started.elapsed().as_secs_f64() * 1e9;
-//!         Ok(Sample { ops, elapsed_ns, ..Sample::default() })
+//!         Ok(RunSample { ops, elapsed_ns, ..RunSample::default() })
 //!     }
 //! }
 //!
-//! let entries = [Entry::new(Group::Scenario, "yield", "sched_yield(2)", |_| Ok(Box::new(Yield)))];
-//! let options = Options {
+//! let entries = [BenchEntry::new(Group::Scenario, "yield", "sched_yield(2)", |_| Ok(Box::new(Yield)))];
+//! let options = SubjectOptions {
 //!     cpus: vec![0],
 //!     spin: SpinPolicy::Sleep,
-//!     clock: Clock::with_frequency(1e9, true),
-//!     limit: Limit::none(),
+//!     clock: TickClock::with_frequency(1e9, true),
+//!     limit: CommandLimit::none(),
 //!     timing: Timing::Native,
 //!     marks: None,
 //! };
-//! let plan = Plan { runs: 3, min_time: Duration::from_millis(1), ..Plan::default() };
+//! let plan = BenchPlan { runs: 3, min_time: Duration::from_millis(1), ..BenchPlan::default() };
 //! let record = Mutex::new(Record::of(&entries));
-//! run(&entries, &options, &plan, &record, &mut Silent);
+//! run(&entries, &options, &plan, &record, &mut SilentObserver);
 //! assert_eq!(record.into_inner().unwrap().series[0].samples.len(), 3);
 //! ```
 //!
@@ -75,13 +75,13 @@ mod subject;
 pub mod timing;
 pub mod workload;
 
-pub use assemble::{Context, assemble, paths};
-pub use catalogue::{Entry, Factory, Remarks};
-pub use clock::{Clock, ClockError};
+pub use assemble::{ReportFacts, assemble, paths};
+pub use catalogue::{BenchEntry, Remarks, SubjectFactory};
+pub use clock::{ClockError, TickClock};
 pub use cpu_time::CpuTime;
-pub use limit::{EarlyStop, Limit, Running};
-pub use plan::Plan;
-pub use record::{Record, Series};
-pub use runner::{Observer, Phase, Silent, overtime, run};
-pub use select::{SelectError, Wanted, picks, select, set_reference};
-pub use subject::{Options, Sample, Setting, Subject, SubjectError};
+pub use limit::{CommandLimit, EarlyStop, LimitedRun};
+pub use plan::BenchPlan;
+pub use record::{Record, SampleSeries};
+pub use runner::{BenchPhase, Observer, SilentObserver, overtime, run};
+pub use select::{SelectError, WantedEntries, picks, select, set_reference};
+pub use subject::{RunSample, Subject, SubjectError, SubjectOptions, SubjectSetting};

@@ -1,7 +1,7 @@
 //! When to stop early: at an interrupt from the keyboard, at the command's own time limit, or at that
 //! of one run.
 //!
-//! A [`Limit`] is cheap to clone. The runner asks it between runs whether to continue. A subject
+//! A [`CommandLimit`] is cheap to clone. The runner asks it between runs whether to continue. A subject
 //! that waits for a guest must ask it whether its run is over, since a guest may loop forever.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ pub enum EarlyStop {
 
 /// The limits of a command; its clones share the deadline of the run under way.
 #[derive(Clone, Debug)]
-pub struct Limit {
+pub struct CommandLimit {
     deadline: Option<Instant>,
     interrupted: &'static AtomicBool,
     /// What an interrupt means, asked when there is one.
@@ -31,9 +31,9 @@ pub struct Limit {
 
 /// A run under way; dropping it ends the run, and its time limit with it.
 #[derive(Debug)]
-pub struct Running<'l>(&'l Limit);
+pub struct LimitedRun<'l>(&'l CommandLimit);
 
-impl Limit {
+impl CommandLimit {
     /// A limit that is reached when `interrupted` becomes true or `timeout`, counted from now, has
     /// passed.
     pub fn new(timeout: Option<Duration>, interrupted: &'static AtomicBool) -> Self {
@@ -100,10 +100,10 @@ impl Limit {
 
     /// Says that a run begins. Clones of the limit share it, so only one thread at a time may have a
     /// run.
-    pub fn begin_run(&self) -> Running<'_> {
+    pub fn begin_run(&self) -> LimitedRun<'_> {
         let timeout = self.run_timeout;
         self.set_run(timeout.and_then(|timeout| Instant::now().checked_add(timeout)));
-        Running(self)
+        LimitedRun(self)
     }
 
     /// Whether the run under way has to end: by its own time limit, the command's, or an interrupt.
@@ -122,7 +122,7 @@ impl Limit {
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for LimitedRun<'_> {
     fn drop(&mut self) {
         self.0.set_run(None);
     }

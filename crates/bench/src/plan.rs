@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// How often, how long and in which order subjects run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct BenchPlan {
     /// Measured runs of each subject, at least 1.
     pub runs: u32,
     /// Warm-up rounds before the measured ones; their samples are thrown away.
@@ -29,7 +29,7 @@ pub struct Plan {
     pub seed: u64,
 }
 
-impl Plan {
+impl BenchPlan {
     /// Fewer runs than this say too little about the spread.
     pub const MIN_RUNS: u32 = 10;
 
@@ -54,7 +54,7 @@ impl Plan {
     }
 }
 
-impl Default for Plan {
+impl Default for BenchPlan {
     fn default() -> Self {
         Self {
             runs: 50,

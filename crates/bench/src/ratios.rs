@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Options, Sample, Series, compare};
+use super::{RunSample, SampleSeries, SubjectOptions, compare};
 use vmbell_report::bootstrap::RatioOfMedians;
 use vmbell_report::statistics::median;
 use vmbell_report::{Backend, Group, Highlight, Ratio, Timing};
@@ -14,10 +14,10 @@ const HIGHLIGHTS: usize = 5;
 /// The answers to the questions, for one backend after the other. Floors say nothing about a guest where
 /// time is emulated.
 pub(super) fn highlights(
-    all: &[Series],
+    all: &[SampleSeries],
     backends: &[Backend],
     seed: u64,
-    options: &Options,
+    options: &SubjectOptions,
 ) -> Vec<Highlight> {
     let answer = |backend: &str, question: &compare::Question| {
         let new = compare::measured(all, question.new, backend)?;
@@ -45,16 +45,16 @@ pub(super) fn highlights(
 /// The ratio of the times of `new` and `old`; a bound if `new` takes less than its resolution, and `None` if `old`
 /// does.
 pub(super) fn ratio_in_time(
-    all: &[Series],
-    new: &Series,
+    all: &[SampleSeries],
+    new: &SampleSeries,
     old: &str,
     seed: u64,
-    options: &Options,
+    options: &SubjectOptions,
 ) -> Option<Ratio> {
     let measured = compare::ratio(all, new, old, seed)?;
     let reference = compare::measured(all, old, new.backend)?;
-    let median_of = |series: &Series| median(&series.ns_per_op());
-    let bound = |series: &Series| {
+    let median_of = |series: &SampleSeries| median(&series.ns_per_op());
+    let bound = |series: &SampleSeries| {
         let resolution = resolution_ns(series, options)?;
         (median_of(series)? < resolution).then_some(resolution)
     };
@@ -85,15 +85,15 @@ fn ratio(reference: &str, ratio: RatioOfMedians) -> Ratio {
 
 /// The ratios in exits, where light and heavy exits are not distinguished, and in the events `compared`.
 pub(super) fn ratios(
-    series: &Series,
-    all: &[Series],
+    series: &SampleSeries,
+    all: &[SampleSeries],
     seed: u64,
     compared: &[&str],
 ) -> BTreeMap<String, Ratio> {
     let Some(reference) = series.reference.as_deref() else {
         return BTreeMap::new();
     };
-    let of = |pick: &dyn Fn(&Series) -> Option<Vec<f64>>| {
+    let of = |pick: &dyn Fn(&SampleSeries) -> Option<Vec<f64>>| {
         compare::ratio_of(all, series, reference, seed, pick)
             .map(|measured| ratio(reference, measured))
     };
@@ -110,19 +110,22 @@ pub(super) fn count(counts: &[(String, u64)], name: &str) -> Option<u64> {
     Some(*count)
 }
 
-pub(super) fn exits_per_op(series: &Series) -> Option<Vec<f64>> {
+pub(super) fn exits_per_op(series: &SampleSeries) -> Option<Vec<f64>> {
     per_op(series, |sample| sample.exits)
 }
 
 /// For each run, a count divided by the run's operations; `None` if a run has no such count.
 #[allow(clippy::cast_precision_loss, reason = "far fewer than 2^53")]
-pub(super) fn per_op(series: &Series, pick: impl Fn(&Sample) -> Option<u64>) -> Option<Vec<f64>> {
-    let each = |sample: &Sample| Some(pick(sample)? as f64 / sample.ops.max(1) as f64);
+pub(super) fn per_op(
+    series: &SampleSeries,
+    pick: impl Fn(&RunSample) -> Option<u64>,
+) -> Option<Vec<f64>> {
+    let each = |sample: &RunSample| Some(pick(sample)? as f64 / sample.ops.max(1) as f64);
     series.samples.iter().map(each).collect()
 }
 
 /// The shortest time that `series` distinguishes from 0; `None` if the clock does not limit it.
-pub(super) fn resolution_ns(series: &Series, options: &Options) -> Option<f64> {
+pub(super) fn resolution_ns(series: &SampleSeries, options: &SubjectOptions) -> Option<f64> {
     let counts_time = options.timing != Timing::Instructions;
     let ticks = series.remarks.resolution.filter(|_| counts_time)?;
     Some(options.clock.ns(ticks.into()))

@@ -3,12 +3,12 @@
 use hdrhistogram::Histogram;
 
 use super::catalogue::HOST;
-use super::{CpuTime, EarlyStop, Entry, Remarks, Sample, Setting};
+use super::{BenchEntry, CpuTime, EarlyStop, Remarks, RunSample, SubjectSetting};
 use vmbell_report::{Counted, Group, Status};
 
 /// The samples of one entry, which become a row of the report.
 #[derive(Clone, Debug)]
-pub struct Series {
+pub struct SampleSeries {
     /// The entry's name.
     pub name: String,
     /// The entry's group.
@@ -22,9 +22,9 @@ pub struct Series {
     /// Why the entry was not measured.
     pub reason: Option<String>,
     /// Where and how the subject ran.
-    pub setting: Setting,
+    pub setting: SubjectSetting,
     /// One sample for each run, in the order of rounds. Their latencies are moved to `latencies`.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<RunSample>,
     /// Nanoseconds per operation of each run.
     per_op: Vec<f64>,
     /// All single latencies in nanoseconds, if the subject times each operation by itself.
@@ -35,7 +35,7 @@ pub struct Series {
     cpu_times: Vec<CpuTime>,
 }
 
-impl Series {
+impl SampleSeries {
     /// A series without samples.
     pub fn new(name: &str, group: Group, reference: Option<&str>) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Series {
             reference: reference.map(str::to_owned),
             status: Status::Skipped,
             reason: None,
-            setting: Setting::default(),
+            setting: SubjectSetting::default(),
             samples: Vec::new(),
             per_op: Vec::new(),
             latencies: None,
@@ -77,7 +77,7 @@ impl Series {
     }
 
     /// Adds one run.
-    pub fn push(&mut self, mut sample: Sample, cpu_time: CpuTime) {
+    pub fn push(&mut self, mut sample: RunSample, cpu_time: CpuTime) {
         self.per_op.push(sample.ns_per_op());
         for ns in std::mem::take(&mut sample.latencies_ns) {
             let histogram = self
@@ -118,7 +118,7 @@ impl Series {
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     /// The series of all entries.
-    pub series: Vec<Series>,
+    pub series: Vec<SampleSeries>,
     /// Why measuring stopped before it was done; `None` if it did not.
     pub stopped: Option<EarlyStop>,
     /// The index of the series that is being measured right now.
@@ -129,14 +129,14 @@ pub struct Record {
 
 impl Record {
     /// One empty series for each entry.
-    pub fn of(entries: &[Entry]) -> Self {
+    pub fn of(entries: &[BenchEntry]) -> Self {
         Self {
             series: entries
                 .iter()
-                .map(|entry| Series {
+                .map(|entry| SampleSeries {
                     remarks: entry.remarks().clone(),
                     backend: entry.backend(),
-                    ..Series::new(entry.name(), entry.group(), entry.reference())
+                    ..SampleSeries::new(entry.name(), entry.group(), entry.reference())
                 })
                 .collect(),
             ..Self::default()
@@ -146,7 +146,7 @@ impl Record {
     /// Drops the runs of a round that an earlier call did not finish, and returns how many rounds are left: the round is
     /// measured again, so that runs with the same index are of the same round for all entries that still take part.
     pub fn resume(&mut self) -> u32 {
-        let is_live = |series: &Series| series.reason.is_none();
+        let is_live = |series: &SampleSeries| series.reason.is_none();
         let live = self.series.iter().filter(|series| is_live(series));
         let whole = live.map(|series| series.samples.len()).min();
         let whole = whole.unwrap_or_default();

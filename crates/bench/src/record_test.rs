@@ -2,16 +2,16 @@
 
 use super::*;
 
-fn sample(ns: f64) -> Sample {
-    Sample {
+fn sample(ns: f64) -> RunSample {
+    RunSample {
         ops: 10,
         elapsed_ns: ns * 10.0,
-        ..Sample::default()
+        ..RunSample::default()
     }
 }
 
-fn series(samples: u32) -> Series {
-    let mut series = Series::new("x", Group::Scenario, None);
+fn series(samples: u32) -> SampleSeries {
+    let mut series = SampleSeries::new("x", Group::Scenario, None);
     for _ in 0..samples {
         series.push(sample(5.0), CpuTime::default());
     }
@@ -54,12 +54,12 @@ fn an_interrupt_does_not_hide_an_earlier_failure() {
 
 #[test]
 fn no_latency_is_too_long_for_the_histogram() {
-    let mut series = Series::new("x", Group::Scenario, None);
+    let mut series = SampleSeries::new("x", Group::Scenario, None);
     series.push(
-        Sample {
+        RunSample {
             ops: 3,
             latencies_ns: vec![0, 5_000_000, u64::MAX / 2],
-            ..Sample::default()
+            ..RunSample::default()
         },
         CpuTime::default(),
     );
@@ -71,13 +71,13 @@ fn no_latency_is_too_long_for_the_histogram() {
 
 #[test]
 fn latencies_go_to_the_histogram_and_their_median_is_the_sample() {
-    let mut series = Series::new("x", Group::Scenario, None);
+    let mut series = SampleSeries::new("x", Group::Scenario, None);
     series.push(
-        Sample {
+        RunSample {
             ops: 3,
             elapsed_ns: 1e9,
             latencies_ns: vec![100, 200, 900],
-            ..Sample::default()
+            ..RunSample::default()
         },
         CpuTime::default(),
     );
@@ -95,7 +95,7 @@ fn a_round_that_not_all_came_to_is_forgotten_if_asked() {
         ..Record::default()
     };
     record.keep_whole_rounds();
-    let runs = |one: &Series| (one.samples.len(), one.ns_per_op().len());
+    let runs = |one: &SampleSeries| (one.samples.len(), one.ns_per_op().len());
     let kept: Vec<_> = record.series.iter().map(runs).collect();
     assert_eq!(kept, [(2, 2), (2, 2), (0, 0)]);
     record.series.push(series(0));

@@ -13,7 +13,8 @@ use super::calibrate::{RunTime, calibrate, enlarge, fitting, same};
 use super::marks::Marks;
 use super::perf::PerfCounters;
 use super::{
-    CpuTime, EarlyStop, Entry, Limit, Options, Plan, Record, Sample, Subject, SubjectError,
+    BenchEntry, BenchPlan, CommandLimit, CpuTime, EarlyStop, Record, RunSample, Subject,
+    SubjectError, SubjectOptions,
 };
 use vmbell_hypervisor::chain;
 use vmbell_report::{Random, Status};
@@ -23,7 +24,7 @@ use vmbell_report::{Random, Status};
 const ECHO: Duration = Duration::from_millis(50);
 
 /// A subject that still takes part.
-struct Live {
+struct LiveSubject {
     index: usize,
     name: String,
     subject: Box<dyn Subject>,
@@ -36,13 +37,13 @@ struct Live {
 /// date after every run, so that another thread can report what is finished at any time. A record that
 /// an earlier call began is continued without the rows that were given up, from the round that it did not finish.
 pub fn run(
-    entries: &[Entry],
-    options: &Options,
-    plan: &Plan,
+    entries: &[BenchEntry],
+    options: &SubjectOptions,
+    plan: &BenchPlan,
     record: &Mutex<Record>,
     observer: &mut dyn Observer,
 ) {
-    let mut runner = Runner {
+    let mut runner = BenchRunner {
         options,
         plan,
         record,
@@ -59,9 +60,9 @@ pub fn run(
     }
 }
 
-struct Runner<'a> {
-    options: &'a Options,
-    plan: &'a Plan,
+struct BenchRunner<'a> {
+    options: &'a SubjectOptions,
+    plan: &'a BenchPlan,
     record: &'a Mutex<Record>,
     observer: &'a mut dyn Observer,
     random: Random,
@@ -70,17 +71,17 @@ struct Runner<'a> {
     begun: Instant,
 }
 
-impl Runner<'_> {
-    fn all(&mut self, entries: &[Entry]) -> Result<(), EarlyStop> {
+impl BenchRunner<'_> {
+    fn all(&mut self, entries: &[BenchEntry]) -> Result<(), EarlyStop> {
         if self.plan.events {
             self.counters = PerfCounters::open();
             lock(self.record).events = self.counters.counted();
         }
         let mut live = self.prepare(entries)?;
         self.share_ops(&mut live);
-        self.rounds(&mut live, Phase::WarmUp, 0..self.plan.warmup)?;
+        self.rounds(&mut live, BenchPhase::WarmUp, 0..self.plan.warmup)?;
         let done = lock(self.record).resume();
-        self.rounds(&mut live, Phase::Measure, done..self.plan.runs)?;
+        self.rounds(&mut live, BenchPhase::Measure, done..self.plan.runs)?;
         match self.options.marks {
             Some(marks) => self.mark(&mut live, marks),
             None => Ok(()),
@@ -89,7 +90,7 @@ impl Runner<'_> {
 
     /// Runs each subject between marks, in the order of the report. After a failure there are no further marks, so that those
     /// before are not taken for others.
-    fn mark(&mut self, live: &mut [Live], marks: Marks) -> Result<(), EarlyStop> {
+    fn mark(&mut self, live: &mut [LiveSubject], marks: Marks) -> Result<(), EarlyStop> {
         live.sort_by_key(|one| one.index);
         marks.add();
         for one in live {
@@ -101,7 +102,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn mark_one(&self, one: &mut Live, marks: Marks) -> Result<(), SubjectError> {
+    fn mark_one(&self, one: &mut LiveSubject, marks: Marks) -> Result<(), SubjectError> {
         lock(self.record).running = Some(one.index);
         let _running = self.options.limit.begin_run();
         marks.add();
@@ -112,8 +113,9 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn prepare(&mut self, entries: &[Entry]) -> Result<Vec<Live>, EarlyStop> {
-        self.observer.phase(Phase::Calibrate, entries.len() as u64);
+    fn prepare(&mut self, entries: &[BenchEntry]) -> Result<Vec<LiveSubject>, EarlyStop> {
+        self.observer
+            .phase(BenchPhase::Calibrate, entries.len() as u64);
         let mut live = Vec::with_capacity(entries.len());
         for (index, entry) in entries.iter().enumerate() {
             self.check()?;
@@ -132,7 +134,7 @@ impl Runner<'_> {
     }
 
     /// Gives all subjects the same number of operations, if the plan asks for it.
-    fn share_ops(&self, live: &mut [Live]) {
+    fn share_ops(&self, live: &mut [LiveSubject]) {
         let Some(bounds) = self.plan.same_ops.filter(|_| self.plan.ops.is_none()) else {
             return;
         };
@@ -145,7 +147,7 @@ impl Runner<'_> {
 
     /// Gives more operations to the subjects whose last run was too short: something else filled the runs
     /// by which they were calibrated.
-    fn enlarge(&self, live: &mut [Live]) {
+    fn enlarge(&self, live: &mut [LiveSubject]) {
         if self.plan.ops.is_some() {
             return;
         }
@@ -155,7 +157,7 @@ impl Runner<'_> {
         self.share_ops(live);
     }
 
-    fn make(&mut self, index: usize, entry: &Entry) -> Result<Live, SubjectError> {
+    fn make(&mut self, index: usize, entry: &BenchEntry) -> Result<LiveSubject, SubjectError> {
         lock(self.record).running = Some(index);
         let running = self.options.limit.begin_run();
         let mut subject = entry.subject(self.options)?;
@@ -169,7 +171,7 @@ impl Runner<'_> {
             (Some(ops), None) => ops,
             (None, _) => calibrate(subject.as_mut(), self.plan.min_time, limit)?,
         };
-        Ok(Live {
+        Ok(LiveSubject {
             index,
             name: entry.name().to_owned(),
             subject,
@@ -180,14 +182,14 @@ impl Runner<'_> {
 
     fn rounds(
         &mut self,
-        live: &mut Vec<Live>,
-        phase: Phase,
+        live: &mut Vec<LiveSubject>,
+        phase: BenchPhase,
         rounds: Range<u32>,
     ) -> Result<(), EarlyStop> {
         self.observer
             .phase(phase, rounds.len() as u64 * live.len() as u64);
         for round in rounds {
-            if phase == Phase::Measure && self.is_used_up(round) {
+            if phase == BenchPhase::Measure && self.is_used_up(round) {
                 break;
             }
             let previous = live.last().map(|last| last.index);
@@ -208,14 +210,14 @@ impl Runner<'_> {
             }
             live.retain(|subject| !lost.contains(&subject.index));
             // Once they are counted, runs that are to have the same number of operations keep it.
-            if phase == Phase::WarmUp || self.plan.same_ops.is_none() {
+            if phase == BenchPhase::WarmUp || self.plan.same_ops.is_none() {
                 self.enlarge(live);
             }
         }
         Ok(())
     }
 
-    fn one(&mut self, live: &mut Live, phase: Phase) -> Result<(), SubjectError> {
+    fn one(&mut self, live: &mut LiveSubject, phase: BenchPhase) -> Result<(), SubjectError> {
         lock(self.record).running = Some(live.index);
         let _running = self.options.limit.begin_run();
         let others = live.subject.processes();
@@ -234,7 +236,7 @@ impl Runner<'_> {
             elapsed_ns: sample.elapsed_ns,
             wall,
         };
-        if phase == Phase::Measure {
+        if phase == BenchPhase::Measure {
             lock(self.record).series[live.index].push(sample, cpu_time);
         }
         Ok(())
@@ -273,7 +275,7 @@ impl Runner<'_> {
 
     fn is_used_up(&self, rounds: u32) -> bool {
         let budget = self.plan.budget;
-        rounds >= Plan::MIN_RUNS && budget.is_some_and(|budget| self.begun.elapsed() >= budget)
+        rounds >= BenchPlan::MIN_RUNS && budget.is_some_and(|budget| self.begun.elapsed() >= budget)
     }
 
     fn check(&self) -> Result<(), EarlyStop> {
@@ -290,7 +292,7 @@ impl Runner<'_> {
 
 /// Refuses a sample with another number of operations or without a valid time: it would give a wrong
 /// number.
-fn check_sample(name: &str, ops: u64, sample: &Sample) -> Result<(), SubjectError> {
+fn check_sample(name: &str, ops: u64, sample: &RunSample) -> Result<(), SubjectError> {
     if sample.ops == ops && sample.elapsed_ns.is_finite() && sample.elapsed_ns >= 0.0 {
         return Ok(());
     }
@@ -304,7 +306,7 @@ fn check_sample(name: &str, ops: u64, sample: &Sample) -> Result<(), SubjectErro
 }
 
 /// Why a row failed of which a run exceeded its time limit, and what the user can do.
-pub fn overtime(limit: &Limit) -> String {
+pub fn overtime(limit: &CommandLimit) -> String {
     let timeout = limit.run_timeout().unwrap_or_default();
     format!(
         "one run took longer than {timeout:?}: allow more (--run-timeout) if this host is slow, \
@@ -319,7 +321,7 @@ fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
 
 /// What the runner is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum BenchPhase {
     /// Making the subjects, and finding how many operations fill a run.
     Calibrate,
     /// Runs whose samples are thrown away.
@@ -331,10 +333,10 @@ pub enum Phase {
 /// Is called at every step, on the measuring thread and outside the timed part.
 pub trait Observer {
     /// A phase of `steps` steps begins.
-    fn phase(&mut self, _phase: Phase, _steps: u64) {}
+    fn phase(&mut self, _phase: BenchPhase, _steps: u64) {}
 
     /// A step of the phase is over; `sample` is what it measured, if it measured anything.
-    fn step(&mut self, _name: &str, _sample: Option<&Sample>) {}
+    fn step(&mut self, _name: &str, _sample: Option<&RunSample>) {}
 
     /// The subject `name` is not measured any more, for `reason`.
     fn lost(&mut self, _name: &str, _status: Status, _reason: &str) {}
@@ -342,9 +344,9 @@ pub trait Observer {
 
 /// An observer that does nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Silent;
+pub struct SilentObserver;
 
-impl Observer for Silent {}
+impl Observer for SilentObserver {}
 
 #[cfg(test)]
 #[path = "runner_test.rs"]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::{Clock, Limit, Silent};
+use crate::{CommandLimit, SilentObserver, TickClock};
 use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::Group;
 use vmbell_report::Timing;
@@ -24,39 +24,39 @@ impl Subject for Fake {
         &self.name
     }
 
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         self.runs += 1;
         if self.fails_at == Some(self.runs) {
             return Err(SubjectError::failed(&self.name, "it broke"));
         }
         self.log.lock().unwrap().push(self.name.clone());
-        Ok(Sample {
+        Ok(RunSample {
             ops,
             elapsed_ns: 1e9,
             light: Some(ops),
-            ..Sample::default()
+            ..RunSample::default()
         })
     }
 }
 
-fn options(limit: Limit) -> Options {
-    Options {
+fn options(limit: CommandLimit) -> SubjectOptions {
+    SubjectOptions {
         cpus: vec![0],
         spin: SpinPolicy::Sleep,
-        clock: Clock::with_frequency(1e9, true),
+        clock: TickClock::with_frequency(1e9, true),
         limit,
         timing: Timing::Native,
         marks: None,
     }
 }
 
-fn entries(names: &[&str], log: &Log, fails_at: Option<u32>) -> Vec<Entry> {
+fn entries(names: &[&str], log: &Log, fails_at: Option<u32>) -> Vec<BenchEntry> {
     names
         .iter()
         .map(|name| {
             let (name, log) = ((*name).to_owned(), Arc::clone(log));
             let fails_at = fails_at.filter(|_| name == "bad");
-            Entry::new(Group::Scenario, name.clone(), "", move |_| {
+            BenchEntry::new(Group::Scenario, name.clone(), "", move |_| {
                 Ok(Box::new(Fake {
                     name: name.clone(),
                     log: Arc::clone(&log),
@@ -68,41 +68,51 @@ fn entries(names: &[&str], log: &Log, fails_at: Option<u32>) -> Vec<Entry> {
         .collect()
 }
 
-fn measure(entries: &[Entry], limit: Limit, plan: Plan) -> Record {
+fn measure(entries: &[BenchEntry], limit: CommandLimit, plan: BenchPlan) -> Record {
     let record = Mutex::new(Record::of(entries));
-    run(entries, &options(limit), &plan, &record, &mut Silent);
+    run(
+        entries,
+        &options(limit),
+        &plan,
+        &record,
+        &mut SilentObserver,
+    );
     record.into_inner().unwrap()
 }
 
 /// A plan without calibration.
-fn fixed(runs: u32, warmup: u32) -> Plan {
-    Plan {
+fn fixed(runs: u32, warmup: u32) -> BenchPlan {
+    BenchPlan {
         ops: Some(1),
         ..plan(runs, warmup)
     }
 }
 
-fn plan(runs: u32, warmup: u32) -> Plan {
-    Plan {
+fn plan(runs: u32, warmup: u32) -> BenchPlan {
+    BenchPlan {
         runs,
         warmup,
         min_time: Duration::from_millis(1),
         ops: None,
         budget: None,
         seed: 42,
-        ..Plan::default()
+        ..BenchPlan::default()
     }
 }
 
 #[test]
 fn all_subjects_have_the_operations_of_the_slowest_if_the_plan_says_so() {
     let log = Log::default();
-    let plan = Plan {
+    let plan = BenchPlan {
         same_ops: Some((16, 64)),
         events: true,
         ..plan(2, 0)
     };
-    let record = measure(&entries(&["a", "b"], &log, None), Limit::none(), plan);
+    let record = measure(
+        &entries(&["a", "b"], &log, None),
+        CommandLimit::none(),
+        plan,
+    );
     for series in &record.series {
         assert_eq!(series.ops_per_run(), 16);
         assert!(series.samples.iter().all(|sample| sample.ops == 16));
@@ -116,11 +126,15 @@ fn all_subjects_have_the_operations_of_the_slowest_if_the_plan_says_so() {
 #[test]
 fn a_used_up_budget_leaves_the_fewest_runs_that_make_a_spread() {
     let log = Log::default();
-    let plan = Plan {
+    let plan = BenchPlan {
         budget: Some(Duration::ZERO),
         ..plan(30, 0)
     };
-    let record = measure(&entries(&["a", "b"], &log, None), Limit::none(), plan);
+    let record = measure(
+        &entries(&["a", "b"], &log, None),
+        CommandLimit::none(),
+        plan,
+    );
     assert!(
         record
             .series
@@ -134,7 +148,7 @@ fn a_used_up_budget_leaves_the_fewest_runs_that_make_a_spread() {
 fn every_round_runs_every_subject_once() {
     let log = Log::default();
     let entries = entries(&["a", "b", "c"], &log, None);
-    let record = measure(&entries, Limit::none(), fixed(20, 2));
+    let record = measure(&entries, CommandLimit::none(), fixed(20, 2));
     assert!(
         record
             .series
@@ -154,7 +168,7 @@ fn every_round_runs_every_subject_once() {
 fn no_subject_always_follows_the_same_one_nor_itself() {
     let log = Log::default();
     let entries = entries(&["a", "b", "c"], &log, None);
-    measure(&entries, Limit::none(), fixed(50, 0));
+    measure(&entries, CommandLimit::none(), fixed(50, 0));
     let log = log.lock().unwrap();
     let followers = |name: &str| {
         let mut after: Vec<&String> = log
@@ -177,7 +191,7 @@ fn a_seed_repeats_the_order() {
             let log = Log::default();
             measure(
                 &entries(&["a", "b", "c"], &log, None),
-                Limit::none(),
+                CommandLimit::none(),
                 plan(9, 0),
             );
             log.lock().unwrap().clone()
@@ -190,7 +204,7 @@ fn a_seed_repeats_the_order() {
 fn a_subject_that_fails_does_not_stop_the_others() {
     let log = Log::default();
     let entries = entries(&["a", "bad", "c"], &log, Some(4));
-    let record = measure(&entries, Limit::none(), plan(5, 0));
+    let record = measure(&entries, CommandLimit::none(), plan(5, 0));
     assert_eq!(record.series[0].samples.len(), 5);
     assert_eq!(record.series[1].status, Status::Failed);
     assert_eq!(record.series[1].reason.as_deref(), Some("it broke"));
@@ -201,10 +215,10 @@ fn a_subject_that_fails_does_not_stop_the_others() {
 
 #[test]
 fn a_factory_that_skips_makes_a_skipped_row() {
-    let entries = [Entry::new(Group::Floor, "x", "", |_| {
+    let entries = [BenchEntry::new(Group::Floor, "x", "", |_| {
         Err(SubjectError::Skipped("this host has one CPU".into()))
     })];
-    let record = measure(&entries, Limit::none(), plan(3, 0));
+    let record = measure(&entries, CommandLimit::none(), plan(3, 0));
     assert_eq!(record.series[0].status, Status::Skipped);
     assert_eq!(
         record.series[0].reason.as_deref(),
@@ -220,20 +234,24 @@ fn an_interrupt_stops_between_runs_and_keeps_samples() {
         fn name(&self) -> &str {
             "x"
         }
-        fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
             self.0 += 1;
             INTERRUPTED.store(self.0 == 3, Ordering::Relaxed);
-            Ok(Sample {
+            Ok(RunSample {
                 ops,
                 elapsed_ns: 1e9,
-                ..Sample::default()
+                ..RunSample::default()
             })
         }
     }
-    let entries = [Entry::new(Group::Scenario, "x", "", |_| {
+    let entries = [BenchEntry::new(Group::Scenario, "x", "", |_| {
         Ok(Box::new(Interrupts(0)))
     })];
-    let record = measure(&entries, Limit::new(None, &INTERRUPTED), fixed(100, 0));
+    let record = measure(
+        &entries,
+        CommandLimit::new(None, &INTERRUPTED),
+        fixed(100, 0),
+    );
     assert_eq!(record.stopped, Some(EarlyStop::Interrupted));
     assert_eq!(record.series[0].samples.len(), 3);
     assert_eq!(record.series[0].status, Status::Ok);
@@ -247,23 +265,27 @@ fn a_subject_that_dies_of_the_interrupt_has_not_failed() {
         fn name(&self) -> &str {
             "x"
         }
-        fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
             self.0 += 1;
             if self.0 < 3 {
-                return Ok(Sample {
+                return Ok(RunSample {
                     ops,
                     elapsed_ns: 1e9,
-                    ..Sample::default()
+                    ..RunSample::default()
                 });
             }
             INTERRUPTED.store(true, Ordering::Relaxed);
             Err(SubjectError::failed("x", "the sandbox was killed"))
         }
     }
-    let entries = [Entry::new(Group::Scenario, "x", "", |_| {
+    let entries = [BenchEntry::new(Group::Scenario, "x", "", |_| {
         Ok(Box::new(Dies(0)))
     })];
-    let record = measure(&entries, Limit::new(None, &INTERRUPTED), fixed(100, 0));
+    let record = measure(
+        &entries,
+        CommandLimit::new(None, &INTERRUPTED),
+        fixed(100, 0),
+    );
     assert_eq!(record.stopped, Some(EarlyStop::Interrupted));
     assert_eq!(record.series[0].status, Status::Ok);
     assert_eq!(record.series[0].samples.len(), 2);
@@ -274,7 +296,7 @@ fn a_time_limit_of_nothing_measures_nothing_and_says_so() {
     static NEVER: AtomicBool = AtomicBool::new(false);
     let log = Log::default();
     let entries = entries(&["a"], &log, None);
-    let limit = Limit::new(Some(Duration::ZERO), &NEVER);
+    let limit = CommandLimit::new(Some(Duration::ZERO), &NEVER);
     let record = measure(&entries, limit, plan(3, 0));
     assert_eq!(record.stopped, Some(EarlyStop::TimedOut));
     assert_eq!(record.series[0].status, Status::Skipped);
@@ -289,7 +311,7 @@ fn a_time_limit_of_nothing_measures_nothing_and_says_so() {
 
 /// A subject that ends at the time limit, and notes at its own end which row is being measured.
 struct Ending {
-    limit: Limit,
+    limit: CommandLimit,
     record: Arc<Mutex<Record>>,
     running: Arc<Mutex<Option<usize>>>,
 }
@@ -299,7 +321,7 @@ impl Subject for Ending {
         "ending"
     }
 
-    fn run(&mut self, _ops: u64) -> Result<Sample, SubjectError> {
+    fn run(&mut self, _ops: u64) -> Result<RunSample, SubjectError> {
         assert_eq!(self.record.lock().unwrap().running, Some(0));
         while self.limit.stop().is_none() {
             thread::sleep(Duration::from_millis(1));
@@ -318,11 +340,11 @@ impl Drop for Ending {
 #[test]
 fn no_row_is_measured_while_the_subjects_end_at_a_time_limit() {
     static NEVER: AtomicBool = AtomicBool::new(false);
-    let limit = Limit::new(Some(Duration::from_millis(100)), &NEVER);
+    let limit = CommandLimit::new(Some(Duration::from_millis(100)), &NEVER);
     let record = Arc::new(Mutex::new(Record::default()));
     let running = Arc::new(Mutex::new(Some(0)));
     let (theirs, shared, seen) = (limit.clone(), Arc::clone(&record), Arc::clone(&running));
-    let entries = vec![Entry::new(Group::Scenario, "ending", "", move |_| {
+    let entries = vec![BenchEntry::new(Group::Scenario, "ending", "", move |_| {
         Ok(Box::new(Ending {
             limit: theirs.clone(),
             record: Arc::clone(&shared),
@@ -335,7 +357,7 @@ fn no_row_is_measured_while_the_subjects_end_at_a_time_limit() {
         &options(limit),
         &fixed(1, 0),
         &record,
-        &mut Silent,
+        &mut SilentObserver,
     );
     assert_eq!(*running.lock().unwrap(), None);
     let reason = record.lock().unwrap().series[0].reason.clone();
@@ -349,18 +371,18 @@ fn a_sample_of_another_size_is_a_failure_and_not_a_number() {
         fn name(&self) -> &str {
             "liar"
         }
-        fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
-            Ok(Sample {
+        fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
+            Ok(RunSample {
                 ops: ops - 1,
                 elapsed_ns: 1e9,
-                ..Sample::default()
+                ..RunSample::default()
             })
         }
     }
-    let entries = [Entry::new(Group::Scenario, "liar", "", |_| {
+    let entries = [BenchEntry::new(Group::Scenario, "liar", "", |_| {
         Ok(Box::new(Liar))
     })];
-    let record = measure(&entries, Limit::none(), plan(3, 0));
+    let record = measure(&entries, CommandLimit::none(), plan(3, 0));
     assert_eq!(record.series[0].status, Status::Failed);
 }
 
@@ -375,25 +397,25 @@ fn runs_that_calibration_left_too_short_grow_before_they_are_kept() {
             "misjudged"
         }
         #[allow(clippy::cast_precision_loss, reason = "few operations")]
-        fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
             self.runs += 1;
             let each = if self.runs <= 6 { 1e11 } else { 1e9 };
-            Ok(Sample {
+            Ok(RunSample {
                 ops,
                 elapsed_ns: each * ops as f64,
-                ..Sample::default()
+                ..RunSample::default()
             })
         }
     }
-    let entry = Entry::new(Group::Scenario, "misjudged", "", |_| {
+    let entry = BenchEntry::new(Group::Scenario, "misjudged", "", |_| {
         Ok(Box::new(Misjudged { runs: 0 }))
     });
     // Far more than the runs themselves can take on a busy host.
-    let plan = Plan {
+    let plan = BenchPlan {
         min_time: Duration::from_secs(1000),
         ..plan(4, 3)
     };
-    let record = measure(&[entry], Limit::none(), plan);
+    let record = measure(&[entry], CommandLimit::none(), plan);
     let runs = &record.series[0].samples;
     assert_eq!(runs.len(), 4);
     for run in runs {
@@ -410,31 +432,31 @@ fn after_a_stuck_row_the_unfinished_round_is_measured_again_by_all_others() {
             self.1
         }
         #[allow(clippy::cast_precision_loss, reason = "few runs")]
-        fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
             let mut log = self.0.lock().unwrap();
             log.push(self.1.to_owned());
             let runs = log.iter().filter(|name| *name == self.1).count();
-            Ok(Sample {
+            Ok(RunSample {
                 ops,
                 elapsed_ns: runs as f64,
-                ..Sample::default()
+                ..RunSample::default()
             })
         }
     }
     let log = Log::default();
     let entries = ["a", "b", "stuck"].map(|name| {
         let log = Arc::clone(&log);
-        Entry::new(Group::Scenario, name, "", move |_| {
+        BenchEntry::new(Group::Scenario, name, "", move |_| {
             Ok(Box::new(Rounds(Arc::clone(&log), name)))
         })
     });
     let record = Mutex::new(Record::of(&entries));
     run(
         &entries,
-        &options(Limit::none()),
+        &options(CommandLimit::none()),
         &fixed(3, 0),
         &record,
-        &mut Silent,
+        &mut SilentObserver,
     );
     {
         // The third round ended at the stuck row: `a` has run in it, and `b` has not.
@@ -444,10 +466,10 @@ fn after_a_stuck_row_the_unfinished_round_is_measured_again_by_all_others() {
     }
     run(
         &entries,
-        &options(Limit::none()),
+        &options(CommandLimit::none()),
         &fixed(5, 0),
         &record,
-        &mut Silent,
+        &mut SilentObserver,
     );
     let record = record.into_inner().unwrap();
     let elapsed = |series: usize| -> Vec<f64> {

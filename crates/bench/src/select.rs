@@ -1,6 +1,6 @@
 //! The entries that a command line names: by names, globs, and their companions.
 
-use super::Entry;
+use super::BenchEntry;
 use super::catalogue::NeededDevice;
 use super::compare::FIRST;
 use super::scenario::HAS_PORTS;
@@ -34,7 +34,7 @@ fn did_you_mean(nearest: Option<&str>) -> String {
 
 /// Which entries a command is to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted<'p> {
+pub enum WantedEntries<'p> {
     /// Those that answer the first questions about a host ([`FIRST`]).
     First,
     /// All but the debug entries, and those that need a device which this host does not have.
@@ -51,17 +51,20 @@ pub enum Wanted<'p> {
 
 /// The entries that are `wanted`, in catalogue order, each once. A name means the entries of this name
 /// on all backends.
-pub fn select(all: Vec<Entry>, wanted: Wanted<'_>) -> Result<Vec<Entry>, SelectError> {
-    let is_in = |entry: &Entry| match wanted {
-        Wanted::First => FIRST.contains(&entry.base()),
-        Wanted::All => {
+pub fn select(
+    all: Vec<BenchEntry>,
+    wanted: WantedEntries<'_>,
+) -> Result<Vec<BenchEntry>, SelectError> {
+    let is_in = |entry: &BenchEntry| match wanted {
+        WantedEntries::First => FIRST.contains(&entry.base()),
+        WantedEntries::All => {
             let is_ready = |device: &NeededDevice| (device.is_ready)();
             entry.group() != Group::Debug && entry.device().is_none_or(is_ready)
         }
-        Wanted::Named { .. } => false,
+        WantedEntries::Named { .. } => false,
     };
     let mut marked: Vec<bool> = all.iter().map(is_in).collect();
-    if let Wanted::Named {
+    if let WantedEntries::Named {
         patterns,
         companions,
     } = wanted
@@ -81,7 +84,7 @@ pub fn select(all: Vec<Entry>, wanted: Wanted<'_>) -> Result<Vec<Entry>, SelectE
 }
 
 /// Makes `name` the entry that all others are compared with.
-pub fn set_reference(all: Vec<Entry>, name: &str) -> Result<Vec<Entry>, SelectError> {
+pub fn set_reference(all: Vec<BenchEntry>, name: &str) -> Result<Vec<BenchEntry>, SelectError> {
     mark(&all, name, &mut vec![false; all.len()])?;
     Ok(all
         .into_iter()
@@ -95,7 +98,7 @@ pub fn set_reference(all: Vec<Entry>, name: &str) -> Result<Vec<Entry>, SelectEr
         .collect())
 }
 
-fn mark(all: &[Entry], pattern: &str, wanted: &mut [bool]) -> Result<(), SelectError> {
+fn mark(all: &[BenchEntry], pattern: &str, wanted: &mut [bool]) -> Result<(), SelectError> {
     let is_glob = is_glob(pattern);
     let mut found = false;
     for (entry, wanted) in all.iter().zip(wanted.iter_mut()) {
@@ -135,8 +138,8 @@ pub fn picks(pattern: &str, base: &str) -> bool {
     }
 }
 
-fn mark_companions(all: &[Entry], wanted: &mut [bool]) {
-    let chosen: Vec<&Entry> = all
+fn mark_companions(all: &[BenchEntry], wanted: &mut [bool]) {
+    let chosen: Vec<&BenchEntry> = all
         .iter()
         .zip(wanted.iter())
         .filter_map(|(entry, wanted)| wanted.then_some(entry))
@@ -150,7 +153,7 @@ fn mark_companions(all: &[Entry], wanted: &mut [bool]) {
     }
 }
 
-fn nearest(all: &[Entry], name: &str) -> Option<String> {
+fn nearest(all: &[BenchEntry], name: &str) -> Option<String> {
     all.iter()
         .filter(|entry| entry.group() != Group::Debug)
         .map(|entry| (strsim::jaro_winkler(name, entry.name()), entry.name()))

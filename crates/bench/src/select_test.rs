@@ -3,11 +3,11 @@
 use super::*;
 use crate::SubjectError;
 
-fn entry(group: Group, name: &str) -> Entry {
-    Entry::new(group, name, "", |_| Err(SubjectError::Skipped("no".into())))
+fn entry(group: Group, name: &str) -> BenchEntry {
+    BenchEntry::new(group, name, "", |_| Err(SubjectError::Skipped("no".into())))
 }
 
-fn catalogue() -> Vec<Entry> {
+fn catalogue() -> Vec<BenchEntry> {
     vec![
         entry(Group::Scenario, "portio-no-eventfd"),
         entry(Group::Scenario, "portio-wildcard-eventfd"),
@@ -22,7 +22,7 @@ fn catalogue() -> Vec<Entry> {
 
 fn names(patterns: &[&str], companions: bool) -> Result<Vec<String>, SelectError> {
     let patterns: Vec<String> = patterns.iter().map(ToString::to_string).collect();
-    let wanted = Wanted::Named {
+    let wanted = WantedEntries::Named {
         patterns: &patterns,
         companions,
     };
@@ -32,12 +32,12 @@ fn names(patterns: &[&str], companions: bool) -> Result<Vec<String>, SelectError
 
 #[test]
 fn all_means_all_but_debug() {
-    assert_eq!(select(catalogue(), Wanted::All).unwrap().len(), 7);
+    assert_eq!(select(catalogue(), WantedEntries::All).unwrap().len(), 7);
 }
 
 #[test]
 fn rows_of_one_name_stand_side_by_side() {
-    let on = |backend, names: &[&str]| -> Vec<Entry> {
+    let on = |backend, names: &[&str]| -> Vec<BenchEntry> {
         let names = names.iter();
         let entries = names.map(|name| entry(Group::Scenario, name).on_backend(backend));
         entries.collect()
@@ -88,7 +88,7 @@ fn a_floor_comes_alone() {
 #[test]
 fn a_chosen_reference_comes_along_and_is_compared_with_nothing() {
     let all = set_reference(catalogue(), "floor-eventfd-write").unwrap();
-    let wanted = Wanted::Named {
+    let wanted = WantedEntries::Named {
         patterns: &["floor-getppid".to_owned()],
         companions: true,
     };
@@ -166,7 +166,7 @@ fn globs_backtrack() {
 }
 
 /// The rows of a host that has, or has not, the device of one of them.
-fn with_device(is_ready: fn() -> bool) -> Vec<Entry> {
+fn with_device(is_ready: fn() -> bool) -> Vec<BenchEntry> {
     let name = "edu";
     let device = NeededDevice { name, is_ready };
     vec![
@@ -177,7 +177,7 @@ fn with_device(is_ready: fn() -> bool) -> Vec<Entry> {
 
 #[test]
 fn all_leaves_out_what_needs_a_device_that_is_not_here() {
-    let count = |all| select(all, Wanted::All).unwrap().len();
+    let count = |all| select(all, WantedEntries::All).unwrap().len();
     assert_eq!(count(with_device(|| false)), 1);
     assert_eq!(count(with_device(|| true)), 2);
 }
@@ -185,7 +185,7 @@ fn all_leaves_out_what_needs_a_device_that_is_not_here() {
 #[test]
 fn a_name_selects_what_needs_a_device_so_that_it_is_skipped_with_the_reason() {
     for pattern in ["passthrough-msi-irqfd", "passthrough-*"] {
-        let wanted = Wanted::Named {
+        let wanted = WantedEntries::Named {
             patterns: &[pattern.to_owned()],
             companions: true,
         };

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::marks::Marks;
-use super::{Clock, Limit};
+use super::{CommandLimit, TickClock};
 use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{ExitsOfRun, Timing};
 
@@ -19,8 +19,8 @@ pub trait Subject {
     fn name(&self) -> &str;
 
     /// Where and how it runs; the report prints it.
-    fn setting(&self) -> Setting {
-        Setting::default()
+    fn setting(&self) -> SubjectSetting {
+        SubjectSetting::default()
     }
 
     /// The processes, other than this one, that work for the subject, so that their CPU time is counted
@@ -31,13 +31,13 @@ pub trait Subject {
 
     /// Performs `ops` operations and measures them from inside.
     ///
-    /// It must end soon after [`Limit::is_run_over`](super::Limit::is_run_over) says so.
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError>;
+    /// It must end soon after [`CommandLimit::is_run_over`](super::CommandLimit::is_run_over) says so.
+    fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError>;
 }
 
 /// Where and how a subject runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Setting {
+pub struct SubjectSetting {
     /// How the two sides of a heavy exit wait for each other; `None` where there are no heavy exits.
     pub spin: Option<SpinPolicy>,
     /// The CPUs that the subject pins its threads to, the measured side's first.
@@ -50,7 +50,7 @@ pub struct Setting {
 
 /// The result of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sample {
+pub struct RunSample {
     /// How many operations were performed.
     pub ops: u64,
     /// The time of all operations together, in nanoseconds.
@@ -73,7 +73,7 @@ pub struct Sample {
     pub counts: Vec<(String, u64)>,
 }
 
-impl Sample {
+impl RunSample {
     /// The run's exits as a report counts them.
     #[allow(clippy::cast_precision_loss, reason = "far fewer operations than 2^53")]
     pub(crate) fn exits_of_run(&self) -> ExitsOfRun {
@@ -152,9 +152,9 @@ impl SubjectError {
     }
 }
 
-/// The options of one bench command, which every [`Entry`](super::Entry)'s factory gets.
+/// The options of one bench command, which every [`BenchEntry`](super::BenchEntry)'s factory gets.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SubjectOptions {
     /// The CPUs to pin to, never empty: the measured side (the vCPU) takes the first, the other side
     /// (the VMM, a consumer) the second if there is one.
     pub cpus: Vec<usize>,
@@ -162,16 +162,16 @@ pub struct Options {
     /// otherwise.
     pub spin: SpinPolicy,
     /// Converts the guest's time stamps to nanoseconds.
-    pub clock: Clock,
+    pub clock: TickClock,
     /// When to stop early.
-    pub limit: Limit,
+    pub limit: CommandLimit,
     /// What one nanosecond of the clock means.
     pub timing: Timing,
     /// Where marks are written between two more runs of each subject, if a hypervisor counts its exits.
     pub marks: Option<Marks>,
 }
 
-impl Options {
+impl SubjectOptions {
     /// The CPU of the measured side.
     pub fn first_cpu(&self) -> usize {
         self.cpus.first().copied().unwrap_or_default()

@@ -7,9 +7,9 @@ use clap::ValueEnum;
 use rustix::process::{Resource, getrlimit};
 
 use super::output::text::chain;
-use vmbell_bench::Entry;
-use vmbell_bench::scenario::{self, Scan};
-use vmbell_bench::stat::{self, Pace};
+use vmbell_bench::BenchEntry;
+use vmbell_bench::scenario::{self, ScanValues};
+use vmbell_bench::stat::{self, InterruptPace};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use vmbell_hypervisor::kvm::Kvm;
 use vmbell_hypervisor::{Capability, Error, Hypervisor, Support, Vm, VmConfig};
@@ -127,12 +127,12 @@ impl Choice {
     }
 
     /// The scenarios on this backend.
-    pub(super) fn scenarios(&self, scan: &Scan) -> Vec<Entry> {
+    pub(super) fn scenarios(&self, scan: &ScanValues) -> Vec<BenchEntry> {
         scenario::entries(&self.backend, scan)
     }
 
     /// The entries of `vmbell bench eoi` on this backend.
-    pub(super) fn stat(&self, pace: Pace) -> Vec<Entry> {
+    pub(super) fn stat(&self, pace: InterruptPace) -> Vec<BenchEntry> {
         stat::entries(&self.backend, pace)
     }
 
@@ -173,7 +173,7 @@ fn why_not(error: Error) -> String {
 }
 
 /// The scenarios that any backend has on any host of this architecture. They only have names: none can be measured.
-pub(super) fn all_scenarios(scan: &Scan) -> Vec<Entry> {
+pub(super) fn all_scenarios(scan: &ScanValues) -> Vec<BenchEntry> {
     let backend: Arc<dyn Hypervisor> = Arc::new(AllBackends);
     scenario::entries(&backend, scan)
 }

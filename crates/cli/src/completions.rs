@@ -9,7 +9,7 @@ use super::exit::Exit;
 use super::output::print;
 use crate::cli::Cli;
 use vmbell_bench::catalogue;
-use vmbell_bench::scenario::Scan;
+use vmbell_bench::scenario::ScanValues;
 use vmbell_report::Group;
 
 /// Print a completion script for a shell
@@ -32,7 +32,7 @@ pub(super) fn run(args: &CompletionsArgs) -> anyhow::Result<Exit> {
 /// The command with the names of the rows where it takes names. The parser itself takes globs too, so only
 /// the script knows them.
 fn with_names(command: Command) -> Command {
-    let mut names: Vec<String> = catalogue::all(vec![all_scenarios(&Scan::default())])
+    let mut names: Vec<String> = catalogue::all(vec![all_scenarios(&ScanValues::default())])
         .iter()
         .filter(|entry| entry.group() != Group::Debug)
         .map(|entry| entry.name().to_owned())

@@ -13,9 +13,9 @@ use super::suites::SuiteName;
 use super::suites::rings::{self, VirtqueueArgs};
 use super::suites::{net, vmms};
 use vmbell_bench::catalogue::HOST;
-use vmbell_bench::scenario::Scan;
-use vmbell_bench::stat::Pace;
-use vmbell_bench::{Entry, catalogue, compare};
+use vmbell_bench::scenario::ScanValues;
+use vmbell_bench::stat::InterruptPace;
+use vmbell_bench::{BenchEntry, catalogue, compare};
 use vmbell_report::Group;
 
 const EXAMPLES: &str = "\
@@ -68,7 +68,7 @@ pub(super) fn run(args: &ListArgs) -> Result<Exit> {
             Ok(Exit::Good)
         }
         SuiteName::Eoi => {
-            let entries = Choice::of(BackendName::Auto)?.stat(Pace::Lockstep);
+            let entries = Choice::of(BackendName::Auto)?.stat(InterruptPace::Lockstep);
             print(&text(&entries))?;
             Ok(Exit::Good)
         }
@@ -98,9 +98,9 @@ fn paths(args: &ListArgs) -> Result<Exit> {
     let choices = Choice::several(&args.backend)?;
     let scenarios = choices
         .iter()
-        .map(|choice| choice.scenarios(&Scan::default()))
+        .map(|choice| choice.scenarios(&ScanValues::default()))
         .collect();
-    let entries: Vec<Entry> = catalogue::all(scenarios)
+    let entries: Vec<BenchEntry> = catalogue::all(scenarios)
         .into_iter()
         .filter(|entry| entry.group() != Group::Debug)
         .collect();
@@ -113,8 +113,8 @@ fn paths(args: &ListArgs) -> Result<Exit> {
 }
 
 /// The entries by name, each with the backends that have it.
-fn by_name(entries: &[Entry]) -> Vec<(&Entry, Vec<&'static str>)> {
-    let mut names: Vec<(&Entry, Vec<&'static str>)> = Vec::new();
+fn by_name(entries: &[BenchEntry]) -> Vec<(&BenchEntry, Vec<&'static str>)> {
+    let mut names: Vec<(&BenchEntry, Vec<&'static str>)> = Vec::new();
     for entry in entries {
         match names
             .iter_mut()
@@ -127,10 +127,10 @@ fn by_name(entries: &[Entry]) -> Vec<(&Entry, Vec<&'static str>)> {
     names
 }
 
-fn text(entries: &[Entry]) -> String {
+fn text(entries: &[BenchEntry]) -> String {
     let all = entries
         .iter()
-        .map(Entry::backend)
+        .map(BenchEntry::backend)
         .filter(|name| *name != HOST);
     let all: BTreeSet<&str> = all.collect();
     let width = entries
@@ -138,7 +138,7 @@ fn text(entries: &[Entry]) -> String {
         .map(|entry| entry.name().len())
         .max()
         .unwrap_or_default();
-    let line = |(entry, backends): (&Entry, Vec<&'static str>)| {
+    let line = |(entry, backends): (&BenchEntry, Vec<&'static str>)| {
         let only = match backends.as_slice() {
             [one] if all.len() > 1 && *one != HOST => format!(" ({one} only)"),
             _ => String::new(),
@@ -155,7 +155,7 @@ fn text(entries: &[Entry]) -> String {
     by_name(entries).into_iter().map(line).collect()
 }
 
-fn json(entries: &[Entry]) -> Result<String> {
+fn json(entries: &[BenchEntry]) -> Result<String> {
     let items: Vec<Item<'_>> = by_name(entries)
         .into_iter()
         .map(|(entry, backends)| Item {

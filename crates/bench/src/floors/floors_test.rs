@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use super::*;
 use crate::affinity::{allowed_cpus, default_pair};
-use crate::{Clock, Limit, Sample};
+use crate::{CommandLimit, RunSample, TickClock};
 use vmbell_hypervisor::SpinPolicy;
 
-fn options(cpus: Vec<usize>) -> Options {
-    Options {
+fn options(cpus: Vec<usize>) -> SubjectOptions {
+    SubjectOptions {
         cpus,
         spin: SpinPolicy::Sleep,
-        clock: Clock::with_frequency(1e9, true),
-        limit: Limit::none(),
+        clock: TickClock::with_frequency(1e9, true),
+        limit: CommandLimit::none(),
         timing: vmbell_report::Timing::Native,
         marks: None,
     }
 }
 
-fn run(name: &str, options: &Options, ops: u64) -> Result<Sample, SubjectError> {
+fn run(name: &str, options: &SubjectOptions, ops: u64) -> Result<RunSample, SubjectError> {
     let entry = entries()
         .into_iter()
         .find(|entry| entry.name() == name)
@@ -68,7 +68,7 @@ fn an_absent_cpu_fails_instead_of_hanging() {
 #[test]
 fn every_floor_ends_by_its_limit() {
     let mut options = options(default_pair(&allowed_cpus().unwrap()));
-    options.limit = Limit::none().with_run_timeout(Some(Duration::from_millis(50)));
+    options.limit = CommandLimit::none().with_run_timeout(Some(Duration::from_millis(50)));
     for entry in entries() {
         let mut subject = match entry.subject(&options) {
             Ok(subject) => subject,

@@ -12,46 +12,46 @@ mod system_call;
 
 use round_trip::Cpus;
 
-use super::{Entry, Limit, Options, Remarks, Setting, SubjectError};
+use super::{BenchEntry, CommandLimit, Remarks, SubjectError, SubjectOptions, SubjectSetting};
 use vmbell_report::Group;
 
 /// The floors, the cheapest kind of work first.
-pub(super) fn entries() -> Vec<Entry> {
+pub(super) fn entries() -> Vec<BenchEntry> {
     vec![
-        Entry::new(
+        BenchEntry::new(
             Group::Floor,
             system_call::GETPPID,
             "an empty system call: getppid(2)",
             system_call::make_getppid,
         ),
-        Entry::new(
+        BenchEntry::new(
             Group::Floor,
             system_call::EVENTFD_WRITE,
             "write(2) to a non-blocking eventfd without a waiter",
             system_call::make_eventfd_write,
         ),
-        Entry::new(
+        BenchEntry::new(
             Group::Floor,
             round_trip::SAME_CORE,
             "round trip between two sleeping threads on one CPU, by futex(2)",
             round_trip::make_same_core,
         )
         .with_remarks(round_trip()),
-        Entry::new(
+        BenchEntry::new(
             Group::Floor,
             round_trip::CROSS_CORE,
             "round trip between two sleeping threads on two CPUs, by futex(2)",
             round_trip::make_cross_core,
         )
         .with_remarks(round_trip()),
-        Entry::new(
+        BenchEntry::new(
             Group::Floor,
             round_trip::CACHE_LINE,
             "round trip of a cache line between two spinning threads on two CPUs",
             round_trip::make_cache_line,
         )
         .with_remarks(round_trip()),
-        Entry::new(
+        BenchEntry::new(
             Group::Floor,
             signal::NAME,
             "tgkill(2) to a thread that runs on another CPU, until its handler's first instruction",
@@ -69,7 +69,7 @@ pub(super) fn needs_two_cpus(name: &str) -> bool {
 /// A floor asks no more often, since its operations may take only some ten nanoseconds.
 fn in_pieces<E>(
     name: &str,
-    limit: &Limit,
+    limit: &CommandLimit,
     (ops, most): (u64, u64),
     mut piece: impl FnMut(u64) -> Result<(), E>,
 ) -> Result<(), SubjectError>
@@ -100,15 +100,15 @@ fn round_trip() -> Remarks {
 }
 
 /// The CPUs of a floor that needs two of them.
-fn two_cpus(options: &Options) -> Result<Cpus, SubjectError> {
+fn two_cpus(options: &SubjectOptions) -> Result<Cpus, SubjectError> {
     let (here, there) = options.two_cpus()?;
     Ok(Cpus { here, there })
 }
 
-fn setting(cpus: Cpus) -> Setting {
-    Setting {
+fn setting(cpus: Cpus) -> SubjectSetting {
+    SubjectSetting {
         cpus: vec![cpus.here, cpus.there],
-        ..Setting::default()
+        ..SubjectSetting::default()
     }
 }
 

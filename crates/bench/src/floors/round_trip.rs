@@ -17,10 +17,10 @@ use std::time::Instant;
 use super::{in_pieces, raw};
 use crate::affinity::{self, AffinityError, Pinned};
 use crate::subject::nanoseconds;
-use crate::{Limit, Options, Sample, Setting, Subject, SubjectError};
+use crate::{CommandLimit, RunSample, Subject, SubjectError, SubjectOptions, SubjectSetting};
 
 /// A way to hand the word over.
-trait Handover: Copy + Send {
+trait WordHandover: Copy + Send {
     /// Gives the turn to the other side by storing `value`.
     fn give(self, word: &AtomicU32, value: u32);
 
@@ -32,7 +32,7 @@ trait Handover: Copy + Send {
 /// pairs.
 #[repr(align(128))]
 #[derive(Debug, Default)]
-struct Line(AtomicU32);
+struct WordLine(AtomicU32);
 
 /// How many round trips pass between two questions whether the run has to end. A round trip between
 /// sleepers may take 100 us.
@@ -49,12 +49,12 @@ pub(super) struct Cpus {
 fn round_trips(
     name: &str,
     cpus: Cpus,
-    handover: impl Handover,
+    handover: impl WordHandover,
     ops: u64,
-    limit: &Limit,
-) -> Result<Sample, SubjectError> {
+    limit: &CommandLimit,
+) -> Result<RunSample, SubjectError> {
     let failed = |error: AffinityError| SubjectError::failed(name, error);
-    let line = Line::default();
+    let line = WordLine::default();
     let word = &line.0;
     let over = &AtomicBool::new(false);
     let _pinned = Pinned::to(&[cpus.here]).map_err(failed)?;
@@ -89,21 +89,21 @@ fn round_trips(
         handover.give(word, values(round + 1).0);
         trips.map(|()| elapsed)
     })?;
-    Ok(Sample {
+    Ok(RunSample {
         ops,
         elapsed_ns: nanoseconds(elapsed),
-        ..Sample::default()
+        ..RunSample::default()
     })
 }
 
 /// This side of one round trip: this side makes the word odd, and the partner makes it even again.
-fn turn(word: &AtomicU32, handover: impl Handover, round: u64) {
+fn turn(word: &AtomicU32, handover: impl WordHandover, round: u64) {
     let (there, back) = values(round);
     handover.give(word, there);
     handover.take(word, back);
 }
 
-fn partner(word: &AtomicU32, handover: impl Handover, over: &AtomicBool) {
+fn partner(word: &AtomicU32, handover: impl WordHandover, over: &AtomicBool) {
     for round in 0.. {
         let (there, back) = values(round);
         handover.take(word, there);
@@ -129,10 +129,10 @@ pub(super) const CROSS_CORE: &str = "floor-futex-cross-core";
 struct Futex {
     name: &'static str,
     cpus: Cpus,
-    limit: Limit,
+    limit: CommandLimit,
 }
 
-pub(super) fn make_same_core(options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
+pub(super) fn make_same_core(options: &SubjectOptions) -> Result<Box<dyn Subject>, SubjectError> {
     let cpu = options.first_cpu();
     Ok(Box::new(Futex {
         name: SAME_CORE,
@@ -144,7 +144,7 @@ pub(super) fn make_same_core(options: &Options) -> Result<Box<dyn Subject>, Subj
     }))
 }
 
-pub(super) fn make_cross_core(options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
+pub(super) fn make_cross_core(options: &SubjectOptions) -> Result<Box<dyn Subject>, SubjectError> {
     Ok(Box::new(Futex {
         name: CROSS_CORE,
         cpus: super::two_cpus(options)?,
@@ -157,11 +157,11 @@ impl Subject for Futex {
         self.name
     }
 
-    fn setting(&self) -> Setting {
+    fn setting(&self) -> SubjectSetting {
         super::setting(self.cpus)
     }
 
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         round_trips(self.name, self.cpus, Sleeping, ops, &self.limit)
     }
 }
@@ -170,7 +170,7 @@ impl Subject for Futex {
 #[derive(Clone, Copy)]
 struct Sleeping;
 
-impl Handover for Sleeping {
+impl WordHandover for Sleeping {
     fn give(self, word: &AtomicU32, value: u32) {
         word.store(value, Ordering::Release);
         raw::futex_wake(word);
@@ -208,10 +208,10 @@ const TRIALS: usize = 3;
 struct CacheLine {
     cpus: Cpus,
     spinning: Spinning,
-    limit: Limit,
+    limit: CommandLimit,
 }
 
-pub(super) fn make_cache_line(options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
+pub(super) fn make_cache_line(options: &SubjectOptions) -> Result<Box<dyn Subject>, SubjectError> {
     let cpus = super::two_cpus(options)?;
     let bare = middle_trial(options, cpus, Spinning { pause: false })?;
     let paused = middle_trial(options, cpus, Spinning { pause: true })?;
@@ -224,7 +224,11 @@ pub(super) fn make_cache_line(options: &Options) -> Result<Box<dyn Subject>, Sub
     }))
 }
 
-fn middle_trial(options: &Options, cpus: Cpus, spinning: Spinning) -> Result<f64, SubjectError> {
+fn middle_trial(
+    options: &SubjectOptions,
+    cpus: Cpus,
+    spinning: Spinning,
+) -> Result<f64, SubjectError> {
     let trials = |trips| {
         let mut trials = [0.0; TRIALS];
         for trial in &mut trials {
@@ -245,11 +249,11 @@ impl Subject for CacheLine {
         CACHE_LINE
     }
 
-    fn setting(&self) -> Setting {
+    fn setting(&self) -> SubjectSetting {
         super::setting(self.cpus)
     }
 
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         round_trips(CACHE_LINE, self.cpus, self.spinning, ops, &self.limit)
     }
 }
@@ -260,7 +264,7 @@ struct Spinning {
     pause: bool,
 }
 
-impl Handover for Spinning {
+impl WordHandover for Spinning {
     fn give(self, word: &AtomicU32, value: u32) {
         word.store(value, Ordering::Release);
     }

@@ -14,22 +14,24 @@ use super::in_pieces;
 use super::round_trip::Cpus;
 use crate::affinity::{self, Pinned};
 use crate::subject::nanoseconds;
-use crate::{Clock, Limit, Options, Sample, Setting, Subject, SubjectError};
+use crate::{
+    CommandLimit, RunSample, Subject, SubjectError, SubjectOptions, SubjectSetting, TickClock,
+};
 
 pub(super) const NAME: &str = "floor-signal";
 
 /// The time stamp of the handler's last entry; 0 while the sender waits for one.
 static ENTERED: AtomicU64 = AtomicU64::new(0);
 
-struct Signal {
+struct SignalFloor {
     cpus: Cpus,
-    clock: Clock,
-    limit: Limit,
+    clock: TickClock,
+    limit: CommandLimit,
 }
 
-pub(super) fn make(options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
+pub(super) fn make(options: &SubjectOptions) -> Result<Box<dyn Subject>, SubjectError> {
     install().map_err(|error| SubjectError::failed(NAME, error))?;
-    Ok(Box::new(Signal {
+    Ok(Box::new(SignalFloor {
         cpus: super::two_cpus(options)?,
         clock: options.clock,
         limit: options.limit.clone(),
@@ -42,7 +44,7 @@ fn number() -> libc::c_int {
 }
 
 extern "C" fn handler(_signal: libc::c_int) {
-    ENTERED.store(Clock::now(), Release);
+    ENTERED.store(TickClock::now(), Release);
 }
 
 /// Installs the handler, once in the process.
@@ -73,16 +75,16 @@ fn send(thread: i32) -> io::Result<()> {
     }
 }
 
-impl Subject for Signal {
+impl Subject for SignalFloor {
     fn name(&self) -> &str {
         NAME
     }
 
-    fn setting(&self) -> Setting {
+    fn setting(&self) -> SubjectSetting {
         super::setting(self.cpus)
     }
 
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let cpus = self.cpus;
         let _pinned =
             Pinned::to(&[cpus.here]).map_err(|error| SubjectError::failed(NAME, error))?;
@@ -102,11 +104,11 @@ impl Subject for Signal {
             left.store(0, Relaxed);
             all
         });
-        Ok(Sample {
+        Ok(RunSample {
             ops,
             elapsed_ns: nanoseconds(started.elapsed()),
             latencies_ns: self.clock.latencies(ticks?),
-            ..Sample::default()
+            ..RunSample::default()
         })
     }
 }
@@ -114,7 +116,7 @@ impl Subject for Signal {
 fn signal_all(
     is_there: &mpsc::Receiver<i32>,
     ops: u64,
-    limit: &Limit,
+    limit: &CommandLimit,
 ) -> Result<Vec<u64>, SubjectError> {
     let thread = is_there
         .recv()
@@ -123,7 +125,7 @@ fn signal_all(
     in_pieces(NAME, limit, (ops, 256), |signals| {
         (0..signals).try_for_each(|_| {
             ENTERED.store(0, Release);
-            let sent = Clock::now();
+            let sent = TickClock::now();
             send(thread)?;
             let entered = loop {
                 match ENTERED.load(Acquire) {

@@ -10,16 +10,16 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use super::{in_pieces, raw};
 use crate::affinity::Pinned;
 use crate::subject::nanoseconds;
-use crate::{Limit, Options, Sample, Setting, Subject, SubjectError};
+use crate::{CommandLimit, RunSample, Subject, SubjectError, SubjectOptions, SubjectSetting};
 
 pub(super) const GETPPID: &str = "floor-getppid";
 
 struct Getppid {
     cpu: usize,
-    limit: Limit,
+    limit: CommandLimit,
 }
 
-pub(super) fn make_getppid(options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
+pub(super) fn make_getppid(options: &SubjectOptions) -> Result<Box<dyn Subject>, SubjectError> {
     Ok(Box::new(Getppid {
         cpu: options.first_cpu(),
         limit: options.limit.clone(),
@@ -31,14 +31,14 @@ impl Subject for Getppid {
         GETPPID
     }
 
-    fn setting(&self) -> Setting {
-        Setting {
+    fn setting(&self) -> SubjectSetting {
+        SubjectSetting {
             cpus: vec![self.cpu],
-            ..Setting::default()
+            ..SubjectSetting::default()
         }
     }
 
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let _pinned = Pinned::to(&[self.cpu]).map_err(|e| SubjectError::failed(GETPPID, e))?;
         let started = Instant::now();
         in_pieces(GETPPID, &self.limit, (ops, 4096), |ops| {
@@ -47,10 +47,10 @@ impl Subject for Getppid {
             }
             Ok::<(), Infallible>(())
         })?;
-        Ok(Sample {
+        Ok(RunSample {
             ops,
             elapsed_ns: nanoseconds(started.elapsed()),
-            ..Sample::default()
+            ..RunSample::default()
         })
     }
 }
@@ -59,11 +59,13 @@ pub(super) const EVENTFD_WRITE: &str = "floor-eventfd-write";
 
 struct EventfdWrite {
     cpu: usize,
-    limit: Limit,
+    limit: CommandLimit,
     eventfd: EventFd,
 }
 
-pub(super) fn make_eventfd_write(options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
+pub(super) fn make_eventfd_write(
+    options: &SubjectOptions,
+) -> Result<Box<dyn Subject>, SubjectError> {
     Ok(Box::new(EventfdWrite {
         cpu: options.first_cpu(),
         limit: options.limit.clone(),
@@ -76,14 +78,14 @@ impl Subject for EventfdWrite {
         EVENTFD_WRITE
     }
 
-    fn setting(&self) -> Setting {
-        Setting {
+    fn setting(&self) -> SubjectSetting {
+        SubjectSetting {
             cpus: vec![self.cpu],
-            ..Setting::default()
+            ..SubjectSetting::default()
         }
     }
 
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let failed = |error| SubjectError::failed(EVENTFD_WRITE, error);
         let _pinned =
             Pinned::to(&[self.cpu]).map_err(|e| SubjectError::failed(EVENTFD_WRITE, e))?;
@@ -103,10 +105,10 @@ impl Subject for EventfdWrite {
                 format!("{ops} writes were counted as {counted}"),
             ));
         }
-        Ok(Sample {
+        Ok(RunSample {
             ops,
             elapsed_ns: nanoseconds(elapsed),
-            ..Sample::default()
+            ..RunSample::default()
         })
     }
 }

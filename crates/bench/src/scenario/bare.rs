@@ -3,18 +3,20 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::guest::Failure;
+use super::guest::ScenarioFailure;
 use super::path::HAS_PORTS;
 use crate::affinity::Pinned;
 use crate::subject::nanoseconds;
-use crate::{Entry, Limit, Options, Sample, Setting, Subject, SubjectError};
+use crate::{
+    BenchEntry, CommandLimit, RunSample, Subject, SubjectError, SubjectOptions, SubjectSetting,
+};
 use vmbell_hypervisor::measure::{BareExit, BareLoop};
 use vmbell_hypervisor::{Capability, Hypervisor, VmConfig};
 use vmbell_report::Group;
 use vmbell_vmm::Deadline;
 
 /// The entries; none if the backend has no such loop.
-pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
+pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<BenchEntry> {
     if !hypervisor.support(Capability::BareLoop).is_yes() {
         return Vec::new();
     }
@@ -40,12 +42,12 @@ pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
         let name = format!("floor-{backend}-{kind}");
         let text = format!("{what}: a bare loop around {backend}'s exit");
         let (hypervisor, subject) = (Arc::clone(hypervisor), name.clone());
-        let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
+        let make = move |options: &SubjectOptions| -> Result<Box<dyn Subject>, SubjectError> {
             let bare = hypervisor
                 .create_vm(&VmConfig::default())
                 .and_then(|vm| vm.measure().bare_loop(exit))
                 .map_err(|error| SubjectError::failed(&subject, error))?;
-            Ok(Box::new(Bare {
+            Ok(Box::new(BareScenario {
                 name: subject.clone(),
                 cpu: options.first_cpu(),
                 limit: options.limit.clone(),
@@ -53,34 +55,34 @@ pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
                 bare,
             }))
         };
-        Entry::new(Group::Floor, name, text, make).on_backend(backend)
+        BenchEntry::new(Group::Floor, name, text, make).on_backend(backend)
     };
     let is_here = |(exit, ..): &(BareExit, _, _)| HAS_PORTS || *exit != BareExit::Pio;
     kinds.into_iter().filter(is_here).map(entry).collect()
 }
 
-struct Bare {
+struct BareScenario {
     name: String,
     cpu: usize,
-    limit: Limit,
+    limit: CommandLimit,
     exit: BareExit,
     bare: Box<dyn BareLoop>,
 }
 
-impl Subject for Bare {
+impl Subject for BareScenario {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn setting(&self) -> Setting {
-        Setting {
+    fn setting(&self) -> SubjectSetting {
+        SubjectSetting {
             cpus: vec![self.cpu],
-            ..Setting::default()
+            ..SubjectSetting::default()
         }
     }
 
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
-        let failed = |error: Failure| SubjectError::failed(&self.name, error);
+    fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
+        let failed = |error: ScenarioFailure| SubjectError::failed(&self.name, error);
         let _pinned = Pinned::to(&[self.cpu]).map_err(|error| failed(error.into()))?;
         let limit = self.limit.clone();
         let _deadline = Deadline::when(move || limit.is_run_over(), self.bare.kick_handle())
@@ -94,14 +96,14 @@ impl Subject for Bare {
             failed(error.into())
         })?;
         let elapsed = started.elapsed();
-        Ok(Sample {
+        Ok(RunSample {
             ops,
             elapsed_ns: nanoseconds(elapsed),
             heavy: match self.exit {
                 BareExit::Pio | BareExit::Mmio => ops,
                 BareExit::Ioeventfd => 0,
             },
-            ..Sample::default()
+            ..RunSample::default()
         })
     }
 }

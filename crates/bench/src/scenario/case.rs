@@ -1,11 +1,11 @@
 //! One scenario with doorbells: how the guest rings, what listens at the address, and a variant.
 
-use super::path::{Bell, HAS_PORTS, Path};
+use super::path::{HAS_PORTS, RingConsumer, RingInstruction};
 use vmbell_hypervisor::{Capability, PatchMode, SpinPolicy};
 
 /// What is unusual about a scenario; a suffix of its name says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Variant {
+pub(super) enum PathVariant {
     Plain,
     Int3,
     Jmp,
@@ -14,15 +14,15 @@ pub(super) enum Variant {
 
 /// The parts of a scenario.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Case {
-    pub(super) path: Path,
-    pub(super) bell: Bell,
-    pub(super) variant: Variant,
+pub(super) struct PathCase {
+    pub(super) path: RingInstruction,
+    pub(super) bell: RingConsumer,
+    pub(super) variant: PathVariant,
     /// Whether the guest waits until each ring has been heard.
     pub(super) notify: bool,
 }
 
-impl Variant {
+impl PathVariant {
     const fn suffix(self) -> &'static str {
         match self {
             Self::Plain => "",
@@ -58,12 +58,12 @@ impl Variant {
     }
 }
 
-impl Case {
+impl PathCase {
     /// The scenario's name: `{path}-{bell}`, with the variant's suffix.
     pub(super) fn name(self) -> String {
         let prefix = if self.notify { "notify-" } else { "" };
         let bell = match self.bell {
-            Bell::Polled | Bell::Below => String::new(),
+            RingConsumer::Polled | RingConsumer::Below => String::new(),
             bell => format!("-{}", bell.name()),
         };
         let (path, suffix) = (self.path.name(), self.variant.suffix());
@@ -73,8 +73,8 @@ impl Case {
     /// The plain device model case of this path, which other cases of the path are compared with.
     pub(super) const fn plain(self) -> Self {
         Self {
-            bell: Bell::DeviceModel,
-            variant: Variant::Plain,
+            bell: RingConsumer::DeviceModel,
+            variant: PathVariant::Plain,
             ..self
         }
     }
@@ -82,19 +82,19 @@ impl Case {
     /// Whether one side waits without sleeping: a VMM that spins, or a guest that continues before its
     /// ring has been heard.
     pub(super) fn needs_two_cpus(self) -> bool {
-        self.variant == Variant::Spin || (self.notify && self.bell != Bell::DeviceModel)
+        self.variant == PathVariant::Spin || (self.notify && self.bell != RingConsumer::DeviceModel)
     }
 
     /// The capability without which a backend does not list this case at all, if there is one.
     pub(super) const fn extra(self) -> Option<Capability> {
         match (self.variant, self.path, self.bell) {
-            (Variant::Int3, ..) => Some(Capability::Int3Patching),
-            (Variant::Jmp, ..) => Some(Capability::JmpPatching),
-            (Variant::Spin, ..) => Some(Capability::SpinPolicy),
-            (_, Path::KernelPort, _) => Some(Capability::KernelPort),
-            (_, Path::Vmcall, _) if HAS_PORTS => Some(Capability::KernelPort),
-            (_, Path::Vmcall, _) => Some(Capability::HypercallInstruction),
-            (_, _, Bell::Coalesced) => Some(Capability::CoalescedMmio),
+            (PathVariant::Int3, ..) => Some(Capability::Int3Patching),
+            (PathVariant::Jmp, ..) => Some(Capability::JmpPatching),
+            (PathVariant::Spin, ..) => Some(Capability::SpinPolicy),
+            (_, RingInstruction::KernelPort, _) => Some(Capability::KernelPort),
+            (_, RingInstruction::Vmcall, _) if HAS_PORTS => Some(Capability::KernelPort),
+            (_, RingInstruction::Vmcall, _) => Some(Capability::HypercallInstruction),
+            (_, _, RingConsumer::Coalesced) => Some(Capability::CoalescedMmio),
             _ => None,
         }
     }

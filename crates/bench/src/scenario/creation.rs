@@ -8,15 +8,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::guest::Failure;
-use super::path::{Bell, VALUE};
+use super::guest::ScenarioFailure;
+use super::path::{RingConsumer, VALUE};
 use super::registration::PATH;
-use super::series::{Kind, Registry};
+use super::series::{RegisteredEventfds, RegistrationKind};
 use crate::affinity::Pinned;
 use crate::kernel_memory::CountedGroup;
 use crate::memory::in_use;
 use crate::subject::nanoseconds;
-use crate::{Clock, Entry, Options, Sample, Setting, Subject, SubjectError};
+use crate::{
+    BenchEntry, RunSample, Subject, SubjectError, SubjectOptions, SubjectSetting, TickClock,
+};
 use vmbell_guest::{PARAMETERS, Parameters};
 use vmbell_hypervisor::{
     Capability, Error, Hypervisor, Irqchip, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
@@ -38,23 +40,23 @@ enum Made {
     /// A vCPU of a guest that has one.
     Vcpu,
     /// Registrations in a guest.
-    Many(Kind),
+    Many(RegistrationKind),
 }
 
 impl Made {
     const ALL: [Self; 4] = [
         Self::Guest,
         Self::Vcpu,
-        Self::Many(Kind::Ioeventfd),
-        Self::Many(Kind::Irqfd),
+        Self::Many(RegistrationKind::Ioeventfd),
+        Self::Many(RegistrationKind::Irqfd),
     ];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Guest => "vm-create",
             Self::Vcpu => "vm-vcpu",
-            Self::Many(Kind::Ioeventfd) => "vm-1000-ioeventfds",
-            Self::Many(Kind::Irqfd) => "vm-1000-irqfds",
+            Self::Many(RegistrationKind::Ioeventfd) => "vm-1000-ioeventfds",
+            Self::Many(RegistrationKind::Irqfd) => "vm-1000-irqfds",
         }
     }
 
@@ -64,24 +66,28 @@ impl Made {
             Self::Vcpu => {
                 "the VMM makes a second vCPU of a guest and enters it, until its first exit"
             }
-            Self::Many(Kind::Ioeventfd) => "the VMM assigns 1,000 ioeventfds in a new guest",
-            Self::Many(Kind::Irqfd) => "the VMM assigns 1,000 irqfds in a new guest",
+            Self::Many(RegistrationKind::Ioeventfd) => {
+                "the VMM assigns 1,000 ioeventfds in a new guest"
+            }
+            Self::Many(RegistrationKind::Irqfd) => "the VMM assigns 1,000 irqfds in a new guest",
         }
     }
 
     const fn needs(self) -> Capability {
         match self {
-            Self::Guest | Self::Vcpu | Self::Many(Kind::Irqfd) => Capability::Interrupts,
-            Self::Many(Kind::Ioeventfd) => PATH.needs(Bell::Wildcard),
+            Self::Guest | Self::Vcpu | Self::Many(RegistrationKind::Irqfd) => {
+                Capability::Interrupts
+            }
+            Self::Many(RegistrationKind::Ioeventfd) => PATH.needs(RingConsumer::Wildcard),
         }
     }
 }
 
 /// The creation scenarios of this backend.
-pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
+pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<BenchEntry> {
     let entry = |made: Made| {
         let hypervisor = Arc::clone(hypervisor);
-        let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
+        let make = move |options: &SubjectOptions| -> Result<Box<dyn Subject>, SubjectError> {
             if let Support::No(reason) = hypervisor.support(made.needs()) {
                 return Err(SubjectError::Skipped(reason));
             }
@@ -91,7 +97,8 @@ pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
                 options: options.clone(),
             }))
         };
-        Entry::new(Group::Scenario, made.name(), made.description(), make).with_most_ops(MOST_OPS)
+        BenchEntry::new(Group::Scenario, made.name(), made.description(), make)
+            .with_most_ops(MOST_OPS)
     };
     Made::ALL.into_iter().map(entry).collect()
 }
@@ -99,23 +106,23 @@ pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
 struct Creation {
     made: Made,
     hypervisor: Arc<dyn Hypervisor>,
-    options: Options,
+    options: SubjectOptions,
 }
 
 /// A guest whose first vCPU never runs.
-struct Idle {
+struct IdleGuest {
     vm: Arc<dyn Vm>,
     _vcpu: Box<dyn Vcpu>,
 }
 
 /// What an operation took.
-struct Cost {
+struct CreationCost {
     ticks: u64,
     /// By how much the memory grew that was read, in bytes, if it could be.
     memory: Option<u64>,
 }
 
-impl Cost {
+impl CreationCost {
     fn new(ticks: u64, before: Option<u64>, after: Option<u64>) -> Self {
         let memory = after.zip(before);
         Self {
@@ -126,16 +133,16 @@ impl Cost {
 }
 
 /// Reads memory before and after an operation, in bytes.
-type Reading<'r> = &'r dyn Fn(Option<&Idle>) -> Result<Option<u64>, Failure>;
+type MemoryReading<'r> = &'r dyn Fn(Option<&IdleGuest>) -> Result<Option<u64>, ScenarioFailure>;
 
 /// The memory of this process and of those of the guest.
-fn of_processes(guest: Option<&Idle>) -> Result<Option<u64>, Failure> {
+fn of_processes(guest: Option<&IdleGuest>) -> Result<Option<u64>, ScenarioFailure> {
     let processes = guest.map(|guest| guest.vm.measure().processes());
     Ok(in_use(&processes.unwrap_or_default())?)
 }
 
 impl Creation {
-    fn guest(&self) -> Result<Idle, Error> {
+    fn guest(&self) -> Result<IdleGuest, Error> {
         let vm = self.hypervisor.create_vm(&VmConfig {
             irqchip: Irqchip::Full,
             spin: self.options.spin,
@@ -144,7 +151,7 @@ impl Creation {
             ..VmConfig::default()
         })?;
         let _vcpu = vm.create_vcpu(0)?;
-        Ok(Idle { vm, _vcpu })
+        Ok(IdleGuest { vm, _vcpu })
     }
 
     /// The CPU of the thread that measures.
@@ -154,14 +161,18 @@ impl Creation {
     }
 
     /// One operation; `None` at the end of the limit.
-    fn make(&self, memory: Reading<'_>) -> Result<Option<Cost>, Failure> {
+    fn make(&self, memory: MemoryReading<'_>) -> Result<Option<CreationCost>, ScenarioFailure> {
         match self.made {
             Made::Guest => {
                 let before = memory(None)?;
-                let begun = Clock::now();
+                let begun = TickClock::now();
                 let guest = self.guest()?;
                 let ticks = since(begun);
-                Ok(Some(Cost::new(ticks, before, memory(Some(&guest))?)))
+                Ok(Some(CreationCost::new(
+                    ticks,
+                    before,
+                    memory(Some(&guest))?,
+                )))
             }
             Made::Vcpu => self.second_vcpu(memory),
             Made::Many(kind) => self.registrations(kind, memory),
@@ -169,7 +180,10 @@ impl Creation {
     }
 
     /// A second vCPU, until its first write leaves the guest: it has all that it needs then.
-    fn second_vcpu(&self, memory: Reading<'_>) -> Result<Option<Cost>, Failure> {
+    fn second_vcpu(
+        &self,
+        memory: MemoryReading<'_>,
+    ) -> Result<Option<CreationCost>, ScenarioFailure> {
         let guest = self.guest()?;
         let ram = guest.vm.memory();
         let entry = PATH.rate_program().load(ram, 1)?;
@@ -182,32 +196,38 @@ impl Creation {
         parameters.write(ram, PARAMETERS)?;
 
         let before = memory(Some(&guest))?;
-        let begun = Clock::now();
+        let begun = TickClock::now();
         let mut second = guest.vm.create_vcpu(1)?;
         second.set_entry_point(entry)?;
         let created = since(begun);
         // The deadline's thread is not part of what is measured: it starts outside the time, and ends before memory is read.
         let limit = self.options.limit.clone();
         let deadline = Deadline::when(move || limit.is_run_over(), second.kick_handle())?;
-        let begun = Clock::now();
+        let begun = TickClock::now();
         let exit = second.run(VmEntry::Resume)?;
         let ticks = created + since(begun);
         drop(deadline);
         match exit {
-            VmExit::PioOut { .. } | VmExit::MmioWrite { .. } => {
-                Ok(Some(Cost::new(ticks, before, memory(Some(&guest))?)))
-            }
+            VmExit::PioOut { .. } | VmExit::MmioWrite { .. } => Ok(Some(CreationCost::new(
+                ticks,
+                before,
+                memory(Some(&guest))?,
+            ))),
             VmExit::Kicked => Ok(None),
             other => Err(format!("the second vCPU did not write: {other:?}").into()),
         }
     }
 
-    fn registrations(&self, kind: Kind, memory: Reading<'_>) -> Result<Option<Cost>, Failure> {
+    fn registrations(
+        &self,
+        kind: RegistrationKind,
+        memory: MemoryReading<'_>,
+    ) -> Result<Option<CreationCost>, ScenarioFailure> {
         let guest = self.guest()?;
-        let registry = Registry::new(kind, MANY, guest.vm.as_ref(), self.made.name())?;
+        let registry = RegisteredEventfds::new(kind, MANY, guest.vm.as_ref(), self.made.name())?;
         let mut registered = Vec::with_capacity(MANY as usize);
         let before = memory(Some(&guest))?;
-        let begun = Clock::now();
+        let begun = TickClock::now();
         for number in 0..MANY {
             if self.options.limit.is_run_over() {
                 return Ok(None);
@@ -215,14 +235,14 @@ impl Creation {
             registered.push(registry.register(guest.vm.as_ref(), number)?);
         }
         let ticks = since(begun);
-        let cost = Cost::new(ticks, before, memory(Some(&guest))?);
+        let cost = CreationCost::new(ticks, before, memory(Some(&guest))?);
         // Of a guest that is gone nothing has to be removed one by one.
         drop(guest);
         Ok(Some(cost))
     }
 
     /// `ops` operations; fewer at the end of the limit.
-    fn all(&self, ops: u64) -> Result<Vec<Cost>, Failure> {
+    fn all(&self, ops: u64) -> Result<Vec<CreationCost>, ScenarioFailure> {
         let _pinned = Pinned::to(&[self.cpu()])?;
         let mut all = Vec::new();
         while (all.len() as u64) < ops && !self.options.limit.is_run_over() {
@@ -232,7 +252,7 @@ impl Creation {
     }
 
     /// By how many bytes an operation enlarges what the kernel keeps, if that can be told.
-    fn kernel_memory(&self) -> Result<Option<u64>, Failure> {
+    fn kernel_memory(&self) -> Result<Option<u64>, ScenarioFailure> {
         let Some(group) = CountedGroup::own() else {
             return Ok(None);
         };
@@ -246,14 +266,14 @@ impl Subject for Creation {
         self.made.name()
     }
 
-    fn setting(&self) -> Setting {
-        Setting {
+    fn setting(&self) -> SubjectSetting {
+        SubjectSetting {
             cpus: vec![self.cpu()],
-            ..Setting::default()
+            ..SubjectSetting::default()
         }
     }
 
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let started = Instant::now();
         let costs = self.all(ops);
         let failed = |error| SubjectError::failed(self.name(), error);
@@ -263,7 +283,7 @@ impl Subject for Creation {
             let subject = self.name().to_owned();
             return Err(SubjectError::TimedOut { subject });
         }
-        Ok(Sample {
+        Ok(RunSample {
             ops,
             elapsed_ns: nanoseconds(elapsed),
             kernel_memory: self.kernel_memory().map_err(failed)?,
@@ -272,14 +292,14 @@ impl Subject for Creation {
                 .options
                 .clock
                 .latencies(costs.iter().map(|cost| cost.ticks).collect()),
-            ..Sample::default()
+            ..RunSample::default()
         })
     }
 }
 
 /// The ticks since `begun`.
 fn since(begun: u64) -> u64 {
-    Clock::now().saturating_sub(begun)
+    TickClock::now().saturating_sub(begun)
 }
 
 /// The mean; `None` if one of them is not known.

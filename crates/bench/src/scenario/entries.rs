@@ -3,62 +3,62 @@
 use std::sync::Arc;
 
 use super::bare;
-use super::case::{Case, Variant};
+use super::case::{PathCase, PathVariant};
 use super::creation;
 use super::interrupt;
-use super::notify::Notify;
+use super::notify::NotifyScenario;
 use super::passthrough;
-use super::path::Bell::{
+use super::path::RingConsumer::{
     self, AnyLength, Below, Coalesced, Datamatch, DeviceModel, Payload, Polled, Wildcard,
 };
-use super::path::Path::{self, Hypercall, KernelPort, Mmio, Portio, Vmcall, Word};
-use super::rate::Rate;
+use super::path::RingInstruction::{self, Hypercall, KernelPort, Mmio, Portio, Vmcall, Word};
+use super::rate::RateScenario;
 use super::registration;
-use super::scan::{Scale, Scan};
+use super::scan::{ScanPoint, ScanValues};
 use super::series;
 use super::virtqueue;
-use crate::{Entry, Options, Remarks, Subject, SubjectError};
+use crate::{BenchEntry, Remarks, Subject, SubjectError, SubjectOptions};
 use vmbell_hypervisor::{Hypervisor, Support};
 use vmbell_report::{AddressSpace, Group};
 
-const RATES: [(Path, Bell, Variant); 26] = [
-    (Portio, DeviceModel, Variant::Plain),
-    (Portio, DeviceModel, Variant::Spin),
-    (Portio, Wildcard, Variant::Plain),
-    (Portio, Wildcard, Variant::Int3),
-    (Portio, Wildcard, Variant::Jmp),
-    (Portio, Datamatch, Variant::Plain),
-    (Portio, Datamatch, Variant::Int3),
-    (Portio, Datamatch, Variant::Jmp),
-    (Portio, Payload, Variant::Plain),
-    (Mmio, DeviceModel, Variant::Plain),
-    (Mmio, DeviceModel, Variant::Spin),
-    (Mmio, Wildcard, Variant::Plain),
-    (Mmio, Wildcard, Variant::Jmp),
-    (Mmio, Datamatch, Variant::Plain),
-    (Mmio, Datamatch, Variant::Jmp),
-    (Mmio, Payload, Variant::Plain),
-    (Mmio, AnyLength, Variant::Plain),
-    (Mmio, Coalesced, Variant::Plain),
-    (Hypercall, DeviceModel, Variant::Plain),
-    (Hypercall, DeviceModel, Variant::Spin),
-    (Hypercall, Wildcard, Variant::Plain),
-    (Hypercall, Datamatch, Variant::Plain),
-    (Hypercall, Payload, Variant::Plain),
-    (Word, Polled, Variant::Plain),
-    (KernelPort, Below, Variant::Plain),
-    (Vmcall, Below, Variant::Plain),
+const RATES: [(RingInstruction, RingConsumer, PathVariant); 26] = [
+    (Portio, DeviceModel, PathVariant::Plain),
+    (Portio, DeviceModel, PathVariant::Spin),
+    (Portio, Wildcard, PathVariant::Plain),
+    (Portio, Wildcard, PathVariant::Int3),
+    (Portio, Wildcard, PathVariant::Jmp),
+    (Portio, Datamatch, PathVariant::Plain),
+    (Portio, Datamatch, PathVariant::Int3),
+    (Portio, Datamatch, PathVariant::Jmp),
+    (Portio, Payload, PathVariant::Plain),
+    (Mmio, DeviceModel, PathVariant::Plain),
+    (Mmio, DeviceModel, PathVariant::Spin),
+    (Mmio, Wildcard, PathVariant::Plain),
+    (Mmio, Wildcard, PathVariant::Jmp),
+    (Mmio, Datamatch, PathVariant::Plain),
+    (Mmio, Datamatch, PathVariant::Jmp),
+    (Mmio, Payload, PathVariant::Plain),
+    (Mmio, AnyLength, PathVariant::Plain),
+    (Mmio, Coalesced, PathVariant::Plain),
+    (Hypercall, DeviceModel, PathVariant::Plain),
+    (Hypercall, DeviceModel, PathVariant::Spin),
+    (Hypercall, Wildcard, PathVariant::Plain),
+    (Hypercall, Datamatch, PathVariant::Plain),
+    (Hypercall, Payload, PathVariant::Plain),
+    (Word, Polled, PathVariant::Plain),
+    (KernelPort, Below, PathVariant::Plain),
+    (Vmcall, Below, PathVariant::Plain),
 ];
 
-const NOTIFIES: [(Path, Bell, Variant); 8] = [
-    (Portio, DeviceModel, Variant::Plain),
-    (Portio, DeviceModel, Variant::Spin),
-    (Portio, Wildcard, Variant::Plain),
-    (Mmio, DeviceModel, Variant::Plain),
-    (Mmio, Wildcard, Variant::Plain),
-    (Hypercall, DeviceModel, Variant::Plain),
-    (Hypercall, Wildcard, Variant::Plain),
-    (Word, Polled, Variant::Plain),
+const NOTIFIES: [(RingInstruction, RingConsumer, PathVariant); 8] = [
+    (Portio, DeviceModel, PathVariant::Plain),
+    (Portio, DeviceModel, PathVariant::Spin),
+    (Portio, Wildcard, PathVariant::Plain),
+    (Mmio, DeviceModel, PathVariant::Plain),
+    (Mmio, Wildcard, PathVariant::Plain),
+    (Hypercall, DeviceModel, PathVariant::Plain),
+    (Hypercall, Wildcard, PathVariant::Plain),
+    (Word, Polled, PathVariant::Plain),
 ];
 
 /// Whether the scenario of this name needs two CPUs, on every backend.
@@ -70,8 +70,11 @@ pub(crate) fn needs_two_cpus(name: &str) -> bool {
         || virtqueue::needs_two_cpus(name)
 }
 
-fn cases(rows: &[(Path, Bell, Variant)], notify: bool) -> impl Iterator<Item = Case> {
-    rows.iter().map(move |&(path, bell, variant)| Case {
+fn cases(
+    rows: &[(RingInstruction, RingConsumer, PathVariant)],
+    notify: bool,
+) -> impl Iterator<Item = PathCase> {
+    rows.iter().map(move |&(path, bell, variant)| PathCase {
         path,
         bell,
         variant,
@@ -84,13 +87,13 @@ fn cases(rows: &[(Path, Bell, Variant)], notify: bool) -> impl Iterator<Item = C
 ///
 /// Each doorbell that the guest rings back to back is there once for each combination of the values of `scan`,
 /// and compared with the first one.
-pub fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &Scan) -> Vec<Entry> {
-    let offered = |case: &Case| {
+pub fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &ScanValues) -> Vec<BenchEntry> {
+    let offered = |case: &PathCase| {
         let extra = case.extra();
         case.path.is_here()
             && extra.is_none_or(|capability| hypervisor.support(capability).is_yes())
     };
-    let mut entries: Vec<Entry> = cases(&RATES, false)
+    let mut entries: Vec<BenchEntry> = cases(&RATES, false)
         .chain(cases(&NOTIFIES, true))
         .filter(offered)
         .flat_map(|case| scanned(hypervisor, case, scan))
@@ -110,12 +113,15 @@ pub fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &Scan) -> Vec<Entry> {
 }
 
 /// The entries of a case: one, or one for each combination of the scanned values.
-fn scanned(hypervisor: &Arc<dyn Hypervisor>, case: Case, scan: &Scan) -> Vec<Entry> {
-    if case.notify || matches!(case.bell, Polled | Below | Coalesced) || *scan == Scan::default() {
-        return vec![entry(hypervisor, case, Scale::default())];
+fn scanned(hypervisor: &Arc<dyn Hypervisor>, case: PathCase, scan: &ScanValues) -> Vec<BenchEntry> {
+    if case.notify
+        || matches!(case.bell, Polled | Below | Coalesced)
+        || *scan == ScanValues::default()
+    {
+        return vec![entry(hypervisor, case, ScanPoint::default())];
     }
     let mut first: Option<String> = None;
-    let of = |scale: Scale| {
+    let of = |scale: ScanPoint| {
         let mut entry = entry(hypervisor, case, scale);
         for (name, value) in scale.parameters() {
             entry = entry.with_parameter(name, value);
@@ -131,10 +137,10 @@ fn scanned(hypervisor: &Arc<dyn Hypervisor>, case: Case, scan: &Scan) -> Vec<Ent
     scan.scales().into_iter().map(of).collect()
 }
 
-fn entry(hypervisor: &Arc<dyn Hypervisor>, case: Case, scale: Scale) -> Entry {
+fn entry(hypervisor: &Arc<dyn Hypervisor>, case: PathCase, scale: ScanPoint) -> BenchEntry {
     let name = case.name();
     let (hypervisor, subject) = (Arc::clone(hypervisor), name.clone());
-    let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
+    let make = move |options: &SubjectOptions| -> Result<Box<dyn Subject>, SubjectError> {
         if let Support::No(reason) = hypervisor.support(case.path.needs(case.bell)) {
             return Err(SubjectError::Skipped(reason));
         }
@@ -142,9 +148,15 @@ fn entry(hypervisor: &Arc<dyn Hypervisor>, case: Case, scale: Scale) -> Entry {
             options.two_cpus()?;
         }
         Ok(if case.notify {
-            Box::new(Notify::new(&*hypervisor, &subject, case, options)?)
+            Box::new(NotifyScenario::new(&*hypervisor, &subject, case, options)?)
         } else {
-            Box::new(Rate::new(&*hypervisor, &subject, case, scale, options)?)
+            Box::new(RateScenario::new(
+                &*hypervisor,
+                &subject,
+                case,
+                scale,
+                options,
+            )?)
         })
     };
     let address_space = match case.path {
@@ -161,19 +173,20 @@ fn entry(hypervisor: &Arc<dyn Hypervisor>, case: Case, scale: Scale) -> Entry {
         ),
         ..Remarks::default()
     };
-    let entry = Entry::new(Group::Scenario, name, description(case), make).with_remarks(remarks);
+    let entry =
+        BenchEntry::new(Group::Scenario, name, description(case), make).with_remarks(remarks);
     match (case.notify, case.path) {
         (true, Word) => {
             let path = Hypercall;
-            entry.with_reference(Case { path, ..case }.plain().name())
+            entry.with_reference(PathCase { path, ..case }.plain().name())
         }
-        (true, _) if case.bell == DeviceModel && case.variant == Variant::Plain => entry,
+        (true, _) if case.bell == DeviceModel && case.variant == PathVariant::Plain => entry,
         (true, _) => entry.with_reference(case.plain().name()),
         (false, _) => entry,
     }
 }
 
-fn description(case: Case) -> String {
+fn description(case: PathCase) -> String {
     let guest = match case.path {
         Portio => "out of 4 bytes",
         Mmio => "store of 4 bytes",

@@ -4,24 +4,26 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::case::Case;
+use super::case::PathCase;
 use crate::affinity::Pinned;
-use crate::{Clock, Limit, Options, Sample, Setting, Subject, SubjectError};
+use crate::{
+    CommandLimit, RunSample, Subject, SubjectError, SubjectOptions, SubjectSetting, TickClock,
+};
 use vmbell_guest::{CODE, HANDLER, PARAMETERS, Parameters, Program, Results};
 use vmbell_hypervisor::measure::ExitCounts;
 use vmbell_hypervisor::{Capability, Hypervisor, Irqchip, SpinPolicy, Support, Vcpu, VmConfig};
 use vmbell_vmm::{Deadline, Machine, Stop};
 
-pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+pub(crate) type ScenarioFailure = Box<dyn Error + Send + Sync>;
 
 /// A machine with one vCPU and a loaded program, and the CPUs of a scenario.
-pub(crate) struct Guest {
+pub(crate) struct ScenarioGuest {
     pub(crate) machine: Arc<Machine>,
     vcpu: Box<dyn Vcpu>,
     name: String,
-    pub(super) limit: Limit,
-    pub(super) clock: Clock,
-    setting: Setting,
+    pub(super) limit: CommandLimit,
+    pub(super) clock: TickClock,
+    setting: SubjectSetting,
     /// The CPUs of the thread that answers exits.
     vmm_cpus: Vec<usize>,
     /// The CPU of any other consumer of rings.
@@ -35,7 +37,7 @@ pub(super) fn boot(
     program: Program,
     index: u32,
     interrupts: bool,
-) -> Result<Box<dyn Vcpu>, Failure> {
+) -> Result<Box<dyn Vcpu>, ScenarioFailure> {
     let mut vcpu = machine.vm().create_vcpu(index)?;
     vcpu.set_entry_point(program.load(machine.vm().memory(), index)?)?;
     if interrupts {
@@ -45,39 +47,39 @@ pub(super) fn boot(
 }
 
 /// The result of one run, as the guest and the backend measured it.
-pub(crate) struct Run {
+pub(crate) struct GuestRun {
     pub(super) ticks: u64,
     light: Option<u64>,
     pub(super) heavy: u64,
 }
 
-impl Run {
+impl GuestRun {
     /// The run as a sample of `ops` operations that took `elapsed_ns` nanoseconds.
-    pub(super) fn sample(self, ops: u64, elapsed_ns: f64) -> Sample {
-        Sample {
+    pub(super) fn sample(self, ops: u64, elapsed_ns: f64) -> RunSample {
+        RunSample {
             ops,
             elapsed_ns,
             light: self.light,
             heavy: self.heavy,
-            ..Sample::default()
+            ..RunSample::default()
         }
     }
 }
 
 /// What differs between scenarios with a guest: how they measure operations.
-pub(crate) trait Scenario {
-    fn guest(&self) -> &Guest;
+pub(crate) trait GuestScenario {
+    fn guest(&self) -> &ScenarioGuest;
 
     /// [`Subject::run`].
-    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError>;
+    fn measure(&mut self, ops: u64) -> Result<RunSample, SubjectError>;
 }
 
-impl<S: Scenario> Subject for S {
+impl<S: GuestScenario> Subject for S {
     fn name(&self) -> &str {
         &self.guest().name
     }
 
-    fn setting(&self) -> Setting {
+    fn setting(&self) -> SubjectSetting {
         self.guest().setting.clone()
     }
 
@@ -85,19 +87,19 @@ impl<S: Scenario> Subject for S {
         self.guest().machine.vm().measure().processes()
     }
 
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         self.measure(ops)
     }
 }
 
-impl Guest {
+impl ScenarioGuest {
     pub(super) fn new(
         hypervisor: &dyn Hypervisor,
         name: &str,
         program: Program,
-        case: Case,
+        case: PathCase,
         vcpu_cpus: Vec<usize>,
-        options: &Options,
+        options: &SubjectOptions,
     ) -> Result<Self, SubjectError> {
         let config = VmConfig {
             patch: case.variant.patch(),
@@ -117,13 +119,13 @@ impl Guest {
         name: &str,
         program: Program,
         config: VmConfig,
-        options: &Options,
+        options: &SubjectOptions,
     ) -> Result<Self, SubjectError> {
         let first = options.first_cpu();
         let other_cpu = options.second_cpu().unwrap_or(first);
         let changes_threads = hypervisor.support(Capability::SpinPolicy).is_yes();
         let spin = config.spin;
-        let failed = |error: Failure| SubjectError::failed(name, error);
+        let failed = |error: ScenarioFailure| SubjectError::failed(name, error);
         let vm = hypervisor
             .create_vm(&config)
             .map_err(|error| failed(error.into()))?;
@@ -139,7 +141,7 @@ impl Guest {
             Support::Yes => None,
             Support::No(reason) => Some(format!("light exits are not counted: {reason}")),
         };
-        let setting = Setting {
+        let setting = SubjectSetting {
             spin: changes_threads.then_some(spin),
             cpus,
             counter: None,
@@ -163,7 +165,7 @@ impl Guest {
     }
 
     /// Performs `parameters.count` operations, and fails unless the guest counted the same number.
-    pub(crate) fn run(&mut self, parameters: &Parameters) -> Result<Run, SubjectError> {
+    pub(crate) fn run(&mut self, parameters: &Parameters) -> Result<GuestRun, SubjectError> {
         let before = self.machine.vm().measure().exit_counts();
         let outcome = self.run_program(parameters);
         match outcome.map_err(|error| self.failed(error))? {
@@ -178,7 +180,7 @@ impl Guest {
         // The exit with which the guest says that it is done is not an operation.
         let heavy = (heavy - before.heavy).saturating_sub(1);
         self.await_sleep();
-        Ok(Run {
+        Ok(GuestRun {
             ticks: results.ticks,
             light: light.zip(before.light).map(|(now, before)| now - before),
             heavy,
@@ -190,7 +192,7 @@ impl Guest {
         self.setting.counter = Some(source.to_owned());
     }
 
-    fn run_program(&mut self, parameters: &Parameters) -> Result<Stop, Failure> {
+    fn run_program(&mut self, parameters: &Parameters) -> Result<Stop, ScenarioFailure> {
         let _pinned = Pinned::to(&self.vmm_cpus)?;
         parameters.write(self.machine.vm().memory(), PARAMETERS)?;
         let limit = self.limit.clone();
@@ -199,7 +201,7 @@ impl Guest {
     }
 
     /// The error that this scenario failed because of `source`, an error or a sentence.
-    pub(crate) fn failed(&self, source: impl Into<Failure>) -> SubjectError {
+    pub(crate) fn failed(&self, source: impl Into<ScenarioFailure>) -> SubjectError {
         SubjectError::failed(&self.name, source)
     }
 

@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use super::case::Case;
-use super::guest::{Guest, Scenario};
-use super::path::{Bell, Path, VALUE};
+use super::case::PathCase;
+use super::guest::{GuestScenario, ScenarioGuest};
+use super::path::{RingConsumer, RingInstruction, VALUE};
 use super::wiring::attach;
 use crate::affinity;
 use crate::subject::nanoseconds;
-use crate::{Clock, Options, Sample, SubjectError};
+use crate::{RunSample, SubjectError, SubjectOptions, TickClock};
 use vmbell::doorbell::Sharing;
 use vmbell_devices::{Hook, Listener, WordPoller};
 use vmbell_guest::{PARAMETERS, Parameters, offset};
@@ -21,9 +21,9 @@ use vmbell_hypervisor::{Doorbell, Hypervisor};
 const PAUSE_NS: f64 = 30_000.0;
 
 /// A notify scenario.
-pub(super) struct Notify {
-    path: Path,
-    guest: Guest,
+pub(super) struct NotifyScenario {
+    path: RingInstruction,
+    guest: ScenarioGuest,
     heard: Arc<Ear>,
     consumer: Consumer,
 }
@@ -51,7 +51,7 @@ struct Ear {
 
 impl Ear {
     fn hear(&self) {
-        let now = Clock::now();
+        let now = TickClock::now();
         let field = |offset: usize| GuestAddress(PARAMETERS.0 + offset as u64);
         // The page is RAM for as long as the guest exists; a failed read would show as wrong counts.
         let stamp = self
@@ -74,18 +74,18 @@ impl Ear {
     }
 }
 
-impl Notify {
+impl NotifyScenario {
     pub(super) fn new(
         hypervisor: &dyn Hypervisor,
         name: &str,
-        case: Case,
-        options: &Options,
+        case: PathCase,
+        options: &SubjectOptions,
     ) -> Result<Self, SubjectError> {
-        let Case { path, bell, .. } = case;
+        let PathCase { path, bell, .. } = case;
         let program = path
             .notify_program()
             .ok_or_else(|| SubjectError::Skipped("nothing above the kernel is notified".into()))?;
-        let guest = Guest::new(
+        let guest = ScenarioGuest::new(
             hypervisor,
             name,
             program,
@@ -116,7 +116,7 @@ impl Notify {
                     _listener: listener,
                 }
             }
-            None if bell == Bell::Polled => Consumer::Poller,
+            None if bell == RingConsumer::Polled => Consumer::Poller,
             None => {
                 attach(
                     &guest.machine,
@@ -155,8 +155,8 @@ pub(super) fn pin_to(cpu: usize) -> impl FnOnce() + Send + 'static {
     move || affinity::prefer(cpu)
 }
 
-impl Scenario for Notify {
-    fn guest(&self) -> &Guest {
+impl GuestScenario for NotifyScenario {
+    fn guest(&self) -> &ScenarioGuest {
         &self.guest
     }
 
@@ -165,7 +165,7 @@ impl Scenario for Notify {
         clippy::cast_sign_loss,
         reason = "latencies and run times are far below 2^53 ns and not negative"
     )]
-    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn measure(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let poller = self.poller().map_err(|error| self.guest.failed(error))?;
         let address = self.path.address().value();
         let pause = self.guest.clock.ticks(PAUSE_NS) as u64;
@@ -186,7 +186,7 @@ impl Scenario for Notify {
                 .unwrap_or_else(PoisonError::into_inner),
         );
         self.guest.agree("the consumer", ticks.len() as u64, ops)?;
-        Ok(Sample {
+        Ok(RunSample {
             latencies_ns: self.guest.clock.latencies(ticks),
             ..run.sample(ops, elapsed_ns)
         })

@@ -7,7 +7,7 @@ use vmbell_hypervisor::{Capability, Irqchip};
 
 /// The instruction that the guest rings with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Path {
+pub(super) enum RingInstruction {
     /// An `out` to a port.
     Portio,
     /// A store to an address without memory.
@@ -24,7 +24,7 @@ pub(super) enum Path {
 
 /// The consumer of rings at the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bell {
+pub(super) enum RingConsumer {
     /// A device model in the VMM.
     DeviceModel,
     /// An eventfd that any value of the right width signals.
@@ -49,7 +49,7 @@ pub(crate) const HAS_PORTS: bool = cfg!(target_arch = "x86_64");
 /// The value that the guest writes, and that a datamatch compares with.
 pub(super) const VALUE: u32 = 0x1234;
 
-impl Path {
+impl RingInstruction {
     /// Whether this architecture has the instruction.
     pub(super) const fn is_here(self) -> bool {
         HAS_PORTS || !matches!(self, Self::Portio | Self::KernelPort)
@@ -119,26 +119,28 @@ impl Path {
     }
 
     /// The capability that the backend needs for this pair.
-    pub(super) const fn needs(self, bell: Bell) -> Capability {
+    pub(super) const fn needs(self, bell: RingConsumer) -> Capability {
         match (self, bell) {
             (Self::KernelPort, _) => Capability::KernelPort,
             (Self::Vmcall, _) => Capability::HypercallInstruction,
-            (_, Bell::Coalesced) => Capability::CoalescedMmio,
-            (Self::Hypercall, Bell::DeviceModel) => Capability::HypercallExit,
+            (_, RingConsumer::Coalesced) => Capability::CoalescedMmio,
+            (Self::Hypercall, RingConsumer::DeviceModel) => Capability::HypercallExit,
             (Self::Hypercall, _) => Capability::HypercallDoorbell,
-            (_, Bell::Payload) => Capability::PayloadDoorbell,
-            (Self::Portio, Bell::Wildcard | Bell::Datamatch | Bell::AnyLength) => {
-                Capability::PioDoorbell
-            }
-            (Self::Mmio, Bell::Wildcard | Bell::Datamatch | Bell::AnyLength) => {
-                Capability::MmioDoorbell
-            }
+            (_, RingConsumer::Payload) => Capability::PayloadDoorbell,
+            (
+                Self::Portio,
+                RingConsumer::Wildcard | RingConsumer::Datamatch | RingConsumer::AnyLength,
+            ) => Capability::PioDoorbell,
+            (
+                Self::Mmio,
+                RingConsumer::Wildcard | RingConsumer::Datamatch | RingConsumer::AnyLength,
+            ) => Capability::MmioDoorbell,
             _ => Capability::Run,
         }
     }
 }
 
-impl Bell {
+impl RingConsumer {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::DeviceModel => "no-eventfd",
@@ -153,13 +155,13 @@ impl Bell {
     }
 
     /// The datamatch of an ioeventfd for writes of this path; `None` if no eventfd is used.
-    pub(super) fn datamatch(self, path: Path) -> Option<Datamatch> {
+    pub(super) fn datamatch(self, path: RingInstruction) -> Option<Datamatch> {
         let value = (self == Self::Datamatch).then_some(VALUE);
         match (self, path) {
             (Self::DeviceModel | Self::Coalesced | Self::Polled | Self::Below, _) => None,
             (Self::AnyLength, _) => Some(Datamatch::AnyLength),
             // Arguments of a hypercall are 64-bit registers.
-            (_, Path::Hypercall) => Some(Datamatch::U64(value.map(u64::from))),
+            (_, RingInstruction::Hypercall) => Some(Datamatch::U64(value.map(u64::from))),
             _ => Some(Datamatch::U32(value)),
         }
     }

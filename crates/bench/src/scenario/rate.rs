@@ -4,24 +4,24 @@ use std::sync::Arc;
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::case::Case;
-use super::guest::{Guest, Scenario};
-use super::path::{Bell, Path};
-use super::scan::{Other, Scale, run_with_others};
+use super::case::PathCase;
+use super::guest::{GuestScenario, ScenarioGuest};
+use super::path::{RingConsumer, RingInstruction};
+use super::scan::{OtherVcpu, ScanPoint, run_with_others};
 use super::wiring::attach;
-use crate::{Options, Sample, SubjectError};
+use crate::{RunSample, SubjectError, SubjectOptions};
 use vmbell::doorbell::{IoEventAddress, Sharing};
 use vmbell_devices::DoorbellCounter;
 use vmbell_guest::Parameters;
 use vmbell_hypervisor::{Doorbell, Hypervisor};
 
 /// A rate scenario.
-pub(super) struct Rate {
-    path: Path,
-    guest: Guest,
+pub(super) struct RateScenario {
+    path: RingInstruction,
+    guest: ScenarioGuest,
     rung: Rung,
     /// Further vCPUs that ring at the same time.
-    others: Vec<Other>,
+    others: Vec<OtherVcpu>,
     /// Further registered doorbells. Dropped after the guest, so that they need not be removed one by one.
     _beside: Vec<Doorbell>,
 }
@@ -40,22 +40,22 @@ enum Rung {
     Unheard,
 }
 
-impl Rate {
+impl RateScenario {
     pub(super) fn new(
         hypervisor: &dyn Hypervisor,
         name: &str,
-        case: Case,
-        scale: Scale,
-        options: &Options,
+        case: PathCase,
+        scale: ScanPoint,
+        options: &SubjectOptions,
     ) -> Result<Self, SubjectError> {
-        let Case { path, bell, .. } = case;
+        let PathCase { path, bell, .. } = case;
         let vcpus = scale.vcpus.unwrap_or(1);
         // The first vCPU's thread needs no second CPU, and each further one takes the next.
         let cpu = |index: u32| options.cpus[index as usize % options.cpus.len()];
         let cpus = (0..vcpus).map(cpu).collect();
-        let guest = Guest::new(hypervisor, name, path.rate_program(), case, cpus, options)?;
+        let guest = ScenarioGuest::new(hypervisor, name, path.rate_program(), case, cpus, options)?;
         let others = (1..vcpus)
-            .map(|index| Other::new(&guest, path.rate_program(), (index, cpu(index))))
+            .map(|index| OtherVcpu::new(&guest, path.rate_program(), (index, cpu(index))))
             .collect::<Result<_, _>>()
             .map_err(|error| guest.failed(error))?;
         let beside = scale
@@ -67,15 +67,17 @@ impl Rate {
                 let vm = guest.machine.vm();
                 let (event, address) = (Arc::new(event), path.address());
                 let doorbell = match bell {
-                    Bell::Payload => vm.register_payload(&event, address, datamatch.len()),
+                    RingConsumer::Payload => vm.register_payload(&event, address, datamatch.len()),
                     _ => vm.register_ioevent(&event, address, datamatch, Sharing::Exclusive),
                 };
                 Rung::Doorbell(doorbell.map_err(|error| guest.failed(error))?)
             }
-            None if bell == Bell::Polled => Rung::Word { seen: 0 },
-            None if bell == Bell::Below => Rung::Unheard,
+            None if bell == RingConsumer::Polled => Rung::Word { seen: 0 },
+            None if bell == RingConsumer::Below => Rung::Unheard,
             None => {
-                if let (Bell::Coalesced, IoEventAddress::Mmio(address)) = (bell, path.address()) {
+                if let (RingConsumer::Coalesced, IoEventAddress::Mmio(address)) =
+                    (bell, path.address())
+                {
                     let vm = guest.machine.vm();
                     vm.measure()
                         .register_coalesced(address, 8)
@@ -115,12 +117,12 @@ impl Rate {
     }
 }
 
-impl Scenario for Rate {
-    fn guest(&self) -> &Guest {
+impl GuestScenario for RateScenario {
+    fn guest(&self) -> &ScenarioGuest {
         &self.guest
     }
 
-    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn measure(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let address = self.path.address().value();
         let parameters = Parameters {
             count: ops,
@@ -150,7 +152,7 @@ impl Scenario for Rate {
         // One operation is one ring of each vCPU, which all ring at the same time: a number says how long a
         // ring takes one of them. The exit with which each says that it is done is not an operation.
         let heavy = (after.heavy - before.heavy).saturating_sub(vcpus);
-        Ok(Sample {
+        Ok(RunSample {
             light: after
                 .light
                 .zip(before.light)

@@ -11,11 +11,13 @@ use std::time::Instant;
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::guest::{Failure, Guest, Scenario};
-use super::path::{Bell, HAS_PORTS, Path, VALUE};
+use super::guest::{GuestScenario, ScenarioFailure, ScenarioGuest};
+use super::path::{HAS_PORTS, RingConsumer, RingInstruction, VALUE};
 use super::scan::beside;
 use crate::subject::nanoseconds;
-use crate::{Clock, Entry, Limit, Options, Sample, Subject, SubjectError, affinity};
+use crate::{
+    BenchEntry, CommandLimit, RunSample, Subject, SubjectError, SubjectOptions, TickClock, affinity,
+};
 use vmbell::doorbell::{Datamatch, Sharing};
 use vmbell_guest::Parameters;
 use vmbell_hypervisor::{Doorbell, Hypervisor, IoEvents, Support, VmConfig};
@@ -30,12 +32,12 @@ const MOST_OPS: u64 = 100;
 
 /// What is timed of each registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Timed {
+pub(super) enum TimedRegistration {
     Assign,
     Deassign,
 }
 
-impl Timed {
+impl TimedRegistration {
     pub(super) const ALL: [Self; 2] = [Self::Assign, Self::Deassign];
 
     const fn name(self) -> &'static str {
@@ -56,26 +58,31 @@ impl Timed {
 }
 
 /// The registration scenarios of this backend.
-pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
-    let entry = |timed: Timed| {
+pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<BenchEntry> {
+    let entry = |timed: TimedRegistration| {
         let hypervisor = Arc::clone(hypervisor);
-        let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
-            if let Support::No(reason) = hypervisor.support(PATH.needs(Bell::Wildcard)) {
+        let make = move |options: &SubjectOptions| -> Result<Box<dyn Subject>, SubjectError> {
+            if let Support::No(reason) = hypervisor.support(PATH.needs(RingConsumer::Wildcard)) {
                 return Err(SubjectError::Skipped(reason));
             }
             Ok(Box::new(Registration::new(&*hypervisor, timed, options)?))
         };
-        Entry::new(Group::Scenario, timed.name(), timed.description(), make).with_most_ops(MOST_OPS)
+        BenchEntry::new(Group::Scenario, timed.name(), timed.description(), make)
+            .with_most_ops(MOST_OPS)
     };
-    Timed::ALL.into_iter().map(entry).collect()
+    TimedRegistration::ALL.into_iter().map(entry).collect()
 }
 
 /// How the guest rings.
-pub(super) const PATH: Path = if HAS_PORTS { Path::Portio } else { Path::Mmio };
+pub(super) const PATH: RingInstruction = if HAS_PORTS {
+    RingInstruction::Portio
+} else {
+    RingInstruction::Mmio
+};
 
 struct Registration {
-    timed: Timed,
-    guest: Guest,
+    timed: TimedRegistration,
+    guest: ScenarioGuest,
     /// Which the guest rings.
     doorbell: Doorbell,
 }
@@ -83,8 +90,8 @@ struct Registration {
 impl Registration {
     fn new(
         hypervisor: &dyn Hypervisor,
-        timed: Timed,
-        options: &Options,
+        timed: TimedRegistration,
+        options: &SubjectOptions,
     ) -> Result<Self, SubjectError> {
         let config = VmConfig {
             spin: options.spin,
@@ -92,7 +99,7 @@ impl Registration {
             ..VmConfig::default()
         };
         let program = PATH.rate_program();
-        let guest = Guest::with_config(hypervisor, timed.name(), program, config, options)?;
+        let guest = ScenarioGuest::with_config(hypervisor, timed.name(), program, config, options)?;
         let rung = EventFd::new(EFD_NONBLOCK).map_err(|error| guest.failed(error))?;
         let any = Datamatch::U32(None);
         let vm = guest.machine.vm();
@@ -124,7 +131,12 @@ impl Registration {
 }
 
 /// Assigns and deassigns an eventfd `ops` times, and returns the ticks of what is timed; fewer at the end of the limit.
-fn register(vm: &dyn IoEvents, timed: Timed, ops: u64, limit: &Limit) -> Result<Vec<u64>, Failure> {
+fn register(
+    vm: &dyn IoEvents,
+    timed: TimedRegistration,
+    ops: u64,
+    limit: &CommandLimit,
+) -> Result<Vec<u64>, ScenarioFailure> {
     let event = Arc::new(EventFd::new(EFD_NONBLOCK)?);
     let (address, any) = (beside(PATH.address(), 1), Datamatch::U32(None));
     let mut all = Vec::new();
@@ -132,24 +144,24 @@ fn register(vm: &dyn IoEvents, timed: Timed, ops: u64, limit: &Limit) -> Result<
         if limit.is_run_over() {
             break;
         }
-        let begun = Clock::now();
+        let begun = TickClock::now();
         let mut doorbell = vm.register_ioevent(&event, address, any, Sharing::Exclusive)?;
-        let assigned = Clock::now();
+        let assigned = TickClock::now();
         doorbell.remove()?;
         all.push(match timed {
-            Timed::Assign => assigned.saturating_sub(begun),
-            Timed::Deassign => Clock::now().saturating_sub(assigned),
+            TimedRegistration::Assign => assigned.saturating_sub(begun),
+            TimedRegistration::Deassign => TickClock::now().saturating_sub(assigned),
         });
     }
     Ok(all)
 }
 
-impl Scenario for Registration {
-    fn guest(&self) -> &Guest {
+impl GuestScenario for Registration {
+    fn guest(&self) -> &ScenarioGuest {
         &self.guest
     }
 
-    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn measure(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let machine = Arc::clone(&self.guest.machine);
         let (timed, cpu, limit) = (self.timed, self.guest.other_cpu, self.guest.limit.clone());
         let over = AtomicBool::new(false);
@@ -178,11 +190,11 @@ impl Scenario for Registration {
         }
         self.guest
             .agree("the registering thread", ticks.len() as u64, ops)?;
-        Ok(Sample {
+        Ok(RunSample {
             ops,
             elapsed_ns,
             latencies_ns: self.guest.clock.latencies(ticks),
-            ..Sample::default()
+            ..RunSample::default()
         })
     }
 }

@@ -7,9 +7,9 @@ use std::thread::ScopedJoinHandle;
 use vm_memory::GuestAddress;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::guest::{Failure, Guest, Run};
-use super::path::{Bell, Path};
-use crate::{Entry, Limit, SubjectError, affinity};
+use super::guest::{GuestRun, ScenarioFailure, ScenarioGuest};
+use super::path::{RingConsumer, RingInstruction};
+use crate::{BenchEntry, CommandLimit, SubjectError, affinity};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{CODE, HANDLER, Interrupts, Parameters, Program, Results, STACK_TOP};
 use vmbell_hypervisor::{Doorbell, EntryPoint, IoEvents, Vcpu};
@@ -18,7 +18,7 @@ use vmbell_vmm::{Deadline, Machine, Stop};
 /// The values that each parameter takes; an empty list leaves the parameter at its usual value and out of
 /// names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scan {
+pub struct ScanValues {
     /// How many doorbells are registered in addition to the one that is rung: in turn at their own addresses, and
     /// at its address for other values if it is for one value itself. For a registration, how many other doorbells or irqfds
     /// there are.
@@ -29,7 +29,7 @@ pub struct Scan {
 
 /// One combination of the values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Scale {
+pub(super) struct ScanPoint {
     /// The doorbells in addition to the one that is rung; `None` if they are not scanned.
     pub(super) doorbells: Option<u32>,
     /// The vCPUs that ring; `None` if they are not scanned.
@@ -47,11 +47,11 @@ pub(super) fn values(list: &[u32]) -> Vec<Option<u32>> {
 /// The entry for one of the values of a single parameter. It is compared with the entry for `first`, or with the entry
 /// `unscanned` if the parameter is not scanned.
 pub(super) fn at_value(
-    entry: Entry,
+    entry: BenchEntry,
     (parameter, value): (&str, Option<u32>),
     first: Option<u32>,
     unscanned: Option<&str>,
-) -> Entry {
+) -> BenchEntry {
     let reference = match (value, first) {
         (None, _) => unscanned.map(str::to_owned),
         (Some(value), Some(first)) if value != first => {
@@ -69,18 +69,18 @@ pub(super) fn at_value(
     }
 }
 
-impl Scan {
+impl ScanValues {
     /// All combinations, the first values first.
-    pub(super) fn scales(&self) -> Vec<Scale> {
+    pub(super) fn scales(&self) -> Vec<ScanPoint> {
         let with = |doorbells| {
             let vcpus = values(&self.vcpus).into_iter();
-            vcpus.map(move |vcpus| Scale { doorbells, vcpus })
+            vcpus.map(move |vcpus| ScanPoint { doorbells, vcpus })
         };
         values(&self.doorbells).into_iter().flat_map(with).collect()
     }
 }
 
-impl Scale {
+impl ScanPoint {
     /// The parameters that are scanned, as names and values.
     pub(super) fn parameters(self) -> Vec<(&'static str, u32)> {
         let doorbells = self.doorbells.map(|value| ("doorbells", value));
@@ -92,12 +92,12 @@ impl Scale {
     pub(super) fn register(
         self,
         doorbells: &dyn IoEvents,
-        (path, bell): (Path, Bell),
-    ) -> Result<Vec<Doorbell>, Failure> {
+        (path, bell): (RingInstruction, RingConsumer),
+    ) -> Result<Vec<Doorbell>, ScenarioFailure> {
         let event = Arc::new(EventFd::new(EFD_NONBLOCK)?);
         let mut registered = Vec::new();
         for number in 1..=self.doorbells.unwrap_or_default() {
-            let of_one_value = bell == Bell::Datamatch && number % 2 == 0;
+            let of_one_value = bell == RingConsumer::Datamatch && number % 2 == 0;
             let (address, value) = if of_one_value {
                 (path.address(), path.value() + u64::from(number))
             } else {
@@ -133,7 +133,7 @@ pub(super) fn beside(address: IoEventAddress, number: u32) -> IoEventAddress {
 }
 
 /// A vCPU in addition to the guest's first one, with a page of parameters of its own.
-pub(super) struct Other {
+pub(super) struct OtherVcpu {
     machine: Arc<Machine>,
     vcpu: Box<dyn Vcpu>,
     page: GuestAddress,
@@ -141,13 +141,13 @@ pub(super) struct Other {
     rings: u64,
 }
 
-impl Other {
+impl OtherVcpu {
     /// The vCPU with this index, which is not 0, pinned to `cpu`.
     pub(super) fn new(
-        guest: &Guest,
+        guest: &ScenarioGuest,
         program: Program,
         (index, cpu): (u32, usize),
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, ScenarioFailure> {
         let machine = Arc::clone(&guest.machine);
         // The bottom of the stack that the next vCPU would have; stacks grow down from 64 KiB above.
         let page = GuestAddress(STACK_TOP.0 + 0x1_0000 * u64::from(index));
@@ -171,14 +171,21 @@ impl Other {
     }
 
     /// Sends the vCPU's interrupts to the handler of its program, which handles them in this way.
-    pub(super) fn take_interrupts(&mut self, interrupts: &Interrupts) -> Result<(), Failure> {
+    pub(super) fn take_interrupts(
+        &mut self,
+        interrupts: &Interrupts,
+    ) -> Result<(), ScenarioFailure> {
         interrupts.write(self.machine.vm().memory(), self.page)?;
         Ok(self.vcpu.set_interrupt_handler(CODE.0 + HANDLER)?)
     }
 
     /// Performs the run on the calling thread and returns the ticks that it took; `None` if the guest did not
     /// finish.
-    fn run(&mut self, parameters: &Parameters, limit: &Limit) -> Result<Option<u64>, Failure> {
+    fn run(
+        &mut self,
+        parameters: &Parameters,
+        limit: &CommandLimit,
+    ) -> Result<Option<u64>, ScenarioFailure> {
         affinity::prefer(self.cpu);
         let memory = self.machine.vm().memory();
         parameters.write(memory, self.page)?;
@@ -196,9 +203,9 @@ impl Other {
 /// Performs a run of the guest's first vCPU, and of the others at the same time. Returns the first one's run, and the ticks of
 /// the slowest other.
 pub(super) fn run_with_others(
-    (guest, first): (&mut Guest, &Parameters),
-    (others, other): (&mut [Other], &Parameters),
-) -> Result<(Run, u64), SubjectError> {
+    (guest, first): (&mut ScenarioGuest, &Parameters),
+    (others, other): (&mut [OtherVcpu], &Parameters),
+) -> Result<(GuestRun, u64), SubjectError> {
     let limit = guest.limit.clone();
     let kicks: Vec<_> = others.iter().map(|one| one.vcpu.kick_handle()).collect();
     let (run, ends) = std::thread::scope(|scope| {
@@ -230,7 +237,7 @@ mod tests {
 
     #[test]
     fn every_combination_is_measured_once() {
-        let scan = Scan {
+        let scan = ScanValues {
             doorbells: vec![1, 10],
             vcpus: vec![1, 2],
         };
@@ -241,15 +248,15 @@ mod tests {
             .collect();
         let of = |doorbells, vcpus| vec![("doorbells", doorbells), ("vcpus", vcpus)];
         assert_eq!(all, [of(1, 1), of(1, 2), of(10, 1), of(10, 2)]);
-        assert_eq!(Scan::default().scales(), [Scale::default()]);
+        assert_eq!(ScanValues::default().scales(), [ScanPoint::default()]);
     }
 
     #[test]
     fn the_most_doorbells_beside_one_have_addresses_of_their_own() {
         for address in [
-            Path::Portio.address(),
-            Path::Mmio.address(),
-            Path::Hypercall.address(),
+            RingInstruction::Portio.address(),
+            RingInstruction::Mmio.address(),
+            RingInstruction::Hypercall.address(),
         ] {
             let mut all: Vec<u64> = (1..=MOST)
                 .map(|number| beside(address, number).value())

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::guest::{Failure, Guest, Scenario};
-use super::path::Bell;
-use super::registration::{PATH, Timed};
-use super::scan::{Scan, at_value, beside, values};
-use super::wiring::{Source, Wiring};
+use super::guest::{GuestScenario, ScenarioFailure, ScenarioGuest};
+use super::path::RingConsumer;
+use super::registration::{PATH, TimedRegistration};
+use super::scan::{ScanValues, at_value, beside, values};
+use super::wiring::{InterruptSource, Wiring};
 use crate::affinity::Pinned;
 use crate::subject::nanoseconds;
-use crate::{Clock, Entry, Options, Sample, Subject, SubjectError};
+use crate::{BenchEntry, RunSample, Subject, SubjectError, SubjectOptions, TickClock};
 use vmbell::doorbell::{Datamatch, Sharing};
 use vmbell::irq::Gsi;
 use vmbell_guest::programs;
@@ -39,62 +39,86 @@ const MOST_SERIES: u64 = 16;
 
 /// What is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RegistrationKind {
     Ioeventfd,
     Irqfd,
 }
 
 /// Which calls of a series count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum CountedCalls {
     First,
     Later,
 }
 
 /// One row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Case {
-    kind: Kind,
-    timed: Timed,
-    place: Place,
+struct RegistrationCase {
+    kind: RegistrationKind,
+    timed: TimedRegistration,
+    place: CountedCalls,
 }
 
-impl Case {
+impl RegistrationCase {
     fn all() -> impl Iterator<Item = Self> {
-        let timed = |kind| Timed::ALL.into_iter().map(move |timed| (kind, timed));
-        let cases = [Kind::Ioeventfd, Kind::Irqfd].into_iter().flat_map(timed);
+        let timed = |kind| {
+            TimedRegistration::ALL
+                .into_iter()
+                .map(move |timed| (kind, timed))
+        };
+        let cases = [RegistrationKind::Ioeventfd, RegistrationKind::Irqfd]
+            .into_iter()
+            .flat_map(timed);
         cases.flat_map(|(kind, timed)| {
-            [Place::First, Place::Later].map(|place| Self { kind, timed, place })
+            [CountedCalls::First, CountedCalls::Later].map(|place| Self { kind, timed, place })
         })
     }
 
     const fn name(self) -> &'static str {
         match (self.kind, self.timed, self.place) {
-            (Kind::Ioeventfd, Timed::Assign, Place::First) => "ioeventfd-assign-first",
-            (Kind::Ioeventfd, Timed::Assign, Place::Later) => "ioeventfd-assign-later",
-            (Kind::Ioeventfd, Timed::Deassign, Place::First) => "ioeventfd-deassign-first",
-            (Kind::Ioeventfd, Timed::Deassign, Place::Later) => "ioeventfd-deassign-later",
-            (Kind::Irqfd, Timed::Assign, Place::First) => "irqfd-assign-first",
-            (Kind::Irqfd, Timed::Assign, Place::Later) => "irqfd-assign-later",
-            (Kind::Irqfd, Timed::Deassign, Place::First) => "irqfd-deassign-first",
-            (Kind::Irqfd, Timed::Deassign, Place::Later) => "irqfd-deassign-later",
+            (RegistrationKind::Ioeventfd, TimedRegistration::Assign, CountedCalls::First) => {
+                "ioeventfd-assign-first"
+            }
+            (RegistrationKind::Ioeventfd, TimedRegistration::Assign, CountedCalls::Later) => {
+                "ioeventfd-assign-later"
+            }
+            (RegistrationKind::Ioeventfd, TimedRegistration::Deassign, CountedCalls::First) => {
+                "ioeventfd-deassign-first"
+            }
+            (RegistrationKind::Ioeventfd, TimedRegistration::Deassign, CountedCalls::Later) => {
+                "ioeventfd-deassign-later"
+            }
+            (RegistrationKind::Irqfd, TimedRegistration::Assign, CountedCalls::First) => {
+                "irqfd-assign-first"
+            }
+            (RegistrationKind::Irqfd, TimedRegistration::Assign, CountedCalls::Later) => {
+                "irqfd-assign-later"
+            }
+            (RegistrationKind::Irqfd, TimedRegistration::Deassign, CountedCalls::First) => {
+                "irqfd-deassign-first"
+            }
+            (RegistrationKind::Irqfd, TimedRegistration::Deassign, CountedCalls::Later) => {
+                "irqfd-deassign-later"
+            }
         }
     }
 
     fn description(self) -> String {
         let kind = match self.kind {
-            Kind::Ioeventfd => "an ioeventfd",
-            Kind::Irqfd => "an irqfd",
+            RegistrationKind::Ioeventfd => "an ioeventfd",
+            RegistrationKind::Irqfd => "an irqfd",
         };
         match (self.timed, self.place) {
-            (Timed::Assign, Place::First) => format!("the VMM assigns {kind} after an idle time"),
-            (Timed::Assign, Place::Later) => {
+            (TimedRegistration::Assign, CountedCalls::First) => {
+                format!("the VMM assigns {kind} after an idle time")
+            }
+            (TimedRegistration::Assign, CountedCalls::Later) => {
                 format!("the VMM assigns {kind} directly after another")
             }
-            (Timed::Deassign, Place::First) => {
+            (TimedRegistration::Deassign, CountedCalls::First) => {
                 format!("the VMM deassigns {kind} directly after it has assigned some")
             }
-            (Timed::Deassign, Place::Later) => {
+            (TimedRegistration::Deassign, CountedCalls::Later) => {
                 format!("the VMM deassigns {kind} directly after another")
             }
         }
@@ -102,69 +126,74 @@ impl Case {
 
     const fn most_ops(self) -> u64 {
         match self.place {
-            Place::First => MOST_SERIES,
-            Place::Later => MOST_SERIES * (CALLS as u64 - 1),
+            CountedCalls::First => MOST_SERIES,
+            CountedCalls::Later => MOST_SERIES * (CALLS as u64 - 1),
         }
     }
 
     /// The later calls of the same kind, which the first one is compared with.
     fn reference(self) -> Option<Self> {
-        let place = Place::Later;
-        (self.place == Place::First).then_some(Self { place, ..self })
+        let place = CountedCalls::Later;
+        (self.place == CountedCalls::First).then_some(Self { place, ..self })
     }
 
     const fn needs(self) -> Capability {
         match self.kind {
-            Kind::Ioeventfd => PATH.needs(Bell::Wildcard),
-            Kind::Irqfd => Capability::Interrupts,
+            RegistrationKind::Ioeventfd => PATH.needs(RingConsumer::Wildcard),
+            RegistrationKind::Irqfd => Capability::Interrupts,
         }
     }
 
     /// The parameter that says how many others are registered.
     const fn parameter(self) -> &'static str {
         match self.kind {
-            Kind::Ioeventfd => "doorbells",
-            Kind::Irqfd => "irqfds",
+            RegistrationKind::Ioeventfd => "doorbells",
+            RegistrationKind::Irqfd => "irqfds",
         }
     }
 }
 
 /// The entries of this backend: each case once, or once for each number of others of `scan`.
-pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &Scan) -> Vec<Entry> {
-    let entry = |case: Case, others: Option<u32>| {
+pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &ScanValues) -> Vec<BenchEntry> {
+    let entry = |case: RegistrationCase, others: Option<u32>| {
         let hypervisor = Arc::clone(hypervisor);
-        let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
+        let make = move |options: &SubjectOptions| -> Result<Box<dyn Subject>, SubjectError> {
             if let Support::No(reason) = hypervisor.support(case.needs()) {
                 return Err(SubjectError::Skipped(reason));
             }
             let others = others.unwrap_or_default();
-            Ok(Box::new(Series::new(&*hypervisor, case, others, options)?))
+            Ok(Box::new(RegistrationSeries::new(
+                &*hypervisor,
+                case,
+                others,
+                options,
+            )?))
         };
-        let entry = Entry::new(Group::Scenario, case.name(), case.description(), make)
+        let entry = BenchEntry::new(Group::Scenario, case.name(), case.description(), make)
             .with_most_ops(case.most_ops());
         let scanned = (case.parameter(), others);
-        let reference = case.reference().map(Case::name);
+        let reference = case.reference().map(RegistrationCase::name);
         at_value(entry, scanned, scan.doorbells.first().copied(), reference)
     };
     let of = |case| {
         let values = values(&scan.doorbells).into_iter();
         values.map(move |others| (case, others))
     };
-    let entries = Case::all().flat_map(of);
+    let entries = RegistrationCase::all().flat_map(of);
     entries.map(|(case, others)| entry(case, others)).collect()
 }
 
 /// A guest in which no vCPU runs.
-struct Series {
-    case: Case,
-    guest: Guest,
-    registry: Registry,
+struct RegistrationSeries {
+    case: RegistrationCase,
+    guest: ScenarioGuest,
+    registry: RegisteredEventfds,
     /// The others, which are registered all the time.
     _others: Vec<Registered>,
 }
 
 /// What is registered, by numbers: first those of a series, then the others.
-pub(super) enum Registry {
+pub(super) enum RegisteredEventfds {
     /// Doorbells at an address each.
     Ioeventfds(Arc<EventFd>),
     /// Each eventfd for the same GSI.
@@ -177,18 +206,18 @@ pub(super) enum Registered {
     Irqfd(Irqfd),
 }
 
-impl Registry {
+impl RegisteredEventfds {
     pub(super) fn new(
-        kind: Kind,
+        kind: RegistrationKind,
         number: u32,
         vm: &dyn Vm,
         subject: &str,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, ScenarioFailure> {
         let event = || EventFd::new(EFD_NONBLOCK).map(Arc::new);
-        if kind == Kind::Ioeventfd {
+        if kind == RegistrationKind::Ioeventfd {
             return Ok(Self::Ioeventfds(event()?));
         }
-        let wiring = Wiring::new(vm, Source::Edge, subject)?;
+        let wiring = Wiring::new(vm, InterruptSource::Edge, subject)?;
         wiring.connect(vm)?;
         allow_descriptors()?;
         let events: io::Result<_> = (0..number).map(|_| event()).collect();
@@ -233,16 +262,16 @@ fn allow_descriptors() -> io::Result<()> {
     Ok(())
 }
 
-impl Series {
+impl RegistrationSeries {
     fn new(
         hypervisor: &dyn Hypervisor,
-        case: Case,
+        case: RegistrationCase,
         others: u32,
-        options: &Options,
+        options: &SubjectOptions,
     ) -> Result<Self, SubjectError> {
         let (program, irqchip) = match case.kind {
-            Kind::Ioeventfd => (PATH.rate_program(), Irqchip::None),
-            Kind::Irqfd => (programs::interrupt_running(), Irqchip::Full),
+            RegistrationKind::Ioeventfd => (PATH.rate_program(), Irqchip::None),
+            RegistrationKind::Irqfd => (programs::interrupt_running(), Irqchip::Full),
         };
         let config = VmConfig {
             spin: options.spin,
@@ -251,11 +280,11 @@ impl Series {
             ..VmConfig::default()
         };
         let name = case.name();
-        let guest = Guest::with_config(hypervisor, name, program, config, options)?;
+        let guest = ScenarioGuest::with_config(hypervisor, name, program, config, options)?;
         let vm = guest.machine.vm().as_ref();
         let all = CALLS + others;
-        let registry =
-            Registry::new(case.kind, all, vm, name).map_err(|error| guest.failed(error))?;
+        let registry = RegisteredEventfds::new(case.kind, all, vm, name)
+            .map_err(|error| guest.failed(error))?;
         let others: Result<_, Error> = (CALLS..all)
             .map(|number| registry.register(vm, number))
             .collect();
@@ -269,28 +298,28 @@ impl Series {
     }
 
     /// Performs a series after an idle time, and returns the ticks of each call of the row's kind.
-    fn series(&self) -> Result<Vec<u64>, Failure> {
+    fn series(&self) -> Result<Vec<u64>, ScenarioFailure> {
         let vm = self.guest.machine.vm().as_ref();
         let (mut registered, mut assigns, mut deassigns) = (Vec::new(), Vec::new(), Vec::new());
         thread::sleep(IDLE);
         for number in 0..CALLS {
-            let begun = Clock::now();
+            let begun = TickClock::now();
             registered.push(self.registry.register(vm, number)?);
-            assigns.push(Clock::now().saturating_sub(begun));
+            assigns.push(TickClock::now().saturating_sub(begun));
         }
         for one in &mut registered {
-            let begun = Clock::now();
+            let begun = TickClock::now();
             one.remove()?;
-            deassigns.push(Clock::now().saturating_sub(begun));
+            deassigns.push(TickClock::now().saturating_sub(begun));
         }
         Ok(match self.case.timed {
-            Timed::Assign => assigns,
-            Timed::Deassign => deassigns,
+            TimedRegistration::Assign => assigns,
+            TimedRegistration::Deassign => deassigns,
         })
     }
 
     /// The ticks of `ops` calls of the row; fewer at the end of the limit.
-    fn calls(&self, ops: u64) -> Result<Vec<u64>, Failure> {
+    fn calls(&self, ops: u64) -> Result<Vec<u64>, ScenarioFailure> {
         let _pinned = Pinned::to(&[self.guest.other_cpu])?;
         let mut all = Vec::new();
         while (all.len() as u64) < ops && !self.guest.limit.is_run_over() {
@@ -298,8 +327,8 @@ impl Series {
             let (first, later) = series.split_at(1);
             let missing = usize::try_from(ops).unwrap_or(usize::MAX) - all.len();
             let counted = match self.case.place {
-                Place::First => first,
-                Place::Later => later,
+                CountedCalls::First => first,
+                CountedCalls::Later => later,
             };
             all.extend(counted.iter().take(missing));
         }
@@ -307,21 +336,21 @@ impl Series {
     }
 }
 
-impl Scenario for Series {
-    fn guest(&self) -> &Guest {
+impl GuestScenario for RegistrationSeries {
+    fn guest(&self) -> &ScenarioGuest {
         &self.guest
     }
 
-    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn measure(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let started = Instant::now();
         let ticks = self.calls(ops).map_err(|error| self.guest.failed(error))?;
         let elapsed_ns = nanoseconds(started.elapsed());
         self.guest.agree("the series", ticks.len() as u64, ops)?;
-        Ok(Sample {
+        Ok(RunSample {
             ops,
             elapsed_ns,
             latencies_ns: self.guest.clock.latencies(ticks),
-            ..Sample::default()
+            ..RunSample::default()
         })
     }
 }

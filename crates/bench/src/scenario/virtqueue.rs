@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::guest::{Failure, Guest, Scenario};
+use super::guest::{GuestScenario, ScenarioFailure, ScenarioGuest};
 use super::notify::pin_to;
-use super::wiring::{Source, Wiring};
-use crate::{Entry, Options, Sample, Subject, SubjectError};
+use super::wiring::{InterruptSource, Wiring};
+use crate::{BenchEntry, RunSample, Subject, SubjectError, SubjectOptions};
 use vmbell::bus::BusRange;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
@@ -108,10 +108,10 @@ pub(super) fn needs_two_cpus(name: &str) -> bool {
 }
 
 /// The entries; each is compared with that of the device model.
-pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
+pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<BenchEntry> {
     let entry = |hearing: Hearing| {
         let hypervisor = Arc::clone(hypervisor);
-        let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
+        let make = move |options: &SubjectOptions| -> Result<Box<dyn Subject>, SubjectError> {
             if let Support::No(reason) = hypervisor.support(hearing.needs()) {
                 return Err(SubjectError::Skipped(reason));
             }
@@ -121,7 +121,7 @@ pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
             Ok(Box::new(RoundTrip::new(&*hypervisor, hearing, options)?))
         };
         let (name, text) = (hearing.name(), hearing.description());
-        let entry = Entry::new(Group::Scenario, name, text, make);
+        let entry = BenchEntry::new(Group::Scenario, name, text, make);
         match hearing {
             Hearing::DeviceModel => entry,
             _ => entry.with_reference(Hearing::DeviceModel.name()),
@@ -132,7 +132,7 @@ pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
 
 struct RoundTrip {
     hearing: Hearing,
-    guest: Guest,
+    guest: ScenarioGuest,
     device: Arc<VirtioMmio>,
     queue: Arc<Queue<Inverter>>,
     /// Sleeps between runs and during them.
@@ -147,7 +147,7 @@ impl RoundTrip {
     fn new(
         hypervisor: &dyn Hypervisor,
         hearing: Hearing,
-        options: &Options,
+        options: &SubjectOptions,
     ) -> Result<Self, SubjectError> {
         let name = hearing.name();
         let config = VmConfig {
@@ -156,7 +156,8 @@ impl RoundTrip {
             vcpu_cpus: vec![options.first_cpu()],
             ..VmConfig::default()
         };
-        let guest = Guest::with_config(hypervisor, name, hearing.program(), config, options)?;
+        let guest =
+            ScenarioGuest::with_config(hypervisor, name, hearing.program(), config, options)?;
         let vm = guest.machine.vm();
         let serving = match hearing {
             Hearing::Polled => Serving::Polled,
@@ -214,9 +215,9 @@ impl RoundTrip {
 
 /// An irqfd that is an edge to the guest, with a doorbell by which the guest acknowledges
 /// the interrupt without waking a thread.
-fn irqfd(machine: &Machine) -> Result<(Interrupt, Doorbell), Failure> {
+fn irqfd(machine: &Machine) -> Result<(Interrupt, Doorbell), ScenarioFailure> {
     let vm = machine.vm();
-    let wiring = Wiring::new(vm.as_ref(), Source::Edge, Hearing::Irqfd.name())?;
+    let wiring = Wiring::new(vm.as_ref(), InterruptSource::Edge, Hearing::Irqfd.name())?;
     Interrupts {
         pv_eoi: true,
         ..wiring.interrupts
@@ -241,7 +242,7 @@ fn listen(
     events: &dyn IoEvents,
     queue: &Arc<Queue<Inverter>>,
     cpu: usize,
-) -> Result<(Listener, Doorbell), Failure> {
+) -> Result<(Listener, Doorbell), ScenarioFailure> {
     let queue = Arc::clone(queue);
     let index = u32::from(queue.index());
     let listener = Listener::start(pin_to(cpu), move || queue.serve_before_sleep().more)?;
@@ -254,12 +255,12 @@ fn listen(
     Ok((listener, doorbell))
 }
 
-impl Scenario for RoundTrip {
-    fn guest(&self) -> &Guest {
+impl GuestScenario for RoundTrip {
+    fn guest(&self) -> &ScenarioGuest {
         &self.guest
     }
 
-    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn measure(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let poller = self.poller().map_err(|error| self.guest.failed(error))?;
         let run = self.guest.run(&Parameters {
             count: ops,

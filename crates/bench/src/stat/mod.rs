@@ -9,10 +9,10 @@ mod subject;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use subject::{Pace, SPARED, TAKEN};
+pub use subject::{InterruptPace, SPARED, TAKEN};
 
-use crate::{Entry, Options, Remarks, Subject, SubjectError};
-use subject::Interrupted;
+use crate::{BenchEntry, Remarks, Subject, SubjectError, SubjectOptions};
+use subject::EoiSubject;
 use vmbell_hypervisor::{Capability, Hypervisor, Support};
 use vmbell_report::Group;
 
@@ -24,22 +24,22 @@ pub const ON: &str = "pv-eoi-on";
 pub const RATE: &str = "rate";
 
 /// The entries on `hypervisor`, whose interrupts come at `pace`: both where there is PV EOI.
-pub fn entries(hypervisor: &Arc<dyn Hypervisor>, pace: Pace) -> Vec<Entry> {
+pub fn entries(hypervisor: &Arc<dyn Hypervisor>, pace: InterruptPace) -> Vec<BenchEntry> {
     let backend = hypervisor.name();
     let entry = |name: &'static str, description| {
         let hypervisor = Arc::clone(hypervisor);
-        let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
+        let make = move |options: &SubjectOptions| -> Result<Box<dyn Subject>, SubjectError> {
             if let Support::No(reason) = hypervisor.support(Capability::Interrupts) {
                 return Err(SubjectError::Skipped(reason));
             }
-            let subject = Interrupted::new(&*hypervisor, name, name == ON, pace, options)?;
+            let subject = EoiSubject::new(&*hypervisor, name, name == ON, pace, options)?;
             Ok(Box::new(subject))
         };
-        let entry = Entry::new(Group::Scenario, name, description, make);
+        let entry = BenchEntry::new(Group::Scenario, name, description, make);
         entry.on_backend(backend).with_remarks(Remarks {
             parameters: match pace {
-                Pace::Rate(rate) => BTreeMap::from([(RATE.to_owned(), rate.to_string())]),
-                Pace::Lockstep => BTreeMap::new(),
+                InterruptPace::Rate(rate) => BTreeMap::from([(RATE.to_owned(), rate.to_string())]),
+                InterruptPace::Lockstep => BTreeMap::new(),
             },
             note: cfg!(target_arch = "aarch64")
                 .then_some("arm64 has no paravirtual EOI, so there is nothing to compare with"),

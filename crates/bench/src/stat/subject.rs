@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::affinity;
-use crate::scenario::{Guest, GuestGone, GuestView, Scenario, Source, Wiring, bell};
-use crate::{Options, Sample, SubjectError};
+use crate::scenario::{
+    GuestGone, GuestScenario, GuestView, InterruptSource, ScenarioGuest, Wiring, bell,
+};
+use crate::{RunSample, SubjectError, SubjectOptions};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{Interrupts, PARAMETERS, Parameters, programs};
 use vmbell_hypervisor::measure::{EventCounter, EventCounts};
@@ -24,23 +26,23 @@ pub const SPARED: &str = "ends by the bit";
 const DOORBELL: IoEventAddress = bell(0x70);
 
 /// A guest that takes interrupts.
-pub(super) struct Interrupted {
-    guest: Guest,
+pub(super) struct EoiSubject {
+    guest: ScenarioGuest,
     view: GuestView,
-    pace: Pace,
+    pace: InterruptPace,
     counter: Box<dyn EventCounter>,
     irqfd: Irqfd,
     /// Which the guest rings when it wants an interrupt. Reading its eventfd blocks.
     doorbell: Doorbell,
 }
 
-impl Interrupted {
+impl EoiSubject {
     pub(super) fn new(
         hypervisor: &dyn Hypervisor,
         name: &str,
         pv_eoi: bool,
-        pace: Pace,
-        options: &Options,
+        pace: InterruptPace,
+        options: &SubjectOptions,
     ) -> Result<Self, SubjectError> {
         let config = VmConfig {
             irqchip: Irqchip::Full,
@@ -49,12 +51,12 @@ impl Interrupted {
             ..VmConfig::default()
         };
         let program = programs::interrupt_halted();
-        let mut guest = Guest::with_config(hypervisor, name, program, config, options)?;
+        let mut guest = ScenarioGuest::with_config(hypervisor, name, program, config, options)?;
         let machine = Arc::clone(&guest.machine);
         let vm = machine.vm();
         let failed = |error| SubjectError::failed(name, error);
         let set_up = || -> Result<(Irqfd, Doorbell), Box<dyn std::error::Error + Send + Sync>> {
-            let wiring = Wiring::new(vm.as_ref(), Source::Edge, name)?;
+            let wiring = Wiring::new(vm.as_ref(), InterruptSource::Edge, name)?;
             Interrupts {
                 pv_eoi,
                 ..wiring.interrupts
@@ -82,8 +84,8 @@ impl Interrupted {
     }
 }
 
-impl Scenario for Interrupted {
-    fn guest(&self) -> &Guest {
+impl GuestScenario for EoiSubject {
+    fn guest(&self) -> &ScenarioGuest {
         &self.guest
     }
 
@@ -91,7 +93,7 @@ impl Scenario for Interrupted {
         clippy::cast_precision_loss,
         reason = "a run takes far less than 2^53 ns"
     )]
-    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn measure(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let Self {
             guest,
             view,
@@ -101,15 +103,15 @@ impl Scenario for Interrupted {
             doorbell,
         } = self;
         let (event, doorbell) = (irqfd.event(), doorbell.event());
-        let read = |counter: &mut Box<dyn EventCounter>, guest: &Guest| {
+        let read = |counter: &mut Box<dyn EventCounter>, guest: &ScenarioGuest| {
             counter.read().map_err(|error| guest.failed(error))
         };
         let before = read(counter, guest)?;
         let earlier = guest.results()?;
         let (cpu, ready) = (guest.other_cpu, view.ready());
         let address = match pace {
-            Pace::Rate(_) => 0,
-            Pace::Lockstep => DOORBELL.value(),
+            InterruptPace::Rate(_) => 0,
+            InterruptPace::Lockstep => DOORBELL.value(),
         };
         view.begin();
         let started = Instant::now();
@@ -118,8 +120,8 @@ impl Scenario for Interrupted {
             let raising = scope.spawn(move || {
                 affinity::prefer(cpu);
                 match *pace {
-                    Pace::Rate(rate) => at_rate(view, event, rate, (ops, ready)),
-                    Pace::Lockstep => {
+                    InterruptPace::Rate(rate) => at_rate(view, event, rate, (ops, ready)),
+                    InterruptPace::Lockstep => {
                         in_lockstep(view, event, doorbell);
                         Ok(())
                     }
@@ -151,7 +153,7 @@ impl Scenario for Interrupted {
             .sum();
         let taken = later.interrupts - earlier.interrupts;
         let spared = later.spared - earlier.spared;
-        Ok(Sample {
+        Ok(RunSample {
             ops: taken,
             elapsed_ns,
             exits: Some(since(counter.exits()).saturating_sub(of_host)),
@@ -160,14 +162,14 @@ impl Scenario for Interrupted {
                 .map(|name| (name.clone(), since(name)))
                 .collect(),
             counts: vec![(TAKEN.to_owned(), taken), (SPARED.to_owned(), spared)],
-            ..Sample::default()
+            ..RunSample::default()
         })
     }
 }
 
 /// When the interrupts of a run come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum InterruptPace {
     /// This number a second, or fewer if the host cannot keep up: each waits until the guest has taken the one
     /// before.
     Rate(u32),

@@ -3,9 +3,9 @@
 use std::{io, sync::atomic::Ordering};
 
 use super::{
-    link::{Link, Order},
+    link::{DeviceOrder, ThreadLink},
     options::BUFFER_LEN,
-    run::{Counters, WorkloadError},
+    run::{NotificationCounters, WorkloadError},
 };
 use vmbell::virtqueue::{Chain, DeviceQueue};
 
@@ -29,8 +29,8 @@ pub(super) fn drain(
 /// Runs the device thread until it is stopped. `take` creates the device's side of an empty queue.
 pub(super) fn serve<V: DeviceQueue>(
     take: impl Fn() -> V,
-    link: &Link,
-    counters: &Counters,
+    link: &ThreadLink,
+    counters: &NotificationCounters,
 ) -> Result<(), WorkloadError> {
     let eventfd = |source: io::Error| WorkloadError::EventFd { source };
     let mut device = take();
@@ -38,14 +38,14 @@ pub(super) fn serve<V: DeviceQueue>(
     loop {
         link.wait_for_kick().map_err(eventfd)?;
         match link.order() {
-            Order::Stop => return Ok(()),
-            Order::Reset => {
-                if link.await_order().map_err(eventfd)? == Order::Stop {
+            DeviceOrder::Stop => return Ok(()),
+            DeviceOrder::Reset => {
+                if link.await_order().map_err(eventfd)? == DeviceOrder::Stop {
                     return Ok(());
                 }
                 device = take();
             }
-            Order::Run => {}
+            DeviceOrder::Run => {}
         }
         loop {
             device.disable_notification();
@@ -53,7 +53,7 @@ pub(super) fn serve<V: DeviceQueue>(
                 counters.calls.fetch_add(1, Ordering::Relaxed);
                 link.call().map_err(eventfd)?;
             }
-            if !device.enable_notification() || link.order() != Order::Run {
+            if !device.enable_notification() || link.order() != DeviceOrder::Run {
                 break;
             }
         }

@@ -15,7 +15,7 @@ const PROBING: Status = Status::ACKNOWLEDGE
 
 /// How a turn of the driver ended, and so what it does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum DriverStep {
     /// All buffers are done.
     Done,
     /// The queue is due for a reset.
@@ -28,7 +28,7 @@ pub(super) enum Next {
 
 /// The driver, with its state between turns.
 #[derive(Debug)]
-pub(super) struct Driver<D> {
+pub(super) struct WorkloadDriver<D> {
     queue: D,
     options: WorkloadOptions,
     pieces: [Buffer; MAX_PIECES as usize],
@@ -40,7 +40,7 @@ pub(super) struct Driver<D> {
     random: u64,
 }
 
-impl<D: DriverQueue<Data = u64> + DriverControl<Data = u64>> Driver<D> {
+impl<D: DriverQueue<Data = u64> + DriverControl<Data = u64>> WorkloadDriver<D> {
     /// A driver of `queue` whose buffers are at `addr`.
     pub(super) fn new(
         queue: D,
@@ -83,7 +83,7 @@ impl<D: DriverQueue<Data = u64> + DriverControl<Data = u64>> Driver<D> {
     pub(super) fn turn(
         &mut self,
         mut kick: impl FnMut() -> Result<(), WorkloadError>,
-    ) -> Result<Next, WorkloadError> {
+    ) -> Result<DriverStep, WorkloadError> {
         self.queue.disable_cb();
         let before = (self.started, self.completed);
         loop {
@@ -96,7 +96,7 @@ impl<D: DriverQueue<Data = u64> + DriverControl<Data = u64>> Driver<D> {
                 self.completed += 1;
             }
             if self.completed >= self.next_reset {
-                return Ok(Next::Reset);
+                return Ok(DriverStep::Reset);
             }
             if (self.started, self.completed) == (started, completed) {
                 break;
@@ -106,9 +106,13 @@ impl<D: DriverQueue<Data = u64> + DriverControl<Data = u64>> Driver<D> {
             self.spurious += 1;
         }
         if self.completed == self.options.bufs {
-            return Ok(Next::Done);
+            return Ok(DriverStep::Done);
         }
-        Ok(if self.arm() { Next::Sleep } else { Next::Again })
+        Ok(if self.arm() {
+            DriverStep::Sleep
+        } else {
+            DriverStep::Again
+        })
     }
 
     /// Empties the queue, which the device thread has dropped, and continues from the buffers that are

@@ -31,7 +31,7 @@ fn wraps<D: DriverQueue<Data = u64> + DriverControl<Data = u64>, V: DeviceQueue>
         tokens,
         ..WorkloadOptions::default()
     };
-    let mut driver = Driver::new(queue, options, 0).unwrap();
+    let mut driver = WorkloadDriver::new(queue, options, 0).unwrap();
     let mut wraps = || {
         come_round(&mut driver.queue, take(), lap);
         let wraps = driver.queue.enable_cb_prepare::<Opaque<_>>().value() >> 16;

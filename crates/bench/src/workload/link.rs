@@ -13,7 +13,7 @@ const STOP: u8 = 2;
 
 /// What the device thread has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum DeviceOrder {
     /// Serve the queue.
     Run,
     /// Drop the queue, and take it again when it has been emptied.
@@ -24,7 +24,7 @@ pub(super) enum Order {
 
 /// The eventfds and the order that the two threads share.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct ThreadLink {
     kick: EventFd,
     call: EventFd,
     order: AtomicU8,
@@ -32,7 +32,7 @@ pub(super) struct Link {
     dropped: EventFd,
 }
 
-impl Link {
+impl ThreadLink {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             kick: EventFd::new(0)?,
@@ -59,17 +59,17 @@ impl Link {
     }
 
     /// The current order, which the device thread reads after every kick.
-    pub(super) fn order(&self) -> Order {
+    pub(super) fn order(&self) -> DeviceOrder {
         match self.order.load(Ordering::Acquire) {
-            RUN => Order::Run,
-            RESET => Order::Reset,
-            _ => Order::Stop,
+            RUN => DeviceOrder::Run,
+            RESET => DeviceOrder::Reset,
+            _ => DeviceOrder::Stop,
         }
     }
 
     /// Whether the run continues: neither side has stopped it.
     pub(super) fn is_running(&self) -> bool {
-        self.order() != Order::Stop
+        self.order() != DeviceOrder::Stop
     }
 
     /// Stops the run, and wakes both threads wherever they wait.
@@ -97,9 +97,9 @@ impl Link {
     }
 
     /// The device thread's part of [`reset_queue`](Self::reset_queue). Waits for the next order and returns it.
-    pub(super) fn await_order(&self) -> io::Result<Order> {
+    pub(super) fn await_order(&self) -> io::Result<DeviceOrder> {
         self.dropped.write(1)?;
-        while self.order() == Order::Reset {
+        while self.order() == DeviceOrder::Reset {
             self.wait_for_kick()?;
         }
         Ok(self.order())

@@ -14,7 +14,7 @@ mod run;
 mod subject;
 
 pub use options::{Batch, OptionsError, Threads, Tokens, WorkloadOptions};
-pub use run::{Role, Tally, WorkloadError, run};
+pub use run::{Role, WorkloadError, WorkloadResult, run};
 pub use subject::entry;
 
 #[cfg(test)]

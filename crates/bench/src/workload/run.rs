@@ -10,8 +10,8 @@ use std::{
 use super::{
     OptionsError, Threads, WorkloadOptions,
     device::{drain, serve},
-    driver::{Driver, Next},
-    link::Link,
+    driver::{DriverStep, WorkloadDriver},
+    link::ThreadLink,
     options::{BUFFER_LEN, MAX_PIECES},
 };
 use vmbell::virtqueue::{
@@ -31,7 +31,7 @@ pub enum Role {
 
 /// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct WorkloadResult {
     /// The time from before the first buffer until all are done.
     pub time: Duration,
     /// Buffers that came back.
@@ -46,7 +46,7 @@ pub struct Tally {
     pub resets: u64,
 }
 
-impl Tally {
+impl WorkloadResult {
     /// Nanoseconds per buffer.
     #[expect(clippy::cast_precision_loss, reason = "a quotient of measurements")]
     pub fn ns_per_buffer(&self) -> f64 {
@@ -100,7 +100,7 @@ pub enum WorkloadError {
 
 /// What both sides count together.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(super) struct NotificationCounters {
     kicks: AtomicU64,
     pub(super) calls: AtomicU64,
 }
@@ -115,7 +115,7 @@ pub(super) struct Counters {
 pub fn run(
     options: &WorkloadOptions,
     on_thread: &(dyn Fn(Role) + Sync),
-) -> Result<Tally, WorkloadError> {
+) -> Result<WorkloadResult, WorkloadError> {
     options.check()?;
     if options.packed {
         packed(*options, on_thread)
@@ -126,11 +126,11 @@ pub fn run(
 
 /// Runs a variant on a queue that has been set up. `take` creates the device's side of the empty queue.
 pub(super) fn with<D, V>(
-    driver: Driver<D>,
+    driver: WorkloadDriver<D>,
     take: impl Fn() -> V + Sync,
     options: &WorkloadOptions,
     on_thread: &(dyn Fn(Role) + Sync),
-) -> Result<Tally, WorkloadError>
+) -> Result<WorkloadResult, WorkloadError>
 where
     D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
     V: DeviceQueue,
@@ -141,8 +141,12 @@ where
     }
 }
 
-fn tally<D>(driver: &Driver<D>, counters: &Counters, start: Instant) -> Tally {
-    Tally {
+fn tally<D>(
+    driver: &WorkloadDriver<D>,
+    counters: &NotificationCounters,
+    start: Instant,
+) -> WorkloadResult {
+    WorkloadResult {
         time: start.elapsed(),
         bufs: driver.completed,
         kicks: counters.kicks.load(Ordering::Relaxed),
@@ -153,15 +157,15 @@ fn tally<D>(driver: &Driver<D>, counters: &Counters, start: Instant) -> Tally {
 }
 
 fn on_one<D, V>(
-    mut driver: Driver<D>,
+    mut driver: WorkloadDriver<D>,
     take: impl Fn() -> V,
     on_thread: &dyn Fn(Role),
-) -> Result<Tally, WorkloadError>
+) -> Result<WorkloadResult, WorkloadError>
 where
     D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
     V: DeviceQueue,
 {
-    let mut counters = Counters::default();
+    let mut counters = NotificationCounters::default();
     on_thread(Role::Driver);
     let mut device = take();
     let mut chain = Chain::with_capacity(usize::from(device.size()));
@@ -173,13 +177,13 @@ where
             Ok(())
         })?;
         match next {
-            Next::Done => return Ok(tally(&driver, &counters, start)),
-            Next::Reset => {
+            DriverStep::Done => return Ok(tally(&driver, &counters, start)),
+            DriverStep::Reset => {
                 driver.reset()?;
                 device = take();
             }
-            Next::Again => {}
-            Next::Sleep => {
+            DriverStep::Again => {}
+            DriverStep::Sleep => {
                 device.disable_notification();
                 let any = drain(&mut device, &mut chain)?;
                 if any && device.needs_notification() {
@@ -195,17 +199,17 @@ where
 }
 
 fn on_two<D, V>(
-    mut driver: Driver<D>,
+    mut driver: WorkloadDriver<D>,
     take: impl Fn() -> V + Sync,
     on_thread: &(dyn Fn(Role) + Sync),
-) -> Result<Tally, WorkloadError>
+) -> Result<WorkloadResult, WorkloadError>
 where
     D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
     V: DeviceQueue,
 {
     let eventfd = |source: io::Error| WorkloadError::EventFd { source };
-    let link = Link::new().map_err(eventfd)?;
-    let counters = Counters::default();
+    let link = ThreadLink::new().map_err(eventfd)?;
+    let counters = NotificationCounters::default();
     thread::scope(|scope| {
         let device = scope.spawn(|| {
             on_thread(Role::Device);
@@ -226,7 +230,11 @@ where
     })
 }
 
-fn drive<D>(driver: &mut Driver<D>, link: &Link, counters: &Counters) -> Result<(), WorkloadError>
+fn drive<D>(
+    driver: &mut WorkloadDriver<D>,
+    link: &ThreadLink,
+    counters: &NotificationCounters,
+) -> Result<(), WorkloadError>
 where
     D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
 {
@@ -237,15 +245,15 @@ where
             link.kick().map_err(eventfd)
         })?;
         match next {
-            Next::Done => break,
-            Next::Reset => {
+            DriverStep::Done => break,
+            DriverStep::Reset => {
                 if link.reset_queue().map_err(eventfd)? {
                     driver.reset()?;
                     link.resume().map_err(eventfd)?;
                 }
             }
-            Next::Again => {}
-            Next::Sleep => link.wait_for_call().map_err(eventfd)?,
+            DriverStep::Again => {}
+            DriverStep::Sleep => link.wait_for_call().map_err(eventfd)?,
         }
     }
     Ok(())
@@ -254,13 +262,13 @@ where
 const PAGE: u64 = 4096;
 
 /// The addresses after the rings: the indirect tables, the buffer and the end of the memory.
-struct Rest {
+struct AfterRings {
     tables: u64,
     buffer: u64,
     end: u64,
 }
 
-impl Rest {
+impl AfterRings {
     fn after(rings: u64, ring_size: u16) -> Self {
         let tables = rings.next_multiple_of(PAGE);
         let buffer = tables + 16 * u64::from(MAX_PIECES) * u64::from(ring_size);
@@ -280,14 +288,14 @@ impl Rest {
 fn split(
     options: WorkloadOptions,
     on_thread: &(dyn Fn(Role) + Sync),
-) -> Result<Tally, WorkloadError> {
+) -> Result<WorkloadResult, WorkloadError> {
     let (size, features) = (options.ring_size, options.features());
     let layout = if options.virtio_1 {
         SplitLayout::contiguous(0, size)
     } else {
         SplitLayout::legacy(0, size, PAGE)
     };
-    let rest = Rest::after(layout.end(), size);
+    let rest = AfterRings::after(layout.end(), size);
     let memory = rest.memory();
     brand::scoped(|brand| {
         let mut queue = SplitDriver::new(&memory, &layout, features, brand)?;
@@ -296,7 +304,7 @@ fn split(
         }
         let ring = queue.ring().clone();
         let take = || SplitDevice::over(ring.clone(), features);
-        let driver = Driver::new(queue, options, rest.buffer)?;
+        let driver = WorkloadDriver::new(queue, options, rest.buffer)?;
         with(driver, take, &options, on_thread)
     })
 }
@@ -304,10 +312,10 @@ fn split(
 fn packed(
     options: WorkloadOptions,
     on_thread: &(dyn Fn(Role) + Sync),
-) -> Result<Tally, WorkloadError> {
+) -> Result<WorkloadResult, WorkloadError> {
     let (size, features) = (options.ring_size, options.features());
     let layout = PackedLayout::contiguous(0, size);
-    let rest = Rest::after(layout.end(), size);
+    let rest = AfterRings::after(layout.end(), size);
     let memory = rest.memory();
     brand::scoped(|brand| {
         let mut queue = PackedDriver::new(&memory, &layout, features, brand)?;
@@ -316,7 +324,7 @@ fn packed(
         }
         let ring = queue.ring().clone();
         let take = || PackedDevice::over(ring.clone(), features);
-        let driver = Driver::new(queue, options, rest.buffer)?;
+        let driver = WorkloadDriver::new(queue, options, rest.buffer)?;
         with(driver, take, &options, on_thread)
     })
 }

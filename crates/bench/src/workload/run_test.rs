@@ -34,7 +34,7 @@ fn all(base: WorkloadOptions) -> Vec<WorkloadOptions> {
     all.into_iter().step_by(step).collect()
 }
 
-fn complete(options: &WorkloadOptions) -> Tally {
+fn complete(options: &WorkloadOptions) -> WorkloadResult {
     let tally = run(options, &|_| {}).unwrap_or_else(|error| panic!("{options:?}: {error:?}"));
     assert_eq!(tally.bufs, options.bufs, "{options:?}");
     tally

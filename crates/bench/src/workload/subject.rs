@@ -4,16 +4,16 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{Role, Threads, WorkloadOptions, run};
 use crate::affinity::{self, Pinned};
-use crate::{Entry, Sample, Setting, Subject, SubjectError};
+use crate::{BenchEntry, RunSample, Subject, SubjectError, SubjectSetting};
 use vmbell_report::Group;
 
 /// An entry `name` for the variant `options`. The plan sets the number of buffers of a run, not
 /// [`WorkloadOptions::bufs`]. The driver runs on the first CPU, the device on the second if there is one.
-pub fn entry(name: &str, description: &str, options: WorkloadOptions) -> Entry {
+pub fn entry(name: &str, description: &str, options: WorkloadOptions) -> BenchEntry {
     let subject = name.to_owned();
-    let make = move |bench: &crate::Options| -> Result<Box<dyn Subject>, SubjectError> {
+    let make = move |bench: &crate::SubjectOptions| -> Result<Box<dyn Subject>, SubjectError> {
         let driver = bench.first_cpu();
-        Ok(Box::new(Variant {
+        Ok(Box::new(WorkloadSubject {
             name: subject.clone(),
             options,
             driver,
@@ -24,29 +24,29 @@ pub fn entry(name: &str, description: &str, options: WorkloadOptions) -> Entry {
         }))
     };
     // No guest takes part, so this is a cost of the host alone.
-    Entry::new(Group::Floor, name, description, make)
+    BenchEntry::new(Group::Floor, name, description, make)
 }
 
-struct Variant {
+struct WorkloadSubject {
     name: String,
     options: WorkloadOptions,
     driver: usize,
     device: Option<usize>,
 }
 
-impl Subject for Variant {
+impl Subject for WorkloadSubject {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn setting(&self) -> Setting {
-        Setting {
+    fn setting(&self) -> SubjectSetting {
+        SubjectSetting {
             cpus: std::iter::once(self.driver).chain(self.device).collect(),
-            ..Setting::default()
+            ..SubjectSetting::default()
         }
     }
 
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let options = WorkloadOptions {
             bufs: ops,
             ..self.options
@@ -77,11 +77,11 @@ impl Subject for Variant {
             ("spurious wake-ups", tally.spurious),
             ("resets", tally.resets),
         ];
-        Ok(Sample {
+        Ok(RunSample {
             ops: tally.bufs,
             elapsed_ns: tally.time.as_secs_f64() * 1e9,
             counts: counts.map(|(name, count)| (name.to_owned(), count)).into(),
-            ..Sample::default()
+            ..RunSample::default()
         })
     }
 }

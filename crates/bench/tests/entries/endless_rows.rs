@@ -10,7 +10,8 @@ use vm_memory::GuestMemoryMmap;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::irq::{ForwardedLine, Gic, Gsi, Msi, Route};
 use vmbell_bench::{
-    Clock, Entry, Limit, Options, Plan, Record, Silent, Wanted, run, scenario, select,
+    BenchEntry, BenchPlan, CommandLimit, Record, SilentObserver, SubjectOptions, TickClock,
+    WantedEntries, run, scenario, select,
 };
 use vmbell_hypervisor::measure::Measure;
 use vmbell_hypervisor::{
@@ -203,8 +204,8 @@ where
         .map(|name| (*name).into())
         .collect();
     let forgetful: Arc<dyn Hypervisor> = Arc::new(Forgetful(hypervisor.clone()));
-    let all = scenario::entries(&forgetful, &scenario::Scan::default());
-    let wanted = Wanted::Named {
+    let all = scenario::entries(&forgetful, &scenario::ScanValues::default());
+    let wanted = WantedEntries::Named {
         patterns: &names,
         companions: false,
     };
@@ -218,22 +219,22 @@ where
 }
 
 /// Fails unless each endless row ends by its time limit; returns whether the good ones were done before that.
-fn is_enough(entries: &[Entry], timeout: Duration) -> bool {
-    let options = Options {
+fn is_enough(entries: &[BenchEntry], timeout: Duration) -> bool {
+    let options = SubjectOptions {
         cpus: vec![0, 1],
         spin: SpinPolicy::Sleep,
-        clock: Clock::calibrate().unwrap(),
-        limit: Limit::none().with_run_timeout(Some(timeout)),
+        clock: TickClock::calibrate().unwrap(),
+        limit: CommandLimit::none().with_run_timeout(Some(timeout)),
         timing: Timing::Native,
         marks: None,
     };
-    let plan = Plan {
+    let plan = BenchPlan {
         runs: 2,
         ops: Some(10),
-        ..Plan::default()
+        ..BenchPlan::default()
     };
     let record = Mutex::new(Record::of(entries));
-    run(entries, &options, &plan, &record, &mut Silent);
+    run(entries, &options, &plan, &record, &mut SilentObserver);
     let record = record.into_inner().unwrap();
     assert_eq!(record.stopped, None);
     let late = format!("took longer than {timeout:?}");

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use vmbell_bench::scenario::{self, Scan};
-use vmbell_bench::{Entry, Wanted, catalogue, compare, select};
+use vmbell_bench::scenario::{self, ScanValues};
+use vmbell_bench::{BenchEntry, WantedEntries, catalogue, compare, select};
 use vmbell_hypervisor::Hypervisor;
 use vmbell_usermode::Usermode;
 
 #[test]
 fn the_first_rows_exist_and_bring_what_they_are_compared_with() {
     let hypervisor: Arc<dyn Hypervisor> = Arc::new(Usermode);
-    let all = catalogue::all(vec![scenario::entries(&hypervisor, &Scan::default())]);
-    let first = select(all, Wanted::First).unwrap();
-    let names: Vec<&str> = first.iter().map(Entry::name).collect();
+    let all = catalogue::all(vec![scenario::entries(&hypervisor, &ScanValues::default())]);
+    let first = select(all, WantedEntries::First).unwrap();
+    let names: Vec<&str> = first.iter().map(BenchEntry::name).collect();
     for name in compare::FIRST {
         assert!(names.contains(&name), "{name}");
     }

@@ -2,8 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use vmbell_bench::scenario::{self, Scan};
-use vmbell_bench::{Clock, Limit, Options, Plan, Record, Silent, Wanted, run, select};
+use vmbell_bench::scenario::{self, ScanValues};
+use vmbell_bench::{
+    BenchPlan, CommandLimit, Record, SilentObserver, SubjectOptions, TickClock, WantedEntries, run,
+    select,
+};
 use vmbell_hypervisor::{Hypervisor, SpinPolicy};
 use vmbell_report::{Status, Timing};
 
@@ -15,30 +18,30 @@ where
     H: Hypervisor + Clone + 'static,
 {
     let hypervisor: Arc<dyn Hypervisor> = Arc::new(hypervisor.clone());
-    let scan = Scan {
+    let scan = ScanValues {
         vcpus: VCPUS.to_vec(),
-        ..Scan::default()
+        ..ScanValues::default()
     };
-    let wanted = Wanted::Named {
+    let wanted = WantedEntries::Named {
         patterns: &["ipi-all-*".to_owned()],
         companions: false,
     };
     let entries = select(scenario::entries(&hypervisor, &scan), wanted).unwrap();
-    let options = Options {
+    let options = SubjectOptions {
         cpus: vec![0, 1],
         spin: SpinPolicy::Sleep,
-        clock: Clock::calibrate().unwrap(),
-        limit: Limit::none().with_run_timeout(Some(kit::wait::HANG)),
+        clock: TickClock::calibrate().unwrap(),
+        limit: CommandLimit::none().with_run_timeout(Some(kit::wait::HANG)),
         timing: Timing::Native,
         marks: None,
     };
-    let plan = Plan {
+    let plan = BenchPlan {
         runs: 2,
         ops: Some(20),
-        ..Plan::default()
+        ..BenchPlan::default()
     };
     let record = Mutex::new(Record::of(&entries));
-    run(&entries, &options, &plan, &record, &mut Silent);
+    run(&entries, &options, &plan, &record, &mut SilentObserver);
     let record = record.into_inner().unwrap();
     assert!(record.series.len() >= 2 * VCPUS.len());
     let most = if cfg!(target_arch = "aarch64") {

@@ -3,8 +3,11 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use vmbell_bench::stat::{OFF, ON, Pace, SPARED, TAKEN, entries};
-use vmbell_bench::{Clock, Limit, Options, Plan, Record, Sample, Series, Silent, run};
+use vmbell_bench::stat::{InterruptPace, OFF, ON, SPARED, TAKEN, entries};
+use vmbell_bench::{
+    BenchPlan, CommandLimit, Record, RunSample, SampleSeries, SilentObserver, SubjectOptions,
+    TickClock, run,
+};
 use vmbell_hypervisor::{Hypervisor, SpinPolicy};
 use vmbell_report::Timing;
 use vmbell_usermode::Usermode;
@@ -13,24 +16,24 @@ const INTERRUPTS: u64 = 200;
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Two runs of both modes, in turn.
-fn measure(pace: Pace) -> [Series; 2] {
+fn measure(pace: InterruptPace) -> [SampleSeries; 2] {
     let hypervisor: Arc<dyn Hypervisor> = Arc::new(Usermode);
     let entries = entries(&hypervisor, pace);
-    let options = Options {
+    let options = SubjectOptions {
         cpus: vec![vmbell_bench::affinity::allowed_cpus().unwrap()[0]],
         spin: SpinPolicy::Sleep,
-        clock: Clock::calibrate().unwrap(),
-        limit: Limit::new(Some(kit::wait::HANG), &INTERRUPTED),
+        clock: TickClock::calibrate().unwrap(),
+        limit: CommandLimit::new(Some(kit::wait::HANG), &INTERRUPTED),
         timing: Timing::Native,
         marks: None,
     };
-    let plan = Plan {
+    let plan = BenchPlan {
         runs: 2,
         ops: Some(INTERRUPTS),
-        ..Plan::default()
+        ..BenchPlan::default()
     };
     let record = Mutex::new(Record::of(&entries));
-    run(&entries, &options, &plan, &record, &mut Silent);
+    run(&entries, &options, &plan, &record, &mut SilentObserver);
     let series = record.into_inner().unwrap().series;
     assert_eq!(
         series.iter().map(|one| &one.name).collect::<Vec<_>>(),
@@ -48,12 +51,12 @@ fn of(counts: &[(String, u64)], name: &str) -> u64 {
 // boot may run into half-written code. The lab's own tests run it on one CPU.
 #[test]
 fn the_bit_saves_a_write_of_a_register_for_each_interrupt() {
-    let [off, on] = measure(Pace::Lockstep);
+    let [off, on] = measure(InterruptPace::Lockstep);
     for one in [&off, &on] {
         assert_eq!(one.samples.len(), 2, "{:?}", one.reason);
         assert!(one.setting.counter.is_some());
     }
-    for Sample {
+    for RunSample {
         ops,
         events,
         counts,
@@ -80,7 +83,7 @@ fn the_bit_saves_a_write_of_a_register_for_each_interrupt() {
 #[test]
 fn interrupts_at_a_rate_are_as_many_in_each_run_as_asked_for() {
     let rate = 2000;
-    for one in measure(Pace::Rate(rate)) {
+    for one in measure(InterruptPace::Rate(rate)) {
         assert_eq!(one.samples.len(), 2, "{:?}", one.reason);
         for sample in &one.samples {
             assert_eq!(

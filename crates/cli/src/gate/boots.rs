@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use tempfile::TempDir;
-use vmbell_bench::Limit;
+use vmbell_bench::CommandLimit;
 use vmbell_report::Report;
 use vmbell_report::gate::{Measured, Place, Samples};
 
@@ -45,7 +45,7 @@ pub(super) struct Boots<'a> {
     /// Where the reports are kept.
     pub(super) keep: Option<&'a Path>,
     pub(super) quiet: bool,
-    pub(super) limit: &'a Limit,
+    pub(super) limit: &'a CommandLimit,
 }
 
 /// One boot of a lab.

@@ -28,7 +28,7 @@ use super::output::print;
 use crate::args::suggest::did_you_mean;
 use crate::output::deliver::show;
 use crate::output::style::Style;
-use vmbell_bench::Limit;
+use vmbell_bench::CommandLimit;
 use vmbell_report::Export;
 use vmbell_report::gate::{self, Measured, Place, Verdict};
 use vmbell_report::units::plural;
@@ -65,7 +65,7 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
             .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }
     let interrupted = interrupt::catch().context("cannot catch signals")?;
-    let limit = Limit::new(None, interrupted);
+    let limit = CommandLimit::new(None, interrupted);
     let boots = Boots {
         budget: &budget,
         kernels: &kernels,

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use vmbell_bench::timing::is_in_lab;
-use vmbell_bench::{Observer, Phase, Sample};
+use vmbell_bench::{BenchPhase, Observer, RunSample};
 use vmbell_lab::record;
 use vmbell_report::Status;
 use vmbell_report::units;
@@ -21,7 +21,7 @@ pub(crate) struct Progress {
 /// What the lab is told of the progress, whether it shows it or not, so that the counts are the same.
 #[derive(Debug)]
 struct Records {
-    phase: Phase,
+    phase: BenchPhase,
     /// Runs of each row after the calibration.
     runs: u64,
     done: u64,
@@ -44,7 +44,7 @@ impl Progress {
     pub(crate) fn new(shown: bool, runs: u32) -> Self {
         Self {
             records: (shown && is_in_lab()).then(|| Records {
-                phase: Phase::Measure,
+                phase: BenchPhase::Measure,
                 runs: runs.into(),
                 done: 0,
                 all: 0,
@@ -76,11 +76,11 @@ fn bar(shown: bool) -> ProgressBar {
 }
 
 impl Observer for Progress {
-    fn phase(&mut self, phase: Phase, steps: u64) {
+    fn phase(&mut self, phase: BenchPhase, steps: u64) {
         self.bar.set_prefix(match phase {
-            Phase::Calibrate => "Calibrate",
-            Phase::WarmUp => "Warm up",
-            Phase::Measure => "Measure",
+            BenchPhase::Calibrate => "Calibrate",
+            BenchPhase::WarmUp => "Warm up",
+            BenchPhase::Measure => "Measure",
         });
         self.bar.set_length(steps);
         self.bar.set_position(0);
@@ -88,14 +88,14 @@ impl Observer for Progress {
         if let Some(records) = &mut self.records {
             records.phase = phase;
             match phase {
-                Phase::Calibrate => records.all = steps * (1 + records.runs),
-                Phase::WarmUp => {}
-                Phase::Measure => records.all = records.done + steps,
+                BenchPhase::Calibrate => records.all = steps * (1 + records.runs),
+                BenchPhase::WarmUp => {}
+                BenchPhase::Measure => records.all = records.done + steps,
             }
         }
     }
 
-    fn step(&mut self, name: &str, sample: Option<&Sample>) {
+    fn step(&mut self, name: &str, sample: Option<&RunSample>) {
         self.bar.set_message(match sample {
             Some(sample) => format!("{name} {}", units::time(sample.ns_per_op())),
             None => name.to_owned(),
@@ -113,8 +113,8 @@ impl Observer for Progress {
         if let Some(records) = &mut self.records {
             // A row that cannot be made has no runs.
             let runs = match records.phase {
-                Phase::Calibrate => records.runs,
-                Phase::WarmUp | Phase::Measure => 0,
+                BenchPhase::Calibrate => records.runs,
+                BenchPhase::WarmUp | BenchPhase::Measure => 0,
             };
             records.step(1 + runs, name);
         }

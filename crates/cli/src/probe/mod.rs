@@ -16,7 +16,7 @@ use super::advice::{self, Finding};
 use super::backends::{BackendProbe, probe_backends};
 use super::exit::Exit;
 use super::output::print;
-use vmbell_bench::{Clock, host};
+use vmbell_bench::{TickClock, host};
 use vmbell_hypervisor::Support;
 use vmbell_report::{Host, cpu_list, pad, width};
 
@@ -103,7 +103,7 @@ impl Sections {
 fn text() -> String {
     let mut sections = Sections(String::new());
     let host = host::probe();
-    let clock = Clock::calibrate();
+    let clock = TickClock::calibrate();
     let backends = probe_backends();
     let advice = found(&host, clock.as_ref().ok(), &backends);
     sections.section("host", &host_lines(&host, &clock));
@@ -138,16 +138,16 @@ fn text() -> String {
 }
 
 /// What acts on the numbers here; takes a third of a second.
-fn found(host: &Host, clock: Option<&Clock>, backends: &[BackendProbe]) -> Vec<Finding> {
+fn found(host: &Host, clock: Option<&TickClock>, backends: &[BackendProbe]) -> Vec<Finding> {
     let known = advice::Known {
         host,
-        invariant: clock.map(Clock::is_invariant),
+        invariant: clock.map(TickClock::is_invariant),
         backends,
     };
     advice::find(Path::new("/"), &known)
 }
 
-fn host_lines<E: Display>(host: &Host, clock: &Result<Clock, E>) -> Vec<(String, String)> {
+fn host_lines<E: Display>(host: &Host, clock: &Result<TickClock, E>) -> Vec<(String, String)> {
     let or = |text: &Option<String>, none: &str| text.clone().unwrap_or_else(|| none.to_owned());
     let smt = match host.smt {
         Some(true) => "on",
@@ -198,7 +198,7 @@ fn host_lines<E: Display>(host: &Host, clock: &Result<Clock, E>) -> Vec<(String,
 
 fn json() -> Result<String> {
     let host = host::probe();
-    let clock = Clock::calibrate().ok();
+    let clock = TickClock::calibrate().ok();
     let backends = probe_backends();
     let probe = Probe {
         advice: found(&host, clock.as_ref(), &backends),

@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 pub(super) use self::running::{Reached, Running};
-use vmbell_bench::Limit;
+use vmbell_bench::CommandLimit;
 use vmbell_lab::spin::Watch;
 
 /// The most bytes that are kept of what a program prints, unless its task says otherwise.
@@ -44,7 +44,7 @@ pub(super) struct Task<'a> {
     /// The most bytes that are kept of each of its outputs; one that prints more is ended.
     pub(super) most: usize,
     /// When the command is to end.
-    pub(super) stop: &'a Limit,
+    pub(super) stop: &'a CommandLimit,
     /// Whether it is ended if it is a VMM whose guest spins ([`vmbell_lab::spin`]).
     pub(super) ends_if_spinning: bool,
     /// The CPUs that it may use; all that this process may use if there are none.
@@ -55,7 +55,7 @@ pub(super) struct Task<'a> {
 
 impl<'a> Task<'a> {
     /// A program that runs on any CPU, until it ends or one of the limits is reached.
-    pub(super) fn new(words: &'a [OsString], limit: Duration, stop: &'a Limit) -> Self {
+    pub(super) fn new(words: &'a [OsString], limit: Duration, stop: &'a CommandLimit) -> Self {
         Self {
             words,
             limit,

@@ -5,16 +5,16 @@ use kit::wait::await_that;
 use vmbell_bench::affinity::allowed_cpus;
 
 /// The limit of a command that a signal has asked to end.
-fn interrupted() -> Limit {
+fn interrupted() -> CommandLimit {
     static STOP: AtomicBool = AtomicBool::new(true);
-    Limit::new(None, &STOP)
+    CommandLimit::new(None, &STOP)
 }
 
 fn is_done(output: &[u8]) -> bool {
     output.windows(12).any(|bytes| bytes == b"=== done ===")
 }
 
-fn shell(script: &str, limit: Duration, stop: &Limit) -> Ended {
+fn shell(script: &str, limit: Duration, stop: &CommandLimit) -> Ended {
     let words = ["/bin/sh", "-c", script].map(OsString::from);
     let task = Task {
         is_complete: &is_done,
@@ -29,7 +29,7 @@ const LONG: Duration = Duration::from_secs(120);
 fn at_its_limit(script: &str) -> Ended {
     let mut limit = Duration::from_secs(1);
     loop {
-        let ended = shell(script, limit, &Limit::none());
+        let ended = shell(script, limit, &CommandLimit::none());
         assert_eq!(ended.end, End::TimeLimit);
         if !ended.output.is_empty() || limit > LONG {
             return ended;
@@ -40,7 +40,11 @@ fn at_its_limit(script: &str) -> Ended {
 
 #[test]
 fn a_program_that_ends_leaves_its_words_and_status() {
-    let ended = shell("echo out; echo err >&2; exit 3", LONG, &Limit::none());
+    let ended = shell(
+        "echo out; echo err >&2; exit 3",
+        LONG,
+        &CommandLimit::none(),
+    );
     assert_eq!(
         (&ended.output[..], &ended.errors[..]),
         (&b"out\n"[..], &b"err\n"[..])
@@ -59,7 +63,7 @@ fn a_program_that_prints_without_end_is_ended() {
     let ended = shell(
         "while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done",
         LONG,
-        &Limit::none(),
+        &CommandLimit::none(),
     );
     assert_eq!((ended.output.len(), ended.end), (MOST_OUTPUT, End::TooMuch));
 }
@@ -67,7 +71,10 @@ fn a_program_that_prints_without_end_is_ended() {
 #[test]
 fn a_program_that_is_done_and_lives_on_is_ended() {
     let script = "echo '=== done ==='; exec sleep 1000";
-    assert_eq!(shell(script, LONG, &Limit::none()).end, End::Lingered);
+    assert_eq!(
+        shell(script, LONG, &CommandLimit::none()).end,
+        End::Lingered
+    );
 }
 
 #[test]
@@ -89,7 +96,7 @@ fn is_alive(process: i32) -> bool {
 
 #[test]
 fn a_child_that_keeps_the_output_open_is_not_waited_for() {
-    let ended = shell("sleep 1000 & echo done", LONG, &Limit::none());
+    let ended = shell("sleep 1000 & echo done", LONG, &CommandLimit::none());
     assert!(matches!(ended.end, End::Exited(_)));
     assert_eq!(ended.output, b"done\n");
 }
@@ -103,7 +110,7 @@ fn a_signal_to_the_command_ends_the_program() {
 #[test]
 fn the_time_limit_of_the_command_ends_the_program() {
     static NEVER: AtomicBool = AtomicBool::new(false);
-    let limit = Limit::new(Some(Duration::from_millis(1)), &NEVER);
+    let limit = CommandLimit::new(Some(Duration::from_millis(1)), &NEVER);
     assert_eq!(shell("exec sleep 1000", LONG, &limit).end, End::Stopped);
 }
 
@@ -111,7 +118,7 @@ fn the_time_limit_of_the_command_ends_the_program() {
 fn a_program_runs_on_its_cpus_only() {
     let cpu = *allowed_cpus().unwrap().last().unwrap();
     let words = ["grep", "Cpus_allowed_list", "/proc/self/status"].map(OsString::from);
-    let limit = Limit::none();
+    let limit = CommandLimit::none();
     let task = Task {
         cpus: &[cpu],
         ..Task::new(&words, LONG, &limit)
@@ -123,7 +130,7 @@ fn a_program_runs_on_its_cpus_only() {
 #[test]
 fn a_program_that_does_not_exist_is_an_error() {
     let words = [OsString::from("/nonexistent/vmm")];
-    let limit = Limit::none();
+    let limit = CommandLimit::none();
     let task = Task::new(&words, LONG, &limit);
     assert_eq!(run(&task).unwrap_err().kind(), ErrorKind::NotFound);
 }

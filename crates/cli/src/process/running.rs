@@ -14,7 +14,7 @@ use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::{End, Ended, Group, Stream, wait};
-use vmbell_bench::Limit;
+use vmbell_bench::CommandLimit;
 
 /// A program that was started; it is killed with its group when this is dropped.
 pub(crate) struct Running {
@@ -80,7 +80,7 @@ impl Running {
         &mut self,
         mark: &str,
         limit: Duration,
-        stop: &Limit,
+        stop: &CommandLimit,
     ) -> io::Result<Reached> {
         let begun = Instant::now();
         loop {

@@ -17,8 +17,8 @@ use crate::backends::{BackendName, Choice};
 use crate::exit::{Exit, Usage};
 use crate::output::deliver::deliver;
 use crate::output::progress::Progress;
-use vmbell_bench::stat::{ON, Pace, SPARED, TAKEN};
-use vmbell_bench::{Observer, Options, Phase, Plan, Record, Sample, host};
+use vmbell_bench::stat::{InterruptPace, ON, SPARED, TAKEN};
+use vmbell_bench::{BenchPhase, BenchPlan, Observer, Record, RunSample, SubjectOptions, host};
 use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{Kind, Look, Report, Row, Status, Timing, Work};
 
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &StatArgs) -> Result<Exit> {
     let exports = Exports::open(&args.measure.exports)?;
     let begun = Begun::now()?;
     let delivery = args.measure.delivery(&begun, Look::default())?;
-    let options = Options {
+    let options = SubjectOptions {
         cpus: args.measure.cpus()?,
         spin: SpinPolicy::Sleep,
         clock: begun.clock,
@@ -138,17 +138,17 @@ pub(crate) fn run(args: &StatArgs) -> Result<Exit> {
     Ok(exit(&report))
 }
 
-const fn pace(args: &StatArgs) -> Pace {
+const fn pace(args: &StatArgs) -> InterruptPace {
     if args.deterministic {
-        Pace::Lockstep
+        InterruptPace::Lockstep
     } else {
-        Pace::Rate(args.rate())
+        InterruptPace::Rate(args.rate())
     }
 }
 
 /// The plan: both modes take the same number of interrupts in each of their runs. A number that the user
 /// gave is one run; a time is divided into several runs, of as many interrupts as this host takes in each.
-fn plan(args: &StatArgs, timing: Timing) -> Plan {
+fn plan(args: &StatArgs, timing: Timing) -> BenchPlan {
     let each = args.duration.unwrap_or(DURATION) / args.runs();
     let most = (f64::from(args.rate()) * each.as_secs_f64()).round();
     // Not negative; above u64::MAX the conversion saturates.
@@ -160,7 +160,7 @@ fn plan(args: &StatArgs, timing: Timing) -> Plan {
     } else {
         (args.runs(), each, None)
     };
-    Plan {
+    BenchPlan {
         runs,
         warmup: 1,
         min_time,
@@ -296,11 +296,11 @@ impl Lines {
 }
 
 impl Observer for Lines {
-    fn phase(&mut self, phase: Phase, steps: u64) {
+    fn phase(&mut self, phase: BenchPhase, steps: u64) {
         self.progress.phase(phase, steps);
     }
 
-    fn step(&mut self, name: &str, sample: Option<&Sample>) {
+    fn step(&mut self, name: &str, sample: Option<&RunSample>) {
         self.progress.step(name, sample);
         let (Some(interval), Some(sample)) = (self.interval, sample) else {
             return;

@@ -16,7 +16,7 @@ use crate::output::deliver::Delivery;
 use crate::output::style::Style;
 use vmbell_bench::affinity::{allowed_cpus, default_pair};
 use vmbell_bench::timing::is_in_lab;
-use vmbell_bench::{EarlyStop, Limit, Plan};
+use vmbell_bench::{BenchPlan, CommandLimit, EarlyStop};
 use vmbell_report::{Look, Timing, cpu_list};
 
 /// How long a command may take unless it is told otherwise.
@@ -89,12 +89,12 @@ impl MeasureArgs {
     }
 
     /// The limit of the command from now on: its time, and a signal.
-    pub(crate) fn limit(&self) -> Result<Limit> {
+    pub(crate) fn limit(&self) -> Result<CommandLimit> {
         limit(self.timeout())
     }
 
     /// The same for boots of VMMs, each of which has a limit: together they have one only if it is given.
-    pub(crate) fn limit_of_boots(&self) -> Result<Limit> {
+    pub(crate) fn limit_of_boots(&self) -> Result<CommandLimit> {
         limit(self.timeout.unwrap_or_default())
     }
 
@@ -127,7 +127,7 @@ impl MeasureArgs {
     pub(crate) fn seed(&self, timing: Timing) -> u64 {
         match (self.seed, timing) {
             (Some(seed), _) => seed.into(),
-            (None, Timing::Emulated | Timing::Instructions) => Plan::counted().seed,
+            (None, Timing::Emulated | Timing::Instructions) => BenchPlan::counted().seed,
             (None, Timing::Native) => {
                 let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
                 let nanos = now.map_or(0, |now| now.subsec_nanos());
@@ -138,14 +138,14 @@ impl MeasureArgs {
 }
 
 /// A limit of a signal alone.
-pub(crate) fn limit_of_signals() -> Result<Limit> {
+pub(crate) fn limit_of_signals() -> Result<CommandLimit> {
     limit(Duration::ZERO)
 }
 
 /// A limit of this time, zero for none, and of a signal.
-fn limit(timeout: Duration) -> Result<Limit> {
+fn limit(timeout: Duration) -> Result<CommandLimit> {
     let interrupted = interrupt::catch().context("cannot catch signals")?;
-    let limit = Limit::new(
+    let limit = CommandLimit::new(
         Some(timeout).filter(|timeout| !timeout.is_zero()),
         interrupted,
     );

@@ -7,7 +7,9 @@ use anyhow::Result;
 use super::time_unit;
 use crate::exit::{Exit, Usage};
 use crate::version;
-use vmbell_bench::{Clock, Context, Options, Plan, Record, assemble, host, timing};
+use vmbell_bench::{
+    BenchPlan, Record, ReportFacts, SubjectOptions, TickClock, assemble, host, timing,
+};
 use vmbell_report::{
     Backend, Host, Kind, Planned, Report, Row, Status, TimeUnit, Timing, Tool, Tsc, rfc3339,
 };
@@ -21,7 +23,7 @@ pub(crate) struct Begun {
     /// What a nanosecond stands for.
     pub(crate) timing: Timing,
     /// The clock that guests measure with.
-    pub(crate) clock: Clock,
+    pub(crate) clock: TickClock,
 }
 
 impl Begun {
@@ -47,12 +49,12 @@ impl Begun {
     pub(crate) fn report(
         self,
         record: &Record,
-        (options, plan): (&Options, &Plan),
+        (options, plan): (&SubjectOptions, &BenchPlan),
         backends: Vec<Backend>,
         kind: Kind,
         compared: &[&str],
     ) -> Report {
-        let context = Context {
+        let context = ReportFacts {
             tool: tool(),
             options,
             plan,
@@ -106,11 +108,11 @@ fn tool() -> Tool {
 
 /// The clock that guests measure with. Without a usable counter no guest can run, and floors need no
 /// counter, so any frequency will do. Where time is counted in instructions, the counter counts these.
-fn clock(timing: Timing) -> Clock {
+fn clock(timing: Timing) -> TickClock {
     if timing == Timing::Instructions {
-        return Clock::of_instructions();
+        return TickClock::of_instructions();
     }
-    Clock::calibrate().unwrap_or_else(|_| Clock::with_frequency(1e9, false))
+    TickClock::calibrate().unwrap_or_else(|_| TickClock::with_frequency(1e9, false))
 }
 
 /// The exit status for a report. An interrupt and the time limit come before a failed row, which they

@@ -14,7 +14,8 @@ use anyhow::{Context, Result};
 
 use crate::confine;
 use vmbell_bench::{
-    EarlyStop, Entry, Limit, Observer, Options, Phase, Plan, Record, Sample, Series,
+    BenchEntry, BenchPhase, BenchPlan, CommandLimit, EarlyStop, Observer, Record, RunSample,
+    SampleSeries, SubjectOptions,
 };
 use vmbell_report::Status;
 
@@ -29,9 +30,9 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Measures `entries` on another thread, and returns the record when that has ended or a limit ends it.
 pub(crate) fn supervise(
-    entries: Vec<Entry>,
-    mut options: Options,
-    plan: Plan,
+    entries: Vec<BenchEntry>,
+    mut options: SubjectOptions,
+    plan: BenchPlan,
     observer: impl Observer + Send + 'static,
 ) -> Result<Record> {
     let (entries, observer) = (Arc::new(entries), Shared(Arc::new(Mutex::new(observer))));
@@ -69,9 +70,9 @@ pub(crate) fn supervise(
 
 /// Starts a thread that measures what `record` does not contain yet.
 fn measure(
-    entries: &Arc<Vec<Entry>>,
-    options: &Options,
-    plan: Plan,
+    entries: &Arc<Vec<BenchEntry>>,
+    options: &SubjectOptions,
+    plan: BenchPlan,
     record: &Arc<Mutex<Record>>,
     observer: &Shared<impl Observer + Send + 'static>,
 ) -> Result<Receiver<()>> {
@@ -101,7 +102,7 @@ enum End {
     Stuck,
 }
 
-fn wait(ended: &Receiver<()>, limit: &Limit) -> End {
+fn wait(ended: &Receiver<()>, limit: &CommandLimit) -> End {
     let mut told = None;
     while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
         if let Some(stop) = limit.stop() {
@@ -131,11 +132,11 @@ impl<O> Shared<O> {
 }
 
 impl<O: Observer> Observer for Shared<O> {
-    fn phase(&mut self, phase: Phase, steps: u64) {
+    fn phase(&mut self, phase: BenchPhase, steps: u64) {
         self.lock().phase(phase, steps);
     }
 
-    fn step(&mut self, name: &str, sample: Option<&Sample>) {
+    fn step(&mut self, name: &str, sample: Option<&RunSample>) {
         self.lock().step(name, sample);
     }
 
@@ -158,7 +159,7 @@ fn give_up_running(record: &mut Record, reason: &str) {
     }
 }
 
-fn running(record: &mut Record) -> Option<&mut Series> {
+fn running(record: &mut Record) -> Option<&mut SampleSeries> {
     record
         .running
         .and_then(|index| record.series.get_mut(index))

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 
 use crate::exit::Usage;
-use vmbell_bench::Clock;
+use vmbell_bench::TickClock;
 use vmbell_report::Timing;
 
 /// A unit by name.
@@ -23,7 +23,7 @@ pub(crate) enum TimeUnit {
 pub(crate) fn checked(
     unit: Option<TimeUnit>,
     timing: Timing,
-    clock: &Clock,
+    clock: &TickClock,
 ) -> Result<Option<vmbell_report::TimeUnit>> {
     let refused = |why: &str| Err(Usage::new(format!("--time-unit {why}")).into());
     match (unit, timing) {
@@ -48,14 +48,14 @@ mod tests {
     use super::*;
 
     fn error(unit: TimeUnit, timing: Timing, invariant: bool) -> String {
-        let clock = Clock::with_frequency(1e9, invariant);
+        let clock = TickClock::with_frequency(1e9, invariant);
         let error = checked(Some(unit), timing, &clock).unwrap_err();
         error.to_string()
     }
 
     #[test]
     fn cycles_need_a_counter_of_one_frequency() {
-        let clock = Clock::with_frequency(1e9, true);
+        let clock = TickClock::with_frequency(1e9, true);
         let unit = checked(Some(TimeUnit::Cycle), Timing::Native, &clock).unwrap();
         assert_eq!(unit, Some(vmbell_report::TimeUnit::Cycle));
         assert!(error(TimeUnit::Cycle, Timing::Native, false).contains("change its frequency"));

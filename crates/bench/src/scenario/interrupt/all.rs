@@ -6,10 +6,10 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::super::guest::{Failure, Guest, Scenario};
-use super::super::scan::{Other, Scan, at_value, run_with_others, values};
-use super::super::wiring::{Source, Wiring};
-use crate::{Entry, Options, Sample, Subject, SubjectError, cpuid};
+use super::super::guest::{GuestScenario, ScenarioFailure, ScenarioGuest};
+use super::super::scan::{OtherVcpu, ScanValues, at_value, run_with_others, values};
+use super::super::wiring::{InterruptSource, Wiring};
+use crate::{BenchEntry, RunSample, Subject, SubjectError, SubjectOptions, cpuid};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_guest::{PARAMETERS, Parameters, offset, programs};
 use vmbell_hypervisor::{Capability, Hypervisor, Irqchip, Support, VmConfig};
@@ -76,16 +76,21 @@ impl Naming {
 }
 
 /// The entries of this backend: each naming once, or once for each number of vCPUs of `scan`.
-pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &Scan) -> Vec<Entry> {
+pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &ScanValues) -> Vec<BenchEntry> {
     let first = scan.vcpus.iter().find(|vcpus| POSSIBLE.contains(vcpus));
     let entry = |naming: Naming, vcpus: Option<u32>| {
         let hypervisor = Arc::clone(hypervisor);
-        let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
+        let make = move |options: &SubjectOptions| -> Result<Box<dyn Subject>, SubjectError> {
             let vcpus = vcpus.unwrap_or(VCPUS);
-            Ok(Box::new(All::new(&*hypervisor, naming, vcpus, options)?))
+            Ok(Box::new(InterruptAll::new(
+                &*hypervisor,
+                naming,
+                vcpus,
+                options,
+            )?))
         };
         let (name, description) = (naming.name(), naming.description());
-        let entry = Entry::new(Group::Scenario, name, description, make);
+        let entry = BenchEntry::new(Group::Scenario, name, description, make);
         let unscanned = (naming != Naming::Unicast).then_some(Naming::Unicast.name());
         at_value(entry, ("vcpus", vcpus), first.copied(), unscanned)
     };
@@ -104,18 +109,18 @@ pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &Scan) -> Vec<Entr
 }
 
 /// A guest with its sender and the others.
-struct All {
+struct InterruptAll {
     naming: Naming,
-    guest: Guest,
-    others: Vec<Other>,
+    guest: ScenarioGuest,
+    others: Vec<OtherVcpu>,
 }
 
-impl All {
+impl InterruptAll {
     fn new(
         hypervisor: &dyn Hypervisor,
         naming: Naming,
         vcpus: u32,
-        options: &Options,
+        options: &SubjectOptions,
     ) -> Result<Self, SubjectError> {
         if let Support::No(reason) = hypervisor.support(Capability::Interrupts) {
             return Err(SubjectError::Skipped(reason));
@@ -132,17 +137,17 @@ impl All {
             ..VmConfig::default()
         };
         let (name, program) = (naming.name(), programs::ipi_all());
-        let guest = Guest::with_config(hypervisor, name, program, config, options)?;
+        let guest = ScenarioGuest::with_config(hypervisor, name, program, config, options)?;
         let vm = guest.machine.vm().as_ref();
         // No vCPU has a PV EOI word, as in `ipi`.
-        let interrupts = Wiring::new(vm, Source::Itself, name)?.interrupts;
-        let prepare = || -> Result<Vec<Other>, Failure> {
+        let interrupts = Wiring::new(vm, InterruptSource::Itself, name)?.interrupts;
+        let prepare = || -> Result<Vec<OtherVcpu>, ScenarioFailure> {
             interrupts.write(vm.memory(), PARAMETERS)?;
             let pending = GuestAddress(PARAMETERS.0 + offset::PENDING as u64);
             vm.memory().write_obj(u64::from(vcpus - 1), pending)?;
             (1..vcpus)
                 .map(|index| {
-                    let mut other = Other::new(&guest, program, (index, cpu(index)))?;
+                    let mut other = OtherVcpu::new(&guest, program, (index, cpu(index)))?;
                     other.take_interrupts(&interrupts)?;
                     Ok(other)
                 })
@@ -157,12 +162,12 @@ impl All {
     }
 }
 
-impl Scenario for All {
-    fn guest(&self) -> &Guest {
+impl GuestScenario for InterruptAll {
+    fn guest(&self) -> &ScenarioGuest {
         &self.guest
     }
 
-    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn measure(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let others = self.others.len() as u64;
         let sender = Parameters {
             count: ops,
@@ -178,7 +183,7 @@ impl Scenario for All {
         let first = (&mut self.guest, &sender);
         let (run, _) = run_with_others(first, (&mut self.others, &other))?;
         let elapsed_ns = self.guest.clock.ns(run.ticks);
-        Ok(Sample {
+        Ok(RunSample {
             // The others also exit to say that they are done.
             heavy: run.heavy.saturating_sub(others),
             ..run.sample(ops, elapsed_ns)

@@ -4,8 +4,8 @@
 //! An interrupt of a higher priority (class) is delivered while another is in service (Intel SDM vol. 3, 13.8.3; Arm IHI
 //! 0069, "Preemption"), so a guest takes several without an EOI. It ends them in a separate entry, which is not counted.
 
-use super::super::guest::{Guest, Run};
-use crate::{Sample, SubjectError};
+use super::super::guest::{GuestRun, ScenarioGuest};
+use crate::{RunSample, SubjectError};
 use vmbell_guest::Parameters;
 
 /// What the program does with its interrupts (`eoi.S`).
@@ -22,29 +22,29 @@ const TRIES: usize = 9;
 
 /// The exits of interrupts that are not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Arrival {
+pub(super) struct ArrivalExits {
     /// `None` if the backend cannot count them.
-    light: Option<Exits>,
-    heavy: Exits,
+    light: Option<ExitsOfTwoRuns>,
+    heavy: ExitsOfTwoRuns,
 }
 
 /// The exits of the two runs. Their difference is due to the interrupts, the rest to the entry itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Exits {
+struct ExitsOfTwoRuns {
     with_one: u64,
     with_most: u64,
 }
 
-impl Arrival {
+impl ArrivalExits {
     /// Counts the exits of `guest`, which runs the program of EOIs.
-    pub(super) fn count(guest: &mut Guest) -> Result<Self, SubjectError> {
+    pub(super) fn count(guest: &mut ScenarioGuest) -> Result<Self, SubjectError> {
         let (mut one, mut most) = (Vec::new(), Vec::new());
         for _ in 0..TRIES {
             one.push(leave(guest, 1)?);
             most.push(leave(guest, MOST)?);
         }
-        let exits = |pick: fn(&Sample) -> Option<u64>| {
-            Some(Exits {
+        let exits = |pick: fn(&RunSample) -> Option<u64>| {
+            Some(ExitsOfTwoRuns {
                 with_one: middle(&one, pick)?,
                 with_most: middle(&most, pick)?,
             })
@@ -56,16 +56,16 @@ impl Arrival {
     }
 
     /// Leaves the exits of the EOIs in `sample`, whose operations were an interrupt and its EOI each.
-    pub(super) fn subtract(&self, sample: &mut Sample) {
+    pub(super) fn subtract(&self, sample: &mut RunSample) {
         let ops = sample.ops;
-        let without = |all: u64, exits: Exits| all.saturating_sub(exits.of(ops));
+        let without = |all: u64, exits: ExitsOfTwoRuns| all.saturating_sub(exits.of(ops));
         let light = sample.light.zip(self.light);
         sample.light = light.map(|(all, exits)| without(all, exits));
         sample.heavy = without(sample.heavy, self.heavy);
     }
 }
 
-impl Exits {
+impl ExitsOfTwoRuns {
     /// The exits of a run with this many interrupts.
     fn of(self, interrupts: u64) -> u64 {
         let more = self.with_most.saturating_sub(self.with_one);
@@ -74,8 +74,8 @@ impl Exits {
 }
 
 /// A run in which the guest takes `interrupts` and ends none. Then the guest ends them.
-fn leave(guest: &mut Guest, interrupts: u64) -> Result<Sample, SubjectError> {
-    let mut go = |value| -> Result<Run, SubjectError> {
+fn leave(guest: &mut ScenarioGuest, interrupts: u64) -> Result<RunSample, SubjectError> {
+    let mut go = |value| -> Result<GuestRun, SubjectError> {
         guest.run(&Parameters {
             count: interrupts,
             value,
@@ -87,7 +87,7 @@ fn leave(guest: &mut Guest, interrupts: u64) -> Result<Sample, SubjectError> {
     Ok(run.sample(interrupts, 0.0))
 }
 
-fn middle(samples: &[Sample], pick: fn(&Sample) -> Option<u64>) -> Option<u64> {
+fn middle(samples: &[RunSample], pick: fn(&RunSample) -> Option<u64>) -> Option<u64> {
     let mut all = samples.iter().map(pick).collect::<Option<Vec<u64>>>()?;
     all.sort_unstable();
     all.get(all.len() / 2).copied()
@@ -98,22 +98,22 @@ mod tests {
     use super::*;
 
     /// A run whose entry costs two exits and whose interrupts cost one each.
-    const EXITS: Exits = Exits {
+    const EXITS: ExitsOfTwoRuns = ExitsOfTwoRuns {
         with_one: 3,
         with_most: 2 + MOST,
     };
 
     #[test]
     fn the_exits_of_the_run_and_of_its_interrupts_are_subtracted() {
-        let arrival = Arrival {
+        let arrival = ArrivalExits {
             light: Some(EXITS),
-            heavy: Exits::default(),
+            heavy: ExitsOfTwoRuns::default(),
         };
-        let mut sample = Sample {
+        let mut sample = RunSample {
             ops: 1000,
             light: Some(2 + 1000 + 1000),
             heavy: 7,
-            ..Sample::default()
+            ..RunSample::default()
         };
         arrival.subtract(&mut sample);
         assert_eq!((sample.light, sample.heavy), (Some(1000), 7));
@@ -121,14 +121,14 @@ mod tests {
 
     #[test]
     fn what_is_not_counted_stays_so() {
-        let arrival = Arrival {
+        let arrival = ArrivalExits {
             light: None,
             heavy: EXITS,
         };
-        let mut sample = Sample {
+        let mut sample = RunSample {
             ops: 10,
             heavy: 12,
-            ..Sample::default()
+            ..RunSample::default()
         };
         arrival.subtract(&mut sample);
         assert_eq!((sample.light, sample.heavy), (None, 0));

@@ -1,19 +1,19 @@
 //! The interrupt scenarios by name, and the guest that each of them needs.
 
-use super::super::wiring::{Source, Wiring};
+use super::super::wiring::{InterruptSource, Wiring};
 use crate::SubjectError;
 use vmbell_guest::{Interrupts, Program, programs};
 use vmbell_hypervisor::{Irqchip, Vm, VmConfig};
 
 /// What a scenario measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Case {
+pub(super) enum InterruptCase {
     /// The time from the signal of an irqfd to the handler.
     Irqfd { level: bool, halted: bool },
     /// The time from a message that the VMM sends to the handler.
     Msi { halted: bool },
     /// The end of an interrupt alone.
-    Eoi(End),
+    Eoi(EoiMethod),
     /// An interrupt that a vCPU sends to itself.
     SelfIpi,
     /// An interrupt that a vCPU sends to another.
@@ -35,7 +35,7 @@ pub(super) enum Lowered {
 
 /// How the guest ends an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum EoiMethod {
     /// A store to the EOI register in the local APIC's page.
     Xapic,
     /// `wrmsr` to the EOI register of the x2APIC.
@@ -46,7 +46,7 @@ pub(super) enum End {
     Gic,
 }
 
-impl Case {
+impl InterruptCase {
     const ALL: [Self; 15] = [
         Self::irqfd(false, false),
         Self::irqfd(false, true),
@@ -54,10 +54,10 @@ impl Case {
         Self::irqfd(true, true),
         Self::Msi { halted: false },
         Self::Msi { halted: true },
-        Self::Eoi(End::Xapic),
-        Self::Eoi(End::X2apic),
-        Self::Eoi(End::Pv),
-        Self::Eoi(End::Gic),
+        Self::Eoi(EoiMethod::Xapic),
+        Self::Eoi(EoiMethod::X2apic),
+        Self::Eoi(EoiMethod::Pv),
+        Self::Eoi(EoiMethod::Gic),
         Self::Level(Lowered::Forwarded),
         Self::Level(Lowered::Resample),
         Self::Level(Lowered::Userspace),
@@ -68,7 +68,7 @@ impl Case {
     /// The cases of this architecture.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let is_here = |case: &Self| match case {
-            Self::Eoi(End::Gic) => cfg!(target_arch = "aarch64"),
+            Self::Eoi(EoiMethod::Gic) => cfg!(target_arch = "aarch64"),
             Self::Eoi(_) => cfg!(not(target_arch = "aarch64")),
             _ => true,
         };
@@ -89,10 +89,10 @@ impl Case {
             },
             Self::Msi { halted: false } => "msi-to-running",
             Self::Msi { halted: true } => "msi-to-halted",
-            Self::Eoi(End::Xapic) => "eoi-apic",
-            Self::Eoi(End::X2apic) => "eoi-x2apic",
-            Self::Eoi(End::Pv) => "eoi-pv",
-            Self::Eoi(End::Gic) => "eoi-gic",
+            Self::Eoi(EoiMethod::Xapic) => "eoi-apic",
+            Self::Eoi(EoiMethod::X2apic) => "eoi-x2apic",
+            Self::Eoi(EoiMethod::Pv) => "eoi-pv",
+            Self::Eoi(EoiMethod::Gic) => "eoi-gic",
             Self::SelfIpi => "self-ipi",
             Self::Ipi => "ipi",
             Self::Level(Lowered::Forwarded) => "level-forwarded",
@@ -119,10 +119,14 @@ impl Case {
             Self::Msi { halted: true } => {
                 "from the VMM's call to the handler's first instruction, in a guest that halts"
             }
-            Self::Eoi(End::Xapic) => "end of an interrupt: a store to the local APIC's page",
-            Self::Eoi(End::X2apic) => "end of an interrupt: wrmsr",
-            Self::Eoi(End::Pv) => "end of an interrupt: test and clear of a bit in guest memory",
-            Self::Eoi(End::Gic) => "end of an interrupt: a write of the CPU interface's register",
+            Self::Eoi(EoiMethod::Xapic) => "end of an interrupt: a store to the local APIC's page",
+            Self::Eoi(EoiMethod::X2apic) => "end of an interrupt: wrmsr",
+            Self::Eoi(EoiMethod::Pv) => {
+                "end of an interrupt: test and clear of a bit in guest memory"
+            }
+            Self::Eoi(EoiMethod::Gic) => {
+                "end of an interrupt: a write of the CPU interface's register"
+            }
             Self::SelfIpi if cfg!(target_arch = "aarch64") => {
                 "a vCPU sends an SGI to itself, until the handler has returned"
             }
@@ -143,7 +147,7 @@ impl Case {
     /// The case that this one is compared with.
     pub(super) const fn reference(self) -> Option<Self> {
         match self {
-            Self::Eoi(End::Pv | End::Xapic) => Some(Self::Eoi(End::X2apic)),
+            Self::Eoi(EoiMethod::Pv | EoiMethod::Xapic) => Some(Self::Eoi(EoiMethod::X2apic)),
             Self::Level(Lowered::Resample | Lowered::Forwarded) => {
                 Some(Self::Level(Lowered::Userspace))
             }
@@ -175,12 +179,12 @@ impl Case {
         )
     }
 
-    const fn source(self) -> Source {
+    const fn source(self) -> InterruptSource {
         match self {
-            Self::Level(_) | Self::Irqfd { level: true, .. } => Source::Level,
-            Self::Irqfd { .. } => Source::Edge,
-            Self::Msi { .. } => Source::Message,
-            Self::Eoi(_) | Self::SelfIpi | Self::Ipi => Source::Itself,
+            Self::Level(_) | Self::Irqfd { level: true, .. } => InterruptSource::Level,
+            Self::Irqfd { .. } => InterruptSource::Edge,
+            Self::Msi { .. } => InterruptSource::Message,
+            Self::Eoi(_) | Self::SelfIpi | Self::Ipi => InterruptSource::Itself,
         }
     }
 
@@ -188,7 +192,7 @@ impl Case {
     /// tick always is, the program begins at another place within the tick each time, so that the mean over many
     /// tells what no single one does.
     pub(super) const fn is_an_end(self) -> bool {
-        matches!(self, Self::Eoi(end) if !matches!(end, End::Gic))
+        matches!(self, Self::Eoi(end) if !matches!(end, EoiMethod::Gic))
     }
 
     /// Whether the scenario measures what the end of an interrupt does.
@@ -202,8 +206,11 @@ impl Case {
         Ok(Wiring {
             interrupts: Interrupts {
                 // Scenarios that do not measure an EOI use the cheapest one.
-                pv_eoi: !matches!(self, Self::Eoi(End::Xapic | End::X2apic) | Self::Ipi),
-                xapic: self == Self::Eoi(End::Xapic),
+                pv_eoi: !matches!(
+                    self,
+                    Self::Eoi(EoiMethod::Xapic | EoiMethod::X2apic) | Self::Ipi
+                ),
+                xapic: self == Self::Eoi(EoiMethod::Xapic),
                 ..wiring.interrupts
             },
             ..wiring

@@ -1,9 +1,9 @@
 //! Scenarios in which a vCPU works alone: the end of an interrupt, or a whole interrupt to itself.
 
-use super::super::guest::{Guest, Run, Scenario};
-use super::arrival::Arrival;
-use super::case::{Case, End};
-use crate::{Options, Sample, SubjectError};
+use super::super::guest::{GuestRun, GuestScenario, ScenarioGuest};
+use super::arrival::ArrivalExits;
+use super::case::{EoiMethod, InterruptCase};
+use crate::{RunSample, SubjectError, SubjectOptions};
 use vmbell_guest::{PARAMETERS, Parameters};
 use vmbell_hypervisor::Hypervisor;
 
@@ -15,22 +15,23 @@ const TRIAL: u64 = 16;
 pub(super) const RESOLUTION: u32 = 2;
 
 /// A scenario with one vCPU and no other thread.
-pub(super) struct Ends {
-    case: Case,
-    guest: Guest,
+pub(super) struct EoiScenario {
+    case: InterruptCase,
+    guest: ScenarioGuest,
     spared: u64,
     /// The exits that are no EOI's; `None` if the scenario is about whole interrupts.
-    arrival: Option<Arrival>,
+    arrival: Option<ArrivalExits>,
 }
 
-impl Ends {
+impl EoiScenario {
     pub(super) fn new(
         hypervisor: &dyn Hypervisor,
-        case: Case,
-        options: &Options,
+        case: InterruptCase,
+        options: &SubjectOptions,
     ) -> Result<Self, SubjectError> {
         let config = case.config(vec![options.first_cpu()]);
-        let guest = Guest::with_config(hypervisor, case.name(), case.program(), config, options)?;
+        let guest =
+            ScenarioGuest::with_config(hypervisor, case.name(), case.program(), config, options)?;
         let wiring = case.wiring(guest.machine.vm().as_ref())?;
         wiring
             .interrupts
@@ -42,21 +43,21 @@ impl Ends {
             spared: 0,
             arrival: None,
         };
-        if case == Case::Eoi(End::Pv) {
+        if case == InterruptCase::Eoi(EoiMethod::Pv) {
             ends.run_guest(TRIAL)?;
             if ends.spared() == 0 {
                 let why = "the host never sets the PV EOI bit (APICv or AVIC makes it unnecessary)";
                 return Err(SubjectError::Skipped(why.into()));
             }
         }
-        if matches!(case, Case::Eoi(_)) {
-            ends.arrival = Some(Arrival::count(&mut ends.guest)?);
+        if matches!(case, InterruptCase::Eoi(_)) {
+            ends.arrival = Some(ArrivalExits::count(&mut ends.guest)?);
             ends.spared = ends.guest.results()?.spared;
         }
         Ok(ends)
     }
 
-    fn run_guest(&mut self, ops: u64) -> Result<Run, SubjectError> {
+    fn run_guest(&mut self, ops: u64) -> Result<GuestRun, SubjectError> {
         let run = self.guest.run(&Parameters {
             count: ops,
             ..Parameters::default()
@@ -70,18 +71,18 @@ impl Ends {
     }
 }
 
-impl Scenario for Ends {
-    fn guest(&self) -> &Guest {
+impl GuestScenario for EoiScenario {
+    fn guest(&self) -> &ScenarioGuest {
         &self.guest
     }
 
-    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn measure(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let before = self.spared();
         let run = self.run_guest(ops)?;
         let spared = self.spared() - before;
         // KVM takes the bit back when the vCPU leaves the guest between an interrupt and its end. At depth 3 on Linux 7.3.4 that
         // happens to one interrupt in 17. A run that mostly wrote real EOIs must not count as PV EOI.
-        if self.case == Case::Eoi(End::Pv) && spared < ops / 2 {
+        if self.case == InterruptCase::Eoi(EoiMethod::Pv) && spared < ops / 2 {
             let what = format!("only {spared} of {ops} ends were spared");
             return Err(self.guest.failed(what));
         }

@@ -2,32 +2,32 @@
 
 use std::sync::Arc;
 
-use super::super::guest::{Failure, Guest, Scenario, boot};
-use super::case::Case;
+use super::super::guest::{GuestScenario, ScenarioFailure, ScenarioGuest, boot};
+use super::case::InterruptCase;
 use crate::affinity;
-use crate::{Options, Sample, SubjectError};
+use crate::{RunSample, SubjectError, SubjectOptions};
 use vmbell_guest::{PARAMETERS, Parameters};
 use vmbell_hypervisor::{Hypervisor, Vcpu};
 use vmbell_vmm::{Deadline, Stop};
 
 /// The scenario with its two vCPUs.
-pub(super) struct Ipi {
-    guest: Guest,
+pub(super) struct IpiScenario {
+    guest: ScenarioGuest,
     second: Box<dyn Vcpu>,
     cpu: usize,
 }
 
-const CASE: Case = Case::Ipi;
+const CASE: InterruptCase = InterruptCase::Ipi;
 
-impl Ipi {
+impl IpiScenario {
     pub(super) fn new(
         hypervisor: &dyn Hypervisor,
-        options: &Options,
+        options: &SubjectOptions,
     ) -> Result<Self, SubjectError> {
         let (first, cpu) = options.two_cpus()?;
         let config = CASE.config(vec![first, cpu]);
         let name = CASE.name();
-        let guest = Guest::with_config(hypervisor, name, CASE.program(), config, options)?;
+        let guest = ScenarioGuest::with_config(hypervisor, name, CASE.program(), config, options)?;
         let wiring = CASE.wiring(guest.machine.vm().as_ref())?;
         wiring
             .interrupts
@@ -39,12 +39,12 @@ impl Ipi {
     }
 }
 
-impl Scenario for Ipi {
-    fn guest(&self) -> &Guest {
+impl GuestScenario for IpiScenario {
+    fn guest(&self) -> &ScenarioGuest {
         &self.guest
     }
 
-    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn measure(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let parameters = Parameters {
             count: ops,
             ..Parameters::default()
@@ -56,7 +56,7 @@ impl Scenario for Ipi {
         let (cpu, limit, second) = (self.cpu, self.guest.limit.clone(), &mut self.second);
         let kick = second.kick_handle();
         let (run, other) = std::thread::scope(|scope| {
-            let taking = scope.spawn(move || -> Result<Stop, Failure> {
+            let taking = scope.spawn(move || -> Result<Stop, ScenarioFailure> {
                 affinity::prefer(cpu);
                 let _deadline = Deadline::when(move || limit.is_run_over(), second.kick_handle())?;
                 Ok(machine.runner(&mut **second).run()?)
@@ -75,7 +75,7 @@ impl Scenario for Ipi {
             Err(_) => return Err(self.guest.failed("the second vcpu's thread ended early")),
         }
         let elapsed_ns = self.guest.clock.ns(run.ticks);
-        Ok(Sample {
+        Ok(RunSample {
             // The second vCPU also exits to say that it is done.
             heavy: run.heavy.saturating_sub(1),
             ..run.sample(ops, elapsed_ns)

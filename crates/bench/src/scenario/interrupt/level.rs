@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::super::guest::{Failure, Guest, Scenario};
+use super::super::guest::{GuestScenario, ScenarioFailure, ScenarioGuest};
 use super::super::view::GuestView;
 use super::super::wiring::{attach, bell};
-use super::case::{Case, Lowered};
+use super::case::{InterruptCase, Lowered};
 use crate::affinity;
 use crate::subject::nanoseconds;
-use crate::{Options, Sample, SubjectError};
+use crate::{RunSample, SubjectError, SubjectOptions};
 use vmbell::doorbell::IoEventAddress;
 use vmbell::irq::{ForwardedLine, Gsi};
 use vmbell_devices::Hook;
@@ -22,17 +22,17 @@ use vmbell_hypervisor::{Hypervisor, IrqTrigger, Irqfd, Irqs};
 const SERVED: IoEventAddress = bell(0x60);
 
 /// A scenario of a level-triggered line.
-pub(super) struct Level {
-    guest: Guest,
+pub(super) struct LevelScenario {
+    guest: ScenarioGuest,
     gsi: Gsi,
     /// What takes the line down, and how the device is notified.
-    kind: Kind,
+    kind: LevelKind,
     view: GuestView,
     /// Interrupts that the guest has ended by its bit, over all runs.
     spared: u64,
 }
 
-enum Kind {
+enum LevelKind {
     /// The guest's EOI takes the line down, and the resamplefd notifies the device.
     Resample { irqfd: Irqfd, lowered: EventFd },
     /// The guest's end of the interrupt is the device's too.
@@ -41,15 +41,15 @@ enum Kind {
     Userspace { lowered: EventFd },
 }
 
-impl Level {
+impl LevelScenario {
     pub(super) fn new(
         hypervisor: &dyn Hypervisor,
-        case: Case,
-        options: &Options,
+        case: InterruptCase,
+        options: &SubjectOptions,
     ) -> Result<Self, SubjectError> {
         let name = case.name();
         let config = case.config(vec![options.first_cpu()]);
-        let guest = Guest::with_config(hypervisor, name, case.program(), config, options)?;
+        let guest = ScenarioGuest::with_config(hypervisor, name, case.program(), config, options)?;
         let vm = guest.machine.vm();
         let wiring = case.wiring(vm.as_ref())?;
         let gsi = wiring.gsi(name)?;
@@ -71,14 +71,14 @@ impl Level {
     }
 }
 
-impl Level {
+impl LevelScenario {
     /// Fails unless the guest has ended most of `ops` forwarded interrupts by its bit. A preempted vCPU leaves the
     /// guest in mid interrupt now and then, and ends that one by the register.
     fn check_forwarded(&mut self, ops: u64) -> Result<(), SubjectError> {
         let before = self.spared;
         self.spared = self.guest.results()?.spared;
         let spared = self.spared - before;
-        if matches!(self.kind, Kind::Forwarded { .. }) && spared < ops / 2 {
+        if matches!(self.kind, LevelKind::Forwarded { .. }) && spared < ops / 2 {
             let what = format!("only {spared} of {ops} interrupts were ended by the bit");
             return Err(self.guest.failed(what));
         }
@@ -87,30 +87,30 @@ impl Level {
 }
 
 /// The device's thread.
-struct Device<'d> {
+struct LevelDevice<'d> {
     irqs: &'d dyn Irqs,
     gsi: Gsi,
-    kind: &'d Kind,
+    kind: &'d LevelKind,
     view: &'d GuestView,
 }
 
-impl Device<'_> {
+impl LevelDevice<'_> {
     /// Raises the line `ops` times, each time until the guest has served it; returns the time of all.
-    fn assert(&self, ops: u64, ready: u64) -> Result<Duration, Failure> {
+    fn assert(&self, ops: u64, ready: u64) -> Result<Duration, ScenarioFailure> {
         let view = self.view;
         view.wait(|| view.ready() > ready)?;
         let started = Instant::now();
         for _ in 0..ops {
             match self.kind {
-                Kind::Resample { irqfd, lowered } => {
+                LevelKind::Resample { irqfd, lowered } => {
                     irqfd.signal();
                     view.wait(|| lowered.read().is_ok())?;
                 }
-                Kind::Forwarded { line } => {
+                LevelKind::Forwarded { line } => {
                     line.raise();
                     view.wait(|| line.has_ended())?;
                 }
-                Kind::Userspace { lowered } => {
+                LevelKind::Userspace { lowered } => {
                     self.irqs.set_line(self.gsi, true)?;
                     view.wait(|| lowered.read().is_ok())?;
                 }
@@ -120,17 +120,21 @@ impl Device<'_> {
     }
 }
 
-fn connect(guest: &Guest, case: Case, gsi: Gsi) -> Result<Kind, Failure> {
-    if case == Case::Level(Lowered::Forwarded) {
+fn connect(
+    guest: &ScenarioGuest,
+    case: InterruptCase,
+    gsi: Gsi,
+) -> Result<LevelKind, ScenarioFailure> {
+    if case == InterruptCase::Level(Lowered::Forwarded) {
         let line = guest.machine.vm().forward_line(gsi)?;
-        return Ok(Kind::Forwarded { line });
+        return Ok(LevelKind::Forwarded { line });
     }
     let lowered = EventFd::new(EFD_NONBLOCK)?;
-    if case == Case::Level(Lowered::Resample) {
+    if case == InterruptCase::Level(Lowered::Resample) {
         let event = Arc::new(EventFd::new(EFD_NONBLOCK)?);
         let vm = guest.machine.vm();
         let irqfd = vm.register_irqfd(&event, gsi, Some(&lowered))?;
-        return Ok(Kind::Resample { irqfd, lowered });
+        return Ok(LevelKind::Resample { irqfd, lowered });
     }
     let (vm, told) = (Arc::clone(guest.machine.vm()), lowered.try_clone()?);
     let served = move || {
@@ -139,19 +143,19 @@ fn connect(guest: &Guest, case: Case, gsi: Gsi) -> Result<Kind, Failure> {
         let _ = told.write(1);
     };
     attach(&guest.machine, SERVED, Arc::new(Hook(served)))?;
-    Ok(Kind::Userspace { lowered })
+    Ok(LevelKind::Userspace { lowered })
 }
 
-impl Scenario for Level {
-    fn guest(&self) -> &Guest {
+impl GuestScenario for LevelScenario {
+    fn guest(&self) -> &ScenarioGuest {
         &self.guest
     }
 
-    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn measure(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let (cpu, ready) = (self.guest.other_cpu, self.view.ready());
         let address = match self.kind {
-            Kind::Resample { .. } | Kind::Forwarded { .. } => 0,
-            Kind::Userspace { .. } => SERVED.value(),
+            LevelKind::Resample { .. } | LevelKind::Forwarded { .. } => 0,
+            LevelKind::Userspace { .. } => SERVED.value(),
         };
         let parameters = Parameters {
             count: ops,
@@ -160,7 +164,7 @@ impl Scenario for Level {
         };
         self.view.begin();
         let machine = Arc::clone(&self.guest.machine);
-        let device = Device {
+        let device = LevelDevice {
             irqs: machine.vm().as_ref(),
             gsi: self.gsi,
             kind: &self.kind,

@@ -10,46 +10,46 @@ mod raise;
 
 use std::sync::Arc;
 
-use super::scan::Scan;
-use crate::{Entry, Options, Remarks, Subject, SubjectError};
-use case::{Case, Lowered};
-use ends::Ends;
-use ipi::Ipi;
-use level::Level;
-use raise::Raise;
+use super::scan::ScanValues;
+use crate::{BenchEntry, Remarks, Subject, SubjectError, SubjectOptions};
+use case::{InterruptCase, Lowered};
+use ends::EoiScenario;
+use ipi::IpiScenario;
+use level::LevelScenario;
+use raise::RaiseScenario;
 use vmbell_hypervisor::{Capability, Hypervisor, Support};
 use vmbell_report::Group;
 
 /// All interrupt scenarios of this backend. Those with several vCPUs are there once for each number of them in `scan`.
-pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &Scan) -> Vec<Entry> {
-    let entry = |case: Case| {
+pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &ScanValues) -> Vec<BenchEntry> {
+    let entry = |case: InterruptCase| {
         let hypervisor = Arc::clone(hypervisor);
-        let make = move |options: &Options| make(&*hypervisor, case, options);
+        let make = move |options: &SubjectOptions| make(&*hypervisor, case, options);
         let remarks = Remarks {
             resolution: case.is_an_end().then_some(ends::RESOLUTION),
             ..Remarks::default()
         };
-        let entry = Entry::new(Group::Scenario, case.name(), case.description(), make)
+        let entry = BenchEntry::new(Group::Scenario, case.name(), case.description(), make)
             .with_remarks(remarks);
         match case.reference() {
             Some(reference) => entry.with_reference(reference.name()),
             None => entry,
         }
     };
-    let alone = Case::all().map(entry);
+    let alone = InterruptCase::all().map(entry);
     alone.chain(all::entries(hypervisor, scan)).collect()
 }
 
 /// Whether the scenario of this name needs two CPUs.
 pub(super) fn needs_two_cpus(name: &str) -> bool {
-    let mut cases = Case::all().filter(|case| case.needs_two_cpus());
+    let mut cases = InterruptCase::all().filter(|case| case.needs_two_cpus());
     cases.any(|case| case.name() == name)
 }
 
 fn make(
     hypervisor: &dyn Hypervisor,
-    case: Case,
-    options: &Options,
+    case: InterruptCase,
+    options: &SubjectOptions,
 ) -> Result<Box<dyn Subject>, SubjectError> {
     if let Support::No(reason) = hypervisor.support(Capability::Interrupts) {
         return Err(SubjectError::Skipped(reason));
@@ -59,7 +59,7 @@ fn make(
     {
         return Err(SubjectError::Skipped(reason));
     }
-    if case == Case::Level(Lowered::Forwarded)
+    if case == InterruptCase::Level(Lowered::Forwarded)
         && let Support::No(reason) = hypervisor.support(Capability::ForwardedLines)
     {
         return Err(SubjectError::Skipped(reason));
@@ -68,9 +68,13 @@ fn make(
         options.two_cpus()?;
     }
     Ok(match case {
-        Case::Irqfd { .. } | Case::Msi { .. } => Box::new(Raise::new(hypervisor, case, options)?),
-        Case::Eoi(_) | Case::SelfIpi => Box::new(Ends::new(hypervisor, case, options)?),
-        Case::Ipi => Box::new(Ipi::new(hypervisor, options)?),
-        Case::Level(_) => Box::new(Level::new(hypervisor, case, options)?),
+        InterruptCase::Irqfd { .. } | InterruptCase::Msi { .. } => {
+            Box::new(RaiseScenario::new(hypervisor, case, options)?)
+        }
+        InterruptCase::Eoi(_) | InterruptCase::SelfIpi => {
+            Box::new(EoiScenario::new(hypervisor, case, options)?)
+        }
+        InterruptCase::Ipi => Box::new(IpiScenario::new(hypervisor, options)?),
+        InterruptCase::Level(_) => Box::new(LevelScenario::new(hypervisor, case, options)?),
     })
 }

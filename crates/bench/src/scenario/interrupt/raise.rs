@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::super::guest::{Guest, Scenario};
+use super::super::guest::{GuestScenario, ScenarioGuest};
 use super::super::view::{GuestGone, GuestView};
-use super::case::Case;
+use super::case::InterruptCase;
 use crate::affinity;
 use crate::subject::nanoseconds;
-use crate::{Clock, Options, Sample, SubjectError};
+use crate::{RunSample, SubjectError, SubjectOptions, TickClock};
 use vmbell::irq::{Msi, Target};
 use vmbell_guest::{PARAMETERS, Parameters};
 use vmbell_hypervisor::{Hypervisor, Irqfd, Irqs};
@@ -22,7 +22,7 @@ const PAUSE_HALTED: Duration = Duration::from_micros(50);
 const PAUSE_RUNNING: Duration = Duration::from_micros(5);
 
 /// What raises the interrupt.
-enum Source {
+enum RaiseSource {
     Irqfd {
         irqfd: Irqfd,
         /// The eventfd that the EOI signals, if the line is level-triggered.
@@ -32,22 +32,22 @@ enum Source {
 }
 
 /// A scenario of latency.
-pub(super) struct Raise {
-    guest: Guest,
-    source: Source,
+pub(super) struct RaiseScenario {
+    guest: ScenarioGuest,
+    source: RaiseSource,
     view: GuestView,
     pause: Duration,
 }
 
-impl Raise {
+impl RaiseScenario {
     pub(super) fn new(
         hypervisor: &dyn Hypervisor,
-        case: Case,
-        options: &Options,
+        case: InterruptCase,
+        options: &SubjectOptions,
     ) -> Result<Self, SubjectError> {
         let name = case.name();
         let config = case.config(vec![options.first_cpu()]);
-        let guest = Guest::with_config(hypervisor, name, case.program(), config, options)?;
+        let guest = ScenarioGuest::with_config(hypervisor, name, case.program(), config, options)?;
         let event = || EventFd::new(EFD_NONBLOCK).map_err(|error| guest.failed(error));
         let vm = guest.machine.vm();
         let wiring = case.wiring(vm.as_ref())?;
@@ -60,19 +60,21 @@ impl Raise {
             .map_err(|error| guest.failed(error))?;
         let gsi = wiring.gsi(name)?;
         let source = match wiring.route.map(|route| route.target) {
-            Some(Target::Msi(msi)) if matches!(case, Case::Msi { .. }) => Source::Message(msi),
+            Some(Target::Msi(msi)) if matches!(case, InterruptCase::Msi { .. }) => {
+                RaiseSource::Message(msi)
+            }
             _ => {
-                let level = matches!(case, Case::Irqfd { level: true, .. });
+                let level = matches!(case, InterruptCase::Irqfd { level: true, .. });
                 let resample = if level { Some(event()?) } else { None };
                 let irqfd = vm
                     .register_irqfd(&Arc::new(event()?), gsi, resample.as_ref())
                     .map_err(|error| guest.failed(error))?;
-                Source::Irqfd { irqfd, resample }
+                RaiseSource::Irqfd { irqfd, resample }
             }
         };
         let halted = matches!(
             case,
-            Case::Irqfd { halted: true, .. } | Case::Msi { halted: true }
+            InterruptCase::Irqfd { halted: true, .. } | InterruptCase::Msi { halted: true }
         );
         Ok(Self {
             view: GuestView::new(vm.memory()),
@@ -87,7 +89,7 @@ impl Raise {
 struct Signaller<'s> {
     irqs: &'s dyn Irqs,
     view: &'s GuestView,
-    source: &'s Source,
+    source: &'s RaiseSource,
     pause: Duration,
 }
 
@@ -101,20 +103,20 @@ impl Signaller<'_> {
         for taken in first..first + ops {
             let rested = Instant::now() + self.pause;
             view.wait(|| Instant::now() >= rested)?;
-            let raised = Clock::now();
+            let raised = TickClock::now();
             match self.source {
-                Source::Irqfd { irqfd, .. } => {
+                RaiseSource::Irqfd { irqfd, .. } => {
                     // The counter is empty or nearly so, and the write cannot fail.
                     let _ = irqfd.event().write(1);
                 }
-                Source::Message(msi) => {
+                RaiseSource::Message(msi) => {
                     // A message that is refused is never taken, and then the counts do not agree.
                     let _ = self.irqs.signal_msi(*msi);
                 }
             }
             view.wait(|| view.interrupts() > taken)?;
             all.push(view.entered().saturating_sub(raised));
-            if let Source::Irqfd {
+            if let RaiseSource::Irqfd {
                 resample: Some(resample),
                 ..
             } = self.source
@@ -126,12 +128,12 @@ impl Signaller<'_> {
     }
 }
 
-impl Scenario for Raise {
-    fn guest(&self) -> &Guest {
+impl GuestScenario for RaiseScenario {
+    fn guest(&self) -> &ScenarioGuest {
         &self.guest
     }
 
-    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn measure(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let (cpu, ready) = (self.guest.other_cpu, self.view.ready());
         let machine = Arc::clone(&self.guest.machine);
         let signaller = Signaller {
@@ -162,7 +164,7 @@ impl Scenario for Raise {
                     .failed("the thread that raises interrupts ended early")
             })?
             .map_err(|over| self.guest.failed(over))?;
-        Ok(Sample {
+        Ok(RunSample {
             latencies_ns: self.guest.clock.latencies(ticks),
             ..run.sample(ops, elapsed_ns)
         })

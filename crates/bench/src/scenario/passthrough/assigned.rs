@@ -19,7 +19,7 @@ use vmbell_vfio::kernel::Vfio;
 pub(super) const REGISTERS: u32 = 0;
 
 /// A kind of device, and the one of this process once it is open.
-pub(super) struct Model {
+pub(super) struct AssignedModel {
     pub(super) needed: NeededDevice,
     /// What the device is, for a user whose host has none.
     pub(super) words: &'static str,
@@ -29,19 +29,19 @@ pub(super) struct Model {
     pub(super) is: fn(&HostDevice) -> bool,
     /// Makes the device ready for a guest, whose program does the rest.
     pub(super) prepare: fn(&Device) -> Result<(), PassthroughError>,
-    pub(super) open: Mutex<Weak<Assigned>>,
+    pub(super) open: Mutex<Weak<OpenedDevice>>,
 }
 
 /// The device that is open.
 #[derive(Debug)]
-pub(super) struct Assigned {
+pub(super) struct OpenedDevice {
     pub(super) device: Arc<Device>,
     vfio: Vfio,
 }
 
 /// Why the device cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unavailable {
+pub(super) enum DeviceUnavailable {
     #[error("needs {words}, which this host does not have: the lab does ({command})")]
     Absent {
         words: &'static str,
@@ -55,17 +55,17 @@ pub(super) enum Unavailable {
     },
 }
 
-impl Model {
+impl AssignedModel {
     /// The first such device of the host that can be assigned.
-    pub(super) fn find(&self, host: &Host) -> Result<HostDevice, Unavailable> {
+    pub(super) fn find(&self, host: &Host) -> Result<HostDevice, DeviceUnavailable> {
         let (words, command) = (self.words, self.command);
-        let mut unavailable = Unavailable::Absent { words, command };
+        let mut unavailable = DeviceUnavailable::Absent { words, command };
         for device in host.devices().into_iter().filter(self.is) {
             let mut obstacles = host.obstacles(&device).into_iter();
             let Some(obstacle) = obstacles.find(Obstacle::is_blocking) else {
                 return Ok(device);
             };
-            unavailable = Unavailable::Obstacle {
+            unavailable = DeviceUnavailable::Obstacle {
                 words,
                 name: device.name,
                 obstacle: Box::new(obstacle),
@@ -76,21 +76,21 @@ impl Model {
 
     /// The device, which the first call opens. The row is skipped if the host has none that can be assigned, and fails
     /// if another process has it.
-    pub(super) fn open(&self, row: &str) -> Result<Arc<Assigned>, SubjectError> {
+    pub(super) fn open(&self, row: &str) -> Result<Arc<OpenedDevice>, SubjectError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(assigned) = open.upgrade() {
             return Ok(assigned);
         }
         let found = self.find(&Host::system());
         let found = found.map_err(|error| SubjectError::Skipped(chain(&error)))?;
-        let opened = Assigned::new(&found).map_err(|error| SubjectError::failed(row, error))?;
+        let opened = OpenedDevice::new(&found).map_err(|error| SubjectError::failed(row, error))?;
         let assigned = Arc::new(opened);
         *open = Arc::downgrade(&assigned);
         Ok(assigned)
     }
 }
 
-impl Assigned {
+impl OpenedDevice {
     fn new(found: &HostDevice) -> Result<Self, PassthroughError> {
         let vfio = Vfio::open(&found.path)?;
         let device = vfio.device(&found.path, None)?;
@@ -149,7 +149,7 @@ mod tests {
         fs::write(device.join("device"), "0x11e9").unwrap();
         let other = EDU.find(&Host::at(root.path()));
         assert!(
-            matches!(other, Err(Unavailable::Absent { .. })),
+            matches!(other, Err(DeviceUnavailable::Absent { .. })),
             "{other:?}"
         );
     }

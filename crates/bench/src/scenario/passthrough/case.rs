@@ -1,6 +1,6 @@
 //! The scenarios with an assigned device by name, and what each of them needs of its guest.
 
-use super::assigned::Model;
+use super::assigned::AssignedModel;
 use super::models::{ALARM, EDU, PL031};
 use vmbell_guest::{Program, programs};
 use vmbell_hypervisor::{Capability, Irqchip};
@@ -8,9 +8,9 @@ use vmbell_vfio::placed::Handover;
 
 /// What a scenario measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Case {
+pub(super) enum PassthroughCase {
     /// An interrupt of the device, from the store that raises it to the return of its handler.
-    Interrupt { signal: Signal, irqfd: bool },
+    Interrupt { signal: DeviceSignal, irqfd: bool },
     /// An access to a register of the device.
     Access { mapped: bool, store: bool },
     /// An interrupt of a platform device, from the store that raises it to the return of its handler.
@@ -19,19 +19,19 @@ pub(super) enum Case {
 
 /// How the device interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Signal {
+pub(super) enum DeviceSignal {
     /// By its level-triggered line (INTx).
     Line,
     /// By a message (MSI).
     Message,
 }
 
-impl Case {
+impl PassthroughCase {
     pub(super) const ALL: [Self; 11] = [
-        Self::interrupt(Signal::Line, true),
-        Self::interrupt(Signal::Line, false),
-        Self::interrupt(Signal::Message, true),
-        Self::interrupt(Signal::Message, false),
+        Self::interrupt(DeviceSignal::Line, true),
+        Self::interrupt(DeviceSignal::Line, false),
+        Self::interrupt(DeviceSignal::Message, true),
+        Self::interrupt(DeviceSignal::Message, false),
         Self::access(true, false),
         Self::access(true, true),
         Self::access(false, false),
@@ -41,7 +41,7 @@ impl Case {
         Self::Platform(Handover::Forwarded),
     ];
 
-    const fn interrupt(signal: Signal, irqfd: bool) -> Self {
+    const fn interrupt(signal: DeviceSignal, irqfd: bool) -> Self {
         Self::Interrupt { signal, irqfd }
     }
 
@@ -52,10 +52,10 @@ impl Case {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Interrupt { signal, irqfd } => match (signal, irqfd) {
-                (Signal::Line, true) => "passthrough-intx-irqfd",
-                (Signal::Line, false) => "passthrough-intx-userspace",
-                (Signal::Message, true) => "passthrough-msi-irqfd",
-                (Signal::Message, false) => "passthrough-msi-userspace",
+                (DeviceSignal::Line, true) => "passthrough-intx-irqfd",
+                (DeviceSignal::Line, false) => "passthrough-intx-userspace",
+                (DeviceSignal::Message, true) => "passthrough-msi-irqfd",
+                (DeviceSignal::Message, false) => "passthrough-msi-userspace",
             },
             Self::Access { mapped, store } => match (mapped, store) {
                 (true, false) => "passthrough-mmio-mapped",
@@ -74,14 +74,16 @@ impl Case {
     pub(super) const fn description(self) -> &'static str {
         match self {
             Self::Interrupt { signal, irqfd } => match (signal, irqfd) {
-                (Signal::Line, true) => {
+                (DeviceSignal::Line, true) => {
                     "an assigned device's INTx, raised, handled and unmasked by the EOI: an irqfd with a resample eventfd"
                 }
-                (Signal::Line, false) => {
+                (DeviceSignal::Line, false) => {
                     "the same through a thread of the VMM, which sees the EOI in the handler's accesses: registers are emulated"
                 }
-                (Signal::Message, true) => "an assigned device's MSI, raised and handled: an irqfd",
-                (Signal::Message, false) => "the same through a thread of the VMM",
+                (DeviceSignal::Message, true) => {
+                    "an assigned device's MSI, raised and handled: an irqfd"
+                }
+                (DeviceSignal::Message, false) => "the same through a thread of the VMM",
             },
             Self::Access { mapped, store } => match (mapped, store) {
                 (true, false) => "load of 4 bytes from an assigned device's register, mapped",
@@ -131,7 +133,7 @@ impl Case {
     }
 
     /// The device that it is about.
-    pub(super) const fn model(self) -> &'static Model {
+    pub(super) const fn model(self) -> &'static AssignedModel {
         match self {
             Self::Interrupt { .. } | Self::Access { .. } => &EDU,
             Self::Platform(_) => &PL031,
@@ -166,7 +168,7 @@ impl Case {
     pub(super) fn handover(self) -> Option<Handover> {
         match self {
             Self::Interrupt {
-                signal: Signal::Line,
+                signal: DeviceSignal::Line,
                 irqfd,
             } => Some(if irqfd {
                 Handover::Irqfd
@@ -189,7 +191,7 @@ impl Case {
     pub(super) const fn needs(self) -> &'static [Capability] {
         match self {
             Self::Interrupt {
-                signal: Signal::Line,
+                signal: DeviceSignal::Line,
                 ..
             }
             | Self::Platform(Handover::Vmm | Handover::Irqfd) => {
@@ -208,7 +210,8 @@ mod tests {
 
     #[test]
     fn each_way_past_the_vmm_is_compared_with_the_way_through_it() {
-        let pairs = Case::ALL.map(|case| (case.name(), case.reference().map(Case::name)));
+        let pairs = PassthroughCase::ALL
+            .map(|case| (case.name(), case.reference().map(PassthroughCase::name)));
         assert_eq!(
             pairs,
             [
@@ -235,8 +238,10 @@ mod tests {
 
     #[test]
     fn registers_are_emulated_where_the_vmm_has_to_see_the_end_of_a_line() {
-        let emulated = Case::ALL.into_iter().filter(|case| !case.is_mapped());
-        let names: Vec<_> = emulated.map(Case::name).collect();
+        let emulated = PassthroughCase::ALL
+            .into_iter()
+            .filter(|case| !case.is_mapped());
+        let names: Vec<_> = emulated.map(PassthroughCase::name).collect();
         assert_eq!(
             names,
             [

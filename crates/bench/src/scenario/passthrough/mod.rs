@@ -14,10 +14,10 @@ mod turn;
 use std::sync::Arc;
 
 use crate::select::picks;
-use crate::{Entry, Options, Remarks, Subject, SubjectError};
-use case::Case;
-use subjects::{Access, Interrupt};
-use turn::Owner;
+use crate::{BenchEntry, Remarks, Subject, SubjectError, SubjectOptions};
+use case::PassthroughCase;
+use subjects::{AccessScenario, InterruptScenario};
+use turn::DeviceGuest;
 use vmbell_hypervisor::{Hypervisor, Support};
 use vmbell_report::Group;
 
@@ -26,18 +26,18 @@ const NOTE: &str = "passthrough-intx-* and -msi-*: each interrupt of an assigned
                     for those are not counted";
 
 /// All scenarios with an assigned device on this backend.
-pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
-    let entry = |case: Case| {
+pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<BenchEntry> {
+    let entry = |case: PassthroughCase| {
         let hypervisor = Arc::clone(hypervisor);
-        let make = move |options: &Options| make(&*hypervisor, case, options);
+        let make = move |options: &SubjectOptions| make(&*hypervisor, case, options);
         let remarks = Remarks {
             note: match case {
-                Case::Interrupt { .. } => Some(NOTE),
-                Case::Access { .. } | Case::Platform(_) => None,
+                PassthroughCase::Interrupt { .. } => Some(NOTE),
+                PassthroughCase::Access { .. } | PassthroughCase::Platform(_) => None,
             },
             ..Remarks::default()
         };
-        let entry = Entry::new(Group::Scenario, case.name(), case.description(), make)
+        let entry = BenchEntry::new(Group::Scenario, case.name(), case.description(), make)
             .with_device(case.model().needed)
             .with_remarks(remarks);
         match case.reference() {
@@ -45,7 +45,7 @@ pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
             None => entry,
         }
     };
-    Case::ALL
+    PassthroughCase::ALL
         .into_iter()
         .filter(|case| case.is_here())
         .map(entry)
@@ -55,8 +55,9 @@ pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
 /// The devices, by the names of `vmbell lab --device`, of the entries that one of these names and globs means, on every
 /// architecture.
 pub fn devices(patterns: &[String]) -> Vec<&'static str> {
-    let picked = |case: &Case| patterns.iter().any(|pattern| picks(pattern, case.name()));
-    let cases = Case::ALL.into_iter().filter(picked);
+    let picked =
+        |case: &PassthroughCase| patterns.iter().any(|pattern| picks(pattern, case.name()));
+    let cases = PassthroughCase::ALL.into_iter().filter(picked);
     let mut names: Vec<_> = cases.map(|case| case.model().needed.name).collect();
     names.dedup();
     names
@@ -64,8 +65,8 @@ pub fn devices(patterns: &[String]) -> Vec<&'static str> {
 
 fn make(
     hypervisor: &dyn Hypervisor,
-    case: Case,
-    options: &Options,
+    case: PassthroughCase,
+    options: &SubjectOptions,
 ) -> Result<Box<dyn Subject>, SubjectError> {
     let assigned = case.model().open(case.name())?;
     for capability in case.needs() {
@@ -73,10 +74,12 @@ fn make(
             return Err(SubjectError::Skipped(reason));
         }
     }
-    let owner = Owner::new(hypervisor, assigned, case, options)?;
+    let owner = DeviceGuest::new(hypervisor, assigned, case, options)?;
     Ok(match case {
-        Case::Interrupt { .. } | Case::Platform(_) => Box::new(Interrupt(owner)),
-        Case::Access { store, .. } => Box::new(Access { owner, store }),
+        PassthroughCase::Interrupt { .. } | PassthroughCase::Platform(_) => {
+            Box::new(InterruptScenario(owner))
+        }
+        PassthroughCase::Access { store, .. } => Box::new(AccessScenario { owner, store }),
     })
 }
 

@@ -2,14 +2,14 @@
 
 use std::sync::{Mutex, Weak};
 
-use super::assigned::{Model, REGISTERS};
+use super::assigned::{AssignedModel, REGISTERS};
 use crate::catalogue::NeededDevice;
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::host::{Bus, Host, HostDevice, Identity};
 
 /// QEMU's device edu (QEMU's `docs/specs/edu.rst`), a PCI device with a line and a message.
-pub(super) static EDU: Model = Model {
+pub(super) static EDU: AssignedModel = AssignedModel {
     needed: NeededDevice {
         name: "edu",
         is_ready: || EDU.find(&Host::system()).is_ok(),
@@ -47,7 +47,7 @@ fn is_edu(device: &HostDevice) -> bool {
 ///
 /// A store of the alarm's time to the load register raises the interrupt at once: the guest's program does that, and the
 /// host sets the time and the mask.
-pub(super) static PL031: Model = Model {
+pub(super) static PL031: AssignedModel = AssignedModel {
     needed: NeededDevice {
         name: "pl031",
         is_ready: || PL031.find(&Host::system()).is_ok(),

@@ -1,18 +1,18 @@
 //! The two kinds of scenario: interrupts of the device, one at a time, from the store that raises one to the return of its
 //! handler; and accesses to a register of the device, back to back.
 
-use super::super::guest::{Guest, Scenario};
+use super::super::guest::{GuestScenario, ScenarioGuest};
 use super::assigned::REGISTERS;
 use super::models::{IDENTITY, LIVENESS};
-use super::turn::{ADDRESS, Owner};
-use crate::{Sample, SubjectError};
+use super::turn::{ADDRESS, DeviceGuest};
+use crate::{RunSample, SubjectError};
 use vmbell_guest::Parameters;
 
 /// A scenario of interrupts.
-pub(super) struct Interrupt(pub(super) Owner);
+pub(super) struct InterruptScenario(pub(super) DeviceGuest);
 
-impl Scenario for Interrupt {
-    fn guest(&self) -> &Guest {
+impl GuestScenario for InterruptScenario {
+    fn guest(&self) -> &ScenarioGuest {
         &self.0.guest
     }
 
@@ -21,7 +21,7 @@ impl Scenario for Interrupt {
         clippy::cast_sign_loss,
         reason = "a run takes far less than 2^53 ns"
     )]
-    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn measure(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let turn = self.0.begin()?;
         let value = self.0.case.value();
         let guest = &mut self.0.guest;
@@ -49,7 +49,7 @@ impl Scenario for Interrupt {
         let spurious = after.interrupts - before.interrupts - served;
         let to_handler = guest.clock.ns(after.latency - before.latency);
         let elapsed_ns = guest.clock.ns(run.ticks);
-        Ok(Sample {
+        Ok(RunSample {
             counts: vec![
                 ("spurious interrupts".to_owned(), spurious),
                 ("ns to the handlers".to_owned(), to_handler as u64),
@@ -63,12 +63,12 @@ impl Scenario for Interrupt {
 const VALUE: u32 = 0x1234_5678;
 
 /// A scenario of accesses.
-pub(super) struct Access {
-    pub(super) owner: Owner,
+pub(super) struct AccessScenario {
+    pub(super) owner: DeviceGuest,
     pub(super) store: bool,
 }
 
-impl Access {
+impl AccessScenario {
     /// Fails unless the guest's accesses have reached the device.
     fn check(&self) -> Result<(), SubjectError> {
         let guest = &self.owner.guest;
@@ -91,12 +91,12 @@ impl Access {
     }
 }
 
-impl Scenario for Access {
-    fn guest(&self) -> &Guest {
+impl GuestScenario for AccessScenario {
+    fn guest(&self) -> &ScenarioGuest {
         &self.owner.guest
     }
 
-    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn measure(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         let turn = self.owner.begin()?;
         let register = if self.store { LIVENESS } else { IDENTITY.0 };
         let zero = self

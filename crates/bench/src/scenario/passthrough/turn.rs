@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::super::guest::{Failure, Guest};
+use super::super::guest::{ScenarioFailure, ScenarioGuest};
 use super::super::notify::pin_to;
-use super::super::wiring::{Source, Wiring};
-use super::assigned::{Assigned, REGISTERS};
-use super::case::{Case, Signal};
+use super::super::wiring::{InterruptSource, Wiring};
+use super::assigned::{OpenedDevice, REGISTERS};
+use super::case::{DeviceSignal, PassthroughCase};
 use super::models::MSI;
 use crate::affinity::Pinned;
-use crate::{Options, SubjectError};
+use crate::{SubjectError, SubjectOptions};
 use vmbell::irq::Msi;
 use vmbell_devices::Listener;
 use vmbell_devices::pci::Routes;
@@ -26,35 +26,35 @@ pub(super) const ADDRESS: u64 = 0xd000_0000;
 const MEMORY: u64 = 2 << 20;
 
 /// A guest that gets the device for its runs.
-pub(super) struct Owner {
-    pub(super) case: Case,
-    pub(super) assigned: Arc<Assigned>,
-    pub(super) guest: Guest,
+pub(super) struct DeviceGuest {
+    pub(super) case: PassthroughCase,
+    pub(super) assigned: Arc<OpenedDevice>,
+    pub(super) guest: ScenarioGuest,
     place: Place,
     wiring: Wiring,
 }
 
 /// The turn. The device's message goes before the rest of it.
-pub(super) struct Turn {
+pub(super) struct DeviceTurn {
     #[allow(dead_code, reason = "kept until the turn ends")]
-    message: Option<Message>,
+    message: Option<MessageWay>,
     placed: Placed,
     /// Why an access of the guest has failed.
     failed: Arc<Mutex<Option<PassthroughError>>>,
 }
 
 #[allow(dead_code, reason = "kept until the turn ends")]
-enum Message {
+enum MessageWay {
     Irqfd(Vectors),
-    Userspace(Relay),
+    Userspace(MessageRelay),
 }
 
-impl Owner {
+impl DeviceGuest {
     pub(super) fn new(
         hypervisor: &dyn Hypervisor,
-        assigned: Arc<Assigned>,
-        case: Case,
-        options: &Options,
+        assigned: Arc<OpenedDevice>,
+        case: PassthroughCase,
+        options: &SubjectOptions,
     ) -> Result<Self, SubjectError> {
         let name = case.name();
         let place = Place {
@@ -76,11 +76,11 @@ impl Owner {
             vcpu_cpus: vec![options.first_cpu()],
             ..VmConfig::default()
         };
-        let guest = Guest::with_config(hypervisor, name, case.program(), config, options)?;
+        let guest = ScenarioGuest::with_config(hypervisor, name, case.program(), config, options)?;
         let source = match case {
-            Case::Access { .. } => Source::Itself,
-            _ if case.handover().is_some() => Source::Level,
-            _ => Source::Message,
+            PassthroughCase::Access { .. } => InterruptSource::Itself,
+            _ if case.handover().is_some() => InterruptSource::Level,
+            _ => InterruptSource::Message,
         };
         let wiring = Wiring::new(guest.machine.vm().as_ref(), source, name)?;
         let owner = Self {
@@ -94,7 +94,7 @@ impl Owner {
         Ok(owner)
     }
 
-    fn route(&self) -> Result<(), Failure> {
+    fn route(&self) -> Result<(), ScenarioFailure> {
         let machine = &self.guest.machine;
         Interrupts {
             pv_eoi: true,
@@ -108,11 +108,11 @@ impl Owner {
     }
 
     /// Puts the device into the guest. Threads that this starts are on the CPU of the other side.
-    pub(super) fn begin(&self) -> Result<Turn, SubjectError> {
+    pub(super) fn begin(&self) -> Result<DeviceTurn, SubjectError> {
         self.put().map_err(|error| self.guest.failed(error))
     }
 
-    fn put(&self) -> Result<Turn, Failure> {
+    fn put(&self) -> Result<DeviceTurn, ScenarioFailure> {
         let _pinned = Pinned::to(&[self.guest.other_cpu])?;
         let (vm, device) = (self.guest.machine.vm(), &self.assigned.device);
         device.enable()?;
@@ -141,7 +141,7 @@ impl Owner {
         }
         (self.case.model().prepare)(device)?;
         let irqs: Arc<dyn Irqs> = vm.clone();
-        Ok(Turn {
+        Ok(DeviceTurn {
             message: self.message(irqs)?,
             placed,
             failed,
@@ -149,7 +149,7 @@ impl Owner {
     }
 
     /// The device's line, which is its first interrupt, if it interrupts by that.
-    fn wire(&self) -> Result<Vec<Wire>, Failure> {
+    fn wire(&self) -> Result<Vec<Wire>, ScenarioFailure> {
         let Some(handover) = self.case.handover() else {
             return Ok(Vec::new());
         };
@@ -161,9 +161,9 @@ impl Owner {
     }
 
     /// The device's message, if it interrupts by that.
-    fn message(&self, irqs: Arc<dyn Irqs>) -> Result<Option<Message>, Failure> {
-        let Case::Interrupt {
-            signal: Signal::Message,
+    fn message(&self, irqs: Arc<dyn Irqs>) -> Result<Option<MessageWay>, ScenarioFailure> {
+        let PassthroughCase::Interrupt {
+            signal: DeviceSignal::Message,
             irqfd,
         } = self.case
         else {
@@ -171,17 +171,17 @@ impl Owner {
         };
         let (device, message) = (&self.assigned.device, Msi::fixed(0, VECTOR));
         if !irqfd {
-            let relay = Relay::start(device, irqs, message, self.guest.other_cpu)?;
-            return Ok(Some(Message::Userspace(relay)));
+            let relay = MessageRelay::start(device, irqs, message, self.guest.other_cpu)?;
+            return Ok(Some(MessageWay::Userspace(relay)));
         }
         let mut vectors = Vectors::enable(device, MSI, 1, &Routes::new(irqs, Vec::new()))?;
         vectors.set(0, Some(message))?;
-        Ok(Some(Message::Irqfd(vectors)))
+        Ok(Some(MessageWay::Irqfd(vectors)))
     }
 }
 
 /// Fails unless the line is handed on in the way that the row measures.
-fn check(path: &InterruptPath, case: Case) -> Result<(), Failure> {
+fn check(path: &InterruptPath, case: PassthroughCase) -> Result<(), ScenarioFailure> {
     match (path, case.handover()) {
         (InterruptPath::Resample, Some(Handover::Irqfd))
         | (InterruptPath::Forwarded, Some(Handover::Forwarded))
@@ -190,32 +190,32 @@ fn check(path: &InterruptPath, case: Case) -> Result<(), Failure> {
     }
 }
 
-impl Turn {
+impl DeviceTurn {
     /// Fails if an access of the guest has failed.
-    pub(super) fn check(&self) -> Result<(), Failure> {
+    pub(super) fn check(&self) -> Result<(), ScenarioFailure> {
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.take().map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// What the device's interrupt has done if it is forwarded.
-    pub(super) fn forwarded(&self) -> Result<Option<ForwardedState>, Failure> {
+    pub(super) fn forwarded(&self) -> Result<Option<ForwardedState>, ScenarioFailure> {
         Ok(self.placed.forwarded()?.into_iter().next())
     }
 }
 
 /// A thread that takes the device's messages and sends them to the guest, until this is dropped.
-struct Relay {
+struct MessageRelay {
     device: Arc<Device>,
     _listener: Listener,
 }
 
-impl Relay {
+impl MessageRelay {
     fn start(
         device: &Arc<Device>,
         irqs: Arc<dyn Irqs>,
         message: Msi,
         cpu: usize,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, ScenarioFailure> {
         let heard = move || {
             // A message that is refused is never taken, and then the run does not end.
             let _ = irqs.signal_msi(message);
@@ -230,7 +230,7 @@ impl Relay {
     }
 }
 
-impl Drop for Relay {
+impl Drop for MessageRelay {
     fn drop(&mut self) {
         // A drop cannot report an error, and the turn's end disables it again.
         let _ = self.device.disable(MSI);

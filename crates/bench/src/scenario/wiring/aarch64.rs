@@ -1,6 +1,6 @@
 //! The interrupts of an arm64 guest: a shared peripheral interrupt, and an LPI for messages.
 
-use super::{Source, Wiring};
+use super::{InterruptSource, Wiring};
 use crate::SubjectError;
 use vmbell::doorbell::IoEventAddress;
 use vmbell::irq::{Gic, Gsi, IrqError, Msi, Route, Target};
@@ -22,11 +22,15 @@ const EVENT: u32 = 3;
 const LPI: u32 = 8192 + EVENT;
 const TABLES: u64 = PARAMETERS.0 + 0x20_0000;
 
-pub(super) fn wire(vm: &dyn Vm, source: Source, subject: &str) -> Result<Wiring, SubjectError> {
+pub(super) fn wire(
+    vm: &dyn Vm,
+    source: InterruptSource,
+    subject: &str,
+) -> Result<Wiring, SubjectError> {
     let gic = vm
         .gic()
         .ok_or_else(|| SubjectError::Skipped("the guest has no interrupt controller".into()))?;
-    if source == Source::Message && gic == Gic::V2 {
+    if source == InterruptSource::Message && gic == Gic::V2 {
         return Err(SubjectError::Skipped(
             "a GICv2 has no message-signalled interrupts".into(),
         ));
@@ -42,12 +46,12 @@ pub(super) fn wire(vm: &dyn Vm, source: Source, subject: &str) -> Result<Wiring,
         device: Some(DEVICE),
     };
     let (route, intid) = match source {
-        Source::Itself => (None, 0),
-        Source::Edge | Source::Level => (
+        InterruptSource::Itself => (None, 0),
+        InterruptSource::Edge | InterruptSource::Level => (
             route(PIN.into(), Target::Pin(PIN))?,
             FIRST_SPI + u32::from(PIN),
         ),
-        Source::Message => (route(MESSAGE, Target::Msi(message))?, LPI),
+        InterruptSource::Message => (route(MESSAGE, Target::Msi(message))?, LPI),
     };
     let message = LpiMessage {
         tables: TABLES,
@@ -57,8 +61,8 @@ pub(super) fn wire(vm: &dyn Vm, source: Source, subject: &str) -> Result<Wiring,
     let interrupt = GicInterrupt {
         gic,
         intid,
-        level: source == Source::Level,
-        message: (source == Source::Message).then_some(message),
+        level: source == InterruptSource::Level,
+        message: (source == InterruptSource::Message).then_some(message),
     };
     Ok(Wiring {
         route,

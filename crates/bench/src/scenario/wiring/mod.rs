@@ -17,7 +17,7 @@ use x86_64 as here;
 
 use std::sync::Arc;
 
-use super::guest::Failure;
+use super::guest::ScenarioFailure;
 use crate::SubjectError;
 use vmbell::bus::{BusDevice, BusError, BusRange};
 use vmbell::doorbell::IoEventAddress;
@@ -28,7 +28,7 @@ use vmbell_vmm::Machine;
 
 /// How the guest is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum InterruptSource {
     /// By another vCPU or by itself: nothing outside of it takes part.
     Itself,
     /// By an edge that an irqfd raises.
@@ -42,7 +42,7 @@ pub(crate) enum Source {
 /// An interrupt on its way to a guest program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wiring {
-    /// Its route; `None` for [`Source::Itself`].
+    /// Its route; `None` for [`InterruptSource::Itself`].
     pub(crate) route: Option<Route>,
     /// How the program handles it.
     pub(crate) interrupts: Interrupts,
@@ -50,12 +50,16 @@ pub(crate) struct Wiring {
 
 impl Wiring {
     /// The interrupt of a guest. Skips the scenario if the guest's interrupt controllers have no such interrupt.
-    pub(crate) fn new(vm: &dyn Vm, source: Source, subject: &str) -> Result<Self, SubjectError> {
+    pub(crate) fn new(
+        vm: &dyn Vm,
+        source: InterruptSource,
+        subject: &str,
+    ) -> Result<Self, SubjectError> {
         here::wire(vm, source, subject)
     }
 
     /// Sets the route.
-    pub(crate) fn connect(&self, vm: &dyn Irqs) -> Result<(), Failure> {
+    pub(crate) fn connect(&self, vm: &dyn Irqs) -> Result<(), ScenarioFailure> {
         Ok(vm.set_routing(self.route.as_slice())?)
     }
 

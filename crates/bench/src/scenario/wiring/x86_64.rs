@@ -1,6 +1,6 @@
 //! The interrupts of an x86-64 guest: messages to its local APIC, and a pin of the I/O APIC.
 
-use super::{Source, Wiring};
+use super::{InterruptSource, Wiring};
 use crate::SubjectError;
 use vmbell::doorbell::IoEventAddress;
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
@@ -14,7 +14,11 @@ const MESSAGE: u32 = 24;
 /// The bit of a redirection entry that makes it level-triggered.
 const LEVEL: u32 = 1 << 15;
 
-pub(super) fn wire(_: &dyn Vm, source: Source, subject: &str) -> Result<Wiring, SubjectError> {
+pub(super) fn wire(
+    _: &dyn Vm,
+    source: InterruptSource,
+    subject: &str,
+) -> Result<Wiring, SubjectError> {
     let failed = |error: IrqError| SubjectError::failed(subject, error);
     let route = |gsi: u32, target| -> Result<_, SubjectError> {
         let gsi = Gsi::new(gsi).map_err(failed)?;
@@ -22,12 +26,14 @@ pub(super) fn wire(_: &dyn Vm, source: Source, subject: &str) -> Result<Wiring, 
     };
     Ok(Wiring {
         route: match source {
-            Source::Itself => None,
-            Source::Edge | Source::Message => route(MESSAGE, Target::Msi(Msi::fixed(0, VECTOR)))?,
-            Source::Level => route(PIN.into(), Target::Pin(PIN))?,
+            InterruptSource::Itself => None,
+            InterruptSource::Edge | InterruptSource::Message => {
+                route(MESSAGE, Target::Msi(Msi::fixed(0, VECTOR)))?
+            }
+            InterruptSource::Level => route(PIN.into(), Target::Pin(PIN))?,
         },
         interrupts: Interrupts {
-            route: (source == Source::Level).then_some((PIN, LEVEL | u32::from(VECTOR))),
+            route: (source == InterruptSource::Level).then_some((PIN, LEVEL | u32::from(VECTOR))),
             ..Interrupts::default()
         },
     })

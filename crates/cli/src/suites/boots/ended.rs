@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use super::args::ColumnArgs;
 use crate::output::text::{self, cleaned};
 use crate::process::{self, End, Ended, Task};
-use vmbell_bench::Limit;
+use vmbell_bench::CommandLimit;
 use vmbell_lab::spin;
 
 /// How long a program may take to print its version.
@@ -47,7 +47,7 @@ pub(crate) fn last_words(ended: &Ended) -> Option<String> {
 }
 
 /// The first line that a program prints about its version.
-pub(crate) fn version_of(program: &Path, option: &str, stop: &Limit) -> Option<String> {
+pub(crate) fn version_of(program: &Path, option: &str, stop: &CommandLimit) -> Option<String> {
     let words: [OsString; 2] = [program.into(), option.into()];
     let ended = process::run(&Task::new(&words, VERSION_LIMIT, stop));
     let output = ended.ok()?.output;

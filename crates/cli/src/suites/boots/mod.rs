@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use self::ended::{in_words, keep, last_words, version_of};
 pub(crate) use self::run::{Plan, Run};
-use vmbell_bench::Limit;
+use vmbell_bench::CommandLimit;
 use vmbell_report::{ReasonsOfRun, Status, Vmm, VmmGuest};
 
 /// The hypervisor's signature in the CPUID of QEMU's TCG.
@@ -112,7 +112,7 @@ pub(crate) struct Failure {
 
 impl<W: Way> Column<W> {
     /// The column of a way: its program is looked for and asked for its version, until `stop` is set.
-    pub(crate) fn find(way: W, stop: &Limit) -> Self {
+    pub(crate) fn find(way: W, stop: &CommandLimit) -> Self {
         let program = way.program();
         let version = program.as_deref().ok();
         let version = version.and_then(|program| version_of(program, way.version()?, stop));

@@ -19,14 +19,14 @@ use crate::exit::Exit;
 use crate::output::deliver::{Delivery, deliver};
 use crate::output::progress::Progress;
 use crate::suites::measured::{Begun, exit_of};
-use vmbell_bench::{EarlyStop, Limit, Observer, Phase};
+use vmbell_bench::{BenchPhase, CommandLimit, EarlyStop, Observer};
 use vmbell_report::{Backend, Kind, Look, Planned, Random, Row, Status, Vmm};
 
 /// A measurement of columns.
 pub(crate) struct Run<'a> {
     args: &'a ColumnArgs,
     /// When it is to end.
-    pub(crate) limit: &'a Limit,
+    pub(crate) limit: &'a CommandLimit,
     /// When it began, and by which clock.
     pub(crate) begun: Begun,
     /// The CPUs of the VMMs; all if there are none.
@@ -49,7 +49,7 @@ pub(crate) struct Plan {
 
 impl<'a> Run<'a> {
     /// Begins to measure: opens the files of the report and makes the folder of --keep.
-    pub(crate) fn begin(args: &'a ColumnArgs, limit: &'a Limit) -> Result<Self> {
+    pub(crate) fn begin(args: &'a ColumnArgs, limit: &'a CommandLimit) -> Result<Self> {
         let cpus = args.measure.pinned()?.unwrap_or_default();
         let exports = Exports::open(&args.measure.exports)?;
         let begun = Begun::now()?;
@@ -84,7 +84,7 @@ impl<'a> Run<'a> {
         let mut progress = Progress::new(self.args.measure.progress(), 0);
         let bootable = columns.iter().filter(|column| column.program.is_ok());
         let boots = u64::from(self.args.runs) * bootable.count() as u64;
-        progress.phase(Phase::Measure, boots);
+        progress.phase(BenchPhase::Measure, boots);
         let mut random = Random::new(self.seed);
         let mut order: Vec<usize> = (0..columns.len()).collect();
         for run in 1..=self.args.runs {
@@ -146,7 +146,7 @@ impl<'a> Run<'a> {
         let mut progress = Progress::new(self.args.measure.progress(), 0);
         let measured = |column: &&mut Column<W>| !column.boots.is_empty();
         let columns: Vec<&mut Column<W>> = columns.iter_mut().filter(measured).collect();
-        progress.phase(Phase::Measure, columns.len() as u64);
+        progress.phase(BenchPhase::Measure, columns.len() as u64);
         for column in columns {
             if self.is_stopped() {
                 return Ok(());

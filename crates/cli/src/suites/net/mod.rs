@@ -35,7 +35,7 @@ use crate::args::values::value;
 use crate::exit::Exit;
 use crate::output::print;
 use crate::process::program::no_kvm;
-use vmbell_bench::Limit;
+use vmbell_bench::CommandLimit;
 use vmbell_report::{Kind, Timing};
 
 /// How often a boot that hangs is repeated at most: not at all on hardware. Where instructions are counted, a watch ends
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &NetArgs) -> Result<Exit> {
 }
 
 /// The columns that were asked for.
-fn of(args: &NetArgs, stop: &Limit) -> Vec<Column<Candidate>> {
+fn of(args: &NetArgs, stop: &CommandLimit) -> Vec<Column<Candidate>> {
     let ways = match args.ways.is_empty() {
         true => NetWay::value_variants()
             .iter()

@@ -24,8 +24,10 @@ use crate::output::progress::Progress;
 use crate::output::style::Style;
 use vmbell_bench::catalogue::HOST;
 use vmbell_bench::marks::Marks;
-use vmbell_bench::scenario::Scan;
-use vmbell_bench::{Entry, Options, Plan, Wanted, catalogue, picks, select, set_reference};
+use vmbell_bench::scenario::ScanValues;
+use vmbell_bench::{
+    BenchEntry, BenchPlan, SubjectOptions, WantedEntries, catalogue, picks, select, set_reference,
+};
 use vmbell_report::compare::{CompareOptions, RowKey};
 use vmbell_report::{Backend, Block, Cell, Column, Group, Look, Report, Table, Timing};
 
@@ -47,7 +49,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<Exit> {
     let begun = Begun::now()?;
     let timing = begun.timing;
     let plan = plan(&args, timing);
-    let options = Options {
+    let options = SubjectOptions {
         marks: Marks::open().context("cannot mark exits for the lab")?,
         cpus,
         spin: args.spin.into(),
@@ -132,9 +134,9 @@ fn is_wanted(args: &BenchArgs, row: &RowKey) -> bool {
         });
     is_of_backend
         && match wanted(args) {
-            Wanted::First => vmbell_bench::compare::FIRST.contains(&row.command.as_str()),
-            Wanted::All => row.group != Group::Debug,
-            Wanted::Named { patterns, .. } => {
+            WantedEntries::First => vmbell_bench::compare::FIRST.contains(&row.command.as_str()),
+            WantedEntries::All => row.group != Group::Debug,
+            WantedEntries::Named { patterns, .. } => {
                 let mut patterns = patterns.iter();
                 patterns.any(|pattern| picks(pattern, &row.command))
             }
@@ -142,16 +144,16 @@ fn is_wanted(args: &BenchArgs, row: &RowKey) -> bool {
 }
 
 /// The plan that the arguments describe. If the user gave a number of runs, no time budget reduces it.
-fn plan(args: &BenchArgs, timing: Timing) -> Plan {
+fn plan(args: &BenchArgs, timing: Timing) -> BenchPlan {
     let default = match timing {
-        Timing::Native => Plan::default(),
-        Timing::Emulated | Timing::Instructions => Plan::counted(),
+        Timing::Native => BenchPlan::default(),
+        Timing::Emulated | Timing::Instructions => BenchPlan::counted(),
     };
     let ops = match args.min_time {
         Some(_) => None,
         None => args.ops.or(default.ops),
     };
-    Plan {
+    BenchPlan {
         runs: args.runs.unwrap_or(default.runs),
         warmup: args.warmup,
         min_time: match ops {
@@ -162,7 +164,7 @@ fn plan(args: &BenchArgs, timing: Timing) -> Plan {
         most_time: default.most_time.filter(|_| args.ops.is_none()),
         budget: match (args.runs, wanted(args)) {
             (Some(_), _) => None,
-            (None, Wanted::First) => default.budget.map(|budget| budget.min(FIRST)),
+            (None, WantedEntries::First) => default.budget.map(|budget| budget.min(FIRST)),
             (None, _) => default.budget,
         },
         seed: args.measure.seed(timing),
@@ -172,7 +174,7 @@ fn plan(args: &BenchArgs, timing: Timing) -> Plan {
 
 /// How long one run may take, if that is limited. The default is much longer than any run takes on an
 /// idle host.
-fn run_timeout(args: &BenchArgs, plan: &Plan, timing: Timing) -> Option<Duration> {
+fn run_timeout(args: &BenchArgs, plan: &BenchPlan, timing: Timing) -> Option<Duration> {
     let default = match timing {
         Timing::Native => Duration::from_secs(10).max(plan.min_time * 20),
         Timing::Emulated | Timing::Instructions => Duration::from_secs(60),
@@ -181,19 +183,19 @@ fn run_timeout(args: &BenchArgs, plan: &Plan, timing: Timing) -> Option<Duration
     (timeout > Duration::ZERO).then_some(timeout)
 }
 
-fn wanted(args: &BenchArgs) -> Wanted<'_> {
+fn wanted(args: &BenchArgs) -> WantedEntries<'_> {
     match args.names.as_slice() {
-        [] if args.all => Wanted::All,
-        [] => Wanted::First,
-        patterns => Wanted::Named {
+        [] if args.all => WantedEntries::All,
+        [] => WantedEntries::First,
+        patterns => WantedEntries::Named {
             patterns,
             companions: !args.only,
         },
     }
 }
 
-fn scan(args: &BenchArgs) -> Scan {
-    Scan {
+fn scan(args: &BenchArgs) -> ScanValues {
+    ScanValues {
         doorbells: args.doorbells.clone(),
         vcpus: args.vcpus.clone(),
     }
@@ -206,7 +208,7 @@ pub(crate) fn check(args: &BenchArgs) -> Result<()> {
 }
 
 /// The entries that are to be measured, of the scenarios of each backend and this host's floors.
-fn entries(args: &BenchArgs, scenarios: Vec<Vec<Entry>>) -> Result<Vec<Entry>> {
+fn entries(args: &BenchArgs, scenarios: Vec<Vec<BenchEntry>>) -> Result<Vec<BenchEntry>> {
     let all = match &args.reference {
         Some(name) => set_reference(catalogue::all(scenarios), name),
         None => Ok(catalogue::all(scenarios)),
@@ -234,7 +236,7 @@ fn sort_by_median(report: &mut Report) {
 
 /// What to run next, after the rows that answer the first questions.
 fn next(report: &Report, args: &BenchArgs) -> Vec<Block> {
-    if wanted(args) != Wanted::First || report.ended_early() {
+    if wanted(args) != WantedEntries::First || report.ended_early() {
         return Vec::new();
     }
     let is_real = |backend: &Backend| backend.name == "kvm" && !backend.emulates_kernel_mode;

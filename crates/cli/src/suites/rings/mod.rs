@@ -21,7 +21,7 @@ use crate::output::progress::Progress;
 use variant::Variant;
 use vmbell_bench::perf::{self, PerfEvent};
 use vmbell_bench::workload::{Batch, Threads, entry};
-use vmbell_bench::{Entry, Options, Plan, Record, Remarks};
+use vmbell_bench::{BenchEntry, BenchPlan, Record, Remarks, SubjectOptions};
 use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{Backend, Kind, Look, Timing, Work, cpu_list};
 
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     let exports = Exports::open(&args.measure.exports)?;
     let begun = Begun::now()?;
     let delivery = args.measure.delivery(&begun, Look::default())?;
-    let options = Options {
+    let options = SubjectOptions {
         cpus,
         spin: SpinPolicy::Sleep,
         clock: begun.clock,
@@ -95,16 +95,16 @@ fn check_cpus(args: &VirtqueueArgs, cpus: &[usize]) -> Result<()> {
 
 /// The plan. A round that is not kept warms up, and finds whether runs are long enough if the number of buffers
 /// has to be found.
-fn plan(args: &VirtqueueArgs, variants: &[Variant], timing: Timing) -> Plan {
+fn plan(args: &VirtqueueArgs, variants: &[Variant], timing: Timing) -> BenchPlan {
     let bufs = variants.iter().map(|variant| variant.options.bufs);
     let most = bufs.min().unwrap_or_default();
     let (min_time, fewest) = match timing {
         Timing::Native => (RUN, FEWEST),
-        Timing::Emulated | Timing::Instructions => (Plan::COUNTED_RUN, FEWEST_EMULATED),
+        Timing::Emulated | Timing::Instructions => (BenchPlan::COUNTED_RUN, FEWEST_EMULATED),
     };
     // A run must have at least as many buffers as the distance between resets, or none would happen.
     let least = args.reset.unwrap_or_default().max(fewest).min(most);
-    Plan {
+    BenchPlan {
         runs: args.runs,
         warmup: 1,
         min_time,
@@ -118,7 +118,7 @@ fn plan(args: &VirtqueueArgs, variants: &[Variant], timing: Timing) -> Plan {
 }
 
 /// One entry for each variant; the first variant is the one that the others are compared with.
-fn entries(variants: &[Variant]) -> Vec<Entry> {
+fn entries(variants: &[Variant]) -> Vec<BenchEntry> {
     let reference = variants.first().map(|first| first.name.as_str());
     let of = |variant: &Variant| {
         let (name, switches) = (&variant.name, &variant.switches);

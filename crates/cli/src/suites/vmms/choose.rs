@@ -9,7 +9,7 @@ use crate::args::suggest::did_you_mean;
 use crate::exit::{Exit, Usage};
 use crate::output::print;
 use crate::suites::boots::{Column, version_of};
-use vmbell_bench::Limit;
+use vmbell_bench::CommandLimit;
 use vmbell_report::{pad, width};
 
 /// The VMMs that were named; without names, all.
@@ -81,7 +81,7 @@ pub(super) fn is_missing(column: &Column<Vmm>) -> bool {
 }
 
 /// Prints where these VMMs are, and their versions.
-pub(super) fn list(launchers: &[Launcher], stop: &Limit) -> Result<Exit> {
+pub(super) fn list(launchers: &[Launcher], stop: &CommandLimit) -> Result<Exit> {
     let widest = launchers
         .iter()
         .map(|launcher| width(launcher.name()))

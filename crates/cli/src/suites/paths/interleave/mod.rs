@@ -25,7 +25,7 @@ use crate::exit::{Exit, Usage};
 use crate::interrupt;
 use crate::output::progress::Progress;
 use crate::suites::measured;
-use vmbell_bench::{Limit, Observer, Phase};
+use vmbell_bench::{BenchPhase, CommandLimit, Observer};
 use vmbell_report::compare::{CompareOptions, Pairing, RowKey};
 use vmbell_report::{EXPORTERS, Export, Random, Report, Timing};
 
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &BenchArgs, other: &str) -> Result<Exit> {
     }
     let interrupted = interrupt::catch().context("cannot catch signals")?;
     let seed = args.measure.seed(Timing::Native);
-    let taken = take(args, &sides, seed, &Limit::new(None, interrupted))?;
+    let taken = take(args, &sides, seed, &CommandLimit::new(None, interrupted))?;
     let interrupted = interrupted.load(Ordering::Relaxed);
     if taken.new.is_empty() {
         return Ok(Exit::Interrupted);
@@ -156,10 +156,10 @@ fn sides(args: &BenchArgs, other: &str) -> Result<[Side; 2]> {
 }
 
 /// Takes the turns, until a signal.
-fn take(args: &BenchArgs, sides: &[Side; 2], seed: u64, stop: &Limit) -> Result<Taken> {
+fn take(args: &BenchArgs, sides: &[Side; 2], seed: u64, stop: &CommandLimit) -> Result<Taken> {
     let turns = args.before.turns;
     let mut progress = Progress::new(args.measure.progress(), 0);
-    progress.phase(Phase::Measure, u64::from(turns) * 2);
+    progress.phase(BenchPhase::Measure, u64::from(turns) * 2);
     let mut random = Random::new(seed);
     let mut taken = Taken::default();
     for turn in 1..=turns {

@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use crate::process::{self, End, Task};
-use vmbell_bench::Limit;
+use vmbell_bench::CommandLimit;
 use vmbell_report::{ReadError, Report};
 
 /// The most bytes of a report: 100 rows with 1000 samples each have a tenth of it.
@@ -92,7 +92,7 @@ impl Side {
     }
 
     /// Measures once.
-    pub(super) fn measure(&self, stop: &Limit) -> Result<Report, SideError> {
+    pub(super) fn measure(&self, stop: &CommandLimit) -> Result<Report, SideError> {
         let program = self.words[0].to_string_lossy().into_owned();
         let ended = process::run(&Task {
             most: MOST,
