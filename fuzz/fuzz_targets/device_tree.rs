@@ -1,4 +1,4 @@
-//! libFuzzer's entry: see `src/device_tree.rs`.
+//! libFuzzer's entry: see `crates/fuzz/src/device_tree.rs`.
 
 #![no_main]
 

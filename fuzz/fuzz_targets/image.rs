@@ -1,4 +1,4 @@
-//! libFuzzer's entry: see `src/image.rs`.
+//! libFuzzer's entry: see `crates/fuzz/src/image.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's entry: see `src/pci.rs`.
+//! libFuzzer's entry: see `crates/fuzz/src/pci.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's entry: see `src/tables.rs`.
+//! libFuzzer's entry: see `crates/fuzz/src/tables.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's entry: see `src/vfio.rs`.
+//! libFuzzer's entry: see `crates/fuzz/src/vfio.rs`.
 
 #![no_main]
 

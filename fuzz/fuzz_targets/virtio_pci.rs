@@ -1,4 +1,4 @@
-//! libFuzzer's entry: see `src/virtio/mod.rs`.
+//! libFuzzer's entry: see `crates/fuzz/src/virtio/mod.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's entry: see `src/device.rs`.
+//! libFuzzer's entry: see `crates/fuzz/src/device.rs`.
 
 #![no_main]
 

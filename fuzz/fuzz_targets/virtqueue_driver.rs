@@ -1,4 +1,4 @@
-//! libFuzzer's entry: see `src/driver.rs`.
+//! libFuzzer's entry: see `crates/fuzz/src/driver.rs`.
 
 #![no_main]
 

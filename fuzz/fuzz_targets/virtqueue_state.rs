@@ -1,4 +1,4 @@
-//! libFuzzer's entry: see `src/state.rs`.
+//! libFuzzer's entry: see `crates/fuzz/src/state.rs`.
 
 #![no_main]
 

@@ -33,6 +33,7 @@ const CRATES: &[&str] = &[
     "top",
     "bench",
     "cli",
+    "fuzz",
 ];
 
 /// Crates that use no other crate of the workspace but these.

@@ -1,4 +1,4 @@
-//! The fuzz targets of `fuzz/` on stable Rust, the same cases in every run: those of `fuzz/seeds`, which
+//! The fuzz targets on stable Rust, the same cases in every run: those of `seeds/`, which
 //! libFuzzer has found to reach different code, and random ones, shrunk when one fails. A target that begins with what
 //! is sound and changes it has random ones only.
 //! `VMBELL_FUZZ_CASES` asks for more of them.
@@ -9,29 +9,9 @@
     reason = "the whole program is tests"
 )]
 
-#[path = "../../../fuzz/src/device.rs"]
-mod device;
-#[path = "../../../fuzz/src/device_tree.rs"]
-mod device_tree;
-#[path = "../../../fuzz/src/driver.rs"]
-mod driver;
-#[path = "../../../fuzz/src/image.rs"]
-mod image;
-#[path = "../../../fuzz/src/input.rs"]
-mod input;
-#[path = "../../../fuzz/src/pci.rs"]
-mod pci;
-#[path = "../../../fuzz/src/state.rs"]
-mod state;
-#[path = "../../../fuzz/src/tables.rs"]
-mod tables;
-#[path = "../../../fuzz/src/vfio.rs"]
-mod vfio;
-#[path = "../../../fuzz/src/virtio/mod.rs"]
-mod virtio;
-
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, RngSeed, TestRunner};
+use vmbell_fuzz::{device, device_tree, driver, image, pci, state, tables, vfio, virtio};
 
 /// Of each target.
 const CASES: u32 = 10_000;
@@ -94,18 +74,12 @@ fn bytes(line: &str) -> Vec<u8> {
 
 #[test]
 fn a_driver_withstands_any_device() {
-    fuzz(
-        driver::fuzz,
-        include_str!("../../../fuzz/seeds/virtqueue_driver.hex"),
-    );
+    fuzz(driver::fuzz, include_str!("../seeds/virtqueue_driver.hex"));
 }
 
 #[test]
 fn a_device_withstands_any_driver() {
-    fuzz(
-        device::fuzz,
-        include_str!("../../../fuzz/seeds/virtqueue_device.hex"),
-    );
+    fuzz(device::fuzz, include_str!("../seeds/virtqueue_device.hex"));
 }
 
 #[test]
@@ -115,10 +89,7 @@ fn a_queue_goes_on_from_any_state_or_refuses_it() {
 
 #[test]
 fn a_device_is_taken_from_any_device_tree() {
-    fuzz(
-        device_tree::fuzz,
-        include_str!("../../../fuzz/seeds/device_tree.hex"),
-    );
+    fuzz(device_tree::fuzz, include_str!("../seeds/device_tree.hex"));
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use vmbell_vfio::node::{Choice, Copied, NodeRegion, Parent, Template, Tree, sample_tree};
 
 /// A real overlay, of which a case changes a few bytes.
-const OVERLAY: &[u8] = include_bytes!("../../crates/vfio/src/node/tests/golden/overlay.dtbo");
+const OVERLAY: &[u8] = include_bytes!("../../vfio/src/node/tests/golden/overlay.dtbo");
 
+/// One run, as `data` decides.
 pub fn fuzz(data: &[u8]) {
     let Some((&mode, rest)) = data.split_first() else {
         return;

@@ -24,6 +24,7 @@ const CHANGES: usize = 24;
 /// The most that the image reads, in bytes: two thirds of it where it searches for an RSDP.
 const BOUND: usize = 900_000;
 
+/// One run, as `data` decides.
 pub fn fuzz(data: &[u8]) {
     let mut memory = sound();
     for change in data.chunks_exact(3).take(CHANGES) {
