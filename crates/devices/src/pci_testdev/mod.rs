@@ -143,5 +143,4 @@ impl fmt::Debug for PciTestdev {
 }
 
 #[cfg(test)]
-#[path = "tests/mod.rs"]
 mod tests;
