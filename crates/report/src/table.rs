@@ -130,6 +130,11 @@ impl Table {
         }
     }
 
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows() == 0
+    }
+
     /// How many rows it has.
     pub(crate) fn rows(&self) -> usize {
         self.columns.first().map_or(0, |names| names.cells.len())

@@ -56,11 +56,14 @@ fn end(text: &str, to: usize) -> &str {
     ends.find(|end| width(end) <= to).unwrap_or_default()
 }
 
+/// A blank at which no line is broken.
+const NO_BREAK: char = '\u{a0}';
+
 /// Breaks `text` so that no line is wider than `to` cells, if a word allows it; every line but the
-/// first begins with `indent` blanks, and the first one is taken to begin with as many cells already.
+/// first begins with `indent` blanks, and the first one is taken to begin with as many cells already. No line is broken at a no-break space, which becomes a blank.
 pub fn wrap(text: &str, indent: usize, to: Option<usize>) -> String {
     let Some(to) = to else {
-        return text.to_owned();
+        return text.replace(NO_BREAK, " ");
     };
     let mut wrapped = String::new();
     let mut column = indent;
@@ -79,7 +82,7 @@ pub fn wrap(text: &str, indent: usize, to: Option<usize>) -> String {
         wrapped.push_str(word);
         column += length;
     }
-    wrapped
+    wrapped.replace(NO_BREAK, " ")
 }
 
 /// The text without a byte order mark, which editors and shells of Windows put before it.

@@ -1,46 +1,46 @@
 //! The table of halts: how often vCPUs halt, how long their threads poll before they sleep, and how often they are kicked.
 
-use std::fmt::Write;
-
+use super::parts::of_pids;
 use super::text::rate;
+use vmbell_report::{Cell, Column, Table};
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::Vm;
 use vmbell_top::rates::per_second;
 
 /// A row for each VM that halted or was kicked, of KVM's statistics; kicks are counted by a program.
-pub(super) fn table(vms: &[Vm], seconds: f64) -> String {
-    let mut out = String::new();
-    for vm in vms {
-        let statistic = |name| vm.statistics.as_ref()?.get(name).copied();
-        let kicks = vm.counts.get(&Metric::Kicks).copied();
-        if statistic("halt_exits").unwrap_or(0) + kicks.unwrap_or(0) == 0 {
-            continue;
-        }
-        let polls = statistic("halt_attempted_poll");
-        let _ = writeln!(
-            out,
-            "{:>7} {:>7} {:>7} {:>8} {:>9} {:>7} {:>7}",
-            vm.pid,
-            rate(statistic("halt_exits"), seconds),
-            rate(polls, seconds),
-            share(statistic("halt_successful_poll"), polls),
-            core(
-                statistic("halt_poll_success_ns"),
-                statistic("halt_poll_fail_ns"),
-                seconds
-            ),
-            rate(statistic("halt_wakeup"), seconds),
-            rate(kicks, seconds),
-        );
-    }
-    if out.is_empty() {
-        return out;
-    }
-    let titles = format!(
-        "\n{:>7} {:>7} {:>7} {:>8} {:>9} {:>7} {:>7}\n",
-        "PID", "HALTS/s", "POLLS/s", "IN TIME", "POLL CORE", "WAKES/s", "KICKS/s"
-    );
-    titles + &out
+pub(super) fn table(vms: &[Vm], seconds: f64) -> Table {
+    let kicks = |vm: &Vm| vm.counts.get(&Metric::Kicks).copied();
+    let has_halted =
+        |vm: &&Vm| statistic(vm, "halt_exits").unwrap_or(0) + kicks(vm).unwrap_or(0) > 0;
+    let vms: Vec<&Vm> = vms.iter().filter(has_halted).collect();
+    let mut table = of_pids(vms.iter().map(|vm| vm.pid));
+    let mut add = |title, cell: &dyn Fn(&Vm) -> String| {
+        let cells = vms.iter().map(|vm| Some(Cell::from(cell(vm))));
+        table.add(Column::numbers(title), cells);
+    };
+    let rate_of = |name| move |vm: &Vm| rate(statistic(vm, name), seconds);
+    add("HALTS/s", &rate_of("halt_exits"));
+    add("POLLS/s", &rate_of("halt_attempted_poll"));
+    add("IN TIME", &|vm| {
+        share(
+            statistic(vm, "halt_successful_poll"),
+            statistic(vm, "halt_attempted_poll"),
+        )
+    });
+    add("POLL CORE", &|vm| {
+        core(
+            statistic(vm, "halt_poll_success_ns"),
+            statistic(vm, "halt_poll_fail_ns"),
+            seconds,
+        )
+    });
+    add("WAKES/s", &rate_of("halt_wakeup"));
+    add("KICKS/s", &|vm| rate(kicks(vm), seconds));
+    table
+}
+
+fn statistic(vm: &Vm, name: &str) -> Option<u64> {
+    vm.statistics.as_ref()?.get(name).copied()
 }
 
 /// `-` if there was nothing to share, or if it is not known.
@@ -72,9 +72,8 @@ mod tests {
     use super::*;
 
     fn rows(vm: Vm) -> Vec<String> {
-        let table = table(&[vm], 2.0);
-        let row = table.lines().last().unwrap();
-        row.split_whitespace().map(str::to_owned).collect()
+        let cells = table(&[vm], 2.0).columns.into_iter();
+        cells.map(|column| column.cells[0].text.clone()).collect()
     }
 
     #[test]
@@ -99,7 +98,7 @@ mod tests {
         };
         let expected = ["4711", "1000", "900", "50%", "0.05", "550", "1500"];
         assert_eq!(rows(vm), expected);
-        assert_eq!(table(&[idle], 2.0), "");
+        assert!(table(&[idle], 2.0).is_empty());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use vmbell_top::model::{Address, Eventfd, Name, NameSource, Vm};
 use vmbell_top::reading::Reading;
 use vmbell_top::sources::Sources;
 
-use super::text;
+use super::addresses;
 
 /// The line, with its end.
 pub(super) fn line(sources: &Sources, now: &Reading, first: &Reading) -> Result<String> {
@@ -54,7 +54,7 @@ fn vm(vm: Vm) -> TopVm {
         exits_by_reason: by_reason(Some(*id)),
     });
     let addresses = vm.addresses.iter().map(|address| TopAddress {
-        space: text::space(address.space),
+        space: addresses::space(address.space),
         address: address.address,
         exits_to_vmm: address.to_vmm,
         vmm_nanoseconds: has(Metric::VmmTime).then_some(address.vmm_time),
@@ -111,7 +111,7 @@ fn vm(vm: Vm) -> TopVm {
 
 fn sampled_address(address: &Address) -> TopSampledAddress {
     TopSampledAddress {
-        space: text::space(address.space),
+        space: addresses::space(address.space),
         address: address.address,
         samples: address.to_vmm,
         accesses: accesses(&address.accesses),

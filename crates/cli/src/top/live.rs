@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::interval::TopInterval;
 use super::screen::{Action, Screen};
-use super::table::Table;
 use super::terminal::{self, Tty};
 use super::{text, view};
 use crate::exit::Exit;
@@ -19,19 +19,19 @@ const SLICE: Duration = Duration::from_millis(100);
 
 /// Shows tables on the terminal until a key or a signal ends it, or until `left` of them were shown; the last one then stays.
 pub(super) fn run(
-    mut next: impl FnMut() -> Result<Table>,
+    mut next: impl FnMut() -> Result<TopInterval>,
     delay: Duration,
     mut left: Option<u64>,
     interrupted: &AtomicBool,
 ) -> Result<Exit> {
     let mut tty = Tty::enter()?;
     let mut screen = Screen::new(delay);
-    let mut table: Option<Table> = None;
+    let mut interval: Option<TopInterval> = None;
     let mut counted = Instant::now();
     let mut is_old = true;
     loop {
         let drawn = match is_old || tty.is_resized() {
-            true => draw(&mut tty, &mut screen, table.as_ref()),
+            true => draw(&mut tty, &mut screen, interval.as_ref()),
             false => Ok(()),
         };
         if interrupted.load(Ordering::Acquire) {
@@ -45,7 +45,7 @@ pub(super) fn run(
         let rest = (counted + screen.delay).saturating_duration_since(Instant::now());
         if rest.is_zero() {
             counted = Instant::now();
-            table = Some(next()?);
+            interval = Some(next()?);
             left = left.map(|left| left - 1);
             is_old = true;
             continue;
@@ -56,7 +56,7 @@ pub(super) fn run(
         };
         is_old = !keys.is_empty();
         for key in keys {
-            match screen.press(key, table.as_ref().unwrap_or(&Table::default())) {
+            match screen.press(key, interval.as_ref().unwrap_or(&TopInterval::default())) {
                 Action::Nothing => {}
                 Action::Quit => return Ok(Exit::Good),
                 Action::Suspend => tty.suspend()?,
@@ -65,18 +65,18 @@ pub(super) fn run(
         }
     }
     drop(tty);
-    table.map_or(Ok(()), |table| {
-        print_shown(&text::table(&table, terminal::width()))
+    interval.map_or(Ok(()), |interval| {
+        print_shown(&text::text(&interval, terminal::width()))
     })?;
     Ok(Exit::Good)
 }
 
-fn draw(tty: &mut Tty, screen: &mut Screen, table: Option<&Table>) -> Result<()> {
+fn draw(tty: &mut Tty, screen: &mut Screen, interval: Option<&TopInterval>) -> Result<()> {
     let result = tty.screen.draw(|frame| {
-        if let Some(table) = table {
-            screen.fit(table, view::height(frame.area(), table));
+        if let Some(interval) = interval {
+            screen.fit(interval, view::height(frame.area(), interval));
         }
-        view::draw(frame, screen, table);
+        view::draw(frame, screen, interval);
         for cell in &mut frame.buffer_mut().content {
             if let Cow::Owned(symbol) = locale::shown(cell.symbol()) {
                 cell.set_symbol(&symbol);

@@ -31,11 +31,11 @@ fn child() {
         count += 1;
         assert!(role != "panic", "it panics");
         anyhow::ensure!(role != "error", "it fails");
-        Ok(Table {
+        Ok(TopInterval {
             vms: vec![vm()],
             seconds: 1.0,
             lost: Some(count),
-            ..Table::default()
+            ..TopInterval::default()
         })
     };
     let left = role.parse().ok();

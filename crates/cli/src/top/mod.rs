@@ -1,17 +1,17 @@
 //! `vmbell top`: shows what the notifications of the VMs that run on this host are, and which VMs they cost.
 
+mod addresses;
 mod columns;
 mod costs;
 mod halts;
+mod interval;
 mod json;
 mod live;
 mod openmetrics;
-mod optional;
+mod parts;
 mod reasons;
 mod record;
-mod sampled;
 mod screen;
-mod table;
 mod terminal;
 mod text;
 mod view;
@@ -26,9 +26,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
+use self::interval::TopInterval;
 use self::openmetrics::Metrics;
 use self::record::Recorder;
-use self::table::Table;
 use super::exit::{Exit, Unavailable, Usage};
 use super::interrupt;
 use super::output::print_to_reader;
@@ -43,7 +43,7 @@ use vmbell_top::sources::{Choice, Sources};
 const EXAMPLES: &str = "\
 Examples:
   vmbell top                          show the VMs of this host on a live screen; press F1 for its keys
-  vmbell top --once                   print one table, measured for one second
+  vmbell top --once                   print one interval, measured for one second
   vmbell top -b -n 10 -d 5            print ten tables, each of 5 seconds
   vmbell top --pid 4711 --once        show the VMs of one process, and do not slow others down
   vmbell top --with reasons,time      show also reasons of exits, and the time of the VMM
@@ -101,7 +101,7 @@ pub(super) struct TopArgs {
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     with: Vec<With>,
 
-    /// Write the VMs' totals as OpenMetrics text at each table, for node_exporter's textfile collector; - is stdout
+    /// Write the VMs' totals as OpenMetrics text at each interval, for node_exporter's textfile collector; - is stdout
     #[arg(long, value_name = "FILE")]
     export_openmetrics: Option<PathBuf>,
 
@@ -113,7 +113,7 @@ pub(super) struct TopArgs {
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
-    /// Print a line of JSON for each table, with counts since the command's start
+    /// Print a line of JSON for each interval, with counts since the command's start
     #[arg(long, conflicts_with = "batch")]
     json: bool,
 }
@@ -223,17 +223,17 @@ struct Counts {
 
 impl Counts {
     /// Reads the sources and returns what happened since the reading before.
-    fn next(&mut self) -> Result<Table> {
+    fn next(&mut self) -> Result<TopInterval> {
         let now = self.sources.read()?;
         let own = own_cpu();
         let used = own.saturating_sub(std::mem::replace(&mut self.own, own));
-        let table = Table {
+        let interval = TopInterval {
             costs: self.costs.clone(),
-            ..Table::new(&self.sources, &now.since(&self.before), used)
+            ..TopInterval::new(&self.sources, &now.since(&self.before), used)
         };
         if let Some(metrics) = &mut self.metrics {
             let command = openmetrics::Command {
-                sources: table.sources.clone(),
+                sources: interval.sources.clone(),
                 lost: now.bpf.as_ref().map(|bpf| bpf.lost),
                 unreadable: now.unreadable,
                 own,
@@ -242,7 +242,7 @@ impl Counts {
         }
         self.before = now;
         self.record()?;
-        Ok(table)
+        Ok(interval)
     }
 
     /// Adds the last reading to the recording.
@@ -271,11 +271,11 @@ fn batch(args: &TopArgs, counts: &mut Counts, interrupted: &AtomicBool) -> Resul
             }
             thread::sleep(rest.min(SLICE));
         }
-        let table = counts.next()?;
+        let interval = counts.next()?;
         let shown = match args.json {
             true => json::line(&counts.sources, &counts.before, &counts.first)?,
             false if args.prints_metrics() => String::new(),
-            false => locale::shown(&text::table(&table, terminal::width())).into_owned(),
+            false => locale::shown(&text::text(&interval, terminal::width())).into_owned(),
         };
         if !print_to_reader(shown.as_bytes())? {
             break;

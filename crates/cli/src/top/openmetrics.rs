@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::screen::{VmKey, keys};
-use super::{cpu_seconds, text};
+use super::{addresses, cpu_seconds};
 use vmbell_report::{Export, Label, MetricsText};
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::{Space, Vm};
@@ -277,7 +277,7 @@ impl Addresses {
         let shown = self.each.iter().filter(|(_, series)| series.is_shown);
         let own = shown.map(|((space, address), series)| {
             let address = format!("{address:#x}");
-            (text::space(*space), address, series.own)
+            (addresses::space(*space), address, series.own)
         });
         let other = || ("other".to_owned(), "other".to_owned(), self.others);
         let has_other = self.others != [0; 2];

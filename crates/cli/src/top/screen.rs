@@ -8,10 +8,10 @@ use std::time::Duration;
 use ratatui_termion::termion::event::Key;
 
 use super::columns::{self, Column};
-use super::table::Table;
-use super::text;
+use super::interval::TopInterval;
+use super::parts::parts;
 use crate::args::values;
-use vmbell_report::width;
+use vmbell_report::{Block, terminal, width};
 use vmbell_top::model::Vm;
 
 /// Delays that `+` and `-` reach.
@@ -20,9 +20,6 @@ const DELAYS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(6
 /// How far Left and Right move the lines of open VMs, and how far at most.
 const SHIFT: usize = 8;
 const FURTHEST: usize = 320;
-
-/// The width of the first column of tables, and a space.
-const PID: usize = 8;
 
 /// Tells VMs apart: the process, the VM's descriptor in it, and its place among those whose descriptor is not known.
 pub(super) type VmKey = (u32, Option<u32>, usize);
@@ -113,8 +110,8 @@ impl Screen {
     }
 
     /// All lines of the VMs that pass the filter.
-    pub(super) fn rows<'a>(&self, table: &'a Table) -> Vec<Row<'a>> {
-        let mut vms = keys(&table.vms);
+    pub(super) fn rows<'a>(&self, interval: &'a TopInterval) -> Vec<Row<'a>> {
+        let mut vms = keys(&interval.vms);
         vms.retain(|(_, vm)| self.passes(vm));
         vms.sort_by(|(_, one), (_, other)| match self.is_reversed {
             true => self.sort.compare(other, one),
@@ -124,7 +121,7 @@ impl Screen {
         for (key, vm) in vms {
             let mut contents = vec![Content::Vm(vm)];
             if self.open.contains(&key) {
-                contents.extend(details(vm, table));
+                contents.extend(details(vm, interval));
             }
             let lines = contents.into_iter().enumerate();
             rows.extend(lines.map(|(line, content)| Row {
@@ -151,8 +148,8 @@ impl Screen {
     }
 
     /// Scrolls so that the cursor is in one of `height` lines.
-    pub(super) fn fit(&mut self, table: &Table, height: usize) {
-        let rows = self.rows(table);
+    pub(super) fn fit(&mut self, interval: &TopInterval, height: usize) {
+        let rows = self.rows(interval);
         let at = self.position(&rows);
         self.cursor.index = at;
         self.height = height.max(1);
@@ -168,7 +165,7 @@ impl Screen {
     }
 
     /// Does what a key is for.
-    pub(super) fn press(&mut self, key: Key, table: &Table) -> Action {
+    pub(super) fn press(&mut self, key: Key, interval: &TopInterval) -> Action {
         match key {
             Key::Ctrl('c') => return Action::Quit,
             Key::Ctrl('l') => return Action::Repaint,
@@ -176,7 +173,7 @@ impl Screen {
             _ => {}
         }
         match &mut self.mode {
-            Mode::Browse => return self.browse(key, table),
+            Mode::Browse => return self.browse(key, interval),
             Mode::Help => self.mode = Mode::Browse,
             Mode::Filter => match key {
                 Key::Char('\n') => self.mode = Mode::Browse,
@@ -202,20 +199,20 @@ impl Screen {
         Action::Nothing
     }
 
-    fn browse(&mut self, key: Key, table: &Table) -> Action {
+    fn browse(&mut self, key: Key, interval: &TopInterval) -> Action {
         let page = self.height.saturating_sub(1).max(1);
         let at = self.cursor.index;
         match key {
             Key::Char('q') | Key::F(10) => return Action::Quit,
-            Key::Up | Key::Char('k') => self.move_to(at.saturating_sub(1), table),
-            Key::Down | Key::Char('j') => self.move_to(at + 1, table),
-            Key::PageUp => self.move_to(at.saturating_sub(page), table),
-            Key::PageDown => self.move_to(at + page, table),
-            Key::Home => self.move_to(0, table),
-            Key::End => self.move_to(usize::MAX, table),
+            Key::Up | Key::Char('k') => self.move_to(at.saturating_sub(1), interval),
+            Key::Down | Key::Char('j') => self.move_to(at + 1, interval),
+            Key::PageUp => self.move_to(at.saturating_sub(page), interval),
+            Key::PageDown => self.move_to(at + page, interval),
+            Key::Home => self.move_to(0, interval),
+            Key::End => self.move_to(usize::MAX, interval),
             Key::Left => self.left = self.left.saturating_sub(SHIFT),
             Key::Right => self.left = (self.left + SHIFT).min(FURTHEST),
-            Key::Char('\n' | ' ') => self.open_or_close(table),
+            Key::Char('\n' | ' ') => self.open_or_close(interval),
             Key::Char('>' | '.') | Key::F(6) => self.sort_by_neighbour(1),
             Key::Char('<' | ',') => self.sort_by_neighbour(Column::ALL.len() - 1),
             Key::Char('P') => self.sort = Column::Core,
@@ -238,8 +235,8 @@ impl Screen {
     }
 
     /// Moves the cursor to a line, or to the last one.
-    fn move_to(&mut self, index: usize, table: &Table) {
-        let rows = self.rows(table);
+    fn move_to(&mut self, index: usize, interval: &TopInterval) {
+        let rows = self.rows(interval);
         let index = index.min(rows.len().saturating_sub(1));
         self.cursor = match rows.get(index) {
             Some(row) => Cursor {
@@ -251,8 +248,8 @@ impl Screen {
         };
     }
 
-    fn open_or_close(&mut self, table: &Table) {
-        let rows = self.rows(table);
+    fn open_or_close(&mut self, interval: &TopInterval) {
+        let rows = self.rows(interval);
         let Some(row) = rows.get(self.position(&rows)) else {
             return;
         };
@@ -262,7 +259,7 @@ impl Screen {
         }
         // The cursor is on the VM's own line, which is there also if it is closed.
         let first = rows.iter().position(|row| row.vm == vm);
-        self.move_to(first.unwrap_or_default(), table);
+        self.move_to(first.unwrap_or_default(), interval);
     }
 
     fn sort_by_neighbour(&mut self, distance: usize) {
@@ -289,7 +286,7 @@ pub(super) fn keys(vms: &[Vm]) -> Vec<(VmKey, &Vm)> {
 }
 
 /// The lines below an open VM.
-fn details(vm: &Vm, table: &Table) -> Vec<Content<'static>> {
+fn details(vm: &Vm, interval: &TopInterval) -> Vec<Content<'static>> {
     let mut contents = Vec::new();
     let name = columns::name(vm);
     if width(&name) > columns::NAME {
@@ -303,14 +300,14 @@ fn details(vm: &Vm, table: &Table) -> Vec<Content<'static>> {
         let text = format!("vCPUs, with their threads: {}", vcpus.join(", "));
         contents.push(Content::Text(text));
     }
-    for part in text::parts(std::slice::from_ref(vm), table, usize::MAX) {
+    for mut part in parts(std::slice::from_ref(vm), interval, usize::MAX) {
         // The first column is the PID, which is in the VM's line.
-        let lines = part.lines().filter_map(|line| line.get(PID..));
-        let lines = lines.enumerate().map(|(line, text)| match line {
+        part.columns.remove(0);
+        let text = terminal(&[Block::Table(part)], vmbell_report::Screen::default());
+        contents.extend(text.lines().enumerate().map(|(line, text)| match line {
             0 => Content::Titles(text.to_owned()),
             _ => Content::Text(text.to_owned()),
-        });
-        contents.extend(lines);
+        }));
     }
     if contents.is_empty() {
         contents.push(Content::Text("nothing was counted".to_owned()));

@@ -1,21 +1,21 @@
 use super::*;
 use crate::top::text::tests::vm;
 
-fn table(count: u32) -> Table {
+fn table(count: u32) -> TopInterval {
     let vms = (1..=count).map(|pid| Vm {
         pid,
         name: Some(format!("guest-{pid}")),
         ..vm()
     });
-    Table {
+    TopInterval {
         vms: vms.collect(),
         seconds: 1.0,
-        ..Table::default()
+        ..TopInterval::default()
     }
 }
 
 /// The screen after these keys; it is fitted to ten lines after each.
-fn after(keys: &[Key], table: &Table) -> Screen {
+fn after(keys: &[Key], table: &TopInterval) -> Screen {
     let mut screen = Screen::new(Duration::from_secs(1));
     screen.fit(table, 10);
     for key in keys {
@@ -30,13 +30,13 @@ fn typed(text: &str) -> Vec<Key> {
 }
 
 /// The PID and the line of the cursor.
-fn cursor(screen: &Screen, table: &Table) -> (u32, usize) {
+fn cursor(screen: &Screen, table: &TopInterval) -> (u32, usize) {
     let rows = screen.rows(table);
     let row = &rows[screen.position(&rows)];
     (row.vm.0, row.line)
 }
 
-fn pids(screen: &Screen, table: &Table) -> Vec<u32> {
+fn pids(screen: &Screen, table: &TopInterval) -> Vec<u32> {
     let rows = screen.rows(table);
     rows.iter().map(|row| row.vm.0).collect()
 }

@@ -2,14 +2,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use vmbell_top::bpf::Metric;
-use vmbell_top::model::{Eventfd, Name};
-use vmbell_top::waiters::Waiter;
+use vmbell_top::model::{Address, Eventfd, Name, NameSource, Space, Vm};
 
-fn table_of(vms: &[Vm], seconds: f64) -> Table {
-    Table {
+fn interval_of(vms: &[Vm], seconds: f64) -> TopInterval {
+    TopInterval {
         vms: vms.to_vec(),
         seconds,
-        ..Table::default()
+        ..TopInterval::default()
     }
 }
 
@@ -84,7 +83,7 @@ fn a_vm_is_a_row_in_eighty_columns_and_what_is_not_counted_is_a_dash() {
         has_ended: true,
         ..vm()
     };
-    let table = vm_table(&table_of(&[vm(), other], 2.0), Some(80));
+    let table = of_vms(&interval_of(&[vm(), other], 2.0), Some(80));
     assert!(table.lines().all(|line| line.chars().count() == 80));
     assert_eq!(
         table,
@@ -94,12 +93,12 @@ fn a_vm_is_a_row_in_eighty_columns_and_what_is_not_counted_is_a_dash() {
     );
 }
 
-fn named(names: &[&str]) -> Table {
+fn named(names: &[&str]) -> TopInterval {
     let vm = |name: &&str| Vm {
         name: Some((*name).to_owned()),
         ..vm()
     };
-    table_of(&names.iter().map(vm).collect::<Vec<_>>(), 2.0)
+    interval_of(&names.iter().map(vm).collect::<Vec<_>>(), 2.0)
 }
 
 /// What is in the column of names, without the blanks at its end.
@@ -111,7 +110,7 @@ fn names(table: &str) -> Vec<&str> {
 #[test]
 fn names_are_whole_without_a_terminal_and_cut_in_the_middle_if_they_do_not_fit_into_its_lines() {
     let table = named(&["instance-00000001", "instance-00000002", "a"]);
-    let shown = |width| vm_table(&table, width);
+    let shown = |width| of_vms(&table, width);
     let whole = shown(None);
     let all = ["qemu:instance-00000001", "qemu:instance-00000002", "qemu:a"];
     assert_eq!(names(&whole), all);
@@ -128,7 +127,7 @@ fn names_are_whole_without_a_terminal_and_cut_in_the_middle_if_they_do_not_fit_i
 fn columns_are_aligned_after_wide_characters() {
     let table = named(&["仮想機械", "a-long-name"]);
     for (width, cells) in [(None, 86), (Some(84), 84), (Some(80), 80)] {
-        let shown = vm_table(&table, width);
+        let shown = of_vms(&table, width);
         let is_aligned = |line: &str| vmbell_report::width(line) == cells;
         assert!(shown.lines().all(is_aligned), "{shown}");
     }
@@ -139,12 +138,12 @@ fn notes_are_below_the_table() {
     let mut table = named(&["a"]);
     table.sources = vec!["counters"];
     table.notes = vec!["no bpf: why".to_owned(), "no samples: why".to_owned()];
-    let shown = super::table(&table, None);
+    let shown = text(&table, None);
     let end = format!("\n\nno bpf: why\nno samples: why\n{HINT}\n\n");
     assert!(shown.starts_with("vmbell top: 1 VM, 2.00 s, by counters\n\n    PID VM "));
     assert!(shown.ends_with(&end), "{shown}");
     table.vms.clear();
-    let shown = super::table(&table, None);
+    let shown = text(&table, None);
     assert!(shown.contains(&format!("\n\n{NO_VM}{end}")), "{shown}");
 }
 
@@ -156,33 +155,9 @@ fn ends_of_interrupts_that_the_cpu_does_are_not_a_number() {
     };
     by_cpu.counts.remove(&Metric::Eois);
     by_cpu.counts.remove(&Metric::PvEois);
-    let table = vm_table(&table_of(&[by_cpu], 2.0), None);
+    let table = of_vms(&interval_of(&[by_cpu], 2.0), None);
     let cells: Vec<_> = table.lines().last().unwrap().split_whitespace().collect();
     assert_eq!(cells[cells.len() - 2..], ["hw", "-"]);
-}
-
-#[test]
-fn an_address_says_its_accesses_its_eventfds_and_its_name() {
-    assert_eq!(
-        address_table(&[vm()], &table_of(&[], 2.0), MOST),
-        "\n    PID ADDRESS OR REASON       ACCESS     VMM/s RINGS/s WHAT\n   \
-         4711 mmio 0xfebf1000         w2             0    3100 virtio-pci notify?, fd 8, eventfd 32, not open in the VMM\n   \
-         4711 port 0x608              r4           1.5       0\n   \
-         4711 hlt                                  0.5       0\n"
-    );
-}
-
-#[test]
-fn only_the_most_frequent_addresses_are_shown_with_the_sum_of_the_others() {
-    let mut vm = vm();
-    let last = vm.addresses[1].clone();
-    vm.addresses.extend(vec![last; MOST]);
-    let table = address_table(&[vm], &table_of(&[], 1.0), MOST);
-    let more = table.lines().find(|line| line.contains(" more ")).unwrap();
-    assert_eq!(
-        more.split_whitespace().collect::<Vec<_>>(),
-        ["4711", "2", "more", "6.0", "0"]
-    );
 }
 
 #[test]
@@ -198,55 +173,4 @@ fn rates_have_four_digits_at_most_and_no_event_is_a_round_zero() {
     );
     assert_eq!(rate(Some(1), 100.0), "<0.1");
     assert_eq!(rate(None, 1.0), "-");
-}
-
-#[test]
-fn an_eventfd_names_the_other_processes_that_have_it() {
-    let holder = |name: &str, pid| Holder {
-        pid,
-        name: name.to_owned(),
-    };
-    let mut of = Eventfd {
-        id: 31,
-        fd: None,
-        holders: vec![holder("virtiofsd", 812)],
-        waiter: None,
-    };
-    assert_eq!(eventfd(&of), "eventfd 31 of virtiofsd (812)");
-    of.fd = Some(8);
-    of.holders.extend([holder("b", 813), holder("c", 814)]);
-    assert_eq!(eventfd(&of), "fd 8, also virtiofsd (812), b (813), 1 more");
-}
-
-#[test]
-fn an_eventfd_names_what_waits_for_it_in_the_kernel() {
-    let of = |thread| Eventfd {
-        id: 31,
-        fd: Some(19),
-        holders: Vec::new(),
-        waiter: Some(Waiter {
-            name: "vhost",
-            thread,
-        }),
-    };
-    assert_eq!(eventfd(&of(Some(152))), "fd 19 to vhost (152)");
-    assert_eq!(eventfd(&of(None)), "fd 19 to vhost");
-}
-
-#[test]
-fn an_ioeventfd_that_is_not_counted_is_a_dash_and_not_zero() {
-    let mut vm = vm();
-    vm.counts.remove(&Metric::Rings);
-    let table = address_table(&[vm], &table_of(&[], 2.0), 1);
-    let cells = |line: &str| {
-        line.split_whitespace()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
-    let rows: Vec<_> = table.lines().skip(2).map(cells).collect();
-    assert!(rows.len() > 1);
-    for row in rows {
-        let rings = row.iter().position(|cell| cell == "-");
-        assert!(rings.is_some(), "{row:?}");
-    }
 }

@@ -6,8 +6,8 @@ use ratatui_core::terminal::Frame;
 use ratatui_core::text::{Line, Span};
 
 use super::columns::{self, Column};
+use super::interval::TopInterval;
 use super::screen::{Content, Mode, Screen};
-use super::table::Table;
 use super::text::NO_VM;
 use vmbell_report::units::plural;
 use vmbell_report::{pad, shortened, width, wrap};
@@ -37,12 +37,12 @@ RINGS/s: signals of ioeventfds. IRQFD/s, IOCTL/s: interrupts raised by irqfds,
 and otherwise. EOI/s: ends of interrupts; PV: their share without an exit
 -: cannot be counted, for the reasons below the table";
 
-/// Draws the screen; without a table, the first interval has not ended.
-pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, table: Option<&Table>) {
+/// Draws the screen; without a interval, the first interval has not ended.
+pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, interval: Option<&TopInterval>) {
     let area = frame.area();
     let mut lines = Lines { frame, area, y: 0 };
-    lines.add(title(screen, table));
-    let Some(table) = table else {
+    lines.add(title(screen, interval));
+    let Some(interval) = interval else {
         let delay = screen.delay.as_secs_f64();
         lines.add(Line::raw(format!("counting for {delay} s")));
         lines.add_last(footer(screen));
@@ -52,7 +52,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, table: Option<&Table>
         for line in HELP.lines() {
             lines.add(Line::raw(line));
         }
-        for note in &table.notes {
+        for note in &interval.notes {
             for line in wrap(note, 0, Some(area.width.into())).lines() {
                 lines.add(Line::raw(line));
             }
@@ -60,8 +60,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, table: Option<&Table>
         lines.add_last(Line::raw("press any key"));
         return;
     }
-    body(&mut lines, screen, table);
-    let notes = notes(table);
+    body(&mut lines, screen, interval);
+    let notes = notes(interval);
     lines.leave(notes.len());
     for note in notes {
         lines.add(Line::raw(shortened(&note, area.width.into())).style(bold()));
@@ -70,29 +70,31 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, table: Option<&Table>
 }
 
 /// How many lines are left for VMs.
-pub(super) fn height(area: Rect, table: &Table) -> usize {
-    let others = 3 + notes(table).len();
+pub(super) fn height(area: Rect, interval: &TopInterval) -> usize {
+    let others = 3 + notes(interval).len();
     usize::from(area.height).saturating_sub(others)
 }
 
-fn title(screen: &Screen, table: Option<&Table>) -> Line<'static> {
+fn title(screen: &Screen, interval: Option<&TopInterval>) -> Line<'static> {
     let mut parts = vec!["vmbell top".to_owned()];
-    if let Some(table) = table {
-        parts.push(plural(table.vms.len(), "VM"));
+    if let Some(interval) = interval {
+        parts.push(plural(interval.vms.len(), "VM"));
     }
     parts.push(format!("every {} s", screen.delay.as_secs_f64()));
-    if let Some(table) = table {
-        parts.push(table.sources.join(", "));
-        parts.push(format!("own cost {:.2} core", table.own_cores));
-        let lost = table.lost.map_or("-".to_owned(), |lost| lost.to_string());
+    if let Some(interval) = interval {
+        parts.push(interval.sources.join(", "));
+        parts.push(format!("own cost {:.2} core", interval.own_cores));
+        let lost = interval
+            .lost
+            .map_or("-".to_owned(), |lost| lost.to_string());
         parts.push(format!("lost {lost}"));
     }
     Line::raw(parts.join("  ")).style(bold())
 }
 
 /// The first notes, and how many more there are.
-fn notes(table: &Table) -> Vec<String> {
-    let mut notes = table.notes.clone();
+fn notes(interval: &TopInterval) -> Vec<String> {
+    let mut notes = interval.notes.clone();
     if notes.len() > NOTES {
         let more = notes.len() + 1 - NOTES;
         notes.truncate(NOTES - 1);
@@ -101,8 +103,8 @@ fn notes(table: &Table) -> Vec<String> {
     notes
 }
 
-fn body(lines: &mut Lines<'_, '_>, screen: &Screen, table: &Table) {
-    let name = columns::name_width(&table.vms, Some(lines.area.width.into()));
+fn body(lines: &mut Lines<'_, '_>, screen: &Screen, interval: &TopInterval) {
+    let name = columns::name_width(&interval.vms, Some(lines.area.width.into()));
     let mut titles = Vec::new();
     for column in Column::ALL {
         let style = match column == screen.sort {
@@ -118,9 +120,9 @@ fn body(lines: &mut Lines<'_, '_>, screen: &Screen, table: &Table) {
         titles.push(Span::styled(" ", Style::new().reversed()));
     }
     lines.add(Line::from(titles));
-    let rows = screen.rows(table);
+    let rows = screen.rows(interval);
     if rows.is_empty() {
-        let why = match table.vms.is_empty() {
+        let why = match interval.vms.is_empty() {
             true => NO_VM,
             false => "no VM passes the filter",
         };
@@ -128,10 +130,10 @@ fn body(lines: &mut Lines<'_, '_>, screen: &Screen, table: &Table) {
     }
     let at = screen.position(&rows);
     let shown = rows.iter().enumerate().skip(screen.top());
-    for (index, row) in shown.take(height(lines.area, table)) {
+    for (index, row) in shown.take(height(lines.area, interval)) {
         let (text, style) = match &row.content {
             Content::Vm(vm) => {
-                let text = columns::line(name, |column| column.cell(vm, table.seconds));
+                let text = columns::line(name, |column| column.cell(vm, interval.seconds));
                 (text, Style::new())
             }
             Content::Titles(titles) => (indented(titles, screen.left), Style::new().underlined()),

@@ -10,7 +10,7 @@ use crate::top::text::tests::vm;
 use vmbell_top::model::{Irqfd, Reason, Vm};
 
 /// What is on a terminal of this size after these keys.
-fn shown(size: (u16, u16), table: Option<&Table>, keys: &[Key]) -> Vec<String> {
+fn shown(size: (u16, u16), table: Option<&TopInterval>, keys: &[Key]) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).unwrap();
     let mut screen = Screen::new(Duration::from_secs(1));
     let mut draw = |screen: &mut Screen| {
@@ -27,20 +27,20 @@ fn shown(size: (u16, u16), table: Option<&Table>, keys: &[Key]) -> Vec<String> {
     };
     let mut lines = draw(&mut screen);
     for key in keys {
-        let _ = screen.press(*key, table.unwrap_or(&Table::default()));
+        let _ = screen.press(*key, table.unwrap_or(&TopInterval::default()));
         lines = draw(&mut screen);
     }
     lines
 }
 
-fn table(vms: Vec<Vm>) -> Table {
-    Table {
+fn table(vms: Vec<Vm>) -> TopInterval {
+    TopInterval {
         vms,
         seconds: 2.0,
         sources: vec!["bpf", "counters"],
         lost: Some(0),
         own_cores: 0.018,
-        ..Table::default()
+        ..TopInterval::default()
     }
 }
 
@@ -73,16 +73,16 @@ vmbell top  1 VM  every 1 s  bpf, counters  own cost 0.02 core  lost 0
    4711 qemu:…er-1    2  0.00    310k    212k    3100       -     1.5   100  93%
   name: qemu:web-server-1
   vCPUs, with their threads: 0 (4720), 1 (4721)
-  vCPU EXITS/s BY REASON
-   all npf 45
-     0 npf 30
-     1 npf 15
-  ADDRESS OR REASON       ACCESS     VMM/s RINGS/s WHAT
-  mmio 0xfebf1000         w2             0    3100 virtio-pci notify?, fd 8, ev…
-  port 0x608              r4           1.5       0
-  hlt                                  0.5       0
-    GSI IRQFD/s WORKER/s FIRST SIGNALLED BY
-     24     103        0 vhost-4711 (144)";
+  vCPU  EXITS/s BY REASON
+   all  npf 45
+     0  npf 30
+     1  npf 15
+  ADDRESS OR REASON  ACCESS  VMM/s  RINGS/s  WHAT
+  mmio 0xfebf1000    w2          0     3100  virtio-pci notify?, fd 8, eventfd …
+  port 0x608         r4        1.5        0
+  hlt                          0.5        0
+  GSI  IRQFD/s  WORKER/s  FIRST SIGNALLED BY
+   24      103         0  vhost-4711 (144)";
     assert_eq!(lines[..15].join("\n"), expected);
     assert!(lines[15..23].iter().all(String::is_empty));
     assert_eq!(lines[23], KEYS);
@@ -91,7 +91,7 @@ vmbell top  1 VM  every 1 s  bpf, counters  own cost 0.02 core  lost 0
     let keys = [&[Key::Char('\n')][..], &[Key::Right; 5]].concat();
     let moved = shown(SMALL, Some(&table), &keys);
     assert_eq!(moved[..3], lines[..3]);
-    let rest = "    3100 virtio-pci notify?, fd 8, eventfd 32, not open in the VMM";
+    let rest = "  0  virtio-pci notify?, fd 8, eventfd 32, not open in the VMM";
     assert!(moved[10].ends_with(rest), "{moved:?}");
     let back = [&keys[..], &[Key::Left; 6]].concat();
     assert_eq!(shown(SMALL, Some(&table), &back), lines);

@@ -12,7 +12,7 @@ use vmbell_top::sources::Sources;
 
 /// What happened in an interval.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Table {
+pub(super) struct TopInterval {
     pub(super) vms: Vec<Vm>,
     pub(super) seconds: f64,
     /// The sources that are used.
@@ -29,8 +29,8 @@ pub(super) struct Table {
     pub(super) threads: BTreeMap<u32, String>,
 }
 
-impl Table {
-    /// The table of a reading's interval, in which this process used the CPU for the time `own`.
+impl TopInterval {
+    /// What happened in a reading's interval, in which this process used the CPU for the time `own`.
     pub(super) fn new(sources: &Sources, reading: &Reading, own: Duration) -> Self {
         let mut names = Vec::new();
         names.extend(sources.bpf().is_ok().then_some("bpf"));
