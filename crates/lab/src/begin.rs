@@ -13,13 +13,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::arch::Arch;
-use super::boot::{Boot, BootError, Booted, Limits, Mode, SavedFiles, Settings, Sinks};
+use super::boot::{Boot, Booted, Limits, Mode, SavedFiles, Settings, Sinks, does_not};
 use super::cache::{Size, hash_bytes};
 use super::job::Ending;
 use super::nest::{self, Initramfs};
 use super::saved::{Draft, Key, Saved, Store};
-use super::{Lab, LabError, first, payload, run};
-use crate::FileError;
+use super::{Lab, first, payload, run};
+use crate::error::{LabError, LabFailure, cannot};
 use loader::window::TIME_SKIPPED;
 use twox_hash::XxHash3_128;
 
@@ -102,7 +102,7 @@ impl Lab {
         match self.find_or_make(store, boot, initramfs) {
             Ok(saved) => Beginning::Saved(saved),
             // It stays so, and the last line of the run says it.
-            Err(LabError::Cache(error)) if error.is_read_only() => {
+            Err(error) if error.is_read_only() => {
                 let reason = "the folder for saved states is not writable";
                 Beginning::Boot(Some(reason.to_owned()))
             }
@@ -129,11 +129,11 @@ impl Lab {
         match store.open(&key) {
             Ok(Some(saved)) => return Ok(saved),
             Ok(None) => {}
-            Err(error) if error.is_damage() => {
+            Err(error) if error.kind() == LabFailure::Damaged => {
                 self.progress
                     .say(format_args!("{error}; saving the machine anew"));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
         let waiting = || {
             self.progress
@@ -163,12 +163,12 @@ impl Lab {
         let make = |path: PathBuf| {
             let mut options = File::options();
             let options = options.read(true).write(true).create(true).truncate(true);
-            options.open(&path).map_err(FileError::of("make", path))
+            options.open(&path).map_err(cannot("make", path))
         };
         let (memory, state) = (make(draft.ram())?, make(draft.state())?);
         memory
             .set_len(boot.settings.memory)
-            .map_err(FileError::of("make", draft.ram()))?;
+            .map_err(cannot("make", draft.ram()))?;
         let files = SavedFiles {
             memory: &memory,
             state: &state,
@@ -298,8 +298,7 @@ fn passed(booted: Booted) -> Result<(), LabError> {
 }
 
 fn not_restored(said: String) -> LabError {
-    let action = "restore a machine that runs a guest";
-    BootError::Monitor { action, said }.into()
+    does_not("restore a machine that runs a guest", said)
 }
 
 /// The model of this host's CPU, on which the rate of the emulated clocks depends.

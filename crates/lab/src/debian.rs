@@ -3,6 +3,7 @@
 //! The lab's apt reads suites of Debian for them, instead of the system's sources. From Linux 6.19 on a kernel is three
 //! packages. Of some kernels the archive has the image and not the modules; those cannot be chosen.
 
+use crate::error::{LabError, failed};
 use std::fmt;
 use std::str::FromStr;
 
@@ -71,39 +72,25 @@ pub fn release_sources(name: &str, architectures: &[&str]) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelVersion(String);
 
-/// A kernel that cannot be chosen.
-#[derive(Debug, thiserror::Error)]
-pub enum DebianError {
-    /// The text is not a version.
-    #[error(
-        "not a version of Debian's kernels, such as debian:6.12, debian:6.12.43 or debian:newest"
-    )]
-    NotAVersion,
-    /// The archive has no such version.
-    #[error("{version}: Debian has no such kernel for {architecture}, only {}", there_are.join(", "))]
-    NoVersion {
-        /// The version.
-        version: KernelVersion,
-        /// The architecture, by Debian's name.
-        architecture: &'static str,
-        /// The versions that there are.
-        there_are: Vec<String>,
-    },
-}
-
 impl FromStr for KernelVersion {
-    type Err = DebianError;
+    type Err = LabError;
 
-    fn from_str(text: &str) -> Result<Self, DebianError> {
-        let version = text.strip_prefix(PREFIX).ok_or(DebianError::NotAVersion)?;
+    fn from_str(text: &str) -> Result<Self, LabError> {
+        let version = text.strip_prefix(PREFIX).ok_or_else(not_a_version)?;
         let is_part = |c: char| c.is_ascii_alphanumeric() || ".+-".contains(c);
         let is_release =
             version.starts_with(|c: char| c.is_ascii_digit()) && version.chars().all(is_part);
         let known = version == NEWEST || is_release;
         known
             .then(|| Self(version.to_owned()))
-            .ok_or(DebianError::NotAVersion)
+            .ok_or_else(not_a_version)
     }
+}
+
+fn not_a_version() -> LabError {
+    failed!(
+        "not a version of Debian's kernels, such as debian:6.12, debian:6.12.43 or debian:newest"
+    )
 }
 
 impl fmt::Display for KernelVersion {
@@ -118,16 +105,14 @@ impl KernelVersion {
         &self,
         names: &[String],
         architecture: &'static str,
-    ) -> Result<Vec<String>, DebianError> {
+    ) -> Result<Vec<String>, LabError> {
         let releases = complete(names, architecture);
         let newest = releases.iter().rfind(|(release, _)| self.has(release));
-        newest
-            .map(|(_, packages)| packages.clone())
-            .ok_or_else(|| DebianError::NoVersion {
-                version: self.clone(),
-                architecture,
-                there_are: self.nearest(releases.iter().map(|(release, _)| *release)),
-            })
+        newest.map(|(_, packages)| packages.clone()).ok_or_else(|| {
+            let nearest = self.nearest(releases.iter().map(|(release, _)| *release));
+            let nearest = nearest.join(", ");
+            failed!("{self}: Debian has no such kernel for {architecture}, only {nearest}")
+        })
     }
 
     /// This release, and no other of its version.

@@ -2,6 +2,8 @@
 //!
 //! The lab edits the tree that QEMU makes for its machine, and only then. Everything else in the tree stays as it is.
 
+use crate::error::{LabError, failed};
+
 const MAGIC: u32 = 0xd00d_feed;
 /// Bytes of the header, and the versions that it names: its own, and the oldest whose readers understand it.
 const HEADER: usize = 40;
@@ -12,31 +14,6 @@ const BEGIN_NODE: u32 = 1;
 const END_NODE: u32 = 2;
 const PROPERTY: u32 = 3;
 const NOP: u32 = 4;
-
-/// Why a tree cannot be edited.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum TreeError {
-    /// The bytes are no flattened device tree, or a broken one.
-    #[error("a broken device tree of {length} bytes")]
-    Broken {
-        /// The number of bytes.
-        length: usize,
-    },
-    /// The tree has no such node.
-    #[error("the device tree has no node {path}")]
-    NoNode {
-        /// The node's path.
-        path: String,
-    },
-    /// The node has no such number.
-    #[error("the device tree's node {path} has no number {name}")]
-    NoNumber {
-        /// The node's path.
-        path: String,
-        /// The property's name.
-        name: &'static str,
-    },
-}
 
 /// A device tree in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,9 +29,9 @@ pub struct DeviceTree {
 
 impl DeviceTree {
     /// Takes the blob apart, and checks that its nodes can be walked through.
-    pub fn parse(blob: &[u8]) -> Result<Self, TreeError> {
+    pub fn parse(blob: &[u8]) -> Result<Self, LabError> {
         let tree = Self::parts(blob).filter(|tree| tree.walk(|_, _| {}).is_some());
-        tree.ok_or(TreeError::Broken { length: blob.len() })
+        tree.ok_or_else(|| failed!("a broken device tree of {} bytes", blob.len()))
     }
 
     fn parts(blob: &[u8]) -> Option<Self> {
@@ -75,7 +52,7 @@ impl DeviceTree {
     }
 
     /// The phandle of a node, by which other nodes refer to it.
-    pub fn phandle(&self, path: &str) -> Result<u32, TreeError> {
+    pub fn phandle(&self, path: &str) -> Result<u32, LabError> {
         const NAME: &str = "phandle";
         self.node(path)?;
         let mut found = None;
@@ -87,14 +64,11 @@ impl DeviceTree {
                 found = word(value, 0);
             }
         });
-        found.ok_or_else(|| TreeError::NoNumber {
-            path: path.to_owned(),
-            name: NAME,
-        })
+        found.ok_or_else(|| failed!("the device tree's node {path} has no number {NAME}"))
     }
 
     /// Adds a property, which the node does not have yet, before its others.
-    pub fn add(&mut self, path: &str, name: &str, value: &[u8]) -> Result<(), TreeError> {
+    pub fn add(&mut self, path: &str, name: &str, value: &[u8]) -> Result<(), LabError> {
         let place = self.node(path)?;
         let (length, string) = (number(value.len()), number(self.strings.len()));
         self.strings.extend(name.as_bytes());
@@ -131,7 +105,7 @@ impl DeviceTree {
     }
 
     /// Where the properties of the node begin.
-    fn node(&self, path: &str) -> Result<usize, TreeError> {
+    fn node(&self, path: &str) -> Result<usize, LabError> {
         let mut found = None;
         self.walk(|own, item| {
             if let Item::Node { properties } = item
@@ -140,9 +114,7 @@ impl DeviceTree {
                 found = Some(properties);
             }
         });
-        found.ok_or_else(|| TreeError::NoNode {
-            path: path.to_owned(),
-        })
+        found.ok_or_else(|| failed!("the device tree has no node {path}"))
     }
 
     /// Calls `visit` for every node and property with the path of the node; `None` if the structure is broken.

@@ -1,11 +1,10 @@
 //! The files that a program left in L1: a tar archive in a file without a name, so that no end of this process
 //! leaves it behind. The thread that runs a boot uses it.
 
+use crate::error::{LabError, cannot};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::Path;
-
-use super::boot::BootError;
 
 /// The files of `/out`.
 #[derive(Debug)]
@@ -23,16 +22,13 @@ impl Files {
     }
 
     /// Writes the files into `folder`, which is made if it does not exist.
-    pub fn unpack(mut self, folder: &Path) -> Result<(), BootError> {
+    pub fn unpack(mut self, folder: &Path) -> Result<(), LabError> {
         let unpacked = self
             .0
             .rewind()
             .and_then(|()| fs::create_dir_all(folder))
             .and_then(|()| tar::Archive::new(self.0).unpack(folder));
-        unpacked.map_err(|source| BootError::Files {
-            folder: folder.to_path_buf(),
-            source,
-        })
+        unpacked.map_err(cannot("unpack the files from L1 into", folder))
     }
 
     /// The text of one file; `None` if the program did not leave it.

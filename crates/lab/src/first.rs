@@ -5,11 +5,9 @@
 use std::fs::File;
 use std::path::Path;
 
+use crate::error::{LabError, cannot, failed};
 use object::read::ReadCache;
 use object::{Object, ObjectSection};
-
-use crate::FileError;
-use crate::initramfs::InitramfsError;
 
 /// The section of `vmbell` that has the loader.
 const SECTION: &str = ".vmbell.loader";
@@ -25,8 +23,8 @@ static LOADER: [u8; loader::ELF.len()] = {
 };
 
 /// The loader that this `vmbell` carries.
-pub(crate) fn read(vmbell: &Path) -> Result<Vec<u8>, InitramfsError> {
-    let file = File::open(vmbell).map_err(FileError::of("read", vmbell))?;
+pub(crate) fn read(vmbell: &Path) -> Result<Vec<u8>, LabError> {
+    let file = File::open(vmbell).map_err(cannot("read", vmbell))?;
     let cache = ReadCache::new(file);
     let section = || {
         let file = object::File::parse(&cache).ok()?;
@@ -34,8 +32,11 @@ pub(crate) fn read(vmbell: &Path) -> Result<Vec<u8>, InitramfsError> {
         Some(section.data().ok()?.to_vec())
     };
     let loader = section().filter(|loader| !loader.is_empty());
-    loader.ok_or_else(|| InitramfsError::NoFirstProgram {
-        path: vmbell.to_path_buf(),
+    loader.ok_or_else(|| {
+        failed!(
+            "{} does not carry the first program of the lab's Linux: it is not a vmbell of this version",
+            vmbell.display()
+        )
     })
 }
 
@@ -52,9 +53,7 @@ mod tests {
     #[test]
     fn another_program_has_none() {
         let error = read(Path::new("/bin/true")).unwrap_err();
-        assert!(
-            matches!(error, InitramfsError::NoFirstProgram { .. }),
-            "{error}"
-        );
+        let said = "/bin/true does not carry the first program";
+        assert!(error.to_string().starts_with(said), "{error}");
     }
 }

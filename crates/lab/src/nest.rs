@@ -15,7 +15,8 @@ use super::boot::{Mode, Settings, Vmm, WINDOW, kernel_parameters};
 use super::job::Nested;
 use super::payload::Inside;
 use super::run::temporary;
-use super::{Lab, LabError, Task, payload};
+use super::{Lab, Task, payload};
+use crate::error::{LabError, failed};
 
 /// What a Linux needs for itself and for the VMM of the next one.
 const OWN: u64 = 256 << 20;
@@ -79,7 +80,7 @@ impl Window {
             ..header
         };
         let written = self.file.write_all_at(&header.to_bytes(), 0);
-        Ok(written.map_err(temporary)?)
+        written.map_err(temporary)
     }
 }
 
@@ -110,7 +111,11 @@ pub(crate) fn files<'a>(
             return Ok((Initramfs::new(lab, levels, inside), window));
         }
         if settings.vmm == Vmm::Vmbell && memory > MOST {
-            return Err(LabError::NestedMemory { depth, memory });
+            return Err(failed!(
+                "L{depth} would need {} MiB of memory, and a guest of `vmbell run` has at most 3072",
+                memory >> 20
+            )
+            .hint("use less --memory"));
         }
         let mut initramfs = Vec::new();
         payload::initramfs(lab, depth, levels, inside.as_ref(), &mut initramfs)?;
@@ -182,7 +187,11 @@ fn room(memory: u64) -> u64 {
 /// Refuses files that do not fit.
 fn require_room(depth: u32, length: u64, memory: u64) -> Result<(), LabError> {
     if length > WINDOW - ARCHIVE as u64 {
-        return Err(LabError::TooMuch { length });
+        return Err(failed!(
+            "the program and its files have {} MiB, and at most {} MiB go into the lab",
+            length >> 20,
+            WINDOW >> 20
+        ));
     }
     if length <= room(memory) {
         return Ok(());
@@ -191,13 +200,13 @@ fn require_room(depth: u32, length: u64, memory: u64) -> Result<(), LabError> {
     while room(enough) < length {
         enough = (enough + 1).next_multiple_of(UNIT);
     }
-    Err(LabError::NoRoom {
-        depth,
-        length,
-        room: room(memory),
-        memory,
-        enough,
-    })
+    Err(failed!(
+        "L{depth}: out of memory: its files need {} MiB, and {} MiB of its {} MiB are available for files",
+        length >> 20,
+        room(memory) >> 20,
+        memory >> 20
+    )
+    .hint(format!("use --memory {}M or more", enough >> 20)))
 }
 
 /// Memory of the window's size, with what `write` writes.

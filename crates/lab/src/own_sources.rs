@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::FileError;
 use crate::cache::hash_bytes;
+use crate::error::{LabError, cannot};
 
 /// The names of files, and their texts.
 #[derive(Clone, Copy, Debug)]
@@ -28,11 +28,11 @@ impl OwnSources {
     }
 
     /// Writes them to a folder, which is made if it is not there.
-    pub(crate) fn write(self, folder: &Path) -> Result<(), FileError> {
-        fs::create_dir_all(folder).map_err(FileError::of("make", folder))?;
+    pub(crate) fn write(self, folder: &Path) -> Result<(), LabError> {
+        fs::create_dir_all(folder).map_err(cannot("make", folder))?;
         for (name, text) in self.0 {
             let path = folder.join(name);
-            fs::write(&path, text).map_err(FileError::of("write", path))?;
+            fs::write(&path, text).map_err(cannot("write", path))?;
         }
         Ok(())
     }

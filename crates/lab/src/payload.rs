@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 
 use super::boot::{Mode, Settings};
 use super::device::Plugged;
-use super::initramfs::{Archive, ElfFacts, InitramfsError, LibrarySearch};
+use super::initramfs::{Archive, ElfFacts, LibrarySearch, not_utf8};
 use super::job::{
     JOB_FILE, Job, JobDevice, NESTED_INITRAMFS_FILE, NESTED_KERNEL_FILE, NESTED_RUN_FILE, Nested,
     NestedQemu,
 };
 use super::kernel::{Module, ModuleTree};
 use super::kvm::IOEVENTFD;
-use super::{Lab, LabError, first, prepare};
-use crate::FileError;
+use super::{Lab, first, prepare};
+use crate::error::{LabError, cannot, failed};
 use loader::window::{
     BUSYBOX_FILE, CHANNEL_MODULE_FOLDER, EXTRA_MODULE_FOLDER, INIT_FILE, LOADER_FILE, NESTED_FILE,
 };
@@ -73,8 +73,8 @@ pub fn initramfs(
     mut output: impl Write,
 ) -> Result<(), LabError> {
     let base = &lab.kernel.base;
-    let mut file = fs::File::open(base).map_err(FileError::of("read", base))?;
-    std::io::copy(&mut file, &mut output).map_err(FileError::of("read", base))?;
+    let mut file = fs::File::open(base).map_err(cannot("read", base))?;
+    std::io::copy(&mut file, &mut output).map_err(cannot("read", base))?;
     let mut archive = Archive::new(output);
     archive.file(Path::new(LOADER_FILE), 0o755, &first::read(&lab.init)?)?;
     if let Some(shell) = &lab.shell {
@@ -121,7 +121,7 @@ fn end<W: Write>(archive: Archive<W>) -> Result<(), LabError> {
     archive
         .finish()?
         .flush()
-        .map_err(FileError::of("write", "the archive"))?;
+        .map_err(cannot("write", "the archive"))?;
     Ok(())
 }
 
@@ -217,8 +217,8 @@ fn finish<W: Write>(mut archive: Archive<W>, job: &Job) -> Result<u64, LabError>
     Ok(length)
 }
 
-fn json(path: &str, document: &impl Serialize) -> Result<Vec<u8>, FileError> {
-    serde_json::to_vec(document).map_err(|error| FileError::of("write", path)(error.into()))
+fn json(path: &str, document: &impl Serialize) -> Result<Vec<u8>, LabError> {
+    serde_json::to_vec(document).map_err(cannot("write", path))
 }
 
 /// The modules of this run, each once, in the order of loading.
@@ -238,9 +238,9 @@ fn extra_modules(lab: &Lab, task: &Task, devices: &[Plugged]) -> Result<Vec<Modu
             let names = [device.modules, board.iommu.modules].concat();
             let found = ModuleTree::open(folder, &kernel.title)
                 .and_then(|tree| tree.load_order(&names))
-                .map_err(|source| LabError::Device {
-                    device: device.name,
-                    source,
+                .map_err(|error| {
+                    let device = device.name;
+                    failed!("this kernel cannot assign {device} to a guest").because(error)
                 })?;
             add(found);
         }
@@ -265,14 +265,14 @@ fn extra_modules(lab: &Lab, task: &Task, devices: &[Plugged]) -> Result<Vec<Modu
 }
 
 /// Adds this program as process 1, without the sections that only debuggers read.
-fn add_init<W: Write>(archive: &mut Archive<W>, lab: &Lab) -> Result<(), InitramfsError> {
+fn add_init<W: Write>(archive: &mut Archive<W>, lab: &Lab) -> Result<(), LabError> {
     let (arch, vmbell) = (lab.board.arch, &lab.init);
     archive.libraries(vmbell, arch.name, &LibrarySearch::host(arch.triplet))?;
     let loaded = ElfFacts::read(vmbell, arch.name)?.loaded;
     let mut bytes = Vec::with_capacity(loaded);
     fs::File::open(vmbell)
         .and_then(|file| file.take(loaded as u64).read_to_end(&mut bytes))
-        .map_err(FileError::of("read", vmbell))?;
+        .map_err(cannot("read", vmbell))?;
     // The header must not point to the section table, which was cut off: e_shoff, e_shnum, e_shstrndx.
     bytes[0x28..0x30].fill(0);
     bytes[0x3c..0x40].fill(0);
@@ -287,7 +287,7 @@ fn add_with<W: Write>(
     host: &Path,
     path: &Path,
     search: &LibrarySearch,
-) -> Result<(), InitramfsError> {
+) -> Result<(), LabError> {
     let facts = host
         .is_file()
         .then(|| ElfFacts::read(host, arch).ok())
@@ -296,7 +296,7 @@ fn add_with<W: Write>(
         archive.libraries(host, arch, search)?;
     } else {
         // The user may name a link.
-        let host = fs::canonicalize(host).map_err(FileError::of("find", host))?;
+        let host = fs::canonicalize(host).map_err(cannot("find", host))?;
         archive.libraries_of_all(&host, arch, search)?;
     }
     match host == path {
@@ -312,7 +312,7 @@ fn add_program<W: Write>(
     program: &Path,
     init: &Path,
     search: &LibrarySearch,
-) -> Result<(), InitramfsError> {
+) -> Result<(), LabError> {
     if is_same_file(program, init) {
         // The archive has it already, as process 1.
         return archive.link(program, Path::new(INIT_FILE));
@@ -332,18 +332,18 @@ fn job(
     settings: &Settings,
     depth: u32,
     program: PathBuf,
-) -> Result<Job, InitramfsError> {
+) -> Result<Job, LabError> {
     Ok(Job {
         program,
         arguments: std::iter::once(&task.program)
             .chain(&task.arguments)
             .map(text)
-            .collect::<Result<_, InitramfsError>>()?,
+            .collect::<Result<_, LabError>>()?,
         environment: task
             .environment
             .iter()
             .map(|(name, value)| Ok((text(name)?, text(value)?)))
-            .collect::<Result<_, InitramfsError>>()?,
+            .collect::<Result<_, LabError>>()?,
         directory: task.directory.clone(),
         stdin: task.stdin,
         files: task.out,
@@ -360,23 +360,21 @@ fn job(
 }
 
 /// How a Linux starts the lab's QEMU, whose files it has at the host's paths.
-pub fn nested_qemu(lab: &Lab) -> Result<NestedQemu, InitramfsError> {
+pub fn nested_qemu(lab: &Lab) -> Result<NestedQemu, LabError> {
     let words = lab.qemu.words();
-    let words: Result<_, InitramfsError> = words.iter().map(text).collect();
+    let words: Result<_, LabError> = words.iter().map(text).collect();
     let variable = |(name, value): (&str, PathBuf)| Ok((name.to_owned(), text(&value.into())?));
     let environment = lab.qemu.environment().into_iter().map(variable);
     Ok(NestedQemu {
         words: words?,
-        environment: environment.collect::<Result<_, InitramfsError>>()?,
+        environment: environment.collect::<Result<_, LabError>>()?,
     })
 }
 
 /// A word of a command line, which JSON carries to L1.
-fn text(value: &OsString) -> Result<String, InitramfsError> {
+fn text(value: &OsString) -> Result<String, LabError> {
     let text = value.to_str().map(str::to_owned);
-    text.ok_or_else(|| InitramfsError::Name {
-        path: PathBuf::from(value),
-    })
+    text.ok_or_else(|| not_utf8(Path::new(value)))
 }
 
 fn job_device(plugged: &Plugged) -> JobDevice {
@@ -395,12 +393,10 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 }
 
 /// The path of a program as a shell finds it: a name without a slash is searched on PATH.
-fn find_program(name: &OsString) -> Result<PathBuf, InitramfsError> {
+fn find_program(name: &OsString) -> Result<PathBuf, LabError> {
     let path = Path::new(name);
     if path.components().count() > 1 || path.is_absolute() {
-        return Ok(std::path::absolute(path).map_err(FileError::of("find", path))?);
+        return std::path::absolute(path).map_err(cannot("find", path));
     }
-    which::which(path).map_err(|_| InitramfsError::NoProgram {
-        name: name.to_string_lossy().into_owned(),
-    })
+    which::which(path).map_err(|_| failed!("no program {} on PATH", name.to_string_lossy()))
 }

@@ -5,15 +5,14 @@ use std::io::BufWriter;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::LabError;
 use super::arch::Arch;
 use super::board::Board;
-use super::cache::{CacheError, Draft, Entry};
+use super::cache::{Draft, Entry};
 use super::debug_kernel::SUFFIX;
-use super::initramfs::{Archive, InitramfsError};
-use super::kernel::{KernelError, KernelImage, Module, ModuleTree};
+use super::initramfs::Archive;
+use super::kernel::{KernelImage, Module, ModuleTree, no_module, not_a_kernel};
 use super::qemu::Qemu;
-use crate::FileError;
+use crate::error::{LabError, cannot};
 use loader::window::MODULE_FOLDER;
 
 const IMAGE: &str = "vmlinux";
@@ -93,16 +92,18 @@ pub fn qemu(host: Arch, board: &Board, draft: &Draft) -> Result<String, LabError
 /// Finishes an entry from a shell's package that was unpacked next to it; returns its title.
 pub fn shell(draft: &Draft) -> Result<String, LabError> {
     let (from, to) = (draft.scratch().join("bin/busybox"), draft.path(SHELL));
-    fs::rename(&from, &to).map_err(FileError::of("move", from))?;
+    fs::rename(&from, &to).map_err(cannot("move", from))?;
     Ok("busybox".to_owned())
 }
 
 /// Finishes an entry from a kernel package that was unpacked next to it; returns its title.
 pub fn linux(board: &Board, draft: &Draft) -> Result<String, LabError> {
     let unpacked = draft.scratch();
-    let (image, version) = unpacked_image(&unpacked).ok_or(KernelError::NotAKernel {
-        path: unpacked.clone(),
-        wanted: "a folder with boot/vmlinuz-VERSION nor one with usr/lib/modules/VERSION/vmlinuz",
+    let (image, version) = unpacked_image(&unpacked).ok_or_else(|| {
+        not_a_kernel(
+            &unpacked,
+            "a folder with boot/vmlinuz-VERSION nor one with usr/lib/modules/VERSION/vmlinuz",
+        )
     })?;
     let modules =
         ["lib/modules", "usr/lib/modules"].map(|folder| unpacked.join(folder).join(&version));
@@ -121,9 +122,9 @@ pub fn linux(board: &Board, draft: &Draft) -> Result<String, LabError> {
 }
 
 /// Moves the folder of a kernel's modules into its entry.
-pub fn keep_modules(draft: &Draft, modules: &Path) -> Result<(), FileError> {
+pub fn keep_modules(draft: &Draft, modules: &Path) -> Result<(), LabError> {
     let kept = draft.path(MODULES);
-    fs::rename(modules, &kept).map_err(FileError::of("move modules to", kept))
+    fs::rename(modules, &kept).map_err(cannot("move modules to", kept))
 }
 
 /// Finishes an entry of a kernel that is another one with these modules in place of its own. What is the same are links to
@@ -135,7 +136,7 @@ pub fn with_modules(
     built: &[PathBuf],
 ) -> Result<(), LabError> {
     let path = draft.path(IMAGE);
-    symlink(&kernel.image, &path).map_err(FileError::of("link", path))?;
+    symlink(&kernel.image, &path).map_err(cannot("link", path))?;
     let folder = draft.path(MODULES);
     if let Some(from) = &kernel.modules {
         link_modules(from, &folder)?;
@@ -145,13 +146,10 @@ pub fn with_modules(
         let module = Module::read(path)?;
         let to = own
             .file(&module.name)
-            .ok_or_else(|| KernelError::NoModule {
-                name: module.name.clone(),
-                folder: folder.clone(),
-            })?;
-        fs::remove_file(to).map_err(FileError::of("remove", to))?;
+            .ok_or_else(|| no_module(&module.name, &folder))?;
+        fs::remove_file(to).map_err(cannot("remove", to))?;
         let to = to.with_file_name(path.file_name().unwrap_or_default());
-        fs::write(&to, &module.bytes).map_err(FileError::of("write", to))?;
+        fs::write(&to, &module.bytes).map_err(cannot("write", to))?;
     }
     base(
         board,
@@ -161,15 +159,15 @@ pub fn with_modules(
 }
 
 /// Makes `to` a folder with links to the files of `from`.
-fn link_modules(from: &Path, to: &Path) -> Result<(), CacheError> {
-    fs::create_dir_all(to).map_err(FileError::of("make", to))?;
-    for item in fs::read_dir(from).map_err(FileError::of("list", from))? {
-        let item = item.map_err(FileError::of("list", from))?;
+fn link_modules(from: &Path, to: &Path) -> Result<(), LabError> {
+    fs::create_dir_all(to).map_err(cannot("make", to))?;
+    for item in fs::read_dir(from).map_err(cannot("list", from))? {
+        let item = item.map_err(cannot("list", from))?;
         let target = to.join(item.file_name());
         if item.file_type().is_ok_and(|kind| kind.is_dir()) {
             link_modules(&item.path(), &target)?;
         } else {
-            symlink(item.path(), &target).map_err(FileError::of("link", target))?;
+            symlink(item.path(), &target).map_err(cannot("link", target))?;
         }
     }
     Ok(())
@@ -183,7 +181,7 @@ pub fn kernel(
     modules: Option<&ModuleTree>,
 ) -> Result<(), LabError> {
     let path = draft.path(IMAGE);
-    fs::write(&path, &image.bytes).map_err(FileError::of("write", path))?;
+    fs::write(&path, &image.bytes).map_err(cannot("write", path))?;
     base(board, draft, modules)
 }
 
@@ -191,7 +189,7 @@ pub fn kernel(
 fn base(board: &Board, draft: &Draft, modules: Option<&ModuleTree>) -> Result<(), LabError> {
     let modules = modules.map_or(Ok(Vec::new()), |tree| tree.load_order(board.modules))?;
     let path = draft.path(BASE);
-    let file = fs::File::create(&path).map_err(FileError::of("write", &path))?;
+    let file = fs::File::create(&path).map_err(cannot("write", &path))?;
     let mut archive = Archive::new(BufWriter::new(file));
     archive.character_device(Path::new("/dev/console"), 5, 1)?;
     archive.character_device(Path::new("/dev/null"), 1, 3)?;
@@ -200,7 +198,7 @@ fn base(board: &Board, draft: &Draft, modules: Option<&ModuleTree>) -> Result<()
         .finish()?
         .into_inner()
         .map_err(|error| error.into_error());
-    file.map_err(FileError::of("write", path))?;
+    file.map_err(cannot("write", path))?;
     Ok(())
 }
 
@@ -209,7 +207,7 @@ pub fn add_modules<W: std::io::Write>(
     archive: &mut Archive<W>,
     folder: &str,
     modules: &[Module],
-) -> Result<(), InitramfsError> {
+) -> Result<(), LabError> {
     archive.folder(Path::new(folder))?;
     for (index, module) in modules.iter().enumerate() {
         archive.file(
@@ -241,10 +239,10 @@ fn newest(folder: &Path, prefix: &str) -> Option<PathBuf> {
         .max()
 }
 
-fn remove_folder(path: &Path) -> Result<(), CacheError> {
+fn remove_folder(path: &Path) -> Result<(), LabError> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(FileError::of("remove", path)(error).into())
+            Err(cannot("remove", path)(error))
         }
         _ => Ok(()),
     }

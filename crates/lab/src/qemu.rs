@@ -8,53 +8,7 @@ use std::process::{Command, Stdio};
 use super::arch::Arch;
 use super::board::Board;
 use super::cache::Entry;
-
-/// A QEMU that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum QemuError {
-    /// The program does not start.
-    #[error("cannot run {}", program.display())]
-    Run {
-        /// The program.
-        program: PathBuf,
-        /// Why it failed.
-        source: std::io::Error,
-    },
-    /// The program does not print a version of QEMU.
-    #[error("{} --version failed ({status}): {said}", program.display())]
-    NoVersion {
-        /// The program.
-        program: PathBuf,
-        /// The program's exit status.
-        status: String,
-        /// What the program printed.
-        said: String,
-    },
-    /// The version is too old.
-    #[error("{} is QEMU {version}, and the lab needs {}.{} or newer for this", program.display(), oldest.0, oldest.1)]
-    TooOld {
-        /// The program.
-        program: PathBuf,
-        /// The version that it printed.
-        version: String,
-        /// The oldest that is good enough.
-        oldest: (u32, u32),
-    },
-    /// The program does not write the device tree of its machine.
-    #[error("QEMU does not write its device tree ({status}): {said}")]
-    NoTree {
-        /// The program's exit status.
-        status: String,
-        /// What the program printed.
-        said: String,
-    },
-    /// The unpacked package lacks a file or folder.
-    #[error("the unpacked QEMU package has no {what}")]
-    Incomplete {
-        /// What is missing.
-        what: &'static str,
-    },
-}
+use crate::error::{LabError, cannot, failed};
 
 /// The origin of a QEMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +35,7 @@ pub struct Qemu {
 
 impl Qemu {
     /// The QEMU that the caller names.
-    pub fn named(program: &Path, board: &Board) -> Result<Self, QemuError> {
+    pub fn named(program: &Path, board: &Board) -> Result<Self, LabError> {
         Self {
             program: program.to_path_buf(),
             ..Self::installed(Origin::Named)
@@ -101,7 +55,7 @@ impl Qemu {
 
     /// The QEMU in a cache entry, run by its own loader with its own libraries. Its version is the word after `QEMU` in the
     /// entry's title, because asking it takes as long as its start.
-    pub fn packaged(host: Arch, board: &Board, entry: &Entry) -> Result<Self, QemuError> {
+    pub fn packaged(host: Arch, board: &Board, entry: &Entry) -> Result<Self, LabError> {
         let title = &entry.manifest().title;
         let version = title.split(' ').nth(1).unwrap_or_default();
         Ok(Self {
@@ -111,11 +65,11 @@ impl Qemu {
     }
 
     /// The QEMU in a folder of unpacked packages, run in the same way.
-    pub fn unpacked(host: Arch, board: &Board, root: &Path) -> Result<Self, QemuError> {
+    pub fn unpacked(host: Arch, board: &Board, root: &Path) -> Result<Self, LabError> {
         Self::in_folder(host, board, root)?.checked(board)
     }
 
-    fn in_folder(host: Arch, board: &Board, root: &Path) -> Result<Self, QemuError> {
+    fn in_folder(host: Arch, board: &Board, root: &Path) -> Result<Self, LabError> {
         let libraries: Vec<PathBuf> = ["lib", "usr/lib"]
             .map(|lib| root.join(lib).join(host.triplet))
             .into_iter()
@@ -125,16 +79,14 @@ impl Qemu {
             .iter()
             .map(|folder| folder.join(host.loader))
             .find(|path| path.is_file());
-        let loader = loader.ok_or(QemuError::Incomplete {
-            what: "dynamic loader",
-        })?;
+        let incomplete = |what| failed!("the unpacked QEMU package has no {what}");
+        let loader = loader.ok_or_else(|| incomplete("dynamic loader"))?;
         let program = root.join("usr/bin").join(board.qemu);
         if !program.is_file() {
-            return Err(QemuError::Incomplete { what: board.qemu });
+            return Err(incomplete(board.qemu));
         }
-        let paths = std::env::join_paths(&libraries).map_err(|_| QemuError::Incomplete {
-            what: "path without a colon",
-        })?;
+        let paths = std::env::join_paths(&libraries);
+        let paths = paths.map_err(|_| incomplete("path without a colon"))?;
         Ok(Self {
             program,
             loader: Some((loader, paths)),
@@ -243,7 +195,7 @@ impl Qemu {
         script
     }
 
-    fn checked(mut self, board: &Board) -> Result<Self, QemuError> {
+    fn checked(mut self, board: &Board) -> Result<Self, LabError> {
         let words = self.words();
         let mut command = Command::new(&words[0]);
         command
@@ -251,10 +203,8 @@ impl Qemu {
             .arg("--version")
             .envs(self.environment())
             .stdin(Stdio::null());
-        let output = command.output().map_err(|source| QemuError::Run {
-            program: self.program.clone(),
-            source,
-        })?;
+        let output = command.output().map_err(cannot("run", &self.program))?;
+        let program = self.program.display();
         let text = String::from_utf8_lossy(&output.stdout);
         let version = parse_version(&text).filter(|_| output.status.success());
         let Some((version, numbers)) = version else {
@@ -263,19 +213,17 @@ impl Qemu {
                 text.trim(),
                 String::from_utf8_lossy(&output.stderr).trim()
             );
-            return Err(QemuError::NoVersion {
-                program: self.program,
-                status: output.status.to_string(),
-                said,
-            });
+            return Err(failed!(
+                "{program} --version failed ({}): {said}",
+                output.status
+            ));
         };
         let oldest = board.oldest_qemu;
         if numbers < oldest {
-            return Err(QemuError::TooOld {
-                program: self.program,
-                version,
-                oldest,
-            });
+            let (major, minor) = oldest;
+            return Err(failed!(
+                "{program} is QEMU {version}, and the lab needs {major}.{minor} or newer for this"
+            ));
         }
         self.version = version;
         Ok(self)

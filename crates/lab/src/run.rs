@@ -8,14 +8,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::begin::{Began, Beginning};
 use super::board::Board;
-use super::boot::{ANSWERING, Boot, BootError, Booted, Mode, Settings, Sinks};
+use super::boot::{ANSWERING, Boot, Booted, Mode, Settings, Sinks};
 use super::cache::Use;
 use super::job::{Ending, Exits, Report, decode_debug_exit};
 use super::progress::Waiting;
 use super::qemu::Qemu;
 use super::saved::Store;
-use super::{Files, Kernel, LabError, Progress, Task, nest};
-use crate::FileError;
+use super::{Files, Kernel, Progress, Task, nest};
+use crate::error::{LabError, LabFailure, cannot, failed};
 use loader::window::Header;
 use rustix::rand::GetRandomFlags;
 use sha2::{Digest as _, Sha256};
@@ -82,6 +82,23 @@ pub struct Outcome {
     pub between_marks: Vec<Exits>,
 }
 
+impl Outcome {
+    /// The exit status of the run; an error if the program was still running at its limit.
+    pub fn status(&self, settings: &Settings) -> Result<u8, LabError> {
+        match &self.ending {
+            // It was asked to end, or killed in L1, and its output has come back.
+            Ending::Stopped => {
+                let limit = over_limit(self.started, settings.limits.program);
+                Err(
+                    failed!("{limit}, without the time in which QEMU waited for a CPU")
+                        .of(LabFailure::TimeLimit),
+                )
+            }
+            ending => Ok(ending.status()),
+        }
+    }
+}
+
 impl Lab {
     /// Boots L1 and runs `task`; the program's output goes to this process's own streams while it runs. If L1 crashes meanwhile, the
     /// program begins again up to `retries` times, unless it has standard input.
@@ -146,8 +163,9 @@ impl Lab {
         loop {
             let result = self.run_at_moment(task, &settings, most_retries, &mut retries, &stdout);
             // At the same moment it would always spin again.
-            let Err(LabError::Boot(BootError::Spun { reason })) = &result else {
-                return result;
+            let error = match &result {
+                Err(error) if error.kind() == LabFailure::Spun => error,
+                _ => return result,
             };
             if task.stdin || retries >= most_retries {
                 return result;
@@ -155,7 +173,7 @@ impl Lab {
             retries += 1;
             settings.moment += 1;
             self.progress.say(format_args!(
-                "running it once more, at another moment: {reason}"
+                "running it once more, at another moment: {error}"
             ));
         }
     }
@@ -178,7 +196,7 @@ impl Lab {
         let is_deterministic = matches!(settings.mode, Mode::Deterministic { .. });
         loop {
             let files = Files::new().map_err(temporary)?;
-            let sink = files.sink().map_err(BootError::channel("copy a file"))?;
+            let sink = files.sink().map_err(cannot("copy", "a file"))?;
             // No spinner for a user who types input or sees the console.
             let quiet = task.stdin || settings.show_console;
             let waiting = if quiet {
@@ -232,25 +250,28 @@ impl Lab {
             let started = booted.started.unwrap_or_default();
             let unwritten = booted.unwritten.take();
             let report = conclude(booted, settings, *retries + 1)?;
-            match report.ending {
-                Ending::Failed(reason) => return Err(BootError::Program { reason }.into()),
-                Ending::Unanswered(reason) => return Err(BootError::Unanswered { reason }.into()),
-                Ending::Spun(reason) => return Err(BootError::Spun { reason }.into()),
-                _ => {}
-            }
-            return Ok(Outcome {
-                ending: report.ending,
-                started,
-                files: task.out.then_some(files),
-                retries: *retries,
-                began: beginning.into(),
-                cpu,
-                wall,
-                unwritten,
-                notes: report.notes,
-                exits: report.exits,
-                between_marks: report.between_marks,
-            });
+            // The init of the Linux says which one it is.
+            let (kind, reason) = match report.ending {
+                Ending::Failed(reason) => (LabFailure::Boot, reason),
+                Ending::Unanswered(reason) => (LabFailure::TimeLimit, reason),
+                Ending::Spun(reason) => (LabFailure::Spun, reason),
+                ending => {
+                    return Ok(Outcome {
+                        ending,
+                        started,
+                        files: task.out.then_some(files),
+                        retries: *retries,
+                        began: beginning.into(),
+                        cpu,
+                        wall,
+                        unwritten,
+                        notes: report.notes,
+                        exits: report.exits,
+                        between_marks: report.between_marks,
+                    });
+                }
+            };
+            return Err(LabError::new(reason).of(kind));
         }
     }
 }
@@ -286,8 +307,8 @@ pub(crate) fn header(mode: Mode) -> Result<Header, LabError> {
     })
 }
 
-pub(crate) fn temporary(source: io::Error) -> FileError {
-    FileError::of("write a temporary file in", std::env::temp_dir())(source)
+pub(crate) fn temporary(source: io::Error) -> LabError {
+    cannot("write a temporary file in", std::env::temp_dir())(source)
 }
 
 /// What makes a boot worth another: L1's kernel panicked, L1 hung, QEMU crashed or could not restore it, and there is no report.
@@ -326,48 +347,49 @@ pub(crate) fn said(booted: &Booted) -> String {
 }
 
 /// The report of a boot, or the error that explains why there is no report.
-fn conclude(booted: Booted, settings: &Settings, boots: u32) -> Result<Report, BootError> {
+fn conclude(booted: Booted, settings: &Settings, boots: u32) -> Result<Report, LabError> {
     let said = said(&booted);
     if let Some(report) = booted.report {
         return Ok(report);
     }
     if let Some(reason) = booted.console.loader_failed() {
-        let reason = format!("L1: {reason}");
-        return Err(BootError::Program { reason });
+        return Err(failed!("L1: {reason}").of(LabFailure::Boot));
     }
-    let console = booted.console.tail();
+    let console = format!("its console ends with:\n{}", booted.console.tail());
+    let in_each = match boots {
+        1 => String::new(),
+        boots => format!(" in each of {boots} boots"),
+    };
     if booted.console.panicked() {
-        return Err(BootError::Panic { boots, console });
+        return Err(
+            failed!("L1's kernel panicked{in_each}; {console}").of(LabFailure::Crash(boots))
+        );
     }
     if booted.silent {
-        return Err(BootError::Silent {
-            boots,
-            limit: ANSWERING,
-            console,
-        });
+        return Err(failed!(
+            "L1 stopped answering{in_each}: it was asked whether it runs and said nothing for {} s; {console}",
+            seconds(ANSWERING)
+        )
+        .of(LabFailure::Silent(boots)));
     }
     let Some(status) = booted.status else {
         let limits = settings.limits;
-        return Err(match booted.started {
-            Some(started) => BootError::Hang {
-                started,
-                limit: limits.program,
-                console,
-            },
-            None => BootError::BootLimit {
-                limit: limits.boot,
-                cpu: booted.cpu,
-                console,
-            },
-        });
+        let error = match booted.started {
+            Some(started) => {
+                let limit = over_limit(started, limits.program);
+                failed!("{limit}, and L1 does not answer; {console}")
+            }
+            None => failed!(
+                "L1 did not start the program within {} s (--boot-timeout), in which QEMU had {} s of CPU; {console}",
+                seconds(limits.boot),
+                seconds(booted.cpu)
+            ),
+        };
+        return Err(error.of(LabFailure::TimeLimit));
     };
     if status.signal().is_some() {
-        let status = status.to_string();
-        return Err(BootError::Crash {
-            boots,
-            status,
-            said,
-        });
+        let error = failed!("QEMU crashed{in_each} ({status}): {said}");
+        return Err(error.of(LabFailure::Crash(boots)));
     }
     // Status 1 is a failure of QEMU itself here: a program that succeeded has a report.
     let status = match status.code().map(|code| (code, decode_debug_exit(code))) {
@@ -376,5 +398,18 @@ fn conclude(booted: Booted, settings: &Settings, boots: u32) -> Result<Report, B
         }
         _ => status.to_string(),
     };
-    Err(BootError::NoReport { status, said })
+    Err(failed!("QEMU ended ({status}) without a report from L1: {said}").of(LabFailure::Boot))
+}
+
+fn over_limit(started: Duration, limit: Duration) -> String {
+    format!(
+        "the program started at {} s and did not end: its limit is {} s (--timeout)",
+        seconds(started),
+        seconds(limit)
+    )
+}
+
+/// Seconds with at most one digit after the point.
+fn seconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10.0).round() / 10.0
 }

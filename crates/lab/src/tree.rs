@@ -7,14 +7,13 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::LabError;
 use super::board::Board;
 use super::boot::{Settings, machine_arguments};
 use super::cache::Draft;
 use super::device::Master;
 use super::device_tree::DeviceTree;
-use super::qemu::{Qemu, QemuError};
-use crate::FileError;
+use super::qemu::Qemu;
+use crate::error::{LabError, cannot, failed};
 
 /// The file of an entry.
 pub const TREE: &str = "machine.dtb";
@@ -48,7 +47,7 @@ pub fn make(
     let path = draft.path(TREE);
     let option = format!(",dumpdtb={}", path.display());
     dump(qemu, &machine_arguments(board, settings, &option))?;
-    let blob = std::fs::read(&path).map_err(FileError::of("read", &path))?;
+    let blob = std::fs::read(&path).map_err(cannot("read", &path))?;
     let mut tree = DeviceTree::parse(&blob)?;
     for master in masters(settings) {
         let phandle = tree.phandle(master.iommu)?;
@@ -60,17 +59,13 @@ pub fn make(
     Ok(format!("device tree for {}", board.arch.name))
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    std::fs::write(path, bytes).map_err(FileError::of("write", path))
+fn write(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
+    std::fs::write(path, bytes).map_err(cannot("write", path))
 }
 
 /// Lets QEMU write its tree; QEMU ends then.
 fn dump(qemu: &Qemu, arguments: &[OsString]) -> Result<(), LabError> {
     let words = qemu.words();
-    let failed = |source| QemuError::Run {
-        program: words[0].clone().into(),
-        source,
-    };
     let output = Command::new(&words[0])
         .args(&words[1..])
         .args(arguments)
@@ -78,11 +73,13 @@ fn dump(qemu: &Qemu, arguments: &[OsString]) -> Result<(), LabError> {
         .envs(qemu.environment())
         .stdin(Stdio::null())
         .output()
-        .map_err(failed)?;
+        .map_err(cannot("run", &words[0]))?;
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    let status = output.status.to_string();
-    Err(QemuError::NoTree { status, said }.into())
+    let said = String::from_utf8_lossy(&output.stderr);
+    let (said, status) = (said.trim(), output.status);
+    Err(failed!(
+        "QEMU does not write its device tree ({status}): {said}"
+    ))
 }

@@ -16,10 +16,10 @@ use crate::suites::Suite;
 use vmbell_bench::catalogue::needs_two_cpus;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::{Board, Gic};
-use vmbell_lab::boot::{BootError, Limits, Mode, Settings, Vmm};
+use vmbell_lab::boot::{Limits, Mode, Settings, Vmm};
 use vmbell_lab::device::Plugged;
 use vmbell_lab::job::Ending;
-use vmbell_lab::{Began, Lab, LabError, Outcome, Progress};
+use vmbell_lab::{Began, Lab, Outcome, Progress};
 use vmbell_report::Timing;
 use vmbell_report::units::plural;
 
@@ -348,15 +348,4 @@ pub(super) fn summarize(outcome: &Outcome, arch: Arch, progress: Progress) {
         "{ending}; {wall:.1} s, {cpu:.1} s of CPU, {began}, retries {}",
         outcome.retries
     ));
-}
-
-/// The exit status of a run; an error if the program was still running at its time limit.
-pub(super) fn status(outcome: &Outcome, settings: &Settings) -> Result<u8, LabError> {
-    match outcome.ending {
-        Ending::Stopped => Err(LabError::Boot(BootError::ProgramLimit {
-            started: outcome.started,
-            limit: settings.limits.program,
-        })),
-        ref ending => Ok(ending.status()),
-    }
 }

@@ -35,10 +35,10 @@ use self::run::RunArguments;
 use self::selftests::SelftestsArguments;
 use super::exit::{Exit, Usage};
 use crate::cli::refused;
-use vmbell_lab::LabError;
 use vmbell_lab::boot::exec_applet;
 use vmbell_lab::debian::KernelVersion;
 use vmbell_lab::selftests::run_each;
+use vmbell_lab::{LabError, LabFailure};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -187,7 +187,7 @@ pub(super) fn run(arguments: LabArguments) -> ExitCode {
             return Exit::Usage.into();
         }
         let exit = match error.downcast_ref() {
-            Some(LabError::Boot(error)) if error.is_time_limit() => Exit::TimedOut,
+            Some(error) if LabError::kind(error) == LabFailure::TimeLimit => Exit::TimedOut,
             _ => Exit::Lab,
         };
         exit.into()

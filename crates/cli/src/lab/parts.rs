@@ -21,7 +21,7 @@ use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;
 use vmbell_lab::boot::Settings;
 use vmbell_lab::cache::{Cache, Size, Use};
-use vmbell_lab::debian::{DebianError, KernelVersion};
+use vmbell_lab::debian::KernelVersion;
 use vmbell_lab::device::Driver;
 use vmbell_lab::qemu::Qemu;
 use vmbell_lab::saved::Store;
@@ -42,17 +42,18 @@ pub(super) fn architectures() -> PossibleValuesParser {
 
 /// This machine's architecture, and the board for the named one: by default for this machine's own. With `nests` its guests have
 /// virtualization.
-pub(super) fn boards(name: Option<&str>, nests: bool) -> Result<(Arch, Board), LabError> {
+pub(super) fn boards(name: Option<&str>, nests: bool) -> anyhow::Result<(Arch, Board)> {
     let host = Arch::host();
     let board = Board::of(name.unwrap_or(std::env::consts::ARCH));
     let board = board.map(|board| if nests { board.nesting() } else { board });
-    host.zip(board).ok_or(LabError::NoHost {
-        arch: std::env::consts::ARCH,
+    host.zip(board).with_context(|| {
+        let arch = std::env::consts::ARCH;
+        format!("the lab does not run on {arch}, only on x86_64 and aarch64")
     })
 }
 
 /// Parses the value of `--kernel`.
-pub(crate) fn kernel(value: OsString) -> Result<KernelChoice, DebianError> {
+pub(crate) fn kernel(value: OsString) -> Result<KernelChoice, LabError> {
     match value.to_str() {
         Some(text) if text.starts_with("debian:") => Ok(KernelChoice::Debian(text.parse()?)),
         _ => Ok(KernelChoice::File {

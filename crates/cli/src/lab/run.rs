@@ -17,7 +17,7 @@ use super::exits;
 use super::exported::Exported;
 use super::inner::Inner;
 use super::lacks;
-use super::machine::{Machine, announce, status, summarize};
+use super::machine::{Machine, announce, summarize};
 use super::needs::Needs;
 use super::parts::{Choice, Parts, boards};
 use crate::compare;
@@ -29,7 +29,7 @@ use vmbell_bench::host::{DEPTH_VARIABLE, DEPTH_VMM_VARIABLE};
 use vmbell_bench::{marks, timing};
 use vmbell_lab::arch::Arch;
 use vmbell_lab::job::Ending;
-use vmbell_lab::{Lab, LabError, Task};
+use vmbell_lab::{Lab, LabFailure, Task};
 use vmbell_report::compare::{at_depths, side_by_side};
 use vmbell_report::{EXPORTERS, Exporter, Report, Timing, json};
 
@@ -354,8 +354,9 @@ fn run_in(
         );
     }
     let outcome = lab.run(&task, &settings, machine.retries(number));
-    if let Err(LabError::Boot(error)) = &outcome
-        && error.is_only_crash()
+    // A boot that crashes before the program begins is repeated.
+    if let Err(error) = &outcome
+        && let LabFailure::Crash(1) | LabFailure::Silent(1) = error.kind()
         && !task.stdin
     {
         lab.progress
@@ -369,7 +370,7 @@ fn run_in(
         lab.progress.say(advice);
     }
     summarize(&outcome, lab.board.arch, lab.progress);
-    let status = status(&outcome, &settings);
+    let status = outcome.status(&settings);
     let code = status.as_ref().map_or(u8::MAX, |status| *status);
     Exported::finish(program.exports, &mut outcome, code)?;
     if let (Some(path), true) = (of_rows, code == 0) {

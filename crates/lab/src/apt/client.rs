@@ -4,15 +4,18 @@ use std::ffi::OsString;
 use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::program::run;
+use super::Package;
+use super::package::bad_answer;
+use super::program::{Ran, run};
 use super::state::State;
-use super::{AptError, Package};
 use crate::cache::SourcePackage;
+use crate::error::{LabError, LabFailure, cannot, failed};
 
 const ATTEMPTS: u32 = 3;
+const NO_INDEXES: &str = "cannot fetch the package indexes";
 /// After this time without a byte of the indexes, a note is printed.
 const SILENCE: Duration = Duration::from_secs(7);
 /// After this time without a byte, the fetch is given up; apt itself would take minutes.
@@ -37,7 +40,7 @@ impl Apt {
         foreign: &'static str,
         wanted: &'static str,
         option: &'static str,
-    ) -> Result<Self, AptError> {
+    ) -> Result<Self, LabError> {
         for program in ["apt-get", "dpkg-deb"] {
             match Command::new(program)
                 .arg("--version")
@@ -47,13 +50,12 @@ impl Apt {
             {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Err(AptError::NoClient {
-                        program,
-                        wanted,
-                        option,
-                    });
+                    return Err(failed!(
+                        "no {program} on this system, so the lab cannot download {wanted}"
+                    )
+                    .hint(format!("give it {option} instead")));
                 }
-                Err(source) => return Err(AptError::Run { program, source }),
+                Err(error) => return Err(cannot("run", program)(error)),
             }
         }
         Ok(Self {
@@ -66,7 +68,7 @@ impl Apt {
 
     /// Fetches the package indexes. An unreachable source must not stop the others: the failure is reported
     /// only if a package cannot be found afterwards. `silent` is called if for some time nothing arrives at all.
-    pub fn update(&mut self, silent: impl FnOnce()) -> Result<(), AptError> {
+    pub fn update(&mut self, silent: impl FnOnce()) -> Result<(), LabError> {
         self.state.set_stand_ins(self.host, &[])?;
         let mut silent = Some(silent);
         let lists = self.state.lists();
@@ -80,14 +82,12 @@ impl Apt {
             if time < LONGEST_SILENCE {
                 return Ok(());
             }
-            Err(AptError::Silent { time })
+            let seconds = time.as_secs();
+            Err(failed!("{NO_INDEXES}: no answer within {seconds} s"))
         };
         let words = ["update", "-qq", "-o", "APT::Update::Error-Mode=any"];
-        self.complaint = match self.watched_apt(&words, watch) {
-            Ok(_) => None,
-            Err(AptError::Failed { reason, .. }) => Some(reason),
-            Err(error) => return Err(error),
-        };
+        let ran = self.watched_apt(&words, watch)?;
+        self.complaint = (!ran.output.status.success()).then(|| ran.reason());
         Ok(())
     }
 
@@ -98,14 +98,14 @@ impl Apt {
         architecture: &str,
         alternatives: &[impl AsRef<str>],
         stand_ins: &[&str],
-    ) -> Result<(String, Vec<Package>), AptError> {
+    ) -> Result<(String, Vec<Package>), LabError> {
         self.state.set_stand_ins(architecture, stand_ins)?;
         // apt does not list what an earlier attempt has downloaded, unless it looks elsewhere.
         let nowhere = format!("Dir::Cache::archives={}", self.state.nowhere().display());
         let mut reason = String::new();
         for name in alternatives {
             let name = self.qualified(architecture, name.as_ref());
-            match self.apt(&[
+            let words = [
                 "install",
                 "-qq",
                 "-y",
@@ -113,14 +113,12 @@ impl Apt {
                 "-o",
                 &nowhere,
                 &name,
-            ]) {
-                Ok(output) => {
-                    let list = Package::parse_list(&String::from_utf8_lossy(&output.stdout))?;
-                    return Ok((name, list));
-                }
-                Err(AptError::Failed { reason: said, .. }) => reason = said,
-                Err(error) => return Err(error),
+            ];
+            let ran = self.apt(&words)?;
+            if ran.output.status.success() {
+                return Ok((name, Package::parse_list(&ran.stdout())?));
             }
+            reason = ran.reason();
         }
         Err(self.not_found(alternatives, reason))
     }
@@ -137,43 +135,43 @@ impl Apt {
     }
 
     /// None of the packages is in the indexes; or an index is missing, for this reason.
-    pub(super) fn not_found(&self, alternatives: &[impl AsRef<str>], reason: String) -> AptError {
-        self.no_indexes().unwrap_or_else(|| AptError::NotFound {
-            names: alternatives
-                .iter()
-                .map(|name| name.as_ref().to_owned())
-                .collect(),
-            reason,
+    pub(super) fn not_found(&self, alternatives: &[impl AsRef<str>], reason: String) -> LabError {
+        self.no_indexes().unwrap_or_else(|| {
+            let names: Vec<&str> = alternatives.iter().map(AsRef::as_ref).collect();
+            let names = names.join(" or ");
+            failed!("the package sources do not have {names}: {reason}").of(LabFailure::Missing)
         })
     }
 
     /// Why an index is missing, if one is.
-    pub fn no_indexes(&self) -> Option<AptError> {
+    pub fn no_indexes(&self) -> Option<LabError> {
         let reason = self.complaint.clone()?;
         let missing = self.keyring.filter(|path| !Path::new(path).exists());
         Some(match missing {
-            Some(keyring) => AptError::NoKeyring { keyring },
-            None => AptError::NoIndexes { reason },
+            Some(keyring) => failed!("cannot verify Debian's package indexes without {keyring}")
+                .hint("install the package debian-archive-keyring"),
+            None => failed!("{NO_INDEXES}: {reason}"),
         })
     }
 
     /// The names of all packages in the indexes that match a regular expression.
-    pub fn names(&self, pattern: &str) -> Result<Vec<String>, AptError> {
+    pub fn names(&self, pattern: &str) -> Result<Vec<String>, LabError> {
         let mut command = Command::new("apt-cache");
         command
             .args(["search", "--names-only", pattern])
             .env("APT_CONFIG", self.state.configuration())
             .env("LC_ALL", "C");
-        let output = run(&command, "apt-cache", "apt-cache search", |_| Ok(()))?;
-        let text = String::from_utf8_lossy(&output.stdout);
+        let ran = run(&command, "apt-cache search", |_| Ok(()))?.succeeded()?;
+        let text = ran.stdout();
         let name = |line: &str| line.split(' ').next().map(str::to_owned);
         Ok(text.lines().filter_map(name).collect())
     }
 
     /// Downloads what `resolve` found for `name`, checks every file and fetches broken ones again.
-    pub fn download(&self, name: &str, packages: &[Package]) -> Result<(), AptError> {
+    pub fn download(&self, name: &str, packages: &[Package]) -> Result<(), LabError> {
         self.download_by(packages, || {
-            self.apt(&["install", "-qq", "-y", "--download-only", name])
+            self.apt(&["install", "-qq", "-y", "--download-only", name])?
+                .succeeded()
                 .map(drop)
         })
     }
@@ -181,8 +179,8 @@ impl Apt {
     fn download_by(
         &self,
         packages: &[Package],
-        fetch: impl Fn() -> Result<(), AptError>,
-    ) -> Result<(), AptError> {
+        fetch: impl Fn() -> Result<(), LabError>,
+    ) -> Result<(), LabError> {
         let archives = self.state.archives();
         let is_broken = |package: &Package| package.fault(&archives).transpose().is_some();
         if !packages.iter().any(is_broken) {
@@ -204,33 +202,24 @@ impl Apt {
                 (_, None) => return Ok(()),
                 (Err(error), Some(_)) => last = Some(error),
                 (Ok(_), Some((file, reason))) => {
-                    last = Some(AptError::Broken {
-                        file,
-                        attempts: attempt,
-                        reason,
-                    });
+                    last = Some(failed!(
+                        "{file} is broken after {attempt} downloads: {reason}"
+                    ));
                 }
             }
         }
-        Err(last.unwrap_or_else(|| AptError::Answer {
-            line: String::new(),
-        }))
+        Err(last.unwrap_or_else(|| bad_answer("")))
     }
 
     /// Unpacks a package's files below `target`, without running its scripts.
-    pub fn unpack(&self, package: &Package, target: &Path) -> Result<(), AptError> {
+    pub fn unpack(&self, package: &Package, target: &Path) -> Result<(), LabError> {
         let mut command = Command::new("dpkg-deb");
         command
             .arg("-x")
             .arg(self.state.archives().join(&package.file))
             .arg(target);
-        run(
-            &command,
-            "dpkg-deb",
-            &format!("dpkg-deb -x {}", package.file),
-            |_| Ok(()),
-        )
-        .map(drop)
+        let name = format!("dpkg-deb -x {}", package.file);
+        run(&command, &name, |_| Ok(()))?.succeeded().map(drop)
     }
 
     /// Removes packages whose entry is finished: before that, another attempt needs them.
@@ -260,22 +249,22 @@ impl Apt {
         self.state.configuration()
     }
 
-    fn apt(&self, arguments: &[&str]) -> Result<Output, AptError> {
+    fn apt(&self, arguments: &[&str]) -> Result<Ran, LabError> {
         self.watched_apt(arguments, |_| Ok(()))
     }
 
     fn watched_apt(
         &self,
         arguments: &[&str],
-        watch: impl FnMut(Duration) -> Result<(), AptError>,
-    ) -> Result<Output, AptError> {
+        watch: impl FnMut(Duration) -> Result<(), LabError>,
+    ) -> Result<Ran, LabError> {
         let mut command = Command::new("apt-get");
         command
             .args(arguments)
             .env("APT_CONFIG", self.state.configuration())
             .env("LC_ALL", "C");
         let name = format!("apt-get {}", arguments[0]);
-        run(&command, "apt-get", &name, watch)
+        run(&command, &name, watch)
     }
 }
 
@@ -297,33 +286,28 @@ impl Apt {
         &self,
         architecture: &str,
         alternatives: &[&str],
-    ) -> Result<(String, Package), AptError> {
+    ) -> Result<(String, Package), LabError> {
         let mut reason = String::new();
         for name in alternatives {
             let name = self.qualified(architecture, name);
-            match self.fetch(&["--print-uris", &name]) {
-                Ok(output) => {
-                    let text = String::from_utf8_lossy(&output.stdout);
-                    let package = Package::parse_list(&text)?.pop();
-                    let package = package.ok_or_else(|| AptError::Answer {
-                        line: text.trim().to_owned(),
-                    })?;
-                    return Ok((name, package));
-                }
-                Err(AptError::Failed { reason: said, .. }) => reason = said,
-                Err(error) => return Err(error),
+            let ran = self.fetch(&["--print-uris", &name])?;
+            if ran.output.status.success() {
+                let text = ran.stdout();
+                let package = Package::parse_list(&text)?.pop();
+                return Ok((name, package.ok_or_else(|| bad_answer(text.trim()))?));
             }
+            reason = ran.reason();
         }
         Err(self.not_found(alternatives, reason))
     }
 
     /// Downloads what [`resolve_alone`](Self::resolve_alone) found for `name`, checks it and fetches a broken one again.
-    pub fn download_alone(&self, name: &str, packages: &[Package]) -> Result<(), AptError> {
-        self.download_by(packages, || self.fetch(&[name]).map(drop))
+    pub fn download_alone(&self, name: &str, packages: &[Package]) -> Result<(), LabError> {
+        self.download_by(packages, || self.fetch(&[name])?.succeeded().map(drop))
     }
 
     /// `apt-get download` writes to the working folder.
-    fn fetch(&self, arguments: &[&str]) -> Result<Output, AptError> {
+    fn fetch(&self, arguments: &[&str]) -> Result<Ran, LabError> {
         let mut command = Command::new("apt-get");
         command
             .args(["download", "-qq"])
@@ -331,6 +315,6 @@ impl Apt {
             .env("APT_CONFIG", self.configuration())
             .env("LC_ALL", "C")
             .current_dir(self.archives());
-        run(&command, "apt-get", "apt-get download", |_| Ok(()))
+        run(&command, "apt-get download", |_| Ok(()))
     }
 }

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use super::AptError;
-use crate::FileError;
 use crate::cache::hash_file;
+use crate::error::{LabError, cannot, failed};
 
 /// One file to download.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,14 +18,14 @@ pub struct Package {
 
 impl Package {
     /// Reads the lines of `apt-get install --print-uris`.
-    pub fn parse_list(text: &str) -> Result<Vec<Self>, AptError> {
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, LabError> {
         text.lines()
             .filter(|line| line.starts_with('\''))
             .map(Self::parse)
             .collect()
     }
 
-    fn parse(line: &str) -> Result<Self, AptError> {
+    fn parse(line: &str) -> Result<Self, LabError> {
         let fields: Vec<&str> = line.split(' ').collect();
         if let [_address, file, size, hash] = fields[..]
             && let Ok(size) = size.parse()
@@ -40,27 +39,32 @@ impl Package {
                 sha256: sha256.to_ascii_lowercase(),
             });
         }
-        Err(AptError::Answer {
-            line: line.to_owned(),
-        })
+        Err(bad_answer(line))
     }
 
     /// Compares the file in `folder` with size and digest; returns what is wrong with it, or `None` if it is right.
-    pub fn fault(&self, folder: &Path) -> Result<Option<String>, AptError> {
+    pub fn fault(&self, folder: &Path) -> Result<Option<String>, LabError> {
         let path = folder.join(&self.file);
         let size = match std::fs::metadata(&path) {
             Ok(metadata) => metadata.len(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(Some("it is missing".to_owned()));
             }
-            Err(error) => return Err(FileError::of("inspect", path)(error).into()),
+            Err(error) => return Err(cannot("inspect", path)(error)),
         };
         if size != self.size {
             return Ok(Some(format!("{size} bytes instead of {}", self.size)));
         }
-        let digest = hash_file(&path).map_err(FileError::of("read", path))?;
+        let digest = hash_file(&path).map_err(cannot("read", path))?;
         Ok((digest != self.sha256).then(|| format!("SHA-256 {digest} instead of {}", self.sha256)))
     }
+}
+
+/// The error of a line of apt's that is not one of a package.
+pub(super) fn bad_answer(line: &str) -> LabError {
+    failed!(
+        "apt-get printed {line:?} where a package's address, file, size and SHA-256 were expected"
+    )
 }
 
 #[cfg(test)]

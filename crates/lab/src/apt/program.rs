@@ -1,41 +1,65 @@
 //! Runs one program to its end, with someone watching. The thread that prepares runs this.
 
+use std::borrow::Cow;
 use std::io::{self, Read};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::AptError;
+use crate::error::{LabError, cannot, failed};
 use crate::unfinished::{self, Running};
 
-/// Runs `program`, which errors call `name`. `watch` is called with the time that has passed; its error kills the
+/// A program that has ended.
+pub(super) struct Ran {
+    name: String,
+    pub(super) output: Output,
+}
+
+impl Ran {
+    pub(super) fn stdout(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.output.stdout)
+    }
+
+    /// Why it failed.
+    pub(super) fn reason(&self) -> String {
+        reason(&String::from_utf8_lossy(&self.output.stderr))
+    }
+
+    /// An error if it failed.
+    pub(super) fn succeeded(self) -> Result<Self, LabError> {
+        let status = self.output.status;
+        match status.success() {
+            true => Ok(self),
+            false => Err(failed!(
+                "{} failed ({status}): {}",
+                self.name,
+                self.reason()
+            )),
+        }
+    }
+}
+
+/// Runs a program, which errors call `name`. `watch` is called with the time that has passed; its error kills the
 /// program.
 pub(super) fn run(
     command: &Command,
-    program: &'static str,
     name: &str,
-    watch: impl FnMut(Duration) -> Result<(), AptError>,
-) -> Result<Output, AptError> {
-    let failed = |source| AptError::Run { program, source };
+    watch: impl FnMut(Duration) -> Result<(), LabError>,
+) -> Result<Ran, LabError> {
+    let failed = |error| cannot("run", command.get_program())(error);
     let spawned = unfinished::spawn(command, Stdio::piped(), Stdio::piped());
-    let output = finish(spawned.map_err(failed)?, watch, failed)?;
-    if output.status.success() {
-        return Ok(output);
-    }
-    let text = String::from_utf8_lossy(&output.stderr);
-    Err(AptError::Failed {
-        command: name.to_owned(),
-        status: output.status.to_string(),
-        reason: reason(&text),
+    Ok(Ran {
+        name: name.to_owned(),
+        output: finish(spawned.map_err(failed)?, watch, failed)?,
     })
 }
 
 /// Waits for the end and reads the output.
 fn finish(
     (mut child, running): (Child, Running),
-    mut watch: impl FnMut(Duration) -> Result<(), AptError>,
-    failed: impl Fn(io::Error) -> AptError,
-) -> Result<Output, AptError> {
+    mut watch: impl FnMut(Duration) -> Result<(), LabError>,
+    failed: impl Fn(io::Error) -> LabError,
+) -> Result<Output, LabError> {
     let began = Instant::now();
     let read = [
         child.stdout.take().map(|pipe| read(Box::new(pipe))),

@@ -5,8 +5,8 @@
 
 use std::fs;
 
-use super::{Apt, AptError};
-use crate::FileError;
+use super::Apt;
+use crate::error::{LabError, cannot};
 
 /// Where a system has its sources.
 const LIST: &str = "/etc/apt/sources.list";
@@ -16,17 +16,17 @@ const OWN_PARTS: &str = "sources.list.d";
 
 impl Apt {
     /// Reads the sources with one more component from now on; [`update`](Self::update) fetches its indexes.
-    pub fn add_component(&mut self, component: &str) -> Result<(), AptError> {
+    pub fn add_component(&mut self, component: &str) -> Result<(), LabError> {
         let parts = self.configuration().with_file_name(OWN_PARTS);
         // A system may have its sources in either place.
         let text = fs::read_to_string(LIST).unwrap_or_default();
         self.read_only(&with_component(&text, component), None)?;
-        fs::create_dir_all(&parts).map_err(FileError::of("make", parts.clone()))?;
+        fs::create_dir_all(&parts).map_err(cannot("make", &parts))?;
         for part in fs::read_dir(PARTS).into_iter().flatten().flatten() {
             if let Ok(text) = fs::read_to_string(part.path()) {
                 let path = parts.join(part.file_name());
                 fs::write(&path, with_component(&text, component))
-                    .map_err(FileError::of("write", path))?;
+                    .map_err(cannot("write", path))?;
             }
         }
         Ok(())
@@ -38,21 +38,19 @@ impl Apt {
         &mut self,
         sources: &str,
         keyring: Option<&'static str>,
-    ) -> Result<(), AptError> {
+    ) -> Result<(), LabError> {
         self.keyring = keyring;
         let configuration = self.configuration();
         let list = configuration.with_file_name("sources.list");
         let parts = configuration.with_file_name(OWN_PARTS);
-        fs::write(&list, sources).map_err(FileError::of("write", &list))?;
-        let own = fs::read_to_string(&configuration)
-            .map_err(FileError::of("read", configuration.clone()))?;
+        fs::write(&list, sources).map_err(cannot("write", &list))?;
+        let own = fs::read_to_string(&configuration).map_err(cannot("read", &configuration))?;
         let places = format!(
             "Dir::Etc::SourceList \"{}\";\nDir::Etc::SourceParts \"{}\";\n",
             list.display(),
             parts.display()
         );
-        Ok(fs::write(&configuration, own + &places)
-            .map_err(FileError::of("write", configuration))?)
+        fs::write(&configuration, own + &places).map_err(cannot("write", configuration))
     }
 }
 

@@ -1,11 +1,9 @@
 //! The configuration and package database with which the lab runs apt, apart from the system's.
 
+use crate::error::{LabError, cannot};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-use super::AptError;
-use crate::FileError;
 
 /// A folder with the configuration, indexes and database that `apt-get` needs.
 #[derive(Debug)]
@@ -16,15 +14,15 @@ pub struct State {
 impl State {
     /// Creates the files and folders in `root`, for packages of `host` and of `foreign`; downloads of an earlier
     /// attempt stay.
-    pub fn new(root: PathBuf, host: &str, foreign: &str) -> Result<Self, AptError> {
+    pub fn new(root: PathBuf, host: &str, foreign: &str) -> Result<Self, LabError> {
         for folder in ["lists/partial", "archives/partial", "nowhere/partial"] {
             let path = root.join(folder);
-            fs::create_dir_all(&path).map_err(FileError::of("make", path))?;
+            fs::create_dir_all(&path).map_err(cannot("make", path))?;
         }
         let state = Self { root };
         let path = state.configuration();
         let text = configuration(&state.root, &network_settings()) + &architectures(host, foreign);
-        fs::write(&path, text).map_err(FileError::of("write", path))?;
+        fs::write(&path, text).map_err(cannot("write", path))?;
         Ok(state)
     }
 
@@ -49,12 +47,9 @@ impl State {
     }
 
     /// Makes the database hold one package that provides `names`.
-    pub fn set_stand_ins(&self, architecture: &str, names: &[&str]) -> Result<(), AptError> {
+    pub fn set_stand_ins(&self, architecture: &str, names: &[&str]) -> Result<(), LabError> {
         let path = self.root.join("status");
-        Ok(
-            fs::write(&path, stand_in(architecture, names))
-                .map_err(FileError::of("write", path))?,
-        )
+        fs::write(&path, stand_in(architecture, names)).map_err(cannot("write", path))
     }
 }
 

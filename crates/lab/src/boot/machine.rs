@@ -20,8 +20,9 @@ use super::arguments::{Inherited, Start};
 use super::channel::{Channel, Stream, feed, listen, pump};
 use super::monitor::Monitor;
 use super::supervise::{ANSWERING, Course, ENDING, Event, LEAVING, LONGEST, LOOKING, Patience};
-use super::{BootError, Console, Limits, Mode, Settings, arguments, process};
+use super::{Console, Limits, Mode, Settings, arguments, process};
 use crate::board::Board;
+use crate::error::{LabError, cannot};
 use crate::job::{Message, Report, port};
 use crate::qemu::Qemu;
 
@@ -123,7 +124,7 @@ pub struct SavedFiles<'a> {
 
 impl Boot<'_> {
     /// Boots L1 or starts it from where it was saved, waits until QEMU has ended or has to be killed, and cleans up.
-    pub fn run(&self, saved: Option<SavedFiles<'_>>, sinks: Sinks) -> Result<Booted, BootError> {
+    pub fn run(&self, saved: Option<SavedFiles<'_>>, sinks: Sinks) -> Result<Booted, LabError> {
         let mut channels = self.channels()?;
         let begun = Instant::now();
         let (child, restores) = match saved {
@@ -157,7 +158,7 @@ impl Boot<'_> {
         &self,
         saved: SavedFiles<'_>,
         channels: &mut [Channel],
-    ) -> Result<(Child, JoinHandle<Result<(), BootError>>), BootError> {
+    ) -> Result<(Child, JoinHandle<Result<(), LabError>>), LabError> {
         let mut monitor = Monitor::new()?;
         let start = Start::Restore {
             memory: inherited(saved.memory)?,
@@ -167,7 +168,7 @@ impl Boot<'_> {
         let child = self.start(start, channels)?;
         monitor.handed_over();
         let qemu = process::handle(&child);
-        let qemu = qemu.map_err(BootError::channel("open a handle of QEMU"))?;
+        let qemu = qemu.map_err(cannot("open", "a handle of QEMU"))?;
         let restores = thread::spawn(move || {
             let restored = monitor.restore(state);
             if restored.is_err() {
@@ -180,7 +181,7 @@ impl Boot<'_> {
     }
 
     /// Boots L1 up to where it stops itself, and saves it. The file of the memory has the memory's size, and is empty.
-    pub fn save(&self, to: SavedFiles<'_>) -> Result<(), BootError> {
+    pub fn save(&self, to: SavedFiles<'_>) -> Result<(), LabError> {
         // A guest notices whether its ports have a host.
         let mut channels = self.channels()?;
         let mut monitor = Monitor::new()?;
@@ -191,7 +192,7 @@ impl Boot<'_> {
         let mut child = self.start(start, &mut channels)?;
         monitor.handed_over();
         let qemu = process::handle(&child);
-        let qemu = qemu.map_err(BootError::channel("open a handle of QEMU"))?;
+        let qemu = qemu.map_err(cannot("open", "a handle of QEMU"))?;
         // It would not stop itself. This fails if it has ended.
         let panicked = move || {
             let _ = pidfd_send_signal(&qemu, Signal::KILL);
@@ -205,32 +206,24 @@ impl Boot<'_> {
             let _ = child.kill();
         }
         let (console, errors) = output.whole();
-        child
-            .wait()
-            .map_err(BootError::channel("wait for the VMM"))?;
+        child.wait().map_err(cannot("wait for", "the VMM"))?;
         saved.map_err(|error| {
             let said = match errors.as_str() {
                 "" => console.tail(),
                 said => said.to_owned(),
             };
-            match error {
-                BootError::Monitor { action, said: why } => BootError::Monitor {
-                    action,
-                    said: format!("{why}: {said}"),
-                },
-                error => error,
-            }
+            error.reworded(|why| format!("{why}: {said}"))
         })
     }
 
     /// The ports of L1. Where instructions are counted, the guest does not notice when its output is read.
-    fn channels(&self) -> Result<Vec<Channel>, BootError> {
+    fn channels(&self) -> Result<Vec<Channel>, LabError> {
         let open = |name| match (self.settings.mode, name) {
             (Mode::Deterministic { .. }, port::STDOUT | port::STDERR) => Channel::unnoticed(name),
             _ => Channel::new(name),
         };
         let channels = port::ALL.into_iter().map(open).collect::<io::Result<_>>();
-        channels.map_err(BootError::channel("make a channel"))
+        channels.map_err(cannot("make", "a channel"))
     }
 
     /// What the guest can notice of QEMU's arguments, without its files.
@@ -246,7 +239,7 @@ impl Boot<'_> {
         arguments::arguments(self.board, self.settings, kernel, tree, &inherited)
     }
 
-    fn start(&self, start: Start, channels: &mut [Channel]) -> Result<Child, BootError> {
+    fn start(&self, start: Start, channels: &mut [Channel]) -> Result<Child, LabError> {
         let inherited = Inherited {
             start,
             initramfs: self.initramfs.map(inherited).transpose()?,
@@ -267,16 +260,16 @@ impl Boot<'_> {
 }
 
 /// Has QEMU inherit a file that is read from its start, though an earlier machine may have read it.
-fn rewound(mut file: &File) -> Result<RawFd, BootError> {
-    file.rewind()
-        .map_err(BootError::channel("read a saved state"))?;
+fn rewound(mut file: &File) -> Result<RawFd, LabError> {
+    file.rewind().map_err(cannot("read", "a saved state"))?;
     inherited(file)
 }
 
 /// Has QEMU inherit a file; returns its descriptor.
-fn inherited(file: &File) -> Result<RawFd, BootError> {
+fn inherited(file: &File) -> Result<RawFd, LabError> {
     fcntl_setfd(file, FdFlags::empty())
-        .map_err(|error| BootError::channel("pass a file to QEMU")(error.into()))?;
+        .map_err(io::Error::from)
+        .map_err(cannot("pass", "a file to QEMU"))?;
     Ok(file.as_raw_fd())
 }
 
@@ -329,8 +322,8 @@ impl Output {
 }
 
 /// The channels of one Linux.
-pub(crate) fn channels() -> Result<Vec<Channel>, BootError> {
-    let open = |name| Channel::new(name).map_err(BootError::channel("make a socket pair"));
+pub(crate) fn channels() -> Result<Vec<Channel>, LabError> {
+    let open = |name| Channel::new(name).map_err(cannot("make", "a socket pair"));
     port::ALL.into_iter().map(open).collect()
 }
 
@@ -383,7 +376,7 @@ impl Machine {
         sinks: Sinks,
         limits: Limits,
         patience: Patience,
-    ) -> Result<Booted, BootError> {
+    ) -> Result<Booted, LabError> {
         let (sender, events) = (self.sender, self.events);
         let mut readers = Vec::new();
         let Ok([control, stdin, stdout, stderr, files]) =
@@ -391,11 +384,7 @@ impl Machine {
         else {
             unreachable!("one channel for each name");
         };
-        let copy = |channel: &Channel| {
-            channel
-                .socket()
-                .map_err(BootError::channel("copy a socket"))
-        };
+        let copy = |channel: &Channel| channel.socket().map_err(cannot("copy", "a socket"));
         let ended = Arc::new(AtomicBool::new(false));
         let mut asking = copy(&control)?;
         readers.push(listen(copy(&control)?, sender.clone(), sinks.messages));
@@ -441,7 +430,7 @@ impl Machine {
         }
         let (console, vmm_errors) = self.output.whole();
         let status = self.child.wait();
-        let status = status.map_err(BootError::channel("wait for the VMM"))?;
+        let status = status.map_err(cannot("wait for", "the VMM"))?;
         course.drain(&events, self.begun.elapsed());
         Ok(Booted {
             status: (!killed).then_some(status),

@@ -1,6 +1,7 @@
 //! QEMU's monitor: the few commands of QMP (QEMU `docs/interop/qmp-spec.rst`) with which a machine is saved and restored. It
 //! is a socket pair, like the channels. The thread that saves a machine runs this.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IoSlice, Write};
 use std::mem::MaybeUninit;
@@ -8,11 +9,10 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use crate::error::{LabError, LabFailure, cannot, failed};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
-
-use super::BootError;
 
 /// How long an answer may take: only a QEMU that hangs takes so long.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -28,13 +28,13 @@ pub(super) struct Monitor {
 
 impl Monitor {
     /// A monitor that waits for its QEMU.
-    pub fn new() -> Result<Self, BootError> {
+    pub fn new() -> Result<Self, LabError> {
         let pair = || -> io::Result<_> {
             let (ours, theirs) = UnixStream::pair()?;
             fcntl_setfd(theirs.as_fd(), FdFlags::empty())?;
             Ok((ours, theirs))
         };
-        let (ours, theirs) = pair().map_err(BootError::channel("make a socket pair"))?;
+        let (ours, theirs) = pair().map_err(cannot("make", "a socket pair"))?;
         Ok(Self {
             ours: BufReader::new(ours),
             theirs: Some(theirs),
@@ -54,7 +54,7 @@ impl Monitor {
 
     /// Has a QEMU that was started with `-incoming defer` begin in the state of this file, which it has inherited. The
     /// guest's report, or QEMU's end, is the result.
-    pub fn restore(&mut self, state: RawFd) -> Result<(), BootError> {
+    pub fn restore(&mut self, state: RawFd) -> Result<(), LabError> {
         const ACTION: &str = "restore L1";
         let state = json!({ "uri": format!("fd:{state}") });
         for (command, arguments) in [
@@ -72,7 +72,7 @@ impl Monitor {
     }
 
     /// Waits until the guest has stopped itself, for this time at most.
-    pub fn wait_for_stop(&mut self, limit: Duration) -> Result<(), BootError> {
+    pub fn wait_for_stop(&mut self, limit: Duration) -> Result<(), LabError> {
         const ACTION: &str = "say that L1 has stopped";
         self.command(ACTION, "qmp_capabilities", json!({}))?;
         self.await_event(ACTION, limit, |message| message["event"] == "STOP")
@@ -80,10 +80,10 @@ impl Monitor {
     }
 
     /// Writes the state of the stopped machine to this file, without memory that is shared, and ends QEMU.
-    pub fn save(&mut self, state: &File) -> Result<(), BootError> {
+    pub fn save(&mut self, state: &File) -> Result<(), LabError> {
         const ACTION: &str = "write the state of L1";
         self.command(ACTION, "migrate-set-capabilities", capabilities())?;
-        self.pass(state).map_err(|error| failed(ACTION, error))?;
+        self.pass(state).map_err(|error| does_not(ACTION, error))?;
         self.answer(ACTION)?;
         self.command(ACTION, "migrate", json!({ "uri": "fd:state" }))?;
         self.migrated(ACTION)?;
@@ -91,7 +91,7 @@ impl Monitor {
     }
 
     /// Waits until the state was written or read.
-    fn migrated(&mut self, action: &'static str) -> Result<(), BootError> {
+    fn migrated(&mut self, action: &'static str) -> Result<(), LabError> {
         let message = self.await_event(action, ANSWER, |message| {
             let is_end = |status| ["completed", "failed", "cancelled"].contains(&status);
             message["event"] == "MIGRATION"
@@ -101,7 +101,7 @@ impl Monitor {
             return Ok(());
         }
         let said = self.command(action, "query-migrate", json!({}))?;
-        Err(failed(
+        Err(does_not(
             action,
             said["error-desc"].as_str().unwrap_or("it failed"),
         ))
@@ -113,14 +113,16 @@ impl Monitor {
         action: &'static str,
         limit: Duration,
         is_it: impl Fn(&Value) -> bool,
-    ) -> Result<Value, BootError> {
+    ) -> Result<Value, LabError> {
         if let Some(index) = self.events.iter().position(&is_it) {
             return Ok(self.events.swap_remove(index));
         }
         let end = Instant::now() + limit;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let message = self.receive(left).map_err(|error| failed(action, error))?;
+            let message = self
+                .receive(left)
+                .map_err(|error| does_not(action, error))?;
             if is_it(&message) {
                 return Ok(message);
             }
@@ -133,9 +135,9 @@ impl Monitor {
         action: &'static str,
         name: &str,
         arguments: Value,
-    ) -> Result<Value, BootError> {
+    ) -> Result<Value, LabError> {
         self.send(name, arguments)
-            .map_err(|error| failed(action, error))?;
+            .map_err(|error| does_not(action, error))?;
         self.answer(action)
     }
 
@@ -168,14 +170,16 @@ impl Monitor {
     }
 
     /// The answer to the last command.
-    fn answer(&mut self, action: &'static str) -> Result<Value, BootError> {
+    fn answer(&mut self, action: &'static str) -> Result<Value, LabError> {
         let end = Instant::now() + ANSWER;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let mut message = self.receive(left).map_err(|error| failed(action, error))?;
+            let mut message = self
+                .receive(left)
+                .map_err(|error| does_not(action, error))?;
             if let Some(error) = message.get("error") {
                 let said = error["desc"].as_str().unwrap_or("it failed");
-                return Err(failed(action, said));
+                return Err(does_not(action, said));
             }
             if let Some(answer) = message.get_mut("return") {
                 return Ok(answer.take());
@@ -204,11 +208,9 @@ fn capabilities() -> Value {
     json!({ "capabilities": [on("x-ignore-shared"), on("events")] })
 }
 
-fn failed(action: &'static str, said: impl ToString) -> BootError {
-    BootError::Monitor {
-        action,
-        said: said.to_string(),
-    }
+/// The error of a QEMU that did not do what its monitor was told.
+pub(crate) fn does_not(action: &str, said: impl Display) -> LabError {
+    failed!("QEMU's monitor does not {action}: {said}").of(LabFailure::Boot)
 }
 
 #[cfg(test)]

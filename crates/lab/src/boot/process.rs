@@ -17,15 +17,11 @@ use rustix::process::{
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-use super::BootError;
+use crate::error::{LabError, cannot};
 use crate::qemu::Qemu;
 
 /// Starts QEMU by way of `vmbell lab exec`, see [`exec_applet`].
-pub(super) fn start(
-    vmbell: &Path,
-    qemu: &Qemu,
-    arguments: &[OsString],
-) -> Result<Child, BootError> {
+pub(super) fn start(vmbell: &Path, qemu: &Qemu, arguments: &[OsString]) -> Result<Child, LabError> {
     let mut command = Command::new(vmbell);
     command
         .args(["lab", "exec", "--"])
@@ -36,10 +32,7 @@ pub(super) fn start(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    command.spawn().map_err(|source| BootError::Start {
-        program: vmbell.display().to_string(),
-        source,
-    })
+    command.spawn().map_err(cannot("start", vmbell))
 }
 
 /// Replaces this process by QEMU (`exec`); returns only if that fails. The kernel kills QEMU when the parent

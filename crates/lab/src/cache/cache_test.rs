@@ -3,6 +3,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use super::*;
+use crate::error::{LabError, LabFailure};
 use crate::read_only::read_only;
 
 /// What takes this long has hung.
@@ -21,7 +22,7 @@ fn make(cache: &Cache, content: &str) -> Entry {
     draft.commit("Linux 6".into(), Vec::new()).unwrap()
 }
 
-fn open(cache: &Cache) -> Result<Option<Entry>, CacheError> {
+fn open(cache: &Cache) -> Result<Option<Entry>, LabError> {
     Entry::open(cache.folder("linux-hash"))
 }
 
@@ -74,15 +75,15 @@ fn damage_shows_and_making_anew_mends_it() {
     for (spoil, message) in cases {
         spoil(&path);
         let error = open(&cache).unwrap_err();
-        assert!(error.is_damage());
+        assert_eq!(error.kind(), LabFailure::Damaged);
         assert!(error.to_string().ends_with(message), "{error}");
         make(&cache, "whole");
         assert!(open(&cache).unwrap().is_some());
     }
     fs::write(cache.folder("linux-hash").join("manifest.json"), "{").unwrap();
-    assert!(open(&cache).unwrap_err().is_damage());
+    assert_eq!(open(&cache).unwrap_err().kind(), LabFailure::Damaged);
     fs::remove_file(cache.folder("linux-hash").join("manifest.json")).unwrap();
-    assert!(open(&cache).unwrap_err().is_damage());
+    assert_eq!(open(&cache).unwrap_err().kind(), LabFailure::Damaged);
 }
 
 #[test]
@@ -115,7 +116,8 @@ fn clean_leaves_a_cache_in_use_alone() {
     make(&cache, "whole");
     let used = cache.lock_use().unwrap();
     let also = cache.lock_use().unwrap();
-    assert!(matches!(cache.clean(), Err(CacheError::InUse { .. })));
+    let error = cache.clean().unwrap_err().to_string();
+    assert!(error.ends_with("in use by another `vmbell lab`"), "{error}");
     drop((used, also));
     assert!(cache.clean().unwrap() > Size(5));
     assert!(open(&cache).unwrap().is_none());

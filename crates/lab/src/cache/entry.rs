@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{CacheError, Manifest, SourcePackage};
-use crate::FileError;
+use super::manifest::{bad_manifest, damaged};
+use super::{Manifest, SourcePackage};
+use crate::error::{LabError, cannot};
 use crate::unfinished;
 
 const MANIFEST: &str = "manifest.json";
@@ -22,7 +23,7 @@ pub struct Entry {
 impl Entry {
     /// Opens the entry in `folder` and compares every file's size and time with the manifest;
     /// `None` when there is no such entry.
-    pub fn open(folder: PathBuf) -> Result<Option<Self>, CacheError> {
+    pub fn open(folder: PathBuf) -> Result<Option<Self>, LabError> {
         if !folder.exists() {
             return Ok(None);
         }
@@ -30,19 +31,11 @@ impl Entry {
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(CacheError::Damaged {
-                    entry: folder,
-                    file: MANIFEST.to_owned(),
-                    how: "is missing",
-                });
+                return Err(damaged(&folder, MANIFEST, "is missing"));
             }
-            Err(source) => return Err(FileError::of("read", path)(source).into()),
+            Err(source) => return Err(cannot("read", path)(source)),
         };
-        let manifest: Manifest =
-            serde_json::from_slice(&text).map_err(|source| CacheError::Manifest {
-                entry: folder.clone(),
-                source,
-            })?;
+        let manifest: Manifest = serde_json::from_slice(&text).map_err(bad_manifest(&folder))?;
         let entry = Self { folder, manifest };
         let root = entry.path("");
         entry
@@ -54,7 +47,7 @@ impl Entry {
     }
 
     /// Reads every file and compares its digest.
-    pub fn verify(&self) -> Result<(), CacheError> {
+    pub fn verify(&self) -> Result<(), LabError> {
         let root = self.path("");
         self.manifest
             .files
@@ -87,17 +80,17 @@ pub struct Draft {
 
 impl Draft {
     /// Starts an entry that [`commit`](Self::commit) renames to `folder`.
-    pub(super) fn new(root: &Path, folder: PathBuf) -> Result<Self, CacheError> {
+    pub(super) fn new(root: &Path, folder: PathBuf) -> Result<Self, LabError> {
         let scratch = tempfile::Builder::new()
             .prefix(DRAFT)
             .tempdir_in(root)
-            .map_err(FileError::of("make a folder in", root))?;
+            .map_err(cannot("make a folder in", root))?;
         unfinished::folder(scratch.path().to_path_buf());
         let files = scratch.path().join(FILES);
-        fs::create_dir(&files).map_err(FileError::of("make", files))?;
+        fs::create_dir(&files).map_err(cannot("make", files))?;
         let draft = Self { scratch, folder };
         let aside = draft.scratch();
-        fs::create_dir(&aside).map_err(FileError::of("make", aside))?;
+        fs::create_dir(&aside).map_err(cannot("make", aside))?;
         Ok(draft)
     }
 
@@ -112,23 +105,19 @@ impl Draft {
     }
 
     /// Writes the manifest and renames the folder into place; an entry that is there already is removed.
-    pub fn commit(self, title: String, packages: Vec<SourcePackage>) -> Result<Entry, CacheError> {
+    pub fn commit(self, title: String, packages: Vec<SourcePackage>) -> Result<Entry, LabError> {
         let aside = self.scratch();
-        fs::remove_dir_all(&aside).map_err(FileError::of("remove", aside))?;
+        fs::remove_dir_all(&aside).map_err(cannot("remove", aside))?;
         let manifest = Manifest::scan(title, packages, &self.path(""))?;
         let path = self.scratch.path().join(MANIFEST);
-        let text = serde_json::to_vec_pretty(&manifest).map_err(|source| CacheError::Manifest {
-            entry: self.folder.clone(),
-            source,
-        })?;
-        fs::write(&path, text).map_err(FileError::of("write", path))?;
+        let text = serde_json::to_vec_pretty(&manifest).map_err(cannot("write", &path))?;
+        fs::write(&path, text).map_err(cannot("write", path))?;
         if self.folder.exists() {
-            fs::remove_dir_all(&self.folder).map_err(FileError::of("remove", &self.folder))?;
+            fs::remove_dir_all(&self.folder).map_err(cannot("remove", &self.folder))?;
         }
         // From here on the temporary folder is not removed automatically.
         let scratch = self.scratch.keep();
-        fs::rename(&scratch, &self.folder)
-            .map_err(FileError::of("rename into place", &self.folder))?;
+        fs::rename(&scratch, &self.folder).map_err(cannot("rename into place", &self.folder))?;
         Ok(Entry {
             folder: self.folder,
             manifest,

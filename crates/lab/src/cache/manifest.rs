@@ -5,11 +5,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use crate::error::{LabError, LabFailure, cannot, failed};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-
-use super::CacheError;
-use crate::FileError;
 
 /// The files of an entry, and the packages that they came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +50,7 @@ impl Manifest {
         title: String,
         packages: Vec<SourcePackage>,
         root: &Path,
-    ) -> Result<Self, CacheError> {
+    ) -> Result<Self, LabError> {
         let mut files = Vec::new();
         scan(root, root, &mut files)?;
         files.sort_by(|a: &ManifestFile, b| a.path.cmp(&b.path));
@@ -71,12 +69,8 @@ impl Manifest {
 
 impl ManifestFile {
     /// Compares size and modification time, and reads the content only if the time differs.
-    pub fn check(&self, entry: &Path) -> Result<(), CacheError> {
-        let damaged = |how| CacheError::Damaged {
-            entry: entry.to_path_buf(),
-            file: self.path.clone(),
-            how,
-        };
+    pub fn check(&self, entry: &Path) -> Result<(), LabError> {
+        let damaged = |how| damaged(entry, &self.path, how);
         let metadata =
             fs::symlink_metadata(entry.join(&self.path)).map_err(|_| damaged("is missing"))?;
         if metadata.len() != self.size {
@@ -90,24 +84,20 @@ impl ManifestFile {
     }
 
     /// Reads the content and compares its digest.
-    pub fn check_content(&self, entry: &Path) -> Result<(), CacheError> {
+    pub fn check_content(&self, entry: &Path) -> Result<(), LabError> {
         let path = entry.join(&self.path);
-        let digest = hash_file(&path).map_err(FileError::of("read", path))?;
+        let digest = hash_file(&path).map_err(cannot("read", path))?;
         if digest != self.sha256 {
-            return Err(CacheError::Damaged {
-                entry: entry.to_path_buf(),
-                file: self.path.clone(),
-                how: "has another SHA-256",
-            });
+            return Err(damaged(entry, &self.path, "has another SHA-256"));
         }
         Ok(())
     }
 }
 
-fn scan(root: &Path, folder: &Path, files: &mut Vec<ManifestFile>) -> Result<(), CacheError> {
-    for item in fs::read_dir(folder).map_err(FileError::of("list", folder))? {
-        let path = item.map_err(FileError::of("list", folder))?.path();
-        let metadata = fs::symlink_metadata(&path).map_err(FileError::of("inspect", &path))?;
+fn scan(root: &Path, folder: &Path, files: &mut Vec<ManifestFile>) -> Result<(), LabError> {
+    for item in fs::read_dir(folder).map_err(cannot("list", folder))? {
+        let path = item.map_err(cannot("list", folder))?.path();
+        let metadata = fs::symlink_metadata(&path).map_err(cannot("inspect", &path))?;
         if metadata.is_dir() {
             scan(root, &path, files)?;
         } else if metadata.is_file() {
@@ -116,7 +106,7 @@ fn scan(root: &Path, folder: &Path, files: &mut Vec<ManifestFile>) -> Result<(),
                 .unwrap_or(&path)
                 .to_string_lossy()
                 .into_owned();
-            let sha256 = hash_file(&path).map_err(FileError::of("read", &path))?;
+            let sha256 = hash_file(&path).map_err(cannot("read", &path))?;
             files.push(ManifestFile {
                 path: name,
                 size: metadata.len(),
@@ -160,6 +150,21 @@ pub(crate) fn hash_open(mut file: &File) -> io::Result<Digest> {
 
 fn hex(bytes: &[u8]) -> Digest {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The error of a file that is not as the manifest of its entry describes it.
+pub(crate) fn damaged(entry: &Path, file: &str, how: &str) -> LabError {
+    let entry = entry.display();
+    failed!("cache entry {entry} is damaged: {file} {how}").of(LabFailure::Damaged)
+}
+
+/// The error of a manifest that cannot be read.
+pub(crate) fn bad_manifest(entry: &Path) -> impl FnOnce(serde_json::Error) -> LabError {
+    move |error| {
+        failed!("cache entry {} has an unreadable manifest", entry.display())
+            .of(LabFailure::Damaged)
+            .because(error)
+    }
 }
 
 #[cfg(test)]

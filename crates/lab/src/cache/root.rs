@@ -5,8 +5,8 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use super::entry::DRAFT;
-use super::{CacheError, Draft, Entry, Size};
-use crate::FileError;
+use super::{Draft, Entry, Size};
+use crate::error::{LabError, cannot, failed};
 
 /// The name of the folder for downloads.
 const DOWNLOADS: &str = "downloads";
@@ -22,7 +22,7 @@ pub struct Cache {
 }
 
 /// The name of an entry's folder, with the entry or the damage that was found.
-pub type Listed = (String, Result<Entry, CacheError>);
+pub type Listed = (String, Result<Entry, LabError>);
 
 /// The lock for making entries, which one process at a time holds.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub struct Use {
 
 impl Cache {
     /// The user's cache: `$XDG_CACHE_HOME/vmbell/lab`, or `~/.cache/vmbell/lab`.
-    pub fn user() -> Result<Self, CacheError> {
+    pub fn user() -> Result<Self, LabError> {
         Ok(Self::at(user_folder("lab")?))
     }
 
@@ -59,30 +59,30 @@ impl Cache {
     }
 
     /// Starts an entry. The caller holds the lock for making entries.
-    pub fn draft(&self, _lock: &Prepare, entry: &str) -> Result<Draft, CacheError> {
+    pub fn draft(&self, _lock: &Prepare, entry: &str) -> Result<Draft, LabError> {
         Draft::new(&self.root, self.folder(entry))
     }
 
     /// The folder for downloads. It stays when a preparation fails, so that the next one does not start again.
-    pub fn downloads(&self, _lock: &Prepare) -> Result<PathBuf, CacheError> {
+    pub fn downloads(&self, _lock: &Prepare) -> Result<PathBuf, LabError> {
         let path = self.root.join(DOWNLOADS);
-        fs::create_dir_all(&path).map_err(FileError::of("make", &path))?;
+        fs::create_dir_all(&path).map_err(cannot("make", &path))?;
         Ok(path)
     }
 
     /// Removes the downloads.
-    pub fn remove_downloads(&self, _lock: &Prepare) -> Result<(), CacheError> {
+    pub fn remove_downloads(&self, _lock: &Prepare) -> Result<(), LabError> {
         let path = self.root.join(DOWNLOADS);
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(FileError::of("remove", path)(error).into())
+                Err(cannot("remove", path)(error))
             }
             _ => Ok(()),
         }
     }
 
     /// Removes unfinished entries and downloads, unless a preparation is under way or the cache cannot be written.
-    pub fn tidy(&self) -> Result<(), CacheError> {
+    pub fn tidy(&self) -> Result<(), LabError> {
         let is_left = |name: &String| name.starts_with(DRAFT) || name == DOWNLOADS;
         if !self.names()?.iter().any(is_left) {
             return Ok(());
@@ -99,16 +99,16 @@ impl Cache {
     }
 
     /// Takes the lock for making entries. If another process holds it, calls `waiting` and then waits.
-    pub fn lock_prepare(&self, waiting: impl FnOnce()) -> Result<Prepare, CacheError> {
+    pub fn lock_prepare(&self, waiting: impl FnOnce()) -> Result<Prepare, LabError> {
         let (lock, path) = self.lock_file(PREPARE)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 waiting();
-                lock.lock().map_err(FileError::of("lock", path))?;
+                lock.lock().map_err(cannot("lock", path))?;
             }
             Err(TryLockError::Error(error)) => {
-                return Err(FileError::of("lock", path)(error).into());
+                return Err(cannot("lock", path)(error));
             }
         }
         self.sweep()?;
@@ -116,7 +116,7 @@ impl Cache {
     }
 
     /// Takes the lock for using entries: `clean` refuses to run as long as the result lives.
-    pub fn lock_use(&self) -> Result<Use, CacheError> {
+    pub fn lock_use(&self) -> Result<Use, LabError> {
         let (lock, path) = match self.lock_file(USE) {
             // Somebody who may write here may still remove entries.
             Err(error) if error.is_read_only() => {
@@ -129,12 +129,12 @@ impl Cache {
             }
             lock => lock?,
         };
-        lock.lock_shared().map_err(FileError::of("lock", path))?;
+        lock.lock_shared().map_err(cannot("lock", path))?;
         Ok(Use { _lock: Some(lock) })
     }
 
     /// All entries, sorted by name.
-    pub fn entries(&self) -> Result<Vec<Listed>, CacheError> {
+    pub fn entries(&self) -> Result<Vec<Listed>, LabError> {
         let mut entries = Vec::new();
         for name in self.names()? {
             let path = self.root.join(&name);
@@ -146,17 +146,16 @@ impl Cache {
         Ok(entries)
     }
 
-    /// Removes everything and returns the bytes freed; fails with [`CacheError::InUse`] if another process makes or
-    /// uses entries.
-    pub fn clean(&self) -> Result<Size, CacheError> {
+    /// Removes everything and returns the bytes freed; fails if another process makes or uses entries.
+    pub fn clean(&self) -> Result<Size, LabError> {
         if !self.root.exists() {
             return Ok(Size(0));
         }
         let mut locks = Vec::new();
         for name in [PREPARE, USE] {
             let (lock, _) = self.lock_file(name)?;
-            lock.try_lock().map_err(|_| CacheError::InUse {
-                path: self.root.clone(),
+            lock.try_lock().map_err(|_| {
+                failed!("{} is in use by another `vmbell lab`", self.root.display())
             })?;
             locks.push(lock);
         }
@@ -171,41 +170,45 @@ impl Cache {
                 } else {
                     fs::remove_file(&path)
                 };
-                removed.map_err(FileError::of("remove", path))?;
+                removed.map_err(cannot("remove", path))?;
             }
         }
         Ok(Size(freed))
     }
 
     /// Removes the unfinished entries of preparations that were killed.
-    fn sweep(&self) -> Result<(), CacheError> {
+    fn sweep(&self) -> Result<(), LabError> {
         for name in self.names()?.iter().filter(|name| name.starts_with(DRAFT)) {
             let path = self.root.join(name);
-            fs::remove_dir_all(&path).map_err(FileError::of("remove", path))?;
+            fs::remove_dir_all(&path).map_err(cannot("remove", path))?;
         }
         Ok(())
     }
 
-    fn names(&self) -> Result<Vec<String>, CacheError> {
+    fn names(&self) -> Result<Vec<String>, LabError> {
         names(&self.root)
     }
 
-    fn lock_file(&self, name: &str) -> Result<(File, PathBuf), CacheError> {
-        fs::create_dir_all(&self.root).map_err(FileError::of("make", &self.root))?;
+    fn lock_file(&self, name: &str) -> Result<(File, PathBuf), LabError> {
+        fs::create_dir_all(&self.root).map_err(cannot("make", &self.root))?;
         let path = self.root.join(name);
         let lock = File::options()
             .create(true)
             .truncate(false)
             .write(true)
             .open(&path)
-            .map_err(FileError::of("open", &path))?;
+            .map_err(cannot("open", &path))?;
         Ok((lock, path))
     }
 }
 
 /// The folder `name` among the user's caches: `$XDG_CACHE_HOME/vmbell/NAME`, or `~/.cache/vmbell/NAME`.
-pub(crate) fn user_folder(name: &str) -> Result<PathBuf, CacheError> {
-    let base = caches(|name| std::env::var_os(name)).ok_or(CacheError::NoHome)?;
+pub(crate) fn user_folder(name: &str) -> Result<PathBuf, LabError> {
+    let base = caches(|name| std::env::var_os(name)).ok_or_else(|| {
+        failed!(
+            "neither XDG_CACHE_HOME nor HOME is an absolute path, so the lab has no cache folder"
+        )
+    })?;
     Ok(base.join("vmbell").join(name))
 }
 
@@ -221,11 +224,11 @@ pub(super) fn caches(variable: impl Fn(&str) -> Option<OsString>) -> Option<Path
 }
 
 /// The names in a folder, sorted; none if it does not exist.
-pub(crate) fn names(folder: &Path) -> Result<Vec<String>, CacheError> {
+pub(crate) fn names(folder: &Path) -> Result<Vec<String>, LabError> {
     let list = match fs::read_dir(folder) {
         Ok(list) => list,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(FileError::of("list", folder)(error).into()),
+        Err(error) => return Err(cannot("list", folder)(error)),
     };
     let mut names: Vec<_> = list
         .flatten()

@@ -1,12 +1,11 @@
 //! Sizes in bytes, and what a file system must have for the cache: free space, and leave to run programs.
 
 use std::fmt;
+use std::io;
 use std::path::Path;
 
+use crate::error::{LabError, cannot, failed};
 use rustix::fs::StatVfsMountFlags;
-
-use super::CacheError;
-use crate::FileError;
 
 /// Bytes, in decimal units as package tools print them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,28 +30,28 @@ impl fmt::Display for Size {
 }
 
 /// Fails unless the file system of `folder` has `needed` bytes for an ordinary user.
-pub fn require_space(folder: &Path, needed: Size) -> Result<(), CacheError> {
+pub fn require_space(folder: &Path, needed: Size) -> Result<(), LabError> {
     let stat = rustix::fs::statvfs(folder)
-        .map_err(|errno| FileError::of("ask for free space in", folder)(errno.into()))?;
+        .map_err(|errno| cannot("ask for free space in", folder)(io::Error::from(errno)))?;
     let available = Size(stat.f_bavail.saturating_mul(stat.f_frsize));
     if available < needed {
-        return Err(CacheError::NoSpace {
-            path: folder.to_path_buf(),
-            needed,
-            available,
-        });
+        let folder = folder.display();
+        return Err(failed!("{needed} needed in {folder}, {available} free")
+            .hint("make room or set XDG_CACHE_HOME"));
     }
     Ok(())
 }
 
 /// Fails if programs in `folder` cannot be run, because its file system is mounted with `noexec`.
-pub fn require_programs(folder: &Path) -> Result<(), CacheError> {
+pub fn require_programs(folder: &Path) -> Result<(), LabError> {
     let stat = rustix::fs::statvfs(folder)
-        .map_err(|errno| FileError::of("ask for the mount of", folder)(errno.into()))?;
+        .map_err(|errno| cannot("ask for the mount of", folder)(io::Error::from(errno)))?;
     match stat.f_flag.contains(StatVfsMountFlags::NOEXEC) {
-        true => Err(CacheError::NoPrograms {
-            path: folder.to_path_buf(),
-        }),
+        true => Err(failed!(
+            "{} is on a file system mounted noexec, and the lab runs programs from there",
+            folder.display()
+        )
+        .hint("set XDG_CACHE_HOME to a folder on another file system")),
         false => Ok(()),
     }
 }

@@ -9,11 +9,11 @@ mod source;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::LabError;
+use crate::Progress;
 use crate::arch::Arch;
+use crate::error::{LabError, cannot, failed};
 use crate::kvm::{Tools, run_in_place};
 use crate::out_of_tree::{Make, Packages, Release};
-use crate::{FileError, Progress};
 
 /// What is different from `allnoconfig`.
 pub(crate) const CONFIG: &str = include_str!("config");
@@ -24,37 +24,6 @@ pub(crate) const SUFFIX: &str = "+debug";
 const PROGRAMS: [&str; 3] = ["bison", "flex", "bc"];
 /// The compiler's machine.
 const MACHINE: &str = "x86_64-linux-gnu";
-
-/// Why such a kernel cannot be built.
-#[derive(Debug, thiserror::Error)]
-pub enum DebugKernelError {
-    /// Programs that the build makes run on this machine.
-    #[error("a debug kernel is built on x86_64 only, and this machine is {arch}")]
-    Host {
-        /// This machine's architecture.
-        arch: &'static str,
-    },
-    /// An option is not one of this kernel's, or depends on another one.
-    #[error("Linux {release} cannot be built with {option}")]
-    Option {
-        /// The kernel's release.
-        release: String,
-        /// The line of the configuration.
-        option: String,
-    },
-    /// The packages lack a program.
-    #[error("cannot build Linux {release}: its package linux-kbuild has no objtool")]
-    NoObjtool {
-        /// The kernel's release.
-        release: String,
-    },
-    /// The source's package is not known.
-    #[error("cannot build Linux {release}: the package of its headers has no version")]
-    NoVersion {
-        /// The kernel's release.
-        release: String,
-    },
-}
 
 /// A build of such a kernel, in a folder that is removed afterwards.
 #[derive(Debug)]
@@ -80,25 +49,25 @@ impl DebugKernel<'_> {
         let archive = self.scratch.join(format!("usr/src/{version}.tar.xz"));
         source::unpack(&archive, &self.tree())?;
         // A static one cannot be built: Debian's libelf.a is not complete.
+        let release = self.release;
         let objtool = self.tools.objtool().ok_or_else(|| {
-            let release = self.release.to_string();
-            DebugKernelError::NoObjtool { release }
+            failed!("cannot build Linux {release}: its package linux-kbuild has no objtool")
         })?;
         source::put_objtool(&self.tree(), &objtool)?;
-        Ok(fs::remove_file(&archive).map_err(FileError::of("remove", archive))?)
+        fs::remove_file(&archive).map_err(cannot("remove", archive))
     }
 
     /// Builds the image and the modules, and returns the image and the folder of the modules.
     pub(crate) fn build(&self, progress: Progress) -> Result<(PathBuf, PathBuf), LabError> {
         let file = self.scratch.join("config");
-        fs::write(&file, CONFIG).map_err(FileError::of("write", &file))?;
+        fs::write(&file, CONFIG).map_err(cannot("write", &file))?;
         let file = format!("KCONFIG_ALLCONFIG={}", file.display());
         self.make(&[&file, "allnoconfig"])?;
         let made = self.tree().join(".config");
-        let made = fs::read_to_string(&made).map_err(FileError::of("read", made))?;
+        let made = fs::read_to_string(&made).map_err(cannot("read", made))?;
         if let Some(option) = missing(&made) {
-            let (release, option) = (self.release.to_string(), option.to_owned());
-            return Err(DebugKernelError::Option { release, option }.into());
+            let release = self.release;
+            return Err(failed!("Linux {release} cannot be built with {option}"));
         }
         let spinner = progress.spin("in the build of the kernel");
         self.make(&["vmlinux", "modules"])?;
@@ -110,7 +79,7 @@ impl DebugKernel<'_> {
 
     /// Copies what builds of modules need.
     pub(crate) fn headers(&self, target: &Path) -> Result<(), LabError> {
-        Ok(source::take_headers(&self.tree(), target)?)
+        source::take_headers(&self.tree(), target)
     }
 
     fn tree(&self) -> PathBuf {
@@ -144,7 +113,7 @@ impl DebugKernel<'_> {
             "KBUILD_BUILD_HOST=lab".to_owned(),
         ]);
         arguments.extend(targets.iter().map(|target| target.to_string()));
-        Ok(Make {
+        Make {
             release: self.release,
             folder: &self.tree(),
             log: &self.scratch.join("make.log"),
@@ -155,7 +124,7 @@ impl DebugKernel<'_> {
             ],
             arguments: &arguments,
         }
-        .run()?)
+        .run()
     }
 }
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::FileError;
-use crate::out_of_tree::{ModulesError, take};
+use crate::error::{LabError, cannot};
+use crate::out_of_tree::take;
 
 /// Folders of the source that the build does not read, apart from the files that describe the build.
 const LEFT_OUT: [&str; 5] = [
@@ -21,7 +21,7 @@ const OBJTOOL: &str = "tools/objtool/objtool";
 const ARCH: &str = "arch/x86";
 
 /// Unpacks the source.
-pub(super) fn unpack(archive: &Path, folder: &Path) -> Result<(), ModulesError> {
+pub(super) fn unpack(archive: &Path, folder: &Path) -> Result<(), LabError> {
     take(archive, |path| is_read(path).then(|| folder.join(path)))
 }
 
@@ -34,18 +34,18 @@ fn is_read(path: &Path) -> bool {
 }
 
 /// Makes the tree use this objtool and build none.
-pub(super) fn put_objtool(tree: &Path, objtool: &Path) -> Result<(), FileError> {
+pub(super) fn put_objtool(tree: &Path, objtool: &Path) -> Result<(), LabError> {
     let makefile = tree.join("tools/objtool/Makefile");
-    fs::write(&makefile, "all: ;\n").map_err(FileError::of("write", makefile))?;
+    fs::write(&makefile, "all: ;\n").map_err(cannot("write", makefile))?;
     let path = tree.join(OBJTOOL);
     let text = format!("#!/bin/sh\nexec '{}' \"$@\"\n", objtool.display());
-    fs::write(&path, text).map_err(FileError::of("write", &path))?;
+    fs::write(&path, text).map_err(cannot("write", &path))?;
     let mode = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(&path, mode).map_err(FileError::of("change", path))
+    fs::set_permissions(&path, mode).map_err(cannot("change", path))
 }
 
 /// Copies the modules of the built tree, and the list of what is built in.
-pub(super) fn take_modules(tree: &Path, target: &Path) -> Result<(), FileError> {
+pub(super) fn take_modules(tree: &Path, target: &Path) -> Result<(), LabError> {
     copy(tree, target, &|path| {
         path.extension().is_some_and(|end| end == "ko") || path == Path::new("modules.builtin")
     })
@@ -53,7 +53,7 @@ pub(super) fn take_modules(tree: &Path, target: &Path) -> Result<(), FileError> 
 
 /// Copies what builds of modules need: headers, the configuration, the symbols and the programs of the build, and the source
 /// that is linked to each module since Linux 6.12.
-pub(super) fn take_headers(tree: &Path, target: &Path) -> Result<(), FileError> {
+pub(super) fn take_headers(tree: &Path, target: &Path) -> Result<(), LabError> {
     const FILES: [&str; 6] = [
         ".config",
         "Makefile",
@@ -75,23 +75,21 @@ pub(super) fn take_headers(tree: &Path, target: &Path) -> Result<(), FileError> 
 }
 
 /// Copies the files of a folder, with their permissions, for whose paths in it `wanted` says so.
-fn copy(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> Result<(), FileError> {
+fn copy(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> Result<(), LabError> {
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
         let path = from.join(&folder);
-        for item in fs::read_dir(&path).map_err(FileError::of("list", &path))? {
-            let item = item.map_err(FileError::of("list", &path))?;
+        for item in fs::read_dir(&path).map_err(cannot("list", &path))? {
+            let item = item.map_err(cannot("list", &path))?;
             let name = folder.join(item.file_name());
-            let kind = item
-                .file_type()
-                .map_err(FileError::of("inspect", item.path()))?;
+            let kind = item.file_type().map_err(cannot("inspect", item.path()))?;
             if kind.is_dir() {
                 folders.push(name);
             } else if kind.is_file() && wanted(&name) {
                 let target = to.join(&name);
                 let parent = target.parent().unwrap_or(to);
-                fs::create_dir_all(parent).map_err(FileError::of("make", parent))?;
-                fs::copy(item.path(), &target).map_err(FileError::of("copy", item.path()))?;
+                fs::create_dir_all(parent).map_err(cannot("make", parent))?;
+                fs::copy(item.path(), &target).map_err(cannot("copy", item.path()))?;
             }
         }
     }

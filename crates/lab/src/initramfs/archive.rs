@@ -9,8 +9,8 @@ use std::path::{Component, Path, PathBuf};
 
 use cpio::newc::{Builder, trailer};
 
-use super::{Closure, InitramfsError, LibrarySearch};
-use crate::FileError;
+use super::{Closure, LibrarySearch};
+use crate::error::{LabError, cannot, failed};
 
 const FOLDER: u32 = 0o040_755;
 const REGULAR: u32 = 0o100_000;
@@ -56,7 +56,7 @@ impl<W: Write> Archive<W> {
     }
 
     /// Adds a folder and all folders above it.
-    pub fn folder(&mut self, path: &Path) -> Result<(), InitramfsError> {
+    pub fn folder(&mut self, path: &Path) -> Result<(), LabError> {
         let mut so_far = PathBuf::new();
         for part in path
             .components()
@@ -71,17 +71,12 @@ impl<W: Write> Archive<W> {
     }
 
     /// Adds a regular file.
-    pub fn file(
-        &mut self,
-        path: &Path,
-        permissions: u32,
-        content: &[u8],
-    ) -> Result<(), InitramfsError> {
+    pub fn file(&mut self, path: &Path, permissions: u32, content: &[u8]) -> Result<(), LabError> {
         self.leaf(path, REGULAR | (permissions & 0o7777), (0, 0), content)
     }
 
     /// Adds a symbolic link.
-    pub fn link(&mut self, path: &Path, target: &Path) -> Result<(), InitramfsError> {
+    pub fn link(&mut self, path: &Path, target: &Path) -> Result<(), LabError> {
         self.leaf(path, LINK, (0, 0), target.as_os_str().as_encoded_bytes())
     }
 
@@ -91,19 +86,19 @@ impl<W: Write> Archive<W> {
         path: &Path,
         major: u32,
         minor: u32,
-    ) -> Result<(), InitramfsError> {
+    ) -> Result<(), LabError> {
         self.leaf(path, CHARACTER, (major, minor), &[])
     }
 
     /// Adds a file or folder of the host at the same path, with every symbolic link on the way to it.
-    pub fn host_path(&mut self, path: &Path) -> Result<(), InitramfsError> {
+    pub fn host_path(&mut self, path: &Path) -> Result<(), LabError> {
         let target = self.host_links(path)?;
         self.host_tree(&target, &target)
     }
 
     /// Adds a file or folder of the host at another path.
-    pub fn host_path_at(&mut self, host: &Path, path: &Path) -> Result<(), InitramfsError> {
-        let host = fs::canonicalize(host).map_err(FileError::of("find", host))?;
+    pub fn host_path_at(&mut self, host: &Path, path: &Path) -> Result<(), LabError> {
+        let host = fs::canonicalize(host).map_err(cannot("find", host))?;
         self.host_tree(&host, path)
     }
 
@@ -113,7 +108,7 @@ impl<W: Write> Archive<W> {
         program: &Path,
         arch: &'static str,
         search: &LibrarySearch,
-    ) -> Result<(), InitramfsError> {
+    ) -> Result<(), LabError> {
         let closure = Closure::of(program, arch, search)?.whole(arch)?;
         let mut files = closure.files.into_iter();
         files.try_for_each(|file| self.host_path(&file))
@@ -126,11 +121,11 @@ impl<W: Write> Archive<W> {
         path: &Path,
         arch: &'static str,
         search: &LibrarySearch,
-    ) -> Result<(), InitramfsError> {
+    ) -> Result<(), LabError> {
         if path.is_dir() && !path.is_symlink() {
-            let list = fs::read_dir(path).map_err(FileError::of("read", path))?;
+            let list = fs::read_dir(path).map_err(cannot("read", path))?;
             for item in list {
-                let item = item.map_err(FileError::of("read", path))?;
+                let item = item.map_err(cannot("read", path))?;
                 self.libraries_of_all(&item.path(), arch, search)?;
             }
             return Ok(());
@@ -144,21 +139,21 @@ impl<W: Write> Archive<W> {
     }
 
     /// Ends the archive on a multiple of 512 bytes, after which another may follow.
-    pub fn finish(self) -> Result<W, InitramfsError> {
+    pub fn finish(self) -> Result<W, LabError> {
         let mut counting = Counting {
             inner: self.output,
             written: 0,
         };
-        counting = trailer(counting).map_err(FileError::of("write", "the archive's end"))?;
+        counting = trailer(counting).map_err(cannot("write", "the archive's end"))?;
         let padding = counting.written.next_multiple_of(512) - counting.written;
         counting
             .write_all(&vec![0; padding])
-            .map_err(FileError::of("write", "the archive's end"))?;
+            .map_err(cannot("write", "the archive's end"))?;
         Ok(counting.inner)
     }
 
     /// Adds the symbolic links on the way to `path` and returns the path that they lead to.
-    fn host_links(&mut self, path: &Path) -> Result<PathBuf, InitramfsError> {
+    fn host_links(&mut self, path: &Path) -> Result<PathBuf, LabError> {
         let mut rest: Vec<_> = path
             .components()
             .rev()
@@ -175,20 +170,17 @@ impl<W: Write> Archive<W> {
                 }
                 _ => {
                     let next = real.join(&part);
-                    let metadata =
-                        fs::symlink_metadata(&next).map_err(FileError::of("find", &next))?;
+                    let metadata = fs::symlink_metadata(&next).map_err(cannot("find", &next))?;
                     if !metadata.is_symlink() {
                         real = next;
                         continue;
                     }
                     links += 1;
                     if links > MAX_LINKS {
-                        return Err(InitramfsError::Links {
-                            path: path.to_path_buf(),
-                        });
+                        let path = path.display();
+                        return Err(failed!("{path} leads through too many symbolic links"));
                     }
-                    let target =
-                        fs::read_link(&next).map_err(FileError::of("read the link", &next))?;
+                    let target = fs::read_link(&next).map_err(cannot("read the link", &next))?;
                     self.link(&next, &target)?;
                     rest.extend(
                         target
@@ -202,8 +194,8 @@ impl<W: Write> Archive<W> {
         Ok(real)
     }
 
-    fn host_tree(&mut self, host: &Path, path: &Path) -> Result<(), InitramfsError> {
-        let metadata = fs::symlink_metadata(host).map_err(FileError::of("find", host))?;
+    fn host_tree(&mut self, host: &Path, path: &Path) -> Result<(), LabError> {
+        let metadata = fs::symlink_metadata(host).map_err(cannot("find", host))?;
         if metadata.is_dir() {
             self.folder(path)?;
             let mut items: Vec<_> = fs::read_dir(host)
@@ -211,14 +203,14 @@ impl<W: Write> Archive<W> {
                     list.map(|item| item.map(|item| item.file_name()))
                         .collect::<io::Result<_>>()
                 })
-                .map_err(FileError::of("list", host))?;
+                .map_err(cannot("list", host))?;
             items.sort();
             return items
                 .iter()
                 .try_for_each(|name| self.host_tree(&host.join(name), &path.join(name)));
         }
         if metadata.is_symlink() {
-            let target = fs::read_link(host).map_err(FileError::of("read the link", host))?;
+            let target = fs::read_link(host).map_err(cannot("read the link", host))?;
             return self.link(path, &target);
         }
         if metadata.is_file() && !self.seen.contains(relative(path)) {
@@ -227,7 +219,7 @@ impl<W: Write> Archive<W> {
                 self.seen.insert(relative(path).to_path_buf());
                 return Ok(());
             }
-            let content = fs::read(host).map_err(FileError::of("read", host))?;
+            let content = fs::read(host).map_err(cannot("read", host))?;
             self.file(path, metadata.permissions().mode(), &content)?;
         }
         // Sockets, pipes and devices mean nothing on another machine.
@@ -244,7 +236,7 @@ impl<W: Write> Archive<W> {
         mode: u32,
         device: (u32, u32),
         content: &[u8],
-    ) -> Result<(), InitramfsError> {
+    ) -> Result<(), LabError> {
         let path = relative(path);
         if self.seen.contains(path) {
             return Ok(());
@@ -259,14 +251,12 @@ impl<W: Write> Archive<W> {
         mode: u32,
         device: (u32, u32),
         content: &[u8],
-    ) -> Result<(), InitramfsError> {
-        let name = path.to_str().ok_or_else(|| InitramfsError::Name {
-            path: path.to_path_buf(),
-        })?;
+    ) -> Result<(), LabError> {
+        let name = path.to_str().ok_or_else(|| not_utf8(path))?;
         let size = content.len() as u64;
-        let short = u32::try_from(size).map_err(|_| InitramfsError::TooLarge {
-            path: path.to_path_buf(),
-            size,
+        let short = u32::try_from(size).map_err(|_| {
+            let path = path.display();
+            failed!("{path} has {size} bytes, and a file in the lab must be smaller than 4 GiB")
         })?;
         let fits = self.has_room(path, size);
         self.length += entry_length(path, size);
@@ -285,7 +275,7 @@ impl<W: Write> Archive<W> {
         writer
             .write_all(content)
             .and_then(|()| writer.finish().map(drop))
-            .map_err(FileError::of("archive", path))?;
+            .map_err(cannot("archive", path))?;
         self.seen.insert(path.to_path_buf());
         Ok(())
     }
@@ -318,6 +308,11 @@ impl<W: Write> Write for Counting<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
     }
+}
+
+/// The error of a path that cannot go into an archive or into the job, which is JSON.
+pub(crate) fn not_utf8(path: &Path) -> LabError {
+    failed!("{path:?} is not UTF-8, so it cannot go into the lab's file tree")
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ fn listing(bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
     }
 }
 
-fn build(fill: impl FnOnce(&mut Archive<Vec<u8>>) -> Result<(), InitramfsError>) -> Vec<u8> {
+fn build(fill: impl FnOnce(&mut Archive<Vec<u8>>) -> Result<(), LabError>) -> Vec<u8> {
     let mut archive = Archive::new(Vec::new());
     fill(&mut archive).unwrap();
     archive.finish().unwrap()
@@ -83,7 +83,10 @@ fn a_circle_of_links_is_an_error() {
     let error = Archive::new(Vec::new())
         .host_path(&folder.path().join("a"))
         .unwrap_err();
-    assert!(matches!(error, InitramfsError::Links { .. }), "{error}");
+    assert!(
+        error.to_string().ends_with("too many symbolic links"),
+        "{error}"
+    );
 }
 
 #[test]

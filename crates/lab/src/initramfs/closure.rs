@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{ElfFacts, InitramfsError, LibrarySearch};
+use super::{ElfFacts, LibrarySearch};
+use crate::error::{LabError, failed};
 
 /// The files that a program or a library needs to be loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,24 +24,30 @@ impl Closure {
         program: &Path,
         arch: &'static str,
         search: &LibrarySearch,
-    ) -> Result<Self, InitramfsError> {
+    ) -> Result<Self, LabError> {
         let facts = ElfFacts::read(program, arch)?;
         if facts.arch != arch {
-            return Err(InitramfsError::Architecture {
-                path: program.to_path_buf(),
-                found: facts.arch,
-                wanted: arch,
-            });
+            return Err(failed!(
+                "{} is a program for {}, and L1 is {arch}",
+                program.display(),
+                facts.arch
+            )
+            .hint(format!(
+                "build it for {arch} (Rust: --target {arch}-unknown-linux-musl; C: {arch}-linux-gnu-gcc -static)"
+            )));
         }
         let mut closure = Self::default();
         let mut names = BTreeSet::new();
         if let Some(interpreter) = &facts.interpreter {
             if !interpreter.exists() {
-                return Err(InitramfsError::NoLoader {
-                    program: program.to_path_buf(),
-                    loader: interpreter.clone(),
-                    arch,
-                });
+                return Err(failed!(
+                    "{} is linked dynamically, and its loader {} is not on this machine",
+                    program.display(),
+                    interpreter.display()
+                )
+                .hint(format!(
+                    "link the program statically (Rust: --target {arch}-unknown-linux-musl; C: -static)"
+                )));
             }
             closure.files.insert(interpreter.clone());
             let name = interpreter.file_name();
@@ -66,14 +73,17 @@ impl Closure {
     }
 
     /// This closure, if it has all libraries; `arch` is L1's architecture.
-    pub fn whole(mut self, arch: &'static str) -> Result<Self, InitramfsError> {
+    pub fn whole(mut self, arch: &'static str) -> Result<Self, LabError> {
         match self.missing.pop() {
             None => Ok(self),
-            Some((object, library)) => Err(InitramfsError::NoLibrary {
-                object,
-                library,
-                arch,
-            }),
+            Some((object, library)) => Err(failed!(
+                "{} needs {library}, which is not in the loader's folders",
+                object.display()
+            )
+            .hint(format!(
+                "set LD_LIBRARY_PATH, or link the program statically (Rust: \
+                 RUSTFLAGS='-C target-feature=+crt-static' or --target {arch}-unknown-linux-musl; C: -static)"
+            ))),
         }
     }
 }

@@ -10,8 +10,8 @@ use object::elf::{
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
 use object::read::{ReadCache, ReadRef};
 
-use super::{InitramfsError, Interpreter};
-use crate::FileError;
+use super::Interpreter;
+use crate::error::{LabError, cannot, failed};
 
 /// How much of a file is read that is not an ELF: the first line of a script.
 const BEGIN: u64 = 4096;
@@ -36,8 +36,8 @@ pub struct ElfFacts {
 impl ElfFacts {
     /// Reads a 64-bit ELF file, and of it only what has the facts: a program with debug information has a hundred megabytes.
     /// `arch` is L1's architecture, for the error if the file is no such ELF.
-    pub fn read(path: &Path, arch: &'static str) -> Result<Self, InitramfsError> {
-        let file = File::open(path).map_err(FileError::of("read", path))?;
+    pub fn read(path: &Path, arch: &'static str) -> Result<Self, LabError> {
+        let file = File::open(path).map_err(cannot("read", path))?;
         let cache = ReadCache::new(file);
         if let Some(facts) = Self::parse(&cache) {
             return Ok(facts);
@@ -46,14 +46,14 @@ impl ElfFacts {
         let mut begin = Vec::new();
         file.rewind()
             .and_then(|()| file.take(BEGIN).read_to_end(&mut begin))
-            .map_err(FileError::of("read", path))?;
+            .map_err(cannot("read", path))?;
         Err(match Interpreter::of_line(&begin) {
             Some(interpreter) => interpreter.refuse(path, arch),
-            None => InitramfsError::NotElf {
-                path: path.to_path_buf(),
-                arch,
-                found: describe(&begin),
-            },
+            None => failed!(
+                "{} is not an ELF program for {arch}: it is {}",
+                path.display(),
+                describe(&begin)
+            ),
         })
     }
 

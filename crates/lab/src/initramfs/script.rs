@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::InitramfsError;
+use crate::error::{LabError, failed};
 
 /// How much of a script is read for its first line.
 const LINE: u64 = 4096;
@@ -57,11 +57,11 @@ impl Interpreter {
     }
 
     /// The error of a script of its own that is to run as a program in an L1 of this architecture: how to run it.
-    pub(super) fn refuse(self, script: &Path, arch: &str) -> InitramfsError {
-        let path = script.to_path_buf();
+    pub(super) fn refuse(self, script: &Path, arch: &str) -> LabError {
+        let what = format!("{} is a script", script.display());
         if self.program.is_none() {
-            let interpreter = self.words[0].clone();
-            return InitramfsError::NoInterpreter { path, interpreter };
+            let interpreter = &self.words[0];
+            return failed!("{what}, and its interpreter {interpreter} is not on this machine");
         }
         let modules = self.modules(&format!("{arch}-linux-gnu"));
         let mut words = self.words;
@@ -69,11 +69,11 @@ impl Interpreter {
             words[0] = program.display().to_string();
         }
         words.push(script.display().to_string());
-        InitramfsError::Script {
-            path,
-            modules,
-            words,
-        }
+        let files = with(std::iter::once(script).chain(modules.iter().map(PathBuf::as_path)));
+        let words = words.join(" ");
+        LabError::new(what).hint(format!(
+            "run its interpreter, `vmbell lab {files} -- {words} ...`"
+        ))
     }
 
     /// The folders of its modules on this host.
@@ -81,6 +81,15 @@ impl Interpreter {
         let program = self.program.as_deref();
         program.map_or(Vec::new(), |program| modules(program, triplet))
     }
+}
+
+/// The options that copy these files.
+pub fn with(paths: impl IntoIterator<Item: AsRef<Path>>) -> String {
+    let options: Vec<String> = paths
+        .into_iter()
+        .map(|path| format!("--with {}", path.as_ref().display()))
+        .collect();
+    options.join(" ")
 }
 
 fn is_script(path: &Path) -> bool {

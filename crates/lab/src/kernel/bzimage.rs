@@ -1,9 +1,11 @@
 //! Takes the ELF kernel out of a bzImage of x86-64 (Linux `Documentation/arch/x86/boot.rst`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::image::ELF;
-use super::{KernelError, unpack};
+use super::unpack;
+use crate::error::{LabError, cannot, failed};
+
+pub(super) const ELF: &[u8] = b"\x7fELF";
 
 // Offsets in the setup header.
 const SETUP_SECTORS: usize = 0x1f1;
@@ -22,14 +24,11 @@ pub struct BzImage {
 
 impl BzImage {
     /// Checks the magic number, and that the boot protocol is new enough to have `payload_offset`.
-    pub fn new(path: PathBuf, bytes: Vec<u8>) -> Result<Self, KernelError> {
+    pub fn new(path: PathBuf, bytes: Vec<u8>) -> Result<Self, LabError> {
         let known = bytes.get(MAGIC..MAGIC + 4) == Some(b"HdrS")
             && bytes.get(VERSION + 1).is_some_and(|major| *major >= 2);
         if !known || bytes.len() < PAYLOAD_LENGTH + 4 {
-            return Err(KernelError::NotAKernel {
-                path,
-                wanted: "a bzImage nor an ELF vmlinux",
-            });
+            return Err(not_a_kernel(&path, "a bzImage nor an ELF vmlinux"));
         }
         Ok(Self { path, bytes })
     }
@@ -54,7 +53,7 @@ impl BzImage {
     }
 
     /// The ELF in the bzImage; `None` if its compression is not known.
-    pub fn extract(&self) -> Result<Option<Vec<u8>>, KernelError> {
+    pub fn extract(&self) -> Result<Option<Vec<u8>>, LabError> {
         let sectors = match self.bytes[SETUP_SECTORS] {
             0 => 4,
             sectors => usize::from(sectors),
@@ -67,22 +66,13 @@ impl BzImage {
             .and_then(|rest| rest.get(..size))
             .filter(|payload| payload.len() > 4);
         let Some(payload) = payload else {
-            return Err(KernelError::Truncated {
-                path: self.path.clone(),
-                kind: "a bzImage",
-                length: self.bytes.len(),
-                offset,
-                size,
-            });
+            let length = self.bytes.len();
+            return Err(truncated(&self.path, "a bzImage", length, offset, size));
         };
         let Some(result) = unpack(payload) else {
             return Ok(None);
         };
-        let kernel = result.map_err(|source| KernelError::Decompress {
-            what: "kernel",
-            path: self.path.clone(),
-            source,
-        })?;
+        let kernel = result.map_err(cannot("decompress the kernel in", &self.path))?;
         Ok(Some(kernel).filter(|kernel| kernel.starts_with(ELF)))
     }
 
@@ -93,6 +83,25 @@ impl BzImage {
             .rev()
             .fold(0, |value, byte| value << 8 | usize::from(*byte))
     }
+}
+
+/// The error of a file or folder that is in none of the forms that are `wanted`.
+pub(crate) fn not_a_kernel(path: &Path, wanted: &str) -> LabError {
+    failed!("{} is not a kernel: neither {wanted}", path.display())
+}
+
+/// The error of a header of a compressed kernel that points outside the file, whose form is `kind`.
+pub(super) fn truncated(
+    path: &Path,
+    kind: &str,
+    length: usize,
+    offset: usize,
+    size: usize,
+) -> LabError {
+    failed!(
+        "{} is {kind} of {length} bytes whose header says that its kernel is at {offset}, {size} bytes long",
+        path.display()
+    )
 }
 
 #[cfg(test)]

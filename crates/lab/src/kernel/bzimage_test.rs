@@ -19,7 +19,7 @@ fn bzimage(payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn read(bytes: &[u8]) -> Result<KernelImage, KernelError> {
+fn read(bytes: &[u8]) -> Result<KernelImage, LabError> {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), bytes).unwrap();
     KernelImage::read(file.path(), "x86_64")
@@ -51,16 +51,17 @@ fn a_half_downloaded_image_is_refused_with_its_numbers() {
     let error = read(&whole[..1060]).unwrap_err().to_string();
     assert!(error.ends_with("is a bzImage of 1060 bytes whose header says that its kernel is at 1040, 100 bytes long"), "{error}");
     let error = read(&bzimage(&[])).unwrap_err();
-    assert!(
-        matches!(error, KernelError::Truncated { size: 0, .. }),
-        "{error}"
-    );
+    assert!(error.to_string().ends_with(", 0 bytes long"), "{error}");
 }
 
 #[test]
 fn what_is_no_kernel_is_refused() {
     for bytes in [b"".as_slice(), b"MZ", &[0; 4096]] {
-        assert!(matches!(read(bytes), Err(KernelError::NotAKernel { .. })));
+        let error = read(bytes).unwrap_err();
+        assert!(
+            error.to_string().contains("is not a kernel: neither"),
+            "{error}"
+        );
     }
     let error = KernelImage::read("/nonexistent/vmlinuz".as_ref(), "x86_64").unwrap_err();
     assert_eq!(error.to_string(), "cannot read /nonexistent/vmlinuz");

@@ -7,11 +7,10 @@
 use std::fs;
 use std::path::Path;
 
-use super::bzimage::BzImage;
-use super::{KernelError, unpack};
-use crate::FileError;
+use super::bzimage::{BzImage, ELF, not_a_kernel, truncated};
+use super::unpack;
+use crate::error::{LabError, cannot, failed};
 
-pub(super) const ELF: &[u8] = b"\x7fELF";
 /// The magic number of an Image of arm64 and its offset (Linux `Documentation/arch/arm64/booting.rst`).
 const MAGIC: (usize, &[u8]) = (56, b"ARM\x64");
 /// The magic number of the self-decompressing EFI program and its offset, after DOS's magic number.
@@ -32,14 +31,11 @@ pub struct KernelImage {
 impl KernelImage {
     /// Reads a kernel for `arch`, which is named as Rust and QEMU do: for x86-64 a bzImage or an ELF, for arm64 an
     /// Image, which may be compressed.
-    pub fn read(path: &Path, arch: &'static str) -> Result<Self, KernelError> {
-        let bytes = fs::read(path).map_err(FileError::of("read", path))?;
+    pub fn read(path: &Path, arch: &'static str) -> Result<Self, LabError> {
+        let bytes = fs::read(path).map_err(cannot("read", path))?;
         if let Some(found) = architecture(&bytes).filter(|found| found != arch) {
-            return Err(KernelError::Architecture {
-                path: path.to_path_buf(),
-                found,
-                wanted: arch,
-            });
+            let path = path.display();
+            return Err(failed!("{path} is a kernel for {found}, and L1 is {arch}"));
         }
         if arch == "aarch64" {
             return Ok(Self {
@@ -83,35 +79,25 @@ fn is_image(bytes: &[u8]) -> bool {
 }
 
 /// The Image of arm64 in the bytes of the file at `path`.
-fn arm64_image(path: &Path, bytes: Vec<u8>) -> Result<Vec<u8>, KernelError> {
+fn arm64_image(path: &Path, bytes: Vec<u8>) -> Result<Vec<u8>, LabError> {
     if is_image(&bytes) {
         return Ok(bytes);
     }
     let packed = if bytes.starts_with(b"MZ") && has(&bytes, ZBOOT) {
         let (offset, size) = (word(&bytes, PAYLOAD_OFFSET), word(&bytes, PAYLOAD_LENGTH));
         let payload = bytes.get(offset..).and_then(|rest| rest.get(..size));
-        payload.ok_or_else(|| KernelError::Truncated {
-            path: path.to_path_buf(),
-            kind: "an EFI zboot image",
-            length: bytes.len(),
-            offset,
-            size,
-        })?
+        payload.ok_or_else(|| truncated(path, "an EFI zboot image", bytes.len(), offset, size))?
     } else {
         &bytes
     };
     let plain = unpack(packed).transpose();
-    let plain = plain.map_err(|source| KernelError::Decompress {
-        what: "kernel",
-        path: path.to_path_buf(),
-        source,
-    })?;
-    plain
-        .filter(|plain| is_image(plain))
-        .ok_or_else(|| KernelError::NotAKernel {
-            path: path.to_path_buf(),
-            wanted: "an arm64 Image nor one that gzip or EFI zboot compressed",
-        })
+    let plain = plain.map_err(cannot("decompress the kernel in", path))?;
+    plain.filter(|plain| is_image(plain)).ok_or_else(|| {
+        not_a_kernel(
+            path,
+            "an arm64 Image nor one that gzip or EFI zboot compressed",
+        )
+    })
 }
 
 fn has(bytes: &[u8], (offset, magic): (usize, &[u8])) -> bool {

@@ -27,7 +27,7 @@ fn zboot(payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn taken(bytes: Vec<u8>) -> Result<Vec<u8>, KernelError> {
+fn taken(bytes: Vec<u8>) -> Result<Vec<u8>, LabError> {
     arm64_image(Path::new("k"), bytes)
 }
 

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSection};
 
-use super::{KernelError, unpack};
-use crate::FileError;
+use super::unpack;
+use crate::error::{LabError, cannot, failed};
 
 /// An unpacked module.
 #[derive(Clone, Debug)]
@@ -21,10 +21,10 @@ pub struct Module {
 
 impl Module {
     /// A module in its own file.
-    pub fn read(path: &Path) -> Result<Self, KernelError> {
+    pub fn read(path: &Path) -> Result<Self, LabError> {
         Ok(Self {
             name: module_name(path).unwrap_or_default(),
-            bytes: fs::read(path).map_err(FileError::of("read", path))?,
+            bytes: fs::read(path).map_err(cannot("read", path))?,
         })
     }
 }
@@ -39,16 +39,15 @@ pub struct ModuleTree {
 
 impl ModuleTree {
     /// Lists the modules below `folder`. `version` is the kernel's, for the error if there are no modules.
-    pub fn open(folder: &Path, version: &str) -> Result<Self, KernelError> {
+    pub fn open(folder: &Path, version: &str) -> Result<Self, LabError> {
         let mut files = BTreeMap::new();
         if folder.is_dir() {
             list(folder, &mut files)?;
         }
         if files.is_empty() {
-            return Err(KernelError::NoModules {
-                version: version.to_owned(),
-                folder: folder.to_path_buf(),
-            });
+            let folder = folder.display();
+            return Err(failed!("no modules of Linux {version} in {folder}")
+                .hint("name their folder with --modules, or `none` if KVM is built in"));
         }
         // The file is absent if the kernel has no built-in modules.
         let builtin = fs::read_to_string(folder.join("modules.builtin")).unwrap_or_default();
@@ -80,7 +79,7 @@ impl ModuleTree {
     }
 
     /// The named modules and all their dependencies, each module after those that it depends on.
-    pub fn load_order(&self, names: &[&str]) -> Result<Vec<Module>, KernelError> {
+    pub fn load_order(&self, names: &[&str]) -> Result<Vec<Module>, LabError> {
         let mut order = Vec::new();
         for name in names {
             self.add(&canonical(name), &mut Vec::new(), &mut order)?;
@@ -93,7 +92,7 @@ impl ModuleTree {
         name: &str,
         above: &mut Vec<String>,
         order: &mut Vec<Module>,
-    ) -> Result<(), KernelError> {
+    ) -> Result<(), LabError> {
         // A dependency cycle cannot be loaded in any order; L1's kernel reports it.
         if above.iter().any(|other| other == name) || order.iter().any(|module| module.name == name)
         {
@@ -103,18 +102,11 @@ impl ModuleTree {
             if self.builtin.iter().any(|builtin| builtin == name) {
                 return Ok(());
             }
-            return Err(KernelError::NoModule {
-                name: name.to_owned(),
-                folder: self.folder.clone(),
-            });
+            return Err(no_module(name, &self.folder));
         };
-        let bytes = fs::read(path).map_err(FileError::of("read", path))?;
+        let bytes = fs::read(path).map_err(cannot("read", path))?;
         let bytes = match unpack(&bytes) {
-            Some(result) => result.map_err(|source| KernelError::Decompress {
-                what: "module",
-                path: path.clone(),
-                source,
-            })?,
+            Some(result) => result.map_err(cannot("decompress the module in", path))?,
             None => bytes,
         };
         let bytes = without_signature(bytes);
@@ -131,11 +123,15 @@ impl ModuleTree {
     }
 }
 
+/// The error of a module that is neither in the folder nor built in.
+pub(crate) fn no_module(name: &str, folder: &Path) -> LabError {
+    failed!("module {name} is not in {}", folder.display())
+}
+
 /// The modules that the `depends=` entries of the `.modinfo` section name; soft dependencies are not among them.
-fn dependencies(bytes: &[u8], path: &Path) -> Result<Vec<String>, KernelError> {
-    let bad = |source| KernelError::BadModule {
-        path: path.to_path_buf(),
-        source,
+fn dependencies(bytes: &[u8], path: &Path) -> Result<Vec<String>, LabError> {
+    let bad = |error: object::Error| {
+        failed!("module {} is not an ELF object", path.display()).because(error)
     };
     let file = object::File::parse(bytes).map_err(bad)?;
     let Some(section) = file.section_by_name(".modinfo") else {
@@ -169,9 +165,9 @@ fn without_signature(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-fn list(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<(), KernelError> {
-    for item in fs::read_dir(folder).map_err(FileError::of("list", folder))? {
-        let item = item.map_err(FileError::of("list", folder))?;
+fn list(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<(), LabError> {
+    for item in fs::read_dir(folder).map_err(cannot("list", folder))? {
+        let item = item.map_err(cannot("list", folder))?;
         let path = item.path();
         // The links `build` and `source` are not followed.
         if item.file_type().is_ok_and(|kind| kind.is_dir()) {

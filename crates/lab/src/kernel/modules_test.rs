@@ -106,10 +106,8 @@ fn a_missing_module_and_a_missing_folder_are_named() {
 fn a_module_that_is_no_object_is_refused() {
     let (folder, tree) = tree(&[("a", "")]);
     fs::write(folder.path().join("kernel/a.ko"), "text").unwrap();
-    assert!(matches!(
-        tree.load_order(&["a"]),
-        Err(KernelError::BadModule { .. })
-    ));
+    let error = tree.load_order(&["a"]).unwrap_err().to_string();
+    assert!(error.ends_with("a.ko is not an ELF object"), "{error}");
     fs::remove_file(folder.path().join("kernel/a.ko")).unwrap();
     fs::write(
         folder.path().join("kernel/a.ko.xz"),
@@ -117,10 +115,11 @@ fn a_module_that_is_no_object_is_refused() {
     )
     .unwrap();
     let tree = ModuleTree::open(folder.path(), "6").unwrap();
-    assert!(matches!(
-        tree.load_order(&["a"]),
-        Err(KernelError::Decompress { what: "module", .. })
-    ));
+    let error = tree.load_order(&["a"]).unwrap_err().to_string();
+    assert!(
+        error.starts_with("cannot decompress the module in"),
+        "{error}"
+    );
 }
 
 #[test]

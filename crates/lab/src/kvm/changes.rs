@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use super::KvmError;
-use crate::FileError;
 use crate::cache::hash_bytes;
+use crate::error::{LabError, cannot, failed};
 
 /// The folders of the modules' own source.
 pub(super) const OWN: [&str; 2] = ["arch/x86/kvm", "virt/kvm"];
@@ -54,7 +53,7 @@ pub(super) struct Patch {
 
 impl Changes {
     /// Reads the files. `release` is the kernel's.
-    pub(crate) fn read(wanted: &KvmChanges, release: &str) -> Result<Self, KvmError> {
+    pub(crate) fn read(wanted: &KvmChanges, release: &str) -> Result<Self, LabError> {
         let source = wanted.source.as_deref();
         Ok(Self {
             source: source
@@ -64,7 +63,7 @@ impl Changes {
                 .patches
                 .iter()
                 .map(|path| {
-                    let bytes = fs::read(path).map_err(FileError::of("read", path))?;
+                    let bytes = fs::read(path).map_err(cannot("read", path))?;
                     Patch::parse(path, &bytes)
                 })
                 .collect::<Result<_, _>>()?,
@@ -72,7 +71,7 @@ impl Changes {
     }
 
     /// Fails if the user gave patches, and none changes what is built.
-    pub(crate) fn require_some(&self) -> Result<(), KvmError> {
+    pub(crate) fn require_some(&self) -> Result<(), LabError> {
         let left_out = self.patches.iter().find(|patch| patch.left_out.is_some());
         let is_some =
             self.source.is_some() || self.patches.iter().any(|patch| !patch.files.is_empty());
@@ -81,10 +80,11 @@ impl Changes {
                 path,
                 left_out: Some(file),
                 ..
-            }) if !is_some => Err(KvmError::NotBuilt {
-                patch: path.clone(),
-                file: file.display().to_string(),
-            }),
+            }) if !is_some => Err(failed!(
+                "{} changes {}, and no patch changes what the lab builds: kvm and kvm-amd, for a CPU with AMD's SVM",
+                path.display(),
+                file.display()
+            )),
             _ => Ok(()),
         }
     }
@@ -103,7 +103,7 @@ impl Changes {
 }
 
 impl Patch {
-    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, KvmError> {
+    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, LabError> {
         let mut patch = Self {
             path: path.to_path_buf(),
             ..Self::default()
@@ -120,32 +120,33 @@ impl Patch {
                 patch.text.extend_from_slice(line);
             }
         }
-        has_changes
-            .then_some(patch)
-            .ok_or_else(|| KvmError::NotAPatch {
-                patch: path.to_path_buf(),
-            })
+        let path = path.display();
+        has_changes.then_some(patch).ok_or_else(|| {
+            failed!("{path} is not a patch: it has no changes in the unified format")
+        })
     }
 
     /// Adds the files of a header, and returns whether what follows it is kept.
-    fn add(&mut self, names: &[String]) -> Result<bool, KvmError> {
+    fn add(&mut self, names: &[String]) -> Result<bool, LabError> {
         let mut is_kept = false;
+        let patch = self.path.display();
         for name in names {
             let file = stripped(name);
             match is_built(&file) {
                 Some(true) => is_kept = true,
                 Some(false) => self.left_out = Some(file),
                 None if is_built(Path::new(name)).is_some() => {
-                    return Err(KvmError::NoPrefix {
-                        patch: self.path.clone(),
-                        file: name.clone(),
-                    });
+                    let what = "without a folder before it, such as a/ and b/";
+                    return Err(
+                        failed!("{patch} names {name} {what}").hint("make it with git diff")
+                    );
                 }
                 None => {
-                    return Err(KvmError::Outside {
-                        patch: self.path.clone(),
-                        file: file.display().to_string(),
-                    });
+                    return Err(failed!(
+                        "{patch} changes {}, which is in the kernel's image; \
+                         only KVM's modules are built: arch/x86/kvm, virt/kvm and headers",
+                        file.display()
+                    ));
                 }
             }
         }
@@ -208,13 +209,18 @@ fn is_built(file: &Path) -> Option<bool> {
     (is_plain && (is_other_arch || other.iter().any(is_in))).then_some(false)
 }
 
+/// The error of a folder that lacks a folder of a kernel's source.
+pub(super) fn not_a_source(folder: &Path, missing: &str) -> LabError {
+    failed!(
+        "{} is not a kernel's source: it has no {missing}",
+        folder.display()
+    )
+}
+
 /// The files of a kernel's source that the modules are built from.
-fn source_of(folder: &Path, release: &str) -> Result<BTreeMap<PathBuf, Vec<u8>>, KvmError> {
+fn source_of(folder: &Path, release: &str) -> Result<BTreeMap<PathBuf, Vec<u8>>, LabError> {
     if let Some(missing) = OWN.into_iter().find(|own| !folder.join(own).is_dir()) {
-        return Err(KvmError::NotASource {
-            folder: folder.to_path_buf(),
-            missing,
-        });
+        return Err(not_a_source(folder, missing));
     }
     if let Ok(makefile) = fs::read_to_string(folder.join("Makefile"))
         && let Some(found) = version_in(&makefile)
@@ -222,11 +228,10 @@ fn source_of(folder: &Path, release: &str) -> Result<BTreeMap<PathBuf, Vec<u8>>,
             .strip_prefix(&found)
             .is_some_and(|rest| rest.starts_with(['.', '+', '-']))
     {
-        return Err(KvmError::OtherVersion {
-            folder: folder.to_path_buf(),
-            found,
-            release: release.to_owned(),
-        });
+        return Err(failed!(
+            "{} is the source of Linux {found}, and the kernel is Linux {release}",
+            folder.display()
+        ));
     }
     let mut files = BTreeMap::new();
     for own in OWN {
@@ -270,17 +275,17 @@ pub(super) fn read_below(
     folder: &Path,
     is_wanted: fn(&Path) -> bool,
     files: &mut BTreeMap<PathBuf, Vec<u8>>,
-) -> Result<(), KvmError> {
+) -> Result<(), LabError> {
     let path = root.join(folder);
-    for item in fs::read_dir(&path).map_err(FileError::of("list", &path))? {
-        let item = item.map_err(FileError::of("list", &path))?;
+    for item in fs::read_dir(&path).map_err(cannot("list", &path))? {
+        let item = item.map_err(cannot("list", &path))?;
         let name = folder.join(item.file_name());
-        let kind = item.file_type().map_err(FileError::of("inspect", &path))?;
+        let kind = item.file_type().map_err(cannot("inspect", &path))?;
         if kind.is_dir() {
             read_below(root, &name, is_wanted, files)?;
         } else if kind.is_file() && is_wanted(&name) {
             let path = root.join(&name);
-            let bytes = fs::read(&path).map_err(FileError::of("read", path))?;
+            let bytes = fs::read(&path).map_err(cannot("read", path))?;
             files.insert(name, bytes);
         }
     }
@@ -288,7 +293,7 @@ pub(super) fn read_below(
 }
 
 /// The package's own files from which [`source_of`] would take the user's.
-pub(super) fn own_files(root: &Path) -> Result<Vec<PathBuf>, KvmError> {
+pub(super) fn own_files(root: &Path) -> Result<Vec<PathBuf>, LabError> {
     let mut files = BTreeMap::new();
     for own in OWN {
         read_below(root, Path::new(own), is_source, &mut files)?;

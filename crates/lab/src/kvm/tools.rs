@@ -7,12 +7,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::KvmError;
-use super::changes::{OWN, is_source};
-use crate::FileError;
-use crate::LabError;
-use crate::apt::AptError;
+use super::changes::{OWN, is_source, not_a_source};
 use crate::arch::Arch;
+use crate::error::{LabError, LabFailure, cannot, failed};
 use crate::initramfs::ElfFacts;
 use crate::out_of_tree::{Headers, Packages, Release, take};
 use crate::selftests;
@@ -75,8 +72,8 @@ impl Tools {
         // A kernel that is newer than its distribution has no such package; only the selftests need it.
         let interface = headers.interface_package(&file)?;
         match packages.unpack_alone(kernel, &[&interface], &sysroot) {
-            Ok(_) | Err(LabError::Apt(AptError::NotFound { .. })) => {}
-            Err(error) => return Err(error),
+            Err(error) if error.kind() != LabFailure::Missing => return Err(error),
+            _ => {}
         }
         let source = headers.source_package(&file)?;
         packages
@@ -90,16 +87,12 @@ impl Tools {
             is_own(path).then(|| common.join(path)).or_else(of_a_test)
         })?;
         if let Some(missing) = OWN.into_iter().find(|own| !common.join(own).is_dir()) {
-            return Err(KvmError::NotASource {
-                folder: common,
-                missing,
-            }
-            .into());
+            return Err(not_a_source(&common, missing));
         }
         for name in DISPENSABLE {
             let path = root.join(name);
             if path.exists() {
-                fs::remove_dir_all(&path).map_err(FileError::of("remove", path))?;
+                fs::remove_dir_all(&path).map_err(cannot("remove", path))?;
             }
         }
         run_in_place(root, host)
@@ -136,15 +129,15 @@ impl Tools {
 
     /// Writes scripts for the assembler and the linker to `bin`: the compiler looks for them by these names, and would find
     /// this system's.
-    pub(crate) fn write_programs(&self, machine: &str, bin: &Path) -> Result<(), FileError> {
-        fs::create_dir_all(bin).map_err(FileError::of("make", bin))?;
+    pub(crate) fn write_programs(&self, machine: &str, bin: &Path) -> Result<(), LabError> {
+        fs::create_dir_all(bin).map_err(cannot("make", bin))?;
         for name in ["as", "ld"] {
             let path = bin.join(name);
             let program = self.bin().join(format!("{machine}-{name}"));
             let text = format!("#!/bin/sh\nexec '{}' \"$@\"\n", program.display());
-            fs::write(&path, text).map_err(FileError::of("write", &path))?;
+            fs::write(&path, text).map_err(cannot("write", &path))?;
             let mode = fs::Permissions::from_mode(0o755);
-            fs::set_permissions(&path, mode).map_err(FileError::of("change", &path))?;
+            fs::set_permissions(&path, mode).map_err(cannot("change", &path))?;
         }
         Ok(())
     }
@@ -181,14 +174,12 @@ pub(super) fn common(root: &Path, release: &Release) -> PathBuf {
 }
 
 fn gone(release: &Release, what: &'static str, error: LabError) -> LabError {
-    match error {
-        LabError::Apt(source @ AptError::NotFound { .. }) => KvmError::Gone {
-            release: release.to_string(),
-            what,
-            source,
-        }
-        .into(),
-        error => error,
+    match error.kind() {
+        LabFailure::Missing => failed!("Debian's archive has no {what} of Linux {release}")
+            .hint("choose another kernel with --kernel debian:VERSION")
+            .of(LabFailure::Missing)
+            .because(error),
+        _ => error,
     }
 }
 
@@ -210,7 +201,7 @@ fn wrap_below(root: &Path, folder: &Path, host: Arch) -> Result<(), LabError> {
     names.sort();
     for name in names {
         let (name, path) = (folder.join(&name), path.join(&name));
-        let metadata = fs::symlink_metadata(&path).map_err(FileError::of("inspect", &path))?;
+        let metadata = fs::symlink_metadata(&path).map_err(cannot("inspect", &path))?;
         // There are many libraries, and no programs.
         if metadata.is_dir() && name != Path::new("usr/lib").join(host.triplet) {
             wrap_below(root, &name, host)?;
@@ -221,20 +212,20 @@ fn wrap_below(root: &Path, folder: &Path, host: Arch) -> Result<(), LabError> {
             && !text.contains(".so")
             && !text.ends_with(PROGRAM);
         if is_program && name.ends_with(OPTIMIZER) {
-            fs::remove_file(&path).map_err(FileError::of("remove", path))?;
+            fs::remove_file(&path).map_err(cannot("remove", path))?;
         } else if is_program && is_dynamic(&path)? {
             let moved = root.join(format!("{text}{PROGRAM}"));
-            fs::rename(&path, &moved).map_err(FileError::of("rename", &path))?;
-            fs::write(&path, script(&text, host)).map_err(FileError::of("write", &path))?;
+            fs::rename(&path, &moved).map_err(cannot("rename", &path))?;
+            fs::write(&path, script(&text, host)).map_err(cannot("write", &path))?;
             let mode = fs::Permissions::from_mode(0o755);
-            fs::set_permissions(&path, mode).map_err(FileError::of("make executable", path))?;
+            fs::set_permissions(&path, mode).map_err(cannot("make executable", path))?;
         }
     }
     Ok(())
 }
 
-fn is_dynamic(path: &Path) -> Result<bool, KvmError> {
-    let bytes = fs::read(path).map_err(FileError::of("read", path))?;
+fn is_dynamic(path: &Path) -> Result<bool, LabError> {
+    let bytes = fs::read(path).map_err(cannot("read", path))?;
     let facts = ElfFacts::parse(bytes.as_slice());
     Ok(facts.is_some_and(|facts| facts.interpreter.is_some()))
 }

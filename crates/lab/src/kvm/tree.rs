@@ -9,12 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::MODULES;
 use super::changes::{Changes, Patch, own_files};
 use super::tools::{Tools, common};
-use super::{KvmError, MODULES};
-use crate::FileError;
-use crate::LabError;
-use crate::out_of_tree::{Make, ModulesError, Release};
+use crate::error::{LabError, cannot, failed};
+use crate::out_of_tree::{Make, Release};
 
 /// The modules that are left out: L1's CPU has no VMX. What debuggers read is left out too, and signatures, for which
 /// there is no key.
@@ -54,17 +53,16 @@ impl<'a> Tree<'a> {
             release,
         };
         if tree.folder.exists() && tree.folder.join(BUSY).exists() {
-            fs::remove_dir_all(&tree.folder).map_err(FileError::of("remove", &tree.folder))?;
+            fs::remove_dir_all(&tree.folder).map_err(cannot("remove", &tree.folder))?;
         }
         if !tree.folder.exists() {
-            fs::create_dir_all(tree.folder.join("usr"))
-                .map_err(FileError::of("make", &tree.folder))?;
+            fs::create_dir_all(tree.folder.join("usr")).map_err(cannot("make", &tree.folder))?;
             tree.mark()?;
             link_below(&tools.root, &tree.folder, Path::new("usr/src"))?;
             // The headers have links to the programs of the build.
             let lib = tree.folder.join("usr/lib");
             std::os::unix::fs::symlink(tools.root.join("usr/lib"), &lib)
-                .map_err(FileError::of("link", lib))?;
+                .map_err(cannot("link", lib))?;
             tools.headers.move_to(&tree.folder)?;
             tree.unmark()?;
         }
@@ -105,9 +103,9 @@ impl<'a> Tree<'a> {
         }
         let folder = scratch.join("patched");
         if folder.exists() {
-            fs::remove_dir_all(&folder).map_err(FileError::of("remove", &folder))?;
+            fs::remove_dir_all(&folder).map_err(cannot("remove", &folder))?;
         }
-        fs::create_dir_all(&folder).map_err(FileError::of("make", &folder))?;
+        fs::create_dir_all(&folder).map_err(cannot("make", &folder))?;
         for name in &patch.files {
             let bytes = match files.get(name) {
                 Some(bytes) => bytes.clone(),
@@ -130,15 +128,15 @@ impl<'a> Tree<'a> {
             .env("LC_ALL", "C")
             .stdin(Stdio::null())
             .output()
-            .map_err(FileError::of("run", program))?;
+            .map_err(cannot("run", program))?;
         if !output.status.success() {
             let said = [output.stdout, output.stderr].concat();
-            let error = KvmError::DoesNotApply {
-                patch: patch.path.clone(),
-                release: self.release.to_string(),
-                said: failed_hunks(&String::from_utf8_lossy(&said)),
-            };
-            return Err(error.into());
+            return Err(failed!(
+                "{} does not apply to Linux {}: {}",
+                patch.path.display(),
+                self.release,
+                failed_hunks(&String::from_utf8_lossy(&said))
+            ));
         }
         for name in &patch.files {
             files.insert(name.clone(), read(&folder.join(name))?);
@@ -163,7 +161,7 @@ impl<'a> Tree<'a> {
         .modules(&folder);
         // A compiler that failed has left nothing; one that was killed has ended this process too.
         self.unmark()?;
-        made.map_err(|error| in_the_source(error, &tree))?;
+        made.map_err(|error| error.reworded(|text| in_the_source(text, &tree)))?;
         Ok(MODULES.map(|name| folder.join(format!("{name}.ko"))).into())
     }
 
@@ -202,39 +200,35 @@ impl<'a> Tree<'a> {
             if read(&path)? != wanted {
                 // Writing to the link would change the package's file.
                 if path.exists() {
-                    fs::remove_file(&path).map_err(FileError::of("remove", &path))?;
+                    fs::remove_file(&path).map_err(cannot("remove", &path))?;
                 }
                 if let Some(bytes) = wanted {
                     write(&path, &bytes)?;
                 }
             }
         }
-        Ok(write(&list, lines(&mut files.keys()).as_bytes())?)
+        write(&list, lines(&mut files.keys()).as_bytes())
     }
 
-    fn package_has(&self, name: &Path) -> Result<Option<Vec<u8>>, KvmError> {
+    fn package_has(&self, name: &Path) -> Result<Option<Vec<u8>>, LabError> {
         read(&common(&self.tools.root, self.release).join(name))
     }
 
-    fn mark(&self) -> Result<(), KvmError> {
+    fn mark(&self) -> Result<(), LabError> {
         write(&self.folder.join(BUSY), b"")
     }
 
-    fn unmark(&self) -> Result<(), KvmError> {
+    fn unmark(&self) -> Result<(), LabError> {
         let path = self.folder.join(BUSY);
-        Ok(fs::remove_file(&path).map_err(FileError::of("remove", path))?)
+        fs::remove_file(&path).map_err(cannot("remove", path))
     }
 }
 
-/// The error with paths as the source has them.
-fn in_the_source(mut error: ModulesError, tree: &Path) -> ModulesError {
-    if let ModulesError::Make { reason, .. } = &mut error {
-        let tree = format!("{}/", tree.display());
-        *reason = reason
-            .replace(&tree, "")
-            .replace("arch/x86/kvm/../../../", "");
-    }
-    error
+/// The compiler's words with paths as the source has them.
+fn in_the_source(text: &str, tree: &Path) -> String {
+    let tree = format!("{}/", tree.display());
+    text.replace(&tree, "")
+        .replace("arch/x86/kvm/../../../", "")
 }
 
 /// What `patch` says about the hunks that it could not apply, in one line; its last line if it says nothing about hunks.
@@ -264,38 +258,36 @@ fn failed_hunks(text: &str) -> String {
 }
 
 /// The file's content; `None` if there is no such file.
-fn read(path: &Path) -> Result<Option<Vec<u8>>, KvmError> {
+fn read(path: &Path) -> Result<Option<Vec<u8>>, LabError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(FileError::of("read", path)(error).into()),
+        Err(error) => Err(cannot("read", path)(error)),
     }
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), KvmError> {
+fn write(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(FileError::of("make", folder))?;
+        fs::create_dir_all(folder).map_err(cannot("make", folder))?;
     }
-    Ok(fs::write(path, bytes).map_err(FileError::of("write", path))?)
+    fs::write(path, bytes).map_err(cannot("write", path))
 }
 
 /// Makes the folder `name` of `from` in `to`: its files as hard links, its symbolic links as such.
-fn link_below(from: &Path, to: &Path, name: &Path) -> Result<(), KvmError> {
+fn link_below(from: &Path, to: &Path, name: &Path) -> Result<(), LabError> {
     let (source, target) = (from.join(name), to.join(name));
-    fs::create_dir_all(&target).map_err(FileError::of("make", &target))?;
-    for item in fs::read_dir(&source).map_err(FileError::of("list", &source))? {
-        let item = item.map_err(FileError::of("list", &source))?;
+    fs::create_dir_all(&target).map_err(cannot("make", &target))?;
+    for item in fs::read_dir(&source).map_err(cannot("list", &source))? {
+        let item = item.map_err(cannot("list", &source))?;
         let (source, target) = (item.path(), target.join(item.file_name()));
-        let kind = item
-            .file_type()
-            .map_err(FileError::of("inspect", &source))?;
+        let kind = item.file_type().map_err(cannot("inspect", &source))?;
         if kind.is_dir() {
             link_below(from, to, &name.join(item.file_name()))?;
         } else if kind.is_symlink() {
-            let link = fs::read_link(&source).map_err(FileError::of("read", &source))?;
-            std::os::unix::fs::symlink(link, &target).map_err(FileError::of("link", &target))?;
+            let link = fs::read_link(&source).map_err(cannot("read", &source))?;
+            std::os::unix::fs::symlink(link, &target).map_err(cannot("link", &target))?;
         } else {
-            fs::hard_link(&source, &target).map_err(FileError::of("link", &target))?;
+            fs::hard_link(&source, &target).map_err(cannot("link", &target))?;
         }
     }
     Ok(())

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{ModulesError, Release};
-use crate::FileError;
+use super::Release;
+use crate::error::{LabError, cannot, failed};
 
 /// The headers of one kernel.
 #[derive(Debug)]
@@ -16,11 +16,11 @@ pub(crate) struct Headers {
 
 impl Headers {
     /// Reads the headers that were unpacked in `root`.
-    pub(crate) fn read(release: &Release, root: &Path) -> Result<Self, ModulesError> {
+    pub(crate) fn read(release: &Release, root: &Path) -> Result<Self, LabError> {
         // The compiler that built the kernel: `CC = ... $(CROSS_COMPILE)gcc-12`.
         let path = root.join("usr/src").join(release.headers());
         let path = path.join(".kernelvariables");
-        let text = fs::read_to_string(&path).map_err(FileError::of("read", path))?;
+        let text = fs::read_to_string(&path).map_err(cannot("read", path))?;
         let compiler = compiler_in(&text).ok_or_else(|| missing(release, "name of a compiler"))?;
         Ok(Self {
             release: release.clone(),
@@ -29,13 +29,13 @@ impl Headers {
     }
 
     /// Makes the headers usable in `root`, where they are the same: their Makefile has absolute paths, since 7.2 two of them.
-    pub(crate) fn move_to(&self, root: &Path) -> Result<(), ModulesError> {
+    pub(crate) fn move_to(&self, root: &Path) -> Result<(), LabError> {
         let path = self.folder_in(root).join("Makefile");
-        let text = fs::read_to_string(&path).map_err(FileError::of("read", &path))?;
+        let text = fs::read_to_string(&path).map_err(cannot("read", &path))?;
         let moved = text.replace("/usr/src/", &format!("{}/", root.join("usr/src").display()));
         // It may be a link to a file that must stay the same.
-        fs::remove_file(&path).map_err(FileError::of("remove", &path))?;
-        Ok(fs::write(&path, moved).map_err(FileError::of("write", path))?)
+        fs::remove_file(&path).map_err(cannot("remove", &path))?;
+        fs::write(&path, moved).map_err(cannot("write", path))
     }
 
     /// The kernel.
@@ -61,33 +61,30 @@ impl Headers {
     }
 
     /// The package of the kernel's source, of exactly the version of the headers' package file.
-    pub(crate) fn source_package(&self, file: &str) -> Result<String, ModulesError> {
+    pub(crate) fn source_package(&self, file: &str) -> Result<String, LabError> {
         let version = self.version(file)?;
         Ok(format!("linux-source-{}={version}", series(&version)))
     }
 
     /// The package of the interface of this version to programs.
-    pub(crate) fn interface_package(&self, file: &str) -> Result<String, ModulesError> {
+    pub(crate) fn interface_package(&self, file: &str) -> Result<String, LabError> {
         Ok(format!("linux-libc-dev={}", self.version(file)?))
     }
 
     /// The archive that the source's package has.
-    pub(crate) fn source_archive(&self, root: &Path, file: &str) -> Result<PathBuf, ModulesError> {
+    pub(crate) fn source_archive(&self, root: &Path, file: &str) -> Result<PathBuf, LabError> {
         let series = series(&self.version(file)?);
         Ok(root.join(format!("usr/src/linux-source-{series}.tar.xz")))
     }
 
-    fn version(&self, file: &str) -> Result<String, ModulesError> {
+    fn version(&self, file: &str) -> Result<String, LabError> {
         let version = version_in(file, &self.release.headers());
         version.ok_or_else(|| missing(&self.release, "version"))
     }
 }
 
-fn missing(release: &Release, what: &'static str) -> ModulesError {
-    ModulesError::Headers {
-        release: release.to_string(),
-        what,
-    }
+fn missing(release: &Release, what: &'static str) -> LabError {
+    failed!("cannot build modules for Linux {release}: its headers have no {what}")
 }
 
 /// `6.12` of the version `6.12.117-1~deb12u1`.
@@ -118,7 +115,7 @@ mod tests {
 
     const RELEASE: &str = "6.12.117+deb12-cloud-arm64";
 
-    fn unpacked(root: &Path, variables: &str) -> Result<Headers, ModulesError> {
+    fn unpacked(root: &Path, variables: &str) -> Result<Headers, LabError> {
         let release = Release::parse(RELEASE, "arm64").unwrap();
         let folder = root.join("usr/src").join(release.headers());
         fs::create_dir_all(&folder).unwrap();

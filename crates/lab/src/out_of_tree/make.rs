@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use super::{ModulesError, Release};
-use crate::FileError;
+use super::Release;
+use crate::error::{LabError, cannot, failed};
 use crate::unfinished;
 
 /// Lines of the compiler's output that an error quotes.
@@ -33,7 +33,7 @@ pub(crate) struct Make<'a> {
 
 impl Make<'_> {
     /// Builds the modules whose source is in `folder`.
-    pub(crate) fn modules(&self, folder: &Path) -> Result<(), ModulesError> {
+    pub(crate) fn modules(&self, folder: &Path) -> Result<(), LabError> {
         let own = [format!("M={}", folder.display()), "modules".to_owned()];
         let arguments = [self.arguments, &own].concat();
         Make {
@@ -44,10 +44,10 @@ impl Make<'_> {
     }
 
     /// Builds what the arguments name.
-    pub(crate) fn run(&self) -> Result<(), ModulesError> {
+    pub(crate) fn run(&self) -> Result<(), LabError> {
         let (make, log) = (self.bin.join("make"), self.log);
-        let output = fs::File::create(log).map_err(FileError::of("write", log))?;
-        let errors = output.try_clone().map_err(FileError::of("write", log))?;
+        let output = fs::File::create(log).map_err(cannot("write", log))?;
+        let errors = output.try_clone().map_err(cannot("write", log))?;
         let jobs = thread::available_parallelism().map_or(1, usize::from);
         let mut command = in_place(&make, self.bin);
         command
@@ -57,19 +57,18 @@ impl Make<'_> {
             .arg(format!("-j{jobs}"))
             .envs(self.environment.iter().map(|(name, value)| (name, value)));
         let spawned = unfinished::spawn(&command, output, errors);
-        let (mut child, running) = spawned.map_err(FileError::of("run", &make))?;
+        let (mut child, running) = spawned.map_err(cannot("run", &make))?;
         let status = child.wait();
         drop(running);
-        let status = status.map_err(FileError::of("wait for", make))?;
+        let status = status.map_err(cannot("wait for", make))?;
         if status.success() {
             return Ok(());
         }
-        let text = fs::read(log).map_err(FileError::of("read", log))?;
-        Err(ModulesError::Make {
-            release: self.release.to_string(),
-            status: status.to_string(),
-            reason: reason(&String::from_utf8_lossy(&text)),
-        })
+        let text = fs::read(log).map_err(cannot("read", log))?;
+        let (release, reason) = (self.release, reason(&String::from_utf8_lossy(&text)));
+        Err(failed!(
+            "the build for Linux {release} failed ({status}): {reason}"
+        ))
     }
 }
 

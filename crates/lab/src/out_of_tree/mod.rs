@@ -10,12 +10,9 @@ mod make;
 mod release;
 mod sources;
 
+use crate::error::{LabError, LabFailure, failed};
 use std::env;
 use std::path::{Path, PathBuf};
-
-use super::LabError;
-use super::apt::AptError;
-use crate::FileError;
 
 pub(crate) use headers::Headers;
 pub(crate) use make::{Make, in_place};
@@ -78,7 +75,7 @@ pub struct Architectures {
 /// Refuses a kernel whose release (`uname -r`) is not one of the distribution's for `architecture`, before anything is
 /// downloaded for it.
 pub fn check(release: &str, architecture: &str) -> Result<(), LabError> {
-    Ok(Release::parse(release, architecture).map(drop)?)
+    Release::parse(release, architecture).map(drop)
 }
 
 /// Builds the modules for the kernel whose release (`uname -r`) is `release`, and returns them in [`MODULES`]' order. They are
@@ -134,67 +131,16 @@ pub fn build(
     .modules(&folder)?;
     MODULES
         .iter()
-        .map(|name| sources::copy_module(&folder, target, name).map_err(LabError::from))
+        .map(|name| sources::copy_module(&folder, target, name))
         .collect()
 }
 
 fn no_headers(release: &Release, error: LabError) -> LabError {
-    match error {
-        LabError::Apt(source @ AptError::NotFound { .. }) => ModulesError::NoHeaders {
-            release: release.to_string(),
-            source,
+    match error.kind() {
+        LabFailure::Missing => {
+            failed!("cannot build modules for Linux {release}: there are no headers of it")
+                .because(error)
         }
-        .into(),
-        error => error,
+        _ => error,
     }
-}
-
-/// An error of building modules for one kernel.
-#[derive(Debug, thiserror::Error)]
-pub enum ModulesError {
-    /// The kernel is not from a package of the distribution.
-    #[error("cannot build modules for Linux {release}: its name does not end in -{flavour}")]
-    Release {
-        /// The kernel's release.
-        release: String,
-        /// How a package of the distribution ends.
-        flavour: String,
-    },
-    /// The package sources have no headers of this kernel.
-    #[error("cannot build modules for Linux {release}: there are no headers of it")]
-    NoHeaders {
-        /// The kernel's release.
-        release: String,
-        /// What the package client says.
-        source: AptError,
-    },
-    /// The headers' package is not built as expected.
-    #[error("cannot build modules for Linux {release}: its headers have no {what}")]
-    Headers {
-        /// The kernel's release.
-        release: String,
-        /// What is missing.
-        what: &'static str,
-    },
-    /// The kernel's source lacks a file.
-    #[error("{} has no {file}", archive.display())]
-    Source {
-        /// The archive of the source.
-        archive: PathBuf,
-        /// The missing file.
-        file: &'static str,
-    },
-    /// The compiler or `make` failed.
-    #[error("the build for Linux {release} failed ({status}): {reason}")]
-    Make {
-        /// The kernel's release.
-        release: String,
-        /// The exit status of `make`.
-        status: String,
-        /// The first errors that were printed.
-        reason: String,
-    },
-    /// A file operation failed.
-    #[error(transparent)]
-    File(#[from] FileError),
 }

@@ -1,8 +1,7 @@
 //! The release of a kernel of the distribution, and the names of its packages.
 
+use crate::error::{LabError, failed};
 use std::fmt;
-
-use super::ModulesError;
 
 /// A release such as `6.12.117+deb12-cloud-arm64`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,16 +15,14 @@ pub(crate) struct Release {
 
 impl Release {
     /// Checks that the release is of a package for `architecture`.
-    pub(crate) fn parse(release: &str, architecture: &str) -> Result<Self, ModulesError> {
+    pub(crate) fn parse(release: &str, architecture: &str) -> Result<Self, LabError> {
         let plain = release
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b".+-~".contains(&byte));
         let rest = release.strip_suffix(&format!("-{architecture}"));
         let Some(rest) = rest.filter(|rest| plain && !rest.is_empty()) else {
-            return Err(ModulesError::Release {
-                release: release.to_owned(),
-                flavour: architecture.to_owned(),
-            });
+            let why = format_args!("its name does not end in -{architecture}");
+            return Err(failed!("cannot build modules for Linux {release}: {why}"));
         };
         // The number of the ABI, as in `6.1.0-56`, is not a flavour.
         let (base, flavour) = match rest.rsplit_once('-') {

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use lzma_rust2::XzReader;
 
 use super::super::cache::hash_bytes;
-use super::ModulesError;
-use crate::FileError;
+use crate::error::{LabError, cannot, failed};
 use crate::own_sources::{OwnSources, own_sources};
 
 const OWN: OwnSources = own_sources!(
@@ -40,14 +39,14 @@ pub fn digest() -> String {
 }
 
 /// Writes our own sources.
-pub(super) fn write_own(folder: &Path) -> Result<(), ModulesError> {
+pub(super) fn write_own(folder: &Path) -> Result<(), LabError> {
     let platform = folder.join("vfio/platform");
-    fs::create_dir_all(&platform).map_err(FileError::of("make", platform))?;
-    Ok(OWN.write(folder)?)
+    fs::create_dir_all(&platform).map_err(cannot("make", platform))?;
+    OWN.write(folder)
 }
 
 /// Copies the kernel's files out of the archive of its source, and reads no further than the last of them.
-pub(super) fn take_vfio(archive: &Path, folder: &Path) -> Result<(), ModulesError> {
+pub(super) fn take_vfio(archive: &Path, folder: &Path) -> Result<(), LabError> {
     let mut left = VFIO.to_vec();
     read(archive, |path, item| {
         let wanted = left
@@ -55,16 +54,13 @@ pub(super) fn take_vfio(archive: &Path, folder: &Path) -> Result<(), ModulesErro
             .position(|name| path == Path::new("drivers").join(name));
         if let Some(index) = wanted {
             let to = folder.join(left.swap_remove(index));
-            item.unpack(&to).map_err(FileError::of("write", to))?;
+            item.unpack(&to).map_err(cannot("write", to))?;
         }
         Ok(!left.is_empty())
     })?;
     match left.first() {
         None => Ok(()),
-        Some(file) => Err(ModulesError::Source {
-            archive: archive.to_path_buf(),
-            file,
-        }),
+        Some(file) => Err(failed!("{} has no {file}", archive.display())),
     }
 }
 
@@ -72,16 +68,16 @@ pub(super) fn take_vfio(archive: &Path, folder: &Path) -> Result<(), ModulesErro
 pub(crate) fn take(
     archive: &Path,
     place: impl Fn(&Path) -> Option<PathBuf>,
-) -> Result<(), ModulesError> {
+) -> Result<(), LabError> {
     read(archive, |path, item| {
         let kind = item.header().entry_type();
         if (kind.is_file() || kind.is_symlink())
             && let Some(to) = place(path)
         {
             if let Some(folder) = to.parent() {
-                fs::create_dir_all(folder).map_err(FileError::of("make", folder))?;
+                fs::create_dir_all(folder).map_err(cannot("make", folder))?;
             }
-            item.unpack(&to).map_err(FileError::of("write", to))?;
+            item.unpack(&to).map_err(cannot("write", to))?;
         }
         Ok(true)
     })
@@ -90,9 +86,9 @@ pub(crate) fn take(
 /// Shows the files of the archive, by their paths in the source, to `file` as long as it says so.
 fn read(
     archive: &Path,
-    mut file: impl FnMut(&Path, &mut Item<'_>) -> Result<bool, ModulesError>,
-) -> Result<(), ModulesError> {
-    let failed = || FileError::of("read", archive);
+    mut file: impl FnMut(&Path, &mut Item<'_>) -> Result<bool, LabError>,
+) -> Result<(), LabError> {
+    let failed = || cannot("read", archive);
     let input = BufReader::with_capacity(1 << 20, fs::File::open(archive).map_err(failed())?);
     let mut tar = tar::Archive::new(XzReader::new(input, true));
     for item in tar.entries().map_err(failed())? {
@@ -111,13 +107,9 @@ fn read(
 type Item<'a> = tar::Entry<'a, XzReader<BufReader<fs::File>>>;
 
 /// Copies a built module to the folder `target`.
-pub(super) fn copy_module(
-    folder: &Path,
-    target: &Path,
-    name: &str,
-) -> Result<PathBuf, ModulesError> {
+pub(super) fn copy_module(folder: &Path, target: &Path, name: &str) -> Result<PathBuf, LabError> {
     let file = format!("{name}.ko");
     let (from, to) = (folder.join(&file), target.join(file));
-    fs::copy(&from, &to).map_err(FileError::of("copy", from))?;
+    fs::copy(&from, &to).map_err(cannot("copy", from))?;
     Ok(to)
 }

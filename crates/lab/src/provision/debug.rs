@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use super::recipe::{ProvisionKind, Recipe};
-use super::{Kernel, KernelChoice, LabError, Made, Provision};
+use super::{Kernel, KernelChoice, Made, Provision};
 use crate::arch::Arch;
 use crate::cache::{Size, require_space};
-use crate::debug_kernel::{CONFIG, DebugKernel, DebugKernelError, SUFFIX, arguments};
+use crate::debug_kernel::{CONFIG, DebugKernel, SUFFIX, arguments};
+use crate::error::{LabError, failed};
 use crate::kernel::{KernelImage, ModuleTree};
 use crate::kvm::Tools;
 use crate::out_of_tree::Make;
@@ -23,7 +24,9 @@ impl Provision<'_> {
         self.require_debians_kvm(named)?;
         if self.host != Arch::X86_64 {
             let arch = self.host.name;
-            return Err(DebugKernelError::Host { arch }.into());
+            return Err(failed!(
+                "a debug kernel is built on x86_64 only, and this machine is {arch}"
+            ));
         }
         let package = self.kernel(named)?;
         let name = package.release().to_owned();
@@ -41,8 +44,8 @@ impl Provision<'_> {
             let source = packages
                 .map(|package| package.file.as_str())
                 .find_map(|file| tools.source_package(file))
-                .ok_or_else(|| DebugKernelError::NoVersion {
-                    release: name.clone(),
+                .ok_or_else(|| {
+                    failed!("cannot build Linux {name}: the package of its headers has no version")
                 })?;
             require_space(this.cache.root(), Size(SPACE))?;
             let host = this.host;
@@ -77,7 +80,7 @@ impl Provision<'_> {
         headers: &Path,
         folder: &Path,
     ) -> Result<(), LabError> {
-        Ok(Make {
+        Make {
             release: tools.release(),
             folder: headers,
             log: &folder.join("make.log"),
@@ -85,6 +88,6 @@ impl Provision<'_> {
             environment: &[],
             arguments: &arguments(tools),
         }
-        .modules(folder)?)
+        .modules(folder)
     }
 }

@@ -4,10 +4,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::recipe::{PackageRecipe, ProvisionKind, Recipe};
-use super::{Kernel, LabError, Made, Provision};
-use crate::FileError;
+use super::{Kernel, Made, Provision};
 use crate::cache::{Size, hash_file, require_space};
 use crate::debian::{self, KernelVersion};
+use crate::error::{LabError, cannot};
 use crate::kernel::{KernelImage, ModuleTree};
 use crate::out_of_tree::Packages;
 use crate::prepare;
@@ -63,7 +63,7 @@ impl Provision<'_> {
         path: &Path,
         modules: Option<&Option<PathBuf>>,
     ) -> Result<Kernel, LabError> {
-        let digest = hash_file(path).map_err(FileError::of("read", path))?;
+        let digest = hash_file(path).map_err(cannot("read", path))?;
         let name = path
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
@@ -111,8 +111,8 @@ impl Provision<'_> {
             let found = version.packages(&names, packages.architecture);
             // A version that is missing may be in a suite whose index is.
             let found = found.map_err(|error| match from.apt.no_indexes() {
-                Some(missing) => LabError::from(missing),
-                None => error.into(),
+                Some(missing) => missing,
+                None => error,
             })?;
             for name in &found {
                 from.unpack_alone(packages.architecture, &[name], &draft.scratch())?;
@@ -135,7 +135,7 @@ impl Provision<'_> {
         let from = self.debian_packages("a kernel of Debian", "--kernel", &sources)?;
         let names = from.apt.names(debian::PACKAGES)?;
         match from.apt.no_indexes() {
-            Some(error) if names.is_empty() => return Err(error.into()),
+            Some(error) if names.is_empty() => return Err(error),
             Some(error) => progress.say(format_args!(
                 "{error}: kernels that only this index has are left out"
             )),

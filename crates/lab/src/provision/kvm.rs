@@ -5,12 +5,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::recipe::{ProvisionKind, Recipe};
-use super::{Kernel, KernelChoice, LabError, Made, Provision};
-use crate::FileError;
+use super::{Kernel, KernelChoice, Made, Provision};
 use crate::arch::Arch;
 use crate::cache::{Entry, Size, require_programs, require_space};
 use crate::debian;
-use crate::kvm::{Changes, IOEVENTFD, IOEVENTFD_SOURCES, KvmChanges, KvmError, Tools, Tree};
+use crate::error::{LabError, cannot, failed};
+use crate::kvm::{Changes, IOEVENTFD, IOEVENTFD_SOURCES, KvmChanges, Tools, Tree};
 use crate::out_of_tree::Release;
 use crate::prepare;
 
@@ -93,7 +93,7 @@ impl Provision<'_> {
                 Some(headers) => this.build_for_debug_kernel(&tools, headers, &scratch)?,
             }
             let (from, to) = (scratch.join(&file), draft.path(&file));
-            fs::copy(&from, to).map_err(FileError::of("copy", from))?;
+            fs::copy(&from, to).map_err(cannot("copy", from))?;
             Ok(Made::of(format!("{file} for Linux {release}")))
         })?;
         Ok(entry.path(file))
@@ -103,23 +103,23 @@ impl Provision<'_> {
     pub fn require_debians_kvm(&self, named: Option<&KernelChoice>) -> Result<(), LabError> {
         if self.board.arch != Arch::X86_64 {
             let arch = self.board.arch.name;
-            return Err(KvmError::BuiltIn { arch }.into());
+            return Err(failed!(
+                "{arch}'s kernels have KVM built in, so the lab cannot replace it: \
+                 --kvm-patch, --kvm-source and --kvm-ioeventfd are for x86_64"
+            ));
         }
         if let Some(KernelChoice::File { image, .. }) = named {
-            let kernel = image.display().to_string();
-            return Err(KvmError::NotDebians { kernel }.into());
+            return Err(not_debians(image.display()));
         }
         Ok(())
     }
 
     /// The sources of packages for a build for the kernel of this release.
-    pub(super) fn sources_for(&self, name: &str) -> Result<(String, Release), KvmError> {
+    pub(super) fn sources_for(&self, name: &str) -> Result<(String, Release), LabError> {
         let architecture = self.board.arch.package;
         debian::build_sources(name, self.host.package, architecture)
             .zip(Release::parse(name, architecture).ok())
-            .ok_or_else(|| KvmError::NotDebians {
-                kernel: format!("Linux {name}"),
-            })
+            .ok_or_else(|| not_debians(format_args!("Linux {name}")))
     }
 
     /// What builds KVM for the kernel of this release, from these sources of packages.
@@ -146,4 +146,11 @@ impl Provision<'_> {
             })
         })
     }
+}
+
+fn not_debians(kernel: impl std::fmt::Display) -> LabError {
+    failed!(
+        "cannot build KVM or a module of it for {kernel}, which is not a kernel of Debian's archive"
+    )
+    .hint("choose one with --kernel debian:6.12")
 }

@@ -12,12 +12,12 @@ mod qemu;
 mod recipe;
 mod selftests;
 
-use super::LabError;
 use super::apt::Apt;
 use super::arch::Arch;
 use super::board::Board;
 use super::cache::{Cache, Draft, Entry, Prepare, Size, SourcePackage};
 use super::{Kernel, Progress};
+use crate::error::{LabError, LabFailure};
 
 pub use kernel::KernelChoice;
 pub use netperf::Netperf;
@@ -73,11 +73,10 @@ impl<'a> Provision<'a> {
     /// Removes the indexes and packages, which nothing needs once everything is in place, and what a
     /// preparation that was killed has left.
     pub fn finish(self) -> Result<(), LabError> {
-        let removed = match &self.lock {
+        match &self.lock {
             Some(lock) => self.cache.remove_downloads(lock),
             None => self.cache.tidy(),
-        };
-        Ok(removed?)
+        }
     }
 
     /// The entry of this recipe. If there is none, `make` writes its files to the draft, while no other process prepares.
@@ -114,7 +113,7 @@ impl<'a> Provision<'a> {
     /// The entry of this recipe, if there is one that is not damaged.
     fn existing(&self, recipe: &Recipe) -> Result<Option<Entry>, LabError> {
         match Entry::open(self.cache.folder(&recipe.entry())) {
-            Err(error) if error.is_damage() => {
+            Err(error) if error.kind() == LabFailure::Damaged => {
                 self.progress.say(format_args!("{error}; making it anew"));
                 Ok(None)
             }

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use super::recipe::{ProvisionKind, Recipe};
-use super::{LabError, Made, Provision};
+use super::{Made, Provision};
 use crate::cache::{Size, require_programs, require_space};
+use crate::error::LabError;
 use crate::out_of_tree::{self, Architectures, MODULES};
 
 /// Raised when the way of building changes.

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::recipe::{ProvisionKind, Recipe};
-use super::{LabError, Made, Provision};
-use crate::FileError;
+use super::{Made, Provision};
+use crate::error::{LabError, cannot};
 use crate::out_of_tree::Packages;
 
 const COMPONENT: &str = "non-free";
@@ -33,8 +33,7 @@ impl Provision<'_> {
             from.unpack_alone(architecture, &["netperf"], &draft.scratch())?;
             for program in ["netperf", "netserver"] {
                 let unpacked = draft.scratch().join("usr/bin").join(program);
-                fs::rename(&unpacked, draft.path(program))
-                    .map_err(FileError::of("move", unpacked))?;
+                fs::rename(&unpacked, draft.path(program)).map_err(cannot("move", unpacked))?;
             }
             Ok(Made {
                 title: "netperf".to_owned(),

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use super::recipe::PackageRecipe;
-use super::{LabError, Made, Progress, Provision, ProvisionKind};
-use crate::apt::{Apt, AptError, Package};
+use super::{Made, Progress, Provision, ProvisionKind};
+use crate::apt::{Apt, Package};
 use crate::cache::{Cache, Draft, Entry, Size, SourcePackage, require_space};
 use crate::debian;
+use crate::error::LabError;
 use crate::out_of_tree::Packages;
 
 /// Peak disk space of a preparation in multiples of the download: packages, unpacked files, kernel decompressed.
@@ -102,7 +103,7 @@ impl Provision<'_> {
     ) -> Result<Apt, LabError> {
         let folder = self.cache.downloads(self.lock())?.join(folder);
         let (host, foreign) = (self.host.package, self.board.arch.package);
-        Ok(Apt::new(folder, host, foreign, wanted, option)?)
+        Apt::new(folder, host, foreign, wanted, option)
     }
 }
 
@@ -129,7 +130,7 @@ impl<'a> FromApt<'a> {
     }
 
     /// Reads the sources with one more component from now on.
-    pub(super) fn add_component(&mut self, component: &str) -> Result<(), AptError> {
+    pub(super) fn add_component(&mut self, component: &str) -> Result<(), LabError> {
         self.apt.add_component(component)?;
         self.apt.update(|| self.progress.say(NO_ANSWER))
     }
@@ -140,7 +141,7 @@ impl<'a> FromApt<'a> {
         name: &str,
         packages: Vec<Package>,
         target: &Path,
-        download: impl FnOnce(&Apt, &[Package]) -> Result<(), AptError>,
+        download: impl FnOnce(&Apt, &[Package]) -> Result<(), LabError>,
     ) -> Result<(), LabError> {
         let total: u64 = packages.iter().map(|package| package.size).sum();
         let root = self.cache.root();

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::recipe::{PackageRecipe, ProvisionKind, Recipe};
-use super::{LabError, Made, Provision};
+use super::{Made, Provision};
 use crate::boot::Settings;
 use crate::cache::require_programs;
+use crate::error::LabError;
 use crate::qemu::Qemu;
 use crate::{prepare, tree};
 
@@ -13,7 +14,7 @@ impl Provision<'_> {
     /// The QEMU that the user names, otherwise one on PATH, otherwise that of a package.
     pub fn qemu(&mut self, named: Option<&Path>) -> Result<Qemu, LabError> {
         if let Some(program) = named {
-            return Ok(Qemu::named(program, self.board)?);
+            return Qemu::named(program, self.board);
         }
         if let Some(qemu) = Qemu::on_path(self.board) {
             return Ok(qemu);
@@ -23,7 +24,7 @@ impl Provision<'_> {
         let entry = self.package_entry(&PackageRecipe::qemu(host, board), |draft| {
             prepare::qemu(host, board, draft)
         })?;
-        Ok(Qemu::packaged(host, board, &entry)?)
+        Qemu::packaged(host, board, &entry)
     }
 
     /// A static shell that has all of its commands in one file. With `optional` nothing is downloaded, so there may be

@@ -1,10 +1,11 @@
 //! The selftests of a kernel, which are built from its own source or from that of another of Debian's kernels.
 
-use super::{Kernel, KernelChoice, LabError, Provision};
+use super::{Kernel, KernelChoice, Provision};
 use crate::debian::{self, KernelVersion};
-use crate::kvm::{KvmError, Tools};
+use crate::error::{LabError, LabFailure, failed};
+use crate::kvm::Tools;
 use crate::out_of_tree::Release;
-use crate::selftests::{SelftestsError, Suite};
+use crate::selftests::Suite;
 
 impl Provision<'_> {
     /// The selftests for this kernel: its own, or those of the version `from`. No other process builds in the same cache
@@ -26,26 +27,25 @@ impl Provision<'_> {
         let sources = debian::build_sources(&name, self.host.package, board.arch.package)
             .zip(Release::parse(&name, board.arch.package).ok());
         let Some((sources, release)) = sources else {
-            let kernel = kernel.title.clone();
-            return Err(SelftestsError::NotDebians { kernel }.into());
+            let kernel = &kernel.title;
+            return Err(failed!(
+                "there is no source of {kernel}, which is not a kernel of Debian's archive"
+            )
+            .hint("--from debian:6.12 takes the tests of that kernel"));
         };
-        let gone = |what, source| SelftestsError::Gone {
-            release: name.clone(),
-            what,
-            source,
-        };
-        let tools = match self.kvm_tools(&release, &sources) {
-            Err(LabError::Kvm(KvmError::Gone { what, source, .. })) => {
-                return Err(gone(what, Some(source)).into());
-            }
-            tools => tools?,
-        };
+        const OTHER: &str = "--from debian:VERSION takes the tests of another kernel";
+        let tools = self.kvm_tools(&release, &sources);
+        let tools = tools.map_err(|error| match error.kind() {
+            LabFailure::Missing => error.hint(OTHER),
+            _ => error,
+        })?;
         let place = tools.folder().to_path_buf();
         let tools = Tools::open(tools.path(""), &release)?;
         if !tools.has_interface() {
-            return Err(gone("package linux-libc-dev", None).into());
+            let what = "package linux-libc-dev";
+            return Err(failed!("Debian's archive has no {what} of Linux {name}").hint(OTHER));
         }
         self.hold()?;
-        Ok(Suite::open(&place, tools, release)?)
+        Suite::open(&place, tools, release)
     }
 }

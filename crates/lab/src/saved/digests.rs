@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::FileError;
 use crate::cache::{Digest, hash_open};
+use crate::error::{LabError, cannot};
 
 /// The coarsest time that a file system keeps.
 const GRANULARITY: Duration = Duration::from_secs(2);
@@ -59,10 +59,10 @@ impl Identity {
 }
 
 /// The SHA-256 of the file at `path`, from the list if the list has it.
-pub(super) fn digest(list: &Path, path: &Path) -> Result<Digest, FileError> {
-    let file = File::open(path).map_err(FileError::of("open", path))?;
+pub(super) fn digest(list: &Path, path: &Path) -> Result<Digest, LabError> {
+    let file = File::open(path).map_err(cannot("open", path))?;
     let identity = || {
-        let metadata = file.metadata().map_err(FileError::of("inspect", path))?;
+        let metadata = file.metadata().map_err(cannot("inspect", path))?;
         Ok(Identity::of(&metadata))
     };
     let before = identity()?;
@@ -70,7 +70,7 @@ pub(super) fn digest(list: &Path, path: &Path) -> Result<Digest, FileError> {
         return Ok(known);
     }
     let settled = before.is_settled();
-    let sha256 = hash_open(&file).map_err(FileError::of("read", path))?;
+    let sha256 = hash_open(&file).map_err(cannot("read", path))?;
     if settled && identity()? == before {
         let known = Known {
             identity: before,

@@ -1,11 +1,10 @@
 //! The lock of the one process that makes a state, or cleans up after a maker that was killed.
 
+use crate::error::{LabError, cannot};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-use crate::FileError;
 
 /// A lock file that this process holds. It is removed when the lock is released.
 #[derive(Debug)]
@@ -16,14 +15,14 @@ pub(super) struct Lock {
 
 impl Lock {
     /// Takes the lock. If another process holds it, calls `waiting` and then waits.
-    pub(super) fn wait(path: &Path, waiting: impl FnOnce()) -> Result<Self, FileError> {
+    pub(super) fn wait(path: &Path, waiting: impl FnOnce()) -> Result<Self, LabError> {
         if let Some(lock) = Self::now(path)? {
             return Ok(lock);
         }
         waiting();
         loop {
             let file = open(path)?;
-            file.lock().map_err(FileError::of("lock", path))?;
+            file.lock().map_err(cannot("lock", path))?;
             if let Some(lock) = Self::in_place(file, path) {
                 return Ok(lock);
             }
@@ -31,13 +30,13 @@ impl Lock {
     }
 
     /// Takes the lock; `None` if another process holds it.
-    pub(super) fn now(path: &Path) -> Result<Option<Self>, FileError> {
+    pub(super) fn now(path: &Path) -> Result<Option<Self>, LabError> {
         loop {
             let file = open(path)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(FileError::of("lock", path)(error)),
+                Err(TryLockError::Error(error)) => return Err(cannot("lock", path)(error)),
             }
             if let Some(lock) = Self::in_place(file, path) {
                 return Ok(Some(lock));
@@ -62,13 +61,13 @@ impl Drop for Lock {
     }
 }
 
-fn open(path: &Path) -> Result<File, FileError> {
+fn open(path: &Path) -> Result<File, LabError> {
     File::options()
         .create(true)
         .truncate(false)
         .write(true)
         .open(path)
-        .map_err(FileError::of("open", path))
+        .map_err(cannot("open", path))
 }
 
 /// Whether `path` still names this open file or folder.

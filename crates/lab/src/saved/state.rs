@@ -1,7 +1,7 @@
 //! A saved state that is in use, checked in full when it is opened.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::Key;
 use super::lock::is_at;
 use super::seal::Seal;
-use crate::FileError;
-use crate::cache::CacheError;
+use crate::cache::{bad_manifest, damaged};
+use crate::error::{LabError, LabFailure, cannot};
 
 pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const RAM: &str = "ram";
@@ -49,7 +49,7 @@ pub struct Saved {
 
 impl Saved {
     /// The state in the folder `path`, if there is one. A damaged state is removed before the error is returned.
-    pub(super) fn open(path: &Path, key: &Key) -> Result<Option<Self>, CacheError> {
+    pub(super) fn open(path: &Path, key: &Key) -> Result<Option<Self>, LabError> {
         loop {
             let Some(folder) = open_folder(path)? else {
                 return Ok(None);
@@ -59,13 +59,16 @@ impl Saved {
                 // Another process has removed it meanwhile.
                 continue;
             }
-            if opened.as_ref().is_err_and(CacheError::is_damage) {
+            if opened
+                .as_ref()
+                .is_err_and(|error| error.kind() == LabFailure::Damaged)
+            {
                 remove(&folder, path)?;
             }
             let (manifest, ram, state) = opened?;
             manifest
                 .set_modified(SystemTime::now())
-                .map_err(FileError::of("set the time of", path.join(MANIFEST)))?;
+                .map_err(cannot("set the time of", path.join(MANIFEST)))?;
             return Ok(Some(Self {
                 path: path.to_path_buf(),
                 folder,
@@ -77,21 +80,17 @@ impl Saved {
     }
 
     /// Locks the manifest, then compares the files with it.
-    fn check(path: &Path, folder: &File, key: &Key) -> Result<(File, File, File), CacheError> {
-        let missing = || damage(path, MANIFEST, "is missing");
+    fn check(path: &Path, folder: &File, key: &Key) -> Result<(File, File, File), LabError> {
+        let missing = || damaged(path, MANIFEST, "is missing");
         let mut file = open_manifest(path, folder)?.ok_or_else(missing)?;
         file.lock_shared()
-            .map_err(FileError::of("lock", path.join(MANIFEST)))?;
+            .map_err(cannot("lock", path.join(MANIFEST)))?;
         let mut text = Vec::new();
         file.read_to_end(&mut text)
-            .map_err(FileError::of("read", path.join(MANIFEST)))?;
-        let manifest: Manifest =
-            serde_json::from_slice(&text).map_err(|source| CacheError::Manifest {
-                entry: path.to_path_buf(),
-                source,
-            })?;
+            .map_err(cannot("read", path.join(MANIFEST)))?;
+        let manifest: Manifest = serde_json::from_slice(&text).map_err(bad_manifest(path))?;
         if manifest.key.parts != key.parts {
-            return Err(damage(path, MANIFEST, "is that of another state"));
+            return Err(damaged(path, MANIFEST, "is that of another state"));
         }
         let ram = check_file(path, folder, RAM, &manifest.ram)?;
         let state = check_file(path, folder, STATE, &manifest.state)?;
@@ -99,14 +98,14 @@ impl Saved {
     }
 
     /// Seals the files of a folder that its maker has filled, writes the manifest, and renames the folder to `path`.
-    pub(super) fn commit(draft: &Path, path: &Path, key: &Key) -> Result<Self, CacheError> {
-        let open = |name| -> Result<(File, Seal), FileError> {
+    pub(super) fn commit(draft: &Path, path: &Path, key: &Key) -> Result<Self, LabError> {
+        let open = |name| -> Result<(File, Seal), LabError> {
             let path = draft.join(name);
-            let file = File::open(&path).map_err(FileError::of("open", &path))?;
-            let seal = Seal::of(&file).map_err(FileError::of("read", path))?;
+            let file = File::open(&path).map_err(cannot("open", &path))?;
+            let seal = Seal::of(&file).map_err(cannot("read", path))?;
             Ok((file, seal))
         };
-        let folder = File::open(draft).map_err(FileError::of("open", draft))?;
+        let folder = File::open(draft).map_err(cannot("open", draft))?;
         let (ram, ram_seal) = open(RAM)?;
         let (state, state_seal) = open(STATE)?;
         let manifest = Manifest {
@@ -115,23 +114,21 @@ impl Saved {
             ram: ram_seal,
             state: state_seal,
         };
-        let text = serde_json::to_vec_pretty(&manifest).map_err(|source| CacheError::Manifest {
-            entry: path.to_path_buf(),
-            source,
-        })?;
+        let text =
+            serde_json::to_vec_pretty(&manifest).map_err(cannot("write", draft.join(MANIFEST)))?;
         let mut file = File::options()
             .read(true)
             .write(true)
             .create(true)
             .truncate(true)
             .open(draft.join(MANIFEST))
-            .map_err(FileError::of("make", draft.join(MANIFEST)))?;
+            .map_err(cannot("make", draft.join(MANIFEST)))?;
         // Locked before the folder has its name, so that no process removes it in between.
         file.write_all(&text)
             .and_then(|()| file.set_modified(manifest.made))
             .and_then(|()| file.lock_shared())
-            .map_err(FileError::of("write", draft.join(MANIFEST)))?;
-        fs::rename(draft, path).map_err(FileError::of("rename into place", path))?;
+            .map_err(cannot("write", draft.join(MANIFEST)))?;
+        fs::rename(draft, path).map_err(cannot("rename into place", path))?;
         Ok(Self {
             path: path.to_path_buf(),
             folder,
@@ -153,7 +150,7 @@ impl Saved {
 
     /// Removes this state, for one that panicked or hung. Other processes can continue to use it. If it was replaced since, the
     /// new one is kept.
-    pub fn discard(self) -> Result<(), CacheError> {
+    pub fn discard(self) -> Result<(), LabError> {
         if is_at(&self.folder, &self.path) {
             remove(&self.folder, &self.path)?;
         }
@@ -169,7 +166,7 @@ impl Drop for Saved {
 }
 
 /// Removes a state that no process uses; `false` if one does.
-pub(super) fn remove_unused(path: &Path) -> Result<bool, CacheError> {
+pub(super) fn remove_unused(path: &Path) -> Result<bool, LabError> {
     let Some(folder) = open_folder(path)? else {
         return Ok(true);
     };
@@ -177,7 +174,7 @@ pub(super) fn remove_unused(path: &Path) -> Result<bool, CacheError> {
     match manifest.as_ref().map(File::try_lock) {
         Some(Err(fs::TryLockError::WouldBlock)) => return Ok(false),
         Some(Err(fs::TryLockError::Error(error))) => {
-            return Err(FileError::of("lock", path.join(MANIFEST))(error).into());
+            return Err(cannot("lock", path.join(MANIFEST))(error));
         }
         Some(Ok(())) | None => {}
     }
@@ -188,8 +185,8 @@ pub(super) fn remove_unused(path: &Path) -> Result<bool, CacheError> {
 }
 
 /// Takes the name from a folder first, so that no process sees half of a state, then removes it.
-fn remove(folder: &File, path: &Path) -> Result<(), FileError> {
-    let metadata = folder.metadata().map_err(FileError::of("inspect", path))?;
+fn remove(folder: &File, path: &Path) -> Result<(), LabError> {
+    let metadata = folder.metadata().map_err(cannot("inspect", path))?;
     let aside = path.with_file_name(format!("{REMOVED}{}", metadata.ino()));
     match fs::rename(path, &aside) {
         Ok(()) => remove_folder(&aside),
@@ -202,31 +199,29 @@ fn remove(folder: &File, path: &Path) -> Result<(), FileError> {
         {
             Ok(())
         }
-        Err(error) => Err(FileError::of("remove", path)(error)),
+        Err(error) => Err(cannot("remove", path)(error)),
     }
 }
 
 /// Removes a folder that another process may also be removing.
-pub(super) fn remove_folder(path: &Path) -> Result<(), FileError> {
+pub(super) fn remove_folder(path: &Path) -> Result<(), LabError> {
     match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(FileError::of("remove", path)(error))
-        }
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(cannot("remove", path)(error)),
         _ => Ok(()),
     }
 }
 
-fn open_folder(path: &Path) -> Result<Option<File>, FileError> {
+fn open_folder(path: &Path) -> Result<Option<File>, LabError> {
     match File::open(path) {
         Ok(folder) => Ok(Some(folder)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(FileError::of("open", path)(error)),
+        Err(error) => Err(cannot("open", path)(error)),
     }
 }
 
 /// The manifest, open for writing: an exclusive lock needs that on network file systems. A state that cannot be written is of
 /// no use anyway: QEMU opens the memory for writing although it maps it privately.
-fn open_manifest(path: &Path, folder: &File) -> Result<Option<File>, FileError> {
+fn open_manifest(path: &Path, folder: &File) -> Result<Option<File>, LabError> {
     open_in(path, folder, MANIFEST, OFlags::RDWR)
 }
 
@@ -236,11 +231,11 @@ fn open_in(
     folder: &File,
     name: &str,
     flags: OFlags,
-) -> Result<Option<File>, FileError> {
+) -> Result<Option<File>, LabError> {
     match openat(folder, name, flags | OFlags::CLOEXEC, Mode::empty()) {
         Ok(file) => Ok(Some(file.into())),
         Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(FileError::of("open", path.join(name))(errno.into())),
+        Err(errno) => Err(cannot("open", path.join(name))(io::Error::from(errno))),
     }
 }
 
@@ -249,12 +244,12 @@ fn check_file(
     folder: &File,
     name: &'static str,
     seal: &Seal,
-) -> Result<File, CacheError> {
-    let damaged = |how| damage(path, name, how);
+) -> Result<File, LabError> {
+    let damaged = |how| damaged(path, name, how);
     let file = open_in(path, folder, name, OFlags::RDONLY)?.ok_or_else(|| damaged("is missing"))?;
     let metadata = file
         .metadata()
-        .map_err(FileError::of("inspect", path.join(name)))?;
+        .map_err(cannot("inspect", path.join(name)))?;
     if !metadata.is_file() {
         return Err(damaged("is not a file"));
     }
@@ -271,14 +266,6 @@ fn check_file(
         {
             Err(damaged("cannot be read"))
         }
-        Err(error) => Err(FileError::of("read", path.join(name))(error).into()),
-    }
-}
-
-fn damage(path: &Path, file: &str, how: &'static str) -> CacheError {
-    CacheError::Damaged {
-        entry: path.to_path_buf(),
-        file: file.to_owned(),
-        how,
+        Err(error) => Err(cannot("read", path.join(name))(error)),
     }
 }

@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use super::lock::Lock;
 use super::state::{self, MANIFEST, Manifest, RAM, REMOVED, STATE, Saved};
 use super::{Key, digests};
-use crate::FileError;
-use crate::cache::{self, CacheError, Digest, Size, require_space};
+use crate::cache::{self, Digest, Size, require_space};
+use crate::error::{LabError, LabFailure, cannot};
 use crate::unfinished;
 
 /// The prefix of the names of folders that are being filled. The key's name follows.
@@ -56,7 +56,7 @@ pub struct Removed {
 
 impl Store {
     /// The user's states: `$XDG_CACHE_HOME/vmbell/states`, or `~/.cache/vmbell/states`.
-    pub fn user(limit: Size) -> Result<Self, CacheError> {
+    pub fn user(limit: Size) -> Result<Self, LabError> {
         Ok(Self::at(cache::user_folder("states")?, limit))
     }
 
@@ -71,38 +71,37 @@ impl Store {
     }
 
     /// The SHA-256 of a file, for a key. It is remembered as long as the file does not change.
-    pub fn digest(&self, file: &Path) -> Result<Digest, CacheError> {
+    pub fn digest(&self, file: &Path) -> Result<Digest, LabError> {
         self.make_root()?;
-        Ok(digests::digest(&self.root.join(DIGESTS), file)?)
+        digests::digest(&self.root.join(DIGESTS), file)
     }
 
     /// Opens the state of this key and checks it; `None` if it does not exist. A damaged state is removed before the error
-    /// is returned, see [`CacheError::is_damage`]: the caller makes it again.
-    pub fn open(&self, key: &Key) -> Result<Option<Saved>, CacheError> {
+    /// is returned, see [`LabFailure::Damaged`]: the caller makes it again.
+    pub fn open(&self, key: &Key) -> Result<Option<Saved>, LabError> {
         Saved::open(&self.root.join(key.name()), key)
     }
 
     /// Makes the state of this key with `make`, or returns the one that another process has made meanwhile. If another
-    /// process is making it, calls `waiting` and then waits. Fails if the file system does not have the space `needed`, see
-    /// [`CacheError::is_no_space`].
+    /// process is making it, calls `waiting` and then waits. Fails if the file system does not have the space `needed`.
     ///
     /// `make` writes [`Draft::ram`] and [`Draft::state`]; all writers have ended when it returns. If the states
     /// exceed the limit then, the least recently used ones are removed.
-    pub fn make<E: From<CacheError>>(
+    pub fn make(
         &self,
         key: &Key,
         needed: Size,
         waiting: impl FnOnce(),
-        make: impl FnOnce(&Draft) -> Result<(), E>,
-    ) -> Result<Saved, E> {
+        make: impl FnOnce(&Draft) -> Result<(), LabError>,
+    ) -> Result<Saved, LabError> {
         self.make_root()?;
         let name = key.name();
-        let lock = Lock::wait(&self.lock_path(&name), waiting).map_err(CacheError::from)?;
+        let lock = Lock::wait(&self.lock_path(&name), waiting)?;
         match self.open(key) {
             Ok(None) => {}
             Ok(Some(saved)) => return Ok(saved),
-            Err(error) if error.is_damage() => {}
-            Err(error) => return Err(error.into()),
+            Err(error) if error.kind() == LabFailure::Damaged => {}
+            Err(error) => return Err(error),
         }
         self.sweep(Some(&name))?;
         require_space(&self.root, needed)?;
@@ -115,7 +114,7 @@ impl Store {
     }
 
     /// All states, the least recently used first.
-    pub fn list(&self) -> Result<Vec<Listed>, CacheError> {
+    pub fn list(&self) -> Result<Vec<Listed>, LabError> {
         let mut list = Vec::new();
         for name in self.names()? {
             let path = self.root.join(&name);
@@ -140,7 +139,7 @@ impl Store {
     }
 
     /// Removes all states but those that a process uses or makes.
-    pub fn remove_all(&self) -> Result<Removed, CacheError> {
+    pub fn remove_all(&self) -> Result<Removed, LabError> {
         let mut removed = Removed::default();
         for listed in self.list()? {
             if state::remove_unused(&self.root.join(&listed.name))? {
@@ -153,7 +152,7 @@ impl Store {
         let digests = self.root.join(DIGESTS);
         match fs::remove_file(&digests) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(FileError::of("remove", digests)(error).into())
+                Err(cannot("remove", digests)(error))
             }
             _ => Ok(removed),
         }
@@ -161,7 +160,7 @@ impl Store {
 
     /// Removes the least recently used states until the rest is within the limit. States in use stay, and so does the
     /// one just made: its maker uses it.
-    fn evict(&self) -> Result<(), CacheError> {
+    fn evict(&self) -> Result<(), LabError> {
         let list = self.list()?;
         let mut total: u64 = list.iter().map(|listed| listed.size.0).sum();
         for listed in list {
@@ -177,7 +176,7 @@ impl Store {
 
     /// Removes what killed processes have left. Returns the names of the states that other processes are making. The
     /// caller holds the lock of `own`.
-    fn sweep(&self, own: Option<&str>) -> Result<Vec<String>, CacheError> {
+    fn sweep(&self, own: Option<&str>) -> Result<Vec<String>, LabError> {
         let names = self.names()?;
         let drafts = || names.iter().filter_map(|name| Some((name, key_of(name)?)));
         let locked = names.iter().filter_map(|name| name.strip_suffix(".lock"));
@@ -202,7 +201,7 @@ impl Store {
         Ok(busy)
     }
 
-    fn names(&self) -> Result<Vec<String>, CacheError> {
+    fn names(&self) -> Result<Vec<String>, LabError> {
         cache::names(&self.root)
     }
 
@@ -210,18 +209,18 @@ impl Store {
         self.root.join(key).with_extension(LOCK)
     }
 
-    fn make_root(&self) -> Result<(), CacheError> {
-        fs::create_dir_all(&self.root).map_err(FileError::of("make", &self.root))?;
+    fn make_root(&self) -> Result<(), LabError> {
+        fs::create_dir_all(&self.root).map_err(cannot("make", &self.root))?;
         Ok(())
     }
 }
 
 impl Draft {
-    fn new(root: &Path, key: &str) -> Result<Self, CacheError> {
+    fn new(root: &Path, key: &str) -> Result<Self, LabError> {
         let scratch = tempfile::Builder::new()
             .prefix(&format!("{DRAFT}{key}-"))
             .tempdir_in(root)
-            .map_err(FileError::of("make a folder in", root))?;
+            .map_err(cannot("make a folder in", root))?;
         unfinished::folder(scratch.path().to_path_buf());
         Ok(Self { scratch })
     }
@@ -236,7 +235,7 @@ impl Draft {
         self.scratch.path().join(STATE)
     }
 
-    fn commit(self, path: &Path, key: &Key) -> Result<Saved, CacheError> {
+    fn commit(self, path: &Path, key: &Key) -> Result<Saved, LabError> {
         let saved = Saved::commit(self.scratch.path(), path, key)?;
         // Its folder has another name now, and stays.
         let _ = self.scratch.keep();

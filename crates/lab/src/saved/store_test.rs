@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::FileError;
-use crate::cache::{Cache, CacheError, Size};
+use crate::cache::{Cache, Size};
+use crate::error::{LabError, LabFailure, cannot, failed};
 use crate::read_only::read_only;
 
 /// What takes this long has hung.
@@ -35,14 +35,14 @@ fn content(name: &str) -> Vec<u8> {
 const USED: [u64; 3] = [0, 1 << 20, RAM - 8192];
 
 /// Writes the files of a state.
-pub(super) fn fill(draft: &Draft, name: &str) -> Result<(), CacheError> {
-    let ram = File::create(draft.ram()).map_err(FileError::of("make", draft.ram()))?;
+pub(super) fn fill(draft: &Draft, name: &str) -> Result<(), LabError> {
+    let ram = File::create(draft.ram()).map_err(cannot("make", draft.ram()))?;
     let content = content(name);
     let written = USED
         .iter()
         .try_for_each(|at| ram.write_all_at(&content, *at))
         .and_then(|()| fs::write(draft.state(), &content));
-    written.map_err(FileError::of("write", draft.ram()))?;
+    written.map_err(cannot("write", draft.ram()))?;
     Ok(())
 }
 
@@ -52,7 +52,7 @@ pub(super) fn make(store: &Store, name: &str) -> Saved {
         .unwrap()
 }
 
-pub(super) fn open(store: &Store, name: &str) -> Result<Option<Saved>, CacheError> {
+pub(super) fn open(store: &Store, name: &str) -> Result<Option<Saved>, LabError> {
     store.open(&key(name))
 }
 
@@ -84,7 +84,7 @@ fn a_state_is_there_when_it_is_made_and_not_before() {
         |draft| {
             fill(draft, "a")?;
             assert!(open(&store, "a").unwrap().is_none());
-            Ok::<_, CacheError>(())
+            Ok::<_, LabError>(())
         },
     );
     assert_whole(&made.unwrap(), "a");
@@ -105,7 +105,7 @@ fn spoil(store: &Store, message: &str, spoil: impl FnOnce(&Path)) {
     drop(make(store, "a"));
     spoil(&store.root().join(key("a").name()));
     let error = open(store, "a").unwrap_err();
-    assert!(error.is_damage(), "{error}");
+    assert_eq!(error.kind(), LabFailure::Damaged, "{error}");
     assert!(error.to_string().ends_with(message), "{error}: {message}");
     assert!(open(store, "a").unwrap().is_none());
     assert_eq!(names(store), [key("b").name()]);
@@ -179,7 +179,11 @@ fn a_state_with_a_damaged_manifest_is_removed_and_never_used() {
             .unwrap()
             .set_len(left)
             .unwrap();
-        assert!(open(&store, "a").unwrap_err().is_damage(), "{left}");
+        assert_eq!(
+            open(&store, "a").unwrap_err().kind(),
+            LabFailure::Damaged,
+            "{left}"
+        );
     }
     for at in (0..size).step_by(3) {
         drop(make(&store, "a"));
@@ -187,7 +191,7 @@ fn a_state_with_a_damaged_manifest_is_removed_and_never_used() {
         match open(&store, "a") {
             // The title or the time is another one.
             Ok(saved) => assert_whole(&saved.unwrap(), "a"),
-            Err(error) => assert!(error.is_damage(), "{at}: {error}"),
+            Err(error) => assert_eq!(error.kind(), LabFailure::Damaged, "{at}: {error}"),
         }
     }
 }
@@ -207,7 +211,7 @@ fn the_second_maker_waits_for_the_first_and_uses_its_state() {
     let (_folder, store) = store(NO_LIMIT);
     let (told, waiting) = channel();
     let second = || {
-        let not_again = |_: &Draft| -> Result<(), CacheError> { panic!("it is made twice") };
+        let not_again = |_: &Draft| -> Result<(), LabError> { panic!("it is made twice") };
         let saved = store.make(&key("a"), Size(1), || told.send(()).unwrap(), not_again);
         assert_whole(&saved.unwrap(), "a");
     };
@@ -231,32 +235,50 @@ fn a_maker_that_fails_leaves_nothing() {
     let (_folder, store) = store(NO_LIMIT);
     let failed = |draft: &Draft| {
         fill(draft, "a")?;
-        Err(CacheError::NoHome)
+        Err(failed!("no"))
     };
     let error = store.make(&key("a"), Size(1), || {}, failed).unwrap_err();
-    assert!(matches!(error, CacheError::NoHome) && !error.is_no_space());
-    let nothing = |_: &Draft| Ok::<_, CacheError>(());
+    assert_eq!(error.to_string(), "no");
+    let nothing = |_: &Draft| Ok::<_, LabError>(());
     let error = store.make(&key("a"), Size(1), || {}, nothing).unwrap_err();
     assert!(error.to_string().contains("cannot open"), "{error}");
     assert!(names(&store).is_empty());
     assert_whole(&make(&store, "a"), "a");
 }
 
+/// The error with its cause.
+pub(super) fn whole(error: &LabError) -> String {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    format!("{error}: {}", cause.unwrap_or_default())
+}
+
 #[test]
-fn a_full_disk_is_told_apart_and_leaves_nothing() {
+fn a_full_disk_is_told_and_leaves_nothing() {
     let (_folder, store) = store(NO_LIMIT);
     drop(make(&store, "b"));
     let full = Path::new("/dev/full");
     type Spoil = fn(&Draft, &Path);
-    let cases: [(u64, Spoil); 3] = [
-        (u64::MAX, |_, _| panic!("there is no space for it")),
-        (1, |draft, full| symlink(full, draft.state()).unwrap()),
-        (1, |draft, full| {
-            let folder = draft.ram().parent().unwrap().to_path_buf();
-            symlink(full, folder.join("manifest.json")).unwrap();
-        }),
+    let cases: [(u64, Spoil, &str); 3] = [
+        (
+            u64::MAX,
+            |_, _| panic!("there is no space for it"),
+            "PB needed in",
+        ),
+        (
+            1,
+            |draft, full| symlink(full, draft.state()).unwrap(),
+            "No space left on device",
+        ),
+        (
+            1,
+            |draft, full| {
+                let folder = draft.ram().parent().unwrap().to_path_buf();
+                symlink(full, folder.join("manifest.json")).unwrap();
+            },
+            "No space left on device",
+        ),
     ];
-    for (needed, spoil) in cases {
+    for (needed, spoil, said) in cases {
         let make = |draft: &Draft| {
             spoil(draft, full);
             fill(draft, "a")
@@ -264,7 +286,7 @@ fn a_full_disk_is_told_apart_and_leaves_nothing() {
         let error = store
             .make(&key("a"), Size(needed), || {}, make)
             .unwrap_err();
-        assert!(error.is_no_space(), "{error}");
+        assert!(whole(&error).contains(said), "{error}");
         assert_eq!(names(&store), [key("b").name()]);
     }
     assert_whole(&make(&store, "a"), "a");

@@ -14,12 +14,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use inside::{Event, run_each};
-pub use known::{Known, KnownError, KnownResult};
+pub use known::{Known, KnownResult};
 pub(crate) use source::is_source;
 pub use suite::{Built, Suite};
-
-use crate::FileError;
-use crate::apt::AptError;
 
 /// How a test ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -81,46 +78,4 @@ pub struct Ran {
     pub reason: Vec<String>,
     /// Seconds that it ran, by L1's clock.
     pub seconds: f64,
-}
-
-/// Why there are no selftests.
-#[derive(Debug, thiserror::Error)]
-pub enum SelftestsError {
-    /// The lab has no compiler for them.
-    #[error("the selftests are for x86_64, and this machine is {arch}")]
-    Arch {
-        /// The architecture.
-        arch: &'static str,
-    },
-    /// The kernel is not one of Debian's packages.
-    #[error(
-        "there is no source of {kernel}, which is not a kernel of Debian's archive: --from debian:6.12 takes the tests of that kernel"
-    )]
-    NotDebians {
-        /// The kernel.
-        kernel: String,
-    },
-    /// The archive does not have what the build needs.
-    #[error(
-        "Debian's archive has no {what} of Linux {release}: --from debian:VERSION takes the tests of another kernel"
-    )]
-    Gone {
-        /// The kernel's release.
-        release: String,
-        /// What is missing.
-        what: &'static str,
-        /// What the package client says.
-        source: Option<AptError>,
-    },
-    /// The tests' Makefile does not name them.
-    #[error("cannot list the selftests of Linux {release}: {said}")]
-    List {
-        /// The kernel's release.
-        release: String,
-        /// What `make` says.
-        said: String,
-    },
-    /// A file operation failed.
-    #[error(transparent)]
-    File(#[from] FileError),
 }

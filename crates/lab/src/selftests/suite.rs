@@ -11,13 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use super::{SelftestsError, source};
+use super::source;
 use crate::arch::Arch;
 use crate::board::Board;
 use crate::cache::hash_bytes;
+use crate::error::{LabError, cannot, failed};
 use crate::kvm::Tools;
 use crate::out_of_tree::{Release, in_place};
-use crate::{FileError, Progress, unfinished};
+use crate::{Progress, unfinished};
 
 /// Raised when the way of building changes.
 const REVISION: u32 = 1;
@@ -55,16 +56,12 @@ pub struct Built {
 
 impl Suite {
     /// The tests of this release, in a folder below `place`.
-    pub(crate) fn open(
-        place: &Path,
-        tools: Tools,
-        release: Release,
-    ) -> Result<Self, SelftestsError> {
+    pub(crate) fn open(place: &Path, tools: Tools, release: Release) -> Result<Self, LabError> {
         let recipe = format!("revision {REVISION}\n{FLAGS}");
         let digest = hash_bytes(recipe.as_bytes());
         let folder = place.join(format!("selftests-{digest:.16}"));
         if folder.join(BUSY).exists() {
-            fs::remove_dir_all(&folder).map_err(FileError::of("remove", &folder))?;
+            fs::remove_dir_all(&folder).map_err(cannot("remove", &folder))?;
         }
         let mut suite = Self {
             release,
@@ -75,7 +72,7 @@ impl Suite {
         if !suite.own().exists() {
             suite.build_with(|suite| {
                 source::OWN.write(&suite.own())?;
-                Ok(suite.tools.write_programs(MACHINE, &suite.bin())?)
+                suite.tools.write_programs(MACHINE, &suite.bin())
             })?;
         }
         suite.kernels = suite.list()?;
@@ -83,10 +80,12 @@ impl Suite {
     }
 
     /// An error if there are no tests for this board.
-    pub fn check(board: &Board) -> Result<(), SelftestsError> {
+    pub fn check(board: &Board) -> Result<(), LabError> {
         match board.arch {
             Arch::X86_64 => Ok(()),
-            Arch { name: arch, .. } => Err(SelftestsError::Arch { arch }),
+            Arch { name, .. } => Err(failed!(
+                "the selftests are for x86_64, and this machine is {name}"
+            )),
         }
     }
 
@@ -107,11 +106,7 @@ impl Suite {
     }
 
     /// Builds those of these tests that are not built yet.
-    pub fn build(
-        &self,
-        tests: &[String],
-        progress: Progress,
-    ) -> Result<Vec<Built>, SelftestsError> {
+    pub fn build(&self, tests: &[String], progress: Progress) -> Result<Vec<Built>, LabError> {
         let missing = |test: &&String| !self.program(test).exists();
         let missing: Vec<&String> = tests.iter().filter(missing).collect();
         let mut said = BTreeMap::new();
@@ -156,15 +151,12 @@ impl Suite {
     }
 
     /// Does a step whose files are not used if it is interrupted.
-    fn build_with(
-        &self,
-        step: impl FnOnce(&Self) -> Result<(), SelftestsError>,
-    ) -> Result<(), SelftestsError> {
+    fn build_with(&self, step: impl FnOnce(&Self) -> Result<(), LabError>) -> Result<(), LabError> {
         let busy = self.folder.join(BUSY);
-        fs::create_dir_all(&self.folder).map_err(FileError::of("make", &self.folder))?;
-        fs::write(&busy, "").map_err(FileError::of("write", &busy))?;
+        fs::create_dir_all(&self.folder).map_err(cannot("make", &self.folder))?;
+        fs::write(&busy, "").map_err(cannot("write", &busy))?;
         step(self)?;
-        Ok(fs::remove_file(&busy).map_err(FileError::of("remove", busy))?)
+        fs::remove_file(&busy).map_err(cannot("remove", busy))
     }
 
     /// The folder of our tests, another one if they change.
@@ -205,13 +197,13 @@ impl Suite {
     }
 
     /// Asks the Makefile for the tests.
-    fn list(&self) -> Result<BTreeMap<String, PathBuf>, SelftestsError> {
+    fn list(&self) -> Result<BTreeMap<String, PathBuf>, LabError> {
         let mut make = self.make();
         make.args(["--silent", "--no-print-directory", "--eval", LIST]);
         let output = make
             .arg("vmbell-list")
             .output()
-            .map_err(FileError::of("run", self.tools.bin().join("make")))?;
+            .map_err(cannot("run", self.tools.bin().join("make")))?;
         let (text, out) = (String::from_utf8_lossy(&output.stdout), self.out());
         let test = |line: &str| {
             let path = Path::new(line).strip_prefix(&out).ok()?;
@@ -221,21 +213,18 @@ impl Suite {
         let found: BTreeMap<_, _> = text.lines().filter_map(test).collect();
         if found.is_empty() {
             let said = String::from_utf8_lossy(&output.stderr);
-            return Err(SelftestsError::List {
-                release: self.release(),
-                said: said.lines().last().unwrap_or("it has none").to_owned(),
-            });
+            let said = said.lines().last().unwrap_or("it has none");
+            let release = &self.release;
+            return Err(failed!(
+                "cannot list the selftests of Linux {release}: {said}"
+            ));
         }
         Ok(found)
     }
 
     /// Builds tests of the kernel, as many as can be built, and returns what was printed. `made` is called for each test
     /// that was built.
-    fn make_all(
-        &self,
-        tests: &[&String],
-        mut made: impl FnMut(&str),
-    ) -> Result<String, SelftestsError> {
+    fn make_all(&self, tests: &[&String], mut made: impl FnMut(&str)) -> Result<String, LabError> {
         let jobs = thread::available_parallelism().map_or(1, usize::from);
         let program = self.tools.bin().join("make");
         let mut make = self.make();
@@ -254,11 +243,11 @@ impl Suite {
             .arg(format!("-j{jobs}"))
             .args(targets.keys());
         let spawned = unfinished::spawn(&make, Stdio::piped(), Stdio::inherit());
-        let (mut child, running) = spawned.map_err(FileError::of("run", &program))?;
+        let (mut child, running) = spawned.map_err(cannot("run", &program))?;
         let mut text = String::new();
         if let Some(output) = child.stdout.take() {
             for line in BufReader::new(output).split(b'\n') {
-                let line = line.map_err(FileError::of("read from", &program))?;
+                let line = line.map_err(cannot("read from", &program))?;
                 let line = String::from_utf8_lossy(&line);
                 let last = line.split_whitespace().last();
                 if let Some(test) = last.and_then(|word| targets.get(word)) {
@@ -271,12 +260,12 @@ impl Suite {
         let status = child.wait();
         drop(running);
         // A test that was not built has no program.
-        status.map_err(FileError::of("wait for", program))?;
+        status.map_err(cannot("wait for", program))?;
         Ok(text)
     }
 
     /// Compiles one of our tests, and returns what the compiler says.
-    fn compile_own(&self, test: &str) -> Result<String, SelftestsError> {
+    fn compile_own(&self, test: &str) -> Result<String, LabError> {
         let own = self.own();
         let words = self.compiler();
         let program = PathBuf::from(&words[0]);
@@ -291,15 +280,15 @@ impl Suite {
             .arg("-o")
             .arg(own.join(test));
         let spawned = unfinished::spawn(&compiler, Stdio::inherit(), Stdio::piped());
-        let (mut child, running) = spawned.map_err(FileError::of("run", &program))?;
+        let (mut child, running) = spawned.map_err(cannot("run", &program))?;
         let mut said = Vec::new();
         if let Some(mut stderr) = child.stderr.take() {
             let read = stderr.read_to_end(&mut said);
-            read.map_err(FileError::of("read from", &program))?;
+            read.map_err(cannot("read from", &program))?;
         }
         let status = child.wait();
         drop(running);
-        status.map_err(FileError::of("wait for", program))?;
+        status.map_err(cannot("wait for", program))?;
         Ok(String::from_utf8_lossy(&said).into_owned())
     }
 }

@@ -10,9 +10,9 @@ use std::time::Duration;
 use anyhow::bail;
 use indicatif::ProgressBar;
 
-use vmbell_lab::boot::{BootError, Settings};
+use vmbell_lab::boot::Settings;
 use vmbell_lab::selftests::{Built, Event, Ran, Verdict};
-use vmbell_lab::{Lab, LabError, Task};
+use vmbell_lab::{Lab, LabFailure, Task};
 
 /// What the lab's own work may take, in addition to the tests' limits.
 const MARGIN: Duration = Duration::from_secs(60);
@@ -143,13 +143,12 @@ impl<'a> Runner<'a> {
             Ok(outcome) => bail!("the tests ended with {:?}", outcome.ending),
             Err(error) => error,
         };
-        match (error, begun) {
-            (LabError::Boot(error), Some(test)) => Ok(Some((test, marks(&error.to_string())))),
+        match (error.kind(), begun) {
+            (LabFailure::Other, _) => Err(error.into()),
+            (_, Some(test)) => Ok(Some((test, marks(&error.to_string())))),
             // L1 crashed after a test had ended.
-            (LabError::Boot(BootError::Panic { .. } | BootError::Crash { .. }), None) if any => {
-                Ok(None)
-            }
-            (error, _) => Err(error.into()),
+            (LabFailure::Crash(_), None) if any => Ok(None),
+            _ => Err(error.into()),
         }
     }
 
