@@ -50,12 +50,12 @@ pub(super) fn probe_backends() -> Vec<BackendProbe> {
 
 /// The backend that guests run on, and why it was chosen.
 #[derive(Debug)]
-pub(super) struct Choice {
+pub(super) struct BackendChoice {
     backend: Arc<dyn Hypervisor>,
     why: String,
 }
 
-impl Choice {
+impl BackendChoice {
     /// The backend of this name; for `auto`, KVM if it can be opened and else the usermode backend.
     pub(super) fn of(name: BackendName) -> Result<Self> {
         let asked = "chosen by --backend".to_owned();

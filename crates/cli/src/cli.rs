@@ -14,7 +14,7 @@ use super::man::{self, ManArgs};
 use super::probe::{self, ProbeArgs};
 use super::report::{self, ReportArgs};
 use super::run::{self, RunArgs};
-use super::suites::{Suite, SuiteArgs};
+use super::suites::{BenchSuite, SuiteArgs};
 use super::top::{self, TopArgs};
 use super::version;
 
@@ -53,11 +53,11 @@ Exit codes:
 #[command(arg_required_else_help = true, propagate_version = true)]
 pub(super) struct Cli {
     #[command(subcommand)]
-    pub(super) command: Command,
+    pub(super) command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
+pub(super) enum CliCommand {
     Bench(Box<SuiteArgs>),
     List(ListArgs),
     Compare(CompareArgs),
@@ -82,17 +82,17 @@ pub fn main() -> ExitCode {
         Err(error) => return refused(&error),
     };
     let outcome = match cli.command {
-        Command::Bench(args) => Suite::from(*args).run(),
-        Command::List(args) => list::run(&args),
-        Command::Compare(args) => compare::run(&args),
-        Command::Gate(args) => gate::run(&args),
-        Command::Report(args) => report::run(&args),
-        Command::Top(args) => top::run(&args),
-        Command::Probe(args) => probe::run(&args),
-        Command::Run(args) => return run::run(&args),
-        Command::Lab(args) => return lab::run(*args),
-        Command::Completions(args) => completions::run(&args),
-        Command::Man(args) => man::run(&args),
+        CliCommand::Bench(args) => BenchSuite::from(*args).run(),
+        CliCommand::List(args) => list::run(&args),
+        CliCommand::Compare(args) => compare::run(&args),
+        CliCommand::Gate(args) => gate::run(&args),
+        CliCommand::Report(args) => report::run(&args),
+        CliCommand::Top(args) => top::run(&args),
+        CliCommand::Probe(args) => probe::run(&args),
+        CliCommand::Run(args) => return run::run(&args),
+        CliCommand::Lab(args) => return lab::run(*args),
+        CliCommand::Completions(args) => completions::run(&args),
+        CliCommand::Man(args) => man::run(&args),
     };
     match outcome {
         Ok(exit) => exit.into(),

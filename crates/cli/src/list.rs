@@ -6,11 +6,11 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
-use super::backends::{BackendName, Choice};
+use super::backends::{BackendChoice, BackendName};
 use super::exit::{Exit, Usage};
 use super::output::print;
 use super::suites::SuiteName;
-use super::suites::rings::{self, VirtqueueArgs};
+use super::suites::rings::{self, RingsArgs};
 use super::suites::{net, vmms};
 use vmbell_bench::catalogue::HOST;
 use vmbell_bench::scenario::ScanValues;
@@ -44,7 +44,7 @@ pub(super) struct ListArgs {
 }
 
 #[derive(Serialize)]
-struct Item<'a> {
+struct ListedEntry<'a> {
     name: &'a str,
     group: &'a str,
     description: &'a str,
@@ -68,7 +68,7 @@ pub(super) fn run(args: &ListArgs) -> Result<Exit> {
             Ok(Exit::Good)
         }
         SuiteName::Eoi => {
-            let entries = Choice::of(BackendName::Auto)?.stat(InterruptPace::Lockstep);
+            let entries = BackendChoice::of(BackendName::Auto)?.stat(InterruptPace::Lockstep);
             print(&text(&entries))?;
             Ok(Exit::Good)
         }
@@ -79,7 +79,7 @@ pub(super) fn run(args: &ListArgs) -> Result<Exit> {
 
 /// The switches of the suite `rings`.
 fn switches() -> String {
-    let command = VirtqueueArgs::augment_args(clap::Command::new("rings"));
+    let command = RingsArgs::augment_args(clap::Command::new("rings"));
     let is_variant = |arg: &&clap::Arg| arg.get_help_heading() == Some(rings::VARIANTS);
     let line = |arg: &clap::Arg| {
         let name = arg.get_long().unwrap_or_default();
@@ -95,7 +95,7 @@ fn switches() -> String {
 
 /// Prints the names and descriptions of the entries.
 fn paths(args: &ListArgs) -> Result<Exit> {
-    let choices = Choice::several(&args.backend)?;
+    let choices = BackendChoice::several(&args.backend)?;
     let scenarios = choices
         .iter()
         .map(|choice| choice.scenarios(&ScanValues::default()))
@@ -156,9 +156,9 @@ fn text(entries: &[BenchEntry]) -> String {
 }
 
 fn json(entries: &[BenchEntry]) -> Result<String> {
-    let items: Vec<Item<'_>> = by_name(entries)
+    let items: Vec<ListedEntry<'_>> = by_name(entries)
         .into_iter()
-        .map(|(entry, backends)| Item {
+        .map(|(entry, backends)| ListedEntry {
             name: entry.name(),
             group: entry.group().name(),
             description: entry.description(),

@@ -1,7 +1,7 @@
 use super::*;
 
 fn known(host: &Host, backends: &[BackendProbe]) -> Vec<Finding> {
-    facts(&Known {
+    facts(&KnownHost {
         host,
         invariant: Some(true),
         backends,

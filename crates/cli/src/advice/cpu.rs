@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::finding::{Finding, Severity};
-use super::tree::Tree;
+use super::tree::HostFiles;
 use vmbell_report::cpu_list;
 
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -18,7 +18,7 @@ const CHEAP_CLOCKS: [&str; 5] = [
 ];
 
 /// What is found.
-pub(super) fn find(tree: &Tree) -> Vec<Finding> {
+pub(super) fn find(tree: &HostFiles) -> Vec<Finding> {
     let mut found = governors(tree);
     found.extend(boost(tree));
     found.extend(clock(tree));
@@ -27,7 +27,7 @@ pub(super) fn find(tree: &Tree) -> Vec<Finding> {
 }
 
 /// The CPUs by governors, those of one governor in one finding.
-fn governors(tree: &Tree) -> Vec<Finding> {
+fn governors(tree: &HostFiles) -> Vec<Finding> {
     let mut by_governor: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let mut found = Vec::new();
     for name in tree.names(CPUS) {
@@ -61,7 +61,7 @@ fn governors(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-fn boost(tree: &Tree) -> Option<Finding> {
+fn boost(tree: &HostFiles) -> Option<Finding> {
     let files = [
         ("cpufreq/boost", "1", "0"),
         ("intel_pstate/no_turbo", "0", "1"),
@@ -82,7 +82,7 @@ fn boost(tree: &Tree) -> Option<Finding> {
     })
 }
 
-fn clock(tree: &Tree) -> Option<Finding> {
+fn clock(tree: &HostFiles) -> Option<Finding> {
     match tree.line(CLOCK) {
         Ok(Some(clock)) if !CHEAP_CLOCKS.contains(&clock.as_str()) => Some(Finding::new(
             Severity::Distorts,
@@ -143,7 +143,7 @@ const ACTS: [(&str, &str, &str); 8] = [
     ),
 ];
 
-fn mitigations(tree: &Tree) -> Vec<Finding> {
+fn mitigations(tree: &HostFiles) -> Vec<Finding> {
     let mut found = Vec::new();
     for (name, words, effect) in ACTS {
         let file = format!("{CPUS}/vulnerabilities/{name}");

@@ -11,7 +11,7 @@ fn found(files: &[(&str, &[u8])]) -> Vec<Finding> {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
     }
-    find(&Tree::new(root.path()))
+    find(&HostFiles::new(root.path()))
 }
 
 fn only(files: &[(&str, &[u8])]) -> Finding {
@@ -88,7 +88,7 @@ fn a_file_that_cannot_be_read_is_said() {
             .join(Path::new(CLOCK).strip_prefix("/").unwrap()),
     )
     .unwrap();
-    let all = find(&Tree::new(root.path()));
+    let all = find(&HostFiles::new(root.path()));
     assert_eq!(all.len(), 1, "{all:?}");
     assert_eq!(all[0].severity, Severity::Unknown);
     assert!(

@@ -1,12 +1,12 @@
 //! KVM's module and its parameters, and what this host itself runs under.
 
 use super::finding::{Finding, Severity};
-use super::tree::Tree;
+use super::tree::HostFiles;
 
 const MODULES: &str = "/sys/module";
 
 /// What is found; `hypervisor` is what this host itself runs under.
-pub(super) fn find(tree: &Tree, hypervisor: Option<&str>) -> Vec<Finding> {
+pub(super) fn find(tree: &HostFiles, hypervisor: Option<&str>) -> Vec<Finding> {
     let mut found = Vec::new();
     if !tree.names(&format!("{MODULES}/kvm_pvm")).is_empty() {
         found.push(Finding::new(
@@ -30,7 +30,7 @@ pub(super) fn find(tree: &Tree, hypervisor: Option<&str>) -> Vec<Finding> {
 }
 
 /// Whether the CPU delivers and ends interrupts without an exit.
-fn interrupts(tree: &Tree) -> Option<Finding> {
+fn interrupts(tree: &HostFiles) -> Option<Finding> {
     let files = [("kvm_intel", "enable_apicv", "N"), ("kvm_amd", "avic", "N")];
     files.into_iter().find_map(|(module, name, off)| {
         let file = format!("{MODULES}/{module}/parameters/{name}");
@@ -51,7 +51,7 @@ fn interrupts(tree: &Tree) -> Option<Finding> {
     })
 }
 
-fn halt_polling(tree: &Tree) -> Option<Finding> {
+fn halt_polling(tree: &HostFiles) -> Option<Finding> {
     let file = format!("{MODULES}/kvm/parameters/halt_poll_ns");
     match tree.line(&file) {
         Ok(Some(value)) if value == "0" => Some(Finding::new(

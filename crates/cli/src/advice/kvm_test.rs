@@ -9,7 +9,7 @@ fn found(files: &[(&str, &str)]) -> Vec<Finding> {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    find(&Tree::new(root.path()), None)
+    find(&HostFiles::new(root.path()), None)
 }
 
 fn severities(files: &[(&str, &str)]) -> Vec<Severity> {
@@ -55,6 +55,6 @@ fn halt_polling_is_a_matter_of_choice_and_its_absence_is_slow() {
 #[test]
 fn a_host_that_is_a_guest_is_told_so() {
     let root = tempfile::tempdir().unwrap();
-    let found = find(&Tree::new(root.path()), Some("KVM"));
+    let found = find(&HostFiles::new(root.path()), Some("KVM"));
     assert_eq!(found[0].fact, "this host is itself a guest, under KVM");
 }

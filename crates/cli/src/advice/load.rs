@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::finding::{Finding, Severity};
 use super::quota;
-use super::tree::Tree;
+use super::tree::HostFiles;
 use vmbell_report::{cpu_list, units};
 
 const STAT: &str = "/proc/stat";
@@ -69,7 +69,7 @@ fn ticks(stat: &str) -> BTreeMap<usize, Ticks> {
 }
 
 /// What is found; watches the CPUs for a moment. `used` are those that this process may use.
-pub(super) fn find(tree: &Tree, used: &[usize]) -> Vec<Finding> {
+pub(super) fn find(tree: &HostFiles, used: &[usize]) -> Vec<Finding> {
     let stat = || tree.text(STAT).map(|text| ticks(&text.unwrap_or_default()));
     let moment = stat().and_then(|before| {
         thread::sleep(WATCHED);
@@ -89,7 +89,7 @@ pub(super) fn find(tree: &Tree, used: &[usize]) -> Vec<Finding> {
 
 /// What a moment shows.
 fn watched(
-    tree: &Tree,
+    tree: &HostFiles,
     used: &[usize],
     before: &BTreeMap<usize, Ticks>,
     after: &BTreeMap<usize, Ticks>,
@@ -158,7 +158,7 @@ fn watched(
 }
 
 /// The other threads of a CPU's core.
-fn siblings(tree: &Tree, cpu: usize) -> Vec<usize> {
+fn siblings(tree: &HostFiles, cpu: usize) -> Vec<usize> {
     let file = format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list");
     let list = tree.line(&file).ok().flatten();
     let all = list

@@ -38,17 +38,20 @@ fn the_ticks_of_each_cpu_are_read() {
 fn stolen_time_distorts_while_it_is_stolen_and_is_a_note_afterwards() {
     let root = tempfile::tempdir().unwrap();
     let [before, now] = ["cpu0 50 0 0 40 0 0 0 10\n", "cpu0 55 0 0 40 0 0 0 15\n"].map(ticks);
-    let found = watched(&Tree::new(root.path()), &[0], &before, &now);
+    let found = watched(&HostFiles::new(root.path()), &[0], &before, &now);
     assert_eq!(found[0].severity, Severity::Distorts);
     assert_eq!(
         found[0].cost.as_deref(),
         Some("50.0 % of the time within 300ms, 13.6 % since this host was started")
     );
     let later = ticks("cpu0 65 0 0 40 0 0 0 15\n");
-    let found = watched(&Tree::new(root.path()), &[0], &now, &later);
+    let found = watched(&HostFiles::new(root.path()), &[0], &now, &later);
     assert_eq!(found[0].severity, Severity::Note);
     let quiet = ticks("cpu0 50 0 0 50 0 0 0 0\n");
-    assert_eq!(watched(&Tree::new(root.path()), &[0], &quiet, &quiet), []);
+    assert_eq!(
+        watched(&HostFiles::new(root.path()), &[0], &quiet, &quiet),
+        []
+    );
 }
 
 #[test]
@@ -59,7 +62,7 @@ fn a_busy_sibling_is_found_and_an_idle_one_is_not() {
         &format!("{CPUS}/cpu0/topology/thread_siblings_list"),
         "0,4\n",
     );
-    let tree = Tree::new(root.path());
+    let tree = HostFiles::new(root.path());
     let before = ticks("cpu0 0 0 0 0\ncpu4 0 0 0 0\n");
     let busy = ticks("cpu0 0 0 0 100\ncpu4 50 0 0 50\n");
     let found = watched(&tree, &[0], &before, &busy);
@@ -81,7 +84,7 @@ proptest! {
     #[test]
     fn any_text_of_the_kernel_is_survived(before in ".{0,300}", after in "(cpu[0-9]{1,20}( [0-9]{1,30}){0,12}\n){0,5}") {
         let root = tempfile::tempdir().unwrap();
-        let tree = Tree::new(root.path());
+        let tree = HostFiles::new(root.path());
         watched(&tree, &[0, 1], &ticks(&before), &ticks(&after));
         watched(&tree, &[0, 1], &ticks(&after), &ticks(&after));
     }

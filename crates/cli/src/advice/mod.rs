@@ -1,7 +1,7 @@
 //! `vmbell probe`'s advice: what on this host distorts or slows what is measured, what that costs as far as it can be measured
 //! here and now, and how to change it.
 //!
-//! Each family of findings reads the host's files through a [`Tree`]; nothing is changed.
+//! Each family of findings reads the host's files through a [`HostFiles`]; nothing is changed.
 
 mod cpu;
 mod finding;
@@ -17,14 +17,14 @@ use std::path::Path;
 
 pub(super) use self::finding::Finding;
 use self::finding::Severity;
-use self::tree::Tree;
+use self::tree::HostFiles;
 use crate::backends::BackendProbe;
 use vmbell_hypervisor::{Capability, Support};
 use vmbell_report::{Host, Warning};
 
 /// What is known of the host already.
 #[derive(Debug)]
-pub(super) struct Known<'a> {
+pub(super) struct KnownHost<'a> {
     /// Its facts.
     pub(super) host: &'a Host,
     /// Whether its counter is promised to keep its frequency; `None` if it cannot be used.
@@ -34,8 +34,8 @@ pub(super) struct Known<'a> {
 }
 
 /// What is found on the host whose files are below `root`, the worst first.
-pub(super) fn find(root: &Path, known: &Known<'_>) -> Vec<Finding> {
-    let tree = Tree::new(root);
+pub(super) fn find(root: &Path, known: &KnownHost<'_>) -> Vec<Finding> {
+    let tree = HostFiles::new(root);
     let mut found = load::find(&tree, &known.host.allowed_cpus);
     found.extend(cpu::find(&tree));
     found.extend(kvm::find(&tree, known.host.hypervisor.as_deref()));
@@ -46,7 +46,7 @@ pub(super) fn find(root: &Path, known: &Known<'_>) -> Vec<Finding> {
 }
 
 /// What the facts of a report say, in the words of its warnings.
-fn facts(known: &Known<'_>) -> Vec<Finding> {
+fn facts(known: &KnownHost<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let (load, cpus) = (known.host.load.unwrap_or_default(), known.host.cpus);
     if Warning::is_busy(load, cpus) {
@@ -93,7 +93,7 @@ fn facts(known: &Known<'_>) -> Vec<Finding> {
 }
 
 /// Whether `/dev/kvm` can be used.
-fn device(tree: &Tree) -> Option<Finding> {
+fn device(tree: &HostFiles) -> Option<Finding> {
     match tree.opens("/dev/kvm") {
         Ok(()) => None,
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Some(Finding::new(

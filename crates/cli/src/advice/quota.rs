@@ -2,16 +2,16 @@
 //! version 1. With both versions mounted, the controller `cpu` is in one of them.
 
 use super::finding::{Finding, Severity};
-use super::tree::Tree;
+use super::tree::HostFiles;
 
 /// The groups around this process in one hierarchy.
 #[derive(Debug)]
-struct Groups {
+struct QuotaGroups {
     /// Where the hierarchy is mounted.
     mount: String,
     /// This process's group below that; empty or with a slash at its start.
     own: String,
-    read: fn(&Tree, &str) -> Option<Quota>,
+    read: fn(&HostFiles, &str) -> Option<Quota>,
 }
 
 #[derive(Debug)]
@@ -24,21 +24,21 @@ struct Quota {
 }
 
 /// The quota that is nearest to this process.
-pub(super) fn find(tree: &Tree) -> Option<Finding> {
+pub(super) fn find(tree: &HostFiles) -> Option<Finding> {
     hierarchies(tree)
         .iter()
         .find_map(|groups| nearest(tree, groups))
 }
 
 /// The hierarchies that may have a quota of this process, by `/proc/self/cgroup`: a line `ID:CONTROLLERS:GROUP` each.
-fn hierarchies(tree: &Tree) -> Vec<Groups> {
+fn hierarchies(tree: &HostFiles) -> Vec<QuotaGroups> {
     let text = |name| tree.text(name).ok().flatten().unwrap_or_default();
     let mounts = text("/proc/self/mountinfo");
     let groups = text("/proc/self/cgroup");
     let hierarchy = |line: &str| {
         let mut parts = line.trim().splitn(3, ':').skip(1);
         let (controllers, group) = (parts.next()?, parts.next()?);
-        let (mount, read): (_, fn(&Tree, &str) -> _) = match controllers {
+        let (mount, read): (_, fn(&HostFiles, &str) -> _) = match controllers {
             "" => (mount(&mounts, "cgroup2", None), version_2),
             list if list.split(',').any(|name| name == "cpu") => {
                 (mount(&mounts, "cgroup", Some("cpu")), version_1)
@@ -58,7 +58,7 @@ fn hierarchies(tree: &Tree) -> Vec<Groups> {
         };
         let below = below.filter(is_below);
         let own = below.unwrap_or_default().trim_end_matches('/').to_owned();
-        Some(Groups { mount, own, read })
+        Some(QuotaGroups { mount, own, read })
     };
     groups.lines().filter_map(hierarchy).collect()
 }
@@ -78,7 +78,7 @@ fn mount(mounts: &str, of: &str, controller: Option<&str>) -> Option<(String, St
     mounts.lines().filter_map(mount).next_back()
 }
 
-fn nearest(tree: &Tree, groups: &Groups) -> Option<Finding> {
+fn nearest(tree: &HostFiles, groups: &QuotaGroups) -> Option<Finding> {
     let mut group = &*groups.own;
     loop {
         let folder = format!("{}{group}", groups.mount);
@@ -89,7 +89,7 @@ fn nearest(tree: &Tree, groups: &Groups) -> Option<Finding> {
     }
 }
 
-fn version_2(tree: &Tree, folder: &str) -> Option<Quota> {
+fn version_2(tree: &HostFiles, folder: &str) -> Option<Quota> {
     let file = format!("{folder}/cpu.max");
     let limit = tree.line(&file).ok().flatten()?;
     (!limit.starts_with("max")).then_some(Quota {
@@ -99,7 +99,7 @@ fn version_2(tree: &Tree, folder: &str) -> Option<Quota> {
     })
 }
 
-fn version_1(tree: &Tree, folder: &str) -> Option<Quota> {
+fn version_1(tree: &HostFiles, folder: &str) -> Option<Quota> {
     let number = |name| {
         tree.line(&format!("{folder}/cpu.cfs_{name}_us"))
             .ok()
@@ -114,7 +114,7 @@ fn version_1(tree: &Tree, folder: &str) -> Option<Quota> {
     })
 }
 
-fn finding(tree: &Tree, folder: &str, quota: Quota) -> Finding {
+fn finding(tree: &HostFiles, folder: &str, quota: Quota) -> Finding {
     let Quota {
         file,
         limit,

@@ -24,7 +24,7 @@ fn found(mounts: &str, groups: &str, files: &[(&str, &str)]) -> Option<Finding> 
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    find(&Tree::new(root.path()))
+    find(&HostFiles::new(root.path()))
 }
 
 #[test]

@@ -14,9 +14,9 @@ const SHOWN: usize = 160;
 
 /// The root of a host's files.
 #[derive(Clone, Debug)]
-pub(crate) struct Tree(PathBuf);
+pub(crate) struct HostFiles(PathBuf);
 
-impl Tree {
+impl HostFiles {
     /// The files below `root`, which is `/` on a real host.
     pub(crate) fn new(root: &Path) -> Self {
         Self(root.to_owned())

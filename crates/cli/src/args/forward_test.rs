@@ -1,10 +1,10 @@
 use clap::Args;
 
 use super::*;
-use crate::suites::paths::args::BenchArgs;
+use crate::suites::paths::args::PathsArgs;
 
 fn forwarded(line: &[&str], left_out: &[&str]) -> Vec<OsString> {
-    let command = BenchArgs::augment_args(Command::new("bench"));
+    let command = PathsArgs::augment_args(Command::new("bench"));
     let words = std::iter::once(&"bench").chain(line);
     let matches = command.clone().try_get_matches_from(words).unwrap();
     words_of(&command, &matches, left_out)

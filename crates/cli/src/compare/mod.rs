@@ -68,11 +68,11 @@ fn sides(args: &CompareArgs) -> Result<(&[PathBuf], &[PathBuf])> {
     }
 }
 
-type Writer = fn(&Comparison) -> String;
+type ComparisonWriter = fn(&Comparison) -> String;
 
 /// Opens the exports, before anything is read.
-fn exports(args: &CompareArgs) -> Result<Vec<(Export, Writer)>> {
-    let given: [(Option<&PathBuf>, Writer); 2] = [
+fn exports(args: &CompareArgs) -> Result<Vec<(Export, ComparisonWriter)>> {
+    let given: [(Option<&PathBuf>, ComparisonWriter); 2] = [
         (args.export_json.as_ref(), json),
         (args.export_markdown.as_ref(), |comparison| {
             markdown(&comparison.blocks())

@@ -14,7 +14,7 @@ use vmbell::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, SplitLayout}
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
 use vmbell_devices::virtio::{Disk, Serving};
 
-const ALL: Devices = Devices {
+const ALL: DeviceNeeds = DeviceNeeds {
     disk: true,
     tap: true,
     worker: true,
@@ -196,7 +196,7 @@ fn no_kind_of_thread_reaches_files_processes_or_sockets_by_name() {
 #[test]
 fn a_device_thread_has_fewer_calls_than_a_vcpu_and_that_no_more_than_the_main_thread() {
     let [main, vcpu, device] =
-        KINDS.map(|kind| policy::of(kind, &Devices::default()).unwrap().rules);
+        KINDS.map(|kind| policy::of(kind, &DeviceNeeds::default()).unwrap().rules);
     assert!(device.keys().all(|call| vcpu.contains_key(call)));
     assert!(device.len() < vcpu.len());
     assert!(vcpu.keys().all(|call| main.contains_key(call)));
@@ -266,9 +266,9 @@ fn a_disk_makes_no_call_that_is_not_allowed() {
             };
             driver.add(&readable, &writable, ()).unwrap();
             let queue = Arc::clone(&queues[0]);
-            let disk = Devices {
+            let disk = DeviceNeeds {
                 disk: true,
-                ..Devices::default()
+                ..DeviceNeeds::default()
             };
             let program = program::compile(policy::of(ThreadKind::Device, &disk).unwrap()).unwrap();
             let flushed = flushed.try_clone().unwrap();
@@ -291,7 +291,7 @@ fn a_disk_makes_no_call_that_is_not_allowed() {
 #[test]
 fn descriptors_that_the_process_was_started_with_are_found() {
     let file = File::open("/dev/null").unwrap();
-    let Inherited { 0: open } = Inherited::find().unwrap();
+    let InheritedDescriptors { 0: open } = InheritedDescriptors::find().unwrap();
     assert!(open.contains(&file.as_raw_fd()));
     assert!(open.iter().all(|fd| *fd > libc::STDERR_FILENO));
 }
@@ -330,7 +330,7 @@ fn a_panic_of_a_confined_thread_is_told_without_a_backtrace() {
     const INSIDE: &str = "VMBELL_TEST_CONFINED_PANIC";
     let name = "confine::tests::a_panic_of_a_confined_thread_is_told_without_a_backtrace";
     if std::env::var_os(INSIDE).is_some() {
-        begin(&Devices::default()).unwrap();
+        begin(&DeviceNeeds::default()).unwrap();
         let panics = || panic!("of its own");
         let thread = vmbell::thread::spawn(ThreadKind::Device, "doomed", panics).unwrap();
         assert!(thread.join().is_err());

@@ -10,9 +10,9 @@ const OPEN: &str = "/proc/self/fd";
 
 /// The descriptors that the process was started with, without the standard streams. They stay open during set-up, since
 /// a path in the arguments can name one (`/dev/fd/N`).
-pub(super) struct Inherited(pub(super) Vec<RawFd>);
+pub(super) struct InheritedDescriptors(pub(super) Vec<RawFd>);
 
-impl Inherited {
+impl InheritedDescriptors {
     /// Lists them. To be called before the process opens anything that it keeps.
     pub(super) fn find() -> io::Result<Self> {
         let mut open = Vec::new();

@@ -22,9 +22,9 @@ use seccompiler::{BpfProgram, apply_filter};
 
 use vmbell::thread::{OnStart, ThreadKind, on_spawn};
 
-use self::descriptors::Inherited;
+use self::descriptors::InheritedDescriptors;
 pub(super) use self::descriptors::close_stdin;
-pub(super) use self::policy::Devices;
+pub(super) use self::policy::DeviceNeeds;
 
 /// What every thread needs to confine itself.
 struct Confinement {
@@ -33,7 +33,7 @@ struct Confinement {
     device: BpfProgram,
     /// Whether the kernel has filters of system calls.
     has_filters: bool,
-    inherited: Inherited,
+    inherited: InheritedDescriptors,
 }
 
 thread_local! {
@@ -43,14 +43,14 @@ thread_local! {
 
 /// From here on the threads of every guest confine themselves when they start. To be called on the process's only
 /// thread.
-pub(super) fn begin(devices: &Devices) -> Result<()> {
+pub(super) fn begin(devices: &DeviceNeeds) -> Result<()> {
     let program = |kind| program::compile(policy::of(kind, devices)?);
     let confinement = Confinement {
         main: program(ThreadKind::Main)?,
         vcpu: program(ThreadKind::Vcpu(0))?,
         device: program(ThreadKind::Device)?,
         has_filters: violation::is_supported(),
-        inherited: Inherited::find().context("cannot list the open descriptors")?,
+        inherited: InheritedDescriptors::find().context("cannot list the open descriptors")?,
     };
     set_no_new_privs(true).context("cannot set no_new_privs")?;
     if !confinement.has_filters {

@@ -18,7 +18,7 @@ use super::ioctl;
 
 /// What a guest has that needs further calls.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Devices {
+pub(crate) struct DeviceNeeds {
     /// A disk.
     pub(crate) disk: bool,
     /// A network card on a tap.
@@ -36,7 +36,7 @@ pub(crate) struct Devices {
 }
 
 /// The rules of a kind of thread.
-pub(super) struct Policy {
+pub(super) struct ThreadPolicy {
     pub(super) rules: Rules,
     /// Whether it enters a guest, or starts threads that do.
     pub(super) runs_vcpu: bool,
@@ -46,7 +46,7 @@ pub(super) struct Policy {
 pub(super) type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// A condition on an argument: its number, its width, the comparison and the value.
-type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
+type ArgumentCondition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
 
 /// What every thread calls: its own time, memory, locks and end, and the descriptors that are open.
 const ALWAYS: &[c_long] = &[
@@ -130,7 +130,7 @@ const THREAD: libc::c_int = libc::CLONE_VM
 
 /// The rules of a kind of thread, in a guest with these devices. What a vCPU's thread may, the main thread may, too,
 /// since it starts those threads again when the guest wakes from sleep.
-pub(super) fn of(kind: ThreadKind, devices: &Devices) -> Result<Policy, BackendError> {
+pub(super) fn of(kind: ThreadKind, devices: &DeviceNeeds) -> Result<ThreadPolicy, BackendError> {
     let mut rules = Rules::new();
     let mut allow = |calls: &[c_long]| rules.extend(calls.iter().map(|call| (*call, Vec::new())));
     allow(ALWAYS);
@@ -206,14 +206,14 @@ pub(super) fn of(kind: ThreadKind, devices: &Devices) -> Result<Policy, BackendE
             prctl.map(|option| is(0, option)),
         )?;
     }
-    Ok(Policy {
+    Ok(ThreadPolicy {
         rules,
         runs_vcpu: starts_threads,
     })
 }
 
 /// The requests of ioctls.
-fn requests(kind: ThreadKind, devices: &Devices) -> Vec<[Condition; 1]> {
+fn requests(kind: ThreadKind, devices: &DeviceNeeds) -> Vec<[ArgumentCondition; 1]> {
     // The thread that ends a run that does not end by itself gives the terminal back, too.
     let mut lists = vec![ioctl::INTERRUPTS, ioctl::TERMINAL];
     if devices.assigned {
@@ -240,12 +240,12 @@ fn requests(kind: ThreadKind, devices: &Devices) -> Vec<[Condition; 1]> {
 }
 
 /// The argument is this number.
-fn is(argument: u8, value: libc::c_int) -> [Condition; 1] {
+fn is(argument: u8, value: libc::c_int) -> [ArgumentCondition; 1] {
     [(argument, Dword, Eq, u64::from(value.cast_unsigned()))]
 }
 
 /// The argument has none of these bits.
-fn not(argument: u8, bits: u64) -> [Condition; 1] {
+fn not(argument: u8, bits: u64) -> [ArgumentCondition; 1] {
     [(argument, Qword, MaskedEq(bits), 0)]
 }
 
@@ -253,12 +253,12 @@ fn not(argument: u8, bits: u64) -> [Condition; 1] {
 fn restrict<const N: usize>(
     rules: &mut Rules,
     call: c_long,
-    alternatives: impl IntoIterator<Item = [Condition; N]>,
+    alternatives: impl IntoIterator<Item = [ArgumentCondition; N]>,
 ) -> Result<(), BackendError> {
     let condition = |(argument, width, comparison, value)| {
         SeccompCondition::new(argument, width, comparison, value)
     };
-    let chain = |conditions: [Condition; N]| {
+    let chain = |conditions: [ArgumentCondition; N]| {
         SeccompRule::new(
             conditions
                 .into_iter()

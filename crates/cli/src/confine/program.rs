@@ -8,7 +8,7 @@ use anyhow::Result;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, sock_filter};
 
 use super::ioctl::KVM_RUN;
-use super::policy::Policy;
+use super::policy::ThreadPolicy;
 
 const LOAD: u16 = 0x20;
 const JUMP_IF_EQUAL: u16 = 0x15;
@@ -35,7 +35,7 @@ const fn op(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
 }
 
 /// The program of a policy: what it does not allow raises SIGSYS, and another architecture's calls kill the process.
-pub(super) fn compile(policy: Policy) -> Result<BpfProgram> {
+pub(super) fn compile(policy: ThreadPolicy) -> Result<BpfProgram> {
     let (native, arch) = NATIVE;
     let (ioctl, clone3) = (number(libc::SYS_ioctl), number(libc::SYS_clone3));
     let no_such_call = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();

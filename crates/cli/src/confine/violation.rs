@@ -84,7 +84,7 @@ extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut 
     let denied = unsafe { &*info.cast::<Denied>() };
     // SAFETY: with SA_SIGINFO the kernel passes a ucontext_t, which lives until the handler returns.
     let context = unsafe { &*context.cast::<libc::ucontext_t>() };
-    let mut line = Line::default();
+    let mut line = ViolationLine::default();
     // A line that is cut is still told.
     let _ = match denied.code {
         SYS_SECCOMP => explain(&mut line, KIND.get(), denied.call, second_argument(context)),
@@ -98,7 +98,12 @@ extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut 
     end();
 }
 
-fn explain(line: &mut Line, kind: ThreadKind, call: libc::c_int, request: u64) -> fmt::Result {
+fn explain(
+    line: &mut ViolationLine,
+    kind: ThreadKind,
+    call: libc::c_int,
+    request: u64,
+) -> fmt::Result {
     let name = usize::try_from(call).ok().and_then(Sysno::new);
     let name = name.map_or("of an unknown name", |call| call.name());
     write!(line, "vmbell: {kind}: system call {name} ({call}")?;
@@ -126,12 +131,12 @@ fn second_argument(context: &libc::ucontext_t) -> u64 {
 }
 
 /// A line in memory of its own.
-struct Line {
+struct ViolationLine {
     bytes: [u8; 320],
     len: usize,
 }
 
-impl Default for Line {
+impl Default for ViolationLine {
     fn default() -> Self {
         Self {
             bytes: [0; 320],
@@ -140,7 +145,7 @@ impl Default for Line {
     }
 }
 
-impl Line {
+impl ViolationLine {
     /// Writes it to standard error. There is no one to tell of an error.
     fn write(&self) {
         // SAFETY: the call reads `len` bytes, which are part of `bytes`.
@@ -148,7 +153,7 @@ impl Line {
     }
 }
 
-impl Write for Line {
+impl Write for ViolationLine {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let room = self.bytes.get_mut(self.len..).unwrap_or_default();
         let len = text.len().min(room.len());

@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, RangedI64ValueParser};
 
 use super::budget::BOOTS;
-use crate::suites::vmms::{Device, row};
+use crate::suites::vmms::{VmmDeviceName, row};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -73,7 +73,7 @@ pub(crate) struct GateArgs {
         value_delimiter = ',',
         requires = "init"
     )]
-    pub(super) virtio: Vec<Device>,
+    pub(super) virtio: Vec<VmmDeviceName>,
 
     /// Hold a boot of Linux in each VMM, too, with --init: its exits by reason and by address
     #[arg(long, requires = "init")]

@@ -22,7 +22,7 @@ use vmbell_report::gate::{Measured, Place, Samples};
 use super::budget::Budget;
 use crate::compare;
 use crate::exit::Exit;
-use crate::process::{End, Ended, Task, run};
+use crate::process::{ProgramEnd, ProgramOutput, ProgramTask, run};
 
 /// No boot takes as long; its own limits end one that hangs.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
@@ -106,10 +106,10 @@ impl Boots<'_> {
         let path = folder.join(format!("{}-{}.json", file_name(boot.kernel), boot.seed));
         let words = self.words(boot, &path)?;
         let ended =
-            run(&Task::new(&words, LONGEST, self.limit)).context("cannot run vmbell lab")?;
+            run(&ProgramTask::new(&words, LONGEST, self.limit)).context("cannot run vmbell lab")?;
         let status = match &ended.end {
-            End::Stopped => return Ok(None),
-            End::Exited(status) => status.code(),
+            ProgramEnd::Stopped => return Ok(None),
+            ProgramEnd::Exited(status) => status.code(),
             _ => None,
         };
         if !matches!(status, Some(0 | VMM_FAILED | VMM_SKIPPED)) || !path.exists() {
@@ -259,7 +259,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// The end of what a lab printed on standard error.
-fn last_lines(ended: &Ended) -> String {
+fn last_lines(ended: &ProgramOutput) -> String {
     let text = String::from_utf8_lossy(&ended.errors);
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")

@@ -8,7 +8,7 @@ use super::args::GateArgs;
 use super::budget::{Budget, Vmm};
 use crate::args::suggest::did_you_mean;
 use crate::lab;
-use crate::suites::vmms::{self, Device};
+use crate::suites::vmms::{self, VmmDeviceName};
 
 /// Fails if what the budget names cannot be booted or measured here, or if it holds no figures; the error names the place.
 pub(super) fn check(budget: &Budget, kernels: &[String], args: &GateArgs) -> Result<(), String> {
@@ -62,9 +62,9 @@ pub(super) fn check(budget: &Budget, kernels: &[String], args: &GateArgs) -> Res
     Ok(())
 }
 
-fn device(name: &str) -> Result<Device, String> {
-    Device::from_str(name, false).map_err(|_| {
-        let all = Device::value_variants().iter();
+fn device(name: &str) -> Result<VmmDeviceName, String> {
+    VmmDeviceName::from_str(name, false).map_err(|_| {
+        let all = VmmDeviceName::value_variants().iter();
         let names: Vec<&str> = all.map(|device| device.name()).collect();
         let hint = did_you_mean(name, &names);
         format!(

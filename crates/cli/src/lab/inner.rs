@@ -12,7 +12,7 @@ use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use crate::args::forward::{self, is_given, option};
 use crate::cli::{self, Cli};
-use crate::suites::Suite;
+use crate::suites::BenchSuite;
 use vmbell_report::{EXPORTERS, Exporter};
 
 /// The word for this program.
@@ -22,7 +22,7 @@ const NAME: &str = "vmbell";
 #[derive(Debug)]
 pub(super) struct Inner {
     /// The suite that it measures, if it does.
-    pub(super) suite: Option<Suite>,
+    pub(super) suite: Option<BenchSuite>,
     /// The words that follow `vmbell`.
     words: Vec<OsString>,
     /// The names of the command and of its subcommands.
@@ -45,7 +45,7 @@ impl Inner {
         let line = [OsString::from(NAME)].into_iter().chain(words.to_vec());
         let matches = command.clone().try_get_matches_from(line)?;
         let suite = match Cli::from_arg_matches(&matches)?.command {
-            cli::Command::Bench(args) => Some(Suite::from(*args)),
+            cli::CliCommand::Bench(args) => Some(BenchSuite::from(*args)),
             _ => None,
         };
         let (path, command, matches) = forward::innermost(command, matches);

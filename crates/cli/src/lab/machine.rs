@@ -12,7 +12,7 @@ use super::exits;
 use super::inner::Inner;
 use crate::args::values;
 use crate::exit::Usage;
-use crate::suites::Suite;
+use crate::suites::BenchSuite;
 use vmbell_bench::catalogue::needs_two_cpus;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::{Board, Gic};
@@ -238,8 +238,8 @@ impl Chosen {
 }
 
 /// The first row that the command line names (no glob does) and that needs two CPUs.
-fn row_for_two_cpus(suite: &Suite) -> Option<&str> {
-    let Suite::Paths(args) = suite else {
+fn row_for_two_cpus(suite: &BenchSuite) -> Option<&str> {
+    let BenchSuite::Paths(args) = suite else {
         return None;
     };
     let mut names = args.names.iter().map(String::as_str);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 
 use super::inner::Inner;
-use crate::suites::Suite;
+use crate::suites::BenchSuite;
 use vmbell_bench::scenario;
 use vmbell_lab::board::Board;
 use vmbell_report::Timing;
@@ -56,16 +56,16 @@ impl Needs {
             return Ok(Self::default());
         };
         let needs = match suite {
-            Suite::Paths(args) => Self {
+            BenchSuite::Paths(args) => Self {
                 defaults: vec![("backend", "kvm"), NO_LIMIT],
                 devices: scenario::devices(&args.names),
                 ..Self::default()
             },
-            Suite::Rings(_) | Suite::Eoi(_) => Self {
+            BenchSuite::Rings(_) | BenchSuite::Eoi(_) => Self {
                 defaults: vec![NO_LIMIT],
                 ..Self::default()
             },
-            Suite::Vmms(args) => Self {
+            BenchSuite::Vmms(args) => Self {
                 kernel: args.wants_lab_kernel(),
                 replaced: match args.wants_lab_kernel() {
                     true => vec![("linux", LINUX[0].1.into())],
@@ -80,7 +80,7 @@ impl Needs {
                 vmms: true,
                 ..Self::default()
             },
-            Suite::Net(args) => Self {
+            BenchSuite::Net(args) => Self {
                 replaced: vec![("append", format!("{APPEND} {}", args.append()).into())],
                 ..Self::of_net(args.wants_card(), is_counted)
             },

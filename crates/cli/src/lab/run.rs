@@ -24,7 +24,7 @@ use crate::compare;
 use crate::exit::Usage;
 use crate::output::deliver::show_below;
 use crate::output::style::Style;
-use crate::suites::Suite;
+use crate::suites::BenchSuite;
 use vmbell_bench::host::{DEPTH_VARIABLE, DEPTH_VMM_VARIABLE};
 use vmbell_bench::{marks, timing};
 use vmbell_lab::arch::Arch;
@@ -276,7 +276,7 @@ fn run_in(
     let can_mark = settings.exits && board.arch == Arch::X86_64;
     let marked = inner
         .as_ref()
-        .filter(|inner| can_mark && matches!(inner.suite, Some(Suite::Paths(_))));
+        .filter(|inner| can_mark && matches!(inner.suite, Some(BenchSuite::Paths(_))));
     if let Some(inner) = marked {
         if inner.has("sort") {
             bail!("--exits has the rows in their own order: leave out --sort");
@@ -316,7 +316,7 @@ fn run_in(
     for pair in &arguments.with {
         carried.files.push(copied(pair)?);
     }
-    if let Some(Suite::Vmms(args)) = program
+    if let Some(BenchSuite::Vmms(args)) = program
         .inner
         .as_ref()
         .and_then(|inner| inner.suite.as_ref())

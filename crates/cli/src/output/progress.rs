@@ -13,14 +13,14 @@ use vmbell_report::units;
 /// A progress bar that is drawn between runs, on the measuring thread: a thread that redraws it by a
 /// timer would take CPU time from what is measured.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct BenchProgress {
     bar: ProgressBar,
-    records: Option<Records>,
+    records: Option<ProgressRecords>,
 }
 
 /// What the lab is told of the progress, whether it shows it or not, so that the counts are the same.
 #[derive(Debug)]
-struct Records {
+struct ProgressRecords {
     phase: BenchPhase,
     /// Runs of each row after the calibration.
     runs: u64,
@@ -28,7 +28,7 @@ struct Records {
     all: u64,
 }
 
-impl Records {
+impl ProgressRecords {
     /// Tells the lab that this number of steps is done, the last of them with this row.
     fn step(&mut self, steps: u64, name: &str) {
         self.done += steps;
@@ -38,12 +38,12 @@ impl Records {
     }
 }
 
-impl Progress {
+impl BenchProgress {
     /// The progress of a measurement with this number of runs of each row, or of one without calibration; it shows nothing
     /// unless `shown`.
     pub(crate) fn new(shown: bool, runs: u32) -> Self {
         Self {
-            records: (shown && is_in_lab()).then(|| Records {
+            records: (shown && is_in_lab()).then(|| ProgressRecords {
                 phase: BenchPhase::Measure,
                 runs: runs.into(),
                 done: 0,
@@ -75,7 +75,7 @@ fn bar(shown: bool) -> ProgressBar {
     bar
 }
 
-impl Observer for Progress {
+impl Observer for BenchProgress {
     fn phase(&mut self, phase: BenchPhase, steps: u64) {
         self.bar.set_prefix(match phase {
             BenchPhase::Calibrate => "Calibrate",
@@ -121,7 +121,7 @@ impl Observer for Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for BenchProgress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -41,12 +41,12 @@ pub(super) struct ProbeArgs {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct FeatureAnswer {
     supported: bool,
     reason: Option<String>,
 }
 
-impl From<&Support> for Answer {
+impl From<&Support> for FeatureAnswer {
     fn from(support: &Support) -> Self {
         match support {
             Support::Yes => Self {
@@ -62,12 +62,12 @@ impl From<&Support> for Answer {
 }
 
 #[derive(Serialize)]
-struct Probe {
+struct HostOffer {
     host: Host,
     tsc: Option<vmbell_report::Tsc>,
-    features: BTreeMap<&'static str, Answer>,
+    features: BTreeMap<&'static str, FeatureAnswer>,
     settings: BTreeMap<&'static str, String>,
-    backends: BTreeMap<&'static str, BTreeMap<&'static str, Answer>>,
+    backends: BTreeMap<&'static str, BTreeMap<&'static str, FeatureAnswer>>,
     advice: Vec<Finding>,
 }
 
@@ -83,9 +83,9 @@ pub(super) fn run(args: &ProbeArgs) -> Result<Exit> {
 }
 
 /// A text of sections with aligned lines.
-struct Sections(String);
+struct TextSections(String);
 
-impl Sections {
+impl TextSections {
     fn section(&mut self, title: &str, lines: &[(String, String)]) {
         let widest = lines.iter().map(|(label, _)| width(label)).max();
         let widest = widest.unwrap_or_default();
@@ -101,7 +101,7 @@ impl Sections {
 }
 
 fn text() -> String {
-    let mut sections = Sections(String::new());
+    let mut sections = TextSections(String::new());
     let host = host::probe();
     let clock = TickClock::calibrate();
     let backends = probe_backends();
@@ -139,7 +139,7 @@ fn text() -> String {
 
 /// What acts on the numbers here; takes a third of a second.
 fn found(host: &Host, clock: Option<&TickClock>, backends: &[BackendProbe]) -> Vec<Finding> {
-    let known = advice::Known {
+    let known = advice::KnownHost {
         host,
         invariant: clock.map(TickClock::is_invariant),
         backends,
@@ -200,7 +200,7 @@ fn json() -> Result<String> {
     let host = host::probe();
     let clock = TickClock::calibrate().ok();
     let backends = probe_backends();
-    let probe = Probe {
+    let probe = HostOffer {
         advice: found(&host, clock.as_ref(), &backends),
         host,
         tsc: clock.map(|clock| vmbell_report::Tsc {

@@ -3,7 +3,7 @@
 //!
 //! The calling thread waits for output, for the end of the time, and for a signal to the command. Whatever the program
 //! does, its group is killed before this returns: one that is done and does not end, one that prints without end and one
-//! that hangs are all told apart by their `End`.
+//! that hangs are all told apart by their `ProgramEnd`.
 
 pub(crate) mod program;
 mod running;
@@ -19,7 +19,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-pub(super) use self::running::{Reached, Running};
+pub(super) use self::running::{Reached, RunningProgram};
 use vmbell_bench::CommandLimit;
 use vmbell_lab::spin::Watch;
 
@@ -27,7 +27,7 @@ use vmbell_lab::spin::Watch;
 pub(super) const MOST_OUTPUT: usize = 1 << 20;
 /// How long a program may live on after the image has said all.
 const GRACE: Duration = Duration::from_secs(3);
-/// The longest mark that [`Task::is_complete`] looks for: so much of what was searched is searched again.
+/// The longest mark that [`ProgramTask::is_complete`] looks for: so much of what was searched is searched again.
 const MARK: usize = 64;
 /// How often limits are looked at while nothing is printed.
 const LOOK: Timespec = Timespec {
@@ -36,7 +36,7 @@ const LOOK: Timespec = Timespec {
 };
 
 /// A program with its arguments and what it may use.
-pub(super) struct Task<'a> {
+pub(super) struct ProgramTask<'a> {
     /// The program and its arguments.
     pub(super) words: &'a [OsString],
     /// How long it may run.
@@ -53,7 +53,7 @@ pub(super) struct Task<'a> {
     pub(super) is_complete: &'a dyn Fn(&[u8]) -> bool,
 }
 
-impl<'a> Task<'a> {
+impl<'a> ProgramTask<'a> {
     /// A program that runs on any CPU, until it ends or one of the limits is reached.
     pub(super) fn new(words: &'a [OsString], limit: Duration, stop: &'a CommandLimit) -> Self {
         Self {
@@ -70,18 +70,18 @@ impl<'a> Task<'a> {
 
 /// What a program printed, and how it ended.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct ProgramOutput {
     /// Its standard output.
     pub(super) output: Vec<u8>,
     /// Its standard error.
     pub(super) errors: Vec<u8>,
     /// How it ended.
-    pub(super) end: End,
+    pub(super) end: ProgramEnd,
 }
 
 /// How a program ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ProgramEnd {
     /// By itself.
     Exited(ExitStatus),
     /// All that was wanted was printed, and the program lived on until it was killed.
@@ -98,9 +98,9 @@ pub(super) enum End {
 
 /// The program and the group that was made for it, which is killed when this is dropped: nothing of the program lives on,
 /// whatever happens to the command.
-struct Group(Child);
+struct ProcessGroup(Child);
 
-impl Group {
+impl ProcessGroup {
     /// Whether the program has exited. It is not waited for, so its number stays its own until the group is killed.
     fn has_exited(&self) -> io::Result<bool> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -115,7 +115,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         // A child that was waited for has a status now, and its group was killed.
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
@@ -126,17 +126,25 @@ impl Drop for Group {
 }
 
 /// Runs the program until it ends or is ended.
-pub(super) fn run(task: &Task<'_>) -> io::Result<Ended> {
-    let mut running = Running::start(task.words, task.most, task.cpus)?;
+pub(super) fn run(task: &ProgramTask<'_>) -> io::Result<ProgramOutput> {
+    let mut running = RunningProgram::start(task.words, task.most, task.cpus)?;
     let spins = task.ends_if_spinning.then(|| Watch::start(running.id()));
     let spins = spins.transpose()?;
     let end = watch(task, &running.group, &mut running.streams)?;
     let has_spun = spins.is_some_and(|spins| spins.found());
-    running.end(if has_spun { Some(End::Spun) } else { end })
+    running.end(if has_spun {
+        Some(ProgramEnd::Spun)
+    } else {
+        end
+    })
 }
 
 /// Waits for the program's end, and returns `None`, or for the reason to end it.
-fn watch(task: &Task<'_>, group: &Group, streams: &mut [Stream; 2]) -> io::Result<Option<End>> {
+fn watch(
+    task: &ProgramTask<'_>,
+    group: &ProcessGroup,
+    streams: &mut [OutputStream; 2],
+) -> io::Result<Option<ProgramEnd>> {
     let begun = Instant::now();
     let mut complete: Option<Instant> = None;
     let mut searched = 0;
@@ -149,10 +157,10 @@ fn watch(task: &Task<'_>, group: &Group, streams: &mut [Stream; 2]) -> io::Resul
             return Ok(None);
         }
         if streams.iter().any(|stream| stream.is_full) {
-            return Ok(Some(End::TooMuch));
+            return Ok(Some(ProgramEnd::TooMuch));
         }
         if task.stop.stop().is_some() {
-            return Ok(Some(End::Stopped));
+            return Ok(Some(ProgramEnd::Stopped));
         }
         let output = &streams[0].kept;
         let unsearched = &output[searched.min(output.len())..];
@@ -161,17 +169,17 @@ fn watch(task: &Task<'_>, group: &Group, streams: &mut [Stream; 2]) -> io::Resul
         }
         searched = output.len().saturating_sub(MARK);
         if complete.is_some_and(|at| at.elapsed() >= GRACE) {
-            return Ok(Some(End::Lingered));
+            return Ok(Some(ProgramEnd::Lingered));
         }
         if begun.elapsed() >= task.limit {
-            return Ok(Some(End::TimeLimit));
+            return Ok(Some(ProgramEnd::TimeLimit));
         }
     }
 }
 
 /// Waits until a stream has something or a moment has passed.
-fn wait(streams: &[Stream; 2]) -> io::Result<()> {
-    let open = streams.iter().filter_map(Stream::fd);
+fn wait(streams: &[OutputStream; 2]) -> io::Result<()> {
+    let open = streams.iter().filter_map(OutputStream::fd);
     let mut polled: Vec<PollFd<'_>> = open
         .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
         .collect();
@@ -182,23 +190,23 @@ fn wait(streams: &[Stream; 2]) -> io::Result<()> {
 }
 
 /// One of the program's streams, which is never waited for.
-struct Stream {
-    from: Option<Box<dyn Source>>,
+struct OutputStream {
+    from: Option<Box<dyn ReadableFd>>,
     kept: Vec<u8>,
     most: usize,
     is_full: bool,
 }
 
-trait Source: Read + AsFd {}
-impl<T: Read + AsFd> Source for T {}
+trait ReadableFd: Read + AsFd {}
+impl<T: Read + AsFd> ReadableFd for T {}
 
-impl Stream {
-    fn of(from: Option<impl Source + 'static>, most: usize) -> io::Result<Self> {
+impl OutputStream {
+    fn of(from: Option<impl ReadableFd + 'static>, most: usize) -> io::Result<Self> {
         if let Some(from) = &from {
             fcntl_setfl(from, OFlags::NONBLOCK)?;
         }
         Ok(Self {
-            from: from.map(|from| Box::new(from) as Box<dyn Source>),
+            from: from.map(|from| Box::new(from) as Box<dyn ReadableFd>),
             kept: Vec::new(),
             most,
             is_full: false,

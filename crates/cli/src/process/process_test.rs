@@ -14,11 +14,11 @@ fn is_done(output: &[u8]) -> bool {
     output.windows(12).any(|bytes| bytes == b"=== done ===")
 }
 
-fn shell(script: &str, limit: Duration, stop: &CommandLimit) -> Ended {
+fn shell(script: &str, limit: Duration, stop: &CommandLimit) -> ProgramOutput {
     let words = ["/bin/sh", "-c", script].map(OsString::from);
-    let task = Task {
+    let task = ProgramTask {
         is_complete: &is_done,
-        ..Task::new(&words, limit, stop)
+        ..ProgramTask::new(&words, limit, stop)
     };
     run(&task).unwrap()
 }
@@ -26,11 +26,11 @@ fn shell(script: &str, limit: Duration, stop: &CommandLimit) -> Ended {
 const LONG: Duration = Duration::from_secs(120);
 
 /// How a script ends at its limit. It says something before that, which a busy host may need a longer limit for.
-fn at_its_limit(script: &str) -> Ended {
+fn at_its_limit(script: &str) -> ProgramOutput {
     let mut limit = Duration::from_secs(1);
     loop {
         let ended = shell(script, limit, &CommandLimit::none());
-        assert_eq!(ended.end, End::TimeLimit);
+        assert_eq!(ended.end, ProgramEnd::TimeLimit);
         if !ended.output.is_empty() || limit > LONG {
             return ended;
         }
@@ -49,7 +49,7 @@ fn a_program_that_ends_leaves_its_words_and_status() {
         (&ended.output[..], &ended.errors[..]),
         (&b"out\n"[..], &b"err\n"[..])
     );
-    assert!(matches!(ended.end, End::Exited(status) if status.code() == Some(3)));
+    assert!(matches!(ended.end, ProgramEnd::Exited(status) if status.code() == Some(3)));
 }
 
 #[test]
@@ -65,7 +65,10 @@ fn a_program_that_prints_without_end_is_ended() {
         LONG,
         &CommandLimit::none(),
     );
-    assert_eq!((ended.output.len(), ended.end), (MOST_OUTPUT, End::TooMuch));
+    assert_eq!(
+        (ended.output.len(), ended.end),
+        (MOST_OUTPUT, ProgramEnd::TooMuch)
+    );
 }
 
 #[test]
@@ -73,7 +76,7 @@ fn a_program_that_is_done_and_lives_on_is_ended() {
     let script = "echo '=== done ==='; exec sleep 1000";
     assert_eq!(
         shell(script, LONG, &CommandLimit::none()).end,
-        End::Lingered
+        ProgramEnd::Lingered
     );
 }
 
@@ -97,21 +100,24 @@ fn is_alive(process: i32) -> bool {
 #[test]
 fn a_child_that_keeps_the_output_open_is_not_waited_for() {
     let ended = shell("sleep 1000 & echo done", LONG, &CommandLimit::none());
-    assert!(matches!(ended.end, End::Exited(_)));
+    assert!(matches!(ended.end, ProgramEnd::Exited(_)));
     assert_eq!(ended.output, b"done\n");
 }
 
 #[test]
 fn a_signal_to_the_command_ends_the_program() {
     let ended = shell("exec sleep 1000", LONG, &interrupted());
-    assert_eq!(ended.end, End::Stopped);
+    assert_eq!(ended.end, ProgramEnd::Stopped);
 }
 
 #[test]
 fn the_time_limit_of_the_command_ends_the_program() {
     static NEVER: AtomicBool = AtomicBool::new(false);
     let limit = CommandLimit::new(Some(Duration::from_millis(1)), &NEVER);
-    assert_eq!(shell("exec sleep 1000", LONG, &limit).end, End::Stopped);
+    assert_eq!(
+        shell("exec sleep 1000", LONG, &limit).end,
+        ProgramEnd::Stopped
+    );
 }
 
 #[test]
@@ -119,9 +125,9 @@ fn a_program_runs_on_its_cpus_only() {
     let cpu = *allowed_cpus().unwrap().last().unwrap();
     let words = ["grep", "Cpus_allowed_list", "/proc/self/status"].map(OsString::from);
     let limit = CommandLimit::none();
-    let task = Task {
+    let task = ProgramTask {
         cpus: &[cpu],
-        ..Task::new(&words, LONG, &limit)
+        ..ProgramTask::new(&words, LONG, &limit)
     };
     let output = String::from_utf8(run(&task).unwrap().output).unwrap();
     assert_eq!(output.trim(), format!("Cpus_allowed_list:\t{cpu}"));
@@ -131,6 +137,6 @@ fn a_program_runs_on_its_cpus_only() {
 fn a_program_that_does_not_exist_is_an_error() {
     let words = [OsString::from("/nonexistent/vmm")];
     let limit = CommandLimit::none();
-    let task = Task::new(&words, LONG, &limit);
+    let task = ProgramTask::new(&words, LONG, &limit);
     assert_eq!(run(&task).unwrap_err().kind(), ErrorKind::NotFound);
 }

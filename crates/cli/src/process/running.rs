@@ -13,13 +13,13 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::{End, Ended, Group, Stream, wait};
+use super::{OutputStream, ProcessGroup, ProgramEnd, ProgramOutput, wait};
 use vmbell_bench::CommandLimit;
 
 /// A program that was started; it is killed with its group when this is dropped.
-pub(crate) struct Running {
-    pub(super) group: Group,
-    pub(super) streams: [Stream; 2],
+pub(crate) struct RunningProgram {
+    pub(super) group: ProcessGroup,
+    pub(super) streams: [OutputStream; 2],
     /// While this is open, a read of the program's terminal waits.
     _keyboard: OwnedFd,
 }
@@ -30,10 +30,10 @@ pub(crate) enum Reached {
     /// The program printed it.
     Mark,
     /// The program is over, or is to end, for this reason; it exited if there is none.
-    End(Option<End>),
+    End(Option<ProgramEnd>),
 }
 
-impl Running {
+impl RunningProgram {
     /// Starts a program on these CPUs, or on all if there are none; `most` bytes of each of its outputs are kept.
     pub(crate) fn start(words: &[OsString], most: usize, cpus: &[usize]) -> io::Result<Self> {
         let mut allowed = CpuSet::new();
@@ -56,12 +56,12 @@ impl Running {
             .process_group(0);
         // SAFETY: between fork and exec the closure makes two system calls with what it owns, which is async-signal-safe.
         unsafe { command.pre_exec(before_exec) };
-        let mut group = Group(command.spawn()?);
+        let mut group = ProcessGroup(command.spawn()?);
         // What the command was made of holds the terminal, which the program alone is to have.
         drop(command);
         let streams = [
-            Stream::of(group.0.stdout.take(), most)?,
-            Stream::of(group.0.stderr.take(), most)?,
+            OutputStream::of(group.0.stdout.take(), most)?,
+            OutputStream::of(group.0.stderr.take(), most)?,
         ];
         Ok(Self {
             group,
@@ -96,11 +96,11 @@ impl Running {
             let end = if has_exited {
                 None
             } else if self.streams.iter().any(|stream| stream.is_full) {
-                Some(End::TooMuch)
+                Some(ProgramEnd::TooMuch)
             } else if stop.stop().is_some() {
-                Some(End::Stopped)
+                Some(ProgramEnd::Stopped)
             } else if begun.elapsed() >= limit {
-                Some(End::TimeLimit)
+                Some(ProgramEnd::TimeLimit)
             } else {
                 wait(&self.streams)?;
                 continue;
@@ -110,17 +110,17 @@ impl Running {
     }
 
     /// Kills the program, if it has not exited, and returns what it printed; `end` says why it is ended.
-    pub(crate) fn end(mut self, end: Option<End>) -> io::Result<Ended> {
+    pub(crate) fn end(mut self, end: Option<ProgramEnd>) -> io::Result<ProgramOutput> {
         let status = self.group.kill()?;
         for stream in &mut self.streams {
             // The rest of what it had printed; the group is dead, so no more comes.
             stream.read()?;
         }
         let [output, errors] = self.streams.map(|stream| stream.kept);
-        Ok(Ended {
+        Ok(ProgramOutput {
             output,
             errors,
-            end: end.unwrap_or(End::Exited(status)),
+            end: end.unwrap_or(ProgramEnd::Exited(status)),
         })
     }
 }

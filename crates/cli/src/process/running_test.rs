@@ -5,9 +5,9 @@ use super::*;
 const MOST: usize = 1 << 16;
 const LONG: Duration = Duration::from_secs(120);
 
-fn shell(script: &str) -> Running {
+fn shell(script: &str) -> RunningProgram {
     let words = ["/bin/sh", "-c", script].map(OsString::from);
-    Running::start(&words, MOST, &[]).unwrap()
+    RunningProgram::start(&words, MOST, &[]).unwrap()
 }
 
 #[test]
@@ -17,10 +17,10 @@ fn a_program_goes_on_after_its_mark() {
         let reached = running.wait_for(mark, LONG, &CommandLimit::none()).unwrap();
         assert_eq!(reached, Reached::Mark, "{mark}");
     }
-    let ended = running.end(Some(End::Lingered)).unwrap();
+    let ended = running.end(Some(ProgramEnd::Lingered)).unwrap();
     assert_eq!(
         (&ended.output[..], ended.end),
-        (&b"first\nsecond\n"[..], End::Lingered)
+        (&b"first\nsecond\n"[..], ProgramEnd::Lingered)
     );
 }
 
@@ -30,9 +30,9 @@ fn a_mark_that_does_not_come_is_not_waited_for_without_end() {
         (
             "echo other; sleep 1000",
             Duration::from_millis(200),
-            Some(End::TimeLimit),
+            Some(ProgramEnd::TimeLimit),
         ),
-        ("yes", LONG, Some(End::TooMuch)),
+        ("yes", LONG, Some(ProgramEnd::TooMuch)),
         ("exit 3", LONG, None),
     ] {
         let mut running = shell(script);
@@ -48,7 +48,7 @@ fn a_signal_to_the_command_ends_the_wait() {
     static STOP: AtomicBool = AtomicBool::new(true);
     let stop = CommandLimit::new(None, &STOP);
     let reached = shell("sleep 1000").wait_for("mark", LONG, &stop).unwrap();
-    assert_eq!(reached, Reached::End(Some(End::Stopped)));
+    assert_eq!(reached, Reached::End(Some(ProgramEnd::Stopped)));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
-use super::device::Assigned;
+use super::device::AssignedDevice;
 use crate::advice::remedy;
 use vmbell_vfio::host::{Bus, Host, HostDevice};
 use vmbell_vfio::interrupt::InterruptPath;
@@ -20,7 +20,7 @@ use vmbell_vmm::{OnEvent, Pc};
 const HOST_TREE: &str = "/proc/device-tree";
 
 /// Gives the guest a PCI device.
-pub(super) fn pci(pc: &Pc, device: &Assigned) -> Result<()> {
+pub(super) fn pci(pc: &Pc, device: &AssignedDevice) -> Result<()> {
     let found = ready(&[Bus::Pci], device)?;
     Ok(pc.assign(&found, device.mmap, &warnings(&found))?)
 }
@@ -32,7 +32,7 @@ fn warnings(device: &HostDevice) -> OnEvent {
 }
 
 /// Gives the guest a platform device, says where it is, and returns its node.
-pub(super) fn platform(pc: &Pc, device: &Assigned) -> Result<DeviceNode> {
+pub(super) fn platform(pc: &Pc, device: &AssignedDevice) -> Result<DeviceNode> {
     let found = ready(&[Bus::Platform, Bus::Amba], device)?;
     let name = &found.name;
     let template = template(&found, device.dtb.as_deref())
@@ -82,7 +82,7 @@ pub(super) fn dump(nodes: &[DeviceNode], path: &Path) -> Result<()> {
 }
 
 /// The device, if nothing stands in the way of assigning it.
-fn ready(buses: &[Bus], device: &Assigned) -> Result<HostDevice> {
+fn ready(buses: &[Bus], device: &AssignedDevice) -> Result<HostDevice> {
     let host = Host::system();
     let found = host.find(buses, &device.host)?;
     let obstacles = host.obstacles(&found);

@@ -19,24 +19,24 @@ const ESCAPE: u8 = 0x01;
 const QUIT: u8 = b'x';
 
 /// Gives a guest what the user types.
-pub(super) type Input = Box<dyn FnMut(&[u8]) + Send>;
+pub(super) type GuestInput = Box<dyn FnMut(&[u8]) + Send>;
 
 /// The input of a serial port.
-pub(super) fn of_port(port: &Arc<Serial>) -> Input {
+pub(super) fn of_port(port: &Arc<Serial>) -> GuestInput {
     let port = Arc::clone(port);
     Box::new(move |bytes| port.receive(bytes, || false))
 }
 
 /// Standard input while a guest has it. The terminal gets its settings back when this is dropped.
-pub(super) struct Console {
+pub(super) struct StdinConsole {
     before: Option<Arc<Termios>>,
     quit: Arc<AtomicBool>,
 }
 
-impl Console {
+impl StdinConsole {
     /// Starts a thread that calls `give` with what comes from standard input, up to its end. The thread ends with the
     /// process, since nothing wakes it from its read.
-    pub(super) fn attach(give: Input) -> Result<Self> {
+    pub(super) fn attach(give: GuestInput) -> Result<Self> {
         let stdin = io::stdin();
         let before = if stdin.is_terminal() {
             let before = tcgetattr(&stdin).context("cannot read the terminal's settings")?;
@@ -75,7 +75,7 @@ impl Console {
     }
 }
 
-impl Drop for Console {
+impl Drop for StdinConsole {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
             restore(before);

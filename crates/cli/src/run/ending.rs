@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
-use super::console::{Console, Input};
+use super::console::{GuestInput, StdinConsole};
 use super::{FAILED, RunArgs, status};
 use crate::exit::Exit;
 use crate::interrupt;
@@ -29,13 +29,13 @@ const LONGEST: Duration = Duration::from_millis(900);
 const BROKEN_PIPE: u8 = 128 + 13;
 
 /// Signals, the console's command to quit, the time limit and the output, while the guest runs.
-pub(super) struct Ending {
-    why: Arc<Why>,
-    console: Option<Console>,
+pub(super) struct RunEnding {
+    why: Arc<EndingReasons>,
+    console: Option<StdinConsole>,
 }
 
 /// What may end the run.
-struct Why {
+struct EndingReasons {
     interrupted: &'static AtomicBool,
     quit: Option<Arc<AtomicBool>>,
     timeout: Duration,
@@ -47,15 +47,15 @@ struct Why {
     told: [Once; 2],
 }
 
-impl Ending {
+impl RunEnding {
     /// Begins to watch, and gives the guest what the user types if there is an `input`.
-    pub(super) fn begin(args: &RunArgs, input: Option<Input>, output: Output) -> Result<Self> {
+    pub(super) fn begin(args: &RunArgs, input: Option<GuestInput>, output: Output) -> Result<Self> {
         let interrupted = interrupt::catch().context("cannot catch signals")?;
-        let console = input.map(Console::attach).transpose()?;
+        let console = input.map(StdinConsole::attach).transpose()?;
         let timeout = args.timeout;
-        let why = Arc::new(Why {
+        let why = Arc::new(EndingReasons {
             interrupted,
-            quit: console.as_ref().map(Console::has_quit),
+            quit: console.as_ref().map(StdinConsole::has_quit),
             timeout,
             deadline: (timeout > Duration::ZERO).then(|| Instant::now() + timeout),
             output,
@@ -63,7 +63,7 @@ impl Ending {
             told: [const { Once::new() }; 2],
         });
         let theirs = Arc::clone(&why);
-        let terminal = console.as_ref().and_then(Console::restore);
+        let terminal = console.as_ref().and_then(StdinConsole::restore);
         thread::spawn(ThreadKind::Device, "end", move || {
             theirs.end_in_any_case(terminal);
         })
@@ -80,7 +80,7 @@ impl Ending {
     /// Waits for the guest's output, gives the terminal back, and says how the guest ended.
     pub(super) fn status(self, stop: Result<Stop, BoardError>) -> Result<u8> {
         let why = self.why;
-        let mut limit = Limit::new(PRINTING);
+        let mut limit = EndingTime::new(PRINTING);
         let unwritten = why.output.drain(|| !limit.has_passed(why.is_due()));
         drop(self.console);
         let failed = why.output.failed();
@@ -100,7 +100,7 @@ impl Ending {
     }
 }
 
-impl Why {
+impl EndingReasons {
     fn is_due(&self) -> bool {
         is_set(self.interrupted)
             || self.quit.as_deref().is_some_and(is_set)
@@ -138,7 +138,7 @@ impl Why {
 
     /// Ends the process some time after the run has to end. Unless that was done, it gives the `terminal` back before.
     fn end_in_any_case(&self, terminal: Option<impl Fn()>) {
-        let mut limit = Limit::new(LONGEST);
+        let mut limit = EndingTime::new(LONGEST);
         while !limit.has_passed(self.is_due()) {
             std::thread::sleep(LOOK);
         }
@@ -157,12 +157,12 @@ impl Why {
 }
 
 /// A time that begins when the run has to end.
-struct Limit {
+struct EndingTime {
     length: Duration,
     begun: Option<Instant>,
 }
 
-impl Limit {
+impl EndingTime {
     const fn new(length: Duration) -> Self {
         let begun = None;
         Self { length, begun }

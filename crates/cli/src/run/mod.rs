@@ -21,11 +21,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
-use self::device::Device;
-use self::ending::Ending;
-use self::plug::Plugged;
+use self::device::RunDevice;
+use self::ending::RunEnding;
+use self::plug::PluggedParts;
 use crate::args::values;
-use crate::confine::{self, Devices};
+use crate::confine::{self, DeviceNeeds};
 use vmbell_devices::Output;
 use vmbell_devices::virtio::Notify;
 use vmbell_hypervisor::aarch64::IMAGE_RAM;
@@ -83,7 +83,7 @@ pub(super) struct RunArgs {
 
     /// Plug in a device; `--help` lists them
     #[arg(long, value_name = "NAME[,PROPERTY=VALUE]...", value_parser = device::device, long_help = device::help())]
-    device: Vec<Device>,
+    device: Vec<RunDevice>,
 
     /// Choose the hardware of an x86-64 guest
     #[arg(
@@ -183,8 +183,8 @@ pub(super) struct RunArgs {
     sandbox: String,
 
     /// Run the guest on this backend
-    #[arg(long, value_enum, default_value_t = Backend::Kvm)]
-    backend: Backend,
+    #[arg(long, value_enum, default_value_t = RunBackend::Kvm)]
+    backend: RunBackend,
 }
 
 impl RunArgs {
@@ -258,7 +258,7 @@ fn vcpus() -> clap::builder::RangedI64ValueParser<u16> {
 
 /// The backends that can run an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Backend {
+enum RunBackend {
     /// The kernel's KVM, /dev/kvm
     Kvm,
 }
@@ -280,11 +280,11 @@ pub(super) fn run(args: &RunArgs) -> ExitCode {
 
 /// Reads the files before it opens KVM: an error in a file is an error on every host that can run images.
 fn boot(args: &RunArgs) -> Result<u8> {
-    let Backend::Kvm = args.backend;
+    let RunBackend::Kvm = args.backend;
     if args.confines() {
-        let mut devices = Devices {
+        let mut devices = DeviceNeeds {
             config_memory: args.machine == MachineModel::Micro,
-            ..Devices::default()
+            ..DeviceNeeds::default()
         };
         args.device
             .iter()
@@ -392,19 +392,19 @@ fn boot_on(hypervisor: &dyn Hypervisor, args: &RunArgs, image: &Image, boot: &Bo
         hidden: args.cpu_features,
         pv_eoi: args.pv_eoi == "on",
         on_triple_fault: args.on_triple_fault.map(Into::into).unwrap_or_default(),
-        shared_memory: args.device.iter().any(Device::shares_memory),
+        shared_memory: args.device.iter().any(RunDevice::shares_memory),
     };
     if args.virtualization {
         let required = hypervisor.require(Capability::Virtualization);
         required.context("cannot give the guest virtualization")?;
     }
-    if args.device.iter().any(Device::needs_payloads) {
+    if args.device.iter().any(RunDevice::needs_payloads) {
         let required = hypervisor.require(Capability::PayloadDoorbell);
         required.context("cannot offer notification-data")?;
     }
     let output = output()?;
     let pc = Pc::new(hypervisor, config, &output)?;
-    let Plugged { nodes, keys } = plug::all(&pc, &args.device, args.notify(), &output)?;
+    let PluggedParts { nodes, keys } = plug::all(&pc, &args.device, args.notify(), &output)?;
     if let Some(path) = &args.dump_dtb {
         assign::dump(&nodes, path)?;
     }
@@ -419,7 +419,7 @@ fn boot_on(hypervisor: &dyn Hypervisor, args: &RunArgs, image: &Image, boot: &Bo
             None
         }
     };
-    let ending = Ending::begin(args, input, output)?;
+    let ending = RunEnding::begin(args, input, output)?;
     let stop = pc.run(image, boot, ending.is_due());
     ending.status(stop)
 }

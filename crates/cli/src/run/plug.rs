@@ -7,8 +7,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::assign;
-use super::console::Input;
-use super::device::{Device, Drive, Link, Virtio};
+use super::console::GuestInput;
+use super::device::{DiskFile, RunDevice, TapLink, VirtioDevice};
 use vmbell::memory::GuestMemoryMmap;
 use vmbell_devices::Output;
 use vmbell_devices::virtio::net::{NET_QUEUES, Tap};
@@ -21,22 +21,22 @@ use vmbell_vmm::Pc;
 
 /// What plugging leaves to be done.
 #[derive(Default)]
-pub(super) struct Plugged {
+pub(super) struct PluggedParts {
     /// The nodes of platform devices.
     pub(super) nodes: Vec<DeviceNode>,
     /// Where the input of a virtio console comes in.
-    pub(super) keys: Option<Keys>,
+    pub(super) keys: Option<ConsoleKeys>,
 }
 
 /// The input of a virtio console.
-pub(super) struct Keys {
+pub(super) struct ConsoleKeys {
     pipe: PipeWriter,
     ready: Arc<ConsoleReady>,
 }
 
-impl Keys {
+impl ConsoleKeys {
     /// Gives the guest bytes to read, once its driver is ready.
-    pub(super) fn input(mut self) -> Input {
+    pub(super) fn input(mut self) -> GuestInput {
         Box::new(move |bytes| {
             self.ready.wait();
             // It fails when the guest has gone, and with it who reads.
@@ -46,7 +46,7 @@ impl Keys {
 }
 
 /// What virtio devices are plugged into.
-pub(super) trait Board {
+pub(super) trait VirtioBoard {
     /// Adds a device with so many queues, which threads of this process serve.
     fn add<D: Handler + 'static>(
         &self,
@@ -63,7 +63,7 @@ pub(super) trait Board {
     ) -> Result<()>;
 }
 
-impl Board for Pc {
+impl VirtioBoard for Pc {
     fn add<D: Handler + 'static>(
         &self,
         handler: D,
@@ -85,7 +85,7 @@ impl Board for Pc {
 /// A PC's places for devices on MMIO registers.
 struct Mmio<'p>(&'p Pc);
 
-impl Board for Mmio<'_> {
+impl VirtioBoard for Mmio<'_> {
     fn add<D: Handler + 'static>(
         &self,
         handler: D,
@@ -105,39 +105,44 @@ impl Board for Mmio<'_> {
 }
 
 /// Plugs them in, in this order. The drivers of virtio devices notify by `notify`, unless `--device` says otherwise.
-pub(super) fn all(pc: &Pc, devices: &[Device], notify: Notify, output: &Output) -> Result<Plugged> {
-    let mut plugged = Plugged::default();
+pub(super) fn all(
+    pc: &Pc,
+    devices: &[RunDevice],
+    notify: Notify,
+    output: &Output,
+) -> Result<PluggedParts> {
+    let mut plugged = PluggedParts::default();
     for device in devices {
         match device {
-            Device::ChrTestdev => bail!(
+            RunDevice::ChrTestdev => bail!(
                 "only the arm64 board has chr-testdev: a PC's guest writes its code to port 0xf4"
             ),
-            Device::PcTestdev => pc.add_pc_testdev()?,
-            Device::PciTestdev(config) => pc.add_testdev(*config)?,
-            Device::Virtio(device, ways) => {
+            RunDevice::PcTestdev => pc.add_pc_testdev()?,
+            RunDevice::PciTestdev(config) => pc.add_testdev(*config)?,
+            RunDevice::Virtio(device, ways) => {
                 plugged.virtio(pc, device, ways.config(notify), output)?;
             }
-            Device::VirtioMmio(device, ways) => {
+            RunDevice::VirtioMmio(device, ways) => {
                 plugged.virtio(&Mmio(pc), device, ways.config(notify), output)?;
             }
-            Device::VfioPci(device) => assign::pci(pc, device)?,
-            Device::VfioPlatform(device) => plugged.nodes.push(assign::platform(pc, device)?),
+            RunDevice::VfioPci(device) => assign::pci(pc, device)?,
+            RunDevice::VfioPlatform(device) => plugged.nodes.push(assign::platform(pc, device)?),
         }
     }
     Ok(plugged)
 }
 
-impl Plugged {
-    pub(super) fn virtio<B: Board>(
+impl PluggedParts {
+    pub(super) fn virtio<B: VirtioBoard>(
         &mut self,
         board: &B,
-        device: &Virtio,
+        device: &VirtioDevice,
         config: VirtioConfig,
         output: &Output,
     ) -> Result<()> {
         match device {
-            Virtio::Blk(drive) => board.add(disk(drive)?, 1, config)?,
-            Virtio::Console => {
+            VirtioDevice::Blk(drive) => board.add(disk(drive)?, 1, config)?,
+            VirtioDevice::Console => {
                 ensure!(
                     self.keys.is_none(),
                     "a guest has one virtio-console at most"
@@ -147,15 +152,15 @@ impl Plugged {
                 let console = console.context("cannot make a console of a pipe")?;
                 let ready = console.ready();
                 board.add(console, CONSOLE_QUEUES, config)?;
-                self.keys = Some(Keys { pipe, ready });
+                self.keys = Some(ConsoleKeys { pipe, ready });
             }
-            Virtio::Net(link) => net(board, link, config)?,
-            Virtio::Rng => board.add(Entropy, 1, config)?,
-            Virtio::UserBlk(socket) => {
+            VirtioDevice::Net(link) => net(board, link, config)?,
+            VirtioDevice::Rng => board.add(Entropy, 1, config)?,
+            VirtioDevice::UserBlk(socket) => {
                 let connect = |memory: &_| Ok(VhostUserBlk::connect(memory, socket, gone(socket))?);
                 board.add_worker(connect, config)?;
             }
-            Virtio::Vsock(cid) => {
+            VirtioDevice::Vsock(cid) => {
                 board.add_worker(|memory| Ok(VhostVsock::open(memory, *cid)?), config)?;
             }
         }
@@ -177,8 +182,8 @@ fn gone(socket: &Path) -> OnGone {
     })
 }
 
-fn net<B: Board>(board: &B, link: &Link, config: VirtioConfig) -> Result<()> {
-    let Link {
+fn net<B: VirtioBoard>(board: &B, link: &TapLink, config: VirtioConfig) -> Result<()> {
+    let TapLink {
         tap,
         mac,
         offloads,
@@ -197,8 +202,8 @@ fn net<B: Board>(board: &B, link: &Link, config: VirtioConfig) -> Result<()> {
 }
 
 /// Opens the file of a disk.
-fn disk(drive: &Drive) -> Result<Disk> {
-    let Drive {
+fn disk(drive: &DiskFile) -> Result<Disk> {
+    let DiskFile {
         file,
         readonly,
         is_raw,

@@ -51,7 +51,7 @@ fn disk_of_what_cannot_be_one_says_what_it_is() {
     ];
     for (file, text) in cases {
         for readonly in [false, true] {
-            let drive = |is_raw| Drive {
+            let drive = |is_raw| DiskFile {
                 file: file.clone(),
                 readonly,
                 is_raw,
@@ -71,7 +71,7 @@ fn disk_of_what_cannot_be_one_says_what_it_is() {
 fn disk_that_another_guest_has_is_refused_unless_the_user_insists() {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(512).unwrap();
-    let drive = |readonly, locks| Drive {
+    let drive = |readonly, locks| DiskFile {
         file: file.path().into(),
         readonly,
         is_raw: false,

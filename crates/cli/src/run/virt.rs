@@ -2,9 +2,9 @@
 
 use anyhow::{Result, bail};
 
-use super::device::Device;
-use super::plug::{Board, Plugged};
-use super::{Ending, MachineModel, RunArgs, console, output};
+use super::device::RunDevice;
+use super::plug::{PluggedParts, VirtioBoard};
+use super::{MachineModel, RunArgs, RunEnding, console, output};
 use vmbell::memory::GuestMemoryMmap;
 use vmbell_devices::virtio::Handler;
 use vmbell_devices::virtio::VirtioConfig;
@@ -44,15 +44,15 @@ pub(super) fn boot_on(
         memory: args.memory,
         vcpus: args.vcpus,
         virtualization: args.virtualization,
-        shared_memory: args.device.iter().any(Device::shares_memory),
+        shared_memory: args.device.iter().any(RunDevice::shares_memory),
     };
     let output = output()?;
     let virt = Virt::new(hypervisor, config, &output)?;
-    let mut plugged = Plugged::default();
+    let mut plugged = PluggedParts::default();
     for device in &args.device {
         match device {
-            Device::ChrTestdev => virt.add_chr_testdev()?,
-            Device::Virtio(device, ways) | Device::VirtioMmio(device, ways) => {
+            RunDevice::ChrTestdev => virt.add_chr_testdev()?,
+            RunDevice::Virtio(device, ways) | RunDevice::VirtioMmio(device, ways) => {
                 plugged.virtio(&virt, device, ways.config(args.notify()), &output)?;
             }
             _ => bail!(
@@ -67,12 +67,12 @@ pub(super) fn boot_on(
         None if image.is_kernel() => Some(console::of_port(virt.serial())),
         None => None,
     };
-    let ending = Ending::begin(args, input, output)?;
+    let ending = RunEnding::begin(args, input, output)?;
     let stop = virt.run(image, boot, ending.is_due());
     ending.status(stop)
 }
 
-impl Board for Virt {
+impl VirtioBoard for Virt {
     fn add<D: Handler + 'static>(
         &self,
         handler: D,

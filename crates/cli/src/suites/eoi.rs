@@ -9,14 +9,14 @@ use anyhow::Result;
 use clap::Args;
 
 use super::measure_args::MeasureArgs;
-use super::measured::{Begun, exit};
+use super::measured::{BegunBench, exit};
 use super::supervise::supervise;
 use crate::args::exports::Exports;
 use crate::args::values;
-use crate::backends::{BackendName, Choice};
+use crate::backends::{BackendChoice, BackendName};
 use crate::exit::{Exit, Usage};
 use crate::output::deliver::deliver;
-use crate::output::progress::Progress;
+use crate::output::progress::BenchProgress;
 use vmbell_bench::stat::{InterruptPace, ON, SPARED, TAKEN};
 use vmbell_bench::{BenchPhase, BenchPlan, Observer, Record, RunSample, SubjectOptions, host};
 use vmbell_hypervisor::SpinPolicy;
@@ -41,7 +41,7 @@ const RUNS: u32 = 10;
 /// The guest ends each interrupt and does nothing else. `vmbell bench net vmbell-no-pv-eoi vmbell-ioeventfd` counts what PV EOI saves
 /// a Linux with netperf.
 #[derive(Args, Debug)]
-pub(crate) struct StatArgs {
+pub(crate) struct EoiArgs {
     /// Raise N interrupts per second, or as many as the host allows [default: 25000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
@@ -84,7 +84,7 @@ pub(crate) struct StatArgs {
     measure: MeasureArgs,
 }
 
-impl StatArgs {
+impl EoiArgs {
     fn runs(&self) -> u32 {
         self.runs.unwrap_or(match self.deterministic {
             true => 1,
@@ -101,11 +101,11 @@ impl StatArgs {
 }
 
 /// Runs both modes by turns and prints their counts.
-pub(crate) fn run(args: &StatArgs) -> Result<Exit> {
-    let choice = Choice::of(args.backend.unwrap_or(BackendName::Auto))?;
+pub(crate) fn run(args: &EoiArgs) -> Result<Exit> {
+    let choice = BackendChoice::of(args.backend.unwrap_or(BackendName::Auto))?;
     choice.check()?;
     let exports = Exports::open(&args.measure.exports)?;
-    let begun = Begun::now()?;
+    let begun = BegunBench::now()?;
     let delivery = args.measure.delivery(&begun, Look::default())?;
     let options = SubjectOptions {
         cpus: args.measure.cpus()?,
@@ -117,8 +117,8 @@ pub(crate) fn run(args: &StatArgs) -> Result<Exit> {
     };
     let (pace, plan) = (pace(args), plan(args, begun.timing));
     let shown = args.measure.progress();
-    let progress = Progress::without_bar(shown, plan.warmup + plan.runs);
-    let lines = Lines::every(args.interval, progress);
+    let progress = BenchProgress::without_bar(shown, plan.warmup + plan.runs);
+    let lines = IntervalLines::every(args.interval, progress);
     let mut record = supervise(choice.stat(pace), options.clone(), plan, lines)?;
     record.keep_whole_rounds();
     let work = Work {
@@ -138,7 +138,7 @@ pub(crate) fn run(args: &StatArgs) -> Result<Exit> {
     Ok(exit(&report))
 }
 
-const fn pace(args: &StatArgs) -> InterruptPace {
+const fn pace(args: &EoiArgs) -> InterruptPace {
     if args.deterministic {
         InterruptPace::Lockstep
     } else {
@@ -148,7 +148,7 @@ const fn pace(args: &StatArgs) -> InterruptPace {
 
 /// The plan: both modes take the same number of interrupts in each of their runs. A number that the user
 /// gave is one run; a time is divided into several runs, of as many interrupts as this host takes in each.
-fn plan(args: &StatArgs, timing: Timing) -> BenchPlan {
+fn plan(args: &EoiArgs, timing: Timing) -> BenchPlan {
     let each = args.duration.unwrap_or(DURATION) / args.runs();
     let most = (f64::from(args.rate()) * each.as_secs_f64()).round();
     // Not negative; above u64::MAX the conversion saturates.
@@ -231,7 +231,7 @@ fn why_no_bit(backend: &str) -> &'static str {
 }
 
 /// Removes the events that the arguments exclude; an error if nothing has the name that they want.
-fn leave_out(report: &mut Report, args: &StatArgs) -> Result<()> {
+fn leave_out(report: &mut Report, args: &EoiArgs) -> Result<()> {
     let happened = |runs: &[u64]| runs.iter().any(|count| *count > 0);
     let measured = || report.results.iter().filter_map(Row::measured);
     let all = || measured().flat_map(|row| row.events.iter());
@@ -257,7 +257,7 @@ fn leave_out(report: &mut Report, args: &StatArgs) -> Result<()> {
     Ok(())
 }
 
-fn describe(args: &StatArgs, record: &Record) -> String {
+fn describe(args: &EoiArgs, record: &Record) -> String {
     let runs = args.runs();
     let rate = args.rate();
     let each = record.series.iter().map(|one| one.ops_per_run()).max();
@@ -272,8 +272,8 @@ fn describe(args: &StatArgs, record: &Record) -> String {
 }
 
 /// Prints a line on stderr each time that an interval has passed, with what has happened since the last one.
-struct Lines {
-    progress: Progress,
+struct IntervalLines {
+    progress: BenchProgress,
     interval: Option<Duration>,
     begun: Instant,
     last: Instant,
@@ -281,8 +281,8 @@ struct Lines {
     interrupts: u64,
 }
 
-impl Lines {
-    fn every(interval: Option<Duration>, progress: Progress) -> Self {
+impl IntervalLines {
+    fn every(interval: Option<Duration>, progress: BenchProgress) -> Self {
         let now = Instant::now();
         Self {
             progress,
@@ -295,7 +295,7 @@ impl Lines {
     }
 }
 
-impl Observer for Lines {
+impl Observer for IntervalLines {
     fn phase(&mut self, phase: BenchPhase, steps: u64) {
         self.progress.phase(phase, steps);
     }

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, Result};
 use clap::Args;
 
-use super::measured::Begun;
-use super::time_unit::TimeUnit;
+use super::measured::BegunBench;
+use super::time_unit::TimeUnitName;
 use crate::args::exports::ExportArgs;
 use crate::args::values::{self, CpuList};
 use crate::exit::Usage;
@@ -49,7 +49,7 @@ pub(crate) struct MeasureArgs {
 
     /// Show all times in this unit [default: one that fits each time]
     #[arg(long, value_enum, value_name = "UNIT")]
-    pub(crate) time_unit: Option<TimeUnit>,
+    pub(crate) time_unit: Option<TimeUnitName>,
 
     /// Print no warnings
     #[arg(long)]
@@ -71,7 +71,7 @@ impl MeasureArgs {
     }
 
     /// How the report is shown, with more of `look`; an error if it cannot have the unit that the user asks for.
-    pub(crate) fn delivery(&self, begun: &Begun, look: Look) -> Result<Delivery> {
+    pub(crate) fn delivery(&self, begun: &BegunBench, look: Look) -> Result<Delivery> {
         Ok(Delivery {
             style: self.style,
             warns: !self.quiet && !self.no_warnings,

@@ -16,7 +16,7 @@ use vmbell_report::{
 
 /// A command that has begun to measure: when that was, on which host, and by which clock.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct BegunBench {
     host: Host,
     started: SystemTime,
     begun: Instant,
@@ -26,7 +26,7 @@ pub(crate) struct Begun {
     pub(crate) clock: TickClock,
 }
 
-impl Begun {
+impl BegunBench {
     /// Notes the time and reads the facts about this host.
     pub(crate) fn now() -> Result<Self> {
         let timing = timing::here().map_err(Usage::new)?;
@@ -40,7 +40,10 @@ impl Begun {
     }
 
     /// The unit of all times that the user asks for; an error if the report cannot have it.
-    pub(crate) fn time_unit(&self, unit: Option<time_unit::TimeUnit>) -> Result<Option<TimeUnit>> {
+    pub(crate) fn time_unit(
+        &self,
+        unit: Option<time_unit::TimeUnitName>,
+    ) -> Result<Option<TimeUnit>> {
         time_unit::checked(unit, self.timing, &self.clock)
     }
 

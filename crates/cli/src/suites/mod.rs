@@ -20,11 +20,11 @@ pub(crate) mod vmms;
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 
-use self::eoi::StatArgs;
-use self::net::NetArgs;
-use self::paths::args::BenchArgs;
-use self::rings::VirtqueueArgs;
-use self::vmms::VmmArgs;
+use self::eoi::EoiArgs;
+use self::net::NetSuiteArgs;
+use self::paths::args::PathsArgs;
+use self::rings::RingsArgs;
+use self::vmms::VmmsArgs;
 use super::exit::Exit;
 
 const EXAMPLES: &str = "\
@@ -51,20 +51,20 @@ Examples:
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_value_name = "SUITE", subcommand_help_heading = "Suites")]
 pub(super) struct SuiteArgs {
     #[command(subcommand)]
-    pub(super) suite: Option<Suite>,
+    pub(super) suite: Option<BenchSuite>,
 
     #[command(flatten)]
-    paths: BenchArgs,
+    paths: PathsArgs,
 }
 
 /// What is measured.
 #[derive(Debug, Subcommand)]
-pub(super) enum Suite {
-    Paths(BenchArgs),
-    Rings(VirtqueueArgs),
-    Eoi(StatArgs),
-    Vmms(VmmArgs),
-    Net(NetArgs),
+pub(super) enum BenchSuite {
+    Paths(PathsArgs),
+    Rings(RingsArgs),
+    Eoi(EoiArgs),
+    Vmms(VmmsArgs),
+    Net(NetSuiteArgs),
 }
 
 /// A suite by name.
@@ -82,13 +82,13 @@ pub(super) enum SuiteName {
     Net,
 }
 
-impl From<SuiteArgs> for Suite {
+impl From<SuiteArgs> for BenchSuite {
     fn from(args: SuiteArgs) -> Self {
         args.suite.unwrap_or(Self::Paths(args.paths))
     }
 }
 
-impl Suite {
+impl BenchSuite {
     /// Fails if the arguments are wrong in a way that another host of this architecture can tell, without measuring anything.
     pub(super) fn check(&self) -> Result<()> {
         match self {

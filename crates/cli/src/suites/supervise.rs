@@ -35,7 +35,10 @@ pub(crate) fn supervise(
     plan: BenchPlan,
     observer: impl Observer + Send + 'static,
 ) -> Result<Record> {
-    let (entries, observer) = (Arc::new(entries), Shared(Arc::new(Mutex::new(observer))));
+    let (entries, observer) = (
+        Arc::new(entries),
+        SharedObserver(Arc::new(Mutex::new(observer))),
+    );
     let mut record = Record::of(&entries);
     loop {
         // A thread that was left behind keeps its own limit and record, so that nothing it does has an
@@ -46,16 +49,16 @@ pub(crate) fn supervise(
         let end = wait(&ended, &options.limit);
         record = snapshot(&shared);
         match end {
-            End::Returned => {
+            ThreadEnd::Returned => {
                 give_up_running(&mut record, "its thread panicked");
                 return Ok(record);
             }
-            End::Stopped(stop) => {
+            ThreadEnd::Stopped(stop) => {
                 give_up_running(&mut record, STUCK);
                 record.stop(stop);
                 return Ok(record);
             }
-            End::Stuck => {
+            ThreadEnd::Stuck => {
                 let why = vmbell_bench::overtime(&options.limit);
                 let Some(series) = running(&mut record) else {
                     continue;
@@ -74,7 +77,7 @@ fn measure(
     options: &SubjectOptions,
     plan: BenchPlan,
     record: &Arc<Mutex<Record>>,
-    observer: &Shared<impl Observer + Send + 'static>,
+    observer: &SharedObserver<impl Observer + Send + 'static>,
 ) -> Result<Receiver<()>> {
     let (entries, options) = (Arc::clone(entries), options.clone());
     let (record, mut observer) = (Arc::clone(record), observer.clone());
@@ -94,7 +97,7 @@ fn measure(
 }
 
 /// How waiting for the measuring thread ended.
-enum End {
+enum ThreadEnd {
     Returned,
     /// An interrupt or the command's time limit was reached, and the thread may still exist.
     Stopped(EarlyStop),
@@ -102,36 +105,36 @@ enum End {
     Stuck,
 }
 
-fn wait(ended: &Receiver<()>, limit: &CommandLimit) -> End {
+fn wait(ended: &Receiver<()>, limit: &CommandLimit) -> ThreadEnd {
     let mut told = None;
     while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
         if let Some(stop) = limit.stop() {
             if told.get_or_insert_with(Instant::now).elapsed() >= GRACE {
-                return End::Stopped(stop);
+                return ThreadEnd::Stopped(stop);
             }
         } else if limit.overtime().is_some_and(|overtime| overtime >= GRACE) {
-            return End::Stuck;
+            return ThreadEnd::Stuck;
         }
     }
-    End::Returned
+    ThreadEnd::Returned
 }
 
 /// An observer that several measuring threads share; only one of them measures at a time.
-struct Shared<O>(Arc<Mutex<O>>);
+struct SharedObserver<O>(Arc<Mutex<O>>);
 
-impl<O> Clone for Shared<O> {
+impl<O> Clone for SharedObserver<O> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<O> Shared<O> {
+impl<O> SharedObserver<O> {
     fn lock(&self) -> MutexGuard<'_, O> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<O: Observer> Observer for Shared<O> {
+impl<O: Observer> Observer for SharedObserver<O> {
     fn phase(&mut self, phase: BenchPhase, steps: u64) {
         self.lock().phase(phase, steps);
     }

@@ -9,7 +9,7 @@ use vmbell_report::Timing;
 
 /// A unit by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TimeUnit {
+pub(crate) enum TimeUnitName {
     /// Nanoseconds
     Ns,
     /// Microseconds
@@ -21,7 +21,7 @@ pub(crate) enum TimeUnit {
 /// The unit for a report with this timing, by this clock. Only a counter of real time has cycles that are a time, and only if its
 /// frequency never changes.
 pub(crate) fn checked(
-    unit: Option<TimeUnit>,
+    unit: Option<TimeUnitName>,
     timing: Timing,
     clock: &TickClock,
 ) -> Result<Option<vmbell_report::TimeUnit>> {
@@ -31,15 +31,15 @@ pub(crate) fn checked(
         (Some(_), Timing::Instructions) => {
             refused("has no effect here: the numbers are instructions, and not times")
         }
-        (Some(TimeUnit::Ns), _) => Ok(Some(vmbell_report::TimeUnit::Ns)),
-        (Some(TimeUnit::Us), _) => Ok(Some(vmbell_report::TimeUnit::Us)),
-        (Some(TimeUnit::Cycle), Timing::Emulated) => {
+        (Some(TimeUnitName::Ns), _) => Ok(Some(vmbell_report::TimeUnit::Ns)),
+        (Some(TimeUnitName::Us), _) => Ok(Some(vmbell_report::TimeUnit::Us)),
+        (Some(TimeUnitName::Cycle), Timing::Emulated) => {
             refused("cycle makes no sense here: the counter is emulated. Use ns or us")
         }
-        (Some(TimeUnit::Cycle), Timing::Native) if !clock.is_invariant() => refused(
+        (Some(TimeUnitName::Cycle), Timing::Native) if !clock.is_invariant() => refused(
             "cycle makes no sense here: this CPU's time stamp counter may change its frequency. Use ns or us",
         ),
-        (Some(TimeUnit::Cycle), Timing::Native) => Ok(Some(vmbell_report::TimeUnit::Cycle)),
+        (Some(TimeUnitName::Cycle), Timing::Native) => Ok(Some(vmbell_report::TimeUnit::Cycle)),
     }
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn checked(
 mod tests {
     use super::*;
 
-    fn error(unit: TimeUnit, timing: Timing, invariant: bool) -> String {
+    fn error(unit: TimeUnitName, timing: Timing, invariant: bool) -> String {
         let clock = TickClock::with_frequency(1e9, invariant);
         let error = checked(Some(unit), timing, &clock).unwrap_err();
         error.to_string()
@@ -56,15 +56,15 @@ mod tests {
     #[test]
     fn cycles_need_a_counter_of_one_frequency() {
         let clock = TickClock::with_frequency(1e9, true);
-        let unit = checked(Some(TimeUnit::Cycle), Timing::Native, &clock).unwrap();
+        let unit = checked(Some(TimeUnitName::Cycle), Timing::Native, &clock).unwrap();
         assert_eq!(unit, Some(vmbell_report::TimeUnit::Cycle));
-        assert!(error(TimeUnit::Cycle, Timing::Native, false).contains("change its frequency"));
-        assert!(error(TimeUnit::Cycle, Timing::Emulated, true).contains("emulated"));
+        assert!(error(TimeUnitName::Cycle, Timing::Native, false).contains("change its frequency"));
+        assert!(error(TimeUnitName::Cycle, Timing::Emulated, true).contains("emulated"));
     }
 
     #[test]
     fn instructions_are_in_no_unit_of_time() {
-        for unit in [TimeUnit::Ns, TimeUnit::Us, TimeUnit::Cycle] {
+        for unit in [TimeUnitName::Ns, TimeUnitName::Us, TimeUnitName::Cycle] {
             assert!(error(unit, Timing::Instructions, true).contains("instructions"));
         }
     }

@@ -9,12 +9,12 @@ use vmbell_vfio::host::{Bus, Host, HostDevice, LeftOut, Obstacle};
 use super::{json, text};
 
 /// A device with what stands in its way.
-pub(super) struct Candidate {
+pub(super) struct DeviceCandidate {
     pub(super) device: HostDevice,
     pub(super) obstacles: Vec<Obstacle>,
 }
 
-impl Candidate {
+impl DeviceCandidate {
     pub(super) fn is_ready(&self) -> bool {
         !self.obstacles.iter().any(Obstacle::is_blocking)
     }
@@ -44,8 +44,8 @@ impl Candidate {
 }
 
 /// The devices to show, and how many others there are.
-pub(super) struct Candidates {
-    pub(super) shown: Vec<Candidate>,
+pub(super) struct DeviceCandidates {
+    pub(super) shown: Vec<DeviceCandidate>,
     pub(super) left_out: BTreeMap<&'static str, usize>,
 }
 
@@ -69,12 +69,12 @@ pub(crate) fn report(names: &[String], root: Option<&Path>, is_json: bool) -> Re
     };
     let shown = devices
         .into_iter()
-        .map(|device| Candidate {
+        .map(|device| DeviceCandidate {
             obstacles: host.obstacles(&device),
             device,
         })
         .collect();
-    let candidates = Candidates { shown, left_out };
+    let candidates = DeviceCandidates { shown, left_out };
     if is_json {
         json::json(&candidates)
     } else {

@@ -6,18 +6,18 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use vmbell_vfio::host::{Identity, RegionKind, Reset};
 
-use super::candidates::{Candidate, Candidates};
+use super::candidates::{DeviceCandidate, DeviceCandidates};
 use crate::advice::remedy;
 
 #[derive(Serialize)]
-struct Region {
+struct JsonRegion {
     index: usize,
     kind: &'static str,
     size: u64,
 }
 
 #[derive(Serialize)]
-struct Hindrance {
+struct JsonObstacle {
     name: &'static str,
     text: String,
     blocking: bool,
@@ -25,7 +25,7 @@ struct Hindrance {
 }
 
 #[derive(Serialize)]
-struct Row<'c> {
+struct JsonDevice<'c> {
     bus: &'static str,
     name: &'c str,
     id: Option<String>,
@@ -36,18 +36,18 @@ struct Row<'c> {
     cdev: Option<&'c str>,
     /// `null` if the host does not know.
     reset: Option<Vec<&'c str>>,
-    regions: Vec<Region>,
+    regions: Vec<JsonRegion>,
     ready: bool,
-    obstacles: Vec<Hindrance>,
+    obstacles: Vec<JsonObstacle>,
 }
 
 #[derive(Serialize)]
-struct Answer<'c> {
-    devices: Vec<Row<'c>>,
+struct JsonDevices<'c> {
+    devices: Vec<JsonDevice<'c>>,
     left_out: &'c BTreeMap<&'static str, usize>,
 }
 
-fn row(candidate: &Candidate) -> Row<'_> {
+fn row(candidate: &DeviceCandidate) -> JsonDevice<'_> {
     let device = &candidate.device;
     let (id, class, compatible) = match &device.identity {
         Identity::Pci {
@@ -68,7 +68,7 @@ fn row(candidate: &Candidate) -> Row<'_> {
         Reset::Impossible => Some(Vec::new()),
         Reset::Unknown => None,
     };
-    let regions = device.regions.iter().map(|region| Region {
+    let regions = device.regions.iter().map(|region| JsonRegion {
         index: region.index,
         kind: match region.kind {
             RegionKind::Io => "io",
@@ -76,13 +76,13 @@ fn row(candidate: &Candidate) -> Row<'_> {
         },
         size: region.size,
     });
-    let obstacles = candidate.obstacles.iter().map(|obstacle| Hindrance {
+    let obstacles = candidate.obstacles.iter().map(|obstacle| JsonObstacle {
         name: obstacle.short(),
         text: obstacle.to_string(),
         blocking: obstacle.is_blocking(),
         fix: remedy::commands(obstacle),
     });
-    Row {
+    JsonDevice {
         bus: device.bus.name(),
         name: &device.name,
         id,
@@ -98,8 +98,8 @@ fn row(candidate: &Candidate) -> Row<'_> {
     }
 }
 
-pub(super) fn json(candidates: &Candidates) -> Result<String> {
-    let answer = Answer {
+pub(super) fn json(candidates: &DeviceCandidates) -> Result<String> {
+    let answer = JsonDevices {
         devices: candidates.shown.iter().map(row).collect(),
         left_out: &candidates.left_out,
     };

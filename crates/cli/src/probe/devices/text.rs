@@ -5,10 +5,10 @@ use std::fmt::Write;
 use vmbell_report::{pad, width};
 use vmbell_vfio::host::Obstacle;
 
-use super::candidates::{Candidate, Candidates};
+use super::candidates::{DeviceCandidate, DeviceCandidates};
 use crate::advice::remedy;
 
-pub(super) fn text(candidates: &Candidates) -> String {
+pub(super) fn text(candidates: &DeviceCandidates) -> String {
     let mut text = String::new();
     if !candidates.shown.is_empty() {
         table(&mut text, &candidates.shown);
@@ -31,7 +31,7 @@ pub(super) fn text(candidates: &Candidates) -> String {
     text
 }
 
-fn table(text: &mut String, shown: &[Candidate]) {
+fn table(text: &mut String, shown: &[DeviceCandidate]) {
     let heads = ["device", "what it is", "driver", "group", "state"].map(str::to_owned);
     let rows = shown.iter().map(|candidate| {
         let device = &candidate.device;
@@ -55,7 +55,7 @@ fn table(text: &mut String, shown: &[Candidate]) {
 }
 
 /// The answer in one sentence.
-fn summary(shown: &[Candidate]) -> String {
+fn summary(shown: &[DeviceCandidate]) -> String {
     let ready = shown
         .iter()
         .filter(|candidate| candidate.is_ready())
@@ -80,32 +80,32 @@ fn summary(shown: &[Candidate]) -> String {
 }
 
 /// An obstacle, and what mends it for which devices.
-struct Entry<'c> {
+struct ObstacleText<'c> {
     title: String,
-    parts: Vec<Part<'c>>,
+    parts: Vec<SameFix<'c>>,
 }
 
 /// Devices with the same commands.
-struct Part<'c> {
+struct SameFix<'c> {
     devices: Vec<&'c str>,
     fix: Vec<String>,
 }
 
-fn entries(shown: &[Candidate]) -> Vec<Entry<'_>> {
-    let mut entries: Vec<Entry> = Vec::new();
+fn entries(shown: &[DeviceCandidate]) -> Vec<ObstacleText<'_>> {
+    let mut entries: Vec<ObstacleText> = Vec::new();
     for candidate in shown {
         let name = candidate.device.name.as_str();
         for obstacle in candidate.first_obstacles() {
             let (title, fix) = (obstacle.to_string(), remedy::commands(obstacle));
             let devices = vec![name];
             let Some(entry) = entries.iter_mut().find(|entry| entry.title == title) else {
-                let parts = vec![Part { devices, fix }];
-                entries.push(Entry { title, parts });
+                let parts = vec![SameFix { devices, fix }];
+                entries.push(ObstacleText { title, parts });
                 continue;
             };
             match entry.parts.iter_mut().find(|part| part.fix == fix) {
                 Some(part) => part.devices.push(name),
-                None => entry.parts.push(Part { devices, fix }),
+                None => entry.parts.push(SameFix { devices, fix }),
             }
         }
     }
@@ -113,7 +113,7 @@ fn entries(shown: &[Candidate]) -> Vec<Entry<'_>> {
 }
 
 /// The commands, under the text of what they mend.
-fn mend(text: &mut String, shown: &[Candidate]) {
+fn mend(text: &mut String, shown: &[DeviceCandidate]) {
     let entries = entries(shown);
     if entries.is_empty() {
         return;
@@ -122,9 +122,9 @@ fn mend(text: &mut String, shown: &[Candidate]) {
         text,
         "\nwhat prevents it, and the commands that change that (as root)"
     );
-    for Entry { title, parts } in entries {
+    for ObstacleText { title, parts } in entries {
         let _ = writeln!(text, "\n{title}");
-        for Part { devices, fix } in parts {
+        for SameFix { devices, fix } in parts {
             let _ = writeln!(text, "  {}", devices.join(", "));
             for line in fix {
                 let _ = writeln!(text, "    {line}");

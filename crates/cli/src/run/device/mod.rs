@@ -1,5 +1,5 @@
-//! `--device NAME[,PROPERTY=VALUE]...`: [`Given`] is what the user writes, whose types are the grammar (see `grammar`), and
-//! [`Device`] what it means.
+//! `--device NAME[,PROPERTY=VALUE]...`: [`DeviceWords`] is what the user writes, whose types are the grammar (see `grammar`), and
+//! [`RunDevice`] what it means.
 
 mod grammar;
 mod virtio;
@@ -8,15 +8,15 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use self::virtio::{BlkArgs, NetArgs, UserBlkArgs, VsockArgs, WaysArgs};
-pub(super) use self::virtio::{Drive, Link, Virtio, Ways};
+use self::virtio::{BlkArgs, UserBlkArgs, VirtioNetArgs, VirtioWaysArgs, VsockArgs};
+pub(super) use self::virtio::{DiskFile, TapLink, VirtioDevice, VirtioWays};
 use crate::args::values::size;
-use crate::confine::Devices;
+use crate::confine::DeviceNeeds;
 use vmbell_devices::pci_testdev::PciTestdevConfig;
 
 /// A device to plug in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Device {
+pub(super) enum RunDevice {
     /// A console by which the guest ends the machine with a code.
     ChrTestdev,
     /// Interrupt lines, ports and memory to test with.
@@ -24,21 +24,22 @@ pub(super) enum Device {
     /// Doorbells to measure, on the PCI bus.
     PciTestdev(PciTestdevConfig),
     /// A virtio device on the PCI bus.
-    Virtio(Virtio, Ways),
+    Virtio(VirtioDevice, VirtioWays),
     /// A virtio device on MMIO registers.
-    VirtioMmio(Virtio, Ways),
+    VirtioMmio(VirtioDevice, VirtioWays),
     /// A PCI device of the host.
-    VfioPci(Assigned),
+    VfioPci(AssignedDevice),
     /// A platform device of the host.
-    VfioPlatform(Assigned),
+    VfioPlatform(AssignedDevice),
 }
 
-impl Device {
+impl RunDevice {
     /// Whether another process maps the guest's memory.
     pub(super) const fn shares_memory(&self) -> bool {
         matches!(
             self,
-            Self::Virtio(Virtio::UserBlk(_), _) | Self::VirtioMmio(Virtio::UserBlk(_), _)
+            Self::Virtio(VirtioDevice::UserBlk(_), _)
+                | Self::VirtioMmio(VirtioDevice::UserBlk(_), _)
         )
     }
 
@@ -48,19 +49,19 @@ impl Device {
     }
 
     /// What the guest's threads need for it, besides what they always need.
-    pub(super) const fn needs(&self, devices: &mut Devices) {
+    pub(super) const fn needs(&self, devices: &mut DeviceNeeds) {
         match self {
             Self::PcTestdev => devices.pc_testdev = true,
             Self::ChrTestdev | Self::PciTestdev(_) => {}
             Self::Virtio(device, _) | Self::VirtioMmio(device, _) => match device {
-                Virtio::Blk(_) => devices.disk = true,
-                Virtio::Net(link) => {
+                VirtioDevice::Blk(_) => devices.disk = true,
+                VirtioDevice::Net(link) => {
                     devices.tap = true;
                     devices.worker |= link.vhost;
                 }
-                Virtio::Vsock(_) => devices.worker = true,
-                Virtio::UserBlk(_) => devices.user_worker = true,
-                Virtio::Console | Virtio::Rng => {}
+                VirtioDevice::Vsock(_) => devices.worker = true,
+                VirtioDevice::UserBlk(_) => devices.user_worker = true,
+                VirtioDevice::Console | VirtioDevice::Rng => {}
             },
             Self::VfioPci(_) | Self::VfioPlatform(_) => devices.assigned = true,
         }
@@ -69,7 +70,7 @@ impl Device {
 
 /// A device of the host, as the user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Assigned {
+pub(super) struct AssignedDevice {
     /// Its name on its bus, such as `0000:00:03.0`.
     pub(super) host: String,
     /// Whether its registers are mapped where they can be.
@@ -80,15 +81,15 @@ pub(super) struct Assigned {
 
 /// A device as the user writes it.
 #[derive(Clone, Debug, Subcommand)]
-enum Given {
+enum DeviceWords {
     /// A source of random bytes
-    VirtioRng(WaysArgs),
+    VirtioRng(VirtioWaysArgs),
     /// A console on standard input and output; the serial port then has no input
-    VirtioConsole(WaysArgs),
+    VirtioConsole(VirtioWaysArgs),
     /// A disk
     VirtioBlk(BlkArgs),
     /// A network interface
-    VirtioNet(NetArgs),
+    VirtioNet(VirtioNetArgs),
     /// Sockets between programs of the guest and of the host, by the kernel's vhost-vsock
     VirtioVsock(VsockArgs),
     /// A disk that another process serves
@@ -109,12 +110,12 @@ enum Given {
 
 /// `on` or `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Switch {
+enum OnOff {
     On,
     Off,
 }
 
-impl Switch {
+impl OnOff {
     const fn is_on(self) -> bool {
         matches!(self, Self::On)
     }
@@ -127,8 +128,8 @@ struct TestdevArgs {
     #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = PciTestdevConfig::default().membar)]
     membar: u64,
     /// Add a fourth test to each BAR, a doorbell for writes of any length, and let the wildcard test take one byte only
-    #[arg(long, value_enum, default_value_t = Switch::Off)]
-    pv: Switch,
+    #[arg(long, value_enum, default_value_t = OnOff::Off)]
+    pv: OnOff,
 }
 
 /// `vfio-pci`.
@@ -138,8 +139,8 @@ struct PciArgs {
     #[arg(long, value_name = "ADDRESS")]
     host: String,
     /// Map the device's registers into the guest
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    mmap: Switch,
+    #[arg(long, value_enum, default_value_t = OnOff::On)]
+    mmap: OnOff,
 }
 
 /// `vfio-platform`.
@@ -149,52 +150,56 @@ struct PlatformArgs {
     #[arg(long, value_name = "NAME")]
     host: String,
     /// Map the device's registers into the guest
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    mmap: Switch,
+    #[arg(long, value_enum, default_value_t = OnOff::On)]
+    mmap: OnOff,
     /// A compiled device tree that describes the device, in place of the host's
     #[arg(long, value_name = "FILE")]
     dtb: Option<PathBuf>,
 }
 
-impl TryFrom<Given> for Device {
+impl TryFrom<DeviceWords> for RunDevice {
     type Error = String;
 
-    fn try_from(given: Given) -> Result<Self, String> {
+    fn try_from(given: DeviceWords) -> Result<Self, String> {
         Ok(match given {
-            Given::VirtioRng(ways) => ways.of(Virtio::Rng)?,
-            Given::VirtioConsole(ways) => ways.of(Virtio::Console)?,
-            Given::VirtioBlk(args) => args.device()?,
-            Given::VirtioNet(args) => args.device()?,
-            Given::VirtioVsock(args) => args.device()?,
-            Given::VhostUserBlk(args) => args.device()?,
-            Given::VfioPci(PciArgs { host, mmap }) => Self::VfioPci(Assigned {
+            DeviceWords::VirtioRng(ways) => ways.of(VirtioDevice::Rng)?,
+            DeviceWords::VirtioConsole(ways) => ways.of(VirtioDevice::Console)?,
+            DeviceWords::VirtioBlk(args) => args.device()?,
+            DeviceWords::VirtioNet(args) => args.device()?,
+            DeviceWords::VirtioVsock(args) => args.device()?,
+            DeviceWords::VhostUserBlk(args) => args.device()?,
+            DeviceWords::VfioPci(PciArgs { host, mmap }) => Self::VfioPci(AssignedDevice {
                 host,
                 mmap: mmap.is_on(),
                 dtb: None,
             }),
-            Given::VfioPlatform(PlatformArgs { host, mmap, dtb }) => Self::VfioPlatform(Assigned {
-                host,
-                mmap: mmap.is_on(),
-                dtb,
-            }),
-            Given::PcTestdev => Self::PcTestdev,
-            Given::PciTestdev(TestdevArgs { membar, pv }) => Self::PciTestdev(PciTestdevConfig {
-                membar,
-                pv: pv.is_on(),
-            }),
-            Given::ChrTestdev => Self::ChrTestdev,
+            DeviceWords::VfioPlatform(PlatformArgs { host, mmap, dtb }) => {
+                Self::VfioPlatform(AssignedDevice {
+                    host,
+                    mmap: mmap.is_on(),
+                    dtb,
+                })
+            }
+            DeviceWords::PcTestdev => Self::PcTestdev,
+            DeviceWords::PciTestdev(TestdevArgs { membar, pv }) => {
+                Self::PciTestdev(PciTestdevConfig {
+                    membar,
+                    pv: pv.is_on(),
+                })
+            }
+            DeviceWords::ChrTestdev => Self::ChrTestdev,
         })
     }
 }
 
 /// Parses the value of `--device`.
-pub(super) fn device(text: &str) -> Result<Device, String> {
-    grammar::parse::<Given>(text)?.try_into()
+pub(super) fn device(text: &str) -> Result<RunDevice, String> {
+    grammar::parse::<DeviceWords>(text)?.try_into()
 }
 
 /// What `--help` says of `--device`.
 pub(super) fn help() -> String {
-    grammar::help::<Given>()
+    grammar::help::<DeviceWords>()
 }
 
 #[cfg(test)]

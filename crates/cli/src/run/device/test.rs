@@ -2,7 +2,7 @@ use super::*;
 
 fn config(text: &str) -> PciTestdevConfig {
     match device(text).unwrap() {
-        Device::PciTestdev(config) => config,
+        RunDevice::PciTestdev(config) => config,
         other => panic!("{other:?}"),
     }
 }
@@ -18,15 +18,15 @@ fn properties_are_read() {
 
 #[test]
 fn devices_whose_names_are_alike_are_told_apart() {
-    assert_eq!(device("pc-testdev"), Ok(Device::PcTestdev));
-    let default = Device::PciTestdev(PciTestdevConfig::default());
+    assert_eq!(device("pc-testdev"), Ok(RunDevice::PcTestdev));
+    let default = RunDevice::PciTestdev(PciTestdevConfig::default());
     assert_eq!(device("pci-testdev"), Ok(default));
 }
 
 #[test]
 fn device_of_the_host_is_named() {
     let assigned = |text: &str| match device(text).unwrap() {
-        Device::VfioPci(device) | Device::VfioPlatform(device) => (device.host, device.mmap),
+        RunDevice::VfioPci(device) | RunDevice::VfioPlatform(device) => (device.host, device.mmap),
         other => panic!("{other:?}"),
     };
     let card = "0000:00:04.0".to_owned();

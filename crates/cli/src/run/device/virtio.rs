@@ -1,23 +1,23 @@
-//! Virtio devices: what the user writes ([`WaysArgs`] and a type for each device), and what it means.
+//! Virtio devices: what the user writes ([`VirtioWaysArgs`] and a type for each device), and what it means.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Device, Switch};
+use super::{OnOff, RunDevice};
 use vmbell_devices::virtio::net::{Mac, Offloads};
 use vmbell_devices::virtio::vhost::Cid;
 use vmbell_devices::virtio::{DiskSerial, Notify, Raise, VirtioConfig};
 
 /// A virtio device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::run) enum Virtio {
+pub(in crate::run) enum VirtioDevice {
     /// A disk.
-    Blk(Drive),
+    Blk(DiskFile),
     /// A console on standard input and output.
     Console,
     /// A network interface.
-    Net(Link),
+    Net(TapLink),
     /// Random bytes.
     Rng,
     /// A disk of another process's, behind a socket.
@@ -28,7 +28,7 @@ pub(in crate::run) enum Virtio {
 
 /// What a disk is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::run) struct Drive {
+pub(in crate::run) struct DiskFile {
     /// A file or a block device.
     pub(in crate::run) file: PathBuf,
     /// Whether the guest may only read.
@@ -42,7 +42,7 @@ pub(in crate::run) struct Drive {
 
 /// The two ends of a network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::run) struct Link {
+pub(in crate::run) struct TapLink {
     /// The name of the tap, which is an interface of the host.
     pub(in crate::run) tap: String,
     /// The Ethernet address of the guest's interface.
@@ -59,7 +59,7 @@ const EVERY: &str = "Every virtio device and vhost-user-blk";
 /// How a virtio device is seen and served.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = EVERY)]
-pub(super) struct WaysArgs {
+pub(super) struct VirtioWaysArgs {
     /// Serve a notification on a thread that an ioeventfd wakes, on one thread for all queues that also polls before it sleeps, or on
     /// the vCPU's thread in its exit [default: ioeventfd; poll with --nested-guest]
     #[arg(long, value_enum)]
@@ -69,13 +69,13 @@ pub(super) struct WaysArgs {
     interrupt: RaiseBy,
     /// Let the driver notify at I/O ports, too: an exit there costs less than one of a store [default: on with transport=pci]
     #[arg(long, value_enum)]
-    notify_ports: Option<Switch>,
+    notify_ports: Option<OnOff>,
     /// Offer packed rings to the driver
-    #[arg(long, value_enum, default_value_t = Switch::Off)]
-    packed: Switch,
+    #[arg(long, value_enum, default_value_t = OnOff::Off)]
+    packed: OnOff,
     /// Let the driver say how far it is with each notification (VIRTIO_F_NOTIFICATION_DATA)
-    #[arg(long, value_enum, default_value_t = Switch::Off)]
-    notification_data: Switch,
+    #[arg(long, value_enum, default_value_t = OnOff::Off)]
+    notification_data: OnOff,
     /// Put the registers on the PCI bus, or in memory with an interrupt line (always so on arm64)
     #[arg(long, value_enum, default_value_t = Transport::Pci)]
     transport: Transport,
@@ -102,7 +102,7 @@ enum Transport {
 
 /// How a virtio device is served, where `--device` says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::run) struct Ways {
+pub(in crate::run) struct VirtioWays {
     notify: Option<Notify>,
     raise: Raise,
     notify_ports: bool,
@@ -111,7 +111,7 @@ pub(in crate::run) struct Ways {
     pub(super) notification_data: bool,
 }
 
-impl Ways {
+impl VirtioWays {
     /// The device's configuration. Its driver notifies by `notify`, unless `--device` says otherwise.
     pub(in crate::run) fn config(self, notify: Notify) -> VirtioConfig {
         VirtioConfig {
@@ -124,10 +124,10 @@ impl Ways {
     }
 }
 
-impl WaysArgs {
+impl VirtioWaysArgs {
     /// The device, which is seen and served so.
-    pub(super) fn of(&self, device: Virtio) -> Result<Device, String> {
-        let ways = Ways {
+    pub(super) fn of(&self, device: VirtioDevice) -> Result<RunDevice, String> {
+        let ways = VirtioWays {
             notify: self.notify.map(|notify| match notify {
                 NotifyBy::Ioeventfd => Notify::Doorbell,
                 NotifyBy::Poll => Notify::Poll,
@@ -139,7 +139,7 @@ impl WaysArgs {
             },
             notify_ports: self
                 .notify_ports
-                .map_or(self.transport == Transport::Pci, Switch::is_on),
+                .map_or(self.transport == Transport::Pci, OnOff::is_on),
             packed: self.packed.is_on(),
             notification_data: self.notification_data.is_on(),
         };
@@ -160,14 +160,14 @@ impl WaysArgs {
             }
         }
         Ok(match self.transport {
-            Transport::Pci => Device::Virtio(device, ways),
-            Transport::Mmio => Device::VirtioMmio(device, ways),
+            Transport::Pci => RunDevice::Virtio(device, ways),
+            Transport::Mmio => RunDevice::VirtioMmio(device, ways),
         })
     }
 
     /// The same for a device whose queues are served by `server`, which has no packed rings, does not poll and takes no
     /// notification data.
-    fn of_worker(&self, device: Virtio, server: &str) -> Result<Device, String> {
+    fn of_worker(&self, device: VirtioDevice, server: &str) -> Result<RunDevice, String> {
         let notify = self.notify.unwrap_or(NotifyBy::Ioeventfd);
         if self.packed.is_on() {
             return Err(format!("{server} has no packed rings: leave packed out"));
@@ -195,19 +195,19 @@ pub(super) struct BlkArgs {
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
     /// Let the guest only read
-    #[arg(long, value_enum, default_value_t = Switch::Off)]
-    readonly: Switch,
+    #[arg(long, value_enum, default_value_t = OnOff::Off)]
+    readonly: OnOff,
     /// Give the guest the bytes of the file, though they are an image in a format such as qcow2
     #[arg(long, value_enum)]
     format: Option<ImageFormat>,
     /// Refuse a file that another program, such as QEMU, has locked: any number of guests may read it, or one may write to it
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    lock: Switch,
+    #[arg(long, value_enum, default_value_t = OnOff::On)]
+    lock: OnOff,
     /// The serial number by which the guest knows the disk, at most 20 bytes
     #[arg(long, value_name = "TEXT")]
     serial: Option<DiskSerial>,
     #[command(flatten)]
-    ways: WaysArgs,
+    ways: VirtioWaysArgs,
 }
 
 /// The format of a disk's image.
@@ -217,21 +217,21 @@ enum ImageFormat {
 }
 
 impl BlkArgs {
-    pub(super) fn device(self) -> Result<Device, String> {
-        let drive = Drive {
+    pub(super) fn device(self) -> Result<RunDevice, String> {
+        let drive = DiskFile {
             file: self.file,
             readonly: self.readonly.is_on(),
             is_raw: self.format == Some(ImageFormat::Raw),
             locks: self.lock.is_on(),
             serial: self.serial.unwrap_or_default(),
         };
-        self.ways.of(Virtio::Blk(drive))
+        self.ways.of(VirtioDevice::Blk(drive))
     }
 }
 
 /// `virtio-net`.
 #[derive(Args, Clone, Debug)]
-pub(super) struct NetArgs {
+pub(super) struct VirtioNetArgs {
     /// The tap of the host at the other end (`ip tuntap add dev tap0 mode tap user $USER`), for example tap0
     #[arg(long, value_name = "NAME")]
     tap: String,
@@ -239,29 +239,29 @@ pub(super) struct NetArgs {
     #[arg(long, value_name = "ADDRESS")]
     mac: Option<Mac>,
     /// Let the kernel's vhost-net move the packets
-    #[arg(long, value_enum, default_value_t = Switch::Off)]
-    vhost: Switch,
+    #[arg(long, value_enum, default_value_t = OnOff::Off)]
+    vhost: OnOff,
     /// Allow packets that are longer than a frame, and without checksums
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    offload: Switch,
+    #[arg(long, value_enum, default_value_t = OnOff::On)]
+    offload: OnOff,
     #[command(flatten)]
-    ways: WaysArgs,
+    ways: VirtioWaysArgs,
 }
 
-impl NetArgs {
-    pub(super) fn device(self) -> Result<Device, String> {
-        let link = Virtio::Net(Link {
+impl VirtioNetArgs {
+    pub(super) fn device(self) -> Result<RunDevice, String> {
+        let link = VirtioDevice::Net(TapLink {
             mac: self.mac.unwrap_or_else(|| Mac::of(&self.tap)),
             tap: self.tap,
             offloads: match self.offload {
-                Switch::On => Offloads::On,
-                Switch::Off => Offloads::Off,
+                OnOff::On => Offloads::On,
+                OnOff::Off => Offloads::Off,
             },
             vhost: self.vhost.is_on(),
         });
         match self.vhost {
-            Switch::On => self.ways.of_worker(link, "the kernel's vhost-net"),
-            Switch::Off => self.ways.of(link),
+            OnOff::On => self.ways.of_worker(link, "the kernel's vhost-net"),
+            OnOff::Off => self.ways.of(link),
         }
     }
 }
@@ -273,12 +273,12 @@ pub(super) struct UserBlkArgs {
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
     #[command(flatten)]
-    ways: WaysArgs,
+    ways: VirtioWaysArgs,
 }
 
 impl UserBlkArgs {
-    pub(super) fn device(self) -> Result<Device, String> {
-        let disk = Virtio::UserBlk(self.socket);
+    pub(super) fn device(self) -> Result<RunDevice, String> {
+        let disk = VirtioDevice::UserBlk(self.socket);
         self.ways.of_worker(disk, "a back end of vhost-user")
     }
 }
@@ -290,12 +290,12 @@ pub(super) struct VsockArgs {
     #[arg(long, value_name = "N")]
     cid: Cid,
     #[command(flatten)]
-    ways: WaysArgs,
+    ways: VirtioWaysArgs,
 }
 
 impl VsockArgs {
-    pub(super) fn device(self) -> Result<Device, String> {
-        let sockets = Virtio::Vsock(self.cid);
+    pub(super) fn device(self) -> Result<RunDevice, String> {
+        let sockets = VirtioDevice::Vsock(self.cid);
         self.ways.of_worker(sockets, "the kernel's vhost-vsock")
     }
 }

@@ -1,9 +1,9 @@
 use super::super::device;
 use super::*;
 
-fn read(text: &str) -> (Virtio, VirtioConfig) {
+fn read(text: &str) -> (VirtioDevice, VirtioConfig) {
     match device(text).unwrap() {
-        Device::Virtio(device, ways) => (device, ways.config(Notify::Doorbell)),
+        RunDevice::Virtio(device, ways) => (device, ways.config(Notify::Doorbell)),
         other => panic!("{other:?}"),
     }
 }
@@ -18,10 +18,10 @@ fn defaults() -> VirtioConfig {
 #[test]
 fn ways_of_a_virtio_device_are_read() {
     let short = defaults();
-    assert_eq!(read("virtio-rng"), (Virtio::Rng, short));
-    assert_eq!(read("virtio-console"), (Virtio::Console, short));
+    assert_eq!(read("virtio-rng"), (VirtioDevice::Rng, short));
+    assert_eq!(read("virtio-console"), (VirtioDevice::Console, short));
     let long = "virtio-rng,notify=ioeventfd,interrupt=irqfd,packed=off";
-    assert_eq!(read(long), (Virtio::Rng, short));
+    assert_eq!(read(long), (VirtioDevice::Rng, short));
     let all = VirtioConfig {
         notify: Notify::Exit,
         raise: Raise::Call,
@@ -30,18 +30,18 @@ fn ways_of_a_virtio_device_are_read() {
         notification_data: false,
     };
     let long = "virtio-rng,notify=exit,interrupt=call,packed,notify-ports=off";
-    assert_eq!(read(long), (Virtio::Rng, all));
+    assert_eq!(read(long), (VirtioDevice::Rng, all));
     let polls = VirtioConfig {
         notify: Notify::Poll,
         ..short
     };
-    assert_eq!(read("virtio-rng,notify=poll"), (Virtio::Rng, polls));
+    assert_eq!(read("virtio-rng,notify=poll"), (VirtioDevice::Rng, polls));
     let data = VirtioConfig {
         notification_data: true,
         ..short
     };
     let text = "virtio-rng,notification-data";
-    assert_eq!(read(text), (Virtio::Rng, data));
+    assert_eq!(read(text), (VirtioDevice::Rng, data));
     assert!(device(text).unwrap().needs_payloads());
     assert!(!device("virtio-rng").unwrap().needs_payloads());
 }
@@ -49,7 +49,7 @@ fn ways_of_a_virtio_device_are_read() {
 #[test]
 fn a_way_of_notifications_that_is_not_named_is_the_default() {
     let notify = |text: &str| match device(text).unwrap() {
-        Device::Virtio(_, ways) => ways.config(Notify::Poll).notify,
+        RunDevice::Virtio(_, ways) => ways.config(Notify::Poll).notify,
         other => panic!("{other:?}"),
     };
     assert_eq!(notify("virtio-rng"), Notify::Poll);
@@ -64,9 +64,9 @@ fn a_way_of_notifications_that_is_not_named_is_the_default() {
 #[test]
 fn virtio_device_is_on_pci_unless_it_is_to_be_on_mmio() {
     let mmio = device("virtio-rng,transport=mmio,packed=on");
-    let is_mmio = |device: &Device| matches!(device, Device::VirtioMmio(Virtio::Rng, ways) if ways.config(Notify::Doorbell).packed);
+    let is_mmio = |device: &RunDevice| matches!(device, RunDevice::VirtioMmio(VirtioDevice::Rng, ways) if ways.config(Notify::Doorbell).packed);
     assert!(mmio.as_ref().is_ok_and(is_mmio), "{mmio:?}");
-    let pci = (Virtio::Rng, defaults());
+    let pci = (VirtioDevice::Rng, defaults());
     assert_eq!(read("virtio-rng,transport=pci"), pci);
     let error = device("virtio-rng,transport=isa").unwrap_err();
     assert_eq!(error, "transport: expected 'pci' or 'mmio'");
@@ -80,7 +80,7 @@ fn virtio_device_is_on_pci_unless_it_is_to_be_on_mmio() {
 #[test]
 fn disk_has_a_file_and_the_ways_of_every_virtio_device() {
     let drive = |readonly| {
-        Virtio::Blk(Drive {
+        VirtioDevice::Blk(DiskFile {
             file: "/d.img".into(),
             readonly,
             is_raw: readonly,
@@ -100,18 +100,18 @@ fn disk_has_a_file_and_the_ways_of_every_virtio_device() {
 
 #[test]
 fn a_comma_in_the_name_of_a_file_is_written_twice() {
-    let Virtio::Blk(drive) = read("virtio-blk,file=/a,,b=c,,,readonly").0 else {
+    let VirtioDevice::Blk(drive) = read("virtio-blk,file=/a,,b=c,,,readonly").0 else {
         panic!("it is another device")
     };
     assert_eq!((drive.file, drive.readonly), ("/a,b=c,".into(), true));
     let socket = read("vhost-user-blk,socket=/a,,b").0;
-    assert_eq!(socket, Virtio::UserBlk("/a,b".into()));
+    assert_eq!(socket, VirtioDevice::UserBlk("/a,b".into()));
 }
 
 #[test]
 fn interface_has_the_address_that_is_given_or_one_of_its_own() {
     let link = |mac, offloads, vhost| {
-        Virtio::Net(Link {
+        VirtioDevice::Net(TapLink {
             tap: "tap0".to_owned(),
             mac,
             offloads,
@@ -127,7 +127,7 @@ fn interface_has_the_address_that_is_given_or_one_of_its_own() {
 
 #[test]
 fn sockets_have_the_context_id_of_a_guest() {
-    let Virtio::Vsock(cid) = read("virtio-vsock,cid=4294967294").0 else {
+    let VirtioDevice::Vsock(cid) = read("virtio-vsock,cid=4294967294").0 else {
         panic!("it is another device")
     };
     assert_eq!(cid.to_string(), "4294967294");
@@ -141,7 +141,7 @@ fn memory_is_shared_with_the_process_behind_a_socket_only() {
     }
     assert_eq!(
         read("vhost-user-blk,socket=/run/disk").0,
-        Virtio::UserBlk("/run/disk".into())
+        VirtioDevice::UserBlk("/run/disk".into())
     );
     assert!(!device("virtio-rng").unwrap().shares_memory());
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use super::args::ColumnArgs;
 use crate::output::text::{self, cleaned};
-use crate::process::{self, End, Ended, Task};
+use crate::process::{self, ProgramEnd, ProgramOutput, ProgramTask};
 use vmbell_bench::CommandLimit;
 use vmbell_lab::spin;
 
@@ -18,18 +18,23 @@ use vmbell_lab::spin;
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
 /// How a program ended that had this much time.
-pub(crate) fn in_words(end: &End, limit: Duration) -> String {
+pub(crate) fn in_words(end: &ProgramEnd, limit: Duration) -> String {
     match end {
-        End::Exited(status) => format!("it ended with {status}"),
-        End::Lingered | End::Stopped => "it was ended".to_owned(),
-        End::TimeLimit => format!("it took longer than {limit:?}"),
-        End::Spun => format!("the guest spun for {:?} without an exit", spin::PERIOD),
-        End::TooMuch => "it printed more than 1 MiB and was ended".to_owned(),
+        ProgramEnd::Exited(status) => format!("it ended with {status}"),
+        ProgramEnd::Lingered | ProgramEnd::Stopped => "it was ended".to_owned(),
+        ProgramEnd::TimeLimit => format!("it took longer than {limit:?}"),
+        ProgramEnd::Spun => format!("the guest spun for {:?} without an exit", spin::PERIOD),
+        ProgramEnd::TooMuch => "it printed more than 1 MiB and was ended".to_owned(),
     }
 }
 
 /// Keeps what a boot of a column printed, if --keep asks for it.
-pub(crate) fn keep(args: &ColumnArgs, column: &str, run: &str, ended: &Ended) -> Result<()> {
+pub(crate) fn keep(
+    args: &ColumnArgs,
+    column: &str,
+    run: &str,
+    ended: &ProgramOutput,
+) -> Result<()> {
     let Some(folder) = &args.keep else {
         return Ok(());
     };
@@ -42,14 +47,14 @@ pub(crate) fn keep(args: &ColumnArgs, column: &str, run: &str, ended: &Ended) ->
 }
 
 /// What a program complained about last, or else what it and its guest printed last.
-pub(crate) fn last_words(ended: &Ended) -> Option<String> {
+pub(crate) fn last_words(ended: &ProgramOutput) -> Option<String> {
     text::last_words(&ended.errors).or_else(|| text::last_words(&ended.output))
 }
 
 /// The first line that a program prints about its version.
 pub(crate) fn version_of(program: &Path, option: &str, stop: &CommandLimit) -> Option<String> {
     let words: [OsString; 2] = [program.into(), option.into()];
-    let ended = process::run(&Task::new(&words, VERSION_LIMIT, stop));
+    let ended = process::run(&ProgramTask::new(&words, VERSION_LIMIT, stop));
     let output = ended.ok()?.output;
     let text = String::from_utf8_lossy(&output);
     let mut lines = text.lines().map(cleaned);

@@ -1,7 +1,7 @@
 //! The engine of comparisons of VMMs: columns, each a VMM with a guest, are booted in turns, counted and shown.
 //!
-//! `bench vmms` and `bench net` are data for it: which columns there are ([`Way`]), and what one boot of a column gives ([`Boot`]).
-//! `run` boots them and makes the report, whose rows `rows` makes of what they gave.
+//! `bench vmms` and `bench net` are data for it: which columns there are ([`BootWay`]), and what one boot of a column gives
+//! ([`BootResult`]). `run` boots them and makes the report, whose rows `rows` makes of what they gave.
 
 pub(crate) mod args;
 mod ended;
@@ -11,7 +11,7 @@ mod run;
 use std::path::{Path, PathBuf};
 
 pub(crate) use self::ended::{in_words, keep, last_words, version_of};
-pub(crate) use self::run::{Plan, Run};
+pub(crate) use self::run::{BootPlan, BootsRun};
 use vmbell_bench::CommandLimit;
 use vmbell_report::{ReasonsOfRun, Status, Vmm, VmmGuest};
 
@@ -19,7 +19,7 @@ use vmbell_report::{ReasonsOfRun, Status, Vmm, VmmGuest};
 const TCG: &str = "TCGTCGTCGTCG";
 
 /// A VMM with a guest.
-pub(crate) trait Way {
+pub(crate) trait BootWay {
     /// The name of its column.
     fn name(&self) -> &str;
 
@@ -37,7 +37,7 @@ pub(crate) trait Way {
 
 /// A way that is to be measured, and what its boots gave.
 #[derive(Debug)]
-pub(crate) struct Column<W> {
+pub(crate) struct BootColumn<W> {
     /// The VMM and its guest.
     pub(crate) way: W,
     /// The VMM's program, or why it cannot be booted here.
@@ -45,9 +45,9 @@ pub(crate) struct Column<W> {
     /// What the program says about its version.
     pub(crate) version: Option<String>,
     /// What each boot gave.
-    pub(crate) boots: Vec<Boot>,
+    pub(crate) boots: Vec<BootResult>,
     /// The boot that gave nothing, after which there are no others.
-    pub(crate) failure: Option<Failure>,
+    pub(crate) failure: Option<FailedBoot>,
     /// How many boots hung and were repeated, and what the last one did not do.
     pub(crate) hung: Option<(u32, String)>,
     /// What a further boot counted of each row, or why there is nothing; `None` if there was none.
@@ -56,7 +56,7 @@ pub(crate) struct Column<W> {
 
 /// What one boot gave.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Boot {
+pub(crate) struct BootResult {
     /// The machine that the guest found.
     pub(crate) guest: Option<VmmGuest>,
     /// The rows, in the order of the table.
@@ -69,14 +69,14 @@ pub(crate) struct BootRow {
     /// The name.
     pub(crate) name: String,
     /// The times of its batches, or why there are none.
-    pub(crate) batches: Result<Batches, String>,
+    pub(crate) batches: Result<BatchTimes, String>,
     /// What was counted meanwhile, or why nothing was; `None` if it was not asked for.
-    pub(crate) counted: Option<Result<Vec<Counted>, String>>,
+    pub(crate) counted: Option<Result<Vec<CountedBatch>, String>>,
 }
 
 /// Batches of operations; one, if operations are not divided.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Batches {
+pub(crate) struct BatchTimes {
     /// Operations of each.
     pub(crate) operations: u64,
     /// Nanoseconds of an operation, in each.
@@ -84,11 +84,11 @@ pub(crate) struct Batches {
 }
 
 /// What was counted of each row, or why nothing was.
-pub(crate) type CountedRows = Vec<(String, Result<Vec<Counted>, String>)>;
+pub(crate) type CountedRows = Vec<(String, Result<Vec<CountedBatch>, String>)>;
 
 /// What was counted in a batch, or in a run of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Counted {
+pub(crate) struct CountedBatch {
     /// Its operations.
     pub(crate) operations: f64,
     /// Exits and returns to the VMM by the kernel's reasons.
@@ -101,7 +101,7 @@ pub(crate) struct Counted {
 
 /// A boot that gave no results.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct FailedBoot {
     /// Why.
     pub(crate) reason: String,
     /// What was printed last.
@@ -110,7 +110,7 @@ pub(crate) struct Failure {
     pub(crate) hung: bool,
 }
 
-impl<W: Way> Column<W> {
+impl<W: BootWay> BootColumn<W> {
     /// The column of a way: its program is looked for and asked for its version, until `stop` is set.
     pub(crate) fn find(way: W, stop: &CommandLimit) -> Self {
         let program = way.program();

@@ -1,6 +1,6 @@
 //! Makes a report's rows of what the boots gave.
 
-use super::{BootRow, Column, Counted, Way};
+use super::{BootColumn, BootRow, BootWay, CountedBatch};
 use vmbell_report::bootstrap::ratio_of_boots;
 use vmbell_report::{
     Counts, ExitReasons, Exits, Group, Measured, Outcome, Ratio, Row, Setting, Times, Timing,
@@ -10,19 +10,19 @@ use vmbell_report::{
 const SEED: u64 = 1;
 
 /// A row, with the times of each boot apart.
-struct OfBoots {
+struct RowOfBoots {
     row: Row,
     boots: Vec<Vec<f64>>,
 }
 
 /// The rows of all columns, with ratios to the first one that has results.
-pub(super) fn rows<W: Way>(columns: &[Column<W>], timing: Timing) -> Vec<Row> {
+pub(super) fn rows<W: BootWay>(columns: &[BootColumn<W>], timing: Timing) -> Vec<Row> {
     let mut columns = columns.iter().filter(|column| !column.boots.is_empty());
     let Some(first) = columns.next() else {
         return Vec::new();
     };
     let references = of_column(first, timing);
-    let mut others: Vec<OfBoots> = Vec::new();
+    let mut others: Vec<RowOfBoots> = Vec::new();
     for column in columns {
         let is_compared = !first.is_emulated() && !column.is_emulated();
         for mut new in of_column(column, timing) {
@@ -38,7 +38,7 @@ pub(super) fn rows<W: Way>(columns: &[Column<W>], timing: Timing) -> Vec<Row> {
     all.map(|one| one.row).collect()
 }
 
-fn compare(new: &mut OfBoots, old: &OfBoots) {
+fn compare(new: &mut RowOfBoots, old: &RowOfBoots) {
     let Some(measured) = new.row.measured_mut() else {
         return;
     };
@@ -52,7 +52,7 @@ fn compare(new: &mut OfBoots, old: &OfBoots) {
     });
 }
 
-fn of_column<W: Way>(column: &Column<W>, timing: Timing) -> Vec<OfBoots> {
+fn of_column<W: BootWay>(column: &BootColumn<W>, timing: Timing) -> Vec<RowOfBoots> {
     let first = column.boots.first().map_or(&[][..], |boot| &boot.rows);
     let row = |named: &BootRow| {
         let boots = column.boots.iter().flat_map(|boot| &boot.rows);
@@ -73,7 +73,7 @@ fn of_column<W: Way>(column: &Column<W>, timing: Timing) -> Vec<OfBoots> {
                 }
             }
         };
-        OfBoots {
+        RowOfBoots {
             row: Row {
                 command: named.name.clone(),
                 group: Group::Scenario,
@@ -92,7 +92,7 @@ fn of_column<W: Way>(column: &Column<W>, timing: Timing) -> Vec<OfBoots> {
 }
 
 /// Adds what was counted: in the boots themselves, or in a further one.
-fn add_counted<W>(measured: &mut Measured, column: &Column<W>, same: &[&BootRow]) {
+fn add_counted<W>(measured: &mut Measured, column: &BootColumn<W>, same: &[&BootRow]) {
     let name = same.first().map_or("", |row| &row.name);
     let of_boots = same.iter().filter_map(|row| row.counted.as_ref());
     let further = column
@@ -112,10 +112,10 @@ fn add_counted<W>(measured: &mut Measured, column: &Column<W>, same: &[&BootRow]
     let all = of_boots
         .map(|counted| counted.as_ref().map_err(String::as_str))
         .chain(further);
-    let runs: Result<Vec<&Vec<Counted>>, &str> = all.collect();
+    let runs: Result<Vec<&Vec<CountedBatch>>, &str> = all.collect();
     match runs {
         Ok(runs) => {
-            let runs: Vec<&Counted> = runs.into_iter().flatten().collect();
+            let runs: Vec<&CountedBatch> = runs.into_iter().flatten().collect();
             if !runs.is_empty() {
                 add(measured, &runs);
             }
@@ -124,7 +124,7 @@ fn add_counted<W>(measured: &mut Measured, column: &Column<W>, same: &[&BootRow]
     }
 }
 
-fn add(measured: &mut Measured, runs: &[&Counted]) {
+fn add(measured: &mut Measured, runs: &[&CountedBatch]) {
     let caused: Vec<_> = runs
         .iter()
         .map(|run| run.reasons.caused(run.operations))
@@ -137,13 +137,13 @@ fn add(measured: &mut Measured, runs: &[&Counted]) {
     measured.exit_reasons = Some(ExitReasons::of(&reasons));
     let names = runs.first().map_or(&[][..], |run| &run.counts);
     let counts = names.iter().enumerate().map(|(place, (name, _))| {
-        let of_run = |run: &&Counted| run.counts.get(place).map(|(_, count)| *count);
+        let of_run = |run: &&CountedBatch| run.counts.get(place).map(|(_, count)| *count);
         ((*name).to_owned(), runs.iter().filter_map(of_run).collect())
     });
     measured.counts = Counts::from_iter(counts);
     let names = runs.first().map_or(&[][..], |run| &run.events);
     let events = names.iter().map(|(name, _)| {
-        let of_run = |run: &&Counted| {
+        let of_run = |run: &&CountedBatch| {
             let mut events = run.events.iter();
             events
                 .find(|(other, _)| other == name)

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use super::super::{Batches, Boot, Failure};
+use super::super::{BatchTimes, BootResult, FailedBoot};
 use super::*;
 use vmbell_report::{ReasonsOfRun, Status, VmmGuest};
 
 struct Double(&'static str);
 
-impl Way for Double {
+impl BootWay for Double {
     fn name(&self) -> &str {
         self.0
     }
@@ -42,7 +42,7 @@ fn row(name: &str, ns: &[f64]) -> BootRow {
         name: name.to_owned(),
         batches: match ns {
             [] => Err("there is no such device".to_owned()),
-            ns => Ok(Batches {
+            ns => Ok(BatchTimes {
                 operations: 10,
                 ns: ns.to_vec(),
             }),
@@ -51,9 +51,9 @@ fn row(name: &str, ns: &[f64]) -> BootRow {
     }
 }
 
-fn counted(exits: &[(&str, u64)], kicks: u64) -> Counted {
+fn counted(exits: &[(&str, u64)], kicks: u64) -> CountedBatch {
     let exits = exits.iter();
-    Counted {
+    CountedBatch {
         operations: 10.0,
         reasons: ReasonsOfRun {
             exits: exits
@@ -66,18 +66,18 @@ fn counted(exits: &[(&str, u64)], kicks: u64) -> Counted {
     }
 }
 
-fn column(name: &'static str, boots: Vec<Vec<BootRow>>) -> Column<Double> {
-    let boot = |rows| Boot {
+fn column(name: &'static str, boots: Vec<Vec<BootRow>>) -> BootColumn<Double> {
+    let boot = |rows| BootResult {
         guest: Some(guest("KVMKVMKVM")),
         rows,
     };
-    Column {
+    BootColumn {
         boots: boots.into_iter().map(boot).collect(),
-        ..Column::new(Double(name), Ok("/vmm".into()))
+        ..BootColumn::new(Double(name), Ok("/vmm".into()))
     }
 }
 
-fn of(columns: &[Column<Double>]) -> Vec<Row> {
+fn of(columns: &[BootColumn<Double>]) -> Vec<Row> {
     rows(columns, Timing::Native)
 }
 
@@ -215,7 +215,7 @@ fn a_column_says_what_became_of_its_boots() {
     assert_eq!((vmm.status, vmm.boots), (Status::Ok, 1));
     assert_eq!(vmm.repeated.as_deref(), Some("it hung"));
     column.hung = Some((3, "it hung".to_owned()));
-    column.failure = Some(Failure {
+    column.failure = Some(FailedBoot {
         reason: "it hung too often".to_owned(),
         last: Some("bye".to_owned()),
         hung: true,
@@ -225,7 +225,7 @@ fn a_column_says_what_became_of_its_boots() {
     assert_eq!(vmm.reason.as_deref(), Some("it hung too often"));
     assert_eq!(vmm.last_output.as_deref(), Some("bye"));
     assert_eq!(vmm.repeated.as_deref(), Some("it hung (the last of 3)"));
-    let absent = Column::new(Double("b"), Err("it is not on PATH".to_owned())).vmm();
+    let absent = BootColumn::new(Double("b"), Err("it is not on PATH".to_owned())).vmm();
     assert_eq!(absent.status, Status::Skipped);
     assert_eq!(absent.reason.as_deref(), Some("it is not on PATH"));
 }

@@ -13,22 +13,22 @@ use anyhow::{Context, Result};
 
 use super::args::ColumnArgs;
 use super::rows::rows;
-use super::{Boot, Column, Failure, Way};
+use super::{BootColumn, BootResult, BootWay, FailedBoot};
 use crate::args::exports::Exports;
 use crate::exit::Exit;
 use crate::output::deliver::{Delivery, deliver};
-use crate::output::progress::Progress;
-use crate::suites::measured::{Begun, exit_of};
+use crate::output::progress::BenchProgress;
+use crate::suites::measured::{BegunBench, exit_of};
 use vmbell_bench::{BenchPhase, CommandLimit, EarlyStop, Observer};
 use vmbell_report::{Backend, Kind, Look, Planned, Random, Row, Status, Vmm};
 
 /// A measurement of columns.
-pub(crate) struct Run<'a> {
+pub(crate) struct BootsRun<'a> {
     args: &'a ColumnArgs,
     /// When it is to end.
     pub(crate) limit: &'a CommandLimit,
     /// When it began, and by which clock.
-    pub(crate) begun: Begun,
+    pub(crate) begun: BegunBench,
     /// The CPUs of the VMMs; all if there are none.
     pub(crate) cpus: Vec<usize>,
     exports: Exports,
@@ -40,19 +40,19 @@ pub(crate) struct Run<'a> {
 
 /// What a boot of each column is to give.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct BootPlan {
     /// Batches of a row in each boot.
     pub(crate) batches: u32,
     /// Operations of each, if all rows have the same number.
     pub(crate) ops: Option<u64>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> BootsRun<'a> {
     /// Begins to measure: opens the files of the report and makes the folder of --keep.
     pub(crate) fn begin(args: &'a ColumnArgs, limit: &'a CommandLimit) -> Result<Self> {
         let cpus = args.measure.pinned()?.unwrap_or_default();
         let exports = Exports::open(&args.measure.exports)?;
-        let begun = Begun::now()?;
+        let begun = BegunBench::now()?;
         let look = Look {
             ratios: args.ratios,
             ..Look::default()
@@ -75,13 +75,13 @@ impl<'a> Run<'a> {
 
     /// Boots each column as often as the arguments say, by `boot`, which gets the way, its program and the name of the
     /// run. A boot that hangs is repeated up to `repeats` times.
-    pub(crate) fn take<W: Way>(
+    pub(crate) fn take<W: BootWay>(
         &self,
-        columns: &mut [Column<W>],
+        columns: &mut [BootColumn<W>],
         repeats: u32,
-        mut boot: impl FnMut(&W, &Path, &str) -> Result<Result<Boot, Failure>>,
+        mut boot: impl FnMut(&W, &Path, &str) -> Result<Result<BootResult, FailedBoot>>,
     ) -> Result<()> {
-        let mut progress = Progress::new(self.args.measure.progress(), 0);
+        let mut progress = BenchProgress::new(self.args.measure.progress(), 0);
         let bootable = columns.iter().filter(|column| column.program.is_ok());
         let boots = u64::from(self.args.runs) * bootable.count() as u64;
         progress.phase(BenchPhase::Measure, boots);
@@ -117,13 +117,13 @@ impl<'a> Run<'a> {
     }
 
     /// Boots a column in the run `name`, and up to `repeats` times again if it hangs.
-    pub(crate) fn repeat<W: Way, B>(
+    pub(crate) fn repeat<W: BootWay, B>(
         &self,
-        column: &mut Column<W>,
+        column: &mut BootColumn<W>,
         mut name: String,
         repeats: u32,
-        mut boot: impl FnMut(&W, &str) -> Result<Result<B, Failure>>,
-    ) -> Result<Result<B, Failure>> {
+        mut boot: impl FnMut(&W, &str) -> Result<Result<B, FailedBoot>>,
+    ) -> Result<Result<B, FailedBoot>> {
         for _ in 0..repeats {
             match boot(&column.way, &name)? {
                 Err(failure) if failure.hung && !self.is_stopped() => {
@@ -138,14 +138,14 @@ impl<'a> Run<'a> {
     }
 
     /// Does something with each column that gave results, unless all is to end.
-    pub(crate) fn each<W: Way>(
+    pub(crate) fn each<W: BootWay>(
         &self,
-        columns: &mut [Column<W>],
-        mut with: impl FnMut(&mut Column<W>, &Path) -> Result<()>,
+        columns: &mut [BootColumn<W>],
+        mut with: impl FnMut(&mut BootColumn<W>, &Path) -> Result<()>,
     ) -> Result<()> {
-        let mut progress = Progress::new(self.args.measure.progress(), 0);
-        let measured = |column: &&mut Column<W>| !column.boots.is_empty();
-        let columns: Vec<&mut Column<W>> = columns.iter_mut().filter(measured).collect();
+        let mut progress = BenchProgress::new(self.args.measure.progress(), 0);
+        let measured = |column: &&mut BootColumn<W>| !column.boots.is_empty();
+        let columns: Vec<&mut BootColumn<W>> = columns.iter_mut().filter(measured).collect();
         progress.phase(BenchPhase::Measure, columns.len() as u64);
         for column in columns {
             if self.is_stopped() {
@@ -170,10 +170,10 @@ impl<'a> Run<'a> {
 
     /// Writes the report, which `kind` makes of its VMMs, and prints its table; the exit status says whether every column gave
     /// results.
-    pub(crate) fn finish<W: Way>(
+    pub(crate) fn finish<W: BootWay>(
         self,
-        plan: Plan,
-        columns: &[Column<W>],
+        plan: BootPlan,
+        columns: &[BootColumn<W>],
         kind: fn(Vec<Vmm>) -> Kind,
     ) -> Result<Exit> {
         let most = columns.iter().map(|column| column.boots.len()).max();
@@ -186,7 +186,7 @@ impl<'a> Run<'a> {
             ops: plan.ops,
         };
         let results = rows(columns, self.begun.timing);
-        let vmms: Vec<Vmm> = columns.iter().map(Column::vmm).collect();
+        let vmms: Vec<Vmm> = columns.iter().map(BootColumn::vmm).collect();
         let backend = |vmm: &Vmm| Backend {
             name: vmm.name.clone(),
             why: vmm

@@ -56,14 +56,14 @@ pub(crate) enum TracefsError {
 
 /// An event of KVM that is recorded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedEvent {
     /// Its name.
     event: &'static str,
     /// The fields that it must have to be recorded; all without.
     filter: Option<&'static str>,
 }
 
-impl Wanted {
+impl WantedEvent {
     /// All events with this name.
     pub(crate) const fn all(event: &'static str) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl Wanted {
 
 /// Whose events are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum TracedThreads {
     /// Those of the calling thread, and of what it starts from then on.
     Children,
     /// Those of every program and of the kernel's own threads.
@@ -92,13 +92,13 @@ pub(crate) enum Whose {
 
 /// A trace buffer.
 #[derive(Debug)]
-pub(crate) struct Instance {
+pub(crate) struct TraceInstance {
     folder: PathBuf,
 }
 
-impl Instance {
+impl TraceInstance {
     /// Makes a buffer that records from now on.
-    pub(crate) fn new(wanted: &[Wanted], whose: Whose) -> Result<Self, TracefsError> {
+    pub(crate) fn new(wanted: &[WantedEvent], whose: TracedThreads) -> Result<Self, TracefsError> {
         let place = place(&PLACES.map(Path::new), wanted)?;
         let instances = place.join("instances");
         remove_stale(&instances, |id| Path::new("/proc").join(id).exists());
@@ -112,21 +112,26 @@ impl Instance {
         Ok(instance)
     }
 
-    fn set_up(&self, cpus: usize, wanted: &[Wanted], whose: Whose) -> Result<(), TracefsError> {
+    fn set_up(
+        &self,
+        cpus: usize,
+        wanted: &[WantedEvent],
+        whose: TracedThreads,
+    ) -> Result<(), TracefsError> {
         let size = (BUFFERS / cpus).clamp(LEAST, MOST);
         self.write("buffer_size_kb", &size.to_string())?;
         // One counter for all CPUs: it says whether the events of a thread that moves are read in their order.
         self.write("trace_clock", "counter")?;
-        if whose == Whose::Children {
+        if whose == TracedThreads::Children {
             self.write("options/event-fork", "1")?;
             self.write("set_event_pid", &this_thread()?)?;
         }
-        for Wanted { event, filter } in wanted {
+        for WantedEvent { event, filter } in wanted {
             if let Some(filter) = filter {
                 self.write(&format!("events/kvm/{event}/filter"), filter)?;
             }
         }
-        for Wanted { event, .. } in wanted {
+        for WantedEvent { event, .. } in wanted {
             self.write(&format!("events/kvm/{event}/enable"), "1")?;
         }
         Ok(())
@@ -166,7 +171,7 @@ impl Instance {
     }
 }
 
-impl Drop for Instance {
+impl Drop for TraceInstance {
     fn drop(&mut self) {
         if remove(&self.folder).is_err() {
             // The next command removes it; until then nothing is to be slower for its events.
@@ -176,7 +181,7 @@ impl Drop for Instance {
 }
 
 /// The first of the folders that is a tracefs with KVM's events.
-fn place<'p>(places: &[&'p Path], wanted: &[Wanted]) -> Result<&'p Path, TracefsError> {
+fn place<'p>(places: &[&'p Path], wanted: &[WantedEvent]) -> Result<&'p Path, TracefsError> {
     for place in places {
         let events = place.join("events");
         match fs::metadata(&events) {

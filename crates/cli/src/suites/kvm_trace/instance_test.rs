@@ -2,14 +2,14 @@ use tempfile::TempDir;
 
 use super::*;
 
-const WANTED: [Wanted; 3] = [
-    Wanted::all("kvm_exit"),
-    Wanted::all("kvm_userspace_exit"),
-    Wanted::only("kvm_pio", "port == 128"),
+const WANTED: [WantedEvent; 3] = [
+    WantedEvent::all("kvm_exit"),
+    WantedEvent::all("kvm_userspace_exit"),
+    WantedEvent::only("kvm_pio", "port == 128"),
 ];
 
 /// A folder with the files that the kernel makes in an instance.
-fn double() -> (TempDir, Instance) {
+fn double() -> (TempDir, TraceInstance) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("instance");
     for file in [
@@ -28,18 +28,20 @@ fn double() -> (TempDir, Instance) {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, "").unwrap();
     }
-    (folder, Instance { folder: path })
+    (folder, TraceInstance { folder: path })
 }
 
 #[test]
 fn an_instance_records_what_this_thread_starts() {
     let (_folder, instance) = double();
-    instance.set_up(2, &WANTED, Whose::Children).unwrap();
+    instance
+        .set_up(2, &WANTED, TracedThreads::Children)
+        .unwrap();
     let written = |name: &str| fs::read_to_string(instance.folder.join(name)).unwrap();
     assert_eq!(written("set_event_pid"), this_thread().unwrap());
     assert_eq!(written("options/event-fork"), "1");
     assert_eq!(written("events/kvm/kvm_pio/filter"), "port == 128");
-    for Wanted { event, .. } in WANTED {
+    for WantedEvent { event, .. } in WANTED {
         assert_eq!(written(&format!("events/kvm/{event}/enable")), "1");
     }
 }
@@ -47,7 +49,7 @@ fn an_instance_records_what_this_thread_starts() {
 #[test]
 fn the_events_of_all_are_recorded_whoever_causes_them() {
     let (_folder, instance) = double();
-    instance.set_up(2, &WANTED, Whose::All).unwrap();
+    instance.set_up(2, &WANTED, TracedThreads::All).unwrap();
     let written = |name: &str| fs::read_to_string(instance.folder.join(name)).unwrap();
     assert_eq!(written("set_event_pid"), "");
     assert_eq!(written("events/kvm/kvm_exit/enable"), "1");
@@ -57,7 +59,9 @@ fn the_events_of_all_are_recorded_whoever_causes_them() {
 fn the_buffers_stay_small_on_a_host_of_many_cpus() {
     for (cpus, size) in [(1, MOST), (32, 2 << 10), (1024, LEAST)] {
         let (_folder, instance) = double();
-        instance.set_up(cpus, &WANTED, Whose::Children).unwrap();
+        instance
+            .set_up(cpus, &WANTED, TracedThreads::Children)
+            .unwrap();
         let written = fs::read_to_string(instance.folder.join("buffer_size_kb")).unwrap();
         assert_eq!(written, size.to_string());
     }
@@ -67,7 +71,9 @@ fn the_buffers_stay_small_on_a_host_of_many_cpus() {
 fn a_file_that_the_kernel_does_not_have_is_named() {
     let (_folder, instance) = double();
     fs::remove_file(instance.folder.join("set_event_pid")).unwrap();
-    let error = instance.set_up(1, &WANTED, Whose::Children).unwrap_err();
+    let error = instance
+        .set_up(1, &WANTED, TracedThreads::Children)
+        .unwrap_err();
     assert!(error.to_string().contains("set_event_pid"), "{error}");
     assert!(!instance.folder.join("set_event_pid").exists());
 }
@@ -122,7 +128,7 @@ fn a_host_without_tracefs_or_its_events_says_so() {
         ),
         "{error}"
     );
-    for Wanted { event, .. } in WANTED {
+    for WantedEvent { event, .. } in WANTED {
         fs::create_dir_all(there.join("events/kvm").join(event)).unwrap();
     }
     assert_eq!(place(&places, &WANTED).unwrap(), there);
@@ -133,7 +139,7 @@ fn an_instance_goes_with_its_value() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("vmbell-1");
     fs::create_dir(&path).unwrap();
-    drop(Instance {
+    drop(TraceInstance {
         folder: path.clone(),
     });
     assert!(!path.exists());

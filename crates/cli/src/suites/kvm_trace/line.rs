@@ -14,13 +14,13 @@ const MARK: &str = "pio_write at 0x80 ";
 /// A line that is not as the kernel writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the trace has a line that cannot be read")]
-pub(crate) struct Unreadable;
+pub(crate) struct UnreadableLine;
 
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Line<'a> {
+pub(crate) enum TraceLine<'a> {
     /// Something happened on a thread.
-    Event(Event<'a>),
+    Event(KvmEvent<'a>),
     /// The kernel had no room for events.
     Lost,
     /// Nothing that is counted.
@@ -29,18 +29,18 @@ pub(crate) enum Line<'a> {
 
 /// Something that happened on a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Event<'a> {
+pub(crate) struct KvmEvent<'a> {
     /// The thread's number.
     pub(crate) thread: u32,
     /// The event's place among all events.
     pub(crate) sequence: u64,
     /// What happened.
-    pub(crate) what: What<'a>,
+    pub(crate) what: KvmEventKind<'a>,
 }
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What<'a> {
+pub(crate) enum KvmEventKind<'a> {
     /// The guest left the CPU, for this reason.
     Exit(&'a str),
     /// `KVM_RUN` returned to the VMM, for this reason.
@@ -60,48 +60,55 @@ pub(crate) enum What<'a> {
 }
 
 /// Reads a line, without its end.
-pub(crate) fn parse(line: &[u8]) -> Result<Line<'_>, Unreadable> {
+pub(crate) fn parse(line: &[u8]) -> Result<TraceLine<'_>, UnreadableLine> {
     match line {
         // A heading, or the kernel's note that a CPU has events now. No name of 15 characters fills the first column.
-        [] | [b'#', ..] => return Ok(Line::Other),
+        [] | [b'#', ..] => return Ok(TraceLine::Other),
         // "CPU:3 [LOST 12 EVENTS]"
-        [b'C', ..] => return Ok(Line::Lost),
+        [b'C', ..] => return Ok(TraceLine::Lost),
         _ => {}
     }
-    let rest = line.get(COMMAND..).ok_or(Unreadable)?;
-    let rest = std::str::from_utf8(rest).map_err(|_| Unreadable)?;
-    let rest = rest.strip_prefix('-').ok_or(Unreadable)?;
-    let (thread, rest) = rest.split_once(' ').ok_or(Unreadable)?;
-    let (_, rest) = rest.split_once("] ").ok_or(Unreadable)?;
-    let (sequence, rest) = rest.split_once(": ").ok_or(Unreadable)?;
-    let sequence = sequence.split_whitespace().next_back().ok_or(Unreadable)?;
-    let (event, fields) = rest.split_once(": ").ok_or(Unreadable)?;
+    let rest = line.get(COMMAND..).ok_or(UnreadableLine)?;
+    let rest = std::str::from_utf8(rest).map_err(|_| UnreadableLine)?;
+    let rest = rest.strip_prefix('-').ok_or(UnreadableLine)?;
+    let (thread, rest) = rest.split_once(' ').ok_or(UnreadableLine)?;
+    let (_, rest) = rest.split_once("] ").ok_or(UnreadableLine)?;
+    let (sequence, rest) = rest.split_once(": ").ok_or(UnreadableLine)?;
+    let sequence = sequence
+        .split_whitespace()
+        .next_back()
+        .ok_or(UnreadableLine)?;
+    let (event, fields) = rest.split_once(": ").ok_or(UnreadableLine)?;
     let what = match event {
-        "kvm_exit" => What::Exit(exit(fields)?),
-        "kvm_userspace_exit" => What::Userspace(reason(fields)?),
+        "kvm_exit" => KvmEventKind::Exit(exit(fields)?),
+        "kvm_userspace_exit" => KvmEventKind::Userspace(reason(fields)?),
         "kvm_pio" => match fields.strip_prefix(MARK) {
-            Some(fields) => What::Mark(value(fields).ok_or(Unreadable)?),
-            None => What::Port(number(fields, "at")?),
+            Some(fields) => KvmEventKind::Mark(value(fields).ok_or(UnreadableLine)?),
+            None => KvmEventKind::Port(number(fields, "at")?),
         },
-        "kvm_mmio" if fields.starts_with("mmio write ") => What::MmioWrite(number(fields, "gpa")?),
+        "kvm_mmio" if fields.starts_with("mmio write ") => {
+            KvmEventKind::MmioWrite(number(fields, "gpa")?)
+        }
         // A read that the VMM answers is announced as `unsatisfied-read` before.
-        "kvm_mmio" if fields.starts_with("mmio read ") => What::MmioRead(number(fields, "gpa")?),
+        "kvm_mmio" if fields.starts_with("mmio read ") => {
+            KvmEventKind::MmioRead(number(fields, "gpa")?)
+        }
         // A doorbell that KVM found without decoding the instruction.
-        "kvm_fast_mmio" => What::MmioWrite(number(fields, "gpa")?),
-        "kvm_msr" => What::Msr(msr(fields).ok_or(Unreadable)?),
-        "kvm_msi_set_irq" => What::Msi,
-        _ => return Ok(Line::Other),
+        "kvm_fast_mmio" => KvmEventKind::MmioWrite(number(fields, "gpa")?),
+        "kvm_msr" => KvmEventKind::Msr(msr(fields).ok_or(UnreadableLine)?),
+        "kvm_msi_set_irq" => KvmEventKind::Msi,
+        _ => return Ok(TraceLine::Other),
     };
-    Ok(Line::Event(Event {
-        thread: thread.parse().map_err(|_| Unreadable)?,
-        sequence: sequence.parse().map_err(|_| Unreadable)?,
+    Ok(TraceLine::Event(KvmEvent {
+        thread: thread.parse().map_err(|_| UnreadableLine)?,
+        sequence: sequence.parse().map_err(|_| UnreadableLine)?,
         what,
     }))
 }
 
 /// The reason of an exit. Intel's CPUs have one for exceptions of the guest and NMIs of the host, which the word `intr_info`
 /// tells apart (SDM volume 3, 25.9.2).
-fn exit(fields: &str) -> Result<&str, Unreadable> {
+fn exit(fields: &str) -> Result<&str, UnreadableLine> {
     const VALID: u32 = 1 << 31;
     const TYPE: u32 = 7 << 8;
     const NMI: u32 = 2 << 8;
@@ -118,15 +125,15 @@ fn exit(fields: &str) -> Result<&str, Unreadable> {
 }
 
 /// The word after `reason`, which goes into reports.
-fn reason(fields: &str) -> Result<&str, Unreadable> {
-    let word = after(fields, "reason").ok_or(Unreadable)?;
+fn reason(fields: &str) -> Result<&str, UnreadableLine> {
+    let word = after(fields, "reason").ok_or(UnreadableLine)?;
     let is_plain = word
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if is_plain && word.len() <= REASON {
         Ok(word)
     } else {
-        Err(Unreadable)
+        Err(UnreadableLine)
     }
 }
 
@@ -135,8 +142,10 @@ fn value(fields: &str) -> Option<u64> {
 }
 
 /// The number after `name`.
-fn number(fields: &str, name: &str) -> Result<u64, Unreadable> {
-    after(fields, name).and_then(hexadecimal).ok_or(Unreadable)
+fn number(fields: &str, name: &str) -> Result<u64, UnreadableLine> {
+    after(fields, name)
+        .and_then(hexadecimal)
+        .ok_or(UnreadableLine)
 }
 
 /// The register of `msr_read 10a = 0x1`, whose number has no prefix.

@@ -2,9 +2,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn event(line: &str) -> Event<'_> {
+fn event(line: &str) -> KvmEvent<'_> {
     match parse(line.as_bytes()) {
-        Ok(Line::Event(event)) => event,
+        Ok(TraceLine::Event(event)) => event,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -13,10 +13,10 @@ const SVM: &str = " ld-linux-x86-64-134     [000] d..1.         5223: kvm_exit: 
 
 #[test]
 fn an_exit_has_its_thread_sequence_and_reason() {
-    let wanted = Event {
+    let wanted = KvmEvent {
         thread: 134,
         sequence: 5223,
-        what: What::Exit("cpuid"),
+        what: KvmEventKind::Exit("cpuid"),
     };
     assert_eq!(event(SVM), wanted);
 }
@@ -24,7 +24,7 @@ fn an_exit_has_its_thread_sequence_and_reason() {
 #[test]
 fn an_exit_of_a_kernel_that_names_no_vcpu_is_read() {
     let line = " qemu-system-x86-1234567 [012] d... 77: kvm_exit: reason EPT_MISCONFIG rip 0x203197 info 0 0";
-    assert_eq!(event(line).what, What::Exit("EPT_MISCONFIG"));
+    assert_eq!(event(line).what, KvmEventKind::Exit("EPT_MISCONFIG"));
     assert_eq!(event(line).thread, 1_234_567);
 }
 
@@ -35,19 +35,22 @@ fn an_nmi_of_the_host_is_told_from_an_exception_of_the_guest() {
             "            qemu-12      [000] d..1. 7: kvm_exit: vcpu 0 reason EXCEPTION_NMI rip 0x1 info1 0x0 info2 0x0 intr_info {info} error_code 0x0"
         )
     };
-    assert_eq!(event(&line("0x80000202")).what, What::Exit("NMI"));
-    assert_eq!(event(&line("0x80000306")).what, What::Exit("EXCEPTION_NMI"));
+    assert_eq!(event(&line("0x80000202")).what, KvmEventKind::Exit("NMI"));
+    assert_eq!(
+        event(&line("0x80000306")).what,
+        KvmEventKind::Exit("EXCEPTION_NMI")
+    );
 }
 
 #[test]
 fn a_mark_has_what_was_written() {
     let line = "            qemu-12      [001] ..... 5226: kvm_pio: pio_write at 0x80 size 1 count 1 val 0x1f ";
-    assert_eq!(event(line).what, What::Mark(31));
+    assert_eq!(event(line).what, KvmEventKind::Mark(31));
     let wide = line.replace(
         "size 1 count 1 val 0x1f",
         "size 4 count 9 val 0x12345678 (...)",
     );
-    assert_eq!(event(&wide).what, What::Mark(0x1234_5678));
+    assert_eq!(event(&wide).what, KvmEventKind::Mark(0x1234_5678));
 }
 
 #[test]
@@ -60,7 +63,7 @@ fn a_read_of_the_port_and_other_ports_are_no_marks() {
         let line = format!(
             "            qemu-12      [001] ..... 5226: kvm_pio: {what} size 1 count 1 val 0x1 "
         );
-        assert!(matches!(event(&line).what, What::Port(_)), "{what}");
+        assert!(matches!(event(&line).what, KvmEventKind::Port(_)), "{what}");
     }
 }
 
@@ -70,22 +73,22 @@ fn accesses_have_their_addresses() {
     for (what, wanted) in [
         (
             "kvm_pio: pio_read at 0x3fd size 1 count 1 val 0x60",
-            What::Port(0x3fd),
+            KvmEventKind::Port(0x3fd),
         ),
-        ("kvm_msr: msr_read 10a = 0x6b", What::Msr(0x10a)),
+        ("kvm_msr: msr_read 10a = 0x6b", KvmEventKind::Msr(0x10a)),
         (
             "kvm_msr: msr_write c0000080 = 0xd01 (#GP)",
-            What::Msr(0xc000_0080),
+            KvmEventKind::Msr(0xc000_0080),
         ),
         (
             "kvm_mmio: mmio read len 4 gpa 0xfee00390 val 0x0",
-            What::MmioRead(0xfee0_0390),
+            KvmEventKind::MmioRead(0xfee0_0390),
         ),
     ] {
         assert_eq!(event(&line(what)).what, wanted, "{what}");
     }
     let unsatisfied = line("kvm_mmio: mmio unsatisfied-read len 4 gpa 0xfee00390 val 0x0");
-    assert_eq!(parse(unsatisfied.as_bytes()), Ok(Line::Other));
+    assert_eq!(parse(unsatisfied.as_bytes()), Ok(TraceLine::Other));
 }
 
 #[test]
@@ -97,12 +100,12 @@ fn writes_to_devices_and_messages_are_told_from_reads() {
     ] {
         assert_eq!(
             event(&line(what)).what,
-            What::MmioWrite(0xfe00_3000),
+            KvmEventKind::MmioWrite(0xfe00_3000),
             "{what}"
         );
     }
     let msi = "kvm_msi_set_irq: dst 0 vec 35 (Fixed|physical|edge)";
-    assert_eq!(event(&line(msi)).what, What::Msi);
+    assert_eq!(event(&line(msi)).what, KvmEventKind::Msi);
 }
 
 #[test]
@@ -112,9 +115,12 @@ fn a_return_to_the_vmm_has_its_reason() {
     };
     assert_eq!(
         event(&line("KVM_EXIT_IO (2)")).what,
-        What::Userspace("KVM_EXIT_IO")
+        KvmEventKind::Userspace("KVM_EXIT_IO")
     );
-    assert_eq!(event(&line("restart (4)")).what, What::Userspace("restart"));
+    assert_eq!(
+        event(&line("restart (4)")).what,
+        KvmEventKind::Userspace("restart")
+    );
 }
 
 #[test]
@@ -125,14 +131,17 @@ fn a_programs_name_is_not_mistaken_for_an_event() {
     }
     let mut bytes = SVM.as_bytes().to_vec();
     bytes[3] = 0xff;
-    assert!(matches!(parse(&bytes), Ok(Line::Event(_))));
+    assert!(matches!(parse(&bytes), Ok(TraceLine::Event(_))));
 }
 
 #[test]
 fn lost_events_and_headings_are_told_apart() {
-    assert_eq!(parse(b"CPU:1 [LOST 31 EVENTS]"), Ok(Line::Lost));
-    assert_eq!(parse(b"##### CPU 1 buffer started ####"), Ok(Line::Other));
-    assert_eq!(parse(b""), Ok(Line::Other));
+    assert_eq!(parse(b"CPU:1 [LOST 31 EVENTS]"), Ok(TraceLine::Lost));
+    assert_eq!(
+        parse(b"##### CPU 1 buffer started ####"),
+        Ok(TraceLine::Other)
+    );
+    assert_eq!(parse(b""), Ok(TraceLine::Other));
 }
 
 #[test]
@@ -142,7 +151,7 @@ fn a_line_that_is_cut_is_unreadable() {
     for length in 1..needed - "cpuid".len() {
         assert_eq!(
             parse(&SVM.as_bytes()[..length]),
-            Err(Unreadable),
+            Err(UnreadableLine),
             "{length}"
         );
     }
@@ -152,7 +161,7 @@ fn a_line_that_is_cut_is_unreadable() {
 fn a_reason_that_would_spoil_a_report_is_refused() {
     for reason in ["\u{1b}[31m", "a,b", &"x".repeat(REASON + 1)] {
         let line = SVM.replace("cpuid", reason);
-        assert_eq!(parse(line.as_bytes()), Err(Unreadable), "{reason}");
+        assert_eq!(parse(line.as_bytes()), Err(UnreadableLine), "{reason}");
     }
 }
 

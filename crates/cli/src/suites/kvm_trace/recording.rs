@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use vmbell_report::Reasons;
 
-use super::{Event, Instance, Line, TracefsError, Unreadable, Wanted, Whose, parse};
+use super::{
+    KvmEvent, TraceInstance, TraceLine, TracedThreads, TracefsError, UnreadableLine, WantedEvent,
+    parse,
+};
 
 /// How long the thread sleeps when all has been read.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -30,7 +33,7 @@ pub(crate) enum TraceError {
     Read(#[from] io::Error),
     /// A line is not as the kernel writes it.
     #[error(transparent)]
-    Unreadable(#[from] Unreadable),
+    Unreadable(#[from] UnreadableLine),
     /// Events of a thread do not follow each other.
     #[error("the trace is out of order")]
     OutOfOrder,
@@ -51,23 +54,27 @@ pub(crate) enum TraceError {
 }
 
 /// What counts events.
-pub(crate) trait Tally: Send + 'static {
+pub(crate) trait EventTally: Send + 'static {
     /// Counts an event; each thread's come in their order.
-    fn add(&mut self, event: Event<'_>) -> Result<(), TraceError>;
+    fn add(&mut self, event: KvmEvent<'_>) -> Result<(), TraceError>;
 }
 
 /// A trace that is being read and counted.
 #[derive(Debug)]
-pub(crate) struct Recording<T> {
+pub(crate) struct TraceRecording<T> {
     is_over: Arc<AtomicBool>,
     reader: Option<JoinHandle<Result<T, TraceError>>>,
-    instance: Instance,
+    instance: TraceInstance,
 }
 
-impl<T: Tally> Recording<T> {
+impl<T: EventTally> TraceRecording<T> {
     /// Records these events from now on, and counts them by `tally`.
-    pub(crate) fn start(wanted: &[Wanted], whose: Whose, tally: T) -> Result<Self, TraceError> {
-        let instance = Instance::new(wanted, whose)?;
+    pub(crate) fn start(
+        wanted: &[WantedEvent],
+        whose: TracedThreads,
+        tally: T,
+    ) -> Result<Self, TraceError> {
+        let instance = TraceInstance::new(wanted, whose)?;
         let pipe = instance.pipe()?;
         let is_over = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&is_over);
@@ -90,7 +97,7 @@ impl<T: Tally> Recording<T> {
     }
 }
 
-impl<T> Recording<T> {
+impl<T> TraceRecording<T> {
     fn join(&mut self) -> Result<T, TraceError> {
         self.is_over.store(true, Ordering::Release);
         let reader = self.reader.take().ok_or(TraceError::Panicked)?;
@@ -98,7 +105,7 @@ impl<T> Recording<T> {
     }
 }
 
-impl<T> Drop for Recording<T> {
+impl<T> Drop for TraceRecording<T> {
     fn drop(&mut self) {
         if self.reader.is_some() {
             let _ = self.instance.stop();
@@ -132,8 +139,8 @@ pub(crate) const fn bounded(
 }
 
 /// Reads until all is read and no more comes.
-fn read<T: Tally>(mut pipe: File, is_over: &AtomicBool, tally: T) -> Result<T, TraceError> {
-    let mut lines = Lines::new(tally);
+fn read<T: EventTally>(mut pipe: File, is_over: &AtomicBool, tally: T) -> Result<T, TraceError> {
+    let mut lines = TraceLines::new(tally);
     let mut chunk = [0; 16 << 10];
     loop {
         // What was recorded before the flag was set is read after it was seen.
@@ -156,13 +163,13 @@ fn read<T: Tally>(mut pipe: File, is_over: &AtomicBool, tally: T) -> Result<T, T
 
 /// Puts lines together from what is read.
 #[derive(Debug)]
-pub(crate) struct Lines<T> {
+pub(crate) struct TraceLines<T> {
     tally: T,
     /// The beginning of a line whose end has not been read.
     begun: Vec<u8>,
 }
 
-impl<T: Tally> Lines<T> {
+impl<T: EventTally> TraceLines<T> {
     pub(crate) const fn new(tally: T) -> Self {
         let begun = Vec::new();
         Self { tally, begun }
@@ -184,16 +191,16 @@ impl<T: Tally> Lines<T> {
         }
         self.begun.extend_from_slice(last);
         if self.begun.len() > LONGEST {
-            return Err(Unreadable.into());
+            return Err(UnreadableLine.into());
         }
         Ok(())
     }
 
     fn count(&mut self, line: &[u8]) -> Result<(), TraceError> {
         match parse(line)? {
-            Line::Event(event) => self.tally.add(event),
-            Line::Lost => Err(TraceError::Lost),
-            Line::Other => Ok(()),
+            TraceLine::Event(event) => self.tally.add(event),
+            TraceLine::Lost => Err(TraceError::Lost),
+            TraceLine::Other => Ok(()),
         }
     }
 
@@ -202,7 +209,7 @@ impl<T: Tally> Lines<T> {
         if self.begun.is_empty() {
             Ok(self.tally)
         } else {
-            Err(Unreadable.into())
+            Err(UnreadableLine.into())
         }
     }
 }

@@ -4,8 +4,8 @@ use super::*;
 #[derive(Debug, Default)]
 struct All(u64);
 
-impl Tally for All {
-    fn add(&mut self, _: Event<'_>) -> Result<(), TraceError> {
+impl EventTally for All {
+    fn add(&mut self, _: KvmEvent<'_>) -> Result<(), TraceError> {
         self.0 += 1;
         Ok(())
     }
@@ -23,7 +23,7 @@ const TRACE: &str = "
 #[test]
 fn lines_may_be_cut_anywhere() {
     for size in 1..TRACE.len() {
-        let mut lines = Lines::new(All::default());
+        let mut lines = TraceLines::new(All::default());
         for chunk in TRACE.as_bytes().chunks(size) {
             lines.add(chunk).unwrap();
         }
@@ -34,7 +34,7 @@ fn lines_may_be_cut_anywhere() {
 #[test]
 fn lost_events_and_broken_lines_are_errors() {
     let error = |text: &str| {
-        let mut lines = Lines::new(All::default());
+        let mut lines = TraceLines::new(All::default());
         lines
             .add(TRACE.as_bytes())
             .and_then(|()| lines.add(text.as_bytes()))

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::interface::Name;
-use super::link::Card;
-use super::pattern::Pattern;
+use super::interface::InterfaceName;
+use super::link::AssignedCard;
+use super::pattern::NetperfPattern;
 use super::way::NetWay;
 use crate::args::values;
 use crate::suites::boots::args::ColumnArgs;
@@ -40,7 +40,7 @@ Exit codes:
 /// second run of each pattern. Offloads are off, so each packet is one Ethernet frame.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct NetArgs {
+pub(crate) struct NetSuiteArgs {
     /// Measure these ways: names of `vmbell list net` [default: all whose programs are found]
     #[arg(value_enum, value_name = "WAY")]
     pub(super) ways: Vec<NetWay>,
@@ -48,7 +48,7 @@ pub(crate) struct NetArgs {
     /// Run these patterns of netperf: rr (request and response of one byte), in-default, in-file, in-bulk (streams into the guest),
     /// out-default, out-file, out-bulk (streams out of the guest), or all
     #[arg(long, value_name = "PATTERN,...", value_delimiter = ',', default_value = "rr", value_parser = super::pattern::parse)]
-    pub(super) pattern: Vec<Vec<Pattern>>,
+    pub(super) pattern: Vec<Vec<NetperfPattern>>,
 
     /// Boot this kernel in the guest [default: /boot/vmlinuz-RELEASE of the running one]
     #[arg(long, value_name = "FILE")]
@@ -77,7 +77,7 @@ pub(crate) struct NetArgs {
 
     /// Use this interface of the host, which is at the other end of the card's wire; it must have no IP address
     #[arg(long, value_name = "INTERFACE", requires = "card", value_parser = wire)]
-    pub(super) wire: Option<Name>,
+    pub(super) wire: Option<InterfaceName>,
 
     /// Load this module in the guest as the card's driver
     #[arg(
@@ -109,7 +109,7 @@ pub(crate) struct NetArgs {
     pub(super) columns: ColumnArgs,
 }
 
-impl NetArgs {
+impl NetSuiteArgs {
     /// Whether a card is wanted: all ways include one that takes it.
     pub(crate) fn wants_card(&self) -> bool {
         self.ways.is_empty() || self.ways.iter().any(|way| way.is_assigned())
@@ -121,13 +121,13 @@ impl NetArgs {
     }
 
     /// The card to assign.
-    pub(super) fn card(&self) -> Option<Card> {
+    pub(super) fn card(&self) -> Option<AssignedCard> {
         let (address, wire) = self.card.zip(self.wire)?;
-        Some(Card { address, wire })
+        Some(AssignedCard { address, wire })
     }
 
     /// The patterns, each once, in the order of the command line.
-    pub(super) fn patterns(&self) -> Vec<Pattern> {
+    pub(super) fn patterns(&self) -> Vec<NetperfPattern> {
         let mut patterns = Vec::new();
         for pattern in self.pattern.iter().flatten() {
             if !patterns.contains(pattern) {
@@ -138,8 +138,8 @@ impl NetArgs {
     }
 }
 
-fn wire(text: &str) -> Result<Name, String> {
-    Name::new(text).ok_or_else(|| "no interface has such a name".to_owned())
+fn wire(text: &str) -> Result<InterfaceName, String> {
+    InterfaceName::new(text).ok_or_else(|| "no interface has such a name".to_owned())
 }
 
 /// netperf takes a number of bytes below 2^31.

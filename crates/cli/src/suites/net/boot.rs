@@ -5,19 +5,19 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use super::args::NetArgs;
-use super::events::Events;
-use super::guest::{Files, INIT, READY};
+use super::args::NetSuiteArgs;
+use super::events::NetEvents;
+use super::guest::{INIT, NetFiles, READY};
 use super::interface::GUEST;
-use super::link::Link;
-use super::netperf::{self, Amount, Done};
-use super::pattern::Pattern;
-use super::way::{Guest, NetWay};
+use super::link::HostLink;
+use super::netperf::{self, NetperfAmount, NetperfResult};
+use super::pattern::NetperfPattern;
+use super::way::{NetGuest, NetWay};
 use crate::output::text::chain;
-use crate::process::{self, End, MOST_OUTPUT, Reached, Running, Task};
+use crate::process::{self, MOST_OUTPUT, ProgramEnd, ProgramTask, Reached, RunningProgram};
 use crate::suites::boots::args::CountExits;
 use crate::suites::boots::{
-    Batches, Boot, BootRow, Counted, Failure, Run, in_words, keep, last_words,
+    BatchTimes, BootResult, BootRow, BootsRun, CountedBatch, FailedBoot, in_words, keep, last_words,
 };
 use vmbell_lab::spin::Watch;
 use vmbell_report::Timing;
@@ -29,47 +29,47 @@ const BOOT: &str = "boot";
 const WARM_UP: u32 = 100;
 
 /// What all boots have.
-pub(super) struct Place<'a> {
-    pub(super) args: &'a NetArgs,
-    pub(super) run: &'a Run<'a>,
-    pub(super) patterns: &'a [Pattern],
-    pub(super) files: &'a Files,
+pub(super) struct NetBootContext<'a> {
+    pub(super) args: &'a NetSuiteArgs,
+    pub(super) run: &'a BootsRun<'a>,
+    pub(super) patterns: &'a [NetperfPattern],
+    pub(super) files: &'a NetFiles,
     pub(super) initrd: &'a Path,
     pub(super) cmdline: &'a str,
 }
 
-impl Failure {
-    fn of(reason: impl Into<String>, end: &End) -> Self {
+impl FailedBoot {
+    fn of(reason: impl Into<String>, end: &ProgramEnd) -> Self {
         Self {
             reason: reason.into(),
             last: None,
-            hung: *end == End::TimeLimit,
+            hung: *end == ProgramEnd::TimeLimit,
         }
     }
 }
 
-impl Place<'_> {
+impl NetBootContext<'_> {
     /// Boots a guest and measures; what it and its VMM print is kept under `name` if that was asked for.
     pub(super) fn boot(
         &self,
         way: NetWay,
         program: &Path,
         run: &str,
-    ) -> Result<Result<Boot, Failure>> {
+    ) -> Result<Result<BootResult, FailedBoot>> {
         let card = self.args.card().filter(|_| way.is_assigned());
-        let link = Link::new(card)?;
-        let guest = Guest {
+        let link = HostLink::new(card)?;
+        let guest = NetGuest {
             kernel: &self.files.kernel,
             initrd: self.initrd,
             cmdline: self.cmdline,
         };
         let words = way.words(program, guest, &link);
         let begun = Instant::now();
-        let mut running = match Running::start(&words, MOST_OUTPUT, &self.run.cpus) {
+        let mut running = match RunningProgram::start(&words, MOST_OUTPUT, &self.run.cpus) {
             Ok(running) => running,
             Err(error) => {
                 let reason = format!("{} cannot be run: {error}", program.display());
-                return Ok(Err(Failure::of(reason, &End::Stopped)));
+                return Ok(Err(FailedBoot::of(reason, &ProgramEnd::Stopped)));
             }
         };
         // There the time limit of a guest that spins would take this host minutes.
@@ -79,36 +79,40 @@ impl Place<'_> {
         let measured = self.measure(&mut running, begun);
         let has_spun = watch.is_some_and(|watch| watch.found());
         let ended = running
-            .end(Some(End::Lingered))
+            .end(Some(ProgramEnd::Lingered))
             .context("cannot end a VMM")?;
         keep(&self.args.columns, &way.title(), run, &ended)?;
         let last = || last_words(&ended);
         Ok(measured.map_err(|failure| match has_spun {
-            true => Failure {
-                reason: in_words(&End::Spun, self.args.columns.run_timeout),
+            true => FailedBoot {
+                reason: in_words(&ProgramEnd::Spun, self.args.columns.run_timeout),
                 last: last(),
                 hung: true,
             },
-            false => Failure {
+            false => FailedBoot {
                 last: last(),
                 ..failure
             },
         }))
     }
 
-    fn measure(&self, running: &mut Running, begun: Instant) -> Result<Boot, Failure> {
+    fn measure(
+        &self,
+        running: &mut RunningProgram,
+        begun: Instant,
+    ) -> Result<BootResult, FailedBoot> {
         self.reach(running, INIT, "the guest's first program did not start")?;
         let init = begun.elapsed();
         self.reach(running, READY, "netserver did not start in the guest")?;
-        let amount = Amount {
+        let amount = NetperfAmount {
             transactions: self.args.transactions,
             bytes: self.args.bytes,
         };
-        let short = Amount {
+        let short = NetperfAmount {
             transactions: WARM_UP,
             ..amount
         };
-        self.netperf(Pattern::Rr, short)?;
+        self.netperf(NetperfPattern::Rr, short)?;
         let mut rows = vec![row(BOOT, 1.0, init.as_secs_f64() * 1e9)];
         for pattern in self.patterns {
             let done = self.netperf(*pattern, amount)?;
@@ -118,58 +122,73 @@ impl Place<'_> {
             }
             rows.push(row);
         }
-        Ok(Boot { guest: None, rows })
+        Ok(BootResult { guest: None, rows })
     }
 
-    fn reach(&self, running: &mut Running, mark: &str, not: &str) -> Result<(), Failure> {
+    fn reach(&self, running: &mut RunningProgram, mark: &str, not: &str) -> Result<(), FailedBoot> {
         let limit = self.args.columns.run_timeout;
         let end = match running.wait_for(mark, limit, self.run.limit) {
             Ok(Reached::Mark) => return Ok(()),
             Ok(Reached::End(Some(end))) => end,
             Ok(Reached::End(None)) => {
-                return Err(Failure::of(format!("{not}: the VMM ended"), &End::Lingered));
+                return Err(FailedBoot::of(
+                    format!("{not}: the VMM ended"),
+                    &ProgramEnd::Lingered,
+                ));
             }
-            Err(error) => return Err(Failure::of(format!("{not}: {error}"), &End::Stopped)),
+            Err(error) => {
+                return Err(FailedBoot::of(
+                    format!("{not}: {error}"),
+                    &ProgramEnd::Stopped,
+                ));
+            }
         };
         let how = in_words(&end, limit);
-        Err(Failure::of(format!("{not}: {how}"), &end))
+        Err(FailedBoot::of(format!("{not}: {how}"), &end))
     }
 
-    fn netperf(&self, pattern: Pattern, amount: Amount) -> Result<Done, Failure> {
+    fn netperf(
+        &self,
+        pattern: NetperfPattern,
+        amount: NetperfAmount,
+    ) -> Result<NetperfResult, FailedBoot> {
         let words = netperf::words(&self.files.netperf, pattern, GUEST, amount);
         let limit = self.args.columns.run_timeout;
         let name = pattern.name();
-        let task = Task {
+        let task = ProgramTask {
             cpus: &self.run.cpus,
-            ..Task::new(&words, limit, self.run.limit)
+            ..ProgramTask::new(&words, limit, self.run.limit)
         };
         let ended = process::run(&task).map_err(|error| {
-            Failure::of(format!("netperf cannot be run: {error}"), &End::Stopped)
+            FailedBoot::of(
+                format!("netperf cannot be run: {error}"),
+                &ProgramEnd::Stopped,
+            )
         })?;
         match &ended.end {
-            End::Exited(status) if status.success() => {}
-            End::Exited(status) => {
+            ProgramEnd::Exited(status) if status.success() => {}
+            ProgramEnd::Exited(status) => {
                 let said = last_words(&ended).map_or_else(String::new, |said| format!(": {said}"));
                 let reason = format!("netperf ({name}) ended with {status}{said}");
-                return Err(Failure::of(reason, &ended.end));
+                return Err(FailedBoot::of(reason, &ended.end));
             }
             end => {
                 let reason = format!("netperf ({name}): {}", in_words(end, limit));
-                return Err(Failure::of(reason, end));
+                return Err(FailedBoot::of(reason, end));
             }
         }
         netperf::read(&ended.output, pattern, amount)
-            .map_err(|error| Failure::of(format!("{name}: {error}"), &ended.end))
+            .map_err(|error| FailedBoot::of(format!("{name}: {error}"), &ended.end))
     }
 
     /// Runs a pattern once more and counts its events.
     fn count(
         &self,
         process: u32,
-        pattern: Pattern,
-        amount: Amount,
-    ) -> Result<Result<Vec<Counted>, String>, Failure> {
-        let recording = match Events::record(process) {
+        pattern: NetperfPattern,
+        amount: NetperfAmount,
+    ) -> Result<Result<Vec<CountedBatch>, String>, FailedBoot> {
+        let recording = match NetEvents::record(process) {
             Ok(recording) => recording,
             Err(error) => return Ok(Err(chain(error))),
         };
@@ -188,7 +207,7 @@ impl Place<'_> {
 fn row(name: &str, operations: f64, ns: f64) -> BootRow {
     BootRow {
         name: name.to_owned(),
-        batches: Ok(Batches {
+        batches: Ok(BatchTimes {
             operations: operations.round() as u64,
             ns: vec![ns],
         }),

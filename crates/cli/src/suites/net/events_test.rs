@@ -1,5 +1,5 @@
 use super::*;
-use crate::suites::kvm_trace::Lines;
+use crate::suites::kvm_trace::TraceLines;
 use vmbell_report::Reasons;
 
 const TRACE: &str = "
@@ -15,11 +15,11 @@ const TRACE: &str = "
             qemu-12      [000] ..... 10: kvm_pio: pio_write at 0xc000 size 2 count 1 val 0x1
 ";
 
-fn events(text: &str) -> Result<Events, TraceError> {
+fn events(text: &str) -> Result<NetEvents, TraceError> {
     let threads = [12].into();
-    let mut lines = Lines::new(Events {
+    let mut lines = TraceLines::new(NetEvents {
         threads,
-        ..Events::default()
+        ..NetEvents::default()
     });
     lines.add(text.as_bytes())?;
     lines.finish()
@@ -32,7 +32,7 @@ fn exits_and_kicks_are_the_vmms_and_interrupts_are_anybodys() {
         |names: &[&str]| -> Reasons { names.iter().map(|name| ((*name).to_owned(), 1)).collect() };
     assert_eq!(
         events,
-        Events {
+        NetEvents {
             threads: [12].into(),
             reasons: ReasonsOfRun {
                 exits: reasons(&["npf", "hlt"]),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::args::NetArgs;
+use super::args::NetSuiteArgs;
 use super::interface::{GUEST, MASK};
 use crate::process::program::on_path;
 use vmbell_lab::arch::Arch;
@@ -25,7 +25,7 @@ const NETSERVER: &str = "/bin/netserver";
 
 /// The files of this host that a measurement takes.
 #[derive(Clone, Debug)]
-pub(super) struct Files {
+pub(super) struct NetFiles {
     pub(super) kernel: PathBuf,
     modules: PathBuf,
     busybox: PathBuf,
@@ -35,9 +35,9 @@ pub(super) struct Files {
     driver: String,
 }
 
-impl Files {
+impl NetFiles {
     /// Finds them; an error says what is missing, and how to get it.
-    pub(super) fn find(args: &NetArgs) -> Result<Self> {
+    pub(super) fn find(args: &NetSuiteArgs) -> Result<Self> {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let release = release.trim();
         let file = |given: &Option<PathBuf>, default: String, how: &str| {

@@ -47,9 +47,9 @@ pub(super) enum InterfaceError {
 
 /// The name of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Name([u8; libc::IFNAMSIZ]);
+pub(super) struct InterfaceName([u8; libc::IFNAMSIZ]);
 
-impl Name {
+impl InterfaceName {
     /// `None` if no interface can have this name: it is empty, or too long for its last zero.
     pub(super) fn new(text: &str) -> Option<Self> {
         let mut name = [0; libc::IFNAMSIZ];
@@ -157,7 +157,7 @@ impl Name {
     }
 }
 
-impl std::fmt::Display for Name {
+impl std::fmt::Display for InterfaceName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = self.0.split(|byte| *byte == 0).next();
         f.write_str(&String::from_utf8_lossy(name.unwrap_or_default()))
@@ -206,22 +206,25 @@ mod tests {
 
     #[test]
     fn a_name_ends_at_its_zero_and_has_room_for_it() {
-        let name = Name::new("vmbell3").unwrap();
+        let name = InterfaceName::new("vmbell3").unwrap();
         assert_eq!(name.to_string(), "vmbell3");
-        assert_eq!(Name::of(&name.request()), name);
-        assert!(Name::new("fifteen-letters").is_some());
+        assert_eq!(InterfaceName::of(&name.request()), name);
+        assert!(InterfaceName::new("fifteen-letters").is_some());
         for bad in ["", "sixteen--letters", "a/b", "a\0b"] {
-            assert_eq!(Name::new(bad), None, "{bad:?}");
+            assert_eq!(InterfaceName::new(bad), None, "{bad:?}");
         }
     }
 
     #[test]
     fn the_loopback_interface_has_its_address_and_flag_and_one_that_is_not_there_has_none() {
-        let loopback = Name::new("lo").unwrap().address().unwrap();
+        let loopback = InterfaceName::new("lo").unwrap().address().unwrap();
         assert_eq!(loopback, Some(Ipv4Addr::LOCALHOST));
-        let loopback = Name::new("lo").unwrap().flags().unwrap();
+        let loopback = InterfaceName::new("lo").unwrap().flags().unwrap();
         assert_ne!(loopback & flags(libc::IFF_LOOPBACK), 0);
-        let error = Name::new("no-such-one").unwrap().address().unwrap_err();
+        let error = InterfaceName::new("no-such-one")
+            .unwrap()
+            .address()
+            .unwrap_err();
         assert_eq!(
             error.to_string(),
             "cannot read the address of the interface no-such-one"

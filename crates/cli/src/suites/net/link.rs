@@ -3,47 +3,47 @@
 use std::fs;
 use std::net::Ipv4Addr;
 
-use super::interface::{InterfaceError, Name};
-use super::tap::Tap;
+use super::interface::{InterfaceError, InterfaceName};
+use super::tap::HostTap;
 use vmbell_vfio::host::PciAddress;
 
 /// A card that is bound to VFIO's driver, and an interface of this host to which its wire leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Card {
+pub(super) struct AssignedCard {
     pub(super) address: PciAddress,
-    pub(super) wire: Name,
+    pub(super) wire: InterfaceName,
 }
 
 /// The host's end, which has the host's address and is up.
 #[derive(Debug)]
-pub(super) enum Link {
+pub(super) enum HostLink {
     /// That of a guest with a virtio-net device of its VMM.
-    Tap(Tap),
+    Tap(HostTap),
     /// That of a guest with an assigned card.
-    Wire(Wire),
+    Wire(WiredCard),
 }
 
-impl Link {
+impl HostLink {
     /// A new tap, or the wire of this card.
-    pub(super) fn new(card: Option<Card>) -> Result<Self, InterfaceError> {
+    pub(super) fn new(card: Option<AssignedCard>) -> Result<Self, InterfaceError> {
         match card {
-            None => Tap::new().map(Self::Tap),
-            Some(card) => Wire::new(card).map(Self::Wire),
+            None => HostTap::new().map(Self::Tap),
+            Some(card) => WiredCard::new(card).map(Self::Wire),
         }
     }
 }
 
 /// A card and its interface, which had no address, and is as it was when this value is gone.
 #[derive(Debug)]
-pub(super) struct Wire {
-    card: Card,
+pub(super) struct WiredCard {
+    card: AssignedCard,
     /// The interface's flags, and whether it had no IPv6, before.
     flags: libc::c_short,
     ipv6: Option<Vec<u8>>,
 }
 
-impl Wire {
-    fn new(card: Card) -> Result<Self, InterfaceError> {
+impl WiredCard {
+    fn new(card: AssignedCard) -> Result<Self, InterfaceError> {
         if let Some(address) = card.wire.address()? {
             let name = card.wire.to_string();
             return Err(InterfaceError::Used { name, address });
@@ -63,7 +63,7 @@ impl Wire {
     }
 }
 
-impl Drop for Wire {
+impl Drop for WiredCard {
     fn drop(&mut self) {
         let name = self.card.wire;
         // A failure cannot be reported.

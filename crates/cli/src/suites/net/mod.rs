@@ -22,15 +22,15 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use tempfile::TempDir;
 
-pub(crate) use self::args::NetArgs;
-use self::boot::Place;
-use self::events::Events;
+pub(crate) use self::args::NetSuiteArgs;
+use self::boot::NetBootContext;
+use self::events::NetEvents;
 pub(crate) use self::guest::DRIVERS;
-use self::guest::Files;
-use self::pattern::Pattern;
-use self::way::{Candidate, NetWay};
+use self::guest::NetFiles;
+use self::pattern::NetperfPattern;
+use self::way::{NetCandidate, NetWay};
 use super::boots::args::CountExits;
-use super::boots::{Column, Plan, Run, Way};
+use super::boots::{BootColumn, BootPlan, BootWay, BootsRun};
 use crate::args::values::value;
 use crate::exit::Exit;
 use crate::output::print;
@@ -49,22 +49,22 @@ const fn repeats(timing: Timing) -> u32 {
 }
 
 /// Measures the ways.
-pub(crate) fn run(args: &NetArgs) -> Result<Exit> {
+pub(crate) fn run(args: &NetSuiteArgs) -> Result<Exit> {
     let limit = args.columns.measure.limit_of_boots()?;
     if let Some(reason) = no_kvm() {
         eprintln!("error: {reason}; run `vmbell lab -- vmbell bench net`, which has its own KVM");
         return Ok(Exit::Skipped);
     }
-    let files = Files::find(args)?;
+    let files = NetFiles::find(args)?;
     let mut columns = of(args, &limit);
     if args.ways.is_empty() {
         // What the user did not name and what is not installed needs no word.
         columns.retain(|column| column.program.is_ok() || !column.way.way.is_qemu());
     }
-    let run = Run::begin(&args.columns, &limit)?;
+    let run = BootsRun::begin(&args.columns, &limit)?;
     measure(args, &files, &run, &mut columns)?;
     // Patterns have operations of different numbers.
-    let plan = Plan {
+    let plan = BootPlan {
         batches: 1,
         ops: None,
     };
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &NetArgs) -> Result<Exit> {
 }
 
 /// The columns that were asked for.
-fn of(args: &NetArgs, stop: &CommandLimit) -> Vec<Column<Candidate>> {
+fn of(args: &NetSuiteArgs, stop: &CommandLimit) -> Vec<BootColumn<NetCandidate>> {
     let ways = match args.ways.is_empty() {
         true => NetWay::value_variants()
             .iter()
@@ -81,10 +81,10 @@ fn of(args: &NetArgs, stop: &CommandLimit) -> Vec<Column<Candidate>> {
             .collect(),
         false => args.ways.clone(),
     };
-    let mut columns: Vec<Column<Candidate>> = Vec::new();
+    let mut columns: Vec<BootColumn<NetCandidate>> = Vec::new();
     for way in ways {
         if columns.iter().all(|column| column.way.way != way) {
-            columns.push(Column::find(Candidate::new(way, args.card()), stop));
+            columns.push(BootColumn::find(NetCandidate::new(way, args.card()), stop));
         }
     }
     columns
@@ -92,10 +92,10 @@ fn of(args: &NetArgs, stop: &CommandLimit) -> Vec<Column<Candidate>> {
 
 /// Boots the columns in turns.
 fn measure(
-    args: &NetArgs,
-    files: &Files,
-    run: &Run<'_>,
-    columns: &mut [Column<Candidate>],
+    args: &NetSuiteArgs,
+    files: &NetFiles,
+    run: &BootsRun<'_>,
+    columns: &mut [BootColumn<NetCandidate>],
 ) -> Result<()> {
     let folder = TempDir::with_prefix("vmbell-net-").context("cannot make a temporary folder")?;
     let initrd = folder.path().join("initrd");
@@ -104,9 +104,9 @@ fn measure(
         .context("cannot make the guest's file system")?;
     fs::write(&initrd, bytes).context("cannot write the guest's file system")?;
     if args.columns.exits == CountExits::On {
-        Events::record(std::process::id()).context("exits cannot be counted here")?;
+        NetEvents::record(std::process::id()).context("exits cannot be counted here")?;
     }
-    let place = Place {
+    let place = NetBootContext {
         args,
         run,
         patterns: &args.patterns(),
@@ -133,14 +133,14 @@ pub(crate) fn list() -> Result<Exit> {
     };
     let mut text = "ways:\n".to_owned();
     for way in NetWay::value_variants() {
-        let found = match Candidate::new(*way, None).program() {
+        let found = match NetCandidate::new(*way, None).program() {
             Ok(program) => format!("; {}", program.display()),
             Err(reason) => format!("; not here: {reason}"),
         };
         text.push_str(&line(value(way), &found));
     }
     text.push_str("patterns:\n");
-    for pattern in Pattern::value_variants() {
+    for pattern in NetperfPattern::value_variants() {
         text.push_str(&line(value(pattern), ""));
     }
     print(&text)?;

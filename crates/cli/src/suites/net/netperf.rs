@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use super::pattern::{Direction, Pattern, SEGMENT};
+use super::pattern::{NetperfPattern, SEGMENT, StreamDirection};
 
 /// The unit of a stream's throughput.
 const MEGABITS: &str = "10^6bits/s";
@@ -34,7 +34,7 @@ pub(super) enum NetperfError {
 
 /// How much a run does.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Amount {
+pub(super) struct NetperfAmount {
     /// Round trips.
     pub(super) transactions: u32,
     /// Bytes of a stream.
@@ -43,7 +43,7 @@ pub(super) struct Amount {
 
 /// What a run did.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Done {
+pub(super) struct NetperfResult {
     /// Operations: round trips, or segments' worth of bytes.
     pub(super) operations: f64,
     /// Nanoseconds of one.
@@ -53,9 +53,9 @@ pub(super) struct Done {
 /// The command line.
 pub(super) fn words(
     program: &Path,
-    pattern: Pattern,
+    pattern: NetperfPattern,
     guest: Ipv4Addr,
-    amount: Amount,
+    amount: NetperfAmount,
 ) -> Vec<OsString> {
     let (test, own) = pattern.words();
     // A negative length is an amount and not a time.
@@ -77,7 +77,11 @@ pub(super) fn words(
 }
 
 /// Reads what a run printed.
-pub(super) fn read(output: &[u8], pattern: Pattern, amount: Amount) -> Result<Done, NetperfError> {
+pub(super) fn read(
+    output: &[u8],
+    pattern: NetperfPattern,
+    amount: NetperfAmount,
+) -> Result<NetperfResult, NetperfError> {
     let text = String::from_utf8_lossy(output);
     // A line without its end may be cut in its number.
     let values: BTreeMap<&str, &str> = text
@@ -97,7 +101,7 @@ pub(super) fn read(output: &[u8], pattern: Pattern, amount: Amount) -> Result<Do
             })
     };
     match pattern.direction() {
-        None => Ok(Done {
+        None => Ok(NetperfResult {
             operations: f64::from(amount.transactions),
             ns: 1e9 / number("TRANSACTION_RATE")?,
         }),
@@ -107,11 +111,11 @@ pub(super) fn read(output: &[u8], pattern: Pattern, amount: Amount) -> Result<Do
                 return Err(NetperfError::Unit(crate::output::text::cleaned(unit)));
             }
             let bytes = number(match direction {
-                Direction::In => "LOCAL_BYTES_SENT",
-                Direction::Out => "LOCAL_BYTES_RECVD",
+                StreamDirection::In => "LOCAL_BYTES_SENT",
+                StreamDirection::Out => "LOCAL_BYTES_RECVD",
             })?;
             let segment = f64::from(SEGMENT);
-            Ok(Done {
+            Ok(NetperfResult {
                 operations: bytes / segment,
                 ns: segment * 8.0 * 1e3 / number("THROUGHPUT")?,
             })

@@ -3,11 +3,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-const AMOUNT: Amount = Amount {
+const AMOUNT: NetperfAmount = NetperfAmount {
     transactions: 2000,
     bytes: 2_000_000,
 };
-const OUT: Pattern = Pattern::OutBulk;
+const OUT: NetperfPattern = NetperfPattern::OutBulk;
 
 /// As netperf 2.7.0 prints.
 const ROUND_TRIPS: &str = "TRANSACTION_RATE=8000.000
@@ -25,7 +25,7 @@ LOCAL_BYTES_RECVD=2027200
 
 #[test]
 fn round_trips_have_the_time_of_one() {
-    let done = read(ROUND_TRIPS.as_bytes(), Pattern::Rr, AMOUNT).unwrap();
+    let done = read(ROUND_TRIPS.as_bytes(), NetperfPattern::Rr, AMOUNT).unwrap();
     assert_eq!((done.operations, done.ns), (2000.0, 125_000.0));
 }
 
@@ -40,17 +40,17 @@ fn a_stream_has_the_time_of_a_segment() {
 fn broken_results_are_told_apart() {
     let error = |text: &str, pattern| read(text.as_bytes(), pattern, AMOUNT).unwrap_err();
     assert_eq!(
-        error("", Pattern::Rr),
+        error("", NetperfPattern::Rr),
         NetperfError::Missing("TRANSACTION_RATE")
     );
     let cut = &ROUND_TRIPS[..20];
     assert_eq!(
-        error(cut, Pattern::Rr),
+        error(cut, NetperfPattern::Rr),
         NetperfError::Missing("TRANSACTION_RATE")
     );
     for value in ["0.000", "-1", "inf", "nan", "many", "\u{1b}[2J"] {
         let text = ROUND_TRIPS.replace("8000.000", value);
-        let error = error(&text, Pattern::Rr);
+        let error = error(&text, NetperfPattern::Rr);
         assert!(matches!(error, NetperfError::Number { .. }), "{value}");
         assert!(!error.to_string().contains('\u{1b}'), "{error:?}");
     }
@@ -58,7 +58,7 @@ fn broken_results_are_told_apart() {
         error(ROUND_TRIPS, OUT),
         NetperfError::Unit("Trans/s".to_owned())
     );
-    let into = Pattern::InBulk;
+    let into = NetperfPattern::InBulk;
     // What a stream in the other direction printed.
     assert!(matches!(
         error(STREAM, into),
@@ -77,7 +77,7 @@ fn the_length_is_an_amount() {
         words.join(" ".as_ref()).into_string().unwrap()
     };
     let begin = "/netperf -4 -H 192.0.2.2 -P 0 -t";
-    let trips = line(Pattern::Rr);
+    let trips = line(NetperfPattern::Rr);
     assert!(trips.starts_with(&format!("{begin} TCP_RR -l -2000 -- -r 1,1 -k ")));
     let stream = line(OUT);
     let sizes = "-s 65536,65536 -S 65536,65536 -m 8192,8192 -M 8192,8192 -k ";
@@ -87,7 +87,7 @@ fn the_length_is_an_amount() {
 proptest! {
     #[test]
     fn no_output_makes_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        for pattern in Pattern::value_variants() {
+        for pattern in NetperfPattern::value_variants() {
             let _ = read(&bytes, *pattern, AMOUNT);
         }
     }

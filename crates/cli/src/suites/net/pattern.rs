@@ -11,7 +11,7 @@ pub(super) const SEGMENT: u32 = 1448;
 
 /// A pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Pattern {
+pub(super) enum NetperfPattern {
     /// TCP_RR, one byte each way; per transaction
     Rr,
     /// TCP_STREAM, into the guest, sockets of 8 KiB, calls of 8 KiB; per 1448 bytes
@@ -30,25 +30,25 @@ pub(super) enum Pattern {
 
 /// Where a stream goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum StreamDirection {
     /// Into the guest.
     In,
     /// Out of it.
     Out,
 }
 
-impl Pattern {
+impl NetperfPattern {
     /// The name of its row.
     pub(super) fn name(self) -> String {
         value(&self).get_name().to_owned()
     }
 
     /// Where it goes, if it is a stream.
-    pub(super) const fn direction(self) -> Option<Direction> {
+    pub(super) const fn direction(self) -> Option<StreamDirection> {
         match self {
             Self::Rr => None,
-            Self::InDefault | Self::InFile | Self::InBulk => Some(Direction::In),
-            Self::OutDefault | Self::OutFile | Self::OutBulk => Some(Direction::Out),
+            Self::InDefault | Self::InFile | Self::InBulk => Some(StreamDirection::In),
+            Self::OutDefault | Self::OutFile | Self::OutBulk => Some(StreamDirection::Out),
         }
     }
 
@@ -56,8 +56,8 @@ impl Pattern {
     pub(super) fn words(self) -> (&'static str, Vec<OsString>) {
         let test = match self.direction() {
             None => return ("TCP_RR", ["-r", "1,1"].map(Into::into).into()),
-            Some(Direction::In) => "TCP_STREAM",
-            Some(Direction::Out) => "TCP_MAERTS",
+            Some(StreamDirection::In) => "TCP_STREAM",
+            Some(StreamDirection::Out) => "TCP_MAERTS",
         };
         // The sizes of sockets, and of each send and receive.
         let (socket, call) = match self {
@@ -75,12 +75,12 @@ impl Pattern {
 }
 
 /// Parses a pattern's name, or `all`.
-pub(super) fn parse(name: &str) -> Result<Vec<Pattern>, String> {
-    let all = Pattern::value_variants();
+pub(super) fn parse(name: &str) -> Result<Vec<NetperfPattern>, String> {
+    let all = NetperfPattern::value_variants();
     if name == "all" {
         return Ok(all.into());
     }
-    let found = Pattern::from_str(name, false).map(|pattern| vec![pattern]);
+    let found = NetperfPattern::from_str(name, false).map(|pattern| vec![pattern]);
     let names = || all.iter().map(|pattern| pattern.name()).collect::<Vec<_>>();
     found.map_err(|_| format!("there are {}, and all", names().join(", ")))
 }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_name_is_a_pattern_and_all_is_each_once() {
-        assert_eq!(parse("rr"), Ok(vec![Pattern::Rr]));
+        assert_eq!(parse("rr"), Ok(vec![NetperfPattern::Rr]));
         assert_eq!(parse("all").unwrap().len(), 7);
         assert!(parse("in-bulky").unwrap_err().contains("in-bulk, "));
     }

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::Duration;
 
-use super::interface::{InterfaceError, Name, check, flags};
+use super::interface::{InterfaceError, InterfaceName, check, flags};
 
 pub(super) const DEVICE: &str = "/dev/net/tun";
 /// Requests of Linux `uapi/linux/if_tun.h`.
@@ -21,11 +21,11 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// An interface of the host, which is up.
 #[derive(Debug)]
-pub(super) struct Tap {
-    name: Name,
+pub(super) struct HostTap {
+    name: InterfaceName,
 }
 
-impl Tap {
+impl HostTap {
     /// Makes one, with the host's address.
     pub(super) fn new() -> Result<Self, InterfaceError> {
         let (file, name) = attach(PATTERN).map_err(|error| match error.kind() {
@@ -45,12 +45,12 @@ impl Tap {
     }
 
     /// Its name.
-    pub(super) const fn name(&self) -> Name {
+    pub(super) const fn name(&self) -> InterfaceName {
         self.name
     }
 }
 
-impl Drop for Tap {
+impl Drop for HostTap {
     fn drop(&mut self) {
         for _ in 0..LOOKS {
             let name = self.name.to_string();
@@ -66,14 +66,14 @@ impl Drop for Tap {
 }
 
 /// Opens the tap with this name, and makes it if there is none.
-fn attach(name: &str) -> io::Result<(File, Name)> {
+fn attach(name: &str) -> io::Result<(File, InterfaceName)> {
     let file = OpenOptions::new().read(true).write(true).open(DEVICE)?;
-    let name = Name::new(name).ok_or(ErrorKind::InvalidInput)?;
+    let name = InterfaceName::new(name).ok_or(ErrorKind::InvalidInput)?;
     let mut request = name.request();
     request.ifr_ifru.ifru_flags = flags(libc::IFF_TAP | libc::IFF_NO_PI);
     // SAFETY: `file` is open; `request` is a whole ifreq on this frame, which the kernel reads and writes in the call.
     check(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF as _, &raw mut request) })?;
-    Ok((file, Name::of(&request)))
+    Ok((file, InterfaceName::of(&request)))
 }
 
 /// Says whether the interface outlives its descriptors.

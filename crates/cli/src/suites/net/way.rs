@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
-use super::link::{Card, Link};
+use super::link::{AssignedCard, HostLink};
 use crate::args::values::value;
 use crate::process::program::{on_path, own};
-use crate::suites::boots::Way;
+use crate::suites::boots::BootWay;
 use crate::suites::vmms::{BARE, QEMU};
 
 /// The guest's RAM in MiB.
@@ -51,7 +51,7 @@ pub(super) enum NetWay {
 
 /// What a guest is made of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Guest<'a> {
+pub(super) struct NetGuest<'a> {
     /// The kernel's file, as QEMU and `vmbell run` take it.
     pub(super) kernel: &'a Path,
     /// The file of its first file system.
@@ -94,7 +94,12 @@ impl NetWay {
     }
 
     /// The command line of a boot.
-    pub(super) fn words(self, program: &Path, guest: Guest<'_>, link: &Link) -> Vec<OsString> {
+    pub(super) fn words(
+        self,
+        program: &Path,
+        guest: NetGuest<'_>,
+        link: &HostLink,
+    ) -> Vec<OsString> {
         let mut words = vec![program.into()];
         match self.is_qemu() {
             false => self.vmbell(&mut words, guest, link),
@@ -103,7 +108,7 @@ impl NetWay {
         words
     }
 
-    fn vmbell(self, words: &mut Vec<OsString>, guest: Guest<'_>, link: &Link) {
+    fn vmbell(self, words: &mut Vec<OsString>, guest: NetGuest<'_>, link: &HostLink) {
         words.extend([
             "run".into(),
             guest.kernel.into(),
@@ -115,8 +120,8 @@ impl NetWay {
             format!("{MEMORY}M").into(),
         ]);
         let device = match link {
-            Link::Wire(wire) => format!("vfio-pci,host={}", wire.card()),
-            Link::Tap(tap) => {
+            HostLink::Wire(wire) => format!("vfio-pci,host={}", wire.card()),
+            HostLink::Tap(tap) => {
                 let served = match self {
                     Self::VmbellExit => ",notify=exit,interrupt=call",
                     _ if self.is_vhost() => ",vhost=on",
@@ -137,19 +142,19 @@ impl NetWay {
         }
     }
 
-    fn qemu(self, words: &mut Vec<OsString>, guest: Guest<'_>, link: &Link) {
+    fn qemu(self, words: &mut Vec<OsString>, guest: NetGuest<'_>, link: &HostLink) {
         words.extend(["-M", "pc,accel=kvm", "-cpu", "host", "-m", MEMORY].map(Into::into));
         words.extend(BARE.split_whitespace().map(Into::into));
         words.extend(["-kernel".into(), guest.kernel.into()]);
         words.extend(["-initrd".into(), guest.initrd.into()]);
         words.extend(["-append".into(), guest.cmdline.into()]);
         let tap = match link {
-            Link::Wire(wire) => {
+            HostLink::Wire(wire) => {
                 let device = format!("vfio-pci,host={}", wire.card());
                 words.extend(["-device".into(), device.into()]);
                 return;
             }
-            Link::Tap(tap) => tap.name(),
+            HostLink::Tap(tap) => tap.name(),
         };
         let (vhost, ioeventfd) = match self {
             Self::QemuExit => ("off", "off"),
@@ -166,20 +171,20 @@ impl NetWay {
 
 /// A way with its name, and with the card of the command line if there is one.
 #[derive(Clone, Debug)]
-pub(super) struct Candidate {
+pub(super) struct NetCandidate {
     pub(super) way: NetWay,
     title: String,
-    card: Option<Card>,
+    card: Option<AssignedCard>,
 }
 
-impl Candidate {
-    pub(super) fn new(way: NetWay, card: Option<Card>) -> Self {
+impl NetCandidate {
+    pub(super) fn new(way: NetWay, card: Option<AssignedCard>) -> Self {
         let title = way.title();
         Self { way, title, card }
     }
 }
 
-impl Way for Candidate {
+impl BootWay for NetCandidate {
     fn name(&self) -> &str {
         &self.title
     }

@@ -16,7 +16,7 @@ use vmbell_hypervisor::SpinPolicy;
 /// Rows are measured in turns, so that changes on the host affect all of them. A device-model row is the cost of a
 /// notification without an eventfd; a floor is the cost of a system call or a wake-up alone on this host.
 #[derive(Args, Debug)]
-pub(crate) struct BenchArgs {
+pub(crate) struct PathsArgs {
     /// Measure these rows: names of `vmbell list`, or globs such as 'portio-*' [default: a short selection]
     ///
     /// The device-model row that a row is compared with and the floors are measured too.
@@ -71,8 +71,8 @@ pub(crate) struct BenchArgs {
     pub(crate) run_timeout: Option<Duration>,
 
     /// Let guest and VMM wait for each other in this way at an exit; only for backends where they are two processes
-    #[arg(long, value_name = "POLICY", value_enum, default_value_t = Policy::OneCpu)]
-    pub(crate) spin: Policy,
+    #[arg(long, value_name = "POLICY", value_enum, default_value_t = SpinPolicyName::OneCpu)]
+    pub(crate) spin: SpinPolicyName,
 
     /// Run guests on these backends, separated by commas [default: every backend that works here]
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
@@ -92,7 +92,7 @@ pub(crate) struct BenchArgs {
 
 /// A spin policy by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Policy {
+pub(crate) enum SpinPolicyName {
     /// Sleep at once, on one CPU while exits are frequent: a wake-up is a switch there
     OneCpu,
     /// Sleep at once, each where the scheduler places it: two wake-ups per exit, mostly of another CPU
@@ -103,13 +103,13 @@ pub(crate) enum Policy {
     Adaptive,
 }
 
-impl From<Policy> for SpinPolicy {
-    fn from(policy: Policy) -> Self {
+impl From<SpinPolicyName> for SpinPolicy {
+    fn from(policy: SpinPolicyName) -> Self {
         match policy {
-            Policy::OneCpu => Self::OneCpu,
-            Policy::Sleep => Self::Sleep,
-            Policy::Spin => Self::Spin,
-            Policy::Adaptive => Self::Adaptive,
+            SpinPolicyName::OneCpu => Self::OneCpu,
+            SpinPolicyName::Sleep => Self::Sleep,
+            SpinPolicyName::Spin => Self::Spin,
+            SpinPolicyName::Adaptive => Self::Adaptive,
         }
     }
 }

@@ -9,18 +9,18 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-use self::args::{BenchArgs, Sort};
+use self::args::{PathsArgs, Sort};
 use super::SuiteName;
-use super::measured::{Begun, exit};
+use super::measured::{BegunBench, exit};
 use super::supervise::supervise;
 use crate::args::exports::{Exports, replaced};
 use crate::args::values::value;
-use crate::backends::{BackendName, Choice, all_scenarios};
+use crate::backends::{BackendChoice, BackendName, all_scenarios};
 use crate::compare;
 use crate::exit::{Exit, Usage};
 use crate::output::deliver::deliver;
 use crate::output::print;
-use crate::output::progress::Progress;
+use crate::output::progress::BenchProgress;
 use crate::output::style::Style;
 use vmbell_bench::catalogue::HOST;
 use vmbell_bench::marks::Marks;
@@ -35,18 +35,18 @@ use vmbell_report::{Backend, Block, Cell, Column, Group, Look, Report, Table, Ti
 const FIRST: Duration = Duration::from_secs(12);
 
 /// Measures, exports and shows.
-pub(crate) fn run(args: BenchArgs) -> Result<Exit> {
+pub(crate) fn run(args: PathsArgs) -> Result<Exit> {
     if let Some(other) = &args.before.interleave {
         return interleave::run(&args, other);
     }
     let baseline = baseline(&args)?;
-    let choices = Choice::several(&args.backend)?;
+    let choices = BackendChoice::several(&args.backend)?;
     let scan = scan(&args);
     let scenarios = choices.iter().map(|choice| choice.scenarios(&scan));
     let entries = entries(&args, scenarios.collect())?;
     let cpus = args.measure.cpus()?;
     let exports = Exports::open(&args.measure.exports)?;
-    let begun = Begun::now()?;
+    let begun = BegunBench::now()?;
     let timing = begun.timing;
     let plan = plan(&args, timing);
     let options = SubjectOptions {
@@ -65,9 +65,9 @@ pub(crate) fn run(args: BenchArgs) -> Result<Exit> {
         ..Look::default()
     };
     let delivery = args.measure.delivery(&begun, look)?;
-    let progress = Progress::new(args.measure.progress(), plan.warmup + plan.runs);
+    let progress = BenchProgress::new(args.measure.progress(), plan.warmup + plan.runs);
     let record = supervise(entries, options.clone(), plan, progress)?;
-    let backends: Vec<Backend> = choices.iter().map(Choice::report).collect();
+    let backends: Vec<Backend> = choices.iter().map(BackendChoice::report).collect();
     let kind = vmbell_bench::paths(&record, &backends, &plan, &options);
     let mut report = begun.report(&record, (&options, &plan), backends, kind, &[]);
     if args.sort == Sort::Median {
@@ -86,7 +86,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<Exit> {
 }
 
 /// The reports of `--baseline`, read before anything is measured.
-fn baseline(args: &BenchArgs) -> Result<Vec<Report>> {
+fn baseline(args: &PathsArgs) -> Result<Vec<Report>> {
     if args.before.fail_above.is_some() && args.before.baseline.is_empty() {
         return Err(Usage::new("--fail-above needs --baseline or --interleave").into());
     }
@@ -103,7 +103,7 @@ fn baseline(args: &BenchArgs) -> Result<Vec<Report>> {
 fn compare_with(
     baseline: &[Report],
     report: Report,
-    args: &BenchArgs,
+    args: &PathsArgs,
     stdout_is_taken: bool,
 ) -> Result<Exit> {
     let options = CompareOptions {
@@ -125,7 +125,7 @@ fn compare_with(
 }
 
 /// Whether the arguments ask for this row of a baseline, which may have more rows and backends.
-fn is_wanted(args: &BenchArgs, row: &RowKey) -> bool {
+fn is_wanted(args: &PathsArgs, row: &RowKey) -> bool {
     let backends = &args.backend;
     let is_of_backend = backends.is_empty()
         || row.backend == HOST
@@ -144,7 +144,7 @@ fn is_wanted(args: &BenchArgs, row: &RowKey) -> bool {
 }
 
 /// The plan that the arguments describe. If the user gave a number of runs, no time budget reduces it.
-fn plan(args: &BenchArgs, timing: Timing) -> BenchPlan {
+fn plan(args: &PathsArgs, timing: Timing) -> BenchPlan {
     let default = match timing {
         Timing::Native => BenchPlan::default(),
         Timing::Emulated | Timing::Instructions => BenchPlan::counted(),
@@ -174,7 +174,7 @@ fn plan(args: &BenchArgs, timing: Timing) -> BenchPlan {
 
 /// How long one run may take, if that is limited. The default is much longer than any run takes on an
 /// idle host.
-fn run_timeout(args: &BenchArgs, plan: &BenchPlan, timing: Timing) -> Option<Duration> {
+fn run_timeout(args: &PathsArgs, plan: &BenchPlan, timing: Timing) -> Option<Duration> {
     let default = match timing {
         Timing::Native => Duration::from_secs(10).max(plan.min_time * 20),
         Timing::Emulated | Timing::Instructions => Duration::from_secs(60),
@@ -183,7 +183,7 @@ fn run_timeout(args: &BenchArgs, plan: &BenchPlan, timing: Timing) -> Option<Dur
     (timeout > Duration::ZERO).then_some(timeout)
 }
 
-fn wanted(args: &BenchArgs) -> WantedEntries<'_> {
+fn wanted(args: &PathsArgs) -> WantedEntries<'_> {
     match args.names.as_slice() {
         [] if args.all => WantedEntries::All,
         [] => WantedEntries::First,
@@ -194,7 +194,7 @@ fn wanted(args: &BenchArgs) -> WantedEntries<'_> {
     }
 }
 
-fn scan(args: &BenchArgs) -> ScanValues {
+fn scan(args: &PathsArgs) -> ScanValues {
     ScanValues {
         doorbells: args.doorbells.clone(),
         vcpus: args.vcpus.clone(),
@@ -202,13 +202,13 @@ fn scan(args: &BenchArgs) -> ScanValues {
 }
 
 /// Fails if the arguments name a row that no host of this architecture has, or a baseline that cannot be read.
-pub(crate) fn check(args: &BenchArgs) -> Result<()> {
+pub(crate) fn check(args: &PathsArgs) -> Result<()> {
     baseline(args)?;
     entries(args, vec![all_scenarios(&scan(args))]).map(drop)
 }
 
 /// The entries that are to be measured, of the scenarios of each backend and this host's floors.
-fn entries(args: &BenchArgs, scenarios: Vec<Vec<BenchEntry>>) -> Result<Vec<BenchEntry>> {
+fn entries(args: &PathsArgs, scenarios: Vec<Vec<BenchEntry>>) -> Result<Vec<BenchEntry>> {
     let all = match &args.reference {
         Some(name) => set_reference(catalogue::all(scenarios), name),
         None => Ok(catalogue::all(scenarios)),
@@ -218,7 +218,7 @@ fn entries(args: &BenchArgs, scenarios: Vec<Vec<BenchEntry>>) -> Result<Vec<Benc
 }
 
 /// What to do about a name that selects nothing.
-fn hint(args: &BenchArgs) -> String {
+fn hint(args: &PathsArgs) -> String {
     let is_suite = |name: &&String| SuiteName::from_str(name, false).is_ok();
     match args.names.iter().find(is_suite) {
         Some(suite) => format!("for the suite, write it first: `vmbell bench {suite} [OPTIONS]`"),
@@ -235,7 +235,7 @@ fn sort_by_median(report: &mut Report) {
 }
 
 /// What to run next, after the rows that answer the first questions.
-fn next(report: &Report, args: &BenchArgs) -> Vec<Block> {
+fn next(report: &Report, args: &PathsArgs) -> Vec<Block> {
     if wanted(args) != WantedEntries::First || report.ended_early() {
         return Vec::new();
     }

@@ -32,7 +32,7 @@ Opposites are --split and --packed, each switch and its --no form, and the three
 /// the ring is empty.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct VirtqueueArgs {
+pub(crate) struct RingsArgs {
     /// Use a split ring (the default)
     #[arg(long, help_heading = VARIANTS)]
     pub(super) split: bool,
@@ -104,7 +104,7 @@ pub(crate) struct VirtqueueArgs {
     pub(super) measure: MeasureArgs,
 }
 
-impl VirtqueueArgs {
+impl RingsArgs {
     pub(super) fn threads(&self) -> Threads {
         if self.one_thread {
             Threads::One

@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-pub(crate) use args::{VARIANTS, VirtqueueArgs};
+pub(crate) use args::{RingsArgs, VARIANTS};
 
-use super::measured::{Begun, exit};
+use super::measured::{BegunBench, exit};
 use super::supervise::supervise;
 use crate::args::exports::Exports;
 use crate::exit::{Exit, Usage};
 use crate::output::deliver::deliver;
-use crate::output::progress::Progress;
-use variant::Variant;
+use crate::output::progress::BenchProgress;
+use variant::RingVariant;
 use vmbell_bench::perf::{self, PerfEvent};
 use vmbell_bench::workload::{Batch, Threads, entry};
 use vmbell_bench::{BenchEntry, BenchPlan, Record, Remarks, SubjectOptions};
@@ -33,12 +33,12 @@ const FEWEST: u64 = 4096;
 const FEWEST_EMULATED: u64 = 64;
 
 /// Measures the variants and prints the report.
-pub(crate) fn run(args: &VirtqueueArgs) -> Result<Exit> {
+pub(crate) fn run(args: &RingsArgs) -> Result<Exit> {
     let variants = variant::all(args)?;
     let cpus = args.measure.cpus()?;
     check_cpus(args, &cpus)?;
     let exports = Exports::open(&args.measure.exports)?;
-    let begun = Begun::now()?;
+    let begun = BegunBench::now()?;
     let delivery = args.measure.delivery(&begun, Look::default())?;
     let options = SubjectOptions {
         cpus,
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     };
     let plan = plan(args, &variants, begun.timing);
     let entries = entries(&variants);
-    let progress = Progress::new(args.measure.progress(), plan.warmup + plan.runs);
+    let progress = BenchProgress::new(args.measure.progress(), plan.warmup + plan.runs);
     let mut record = supervise(entries, options.clone(), plan, progress)?;
     record.keep_whole_rounds();
     let work = work(&variants, &record);
@@ -74,13 +74,13 @@ pub(crate) fn run(args: &VirtqueueArgs) -> Result<Exit> {
 }
 
 /// Fails if the arguments ask for a variant that is not possible.
-pub(crate) fn check(args: &VirtqueueArgs) -> Result<()> {
+pub(crate) fn check(args: &RingsArgs) -> Result<()> {
     variant::all(args).map(drop)
 }
 
 /// Fails if `--cpu` names more CPUs than there are threads: the driver takes the first, the device the
 /// second if there is one.
-fn check_cpus(args: &VirtqueueArgs, cpus: &[usize]) -> Result<()> {
+fn check_cpus(args: &RingsArgs, cpus: &[usize]) -> Result<()> {
     let most = match args.threads() {
         Threads::One => 1,
         Threads::Two => 2,
@@ -95,7 +95,7 @@ fn check_cpus(args: &VirtqueueArgs, cpus: &[usize]) -> Result<()> {
 
 /// The plan. A round that is not kept warms up, and finds whether runs are long enough if the number of buffers
 /// has to be found.
-fn plan(args: &VirtqueueArgs, variants: &[Variant], timing: Timing) -> BenchPlan {
+fn plan(args: &RingsArgs, variants: &[RingVariant], timing: Timing) -> BenchPlan {
     let bufs = variants.iter().map(|variant| variant.options.bufs);
     let most = bufs.min().unwrap_or_default();
     let (min_time, fewest) = match timing {
@@ -118,9 +118,9 @@ fn plan(args: &VirtqueueArgs, variants: &[Variant], timing: Timing) -> BenchPlan
 }
 
 /// One entry for each variant; the first variant is the one that the others are compared with.
-fn entries(variants: &[Variant]) -> Vec<BenchEntry> {
+fn entries(variants: &[RingVariant]) -> Vec<BenchEntry> {
     let reference = variants.first().map(|first| first.name.as_str());
-    let of = |variant: &Variant| {
+    let of = |variant: &RingVariant| {
         let (name, switches) = (&variant.name, &variant.switches);
         let remarks = Remarks {
             parameters: [("switches".to_owned(), switches.clone())].into(),
@@ -136,7 +136,7 @@ fn entries(variants: &[Variant]) -> Vec<BenchEntry> {
 }
 
 /// The work that all variants do, for the report.
-fn work(variants: &[Variant], record: &Record) -> Work {
+fn work(variants: &[RingVariant], record: &Record) -> Work {
     let text = variants.first().zip(record.series.first());
     Work {
         text: text.map_or_else(String::new, |(variant, series)| {
@@ -148,7 +148,7 @@ fn work(variants: &[Variant], record: &Record) -> Work {
     }
 }
 
-fn describe(variant: &Variant, bufs: u64, cpus: &[usize]) -> String {
+fn describe(variant: &RingVariant, bufs: u64, cpus: &[usize]) -> String {
     let options = &variant.options;
     let batch = match options.batch {
         Batch::Fixed(batch) => format!("batch {batch}"),

@@ -3,13 +3,13 @@
 
 use anyhow::Result;
 
-use super::args::VirtqueueArgs;
+use super::args::RingsArgs;
 use crate::exit::Usage;
 use vmbell_bench::workload::{Tokens, WorkloadOptions};
 
 /// One variant of the work.
 #[derive(Clone, Debug)]
-pub(super) struct Variant {
+pub(super) struct RingVariant {
     /// The switches in which it differs from the others; all of its switches if it is the only variant.
     pub(super) name: String,
     /// All of its switches.
@@ -20,16 +20,16 @@ pub(super) struct Variant {
 /// One choice, which a switch and its opposites make.
 struct Axis {
     /// In the order of reports; the others are compared with the first.
-    choices: Vec<Choice>,
+    choices: Vec<SwitchChoice>,
 }
 
-type Choice = (&'static str, fn(&mut WorkloadOptions));
+type SwitchChoice = (&'static str, fn(&mut WorkloadOptions));
 
 impl Axis {
     /// The choices whose switches were given, or the default one.
-    fn of(choices: &[(bool, Choice)], default: usize) -> Self {
+    fn of(choices: &[(bool, SwitchChoice)], default: usize) -> Self {
         let given = choices.iter().filter(|(given, _)| *given);
-        let mut choices_given: Vec<Choice> = given.map(|(_, choice)| *choice).collect();
+        let mut choices_given: Vec<SwitchChoice> = given.map(|(_, choice)| *choice).collect();
         if choices_given.is_empty() {
             choices_given.extend(choices.get(default).map(|(_, choice)| *choice));
         }
@@ -41,7 +41,7 @@ impl Axis {
 
 /// All variants that `args` asks for; fails if one of them is not possible. If the user gave no number
 /// of buffers, each has as many as virtio_test sends.
-pub(super) fn all(args: &VirtqueueArgs) -> Result<Vec<Variant>> {
+pub(super) fn all(args: &RingsArgs) -> Result<Vec<RingVariant>> {
     let base = WorkloadOptions {
         batch: args.batch,
         reset: args.reset,
@@ -85,7 +85,7 @@ pub(super) fn all(args: &VirtqueueArgs) -> Result<Vec<Variant>> {
                 .zip(&differs)
                 .filter_map(|(name, differs)| differs.then_some(*name))
                 .collect();
-            Ok(Variant {
+            Ok(RingVariant {
                 name: if told.is_empty() {
                     switches.clone()
                 } else {
@@ -114,7 +114,7 @@ fn check_size(options: &WorkloadOptions) -> Result<()> {
     Err(Usage::new(format!("--ring-size {size}: {wanted}")).into())
 }
 
-fn axes(args: &VirtqueueArgs) -> Vec<Axis> {
+fn axes(args: &RingsArgs) -> Vec<Axis> {
     let mut axes = vec![
         Axis::of(
             &[

@@ -5,10 +5,10 @@ use super::*;
 #[derive(Parser)]
 struct Command {
     #[command(flatten)]
-    args: VirtqueueArgs,
+    args: RingsArgs,
 }
 
-fn variants(words: &[&str]) -> Result<Vec<Variant>> {
+fn variants(words: &[&str]) -> Result<Vec<RingVariant>> {
     let words = std::iter::once("virtqueue").chain(words.iter().copied());
     all(&Command::try_parse_from(words).unwrap().args)
 }

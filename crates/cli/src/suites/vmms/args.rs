@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::libkrun::LibkrunArgs;
 use super::linux;
-use super::template::{self, Template};
+use super::template::{self, VmmTemplate};
 use crate::args::suggest::did_you_mean;
 use crate::suites::boots::args::ColumnArgs;
 use vmbell_probe_image::names;
@@ -38,7 +38,7 @@ Exit codes:
 pub(crate) const LAB_KERNEL: &str = "lab";
 
 /// The devices of a VMM unless the user names them.
-pub(crate) const DEVICES: [Device; 2] = [Device::Rng, Device::Blk];
+pub(crate) const DEVICES: [VmmDeviceName; 2] = [VmmDeviceName::Rng, VmmDeviceName::Blk];
 
 /// Measure QEMU, alioth, vmbell and other VMMs with one guest image
 ///
@@ -46,7 +46,7 @@ pub(crate) const DEVICES: [Device; 2] = [Device::Rng, Device::Blk];
 /// the mode of the interrupt controller, which the table shows.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
-pub(crate) struct VmmArgs {
+pub(crate) struct VmmsArgs {
     #[command(subcommand)]
     pub(super) command: Option<VmmCommand>,
 
@@ -61,7 +61,7 @@ pub(crate) struct VmmArgs {
     /// but no shell runs. docs/vmm.md has commands for some VMMs. Of a VMM of `vmbell list vmms`, the path of its program is
     /// enough.
     #[arg(long, value_name = "NAME=COMMAND|PATH", value_parser = template::parse)]
-    pub(super) vmm: Vec<Template>,
+    pub(super) vmm: Vec<VmmTemplate>,
 
     /// Boot Linux in each VMM too, until its kernel finds no root file system, and count its exits by reason and address; in the
     /// lab, without FILE, the lab's own kernel
@@ -73,7 +73,7 @@ pub(crate) struct VmmArgs {
 
     /// Give each VMM these virtio devices, if it can have them
     #[arg(long = "virtio", value_enum, value_name = "DEVICE,...", value_delimiter = ',', default_values_t = DEVICES)]
-    pub(super) device: Vec<Device>,
+    pub(super) device: Vec<VmmDeviceName>,
 
     /// Give each guest N vCPUs; with 1, the row `ipi-to-vcpu` is not measured
     #[arg(long = "vcpus", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -99,7 +99,7 @@ pub(crate) struct VmmArgs {
     pub(super) columns: ColumnArgs,
 }
 
-impl VmmArgs {
+impl VmmsArgs {
     /// Whether the kernel of --linux is the lab's own.
     pub(crate) fn wants_lab_kernel(&self) -> bool {
         let lab = |kernel: &PathBuf| kernel.as_os_str() == LAB_KERNEL;
@@ -129,14 +129,14 @@ pub(super) enum VmmCommand {
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
         /// Write the file in this format
-        #[arg(long, value_enum, default_value_t = Format::Elf)]
-        format: Format,
+        #[arg(long, value_enum, default_value_t = ProbeImageFormat::Elf)]
+        format: ProbeImageFormat,
     },
 }
 
 /// A format of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
+pub(super) enum ProbeImageFormat {
     /// An ELF64 for PVH, Linux's 64-bit entry and Multiboot 1
     Elf,
     /// A bzImage, for VMMs that take no ELF
@@ -145,7 +145,7 @@ pub(super) enum Format {
 
 /// A virtio device that a VMM is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Device {
+pub(crate) enum VmmDeviceName {
     /// An entropy device
     Rng,
     /// A disk of 1 MiB
@@ -156,7 +156,7 @@ pub(crate) enum Device {
     Net,
 }
 
-impl Device {
+impl VmmDeviceName {
     /// The name in the names of rows.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -202,12 +202,12 @@ pub(crate) fn row(text: &str) -> Result<String, String> {
 /// that the error names.
 pub(crate) fn check_rows(
     rows: &[String],
-    devices: &[Device],
+    devices: &[VmmDeviceName],
     has_linux: bool,
     dashes: &str,
 ) -> Result<(), String> {
     for row in rows {
-        match Device::of_row(row) {
+        match VmmDeviceName::of_row(row) {
             Some(device) if !devices.contains(&device) => {
                 let name = device.name();
                 return Err(format!(

@@ -7,17 +7,18 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use super::args::{Device, VmmArgs};
+use super::args::{VmmDeviceName, VmmsArgs};
 use super::config;
-use super::document::{Document, DocumentRow};
+use super::document::{BootDocument, DocumentRow};
 use super::exits;
-use super::launcher::Vmm;
+use super::launcher::VmmCandidate;
 use super::linux;
 use super::serial;
-use super::template::{BZIMAGE, CONFIG, Places};
-use crate::process::{self, End, Ended, Task};
+use super::template::{BZIMAGE, CONFIG, TemplateValues};
+use crate::process::{self, ProgramEnd, ProgramOutput, ProgramTask};
 use crate::suites::boots::{
-    Batches, Boot, BootRow, CountedRows, Failure, Run, Way, in_words, keep, last_words,
+    BatchTimes, BootResult, BootRow, BootWay, BootsRun, CountedRows, FailedBoot, in_words, keep,
+    last_words,
 };
 use vmbell_report::Timing;
 use vmbell_report::statistics::thousandths;
@@ -34,7 +35,7 @@ const MEMORY: u32 = 64;
 
 /// What is booted, and when it has said all.
 #[derive(Clone, Copy)]
-struct Booted<'a> {
+struct BootedImage<'a> {
     image: &'a Path,
     bzimage: &'a Path,
     cmdline: &'a str,
@@ -46,16 +47,16 @@ struct Booted<'a> {
 }
 
 /// What all boots have.
-pub(super) struct Place<'a> {
-    args: &'a VmmArgs,
-    run: &'a Run<'a>,
+pub(super) struct VmmBootContext<'a> {
+    args: &'a VmmsArgs,
+    run: &'a BootsRun<'a>,
     /// The image and the disk are files there.
     folder: TempDir,
 }
 
-impl<'a> Place<'a> {
+impl<'a> VmmBootContext<'a> {
     /// Writes the image.
-    pub(super) fn new(args: &'a VmmArgs, run: &'a Run<'a>) -> Result<Self> {
+    pub(super) fn new(args: &'a VmmsArgs, run: &'a BootsRun<'a>) -> Result<Self> {
         let folder = TempDir::with_prefix("vmbell-vmm-");
         let folder = folder.context("cannot make a temporary folder")?;
         let place = Self { args, run, folder };
@@ -76,16 +77,20 @@ impl<'a> Place<'a> {
     /// Boots a VMM; what it prints is kept under `run` if that was asked for.
     pub(super) fn boot(
         &self,
-        vmm: &Vmm,
+        vmm: &VmmCandidate,
         program: &Path,
         run: &str,
-    ) -> Result<Result<Boot, Failure>> {
+    ) -> Result<Result<BootResult, FailedBoot>> {
         let document = self.document(vmm, program, &self.cmdline(self.args.ops, "verbose"), run)?;
         Ok(document.map(|document| self.rows(document)))
     }
 
     /// Counts the exits of a VMM in a boot of its own, or says why there is nothing to count.
-    pub(super) fn count(&self, vmm: &Vmm, program: &Path) -> Result<Result<CountedRows, String>> {
+    pub(super) fn count(
+        &self,
+        vmm: &VmmCandidate,
+        program: &Path,
+    ) -> Result<Result<CountedRows, String>> {
         let cmdline = self.cmdline(self.args.ops.min(COUNTED_OPS), exits::WORD);
         let mut failed = None;
         let counted = exits::count(|| match self.document(vmm, program, &cmdline, "exits") {
@@ -102,11 +107,11 @@ impl<'a> Place<'a> {
     pub(super) fn linux(
         &self,
         kernel: &Path,
-        vmm: &Vmm,
+        vmm: &VmmCandidate,
         program: &Path,
         run: &str,
         obstacle: Option<&str>,
-    ) -> Result<Result<BootRow, Failure>> {
+    ) -> Result<Result<BootRow, FailedBoot>> {
         let parameters = linux::parameters(self.run.begun.timing);
         let mut has_hung = false;
         let row = linux::row::<anyhow::Error>(obstacle, || {
@@ -117,7 +122,7 @@ impl<'a> Place<'a> {
                     kernel.display()
                 )));
             }
-            let booted = Booted {
+            let booted = BootedImage {
                 image: kernel,
                 bzimage: kernel,
                 cmdline: &parameters,
@@ -130,7 +135,7 @@ impl<'a> Place<'a> {
             Ok(match ended {
                 Ok(ended) if linux::is_complete(&ended.output) => Ok(ended.output),
                 Ok(ended) => {
-                    has_hung = matches!(ended.end, End::TimeLimit | End::Spun);
+                    has_hung = matches!(ended.end, ProgramEnd::TimeLimit | ProgramEnd::Spun);
                     let said = last_words(&ended).map(|said| format!("; its last words: {said}"));
                     let end = in_words(&ended.end, self.args.columns.run_timeout);
                     Err(format!(
@@ -142,7 +147,7 @@ impl<'a> Place<'a> {
             })
         })?;
         Ok(match &row.batches {
-            Err(reason) if has_hung => Err(Failure {
+            Err(reason) if has_hung => Err(FailedBoot {
                 reason: reason.clone(),
                 last: None,
                 hung: true,
@@ -153,13 +158,13 @@ impl<'a> Place<'a> {
 
     fn document(
         &self,
-        vmm: &Vmm,
+        vmm: &VmmCandidate,
         program: &Path,
         cmdline: &str,
         run: &str,
-    ) -> Result<Result<Document, Failure>> {
+    ) -> Result<Result<BootDocument, FailedBoot>> {
         let (image, bzimage) = (self.image(), self.bzimage());
-        let booted = Booted {
+        let booted = BootedImage {
             image: &image,
             bzimage: &bzimage,
             cmdline,
@@ -174,16 +179,16 @@ impl<'a> Place<'a> {
     /// Runs a VMM until its guest has said all, and keeps what it printed if that was asked for.
     fn ended(
         &self,
-        vmm: &Vmm,
+        vmm: &VmmCandidate,
         program: &Path,
-        booted: Booted<'_>,
+        booted: BootedImage<'_>,
         run: &str,
-    ) -> Result<io::Result<Ended>> {
+    ) -> Result<io::Result<ProgramOutput>> {
         // Each boot has a disk of its own: what a VMM wrote or locked is gone.
         let disk = self.folder.path().join("disk");
         empty(&disk).context("cannot make a disk")?;
         let config = self.folder.path().join("config.json");
-        let places = Places {
+        let places = TemplateValues {
             image: booted.image,
             bzimage: booted.bzimage,
             config: &config,
@@ -197,12 +202,12 @@ impl<'a> Place<'a> {
             let text = config::firecracker(places, &self.args.device).to_string();
             fs::write(&config, text).context("cannot write a configuration")?;
         }
-        let ended = process::run(&Task {
+        let ended = process::run(&ProgramTask {
             cpus: &self.run.cpus,
             is_complete: booted.is_complete,
             // There the time limit of a guest that spins would take this host minutes.
             ends_if_spinning: booted.is_linux && self.run.begun.timing == Timing::Instructions,
-            ..Task::new(
+            ..ProgramTask::new(
                 &vmm.launcher.words(program, places, &self.args.device),
                 self.args.columns.run_timeout,
                 self.run.limit,
@@ -215,19 +220,19 @@ impl<'a> Place<'a> {
     }
 
     /// The results of a boot. If they are whole, it does not matter how the VMM ended.
-    fn outcome(&self, ended: io::Result<Ended>) -> Result<Document, Failure> {
-        let ended = ended.map_err(|error| Failure {
+    fn outcome(&self, ended: io::Result<ProgramOutput>) -> Result<BootDocument, FailedBoot> {
+        let ended = ended.map_err(|error| FailedBoot {
             reason: format!("it cannot be run: {error}"),
             last: None,
             hung: false,
         })?;
-        serial::read(&ended.output).map_err(|error| Failure {
+        serial::read(&ended.output).map_err(|error| FailedBoot {
             reason: format!(
                 "{error}; {}",
                 in_words(&ended.end, self.args.columns.run_timeout)
             ),
             last: last_words(&ended),
-            hung: ended.end == End::TimeLimit,
+            hung: ended.end == ProgramEnd::TimeLimit,
         })
     }
 
@@ -245,7 +250,7 @@ impl<'a> Place<'a> {
     }
 
     /// The rows of a document, with times in nanoseconds by the guest's own frequency, if it tells that.
-    fn rows(&self, document: Document) -> Boot {
+    fn rows(&self, document: BootDocument) -> BootResult {
         let told = document
             .guest
             .tsc_hz
@@ -254,7 +259,7 @@ impl<'a> Place<'a> {
         let hz = told.unwrap_or_else(|| self.run.begun.clock.hz());
         let rows = document.rows.into_iter();
         let wanted = rows.filter(|row| is_wanted(row, &self.args.device));
-        Boot {
+        BootResult {
             guest: Some(document.guest),
             rows: wanted.map(|row| in_nanoseconds(row, hz)).collect(),
         }
@@ -266,7 +271,7 @@ fn in_nanoseconds(row: DocumentRow, hz: f64) -> BootRow {
     let batches = row.result.map(|batches| {
         let operations = batches.operations as f64;
         let ns = |ticks: &u64| thousandths(*ticks as f64 * 1e9 / hz / operations);
-        Batches {
+        BatchTimes {
             operations: batches.operations,
             ns: batches.ticks.iter().map(ns).collect(),
         }
@@ -279,7 +284,7 @@ fn in_nanoseconds(row: DocumentRow, hz: f64) -> BootRow {
 }
 
 /// Whether a row without numbers says anything that the user asked for.
-fn is_wanted(row: &DocumentRow, devices: &[Device]) -> bool {
+fn is_wanted(row: &DocumentRow, devices: &[VmmDeviceName]) -> bool {
     let Err(reason) = &row.result else {
         return true;
     };

@@ -1,6 +1,6 @@
 //! Tests of the rows of the image.
 
-use super::super::document::Batches as Ticks;
+use super::super::document::BatchTicks as Ticks;
 use super::*;
 
 fn row(name: &str, ticks: &[u64]) -> DocumentRow {
@@ -27,7 +27,7 @@ fn ticks_become_nanoseconds_of_an_operation() {
 
 #[test]
 fn rows_of_devices_that_were_not_asked_for_are_left_out() {
-    let is_wanted = |name: &str, ticks: &[u64]| is_wanted(&row(name, ticks), &[Device::Rng]);
+    let is_wanted = |name: &str, ticks: &[u64]| is_wanted(&row(name, ticks), &[VmmDeviceName::Rng]);
     assert!(is_wanted("virtio-rng-notify", &[]));
     assert!(!is_wanted("virtio-net-notify", &[]));
     assert!(is_wanted("virtio-net-notify", &[5]));

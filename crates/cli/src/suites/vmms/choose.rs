@@ -2,18 +2,18 @@
 
 use anyhow::Result;
 
-use super::args::VmmArgs;
-use super::launcher::{Launcher, Vmm, known};
-use super::template::{self, Template};
+use super::args::VmmsArgs;
+use super::launcher::{VmmCandidate, VmmLauncher, known};
+use super::template::{self, VmmTemplate};
 use crate::args::suggest::did_you_mean;
 use crate::exit::{Exit, Usage};
 use crate::output::print;
-use crate::suites::boots::{Column, version_of};
+use crate::suites::boots::{BootColumn, version_of};
 use vmbell_bench::CommandLimit;
 use vmbell_report::{pad, width};
 
 /// The VMMs that were named; without names, all.
-pub(super) fn chosen(args: &VmmArgs) -> Result<Vec<Launcher>> {
+pub(super) fn chosen(args: &VmmsArgs) -> Result<Vec<VmmLauncher>> {
     let mut all = known();
     for template in &args.vmm {
         add(&mut all, template).map_err(|error| Usage::new(format!("--vmm: {error}")))?;
@@ -21,7 +21,7 @@ pub(super) fn chosen(args: &VmmArgs) -> Result<Vec<Launcher>> {
     if args.names.is_empty() {
         return Ok(all);
     }
-    let mut chosen: Vec<Launcher> = Vec::new();
+    let mut chosen: Vec<VmmLauncher> = Vec::new();
     for name in &args.names {
         let launcher = named(&all, name)
             .map_err(|error| Usage::new(format!("{error}, and --vmm adds others")))?;
@@ -33,29 +33,29 @@ pub(super) fn chosen(args: &VmmArgs) -> Result<Vec<Launcher>> {
 }
 
 /// Adds a VMM of --vmm, or takes its program for one that is known.
-fn add(all: &mut Vec<Launcher>, template: &Template) -> Result<(), String> {
+fn add(all: &mut Vec<VmmLauncher>, template: &VmmTemplate) -> Result<(), String> {
     let name = &template.name;
     let known = all.iter().position(|vmm| vmm.name() == name);
     match (template.program(), known) {
         (Some(program), Some(place)) => all[place] = all[place].with_program(program),
         (Some(_), None) => {
-            let names: Vec<&str> = all.iter().map(Launcher::name).collect();
+            let names: Vec<&str> = all.iter().map(VmmLauncher::name).collect();
             let hint = did_you_mean(name, &names);
             return Err(format!(
                 "no VMM is called '{name}'{hint}, so its whole command line is needed, with {{image}}"
             ));
         }
         (None, Some(_)) => return Err(format!("two VMMs are called '{name}'")),
-        (None, None) => all.push(Launcher::Template(template.clone())),
+        (None, None) => all.push(VmmLauncher::Template(template.clone())),
     }
     Ok(())
 }
 
 /// The VMM of this name.
-fn named<'l>(all: &'l [Launcher], name: &str) -> Result<&'l Launcher, String> {
+fn named<'l>(all: &'l [VmmLauncher], name: &str) -> Result<&'l VmmLauncher, String> {
     let found = all.iter().find(|launcher| launcher.name() == name);
     found.ok_or_else(|| {
-        let names: Vec<&str> = all.iter().map(Launcher::name).collect();
+        let names: Vec<&str> = all.iter().map(VmmLauncher::name).collect();
         let hint = did_you_mean(name, &names);
         format!(
             "no VMM is called '{name}'{hint}; there are {}",
@@ -76,12 +76,13 @@ pub(crate) fn program_in_lab(name: &str, command: Option<&str>) -> Result<Option
 }
 
 /// Whether the VMM's program is not on this host, and the user did not name it.
-pub(super) fn is_missing(column: &Column<Vmm>) -> bool {
-    column.way.launcher.find().is_err() && matches!(column.way.launcher, Launcher::Known(_, None))
+pub(super) fn is_missing(column: &BootColumn<VmmCandidate>) -> bool {
+    column.way.launcher.find().is_err()
+        && matches!(column.way.launcher, VmmLauncher::Known(_, None))
 }
 
 /// Prints where these VMMs are, and their versions.
-pub(super) fn list(launchers: &[Launcher], stop: &CommandLimit) -> Result<Exit> {
+pub(super) fn list(launchers: &[VmmLauncher], stop: &CommandLimit) -> Result<Exit> {
     let widest = launchers
         .iter()
         .map(|launcher| width(launcher.name()))
@@ -105,7 +106,7 @@ pub(super) fn list(launchers: &[Launcher], stop: &CommandLimit) -> Result<Exit> 
 }
 
 /// What was looked for, and how to add a VMM.
-pub(super) fn none_found(columns: &[Column<Vmm>]) -> String {
+pub(super) fn none_found(columns: &[BootColumn<VmmCandidate>]) -> String {
     let mut text = "error: no VMM can run here:\n".to_owned();
     for column in columns {
         if let Err(reason) = &column.program {

@@ -4,11 +4,11 @@
 
 use serde_json::{Value, json};
 
-use super::args::Device;
-use super::template::Places;
+use super::args::VmmDeviceName;
+use super::template::TemplateValues;
 
 /// The document, with the devices of these that Firecracker has.
-pub(super) fn firecracker(places: Places<'_>, devices: &[Device]) -> Value {
+pub(super) fn firecracker(places: TemplateValues<'_>, devices: &[VmmDeviceName]) -> Value {
     let mut config = json!({
         "boot-source": {
             "kernel_image_path": places.image,
@@ -20,7 +20,7 @@ pub(super) fn firecracker(places: Places<'_>, devices: &[Device]) -> Value {
         },
         "drives": [],
     });
-    if devices.contains(&Device::Blk) {
+    if devices.contains(&VmmDeviceName::Blk) {
         config["drives"] = json!([{
             "drive_id": "disk",
             "path_on_host": places.disk,
@@ -28,7 +28,7 @@ pub(super) fn firecracker(places: Places<'_>, devices: &[Device]) -> Value {
             "is_read_only": false,
         }]);
     }
-    if devices.contains(&Device::Rng) {
+    if devices.contains(&VmmDeviceName::Rng) {
         config["entropy"] = json!({});
     }
     config
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_configuration_has_the_devices_that_are_asked_for() {
-        let places = Places {
+        let places = TemplateValues {
             image: Path::new("/i"),
             bzimage: Path::new("/b"),
             config: Path::new("/c"),
@@ -52,7 +52,10 @@ mod tests {
             memory: 64,
             accel: "kvm",
         };
-        let config = firecracker(places, &[Device::Rng, Device::Blk, Device::Net]);
+        let config = firecracker(
+            places,
+            &[VmmDeviceName::Rng, VmmDeviceName::Blk, VmmDeviceName::Net],
+        );
         assert_eq!(config["boot-source"]["kernel_image_path"], "/i");
         assert_eq!(config["boot-source"]["boot_args"], "ops=1 \"x\"");
         assert_eq!(config["machine-config"]["mem_size_mib"], 64);

@@ -43,7 +43,7 @@ pub(super) enum DocumentError {
 
 /// The results of one boot.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Document {
+pub(super) struct BootDocument {
     /// The machine that the image found.
     pub(super) guest: VmmGuest,
     /// Its rows, in its order.
@@ -58,12 +58,12 @@ pub(super) struct DocumentRow {
     /// The number that the word `mark` writes.
     pub(super) mark: Option<u8>,
     /// The numbers, or why there are none.
-    pub(super) result: Result<Batches, String>,
+    pub(super) result: Result<BatchTicks, String>,
 }
 
 /// The numbers of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Batches {
+pub(super) struct BatchTicks {
     /// Operations of each batch; at least one.
     pub(super) operations: u64,
     /// The ticks of each batch; at least one.
@@ -71,9 +71,9 @@ pub(super) struct Batches {
 }
 
 #[derive(Deserialize)]
-struct Written {
+struct JsonDocument {
     boot: String,
-    cpu: WrittenCpu,
+    cpu: JsonCpu,
     hypervisor: Option<String>,
     apic: String,
     cpus: u32,
@@ -81,19 +81,19 @@ struct Written {
     tsc_source: Option<String>,
     #[serde(default)]
     devices: Vec<VmmDevice>,
-    rows: Vec<WrittenRow>,
+    rows: Vec<JsonRow>,
     #[serde(default)]
     end: String,
 }
 
 #[derive(Deserialize)]
-struct WrittenCpu {
+struct JsonCpu {
     vendor: String,
     brand: String,
 }
 
 #[derive(Deserialize)]
-struct WrittenRow {
+struct JsonRow {
     name: String,
     mark: Option<u8>,
     operations: Option<u64>,
@@ -103,8 +103,8 @@ struct WrittenRow {
 }
 
 /// Parses and checks one line.
-pub(super) fn parse(line: &str) -> Result<Document, DocumentError> {
-    let written: Written = serde_json::from_str(line)
+pub(super) fn parse(line: &str) -> Result<BootDocument, DocumentError> {
+    let written: JsonDocument = serde_json::from_str(line)
         .map_err(|error| DocumentError::Json(cleaned(&error.to_string())))?;
     at_most("devices", written.devices.len(), DEVICES)?;
     at_most("rows", written.rows.len(), ROWS)?;
@@ -128,7 +128,7 @@ pub(super) fn parse(line: &str) -> Result<Document, DocumentError> {
         devices: written.devices.into_iter().map(device).collect(),
         end: cleaned(&written.end),
     };
-    Ok(Document { guest, rows })
+    Ok(BootDocument { guest, rows })
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a frequency in Hz")]
@@ -146,8 +146,8 @@ fn device(device: VmmDevice) -> VmmDevice {
     }
 }
 
-fn checked(row: WrittenRow) -> Result<DocumentRow, DocumentError> {
-    let WrittenRow { name, mark, .. } = row;
+fn checked(row: JsonRow) -> Result<DocumentRow, DocumentError> {
+    let JsonRow { name, mark, .. } = row;
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.len() > NAME || !name.chars().all(is_plain) {
         return Err(DocumentError::Name(cleaned(&name)));
@@ -158,7 +158,7 @@ fn checked(row: WrittenRow) -> Result<DocumentRow, DocumentError> {
         row.operations.filter(|operations| *operations > 0),
     ) {
         (Some(reason), _) => Err(cleaned(&reason)),
-        (None, Some(operations)) if !row.samples.is_empty() => Ok(Batches {
+        (None, Some(operations)) if !row.samples.is_empty() => Ok(BatchTicks {
             operations,
             ticks: row.samples,
         }),

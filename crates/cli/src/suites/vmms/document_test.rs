@@ -10,7 +10,7 @@ fn with_rows(rows: &str) -> String {
 fn numbers_and_reasons_are_read() {
     let rows = r#"{"name":"cpuid","mark":1,"operations":10,"samples":[7,8]},{"name":"timer","mark":2,"reason":"no timer"}"#;
     let document = parse(&with_rows(rows)).unwrap();
-    let batches = Batches {
+    let batches = BatchTicks {
         operations: 10,
         ticks: vec![7, 8],
     };

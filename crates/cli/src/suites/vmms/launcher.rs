@@ -4,11 +4,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::args::{Accel, Device};
+use super::args::{Accel, VmmDeviceName};
 use super::libkrun;
-use super::template::{Places, Template, filled};
+use super::template::{TemplateValues, VmmTemplate, filled};
 use crate::process::program::{no_kvm, on_path, own};
-use crate::suites::boots::Way;
+use crate::suites::boots::BootWay;
 
 /// QEMU's program.
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
@@ -22,18 +22,18 @@ const QEMU_WORDS: &str = "-M {board},accel={accel} -smp {cpus} -m {memory} {bare
 
 /// The arguments of QEMU's devices. Its own network needs no rights, and has no receiver for the image's frames: a hub with no other
 /// port would not take them.
-const QEMU_DEVICES: &[(Device, &str)] = &[
-    (Device::Rng, "-device virtio-rng-{bus}"),
+const QEMU_DEVICES: &[(VmmDeviceName, &str)] = &[
+    (VmmDeviceName::Rng, "-device virtio-rng-{bus}"),
     (
-        Device::Blk,
+        VmmDeviceName::Blk,
         "-drive if=none,id=disk,format=raw,file={disk,,} -device virtio-blk-{bus},drive=disk",
     ),
     (
-        Device::Console,
+        VmmDeviceName::Console,
         "-chardev null,id=nobody -device virtio-serial-{bus} -device virtconsole,chardev=nobody",
     ),
     (
-        Device::Net,
+        VmmDeviceName::Net,
         "-netdev user,id=net,restrict=on -device virtio-net-{bus},netdev=net{rom}",
     ),
 ];
@@ -59,7 +59,7 @@ pub(crate) const CARRIED: [&str; 6] = [
 ];
 
 /// The VMMs that this program knows, in the order of the table.
-const KNOWN: [Known; 13] = [
+const KNOWN: [KnownVmm; 13] = [
     // The image needs no boot ROM.
     qemu("qemu-pc", ["pc", "pci", ",romfile=", ""]),
     qemu("qemu-q35", ["q35", "pci", ",romfile=", ""]),
@@ -73,15 +73,15 @@ const KNOWN: [Known; 13] = [
             "-global virtio-mmio.force-legacy=false",
         ],
     ),
-    Known {
+    KnownVmm {
         name: ALIOTH,
         program: ALIOTH,
         version: VERSION,
         words: "boot --pvh {image} -c {cmdline} --cpu count={cpus} --memory size={memory}M",
         board: [""; 4],
         devices: &[
-            (Device::Rng, "--entropy"),
-            (Device::Blk, "--blk file,path={disk}"),
+            (VmmDeviceName::Rng, "--entropy"),
+            (VmmDeviceName::Blk, "--blk file,path={disk}"),
         ],
     },
     vmbell(
@@ -92,7 +92,7 @@ const KNOWN: [Known; 13] = [
         "vmbell-micro",
         "run {image} --machine micro --memory {memory}M --vcpus {cpus} --append {cmdline}",
     ),
-    Known {
+    KnownVmm {
         name: CLOUD_HYPERVISOR,
         program: CLOUD_HYPERVISOR,
         version: VERSION,
@@ -100,11 +100,11 @@ const KNOWN: [Known; 13] = [
                 --serial tty --console off",
         board: [""; 4],
         devices: &[
-            (Device::Rng, "--rng src=/dev/urandom"),
-            (Device::Blk, "--disk path={disk},image_type=raw"),
+            (VmmDeviceName::Rng, "--rng src=/dev/urandom"),
+            (VmmDeviceName::Blk, "--disk path={disk},image_type=raw"),
         ],
     },
-    Known {
+    KnownVmm {
         name: CROSVM,
         program: CROSVM,
         version: Some("version"),
@@ -112,7 +112,7 @@ const KNOWN: [Known; 13] = [
         words: "run --disable-sandbox --cpus {cpus} --mem {memory} \
                 --serial type=stdout,hardware=serial,num=1 -p {cmdline} {image}",
         board: [""; 4],
-        devices: &[(Device::Blk, "--block {disk}")],
+        devices: &[(VmmDeviceName::Blk, "--block {disk}")],
     },
     // Its devices are in the configuration.
     firecracker(FIRECRACKER, "--no-api --config-file {config}"),
@@ -120,25 +120,28 @@ const KNOWN: [Known; 13] = [
         "firecracker-pci",
         "--no-api --enable-pci --config-file {config}",
     ),
-    Known {
+    KnownVmm {
         name: "kvmtool",
         program: KVMTOOL,
         version: Some("version"),
         words: "run --kernel {bzimage} --params {cmdline} --mem {memory} --cpus {cpus} --console serial \
                 --name vmbell",
         board: [""; 4],
-        devices: &[(Device::Rng, "--rng"), (Device::Blk, "--disk {disk}")],
+        devices: &[
+            (VmmDeviceName::Rng, "--rng"),
+            (VmmDeviceName::Blk, "--disk {disk}"),
+        ],
     },
-    Known {
+    KnownVmm {
         name: LIBKRUN,
         program: libkrun::LIBRARY,
         version: None,
         // This program loads it. It always has an entropy device.
         words: "{image} --cmdline {cmdline} --cpus {cpus} --memory {memory}",
         board: [""; 4],
-        devices: &[(Device::Blk, "--disk {disk}")],
+        devices: &[(VmmDeviceName::Blk, "--disk {disk}")],
     },
-    Known {
+    KnownVmm {
         name: STRATOVIRT,
         program: STRATOVIRT,
         version: VERSION,
@@ -147,12 +150,12 @@ const KNOWN: [Known; 13] = [
         board: [""; 4],
         devices: &[
             (
-                Device::Rng,
+                VmmDeviceName::Rng,
                 "-object rng-random,id=r,filename=/dev/urandom \
                  -device virtio-rng-device,rng=r,id=rng0,max-bytes=100000000,period=1000",
             ),
             (
-                Device::Blk,
+                VmmDeviceName::Blk,
                 "-drive file={disk},id=d,readonly=off,direct=off -device virtio-blk-device,drive=d,id=b",
             ),
         ],
@@ -162,22 +165,22 @@ const KNOWN: [Known; 13] = [
 /// The argument that makes most programs print their version.
 const VERSION: Option<&str> = Some("--version");
 
-const fn vmbell(name: &'static str, words: &'static str) -> Known {
-    Known {
+const fn vmbell(name: &'static str, words: &'static str) -> KnownVmm {
+    KnownVmm {
         name,
         program: VMBELL,
         version: VERSION,
         words,
         board: [""; 4],
         devices: &[
-            (Device::Rng, "--device virtio-rng"),
-            (Device::Blk, "--device virtio-blk,file={disk,,}"),
+            (VmmDeviceName::Rng, "--device virtio-rng"),
+            (VmmDeviceName::Blk, "--device virtio-blk,file={disk,,}"),
         ],
     }
 }
 
-const fn firecracker(name: &'static str, words: &'static str) -> Known {
-    Known {
+const fn firecracker(name: &'static str, words: &'static str) -> KnownVmm {
+    KnownVmm {
         name,
         program: FIRECRACKER,
         version: VERSION,
@@ -187,8 +190,8 @@ const fn firecracker(name: &'static str, words: &'static str) -> Known {
     }
 }
 
-const fn qemu(name: &'static str, board: [&'static str; 4]) -> Known {
-    Known {
+const fn qemu(name: &'static str, board: [&'static str; 4]) -> KnownVmm {
+    KnownVmm {
         name,
         program: QEMU,
         version: VERSION,
@@ -200,7 +203,7 @@ const fn qemu(name: &'static str, board: [&'static str; 4]) -> Known {
 
 /// A VMM that this program knows.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct KnownVmm {
     name: &'static str,
     program: &'static str,
     /// The argument that makes it print its version, if there is one.
@@ -210,12 +213,12 @@ pub(super) struct Known {
     /// What takes the places of a board of QEMU.
     board: [&'static str; 4],
     /// The devices that it can have, each with its further arguments.
-    devices: &'static [(Device, &'static str)],
+    devices: &'static [(VmmDeviceName, &'static str)],
 }
 
-impl Known {
+impl KnownVmm {
     /// The arguments of a boot with these devices, with places.
-    fn words(&self, devices: &[Device]) -> Vec<String> {
+    fn words(&self, devices: &[VmmDeviceName]) -> Vec<String> {
         let mut text = self.words.to_owned();
         for (_, words) in self
             .devices
@@ -233,27 +236,27 @@ impl Known {
 
 /// A VMM.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Launcher {
+pub(super) enum VmmLauncher {
     /// One that this program knows, with the path of its program if the user names it.
-    Known(&'static Known, Option<String>),
+    Known(&'static KnownVmm, Option<String>),
     /// One that the user describes.
-    Template(Template),
+    Template(VmmTemplate),
 }
 
 /// A VMM with the image as its guest.
 #[derive(Clone, Debug)]
-pub(super) struct Vmm {
+pub(super) struct VmmCandidate {
     /// The VMM.
-    pub(super) launcher: Launcher,
+    pub(super) launcher: VmmLauncher,
     /// `kvm` or `tcg`.
     pub(super) accel: &'static str,
     /// Why it cannot run here with this choice, if it cannot.
     obstacle: Option<String>,
 }
 
-impl Vmm {
+impl VmmCandidate {
     /// The VMM with this choice of `--accel`.
-    pub(super) fn new(launcher: Launcher, accel: Accel) -> Self {
+    pub(super) fn new(launcher: VmmLauncher, accel: Accel) -> Self {
         let emulates = match accel {
             Accel::Auto => no_kvm().is_some(),
             Accel::Kvm => false,
@@ -270,7 +273,7 @@ impl Vmm {
     }
 }
 
-impl Way for Vmm {
+impl BootWay for VmmCandidate {
     fn name(&self) -> &str {
         self.launcher.name()
     }
@@ -290,12 +293,12 @@ impl Way for Vmm {
 }
 
 /// The VMMs that this program knows.
-pub(super) fn known() -> Vec<Launcher> {
+pub(super) fn known() -> Vec<VmmLauncher> {
     let known = KNOWN.iter();
-    known.map(|known| Launcher::Known(known, None)).collect()
+    known.map(|known| VmmLauncher::Known(known, None)).collect()
 }
 
-impl Launcher {
+impl VmmLauncher {
     /// The name of its column.
     pub(super) fn name(&self) -> &str {
         match self {
@@ -370,8 +373,8 @@ impl Launcher {
     pub(super) fn words(
         &self,
         program: &Path,
-        places: Places<'_>,
-        devices: &[Device],
+        places: TemplateValues<'_>,
+        devices: &[VmmDeviceName],
     ) -> Vec<OsString> {
         let words = match self {
             Self::Known(known, _) => known.words(devices),

@@ -1,8 +1,8 @@
 use super::super::template;
 use super::*;
 
-fn words(launcher: &Launcher, devices: &[Device]) -> String {
-    let places = Places {
+fn words(launcher: &VmmLauncher, devices: &[VmmDeviceName]) -> String {
+    let places = TemplateValues {
         image: Path::new("/i"),
         bzimage: Path::new("/b"),
         config: Path::new("/c"),
@@ -17,7 +17,7 @@ fn words(launcher: &Launcher, devices: &[Device]) -> String {
     words.iter().map(text).collect::<Vec<_>>().join(" ")
 }
 
-const BOTH: [Device; 2] = [Device::Rng, Device::Blk];
+const BOTH: [VmmDeviceName; 2] = [VmmDeviceName::Rng, VmmDeviceName::Blk];
 
 #[test]
 fn each_vmm_has_its_command_line() {
@@ -73,7 +73,7 @@ fn each_vmm_has_its_command_line() {
 #[test]
 fn devices_that_are_not_asked_for_are_not_plugged_in() {
     for vmm in known() {
-        let line = words(&vmm, &[Device::Rng]);
+        let line = words(&vmm, &[VmmDeviceName::Rng]);
         // StratoVirt's log and socket stand beside the disk.
         let others = ["/d.qmp", "/d.log", "/dev/urandom"];
         let line = others
@@ -86,7 +86,7 @@ fn devices_that_are_not_asked_for_are_not_plugged_in() {
 #[test]
 fn a_template_keeps_the_path_that_was_found() {
     let template = template::parse("x=vmm {image} '{cmdline} safe'").unwrap();
-    let line = words(&Launcher::Template(template), &BOTH);
+    let line = words(&VmmLauncher::Template(template), &BOTH);
     assert_eq!(line, "/p /i ops=1_batches=2_safe");
 }
 
@@ -129,7 +129,7 @@ fn only_qemu_runs_without_kvm() {
 
 #[test]
 fn qemu_has_a_console_and_a_network_card_that_lead_nowhere() {
-    let line = words(&known()[0], &[Device::Console, Device::Net]);
+    let line = words(&known()[0], &[VmmDeviceName::Console, VmmDeviceName::Net]);
     assert!(
         line.ends_with(
             "-chardev null,id=nobody -device virtio-serial-pci -device virtconsole,chardev=nobody \
@@ -141,7 +141,7 @@ fn qemu_has_a_console_and_a_network_card_that_lead_nowhere() {
 
 #[test]
 fn qemu_and_vmbell_get_a_disk_whose_path_has_commas() {
-    let places = Places {
+    let places = TemplateValues {
         image: Path::new("/a,b/i"),
         bzimage: Path::new("/b"),
         config: Path::new("/c"),
@@ -151,7 +151,7 @@ fn qemu_and_vmbell_get_a_disk_whose_path_has_commas() {
         memory: 64,
         accel: "kvm",
     };
-    let words = known()[0].words(Path::new("/p"), places, &[Device::Blk]);
+    let words = known()[0].words(Path::new("/p"), places, &[VmmDeviceName::Blk]);
     let has = |word: &str| words.iter().any(|other| other == word);
     assert!(
         has("if=none,id=disk,format=raw,file=/a,,b,,/d"),
@@ -161,7 +161,7 @@ fn qemu_and_vmbell_get_a_disk_whose_path_has_commas() {
     assert!(has("/a,b/i"), "{words:?}");
     let known = known();
     let vmbell = known.iter().find(|vmm| vmm.name() == VMBELL).unwrap();
-    let words = vmbell.words(Path::new("/p"), places, &[Device::Blk]);
+    let words = vmbell.words(Path::new("/p"), places, &[VmmDeviceName::Blk]);
     let device = words.iter().any(|word| word == "virtio-blk,file=/a,,b,,/d");
     assert!(device, "{words:?}");
 }

@@ -11,9 +11,10 @@ use std::path::Path;
 
 use super::serial::find;
 use crate::output::text::chain;
-use crate::suites::boots::{Batches, BootRow, Counted, Failure};
+use crate::suites::boots::{BatchTimes, BootRow, CountedBatch, FailedBoot};
 use crate::suites::kvm_trace::{
-    self, Event, Recording, TraceError, Wanted, What, Whose, bounded, count,
+    self, KvmEvent, KvmEventKind, TraceError, TraceRecording, TracedThreads, WantedEvent, bounded,
+    count,
 };
 use vmbell_report::{ReasonsOfRun, Timing};
 
@@ -34,13 +35,13 @@ const PANIC: &str = "Kernel panic - not syncing: VFS: Unable to mount root fs";
 /// The exit to the VMM that resets the machine after that. What follows is another boot: some VMMs start the guest again.
 const RESET: &str = "KVM_EXIT_SHUTDOWN";
 /// The events. Those of addresses come with every access that leaves the guest.
-const EVENTS: [Wanted; 6] = [
-    Wanted::all("kvm_exit"),
-    Wanted::all("kvm_userspace_exit"),
-    Wanted::all("kvm_pio"),
-    Wanted::all("kvm_mmio"),
-    Wanted::all("kvm_fast_mmio"),
-    Wanted::all("kvm_msr"),
+const EVENTS: [WantedEvent; 6] = [
+    WantedEvent::all("kvm_exit"),
+    WantedEvent::all("kvm_userspace_exit"),
+    WantedEvent::all("kvm_pio"),
+    WantedEvent::all("kvm_mmio"),
+    WantedEvent::all("kvm_fast_mmio"),
+    WantedEvent::all("kvm_msr"),
 ];
 /// The most addresses that are told apart, and those that are kept.
 const ADDRESSES: usize = 8192;
@@ -70,31 +71,31 @@ pub(super) fn is_bzimage(kernel: &Path) -> bool {
 
 /// What a boot counts.
 #[derive(Debug, Default)]
-struct Tally {
+struct LinuxTally {
     reasons: ReasonsOfRun,
     addresses: BTreeMap<String, u64>,
     has_ended: bool,
 }
 
-impl kvm_trace::Tally for Tally {
-    fn add(&mut self, event: Event<'_>) -> Result<(), TraceError> {
+impl kvm_trace::EventTally for LinuxTally {
+    fn add(&mut self, event: KvmEvent<'_>) -> Result<(), TraceError> {
         if self.has_ended {
             return Ok(());
         }
         let address = match event.what {
-            What::Exit(reason) => return count(&mut self.reasons.exits, reason),
-            What::Userspace(reason) => {
+            KvmEventKind::Exit(reason) => return count(&mut self.reasons.exits, reason),
+            KvmEventKind::Userspace(reason) => {
                 self.has_ended = reason == RESET;
                 return count(&mut self.reasons.userspace, reason);
             }
-            What::Port(port) => format!("port {port:#x}"),
+            KvmEventKind::Port(port) => format!("port {port:#x}"),
             // Linux writes to this port, too, for a pause.
-            What::Mark(_) => "port 0x80".to_owned(),
-            What::MmioRead(address) | What::MmioWrite(address) => {
+            KvmEventKind::Mark(_) => "port 0x80".to_owned(),
+            KvmEventKind::MmioRead(address) | KvmEventKind::MmioWrite(address) => {
                 format!("MMIO page {:#x}", address & PAGE)
             }
-            What::Msr(register) => format!("MSR {register:#x}"),
-            What::Msi => return Ok(()),
+            KvmEventKind::Msr(register) => format!("MSR {register:#x}"),
+            KvmEventKind::Msi => return Ok(()),
         };
         if let Some(count) = self.addresses.get_mut(&address) {
             *count += 1;
@@ -106,13 +107,13 @@ impl kvm_trace::Tally for Tally {
     }
 }
 
-impl Tally {
+impl LinuxTally {
     /// What is kept: the addresses with the most accesses.
-    fn counted(self) -> Counted {
+    fn counted(self) -> CountedBatch {
         let mut events: Vec<(String, u64)> = self.addresses.into_iter().collect();
         events.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         events.truncate(KEPT);
-        Counted {
+        CountedBatch {
             operations: 1.0,
             reasons: self.reasons,
             counts: Vec::new(),
@@ -128,10 +129,11 @@ pub(super) fn row<E>(
 ) -> Result<BootRow, E> {
     let recording = match obstacle {
         Some(obstacle) => Err(obstacle.to_owned()),
-        None => Recording::start(&EVENTS, Whose::Children, Tally::default()).map_err(chain),
+        None => TraceRecording::start(&EVENTS, TracedThreads::Children, LinuxTally::default())
+            .map_err(chain),
     };
     let batches = boot()?.and_then(|output| {
-        Ok(Batches {
+        Ok(BatchTimes {
             operations: 1,
             ns: vec![nanoseconds(&output)?],
         })
@@ -147,7 +149,7 @@ pub(super) fn row<E>(
 }
 
 /// The row of boots that hung, of which the last one failed like this.
-pub(super) fn hung(failure: Failure) -> BootRow {
+pub(super) fn hung(failure: FailedBoot) -> BootRow {
     BootRow {
         name: ROW.to_owned(),
         counted: Some(Err(failure.reason.clone())),
@@ -171,7 +173,7 @@ fn nanoseconds(output: &[u8]) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use kvm_trace::Tally as _;
+    use kvm_trace::EventTally as _;
 
     use super::*;
 
@@ -188,16 +190,16 @@ mod tests {
 
     #[test]
     fn a_boot_after_the_reset_is_not_counted() {
-        let mut tally = Tally::default();
+        let mut tally = LinuxTally::default();
         for _ in 0..3 {
             for what in [
-                What::Exit("io"),
-                What::Port(0x3f8),
-                What::Userspace("KVM_EXIT_IO"),
-                What::Exit("shutdown"),
-                What::Userspace(RESET),
+                KvmEventKind::Exit("io"),
+                KvmEventKind::Port(0x3f8),
+                KvmEventKind::Userspace("KVM_EXIT_IO"),
+                KvmEventKind::Exit("shutdown"),
+                KvmEventKind::Userspace(RESET),
             ] {
-                let event = Event {
+                let event = KvmEvent {
                     thread: 1,
                     sequence: 1,
                     what,
@@ -217,9 +219,9 @@ mod tests {
 
     #[test]
     fn addresses_are_counted_and_the_most_frequent_are_kept() {
-        let mut tally = Tally::default();
+        let mut tally = LinuxTally::default();
         let mut add = |what| {
-            let event = Event {
+            let event = KvmEvent {
                 thread: 1,
                 sequence: 1,
                 what,
@@ -227,15 +229,15 @@ mod tests {
             tally.add(event).unwrap();
         };
         for port in 0..40 {
-            add(What::Port(port));
+            add(KvmEventKind::Port(port));
         }
         for offset in [0x80, 0x300] {
-            add(What::MmioWrite(0xfee0_0000 + offset));
-            add(What::MmioRead(0xfee0_0000 + offset));
+            add(KvmEventKind::MmioWrite(0xfee0_0000 + offset));
+            add(KvmEventKind::MmioRead(0xfee0_0000 + offset));
         }
-        add(What::Exit("io"));
-        add(What::Msr(0x6e0));
-        add(What::Msr(0x6e0));
+        add(KvmEventKind::Exit("io"));
+        add(KvmEventKind::Msr(0x6e0));
+        add(KvmEventKind::Msr(0x6e0));
         let counted = tally.counted();
         assert_eq!(counted.events.len(), KEPT);
         assert_eq!(

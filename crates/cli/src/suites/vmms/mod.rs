@@ -22,15 +22,15 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-pub(crate) use self::args::{DEVICES, Device, LAB_KERNEL, VmmArgs, check_rows, row};
-use self::args::{Format, VmmCommand};
-use self::boot::Place;
+pub(crate) use self::args::{DEVICES, LAB_KERNEL, VmmDeviceName, VmmsArgs, check_rows, row};
+use self::args::{ProbeImageFormat, VmmCommand};
+use self::boot::VmmBootContext;
 pub(crate) use self::choose::program_in_lab;
 use self::choose::{chosen, is_missing, none_found};
 pub(crate) use self::launcher::{BARE, CARRIED, QEMU};
-use self::launcher::{Launcher, Vmm, known};
+use self::launcher::{VmmCandidate, VmmLauncher, known};
 use super::boots::args::CountExits;
-use super::boots::{Column, Plan, Run};
+use super::boots::{BootColumn, BootPlan, BootsRun};
 use super::measure_args::limit_of_signals;
 use crate::exit::{Exit, Usage};
 use crate::output::print_bytes;
@@ -41,7 +41,7 @@ const NOT_ASKED: &str = "--exits off";
 const NO_IMAGE: &str = "this vmbell has no image: it is built on x86-64 Linux only";
 
 /// Runs the image in the VMMs.
-pub(crate) fn run(args: &VmmArgs) -> Result<Exit> {
+pub(crate) fn run(args: &VmmsArgs) -> Result<Exit> {
     match &args.command {
         Some(VmmCommand::Image { output, format }) => return write_image(output, *format),
         Some(VmmCommand::BootByLibkrun(args)) => {
@@ -55,9 +55,9 @@ pub(crate) fn run(args: &VmmArgs) -> Result<Exit> {
     if vmbell_probe_image::ELF.is_empty() {
         bail!(NO_IMAGE);
     }
-    let mut columns: Vec<Column<Vmm>> = launchers
+    let mut columns: Vec<BootColumn<VmmCandidate>> = launchers
         .into_iter()
-        .map(|launcher| Column::find(Vmm::new(launcher, args.accel), &limit))
+        .map(|launcher| BootColumn::find(VmmCandidate::new(launcher, args.accel), &limit))
         .collect();
     if args.names.is_empty() && columns.iter().all(|column| column.program.is_err()) {
         eprint!("{}", none_found(&columns));
@@ -74,9 +74,9 @@ pub(crate) fn run(args: &VmmArgs) -> Result<Exit> {
         };
         return Err(Usage::new(message).into());
     }
-    let run = Run::begin(&args.columns, &limit)?;
+    let run = BootsRun::begin(&args.columns, &limit)?;
     measure(args, &run, &mut columns)?;
-    let plan = Plan {
+    let plan = BootPlan {
         batches: args.batches,
         ops: Some(args.ops.into()),
     };
@@ -89,7 +89,7 @@ pub(crate) fn list() -> Result<Exit> {
 }
 
 /// Fails if the arguments name a VMM or a row that there is not.
-pub(crate) fn check(args: &VmmArgs) -> Result<()> {
+pub(crate) fn check(args: &VmmsArgs) -> Result<()> {
     match args.command {
         Some(_) => Ok(()),
         None => checked(args).map(drop),
@@ -97,18 +97,18 @@ pub(crate) fn check(args: &VmmArgs) -> Result<()> {
 }
 
 /// The VMMs that the arguments name, whose rows are checked, too.
-fn checked(args: &VmmArgs) -> Result<Vec<Launcher>> {
+fn checked(args: &VmmsArgs) -> Result<Vec<VmmLauncher>> {
     let launchers = chosen(args)?;
     args.check_rows().map_err(Usage::new)?;
     Ok(launchers)
 }
 
 /// `vmbell bench vmms image`.
-fn write_image(output: &Path, format: Format) -> Result<Exit> {
+fn write_image(output: &Path, format: ProbeImageFormat) -> Result<Exit> {
     let image: Cow<'_, [u8]> = match format {
         _ if vmbell_probe_image::ELF.is_empty() => bail!(NO_IMAGE),
-        Format::Elf => vmbell_probe_image::ELF.into(),
-        Format::Bzimage => vmbell_probe_image::bzimage().into(),
+        ProbeImageFormat::Elf => vmbell_probe_image::ELF.into(),
+        ProbeImageFormat::Bzimage => vmbell_probe_image::bzimage().into(),
     };
     if output == Path::new("-") {
         print_bytes(&image)?;
@@ -123,7 +123,11 @@ fn write_image(output: &Path, format: Format) -> Result<Exit> {
 const REPEATS: u32 = 1;
 
 /// Boots the VMMs, then once more to count exits.
-fn measure(args: &VmmArgs, run: &Run<'_>, columns: &mut [Column<Vmm>]) -> Result<()> {
+fn measure(
+    args: &VmmsArgs,
+    run: &BootsRun<'_>,
+    columns: &mut [BootColumn<VmmCandidate>],
+) -> Result<()> {
     let exits = args.columns.exits;
     let obstacle = match exits {
         CountExits::Off => None,
@@ -132,7 +136,7 @@ fn measure(args: &VmmArgs, run: &Run<'_>, columns: &mut [Column<Vmm>]) -> Result
     if let (CountExits::On, Some(reason)) = (exits, &obstacle) {
         bail!("exits cannot be counted here: {reason}");
     }
-    let place = Place::new(args, run)?;
+    let place = VmmBootContext::new(args, run)?;
     run.take(columns, REPEATS, |vmm, program, name| {
         place.boot(vmm, program, name)
     })?;

@@ -3,7 +3,7 @@
 //! The VMM's process prints the serial line's bytes with text of its own before, between and after, and none of it can be
 //! trusted: it is searched for the image's marks, and what lies between them is parsed and checked by `document`.
 
-use super::document::{self, Document, DocumentError};
+use super::document::{self, BootDocument, DocumentError};
 use crate::output::text::cleaned;
 
 const START: &str = "=== vmbell-probe start ===";
@@ -69,7 +69,7 @@ pub(super) fn find(output: &[u8], mark: &str) -> Option<usize> {
 }
 
 /// The document in `output`.
-pub(super) fn read(output: &[u8]) -> Result<Document, SerialError> {
+pub(super) fn read(output: &[u8]) -> Result<BootDocument, SerialError> {
     let text = String::from_utf8_lossy(output);
     let Some((_, rest)) = text.split_once(BEGIN) else {
         return Err(without_document(&text));

@@ -60,14 +60,14 @@ pub(super) enum TemplateError {
 
 /// A VMM by its command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Template {
+pub(super) struct VmmTemplate {
     /// The name of its column.
     pub(super) name: String,
     /// The program and its arguments.
     pub(super) words: Vec<String>,
 }
 
-impl Template {
+impl VmmTemplate {
     /// The program of a VMM whose command line is known, if it is no more than that.
     pub(super) fn program(&self) -> Option<&str> {
         match self.words.as_slice() {
@@ -79,7 +79,7 @@ impl Template {
 
 /// What takes the places.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Places<'a> {
+pub(super) struct TemplateValues<'a> {
     /// The image's path.
     pub(super) image: &'a Path,
     /// Its path as a bzImage.
@@ -99,7 +99,7 @@ pub(super) struct Places<'a> {
 }
 
 /// Parses `NAME=COMMAND`.
-pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
+pub(super) fn parse(text: &str) -> Result<VmmTemplate, TemplateError> {
     let (name, command) = text.split_once('=').ok_or(TemplateError::NoName)?;
     if name.is_empty() {
         return Err(TemplateError::NoName);
@@ -119,7 +119,7 @@ pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
     if words.is_empty() || words.len() > 1 && !words.iter().any(|word| has_image(word)) {
         return Err(TemplateError::NoImage);
     }
-    Ok(Template {
+    Ok(VmmTemplate {
         name: name.to_owned(),
         words,
     })
@@ -146,7 +146,7 @@ fn has_image(word: &str) -> bool {
 
 /// The word with its places taken; what takes one is not looked at for others. `{disk,,}` is the disk's path as the value of one of
 /// the options of QEMU or vmbell, where two commas stand for one that belongs to the value.
-pub(super) fn filled(word: &str, places: Places<'_>) -> OsString {
+pub(super) fn filled(word: &str, places: TemplateValues<'_>) -> OsString {
     let disk = places.disk.as_os_str();
     let escaped: Vec<&[u8]> = disk.as_bytes().split(|byte| *byte == b',').collect();
     let values: [OsString; PLACES.len()] = [

@@ -1,7 +1,7 @@
 use super::*;
 
 fn words(text: &str) -> Vec<OsString> {
-    let places = Places {
+    let places = TemplateValues {
         image: Path::new("/tmp/a b/probe.elf"),
         bzimage: Path::new("/b"),
         config: Path::new("/c"),

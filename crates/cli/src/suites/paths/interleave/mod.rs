@@ -16,14 +16,14 @@ use std::sync::atomic::Ordering;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 
-use self::side::{Side, SideError};
-use super::args::BenchArgs;
+use self::side::{InterleavedSide, SideError};
+use super::args::PathsArgs;
 use crate::args::forward;
 use crate::cli::Cli;
 use crate::compare;
 use crate::exit::{Exit, Usage};
 use crate::interrupt;
-use crate::output::progress::Progress;
+use crate::output::progress::BenchProgress;
 use crate::suites::measured;
 use vmbell_bench::{BenchPhase, CommandLimit, Observer};
 use vmbell_report::compare::{CompareOptions, Pairing, RowKey};
@@ -51,13 +51,13 @@ const OURS: [&str; 13] = [
 
 /// The reports of both sides; those with the same index are of one turn.
 #[derive(Debug, Default)]
-struct Taken {
+struct TurnReports {
     old: Vec<Report>,
     new: Vec<Report>,
 }
 
 /// Measures in turns with `other`, compares and shows.
-pub(crate) fn run(args: &BenchArgs, other: &str) -> Result<Exit> {
+pub(crate) fn run(args: &PathsArgs, other: &str) -> Result<Exit> {
     if args.measure.exports.given().next().is_some() {
         return Err(Usage::new(
             "with --interleave there are two reports a turn: keep them with --keep-turns FOLDER, and see `vmbell compare --turns`",
@@ -132,7 +132,7 @@ fn prepare(folder: &Path) -> Result<()> {
 }
 
 /// Both sides, the old one first.
-fn sides(args: &BenchArgs, other: &str) -> Result<[Side; 2]> {
+fn sides(args: &PathsArgs, other: &str) -> Result<[InterleavedSide; 2]> {
     let other =
         shell_words::split(other).map_err(|error| Usage::new(format!("--interleave: {error}")))?;
     if other.is_empty() {
@@ -148,7 +148,7 @@ fn sides(args: &BenchArgs, other: &str) -> Result<[Side; 2]> {
         options.insert(0, RUNS.into());
     }
     let this = env::current_exe().context("cannot find this program")?;
-    let side = |name, vmbell| Side::new(name, vmbell, &options, args.measure.timeout());
+    let side = |name, vmbell| InterleavedSide::new(name, vmbell, &options, args.measure.timeout());
     Ok([
         side("old", other.into_iter().map(OsString::from).collect()),
         side("new", vec![this.into()]),
@@ -156,12 +156,17 @@ fn sides(args: &BenchArgs, other: &str) -> Result<[Side; 2]> {
 }
 
 /// Takes the turns, until a signal.
-fn take(args: &BenchArgs, sides: &[Side; 2], seed: u64, stop: &CommandLimit) -> Result<Taken> {
+fn take(
+    args: &PathsArgs,
+    sides: &[InterleavedSide; 2],
+    seed: u64,
+    stop: &CommandLimit,
+) -> Result<TurnReports> {
     let turns = args.before.turns;
-    let mut progress = Progress::new(args.measure.progress(), 0);
+    let mut progress = BenchProgress::new(args.measure.progress(), 0);
     progress.phase(BenchPhase::Measure, u64::from(turns) * 2);
     let mut random = Random::new(seed);
-    let mut taken = Taken::default();
+    let mut taken = TurnReports::default();
     for turn in 1..=turns {
         let first = random.below(2);
         let mut reports = [None, None];
@@ -194,7 +199,7 @@ fn take(args: &BenchArgs, sides: &[Side; 2], seed: u64, stop: &CommandLimit) -> 
     Ok(taken)
 }
 
-fn keep(folder: &Path, turn: u32, reports: [(&Side, &Report); 2]) -> Result<()> {
+fn keep(folder: &Path, turn: u32, reports: [(&InterleavedSide, &Report); 2]) -> Result<()> {
     for (side, report) in reports {
         let path = folder.join(format!("{}-{turn:03}.json", side.name));
         Export::open(&path)?.finish(&vmbell_report::json(report))?;

@@ -6,7 +6,7 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use crate::process::{self, End, Task};
+use crate::process::{self, ProgramEnd, ProgramTask};
 use vmbell_bench::CommandLimit;
 use vmbell_report::{ReadError, Report};
 
@@ -17,7 +17,7 @@ const GRACE: Duration = Duration::from_secs(60);
 
 /// A vmbell and what its `bench` is to measure.
 #[derive(Debug)]
-pub(super) struct Side {
+pub(super) struct InterleavedSide {
     /// `old` or `new`.
     pub(super) name: &'static str,
     words: Vec<OsString>,
@@ -72,7 +72,7 @@ pub(super) enum SideError {
     },
 }
 
-impl Side {
+impl InterleavedSide {
     /// The side that `vmbell` runs, the words of a command, with these options of `bench`; `timeout` is the limit that
     /// `bench` itself has, zero for none.
     pub(super) fn new(
@@ -94,19 +94,19 @@ impl Side {
     /// Measures once.
     pub(super) fn measure(&self, stop: &CommandLimit) -> Result<Report, SideError> {
         let program = self.words[0].to_string_lossy().into_owned();
-        let ended = process::run(&Task {
+        let ended = process::run(&ProgramTask {
             most: MOST,
-            ..Task::new(&self.words, self.limit, stop)
+            ..ProgramTask::new(&self.words, self.limit, stop)
         });
         let ended = match ended {
             Ok(ended) => ended,
             Err(source) => return Err(SideError::Run { program, source }),
         };
         let status = match ended.end {
-            End::Exited(status) => status,
-            End::Stopped => return Err(SideError::Stopped),
-            End::TooMuch => return Err(SideError::TooMuch { program }),
-            End::TimeLimit | End::Lingered | End::Spun => {
+            ProgramEnd::Exited(status) => status,
+            ProgramEnd::Stopped => return Err(SideError::Stopped),
+            ProgramEnd::TooMuch => return Err(SideError::TooMuch { program }),
+            ProgramEnd::TimeLimit | ProgramEnd::Lingered | ProgramEnd::Spun => {
                 let limit = self.limit;
                 return Err(SideError::Limit { program, limit });
             }

@@ -3,9 +3,9 @@ use std::sync::atomic::AtomicBool;
 use super::*;
 
 /// A vmbell that is a shell script.
-fn side(script: &str, timeout: Duration) -> Side {
+fn side(script: &str, timeout: Duration) -> InterleavedSide {
     let vmbell = ["/bin/sh", "-c", script].map(OsString::from);
-    Side::new("old", vmbell.into(), &["--runs=3".into()], timeout)
+    InterleavedSide::new("old", vmbell.into(), &["--runs=3".into()], timeout)
 }
 
 const LONG: Duration = Duration::from_secs(100);
@@ -28,7 +28,7 @@ fn what_it_says_reaches_no_terminal_as_an_escape() {
 
 #[test]
 fn a_program_that_does_not_exist_is_named() {
-    let side = Side::new("old", vec!["/nonexistent/vmbell".into()], &[], LONG);
+    let side = InterleavedSide::new("old", vec!["/nonexistent/vmbell".into()], &[], LONG);
     let error = side.measure(&CommandLimit::none()).unwrap_err();
     assert_eq!(error.to_string(), "cannot run /nonexistent/vmbell");
 }

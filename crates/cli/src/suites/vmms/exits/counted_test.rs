@@ -2,7 +2,7 @@ use super::super::document;
 use super::*;
 use vmbell_report::{Reasons, ReasonsOfRun};
 
-fn document(rows: &[(&str, Option<u8>, &[u64])]) -> Document {
+fn document(rows: &[(&str, Option<u8>, &[u64])]) -> BootDocument {
     let row = |(name, mark, samples): &(&str, Option<u8>, &[u64])| {
         let mark = mark.map_or_else(|| "null".to_owned(), |mark| mark.to_string());
         format!(r#"{{"name":"{name}","mark":{mark},"operations":10,"samples":{samples:?}}}"#)
@@ -28,8 +28,8 @@ fn batch(exits: &[(&str, u64)], userspace: &[(&str, u64)]) -> ReasonsOfRun {
     }
 }
 
-fn marked(mark: u8, batches: &[ReasonsOfRun]) -> BTreeMap<u8, Marked> {
-    let marked = Marked {
+fn marked(mark: u8, batches: &[ReasonsOfRun]) -> BTreeMap<u8, MarkedBatches> {
+    let marked = MarkedBatches {
         batches: batches.to_vec(),
         spoilt: None,
     };
@@ -37,7 +37,7 @@ fn marked(mark: u8, batches: &[ReasonsOfRun]) -> BTreeMap<u8, Marked> {
 }
 
 /// What was counted of the row with this name.
-fn of<'c>(counted: &'c CountedRows, name: &str) -> Result<&'c [Counted], &'c str> {
+fn of<'c>(counted: &'c CountedRows, name: &str) -> Result<&'c [CountedBatch], &'c str> {
     let (_, row) = counted.iter().find(|(other, _)| other == name).unwrap();
     row.as_deref().map_err(String::as_str)
 }

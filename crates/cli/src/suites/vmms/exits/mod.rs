@@ -9,17 +9,17 @@ mod tally;
 
 use std::collections::BTreeMap;
 
-use self::tally::{Marked, Tally};
-use super::document::{Batches, Document};
+use self::tally::{MarkedBatches, MarkedTally};
+use super::document::{BatchTicks, BootDocument};
 use crate::output::text::chain;
-use crate::suites::boots::{Counted, CountedRows};
-use crate::suites::kvm_trace::{Instance, Recording, Wanted, Whose};
+use crate::suites::boots::{CountedBatch, CountedRows};
+use crate::suites::kvm_trace::{TraceInstance, TraceRecording, TracedThreads, WantedEvent};
 
 /// The events. Of writes to ports only those to the port of marks are recorded.
-const EVENTS: [Wanted; 3] = [
-    Wanted::all("kvm_exit"),
-    Wanted::all("kvm_userspace_exit"),
-    Wanted::only("kvm_pio", "port == 128"),
+const EVENTS: [WantedEvent; 3] = [
+    WantedEvent::all("kvm_exit"),
+    WantedEvent::all("kvm_userspace_exit"),
+    WantedEvent::only("kvm_pio", "port == 128"),
 ];
 
 /// The image's word for marks.
@@ -27,14 +27,17 @@ pub(super) const WORD: &str = "mark";
 
 /// Why exits cannot be counted here, if they cannot.
 pub(super) fn obstacle() -> Option<String> {
-    Instance::new(&EVENTS, Whose::Children).err().map(chain)
+    TraceInstance::new(&EVENTS, TracedThreads::Children)
+        .err()
+        .map(chain)
 }
 
 /// Counts the exits of the VMM that `boot` runs on the calling thread; or says why they are not known.
 pub(super) fn count(
-    boot: impl FnOnce() -> Result<Document, String>,
+    boot: impl FnOnce() -> Result<BootDocument, String>,
 ) -> Result<CountedRows, String> {
-    let recording = Recording::start(&EVENTS, Whose::Children, Tally::default()).map_err(chain)?;
+    let recording = TraceRecording::start(&EVENTS, TracedThreads::Children, MarkedTally::default())
+        .map_err(chain)?;
     let document =
         boot().map_err(|reason| format!("the boot that counts them failed: {reason}"))?;
     let tally = recording.finish().map_err(chain)?;
@@ -43,8 +46,8 @@ pub(super) fn count(
 
 /// What was counted of the rows in `document`, whose boot had these marks.
 fn counted(
-    document: &Document,
-    marked: &BTreeMap<u8, Marked>,
+    document: &BootDocument,
+    marked: &BTreeMap<u8, MarkedBatches>,
 ) -> Result<CountedRows, &'static str> {
     if marked.is_empty() {
         return Err("the trace has no marks of the image");
@@ -62,7 +65,10 @@ fn counted(
     Ok(rows)
 }
 
-fn of_row(batches: &Batches, marked: Option<&Marked>) -> Result<Vec<Counted>, String> {
+fn of_row(
+    batches: &BatchTicks,
+    marked: Option<&MarkedBatches>,
+) -> Result<Vec<CountedBatch>, String> {
     let seen = marked.map_or(0, |marked| marked.batches.len());
     if let Some(spoilt) = marked.and_then(|marked| marked.spoilt) {
         return Err(spoilt.to_owned());
@@ -73,7 +79,7 @@ fn of_row(batches: &Batches, marked: Option<&Marked>) -> Result<Vec<Counted>, St
     };
     #[allow(clippy::cast_precision_loss, reason = "far fewer operations than 2^53")]
     let operations = batches.operations as f64;
-    let of_batch = |reasons: &vmbell_report::ReasonsOfRun| Counted {
+    let of_batch = |reasons: &vmbell_report::ReasonsOfRun| CountedBatch {
         operations,
         reasons: reasons.clone(),
         counts: Vec::new(),

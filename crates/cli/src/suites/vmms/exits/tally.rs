@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::suites::kvm_trace::{self, Event, TraceError, What, bounded, count};
+use crate::suites::kvm_trace::{self, KvmEvent, KvmEventKind, TraceError, bounded, count};
 use vmbell_report::ReasonsOfRun;
 
 /// The most threads and batches of a row that are counted.
@@ -16,7 +16,7 @@ const BATCHES: usize = 4096;
 
 /// What happened in the batches of one mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Marked {
+pub(super) struct MarkedBatches {
     /// Each batch, in their order.
     pub(super) batches: Vec<ReasonsOfRun>,
     /// Why the batches cannot be used.
@@ -25,32 +25,32 @@ pub(super) struct Marked {
 
 /// What happened in all batches.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
-    threads: BTreeMap<u32, Thread>,
-    marked: BTreeMap<u8, Marked>,
+pub(super) struct MarkedTally {
+    threads: BTreeMap<u32, ThreadTally>,
+    marked: BTreeMap<u8, MarkedBatches>,
 }
 
 /// Where a thread is.
 #[derive(Debug, Default)]
-struct Thread {
+struct ThreadTally {
     /// The place of its last event.
     sequence: u64,
     /// Whether its last exit was the write of a mark.
     at_mark: bool,
     /// The batch that it is in.
-    open: Option<Open>,
+    open: Option<OpenBatch>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenBatch {
     mark: u8,
     batch: ReasonsOfRun,
     /// The reason of the last exit in it.
     last: Option<String>,
 }
 
-impl kvm_trace::Tally for Tally {
-    fn add(&mut self, event: Event<'_>) -> Result<(), TraceError> {
+impl kvm_trace::EventTally for MarkedTally {
+    fn add(&mut self, event: KvmEvent<'_>) -> Result<(), TraceError> {
         if !self.threads.contains_key(&event.thread) {
             bounded(self.threads.len(), "threads", THREADS)?;
         }
@@ -60,37 +60,41 @@ impl kvm_trace::Tally for Tally {
         }
         thread.sequence = event.sequence;
         match event.what {
-            What::Exit(reason) => {
+            KvmEventKind::Exit(reason) => {
                 thread.at_mark = false;
                 if let Some(open) = &mut thread.open {
                     count(&mut open.batch.exits, reason)?;
                     open.last = Some(reason.to_owned());
                 }
             }
-            What::Userspace(reason) => {
+            KvmEventKind::Userspace(reason) => {
                 if let (Some(open), false) = (&mut thread.open, thread.at_mark) {
                     count(&mut open.batch.userspace, reason)?;
                 }
             }
-            What::Mark(value) => {
+            KvmEventKind::Mark(value) => {
                 thread.at_mark = true;
                 let open = thread.open.take();
                 let mark = u8::try_from(value).ok();
-                thread.open = mark.filter(|mark| *mark != 0).map(Open::new);
+                thread.open = mark.filter(|mark| *mark != 0).map(OpenBatch::new);
                 if let Some(open) = open {
                     self.close(open, mark == Some(0))?;
                 }
             }
             // These are not recorded.
-            What::Port(_) | What::MmioWrite(_) | What::MmioRead(_) | What::Msr(_) | What::Msi => {}
+            KvmEventKind::Port(_)
+            | KvmEventKind::MmioWrite(_)
+            | KvmEventKind::MmioRead(_)
+            | KvmEventKind::Msr(_)
+            | KvmEventKind::Msi => {}
         }
         Ok(())
     }
 }
 
-impl Tally {
+impl MarkedTally {
     /// Keeps a batch that has ended by its own mark, without the exit for that.
-    fn close(&mut self, mut open: Open, is_whole: bool) -> Result<(), TraceError> {
+    fn close(&mut self, mut open: OpenBatch, is_whole: bool) -> Result<(), TraceError> {
         let marked = self.marked.entry(open.mark).or_default();
         let own = open
             .last
@@ -109,7 +113,7 @@ impl Tally {
     }
 
     /// What was counted, for each mark.
-    pub(super) fn finish(mut self) -> BTreeMap<u8, Marked> {
+    pub(super) fn finish(mut self) -> BTreeMap<u8, MarkedBatches> {
         for open in self.threads.into_values().filter_map(|thread| thread.open) {
             let marked = self.marked.entry(open.mark).or_default();
             marked.spoilt = Some("one of its batches does not end");
@@ -118,7 +122,7 @@ impl Tally {
     }
 }
 
-impl Open {
+impl OpenBatch {
     fn new(mark: u8) -> Self {
         Self {
             mark,

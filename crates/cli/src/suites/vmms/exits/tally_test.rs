@@ -1,13 +1,15 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::suites::kvm_trace::Tally as _;
+use crate::suites::kvm_trace::EventTally as _;
 use vmbell_report::Reasons;
 
-fn tally<'e>(events: impl IntoIterator<Item = (u32, What<'e>)>) -> Result<Tally, TraceError> {
-    let mut tally = Tally::default();
+fn tally<'e>(
+    events: impl IntoIterator<Item = (u32, KvmEventKind<'e>)>,
+) -> Result<MarkedTally, TraceError> {
+    let mut tally = MarkedTally::default();
     for (sequence, (thread, what)) in (1..).zip(events) {
-        tally.add(Event {
+        tally.add(KvmEvent {
             thread,
             sequence,
             what,
@@ -16,7 +18,7 @@ fn tally<'e>(events: impl IntoIterator<Item = (u32, What<'e>)>) -> Result<Tally,
     Ok(tally)
 }
 
-fn one(events: &[What<'_>]) -> BTreeMap<u8, Marked> {
+fn one(events: &[KvmEventKind<'_>]) -> BTreeMap<u8, MarkedBatches> {
     let events = events.iter().map(|what| (7, *what));
     tally(events).unwrap().finish()
 }
@@ -29,23 +31,23 @@ fn reasons(counts: &[(&str, u64)]) -> Reasons {
 }
 
 /// The events of a write to the port of marks.
-fn mark(value: u64) -> [What<'static>; 3] {
+fn mark(value: u64) -> [KvmEventKind<'static>; 3] {
     [
-        What::Exit("io"),
-        What::Mark(value),
-        What::Userspace("KVM_EXIT_IO"),
+        KvmEventKind::Exit("io"),
+        KvmEventKind::Mark(value),
+        KvmEventKind::Userspace("KVM_EXIT_IO"),
     ]
 }
 
 #[test]
 fn the_exits_of_the_marks_themselves_are_left_out() {
     let batch = [
-        What::Exit("cpuid"),
-        What::Exit("io"),
-        What::Userspace("KVM_EXIT_IO"),
-        What::Exit("cpuid"),
+        KvmEventKind::Exit("cpuid"),
+        KvmEventKind::Exit("io"),
+        KvmEventKind::Userspace("KVM_EXIT_IO"),
+        KvmEventKind::Exit("cpuid"),
     ];
-    let marked = one(&[&mark(5)[..], &batch, &mark(0), &[What::Exit("hlt")]].concat());
+    let marked = one(&[&mark(5)[..], &batch, &mark(0), &[KvmEventKind::Exit("hlt")]].concat());
     let wanted = ReasonsOfRun {
         exits: reasons(&[("cpuid", 2), ("io", 1)]),
         userspace: reasons(&[("KVM_EXIT_IO", 1)]),
@@ -57,7 +59,10 @@ fn the_exits_of_the_marks_themselves_are_left_out() {
 #[test]
 fn a_mark_that_does_not_go_to_the_vmm_costs_no_batch_an_exit() {
     // The port could be answered below the VMM; then there is no return to leave out.
-    let batch = [What::Exit("io"), What::Userspace("KVM_EXIT_IO")];
+    let batch = [
+        KvmEventKind::Exit("io"),
+        KvmEventKind::Userspace("KVM_EXIT_IO"),
+    ];
     let events = [&mark(5)[..2], &batch, &mark(0)[..2]].concat();
     let marked = one(&events);
     assert_eq!(marked[&5].batches[0].exits, reasons(&[("io", 1)]));
@@ -69,10 +74,10 @@ fn a_mark_that_does_not_go_to_the_vmm_costs_no_batch_an_exit() {
 
 #[test]
 fn other_threads_are_not_counted() {
-    let mut events: Vec<(u32, What<'_>)> = Vec::new();
-    for what in [&mark(5)[..], &[What::Exit("cpuid")], &mark(0)].concat() {
+    let mut events: Vec<(u32, KvmEventKind<'_>)> = Vec::new();
+    for what in [&mark(5)[..], &[KvmEventKind::Exit("cpuid")], &mark(0)].concat() {
         events.push((7, what));
-        events.push((8, What::Exit("hlt")));
+        events.push((8, KvmEventKind::Exit("hlt")));
     }
     let marked = tally(events).unwrap().finish();
     assert_eq!(marked[&5].batches[0].exits, reasons(&[("cpuid", 1)]));
@@ -108,11 +113,11 @@ fn an_end_without_beginning_is_nothing() {
 
 #[test]
 fn a_trace_out_of_order_is_refused() {
-    let mut tally = Tally::default();
-    let event = |thread, sequence| Event {
+    let mut tally = MarkedTally::default();
+    let event = |thread, sequence| KvmEvent {
         thread,
         sequence,
-        what: What::Exit("io"),
+        what: KvmEventKind::Exit("io"),
     };
     tally.add(event(1, 5)).unwrap();
     tally.add(event(2, 3)).unwrap();
@@ -129,7 +134,7 @@ fn a_guest_cannot_fill_the_memory() {
     assert!(matches!(too_many, Err(TraceError::TooMany { .. })));
     let threads = (0..)
         .take(THREADS + 1)
-        .map(|thread| (thread, What::Exit("io")));
+        .map(|thread| (thread, KvmEventKind::Exit("io")));
     assert!(matches!(tally(threads), Err(TraceError::TooMany { .. })));
 }
 
@@ -182,8 +187,8 @@ proptest! {
         let mut events = Vec::new();
         for step in &steps {
             match step {
-                Step::Exit => events.push(What::Exit("cpuid")),
-                Step::Userspace => events.extend([What::Exit("io"), What::Userspace("KVM_EXIT_IO")]),
+                Step::Exit => events.push(KvmEventKind::Exit("cpuid")),
+                Step::Userspace => events.extend([KvmEventKind::Exit("io"), KvmEventKind::Userspace("KVM_EXIT_IO")]),
                 Step::Mark(value) => events.extend(mark(u64::from(*value))),
             }
         }
