@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use super::compare::{self, CompareArgs};
 use super::completions::{self, CompletionsArgs};
-use super::exit::{Exit, Unavailable, Usage};
+use super::exit::{Exit, Unavailable, Usage, refused};
 use super::gate::{self, GateArgs};
 use super::lab::{self, LabArguments};
 use super::list::{self, ListArgs};
@@ -81,8 +81,10 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };
+    // What it parses by, for the commands that say something about it or pass arguments on.
+    let program = Cli::command();
     let outcome = match cli.command {
-        CliCommand::Bench(args) => BenchSuite::from(*args).run(),
+        CliCommand::Bench(args) => BenchSuite::from(*args).run(&program),
         CliCommand::List(args) => list::run(&args),
         CliCommand::Compare(args) => compare::run(&args),
         CliCommand::Gate(args) => gate::run(&args),
@@ -90,9 +92,9 @@ pub fn main() -> ExitCode {
         CliCommand::Top(args) => top::run(&args),
         CliCommand::Probe(args) => probe::run(&args),
         CliCommand::Run(args) => return run::run(&args),
-        CliCommand::Lab(args) => return lab::run(*args),
-        CliCommand::Completions(args) => completions::run(&args),
-        CliCommand::Man(args) => man::run(&args),
+        CliCommand::Lab(args) => return lab::run(*args, &program),
+        CliCommand::Completions(args) => completions::run(&args, program),
+        CliCommand::Man(args) => man::run(&args, program),
     };
     match outcome {
         Ok(exit) => exit.into(),
@@ -109,11 +111,4 @@ pub fn main() -> ExitCode {
             exit.into()
         }
     }
-}
-
-/// Prints what is wrong with the arguments, of this command or of one that it stands for; or the help, which ends here, too.
-pub(super) fn refused(error: &clap::Error) -> ExitCode {
-    // If stdout is closed, no reader is left.
-    let _ = error.print();
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

@@ -1,13 +1,12 @@
 //! `vmbell completions SHELL`: prints a completion script.
 
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
 use super::backends::all_scenarios;
 use super::exit::Exit;
 use super::output::print;
-use crate::cli::Cli;
 use vmbell_bench::catalogue;
 use vmbell_bench::scenario::ScanValues;
 use vmbell_report::Group;
@@ -20,10 +19,10 @@ pub(super) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints the script, which is made from the definitions that parse the arguments.
-pub(super) fn run(args: &CompletionsArgs) -> anyhow::Result<Exit> {
+/// Prints the script, which is made from `program`, the definitions that parse the arguments.
+pub(super) fn run(args: &CompletionsArgs, program: Command) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
-    let mut command = with_names(Cli::command());
+    let mut command = with_names(program);
     clap_complete::generate(args.shell, &mut command, "vmbell", &mut script);
     print(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Good)

@@ -63,3 +63,10 @@ impl Usage {
         Self(source.into())
     }
 }
+
+/// Prints what is wrong with the arguments, of this command or of one that it stands for; or the help, which ends here, too.
+pub(super) fn refused(error: &clap::Error) -> ExitCode {
+    // If stdout is closed, no reader is left.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}

@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 
 use super::exit::{Exit, Usage};
 use super::output::print;
-use crate::cli::Cli;
 
 /// Print a manual page, e.g. `vmbell man bench | man -l -`
 #[derive(Args, Debug)]
@@ -19,20 +18,18 @@ pub(super) struct ManArgs {
     all: Option<PathBuf>,
 }
 
-/// Prints the page, which is made from the definitions that parse the arguments.
-pub(super) fn run(args: &ManArgs) -> Result<Exit> {
-    let mut root = Cli::command();
-    // This fills in the names of subcommands and the flags that they inherit.
-    root.build();
+/// Prints the page, which is made from `program`, the definitions that parse the arguments.
+pub(super) fn run(args: &ManArgs, program: Command) -> Result<Exit> {
     if let Some(folder) = &args.all {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-        let pages = Cli::command().disable_help_subcommand(true);
-        clap_mangen::generate_to(pages, folder)
+        clap_mangen::generate_to(program.disable_help_subcommand(true), folder)
             .with_context(|| format!("cannot write the manual pages to {}", folder.display()))?;
         return Ok(Exit::Good);
     }
-    let mut command = root;
+    let mut command = program;
+    // This fills in the names of subcommands and the flags that they inherit.
+    command.build();
     let mut page_name = "vmbell".to_owned();
     for name in &args.command {
         let inner = command.find_subcommand(name).cloned();

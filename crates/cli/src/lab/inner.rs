@@ -8,15 +8,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::builder::ValueParser;
-use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, Command, FromArgMatches};
 
 use crate::args::forward::{self, is_given, option};
-use crate::cli::{self, Cli};
-use crate::suites::BenchSuite;
+use crate::suites::{BenchSuite, SuiteArgs};
 use vmbell_report::{EXPORTERS, Exporter};
 
 /// The word for this program.
 const NAME: &str = "vmbell";
+/// The word for its command that measures.
+const BENCH: &str = "bench";
 
 /// A command of this program that is to run in L1.
 #[derive(Debug)]
@@ -32,25 +33,24 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    /// The command, if `program` is this program; an error, which may be its help, if the arguments are wrong.
-    pub(super) fn of(program: &[OsString]) -> Result<Option<Self>, clap::Error> {
+    /// The command, if `program` is this program, whose arguments `parser` parses; an error, which may be its help, if they are wrong.
+    pub(super) fn of(program: &[OsString], parser: &Command) -> Result<Option<Self>, clap::Error> {
         match program.split_first() {
-            Some((program, words)) if is_this_program(program) => Self::parse(words).map(Some),
+            Some((program, words)) if is_this_program(program) => {
+                Self::parse(words, parser).map(Some)
+            }
             _ => Ok(None),
         }
     }
 
-    fn parse(words: &[OsString]) -> Result<Self, clap::Error> {
-        let command = Cli::command();
+    fn parse(words: &[OsString], parser: &Command) -> Result<Self, clap::Error> {
         let line = [OsString::from(NAME)].into_iter().chain(words.to_vec());
-        let matches = command.clone().try_get_matches_from(line)?;
-        let suite = match Cli::from_arg_matches(&matches)?.command {
-            cli::CliCommand::Bench(args) => Some(BenchSuite::from(*args)),
-            _ => None,
-        };
-        let (path, command, matches) = forward::innermost(command, matches);
+        let matches = parser.clone().try_get_matches_from(line)?;
+        let bench = matches.subcommand_matches(BENCH);
+        let suite = bench.map(SuiteArgs::from_arg_matches).transpose()?;
+        let (path, command, matches) = forward::innermost(parser.clone(), matches);
         Ok(Self {
-            suite,
+            suite: suite.map(BenchSuite::from),
             words: words.to_vec(),
             path,
             command,

@@ -1,8 +1,11 @@
+use clap::CommandFactory;
+
 use super::*;
+use crate::cli::Cli;
 
 fn inner(line: &[&str]) -> Inner {
     let words: Vec<OsString> = line.iter().map(OsString::from).collect();
-    Inner::of(&words).unwrap().unwrap()
+    Inner::of(&words, &Cli::command()).unwrap().unwrap()
 }
 
 fn words(line: &[&str], defaults: &[(&str, &str)], replaced: &[(&str, &str)]) -> Vec<OsString> {
@@ -87,7 +90,7 @@ fn commands_that_measure_nothing_keep_their_words_and_take_the_files_that_they_n
 fn arguments_that_are_wrong_and_help_are_found_here() {
     let error = |line: &[&str]| {
         let words: Vec<OsString> = line.iter().map(OsString::from).collect();
-        Inner::of(&words).unwrap_err().exit_code()
+        Inner::of(&words, &Cli::command()).unwrap_err().exit_code()
     };
     assert_eq!(error(&["vmbell", "bench", "--ops", "0"]), 2);
     assert_eq!(error(&["vmbell", "bench", "vmms", "--help"]), 0);

@@ -26,15 +26,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Command, Subcommand};
 
 pub(super) use self::carried::to_copy;
 use self::parts::Parts;
 pub(super) use self::parts::kernel;
 use self::run::RunArguments;
 use self::selftests::SelftestsArguments;
-use super::exit::{Exit, Usage};
-use crate::cli::refused;
+use super::exit::{Exit, Usage, refused};
 use vmbell_lab::boot::exec_applet;
 use vmbell_lab::debian::KernelVersion;
 use vmbell_lab::selftests::run_each;
@@ -155,8 +154,8 @@ pub(super) fn init_if_called() {
     }
 }
 
-/// Runs `vmbell lab`.
-pub(super) fn run(arguments: LabArguments) -> ExitCode {
+/// Runs `vmbell lab`. If its PROGRAM is this program, `parser` parses what follows.
+pub(super) fn run(arguments: LabArguments, parser: &Command) -> ExitCode {
     let arch = arguments.arch.as_deref();
     let result = match arguments.command {
         Some(LabCommand::Exec { words }) => {
@@ -176,7 +175,7 @@ pub(super) fn run(arguments: LabArguments) -> ExitCode {
         }) => cache::key(arch, &kernel),
         Some(LabCommand::Status { verify, kernel, .. }) => cache::status(arch, verify, &kernel),
         Some(LabCommand::Clean) => cache::clean(),
-        None => run::run(arch, &arguments.run),
+        None => run::run(arch, &arguments.run, parser),
     };
     result.unwrap_or_else(|error| {
         if let Some(error) = error.downcast_ref() {

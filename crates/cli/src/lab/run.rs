@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, Command};
 use tempfile::{NamedTempFile, TempDir};
 
 use super::bisect::{Bisection, Point};
@@ -114,12 +114,16 @@ struct Place<'c> {
 }
 
 /// Runs the program; its exit status is the command's. With several kernels or depths it runs in each place in turn, the exit
-/// status is the first that is not 0, and what it measures is compared.
-pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+/// status is the first that is not 0, and what it measures is compared. `parser` parses the arguments of this program.
+pub(super) fn run(
+    arch: Option<&str>,
+    arguments: &RunArguments,
+    parser: &Command,
+) -> anyhow::Result<ExitCode> {
     let (choices, depths) = (arguments.parts.choices()?, arguments.machine.depths()?);
-    check(arch, arguments)?;
+    check(arch, arguments, parser)?;
     if arguments.bisect {
-        return bisect(arch, arguments, &choices, &depths);
+        return bisect(arch, arguments, parser, &choices, &depths);
     }
     let places: Vec<Place<'_>> = choices
         .iter()
@@ -127,14 +131,16 @@ pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Resul
         .map(|(choice, depth)| Place { choice, depth })
         .collect();
     if let [place] = places.as_slice() {
-        return Ok(ExitCode::from(run_in(arch, arguments, *place, None)?));
+        return Ok(ExitCode::from(run_in(
+            arch, arguments, parser, *place, None,
+        )?));
     }
     let folder =
         TempDir::with_prefix("vmbell-kernels-").context("cannot make a temporary folder")?;
     let (mut first, mut reports) = (0, Vec::new());
     for (index, place) in places.iter().enumerate() {
         let report = folder.path().join(format!("{index}.json"));
-        let status = run_in(arch, arguments, *place, Some(&report))?;
+        let status = run_in(arch, arguments, parser, *place, Some(&report))?;
         if first == 0 {
             first = status;
         }
@@ -170,8 +176,8 @@ pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Resul
 
 /// Fails if the program is vmbell with arguments that are wrong there, as far as this host can tell. Another architecture has other
 /// rows.
-fn check(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Result<()> {
-    let inner = Inner::of(&arguments.program)?;
+fn check(arch: Option<&str>, arguments: &RunArguments, parser: &Command) -> anyhow::Result<()> {
+    let inner = Inner::of(&arguments.program, parser)?;
     let (host, board) = boards(arch, arguments.machine.nests())?;
     match inner.and_then(|inner| inner.suite) {
         Some(suite) if board.arch == host => suite.check(),
@@ -208,6 +214,7 @@ fn show_depths(of: Option<String>, reports: &[(String, Report)]) -> anyhow::Resu
 fn bisect(
     arch: Option<&str>,
     arguments: &RunArguments,
+    parser: &Command,
     choices: &[Choice],
     depths: &[Option<u32>],
 ) -> anyhow::Result<ExitCode> {
@@ -220,7 +227,7 @@ fn bisect(
     if !old.is_debians() || !new.is_debians() {
         bail!("--bisect is between kernels of Debian: name them as --kernel debian:VERSION");
     }
-    let inner = Inner::of(&arguments.program)?;
+    let inner = Inner::of(&arguments.program, parser)?;
     let chosen = arguments
         .machine
         .choose(inner.as_ref(), depth.unwrap_or(1))?;
@@ -232,7 +239,13 @@ fn bisect(
         TempDir::with_prefix("vmbell-kernels-").context("cannot make a temporary folder")?;
     let path = folder.path().join("report.json");
     let measure = |choice: &Choice| {
-        let status = run_in(arch, arguments, Place { choice, depth }, Some(&path))?;
+        let status = run_in(
+            arch,
+            arguments,
+            parser,
+            Place { choice, depth },
+            Some(&path),
+        )?;
         if status != 0 || !path.exists() {
             bail!("{choice}: nothing was measured (exit status {status})");
         }
@@ -254,10 +267,11 @@ fn bisect(
 fn run_in(
     arch: Option<&str>,
     arguments: &RunArguments,
+    parser: &Command,
     Place { choice, depth }: Place<'_>,
     report: Option<&Path>,
 ) -> anyhow::Result<u8> {
-    let inner = Inner::of(&arguments.program)?;
+    let inner = Inner::of(&arguments.program, parser)?;
     let (host, board) = boards(arch, arguments.machine.nests())?;
     let (machine, number) = (&arguments.machine, depth.unwrap_or(1));
     let chosen = machine.choose(inner.as_ref(), number)?;

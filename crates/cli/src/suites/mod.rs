@@ -18,7 +18,7 @@ mod time_unit;
 pub(crate) mod vmms;
 
 use anyhow::Result;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Command, Subcommand, ValueEnum};
 
 use self::eoi::EoiArgs;
 use self::net::NetSuiteArgs;
@@ -99,10 +99,10 @@ impl BenchSuite {
         }
     }
 
-    /// Measures it.
-    pub(super) fn run(self) -> Result<Exit> {
+    /// Measures it, as the arguments of this process say, which `program` parses.
+    pub(super) fn run(self, program: &Command) -> Result<Exit> {
         match self {
-            Self::Paths(args) => paths::run(args),
+            Self::Paths(args) => paths::run(args, program),
             Self::Rings(args) => rings::run(&args),
             Self::Eoi(args) => eoi::run(&args),
             Self::Vmms(args) => vmms::run(&args),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::ValueEnum;
+use clap::{Command, ValueEnum};
 
 use self::args::{PathsArgs, Sort};
 use super::SuiteName;
@@ -35,9 +35,9 @@ use vmbell_report::{Backend, Block, Cell, Column, Group, Look, Report, Table, Ti
 const FIRST: Duration = Duration::from_secs(12);
 
 /// Measures, exports and shows.
-pub(crate) fn run(args: PathsArgs) -> Result<Exit> {
+pub(crate) fn run(args: PathsArgs, program: &Command) -> Result<Exit> {
     if let Some(other) = &args.before.interleave {
-        return interleave::run(&args, other);
+        return interleave::run(&args, other, program);
     }
     let baseline = baseline(&args)?;
     let choices = BackendChoice::several(&args.backend)?;

@@ -14,12 +14,11 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
-use clap::CommandFactory;
+use clap::Command;
 
 use self::side::{InterleavedSide, SideError};
 use super::args::PathsArgs;
 use crate::args::forward;
-use crate::cli::Cli;
 use crate::compare;
 use crate::exit::{Exit, Usage};
 use crate::interrupt;
@@ -56,8 +55,8 @@ struct TurnReports {
     new: Vec<Report>,
 }
 
-/// Measures in turns with `other`, compares and shows.
-pub(crate) fn run(args: &PathsArgs, other: &str) -> Result<Exit> {
+/// Measures in turns with `other`, compares and shows. Both get the arguments of this process, which `program` parses.
+pub(crate) fn run(args: &PathsArgs, other: &str, program: &Command) -> Result<Exit> {
     if args.measure.exports.given().next().is_some() {
         return Err(Usage::new(
             "with --interleave there are two reports a turn: keep them with --keep-turns FOLDER, and see `vmbell compare --turns`",
@@ -70,7 +69,7 @@ pub(crate) fn run(args: &PathsArgs, other: &str) -> Result<Exit> {
         )
         .into());
     }
-    let sides = sides(args, other)?;
+    let sides = sides(args, other, program)?;
     if let Some(folder) = &args.before.keep_turns {
         prepare(folder)?;
     }
@@ -132,15 +131,14 @@ fn prepare(folder: &Path) -> Result<()> {
 }
 
 /// Both sides, the old one first.
-fn sides(args: &PathsArgs, other: &str) -> Result<[InterleavedSide; 2]> {
+fn sides(args: &PathsArgs, other: &str, program: &Command) -> Result<[InterleavedSide; 2]> {
     let other =
         shell_words::split(other).map_err(|error| Usage::new(format!("--interleave: {error}")))?;
     if other.is_empty() {
         return Err(Usage::new("--interleave has no command").into());
     }
-    let cli = Cli::command();
-    let matches = cli.clone().try_get_matches()?;
-    let (_, command, matches) = forward::innermost(cli, matches);
+    let matches = program.clone().try_get_matches()?;
+    let (_, command, matches) = forward::innermost(program.clone(), matches);
     let exports = EXPORTERS.map(|exporter| exporter.option());
     let ours = OURS.into_iter().chain(exports);
     let mut options = forward::words(&command, &matches, &ours.collect::<Vec<_>>());
