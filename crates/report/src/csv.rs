@@ -3,29 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use super::{Exporter, Report, TimeUnit, Timing};
-
-/// The format as an export.
-#[derive(Debug)]
-pub(super) struct Csv;
-
-impl Exporter for Csv {
-    fn option(&self) -> &'static str {
-        "export-csv"
-    }
-
-    fn extension(&self) -> &'static str {
-        "csv"
-    }
-
-    fn help(&self) -> &'static str {
-        "Write every sample as CSV; - is stdout"
-    }
-
-    fn write(&self, report: &Report, _: Option<TimeUnit>) -> String {
-        csv(report)
-    }
-}
+use super::{Report, Timing};
 
 /// Writes every sample of `report`; an entry that was not measured has no rows.
 pub fn csv(report: &Report) -> String {

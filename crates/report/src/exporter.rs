@@ -1,55 +1,69 @@
-//! The files that a report can be exported to: each format is an [`Exporter`], and [`EXPORTERS`] lists them.
+//! The files that a report can be exported to: [`EXPORTERS`] lists the formats.
 //!
-//! A new format is a file with its writer and its exporter, and a line in the list: the options of the command, the files
-//! that the lab brings back, and the help text follow from it.
+//! A new format is a function that writes it and a line in the list: the options of the command, the files that the lab brings
+//! back, and the help text follow from it.
 
-use crate::{Look, Report, TimeUnit, blocks, csv, json, markdown, openmetrics};
+use crate::{Look, Report, Run, TimeUnit, blocks, csv, json, markdown, openmetrics, page};
 
 /// A format that reports are exported to.
-pub trait Exporter: std::fmt::Debug + Sync {
+#[derive(Clone, Copy, Debug)]
+pub struct Exporter {
     /// The option of the command that exports to it, without its hyphens: `export-json`.
-    fn option(&self) -> &'static str;
-
+    pub option: &'static str,
     /// The extension of its files.
-    fn extension(&self) -> &'static str;
-
+    pub extension: &'static str,
     /// The help text of the option.
-    fn help(&self) -> &'static str;
-
-    /// Writes `report`; a format for people has its times in `unit`, or in the unit that fits each.
-    fn write(&self, report: &Report, unit: Option<TimeUnit>) -> String;
+    pub help: &'static str,
+    /// Writes a report; a format for people has its times in the unit, or in the one that fits each.
+    pub write: fn(&Report, Option<TimeUnit>) -> String,
 }
 
 /// All formats, in the order of the options.
-pub const EXPORTERS: [&dyn Exporter; 4] =
-    [&json::Json, &Markdown, &csv::Csv, &openmetrics::OpenMetrics];
-
-/// Markdown as an export.
-#[derive(Debug)]
-struct Markdown;
-
-impl Exporter for Markdown {
-    fn option(&self) -> &'static str {
-        "export-markdown"
-    }
-
-    fn extension(&self) -> &'static str {
-        "md"
-    }
-
-    fn help(&self) -> &'static str {
-        "Write the report as Markdown; - is stdout"
-    }
-
-    fn write(&self, report: &Report, unit: Option<TimeUnit>) -> String {
-        let look = Look {
-            verbose: true,
-            unit,
-            ..Look::default()
-        };
-        markdown(&blocks(report, look))
-    }
-}
+pub const EXPORTERS: [Exporter; 5] = [
+    Exporter {
+        option: "export-json",
+        extension: "json",
+        help: "Write the report as JSON; - is stdout",
+        write: |report, _| json(report),
+    },
+    Exporter {
+        option: "export-markdown",
+        extension: "md",
+        help: "Write the report as Markdown; - is stdout",
+        write: |report, unit| {
+            let look = Look {
+                verbose: true,
+                unit,
+                ..Look::default()
+            };
+            markdown(&blocks(report, look))
+        },
+    },
+    Exporter {
+        option: "export-html",
+        extension: "html",
+        help: "Write the report as a page for a browser, as vmbell report does; - is stdout",
+        write: |report, _| {
+            let run = Run {
+                name: report.started.clone(),
+                report: report.clone(),
+            };
+            page(&[run])
+        },
+    },
+    Exporter {
+        option: "export-csv",
+        extension: "csv",
+        help: "Write every sample as CSV; - is stdout",
+        write: |report, _| csv(report),
+    },
+    Exporter {
+        option: "export-openmetrics",
+        extension: "prom",
+        help: "Write the medians as OpenMetrics text, for example to a folder that node_exporter's textfile collector reads; - is stdout",
+        write: |report, _| openmetrics(report),
+    },
+];
 
 #[cfg(test)]
 mod tests {
@@ -60,8 +74,8 @@ mod tests {
     fn formats_have_names_and_extensions_of_their_own_and_write_something() {
         let mut names = Vec::new();
         for exporter in EXPORTERS {
-            names.extend([exporter.option(), exporter.extension()]);
-            let text = exporter.write(&sample::report(), None);
+            names.extend([exporter.option, exporter.extension]);
+            let text = (exporter.write)(&sample::report(), None);
             assert!(text.contains("portio-no-eventfd"), "{exporter:?}");
         }
         let count = names.len();

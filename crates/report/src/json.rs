@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::statistics::thousandths;
 use super::text::{shortened, without_bom};
-use super::{Exporter, Report, TimeUnit, Timing};
+use super::{Report, Timing};
 
 /// The format that this code writes and reads.
 pub const SCHEMA_VERSION: u64 = 2;
@@ -77,28 +77,6 @@ pub enum ReadError {
         /// How many samples.
         samples: usize,
     },
-}
-
-/// The format as an export.
-#[derive(Debug)]
-pub(super) struct Json;
-
-impl Exporter for Json {
-    fn option(&self) -> &'static str {
-        "export-json"
-    }
-
-    fn extension(&self) -> &'static str {
-        "json"
-    }
-
-    fn help(&self) -> &'static str {
-        "Write the report as JSON; - is stdout"
-    }
-
-    fn write(&self, report: &Report, _: Option<TimeUnit>) -> String {
-        json(report)
-    }
 }
 
 /// What the measuring commands of vmbell write as JSON; docs/report-schema.md explains it.

@@ -71,6 +71,7 @@ pub use view::{Look, blocks, widest};
 pub use vmm::{Vmm, VmmDevice, VmmGuest};
 pub use warnings::{Warning, warnings};
 pub use work::{Counted, EventUnit, Scope, Work};
+pub use write::html::html;
 pub use write::markdown::markdown;
 pub use write::terminal::{Screen, terminal};
 

@@ -6,29 +6,7 @@
 
 use super::metrics_text::{Label, MetricsText};
 use super::timestamp::unix_seconds;
-use super::{Exporter, Report, Row, Status, TimeUnit, Timing};
-
-/// The format as an export.
-#[derive(Debug)]
-pub(super) struct OpenMetrics;
-
-impl Exporter for OpenMetrics {
-    fn option(&self) -> &'static str {
-        "export-openmetrics"
-    }
-
-    fn extension(&self) -> &'static str {
-        "prom"
-    }
-
-    fn help(&self) -> &'static str {
-        "Write the medians as OpenMetrics text, for example to a folder that node_exporter's textfile collector reads; - is stdout"
-    }
-
-    fn write(&self, report: &Report, _: Option<TimeUnit>) -> String {
-        openmetrics(report)
-    }
-}
+use super::{Report, Row, Status, Timing};
 
 /// Writes the medians of `report`, with what a reader of a dashboard needs to judge them.
 pub fn openmetrics(report: &Report) -> String {

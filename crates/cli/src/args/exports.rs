@@ -12,15 +12,15 @@ use vmbell_report::{EXPORTERS, Export, Exporter, Report, TimeUnit};
 
 /// Where the report is written: an option `--export-NAME FILE` for each of [`EXPORTERS`].
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ExportArgs(Vec<(&'static dyn Exporter, PathBuf)>);
+pub(crate) struct ExportArgs(Vec<(Exporter, PathBuf)>);
 
 impl Args for ExportArgs {
     fn augment_args(command: Command) -> Command {
         command.args(EXPORTERS.map(|exporter| {
-            Arg::new(exporter.option())
-                .long(exporter.option())
+            Arg::new(exporter.option)
+                .long(exporter.option)
                 .value_name("FILE")
-                .help(exporter.help())
+                .help(exporter.help)
                 .value_parser(value_parser!(PathBuf))
         }))
     }
@@ -32,8 +32,8 @@ impl Args for ExportArgs {
 
 impl FromArgMatches for ExportArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = |exporter: &'static dyn Exporter| {
-            let path = matches.get_one::<PathBuf>(exporter.option())?;
+        let given = |exporter: Exporter| {
+            let path = matches.get_one::<PathBuf>(exporter.option)?;
             Some((exporter, path.clone()))
         };
         Ok(Self(EXPORTERS.into_iter().filter_map(given).collect()))
@@ -47,7 +47,7 @@ impl FromArgMatches for ExportArgs {
 
 impl ExportArgs {
     /// The formats that were asked for, each with its file, in the order of the options.
-    pub(crate) fn given(&self) -> impl Iterator<Item = (&'static dyn Exporter, &Path)> {
+    pub(crate) fn given(&self) -> impl Iterator<Item = (Exporter, &Path)> {
         let given = self.0.iter();
         given.map(|(exporter, path)| (*exporter, path.as_path()))
     }
@@ -59,7 +59,7 @@ impl ExportArgs {
 }
 
 /// The files and streams that the report is exported to.
-pub(crate) struct Exports(Vec<(Export, &'static dyn Exporter)>);
+pub(crate) struct Exports(Vec<(Export, Exporter)>);
 
 impl Exports {
     /// Opens all of them, before anything is measured.
@@ -85,7 +85,7 @@ impl Exports {
         let results: Vec<Result<(), _>> = self
             .0
             .into_iter()
-            .map(|(to, exporter)| to.finish(&exporter.write(report, unit)))
+            .map(|(to, exporter)| to.finish(&(exporter.write)(report, unit)))
             .collect();
         results.into_iter().collect::<Result<(), _>>()?;
         Ok(())

@@ -73,6 +73,10 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) export_markdown: Option<PathBuf>,
 
+    /// Write the comparison as a page for a browser; - is stdout
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export_html: Option<PathBuf>,
+
     /// Show the comparison in this style
     #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Auto)]
     pub(crate) style: Style,

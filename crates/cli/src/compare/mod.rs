@@ -16,7 +16,7 @@ use crate::output::style::Style;
 use vmbell_report::compare::{
     CompareError, CompareOptions, ComparedRow, Comparison, Pairing, RowKey, Verdict, compare, json,
 };
-use vmbell_report::{Export, Report, markdown, parse, units, visible};
+use vmbell_report::{Export, Report, html, markdown, parse, units, visible};
 
 /// Compares, exports and shows. Every error has the status of wrong arguments, so that 1 says nothing but that a row is
 /// slower.
@@ -72,10 +72,13 @@ type ComparisonWriter = fn(&Comparison) -> String;
 
 /// Opens the exports, before anything is read.
 fn exports(args: &CompareArgs) -> Result<Vec<(Export, ComparisonWriter)>> {
-    let given: [(Option<&PathBuf>, ComparisonWriter); 2] = [
+    let given: [(Option<&PathBuf>, ComparisonWriter); 3] = [
         (args.export_json.as_ref(), json),
         (args.export_markdown.as_ref(), |comparison| {
             markdown(&comparison.blocks())
+        }),
+        (args.export_html.as_ref(), |comparison| {
+            html("Comparison", &comparison.blocks())
         }),
     ];
     let mut exports = Vec::new();
@@ -92,7 +95,7 @@ fn exports(args: &CompareArgs) -> Result<Vec<(Export, ComparisonWriter)>> {
 
 /// Fails if an export would replace a report that is to be read, or another export.
 fn keep_inputs<'p>(args: &CompareArgs, reports: impl Iterator<Item = &'p PathBuf>) -> Result<()> {
-    let exports: Vec<&Path> = [&args.export_json, &args.export_markdown]
+    let exports: Vec<&Path> = [&args.export_json, &args.export_markdown, &args.export_html]
         .into_iter()
         .flatten()
         .map(PathBuf::as_path)

@@ -13,7 +13,7 @@ use vmbell_report::{Export, Exporter};
 /// A report that is copied from L1 to a file of this host.
 #[derive(Debug)]
 pub(super) struct Exported {
-    exporter: &'static dyn Exporter,
+    exporter: Exporter,
     to: Export,
 }
 
@@ -21,7 +21,7 @@ impl Exported {
     /// Opens the files of this host, of which none may be one of `read`. What the command prints to stdout in L1 arrives on
     /// stdout here anyway.
     pub(super) fn open(
-        given: &[(&'static dyn Exporter, PathBuf)],
+        given: &[(Exporter, PathBuf)],
         read: &[PathBuf],
     ) -> anyhow::Result<Vec<Self>> {
         let paths: Vec<&Path> = given.iter().map(|(_, path)| path.as_path()).collect();
@@ -45,13 +45,13 @@ impl Exported {
 
     /// The name of the file in L1's folder.
     fn name(&self) -> String {
-        format!("report.{}", self.exporter.extension())
+        format!("report.{}", self.exporter.extension)
     }
 
     /// The option of the command in L1, and its value there.
     pub(super) fn in_l1(&self) -> (&'static str, OsString) {
         let path = Path::new(OUT_FOLDER).join(self.name());
-        (self.exporter.option(), path.into())
+        (self.exporter.option, path.into())
     }
 
     /// Copies what L1 left.

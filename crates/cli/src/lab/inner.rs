@@ -87,15 +87,15 @@ impl Inner {
     }
 
     /// Whether this is a measurement that can be exported to such a file.
-    pub(super) fn has_export(&self, exporter: &dyn Exporter) -> bool {
+    pub(super) fn has_export(&self, exporter: Exporter) -> bool {
         let mut args = self.command.get_arguments();
-        self.suite.is_some() && args.any(|arg| arg.get_long() == Some(exporter.option()))
+        self.suite.is_some() && args.any(|arg| arg.get_long() == Some(exporter.option))
     }
 
     /// The files that options `--export-...` name.
-    pub(super) fn exports(&self) -> Vec<(&'static dyn Exporter, PathBuf)> {
-        let files = |exporter: &'static dyn Exporter| {
-            let values = self.values(exporter.option());
+    pub(super) fn exports(&self) -> Vec<(Exporter, PathBuf)> {
+        let files = |exporter: Exporter| {
+            let values = self.values(exporter.option);
             values.map(move |value| (exporter, value.into()))
         };
         EXPORTERS.into_iter().flat_map(files).collect()
@@ -108,7 +108,7 @@ impl Inner {
             let name = arg.get_long().unwrap_or_default();
             is_path(arg.get_value_parser())
                 && is_given(&self.matches, arg)
-                && EXPORTERS.iter().all(|exporter| exporter.option() != name)
+                && EXPORTERS.iter().all(|exporter| exporter.option != name)
         });
         args.flat_map(|arg| self.matches.get_raw(arg.get_id().as_str()))
             .flatten()

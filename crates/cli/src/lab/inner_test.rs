@@ -54,7 +54,7 @@ fn exports_get_their_paths_in_l1_and_stdout_stays() {
     let paths = [("export-json", "a.json"), ("export-csv", "-")];
     let exports: Vec<_> = exports
         .into_iter()
-        .map(|(exporter, path)| (exporter.option(), path))
+        .map(|(exporter, path)| (exporter.option, path))
         .collect();
     assert_eq!(exports, paths.map(|(name, path)| (name, path.into())));
     assert_eq!(

@@ -304,7 +304,7 @@ fn run_in(
         bail!("--export-... is for a run with one --kernel and one --depth");
     }
     if let (Some(report), Some(inner)) = (report, &inner) {
-        let json = EXPORTERS.into_iter().find(|e| e.option() == JSON);
+        let json = EXPORTERS.into_iter().find(|e| e.option == JSON);
         let json = json.filter(|json| inner.has_export(*json));
         exports.extend(json.map(|json| (json, report.to_path_buf())));
     }
@@ -415,18 +415,15 @@ fn run_in(
 const LOST: &str = "a part of what the program wrote is lost: cannot write it";
 
 /// The file to which the report is exported as JSON, which is `own` if the user names none.
-fn json_of(
-    exports: &mut Vec<(&'static dyn Exporter, PathBuf)>,
-    own: &Path,
-) -> anyhow::Result<PathBuf> {
-    let json = exports.iter().find(|(json, _)| json.option() == JSON);
+fn json_of(exports: &mut Vec<(Exporter, PathBuf)>, own: &Path) -> anyhow::Result<PathBuf> {
+    let json = exports.iter().find(|(json, _)| json.option == JSON);
     if let Some((_, path)) = json {
         if path == Path::new("-") {
             bail!("--exits reads the report: give --{JSON} a file in place of `-`");
         }
         return Ok(path.clone());
     }
-    let json = EXPORTERS.into_iter().find(|json| json.option() == JSON);
+    let json = EXPORTERS.into_iter().find(|json| json.option == JSON);
     exports.extend(json.map(|json| (json, own.to_path_buf())));
     Ok(own.to_path_buf())
 }

@@ -1,7 +1,7 @@
 //! One or more reports as one HTML page that needs nothing else: no network, no script, no font.
 //!
 //! Each section of the page is a file here, and a function from the page's [`columns`] to markup. `maud` escapes all text in
-//! HTML, and `svg` in drawings; [`visible`] shows what no markup can escape. Drawings have lengths in per cent and colours from
+//! HTML, and `svg` in drawings. Drawings have lengths in per cent and colours from
 //! the style sheet, so that one drawing serves a phone, a wide window and paper, by day and by night.
 
 mod axis;
@@ -21,13 +21,13 @@ mod scatter;
 mod section;
 mod table;
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use self::column::{PageColumn, columns};
 pub use self::recorded::recorded_page;
 use self::section::Section;
 use super::Report;
-use super::text::visible;
+use crate::write::html::document;
 
 /// A report, and the name of the file that it was read from.
 #[derive(Clone, Debug)]
@@ -47,10 +47,6 @@ impl Run {
         }
     }
 }
-
-/// What may be loaded and run: nothing but the page's own style sheet.
-const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 /// Writes `runs` as one page; the others are compared with the first.
 pub fn page(runs: &[Run]) -> String {
@@ -85,27 +81,6 @@ pub fn page(runs: &[Run]) -> String {
         } }
     };
     document(&headline, &body)
-}
-
-/// A whole page with this body.
-fn document(title: &str, body: &Markup) -> String {
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) " - vmbell" }
-                style { (PreEscaped(include_str!("style.css"))) }
-            }
-            body { (body) }
-        }
-    };
-    // In the finished page, so that no part of it can forget it.
-    let page = markup.into_string();
-    page.lines().map(visible).collect::<Vec<_>>().join("\n")
 }
 
 /// Links to the sections.

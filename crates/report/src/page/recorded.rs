@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use svg::node::element::{Polyline, SVG};
 
-use super::document;
 use super::draw::{across, drawing, height, markup as drawn, text, upright};
 use super::scale::Scale;
 use crate::history::{History, Interval, Place, Rate, histories};
+use crate::table::{Cell, Column, Table};
+use crate::write::html::{self, document};
 use crate::{Recording, TopLine, TopSource, units};
 
 /// How many addresses of a VM are shown.
@@ -118,22 +119,34 @@ const fn title_of(rate: Rate) -> &'static str {
 
 /// The means of all VMs.
 fn overview(histories: &[History]) -> Markup {
+    let mut table = Table {
+        title: Some("Means of all VMs".to_owned()),
+        ..Table::new("VM", histories.iter().map(title))
+    };
+    let seen = histories
+        .iter()
+        .map(|history| units::time(history.seconds * 1e9));
+    table.add(
+        Column::numbers("Seen"),
+        seen.map(|text| Some(Cell::from(text))),
+    );
+    let vcpus = histories.iter().map(|history| history.vcpus.to_string());
+    table.add(
+        Column::numbers("vCPUs"),
+        vcpus.map(|text| Some(Cell::from(text))),
+    );
+    for rate in Rate::ALL {
+        let means = histories.iter().map(|history| number(history.mean(rate)));
+        table.add(
+            Column::numbers(title_of(rate)),
+            means.map(|text| Some(Cell::from(text))),
+        );
+    }
     html! {
         section #overview aria-labelledby="overview-title" {
             h2 #overview-title { "Means" }
             @if histories.is_empty() { p { "No VM ran on KVM in this time." } }
-            @else { div.scroll tabindex="0" { table {
-                thead { tr {
-                    th { "VM" } th { "Seen" } th { "vCPUs" }
-                    @for rate in Rate::ALL { th { (title_of(rate)) } }
-                } }
-                tbody { @for history in histories { tr {
-                    th scope="row" { (title(history)) }
-                    td { (units::time(history.seconds * 1e9)) }
-                    td { (history.vcpus) }
-                    @for rate in Rate::ALL { td { (number(history.mean(rate))) } }
-                } } }
-            } } }
+            @else { (html::table(&table, &|_| None)) }
             p.note { "A dash is a count that could not be had." }
         }
     }
@@ -168,25 +181,33 @@ fn addresses(history: &History) -> Markup {
     });
     let rest = places.split_off(places.len().min(ADDRESSES));
     let sum = |of: fn(&Place) -> Option<u64>| rest.iter().map(|(_, place)| of(place)).sum();
+    let counts = |of: fn(&Place) -> Option<u64>| {
+        let rest = (!rest.is_empty()).then(|| sum(of));
+        places
+            .iter()
+            .map(|(_, place)| of(place))
+            .chain(rest)
+            .collect::<Vec<_>>()
+    };
+    let names = places
+        .iter()
+        .map(|((space, address), _)| format!("{space} {address:#x}"));
+    let more = (!rest.is_empty()).then(|| format!("{} more", rest.len()));
+    let mut table = Table::new("Address", names.chain(more));
+    let to_vmm = counts(|place| Some(place.exits_to_vmm));
+    add_counts(&mut table, "Exits to the VMM", &to_vmm, history);
+    let ioeventfds = counts(|place| place.ioeventfds);
+    add_counts(&mut table, "Ioeventfds", &ioeventfds, history);
+    let what = places
+        .iter()
+        .map(|(_, place)| place.name.clone().unwrap_or_default());
+    let what = what.chain((!rest.is_empty()).then(String::new));
+    table.add(
+        Column::words("What"),
+        what.map(|text| Some(Cell::from(text))),
+    );
     html! { @if !places.is_empty() {
-        h3 { "Addresses" }
-        div.scroll tabindex="0" { table {
-            thead { tr { th { "Address" } th { "Exits to the VMM" } th { "a second" } th { "Ioeventfds" } th { "a second" } th.what { "What" } } }
-            tbody {
-                @for ((space, address), place) in &places { tr {
-                    th scope="row" { (format!("{space} {address:#x}")) }
-                    (counted(Some(place.exits_to_vmm), history))
-                    (counted(place.ioeventfds, history))
-                    td.what { (place.name.as_deref().unwrap_or_default()) }
-                } }
-                @if !rest.is_empty() { tr {
-                    th scope="row" { (rest.len()) " more" }
-                    (counted(sum(|place| Some(place.exits_to_vmm)), history))
-                    (counted(sum(|place| place.ioeventfds), history))
-                    td {}
-                } }
-            }
-        } }
+        (titled("Addresses", history, table))
         p.note { "A question mark is a guess from the size and the address of a write." }
     } }
 }
@@ -195,38 +216,49 @@ fn addresses(history: &History) -> Markup {
 fn reasons(title: &str, counts: &BTreeMap<String, u64>, history: &History) -> Markup {
     let mut counts: Vec<_> = counts.iter().filter(|(_, count)| **count > 0).collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    html! { @if !counts.is_empty() {
-        h3 { (title) }
-        div.scroll tabindex="0" { table {
-            thead { tr { th { "Reason" } th { "Exits" } th { "a second" } } }
-            tbody { @for (reason, count) in counts { tr {
-                th scope="row" { (reason) }
-                (counted(Some(*count), history))
-            } } }
-        } }
-    } }
+    let mut table = Table::new("Reason", counts.iter().map(|(reason, _)| reason.as_str()));
+    let exits: Vec<Option<u64>> = counts.iter().map(|(_, count)| Some(**count)).collect();
+    add_counts(&mut table, "Exits", &exits, history);
+    html! { @if !counts.is_empty() { (titled(title, history, table)) } }
 }
 
 fn irqfds(history: &History) -> Markup {
-    html! { @if !history.irqfds.is_empty() {
-        h3 { "Irqfds" }
-        div.scroll tabindex="0" { table {
-            thead { tr { th { "GSI" } th { "Signals" } th { "a second" } th { "By a worker" } th { "a second" } } }
-            tbody { @for (gsi, [signals, by_worker]) in &history.irqfds { tr {
-                th scope="row" { (gsi) }
-                (counted(Some(*signals), history))
-                (counted(Some(*by_worker), history))
-            } } }
-        } }
-    } }
+    let irqfds = &history.irqfds;
+    let mut table = Table::new("GSI", irqfds.keys().map(ToString::to_string));
+    for (place, name) in ["Signals", "By a worker"].into_iter().enumerate() {
+        let counts: Vec<Option<u64>> = irqfds.values().map(|counts| Some(counts[place])).collect();
+        add_counts(&mut table, name, &counts, history);
+    }
+    html! { @if !irqfds.is_empty() { (titled("Irqfds", history, table)) } }
 }
 
-/// A count, and how many they are each second.
+/// A table with its title above it. Its caption names the VM, since each VM has such a table.
+fn titled(title: &str, history: &History, table: Table) -> Markup {
+    let table = Table {
+        title: Some(format!("{title} of {}", self::title(history))),
+        ..table
+    };
+    html! {
+        h3 { (title) }
+        (html::table(&table, &|_| None))
+    }
+}
+
+/// Adds counts, and how many they are each second.
 #[expect(clippy::cast_precision_loss, reason = "it is shown with three digits")]
-fn counted(count: Option<u64>, history: &History) -> Markup {
-    let rate = |count| (history.seconds > 0.0).then(|| count as f64 / history.seconds);
-    let text = count.map_or("-".to_owned(), |count| count.to_string());
-    html! { td { (text) } td { (number(count.and_then(rate))) } }
+fn add_counts(table: &mut Table, title: &str, counts: &[Option<u64>], history: &History) {
+    let cells = counts
+        .iter()
+        .map(|count| Some(Cell::from(count.as_ref()?.to_string())));
+    table.add(Column::numbers(title), cells);
+    let rate = |count: &u64| (history.seconds > 0.0).then(|| *count as f64 / history.seconds);
+    let rates = counts
+        .iter()
+        .map(|count| number(count.as_ref().and_then(rate)));
+    table.add(
+        Column::numbers("a second"),
+        rates.map(|text| Some(Cell::from(text))),
+    );
 }
 
 fn number(value: Option<f64>) -> String {

@@ -15,7 +15,7 @@ fn the_page_of_a_recording_has_its_vms_rates_addresses_and_doubts() {
         "<figcaption>Exits to the VMM a second: 23.3 in the mean</figcaption>",
         "class=\"curve\"",
         "\n0 s\n",
-        "<th>PV EOIs/s</th>",
+        "<th scope=\"col\">PV EOIs/s</th>",
         "<th scope=\"row\">port 0x608</th><td>70</td><td>23.3</td><td>140</td><td>46.7</td><td class=\"what\">virtio-pci notify?</td>",
         "<th scope=\"row\">hlt</th><td>35</td>",
         "<th scope=\"row\">npf</th><td>210</td><td>70.0</td>",

@@ -1,8 +1,61 @@
-//! Tables in HTML, for the page. `maud` escapes their texts.
+//! Blocks in HTML, and the page around them, which needs nothing else: no network, no script, no font. `maud` escapes all text;
+//! [`visible`] shows what no markup can escape.
 
-use maud::{Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::table::{Align, Cell, Column, Paint, Table};
+use crate::table::{Align, Block, Cell, Column, Paint, Table};
+use crate::text::visible;
+
+/// What may be loaded and run: nothing but the page's own style sheet.
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/// Writes blocks as a page with this title.
+pub fn html(title: &str, blocks: &[Block]) -> String {
+    let body = html! {
+        main {
+            h1 { (title) }
+            @for block in blocks { (of_block(block)) }
+        }
+    };
+    document(title, &body)
+}
+
+fn of_block(block: &Block) -> Markup {
+    match block {
+        Block::Facts(facts) => {
+            let mut facts_table = Table::new("", facts.iter().map(|(label, _)| label));
+            let texts = facts.iter().map(|(_, text)| Some(Cell::from(text)));
+            facts_table.add(Column::words(""), texts);
+            table(&facts_table, &|_| None)
+        }
+        Block::Text(sentence) => html! { p { (cell(sentence)) } },
+        Block::Detail(what, details) => html! { p { (cell(what)) ": " (details) } },
+        Block::Note(note) => html! { p.note { (note) } },
+        Block::Table(of) => table(of, &|_| None),
+    }
+}
+
+/// A whole page with this body.
+pub(crate) fn document(title: &str, body: &Markup) -> String {
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " - vmbell" }
+                style { (PreEscaped(include_str!("style.css"))) }
+            }
+            body { (body) }
+        }
+    };
+    // In the finished page, so that no part of it can forget it.
+    let page = markup.into_string();
+    page.lines().map(visible).collect::<Vec<_>>().join("\n")
+}
 
 /// Writes a table, which scrolls by itself where the window is narrow. `of_group` has the class of a group's title.
 pub(crate) fn table(table: &Table, of_group: &dyn Fn(&str) -> Option<String>) -> Markup {
@@ -42,10 +95,12 @@ pub(crate) fn table(table: &Table, of_group: &dyn Fn(&str) -> Option<String>) ->
                             }
                         }
                     }
-                    tr {
-                        th scope="col" { (names.title) }
-                        @for (place, column) in columns.iter().enumerate() {
-                            th class=[class(place, None)] scope="col" { (column.title) }
+                    @if table.columns.iter().any(|column| !column.title.is_empty()) {
+                        tr {
+                            (heading(&names.title, None))
+                            @for (place, column) in columns.iter().enumerate() {
+                                (heading(&column.title, class(place, None)))
+                            }
                         }
                     }
                 }
@@ -61,6 +116,14 @@ pub(crate) fn table(table: &Table, of_group: &dyn Fn(&str) -> Option<String>) ->
                 } }
             }
         }
+    }
+}
+
+/// The title of a column. One without a title has no heading, which would be an empty one to those who hear the page.
+fn heading(title: &str, class: Option<String>) -> Markup {
+    html! {
+        @if title.is_empty() { td {} }
+        @else { th class=[class] scope="col" { (title) } }
     }
 }
 

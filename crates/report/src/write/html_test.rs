@@ -1,7 +1,7 @@
 //! Tests of tables in HTML.
 
-use super::table as written;
-use crate::table::{Cell, Column, Paint, Table};
+use super::{html, table as written};
+use crate::table::{Block, Cell, Column, Paint, Table};
 
 fn number(text: &str) -> Option<Cell> {
     Some(Cell::from(text))
@@ -40,5 +40,42 @@ fn texts_are_no_markup_and_links_lead_to_the_page() {
     assert!(
         text.contains(r##"<a href="#samples-0"><b>1 &amp; 2*</b></a>"##),
         "{text}"
+    );
+}
+
+#[test]
+fn a_page_has_every_block_and_cannot_be_commanded() {
+    let blocks = [
+        Block::Facts(vec![("host".to_owned(), "a <b>".to_owned())]),
+        Block::Text(Cell::new("1 slower", Paint::Red)),
+        Block::Detail(Cell::from("skipped"), "\u{202e}why".to_owned()),
+        Block::Note("a note".to_owned()),
+        Block::Table(Table::new("path", ["row-1"])),
+    ];
+    let page = html("compared", &blocks);
+    for part in [
+        "<td class=\"what\">a &lt;b&gt;</td>",
+        "<p><b>1 slower</b></p>",
+        "<p>skipped: \\u{202e}why</p>",
+        "<p class=\"note\">a note</p>",
+        "<th scope=\"row\">row-1</th>",
+        "<title>compared - vmbell</title>",
+        "default-src 'none'",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+}
+
+#[test]
+fn a_column_without_a_title_has_no_empty_heading() {
+    let mut table = Table::new("", ["host"]);
+    table.add(Column::words(""), [number("a")]);
+    let bare = written(&table, &|_| None).into_string();
+    assert!(bare.contains("<thead></thead>"), "{bare}");
+    table.columns[1].title = "b.json".to_owned();
+    let titled = written(&table, &|_| None).into_string();
+    assert!(
+        titled.contains(r#"<tr><td></td><th class="what" scope="col">b.json</th></tr>"#),
+        "{titled}"
     );
 }

@@ -2,56 +2,47 @@
 
 use std::fmt::Write;
 
-use vmbell_report::{pad, width};
+use vmbell_report::{Block, Cell, Column, Screen, Table, terminal};
 use vmbell_vfio::host::Obstacle;
 
 use super::candidates::{DeviceCandidate, DeviceCandidates};
 use crate::advice::remedy;
 
 pub(super) fn text(candidates: &DeviceCandidates) -> String {
-    let mut text = String::new();
+    let mut blocks = Vec::new();
     if !candidates.shown.is_empty() {
-        table(&mut text, &candidates.shown);
+        blocks.push(Block::Table(table(&candidates.shown)));
     }
     let left_out: Vec<_> = candidates
         .left_out
         .iter()
         .map(|(kind, count)| format!("{kind} ({count})"))
         .collect();
-    // Writing to a String cannot fail, here and below.
     if !left_out.is_empty() {
-        let _ = writeln!(
-            text,
+        blocks.push(Block::Note(format!(
             "left out, as they are not assigned to guests: {}",
             left_out.join(", ")
-        );
+        )));
     }
-    let _ = writeln!(text, "\n{}", summary(&candidates.shown));
+    blocks.push(Block::text(summary(&candidates.shown)));
+    let mut text = terminal(&blocks, Screen::default());
     mend(&mut text, &candidates.shown);
     text
 }
 
-fn table(text: &mut String, shown: &[DeviceCandidate]) {
-    let heads = ["device", "what it is", "driver", "group", "state"].map(str::to_owned);
-    let rows = shown.iter().map(|candidate| {
-        let device = &candidate.device;
-        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        [
-            device.name.clone(),
-            device.identity.to_string(),
-            or_none(device.driver.clone()),
-            or_none(device.group.map(|group| group.to_string())),
-            candidate.state(),
-        ]
-    });
-    let rows: Vec<_> = std::iter::once(heads).chain(rows).collect();
-    let widest = |column: usize| rows.iter().map(|row| width(&row[column])).max();
-    let widths: [usize; 5] = std::array::from_fn(|column| widest(column).unwrap_or_default());
-    for row in &rows {
-        let cells = row.iter().zip(widths);
-        let line: String = cells.map(|(cell, width)| pad(cell, width) + "  ").collect();
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
+fn table(shown: &[DeviceCandidate]) -> Table {
+    let mut table = Table::new("device", shown.iter().map(|one| &one.device.name));
+    let mut add = |title, cell: fn(&DeviceCandidate) -> Option<String>| {
+        let cells = shown
+            .iter()
+            .map(|candidate| cell(candidate).map(Cell::from));
+        table.add(Column::words(title), cells);
+    };
+    add("what it is", |one| Some(one.device.identity.to_string()));
+    add("driver", |one| one.device.driver.clone());
+    add("group", |one| Some(one.device.group?.to_string()));
+    add("state", |one| Some(one.state()));
+    table
 }
 
 /// The answer in one sentence.
@@ -118,6 +109,7 @@ fn mend(text: &mut String, shown: &[DeviceCandidate]) {
     if entries.is_empty() {
         return;
     }
+    // Writing to a String cannot fail, here and below.
     let _ = writeln!(
         text,
         "\nwhat prevents it, and the commands that change that (as root)"

@@ -10,7 +10,7 @@ use crate::exit::{Exit, Usage};
 use crate::output::print;
 use crate::suites::boots::{BootColumn, version_of};
 use vmbell_bench::CommandLimit;
-use vmbell_report::{pad, width};
+use vmbell_report::{Block, Screen, terminal};
 
 /// The VMMs that were named; without names, all.
 pub(super) fn chosen(args: &VmmsArgs) -> Result<Vec<VmmLauncher>> {
@@ -83,13 +83,7 @@ pub(super) fn is_missing(column: &BootColumn<VmmCandidate>) -> bool {
 
 /// Prints where these VMMs are, and their versions.
 pub(super) fn list(launchers: &[VmmLauncher], stop: &CommandLimit) -> Result<Exit> {
-    let widest = launchers
-        .iter()
-        .map(|launcher| width(launcher.name()))
-        .max();
-    let widest = widest.unwrap_or_default();
-    let mut text = String::new();
-    for launcher in launchers {
+    let found = launchers.iter().map(|launcher| {
         let found = match launcher.find() {
             Ok(program) => {
                 let option = launcher.version();
@@ -99,9 +93,10 @@ pub(super) fn list(launchers: &[VmmLauncher], stop: &CommandLimit) -> Result<Exi
             }
             Err(reason) => format!("not found: {reason}"),
         };
-        text.push_str(&format!("{}  {found}\n", pad(launcher.name(), widest)));
-    }
-    print(&text)?;
+        (launcher.name().to_owned(), found)
+    });
+    let facts = Block::Facts(found.collect());
+    print(&terminal(&[facts], Screen::default()))?;
     Ok(Exit::Good)
 }
 

@@ -139,7 +139,7 @@ fn sides(args: &PathsArgs, other: &str, program: &Command) -> Result<[Interleave
     }
     let matches = program.clone().try_get_matches()?;
     let (_, command, matches) = forward::innermost(program.clone(), matches);
-    let exports = EXPORTERS.map(|exporter| exporter.option());
+    let exports = EXPORTERS.map(|exporter| exporter.option);
     let ours = OURS.into_iter().chain(exports);
     let mut options = forward::words(&command, &matches, &ours.collect::<Vec<_>>());
     if args.runs.is_none() {
