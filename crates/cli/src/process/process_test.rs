@@ -1,3 +1,4 @@
+use std::io::ErrorKind;
 use std::sync::atomic::AtomicBool;
 
 use super::*;

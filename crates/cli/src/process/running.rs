@@ -13,7 +13,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::{OutputStream, ProcessGroup, ProgramEnd, ProgramOutput, wait};
+use super::child::{OutputStream, ProcessGroup, ProgramEnd, ProgramOutput, wait};
 use vmbell_bench::CommandLimit;
 
 /// A program that was started; it is killed with its group when this is dropped.

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 
 use super::console::{GuestInput, StdinConsole};
-use super::{FAILED, RunArgs, status};
 use crate::exit::Exit;
 use crate::interrupt;
 use vmbell::thread::{self, ThreadKind};
@@ -27,6 +26,10 @@ const PRINTING: Duration = Duration::from_millis(800);
 const LONGEST: Duration = Duration::from_millis(900);
 /// As a shell says of a program that SIGPIPE has ended.
 const BROKEN_PIPE: u8 = 128 + 13;
+
+/// The exit status of every failure except wrong arguments. It is even, so no guest can have it (see
+/// [`status`]).
+pub(super) const FAILED: u8 = 126;
 
 /// Signals, the console's command to quit, the time limit and the output, while the guest runs.
 pub(super) struct RunEnding {
@@ -48,11 +51,14 @@ struct EndingReasons {
 }
 
 impl RunEnding {
-    /// Begins to watch, and gives the guest what the user types if there is an `input`.
-    pub(super) fn begin(args: &RunArgs, input: Option<GuestInput>, output: Output) -> Result<Self> {
+    /// Begins to watch, for no longer than `timeout` unless that is zero, and gives the guest what the user types if there is an `input`.
+    pub(super) fn begin(
+        timeout: Duration,
+        input: Option<GuestInput>,
+        output: Output,
+    ) -> Result<Self> {
         let interrupted = interrupt::catch().context("cannot catch signals")?;
         let console = input.map(StdinConsole::attach).transpose()?;
-        let timeout = args.timeout;
         let why = Arc::new(EndingReasons {
             interrupted,
             quit: console.as_ref().map(StdinConsole::has_quit),
@@ -179,4 +185,11 @@ impl EndingTime {
 
 fn is_set(flag: &AtomicBool) -> bool {
     flag.load(Ordering::Acquire)
+}
+
+/// The exit status of QEMU when a guest writes `code` to QEMU's device `isa-debug-exit`; it is always
+/// odd.
+pub(super) const fn status(code: u32) -> u8 {
+    let [low, ..] = code.to_le_bytes();
+    low << 1 | 1
 }

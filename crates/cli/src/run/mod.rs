@@ -22,7 +22,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use self::device::RunDevice;
-use self::ending::RunEnding;
+use self::ending::{FAILED, RunEnding};
 use self::plug::PluggedParts;
 use crate::args::values;
 use crate::confine::{self, DeviceNeeds};
@@ -263,10 +263,6 @@ enum RunBackend {
     Kvm,
 }
 
-/// The exit status of every failure except wrong arguments. It is even, so no guest can have it (see
-/// [`status`]).
-const FAILED: u8 = 126;
-
 /// Runs the image; the exit status says how it ended.
 pub(super) fn run(args: &RunArgs) -> ExitCode {
     match boot(args) {
@@ -419,7 +415,7 @@ fn boot_on(hypervisor: &dyn Hypervisor, args: &RunArgs, image: &Image, boot: &Bo
             None
         }
     };
-    let ending = RunEnding::begin(args, input, output)?;
+    let ending = RunEnding::begin(args.timeout, input, output)?;
     let stop = pc.run(image, boot, ending.is_due());
     ending.status(stop)
 }
@@ -429,13 +425,6 @@ fn output() -> Result<Output> {
     let stdout = io::stdout().as_fd().try_clone_to_owned();
     let output = stdout.and_then(Output::new);
     output.context("cannot print what the guest prints")
-}
-
-/// The exit status of QEMU when a guest writes `code` to QEMU's device `isa-debug-exit`; it is always
-/// odd.
-const fn status(code: u32) -> u8 {
-    let [low, ..] = code.to_le_bytes();
-    low << 1 | 1
 }
 
 #[cfg(test)]

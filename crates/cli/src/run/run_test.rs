@@ -1,3 +1,4 @@
+use super::ending::status;
 use super::*;
 use clap::Parser;
 

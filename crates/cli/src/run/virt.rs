@@ -67,7 +67,7 @@ pub(super) fn boot_on(
         None if image.is_kernel() => Some(console::of_port(virt.serial())),
         None => None,
     };
-    let ending = RunEnding::begin(args, input, output)?;
+    let ending = RunEnding::begin(args.timeout, input, output)?;
     let stop = virt.run(image, boot, ending.is_due());
     ending.status(stop)
 }

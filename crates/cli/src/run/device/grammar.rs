@@ -3,10 +3,23 @@
 
 use clap::builder::{StyledStr, ValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, Command, Subcommand};
+use clap::{Arg, Command, Subcommand, ValueEnum};
 
 use super::super::commas;
 use crate::args::suggest::did_you_mean;
+
+/// `on` or `off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum OnOff {
+    On,
+    Off,
+}
+
+impl OnOff {
+    pub(super) const fn is_on(self) -> bool {
+        matches!(self, Self::On)
+    }
+}
 
 /// Reads a device.
 pub(super) fn parse<T: Subcommand>(text: &str) -> Result<T, String> {

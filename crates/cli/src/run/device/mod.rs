@@ -2,82 +2,18 @@
 //! [`RunDevice`] what it means.
 
 mod grammar;
+mod model;
 mod virtio;
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
+use self::grammar::OnOff;
+pub(super) use self::model::{AssignedDevice, DiskFile, RunDevice, TapLink, VirtioDevice};
 use self::virtio::{BlkArgs, UserBlkArgs, VirtioNetArgs, VirtioWaysArgs, VsockArgs};
-pub(super) use self::virtio::{DiskFile, TapLink, VirtioDevice, VirtioWays};
 use crate::args::values::size;
-use crate::confine::DeviceNeeds;
 use vmbell_devices::pci_testdev::PciTestdevConfig;
-
-/// A device to plug in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum RunDevice {
-    /// A console by which the guest ends the machine with a code.
-    ChrTestdev,
-    /// Interrupt lines, ports and memory to test with.
-    PcTestdev,
-    /// Doorbells to measure, on the PCI bus.
-    PciTestdev(PciTestdevConfig),
-    /// A virtio device on the PCI bus.
-    Virtio(VirtioDevice, VirtioWays),
-    /// A virtio device on MMIO registers.
-    VirtioMmio(VirtioDevice, VirtioWays),
-    /// A PCI device of the host.
-    VfioPci(AssignedDevice),
-    /// A platform device of the host.
-    VfioPlatform(AssignedDevice),
-}
-
-impl RunDevice {
-    /// Whether another process maps the guest's memory.
-    pub(super) const fn shares_memory(&self) -> bool {
-        matches!(
-            self,
-            Self::Virtio(VirtioDevice::UserBlk(_), _)
-                | Self::VirtioMmio(VirtioDevice::UserBlk(_), _)
-        )
-    }
-
-    /// Whether the backend has to store what the driver says with its notifications.
-    pub(super) const fn needs_payloads(&self) -> bool {
-        matches!(self, Self::Virtio(_, ways) if ways.notification_data)
-    }
-
-    /// What the guest's threads need for it, besides what they always need.
-    pub(super) const fn needs(&self, devices: &mut DeviceNeeds) {
-        match self {
-            Self::PcTestdev => devices.pc_testdev = true,
-            Self::ChrTestdev | Self::PciTestdev(_) => {}
-            Self::Virtio(device, _) | Self::VirtioMmio(device, _) => match device {
-                VirtioDevice::Blk(_) => devices.disk = true,
-                VirtioDevice::Net(link) => {
-                    devices.tap = true;
-                    devices.worker |= link.vhost;
-                }
-                VirtioDevice::Vsock(_) => devices.worker = true,
-                VirtioDevice::UserBlk(_) => devices.user_worker = true,
-                VirtioDevice::Console | VirtioDevice::Rng => {}
-            },
-            Self::VfioPci(_) | Self::VfioPlatform(_) => devices.assigned = true,
-        }
-    }
-}
-
-/// A device of the host, as the user names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct AssignedDevice {
-    /// Its name on its bus, such as `0000:00:03.0`.
-    pub(super) host: String,
-    /// Whether its registers are mapped where they can be.
-    pub(super) mmap: bool,
-    /// For a platform device: a compiled device tree that describes it.
-    pub(super) dtb: Option<PathBuf>,
-}
 
 /// A device as the user writes it.
 #[derive(Clone, Debug, Subcommand)]
@@ -106,19 +42,6 @@ enum DeviceWords {
     PciTestdev(TestdevArgs),
     /// A console by which arm64's kvm-unit-tests end with a status
     ChrTestdev,
-}
-
-/// `on` or `off`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum OnOff {
-    On,
-    Off,
-}
-
-impl OnOff {
-    const fn is_on(self) -> bool {
-        matches!(self, Self::On)
-    }
 }
 
 /// `pci-testdev`.

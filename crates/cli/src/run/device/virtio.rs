@@ -4,54 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{OnOff, RunDevice};
+use super::grammar::OnOff;
+use super::model::{DiskFile, RunDevice, TapLink, VirtioDevice, VirtioWays};
 use vmbell_devices::virtio::net::{Mac, Offloads};
 use vmbell_devices::virtio::vhost::Cid;
-use vmbell_devices::virtio::{DiskSerial, Notify, Raise, VirtioConfig};
-
-/// A virtio device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::run) enum VirtioDevice {
-    /// A disk.
-    Blk(DiskFile),
-    /// A console on standard input and output.
-    Console,
-    /// A network interface.
-    Net(TapLink),
-    /// Random bytes.
-    Rng,
-    /// A disk of another process's, behind a socket.
-    UserBlk(PathBuf),
-    /// Sockets between programs of the guest and of the host.
-    Vsock(Cid),
-}
-
-/// What a disk is made of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::run) struct DiskFile {
-    /// A file or a block device.
-    pub(in crate::run) file: PathBuf,
-    /// Whether the guest may only read.
-    pub(in crate::run) readonly: bool,
-    /// Whether it is a raw image although it begins as another format does.
-    pub(in crate::run) is_raw: bool,
-    /// Whether it is locked, and refused if another program has locked it.
-    pub(in crate::run) locks: bool,
-    pub(in crate::run) serial: DiskSerial,
-}
-
-/// The two ends of a network interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::run) struct TapLink {
-    /// The name of the tap, which is an interface of the host.
-    pub(in crate::run) tap: String,
-    /// The Ethernet address of the guest's interface.
-    pub(in crate::run) mac: Mac,
-    /// Whether packets may be long, and lack their checksums.
-    pub(in crate::run) offloads: Offloads,
-    /// Whether the kernel moves the packets.
-    pub(in crate::run) vhost: bool,
-}
+use vmbell_devices::virtio::{DiskSerial, Notify, Raise};
 
 /// The heading of the properties that every virtio device has.
 const EVERY: &str = "Every virtio device and vhost-user-blk";
@@ -98,30 +55,6 @@ enum RaiseBy {
 enum Transport {
     Pci,
     Mmio,
-}
-
-/// How a virtio device is served, where `--device` says it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::run) struct VirtioWays {
-    notify: Option<Notify>,
-    raise: Raise,
-    notify_ports: bool,
-    packed: bool,
-    /// Whether the driver may say how far it is with a notification.
-    pub(super) notification_data: bool,
-}
-
-impl VirtioWays {
-    /// The device's configuration. Its driver notifies by `notify`, unless `--device` says otherwise.
-    pub(in crate::run) fn config(self, notify: Notify) -> VirtioConfig {
-        VirtioConfig {
-            notify: self.notify.unwrap_or(notify),
-            raise: self.raise,
-            notify_ports: self.notify_ports,
-            packed: self.packed,
-            notification_data: self.notification_data,
-        }
-    }
 }
 
 impl VirtioWaysArgs {

@@ -1,5 +1,6 @@
 use super::super::device;
 use super::*;
+use vmbell_devices::virtio::VirtioConfig;
 
 fn read(text: &str) -> (VirtioDevice, VirtioConfig) {
     match device(text).unwrap() {

@@ -1,6 +1,6 @@
 //! Makes a report's rows of what the boots gave.
 
-use super::{BootColumn, BootRow, BootWay, CountedBatch};
+use super::column::{BootColumn, BootRow, BootWay, CountedBatch};
 use vmbell_report::bootstrap::ratio_of_boots;
 use vmbell_report::{
     Counts, ExitReasons, Exits, Group, Measured, Outcome, Ratio, Row, Setting, Times, Timing,

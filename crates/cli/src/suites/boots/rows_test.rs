@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::super::{BatchTimes, BootResult, FailedBoot};
+use super::super::column::{BatchTimes, BootResult, FailedBoot, TCG};
 use super::*;
 use vmbell_report::{ReasonsOfRun, Status, VmmGuest};
 
@@ -142,7 +142,7 @@ fn the_interval_of_a_ratio_is_that_of_boots_and_not_of_batches() {
 fn an_emulated_cpu_is_compared_with_nothing() {
     let boots = vec![vec![row("cpuid", &[100.0])]];
     let mut emulated = column("tcg", boots.clone());
-    emulated.boots[0].guest = Some(guest(super::super::TCG));
+    emulated.boots[0].guest = Some(guest(TCG));
     let rows = of(&[column("a", boots.clone()), emulated]);
     assert_eq!(ratios(&rows), [None, None]);
     assert!(rows[0].timing_valid && !rows[1].timing_valid);

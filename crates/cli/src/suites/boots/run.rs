@@ -12,8 +12,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::args::ColumnArgs;
+use super::column::{BootColumn, BootResult, BootWay, FailedBoot};
 use super::rows::rows;
-use super::{BootColumn, BootResult, BootWay, FailedBoot};
 use crate::args::exports::Exports;
 use crate::exit::Exit;
 use crate::output::deliver::{Delivery, deliver};

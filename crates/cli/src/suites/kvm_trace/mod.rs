@@ -7,10 +7,8 @@ mod instance;
 mod line;
 mod recording;
 
-use self::instance::TracefsError;
 pub(crate) use self::instance::{TraceInstance, TracedThreads, WantedEvent};
 pub(crate) use self::line::{KvmEvent, KvmEventKind};
-use self::line::{TraceLine, UnreadableLine, parse};
 #[cfg(test)]
 pub(crate) use self::recording::TraceLines;
 pub(crate) use self::recording::{EventTally, TraceError, TraceRecording, bounded, count};

@@ -10,10 +10,8 @@ use std::time::Duration;
 
 use vmbell_report::Reasons;
 
-use super::{
-    KvmEvent, TraceInstance, TraceLine, TracedThreads, TracefsError, UnreadableLine, WantedEvent,
-    parse,
-};
+use super::instance::{TraceInstance, TracedThreads, TracefsError, WantedEvent};
+use super::line::{KvmEvent, TraceLine, UnreadableLine, parse};
 
 /// How long the thread sleeps when all has been read.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -14,11 +14,14 @@ pub(super) const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 pub(super) const GUEST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 pub(super) const MASK: Ipv4Addr = Ipv4Addr::new(255, 255, 255, 252);
 
+/// The device by which taps are made.
+pub(super) const TUN: &str = "/dev/net/tun";
+
 /// Why an interface cannot be had or set up.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InterfaceError {
     /// The host has no taps.
-    #[error("cannot open {}: try `modprobe tun`", super::tap::DEVICE)]
+    #[error("cannot open {TUN}: try `modprobe tun`")]
     OpenTap(#[source] io::Error),
     /// Only root may.
     #[error(

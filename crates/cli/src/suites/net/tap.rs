@@ -7,9 +7,8 @@ use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::Duration;
 
-use super::interface::{InterfaceError, InterfaceName, check, flags};
+use super::interface::{InterfaceError, InterfaceName, TUN, check, flags};
 
-pub(super) const DEVICE: &str = "/dev/net/tun";
 /// Requests of Linux `uapi/linux/if_tun.h`.
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 const TUNSETPERSIST: libc::c_ulong = 0x4004_54cb;
@@ -67,7 +66,7 @@ impl Drop for HostTap {
 
 /// Opens the tap with this name, and makes it if there is none.
 fn attach(name: &str) -> io::Result<(File, InterfaceName)> {
-    let file = OpenOptions::new().read(true).write(true).open(DEVICE)?;
+    let file = OpenOptions::new().read(true).write(true).open(TUN)?;
     let name = InterfaceName::new(name).ok_or(ErrorKind::InvalidInput)?;
     let mut request = name.request();
     request.ifr_ifru.ifru_flags = flags(libc::IFF_TAP | libc::IFF_NO_PI);
