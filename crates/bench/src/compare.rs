@@ -4,21 +4,9 @@
 //! kind: the way without an eventfd, through the VMM, under the spin policy of the command line.
 //! A ratio is always new over old, so below 1 is faster.
 
-use super::catalogue::HOST;
-use super::record::SampleSeries;
+use super::{HOST, SampleSeries};
 use vmbell_report::Status;
 use vmbell_report::bootstrap::{RatioOfMedians, ratio_of_medians};
-
-/// Separates a scenario's name from its variants: `portio-wildcard-eventfd+int3`.
-const VARIANT: char = '+';
-
-/// The device model row for each kind of path, by how names of the kind start.
-const DEVICE_MODELS: [(&str, &str); 4] = [
-    ("portio-", "portio-no-eventfd"),
-    ("mmio-", "mmio-no-eventfd"),
-    ("hypercall-", "hypercall-no-eventfd"),
-    ("doorbell-word", "hypercall-no-eventfd"),
-];
 
 /// Separates the values of scanned parameters from a scenario's name.
 const PARAMETER: char = ',';
@@ -36,17 +24,6 @@ pub fn references(all: &[SampleSeries]) -> &'static str {
     } else {
         "reference"
     }
-}
-
-/// The name of the row that `name` is compared with. `None` for a name of no known kind, and for the
-/// plain device model itself; variants of the device model are compared with the plain one.
-pub fn device_model_of(name: &str) -> Option<&'static str> {
-    let base = name.split(VARIANT).next().unwrap_or(name);
-    DEVICE_MODELS
-        .iter()
-        .find(|(prefix, _)| base.starts_with(prefix))
-        .map(|(_, model)| *model)
-        .filter(|model| *model != name)
 }
 
 /// The row `name` of a backend, or of the host, if it was measured.

@@ -21,37 +21,6 @@ fn series(name: &str, ns: &[f64]) -> SampleSeries {
 }
 
 #[test]
-fn each_kind_has_its_device_model() {
-    for (name, model) in [
-        ("portio-wildcard-eventfd", "portio-no-eventfd"),
-        ("portio-datamatch-eventfd", "portio-no-eventfd"),
-        ("mmio-any-length-eventfd", "mmio-no-eventfd"),
-        ("hypercall-wildcard-eventfd", "hypercall-no-eventfd"),
-        ("doorbell-word", "hypercall-no-eventfd"),
-    ] {
-        assert_eq!(device_model_of(name), Some(model), "{name}");
-    }
-}
-
-#[test]
-fn variants_are_compared_with_the_plain_device_model() {
-    for (name, model) in [
-        ("portio-wildcard-eventfd+int3", "portio-no-eventfd"),
-        ("portio-wildcard-eventfd+jmp", "portio-no-eventfd"),
-        ("portio-no-eventfd+spin", "portio-no-eventfd"),
-        ("mmio-no-eventfd+int3+spin", "mmio-no-eventfd"),
-    ] {
-        assert_eq!(device_model_of(name), Some(model), "{name}");
-    }
-}
-
-#[test]
-fn the_device_model_is_compared_with_nothing() {
-    assert_eq!(device_model_of("portio-no-eventfd"), None);
-    assert_eq!(device_model_of("floor-getppid"), None);
-}
-
-#[test]
 fn a_ratio_is_new_over_old() {
     let all = [
         series("old", &[100.0, 101.0, 99.0]),

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use super::{affinity, cpuid, midr};
+use super::cpuinfo::{self, field};
+use super::{affinity, cpuid};
 use vmbell_report::{Host, cpu_list};
 
 /// The environment variable with which the lab says in which of its Linuxes the program runs, if `--depth` asks for one.
@@ -19,7 +20,7 @@ pub fn probe() -> Host {
         kernel: kernel(),
         arch: std::env::consts::ARCH.to_owned(),
         cpu: field(&cpuinfo, "model name")
-            .or_else(|| midr::name(&cpuinfo))
+            .or_else(|| cpuinfo::arm64_name(&cpuinfo))
             .unwrap_or_else(|| "unknown CPU".to_owned()),
         microcode: field(&cpuinfo, "microcode"),
         cpus: line("/sys/devices/system/cpu/online")
@@ -98,14 +99,6 @@ fn with_kvm(name: &str, taint: Option<&str>, groups: bool) -> String {
     format!("{name}{kvm}{groups}")
 }
 
-/// The value of the first line `name : value` in the text of `/proc/cpuinfo`.
-pub(super) fn field(cpuinfo: &str, name: &str) -> Option<String> {
-    cpuinfo.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == name).then(|| value.trim().to_owned())
-    })
-}
-
 /// The text of a file without the end of the line; `None` if it is empty or cannot be read.
 pub fn line(path: &str) -> Option<String> {
     fs::read_to_string(path)
@@ -131,13 +124,6 @@ fn directory(path: &str) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn fields_of_cpuinfo_are_found_by_their_whole_name() {
-        let cpuinfo = "processor\t: 0\nmodel\t\t: 85\nmodel name\t: A: B\n\nmodel name\t: C\n";
-        assert_eq!(field(cpuinfo, "model name").as_deref(), Some("A: B"));
-        assert_eq!(field(cpuinfo, "name"), None);
-    }
 
     #[test]
     fn a_kvm_that_is_not_the_kernels_own_is_named() {

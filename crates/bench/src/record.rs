@@ -2,8 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::catalogue::HOST;
-use super::{BenchEntry, CpuTime, EarlyStop, Remarks, RunSample, SubjectSetting};
+use super::{BenchEntry, CpuTime, EarlyStop, HOST, Remarks, RunSample, SubjectSetting};
 use vmbell_report::{Counted, Group, Status};
 
 /// The samples of one entry, which become a row of the report.

@@ -1,13 +1,14 @@
 //! The entries that a command line names: by names, globs, and their companions.
 
-use super::BenchEntry;
-use super::catalogue::NeededDevice;
 use super::compare::FIRST;
-use super::scenario::HAS_PORTS;
+use super::{BenchEntry, NeededDevice};
 use vmbell_report::Group;
 
 /// How similar two names must be (0 to 1) for one to be suggested instead of the other.
 const ALIKE: f64 = 0.6;
+
+/// Whether this architecture has I/O ports.
+pub(crate) const HAS_PORTS: bool = cfg!(target_arch = "x86_64");
 
 /// Why a name or glob selects nothing.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

@@ -12,7 +12,7 @@ use super::output::print;
 use super::suites::SuiteName;
 use super::suites::rings::{self, RingsArgs};
 use super::suites::{net, vmms};
-use vmbell_bench::catalogue::HOST;
+use vmbell_bench::HOST;
 use vmbell_bench::scenario::ScanValues;
 use vmbell_bench::stat::InterruptPace;
 use vmbell_bench::{BenchEntry, catalogue, compare};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::guest::ScenarioFailure;
-use super::path::HAS_PORTS;
 use crate::affinity::Pinned;
+use crate::select::HAS_PORTS;
 use crate::subject::nanoseconds;
 use crate::{
     BenchEntry, CommandLimit, RunSample, Subject, SubjectError, SubjectOptions, SubjectSetting,

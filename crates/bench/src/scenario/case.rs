@@ -1,6 +1,7 @@
 //! One scenario with doorbells: how the guest rings, what listens at the address, and a variant.
 
-use super::path::{HAS_PORTS, RingConsumer, RingInstruction};
+use super::path::{RingConsumer, RingInstruction};
+use crate::select::HAS_PORTS;
 use vmbell_hypervisor::{Capability, PatchMode, SpinPolicy};
 
 /// What is unusual about a scenario; a suffix of its name says it.

@@ -29,7 +29,6 @@ pub use entries::entries;
 pub(crate) use entries::needs_two_cpus;
 pub(crate) use guest::{GuestScenario, ScenarioGuest};
 pub use passthrough::devices;
-pub(crate) use path::HAS_PORTS;
 pub use scan::{MOST as MOST_DOORBELLS, ScanValues};
 pub(crate) use view::{GuestGone, GuestView};
 pub(crate) use wiring::{InterruptSource, Wiring, bell};

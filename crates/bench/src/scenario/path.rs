@@ -1,6 +1,7 @@
 //! What a scenario rings and what listens there; its name has both.
 
 use crate::cpuid;
+use crate::select::HAS_PORTS;
 use vmbell::doorbell::{Datamatch, IoEventAddress};
 use vmbell_guest::{Program, programs};
 use vmbell_hypervisor::{Capability, Irqchip};
@@ -42,9 +43,6 @@ pub(super) enum RingConsumer {
     /// Something below the VMM, so the VMM gets no notification.
     Below,
 }
-
-/// Whether this architecture has I/O ports.
-pub(crate) const HAS_PORTS: bool = cfg!(target_arch = "x86_64");
 
 /// The value that the guest writes, and that a datamatch compares with.
 pub(super) const VALUE: u32 = 0x1234;

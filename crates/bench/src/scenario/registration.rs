@@ -12,8 +12,9 @@ use std::time::Instant;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::guest::{GuestScenario, ScenarioFailure, ScenarioGuest};
-use super::path::{HAS_PORTS, RingConsumer, RingInstruction, VALUE};
+use super::path::{RingConsumer, RingInstruction, VALUE};
 use super::scan::beside;
+use crate::select::HAS_PORTS;
 use crate::subject::nanoseconds;
 use crate::{
     BenchEntry, CommandLimit, RunSample, Subject, SubjectError, SubjectOptions, TickClock, affinity,

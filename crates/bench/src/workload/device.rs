@@ -3,9 +3,10 @@
 use std::{io, sync::atomic::Ordering};
 
 use super::{
+    error::WorkloadError,
+    link::NotificationCounters,
     link::{DeviceOrder, ThreadLink},
     options::BUFFER_LEN,
-    run::{NotificationCounters, WorkloadError},
 };
 use vmbell::virtqueue::{Chain, DeviceQueue};
 

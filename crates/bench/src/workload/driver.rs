@@ -2,8 +2,8 @@
 //! when there is nothing to do.
 
 use super::{
+    error::WorkloadError,
     options::{BUFFER_LEN, Batch, MAX_PIECES, Tokens, WorkloadOptions},
-    run::WorkloadError,
 };
 use vmbell::virtqueue::{AddError, Buffer, DriverControl, DriverQueue, Opaque, Status, Token};
 

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    sync::atomic::{AtomicU8, Ordering},
+    sync::atomic::{AtomicU8, AtomicU64, Ordering},
 };
 
 use vmm_sys_util::eventfd::EventFd;
@@ -10,6 +10,13 @@ use vmm_sys_util::eventfd::EventFd;
 const RUN: u8 = 0;
 const RESET: u8 = 1;
 const STOP: u8 = 2;
+
+/// What both sides count together.
+#[derive(Debug, Default)]
+pub(super) struct NotificationCounters {
+    pub(super) kicks: AtomicU64,
+    pub(super) calls: AtomicU64,
+}
 
 /// What the device thread has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

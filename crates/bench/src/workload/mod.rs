@@ -8,13 +8,15 @@
 
 mod device;
 mod driver;
+mod error;
 mod link;
 mod options;
 mod run;
 mod subject;
 
+pub use error::WorkloadError;
 pub use options::{Batch, OptionsError, Threads, Tokens, WorkloadOptions};
-pub use run::{Role, WorkloadError, WorkloadResult, run};
+pub use run::{Role, WorkloadResult, run};
 pub use subject::entry;
 
 #[cfg(test)]

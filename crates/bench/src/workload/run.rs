@@ -2,22 +2,21 @@
 
 use std::{
     io,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::Ordering,
     thread,
     time::{Duration, Instant},
 };
 
 use super::{
-    OptionsError, Threads, WorkloadOptions,
+    Threads, WorkloadError, WorkloadOptions,
     device::{drain, serve},
     driver::{DriverStep, WorkloadDriver},
-    link::ThreadLink,
+    link::{NotificationCounters, ThreadLink},
     options::{BUFFER_LEN, MAX_PIECES},
 };
 use vmbell::virtqueue::{
-    AddError, Chain, DeviceQueue, DriverControl, DriverQueue, HostMemory, PackedDevice,
-    PackedDriver, PackedLayout, QueueError, SetupError, SplitDevice, SplitDriver, SplitLayout,
-    UsedError, WrapCounterError, brand,
+    Chain, DeviceQueue, DriverControl, DriverQueue, HostMemory, PackedDevice, PackedDriver,
+    PackedLayout, SplitDevice, SplitDriver, SplitLayout, brand,
 };
 
 /// The side that a thread runs.
@@ -52,57 +51,6 @@ impl WorkloadResult {
     pub fn ns_per_buffer(&self) -> f64 {
         self.time.as_nanos() as f64 / self.bufs as f64
     }
-}
-
-/// Why a run failed.
-#[derive(Debug, thiserror::Error)]
-pub enum WorkloadError {
-    /// The variant is not possible.
-    #[error(transparent)]
-    Options(#[from] OptionsError),
-    /// The queue could not be set up.
-    #[error("cannot set the queue up")]
-    Setup(#[from] SetupError),
-    /// Wrap counters could not be switched on.
-    #[error("cannot count wraps")]
-    WrapCounter(#[from] WrapCounterError),
-    /// The queue refused a buffer of the driver.
-    #[error("cannot add a buffer")]
-    Add(#[source] AddError),
-    /// The queue broke.
-    #[error("the queue broke")]
-    Queue(#[from] QueueError),
-    /// The queue refused a chain that the device gave back.
-    #[error("cannot give a chain back")]
-    Used(#[from] UsedError),
-    /// A buffer did not arrive as it was sent.
-    #[error("a buffer arrived with {len} readable bytes, or with writable ones")]
-    Buffer {
-        /// Its readable bytes.
-        len: u32,
-    },
-    /// An eventfd failed.
-    #[error("cannot use an eventfd")]
-    EventFd {
-        /// The error of the system call.
-        source: io::Error,
-    },
-    /// Both sides are on one thread, and neither had anything to do.
-    #[error("the queue stalled after {completed} buffers")]
-    Stalled {
-        /// How many buffers were done until then.
-        completed: u64,
-    },
-    /// The device thread panicked.
-    #[error("the device thread panicked")]
-    Panicked,
-}
-
-/// What both sides count together.
-#[derive(Debug, Default)]
-pub(super) struct NotificationCounters {
-    kicks: AtomicU64,
-    pub(super) calls: AtomicU64,
 }
 
 /// Sends `options.bufs` buffers through a queue and back.

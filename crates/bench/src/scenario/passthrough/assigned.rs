@@ -6,8 +6,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use crate::NeededDevice;
 use crate::SubjectError;
-use crate::catalogue::NeededDevice;
 use vmbell_hypervisor::chain;
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;

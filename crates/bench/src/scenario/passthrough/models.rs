@@ -3,7 +3,7 @@
 use std::sync::{Mutex, Weak};
 
 use super::assigned::{AssignedModel, REGISTERS};
-use crate::catalogue::NeededDevice;
+use crate::NeededDevice;
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::host::{Bus, Host, HostDevice, Identity};

@@ -22,7 +22,7 @@ use crate::output::deliver::deliver;
 use crate::output::print;
 use crate::output::progress::BenchProgress;
 use crate::output::style::Style;
-use vmbell_bench::catalogue::HOST;
+use vmbell_bench::HOST;
 use vmbell_bench::marks::Marks;
 use vmbell_bench::scenario::ScanValues;
 use vmbell_bench::{

@@ -1,7 +1,5 @@
-//! The names of arm64 CPUs, for which `/proc/cpuinfo` has only the numbers in MIDR_EL1: the CPU's maker, and which
+//! What `/proc/cpuinfo` says; and the names of arm64 CPUs, for which it has only the numbers in MIDR_EL1: the CPU's maker, and which
 //! part it is (Linux `arch/arm64/include/asm/cputype.h`).
-
-use super::host::field;
 
 const NAMES: [(u32, u32, &str); 21] = [
     (0x41, 0xd03, "Arm Cortex-A53"),
@@ -27,9 +25,17 @@ const NAMES: [(u32, u32, &str); 21] = [
     (0xc0, 0xac4, "Ampere-1A"),
 ];
 
+/// The value of the first line `name : value` in the text of `/proc/cpuinfo`.
+pub(super) fn field(cpuinfo: &str, name: &str) -> Option<String> {
+    cpuinfo.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim().to_owned())
+    })
+}
+
 /// The name of the first CPU in the text of `/proc/cpuinfo`, or its numbers if the name is not known here; `None`
 /// if the text has none.
-pub(super) fn name(cpuinfo: &str) -> Option<String> {
+pub(super) fn arm64_name(cpuinfo: &str) -> Option<String> {
     let number = |key| u32::from_str_radix(field(cpuinfo, key)?.strip_prefix("0x")?, 16).ok();
     let (maker, part) = (number("CPU implementer")?, number("CPU part")?);
     let (variant, revision) = (
@@ -48,24 +54,31 @@ pub(super) fn name(cpuinfo: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::name;
+    use super::{arm64_name, field};
 
     const CPUINFO: &str = "processor\t: 0\nBogoMIPS\t: 125.00\nCPU implementer\t: 0x41\nCPU architecture: 8\n\
                            CPU variant\t: 0x4\nCPU part\t: 0xd0b\nCPU revision\t: 1\n";
 
     #[test]
+    fn fields_of_cpuinfo_are_found_by_their_whole_name() {
+        let cpuinfo = "processor\t: 0\nmodel\t\t: 85\nmodel name\t: A: B\n\nmodel name\t: C\n";
+        assert_eq!(field(cpuinfo, "model name").as_deref(), Some("A: B"));
+        assert_eq!(field(cpuinfo, "name"), None);
+    }
+
+    #[test]
     fn a_cpu_has_the_name_of_its_numbers() {
-        assert_eq!(name(CPUINFO).as_deref(), Some("Arm Cortex-A76 r4p1"));
+        assert_eq!(arm64_name(CPUINFO).as_deref(), Some("Arm Cortex-A76 r4p1"));
     }
 
     #[test]
     fn a_cpu_without_a_name_here_keeps_its_numbers() {
         let other = CPUINFO.replace("0xd0b", "0xfff");
-        let named = name(&other);
+        let named = arm64_name(&other);
         assert_eq!(
             named.as_deref(),
             Some("arm64 CPU, implementer 0x41, part 0xfff r4p1")
         );
-        assert_eq!(name("model name\t: x\n"), None);
+        assert_eq!(arm64_name("model name\t: x\n"), None);
     }
 }
