@@ -16,9 +16,10 @@ use super::arch::Arch;
 use super::boot::{Boot, Booted, Limits, Mode, SavedFiles, Settings, Sinks, does_not};
 use super::cache::{Size, hash_bytes};
 use super::job::Ending;
+use super::lab::Lab;
 use super::nest::{self, Initramfs};
 use super::saved::{Draft, Key, Saved, Store};
-use super::{Lab, first, payload, run};
+use super::{first, payload};
 use crate::error::{LabError, LabFailure, cannot};
 use loader::window::TIME_SKIPPED;
 use twox_hash::XxHash3_128;
@@ -180,7 +181,7 @@ impl Lab {
             ..*boot
         }
         .save(files)?;
-        let header = run::header(boot.settings.mode)?;
+        let header = nest::header(boot.settings.mode)?;
         let window = nest::check(self, boot.settings, header)?;
         let limit = boot.settings.limits.boot.min(CHECK);
         let settings = &Settings {
@@ -291,8 +292,8 @@ fn passed(booted: Booted) -> Result<(), LabError> {
             Ending::Failed(reason) => reason,
             other => format!("{other:?}"),
         },
-        None if booted.status.is_none() => format!("it hangs, and {}", run::said(&booted)),
-        None => run::said(&booted),
+        None if booted.status.is_none() => format!("it hangs, and {}", booted.said()),
+        None => booted.said(),
     };
     Err(not_restored(said))
 }

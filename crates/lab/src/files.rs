@@ -1,10 +1,11 @@
 //! The files that a program left in L1: a tar archive in a file without a name, so that no end of this process
 //! leaves it behind. The thread that runs a boot uses it.
 
-use crate::error::{LabError, cannot};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::Path;
+
+use crate::error::{LabError, cannot};
 
 /// The files of `/out`.
 #[derive(Debug)]
@@ -44,6 +45,11 @@ impl Files {
         }
         Ok(None)
     }
+}
+
+/// The error of a file in the folder for temporary files.
+pub(crate) fn temporary(source: io::Error) -> LabError {
+    cannot("write a temporary file in", std::env::temp_dir())(source)
 }
 
 #[cfg(test)]

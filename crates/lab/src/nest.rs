@@ -7,15 +7,18 @@ use std::cell::OnceCell;
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use loader::window::{ARCHIVE, Header};
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::rand::GetRandomFlags;
+use sha2::{Digest as _, Sha256};
 
 use super::boot::{Mode, Settings, Vmm, WINDOW, kernel_parameters};
+use super::files::temporary;
 use super::job::Nested;
-use super::payload::Inside;
-use super::run::temporary;
-use super::{Lab, Task, payload};
+use super::lab::Lab;
+use super::payload::{self, Inside, Task};
 use crate::error::{LabError, failed};
 
 /// What a Linux needs for itself and for the VMM of the next one.
@@ -207,6 +210,37 @@ fn require_room(depth: u32, length: u64, memory: u64) -> Result<(), LabError> {
         memory >> 20
     )
     .hint(format!("use --memory {}M or more", enough >> 20)))
+}
+
+/// What a Linux is told when it begins: where time is not counted, to be like no other; otherwise to be as the seed says.
+pub(crate) fn header(mode: Mode) -> Result<Header, LabError> {
+    let header = Header {
+        length: 0,
+        clock: 0,
+        fixed_addresses: false,
+        counted: false,
+        seed: [0; 32],
+    };
+    Ok(match mode {
+        Mode::Functional { .. } => {
+            let mut seed = [0; 32];
+            rustix::rand::getrandom(&mut seed, GetRandomFlags::empty())
+                .map_err(|error| temporary(error.into()))?;
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let now = now.unwrap_or_default().as_nanos();
+            Header {
+                clock: u64::try_from(now).unwrap_or_default(),
+                seed,
+                ..header
+            }
+        }
+        Mode::Deterministic { seed } => Header {
+            fixed_addresses: seed.is_none(),
+            counted: true,
+            seed: Sha256::digest(seed.unwrap_or(1).to_le_bytes()).into(),
+            ..header
+        },
+    })
 }
 
 /// Memory of the window's size, with what `write` writes.

@@ -15,7 +15,8 @@ use super::job::{
 };
 use super::kernel::{Module, ModuleTree};
 use super::kvm::IOEVENTFD;
-use super::{Lab, first, prepare};
+use super::lab::Lab;
+use super::{first, prepare};
 use crate::error::{LabError, cannot, failed};
 use loader::window::{
     BUSYBOX_FILE, CHANNEL_MODULE_FOLDER, EXTRA_MODULE_FOLDER, INIT_FILE, LOADER_FILE, NESTED_FILE,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::record::{Filter, Step};
+use crate::records::{Filter, Step};
 
 /// Prints lines and a bar to standard error; the bar only if that is a terminal.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,59 +1,24 @@
 //! Runs a program in the lab.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::begin::{Began, Beginning};
-use super::board::Board;
 use super::boot::{ANSWERING, Boot, Booted, Mode, Settings, Sinks};
-use super::cache::Use;
+use super::files::{Files, temporary};
 use super::job::{Ending, Exits, Report, decode_debug_exit};
-use super::progress::Waiting;
-use super::qemu::Qemu;
-use super::saved::Store;
-use super::{Files, Kernel, Progress, Task, nest};
+use super::lab::Lab;
+use super::nest;
+use super::payload::Task;
+use super::progress::{Progress, Waiting};
 use crate::error::{LabError, LabFailure, cannot, failed};
-use loader::window::Header;
-use rustix::rand::GetRandomFlags;
-use sha2::{Digest as _, Sha256};
 
 /// How often a machine is booted again that crashed before the program began.
 const BOOTS: u32 = 1;
 
 /// What QEMU says when a state does not fit the machine.
 const RESTORE_FAILED: &str = "load of migration failed";
-
-/// The parts of the lab that a run needs.
-#[derive(Debug)]
-pub struct Lab {
-    /// The machine.
-    pub board: Board,
-    /// The emulator.
-    pub qemu: Qemu,
-    /// The kernel.
-    pub kernel: Kernel,
-    /// The `vmbell` program of this host, which starts QEMU.
-    pub vmbell: PathBuf,
-    /// The `vmbell` program of L1's architecture, process 1 in L1: on the host's own architecture the same.
-    pub init: PathBuf,
-    /// A shell for an L1 that cannot run the host's.
-    pub shell: Option<PathBuf>,
-    /// The device tree for the settings of the runs, if QEMU's own is not right for them.
-    pub tree: Option<PathBuf>,
-    /// The files of modules that the lab built, in the order of loading: drivers of devices.
-    pub drivers: Vec<PathBuf>,
-    /// The file of the module that takes over KVM's ioeventfds, if it is to be loaded.
-    pub ioeventfd: Option<PathBuf>,
-    /// Saved states of machines; `None` if each machine is to boot.
-    pub states: Option<Store>,
-    /// Keeps `clean` from removing the cache.
-    pub lock: Use,
-    /// Prints messages and progress.
-    pub progress: Progress,
-}
 
 /// The result of a run.
 #[derive(Debug)]
@@ -129,26 +94,13 @@ impl Lab {
             ..Task::default()
         };
         let mut settings = settings.clone();
-        let header = header(settings.mode)?;
+        let header = nest::header(settings.mode)?;
         let (initramfs, window) = nest::files(self, &task, &mut settings, header)?;
         let boot = self.boot(&settings, &window.file);
         Ok(match self.begin(&boot, &initramfs) {
             Beginning::Saved(_) => None,
             Beginning::Boot(reason) => reason,
         })
-    }
-
-    fn boot<'a>(&'a self, settings: &'a Settings, window: &'a File) -> Boot<'a> {
-        Boot {
-            board: &self.board,
-            qemu: &self.qemu,
-            vmbell: &self.vmbell,
-            kernel: &self.kernel.image,
-            tree: self.tree.as_deref(),
-            initramfs: None,
-            window,
-            settings,
-        }
     }
 
     fn run_into(
@@ -187,7 +139,7 @@ impl Lab {
         stdout: impl Fn(&Waiting) -> Box<dyn Write + Send>,
     ) -> Result<Outcome, LabError> {
         let mut settings = settings.clone();
-        let first = header(settings.mode)?;
+        let first = nest::header(settings.mode)?;
         let (initramfs, window) = nest::files(self, task, &mut settings, first)?;
         let settings = &settings;
         let boot = self.boot(settings, &window.file);
@@ -205,7 +157,7 @@ impl Lab {
                 self.progress
             }
             .wait();
-            window.begin(header(settings.mode)?)?;
+            window.begin(nest::header(settings.mode)?)?;
             let sinks = Sinks {
                 stdout: stdout(&waiting),
                 stderr: Box::new(waiting.around_messages(io::stderr())),
@@ -243,7 +195,7 @@ impl Lab {
                 *retries += 1;
                 self.progress.say(format_args!(
                     "{crash} and left no exit code; starting it once more; {}",
-                    said(&booted).trim_end()
+                    booted.said().trim_end()
                 ));
                 continue;
             }
@@ -276,41 +228,6 @@ impl Lab {
     }
 }
 
-/// What a Linux is told when it begins: where time is not counted, to be like no other; otherwise to be as the seed says.
-pub(crate) fn header(mode: Mode) -> Result<Header, LabError> {
-    let header = Header {
-        length: 0,
-        clock: 0,
-        fixed_addresses: false,
-        counted: false,
-        seed: [0; 32],
-    };
-    Ok(match mode {
-        Mode::Functional { .. } => {
-            let mut seed = [0; 32];
-            rustix::rand::getrandom(&mut seed, GetRandomFlags::empty())
-                .map_err(|error| temporary(error.into()))?;
-            let now = SystemTime::now().duration_since(UNIX_EPOCH);
-            let now = now.unwrap_or_default().as_nanos();
-            Header {
-                clock: u64::try_from(now).unwrap_or_default(),
-                seed,
-                ..header
-            }
-        }
-        Mode::Deterministic { seed } => Header {
-            fixed_addresses: seed.is_none(),
-            counted: true,
-            seed: Sha256::digest(seed.unwrap_or(1).to_le_bytes()).into(),
-            ..header
-        },
-    })
-}
-
-pub(crate) fn temporary(source: io::Error) -> LabError {
-    cannot("write a temporary file in", std::env::temp_dir())(source)
-}
-
 /// What makes a boot worth another: L1's kernel panicked, L1 hung, QEMU crashed or could not restore it, and there is no report.
 fn crash(booted: &Booted) -> Option<String> {
     if booted.report.is_some() {
@@ -334,21 +251,9 @@ fn crash(booted: &Booted) -> Option<String> {
     Some(format!("QEMU crashed ({status})"))
 }
 
-/// What QEMU printed, otherwise the console's end.
-pub(crate) fn said(booted: &Booted) -> String {
-    if let Some(refused) = &booted.refused {
-        refused.clone()
-    } else if booted.vmm_errors.is_empty() || booted.console.panicked() || booted.status.is_none() {
-        // What a VMM prints that goes on are warnings.
-        format!("its console ends with:\n{}", booted.console.tail())
-    } else {
-        booted.vmm_errors.clone()
-    }
-}
-
 /// The report of a boot, or the error that explains why there is no report.
 fn conclude(booted: Booted, settings: &Settings, boots: u32) -> Result<Report, LabError> {
-    let said = said(&booted);
+    let said = booted.said();
     if let Some(report) = booted.report {
         return Ok(report);
     }

@@ -14,7 +14,6 @@ use std::time::Duration;
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use super::supervise::Event;
 use crate::job::Message;
 
 /// The streams whose bytes are counted.
@@ -23,6 +22,27 @@ pub(crate) enum Stream {
     Stdout,
     Stderr,
     Files,
+}
+
+/// A message of a channel's thread to the thread that waits.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// This number of bytes of a stream was read.
+    Bytes(Stream, u64),
+    /// L1 has sent a message.
+    Said(Message),
+    /// The console shows that L1's kernel panicked.
+    Panicked,
+    /// The VMM has ended, and used this much CPU time.
+    Ended(Duration),
+    /// A stream's sink has failed, and what follows is dropped.
+    Unwritten(io::Error),
+    /// Nobody reads this stream of the program any more.
+    Unread(Stream),
+    /// The host of this VMM's host has the program asked to end.
+    End,
+    /// The host of this VMM's host has the program killed.
+    Stop,
 }
 
 /// One channel: the lab's end, and the other end until QEMU has inherited it, or until it is connected with a guest.

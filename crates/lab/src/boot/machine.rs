@@ -6,24 +6,24 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
-use std::process::{Child, ExitStatus};
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Signal, pidfd_send_signal};
 
 use super::arguments::{Inherited, Start};
-use super::channel::{Channel, Stream, feed, listen, pump};
+use super::channel::{Channel, Event, Stream, feed, listen, pump};
 use super::monitor::Monitor;
-use super::supervise::{ANSWERING, Course, ENDING, Event, LEAVING, LONGEST, LOOKING, Patience};
-use super::{Console, Limits, Mode, Settings, arguments, process};
+use super::supervise::{ANSWERING, Course, ENDING, LEAVING, LONGEST, LOOKING, Patience};
+use super::{Booted, Console, Limits, Mode, Settings, arguments, process};
 use crate::board::Board;
 use crate::error::{LabError, cannot};
-use crate::job::{Message, Report, port};
+use crate::job::{Message, port};
 use crate::qemu::Qemu;
 
 /// All that one boot needs.
@@ -65,52 +65,6 @@ pub struct Sinks {
     pub tells_unread: bool,
     /// Sees each message.
     pub messages: fn(&Message),
-}
-
-/// The result of one boot.
-#[derive(Debug)]
-pub struct Booted {
-    /// When the program started, from the start of the VMM; `None` if it did not.
-    pub started: Option<Duration>,
-    /// Bytes that came: standard output, standard error, files.
-    pub received: [u64; 3],
-    /// Whether it was asked if it runs, and did not answer.
-    pub silent: bool,
-    /// Why a sink failed, if one did: what followed is lost.
-    pub unwritten: Option<io::Error>,
-    /// The report, if it came and all bytes that it counts were read.
-    pub report: Option<Report>,
-    /// How the VMM ended; `None` when it had to be killed.
-    pub status: Option<ExitStatus>,
-    /// The kernel's console.
-    pub console: Console,
-    /// Why QEMU does not restore a saved state.
-    pub refused: Option<String>,
-    /// What the VMM printed to its standard error.
-    pub vmm_errors: String,
-    /// CPU time of the VMM.
-    pub cpu: Duration,
-    /// Time from the start of the VMM to its end.
-    pub wall: Duration,
-}
-
-impl Booted {
-    /// What is known after this course without the VMM.
-    fn after(course: Course, begun: Instant) -> Self {
-        Self {
-            started: course.started,
-            received: course.received,
-            silent: course.silent,
-            report: course.complete().then_some(course.report).flatten(),
-            unwritten: course.unwritten,
-            status: None,
-            console: Console::default(),
-            refused: None,
-            vmm_errors: String::new(),
-            cpu: Duration::ZERO,
-            wall: begun.elapsed(),
-        }
-    }
 }
 
 /// The files of a machine that was saved.

@@ -7,6 +7,7 @@
 //! time limit.
 
 mod arguments;
+mod booted;
 mod channel;
 mod console;
 mod machine;
@@ -17,12 +18,13 @@ mod vsock;
 
 pub use arguments::{Mode, Settings, Vmm};
 pub(crate) use arguments::{WINDOW, machine_arguments, parameters as kernel_parameters};
-pub(crate) use channel::Stream;
+pub use booted::Booted;
+pub(crate) use channel::{Event, Stream};
 pub use console::Console;
-pub use machine::{Boot, Booted, SavedFiles, Sinks};
+pub use machine::{Boot, SavedFiles, Sinks};
 pub(crate) use machine::{Machine, channels};
 pub(crate) use monitor::does_not;
 pub use process::exec_applet;
 pub use supervise::Limits;
-pub(crate) use supervise::{ANSWERING, Event, LEAVING, LONGEST, Patience};
+pub(crate) use supervise::{ANSWERING, LEAVING, LONGEST, Patience};
 pub(crate) use vsock::{Listeners, accept};

@@ -7,29 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::channel::Stream;
+use super::channel::{Event, Stream};
 use crate::job::{Ending, Message, Report, answer};
-
-/// A message of a channel's thread to the thread that waits.
-#[derive(Debug)]
-pub(crate) enum Event {
-    /// This number of bytes of a stream was read.
-    Bytes(Stream, u64),
-    /// L1 has sent a message.
-    Said(Message),
-    /// The console shows that L1's kernel panicked.
-    Panicked,
-    /// The VMM has ended, and used this much CPU time.
-    Ended(Duration),
-    /// A stream's sink has failed, and what follows is dropped.
-    Unwritten(io::Error),
-    /// Nobody reads this stream of the program any more.
-    Unread(Stream),
-    /// The host of this VMM's host has the program asked to end.
-    End,
-    /// The host of this VMM's host has the program killed.
-    Stop,
-}
 
 /// How long a boot and a program may take, without the time in which QEMU waited for a CPU of the host, and without that in which
 /// this process was stopped or the host slept.

@@ -9,11 +9,11 @@ mod source;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::Progress;
 use crate::arch::Arch;
 use crate::error::{LabError, cannot, failed};
 use crate::kvm::{Tools, run_in_place};
 use crate::out_of_tree::{Make, Packages, Release};
+use crate::progress::Progress;
 
 /// What is different from `allnoconfig`.
 pub(crate) const CONFIG: &str = include_str!("config");

@@ -14,7 +14,6 @@ use std::time::Duration;
 use rustix::system::{RebootCommand, reboot};
 use vsock::{VMADDR_CID_HOST, VsockStream};
 
-use super::{nested, program};
 use crate::boot::Stream;
 use crate::job::{Message, answer, port};
 
@@ -32,9 +31,21 @@ static WHOLE_LINES: Mutex<()> = Mutex::new(());
 /// Whether this Linux is inside L1.
 static NESTED: AtomicBool = AtomicBool::new(false);
 
-/// Opens the port and starts a thread that passes on the host's leave to end this Linux, asks the program to end or kills it if
-/// the host says so, answers if the host asks, and ends this Linux if the host closes the port. `depth` is this Linux' number.
-pub fn open(depth: u32) -> io::Result<()> {
+/// What the host asks of the program.
+#[derive(Clone, Copy, Debug)]
+pub enum HostRequest {
+    /// It is to be killed.
+    Stop,
+    /// It is to end by itself.
+    End,
+    /// The reader of this stream has gone.
+    Unread(Stream),
+}
+
+/// Opens the port and starts a thread that passes on the host's leave to end this Linux, calls `obey` if the host asks for
+/// something, answers if the host asks whether this Linux runs, and ends this Linux if the host closes the port. `depth` is this
+/// Linux' number.
+pub fn open(depth: u32, obey: impl Fn(HostRequest) + Send + 'static) -> io::Result<()> {
     NESTED.store(depth > 1, Ordering::Relaxed);
     let control = open_port(port::CONTROL)?;
     let mut reader = control.try_clone()?;
@@ -44,18 +55,10 @@ pub fn open(depth: u32) -> io::Result<()> {
         let mut byte = [0];
         while let Ok(1) = reader.read(&mut byte) {
             match byte[0] {
-                answer::STOP => {
-                    if !nested::stop() {
-                        program::stop();
-                    }
-                }
-                answer::END => {
-                    if !nested::end() {
-                        program::end();
-                    }
-                }
-                answer::UNREAD_STDOUT => unread(Stream::Stdout),
-                answer::UNREAD_STDERR => unread(Stream::Stderr),
+                answer::STOP => obey(HostRequest::Stop),
+                answer::END => obey(HostRequest::End),
+                answer::UNREAD_STDOUT => obey(HostRequest::Unread(Stream::Stdout)),
+                answer::UNREAD_STDERR => obey(HostRequest::Unread(Stream::Stderr)),
                 // A failure means that the host has closed the port.
                 answer::ASK => drop(send(&Message::Alive)),
                 _ => drop(sender.send(())),
@@ -64,12 +67,6 @@ pub fn open(depth: u32) -> io::Result<()> {
         end_machine(127);
     });
     Ok(())
-}
-
-fn unread(stream: Stream) {
-    if !nested::unread(stream) {
-        program::unread(stream);
-    }
 }
 
 /// Sends one message.

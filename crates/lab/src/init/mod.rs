@@ -21,6 +21,7 @@ use std::path::Path;
 
 use crate::complaints;
 use crate::job::{Ending, JOB_FILE, Job, Message, OUT_FOLDER, Report, port};
+use control::HostRequest;
 use loader::window::{INIT_FILE, NOTES_FILE};
 use nested::Inside;
 
@@ -45,6 +46,18 @@ pub fn is_called() -> bool {
             .is_some_and(|name| name == INIT_FILE)
 }
 
+/// Does what the host asks of the program, or passes it on if the program runs in the Linux inside.
+fn obey(request: HostRequest) {
+    if nested::pass(request) {
+        return;
+    }
+    match request {
+        HostRequest::Stop => program::stop(),
+        HostRequest::End => program::end(),
+        HostRequest::Unread(stream) => program::unread(stream),
+    }
+}
+
 /// Runs the job and ends the machine.
 pub fn main() -> ! {
     let _held = held::guests();
@@ -59,7 +72,7 @@ pub fn main() -> ! {
     let notes = read_notes();
     let job = read_job();
     let depth = job.as_ref().map_or(1, |job| job.depth);
-    if let Err(error) = control::open(depth) {
+    if let Err(error) = control::open(depth, obey) {
         eprintln!("lab: cannot open the control port: {error}");
         control::end_machine(127);
     }

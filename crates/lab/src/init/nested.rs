@@ -17,10 +17,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use vsock::{VMADDR_CID_ANY, VsockListener, VsockStream};
 
-use super::{control, exits, program};
+use super::control::{self, HostRequest};
+use super::{exits, program};
 use crate::boot::{
-    Booted, Event, LEAVING, LONGEST, Limits, Listeners, Machine, Patience, Sinks, Stream, accept,
-    channels,
+    Booted, Event, LEAVING, LONGEST, Limits, Listeners, Machine, Patience, Sinks, accept, channels,
 };
 use crate::complaints;
 use crate::job::{
@@ -41,23 +41,14 @@ static STOP: OnceLock<Sender<Event>> = OnceLock::new();
 /// Whether exits are counted from the start of the program, and the port by which it marks them.
 static COUNTS: OnceLock<Option<u16>> = OnceLock::new();
 
-/// Stops the program in the Linux inside, if there is one.
-pub fn stop() -> bool {
-    send(Event::Stop)
-}
-
-/// Asks the program in the Linux inside to end, if there is such a Linux.
-pub fn end() -> bool {
-    send(Event::End)
-}
-
-/// Tells the Linux inside, if there is one, that nobody reads what its program writes there.
-pub fn unread(stream: Stream) -> bool {
-    send(Event::Unread(stream))
-}
-
-fn send(event: Event) -> bool {
+/// Passes what the host asks of the program to the Linux inside; `false` if there is none.
+pub fn pass(request: HostRequest) -> bool {
     STOP.get().is_some_and(|sender| {
+        let event = match request {
+            HostRequest::Stop => Event::Stop,
+            HostRequest::End => Event::End,
+            HostRequest::Unread(stream) => Event::Unread(stream),
+        };
         // A failure means that it has ended already.
         let _ = sender.send(event);
         true

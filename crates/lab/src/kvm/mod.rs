@@ -6,6 +6,7 @@
 //! builds only what it changes. A module of ours ([`IOEVENTFD`]) is built with the same.
 
 mod changes;
+mod selftests;
 mod tools;
 mod tree;
 

@@ -8,11 +8,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::changes::{OWN, is_source, not_a_source};
+use super::selftests::is_of_a_test;
 use crate::arch::Arch;
 use crate::error::{LabError, LabFailure, cannot, failed};
 use crate::initramfs::ElfFacts;
 use crate::out_of_tree::{Headers, Packages, Release, take};
-use crate::selftests;
 
 /// What the programs other than the compiler depend on: it has brought it, or no build uses it.
 const STAND_INS: &[&str] = &["libc6", "libssl3", "libssl3t64", "pahole", "zlib1g"];
@@ -83,7 +83,7 @@ impl Tools {
         let is_own = |path: &Path| OWN.iter().any(|own| path.starts_with(own)) && is_source(path);
         let selftests = root.join(SELFTESTS);
         take(&headers.source_archive(scratch, &file)?, |path| {
-            let of_a_test = || selftests::is_source(path).then(|| selftests.join(path));
+            let of_a_test = || is_of_a_test(path).then(|| selftests.join(path));
             is_own(path).then(|| common.join(path)).or_else(of_a_test)
         })?;
         if let Some(missing) = OWN.into_iter().find(|own| !common.join(own).is_dir()) {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::recipe::{ProvisionKind, Recipe};
-use super::{Kernel, KernelChoice, Made, Provision};
+use super::{KernelChoice, Made, Provision};
 use crate::arch::Arch;
 use crate::cache::{Size, require_space};
 use crate::debug_kernel::{CONFIG, DebugKernel, SUFFIX, arguments};
@@ -11,7 +11,7 @@ use crate::error::{LabError, failed};
 use crate::kernel::{KernelImage, ModuleTree};
 use crate::kvm::Tools;
 use crate::out_of_tree::Make;
-use crate::prepare;
+use crate::prepare::{self, Kernel};
 
 /// Raised when the way of building changes.
 const REVISION: u32 = 1;

@@ -4,13 +4,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::recipe::{PackageRecipe, ProvisionKind, Recipe};
-use super::{Kernel, Made, Provision};
+use super::{Made, Provision};
 use crate::cache::{Size, hash_file, require_space};
 use crate::debian::{self, KernelVersion};
 use crate::error::{LabError, cannot};
 use crate::kernel::{KernelImage, ModuleTree};
 use crate::out_of_tree::Packages;
-use crate::prepare;
+use crate::prepare::{self, Kernel};
 
 /// Peak disk space: the indexes, the packages, unpacked files, and the kernel decompressed.
 const SPACE: u64 = 500_000_000;
@@ -154,10 +154,10 @@ impl Provision<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Progress;
     use crate::arch::Arch;
     use crate::board::{Board, X86_64};
     use crate::cache::Cache;
+    use crate::progress::Progress;
     use std::fs;
 
     #[test]

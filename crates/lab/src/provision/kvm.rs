@@ -5,14 +5,14 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::recipe::{ProvisionKind, Recipe};
-use super::{Kernel, KernelChoice, Made, Provision};
+use super::{KernelChoice, Made, Provision};
 use crate::arch::Arch;
 use crate::cache::{Entry, Size, require_programs, require_space};
 use crate::debian;
 use crate::error::{LabError, cannot, failed};
 use crate::kvm::{Changes, IOEVENTFD, IOEVENTFD_SOURCES, KvmChanges, Tools, Tree};
 use crate::out_of_tree::Release;
-use crate::prepare;
+use crate::prepare::{self, Kernel};
 
 /// Raised when the way of building changes.
 const REVISION: u32 = 1;

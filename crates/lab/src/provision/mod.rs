@@ -16,7 +16,7 @@ use super::apt::Apt;
 use super::arch::Arch;
 use super::board::Board;
 use super::cache::{Cache, Draft, Entry, Prepare, Size, SourcePackage};
-use super::{Kernel, Progress};
+use super::progress::Progress;
 use crate::error::{LabError, LabFailure};
 
 pub use kernel::KernelChoice;

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use super::recipe::PackageRecipe;
-use super::{Made, Progress, Provision, ProvisionKind};
+use super::{Made, Provision, ProvisionKind};
 use crate::apt::{Apt, Package};
 use crate::cache::{Cache, Draft, Entry, Size, SourcePackage, require_space};
 use crate::debian;
 use crate::error::LabError;
 use crate::out_of_tree::Packages;
+use crate::progress::Progress;
 
 /// Peak disk space of a preparation in multiples of the download: packages, unpacked files, kernel decompressed.
 const PEAK: u64 = 6;

@@ -1,10 +1,11 @@
 //! The selftests of a kernel, which are built from its own source or from that of another of Debian's kernels.
 
-use super::{Kernel, KernelChoice, Provision};
+use super::{KernelChoice, Provision};
 use crate::debian::{self, KernelVersion};
 use crate::error::{LabError, LabFailure, failed};
 use crate::kvm::Tools;
 use crate::out_of_tree::Release;
+use crate::prepare::Kernel;
 use crate::selftests::Suite;
 
 impl Provision<'_> {

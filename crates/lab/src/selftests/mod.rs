@@ -1,12 +1,11 @@
 //! The selftests of KVM, built from a kernel's own source, and run one after the other in L1.
 //!
-//! `source` chooses the files of the source and has our own tests, `suite` builds them with the compiler and the headers of
+//! `suite` has our own tests and builds all of them with the compiler and the headers of
 //! the kernel's distribution, `inside` runs them in L1, and `known` has the results that are expected. The programs are
 //! static, so L1 needs nothing else of that distribution.
 
 mod inside;
 mod known;
-mod source;
 mod suite;
 
 use std::fmt;
@@ -15,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 pub use inside::{Event, run_each};
 pub use known::{Known, KnownResult};
-pub(crate) use source::is_source;
 pub use suite::{Built, Suite};
 
 /// How a test ended.

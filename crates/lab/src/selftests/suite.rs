@@ -11,14 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use super::source;
 use crate::arch::Arch;
 use crate::board::Board;
 use crate::cache::hash_bytes;
 use crate::error::{LabError, cannot, failed};
 use crate::kvm::Tools;
 use crate::out_of_tree::{Release, in_place};
-use crate::{Progress, unfinished};
+use crate::own_sources::{OwnSources, own_sources};
+use crate::progress::Progress;
+use crate::unfinished;
 
 /// Raised when the way of building changes.
 const REVISION: u32 = 1;
@@ -34,6 +35,18 @@ const LIST: &str = "vmbell-list: ; @printf '%s\\n' $(TEST_GEN_PROGS)";
 const BUSY: &str = "busy";
 /// Lines of the compiler's that are kept of a test.
 const QUOTED: usize = 3;
+
+/// Our own tests and what they include.
+const OWN: OwnSources = own_sources!(
+    "selftests":
+    "ioeventfd_groups_test.c",
+    "ioeventfd_ring_test.c",
+    "ioeventfd_stress_test.c",
+    "ioeventfd_test.c",
+    "irqfd_resample_test.c",
+    "module.h",
+    "vm.h",
+);
 
 /// The tests of one kernel's source.
 #[derive(Debug)]
@@ -71,7 +84,7 @@ impl Suite {
         };
         if !suite.own().exists() {
             suite.build_with(|suite| {
-                source::OWN.write(&suite.own())?;
+                OWN.write(&suite.own())?;
                 suite.tools.write_programs(MACHINE, &suite.bin())
             })?;
         }
@@ -96,13 +109,13 @@ impl Suite {
 
     /// The names of all tests: the kernel's, and ours.
     pub fn tests(&self) -> Vec<String> {
-        let own = source::own_tests().map(str::to_owned);
+        let own = own_tests().map(str::to_owned);
         self.kernels.keys().cloned().chain(own).collect()
     }
 
     /// Whether a test is one of ours.
     pub fn is_own(test: &str) -> bool {
-        source::own_tests().any(|own| own == test)
+        own_tests().any(|own| own == test)
     }
 
     /// Builds those of these tests that are not built yet.
@@ -161,7 +174,7 @@ impl Suite {
 
     /// The folder of our tests, another one if they change.
     fn own(&self) -> PathBuf {
-        let digest = source::OWN.digest();
+        let digest = OWN.digest();
         self.folder.join(format!("own-{digest:.16}"))
     }
 
@@ -293,6 +306,11 @@ impl Suite {
     }
 }
 
+/// The names of our own tests.
+fn own_tests() -> impl Iterator<Item = &'static str> {
+    OWN.0.iter().filter_map(|(name, _)| name.strip_suffix(".c"))
+}
+
 /// The errors of the test's own part of the build's output, or else the first ones, which are of what it is linked with. `make`
 /// ends the part of a target that it could not build with a line that names the target.
 fn reason(test: &str, text: &str) -> Vec<String> {
@@ -323,6 +341,21 @@ fn without_folder(line: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_of_our_tests_is_named_after_its_file() {
+        let own: Vec<&str> = own_tests().collect();
+        assert_eq!(
+            own,
+            [
+                "ioeventfd_groups_test",
+                "ioeventfd_ring_test",
+                "ioeventfd_stress_test",
+                "ioeventfd_test",
+                "irqfd_resample_test"
+            ]
+        );
+    }
 
     #[test]
     fn a_test_that_does_not_compile_has_the_compilers_words_about_it() {

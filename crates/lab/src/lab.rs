@@ -1,0 +1,57 @@
+//! The parts of the lab: what a run needs, prepared.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use super::board::Board;
+use super::boot::{Boot, Settings};
+use super::cache::Use;
+use super::prepare::Kernel;
+use super::progress::Progress;
+use super::qemu::Qemu;
+use super::saved::Store;
+
+/// The parts of the lab that a run needs.
+#[derive(Debug)]
+pub struct Lab {
+    /// The machine.
+    pub board: Board,
+    /// The emulator.
+    pub qemu: Qemu,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The `vmbell` program of this host, which starts QEMU.
+    pub vmbell: PathBuf,
+    /// The `vmbell` program of L1's architecture, process 1 in L1: on the host's own architecture the same.
+    pub init: PathBuf,
+    /// A shell for an L1 that cannot run the host's.
+    pub shell: Option<PathBuf>,
+    /// The device tree for the settings of the runs, if QEMU's own is not right for them.
+    pub tree: Option<PathBuf>,
+    /// The files of modules that the lab built, in the order of loading: drivers of devices.
+    pub drivers: Vec<PathBuf>,
+    /// The file of the module that takes over KVM's ioeventfds, if it is to be loaded.
+    pub ioeventfd: Option<PathBuf>,
+    /// Saved states of machines; `None` if each machine is to boot.
+    pub states: Option<Store>,
+    /// Keeps `clean` from removing the cache.
+    pub lock: Use,
+    /// Prints messages and progress.
+    pub progress: Progress,
+}
+
+impl Lab {
+    /// L1 with these settings, which takes its files from this window.
+    pub(crate) fn boot<'a>(&'a self, settings: &'a Settings, window: &'a File) -> Boot<'a> {
+        Boot {
+            board: &self.board,
+            qemu: &self.qemu,
+            vmbell: &self.vmbell,
+            kernel: &self.kernel.image,
+            tree: self.tree.as_deref(),
+            initramfs: None,
+            window,
+            settings,
+        }
+    }
+}
