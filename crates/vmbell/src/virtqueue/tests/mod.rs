@@ -59,6 +59,14 @@ pub(super) fn memory() -> HostMemory {
     HostMemory::new(MEMORY)
 }
 
+/// Memory for rings of this size, and the place of indirect tables in it: models make small ones thousands of times.
+fn memory_for(size: u16) -> (HostMemory, u64) {
+    match size {
+        ..=16 => (HostMemory::new(0x4000), 0x2000),
+        _ => (memory(), TABLES),
+    }
+}
+
 /// Writes memory as the other side does.
 pub(super) trait Raw {
     fn get16(&self, addr: u64) -> u16;
@@ -115,11 +123,12 @@ pub(super) trait Test {
 }
 
 pub(super) fn split(size: u16, features: Features, test: &impl Test) {
-    let (memory, layout) = (memory(), SplitLayout::contiguous(0, size));
+    let (memory, tables) = memory_for(size);
+    let layout = SplitLayout::contiguous(0, size);
     brand::scoped(|brand| {
         let mut driver = SplitDriver::new(&memory, &layout, features, brand).unwrap();
         if features.indirect {
-            driver = driver.with_indirect_tables(TABLES, 8).unwrap();
+            driver = driver.with_indirect_tables(tables, 8).unwrap();
         }
         let device = SplitDevice::new(&memory, &layout, features).unwrap();
         test.run(
@@ -131,11 +140,12 @@ pub(super) fn split(size: u16, features: Features, test: &impl Test) {
 }
 
 pub(super) fn packed(size: u16, features: Features, test: &impl Test) {
-    let (memory, layout) = (memory(), PackedLayout::contiguous(0, size));
+    let (memory, tables) = memory_for(size);
+    let layout = PackedLayout::contiguous(0, size);
     brand::scoped(|brand| {
         let mut driver = PackedDriver::new(&memory, &layout, features, brand).unwrap();
         if features.indirect {
-            driver = driver.with_indirect_tables(TABLES, 8).unwrap();
+            driver = driver.with_indirect_tables(tables, 8).unwrap();
         }
         let device = PackedDevice::new(&memory, &layout, features).unwrap();
         test.run(
