@@ -8,7 +8,7 @@ use vmbell_lab::arch::Arch;
 
 /// This machine's release of Debian.
 #[derive(Debug)]
-pub(crate) struct Release {
+pub(crate) struct DebianRelease {
     /// Its name, which is also that of its packages' folder.
     pub(crate) suite: String,
     /// The architecture.
@@ -16,13 +16,13 @@ pub(crate) struct Release {
 }
 
 /// What this machine runs.
-pub(crate) fn release() -> Result<Release> {
+pub(crate) fn release() -> Result<DebianRelease> {
     let text = fs::read_to_string("/etc/os-release").context("cannot read /etc/os-release")?;
     let suite = text
         .lines()
         .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
         .context("/etc/os-release names no Debian release")?;
-    Ok(Release {
+    Ok(DebianRelease {
         suite: suite.to_owned(),
         arch: Arch::host().context("Debian does not exist for this architecture")?,
     })

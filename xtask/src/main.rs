@@ -21,8 +21,8 @@ use clap::Parser;
 /// What cargo alone cannot do for this repository
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask")]
-enum Task {
-    Lab(lab::Options),
+enum XtaskCommand {
+    Lab(lab::LabArgs),
     /// Try what deploy/ has for Prometheus and Grafana with the real programs
     ///
     /// Downloads them once, into ~/.cache/vmbell/ci: about 23 MB.
@@ -38,7 +38,7 @@ enum Task {
         #[arg(long, conflicts_with = "twice")]
         program: bool,
     },
-    Starts(starts::Options),
+    Starts(starts::StartsArgs),
     /// Test the page of `vmbell report` in Chromium
     ///
     /// Looks at rows, errors, requests, contrast, labels, phone and paper. Screenshots are left in target/page. Needs npm,
@@ -47,14 +47,14 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    let result = match Task::parse() {
-        Task::Lab(options) => lab::run(&options),
-        Task::Fleet => fleet::run(),
-        Task::Package { program: true, .. } => package::run_program(),
-        Task::Package { twice: true, .. } => package::run_twice(),
-        Task::Package { .. } => package::run(),
-        Task::Starts(options) => starts::run(&options),
-        Task::Page => page::run(),
+    let result = match XtaskCommand::parse() {
+        XtaskCommand::Lab(options) => lab::run(&options),
+        XtaskCommand::Fleet => fleet::run(),
+        XtaskCommand::Package { program: true, .. } => package::run_program(),
+        XtaskCommand::Package { twice: true, .. } => package::run_twice(),
+        XtaskCommand::Package { .. } => package::run(),
+        XtaskCommand::Starts(options) => starts::run(&options),
+        XtaskCommand::Page => page::run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -14,7 +14,7 @@ use crate::package::output;
 
 /// The program, and what its package is called.
 #[derive(Debug)]
-pub(crate) struct Built {
+pub(crate) struct BuiltProgram {
     /// The program, with symbols.
     pub(crate) program: PathBuf,
     /// cargo's folder, in which it is.
@@ -33,7 +33,7 @@ pub(crate) fn program() -> Result<PathBuf> {
 }
 
 /// Builds the command of the sources in `root`, below its `target/package`.
-pub(crate) fn build(root: &Path) -> Result<Built> {
+pub(crate) fn build(root: &Path) -> Result<BuiltProgram> {
     let target = root.join("target/package/build");
     let git = |words: &[&str]| output(Command::new("git").current_dir(root).args(words));
     let epoch = git(&["log", "-1", "--format=%ct"])?.trim().to_owned();
@@ -65,7 +65,7 @@ pub(crate) fn build(root: &Path) -> Result<Built> {
         program.display(),
         root.display()
     );
-    Ok(Built {
+    Ok(BuiltProgram {
         program,
         target,
         version: env!("CARGO_PKG_VERSION").to_owned(),

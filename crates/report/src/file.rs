@@ -46,11 +46,11 @@ pub enum ExportError {
 #[derive(Debug)]
 pub struct Export {
     path: PathBuf,
-    to: Destination,
+    to: ExportTarget,
 }
 
 #[derive(Debug)]
-enum Destination {
+enum ExportTarget {
     Stdout,
     /// A device or a pipe, which is written directly: there is nothing to rename.
     Direct(File),
@@ -78,14 +78,14 @@ impl Export {
             source,
         };
         let to = if path == Path::new("-") {
-            Destination::Stdout
+            ExportTarget::Stdout
         } else {
             match fs::metadata(path) {
                 Ok(metadata) if metadata.is_dir() => {
                     return Err(ExportError::Directory(path.to_owned()));
                 }
                 Ok(metadata) if !metadata.is_file() => {
-                    Destination::Direct(OpenOptions::new().write(true).open(path).map_err(failed)?)
+                    ExportTarget::Direct(OpenOptions::new().write(true).open(path).map_err(failed)?)
                 }
                 // A symbolic link is kept, and the file that it points to is replaced, or made.
                 _ => replaced(target(path).map_err(failed)?).map_err(failed)?,
@@ -99,7 +99,7 @@ impl Export {
 
     /// Whether the destination is stdout.
     pub const fn is_stdout(&self) -> bool {
-        matches!(self.to, Destination::Stdout)
+        matches!(self.to, ExportTarget::Stdout)
     }
 
     /// Writes `text` and, for a regular file, gives it its name.
@@ -109,7 +109,7 @@ impl Export {
             source,
         };
         match self.to {
-            Destination::Stdout => {
+            ExportTarget::Stdout => {
                 let mut stdout = io::stdout().lock();
                 match stdout
                     .write_all(text.as_bytes())
@@ -120,8 +120,8 @@ impl Export {
                     other => other.map_err(failed),
                 }
             }
-            Destination::Direct(mut file) => file.write_all(text.as_bytes()).map_err(failed),
-            Destination::Replaced { target, by } => by.become_file(&target, text).map_err(failed),
+            ExportTarget::Direct(mut file) => file.write_all(text.as_bytes()).map_err(failed),
+            ExportTarget::Replaced { target, by } => by.become_file(&target, text).map_err(failed),
         }
     }
 }
@@ -146,7 +146,7 @@ fn folder(path: &Path) -> &Path {
     }
 }
 
-fn replaced(target: PathBuf) -> io::Result<Destination> {
+fn replaced(target: PathBuf) -> io::Result<ExportTarget> {
     let folder = folder(&target);
     // The permissions are those of any new file, as other users read reports.
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -157,7 +157,7 @@ fn replaced(target: PathBuf) -> io::Result<Destination> {
         }
         Err(errno) => return Err(errno.into()),
     };
-    Ok(Destination::Replaced { target, by })
+    Ok(ExportTarget::Replaced { target, by })
 }
 
 /// Names by chance: a process that was killed may have left its own, and in a container the next one has the same number.

@@ -36,7 +36,7 @@ fn an_absent_directory_is_an_error_at_once() {
 #[test]
 fn a_device_is_written_to_and_not_replaced() {
     let export = Export::open(Path::new("/dev/null")).unwrap();
-    assert!(matches!(export.to, Destination::Direct(_)));
+    assert!(matches!(export.to, ExportTarget::Direct(_)));
     export.finish("text").unwrap();
 }
 

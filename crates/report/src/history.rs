@@ -88,15 +88,15 @@ pub(crate) struct Place {
 }
 
 /// Tells VMs apart, as `vmbell top` does.
-type Key = (u32, Option<u32>, usize);
+type HistoryKey = (u32, Option<u32>, usize);
 
 /// The VMs of a recording that were there in an interval, in the order in which they came.
 pub(crate) fn histories(recording: &Recording) -> Vec<History> {
-    let mut order: Vec<Key> = Vec::new();
-    let mut all: BTreeMap<Key, History> = BTreeMap::new();
+    let mut order: Vec<HistoryKey> = Vec::new();
+    let mut all: BTreeMap<HistoryKey, History> = BTreeMap::new();
     for pair in recording.lines.windows(2) {
         let [earlier, later] = pair else { continue };
-        let before: BTreeMap<Key, &TopVm> = keys(earlier).into_iter().collect();
+        let before: BTreeMap<HistoryKey, &TopVm> = keys(earlier).into_iter().collect();
         for (key, vm) in keys(later) {
             let history = all.entry(key).or_insert_with(|| {
                 order.push(key);
@@ -113,10 +113,10 @@ pub(crate) fn histories(recording: &Recording) -> Vec<History> {
     each.collect()
 }
 
-fn keys(line: &TopLine) -> Vec<(Key, &TopVm)> {
-    let mut keys: Vec<(Key, &TopVm)> = Vec::new();
+fn keys(line: &TopLine) -> Vec<(HistoryKey, &TopVm)> {
+    let mut keys: Vec<(HistoryKey, &TopVm)> = Vec::new();
     for vm in &line.vms {
-        let is_same = |(key, _): &&(Key, &TopVm)| (key.0, key.1) == (vm.pid, vm.fd);
+        let is_same = |(key, _): &&(HistoryKey, &TopVm)| (key.0, key.1) == (vm.pid, vm.fd);
         let nth = keys.iter().filter(is_same).count();
         keys.push(((vm.pid, vm.fd, nth), vm));
     }

@@ -30,14 +30,14 @@ impl Timing {
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Written {
-    timing: Cpu,
-    unit: Unit,
+    timing: CpuKind,
+    unit: TimingUnit,
 }
 
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-enum Cpu {
+enum CpuKind {
     Native,
     Emulated,
 }
@@ -45,7 +45,7 @@ enum Cpu {
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-enum Unit {
+enum TimingUnit {
     Time,
     Instructions,
 }
@@ -53,9 +53,9 @@ enum Unit {
 impl From<Timing> for Written {
     fn from(timing: Timing) -> Self {
         let (timing, unit) = match timing {
-            Timing::Native => (Cpu::Native, Unit::Time),
-            Timing::Emulated => (Cpu::Emulated, Unit::Time),
-            Timing::Instructions => (Cpu::Emulated, Unit::Instructions),
+            Timing::Native => (CpuKind::Native, TimingUnit::Time),
+            Timing::Emulated => (CpuKind::Emulated, TimingUnit::Time),
+            Timing::Instructions => (CpuKind::Emulated, TimingUnit::Instructions),
         };
         Self { timing, unit }
     }
@@ -64,9 +64,9 @@ impl From<Timing> for Written {
 impl From<Written> for Timing {
     fn from(written: Written) -> Self {
         match (written.timing, written.unit) {
-            (Cpu::Native, _) => Self::Native,
-            (Cpu::Emulated, Unit::Time) => Self::Emulated,
-            (Cpu::Emulated, Unit::Instructions) => Self::Instructions,
+            (CpuKind::Native, _) => Self::Native,
+            (CpuKind::Emulated, TimingUnit::Time) => Self::Emulated,
+            (CpuKind::Emulated, TimingUnit::Instructions) => Self::Instructions,
         }
     }
 }

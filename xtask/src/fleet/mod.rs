@@ -16,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::server::{Server, until};
+use self::server::{TestServer, until};
 use crate::{artifacts, cache, debian, release};
 use vmbell_lab::apt::Apt;
 
@@ -75,7 +75,7 @@ pub(crate) fn run() -> Result<()> {
     let text = fs::read_to_string(&metrics)?;
     check_metrics(&tools, &text)?;
 
-    let exporter = Server::start(
+    let exporter = TestServer::start(
         Command::new(tools.join("prometheus-node-exporter"))
             .args([
                 "--collector.disable-defaults",
@@ -128,7 +128,7 @@ pub(crate) fn run() -> Result<()> {
 /// The folder with Prometheus, promtool and node_exporter: packages that are downloaded (about 23 MB) and unpacked without root, once
 /// for each user.
 fn tools() -> Result<PathBuf> {
-    let debian::Release { suite, arch } = debian::release()?;
+    let debian::DebianRelease { suite, arch } = debian::release()?;
     let files = cache::entry(&format!("prometheus-{suite}-{}", arch.package), |files| {
         let folder = TempDir::new().context("cannot make a folder for apt")?;
         let package = arch.package;
@@ -152,7 +152,7 @@ fn tools() -> Result<PathBuf> {
 }
 
 /// A Prometheus with the rules, the host's past, and a scrape of `exporter`.
-fn prometheus(tools: &Path, folder: &Path, text: &str, exporter: &str) -> Result<Server> {
+fn prometheus(tools: &Path, folder: &Path, text: &str, exporter: &str) -> Result<TestServer> {
     let deploy = artifacts::root().join("deploy/prometheus");
     let mut configuration = fs::read_to_string(deploy.join("prometheus.yml"))?;
     let rules = deploy.join("vmbell.rules.yml");
@@ -177,7 +177,7 @@ fn prometheus(tools: &Path, folder: &Path, text: &str, exporter: &str) -> Result
         .status()
         .context("cannot run promtool")?;
     ensure!(status.success(), "promtool makes no past: {status}");
-    Server::start(
+    TestServer::start(
         Command::new(tools.join("prometheus"))
             .arg("--log.level=error")
             .arg(format!("--config.file={}", file.display()))
@@ -214,13 +214,13 @@ fn check_metrics(tools: &Path, text: &str) -> Result<()> {
 }
 
 /// The value of the first sample.
-fn first(prometheus: &Server, expression: &str) -> Result<Option<f64>> {
+fn first(prometheus: &TestServer, expression: &str) -> Result<Option<f64>> {
     let samples = prometheus.query(expression)?;
     Ok(samples.first().map(|sample| sample.value))
 }
 
 /// Asks every query of the dashboard, and returns how many there are.
-fn panels(prometheus: &Server, dashboard: &Path) -> Result<usize> {
+fn panels(prometheus: &TestServer, dashboard: &Path) -> Result<usize> {
     let dashboard: Value = serde_json::from_str(&fs::read_to_string(dashboard)?)?;
     let mut asked = 0;
     for panel in dashboard["panels"].as_array().context("no panels")? {

@@ -13,12 +13,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct TestServer {
     child: Child,
     pub(super) address: String,
 }
 
-impl Server {
+impl TestServer {
     /// Starts `command`, which listens on the address that `option` gives it, and waits until it answers.
     pub(super) fn start(command: &mut Command, option: &str, ready: &str) -> Result<Self> {
         let address = free_address()?;
@@ -39,7 +39,7 @@ impl Server {
     }
 
     /// What a query of PromQL gives now: the samples with their labels.
-    pub(super) fn query(&self, expression: &str) -> Result<Vec<Sample>> {
+    pub(super) fn query(&self, expression: &str) -> Result<Vec<ScrapedSample>> {
         let text = self.get("/api/v1/query", &[("query", expression)])?;
         let answer: Value = serde_json::from_str(&text).context("an answer is not JSON")?;
         ensure!(
@@ -49,7 +49,7 @@ impl Server {
         let samples = answer["data"]["result"]
             .as_array()
             .with_context(|| format!("'{expression}' gives no vector: {text}"))?;
-        samples.iter().map(Sample::of).collect()
+        samples.iter().map(ScrapedSample::of).collect()
     }
 
     fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<String> {
@@ -67,7 +67,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for TestServer {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();
@@ -77,12 +77,12 @@ impl Drop for Server {
 
 /// A sample of a vector.
 #[derive(Debug)]
-pub(super) struct Sample {
+pub(super) struct ScrapedSample {
     labels: Value,
     pub(super) value: f64,
 }
 
-impl Sample {
+impl ScrapedSample {
     fn of(sample: &Value) -> Result<Self> {
         let value = sample["value"][1]
             .as_str()

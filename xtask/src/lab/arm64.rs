@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Result, anyhow};
 
-use super::{Launcher, bench, conclude, inside, own, stage, suites};
+use super::{LabLauncher, bench, conclude, inside, own, stage, suites};
 use crate::artifacts;
 
 /// The target of Rust for static arm64 programs.
@@ -27,7 +27,7 @@ pub(super) fn run() -> Result<()> {
     let foreign = artifacts::tests_for(TARGET, &PACKAGES)?;
     artifacts::example_for(TARGET, &PACKAGES, TALKS)?;
     let host = artifacts::test_of_the_command(suites::OWN_ARM64)?;
-    let launcher = Launcher {
+    let launcher = LabLauncher {
         vmbell: &host.vmbell,
         arm64: Some(&foreign.vmbell),
     };
@@ -36,7 +36,7 @@ pub(super) fn run() -> Result<()> {
     let on_kvm = suites::find_foreign(&foreign.tests)?;
     let tests = |machine| inside::run_on_arm64(launcher, machine, &on_kvm);
     let bench = || bench::run(launcher, &bench::AARCH64);
-    let own = own::Queue::new(&boots, Some(("VMBELL_AARCH64", &foreign.vmbell)));
+    let own = own::LabTestQueue::new(&boots, Some(("VMBELL_AARCH64", &foreign.vmbell)));
     let mut others = None;
     let own = stage::run("the lab itself", || {
         others = std::thread::scope(|scope| {

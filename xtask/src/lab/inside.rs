@@ -4,15 +4,15 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use super::Launcher;
+use super::LabLauncher;
 use super::stage::StageCounts;
-use super::suites::{GUESTS, Suite, listed, names, passed};
+use super::suites::{GUESTS, TestSuite, listed, names, passed};
 use crate::artifacts::TestBinary;
 use crate::child::{self, Finished};
 
 /// The script that runs in L1: it runs the tests of each suite, between two marks.
-fn script(suites: &[Suite]) -> String {
-    let run = |suite: &Suite| {
+fn script(suites: &[TestSuite]) -> String {
+    let run = |suite: &TestSuite| {
         let path = suite.binary.path.display();
         let tests = suite.tests.join(" ");
         format!("echo '== begin {path}'; '{path}' --ignored --exact {tests}; echo \"== end $?\"\n")
@@ -115,10 +115,13 @@ impl Arm64 {
 }
 
 /// Boots once and runs all suites.
-pub(super) fn run(launcher: Launcher<'_>, suites: &[Suite]) -> Result<(StageCounts, Vec<String>)> {
+pub(super) fn run(
+    launcher: LabLauncher<'_>,
+    suites: &[TestSuite],
+) -> Result<(StageCounts, Vec<String>)> {
     let is_of_devices = |test: &String| OF_DEVICES.iter().any(|module| test.starts_with(module));
     let assigns =
-        |suite: &Suite| suite.binary.name == GUESTS && suite.tests.iter().any(is_of_devices);
+        |suite: &TestSuite| suite.binary.name == GUESTS && suite.tests.iter().any(is_of_devices);
     let devices = if suites.iter().any(assigns) {
         &DEVICES[..]
     } else {
@@ -129,16 +132,16 @@ pub(super) fn run(launcher: Launcher<'_>, suites: &[Suite]) -> Result<(StageCoun
 
 /// Boots once with the module kvm_ioeventfd, and runs the suite whose tests depend on it.
 pub(super) fn run_with_groups(
-    launcher: Launcher<'_>,
-    suites: &[Suite],
+    launcher: LabLauncher<'_>,
+    suites: &[TestSuite],
 ) -> Result<(StageCounts, Vec<String>)> {
     run_on(launcher, "groups", &GROUPS, &[of_doorbells(suites)?])
 }
 
 /// The same on a kernel that checks itself. The lab fails if the kernel reports something.
 pub(super) fn run_on_debug_kernel(
-    launcher: Launcher<'_>,
-    suites: &[Suite],
+    launcher: LabLauncher<'_>,
+    suites: &[TestSuite],
 ) -> Result<(StageCounts, Vec<String>)> {
     let options = [&GROUPS[..], &[DEBUG_KERNEL]].concat();
     run_on(launcher, "debug-kernel", &options, &[of_doorbells(suites)?])
@@ -146,7 +149,7 @@ pub(super) fn run_on_debug_kernel(
 
 /// Runs the selftests of ioeventfds on a kernel that checks itself, with the module kvm_ioeventfd.
 pub(super) fn run_selftests_on_debug_kernel(
-    launcher: Launcher<'_>,
+    launcher: LabLauncher<'_>,
 ) -> Result<(StageCounts, Vec<String>)> {
     let mut command = launcher.lab(&["selftests", "--limit", LIMIT, "--boot-timeout", LIMIT]);
     command.args(GROUPS).args([DEBUG_KERNEL, "ioeventfd_*"]);
@@ -165,7 +168,7 @@ pub(super) fn run_selftests_on_debug_kernel(
     Ok((counts, (!is_good).then_some(failure).into_iter().collect()))
 }
 
-fn of_doorbells(suites: &[Suite]) -> Result<Suite> {
+fn of_doorbells(suites: &[TestSuite]) -> Result<TestSuite> {
     let guests = suites.iter().find(|suite| suite.binary.name == GUESTS);
     let mut suite = guests
         .with_context(|| format!("no tests in {GUESTS}"))?
@@ -179,10 +182,10 @@ fn of_doorbells(suites: &[Suite]) -> Result<Suite> {
 }
 
 fn run_on(
-    launcher: Launcher<'_>,
+    launcher: LabLauncher<'_>,
     name: &str,
     options: &[&str],
-    suites: &[Suite],
+    suites: &[TestSuite],
 ) -> Result<(StageCounts, Vec<String>)> {
     let binaries: Vec<&TestBinary> = suites.iter().map(|suite| &suite.binary).collect();
     let child = boot(launcher, options, &script(suites), &binaries)?;
@@ -195,7 +198,7 @@ fn run_on(
 
 /// Boots an arm64 L1 once and runs all tests on KVM of those of these binaries that are for it.
 pub(super) fn run_on_arm64(
-    launcher: Launcher<'_>,
+    launcher: LabLauncher<'_>,
     machine: Arm64,
     binaries: &[TestBinary],
 ) -> Result<(StageCounts, Vec<String>)> {
@@ -217,7 +220,7 @@ pub(super) fn run_on_arm64(
 
 /// Boots an arm64 L1 once and runs the tests of vmbell-check that depend on the processor.
 pub(super) fn run_checker_on_arm64(
-    launcher: Launcher<'_>,
+    launcher: LabLauncher<'_>,
     binaries: &[TestBinary],
 ) -> Result<(StageCounts, Vec<String>)> {
     let mut tests = Vec::new();
@@ -240,7 +243,7 @@ pub(super) fn run_checker_on_arm64(
 
 /// Runs the script in L1 with all binaries.
 fn boot(
-    launcher: Launcher<'_>,
+    launcher: LabLauncher<'_>,
     options: &[&str],
     script: &str,
     binaries: &[&TestBinary],
@@ -317,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_script_names_each_test_of_its_binary_alone() {
-        let suite = |path: &str, tests: &[&str]| Suite {
+        let suite = |path: &str, tests: &[&str]| TestSuite {
             binary: TestBinary {
                 name: String::new(),
                 path: path.into(),

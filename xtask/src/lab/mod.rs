@@ -24,13 +24,13 @@ use anyhow::{Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::{artifacts, child, release};
-use stage::Stage;
+use stage::LabStage;
 
 /// Run every test that needs real KVM, in the lab
 ///
 /// Prepares the lab first, which downloads about 62 MB once and needs no network afterwards: docs/lab.md.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct LabArgs {
     /// Run the tests with FILTER in BINARY::TEST, e.g. interrupts::resamplers, and no bench
     filter: Option<String>,
     /// Build the tests for this architecture, and run them on its KVM
@@ -50,12 +50,12 @@ enum Foreign {
 
 /// The `vmbell` of this machine that starts the lab's boots, and the one for arm64 if L1 is an arm64 machine.
 #[derive(Clone, Copy, Debug)]
-struct Launcher<'a> {
+struct LabLauncher<'a> {
     vmbell: &'a Path,
     arm64: Option<&'a Path>,
 }
 
-impl<'a> Launcher<'a> {
+impl<'a> LabLauncher<'a> {
     /// A launcher of machines like this one.
     fn native(vmbell: &'a Path) -> Self {
         let arm64 = None;
@@ -86,7 +86,7 @@ impl<'a> Launcher<'a> {
 }
 
 /// Runs what the options say.
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &LabArgs) -> Result<()> {
     if options.debug_kernel {
         return run_on_debug_kernel();
     }
@@ -102,7 +102,7 @@ fn run_filtered(filter: &str) -> Result<()> {
     let started = Instant::now();
     let debug = artifacts::tests()?;
     let suites = suites::find(&debug.tests)?.filtered(filter)?;
-    let launcher = Launcher::native(&debug.vmbell);
+    let launcher = LabLauncher::native(&debug.vmbell);
     let mut stages = Vec::new();
     if !suites.on_kvm.is_empty() {
         stages.push(stage::run("tests on KVM", || {
@@ -110,7 +110,7 @@ fn run_filtered(filter: &str) -> Result<()> {
         }));
     }
     if !suites.own.tests.is_empty() {
-        let tests = own::Queue::new(&suites.own, None);
+        let tests = own::LabTestQueue::new(&suites.own, None);
         stages.push(stage::run("the lab itself", || {
             tests.work();
             Ok(tests.finish())
@@ -124,17 +124,17 @@ fn run_all() -> Result<()> {
     let started = Instant::now();
     let debug = artifacts::tests()?;
     let release = release::program()?;
-    let launcher = Launcher::native(&debug.vmbell);
+    let launcher = LabLauncher::native(&debug.vmbell);
     launcher.prepare()?;
     let suites = suites::find(&debug.tests)?;
     // A boot needs one CPU most of the time, and the bench counts instructions, which no load changes.
     let optimized = Some(("VMBELL_OPTIMIZED", &*release));
-    let tests = own::Queue::new(&suites.own, optimized);
+    let tests = own::LabTestQueue::new(&suites.own, optimized);
     let mut others = None;
     let own = stage::run("the lab itself", || {
         others = std::thread::scope(|scope| {
             let others = scope.spawn(|| {
-                let measured = Launcher::native(&release);
+                let measured = LabLauncher::native(&release);
                 let others = [
                     stage::run("bench on KVM", || bench::run(measured, &bench::X86_64)),
                     stage::run("tests on KVM", || inside::run(launcher, &suites.on_kvm)),
@@ -160,7 +160,7 @@ fn run_on_debug_kernel() -> Result<()> {
     let started = Instant::now();
     let debug = artifacts::tests()?;
     let suites = suites::find(&debug.tests)?;
-    let launcher = Launcher::native(&debug.vmbell);
+    let launcher = LabLauncher::native(&debug.vmbell);
     let mut prepare = launcher.lab(&["prepare", inside::DEBUG_KERNEL]);
     let prepared = child::run(prepare.args(inside::GROUPS))?;
     ensure!(
@@ -178,12 +178,12 @@ fn run_on_debug_kernel() -> Result<()> {
     conclude(&stages, started)
 }
 
-fn conclude(stages: &[Stage], started: Instant) -> Result<()> {
+fn conclude(stages: &[LabStage], started: Instant) -> Result<()> {
     println!("\n{}", stage::table(stages, started.elapsed()));
     let failed: Vec<&str> = stages
         .iter()
         .filter(|stage| stage.failure.is_some())
-        .map(|stage: &Stage| stage.name)
+        .map(|stage: &LabStage| stage.name)
         .collect();
     ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     Ok(())

@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use super::stage::StageCounts;
-use super::suites::{Suite, passed};
+use super::suites::{TestSuite, passed};
 use crate::artifacts;
 use crate::child;
 
@@ -18,8 +18,8 @@ use crate::child;
 const ON_PURPOSE: (&str, usize) = ("lab_boot::ends", 2);
 
 /// Modules of tests that wait for a thread with a CPU for them.
-pub(super) struct Queue<'a> {
-    suite: &'a Suite,
+pub(super) struct LabTestQueue<'a> {
+    suite: &'a TestSuite,
     modules: Vec<Module<'a>>,
     /// The `vmbell` that they are to use, and the variable that says so.
     vmbell: Option<(&'static str, &'a Path)>,
@@ -40,9 +40,9 @@ struct State {
     failures: Vec<String>,
 }
 
-impl<'a> Queue<'a> {
+impl<'a> LabTestQueue<'a> {
     /// All of these tests, which use the `vmbell` that cargo built for them unless another one is named.
-    pub(super) fn new(suite: &'a Suite, vmbell: Option<(&'static str, &'a Path)>) -> Self {
+    pub(super) fn new(suite: &'a TestSuite, vmbell: Option<(&'static str, &'a Path)>) -> Self {
         Self {
             suite,
             modules: modules(&suite.tests),

@@ -72,7 +72,7 @@ impl Add for StageCounts {
 
 /// The result of one stage.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(super) struct LabStage {
     pub(super) name: &'static str,
     pub(super) counts: StageCounts,
     pub(super) elapsed: Duration,
@@ -83,12 +83,12 @@ pub(super) struct Stage {
 pub(super) fn run(
     name: &'static str,
     stage: impl FnOnce() -> Result<(StageCounts, Vec<String>)>,
-) -> Stage {
+) -> LabStage {
     println!("\n== lab: {name}");
     let started = Instant::now();
     let (counts, failures) =
         stage().unwrap_or_else(|error| (StageCounts::default(), vec![format!("{error:#}")]));
-    Stage {
+    LabStage {
         name,
         counts,
         elapsed: started.elapsed(),
@@ -97,7 +97,7 @@ pub(super) fn run(
 }
 
 /// The closing table, followed by the failures.
-pub(super) fn table(stages: &[Stage], elapsed: Duration) -> String {
+pub(super) fn table(stages: &[LabStage], elapsed: Duration) -> String {
     let mut text = format!(
         "{:16}{:>7}{:>9}{:>8}{:>9}\n",
         "lab", "boots", "retries", "passed", "seconds"

@@ -18,21 +18,21 @@ const KVM: &str = "kvm::";
 
 /// A test binary, and the names of its tests that are to run.
 #[derive(Clone, Debug)]
-pub(super) struct Suite {
+pub(super) struct TestSuite {
     pub(super) binary: TestBinary,
     pub(super) tests: Vec<String>,
 }
 
 /// All test binaries with ignored tests, by the stage that runs them.
 #[derive(Debug)]
-pub(super) struct Suites {
+pub(super) struct TestSuites {
     /// The lab's own tests.
-    pub(super) own: Suite,
+    pub(super) own: TestSuite,
     /// The tests that run on KVM, inside the lab.
-    pub(super) on_kvm: Vec<Suite>,
+    pub(super) on_kvm: Vec<TestSuite>,
 }
 
-impl Suites {
+impl TestSuites {
     /// Those of the tests that have `filter` in the name of their binary and their own.
     pub(super) fn filtered(mut self, filter: &str) -> Result<Self> {
         for suite in self.on_kvm.iter_mut().chain([&mut self.own]) {
@@ -52,7 +52,7 @@ impl Suites {
 
 /// Asks every binary for its ignored tests. A test that is neither the lab's own nor on KVM would never
 /// run, so it is an error.
-pub(super) fn find(binaries: &[TestBinary]) -> Result<Suites> {
+pub(super) fn find(binaries: &[TestBinary]) -> Result<TestSuites> {
     let mut own = None;
     let mut on_kvm = Vec::new();
     for binary in binaries {
@@ -71,7 +71,7 @@ pub(super) fn find(binaries: &[TestBinary]) -> Result<Suites> {
                 binary.name
             );
         }
-        let suite = Suite {
+        let suite = TestSuite {
             binary: binary.clone(),
             tests: names,
         };
@@ -82,7 +82,7 @@ pub(super) fn find(binaries: &[TestBinary]) -> Result<Suites> {
         on_kvm.push(suite);
     }
     ensure!(!on_kvm.is_empty(), "no test is in a module {KVM}");
-    Ok(Suites {
+    Ok(TestSuites {
         own: own.with_context(|| format!("no tests in {OWN}"))?,
         on_kvm,
     })
@@ -103,10 +103,10 @@ pub(super) fn find_foreign(binaries: &[TestBinary]) -> Result<Vec<TestBinary>> {
 }
 
 /// The test binary of this name with its ignored tests.
-pub(super) fn named(binaries: &[TestBinary], name: &str) -> Result<Suite> {
+pub(super) fn named(binaries: &[TestBinary], name: &str) -> Result<TestSuite> {
     let binary = binaries.iter().find(|binary| binary.name == name);
     let binary = binary.with_context(|| format!("no tests in {name}"))?;
-    Ok(Suite {
+    Ok(TestSuite {
         binary: binary.clone(),
         tests: ignored(binary)?,
     })
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_filter_is_a_part_of_the_name_of_a_binary_or_a_test() {
-        let suite = |name: &str, tests: &[&str]| Suite {
+        let suite = |name: &str, tests: &[&str]| TestSuite {
             binary: TestBinary {
                 name: name.to_owned(),
                 path: name.into(),
@@ -188,15 +188,15 @@ mod tests {
             tests: tests.iter().map(ToString::to_string).collect(),
         };
         let names = |filter| {
-            let suites = Suites {
+            let suites = TestSuites {
                 own: suite(OWN, &["linux::boots"]),
                 on_kvm: vec![
                     suite("exits", &["kvm::a"]),
                     suite("irq", &["kvm::a", "x::kvm::b"]),
                 ],
             };
-            let Suites { own, on_kvm } = suites.filtered(filter)?;
-            let tests = |suite: Suite| suite.tests;
+            let TestSuites { own, on_kvm } = suites.filtered(filter)?;
+            let tests = |suite: TestSuite| suite.tests;
             Ok::<_, anyhow::Error>((own.tests, on_kvm.into_iter().map(tests).collect::<Vec<_>>()))
         };
         assert_eq!(names("irq::x").unwrap().1, [["x::kvm::b"]]);

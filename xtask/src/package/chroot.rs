@@ -74,7 +74,7 @@ pub(super) fn test(package: &Path) -> Result<()> {
 
 /// The archive of a root with what every Debian has.
 fn root() -> Result<PathBuf> {
-    let debian::Release { suite, arch } = debian::release()?;
+    let debian::DebianRelease { suite, arch } = debian::release()?;
     cache::entry(&format!("root-{suite}-{}.tar", arch.package), |archive| {
         ensure!(
             debian::is_root(),

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::release::{self, Built};
+use crate::release::{self, BuiltProgram};
 use crate::{artifacts, cache};
 
 /// What cargo-cyclonedx calls its list, beside the manifest of each package.
@@ -82,7 +82,7 @@ fn make(root: &Path) -> Result<PathBuf> {
 }
 
 /// Adds the checksums of all files, which cargo-deb leaves to dpkg: that would make them of what it has installed.
-fn add_checksums(package: &Path, tree: &Path, built: &Built) -> Result<()> {
+fn add_checksums(package: &Path, tree: &Path, built: &BuiltProgram) -> Result<()> {
     const SUMS: &str = "find usr -type f | LC_ALL=C sort | xargs md5sum >DEBIAN/md5sums";
     if tree.exists() {
         fs::remove_dir_all(tree).context("cannot remove the tree of an earlier package")?;
@@ -99,7 +99,7 @@ fn add_checksums(package: &Path, tree: &Path, built: &Built) -> Result<()> {
 }
 
 /// The changelog that dpkg's tools read; the one for people is beside it.
-fn changelog(built: &Built) -> Result<String> {
+fn changelog(built: &BuiltProgram) -> Result<String> {
     let time = format!("@{}", built.epoch);
     let mut date = Command::new("date");
     date.env("LC_ALL", "C")
@@ -113,7 +113,7 @@ fn changelog(built: &Built) -> Result<String> {
 }
 
 /// What is linked into the program, in CycloneDX 1.5 (ECMA-424), without the path of `root`.
-fn sbom(root: &Path, built: &Built) -> Result<String> {
+fn sbom(root: &Path, built: &BuiltProgram) -> Result<String> {
     let mut cyclonedx = Command::new(tool("cargo-cyclonedx", "0.5.9")?);
     cyclonedx
         .args([

@@ -25,7 +25,7 @@ use vmbell_lab::cache::{Cache, Size};
 use vmbell_lab::saved::Store;
 
 use self::run::take_time;
-use self::table::{Measured, Saved, Starts, table};
+use self::table::{Measured, SavedStarts, Starts, table};
 use crate::{artifacts, release};
 
 /// The variable with the `vmbell` for arm64, and where cargo builds it.
@@ -42,7 +42,7 @@ const NOT_SAVED: &str = ", booted (QEMU";
 ///
 /// Measures each kernel in both modes, at each depth and on each architecture.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct StartsArgs {
     /// Measure machines of this architecture; several times for several. arm64 takes $VMBELL_AARCH64, or what `cargo build
     /// --release --target aarch64-unknown-linux-musl -p vmbell-cli` made
     #[arg(long, default_value = ARCH, value_delimiter = ',', value_parser = PossibleValuesParser::from(Board::ALL.map(|board| board.arch.name)))]
@@ -68,7 +68,7 @@ struct Machine<'a> {
 }
 
 /// Measures every machine, even after one has failed, and prints the table.
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &StartsArgs) -> Result<()> {
     let vmbell = release::program()?;
     let before = load()?;
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn machines(options: &Options) -> Vec<Machine<'_>> {
+fn machines(options: &StartsArgs) -> Vec<Machine<'_>> {
     let kernels = || [None].into_iter().chain(options.kernel.iter().map(Some));
     let mut machines = Vec::new();
     for arch in &options.arch {
@@ -144,7 +144,7 @@ fn measure(vmbell: &Path, machine: &Machine<'_>, rounds: u32) -> Result<Measured
     Ok(Measured {
         machine: name,
         cold,
-        saved: is_saved.then_some(Saved { warm, made, size }),
+        saved: is_saved.then_some(SavedStarts { warm, made, size }),
     })
 }
 
@@ -229,11 +229,11 @@ fn load() -> Result<String> {
 mod tests {
     use super::*;
 
-    fn options(words: &[&str]) -> Options {
+    fn options(words: &[&str]) -> StartsArgs {
         #[derive(clap::Parser)]
         struct Parsed {
             #[command(flatten)]
-            options: Options,
+            options: StartsArgs,
         }
         let words = ["starts"].iter().chain(words);
         <Parsed as clap::Parser>::try_parse_from(words)

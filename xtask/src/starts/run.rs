@@ -10,7 +10,7 @@ use nix::sys::time::TimeValLike;
 
 /// What one run took, in seconds.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub(super) struct TimedRun {
     /// What the lab said.
     pub(super) messages: String,
     /// Of the command and all its children.
@@ -20,7 +20,7 @@ pub(super) struct Run {
     pub(super) first_line: Option<f64>,
 }
 
-impl Run {
+impl TimedRun {
     /// The kernel, as the lab names it in its first line.
     pub(super) fn kernel(&self) -> &str {
         let mut titles = self.messages.lines().filter_map(|line| {
@@ -33,7 +33,7 @@ impl Run {
 }
 
 /// Runs the command, and measures it. No other child of this process ends meanwhile.
-pub(super) fn take_time(command: &mut Command) -> Result<Run> {
+pub(super) fn take_time(command: &mut Command) -> Result<TimedRun> {
     let mut messages = tempfile::tempfile().context("cannot make a temporary file")?;
     let stderr = messages.try_clone().context("cannot share a file")?;
     let (cpu, started) = (children()?, Instant::now());
@@ -59,7 +59,7 @@ pub(super) fn take_time(command: &mut Command) -> Result<Run> {
         .read_to_string(&mut text)
         .context("cannot read messages")?;
     ensure!(status.success(), "{status}: {text}");
-    Ok(Run {
+    Ok(TimedRun {
         messages: text,
         cpu,
         wall,
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_kernel_is_the_one_that_the_lab_names() {
-        let run = Run {
+        let run = TimedRun {
             messages: "lab: preparing\n\
                        lab: Linux 6.12.1, QEMU 7.2.22 (the cache's own), 2 CPUs\n\
                        lab: exit status 0; 0.4 s, 0.5 s of CPU, from a saved state, retries 0\n"

@@ -2,15 +2,15 @@
 
 use vmbell_report::statistics::median;
 
-use super::run::Run;
+use super::run::TimedRun;
 
 /// The runs of one kind, cold or warm.
 #[derive(Debug, Default)]
 pub(super) struct Starts {
     /// Of the program that does nothing.
-    pub(super) empty: Vec<Run>,
+    pub(super) empty: Vec<TimedRun>,
     /// Of the program that prints a line.
-    pub(super) line: Vec<Run>,
+    pub(super) line: Vec<TimedRun>,
 }
 
 /// What was measured of a machine.
@@ -19,15 +19,15 @@ pub(super) struct Measured {
     pub(super) machine: String,
     pub(super) cold: Starts,
     /// `None` if QEMU cannot save it.
-    pub(super) saved: Option<Saved>,
+    pub(super) saved: Option<SavedStarts>,
 }
 
 /// What was measured of a machine that was saved.
 #[derive(Debug)]
-pub(super) struct Saved {
+pub(super) struct SavedStarts {
     pub(super) warm: Starts,
     /// The first warm run, which made the state.
-    pub(super) made: Run,
+    pub(super) made: TimedRun,
     /// The size of the state on disk, in bytes.
     pub(super) size: u64,
 }
@@ -47,7 +47,7 @@ impl Starts {
 }
 
 /// The median of what runs took; NaN if none of them has it.
-fn middle(runs: &[Run], seconds: impl FnMut(&Run) -> Option<f64>) -> f64 {
+fn middle(runs: &[TimedRun], seconds: impl FnMut(&TimedRun) -> Option<f64>) -> f64 {
     let seconds: Vec<f64> = runs.iter().filter_map(seconds).collect();
     median(&seconds).unwrap_or(f64::NAN)
 }
@@ -62,7 +62,7 @@ pub(super) fn table(rows: &[Measured]) -> String {
     for row in rows {
         let cold = &row.cold;
         // The figures of a saved machine; a dash for each of one that is not.
-        let saved = |figure: &dyn Fn(&Saved) -> String| {
+        let saved = |figure: &dyn Fn(&SavedStarts) -> String| {
             let figure = row.saved.as_ref().map(figure);
             figure.unwrap_or_else(|| "-".to_owned())
         };
@@ -89,8 +89,8 @@ pub(super) fn table(rows: &[Measured]) -> String {
 mod tests {
     use super::*;
 
-    fn runs(cpu: [f64; 3]) -> Vec<Run> {
-        let run = |cpu: f64| Run {
+    fn runs(cpu: [f64; 3]) -> Vec<TimedRun> {
+        let run = |cpu: f64| TimedRun {
             messages: String::new(),
             cpu,
             wall: cpu * 2.0,
@@ -111,7 +111,7 @@ mod tests {
         let measured = Measured {
             machine: "x86_64, Linux 6.12.1, functional, depth 1".to_owned(),
             cold: starts([4.0, 9.0, 3.0]),
-            saved: Some(Saved {
+            saved: Some(SavedStarts {
                 warm: starts([0.5, 0.4, 7.0]),
                 made: runs([5.0; 3]).remove(0),
                 size: 107_290_000,

@@ -8,7 +8,7 @@ use crate::{Random, Row, Times};
 
 /// The numbers of the row with this index; its verdict follows when all p-values are known, unless there is none.
 pub(super) fn row(matched: &MatchedRow<'_>, index: usize, options: &CompareOptions) -> ComparedRow {
-    let (old, new) = (Samples::of(&matched.old), Samples::of(&matched.new));
+    let (old, new) = (SideSamples::of(&matched.old), SideSamples::of(&matched.new));
     let in_turns = options.pairing == Pairing::Turns && old.medians.len() > 1;
     let mut row = ComparedRow {
         key: matched.key.clone(),
@@ -67,14 +67,14 @@ pub(super) fn row(matched: &MatchedRow<'_>, index: usize, options: &CompareOptio
 }
 
 /// What is exchanged between sides that were measured apart: reports, or runs if there is but one report on each side.
-fn exchanged<'s>(old: &'s Samples, new: &'s Samples) -> (&'s [f64], &'s [f64]) {
+fn exchanged<'s>(old: &'s SideSamples, new: &'s SideSamples) -> (&'s [f64], &'s [f64]) {
     match (old.reports.as_slice(), new.reports.as_slice()) {
         ([old], [new]) => (old, new),
         _ => (&old.medians, &new.medians),
     }
 }
 
-fn ratio(old: &Samples, new: &Samples, in_turns: bool) -> Option<f64> {
+fn ratio(old: &SideSamples, new: &SideSamples, in_turns: bool) -> Option<f64> {
     let ratio = if in_turns {
         let turns = new.medians.iter().zip(&old.medians);
         let ratios: Vec<f64> = turns.map(|(new, old)| (new / old).ln()).collect();
@@ -103,13 +103,13 @@ pub(super) fn decide(row: &mut ComparedRow, options: &CompareOptions) {
 }
 
 /// The samples of one side, those below the row's resolution raised to it: that is all that is known of them.
-struct Samples {
+struct SideSamples {
     reports: Vec<Vec<f64>>,
     medians: Vec<f64>,
     side: Side,
 }
 
-impl Samples {
+impl SideSamples {
     fn of(rows: &[&Row]) -> Self {
         let all = || rows.iter().filter_map(|row| row.times());
         let raised = |times: &Times| {

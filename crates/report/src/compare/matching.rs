@@ -69,8 +69,8 @@ pub(super) fn matched<'r>(
     pairing: Pairing,
 ) -> Result<Matching<'r>, CompareError> {
     let now = new;
-    let old = Rows::of(old, SideOf::Old)?;
-    let new = Rows::of(now, SideOf::New)?;
+    let old = RowsByKey::of(old, SideOf::Old)?;
+    let new = RowsByKey::of(now, SideOf::New)?;
     let mut matching = Matching {
         rows: Vec::new(),
         only_old: Vec::new(),
@@ -122,7 +122,7 @@ fn failed(reports: &[Report]) -> HashMap<RowKey, Option<&str>> {
 }
 
 /// The measured rows of one side.
-struct Rows<'r> {
+struct RowsByKey<'r> {
     /// The keys in the order of the reports.
     keys: Vec<RowKey>,
     /// The rows of each report by their keys.
@@ -130,7 +130,7 @@ struct Rows<'r> {
     is_counted: bool,
 }
 
-impl<'r> Rows<'r> {
+impl<'r> RowsByKey<'r> {
     fn of(reports: &'r [Report], side: SideOf) -> Result<Self, CompareError> {
         if reports.is_empty() {
             return Err(CompareError::NoReport(side));

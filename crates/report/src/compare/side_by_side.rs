@@ -1,6 +1,6 @@
 //! Several reports side by side: a column for each, with the ratio to the first one.
 
-use super::view::Names;
+use super::view::RowNames;
 use super::{CompareError, CompareOptions, Comparison, RowKey, compare, quantity};
 use crate::table::{Block, Cell, Column, Overflow, Table};
 use crate::{Group, Report, Row, units};
@@ -76,7 +76,7 @@ pub fn side_by_side(reports: &[(String, Report)]) -> Result<Vec<Block>, CompareE
 
 /// The rows of a comparison with the first report, and those that only `report` has measured.
 fn rows(comparison: &Comparison, report: &Report) -> Vec<SideRow> {
-    let names = Names::of(comparison);
+    let names = RowNames::of(comparison);
     let compared = comparison.rows.iter().map(|row| SideRow {
         group: row.key.group,
         name: names.name(&row.key),

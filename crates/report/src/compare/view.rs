@@ -31,7 +31,7 @@ impl Comparison {
     }
 
     fn table(&self, group: Group, rows: &[&ComparedRow]) -> Table {
-        let names = Names::of(self);
+        let names = RowNames::of(self);
         let mut table = Table::new(group.name(), rows.iter().map(|row| names.name(&row.key)));
         let rows = || rows.iter().copied();
         table.add(
@@ -125,7 +125,7 @@ impl Comparison {
 
     /// What the table leaves open: why rows are inconclusive, rows of one side, and the notes.
     fn remarks(&self) -> Vec<String> {
-        let names = Names::of(self);
+        let names = RowNames::of(self);
         let reason = |row: &ComparedRow| {
             let reason = row.reason.as_ref()?;
             Some(format!("{}: {reason}.", names.name(&row.key)))
@@ -149,14 +149,14 @@ impl Comparison {
 type Parameters = BTreeMap<String, String>;
 
 /// What tells the rows of a comparison from one another.
-pub(super) struct Names<'c> {
+pub(super) struct RowNames<'c> {
     /// The backends of each group.
     backends: HashMap<Group, HashSet<&'c str>>,
     /// The parameters of each command and backend of a group.
     parameters: HashMap<(Group, &'c str, &'c str), HashSet<&'c Parameters>>,
 }
 
-impl<'c> Names<'c> {
+impl<'c> RowNames<'c> {
     pub(super) fn of(comparison: &'c Comparison) -> Self {
         let mut names = Self {
             backends: HashMap::new(),

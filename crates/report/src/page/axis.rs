@@ -3,7 +3,7 @@
 use maud::Markup;
 
 use super::draw::{drawing, markup, text, upright};
-use super::scale::Scale;
+use super::scale::ChartScale;
 use crate::{Timing, units};
 
 /// How far two letters have to be from each other to stand beside each other on a phone, in per cent.
@@ -13,7 +13,7 @@ const GAP: f64 = 5.0;
 const LINE: u32 = 15;
 
 /// The axis, with a letter at each of `floors`.
-pub(super) fn axis(scale: Scale, timing: Timing, floors: &[(String, f64)]) -> Markup {
+pub(super) fn axis(scale: ChartScale, timing: Timing, floors: &[(String, f64)]) -> Markup {
     let places: Vec<f64> = floors.iter().map(|(_, at)| scale.place(*at)).collect();
     let lanes = lanes(&places);
     let above = LINE * lanes.iter().copied().max().map_or(0, |lane| lane + 1);

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::axis::axis;
 use super::column::{PageColumn, PageLine};
 use super::draw::{self, Mark};
-use super::scale::Scale;
+use super::scale::ChartScale;
 use super::section::{Section, one_of_each_run};
 use crate::{Row, Timing};
 
@@ -80,7 +80,7 @@ pub(super) fn markup(
             mark.whisker.map_or(mark.median, |ends| ends[1]),
         ]
     });
-    let Some(scale) = Scale::of(ends.chain(floors.medians())) else {
+    let Some(scale) = ChartScale::of(ends.chain(floors.medians())) else {
         return html! {};
     };
     let letters: Vec<(String, f64)> = floors
@@ -141,7 +141,7 @@ pub(super) fn legend(drawn: &[&PageColumn<'_>]) -> Markup {
     }
 }
 
-fn bar(scale: Scale, column: &PageColumn<'_>, row: &Row, floors: &[f64]) -> Markup {
+fn bar(scale: ChartScale, column: &PageColumn<'_>, row: &Row, floors: &[f64]) -> Markup {
     let Some((median, mark)) = column.median(row).zip(mark(row)) else {
         return html! {};
     };
@@ -168,7 +168,7 @@ fn mark(row: &Row) -> Option<Mark> {
     })
 }
 
-fn caption(scale: Scale, timing: Timing) -> Markup {
+fn caption(scale: ChartScale, timing: Timing) -> Markup {
     let what = match timing {
         Timing::Native | Timing::Emulated => "Median time of one operation",
         Timing::Instructions => "Median number of instructions per operation, not a time",

@@ -146,16 +146,16 @@ pub(super) struct PageLine<'r> {
     pub(super) rows: Vec<Option<&'r Row>>,
 }
 
-/// Names in an order of their own, each with the place at which it was first seen. A linked list: a report may have many rows.
+/// NameOrder in an order of their own, each with the place at which it was first seen. A linked list: a report may have many rows.
 #[derive(Default)]
-struct Names<'r> {
+struct NameOrder<'r> {
     places: HashMap<&'r str, usize>,
     first: Option<usize>,
     /// For each place, the one that follows it.
     next: Vec<Option<usize>>,
 }
 
-impl<'r> Names<'r> {
+impl<'r> NameOrder<'r> {
     /// The place of a name; a new one follows that at `before`, or is the first.
     fn place(&mut self, name: &'r str, before: Option<usize>) -> usize {
         let new = self.next.len();
@@ -179,7 +179,7 @@ impl<'r> Names<'r> {
 
 /// The rows of a section that have numbers, by name, each name after the one that it follows in its column.
 pub(super) fn lines<'r>(section: Section, columns: &[PageColumn<'r>]) -> Vec<PageLine<'r>> {
-    let mut names = Names::default();
+    let mut names = NameOrder::default();
     let mut lines: Vec<PageLine<'r>> = Vec::new();
     for (place, column) in columns.iter().enumerate() {
         let mut before = None;

@@ -6,7 +6,7 @@
 use maud::{Markup, PreEscaped};
 use svg::node::element::{Circle, Line, Rectangle, SVG, Text};
 
-use super::scale::Scale;
+use super::scale::ChartScale;
 
 /// How high the drawing of one bar is, in pixels.
 const HEIGHT: u32 = 18;
@@ -72,7 +72,7 @@ pub(super) struct Mark {
 }
 
 /// A bar with its whisker, in front of the places of the floors.
-pub(super) fn bar(scale: Scale, mark: Mark, floors: &[f64]) -> Markup {
+pub(super) fn bar(scale: ChartScale, mark: Mark, floors: &[f64]) -> Markup {
     let middle = HEIGHT / 2;
     let mut drawing = drawing(HEIGHT);
     let length = scale.place(mark.median);
@@ -131,7 +131,7 @@ pub(super) fn stack(most: f64, amounts: [(&str, f64); 2]) -> Markup {
     clippy::cast_sign_loss,
     reason = "at most the height of a drawing"
 )]
-pub(super) fn height(curve: u32, scale: Scale, value: f64) -> u32 {
+pub(super) fn height(curve: u32, scale: ChartScale, value: f64) -> u32 {
     let share = 1.0 - scale.place(value) / 100.0;
     (8.0 + share * f64::from(curve)).round() as u32
 }

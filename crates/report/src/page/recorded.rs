@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use svg::node::element::{Polyline, SVG};
 
 use super::draw::{across, drawing, height, markup as drawn, text, upright};
-use super::scale::Scale;
+use super::scale::ChartScale;
 use crate::history::{History, Interval, Place, Rate, histories};
 use crate::table::{Cell, Column, Table};
 use crate::write::html::{self, document};
@@ -273,7 +273,7 @@ fn number(value: Option<f64>) -> String {
 fn curve(intervals: &[Interval], seconds: f64) -> Markup {
     let points = thinned(intervals);
     let most = points.iter().map(|point| point.rate).fold(0.0, f64::max);
-    let scale = Scale::Linear(most.max(f64::MIN_POSITIVE) * 1.15);
+    let scale = ChartScale::Linear(most.max(f64::MIN_POSITIVE) * 1.15);
     let mut drawing = drawing(HEIGHT + 28);
     for (tick, has_label) in scale.ticks() {
         let y = height(HEIGHT, scale, tick);

@@ -8,14 +8,14 @@ const WIDE: f64 = 30.0;
 
 /// An axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Scale {
+pub(super) enum ChartScale {
     /// From zero to this value.
     Linear(f64),
     /// From the first power of ten to the second.
     Logarithmic(i32, i32),
 }
 
-impl Scale {
+impl ChartScale {
     /// The axis for `values`, of which those that are not positive are left out; `None` if that leaves none.
     #[allow(
         clippy::cast_possible_truncation,

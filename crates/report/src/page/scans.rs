@@ -9,7 +9,7 @@ use super::axis::label;
 use super::chart::legend;
 use super::column::{PageColumn, PageLine, lines};
 use super::draw::{across, drawing, height, markup as drawn, percent, text, upright};
-use super::scale::Scale;
+use super::scale::ChartScale;
 use super::section::Section;
 use crate::{Row, Timing};
 
@@ -24,7 +24,7 @@ const LEFT: f64 = 18.0;
 const RIGHT: f64 = 94.0;
 
 /// The curves of one path over one parameter.
-struct Scan<'r> {
+struct ScanCurves<'r> {
     path: &'r str,
     /// The parameter, and the other parameters' values.
     parameter: &'r str,
@@ -69,7 +69,7 @@ pub(super) fn markup(columns: &[PageColumn<'_>]) -> Markup {
 }
 
 /// The scans of all paths that have two values of a parameter or more.
-fn scans<'r>(columns: &[PageColumn<'r>]) -> Vec<Scan<'r>> {
+fn scans<'r>(columns: &[PageColumn<'r>]) -> Vec<ScanCurves<'r>> {
     let columns: Vec<PageColumn<'r>> = match columns.iter().find(|column| !column.is_emulated()) {
         Some(first) => columns
             .iter()
@@ -82,7 +82,7 @@ fn scans<'r>(columns: &[PageColumn<'r>]) -> Vec<Scan<'r>> {
         .into_iter()
         .flat_map(|section| lines(section, &columns))
         .collect();
-    let mut scans: Vec<Scan<'r>> = Vec::new();
+    let mut scans: Vec<ScanCurves<'r>> = Vec::new();
     let mut places: HashMap<(&str, &str, String), usize> = HashMap::new();
     for line in &all {
         let Some((path, _)) = line.name.split_once(PARAMETER) else {
@@ -97,7 +97,7 @@ fn scans<'r>(columns: &[PageColumn<'r>]) -> Vec<Scan<'r>> {
                 let key = (path, parameter.as_str(), others.clone());
                 let at = *places.entry(key).or_insert_with(|| {
                     let curves = columns.iter().map(|column| (*column, Vec::new())).collect();
-                    scans.push(Scan {
+                    scans.push(ScanCurves {
                         path,
                         parameter,
                         others,
@@ -130,7 +130,7 @@ fn others(row: &Row, parameter: &str) -> String {
         .collect()
 }
 
-impl Scan<'_> {
+impl ScanCurves<'_> {
     fn has(&self, column: &PageColumn<'_>) -> bool {
         let mut curves = self.curves.iter();
         curves.any(|(other, points)| other.place == column.place && !points.is_empty())
@@ -164,7 +164,7 @@ impl Scan<'_> {
         let medians = points().filter_map(|(_, row)| row.median());
         let most = medians.fold(0.0, f64::max);
         let values: Vec<f64> = points().map(|(value, _)| *value).collect();
-        let scale = Scale::Linear(most.max(f64::MIN_POSITIVE) * 1.15);
+        let scale = ChartScale::Linear(most.max(f64::MIN_POSITIVE) * 1.15);
         let mut drawing = drawing(HEIGHT + 28);
         for (tick, _) in scale.ticks() {
             let y = height(HEIGHT, scale, tick);
@@ -222,7 +222,7 @@ fn curve(
     drawing: SVG,
     column: &PageColumn<'_>,
     points: &[(f64, &Row)],
-    scale: Scale,
+    scale: ChartScale,
     values: &[f64],
 ) -> SVG {
     let at = |(value, row): &(f64, &Row)| {

@@ -11,13 +11,13 @@ pub(crate) fn answer(report: &Report, backend: &str) -> Vec<String> {
     if report.paths().is_none() || is_meaningless {
         return Vec::new();
     }
-    let rows = Rows { report, backend };
+    let rows = BackendRows { report, backend };
     let sentences = [rows.doorbell(), rows.interrupt(), rows.virtqueue()];
     sentences.into_iter().flatten().collect()
 }
 
 /// The measured rows of one backend.
-struct Rows<'r> {
+struct BackendRows<'r> {
     report: &'r Report,
     backend: &'r str,
 }
@@ -31,7 +31,7 @@ struct Cost<'r> {
     text: String,
 }
 
-impl<'r> Rows<'r> {
+impl<'r> BackendRows<'r> {
     fn cost(&self, name: &str) -> Option<Cost<'r>> {
         let mut rows = self.report.results.iter();
         let is_it = |row: &&Row| row.command == name && row.backend == self.backend;

@@ -13,14 +13,14 @@ const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"]
 
 /// The scale of all bars of a report.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Scale {
+pub(super) enum BarScale {
     /// From zero to this.
     Linear(f64),
     /// From one power of ten to another: each step of the same length is the same factor.
     Logarithmic(f64, f64),
 }
 
-impl Scale {
+impl BarScale {
     /// The scale for all medians of `report`; `None` if there is nothing to compare.
     pub(super) fn of(report: &Report) -> Option<Self> {
         let medians = report.results.iter().filter_map(crate::Row::median);

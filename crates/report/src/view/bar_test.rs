@@ -19,8 +19,8 @@ fn report(medians: &[f64]) -> Report {
 
 #[test]
 fn numbers_that_are_close_are_compared_on_a_linear_scale() {
-    let scale = Scale::of(&report(&[100.0, 200.0, 50.0])).unwrap();
-    assert_eq!(scale, Scale::Linear(200.0));
+    let scale = BarScale::of(&report(&[100.0, 200.0, 50.0])).unwrap();
+    assert_eq!(scale, BarScale::Linear(200.0));
     assert_eq!(scale.bar(200.0), "████████████");
     assert_eq!(scale.bar(100.0), "██████");
     assert_eq!(scale.bar(51.0), "███");
@@ -29,7 +29,7 @@ fn numbers_that_are_close_are_compared_on_a_linear_scale() {
 #[test]
 fn numbers_that_are_far_apart_are_compared_by_factors() {
     let report = report(&[2.0, 800_000.0]);
-    let scale = Scale::of(&report).unwrap();
+    let scale = BarScale::of(&report).unwrap();
     assert_eq!(scale.title(&report, None), "log 1 ns-1 ms");
     assert_eq!(scale.bar(1e6), "████████████");
     assert_eq!(scale.bar(1e3), "██████");
@@ -38,7 +38,7 @@ fn numbers_that_are_far_apart_are_compared_by_factors() {
 
 #[test]
 fn every_bar_is_seen_and_none_is_wider_than_another() {
-    for scale in [Scale::Linear(10.0), Scale::Logarithmic(1.0, 1e6)] {
+    for scale in [BarScale::Linear(10.0), BarScale::Logarithmic(1.0, 1e6)] {
         for ns in [0.0, 1e-9, 1.0, 9.99, 1e6, 1e12, f64::NAN] {
             let bar = scale.bar(ns);
             assert!((1..=WIDTH).contains(&bar.chars().count()), "{bar:?}");
@@ -49,6 +49,6 @@ fn every_bar_is_seen_and_none_is_wider_than_another() {
 
 #[test]
 fn nothing_measured_has_no_scale() {
-    assert_eq!(Scale::of(&report(&[])), None);
-    assert_eq!(Scale::of(&report(&[0.0])), None);
+    assert_eq!(BarScale::of(&report(&[])), None);
+    assert_eq!(BarScale::of(&report(&[0.0])), None);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::bar::Scale;
+use super::bar::BarScale;
 use super::header::median_title;
 use crate::table::{Cell, Column, Paint, Table};
 use crate::{Group, PercentilesOf, Ratio, Report, Row, TimeUnit, Timing, time_unit, units};
@@ -40,7 +40,7 @@ pub(crate) enum Number {
 pub(crate) struct Numbers<'r> {
     pub(crate) report: &'r Report,
     pub(crate) unit: Option<TimeUnit>,
-    scale: Option<Scale>,
+    scale: Option<BarScale>,
     /// The rows, with their backends, that others are compared with.
     references: HashSet<(&'r str, &'r str)>,
 }
@@ -53,7 +53,7 @@ impl<'r> Numbers<'r> {
         Self {
             report,
             unit,
-            scale: Scale::of(report),
+            scale: BarScale::of(report),
             references: rows.filter_map(reference).collect(),
         }
     }

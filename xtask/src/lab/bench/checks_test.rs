@@ -14,7 +14,7 @@ pub(in super::super) fn good_report(expected: &Expected) -> Report {
         measured.exits = exits;
         row
     };
-    let counted = |(name, userspace): &expected::Exits, light| {
+    let counted = |(name, userspace): &expected::ExpectedExits, light| {
         let (total, userspace) = (Some(light + userspace), Some(*userspace));
         row(name, Some(Exits { total, userspace }))
     };

@@ -1,7 +1,7 @@
 //! What the report of all rows must say, for each architecture.
 
 /// A row, and how many of its exits reach the VMM for each operation.
-pub(super) type Exits = (&'static str, f64);
+pub(super) type ExpectedExits = (&'static str, f64);
 
 /// What a report must say.
 #[derive(Debug)]
@@ -9,9 +9,9 @@ pub(crate) struct Expected {
     /// The device that L1 has.
     pub(super) device: &'static str,
     /// Rows with at least one exit for each operation.
-    pub(super) rows: &'static [Exits],
+    pub(super) rows: &'static [ExpectedExits],
     /// The same for rows with an assigned device. Interrupts of the host are not counted as exits, so such a row may have none.
-    pub(super) assigned: &'static [Exits],
+    pub(super) assigned: &'static [ExpectedExits],
     /// Rows and the most exits that each of their operations may have.
     pub(super) most: &'static [(&'static str, f64)],
     /// The row of a device model, and the row of the bare loop around `KVM_RUN` with the same exit.

@@ -8,7 +8,7 @@ mod expected;
 use anyhow::{Context, Result};
 use vmbell_report::{Report, Row, Status};
 
-use super::Launcher;
+use super::LabLauncher;
 use super::stage::StageCounts;
 use crate::child;
 use checks::failures;
@@ -26,7 +26,7 @@ const MOST_RETRIES: u32 = 3;
 
 /// Measures in one boot, and checks the report.
 pub(super) fn run(
-    launcher: Launcher<'_>,
+    launcher: LabLauncher<'_>,
     expected: &Expected,
 ) -> Result<(StageCounts, Vec<String>)> {
     let (mut counts, mut report) = measure(launcher, expected.device, &[], None)?;
@@ -59,7 +59,7 @@ fn took_one_twice(report: &Report) -> Vec<String> {
 /// Measures these rows, or all if there are none, in one boot, with this seed of the lab. A row that failed makes the
 /// command fail, but it leaves its report.
 fn measure(
-    launcher: Launcher<'_>,
+    launcher: LabLauncher<'_>,
     device: &str,
     names: &[String],
     seed: Option<u32>,
