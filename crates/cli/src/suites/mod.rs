@@ -10,6 +10,7 @@ mod eoi;
 mod kvm_trace;
 mod measure_args;
 pub(crate) mod measured;
+mod name;
 pub(crate) mod net;
 pub(crate) mod paths;
 pub(crate) mod rings;
@@ -18,9 +19,10 @@ mod time_unit;
 pub(crate) mod vmms;
 
 use anyhow::Result;
-use clap::{Args, Command, Subcommand, ValueEnum};
+use clap::{Args, Command, Subcommand};
 
 use self::eoi::EoiArgs;
+pub(super) use self::name::SuiteName;
 use self::net::NetSuiteArgs;
 use self::paths::args::PathsArgs;
 use self::rings::RingsArgs;
@@ -65,21 +67,6 @@ pub(super) enum BenchSuite {
     Eoi(EoiArgs),
     Vmms(VmmsArgs),
     Net(NetSuiteArgs),
-}
-
-/// A suite by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum SuiteName {
-    /// Doorbells and interrupts of this host's backends, and floors
-    Paths,
-    /// Virtqueues
-    Rings,
-    /// Events of interrupts, with PV EOI off and on
-    Eoi,
-    /// VMMs
-    Vmms,
-    /// Linux's network driver in a guest
-    Net,
 }
 
 impl From<SuiteArgs> for BenchSuite {

@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use clap::{Command, ValueEnum};
 
 use self::args::{PathsArgs, Sort};
-use super::SuiteName;
 use super::measured::{BegunBench, exit};
+use super::name::SuiteName;
 use super::supervise::supervise;
 use crate::args::exports::{Exports, replaced};
 use crate::args::values::value;

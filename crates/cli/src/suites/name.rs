@@ -1,0 +1,18 @@
+//! The names of the suites, which `vmbell list` takes, and which the suite `paths` knows from names of rows.
+
+use clap::ValueEnum;
+
+/// A suite by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SuiteName {
+    /// Doorbells and interrupts of this host's backends, and floors
+    Paths,
+    /// Virtqueues
+    Rings,
+    /// Events of interrupts, with PV EOI off and on
+    Eoi,
+    /// VMMs
+    Vmms,
+    /// Linux's network driver in a guest
+    Net,
+}
