@@ -13,12 +13,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::arch::Arch;
-use super::boot::{Boot, Booted, Limits, Mode, SavedFiles, Settings, Sinks, does_not};
-use super::cache::{Size, hash_bytes};
-use super::job::Ending;
+use super::boot::{
+    BootPlan, BootResult, SavedFiles, Settings, Sinks, TimeLimits, TimeMode, does_not,
+};
+use super::cache::{DiskSize, hash_bytes};
+use super::job::ProgramEnding;
 use super::lab::Lab;
 use super::nest::{self, Initramfs};
-use super::saved::{Draft, Key, Saved, Store};
+use super::saved::{Saved, StateDraft, StateKey, Store};
 use super::{first, payload};
 use crate::error::{LabError, LabFailure, cannot};
 use loader::window::TIME_SKIPPED;
@@ -93,7 +95,7 @@ impl Beginning {
 
 impl Lab {
     /// Finds or makes the state from which this machine begins. A machine that cannot be saved boots.
-    pub(crate) fn begin(&self, boot: &Boot<'_>, initramfs: &Initramfs<'_>) -> Beginning {
+    pub(crate) fn begin(&self, boot: &BootPlan<'_>, initramfs: &Initramfs<'_>) -> Beginning {
         let Some(store) = &self.states else {
             return Beginning::Boot(None);
         };
@@ -123,7 +125,7 @@ impl Lab {
     fn find_or_make(
         &self,
         store: &Store,
-        boot: &Boot<'_>,
+        boot: &BootPlan<'_>,
         initramfs: &Initramfs<'_>,
     ) -> Result<Saved, LabError> {
         let key = self.key(store, boot, initramfs)?;
@@ -140,7 +142,7 @@ impl Lab {
             self.progress
                 .say("waiting for another `vmbell lab` that saves this machine");
         };
-        let room = Size(ROOM * u64::from(boot.settings.depth));
+        let room = DiskSize(ROOM * u64::from(boot.settings.depth));
         store.make(&key, room, waiting, |draft| {
             let _shown = self.progress.spin("saving the machine, once");
             for _ in 0..ATTEMPTS {
@@ -157,9 +159,9 @@ impl Lab {
     /// skipped time at the stop (docs/qemu-bugs.md), so that another boot would give other figures.
     fn make(
         &self,
-        boot: &Boot<'_>,
+        boot: &BootPlan<'_>,
         initramfs: &Initramfs<'_>,
-        draft: &Draft,
+        draft: &StateDraft,
     ) -> Result<bool, LabError> {
         let make = |path: PathBuf| {
             let mut options = File::options();
@@ -175,7 +177,7 @@ impl Lab {
             state: &state,
         };
         let window = nest::empty_window()?;
-        Boot {
+        BootPlan {
             initramfs: Some(initramfs.file()?),
             window: &window,
             ..*boot
@@ -185,13 +187,13 @@ impl Lab {
         let window = nest::check(self, boot.settings, header)?;
         let limit = boot.settings.limits.boot.min(CHECK);
         let settings = &Settings {
-            limits: Limits {
+            limits: TimeLimits {
                 boot: limit,
                 program: limit,
             },
             ..boot.settings.clone()
         };
-        let booted = Boot {
+        let booted = BootPlan {
             window: &window.file,
             settings,
             ..*boot
@@ -207,14 +209,14 @@ impl Lab {
     fn key(
         &self,
         store: &Store,
-        boot: &Boot<'_>,
+        boot: &BootPlan<'_>,
         initramfs: &Initramfs<'_>,
-    ) -> Result<Key, LabError> {
+    ) -> Result<StateKey, LabError> {
         let settings = boot.settings;
         let mode = match settings.mode {
-            Mode::Functional { cpus: 1 } => "1 CPU".to_owned(),
-            Mode::Functional { cpus } => format!("{cpus} CPUs"),
-            Mode::Deterministic { .. } => "deterministic".to_owned(),
+            TimeMode::Functional { cpus: 1 } => "1 CPU".to_owned(),
+            TimeMode::Functional { cpus } => format!("{cpus} CPUs"),
+            TimeMode::Deterministic { .. } => "deterministic".to_owned(),
         };
         let depth = match settings.depth {
             1 => String::new(),
@@ -226,7 +228,7 @@ impl Lab {
             settings.memory >> 20
         );
         let program = self.qemu.program();
-        let mut key = Key::new(title)
+        let mut key = StateKey::new(title)
             .part("qemu", self.qemu.version())
             .part("qemu's program", store.digest(program)?);
         for path in self.qemu.data_files(&FIRMWARE_FOLDERS, &FIRMWARE) {
@@ -253,7 +255,7 @@ impl Lab {
                 .part("inside", format!("{:?}", inside.nested))
                 .part("its files", format!("{files:032x}"));
         }
-        if let Mode::Functional { .. } = settings.mode {
+        if let TimeMode::Functional { .. } = settings.mode {
             // The kernel has measured how fast its clocks are.
             key = key.part("host's CPU", host_cpu());
         }
@@ -273,7 +275,7 @@ impl Lab {
             return Some(Some("--qemu-arg may change what is saved".to_owned()));
         }
         // Of two CPUs each has the other set its timers again, and where instructions are counted no time passes at the stop.
-        let alone = matches!(settings.mode, Mode::Functional { cpus: 1 });
+        let alone = matches!(settings.mode, TimeMode::Functional { cpus: 1 });
         if alone && self.board.arch == Arch::AARCH64 && self.kernel.major() >= 7 {
             let reason = "QEMU does not save the timers that Linux uses on arm64";
             return Some(Some(reason.to_owned()));
@@ -285,11 +287,11 @@ impl Lab {
 }
 
 /// Whether the check of a restored machine has passed.
-fn passed(booted: Booted) -> Result<(), LabError> {
+fn passed(booted: BootResult) -> Result<(), LabError> {
     let said = match booted.report {
         Some(report) => match report.ending {
-            Ending::Exited(0) => return Ok(()),
-            Ending::Failed(reason) => reason,
+            ProgramEnding::Exited(0) => return Ok(()),
+            ProgramEnding::Failed(reason) => reason,
             other => format!("{other:?}"),
         },
         None if booted.status.is_none() => format!("it hangs, and {}", booted.said()),

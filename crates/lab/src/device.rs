@@ -4,11 +4,11 @@
 
 /// A device of L1.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Device {
+pub struct L1Device {
     /// The name by which it is asked for.
     pub name: &'static str,
     /// The bus on which it is.
-    pub bus: Bus,
+    pub bus: L1Bus,
     /// Its address in L1, as sysfs names it.
     pub address: &'static str,
     /// QEMU's arguments, which fix the address.
@@ -27,14 +27,14 @@ pub struct Device {
 
 /// A bus of L1's kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bus {
+pub enum L1Bus {
     /// PCI.
     Pci,
     /// AMBA, the bus of Arm's own peripherals.
     Amba,
 }
 
-impl Bus {
+impl L1Bus {
     /// The name of its folder in `/sys/bus`.
     pub fn name(self) -> &'static str {
         match self {
@@ -78,7 +78,7 @@ pub struct Iommu {
 
 /// What drives a device in L1 when the program starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Driver {
+pub enum L1Driver {
     /// VFIO: a program can assign the device at once.
     Vfio,
     /// Nothing.
@@ -87,19 +87,19 @@ pub enum Driver {
 
 /// A device that L1 has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plugged {
+pub struct PluggedDevice {
     /// The device.
-    pub device: &'static Device,
+    pub device: &'static L1Device,
     /// What drives it in L1.
-    pub driver: Driver,
+    pub driver: L1Driver,
 }
 
-impl Plugged {
+impl PluggedDevice {
     /// The driver's name in L1's kernel; `None` if the device has none.
     pub fn driver_name(&self) -> Option<&'static str> {
         match self.driver {
-            Driver::Vfio => Some(self.device.bus.vfio_driver()),
-            Driver::None => None,
+            L1Driver::Vfio => Some(self.device.bus.vfio_driver()),
+            L1Driver::None => None,
         }
     }
 }

@@ -57,7 +57,7 @@ impl DeviceTree {
         self.node(path)?;
         let mut found = None;
         self.walk(|own, item| {
-            if let Item::Property { name, value } = item
+            if let TreeItem::Property { name, value } = item
                 && own == path
                 && name == NAME.as_bytes()
             {
@@ -108,7 +108,7 @@ impl DeviceTree {
     fn node(&self, path: &str) -> Result<usize, LabError> {
         let mut found = None;
         self.walk(|own, item| {
-            if let Item::Node { properties } = item
+            if let TreeItem::Node { properties } = item
                 && own == path
             {
                 found = Some(properties);
@@ -118,7 +118,7 @@ impl DeviceTree {
     }
 
     /// Calls `visit` for every node and property with the path of the node; `None` if the structure is broken.
-    fn walk(&self, mut visit: impl FnMut(&str, Item<'_>)) -> Option<()> {
+    fn walk(&self, mut visit: impl FnMut(&str, TreeItem<'_>)) -> Option<()> {
         let mut path: Vec<&str> = Vec::new();
         let mut at = 0;
         loop {
@@ -129,14 +129,14 @@ impl DeviceTree {
                     let name = text(self.structure.get(at..)?)?;
                     at = (at + name.len() + 1).next_multiple_of(4);
                     path.push(std::str::from_utf8(name).ok()?);
-                    visit(&joined(&path), Item::Node { properties: at });
+                    visit(&joined(&path), TreeItem::Node { properties: at });
                 }
                 PROPERTY => {
                     let length = word(&self.structure, at)? as usize;
                     let name = word(&self.structure, at + 4)? as usize;
                     let name = text(self.strings.get(name..)?)?;
                     let value = self.structure.get(at + 8..)?.get(..length)?;
-                    visit(&joined(&path), Item::Property { name, value });
+                    visit(&joined(&path), TreeItem::Property { name, value });
                     at = (at + 8 + length).next_multiple_of(4);
                 }
                 END_NODE => {
@@ -153,7 +153,7 @@ impl DeviceTree {
 }
 
 /// What a walk comes to.
-enum Item<'a> {
+enum TreeItem<'a> {
     /// A node, and where in the structure its properties begin.
     Node { properties: usize },
     /// A property.

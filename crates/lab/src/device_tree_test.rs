@@ -40,7 +40,7 @@ fn a_property_is_added_to_its_node_and_to_no_other() {
     let tree = DeviceTree::parse(&tree.to_bytes()).unwrap();
     let mut found = Vec::new();
     tree.walk(|path, item| {
-        if let Item::Property { name, value } = item {
+        if let TreeItem::Property { name, value } = item {
             let name = String::from_utf8(name.to_vec()).unwrap();
             found.push(format!("{path} {name} {value:x?}"));
         }

@@ -9,9 +9,9 @@ use crate::error::{LabError, cannot};
 
 /// The files of `/out`.
 #[derive(Debug)]
-pub struct Files(File);
+pub struct OutFiles(File);
 
-impl Files {
+impl OutFiles {
     /// An empty archive in the folder for temporary files.
     pub(crate) fn new() -> io::Result<Self> {
         tempfile::tempfile().map(Self)
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_file_is_found_by_name_and_a_missing_one_is_none() {
-        let mut files = Files::new().unwrap();
+        let mut files = OutFiles::new().unwrap();
         let mut archive = tar::Builder::new(files.sink().unwrap());
         for (name, text) in [("./a.json", "A"), ("./b.json", "B")] {
             let mut header = tar::Header::new_gnu();

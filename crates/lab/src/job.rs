@@ -59,7 +59,7 @@ pub mod answer {
 
 /// A program to run in L1, or in a Linux inside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Job {
+pub struct InitJob {
     /// The program by its path in L1.
     pub program: PathBuf,
     /// The program's `argv`, from `argv[0]` on.
@@ -155,7 +155,7 @@ pub struct JobDevice {
 /// How the program ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum ProgramEnding {
     /// It exited with this status (8 bits).
     Exited(u8),
     /// A signal killed it.
@@ -179,7 +179,7 @@ pub enum Ending {
 /// What L1 sends over the control port, each one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Message {
+pub enum InitMessage {
     /// The next Linux inside starts now, and the program in the innermost.
     Nesting,
     /// The program starts now.
@@ -187,14 +187,14 @@ pub enum Message {
     /// This Linux still runs, which the host has asked.
     Alive,
     /// The program has ended.
-    Report(Report),
+    Report(RunReport),
 }
 
 /// The report that L1 sends at the end. The host acknowledges it after it has read the number of bytes that it states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
+pub struct RunReport {
     /// How the program ended.
-    pub ending: Ending,
+    pub ending: ProgramEnding,
     /// Bytes sent to the host: standard output, standard error, files.
     pub sent: [u64; 3],
     /// Remarks of L1's init: modules that could not be loaded and the like.
@@ -204,12 +204,12 @@ pub struct Report {
     pub exits: Vec<(u32, u64)>,
     /// Those between each two marks of the program, as KVM names their reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub between_marks: Vec<Exits>,
+    pub between_marks: Vec<NamedExits>,
 }
 
-impl From<Ending> for Report {
+impl From<ProgramEnding> for RunReport {
     /// The report of what has sent nothing.
-    fn from(ending: Ending) -> Self {
+    fn from(ending: ProgramEnding) -> Self {
         Self {
             ending,
             sent: [0; 3],
@@ -221,9 +221,9 @@ impl From<Ending> for Report {
 }
 
 /// Numbers of exits by KVM's names of their reasons.
-pub type Exits = BTreeMap<String, u64>;
+pub type NamedExits = BTreeMap<String, u64>;
 
-impl Ending {
+impl ProgramEnding {
     /// The exit status as a shell would show it.
     pub fn status(&self) -> u8 {
         match self {
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn a_debug_exit_code_survives_qemu() {
         for status in 0..=255 {
-            let code = Ending::Exited(status).exit_code();
+            let code = ProgramEnding::Exited(status).exit_code();
             let qemu = i32::from(code.wrapping_shl(1) | 1);
             assert_eq!(decode_debug_exit(qemu), Some(status.min(127)));
             assert_eq!(status == 0, code == 0, "only success looks like success");
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn a_signal_shows_as_in_a_shell() {
         assert_eq!(
-            Ending::Signalled {
+            ProgramEnding::Signalled {
                 signal: 11,
                 core: true
             }

@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use super::board::Board;
-use super::boot::{Boot, Settings};
+use super::board::LabBoard;
+use super::boot::{BootPlan, Settings};
 use super::cache::Use;
-use super::prepare::Kernel;
-use super::progress::Progress;
+use super::prepare::LabKernel;
+use super::progress::LabProgress;
 use super::qemu::Qemu;
 use super::saved::Store;
 
@@ -15,11 +15,11 @@ use super::saved::Store;
 #[derive(Debug)]
 pub struct Lab {
     /// The machine.
-    pub board: Board,
+    pub board: LabBoard,
     /// The emulator.
     pub qemu: Qemu,
     /// The kernel.
-    pub kernel: Kernel,
+    pub kernel: LabKernel,
     /// The `vmbell` program of this host, which starts QEMU.
     pub vmbell: PathBuf,
     /// The `vmbell` program of L1's architecture, process 1 in L1: on the host's own architecture the same.
@@ -37,13 +37,13 @@ pub struct Lab {
     /// Keeps `clean` from removing the cache.
     pub lock: Use,
     /// Prints messages and progress.
-    pub progress: Progress,
+    pub progress: LabProgress,
 }
 
 impl Lab {
     /// L1 with these settings, which takes its files from this window.
-    pub(crate) fn boot<'a>(&'a self, settings: &'a Settings, window: &'a File) -> Boot<'a> {
-        Boot {
+    pub(crate) fn boot<'a>(&'a self, settings: &'a Settings, window: &'a File) -> BootPlan<'a> {
+        BootPlan {
             board: &self.board,
             qemu: &self.qemu,
             vmbell: &self.vmbell,

@@ -6,7 +6,7 @@
 //! libraries, environment and working directory, and returns how the program ended.
 //!
 //! Times taken in L1 say nothing about hardware. What counts there is behaviour, exit counts and,
-//! with [`boot::Mode::Deterministic`], instructions.
+//! with [`boot::TimeMode::Deterministic`], instructions.
 
 pub mod apt;
 pub mod arch;
@@ -49,13 +49,13 @@ mod unfinished;
 
 pub use begin::Began;
 pub use error::{LabError, LabFailure};
-pub use files::Files;
+pub use files::OutFiles;
 pub use kvm::KvmChanges;
 pub use lab::Lab;
-pub use payload::Task;
-pub use prepare::Kernel;
-pub use progress::Progress;
+pub use payload::LabTask;
+pub use prepare::LabKernel;
+pub use progress::LabProgress;
 pub use provision::{KernelChoice, Netperf, PackageRecipe, Provision, ProvisionKind, Recipe};
 pub use records::record;
-pub use run::Outcome;
+pub use run::LabOutcome;
 pub use unfinished::abandon;

@@ -14,11 +14,11 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::rand::GetRandomFlags;
 use sha2::{Digest as _, Sha256};
 
-use super::boot::{Mode, Settings, Vmm, WINDOW, kernel_parameters};
+use super::boot::{InnerVmm, Settings, TimeMode, WINDOW, kernel_parameters};
 use super::files::temporary;
 use super::job::Nested;
 use super::lab::Lab;
-use super::payload::{self, Inside, Task};
+use super::payload::{self, InnerLinux, LabTask};
 use crate::error::{LabError, failed};
 
 /// What a Linux needs for itself and for the VMM of the next one.
@@ -41,12 +41,12 @@ pub(crate) struct Initramfs<'a> {
     lab: &'a Lab,
     levels: u32,
     /// The Linux inside L1.
-    pub inside: Option<Inside>,
+    pub inside: Option<InnerLinux>,
     file: OnceCell<File>,
 }
 
 impl<'a> Initramfs<'a> {
-    fn new(lab: &'a Lab, levels: u32, inside: Option<Inside>) -> Self {
+    fn new(lab: &'a Lab, levels: u32, inside: Option<InnerLinux>) -> Self {
         Self {
             lab,
             levels,
@@ -68,14 +68,14 @@ impl<'a> Initramfs<'a> {
 
 /// What a run gives L1: memory that becomes its window, with an archive in it whose header is to be written.
 #[derive(Debug)]
-pub(crate) struct Window {
+pub(crate) struct RunWindow {
     /// Memory without a name, so that no end of this process leaves it behind.
     pub file: File,
     /// The archive's length in bytes.
     pub length: u64,
 }
 
-impl Window {
+impl RunWindow {
     /// Writes the header, before L1 starts or continues.
     pub fn begin(&self, header: Header) -> Result<(), LabError> {
         let header = Header {
@@ -91,12 +91,12 @@ impl Window {
 /// memory in the settings is the innermost one's, and becomes L1's.
 pub(crate) fn files<'a>(
     lab: &'a Lab,
-    task: &Task,
+    task: &LabTask,
     settings: &mut Settings,
     header: Header,
-) -> Result<(Initramfs<'a>, Window), LabError> {
+) -> Result<(Initramfs<'a>, RunWindow), LabError> {
     let levels = settings.depth;
-    let mut inside: Option<Inside> = None;
+    let mut inside: Option<InnerLinux> = None;
     let mut run: Option<Vec<u8>> = None;
     for depth in (1..=levels).rev() {
         let memory = settings.memory;
@@ -113,7 +113,7 @@ pub(crate) fn files<'a>(
             })?;
             return Ok((Initramfs::new(lab, levels, inside), window));
         }
-        if settings.vmm == Vmm::Vmbell && memory > MOST {
+        if settings.vmm == InnerVmm::Vmbell && memory > MOST {
             return Err(failed!(
                 "L{depth} would need {} MiB of memory, and a guest of `vmbell run` has at most 3072",
                 memory >> 20
@@ -128,16 +128,16 @@ pub(crate) fn files<'a>(
             require_room(depth, own + length, memory)
         })?;
         let length = own + this_run.len() as u64;
-        inside = Some(Inside {
+        inside = Some(InnerLinux {
             nested: Nested {
                 depth: depth - 1,
-                deterministic: matches!(settings.mode, Mode::Deterministic { .. }),
+                deterministic: matches!(settings.mode, TimeMode::Deterministic { .. }),
                 memory,
                 vcpus: settings.mode.cpus(),
                 parameters: kernel_parameters(&lab.board, settings, &[lab.board.inner_parameters]),
                 qemu: match settings.vmm {
-                    Vmm::Vmbell => None,
-                    Vmm::Qemu => Some(payload::nested_qemu(lab)?),
+                    InnerVmm::Vmbell => None,
+                    InnerVmm::Qemu => Some(payload::nested_qemu(lab)?),
                 },
                 levels: levels + 1 - depth,
             },
@@ -151,12 +151,14 @@ pub(crate) fn files<'a>(
 }
 
 /// The window of a machine whose innermost Linux is to show that it can run a guest.
-pub(crate) fn check(lab: &Lab, settings: &Settings, header: Header) -> Result<Window, LabError> {
+pub(crate) fn check(lab: &Lab, settings: &Settings, header: Header) -> Result<RunWindow, LabError> {
     let mut run: Option<Vec<u8>> = None;
     for depth in (1..=settings.depth).rev() {
         let write = |output: &mut dyn Write| match &run {
             None => payload::write_check(lab, depth, output),
-            Some(run) => payload::write_outer(lab, &Task::default(), settings, depth, run, output),
+            Some(run) => {
+                payload::write_outer(lab, &LabTask::default(), settings, depth, run, output)
+            }
         };
         if depth == 1 {
             let window = window_of(write)?;
@@ -213,7 +215,7 @@ fn require_room(depth: u32, length: u64, memory: u64) -> Result<(), LabError> {
 }
 
 /// What a Linux is told when it begins: where time is not counted, to be like no other; otherwise to be as the seed says.
-pub(crate) fn header(mode: Mode) -> Result<Header, LabError> {
+pub(crate) fn header(mode: TimeMode) -> Result<Header, LabError> {
     let header = Header {
         length: 0,
         clock: 0,
@@ -222,7 +224,7 @@ pub(crate) fn header(mode: Mode) -> Result<Header, LabError> {
         seed: [0; 32],
     };
     Ok(match mode {
-        Mode::Functional { .. } => {
+        TimeMode::Functional { .. } => {
             let mut seed = [0; 32];
             rustix::rand::getrandom(&mut seed, GetRandomFlags::empty())
                 .map_err(|error| temporary(error.into()))?;
@@ -234,7 +236,7 @@ pub(crate) fn header(mode: Mode) -> Result<Header, LabError> {
                 ..header
             }
         }
-        Mode::Deterministic { seed } => Header {
+        TimeMode::Deterministic { seed } => Header {
             fixed_addresses: seed.is_none(),
             counted: true,
             seed: Sha256::digest(seed.unwrap_or(1).to_le_bytes()).into(),
@@ -246,7 +248,7 @@ pub(crate) fn header(mode: Mode) -> Result<Header, LabError> {
 /// Memory of the window's size, with what `write` writes.
 fn window_of(
     write: impl FnOnce(&mut dyn Write) -> Result<u64, LabError>,
-) -> Result<Window, LabError> {
+) -> Result<RunWindow, LabError> {
     let file = empty_window()?;
     let mut output = BufWriter::with_capacity(1 << 20, &file);
     output
@@ -256,7 +258,7 @@ fn window_of(
     let end = output.stream_position().map_err(temporary)?;
     drop(output);
     let length = end - ARCHIVE as u64;
-    Ok(Window { file, length })
+    Ok(RunWindow { file, length })
 }
 
 /// A window with nothing in it.

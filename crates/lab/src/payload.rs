@@ -6,14 +6,14 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::boot::{Mode, Settings};
-use super::device::Plugged;
+use super::boot::{Settings, TimeMode};
+use super::device::PluggedDevice;
 use super::initramfs::{Archive, ElfFacts, LibrarySearch, not_utf8};
 use super::job::{
-    JOB_FILE, Job, JobDevice, NESTED_INITRAMFS_FILE, NESTED_KERNEL_FILE, NESTED_RUN_FILE, Nested,
-    NestedQemu,
+    InitJob, JOB_FILE, JobDevice, NESTED_INITRAMFS_FILE, NESTED_KERNEL_FILE, NESTED_RUN_FILE,
+    Nested, NestedQemu,
 };
-use super::kernel::{Module, ModuleTree};
+use super::kernel::{KernelModule, ModuleTree};
 use super::kvm::IOEVENTFD;
 use super::lab::Lab;
 use super::{first, prepare};
@@ -28,7 +28,7 @@ const SHELL: &str = "/bin/sh";
 
 /// A program of the host to run in L1.
 #[derive(Clone, Debug, Default)]
-pub struct Task {
+pub struct LabTask {
     /// A path, or a name to be found on PATH.
     pub program: OsString,
     /// Its arguments.
@@ -57,7 +57,7 @@ const OUTER_CHANNEL: &str = "vhost_vsock";
 
 /// A Linux that another one starts inside itself.
 #[derive(Debug)]
-pub struct Inside {
+pub struct InnerLinux {
     /// The machine.
     pub nested: Nested,
     /// Its initramfs.
@@ -70,7 +70,7 @@ pub fn initramfs(
     lab: &Lab,
     depth: u32,
     levels: u32,
-    inside: Option<&Inside>,
+    inside: Option<&InnerLinux>,
     mut output: impl Write,
 ) -> Result<(), LabError> {
     let base = &lab.kernel.base;
@@ -102,7 +102,7 @@ pub fn initramfs(
 }
 
 /// What the Linux of this depth has of [`initramfs`] that is not in each: drivers, in the order of loading.
-pub fn channel_modules(lab: &Lab, depth: u32, levels: u32) -> Result<Vec<Module>, LabError> {
+pub fn channel_modules(lab: &Lab, depth: u32, levels: u32) -> Result<Vec<KernelModule>, LabError> {
     let mut modules = Vec::new();
     // They may be built in; if they are not, the kernel in L1 says so.
     if let Some(folder) = &lab.kernel.modules {
@@ -113,7 +113,7 @@ pub fn channel_modules(lab: &Lab, depth: u32, levels: u32) -> Result<Vec<Module>
     }
     if let Some(path) = lab.ioeventfd.as_ref().filter(|_| depth < levels) {
         // The VMM of the Linux inside is to find it.
-        modules.push(Module::read(path)?);
+        modules.push(KernelModule::read(path)?);
     }
     Ok(modules)
 }
@@ -129,7 +129,7 @@ fn end<W: Write>(archive: Archive<W>) -> Result<(), LabError> {
 /// Writes the archive of the Linux in which the program runs, unless it has more than `room` bytes. Returns how many it has.
 pub fn write(
     lab: &Lab,
-    task: &Task,
+    task: &LabTask,
     settings: &Settings,
     room: u64,
     output: impl Write,
@@ -177,10 +177,10 @@ pub fn write_check(lab: &Lab, depth: u32, output: impl Write) -> Result<u64, Lab
     if depth == 1 {
         add_init(&mut archive, lab)?;
     }
-    let job = Job {
+    let job = InitJob {
         check: true,
         depth,
-        ..Job::default()
+        ..InitJob::default()
     };
     finish(archive, &job)
 }
@@ -188,7 +188,7 @@ pub fn write_check(lab: &Lab, depth: u32, output: impl Write) -> Result<u64, Lab
 /// Writes the archive of a Linux with another one inside it, which is to get `run`. The innermost runs `task`.
 pub fn write_outer(
     lab: &Lab,
-    task: &Task,
+    task: &LabTask,
     settings: &Settings,
     depth: u32,
     run: &[u8],
@@ -196,9 +196,9 @@ pub fn write_outer(
 ) -> Result<u64, LabError> {
     let mut archive = Archive::new(output);
     archive.file(Path::new(NESTED_RUN_FILE), 0o644, run)?;
-    let task = Task {
+    let task = LabTask {
         stdin: task.stdin,
-        ..Task::default()
+        ..LabTask::default()
     };
     let settings = Settings {
         devices: Vec::new(),
@@ -211,7 +211,7 @@ pub fn write_outer(
 }
 
 /// Adds the job, and ends the archive. Returns how many bytes its entries have.
-fn finish<W: Write>(mut archive: Archive<W>, job: &Job) -> Result<u64, LabError> {
+fn finish<W: Write>(mut archive: Archive<W>, job: &InitJob) -> Result<u64, LabError> {
     archive.file(Path::new(JOB_FILE), 0o644, &json(JOB_FILE, job)?)?;
     let length = archive.length();
     end(archive)?;
@@ -223,10 +223,14 @@ fn json(path: &str, document: &impl Serialize) -> Result<Vec<u8>, LabError> {
 }
 
 /// The modules of this run, each once, in the order of loading.
-fn extra_modules(lab: &Lab, task: &Task, devices: &[Plugged]) -> Result<Vec<Module>, LabError> {
+fn extra_modules(
+    lab: &Lab,
+    task: &LabTask,
+    devices: &[PluggedDevice],
+) -> Result<Vec<KernelModule>, LabError> {
     let (board, kernel) = (&lab.board, &lab.kernel);
-    let mut modules: Vec<Module> = Vec::new();
-    let mut add = |found: Vec<Module>| {
+    let mut modules: Vec<KernelModule> = Vec::new();
+    let mut add = |found: Vec<KernelModule>| {
         for module in found {
             if !modules.iter().any(|other| other.name == module.name) {
                 modules.push(module);
@@ -235,7 +239,7 @@ fn extra_modules(lab: &Lab, task: &Task, devices: &[Plugged]) -> Result<Vec<Modu
     };
     // A kernel without modules may have VFIO built in; if it has not, L1's init says so.
     if let Some(folder) = &kernel.modules {
-        for Plugged { device, .. } in devices {
+        for PluggedDevice { device, .. } in devices {
             let names = [device.modules, board.iommu.modules].concat();
             let found = ModuleTree::open(folder, &kernel.title)
                 .and_then(|tree| tree.load_order(&names))
@@ -248,15 +252,15 @@ fn extra_modules(lab: &Lab, task: &Task, devices: &[Plugged]) -> Result<Vec<Modu
     }
     if devices.iter().any(|plugged| plugged.device.built_driver) {
         for path in &lab.drivers {
-            add(vec![Module::read(path)?]);
+            add(vec![KernelModule::read(path)?]);
         }
     }
     if let Some(path) = &lab.ioeventfd {
-        add(vec![Module::read(path)?]);
+        add(vec![KernelModule::read(path)?]);
     }
     for name in &task.modules {
         if name.contains('/') {
-            add(vec![Module::read(Path::new(name))?]);
+            add(vec![KernelModule::read(Path::new(name))?]);
             continue;
         }
         let folder = kernel.modules.clone().unwrap_or_default();
@@ -329,12 +333,12 @@ fn is_shell(program: &OsString) -> bool {
 
 fn job(
     lab: &Lab,
-    task: &Task,
+    task: &LabTask,
     settings: &Settings,
     depth: u32,
     program: PathBuf,
-) -> Result<Job, LabError> {
-    Ok(Job {
+) -> Result<InitJob, LabError> {
+    Ok(InitJob {
         program,
         arguments: std::iter::once(&task.program)
             .chain(&task.arguments)
@@ -349,7 +353,7 @@ fn job(
         stdin: task.stdin,
         files: task.out,
         cgroup: task.cgroup,
-        deterministic: matches!(settings.mode, Mode::Deterministic { .. }),
+        deterministic: matches!(settings.mode, TimeMode::Deterministic { .. }),
         phase: settings.phase(),
         devices: settings.devices.iter().map(job_device).collect(),
         required: lab.ioeventfd.as_ref().map(|_| IOEVENTFD.to_owned()),
@@ -378,7 +382,7 @@ fn text(value: &OsString) -> Result<String, LabError> {
     text.ok_or_else(|| not_utf8(Path::new(value)))
 }
 
-fn job_device(plugged: &Plugged) -> JobDevice {
+fn job_device(plugged: &PluggedDevice) -> JobDevice {
     JobDevice {
         name: plugged.device.name.to_owned(),
         bus: plugged.device.bus.name().to_owned(),

@@ -6,11 +6,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::arch::Arch;
-use super::board::Board;
-use super::cache::{Draft, Entry};
+use super::board::LabBoard;
+use super::cache::{CacheEntry, EntryDraft};
 use super::debug_kernel::SUFFIX;
 use super::initramfs::Archive;
-use super::kernel::{KernelImage, Module, ModuleTree, no_module, not_a_kernel};
+use super::kernel::{KernelImage, KernelModule, ModuleTree, no_module, not_a_kernel};
 use super::qemu::Qemu;
 use crate::error::{LabError, cannot};
 use loader::window::MODULE_FOLDER;
@@ -36,7 +36,7 @@ const DISPENSABLE: &[&str] = &[
 
 /// A kernel that can be booted.
 #[derive(Clone, Debug)]
-pub struct Kernel {
+pub struct LabKernel {
     /// The image for QEMU.
     pub image: PathBuf,
     /// The first archive of the file tree, which has the modules that every run needs.
@@ -49,9 +49,9 @@ pub struct Kernel {
     pub title: String,
 }
 
-impl Kernel {
+impl LabKernel {
     /// The kernel of a finished entry. `modules` is a folder that the user names; otherwise the entry has them.
-    pub fn of(entry: &Entry, modules: Option<PathBuf>) -> Self {
+    pub fn of(entry: &CacheEntry, modules: Option<PathBuf>) -> Self {
         let own = entry.path(MODULES);
         let headers = entry.path(HEADERS);
         Self {
@@ -81,7 +81,7 @@ impl Kernel {
 }
 
 /// Finishes an entry into which QEMU's packages were unpacked; returns its title.
-pub fn qemu(host: Arch, board: &Board, draft: &Draft) -> Result<String, LabError> {
+pub fn qemu(host: Arch, board: &LabBoard, draft: &EntryDraft) -> Result<String, LabError> {
     for folder in DISPENSABLE {
         remove_folder(&draft.path(folder))?;
     }
@@ -90,14 +90,14 @@ pub fn qemu(host: Arch, board: &Board, draft: &Draft) -> Result<String, LabError
 }
 
 /// Finishes an entry from a shell's package that was unpacked next to it; returns its title.
-pub fn shell(draft: &Draft) -> Result<String, LabError> {
+pub fn shell(draft: &EntryDraft) -> Result<String, LabError> {
     let (from, to) = (draft.scratch().join("bin/busybox"), draft.path(SHELL));
     fs::rename(&from, &to).map_err(cannot("move", from))?;
     Ok("busybox".to_owned())
 }
 
 /// Finishes an entry from a kernel package that was unpacked next to it; returns its title.
-pub fn linux(board: &Board, draft: &Draft) -> Result<String, LabError> {
+pub fn linux(board: &LabBoard, draft: &EntryDraft) -> Result<String, LabError> {
     let unpacked = draft.scratch();
     let (image, version) = unpacked_image(&unpacked).ok_or_else(|| {
         not_a_kernel(
@@ -122,7 +122,7 @@ pub fn linux(board: &Board, draft: &Draft) -> Result<String, LabError> {
 }
 
 /// Moves the folder of a kernel's modules into its entry.
-pub fn keep_modules(draft: &Draft, modules: &Path) -> Result<(), LabError> {
+pub fn keep_modules(draft: &EntryDraft, modules: &Path) -> Result<(), LabError> {
     let kept = draft.path(MODULES);
     fs::rename(modules, &kept).map_err(cannot("move modules to", kept))
 }
@@ -130,9 +130,9 @@ pub fn keep_modules(draft: &Draft, modules: &Path) -> Result<(), LabError> {
 /// Finishes an entry of a kernel that is another one with these modules in place of its own. What is the same are links to
 /// the other's entry.
 pub fn with_modules(
-    board: &Board,
-    draft: &Draft,
-    kernel: &Kernel,
+    board: &LabBoard,
+    draft: &EntryDraft,
+    kernel: &LabKernel,
     built: &[PathBuf],
 ) -> Result<(), LabError> {
     let path = draft.path(IMAGE);
@@ -143,7 +143,7 @@ pub fn with_modules(
     }
     let own = ModuleTree::open(&folder, kernel.release())?;
     for path in built {
-        let module = Module::read(path)?;
+        let module = KernelModule::read(path)?;
         let to = own
             .file(&module.name)
             .ok_or_else(|| no_module(&module.name, &folder))?;
@@ -175,8 +175,8 @@ fn link_modules(from: &Path, to: &Path) -> Result<(), LabError> {
 
 /// Writes the image and the first archive of an entry.
 pub fn kernel(
-    board: &Board,
-    draft: &Draft,
+    board: &LabBoard,
+    draft: &EntryDraft,
     image: &KernelImage,
     modules: Option<&ModuleTree>,
 ) -> Result<(), LabError> {
@@ -186,7 +186,11 @@ pub fn kernel(
 }
 
 /// Writes the first archive of an entry.
-fn base(board: &Board, draft: &Draft, modules: Option<&ModuleTree>) -> Result<(), LabError> {
+fn base(
+    board: &LabBoard,
+    draft: &EntryDraft,
+    modules: Option<&ModuleTree>,
+) -> Result<(), LabError> {
     let modules = modules.map_or(Ok(Vec::new()), |tree| tree.load_order(board.modules))?;
     let path = draft.path(BASE);
     let file = fs::File::create(&path).map_err(cannot("write", &path))?;
@@ -206,7 +210,7 @@ fn base(board: &Board, draft: &Draft, modules: Option<&ModuleTree>) -> Result<()
 pub fn add_modules<W: std::io::Write>(
     archive: &mut Archive<W>,
     folder: &str,
-    modules: &[Module],
+    modules: &[KernelModule],
 ) -> Result<(), LabError> {
     archive.folder(Path::new(folder))?;
     for (index, module) in modules.iter().enumerate() {
@@ -264,7 +268,7 @@ mod tests {
 
     #[test]
     fn an_image_is_found_in_boot_and_next_to_the_modules() {
-        let board = Board {
+        let board = LabBoard {
             modules: &[],
             ..X86_64
         };

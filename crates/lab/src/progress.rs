@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::records::{Filter, Step};
+use crate::records::{ProgressStep, StepFilter};
 
 /// Prints lines and a bar to standard error; the bar only if that is a terminal.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Progress {
+pub struct LabProgress {
     quiet: bool,
 }
 
@@ -25,7 +25,7 @@ pub struct Following {
     watcher: Option<JoinHandle<()>>,
 }
 
-impl Progress {
+impl LabProgress {
     /// With `quiet`, nothing is printed.
     pub fn new(quiet: bool) -> Self {
         Self { quiet }
@@ -69,12 +69,12 @@ impl Progress {
     }
 
     /// Shows a spinner until L1's first output.
-    pub fn wait(&self) -> Waiting {
+    pub fn wait(&self) -> WaitingSpinner {
         self.spin("in L1")
     }
 
     /// Shows a spinner with the time that has passed and `what` happens, until the result is dropped.
-    pub fn spin(&self, what: &'static str) -> Waiting {
+    pub fn spin(&self, what: &'static str) -> WaitingSpinner {
         let bar = if self.quiet {
             ProgressBar::hidden()
         } else {
@@ -84,7 +84,7 @@ impl Progress {
         let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
         bar.set_message(what);
         bar.enable_steady_tick(Duration::from_millis(200));
-        Waiting(bar)
+        WaitingSpinner(bar)
     }
 
     fn bar(&self, total: u64, template: &str) -> ProgressBar {
@@ -102,31 +102,31 @@ impl Progress {
 /// A spinner, shown until it is dropped or a stream of [`around`](Self::around) is written to. It becomes a bar when the program
 /// tells its progress.
 #[derive(Debug)]
-pub struct Waiting(ProgressBar);
+pub struct WaitingSpinner(ProgressBar);
 
 /// The style of the bar.
 const STEPS: &str = "lab: {elapsed} [{bar:30}] {pos}/{len}, {eta} left  {wide_msg}";
 
-impl Waiting {
+impl WaitingSpinner {
     /// Wraps `stream`: the first write to it removes the spinner.
     pub fn around<W: Write>(&self, stream: W) -> impl Write + use<W> {
-        Heard {
+        HeardOutput {
             bar: self.0.clone(),
             stream,
         }
     }
 }
 
-impl Waiting {
+impl WaitingSpinner {
     /// Wraps the program's standard error: takes the records of its progress out and shows them.
     pub fn around_messages<W: Write>(&self, stream: W) -> impl Write + use<W> {
         let bar = self.0.clone();
-        Filter::new(self.around(stream), move |step| show(&bar, step))
+        StepFilter::new(self.around(stream), move |step| show(&bar, step))
     }
 }
 
 /// Shows a step of the program, unless it has written something.
-fn show(bar: &ProgressBar, step: Step<'_>) {
+fn show(bar: &ProgressBar, step: ProgressStep<'_>) {
     if bar.is_finished() {
         return;
     }
@@ -141,18 +141,18 @@ fn show(bar: &ProgressBar, step: Step<'_>) {
     bar.set_message(step.name.to_owned());
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingSpinner {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }
 }
 
-struct Heard<W> {
+struct HeardOutput<W> {
     bar: ProgressBar,
     stream: W,
 }
 
-impl<W: Write> Write for Heard<W> {
+impl<W: Write> Write for HeardOutput<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !self.bar.is_finished() {
             self.bar.finish_and_clear();

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::arch::Arch;
-use super::board::Board;
-use super::cache::Entry;
+use super::board::LabBoard;
+use super::cache::CacheEntry;
 use crate::error::{LabError, cannot, failed};
 
 /// The origin of a QEMU.
@@ -35,7 +35,7 @@ pub struct Qemu {
 
 impl Qemu {
     /// The QEMU that the caller names.
-    pub fn named(program: &Path, board: &Board) -> Result<Self, LabError> {
+    pub fn named(program: &Path, board: &LabBoard) -> Result<Self, LabError> {
         Self {
             program: program.to_path_buf(),
             ..Self::installed(Origin::Named)
@@ -44,7 +44,7 @@ impl Qemu {
     }
 
     /// The QEMU on PATH, if there is one and it is new enough.
-    pub fn on_path(board: &Board) -> Option<Self> {
+    pub fn on_path(board: &LabBoard) -> Option<Self> {
         Self {
             program: which::which(board.qemu).ok()?,
             ..Self::installed(Origin::Path)
@@ -55,7 +55,7 @@ impl Qemu {
 
     /// The QEMU in a cache entry, run by its own loader with its own libraries. Its version is the word after `QEMU` in the
     /// entry's title, because asking it takes as long as its start.
-    pub fn packaged(host: Arch, board: &Board, entry: &Entry) -> Result<Self, LabError> {
+    pub fn packaged(host: Arch, board: &LabBoard, entry: &CacheEntry) -> Result<Self, LabError> {
         let title = &entry.manifest().title;
         let version = title.split(' ').nth(1).unwrap_or_default();
         Ok(Self {
@@ -65,11 +65,11 @@ impl Qemu {
     }
 
     /// The QEMU in a folder of unpacked packages, run in the same way.
-    pub fn unpacked(host: Arch, board: &Board, root: &Path) -> Result<Self, LabError> {
+    pub fn unpacked(host: Arch, board: &LabBoard, root: &Path) -> Result<Self, LabError> {
         Self::in_folder(host, board, root)?.checked(board)
     }
 
-    fn in_folder(host: Arch, board: &Board, root: &Path) -> Result<Self, LabError> {
+    fn in_folder(host: Arch, board: &LabBoard, root: &Path) -> Result<Self, LabError> {
         let libraries: Vec<PathBuf> = ["lib", "usr/lib"]
             .map(|lib| root.join(lib).join(host.triplet))
             .into_iter()
@@ -195,7 +195,7 @@ impl Qemu {
         script
     }
 
-    fn checked(mut self, board: &Board) -> Result<Self, LabError> {
+    fn checked(mut self, board: &LabBoard) -> Result<Self, LabError> {
         let words = self.words();
         let mut command = Command::new(&words[0]);
         command

@@ -17,14 +17,14 @@ pub fn record(done: u64, all: u64, name: &str) -> String {
 
 /// What a record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step<'l> {
+pub(crate) struct ProgressStep<'l> {
     pub done: u64,
     pub all: u64,
     pub name: &'l str,
 }
 
 /// Takes the records out of a stream.
-pub(crate) struct Filter<T, S> {
+pub(crate) struct StepFilter<T, S> {
     text: T,
     step: S,
     /// A record as far as it has come.
@@ -32,7 +32,7 @@ pub(crate) struct Filter<T, S> {
     in_line: bool,
 }
 
-impl<T: Write, S: FnMut(Step<'_>)> Filter<T, S> {
+impl<T: Write, S: FnMut(ProgressStep<'_>)> StepFilter<T, S> {
     /// Passes text to `text`, and what records say to `step`.
     pub fn new(text: T, step: S) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl<T: Write, S: FnMut(Step<'_>)> Filter<T, S> {
     }
 }
 
-impl<T: Write, S: FnMut(Step<'_>)> Write for Filter<T, S> {
+impl<T: Write, S: FnMut(ProgressStep<'_>)> Write for StepFilter<T, S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -106,11 +106,11 @@ impl<T: Write, S: FnMut(Step<'_>)> Write for Filter<T, S> {
     }
 }
 
-fn parse(record: &[u8]) -> Option<Step<'_>> {
+fn parse(record: &[u8]) -> Option<ProgressStep<'_>> {
     let text = std::str::from_utf8(record).ok()?;
     let text = text.strip_prefix(char::from(SEPARATOR))?;
     let mut words = text.strip_suffix('\n')?.splitn(3, ' ');
-    Some(Step {
+    Some(ProgressStep {
         done: words.next()?.parse().ok()?,
         all: words.next()?.parse().ok()?,
         name: words.next()?,
@@ -124,8 +124,10 @@ mod tests {
     /// The text and the steps of these pieces.
     fn filtered(pieces: &[&[u8]]) -> (String, Vec<String>) {
         let (mut text, mut steps) = (Vec::new(), Vec::new());
-        let step = |step: Step<'_>| steps.push(format!("{}/{} {}", step.done, step.all, step.name));
-        let mut filter = Filter::new(&mut text, step);
+        let step = |step: ProgressStep<'_>| {
+            steps.push(format!("{}/{} {}", step.done, step.all, step.name));
+        };
+        let mut filter = StepFilter::new(&mut text, step);
         for piece in pieces {
             filter.write_all(piece).unwrap();
         }

@@ -5,13 +5,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use super::begin::{Began, Beginning};
-use super::boot::{ANSWERING, Boot, Booted, Mode, Settings, Sinks};
-use super::files::{Files, temporary};
-use super::job::{Ending, Exits, Report, decode_debug_exit};
+use super::boot::{ANSWERING, BootPlan, BootResult, Settings, Sinks, TimeMode};
+use super::files::{OutFiles, temporary};
+use super::job::{NamedExits, ProgramEnding, RunReport, decode_debug_exit};
 use super::lab::Lab;
 use super::nest;
-use super::payload::Task;
-use super::progress::{Progress, Waiting};
+use super::payload::LabTask;
+use super::progress::{LabProgress, WaitingSpinner};
 use crate::error::{LabError, LabFailure, cannot, failed};
 
 /// How often a machine is booted again that crashed before the program began.
@@ -22,13 +22,13 @@ const RESTORE_FAILED: &str = "load of migration failed";
 
 /// The result of a run.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct LabOutcome {
     /// How the program ended.
-    pub ending: Ending,
+    pub ending: ProgramEnding,
     /// When the program started, from the start of QEMU.
     pub started: Duration,
     /// What the program left in `/out`; `None` if the task does not ask for it.
-    pub files: Option<Files>,
+    pub files: Option<OutFiles>,
     /// How often L1 was booted again, at the same moment or at another one.
     pub retries: u32,
     /// Where the machine began.
@@ -44,15 +44,15 @@ pub struct Outcome {
     /// Exits of L1's guests by their codes, if they were counted.
     pub exits: Vec<(u32, u64)>,
     /// Those between each two marks of the program.
-    pub between_marks: Vec<Exits>,
+    pub between_marks: Vec<NamedExits>,
 }
 
-impl Outcome {
+impl LabOutcome {
     /// The exit status of the run; an error if the program was still running at its limit.
     pub fn status(&self, settings: &Settings) -> Result<u8, LabError> {
         match &self.ending {
             // It was asked to end, or killed in L1, and its output has come back.
-            Ending::Stopped => {
+            ProgramEnding::Stopped => {
                 let limit = over_limit(self.started, settings.limits.program);
                 Err(
                     failed!("{limit}, without the time in which QEMU waited for a CPU")
@@ -67,7 +67,12 @@ impl Outcome {
 impl Lab {
     /// Boots L1 and runs `task`; the program's output goes to this process's own streams while it runs. If L1 crashes meanwhile, the
     /// program begins again up to `retries` times, unless it has standard input.
-    pub fn run(&self, task: &Task, settings: &Settings, retries: u32) -> Result<Outcome, LabError> {
+    pub fn run(
+        &self,
+        task: &LabTask,
+        settings: &Settings,
+        retries: u32,
+    ) -> Result<LabOutcome, LabError> {
         self.run_into(task, settings, retries, |waiting| {
             Box::new(waiting.around(io::stdout()))
         })
@@ -76,10 +81,10 @@ impl Lab {
     /// The same with the program's standard output to `stdout`, and once.
     pub fn run_once(
         &self,
-        task: &Task,
+        task: &LabTask,
         settings: &Settings,
         stdout: impl Write + Send + Clone + 'static,
-    ) -> Result<Outcome, LabError> {
+    ) -> Result<LabOutcome, LabError> {
         self.run_into(task, settings, 0, |waiting| {
             Box::new(waiting.around(stdout.clone()))
         })
@@ -89,9 +94,9 @@ impl Lab {
     /// saved, if so.
     pub fn save(&self, settings: &Settings) -> Result<Option<String>, LabError> {
         // Of a machine with another Linux inside, the memory depends on what a run gives it: here, next to nothing.
-        let task = Task {
+        let task = LabTask {
             program: (&self.init).into(),
-            ..Task::default()
+            ..LabTask::default()
         };
         let mut settings = settings.clone();
         let header = nest::header(settings.mode)?;
@@ -105,11 +110,11 @@ impl Lab {
 
     fn run_into(
         &self,
-        task: &Task,
+        task: &LabTask,
         settings: &Settings,
         most_retries: u32,
-        stdout: impl Fn(&Waiting) -> Box<dyn Write + Send>,
-    ) -> Result<Outcome, LabError> {
+        stdout: impl Fn(&WaitingSpinner) -> Box<dyn Write + Send>,
+    ) -> Result<LabOutcome, LabError> {
         let mut settings = settings.clone();
         let mut retries = 0;
         loop {
@@ -132,12 +137,12 @@ impl Lab {
 
     fn run_at_moment(
         &self,
-        task: &Task,
+        task: &LabTask,
         settings: &Settings,
         most_retries: u32,
         retries: &mut u32,
-        stdout: impl Fn(&Waiting) -> Box<dyn Write + Send>,
-    ) -> Result<Outcome, LabError> {
+        stdout: impl Fn(&WaitingSpinner) -> Box<dyn Write + Send>,
+    ) -> Result<LabOutcome, LabError> {
         let mut settings = settings.clone();
         let first = nest::header(settings.mode)?;
         let (initramfs, window) = nest::files(self, task, &mut settings, first)?;
@@ -145,14 +150,14 @@ impl Lab {
         let boot = self.boot(settings, &window.file);
         let mut beginning = self.begin(&boot, &initramfs);
         let (mut cpu, mut wall) = (Duration::ZERO, Duration::ZERO);
-        let is_deterministic = matches!(settings.mode, Mode::Deterministic { .. });
+        let is_deterministic = matches!(settings.mode, TimeMode::Deterministic { .. });
         loop {
-            let files = Files::new().map_err(temporary)?;
+            let files = OutFiles::new().map_err(temporary)?;
             let sink = files.sink().map_err(cannot("copy", "a file"))?;
             // No spinner for a user who types input or sees the console.
             let quiet = task.stdin || settings.show_console;
             let waiting = if quiet {
-                Progress::new(true)
+                LabProgress::new(true)
             } else {
                 self.progress
             }
@@ -168,7 +173,7 @@ impl Lab {
                 messages: |_| {},
             };
             let saved = beginning.files();
-            let mut booted = Boot {
+            let mut booted = BootPlan {
                 initramfs: match saved {
                     Some(_) => None,
                     None => Some(initramfs.file()?),
@@ -204,11 +209,11 @@ impl Lab {
             let report = conclude(booted, settings, *retries + 1)?;
             // The init of the Linux says which one it is.
             let (kind, reason) = match report.ending {
-                Ending::Failed(reason) => (LabFailure::Boot, reason),
-                Ending::Unanswered(reason) => (LabFailure::TimeLimit, reason),
-                Ending::Spun(reason) => (LabFailure::Spun, reason),
+                ProgramEnding::Failed(reason) => (LabFailure::Boot, reason),
+                ProgramEnding::Unanswered(reason) => (LabFailure::TimeLimit, reason),
+                ProgramEnding::Spun(reason) => (LabFailure::Spun, reason),
                 ending => {
-                    return Ok(Outcome {
+                    return Ok(LabOutcome {
                         ending,
                         started,
                         files: task.out.then_some(files),
@@ -229,7 +234,7 @@ impl Lab {
 }
 
 /// What makes a boot worth another: L1's kernel panicked, L1 hung, QEMU crashed or could not restore it, and there is no report.
-fn crash(booted: &Booted) -> Option<String> {
+fn crash(booted: &BootResult) -> Option<String> {
     if booted.report.is_some() {
         return None;
     }
@@ -252,7 +257,7 @@ fn crash(booted: &Booted) -> Option<String> {
 }
 
 /// The report of a boot, or the error that explains why there is no report.
-fn conclude(booted: Booted, settings: &Settings, boots: u32) -> Result<Report, LabError> {
+fn conclude(booted: BootResult, settings: &Settings, boots: u32) -> Result<RunReport, LabError> {
     let said = booted.said();
     if let Some(report) = booted.report {
         return Ok(report);

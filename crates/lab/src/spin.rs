@@ -33,7 +33,7 @@ pub struct Watch {
 
 /// What a guest and its VMM have done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Done {
+struct WorkDone {
     /// Exits, without those for interrupts of the host.
     exits: u64,
     /// How long vCPUs ran the guest's own code, in hundredths of a second, which is the unit of the kernel's counts.
@@ -54,7 +54,7 @@ impl Watch {
             let mut before = None;
             while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
                 // A guest that is not there yet, or no more, has no counts.
-                let now = Done::of(process).ok();
+                let now = WorkDone::of(process).ok();
                 if before
                     .zip(now)
                     .is_some_and(|(before, now)| spun(before, now))
@@ -90,7 +90,7 @@ impl Drop for Watch {
     }
 }
 
-impl Done {
+impl WorkDone {
     fn of(process: u32) -> io::Result<Self> {
         let threads = threads(process)?;
         let number = |path: PathBuf| -> io::Result<u64> {
@@ -122,7 +122,7 @@ impl Done {
 }
 
 /// Whether hardly anything but the guest's own code ran between the two, one period apart.
-fn spun(before: Done, now: Done) -> bool {
+fn spun(before: WorkDone, now: WorkDone) -> bool {
     let ran = Duration::from_millis(10 * now.ran.saturating_sub(before.ran));
     now.exits == before.exits && ran > PERIOD * 3 / 4
 }
@@ -155,13 +155,13 @@ fn end(process: u32) {
 mod tests {
     use super::*;
 
-    const BEFORE: Done = Done {
+    const BEFORE: WorkDone = WorkDone {
         exits: 7,
         ran: 1000,
     };
 
-    fn later(exits: u64, ran: Duration) -> Done {
-        Done {
+    fn later(exits: u64, ran: Duration) -> WorkDone {
+        WorkDone {
             exits: BEFORE.exits + exits,
             ran: BEFORE.ran + u64::try_from(ran.as_millis() / 10).unwrap(),
         }
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn process_without_a_guest_has_no_counts_and_is_left_alone() {
-        assert!(Done::of(std::process::id()).is_err());
+        assert!(WorkDone::of(std::process::id()).is_err());
         let watch = Watch::start(std::process::id()).unwrap();
         std::thread::sleep(PERIOD * 3);
         assert!(!watch.found());

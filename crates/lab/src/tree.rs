@@ -7,9 +7,9 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::board::Board;
+use super::board::LabBoard;
 use super::boot::{Settings, machine_arguments};
-use super::cache::Draft;
+use super::cache::EntryDraft;
 use super::device::Master;
 use super::device_tree::DeviceTree;
 use super::qemu::Qemu;
@@ -21,7 +21,7 @@ pub const TREE: &str = "machine.dtb";
 const REVISION: u32 = 1;
 
 /// What decides how a tree looks, in one text.
-pub fn recipe(qemu: &Qemu, board: &Board, settings: &Settings) -> String {
+pub fn recipe(qemu: &Qemu, board: &LabBoard, settings: &Settings) -> String {
     let words = machine_arguments(board, settings, "");
     let masters: Vec<&Master> = masters(settings).collect();
     format!(
@@ -40,9 +40,9 @@ pub fn masters(settings: &Settings) -> impl Iterator<Item = &'static Master> {
 /// Finishes an entry; returns its title.
 pub fn make(
     qemu: &Qemu,
-    board: &Board,
+    board: &LabBoard,
     settings: &Settings,
-    draft: &Draft,
+    draft: &EntryDraft,
 ) -> Result<String, LabError> {
     let path = draft.path(TREE);
     let option = format!(",dumpdtb={}", path.display());

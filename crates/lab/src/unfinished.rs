@@ -12,13 +12,13 @@ use std::{fs, io, thread};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-static UNFINISHED: Mutex<Unfinished> = Mutex::new(Unfinished {
+static UNFINISHED: Mutex<UnfinishedWork> = Mutex::new(UnfinishedWork {
     folders: Vec::new(),
     child: None,
     abandoned: false,
 });
 
-struct Unfinished {
+struct UnfinishedWork {
     folders: Vec<PathBuf>,
     child: Option<Pid>,
     abandoned: bool,
@@ -53,7 +53,7 @@ pub(crate) fn spawn(
     command: &Command,
     stdout: impl Into<Stdio>,
     stderr: impl Into<Stdio>,
-) -> io::Result<(Child, Running)> {
+) -> io::Result<(Child, RunningProgram)> {
     let mut attended = Command::new("/bin/sh");
     attended
         .args(["-c", ATTENDED, "sh"])
@@ -76,7 +76,7 @@ pub(crate) fn spawn(
         .spawn()?;
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     lock().child = group;
-    let running = Running {
+    let running = RunningProgram {
         group,
         _open: child.stdin.take(),
     };
@@ -84,13 +84,13 @@ pub(crate) fn spawn(
 }
 
 /// A registered program.
-pub(crate) struct Running {
+pub(crate) struct RunningProgram {
     group: Option<Pid>,
     /// The shell kills the group when this is closed.
     _open: Option<ChildStdin>,
 }
 
-impl Running {
+impl RunningProgram {
     /// Kills the program with all that it has started.
     pub(crate) fn kill(&self) {
         kill_group(self.group);
@@ -104,7 +104,7 @@ fn kill_group(group: Option<Pid>) {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         let mut unfinished = lock();
         unfinished.child = None;
@@ -134,6 +134,6 @@ pub fn abandon() {
     }
 }
 
-fn lock() -> MutexGuard<'static, Unfinished> {
+fn lock() -> MutexGuard<'static, UnfinishedWork> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }

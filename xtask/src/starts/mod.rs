@@ -20,8 +20,8 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use tempfile::TempDir;
-use vmbell_lab::board::Board;
-use vmbell_lab::cache::{Cache, Size};
+use vmbell_lab::board::LabBoard;
+use vmbell_lab::cache::{Cache, DiskSize};
 use vmbell_lab::saved::Store;
 
 use self::run::take_time;
@@ -45,7 +45,7 @@ const NOT_SAVED: &str = ", booted (QEMU";
 pub(crate) struct StartsArgs {
     /// Measure machines of this architecture; several times for several. arm64 takes $VMBELL_AARCH64, or what `cargo build
     /// --release --target aarch64-unknown-linux-musl -p vmbell-cli` made
-    #[arg(long, default_value = ARCH, value_delimiter = ',', value_parser = PossibleValuesParser::from(Board::ALL.map(|board| board.arch.name)))]
+    #[arg(long, default_value = ARCH, value_delimiter = ',', value_parser = PossibleValuesParser::from(LabBoard::ALL.map(|board| board.arch.name)))]
     arch: Vec<String>,
     /// Measure this kernel in addition to the default one; several times for several
     #[arg(long, value_name = "debian:VERSION|FILE")]
@@ -127,7 +127,7 @@ fn measure(vmbell: &Path, machine: &Machine<'_>, rounds: u32) -> Result<Measured
     // It prepares what is missing, and is not counted.
     lab(true, false)?;
     let made = lab(false, false)?;
-    let store = Store::at(cache.path().join("vmbell/states"), Size(u64::MAX));
+    let store = Store::at(cache.path().join("vmbell/states"), DiskSize(u64::MAX));
     let size = store.list()?.iter().map(|state| state.size.0).sum();
     let name = machine.with(made.kernel());
     let is_saved = made.messages.contains(FROM_A_STATE);

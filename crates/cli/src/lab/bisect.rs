@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 
-use super::parts::Choice;
+use super::parts::RunKernel;
 use vmbell_lab::debian::is_older;
 use vmbell_report::{Block, Cell, Column, Group, Outcome, Report, Table};
 
@@ -89,8 +89,8 @@ impl Bisection {
     /// Measures those of the kernels between the two that halve what is left.
     pub(super) fn run(
         &mut self,
-        between: &[Choice],
-        mut measure: impl FnMut(&Choice) -> anyhow::Result<Point>,
+        between: &[RunKernel],
+        mut measure: impl FnMut(&RunKernel) -> anyhow::Result<Point>,
     ) -> anyhow::Result<()> {
         let ends = [0, 1].map(|index| self.points[index].instructions);
         let half = f64::midpoint(ends[0], ends[1]);
@@ -164,9 +164,11 @@ mod tests {
         let mut bisection = Bisection::new(ends).unwrap();
         assert_eq!(bisection.releases(), ["6.1.1", "6.1.8"]);
         let version = |index| format!("debian:{}", release(index)).parse().unwrap();
-        let between: Vec<Choice> = (1..7).map(|index| Choice::debian(version(index))).collect();
+        let between: Vec<RunKernel> = (1..7)
+            .map(|index| RunKernel::debian(version(index)))
+            .collect();
         let mut steps = 0;
-        let measure = |choice: &Choice| {
+        let measure = |choice: &RunKernel| {
             steps += 1;
             let index = (1..7).find(|index| choice.to_string() == version(*index).to_string());
             let index = index.unwrap();

@@ -6,18 +6,22 @@ use anyhow::bail;
 use humantime::format_rfc3339_seconds;
 
 use super::machine::default_cpus;
-use super::parts::{Parts, boards};
+use super::parts::{LabParts, boards};
 use crate::output::print_line;
 use vmbell_lab::arch::Arch;
-use vmbell_lab::board::Board;
-use vmbell_lab::boot::{Mode, Settings};
-use vmbell_lab::cache::{Cache, Size};
+use vmbell_lab::board::LabBoard;
+use vmbell_lab::boot::{Settings, TimeMode};
+use vmbell_lab::cache::{Cache, DiskSize};
 use vmbell_lab::debian::KernelVersion;
 use vmbell_lab::saved::Store;
-use vmbell_lab::{Lab, PackageRecipe, Progress, ProvisionKind, Recipe};
+use vmbell_lab::{Lab, LabProgress, PackageRecipe, ProvisionKind, Recipe};
 
 /// Prepares what is missing, saves the machines that runs have by default, and prints what has been prepared.
-pub(super) fn prepare(arch: Option<&str>, parts: &Parts, depth: u32) -> anyhow::Result<ExitCode> {
+pub(super) fn prepare(
+    arch: Option<&str>,
+    parts: &LabParts,
+    depth: u32,
+) -> anyhow::Result<ExitCode> {
     let (host, board) = boards(arch, depth > 1)?;
     let mut qemu = None;
     for choice in parts.choices()? {
@@ -37,7 +41,7 @@ pub(super) fn prepare(arch: Option<&str>, parts: &Parts, depth: u32) -> anyhow::
 
 /// Saves the machines that runs of this depth have by default, one for each mode. It takes a `vmbell` for the machine's
 /// architecture.
-fn save(lab: &anyhow::Result<Lab>, depth: u32, progress: &Progress) -> anyhow::Result<()> {
+fn save(lab: &anyhow::Result<Lab>, depth: u32, progress: &LabProgress) -> anyhow::Result<()> {
     let lab = match lab {
         Ok(lab) => lab,
         Err(error) => {
@@ -46,10 +50,10 @@ fn save(lab: &anyhow::Result<Lab>, depth: u32, progress: &Progress) -> anyhow::R
         }
     };
     for mode in [
-        Mode::Functional {
+        TimeMode::Functional {
             cpus: default_cpus(depth),
         },
-        Mode::Deterministic { seed: None },
+        TimeMode::Deterministic { seed: None },
     ] {
         let reason = lab.save(&Settings {
             depth,
@@ -72,7 +76,7 @@ pub(super) fn status(
     let cache = Cache::user()?;
     let (host, board) = boards(arch, false)?;
     let mut good = true;
-    let all = Board::ALL.into_iter();
+    let all = LabBoard::ALL.into_iter();
     let all = all.flat_map(|board| [board, board.nesting()]);
     let current: Vec<Recipe> = all
         .flat_map(|board| packages(host, &board, &[]))
@@ -107,8 +111,8 @@ pub(super) fn status(
                 print_line(format_args!(
                     "{short}  {}, {}, downloaded {}{note}",
                     manifest.title,
-                    Size(manifest.size()),
-                    Size(downloaded)
+                    DiskSize(manifest.size()),
+                    DiskSize(downloaded)
                 ))?;
             }
             Err(error) => {
@@ -117,7 +121,7 @@ pub(super) fn status(
             }
         }
     }
-    let store = Store::user(Size(0))?;
+    let store = Store::user(DiskSize(0))?;
     print_line(store.root().display())?;
     for listed in store.list()? {
         let short: String = listed.name.chars().take(18).collect();
@@ -170,7 +174,7 @@ pub(super) fn key(arch: Option<&str>, kernels: &[KernelVersion]) -> anyhow::Resu
 }
 
 /// The packages for this board, with the distribution's kernel if none is named.
-fn packages(host: Arch, board: &Board, kernels: &[KernelVersion]) -> Vec<PackageRecipe> {
+fn packages(host: Arch, board: &LabBoard, kernels: &[KernelVersion]) -> Vec<PackageRecipe> {
     let mut recipes = vec![PackageRecipe::qemu(host, board)];
     match kernels {
         [] => recipes.push(PackageRecipe::linux(board)),
@@ -194,7 +198,7 @@ pub(super) fn clean() -> anyhow::Result<ExitCode> {
         cache.clean()?,
         cache.root().display()
     ))?;
-    let store = Store::user(Size(0))?;
+    let store = Store::user(DiskSize(0))?;
     let removed = store.remove_all()?;
     print_line(format_args!(
         "removed {} from {}",

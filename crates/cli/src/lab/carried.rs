@@ -7,7 +7,7 @@ use anyhow::Context;
 use tempfile::TempDir;
 
 use super::needs::LINUX;
-use super::parts::Parts;
+use super::parts::LabParts;
 use crate::exit::Usage;
 use crate::process::program::on_path;
 use crate::suites::net::DRIVERS;
@@ -15,7 +15,7 @@ use crate::suites::vmms::{CARRIED, QEMU};
 use vmbell_lab::arch::Arch;
 use vmbell_lab::cache::Cache;
 use vmbell_lab::kernel::ModuleTree;
-use vmbell_lab::{Kernel, Lab, Provision};
+use vmbell_lab::{Lab, LabKernel, Provision};
 
 /// Where VMMs are found in L1.
 const PROGRAMS: &str = "/usr/local/bin";
@@ -83,7 +83,7 @@ impl Carried {
     }
 
     /// Adds L1's own kernel and its drivers as the guest's, and busybox and netperf, which are downloaded.
-    pub(super) fn linux(&mut self, lab: &Lab, host: Arch, parts: &Parts) -> anyhow::Result<()> {
+    pub(super) fn linux(&mut self, lab: &Lab, host: Arch, parts: &LabParts) -> anyhow::Result<()> {
         let cache = Cache::user()?;
         let mut provision = Provision::new(host, &lab.board, &cache, parts.progress());
         let busybox = provision.shell(false)?.context("there is no busybox")?;
@@ -118,7 +118,7 @@ fn is_library(path: &str) -> bool {
 }
 
 /// A folder with the guest's drivers and what they depend on, of all modules of the kernel.
-fn drivers(kernel: &Kernel) -> anyhow::Result<TempDir> {
+fn drivers(kernel: &LabKernel) -> anyhow::Result<TempDir> {
     let from = kernel.modules.as_ref().context(
         "the lab's kernel has no modules: name their folder with `vmbell lab --modules`",
     )?;

@@ -1,12 +1,15 @@
 //! Parses `--device NAME[,driver=DRIVER]`.
 
 use crate::args::suggest::did_you_mean;
-use vmbell_lab::board::Board;
-use vmbell_lab::device::{Device, Driver, Plugged};
+use vmbell_lab::board::LabBoard;
+use vmbell_lab::device::{L1Device, L1Driver, PluggedDevice};
 
 /// Parses the value of `--device`: a device of any board, because `--arch` is not known yet.
-pub(super) fn device(text: &str) -> Result<Plugged, String> {
-    let devices: Vec<_> = Board::ALL.iter().flat_map(|board| board.devices).collect();
+pub(super) fn device(text: &str) -> Result<PluggedDevice, String> {
+    let devices: Vec<_> = LabBoard::ALL
+        .iter()
+        .flat_map(|board| board.devices)
+        .collect();
     let (name, property) = match text.split_once(',') {
         Some((name, property)) => (name, Some(property)),
         None => (text, None),
@@ -16,15 +19,15 @@ pub(super) fn device(text: &str) -> Result<Plugged, String> {
         let names: Vec<&str> = devices.iter().map(|device| device.name).collect();
         unknown("device", name, &names)
     })?;
-    Ok(Plugged {
+    Ok(PluggedDevice {
         device,
-        driver: property.map_or(Ok(Driver::Vfio), |property| driver(device, property))?,
+        driver: property.map_or(Ok(L1Driver::Vfio), |property| driver(device, property))?,
     })
 }
 
 /// Refuses a device that is given twice, or that this board does not have.
-pub(super) fn check(board: &Board, devices: &[Plugged]) -> Result<(), String> {
-    for (index, Plugged { device, .. }) in devices.iter().enumerate() {
+pub(super) fn check(board: &LabBoard, devices: &[PluggedDevice]) -> Result<(), String> {
+    for (index, PluggedDevice { device, .. }) in devices.iter().enumerate() {
         let name = device.name;
         if !has(board, name) {
             let names: Vec<&str> = board.devices.iter().map(|device| device.name).collect();
@@ -43,8 +46,8 @@ pub(super) fn check(board: &Board, devices: &[Plugged]) -> Result<(), String> {
 
 /// Adds those devices of these names that this board has and that are not there.
 pub(super) fn plug_in(
-    board: &Board,
-    devices: &mut Vec<Plugged>,
+    board: &LabBoard,
+    devices: &mut Vec<PluggedDevice>,
     names: &[&str],
 ) -> Result<(), String> {
     for name in names {
@@ -55,15 +58,15 @@ pub(super) fn plug_in(
     Ok(())
 }
 
-fn has(board: &Board, name: &str) -> bool {
+fn has(board: &LabBoard, name: &str) -> bool {
     board.devices.iter().any(|device| device.name == name)
 }
 
-fn driver(device: &Device, property: &str) -> Result<Driver, String> {
+fn driver(device: &L1Device, property: &str) -> Result<L1Driver, String> {
     let vfio = device.bus.vfio_driver();
     match property.split_once('=') {
-        Some(("driver", "none")) => Ok(Driver::None),
-        Some(("driver", name)) if name == vfio => Ok(Driver::Vfio),
+        Some(("driver", "none")) => Ok(L1Driver::None),
+        Some(("driver", name)) if name == vfio => Ok(L1Driver::Vfio),
         Some(("driver", name)) => Err(unknown("driver", name, &[vfio, "none"])),
         _ => Err(unknown("property", property, &["driver=none"])),
     }

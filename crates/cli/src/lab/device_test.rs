@@ -4,9 +4,9 @@ use vmbell_lab::board::{AARCH64, X86_64};
 #[test]
 fn a_device_has_the_vfio_driver_unless_it_is_to_have_none() {
     for (text, driver) in [
-        ("edu", Driver::Vfio),
-        ("edu,driver=vfio-pci", Driver::Vfio),
-        ("edu,driver=none", Driver::None),
+        ("edu", L1Driver::Vfio),
+        ("edu,driver=vfio-pci", L1Driver::Vfio),
+        ("edu,driver=none", L1Driver::None),
     ] {
         let plugged = device(text).unwrap();
         assert_eq!((plugged.device.name, plugged.driver), ("edu", driver));
@@ -43,7 +43,7 @@ fn a_device_that_is_there_is_not_plugged_in_again() {
     let mut devices = vec![device("edu,driver=none").unwrap()];
     plug_in(&X86_64, &mut devices, &["edu", "e1000e"]).unwrap();
     let names: Vec<_> = devices.iter().map(|p| (p.device.name, p.driver)).collect();
-    assert_eq!(names, [("edu", Driver::None), ("e1000e", Driver::Vfio)]);
+    assert_eq!(names, [("edu", L1Driver::None), ("e1000e", L1Driver::Vfio)]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, ensure};
 
 use vmbell_lab::arch::Arch;
-use vmbell_lab::job::Exits;
+use vmbell_lab::job::NamedExits;
 use vmbell_report::{Block, Cell, Column, Outcome, Overflow, Report, Row, Table};
 
 /// The exit codes of AMD's SVM (APM volume 2, appendix C) that guests with guests have often.
@@ -79,9 +79,9 @@ fn listed(exits: &[(u32, u64)], names: &[(u32, &str)], vls: &[u32]) -> String {
 
 /// Puts them into the report, and returns what is shown of them. They are in the parts between the marks that `vmbell bench` makes: a row has
 /// one run between its first two marks, and between the next two a run of twice as many operations.
-pub(super) fn of_rows(report: &mut Report, parts: &[Exits]) -> Result<Vec<Block>> {
+pub(super) fn of_rows(report: &mut Report, parts: &[NamedExits]) -> Result<Vec<Block>> {
     let rows = report.results.iter_mut();
-    let mut rows: Vec<_> = rows.filter_map(Measured::of).collect();
+    let mut rows: Vec<_> = rows.filter_map(MeasuredRow::of).collect();
     // Between two rows there is a part as well. The first mark may be missing, as it starts the recording.
     let wanted = (rows.len() * 3).saturating_sub(1);
     ensure!(
@@ -101,14 +101,14 @@ pub(super) fn of_rows(report: &mut Report, parts: &[Exits]) -> Result<Vec<Block>
 }
 
 /// A row that was measured.
-struct Measured<'a> {
+struct MeasuredRow<'a> {
     name: &'a str,
     exits: &'a mut Option<BTreeMap<String, f64>>,
     /// Operations of each run.
     ops: u64,
 }
 
-impl<'a> Measured<'a> {
+impl<'a> MeasuredRow<'a> {
     fn of(row: &'a mut Row) -> Option<Self> {
         let Outcome::Measured(measured) = &mut row.outcome else {
             return None;
@@ -123,8 +123,9 @@ impl<'a> Measured<'a> {
 
 /// What an operation takes: the second run has `ops` more than the first, and everything else as often.
 #[expect(clippy::cast_precision_loss, reason = "far fewer exits than 2^53")]
-fn per_operation(first: &Exits, second: &Exits, ops: u64) -> BTreeMap<String, f64> {
-    let count = |exits: &Exits, reason: &str| exits.get(reason).copied().unwrap_or_default() as f64;
+fn per_operation(first: &NamedExits, second: &NamedExits, ops: u64) -> BTreeMap<String, f64> {
+    let count =
+        |exits: &NamedExits, reason: &str| exits.get(reason).copied().unwrap_or_default() as f64;
     let reasons = first.keys().chain(second.keys());
     let one = |reason: &String| {
         let more = count(second, reason) - count(first, reason);
@@ -196,7 +197,7 @@ mod tests {
         );
     }
 
-    fn exits(pairs: &[(&str, u64)]) -> Exits {
+    fn exits(pairs: &[(&str, u64)]) -> NamedExits {
         let owned = |(reason, count): &(&str, u64)| ((*reason).to_owned(), *count);
         pairs.iter().map(owned).collect()
     }

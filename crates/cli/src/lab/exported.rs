@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 use crate::args::exports::{distinct, replaced};
-use vmbell_lab::Outcome;
+use vmbell_lab::LabOutcome;
 use vmbell_lab::job::OUT_FOLDER;
 use vmbell_report::{Export, Exporter};
 
@@ -57,7 +57,7 @@ impl Exported {
     /// Copies what L1 left.
     pub(super) fn finish(
         exports: Vec<Self>,
-        outcome: &mut Outcome,
+        outcome: &mut LabOutcome,
         status: u8,
     ) -> anyhow::Result<()> {
         for export in exports {

@@ -4,11 +4,11 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use vmbell_lab::board::Board;
+use vmbell_lab::board::LabBoard;
 use vmbell_lab::initramfs::ElfFacts;
 
 /// The program for this board; `named` is what the user names.
-pub(super) fn find(board: &Board, named: Option<&Path>) -> anyhow::Result<PathBuf> {
+pub(super) fn find(board: &LabBoard, named: Option<&Path>) -> anyhow::Result<PathBuf> {
     let own = env::current_exe().context("cannot tell where vmbell is")?;
     let arch = board.arch.name;
     let variable = format!("VMBELL_{}", arch.to_ascii_uppercase());
@@ -31,7 +31,7 @@ pub(super) fn find(board: &Board, named: Option<&Path>) -> anyhow::Result<PathBu
     Ok(path)
 }
 
-fn target(board: &Board) -> String {
+fn target(board: &LabBoard) -> String {
     format!("{}-unknown-linux-musl", board.arch.name)
 }
 
@@ -47,7 +47,7 @@ fn built(own: &Path, target: &str) -> Option<PathBuf> {
 }
 
 /// Refuses a program that cannot be the first one in this board's Linux.
-fn check(board: &Board, path: &Path) -> anyhow::Result<()> {
+fn check(board: &LabBoard, path: &Path) -> anyhow::Result<()> {
     let arch = board.arch.name;
     let facts = ElfFacts::read(path, arch)?;
     if facts.arch != arch {

@@ -24,7 +24,7 @@ fn the_own_profiles_program_is_taken_before_the_release() {
 #[test]
 fn a_program_that_cannot_run_there_is_refused() {
     let this = env::current_exe().unwrap();
-    for board in Board::ALL.iter().filter(|board| !board.is_native()) {
+    for board in LabBoard::ALL.iter().filter(|board| !board.is_native()) {
         let error = check(board, &this).unwrap_err().to_string();
         assert!(
             error.ends_with(&format!("the lab needs a vmbell for {}", board.arch.name)),

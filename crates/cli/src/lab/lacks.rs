@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use vmbell_lab::Task;
+use vmbell_lab::LabTask;
 use vmbell_lab::initramfs::{Interpreter, modules, with};
 
 /// The exit status of a shell that does not find a program, and of one that cannot run it.
@@ -12,7 +12,7 @@ const NOT_RUN: u8 = 126;
 const SHELL: &str = "/bin/sh";
 
 /// What may help if a program ends with this status: which files it lacks.
-pub(super) fn advice(status: u8, task: &Task, triplet: &str) -> Option<String> {
+pub(super) fn advice(status: u8, task: &LabTask, triplet: &str) -> Option<String> {
     let is_there = |path: &PathBuf| task.with.iter().any(|(host, _)| path.starts_with(host));
     if [NOT_FOUND, NOT_RUN].contains(&status) {
         let mut needs = Vec::new();

@@ -15,11 +15,11 @@ use crate::exit::Usage;
 use crate::suites::BenchSuite;
 use vmbell_bench::catalogue::needs_two_cpus;
 use vmbell_lab::arch::Arch;
-use vmbell_lab::board::{Board, Gic};
-use vmbell_lab::boot::{Limits, Mode, Settings, Vmm};
-use vmbell_lab::device::Plugged;
-use vmbell_lab::job::Ending;
-use vmbell_lab::{Began, Lab, Outcome, Progress};
+use vmbell_lab::board::{GicVersion, LabBoard};
+use vmbell_lab::boot::{InnerVmm, Settings, TimeLimits, TimeMode};
+use vmbell_lab::device::PluggedDevice;
+use vmbell_lab::job::ProgramEnding;
+use vmbell_lab::{Began, Lab, LabOutcome, LabProgress};
 use vmbell_report::Timing;
 use vmbell_report::units::plural;
 
@@ -34,7 +34,7 @@ pub(super) const fn default_cpus(depth: u32) -> u32 {
 
 /// The machine and its kernel.
 #[derive(Debug, Args)]
-pub(super) struct Machine {
+pub(super) struct MachineArguments {
     /// Count time in instructions, on one CPU: the same run again gives the same figures. This is the default for `vmbell bench`,
     /// unless it names a row that needs two CPUs
     #[arg(long, conflicts_with = "vcpus")]
@@ -53,7 +53,7 @@ pub(super) struct Machine {
     depth: Vec<u32>,
     /// With --depth 2 or 3, start each Linux inside another one by this VMM
     #[arg(long, value_name = "VMM", requires = "depth", default_value = "vmbell", value_parser = vmm())]
-    vmm: Vmm,
+    vmm: InnerVmm,
     /// With --depth 2 or 3, count L1's exits by their reasons while the program runs, and those of an operation of each row if the
     /// program is `vmbell bench`
     #[arg(long, requires = "depth")]
@@ -77,11 +77,11 @@ pub(super) struct Machine {
     retries: Option<u32>,
     /// Use this version of arm64's interrupt controller in L1 and in guests [default: 3]
     #[arg(long, value_name = "VERSION", value_parser = gic())]
-    gic: Option<Gic>,
+    gic: Option<GicVersion>,
     /// Add a device that L1 can assign to a guest with VFIO: edu (0000:00:03.0), e1000e (0000:00:04.0) or virtio-net
     /// (0000:00:07.0), on arm64 pl031 (9010000.pl031). It is bound to VFIO's driver, or to no driver with driver=none
     #[arg(long, value_name = "NAME[,driver=none]", value_parser = device)]
-    device: Vec<Plugged>,
+    device: Vec<PluggedDevice>,
     /// Load a kernel module in the Linux in which the program runs: a name, or a file if there is a slash in it
     #[arg(long, value_name = "NAME|FILE")]
     pub(super) module: Vec<String>,
@@ -96,16 +96,16 @@ pub(super) struct Machine {
     console: bool,
 }
 
-impl Machine {
+impl MachineArguments {
     /// The machine for this program at this depth: the one that the user names, or else the one that it needs.
     pub(super) fn choose(&self, inner: Option<&Inner>, depth: u32) -> anyhow::Result<Chosen> {
         let deterministic = |why| Chosen {
-            mode: Mode::Deterministic { seed: self.seed },
+            mode: TimeMode::Deterministic { seed: self.seed },
             why,
         };
         let cpus = |default| self.vcpus.map_or(default, NonZeroU32::get);
         let functional = |why| Chosen {
-            mode: Mode::Functional {
+            mode: TimeMode::Functional {
                 cpus: cpus(default_cpus(depth)),
             },
             why,
@@ -116,7 +116,7 @@ impl Machine {
             _ if self.functional || cpus(1) > 1 => functional(None),
             None => functional(None),
             // Such a QEMU's guest shuts down before its kernel starts (docs/nested.md).
-            Some(_) if depth > 2 && self.vmm == Vmm::Qemu => {
+            Some(_) if depth > 2 && self.vmm == InnerVmm::Qemu => {
                 functional(Some("--vmm qemu runs no other one in L2".to_owned()))
             }
             Some(suite) => match row_for_two_cpus(suite).filter(|_| depth == 1) {
@@ -142,7 +142,7 @@ impl Machine {
                 "--exits is for --depth 2 and 3: at depth 1 `vmbell bench` counts the exits of its guest"
             );
         }
-        if self.vmm == Vmm::Qemu && !self.nests() {
+        if self.vmm == InnerVmm::Qemu && !self.nests() {
             bail!("--vmm is for --depth 2 and 3: the lab's QEMU always runs L1");
         }
         if self.depth.is_empty() {
@@ -170,7 +170,7 @@ impl Machine {
     /// the command line says otherwise.
     pub(super) fn settings(
         &self,
-        board: &Board,
+        board: &LabBoard,
         depth: u32,
         chosen: &Chosen,
         time_limit: Option<Duration>,
@@ -182,16 +182,16 @@ impl Machine {
                 board.arch.name
             );
         }
-        if depth > 2 && chosen.is_deterministic() && self.vmm == Vmm::Qemu {
+        if depth > 2 && chosen.is_deterministic() && self.vmm == InnerVmm::Qemu {
             bail!(
                 "--vmm qemu with --deterministic is for --depth 2: in L2, QEMU's guest shuts down before its kernel starts \
                  (docs/nested.md)"
             );
         }
-        if depth > 1 && self.vmm == Vmm::Qemu && board.arch != Arch::X86_64 {
+        if depth > 1 && self.vmm == InnerVmm::Qemu && board.arch != Arch::X86_64 {
             bail!("--vmm qemu is for x86-64: leave it out, and `vmbell run` starts each Linux");
         }
-        if depth > 1 && self.gic == Some(Gic::V2) {
+        if depth > 1 && self.gic == Some(GicVersion::V2) {
             bail!("--gic 2 is for --depth 1: guests with virtualization need a GICv3");
         }
         Ok(Settings {
@@ -202,7 +202,7 @@ impl Machine {
             mode: chosen.mode,
             memory: self.memory,
             moment: 0,
-            limits: Limits {
+            limits: TimeLimits {
                 boot: self.boot_timeout,
                 program: self.timeout.or(time_limit).unwrap_or(TIME_LIMIT),
             },
@@ -218,21 +218,21 @@ impl Machine {
 /// How L1's CPUs are emulated, and why if the user does not say it.
 #[derive(Clone, Debug)]
 pub(super) struct Chosen {
-    mode: Mode,
+    mode: TimeMode,
     pub(super) why: Option<String>,
 }
 
 impl Chosen {
     /// Whether time is counted in instructions.
     pub(super) const fn is_deterministic(&self) -> bool {
-        matches!(self.mode, Mode::Deterministic { .. })
+        matches!(self.mode, TimeMode::Deterministic { .. })
     }
 
     /// What one nanosecond stands for in this machine.
     pub(super) const fn timing(&self) -> Timing {
         match self.mode {
-            Mode::Deterministic { .. } => Timing::Instructions,
-            Mode::Functional { .. } => Timing::Emulated,
+            TimeMode::Deterministic { .. } => Timing::Instructions,
+            TimeMode::Functional { .. } => Timing::Emulated,
         }
     }
 }
@@ -247,20 +247,26 @@ fn row_for_two_cpus(suite: &BenchSuite) -> Option<&str> {
 }
 
 /// A version of the interrupt controller.
-fn gic() -> impl TypedValueParser<Value = Gic> {
-    let version = |text: String| if text == "2" { Gic::V2 } else { Gic::V3 };
+fn gic() -> impl TypedValueParser<Value = GicVersion> {
+    let version = |text: String| {
+        if text == "2" {
+            GicVersion::V2
+        } else {
+            GicVersion::V3
+        }
+    };
     PossibleValuesParser::new(["2", "3"]).map(version)
 }
 
 /// A VMM of a Linux inside another one.
-fn vmm() -> impl TypedValueParser<Value = Vmm> {
+fn vmm() -> impl TypedValueParser<Value = InnerVmm> {
     let named = |name: String| {
-        Vmm::ALL
+        InnerVmm::ALL
             .into_iter()
             .find(|vmm| vmm.name() == name)
             .ok_or("no such VMM")
     };
-    PossibleValuesParser::new(Vmm::ALL.map(Vmm::name)).try_map(named)
+    PossibleValuesParser::new(InnerVmm::ALL.map(InnerVmm::name)).try_map(named)
 }
 
 /// Parses a depth. The lab has three, as each makes an exit 6 to 10 times as expensive (docs/nested.md).
@@ -286,16 +292,18 @@ pub(super) fn memory(text: &str) -> Result<u64, String> {
 /// Prints a line before a run: the kernel, QEMU, the mode and why it was chosen, and the devices.
 pub(super) fn announce(lab: &Lab, settings: &Settings, why: Option<&str>) {
     let mut mode = match settings.mode {
-        Mode::Deterministic { seed: None } => "deterministic, 1 CPU".to_owned(),
-        Mode::Deterministic { seed: Some(seed) } => format!("deterministic, seed {seed}, 1 CPU"),
-        Mode::Functional { cpus } => plural(cpus, "CPU"),
+        TimeMode::Deterministic { seed: None } => "deterministic, 1 CPU".to_owned(),
+        TimeMode::Deterministic { seed: Some(seed) } => {
+            format!("deterministic, seed {seed}, 1 CPU")
+        }
+        TimeMode::Functional { cpus } => plural(cpus, "CPU"),
     };
     if let Some(why) = why {
         mode += &format!(" ({why})");
     }
     if settings.depth > 1 {
         mode += &format!(", depth {}", settings.depth);
-        if settings.vmm == Vmm::Qemu {
+        if settings.vmm == InnerVmm::Qemu {
             mode += " by QEMU";
         }
     }
@@ -318,22 +326,22 @@ pub(super) fn announce(lab: &Lab, settings: &Settings, why: Option<&str>) {
 }
 
 /// Prints the notes of a run, and a line with its end and its times.
-pub(super) fn summarize(outcome: &Outcome, arch: Arch, progress: Progress) {
+pub(super) fn summarize(outcome: &LabOutcome, arch: Arch, progress: LabProgress) {
     for note in &outcome.notes {
         progress.say(note);
     }
     let ending = match &outcome.ending {
-        Ending::Exited(status) => format!("exit status {status}"),
-        Ending::Signalled { signal, core } => {
+        ProgramEnding::Exited(status) => format!("exit status {status}"),
+        ProgramEnding::Signalled { signal, core } => {
             format!(
                 "killed by signal {signal}{}",
                 if *core { ", core dumped" } else { "" }
             )
         }
-        Ending::Stopped => "ended at its time limit".to_owned(),
-        Ending::Failed(reason) | Ending::Unanswered(reason) | Ending::Spun(reason) => {
-            reason.clone()
-        }
+        ProgramEnding::Stopped => "ended at its time limit".to_owned(),
+        ProgramEnding::Failed(reason)
+        | ProgramEnding::Unanswered(reason)
+        | ProgramEnding::Spun(reason) => reason.clone(),
     };
     if !outcome.exits.is_empty() {
         progress.say(exits::text(&outcome.exits, arch));

@@ -29,7 +29,7 @@ use std::time::Duration;
 use clap::{Args, Command, Subcommand};
 
 pub(super) use self::carried::to_copy;
-use self::parts::Parts;
+use self::parts::LabParts;
 pub(super) use self::parts::kernel;
 use self::run::RunArguments;
 use self::selftests::SelftestsArguments;
@@ -107,7 +107,7 @@ enum LabCommand {
     /// Download and prepare what is missing, and save the machines that runs have by default
     Prepare {
         #[command(flatten)]
-        parts: Box<Parts>,
+        parts: Box<LabParts>,
         /// Prepare what a run with this --depth needs
         #[arg(long, value_name = "DEPTH", default_value_t = 1, hide_default_value = true, value_parser = machine::depth)]
         depth: u32,

@@ -8,7 +8,7 @@ use anyhow::bail;
 use super::inner::Inner;
 use crate::suites::BenchSuite;
 use vmbell_bench::scenario;
-use vmbell_lab::board::Board;
+use vmbell_lab::board::LabBoard;
 use vmbell_report::Timing;
 
 /// The width of a table with columns, the same on every host: the environment moves what is on the program's stack.
@@ -50,7 +50,7 @@ pub(super) struct Needs {
 
 impl Needs {
     /// What this command needs on this board.
-    pub(super) fn of(inner: &Inner, board: &Board, timing: Timing) -> anyhow::Result<Self> {
+    pub(super) fn of(inner: &Inner, board: &LabBoard, timing: Timing) -> anyhow::Result<Self> {
         let is_counted = timing == Timing::Instructions;
         let Some(suite) = &inner.suite else {
             return Ok(Self::default());

@@ -18,14 +18,14 @@ use super::init;
 use crate::args::values;
 use crate::interrupt;
 use vmbell_lab::arch::Arch;
-use vmbell_lab::board::Board;
+use vmbell_lab::board::LabBoard;
 use vmbell_lab::boot::Settings;
-use vmbell_lab::cache::{Cache, Size, Use};
+use vmbell_lab::cache::{Cache, DiskSize, Use};
 use vmbell_lab::debian::KernelVersion;
-use vmbell_lab::device::Driver;
+use vmbell_lab::device::L1Driver;
 use vmbell_lab::qemu::Qemu;
 use vmbell_lab::saved::Store;
-use vmbell_lab::{Kernel, KernelChoice, KvmChanges, Lab, LabError, Progress, Provision};
+use vmbell_lab::{KernelChoice, KvmChanges, Lab, LabError, LabKernel, LabProgress, Provision};
 
 /// Disk space for saved machines, each of about 150 MB, unless the user says so.
 const STATES: u64 = 4 << 30;
@@ -37,14 +37,14 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// The values of `--arch`.
 pub(super) fn architectures() -> PossibleValuesParser {
-    Board::ALL.map(|board| board.arch.name).into()
+    LabBoard::ALL.map(|board| board.arch.name).into()
 }
 
 /// This machine's architecture, and the board for the named one: by default for this machine's own. With `nests` its guests have
 /// virtualization.
-pub(super) fn boards(name: Option<&str>, nests: bool) -> anyhow::Result<(Arch, Board)> {
+pub(super) fn boards(name: Option<&str>, nests: bool) -> anyhow::Result<(Arch, LabBoard)> {
     let host = Arch::host();
-    let board = Board::of(name.unwrap_or(std::env::consts::ARCH));
+    let board = LabBoard::of(name.unwrap_or(std::env::consts::ARCH));
     let board = board.map(|board| if nests { board.nesting() } else { board });
     host.zip(board).with_context(|| {
         let arch = std::env::consts::ARCH;
@@ -65,7 +65,7 @@ pub(crate) fn kernel(value: OsString) -> Result<KernelChoice, LabError> {
 
 /// Which QEMU and kernel.
 #[derive(Debug, Args)]
-pub(super) struct Parts {
+pub(super) struct LabParts {
     /// Use this QEMU instead of the one on PATH or the package's
     #[arg(long, value_name = "FILE")]
     qemu: Option<PathBuf>,
@@ -111,7 +111,7 @@ pub(super) struct Parts {
 
 /// One kernel of a run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Choice {
+pub(super) struct RunKernel {
     /// The kernel that the user names; `None` is the distribution's.
     kernel: Option<KernelChoice>,
     /// What is changed in KVM.
@@ -122,7 +122,7 @@ pub(super) struct Choice {
     debug: bool,
 }
 
-impl Choice {
+impl RunKernel {
     /// One of Debian's kernels.
     pub(super) fn debian(version: KernelVersion) -> Self {
         Self {
@@ -140,7 +140,7 @@ impl Choice {
     }
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for RunKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let changed = match (self.kvm.is_empty(), self.ioeventfd) {
             (false, _) => Some("patched"),
@@ -159,7 +159,7 @@ impl fmt::Display for Choice {
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) qemu: Qemu,
-    pub(super) kernel: Kernel,
+    pub(super) kernel: LabKernel,
     pub(super) shell: Option<PathBuf>,
     pub(super) tree: Option<PathBuf>,
     pub(super) drivers: Vec<PathBuf>,
@@ -167,10 +167,10 @@ pub(super) struct Prepared {
     pub(super) lock: Use,
 }
 
-impl Parts {
+impl LabParts {
     /// Where the lab's remarks are written.
-    pub(super) fn progress(&self) -> Progress {
-        Progress::new(self.quiet)
+    pub(super) fn progress(&self) -> LabProgress {
+        LabProgress::new(self.quiet)
     }
 
     /// The saved machines, unless each is to boot.
@@ -186,11 +186,11 @@ impl Parts {
             }
             (None, Err(_)) => STATES,
         };
-        Ok(Some(Store::user(Size(limit))?))
+        Ok(Some(Store::user(DiskSize(limit))?))
     }
 
     /// The kernels that the user names, with their modules and with what is changed in KVM.
-    pub(super) fn choices(&self) -> anyhow::Result<Vec<Choice>> {
+    pub(super) fn choices(&self) -> anyhow::Result<Vec<RunKernel>> {
         let kernels = match (&self.modules, self.kernel.as_slice()) {
             (None, []) => vec![None],
             (None, kernels) => kernels.iter().cloned().map(Some).collect(),
@@ -210,12 +210,12 @@ impl Parts {
             );
         }
         let with = |kernel: Option<KernelChoice>| {
-            let unchanged = Choice {
+            let unchanged = RunKernel {
                 kernel,
                 debug: self.debug_kernel,
-                ..Choice::default()
+                ..RunKernel::default()
             };
-            let changed = Choice {
+            let changed = RunKernel {
                 kvm: changed.clone(),
                 ioeventfd: self.kvm_ioeventfd,
                 ..unchanged.clone()
@@ -230,23 +230,23 @@ impl Parts {
     pub(super) fn between(
         &self,
         host: Arch,
-        board: &Board,
+        board: &LabBoard,
         [old, new]: [&str; 2],
-    ) -> anyhow::Result<Vec<Choice>> {
+    ) -> anyhow::Result<Vec<RunKernel>> {
         let cache = Cache::user()?;
         let mut provision = Provision::new(host, board, &cache, self.progress());
         let versions = provision.debian_between(old, new)?;
         provision.finish()?;
-        Ok(versions.into_iter().map(Choice::debian).collect())
+        Ok(versions.into_iter().map(RunKernel::debian).collect())
     }
 
     /// Finds QEMU and the kernel, or prepares what is missing.
     pub(super) fn prepare(
         &self,
         host: Arch,
-        board: &Board,
+        board: &LabBoard,
         settings: &Settings,
-        choice: &Choice,
+        choice: &RunKernel,
     ) -> anyhow::Result<Prepared> {
         self.prepare_with(host, board, settings, choice, |_, _| Ok(()))
     }
@@ -255,10 +255,10 @@ impl Parts {
     fn prepare_with(
         &self,
         host: Arch,
-        board: &Board,
+        board: &LabBoard,
         settings: &Settings,
-        choice: &Choice,
-        step: impl FnOnce(&mut Provision<'_>, &Kernel) -> anyhow::Result<()>,
+        choice: &RunKernel,
+        step: impl FnOnce(&mut Provision<'_>, &LabKernel) -> anyhow::Result<()>,
     ) -> anyhow::Result<Prepared> {
         let cache = Cache::user()?;
         let progress = self.progress();
@@ -278,7 +278,7 @@ impl Parts {
         let tree = provision.tree(&qemu, settings)?;
         // Headers of a kernel of the user's are asked for only if it is to drive the device.
         let drivers = if settings.devices.iter().any(|plugged| {
-            plugged.device.built_driver && !(own_kernel && plugged.driver == Driver::None)
+            plugged.device.built_driver && !(own_kernel && plugged.driver == L1Driver::None)
         }) {
             provision.modules(kernel.release())?
         } else {
@@ -305,9 +305,9 @@ impl Parts {
     pub(super) fn open(
         &self,
         host: Arch,
-        board: Board,
+        board: LabBoard,
         settings: &Settings,
-        choice: &Choice,
+        choice: &RunKernel,
     ) -> anyhow::Result<Lab> {
         self.open_with(host, board, settings, choice, |_, _| Ok(()))
     }
@@ -316,10 +316,10 @@ impl Parts {
     pub(super) fn open_with(
         &self,
         host: Arch,
-        board: Board,
+        board: LabBoard,
         settings: &Settings,
-        choice: &Choice,
-        step: impl FnOnce(&mut Provision<'_>, &Kernel) -> anyhow::Result<()>,
+        choice: &RunKernel,
+        step: impl FnOnce(&mut Provision<'_>, &LabKernel) -> anyhow::Result<()>,
     ) -> anyhow::Result<Lab> {
         let init = init::find(&board, self.guest_vmbell.as_deref())?;
         let prepared = self.prepare_with(host, &board, settings, choice, step)?;

@@ -17,9 +17,9 @@ use super::exits;
 use super::exported::Exported;
 use super::inner::Inner;
 use super::lacks;
-use super::machine::{Machine, announce, summarize};
+use super::machine::{MachineArguments, announce, summarize};
 use super::needs::Needs;
-use super::parts::{Choice, Parts, boards};
+use super::parts::{LabParts, RunKernel, boards};
 use crate::compare;
 use crate::exit::Usage;
 use crate::output::deliver::show_below;
@@ -28,8 +28,8 @@ use crate::suites::BenchSuite;
 use vmbell_bench::host::{DEPTH_VARIABLE, DEPTH_VMM_VARIABLE};
 use vmbell_bench::{marks, timing};
 use vmbell_lab::arch::Arch;
-use vmbell_lab::job::Ending;
-use vmbell_lab::{Lab, LabFailure, Task};
+use vmbell_lab::job::ProgramEnding;
+use vmbell_lab::{Lab, LabFailure, LabTask};
 use vmbell_report::compare::{at_depths, side_by_side};
 use vmbell_report::{EXPORTERS, Exporter, Report, Timing, json};
 
@@ -64,9 +64,9 @@ const L1_VARIABLES: &[(&str, &str)] = &[
 #[derive(Debug, Args)]
 pub(super) struct RunArguments {
     #[command(flatten)]
-    parts: Parts,
+    parts: LabParts,
     #[command(flatten)]
-    machine: Machine,
+    machine: MachineArguments,
     /// Copy a file or folder of this host into L1, to the same path or to PATH
     #[arg(long, value_name = "HOST[:PATH]")]
     with: Vec<PathBuf>,
@@ -96,7 +96,7 @@ pub(super) struct RunArguments {
 
 /// What runs in L1.
 #[derive(Debug)]
-struct Program {
+struct LabProgram {
     /// The command line of vmbell itself, if it is that.
     inner: Option<Inner>,
     needs: Needs,
@@ -107,8 +107,8 @@ struct Program {
 
 /// Where a program runs: a kernel and a depth.
 #[derive(Clone, Copy, Debug)]
-struct Place<'c> {
-    choice: &'c Choice,
+struct KernelAtDepth<'c> {
+    choice: &'c RunKernel,
     /// The depth that the user names; `None` is 1.
     depth: Option<u32>,
 }
@@ -125,10 +125,10 @@ pub(super) fn run(
     if arguments.bisect {
         return bisect(arch, arguments, parser, &choices, &depths);
     }
-    let places: Vec<Place<'_>> = choices
+    let places: Vec<KernelAtDepth<'_>> = choices
         .iter()
         .flat_map(|choice| depths.iter().map(move |depth| (choice, *depth)))
-        .map(|(choice, depth)| Place { choice, depth })
+        .map(|(choice, depth)| KernelAtDepth { choice, depth })
         .collect();
     if let [place] = places.as_slice() {
         return Ok(ExitCode::from(run_in(
@@ -187,10 +187,11 @@ fn check(arch: Option<&str>, arguments: &RunArguments, parser: &Command) -> anyh
 
 /// The reports of those places that `name` names.
 fn reports_of(
-    reports: &[(Place<'_>, Report)],
-    name: impl Fn(&Place<'_>) -> Option<String>,
+    reports: &[(KernelAtDepth<'_>, Report)],
+    name: impl Fn(&KernelAtDepth<'_>) -> Option<String>,
 ) -> Vec<(String, Report)> {
-    let named = |(place, report): &(Place<'_>, Report)| Some((name(place)?, report.clone()));
+    let named =
+        |(place, report): &(KernelAtDepth<'_>, Report)| Some((name(place)?, report.clone()));
     reports.iter().filter_map(named).collect()
 }
 
@@ -215,7 +216,7 @@ fn bisect(
     arch: Option<&str>,
     arguments: &RunArguments,
     parser: &Command,
-    choices: &[Choice],
+    choices: &[RunKernel],
     depths: &[Option<u32>],
 ) -> anyhow::Result<ExitCode> {
     let [depth] = *depths else {
@@ -238,12 +239,12 @@ fn bisect(
     let folder =
         TempDir::with_prefix("vmbell-kernels-").context("cannot make a temporary folder")?;
     let path = folder.path().join("report.json");
-    let measure = |choice: &Choice| {
+    let measure = |choice: &RunKernel| {
         let status = run_in(
             arch,
             arguments,
             parser,
-            Place { choice, depth },
+            KernelAtDepth { choice, depth },
             Some(&path),
         )?;
         if status != 0 || !path.exists() {
@@ -268,7 +269,7 @@ fn run_in(
     arch: Option<&str>,
     arguments: &RunArguments,
     parser: &Command,
-    Place { choice, depth }: Place<'_>,
+    KernelAtDepth { choice, depth }: KernelAtDepth<'_>,
     report: Option<&Path>,
 ) -> anyhow::Result<u8> {
     let inner = Inner::of(&arguments.program, parser)?;
@@ -320,7 +321,7 @@ fn run_in(
         let file = fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
         file.with_context(|| format!("cannot write into the folder {} (--out)", folder.display()))?;
     }
-    let program = Program {
+    let program = LabProgram {
         inner,
         needs,
         reads,
@@ -378,7 +379,7 @@ fn run_in(
     }
     let mut outcome = outcome?;
     if program.inner.is_none()
-        && let Ending::Exited(status) = outcome.ending
+        && let ProgramEnding::Exited(status) = outcome.ending
         && let Some(advice) = lacks::advice(status, &task, lab.board.arch.triplet)
     {
         lab.progress.say(advice);
@@ -437,10 +438,10 @@ fn is_doctest(program: &Path) -> bool {
 
 fn task(
     arguments: &RunArguments,
-    program: &Program,
+    program: &LabProgram,
     lab: &Lab,
     (carried, timing): (&Carried, Timing),
-) -> anyhow::Result<Task> {
+) -> anyhow::Result<LabTask> {
     let needs = &program.needs;
     let own = [needs.environment.as_slice(), &arguments.env].concat();
     let (name, words, environment) = match (&program.inner, arguments.program.as_slice()) {
@@ -464,7 +465,7 @@ fn task(
     modules.extend_from_slice(&arguments.machine.module);
     let same = |path: &PathBuf| (path.clone(), path.clone());
     let reads = program.reads.iter().map(same);
-    Ok(Task {
+    Ok(LabTask {
         program: name,
         arguments: words,
         environment: environment_in_l1(environment, &own, timing),

@@ -10,7 +10,7 @@ use vmbell_lab::arch::Arch;
 use vmbell_lab::cache::Cache;
 use vmbell_lab::initramfs::{Archive, LibrarySearch};
 use vmbell_lab::kernel::ModuleTree;
-use vmbell_lab::{Kernel, Progress, Provision};
+use vmbell_lab::{LabKernel, LabProgress, Provision};
 
 use super::example;
 use super::session::{Ran, Session};
@@ -47,10 +47,10 @@ for module in /modules/*; do insmod $module || echo no $module; done
 ";
 
 /// The kernel and the only program of the guests, which the lab downloads.
-pub static PARTS: LazyLock<(Kernel, PathBuf)> = LazyLock::new(|| {
+pub static PARTS: LazyLock<(LabKernel, PathBuf)> = LazyLock::new(|| {
     let cache = Cache::user().unwrap();
     let host = Arch::host().unwrap();
-    let mut provision = Provision::new(host, BOARD, &cache, Progress::new(true));
+    let mut provision = Provision::new(host, BOARD, &cache, LabProgress::new(true));
     let kernel = provision.kernel(None).unwrap();
     let shell = provision.shell(false).unwrap().unwrap();
     provision.finish().unwrap();

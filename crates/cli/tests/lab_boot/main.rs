@@ -30,9 +30,9 @@ mod vmms;
 
 use std::path::{Path, PathBuf};
 
-use vmbell_lab::board::{Board, X86_64};
+use vmbell_lab::board::{LabBoard, X86_64};
 
-const BOARD: &Board = &X86_64;
+const BOARD: &LabBoard = &X86_64;
 /// Parameters of Linux as a guest. QEMU 7.2's SVM switches vector state off at exits: docs/qemu-bugs.md.
 const PARAMETERS: &str = "noxsave";
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use vmbell_lab::arch::Arch;
 use vmbell_lab::cache::Cache;
-use vmbell_lab::{Progress, Provision};
+use vmbell_lab::{LabProgress, Provision};
 
 use super::top::{in_l1, lines, said, vms};
 
@@ -43,7 +43,8 @@ run() {
 fn qemu(folder: &Path, place: &str) -> Vec<String> {
     let cache = Cache::user().unwrap();
     let board = super::BOARD;
-    let mut provision = Provision::new(Arch::host().unwrap(), board, &cache, Progress::new(true));
+    let mut provision =
+        Provision::new(Arch::host().unwrap(), board, &cache, LabProgress::new(true));
     let qemu = provision.qemu(None).unwrap();
     let script = folder.join("qemu");
     fs::write(&script, qemu.script()).unwrap();

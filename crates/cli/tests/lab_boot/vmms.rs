@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::X86_64;
 use vmbell_lab::cache::Cache;
-use vmbell_lab::{Progress, Provision};
+use vmbell_lab::{LabProgress, Provision};
 
 use super::boots::{LIMITS, host_vmbell, output, text};
 use super::exits;
@@ -223,7 +223,12 @@ fn has_numbers_or_reasons(report: &Value, vmm: &str) {
 /// The folder with the lab's QEMU under its usual name.
 fn qemu(folder: &Folder) -> PathBuf {
     let cache = Cache::user().unwrap();
-    let mut provision = Provision::new(Arch::host().unwrap(), &X86_64, &cache, Progress::new(true));
+    let mut provision = Provision::new(
+        Arch::host().unwrap(),
+        &X86_64,
+        &cache,
+        LabProgress::new(true),
+    );
     let script = provision.qemu(None).unwrap().script();
     let programs = folder.path("bin");
     fs::create_dir(&programs).unwrap();

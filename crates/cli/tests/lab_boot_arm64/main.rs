@@ -15,9 +15,9 @@ mod top;
 
 use std::path::PathBuf;
 
-use vmbell_lab::board::{AARCH64, Board};
+use vmbell_lab::board::{AARCH64, LabBoard};
 
-const BOARD: &Board = &AARCH64;
+const BOARD: &LabBoard = &AARCH64;
 /// Parameters of Linux as a guest.
 const PARAMETERS: &str = "";
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::Package;
 use super::package::bad_answer;
-use super::program::{Ran, run};
-use super::state::State;
+use super::program::{FinishedProgram, run};
+use super::state::AptState;
 use crate::cache::SourcePackage;
 use crate::error::{LabError, LabFailure, cannot, failed};
 
@@ -24,7 +24,7 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(20);
 /// The distribution's package client, run with a configuration and a package database of the lab.
 #[derive(Debug)]
 pub struct Apt {
-    state: State,
+    state: AptState,
     host: &'static str,
     complaint: Option<String>,
     /// The keys that the sources are signed with, if those are not the system's own.
@@ -59,7 +59,7 @@ impl Apt {
             }
         }
         Ok(Self {
-            state: State::new(folder, host, foreign)?,
+            state: AptState::new(folder, host, foreign)?,
             host,
             complaint: None,
             keyring: None,
@@ -249,7 +249,7 @@ impl Apt {
         self.state.configuration()
     }
 
-    fn apt(&self, arguments: &[&str]) -> Result<Ran, LabError> {
+    fn apt(&self, arguments: &[&str]) -> Result<FinishedProgram, LabError> {
         self.watched_apt(arguments, |_| Ok(()))
     }
 
@@ -257,7 +257,7 @@ impl Apt {
         &self,
         arguments: &[&str],
         watch: impl FnMut(Duration) -> Result<(), LabError>,
-    ) -> Result<Ran, LabError> {
+    ) -> Result<FinishedProgram, LabError> {
         let mut command = Command::new("apt-get");
         command
             .args(arguments)
@@ -307,7 +307,7 @@ impl Apt {
     }
 
     /// `apt-get download` writes to the working folder.
-    fn fetch(&self, arguments: &[&str]) -> Result<Ran, LabError> {
+    fn fetch(&self, arguments: &[&str]) -> Result<FinishedProgram, LabError> {
         let mut command = Command::new("apt-get");
         command
             .args(["download", "-qq"])

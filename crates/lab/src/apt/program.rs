@@ -7,15 +7,15 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::error::{LabError, cannot, failed};
-use crate::unfinished::{self, Running};
+use crate::unfinished::{self, RunningProgram};
 
 /// A program that has ended.
-pub(super) struct Ran {
+pub(super) struct FinishedProgram {
     name: String,
     pub(super) output: Output,
 }
 
-impl Ran {
+impl FinishedProgram {
     pub(super) fn stdout(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.output.stdout)
     }
@@ -45,10 +45,10 @@ pub(super) fn run(
     command: &Command,
     name: &str,
     watch: impl FnMut(Duration) -> Result<(), LabError>,
-) -> Result<Ran, LabError> {
+) -> Result<FinishedProgram, LabError> {
     let failed = |error| cannot("run", command.get_program())(error);
     let spawned = unfinished::spawn(command, Stdio::piped(), Stdio::piped());
-    Ok(Ran {
+    Ok(FinishedProgram {
         name: name.to_owned(),
         output: finish(spawned.map_err(failed)?, watch, failed)?,
     })
@@ -56,7 +56,7 @@ pub(super) fn run(
 
 /// Waits for the end and reads the output.
 fn finish(
-    (mut child, running): (Child, Running),
+    (mut child, running): (Child, RunningProgram),
     mut watch: impl FnMut(Duration) -> Result<(), LabError>,
     failed: impl Fn(io::Error) -> LabError,
 ) -> Result<Output, LabError> {

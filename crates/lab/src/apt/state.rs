@@ -7,11 +7,11 @@ use std::process::Command;
 
 /// A folder with the configuration, indexes and database that `apt-get` needs.
 #[derive(Debug)]
-pub struct State {
+pub struct AptState {
     root: PathBuf,
 }
 
-impl State {
+impl AptState {
     /// Creates the files and folders in `root`, for packages of `host` and of `foreign`; downloads of an earlier
     /// attempt stay.
     pub fn new(root: PathBuf, host: &str, foreign: &str) -> Result<Self, LabError> {

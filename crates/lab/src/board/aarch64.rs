@@ -1,12 +1,12 @@
 //! The boards of arm64: QEMU's `virt` with EL2, in which KVM runs as a hypervisor of the Virtualization Host Extensions. One has a
 //! CPU with nested virtualization (FEAT_NV2), so that L1's guests can have EL2, too.
 
-use super::{Board, Gic};
+use super::{GicVersion, LabBoard};
 use crate::arch::Arch;
-use crate::device::{Bus, Device, Iommu, Master};
+use crate::device::{Iommu, L1Bus, L1Device, Master};
 
 /// arm64: EL2 as QEMU emulates it.
-pub const AARCH64: Board = Board {
+pub const AARCH64: LabBoard = LabBoard {
     arch: Arch::AARCH64,
     qemu: "qemu-system-aarch64",
     oldest_qemu: (7, 2),
@@ -16,7 +16,7 @@ pub const AARCH64: Board = Board {
     // KVM is built in. Linux 6.1 has virtio as modules.
     modules: &["virtio_pci", "virtio_console"],
     machine: "virt,virtualization=on",
-    gics: &[Gic::V3, Gic::V2],
+    gics: &[GicVersion::V3, GicVersion::V2],
     // `max` has pointer authentication, whose emulation makes a boot five times as long.
     cpu: "cortex-a76",
     functional_cpu: "",
@@ -28,9 +28,9 @@ pub const AARCH64: Board = Board {
                  bpf_tcp_ca_kfunc_init,bpf_dummy_struct_ops_init",
     nesting_parameters: "",
     inner_parameters: "",
-    devices: &[Device {
+    devices: &[L1Device {
         name: "pl031",
-        bus: Bus::Amba,
+        bus: L1Bus::Amba,
         address: "9010000.pl031",
         // The clock is part of the machine; without this its alarm would follow the host's time.
         arguments: &["-rtc", "clock=vm"],
@@ -55,7 +55,7 @@ pub const AARCH64: Board = Board {
 };
 
 /// arm64 with nested virtualization. Linux 6.16 is the first that uses it, and QEMU 9.0 the first that emulates it.
-pub const AARCH64_NESTING: Board = Board {
+pub const AARCH64_NESTING: LabBoard = LabBoard {
     oldest_qemu: (9, 0),
     qemu_packages: &["qemu-system-arm/trixie"],
     kernel: Some("debian:newest"),

@@ -1,4 +1,4 @@
-//! The differences between the machines that the lab can emulate: one [`Board`] for each architecture.
+//! The differences between the machines that the lab can emulate: one [`LabBoard`] for each architecture.
 //!
 //! A board names the packages, QEMU's arguments, the kernel's parameters and the modules that give
 //! L1 a `/dev/kvm`. The rest of the lab is the same for all boards.
@@ -10,11 +10,11 @@ pub use aarch64::{AARCH64, AARCH64_NESTING};
 pub use x86_64::X86_64;
 
 use super::arch::Arch;
-use super::device::{Device, Iommu};
+use super::device::{Iommu, L1Device};
 
 /// An emulated machine whose CPU has virtualization.
 #[derive(Clone, Copy, Debug)]
-pub struct Board {
+pub struct LabBoard {
     /// The architecture of L1: its kernel and its programs.
     pub arch: Arch,
     /// The file name of QEMU's program.
@@ -33,7 +33,7 @@ pub struct Board {
     /// QEMU's machine with its options.
     pub machine: &'static str,
     /// The interrupt controllers that the machine can have, the default first; empty if there is no choice.
-    pub gics: &'static [Gic],
+    pub gics: &'static [GicVersion],
     /// QEMU's CPU with its features.
     pub cpu: &'static str,
     /// What is added to the features in functional mode: without string instructions that are fast, because QEMU repeats each of
@@ -51,21 +51,21 @@ pub struct Board {
     /// More parameters of a kernel that runs in a guest.
     pub inner_parameters: &'static str,
     /// Devices that a guest in L1 can be given.
-    pub devices: &'static [Device],
+    pub devices: &'static [L1Device],
     /// The IOMMU of these devices. A machine without these devices has no IOMMU.
     pub iommu: Iommu,
 }
 
 /// A version of arm64's interrupt controller. KVM gives guests the version that its host has, and no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gic {
+pub enum GicVersion {
     /// GICv2, with GICv2m for messages.
     V2,
     /// GICv3, with the ITS for messages.
     V3,
 }
 
-impl Gic {
+impl GicVersion {
     /// Its number.
     pub fn version(self) -> u32 {
         match self {
@@ -75,7 +75,7 @@ impl Gic {
     }
 }
 
-impl Board {
+impl LabBoard {
     /// All boards.
     pub const ALL: [Self; 2] = [X86_64, AARCH64];
 
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn every_l1_has_the_drivers_of_its_ports() {
-        for board in Board::ALL.into_iter().chain([AARCH64_NESTING]) {
+        for board in LabBoard::ALL.into_iter().chain([AARCH64_NESTING]) {
             for driver in ["virtio_pci", "virtio_console"] {
                 assert!(
                     board.modules.contains(&driver),

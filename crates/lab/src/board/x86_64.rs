@@ -1,11 +1,11 @@
 //! The board of x86-64: a q35 whose CPU has AMD's SVM as QEMU emulates it.
 
-use super::Board;
+use super::LabBoard;
 use crate::arch::Arch;
-use crate::device::{Bus, Device, Iommu};
+use crate::device::{Iommu, L1Bus, L1Device};
 
 /// x86-64: AMD's SVM as QEMU emulates it.
-pub const X86_64: Board = Board {
+pub const X86_64: LabBoard = LabBoard {
     arch: Arch::X86_64,
     qemu: "qemu-system-x86_64",
     oldest_qemu: (7, 2),
@@ -32,9 +32,9 @@ pub const X86_64: Board = Board {
     inner_parameters: "noxsave",
     // virtio-serial takes the first free slot, which is 1.
     devices: &[
-        Device {
+        L1Device {
             name: "edu",
-            bus: Bus::Pci,
+            bus: L1Bus::Pci,
             address: "0000:00:03.0",
             arguments: &["-device", "edu,addr=3"],
             modules: &["vfio_pci"],
@@ -46,9 +46,9 @@ pub const X86_64: Board = Board {
         },
         // A hub connects the card and an interface of L1, so that a program in L1 hears what the card's driver sends.
         // Neither has an option ROM, which the lab's QEMU lacks.
-        Device {
+        L1Device {
             name: "e1000e",
-            bus: Bus::Pci,
+            bus: L1Bus::Pci,
             address: "0000:00:04.0",
             arguments: &[
                 "-netdev",
@@ -70,9 +70,9 @@ pub const X86_64: Board = Board {
         // bit of `iommu_platform` makes the guest's driver give it addresses of DMA; without it, and on the legacy
         // registers, QEMU's device reaches L1's memory past the IOMMU. L1's own interface is in the slot before it, so that
         // it gets its name first.
-        Device {
+        L1Device {
             name: "virtio-net",
-            bus: Bus::Pci,
+            bus: L1Bus::Pci,
             address: "0000:00:07.0",
             arguments: &[
                 "-netdev",

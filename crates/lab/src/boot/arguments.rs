@@ -5,15 +5,15 @@ use std::os::fd::RawFd;
 use std::path::Path;
 use std::time::Duration;
 
-use super::Limits;
+use super::TimeLimits;
 use super::channel::Channel;
-use crate::board::{Board, Gic};
-use crate::device::Plugged;
+use crate::board::{GicVersion, LabBoard};
+use crate::device::PluggedDevice;
 use loader::window::{LOADER_FILE, PANIC_SLOT, SLOT};
 
 /// How time passes in L1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum TimeMode {
     /// As fast as the host allows, on several threads.
     Functional {
         /// Virtual CPUs of L1.
@@ -51,7 +51,7 @@ pub(super) enum Start {
 
 /// The files that QEMU inherits, and how the machine begins.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Inherited<'a> {
+pub(super) struct QemuFiles<'a> {
     pub start: Start,
     /// None if the guest does not read it again.
     pub initramfs: Option<RawFd>,
@@ -78,11 +78,11 @@ const STALLS: [&str; 3] = [
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How time passes.
-    pub mode: Mode,
+    pub mode: TimeMode,
     /// In which Linux the program runs: 1 is L1, 2 a Linux inside it.
     pub depth: u32,
     /// What starts the Linux inside each other one.
-    pub vmm: Vmm,
+    pub vmm: InnerVmm,
     /// Whether L1's exits are counted while the program runs in a Linux inside it.
     pub exits: bool,
     /// The I/O port by which the program marks parts of these exits, if it does.
@@ -93,11 +93,11 @@ pub struct Settings {
     /// in another phase of the timer.
     pub moment: u32,
     /// How long a boot and a program may take.
-    pub limits: Limits,
+    pub limits: TimeLimits,
     /// The interrupt controller, on a board that has a choice; `None` for the board's default.
-    pub gic: Option<Gic>,
+    pub gic: Option<GicVersion>,
     /// The devices that L1 can assign to guests.
-    pub devices: Vec<Plugged>,
+    pub devices: Vec<PluggedDevice>,
     /// Kernel parameters after the board's own.
     pub parameters: Vec<String>,
     /// QEMU arguments after all others.
@@ -108,14 +108,14 @@ pub struct Settings {
 
 /// A VMM that starts a Linux inside another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Vmm {
+pub enum InnerVmm {
     /// `vmbell run`.
     Vmbell,
     /// The lab's QEMU.
     Qemu,
 }
 
-impl Vmm {
+impl InnerVmm {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Vmbell, Self::Qemu];
 
@@ -134,11 +134,11 @@ impl Settings {
     pub(crate) fn phase(&self) -> u64 {
         match self.mode {
             // Multiples of an irrational part of the period are spread evenly over it.
-            Mode::Deterministic { seed } => {
+            TimeMode::Deterministic { seed } => {
                 let seed = u64::from(seed.unwrap_or_default());
                 (seed * 2_472_136 + u64::from(self.moment) * 370_000) % TICK
             }
-            Mode::Functional { .. } => 0,
+            TimeMode::Functional { .. } => 0,
         }
     }
 }
@@ -146,14 +146,14 @@ impl Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            mode: Mode::Functional { cpus: 2 },
+            mode: TimeMode::Functional { cpus: 2 },
             depth: 1,
-            vmm: Vmm::Vmbell,
+            vmm: InnerVmm::Vmbell,
             exits: false,
             marks: None,
             memory: 1 << 30,
             moment: 0,
-            limits: Limits {
+            limits: TimeLimits {
                 boot: Duration::from_secs(300),
                 program: Duration::from_secs(300),
             },
@@ -166,7 +166,7 @@ impl Default for Settings {
     }
 }
 
-impl Mode {
+impl TimeMode {
     fn arguments(self) -> Vec<OsString> {
         let words: &[&str] = match self {
             Self::Functional { .. } => &["-accel", "tcg,thread=multi"],
@@ -201,17 +201,21 @@ impl Mode {
 }
 
 /// The part of QEMU's arguments that decides how its device tree looks. `option` is added to the machine's.
-pub(crate) fn machine_arguments(board: &Board, settings: &Settings, option: &str) -> Vec<OsString> {
+pub(crate) fn machine_arguments(
+    board: &LabBoard,
+    settings: &Settings,
+    option: &str,
+) -> Vec<OsString> {
     let machine = machine(board, settings) + option;
     let mut words: Vec<OsString> = vec!["-machine".into(), machine.into()];
     let features = match settings.mode {
-        Mode::Functional { .. } => board.functional_cpu,
-        Mode::Deterministic { .. } => board.deterministic_cpu,
+        TimeMode::Functional { .. } => board.functional_cpu,
+        TimeMode::Deterministic { .. } => board.deterministic_cpu,
     };
     words.extend(["-cpu".into(), [board.cpu, features].concat().into()]);
     words.extend(board.arguments.iter().map(OsString::from));
     words.extend(settings.mode.arguments());
-    if let Mode::Deterministic { .. } = settings.mode {
+    if let TimeMode::Deterministic { .. } = settings.mode {
         words.extend(["-seed", "1"].map(OsString::from));
     }
     let memory = format!("{}B", settings.memory);
@@ -222,11 +226,11 @@ pub(crate) fn machine_arguments(board: &Board, settings: &Settings, option: &str
 
 /// QEMU's arguments. `tree` is the device tree, if it is not to be QEMU's own.
 pub(super) fn arguments(
-    board: &Board,
+    board: &LabBoard,
     settings: &Settings,
     kernel: &Path,
     tree: Option<&Path>,
-    inherited: &Inherited<'_>,
+    inherited: &QemuFiles<'_>,
 ) -> Vec<OsString> {
     let mut words = machine_arguments(board, settings, ",memory-backend=lab.ram");
     words.extend(
@@ -271,7 +275,7 @@ pub(super) fn arguments(
     if !settings.devices.is_empty() {
         own.push(board.iommu.parameters);
     }
-    if matches!(settings.mode, Mode::Functional { .. }) {
+    if matches!(settings.mode, TimeMode::Functional { .. }) {
         own.extend(STALLS);
     }
     let parameters = parameters(board, settings, &own);
@@ -282,7 +286,7 @@ pub(super) fn arguments(
 }
 
 /// The memory, the window, and the device by which the guest stops a machine that is saved.
-fn start_arguments(inherited: &Inherited<'_>, size: u64) -> Vec<OsString> {
+fn start_arguments(inherited: &QemuFiles<'_>, size: u64) -> Vec<OsString> {
     // A write of the guest to shared memory would be in the file, so that only the memory that is saved is shared. QEMU saves
     // no shared memory by itself, which is what the window needs.
     let file = |id, size, fd, share| {
@@ -321,7 +325,7 @@ fn start_arguments(inherited: &Inherited<'_>, size: u64) -> Vec<OsString> {
 }
 
 /// The kernel's command line, with its `own` parameters after the board's.
-pub(crate) fn parameters(board: &Board, settings: &Settings, own: &[&str]) -> String {
+pub(crate) fn parameters(board: &LabBoard, settings: &Settings, own: &[&str]) -> String {
     let mut words = vec![board.parameters, board.nesting_parameters];
     words.extend(own);
     words.extend(settings.parameters.iter().map(String::as_str));
@@ -332,7 +336,7 @@ pub(crate) fn parameters(board: &Board, settings: &Settings, own: &[&str]) -> St
 }
 
 /// The machine with the options that depend on the caller's choices.
-fn machine(board: &Board, settings: &Settings) -> String {
+fn machine(board: &LabBoard, settings: &Settings) -> String {
     let mut machine = board.machine.to_owned();
     if let Some(gic) = settings.gic.or(board.gics.first().copied()) {
         machine += &format!(",gic-version={}", gic.version());

@@ -1,18 +1,18 @@
 use super::*;
 use crate::board::{AARCH64, AARCH64_NESTING, X86_64};
-use crate::device::Driver;
+use crate::device::L1Driver;
 
 fn line(settings: &Settings) -> String {
     line_of(&X86_64, settings)
 }
 
-fn line_of(board: &Board, settings: &Settings) -> String {
+fn line_of(board: &LabBoard, settings: &Settings) -> String {
     line_from(Start::Boot, board, settings)
 }
 
-fn line_from(start: Start, board: &Board, settings: &Settings) -> String {
+fn line_from(start: Start, board: &LabBoard, settings: &Settings) -> String {
     let ports = [Channel::new("lab.control").unwrap()];
-    let inherited = Inherited {
+    let inherited = QemuFiles {
         start,
         initramfs: Some(8),
         window: 7,
@@ -31,7 +31,7 @@ fn line_from(start: Start, board: &Board, settings: &Settings) -> String {
 #[test]
 fn deterministic_mode_counts_instructions_on_one_cpu() {
     let line = line(&Settings {
-        mode: Mode::Deterministic { seed: None },
+        mode: TimeMode::Deterministic { seed: None },
         ..Settings::default()
     });
     assert!(
@@ -44,7 +44,7 @@ fn deterministic_mode_counts_instructions_on_one_cpu() {
 #[test]
 fn a_seed_moves_the_start_within_one_period_of_the_same_machine() {
     let settings = |seed, moment| Settings {
-        mode: Mode::Deterministic { seed },
+        mode: TimeMode::Deterministic { seed },
         moment,
         ..Settings::default()
     };
@@ -121,15 +121,15 @@ fn deterministic_mode_answers_notifications_on_the_thread_of_the_cpu() {
         })
     };
     let off = "-device virtio-serial-pci,ioeventfd=off ";
-    assert!(line_in(Mode::Deterministic { seed: None }).contains(off));
-    assert!(!line_in(Mode::Functional { cpus: 2 }).contains(off));
+    assert!(line_in(TimeMode::Deterministic { seed: None }).contains(off));
+    assert!(!line_in(TimeMode::Functional { cpus: 2 }).contains(off));
 }
 
 #[test]
 fn devices_add_an_iommu_and_change_nothing_else() {
-    let plugged = |name: &str| Plugged {
+    let plugged = |name: &str| PluggedDevice {
         device: X86_64.devices.iter().find(|d| d.name == name).unwrap(),
-        driver: Driver::None,
+        driver: L1Driver::None,
     };
     let settings = |devices| Settings {
         devices,
@@ -150,7 +150,11 @@ fn devices_add_an_iommu_and_change_nothing_else() {
 
 #[test]
 fn arm64_has_the_interrupt_controller_that_is_asked_for() {
-    for (gic, version) in [(None, 3), (Some(Gic::V3), 3), (Some(Gic::V2), 2)] {
+    for (gic, version) in [
+        (None, 3),
+        (Some(GicVersion::V3), 3),
+        (Some(GicVersion::V2), 2),
+    ] {
         let line = line_of(
             &AARCH64,
             &Settings {
@@ -176,9 +180,9 @@ fn arm64_has_el2_in_guests_on_a_newer_cpu_with_a_parameter_of_the_kernel() {
 
 #[test]
 fn a_platform_device_puts_the_iommu_into_the_machine() {
-    let devices = AARCH64.devices.iter().map(|device| Plugged {
+    let devices = AARCH64.devices.iter().map(|device| PluggedDevice {
         device,
-        driver: Driver::None,
+        driver: L1Driver::None,
     });
     let settings = Settings {
         devices: devices.collect(),

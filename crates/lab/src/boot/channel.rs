@@ -14,11 +14,11 @@ use std::time::Duration;
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use crate::job::Message;
+use crate::job::InitMessage;
 
 /// The streams whose bytes are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stream {
+pub(crate) enum ProgramStream {
     Stdout,
     Stderr,
     Files,
@@ -26,11 +26,11 @@ pub(crate) enum Stream {
 
 /// A message of a channel's thread to the thread that waits.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum BootEvent {
     /// This number of bytes of a stream was read.
-    Bytes(Stream, u64),
+    Bytes(ProgramStream, u64),
     /// L1 has sent a message.
-    Said(Message),
+    Said(InitMessage),
     /// The console shows that L1's kernel panicked.
     Panicked,
     /// The VMM has ended, and used this much CPU time.
@@ -38,7 +38,7 @@ pub(crate) enum Event {
     /// A stream's sink has failed, and what follows is dropped.
     Unwritten(io::Error),
     /// Nobody reads this stream of the program any more.
-    Unread(Stream),
+    Unread(ProgramStream),
     /// The host of this VMM's host has the program asked to end.
     End,
     /// The host of this VMM's host has the program killed.
@@ -163,8 +163,8 @@ impl Read for Tail {
 pub(super) fn pump(
     mut from: Box<dyn Read + Send>,
     mut to: Box<dyn Write + Send>,
-    stream: Stream,
-    events: Sender<Event>,
+    stream: ProgramStream,
+    events: Sender<BootEvent>,
     tells_unread: bool,
 ) -> JoinHandle<()> {
     thread::spawn(move || {
@@ -173,12 +173,15 @@ pub(super) fn pump(
         while let Ok(length @ 1..) = from.read(&mut piece) {
             if open && let Err(error) = to.write_all(&piece[..length]).and_then(|()| to.flush()) {
                 open = false;
-                let _ = events.send(Event::Unwritten(error));
+                let _ = events.send(BootEvent::Unwritten(error));
                 if tells_unread {
-                    let _ = events.send(Event::Unread(stream));
+                    let _ = events.send(BootEvent::Unread(stream));
                 }
             }
-            if events.send(Event::Bytes(stream, length as u64)).is_err() {
+            if events
+                .send(BootEvent::Bytes(stream, length as u64))
+                .is_err()
+            {
                 return;
             }
         }
@@ -188,8 +191,8 @@ pub(super) fn pump(
 /// Starts a thread that reads a Linux' messages, each one line, and shows them to `said`.
 pub(super) fn listen(
     mut from: UnixStream,
-    events: Sender<Event>,
-    said: fn(&Message),
+    events: Sender<BootEvent>,
+    said: fn(&InitMessage),
 ) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut line = Vec::new();
@@ -198,9 +201,9 @@ pub(super) fn listen(
             line.extend_from_slice(&piece[..length]);
             while let Some(end) = line.iter().position(|byte| *byte == b'\n') {
                 // A line that is no message counts as nothing.
-                if let Ok(message) = serde_json::from_slice::<Message>(&line[..end]) {
+                if let Ok(message) = serde_json::from_slice::<InitMessage>(&line[..end]) {
                     said(&message);
-                    let _ = events.send(Event::Said(message));
+                    let _ = events.send(BootEvent::Said(message));
                 }
                 line.drain(..=end);
             }

@@ -20,12 +20,12 @@ const OOPS: [&str; 4] = [
 
 /// The end of a console's output.
 #[derive(Clone, Debug, Default)]
-pub struct Console {
+pub struct ConsoleTail {
     text: Vec<u8>,
     panicked: bool,
 }
 
-impl Console {
+impl ConsoleTail {
     /// Appends output of the console; returns whether it shows, for the first time, that the kernel panicked.
     pub fn push(&mut self, bytes: &[u8]) -> bool {
         let before = self.panicked;
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_panic_is_seen_across_pieces_and_after_a_long_trace() {
-        let mut console = Console::default();
+        let mut console = ConsoleTail::default();
         assert!(!console.push(b"[    1.0] Kernel panic - not "));
         assert!(!console.panicked());
         assert!(console.push(b"syncing: Attempted to kill init!\r\n"));
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn an_oops_is_shown_from_its_first_line_to_the_panic() {
-        let mut console = Console::default();
+        let mut console = ConsoleTail::default();
         for _ in 0..10 {
             console.push(b"[ 1.0] quiet\r\n");
         }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_loaders_last_words_are_its_reason() {
-        let mut console = Console::default();
+        let mut console = ConsoleTail::default();
         assert_eq!(console.loader_failed(), None);
         console.push(b"lab: loader: out of memory\r\n[ 1.0] Kernel panic - not syncing\r\n");
         assert_eq!(console.loader_failed().as_deref(), Some("out of memory"));
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_tail_is_the_last_lines_in_plain_text() {
-        let mut console = Console::default();
+        let mut console = ConsoleTail::default();
         assert_eq!(console.tail(), "  (nothing)");
         for line in 0..100 {
             console.push(format!("line {line}\r\n").as_bytes());

@@ -1,4 +1,4 @@
-//! Runs one boot: starts QEMU and the channels' threads, waits for the end, and collects the results. A [`Machine`] is the part
+//! Runs one boot: starts QEMU and the channels' threads, waits for the end, and collects the results. A [`RunningVmm`] is the part
 //! that does not depend on QEMU.
 
 use std::ffi::OsString;
@@ -16,21 +16,21 @@ use std::time::Instant;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Signal, pidfd_send_signal};
 
-use super::arguments::{Inherited, Start};
-use super::channel::{Channel, Event, Stream, feed, listen, pump};
+use super::arguments::{QemuFiles, Start};
+use super::channel::{BootEvent, Channel, ProgramStream, feed, listen, pump};
 use super::monitor::Monitor;
 use super::supervise::{ANSWERING, Course, ENDING, LEAVING, LONGEST, LOOKING, Patience};
-use super::{Booted, Console, Limits, Mode, Settings, arguments, process};
-use crate::board::Board;
+use super::{BootResult, ConsoleTail, Settings, TimeLimits, TimeMode, arguments, process};
+use crate::board::LabBoard;
 use crate::error::{LabError, cannot};
-use crate::job::{Message, port};
+use crate::job::{InitMessage, port};
 use crate::qemu::Qemu;
 
 /// All that one boot needs.
 #[derive(Clone, Copy, Debug)]
-pub struct Boot<'a> {
+pub struct BootPlan<'a> {
     /// The machine.
-    pub board: &'a Board,
+    pub board: &'a LabBoard,
     /// The emulator.
     pub qemu: &'a Qemu,
     /// The `vmbell` program, which starts QEMU.
@@ -64,7 +64,7 @@ pub struct Sinks {
     /// Whether L1 is told that nobody reads a stream any more, at a moment that it does not determine.
     pub tells_unread: bool,
     /// Sees each message.
-    pub messages: fn(&Message),
+    pub messages: fn(&InitMessage),
 }
 
 /// The files of a machine that was saved.
@@ -76,9 +76,9 @@ pub struct SavedFiles<'a> {
     pub state: &'a File,
 }
 
-impl Boot<'_> {
+impl BootPlan<'_> {
     /// Boots L1 or starts it from where it was saved, waits until QEMU has ended or has to be killed, and cleans up.
-    pub fn run(&self, saved: Option<SavedFiles<'_>>, sinks: Sinks) -> Result<Booted, LabError> {
+    pub fn run(&self, saved: Option<SavedFiles<'_>>, sinks: Sinks) -> Result<BootResult, LabError> {
         let mut channels = self.channels()?;
         let begun = Instant::now();
         let (child, restores) = match saved {
@@ -93,13 +93,13 @@ impl Boot<'_> {
             leaving: LEAVING * self.settings.depth,
             to_the_end: true,
             answering: match self.settings.mode {
-                Mode::Functional { .. } => ANSWERING,
+                TimeMode::Functional { .. } => ANSWERING,
                 // A question would be an interrupt at a moment that L1 does not determine.
-                Mode::Deterministic { .. } => LONGEST,
+                TimeMode::Deterministic { .. } => LONGEST,
             },
             looking: LOOKING,
         };
-        let machine = Machine::new(child, channels, begun, self.settings.show_console);
+        let machine = RunningVmm::new(child, channels, begun, self.settings.show_console);
         let mut booted = machine.follow(sinks, self.settings.limits, patience)?;
         if let Some(Ok(Err(error))) = restores.map(JoinHandle::join) {
             booted.refused = Some(format!("{error}: {}", booted.vmm_errors));
@@ -151,7 +151,7 @@ impl Boot<'_> {
         let panicked = move || {
             let _ = pidfd_send_signal(&qemu, Signal::KILL);
         };
-        let output = Output::of(&mut child, false, panicked);
+        let output = VmmOutput::of(&mut child, false, panicked);
         let saved = monitor
             .wait_for_stop(self.settings.limits.boot)
             .and_then(|()| monitor.save(to.state));
@@ -173,7 +173,9 @@ impl Boot<'_> {
     /// The ports of L1. Where instructions are counted, the guest does not notice when its output is read.
     fn channels(&self) -> Result<Vec<Channel>, LabError> {
         let open = |name| match (self.settings.mode, name) {
-            (Mode::Deterministic { .. }, port::STDOUT | port::STDERR) => Channel::unnoticed(name),
+            (TimeMode::Deterministic { .. }, port::STDOUT | port::STDERR) => {
+                Channel::unnoticed(name)
+            }
             _ => Channel::new(name),
         };
         let channels = port::ALL.into_iter().map(open).collect::<io::Result<_>>();
@@ -182,7 +184,7 @@ impl Boot<'_> {
 
     /// What the guest can notice of QEMU's arguments, without its files.
     pub(crate) fn words(&self) -> Vec<OsString> {
-        let inherited = Inherited {
+        let inherited = QemuFiles {
             start: Start::Boot,
             initramfs: Some(0),
             window: 0,
@@ -194,7 +196,7 @@ impl Boot<'_> {
     }
 
     fn start(&self, start: Start, channels: &mut [Channel]) -> Result<Child, LabError> {
-        let inherited = Inherited {
+        let inherited = QemuFiles {
             start,
             initramfs: self.initramfs.map(inherited).transpose()?,
             window: inherited(self.window)?,
@@ -229,13 +231,13 @@ fn inherited(file: &File) -> Result<RawFd, LabError> {
 
 /// What a VMM prints: the console of the kernel, and its own errors. Threads read both to their ends.
 #[derive(Debug)]
-struct Output {
-    console: Arc<Mutex<Console>>,
+struct VmmOutput {
+    console: Arc<Mutex<ConsoleTail>>,
     errors: Arc<Mutex<Vec<u8>>>,
     readers: Vec<JoinHandle<()>>,
 }
 
-impl Output {
+impl VmmOutput {
     /// Starts the threads. `panicked` is called if the kernel panics.
     fn of(child: &mut Child, show: bool, panicked: impl Fn() + Send + 'static) -> Self {
         let mut output = Self {
@@ -264,7 +266,7 @@ impl Output {
     }
 
     /// All of it, when the VMM has ended: the console, and the errors.
-    fn whole(self) -> (Console, String) {
+    fn whole(self) -> (ConsoleTail, String) {
         for reader in self.readers {
             let _ = reader.join();
         }
@@ -283,17 +285,17 @@ pub(crate) fn channels() -> Result<Vec<Channel>, LabError> {
 
 /// A VMM that was started, QEMU or `vmbell run`, and the channels of the Linux in it.
 #[derive(Debug)]
-pub(crate) struct Machine {
+pub(crate) struct RunningVmm {
     child: Child,
-    output: Output,
+    output: VmmOutput,
     /// The channels, in the order of [`port::ALL`]; the Linux has their other ends.
     channels: Vec<Channel>,
     begun: Instant,
-    sender: Sender<Event>,
-    events: Receiver<Event>,
+    sender: Sender<BootEvent>,
+    events: Receiver<BootEvent>,
 }
 
-impl Machine {
+impl RunningVmm {
     /// A VMM that was just started, whose console is read from now on.
     pub fn new(
         mut child: Child,
@@ -303,9 +305,9 @@ impl Machine {
     ) -> Self {
         let (sender, events) = channel();
         let to_panic = sender.clone();
-        let panicked = move || drop(to_panic.send(Event::Panicked));
+        let panicked = move || drop(to_panic.send(BootEvent::Panicked));
         Self {
-            output: Output::of(&mut child, show_console, panicked),
+            output: VmmOutput::of(&mut child, show_console, panicked),
             child,
             channels,
             begun,
@@ -320,7 +322,7 @@ impl Machine {
     }
 
     /// By which the program is stopped.
-    pub fn sender(&self) -> Sender<Event> {
+    pub fn sender(&self) -> Sender<BootEvent> {
         self.sender.clone()
     }
 
@@ -328,9 +330,9 @@ impl Machine {
     pub fn follow(
         mut self,
         sinks: Sinks,
-        limits: Limits,
+        limits: TimeLimits,
         patience: Patience,
-    ) -> Result<Booted, LabError> {
+    ) -> Result<BootResult, LabError> {
         let (sender, events) = (self.sender, self.events);
         let mut readers = Vec::new();
         let Ok([control, stdin, stdout, stderr, files]) =
@@ -343,9 +345,9 @@ impl Machine {
         let mut asking = copy(&control)?;
         readers.push(listen(copy(&control)?, sender.clone(), sinks.messages));
         for (channel, sink, stream) in [
-            (stdout, sinks.stdout, Stream::Stdout),
-            (stderr, sinks.stderr, Stream::Stderr),
-            (files, sinks.files, Stream::Files),
+            (stdout, sinks.stdout, ProgramStream::Stdout),
+            (stderr, sinks.stderr, ProgramStream::Stderr),
+            (files, sinks.files, ProgramStream::Files),
         ] {
             let from = channel.into_reader(Arc::clone(&ended));
             let sender = sender.clone();
@@ -358,16 +360,16 @@ impl Machine {
         readers.push(thread::spawn(move || {
             let cpu = process::wait_for_end(pid);
             ended.store(true, Ordering::Release);
-            let _ = sender.send(Event::Ended(cpu));
+            let _ = sender.send(BootEvent::Ended(cpu));
         }));
 
         let mut course = Course::follow(&events, &mut asking, limits, patience, || {
             process::waited(pid)
         });
         if course.complete() && !patience.to_the_end {
-            return Ok(Booted {
+            return Ok(BootResult {
                 console: lock(&self.output.console).clone(),
-                ..Booted::after(course, self.begun)
+                ..BootResult::after(course, self.begun)
             });
         }
         let killed = course.cpu.is_none();
@@ -386,12 +388,12 @@ impl Machine {
         let status = self.child.wait();
         let status = status.map_err(cannot("wait for", "the VMM"))?;
         course.drain(&events, self.begun.elapsed());
-        Ok(Booted {
+        Ok(BootResult {
             status: (!killed).then_some(status),
             console,
             vmm_errors,
             cpu: cpu.unwrap_or_default(),
-            ..Booted::after(course, self.begun)
+            ..BootResult::after(course, self.begun)
         })
     }
 }

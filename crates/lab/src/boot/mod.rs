@@ -7,24 +7,24 @@
 //! time limit.
 
 mod arguments;
-mod booted;
 mod channel;
 mod console;
 mod machine;
 mod monitor;
 mod process;
+mod result;
 mod supervise;
 mod vsock;
 
-pub use arguments::{Mode, Settings, Vmm};
+pub use arguments::{InnerVmm, Settings, TimeMode};
 pub(crate) use arguments::{WINDOW, machine_arguments, parameters as kernel_parameters};
-pub use booted::Booted;
-pub(crate) use channel::{Event, Stream};
-pub use console::Console;
-pub use machine::{Boot, SavedFiles, Sinks};
-pub(crate) use machine::{Machine, channels};
+pub(crate) use channel::{BootEvent, ProgramStream};
+pub use console::ConsoleTail;
+pub use machine::{BootPlan, SavedFiles, Sinks};
+pub(crate) use machine::{RunningVmm, channels};
 pub(crate) use monitor::does_not;
 pub use process::exec_applet;
-pub use supervise::Limits;
+pub use result::BootResult;
+pub use supervise::TimeLimits;
 pub(crate) use supervise::{ANSWERING, LEAVING, LONGEST, Patience};
 pub(crate) use vsock::{Listeners, accept};

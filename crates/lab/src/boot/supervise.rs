@@ -7,13 +7,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::channel::{Event, Stream};
-use crate::job::{Ending, Message, Report, answer};
+use super::channel::{BootEvent, ProgramStream};
+use crate::job::{InitMessage, ProgramEnding, RunReport, answer};
 
 /// How long a boot and a program may take, without the time in which QEMU waited for a CPU of the host, and without that in which
 /// this process was stopped or the host slept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct TimeLimits {
     /// From the start of QEMU to the start of the program.
     pub boot: Duration,
     /// From the start of the program to its end.
@@ -49,14 +49,14 @@ const PANICKING: Duration = Duration::from_secs(3);
 pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The end of a limit, which moves on by the time that does not count.
-struct Deadline<W> {
+struct RunDeadline<W> {
     at: Instant,
     /// What `of` returned when `at` was set.
     waited: Duration,
     of: W,
 }
 
-impl<W: Fn() -> Duration> Deadline<W> {
+impl<W: Fn() -> Duration> RunDeadline<W> {
     fn new(of: W, limit: Duration) -> Self {
         let mut deadline = Self {
             at: Instant::now(),
@@ -87,7 +87,7 @@ impl<W: Fn() -> Duration> Deadline<W> {
 
 /// Asks a Linux again and again whether it still runs, while its program does.
 struct Pulse<W> {
-    deadline: Deadline<W>,
+    deadline: RunDeadline<W>,
     limit: Duration,
     asked: bool,
 }
@@ -95,7 +95,7 @@ struct Pulse<W> {
 impl<W: Fn() -> Duration> Pulse<W> {
     fn new(of: W, limit: Duration) -> Self {
         Self {
-            deadline: Deadline::new(of, LONGEST),
+            deadline: RunDeadline::new(of, LONGEST),
             limit,
             asked: false,
         }
@@ -131,7 +131,7 @@ impl<W: Fn() -> Duration> Pulse<W> {
 /// What was received until the end.
 #[derive(Debug, Default)]
 pub(super) struct Course {
-    pub report: Option<Report>,
+    pub report: Option<RunReport>,
     pub received: [u64; 3],
     /// CPU time of QEMU; `None` if QEMU has not ended.
     pub cpu: Option<Duration>,
@@ -155,9 +155,9 @@ impl Course {
     /// running at its limit is asked to end, and then killed, in its Linux, so that what it wrote comes back.
     /// `waited` tells how long the VMM has waited for a CPU so far.
     pub fn follow(
-        events: &Receiver<Event>,
+        events: &Receiver<BootEvent>,
         control: &mut UnixStream,
-        limits: Limits,
+        limits: TimeLimits,
         patience: Patience,
         waited: impl Fn() -> Duration,
     ) -> Self {
@@ -166,7 +166,7 @@ impl Course {
         // The clock goes on in a process that is stopped, with its VMM, and does not where the machine sleeps.
         let (mut looked, stopped) = (begin, Cell::new(Duration::ZERO));
         let lost = || waited() + stopped.get();
-        let mut deadline = Deadline::new(&lost, limits.boot);
+        let mut deadline = RunDeadline::new(&lost, limits.boot);
         let mut pulse = Pulse::new(&lost, patience.answering);
         loop {
             let Some(until_pulse) = pulse.left(control) else {
@@ -185,7 +185,7 @@ impl Course {
             }
             let is_running = course.started.is_some() && course.report.is_none();
             let event = match event {
-                None | Some(Ok(Event::End)) if is_running && course.may_ask() => {
+                None | Some(Ok(BootEvent::End)) if is_running && course.may_ask() => {
                     course.asked = true;
                     if event.is_none() {
                         deadline.restart(patience.ending);
@@ -193,10 +193,10 @@ impl Course {
                     let _ = control.write_all(&[answer::END]);
                     continue;
                 }
-                Some(Ok(Event::End)) => continue,
+                Some(Ok(BootEvent::End)) => continue,
                 // The end is on its way.
-                Some(Ok(Event::Stop)) if course.stopped || course.report.is_some() => continue,
-                Some(Ok(Event::Stop)) | None | Some(Err(_)) => {
+                Some(Ok(BootEvent::Stop)) if course.stopped || course.report.is_some() => continue,
+                Some(Ok(BootEvent::Stop)) | None | Some(Err(_)) => {
                     let answers = course.started.is_some() || course.nesting;
                     let running = answers && course.report.is_none();
                     if !running || course.stopped || course.panicked {
@@ -212,20 +212,20 @@ impl Course {
                 Some(Ok(event)) => event,
             };
             match &event {
-                Event::Said(Message::Started) => {
+                BootEvent::Said(InitMessage::Started) => {
                     deadline.restart(limits.program);
                     pulse.beat();
                 }
-                Event::Said(Message::Alive) => pulse.beat(),
-                Event::Said(Message::Report(_)) => pulse.end(),
+                BootEvent::Said(InitMessage::Alive) => pulse.beat(),
+                BootEvent::Said(InitMessage::Report(_)) => pulse.end(),
                 // A failure means that the Linux has ended.
-                Event::Unread(Stream::Stdout) => {
+                BootEvent::Unread(ProgramStream::Stdout) => {
                     let _ = control.write_all(&[answer::UNREAD_STDOUT]);
                 }
-                Event::Unread(Stream::Stderr) => {
+                BootEvent::Unread(ProgramStream::Stderr) => {
                     let _ = control.write_all(&[answer::UNREAD_STDERR]);
                 }
-                Event::Panicked => {
+                BootEvent::Panicked => {
                     pulse.end();
                     course.panicked = true;
                     if deadline.left() > PANICKING {
@@ -255,13 +255,13 @@ impl Course {
     }
 
     /// Takes the messages that the threads sent up to the end of QEMU, so long after its start.
-    pub fn drain(&mut self, events: &Receiver<Event>, after: Duration) {
+    pub fn drain(&mut self, events: &Receiver<BootEvent>, after: Duration) {
         events.try_iter().for_each(|event| self.take(event, after));
     }
 
     /// Whether L1's report came and all bytes that it counts were read.
     pub fn complete(&self) -> bool {
-        let all = |report: &Report| {
+        let all = |report: &RunReport| {
             report
                 .sent
                 .iter()
@@ -271,27 +271,30 @@ impl Course {
         self.report.as_ref().is_some_and(all)
     }
 
-    fn take(&mut self, event: Event, after: Duration) {
+    fn take(&mut self, event: BootEvent, after: Duration) {
         match event {
-            Event::Bytes(stream, length) => self.received[stream as usize] += length,
-            Event::Said(Message::Report(mut report)) => {
+            BootEvent::Bytes(stream, length) => self.received[stream as usize] += length,
+            BootEvent::Said(InitMessage::Report(mut report)) => {
                 // Whatever a program does that is asked to end: it had not ended before its limit.
                 if self.asked
-                    && matches!(report.ending, Ending::Exited(_) | Ending::Signalled { .. })
+                    && matches!(
+                        report.ending,
+                        ProgramEnding::Exited(_) | ProgramEnding::Signalled { .. }
+                    )
                 {
-                    report.ending = Ending::Stopped;
+                    report.ending = ProgramEnding::Stopped;
                 }
                 self.report = Some(report);
             }
-            Event::Ended(cpu) => self.cpu = Some(cpu),
-            Event::Unwritten(error) => drop(self.unwritten.get_or_insert(error)),
-            Event::Said(Message::Nesting) => self.nesting = true,
-            Event::Said(Message::Started) => drop(self.started.get_or_insert(after)),
-            Event::Said(Message::Alive)
-            | Event::Panicked
-            | Event::Unread(_)
-            | Event::End
-            | Event::Stop => {}
+            BootEvent::Ended(cpu) => self.cpu = Some(cpu),
+            BootEvent::Unwritten(error) => drop(self.unwritten.get_or_insert(error)),
+            BootEvent::Said(InitMessage::Nesting) => self.nesting = true,
+            BootEvent::Said(InitMessage::Started) => drop(self.started.get_or_insert(after)),
+            BootEvent::Said(InitMessage::Alive)
+            | BootEvent::Panicked
+            | BootEvent::Unread(_)
+            | BootEvent::End
+            | BootEvent::Stop => {}
         }
     }
 }

@@ -2,11 +2,11 @@ use std::io::Read;
 use std::sync::mpsc::channel;
 
 use super::*;
-use crate::job::Ending;
+use crate::job::ProgramEnding;
 
 /// What takes this long has hung.
 const HANG: Duration = Duration::from_secs(120);
-const LIMITS: Limits = Limits {
+const LIMITS: TimeLimits = TimeLimits {
     boot: HANG,
     program: HANG,
 };
@@ -26,9 +26,9 @@ const fn never() -> Duration {
     Duration::ZERO
 }
 
-fn report(sent: [u64; 3]) -> Report {
-    Report {
-        ending: Ending::Exited(0),
+fn report(sent: [u64; 3]) -> RunReport {
+    RunReport {
+        ending: ProgramEnding::Exited(0),
         sent,
         notes: Vec::new(),
         exits: Vec::new(),
@@ -40,11 +40,15 @@ fn report(sent: [u64; 3]) -> Report {
 fn l1_is_let_go_only_when_all_that_it_sent_was_read() {
     let (sender, events) = channel();
     let (mut control, mut l1) = UnixStream::pair().unwrap();
-    sender.send(Event::Bytes(Stream::Stdout, 3)).unwrap();
     sender
-        .send(Event::Said(Message::Report(report([5, 1, 0]))))
+        .send(BootEvent::Bytes(ProgramStream::Stdout, 3))
         .unwrap();
-    sender.send(Event::Bytes(Stream::Stderr, 1)).unwrap();
+    sender
+        .send(BootEvent::Said(InitMessage::Report(report([5, 1, 0]))))
+        .unwrap();
+    sender
+        .send(BootEvent::Bytes(ProgramStream::Stderr, 1))
+        .unwrap();
     let follower =
         std::thread::spawn(move || Course::follow(&events, &mut control, LIMITS, PATIENCE, never));
     l1.set_read_timeout(Some(Duration::from_millis(50)))
@@ -53,10 +57,14 @@ fn l1_is_let_go_only_when_all_that_it_sent_was_read() {
         l1.read(&mut [0]).is_err(),
         "two bytes of standard output are missing"
     );
-    sender.send(Event::Bytes(Stream::Stdout, 2)).unwrap();
+    sender
+        .send(BootEvent::Bytes(ProgramStream::Stdout, 2))
+        .unwrap();
     l1.set_read_timeout(Some(HANG)).unwrap();
     assert_eq!(l1.read(&mut [0]).unwrap(), 1);
-    sender.send(Event::Ended(Duration::from_secs(3))).unwrap();
+    sender
+        .send(BootEvent::Ended(Duration::from_secs(3)))
+        .unwrap();
     let course = follower.join().unwrap();
     assert!(course.complete());
     assert_eq!(course.cpu, Some(Duration::from_secs(3)));
@@ -69,7 +77,7 @@ fn a_boot_that_says_nothing_ends_at_its_limit() {
     let course = Course::follow(
         &events,
         &mut control,
-        Limits {
+        TimeLimits {
             boot: SHORT,
             ..LIMITS
         },
@@ -94,7 +102,7 @@ fn time_without_a_cpu_is_added_to_a_limit() {
             SHORT
         }
     };
-    let limits = Limits {
+    let limits = TimeLimits {
         boot: SHORT,
         ..LIMITS
     };
@@ -107,12 +115,12 @@ fn time_without_a_cpu_is_added_to_a_limit() {
 fn a_program_at_its_limit_is_asked_to_end_and_then_killed_and_what_it_wrote_is_waited_for() {
     let (sender, events) = channel();
     let (mut control, mut l1) = UnixStream::pair().unwrap();
-    sender.send(Event::Said(Message::Started)).unwrap();
+    sender.send(BootEvent::Said(InitMessage::Started)).unwrap();
     let follower = std::thread::spawn(move || {
         Course::follow(
             &events,
             &mut control,
-            Limits {
+            TimeLimits {
                 program: SHORT,
                 ..LIMITS
             },
@@ -123,23 +131,26 @@ fn a_program_at_its_limit_is_asked_to_end_and_then_killed_and_what_it_wrote_is_w
     l1.set_read_timeout(Some(HANG)).unwrap();
     // What a program writes forever does not hold its end up.
     let writer = sender.clone();
-    let flood = std::thread::spawn(
-        move || {
-            while writer.send(Event::Bytes(Stream::Stderr, 1)).is_ok() {}
-        },
-    );
+    let flood = std::thread::spawn(move || {
+        while writer
+            .send(BootEvent::Bytes(ProgramStream::Stderr, 1))
+            .is_ok()
+        {}
+    });
     let mut answer = [0];
     for expected in [answer::END, answer::STOP] {
         l1.read_exact(&mut answer).unwrap();
         assert_eq!(answer, [expected]);
     }
     sender
-        .send(Event::Said(Message::Report(report([5, 0, 0]))))
+        .send(BootEvent::Said(InitMessage::Report(report([5, 0, 0]))))
         .unwrap();
-    sender.send(Event::Bytes(Stream::Stdout, 5)).unwrap();
+    sender
+        .send(BootEvent::Bytes(ProgramStream::Stdout, 5))
+        .unwrap();
     l1.read_exact(&mut answer).unwrap();
     assert_eq!(answer, [answer::LEAVE]);
-    sender.send(Event::Ended(Duration::ZERO)).unwrap();
+    sender.send(BootEvent::Ended(Duration::ZERO)).unwrap();
     let course = follower.join().unwrap();
     assert!(course.complete() && course.started.is_some());
     flood.join().unwrap();
@@ -149,8 +160,8 @@ fn a_program_at_its_limit_is_asked_to_end_and_then_killed_and_what_it_wrote_is_w
 fn a_program_that_ends_when_it_is_asked_to_is_not_killed_and_had_reached_its_limit() {
     let (sender, events) = channel();
     let (mut control, mut l1) = UnixStream::pair().unwrap();
-    sender.send(Event::Said(Message::Started)).unwrap();
-    let limits = Limits {
+    sender.send(BootEvent::Said(InitMessage::Started)).unwrap();
+    let limits = TimeLimits {
         program: SHORT,
         ..LIMITS
     };
@@ -165,20 +176,24 @@ fn a_program_that_ends_when_it_is_asked_to_is_not_killed_and_had_reached_its_lim
     l1.read_exact(&mut answer).unwrap();
     assert_eq!(answer, [answer::END]);
     sender
-        .send(Event::Said(Message::Report(report([0; 3]))))
+        .send(BootEvent::Said(InitMessage::Report(report([0; 3]))))
         .unwrap();
     l1.read_exact(&mut answer).unwrap();
     assert_eq!(answer, [answer::LEAVE]);
-    sender.send(Event::Ended(Duration::ZERO)).unwrap();
+    sender.send(BootEvent::Ended(Duration::ZERO)).unwrap();
     let course = follower.join().unwrap();
-    assert_eq!(course.report.unwrap().ending, Ending::Stopped);
+    assert_eq!(course.report.unwrap().ending, ProgramEnding::Stopped);
 }
 
 #[test]
 fn a_linux_inside_passes_on_that_its_program_has_to_end_and_waits() {
     let (sender, events) = channel();
     let (mut control, mut inner) = UnixStream::pair().unwrap();
-    for event in [Event::Said(Message::Started), Event::End, Event::End] {
+    for event in [
+        BootEvent::Said(InitMessage::Started),
+        BootEvent::End,
+        BootEvent::End,
+    ] {
         sender.send(event).unwrap();
     }
     let follower =
@@ -187,10 +202,10 @@ fn a_linux_inside_passes_on_that_its_program_has_to_end_and_waits() {
     let mut answer = [0];
     inner.read_exact(&mut answer).unwrap();
     assert_eq!(answer, [answer::END]);
-    sender.send(Event::Stop).unwrap();
+    sender.send(BootEvent::Stop).unwrap();
     inner.read_exact(&mut answer).unwrap();
     assert_eq!(answer, [answer::STOP], "asked once");
-    sender.send(Event::Ended(Duration::ZERO)).unwrap();
+    sender.send(BootEvent::Ended(Duration::ZERO)).unwrap();
     follower.join().unwrap();
 }
 
@@ -198,8 +213,8 @@ fn a_linux_inside_passes_on_that_its_program_has_to_end_and_waits() {
 fn after_a_panic_nothing_else_is_waited_for() {
     let (sender, events) = channel();
     let (mut control, _l1) = UnixStream::pair().unwrap();
-    sender.send(Event::Said(Message::Started)).unwrap();
-    sender.send(Event::Panicked).unwrap();
+    sender.send(BootEvent::Said(InitMessage::Started)).unwrap();
+    sender.send(BootEvent::Panicked).unwrap();
     let course = Course::follow(&events, &mut control, LIMITS, PATIENCE, never);
     assert_eq!(course.cpu, None);
 }
@@ -208,12 +223,14 @@ fn after_a_panic_nothing_else_is_waited_for() {
 fn what_comes_after_the_end_still_counts() {
     let (sender, events) = channel();
     let (mut control, _l1) = UnixStream::pair().unwrap();
-    sender.send(Event::Ended(Duration::ZERO)).unwrap();
+    sender.send(BootEvent::Ended(Duration::ZERO)).unwrap();
     sender
-        .send(Event::Said(Message::Report(report([2, 0, 0]))))
+        .send(BootEvent::Said(InitMessage::Report(report([2, 0, 0]))))
         .unwrap();
-    sender.send(Event::Bytes(Stream::Stdout, 2)).unwrap();
-    sender.send(Event::Said(Message::Started)).unwrap();
+    sender
+        .send(BootEvent::Bytes(ProgramStream::Stdout, 2))
+        .unwrap();
+    sender.send(BootEvent::Said(InitMessage::Started)).unwrap();
     let mut course = Course::follow(&events, &mut control, LIMITS, PATIENCE, never);
     assert!(!course.complete() && course.started.is_none());
     course.drain(&events, SHORT);
@@ -224,10 +241,10 @@ fn what_comes_after_the_end_still_counts() {
 fn a_stop_goes_to_a_linux_that_can_answer_and_ends_one_that_cannot() {
     let (sender, events) = channel();
     let (mut control, mut inner) = UnixStream::pair().unwrap();
-    sender.send(Event::Said(Message::Nesting)).unwrap();
-    sender.send(Event::Stop).unwrap();
+    sender.send(BootEvent::Said(InitMessage::Nesting)).unwrap();
+    sender.send(BootEvent::Stop).unwrap();
     // A second one changes nothing.
-    sender.send(Event::Stop).unwrap();
+    sender.send(BootEvent::Stop).unwrap();
     let follower =
         std::thread::spawn(move || Course::follow(&events, &mut control, LIMITS, PATIENCE, never));
     inner.set_read_timeout(Some(HANG)).unwrap();
@@ -235,17 +252,17 @@ fn a_stop_goes_to_a_linux_that_can_answer_and_ends_one_that_cannot() {
     inner.read_exact(&mut answer).unwrap();
     assert_eq!(answer, [answer::STOP]);
     sender
-        .send(Event::Said(Message::Report(report([0, 0, 0]))))
+        .send(BootEvent::Said(InitMessage::Report(report([0, 0, 0]))))
         .unwrap();
     inner.read_exact(&mut answer).unwrap();
     assert_eq!(answer, [answer::LEAVE]);
-    sender.send(Event::Stop).unwrap();
-    sender.send(Event::Ended(Duration::ZERO)).unwrap();
+    sender.send(BootEvent::Stop).unwrap();
+    sender.send(BootEvent::Ended(Duration::ZERO)).unwrap();
     assert!(follower.join().unwrap().complete());
 
     let (sender, events) = channel();
     let (mut control, _inner) = UnixStream::pair().unwrap();
-    sender.send(Event::Stop).unwrap();
+    sender.send(BootEvent::Stop).unwrap();
     let course = Course::follow(&events, &mut control, LIMITS, PATIENCE, never);
     assert_eq!((course.cpu, course.started), (None, None));
 }
@@ -254,7 +271,7 @@ fn a_stop_goes_to_a_linux_that_can_answer_and_ends_one_that_cannot() {
 fn a_linux_is_asked_while_its_program_runs_and_one_that_does_not_answer_is_silent() {
     let (sender, events) = channel();
     let (mut control, mut l1) = UnixStream::pair().unwrap();
-    sender.send(Event::Said(Message::Started)).unwrap();
+    sender.send(BootEvent::Said(InitMessage::Started)).unwrap();
     let patience = Patience {
         answering: SHORT,
         ..PATIENCE
@@ -266,7 +283,7 @@ fn a_linux_is_asked_while_its_program_runs_and_one_that_does_not_answer_is_silen
     for answers in 0..3 {
         l1.read_exact(&mut asked).unwrap();
         assert_eq!(asked, [answer::ASK], "after {answers} answers");
-        sender.send(Event::Said(Message::Alive)).unwrap();
+        sender.send(BootEvent::Said(InitMessage::Alive)).unwrap();
     }
     let course = follower.join().unwrap();
     assert!(course.silent && course.cpu.is_none());
@@ -276,8 +293,8 @@ fn a_linux_is_asked_while_its_program_runs_and_one_that_does_not_answer_is_silen
 fn a_linux_that_has_reported_is_not_asked() {
     let (sender, events) = channel();
     let (mut control, mut l1) = UnixStream::pair().unwrap();
-    for message in [Message::Started, Message::Report(report([0; 3]))] {
-        sender.send(Event::Said(message)).unwrap();
+    for message in [InitMessage::Started, InitMessage::Report(report([0; 3]))] {
+        sender.send(BootEvent::Said(message)).unwrap();
     }
     let patience = Patience {
         leaving: SHORT * 4,
@@ -296,10 +313,12 @@ fn a_linux_that_has_reported_is_not_asked() {
 fn a_linux_in_another_one_is_left_when_all_has_come() {
     let (sender, events) = channel();
     let (mut control, mut l2) = UnixStream::pair().unwrap();
-    sender.send(Event::Said(Message::Started)).unwrap();
-    let sent = Message::Report(report([1, 0, 0]));
-    sender.send(Event::Said(sent)).unwrap();
-    sender.send(Event::Bytes(Stream::Stdout, 1)).unwrap();
+    sender.send(BootEvent::Said(InitMessage::Started)).unwrap();
+    let sent = InitMessage::Report(report([1, 0, 0]));
+    sender.send(BootEvent::Said(sent)).unwrap();
+    sender
+        .send(BootEvent::Bytes(ProgramStream::Stdout, 1))
+        .unwrap();
     let patience = Patience {
         to_the_end: false,
         ..PATIENCE

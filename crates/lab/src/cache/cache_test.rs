@@ -15,15 +15,15 @@ fn cache() -> (tempfile::TempDir, Cache) {
     (folder, cache)
 }
 
-fn make(cache: &Cache, content: &str) -> Entry {
+fn make(cache: &Cache, content: &str) -> CacheEntry {
     let lock = cache.lock_prepare(|| {}).unwrap();
     let draft = cache.draft(&lock, "linux-hash").unwrap();
     fs::write(draft.path("vmlinux"), content).unwrap();
     draft.commit("Linux 6".into(), Vec::new()).unwrap()
 }
 
-fn open(cache: &Cache) -> Result<Option<Entry>, LabError> {
-    Entry::open(cache.folder("linux-hash"))
+fn open(cache: &Cache) -> Result<Option<CacheEntry>, LabError> {
+    CacheEntry::open(cache.folder("linux-hash"))
 }
 
 #[test]
@@ -112,14 +112,14 @@ fn the_second_preparation_waits_for_the_first() {
 #[test]
 fn clean_leaves_a_cache_in_use_alone() {
     let (_folder, cache) = cache();
-    assert_eq!(cache.clean().unwrap(), Size(0));
+    assert_eq!(cache.clean().unwrap(), DiskSize(0));
     make(&cache, "whole");
     let used = cache.lock_use().unwrap();
     let also = cache.lock_use().unwrap();
     let error = cache.clean().unwrap_err().to_string();
     assert!(error.ends_with("in use by another `vmbell lab`"), "{error}");
     drop((used, also));
-    assert!(cache.clean().unwrap() > Size(5));
+    assert!(cache.clean().unwrap() > DiskSize(5));
     assert!(open(&cache).unwrap().is_none());
     assert!(cache.entries().unwrap().is_empty());
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::manifest::{bad_manifest, damaged};
-use super::{Manifest, SourcePackage};
+use super::{EntryManifest, SourcePackage};
 use crate::error::{LabError, cannot};
 use crate::unfinished;
 
@@ -15,12 +15,12 @@ pub(super) const DRAFT: &str = "draft-";
 
 /// A finished entry.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct CacheEntry {
     folder: PathBuf,
-    manifest: Manifest,
+    manifest: EntryManifest,
 }
 
-impl Entry {
+impl CacheEntry {
     /// Opens the entry in `folder` and compares every file's size and time with the manifest;
     /// `None` when there is no such entry.
     pub fn open(folder: PathBuf) -> Result<Option<Self>, LabError> {
@@ -35,7 +35,8 @@ impl Entry {
             }
             Err(source) => return Err(cannot("read", path)(source)),
         };
-        let manifest: Manifest = serde_json::from_slice(&text).map_err(bad_manifest(&folder))?;
+        let manifest: EntryManifest =
+            serde_json::from_slice(&text).map_err(bad_manifest(&folder))?;
         let entry = Self { folder, manifest };
         let root = entry.path("");
         entry
@@ -66,19 +67,19 @@ impl Entry {
     }
 
     /// The list of the entry's files.
-    pub fn manifest(&self) -> &Manifest {
+    pub fn manifest(&self) -> &EntryManifest {
         &self.manifest
     }
 }
 
 /// An unfinished entry: its folder is removed unless it is committed.
 #[derive(Debug)]
-pub struct Draft {
+pub struct EntryDraft {
     scratch: tempfile::TempDir,
     folder: PathBuf,
 }
 
-impl Draft {
+impl EntryDraft {
     /// Starts an entry that [`commit`](Self::commit) renames to `folder`.
     pub(super) fn new(root: &Path, folder: PathBuf) -> Result<Self, LabError> {
         let scratch = tempfile::Builder::new()
@@ -105,10 +106,14 @@ impl Draft {
     }
 
     /// Writes the manifest and renames the folder into place; an entry that is there already is removed.
-    pub fn commit(self, title: String, packages: Vec<SourcePackage>) -> Result<Entry, LabError> {
+    pub fn commit(
+        self,
+        title: String,
+        packages: Vec<SourcePackage>,
+    ) -> Result<CacheEntry, LabError> {
         let aside = self.scratch();
         fs::remove_dir_all(&aside).map_err(cannot("remove", aside))?;
-        let manifest = Manifest::scan(title, packages, &self.path(""))?;
+        let manifest = EntryManifest::scan(title, packages, &self.path(""))?;
         let path = self.scratch.path().join(MANIFEST);
         let text = serde_json::to_vec_pretty(&manifest).map_err(cannot("write", &path))?;
         fs::write(&path, text).map_err(cannot("write", path))?;
@@ -118,7 +123,7 @@ impl Draft {
         // From here on the temporary folder is not removed automatically.
         let scratch = self.scratch.keep();
         fs::rename(&scratch, &self.folder).map_err(cannot("rename into place", &self.folder))?;
-        Ok(Entry {
+        Ok(CacheEntry {
             folder: self.folder,
             manifest,
         })

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 /// The files of an entry, and the packages that they came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Manifest {
+pub struct EntryManifest {
     /// The entry's title for people: `Linux 6.12.117+deb12-cloud-amd64`.
     pub title: String,
     /// The packages that the entry was made from, as the package index names them.
@@ -44,7 +44,7 @@ pub struct ManifestFile {
     pub sha256: Digest,
 }
 
-impl Manifest {
+impl EntryManifest {
     /// Records every regular file below `root`.
     pub fn scan(
         title: String,

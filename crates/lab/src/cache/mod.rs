@@ -12,13 +12,13 @@ mod manifest;
 mod root;
 mod space;
 
-pub use entry::{Draft, Entry};
-pub use manifest::{Digest, Manifest, ManifestFile, SourcePackage, hash_bytes, hash_file};
+pub use entry::{CacheEntry, EntryDraft};
+pub use manifest::{Digest, EntryManifest, ManifestFile, SourcePackage, hash_bytes, hash_file};
 pub(crate) use manifest::{bad_manifest, damaged, hash_open};
-pub use root::{Cache, Listed, Prepare, Use};
+pub use root::{Cache, ListedEntry, Prepare, Use};
 pub(crate) use root::{names, user_folder};
 pub(crate) use space::require_programs;
-pub use space::{Size, require_space};
+pub use space::{DiskSize, require_space};
 
 #[cfg(test)]
 #[path = "cache_test.rs"]

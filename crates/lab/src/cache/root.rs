@@ -5,7 +5,7 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use super::entry::DRAFT;
-use super::{Draft, Entry, Size};
+use super::{CacheEntry, DiskSize, EntryDraft};
 use crate::error::{LabError, cannot, failed};
 
 /// The name of the folder for downloads.
@@ -22,7 +22,7 @@ pub struct Cache {
 }
 
 /// The name of an entry's folder, with the entry or the damage that was found.
-pub type Listed = (String, Result<Entry, LabError>);
+pub type ListedEntry = (String, Result<CacheEntry, LabError>);
 
 /// The lock for making entries, which one process at a time holds.
 #[derive(Debug)]
@@ -59,8 +59,8 @@ impl Cache {
     }
 
     /// Starts an entry. The caller holds the lock for making entries.
-    pub fn draft(&self, _lock: &Prepare, entry: &str) -> Result<Draft, LabError> {
-        Draft::new(&self.root, self.folder(entry))
+    pub fn draft(&self, _lock: &Prepare, entry: &str) -> Result<EntryDraft, LabError> {
+        EntryDraft::new(&self.root, self.folder(entry))
     }
 
     /// The folder for downloads. It stays when a preparation fails, so that the next one does not start again.
@@ -134,12 +134,12 @@ impl Cache {
     }
 
     /// All entries, sorted by name.
-    pub fn entries(&self) -> Result<Vec<Listed>, LabError> {
+    pub fn entries(&self) -> Result<Vec<ListedEntry>, LabError> {
         let mut entries = Vec::new();
         for name in self.names()? {
             let path = self.root.join(&name);
             let is_entry = path.is_dir() && name.contains('-') && !name.starts_with(DRAFT);
-            if is_entry && let Some(entry) = Entry::open(path).transpose() {
+            if is_entry && let Some(entry) = CacheEntry::open(path).transpose() {
                 entries.push((name, entry));
             }
         }
@@ -147,9 +147,9 @@ impl Cache {
     }
 
     /// Removes everything and returns the bytes freed; fails if another process makes or uses entries.
-    pub fn clean(&self) -> Result<Size, LabError> {
+    pub fn clean(&self) -> Result<DiskSize, LabError> {
         if !self.root.exists() {
-            return Ok(Size(0));
+            return Ok(DiskSize(0));
         }
         let mut locks = Vec::new();
         for name in [PREPARE, USE] {
@@ -173,7 +173,7 @@ impl Cache {
                 removed.map_err(cannot("remove", path))?;
             }
         }
-        Ok(Size(freed))
+        Ok(DiskSize(freed))
     }
 
     /// Removes the unfinished entries of preparations that were killed.

@@ -9,9 +9,9 @@ use rustix::fs::StatVfsMountFlags;
 
 /// Bytes, in decimal units as package tools print them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Size(pub u64);
+pub struct DiskSize(pub u64);
 
-impl fmt::Display for Size {
+impl fmt::Display for DiskSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut unit = 1_u64;
         let mut names = ["B", "kB", "MB", "GB", "TB", "PB"].iter().peekable();
@@ -30,10 +30,10 @@ impl fmt::Display for Size {
 }
 
 /// Fails unless the file system of `folder` has `needed` bytes for an ordinary user.
-pub fn require_space(folder: &Path, needed: Size) -> Result<(), LabError> {
+pub fn require_space(folder: &Path, needed: DiskSize) -> Result<(), LabError> {
     let stat = rustix::fs::statvfs(folder)
         .map_err(|errno| cannot("ask for free space in", folder)(io::Error::from(errno)))?;
-    let available = Size(stat.f_bavail.saturating_mul(stat.f_frsize));
+    let available = DiskSize(stat.f_bavail.saturating_mul(stat.f_frsize));
     if available < needed {
         let folder = folder.display();
         return Err(failed!("{needed} needed in {folder}, {available} free")
@@ -91,16 +91,16 @@ mod tests {
             (62_048_260, "62.0 MB"),
             (76_000_000_000, "76.0 GB"),
         ] {
-            assert_eq!(Size(bytes).to_string(), text);
+            assert_eq!(DiskSize(bytes).to_string(), text);
         }
-        assert_eq!(Size(u64::MAX).to_string(), "18446.7 PB");
+        assert_eq!(DiskSize(u64::MAX).to_string(), "18446.7 PB");
     }
 
     #[test]
     fn more_than_the_file_system_has_is_refused_with_both_numbers() {
         let folder = tempfile::tempdir().unwrap();
-        require_space(folder.path(), Size(1)).unwrap();
-        let error = require_space(folder.path(), Size(u64::MAX)).unwrap_err();
+        require_space(folder.path(), DiskSize(1)).unwrap();
+        let error = require_space(folder.path(), DiskSize(u64::MAX)).unwrap_err();
         assert!(
             error.to_string().starts_with("18446.7 PB needed in "),
             "{error}"

@@ -13,7 +13,7 @@ use crate::arch::Arch;
 use crate::error::{LabError, cannot, failed};
 use crate::kvm::{Tools, run_in_place};
 use crate::out_of_tree::{Make, Packages, Release};
-use crate::progress::Progress;
+use crate::progress::LabProgress;
 
 /// What is different from `allnoconfig`.
 pub(crate) const CONFIG: &str = include_str!("config");
@@ -58,7 +58,7 @@ impl DebugKernel<'_> {
     }
 
     /// Builds the image and the modules, and returns the image and the folder of the modules.
-    pub(crate) fn build(&self, progress: Progress) -> Result<(PathBuf, PathBuf), LabError> {
+    pub(crate) fn build(&self, progress: LabProgress) -> Result<(PathBuf, PathBuf), LabError> {
         let file = self.scratch.join("config");
         fs::write(&file, CONFIG).map_err(cannot("write", &file))?;
         let file = format!("KCONFIG_ALLCONFIG={}", file.display());

@@ -14,8 +14,8 @@ use std::time::Duration;
 use rustix::system::{RebootCommand, reboot};
 use vsock::{VMADDR_CID_HOST, VsockStream};
 
-use crate::boot::Stream;
-use crate::job::{Message, answer, port};
+use crate::boot::ProgramStream;
+use crate::job::{InitMessage, answer, port};
 
 /// How often a port that is not there yet is looked for, and the pause before each further time: a driver that has just
 /// been loaded makes its ports a little later.
@@ -39,7 +39,7 @@ pub enum HostRequest {
     /// It is to end by itself.
     End,
     /// The reader of this stream has gone.
-    Unread(Stream),
+    Unread(ProgramStream),
 }
 
 /// Opens the port and starts a thread that passes on the host's leave to end this Linux, calls `obey` if the host asks for
@@ -57,10 +57,10 @@ pub fn open(depth: u32, obey: impl Fn(HostRequest) + Send + 'static) -> io::Resu
             match byte[0] {
                 answer::STOP => obey(HostRequest::Stop),
                 answer::END => obey(HostRequest::End),
-                answer::UNREAD_STDOUT => obey(HostRequest::Unread(Stream::Stdout)),
-                answer::UNREAD_STDERR => obey(HostRequest::Unread(Stream::Stderr)),
+                answer::UNREAD_STDOUT => obey(HostRequest::Unread(ProgramStream::Stdout)),
+                answer::UNREAD_STDERR => obey(HostRequest::Unread(ProgramStream::Stderr)),
                 // A failure means that the host has closed the port.
-                answer::ASK => drop(send(&Message::Alive)),
+                answer::ASK => drop(send(&InitMessage::Alive)),
                 _ => drop(sender.send(())),
             }
         }
@@ -70,7 +70,7 @@ pub fn open(depth: u32, obey: impl Fn(HostRequest) + Send + 'static) -> io::Resu
 }
 
 /// Sends one message.
-pub fn send(message: &Message) -> io::Result<()> {
+pub fn send(message: &InitMessage) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     let mut port = &parts()?.0;

@@ -7,7 +7,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 
-use crate::job::Exits;
+use crate::job::NamedExits;
 
 const TRACING: &str = "/sys/kernel/tracing";
 const EVENT: &str = "/sys/kernel/tracing/events/kvm/kvm_exit";
@@ -67,7 +67,7 @@ fn count(line: &str, field: &str) -> Option<(u32, u64)> {
 }
 
 /// The exits between each two marks that were recorded.
-pub fn between_marks(port: u16) -> io::Result<Vec<Exits>> {
+pub fn between_marks(port: u16) -> io::Result<Vec<NamedExits>> {
     fs::write(format!("{TRACING}/tracing_on"), "0")?;
     for entry in fs::read_dir(format!("{TRACING}/per_cpu"))? {
         let stats = fs::read_to_string(entry?.path().join("stats"))?;
@@ -93,7 +93,7 @@ fn is_lossy(stats: &str) -> bool {
 }
 
 /// The parts of a trace between two marks.
-fn parts(trace: impl BufRead, port: u16) -> io::Result<Vec<Exits>> {
+fn parts(trace: impl BufRead, port: u16) -> io::Result<Vec<NamedExits>> {
     let (mut parts, mut part) = (Vec::new(), None);
     for line in trace.lines() {
         let line = line?;
@@ -101,7 +101,7 @@ fn parts(trace: impl BufRead, port: u16) -> io::Result<Vec<Exits>> {
             continue;
         };
         if reason == IO.1 && (info >> 16) & 0xffff == u64::from(port) {
-            parts.extend(part.replace(Exits::new()));
+            parts.extend(part.replace(NamedExits::new()));
         } else if let Some(part) = &mut part {
             *part.entry(reason.to_owned()).or_default() += 1;
         }
@@ -158,7 +158,7 @@ mod tests {
         .concat();
         let parts = parts(text.as_bytes(), 0xb0e).unwrap();
         let first = [("io".to_owned(), 1), ("npf".to_owned(), 2)];
-        assert_eq!(parts, [Exits::from(first), Exits::new()]);
+        assert_eq!(parts, [NamedExits::from(first), NamedExits::new()]);
     }
 
     #[test]

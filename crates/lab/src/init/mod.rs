@@ -20,10 +20,10 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::complaints;
-use crate::job::{Ending, JOB_FILE, Job, Message, OUT_FOLDER, Report, port};
+use crate::job::{InitJob, InitMessage, JOB_FILE, OUT_FOLDER, ProgramEnding, RunReport, port};
 use control::HostRequest;
 use loader::window::{INIT_FILE, NOTES_FILE};
-use nested::Inside;
+use nested::StartedLinux;
 
 /// The name of this machine.
 const NAME: &str = "vmbell-lab";
@@ -78,12 +78,12 @@ pub fn main() -> ! {
     }
     let mut report = match job.and_then(|job| run_job(&job, inside, &notes)) {
         Ok(report) => report,
-        Err(error) => Ending::Failed(format!("L{depth}: {error}")).into(),
+        Err(error) => ProgramEnding::Failed(format!("L{depth}: {error}")).into(),
     };
     let notes = notes.into_iter().map(|note| format!("L{depth}: {note}"));
     report.notes.splice(..0, notes);
     let code = report.ending.exit_code();
-    let message = Message::Report(report);
+    let message = InitMessage::Report(report);
     if let Err(error) = control::send(&message).and_then(|()| control::wait_for_leave()) {
         // The console is the only other way to the host.
         eprintln!("lab: cannot report {message:?}: {error}");
@@ -91,7 +91,7 @@ pub fn main() -> ! {
     control::end_machine(code);
 }
 
-fn read_job() -> io::Result<Job> {
+fn read_job() -> io::Result<InitJob> {
     let read = |error| io::Error::other(format!("cannot read {JOB_FILE}: {error}"));
     Ok(serde_json::from_slice(&fs::read(JOB_FILE).map_err(read)?)?)
 }
@@ -112,7 +112,11 @@ fn note(line: &str) -> Option<String> {
 }
 
 /// Runs the job, in the Linux inside if there is one; `notes` are about the modules.
-fn run_job(job: &Job, inside: Option<io::Result<Inside>>, notes: &[String]) -> io::Result<Report> {
+fn run_job(
+    job: &InitJob,
+    inside: Option<io::Result<StartedLinux>>,
+    notes: &[String],
+) -> io::Result<RunReport> {
     for folder in ["/etc", "/tmp", "/root", "/run", "/var", OUT_FOLDER] {
         fs::create_dir_all(folder)?;
     }
@@ -139,24 +143,25 @@ fn run_job(job: &Job, inside: Option<io::Result<Inside>>, notes: &[String]) -> i
         let said = complaints::find()?;
         if !said.is_empty() {
             let said = said.join("\n");
-            report.ending = Ending::Failed(format!("L{}: the kernel reports:\n{said}", job.depth));
+            report.ending =
+                ProgramEnding::Failed(format!("L{}: the kernel reports:\n{said}", job.depth));
         }
     }
     Ok(report)
 }
 
 /// Runs one guest. The host takes its start for that of a program.
-fn run_check() -> io::Result<Report> {
-    control::send(&Message::Started)?;
+fn run_check() -> io::Result<RunReport> {
+    control::send(&InitMessage::Started)?;
     check::run()?;
-    Ok(Ending::Exited(0).into())
+    Ok(ProgramEnding::Exited(0).into())
 }
 
 /// Runs the program, and sends the files that it leaves.
-fn run_program(job: &Job) -> io::Result<Report> {
+fn run_program(job: &InitJob) -> io::Result<RunReport> {
     devices::prepare(&job.devices)?;
     let (ending, [stdout, stderr]) = program::run(job)?;
-    let mut report = Report::from(ending);
+    let mut report = RunReport::from(ending);
     report.sent = [stdout, stderr, 0];
     if job.files {
         match control::open_port(port::FILES)
@@ -173,7 +178,7 @@ fn run_program(job: &Job) -> io::Result<Report> {
 
 /// Writes the archive of `folder` to `port` and returns its length in bytes.
 fn send_folder(folder: &Path, port: impl Write) -> io::Result<u64> {
-    let mut archive = tar::Builder::new(Counting {
+    let mut archive = tar::Builder::new(CountingReader {
         inner: port,
         written: 0,
     });
@@ -184,12 +189,12 @@ fn send_folder(folder: &Path, port: impl Write) -> io::Result<u64> {
     Ok(archive.into_inner()?.written)
 }
 
-struct Counting<W> {
+struct CountingReader<W> {
     inner: W,
     written: u64,
 }
 
-impl<W: Write> Write for Counting<W> {
+impl<W: Write> Write for CountingReader<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let length = self.inner.write(bytes)?;
         self.written += length as u64;

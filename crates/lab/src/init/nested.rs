@@ -20,12 +20,13 @@ use vsock::{VMADDR_CID_ANY, VsockListener, VsockStream};
 use super::control::{self, HostRequest};
 use super::{exits, program};
 use crate::boot::{
-    Booted, Event, LEAVING, LONGEST, Limits, Listeners, Machine, Patience, Sinks, accept, channels,
+    BootEvent, BootResult, LEAVING, LONGEST, Listeners, Patience, RunningVmm, Sinks, TimeLimits,
+    accept, channels,
 };
 use crate::complaints;
 use crate::job::{
-    Ending, Job, Message, NESTED_INITRAMFS_FILE, NESTED_KERNEL_FILE, NESTED_RUN_FILE, Nested,
-    NestedQemu, Report, port,
+    InitJob, InitMessage, NESTED_INITRAMFS_FILE, NESTED_KERNEL_FILE, NESTED_RUN_FILE, Nested,
+    NestedQemu, ProgramEnding, RunReport, port,
 };
 use crate::spin::{PERIOD, Watch};
 use loader::window::{Header, INIT_FILE, LOADER_FILE, NESTED_FILE, PORT};
@@ -36,7 +37,7 @@ const OFFERED: &str = "/sys/module/kvm_amd/parameters/nested";
 const LEAVING_INSTRUCTIONS: Duration = Duration::from_secs(1);
 
 /// Asks for the program's end.
-static STOP: OnceLock<Sender<Event>> = OnceLock::new();
+static STOP: OnceLock<Sender<BootEvent>> = OnceLock::new();
 
 /// Whether exits are counted from the start of the program, and the port by which it marks them.
 static COUNTS: OnceLock<Option<u16>> = OnceLock::new();
@@ -45,9 +46,9 @@ static COUNTS: OnceLock<Option<u16>> = OnceLock::new();
 pub fn pass(request: HostRequest) -> bool {
     STOP.get().is_some_and(|sender| {
         let event = match request {
-            HostRequest::Stop => Event::Stop,
-            HostRequest::End => Event::End,
-            HostRequest::Unread(stream) => Event::Unread(stream),
+            HostRequest::Stop => BootEvent::Stop,
+            HostRequest::End => BootEvent::End,
+            HostRequest::Unread(stream) => BootEvent::Unread(stream),
         };
         // A failure means that it has ended already.
         let _ = sender.send(event);
@@ -57,9 +58,9 @@ pub fn pass(request: HostRequest) -> bool {
 
 /// A Linux that was started.
 #[derive(Debug)]
-pub struct Inside {
+pub struct StartedLinux {
     nested: Nested,
-    machine: Machine,
+    machine: RunningVmm,
     /// Ends its VMM if it spins, where the host's time limit would take it minutes.
     watch: Option<Watch>,
     /// Its loader, which is ready; `None` if its VMM has ended.
@@ -68,9 +69,9 @@ pub struct Inside {
 
 /// Starts the Linux that is to be inside this one, if there is to be one, and waits until it is ready. `notes` are about this
 /// one's modules.
-pub fn start(notes: &[String]) -> Option<io::Result<Inside>> {
+pub fn start(notes: &[String]) -> Option<io::Result<StartedLinux>> {
     let machine = fs::read(NESTED_FILE).ok()?;
-    let start = || Inside::start(serde_json::from_slice(&machine)?, notes);
+    let start = || StartedLinux::start(serde_json::from_slice(&machine)?, notes);
     Some(start())
 }
 
@@ -84,14 +85,14 @@ pub fn receive() -> io::Result<()> {
     }
 }
 
-impl Inside {
+impl StartedLinux {
     fn start(nested: Nested, notes: &[String]) -> io::Result<Self> {
         check(notes)?;
         let loader = VsockListener::bind_with_cid_port(VMADDR_CID_ANY, PORT)?;
         let mut channels = channels().map_err(io::Error::other)?;
         let listeners = Listeners::bind(&mut channels)?;
         let begun = Instant::now();
-        let machine = Machine::new(start_vmm(&nested)?, channels, begun, false);
+        let machine = RunningVmm::new(start_vmm(&nested)?, channels, begun, false);
         listeners.serve(machine.child())?;
         let watch = nested
             .deterministic
@@ -105,7 +106,7 @@ impl Inside {
     }
 
     /// Gives the Linux what the run has for it, and waits for its end.
-    pub fn run(self, job: &Job) -> io::Result<Report> {
+    pub fn run(self, job: &InitJob) -> io::Result<RunReport> {
         let Self {
             nested,
             machine,
@@ -129,7 +130,7 @@ impl Inside {
         if job.exits {
             let _ = COUNTS.set(job.marks);
         }
-        control::send(&Message::Nesting)?;
+        control::send(&InitMessage::Nesting)?;
         if job.deterministic {
             program::wait_for_whole_second(Duration::from_nanos(job.phase));
         }
@@ -141,7 +142,7 @@ impl Inside {
                 }
             });
         }
-        let limits = Limits {
+        let limits = TimeLimits {
             boot: LONGEST,
             program: LONGEST,
         };
@@ -164,7 +165,7 @@ impl Inside {
         let has_spun = watch.is_some_and(|watch| watch.found());
         let report = booted.report.clone();
         let report = report.unwrap_or_else(|| failure(&booted, has_spun, &nested).into());
-        Ok(Report {
+        Ok(RunReport {
             sent: booted.received,
             exits: match job.exits {
                 true => exits::read()?,
@@ -213,8 +214,8 @@ fn check(notes: &[String]) -> io::Result<()> {
 }
 
 /// Tells the host when its limit for the program begins, and begins to count.
-fn pass_on(message: &Message) {
-    if *message == Message::Started {
+fn pass_on(message: &InitMessage) {
+    if *message == InitMessage::Started {
         if let Some(marks) = COUNTS.get()
             && let Err(error) = exits::begin(*marks)
         {
@@ -296,7 +297,7 @@ fn by_qemu(nested: &Nested, qemu: &NestedQemu) -> Command {
 }
 
 /// Why the Linux inside that of this depth has not reported how the program ended.
-fn failure(booted: &Booted, has_spun: bool, nested: &Nested) -> Ending {
+fn failure(booted: &BootResult, has_spun: bool, nested: &Nested) -> ProgramEnding {
     let depth = nested.depth;
     let inner = depth + 1;
     let (console, errors) = (booted.console.tail(), &booted.vmm_errors);
@@ -305,17 +306,17 @@ fn failure(booted: &Booted, has_spun: bool, nested: &Nested) -> Ending {
         None => "`vmbell run`",
     };
     if let Some(reason) = booted.console.loader_failed() {
-        return Ending::Failed(format!("L{inner}: {reason}"));
+        return ProgramEnding::Failed(format!("L{inner}: {reason}"));
     }
     if booted.console.panicked() {
         let text = format!("L{inner}'s kernel panicked; its console ends with:\n{console}");
-        return Ending::Failed(text);
+        return ProgramEnding::Failed(text);
     }
     if has_spun {
         let text = format!(
             "L{inner} spun for {PERIOD:?} without an exit; its console ends with:\n{console}"
         );
-        return Ending::Spun(text);
+        return ProgramEnding::Spun(text);
     }
     let Some(status) = booted.status else {
         let state = match booted.started {
@@ -323,14 +324,14 @@ fn failure(booted: &Booted, has_spun: bool, nested: &Nested) -> Ending {
             None => "the program did not start within the limit (--boot-timeout):",
         };
         let text = format!("{state} L{inner} does not answer; its console ends with:\n{console}");
-        return Ending::Unanswered(text);
+        return ProgramEnding::Unanswered(text);
     };
     let said = match errors.is_empty() {
         true => format!("its console ends with:\n{console}"),
         false => errors.clone(),
     };
     let killed = status.signal().and_then(|_| out_of_memory());
-    Ending::Failed(match killed {
+    ProgramEnding::Failed(match killed {
         Some(line) => {
             format!("L{depth} ran out of memory and killed {vmm}, in which L{inner} ran: {line}")
         }

@@ -14,8 +14,8 @@ use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::control;
-use crate::boot::Stream;
-use crate::job::{Ending, Job, Message, port};
+use crate::boot::ProgramStream;
+use crate::job::{InitJob, InitMessage, ProgramEnding, port};
 
 /// The earliest start of a deterministic program, from the kernel's boot: the kernel calibrates clocks until then.
 const QUIET: Duration = Duration::from_secs(3);
@@ -37,7 +37,7 @@ pub fn end() {
 }
 
 /// Closes the program's standard output or standard error after what it writes next, so that a further write fails.
-pub fn unread(stream: Stream) {
+pub fn unread(stream: ProgramStream) {
     if let Some(unread) = UNREAD.get(stream as usize) {
         unread.store(true, Ordering::Relaxed);
     }
@@ -54,7 +54,7 @@ pub fn stop() {
 }
 
 /// Runs the program to its end; returns how it ended and how many bytes it wrote to standard output and error.
-pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
+pub fn run(job: &InitJob) -> io::Result<(ProgramEnding, [u64; 2])> {
     fs::create_dir_all(&job.directory)?;
     let mut command = Command::new(&job.program);
     if let Some((name, arguments)) = job.arguments.split_first() {
@@ -73,7 +73,7 @@ pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
         control::open_port(port::STDOUT)?,
         control::open_port(port::STDERR)?,
     );
-    control::send(&Message::Started)?;
+    control::send(&InitMessage::Started)?;
     if job.deterministic {
         wait_for_whole_second(Duration::from_nanos(job.phase));
     }
@@ -90,7 +90,7 @@ pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
         Ok(child) => child,
         Err(error) => {
             return Ok((
-                Ending::Failed(format!(
+                ProgramEnding::Failed(format!(
                     "L{}: cannot run {}: {error}",
                     job.depth,
                     job.program.display()
@@ -100,8 +100,16 @@ pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
         }
     };
     let copies = [
-        (child.stdout.take().map(boxed), stdout, Stream::Stdout),
-        (child.stderr.take().map(boxed), stderr, Stream::Stderr),
+        (
+            child.stdout.take().map(boxed),
+            stdout,
+            ProgramStream::Stdout,
+        ),
+        (
+            child.stderr.take().map(boxed),
+            stderr,
+            ProgramStream::Stderr,
+        ),
     ]
     .map(|(pipe, port, stream)| {
         let unread = &UNREAD[stream as usize];
@@ -187,15 +195,15 @@ fn copy(
     }
 }
 
-fn ending(status: ExitStatus) -> Ending {
+fn ending(status: ExitStatus) -> ProgramEnding {
     match (status.code(), status.signal()) {
-        (Some(code), _) => Ending::Exited(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
-        (None, Some(libc::SIGKILL)) if STOPPED.load(Ordering::SeqCst) => Ending::Stopped,
-        (None, Some(signal)) => Ending::Signalled {
+        (Some(code), _) => ProgramEnding::Exited(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
+        (None, Some(libc::SIGKILL)) if STOPPED.load(Ordering::SeqCst) => ProgramEnding::Stopped,
+        (None, Some(signal)) => ProgramEnding::Signalled {
             signal,
             core: status.core_dumped(),
         },
-        (None, None) => Ending::Failed(format!("unknown wait status {status}")),
+        (None, None) => ProgramEnding::Failed(format!("unknown wait status {status}")),
     }
 }
 

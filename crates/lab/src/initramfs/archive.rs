@@ -140,7 +140,7 @@ impl<W: Write> Archive<W> {
 
     /// Ends the archive on a multiple of 512 bytes, after which another may follow.
     pub fn finish(self) -> Result<W, LabError> {
-        let mut counting = Counting {
+        let mut counting = CountingWriter {
             inner: self.output,
             written: 0,
         };
@@ -293,12 +293,12 @@ fn relative(path: &Path) -> &Path {
 
 /// Counts the bytes of the trailer. The entries before it need no count: each ends on a multiple of four bytes,
 /// and the kernel requires no more.
-struct Counting<W> {
+struct CountingWriter<W> {
     inner: W,
     written: usize,
 }
 
-impl<W: Write> Write for Counting<W> {
+impl<W: Write> Write for CountingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let length = self.inner.write(bytes)?;
         self.written += length;

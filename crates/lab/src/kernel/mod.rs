@@ -14,5 +14,5 @@ pub use bzimage::BzImage;
 pub(crate) use bzimage::not_a_kernel;
 pub use image::KernelImage;
 pub(crate) use modules::no_module;
-pub use modules::{Module, ModuleTree};
+pub use modules::{KernelModule, ModuleTree};
 pub use unpack::unpack;

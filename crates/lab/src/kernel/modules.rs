@@ -12,14 +12,14 @@ use crate::error::{LabError, cannot, failed};
 
 /// An unpacked module.
 #[derive(Clone, Debug)]
-pub struct Module {
+pub struct KernelModule {
     /// The module's name, with underscores.
     pub name: String,
     /// The ELF object.
     pub bytes: Vec<u8>,
 }
 
-impl Module {
+impl KernelModule {
     /// A module in its own file.
     pub fn read(path: &Path) -> Result<Self, LabError> {
         Ok(Self {
@@ -79,7 +79,7 @@ impl ModuleTree {
     }
 
     /// The named modules and all their dependencies, each module after those that it depends on.
-    pub fn load_order(&self, names: &[&str]) -> Result<Vec<Module>, LabError> {
+    pub fn load_order(&self, names: &[&str]) -> Result<Vec<KernelModule>, LabError> {
         let mut order = Vec::new();
         for name in names {
             self.add(&canonical(name), &mut Vec::new(), &mut order)?;
@@ -91,7 +91,7 @@ impl ModuleTree {
         &self,
         name: &str,
         above: &mut Vec<String>,
-        order: &mut Vec<Module>,
+        order: &mut Vec<KernelModule>,
     ) -> Result<(), LabError> {
         // A dependency cycle cannot be loaded in any order; L1's kernel reports it.
         if above.iter().any(|other| other == name) || order.iter().any(|module| module.name == name)
@@ -115,7 +115,7 @@ impl ModuleTree {
             self.add(&dependency, above, order)?;
         }
         above.pop();
-        order.push(Module {
+        order.push(KernelModule {
             name: name.to_owned(),
             bytes,
         });

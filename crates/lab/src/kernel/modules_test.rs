@@ -53,7 +53,7 @@ fn tree(modules: &[(&str, &str)]) -> (tempfile::TempDir, ModuleTree) {
     (folder, tree)
 }
 
-fn names(modules: &[Module]) -> Vec<&str> {
+fn names(modules: &[KernelModule]) -> Vec<&str> {
     modules.iter().map(|module| module.name.as_str()).collect()
 }
 

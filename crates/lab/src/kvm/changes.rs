@@ -34,7 +34,7 @@ impl KvmChanges {
 
 /// The changes as they are read.
 #[derive(Debug)]
-pub(crate) struct Changes {
+pub(crate) struct ReadChanges {
     /// The files of the user's source; `None` if it is the package's.
     pub(super) source: Option<BTreeMap<PathBuf, Vec<u8>>>,
     pub(super) patches: Vec<Patch>,
@@ -51,7 +51,7 @@ pub(super) struct Patch {
     left_out: Option<PathBuf>,
 }
 
-impl Changes {
+impl ReadChanges {
     /// Reads the files. `release` is the kernel's.
     pub(crate) fn read(wanted: &KvmChanges, release: &str) -> Result<Self, LabError> {
         let source = wanted.source.as_deref();
@@ -401,7 +401,7 @@ mod tests {
             let patches = files
                 .iter()
                 .map(|file| Patch::parse(Path::new("a.patch"), diff(file).as_bytes()).unwrap());
-            Changes {
+            ReadChanges {
                 source: None,
                 patches: patches.collect(),
             }
@@ -473,7 +473,7 @@ mod tests {
                 text: (*text).into(),
                 ..Patch::default()
             });
-            Changes {
+            ReadChanges {
                 source,
                 patches: patches.collect(),
             }

@@ -12,10 +12,10 @@ mod tree;
 
 use crate::own_sources::{OwnSources, own_sources};
 
-pub(crate) use changes::Changes;
 pub use changes::KvmChanges;
+pub(crate) use changes::ReadChanges;
 pub(crate) use tools::{Tools, run_in_place};
-pub(crate) use tree::Tree;
+pub(crate) use tree::KvmTree;
 
 /// The modules that are built: those that L1 loads, whose CPU has AMD's SVM.
 pub(crate) const MODULES: [&str; 2] = ["kvm", "kvm-amd"];

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::MODULES;
-use super::changes::{Changes, Patch, own_files};
+use super::changes::{Patch, ReadChanges, own_files};
 use super::tools::{Tools, common};
 use crate::error::{LabError, cannot, failed};
 use crate::out_of_tree::{Make, Release};
@@ -31,16 +31,16 @@ const BUSY: &str = "busy";
 
 /// The folder.
 #[derive(Debug)]
-pub(crate) struct Tree<'a> {
+pub(crate) struct KvmTree<'a> {
     folder: PathBuf,
     tools: &'a Tools,
     release: &'a Release,
 }
 
 /// Changed files, each with its new content or `None` if it is removed.
-type Files = BTreeMap<PathBuf, Option<Vec<u8>>>;
+type ChangedFiles = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
-impl<'a> Tree<'a> {
+impl<'a> KvmTree<'a> {
     /// The tree in `folder`, which is made if it is not there or a build in it has not ended.
     pub(crate) fn open(
         folder: PathBuf,
@@ -70,8 +70,12 @@ impl<'a> Tree<'a> {
     }
 
     /// The content of the files that the changes leave different from the package's.
-    pub(crate) fn changed(&self, changes: &Changes, scratch: &Path) -> Result<Files, LabError> {
-        let mut files = Files::new();
+    pub(crate) fn changed(
+        &self,
+        changes: &ReadChanges,
+        scratch: &Path,
+    ) -> Result<ChangedFiles, LabError> {
+        let mut files = ChangedFiles::new();
         if let Some(source) = &changes.source {
             for name in own_files(&common(&self.tools.root, self.release))? {
                 if !source.contains_key(&name) {
@@ -87,7 +91,7 @@ impl<'a> Tree<'a> {
         for patch in &changes.patches {
             self.patch(patch, &mut files, scratch)?;
         }
-        let mut different = Files::new();
+        let mut different = ChangedFiles::new();
         for (name, bytes) in files {
             if self.package_has(&name)? != bytes {
                 different.insert(name, bytes);
@@ -97,7 +101,12 @@ impl<'a> Tree<'a> {
     }
 
     /// Applies a patch to the files as the changes before it have left them.
-    fn patch(&self, patch: &Patch, files: &mut Files, scratch: &Path) -> Result<(), LabError> {
+    fn patch(
+        &self,
+        patch: &Patch,
+        files: &mut ChangedFiles,
+        scratch: &Path,
+    ) -> Result<(), LabError> {
         if patch.files.is_empty() {
             return Ok(());
         }
@@ -145,7 +154,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Builds the modules with these changes, and returns the built files.
-    pub(crate) fn build(&self, files: &Files) -> Result<Vec<PathBuf>, LabError> {
+    pub(crate) fn build(&self, files: &ChangedFiles) -> Result<Vec<PathBuf>, LabError> {
         self.mark()?;
         self.set(files)?;
         let tree = common(&self.folder, self.release);
@@ -180,7 +189,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Makes the source the package's with these changes. What is the same already keeps its time.
-    fn set(&self, files: &Files) -> Result<(), LabError> {
+    fn set(&self, files: &ChangedFiles) -> Result<(), LabError> {
         let list = self.folder.join(CHANGED);
         let text = read(&list)?.unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();

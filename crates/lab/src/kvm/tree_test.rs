@@ -35,13 +35,13 @@ fn a_change_is_put_back_by_the_next_and_never_reaches_the_package() {
     let release = Release::parse(RELEASE, "amd64").unwrap();
     let tools = tools(&folder.path().join("files"), &release);
     let place = folder.path().join("tree");
-    let tree = Tree::open(place.clone(), &tools, &release).unwrap();
+    let tree = KvmTree::open(place.clone(), &tools, &release).unwrap();
     let source = common(&place, &release);
     let makefile = text(&tools.headers.folder_in(&place).join("Makefile")).unwrap();
     let moved = format!("include {}/usr/src/common/Makefile\n", place.display());
     assert_eq!(makefile, moved);
     let new = Path::new("virt/kvm/new.c");
-    let first = Files::from([
+    let first = ChangedFiles::from([
         (FILE.into(), Some(b"mine\n".to_vec())),
         (new.into(), Some(b"new\n".to_vec())),
         (HEADER.into(), None),
@@ -56,12 +56,15 @@ fn a_change_is_put_back_by_the_next_and_never_reaches_the_package() {
 
     let time = |name: &str| fs::metadata(source.join(name)).unwrap().modified().unwrap();
     let before = time(FILE);
-    tree.set(&Files::from([(FILE.into(), Some(b"mine\n".to_vec()))]))
-        .unwrap();
+    tree.set(&ChangedFiles::from([(
+        FILE.into(),
+        Some(b"mine\n".to_vec()),
+    )]))
+    .unwrap();
     assert_eq!(time(FILE), before, "make builds only what differs");
     assert_eq!(text(&source.join(new)), None);
     assert_eq!(text(&source.join(HEADER)).as_deref(), Some("package's\n"));
-    tree.set(&Files::new()).unwrap();
+    tree.set(&ChangedFiles::new()).unwrap();
     assert_eq!(text(&source.join(FILE)).as_deref(), Some("package's\n"));
     assert!(time(FILE) > before, "make builds it again");
 }
@@ -73,12 +76,12 @@ fn a_build_that_was_killed_is_begun_anew() {
     let tools = tools(&folder.path().join("files"), &release);
     let place = folder.path().join("tree");
     let object = common(&place, &release).join("virt/kvm/eventfd.o");
-    let tree = Tree::open(place.clone(), &tools, &release).unwrap();
+    let tree = KvmTree::open(place.clone(), &tools, &release).unwrap();
     write(&object, b"whole").unwrap();
-    Tree::open(place.clone(), &tools, &release).unwrap();
+    KvmTree::open(place.clone(), &tools, &release).unwrap();
     assert!(object.exists(), "what was built is kept");
     tree.mark().unwrap();
-    Tree::open(place, &tools, &release).unwrap();
+    KvmTree::open(place, &tools, &release).unwrap();
     assert!(!object.exists());
 }
 
@@ -87,17 +90,17 @@ fn a_source_replaces_the_packages_whole_kvm() {
     let folder = tempfile::tempdir().unwrap();
     let release = Release::parse(RELEASE, "amd64").unwrap();
     let tools = tools(&folder.path().join("files"), &release);
-    let tree = Tree::open(folder.path().join("tree"), &tools, &release).unwrap();
+    let tree = KvmTree::open(folder.path().join("tree"), &tools, &release).unwrap();
     let source = BTreeMap::from([
         (FILE.into(), b"mine\n".to_vec()),
         (HEADER.into(), b"package's\n".to_vec()),
     ]);
-    let changes = Changes {
+    let changes = ReadChanges {
         source: Some(source),
         patches: Vec::new(),
     };
     let changed = tree.changed(&changes, folder.path()).unwrap();
-    let expected = Files::from([
+    let expected = ChangedFiles::from([
         (FILE.into(), Some(b"mine\n".to_vec())),
         ("arch/x86/kvm/x86.c".into(), None),
     ]);

@@ -86,7 +86,7 @@ pub(crate) fn take(
 /// Shows the files of the archive, by their paths in the source, to `file` as long as it says so.
 fn read(
     archive: &Path,
-    mut file: impl FnMut(&Path, &mut Item<'_>) -> Result<bool, LabError>,
+    mut file: impl FnMut(&Path, &mut ArchiveItem<'_>) -> Result<bool, LabError>,
 ) -> Result<(), LabError> {
     let failed = || cannot("read", archive);
     let input = BufReader::with_capacity(1 << 20, fs::File::open(archive).map_err(failed())?);
@@ -104,7 +104,7 @@ fn read(
 }
 
 /// A file of an archive.
-type Item<'a> = tar::Entry<'a, XzReader<BufReader<fs::File>>>;
+type ArchiveItem<'a> = tar::Entry<'a, XzReader<BufReader<fs::File>>>;
 
 /// Copies a built module to the folder `target`.
 pub(super) fn copy_module(folder: &Path, target: &Path, name: &str) -> Result<PathBuf, LabError> {

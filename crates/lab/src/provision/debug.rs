@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use super::recipe::{ProvisionKind, Recipe};
-use super::{KernelChoice, Made, Provision};
+use super::{KernelChoice, MadeEntry, Provision};
 use crate::arch::Arch;
-use crate::cache::{Size, require_space};
+use crate::cache::{DiskSize, require_space};
 use crate::debug_kernel::{CONFIG, DebugKernel, SUFFIX, arguments};
 use crate::error::{LabError, failed};
 use crate::kernel::{KernelImage, ModuleTree};
 use crate::kvm::Tools;
 use crate::out_of_tree::Make;
-use crate::prepare::{self, Kernel};
+use crate::prepare::{self, LabKernel};
 
 /// Raised when the way of building changes.
 const REVISION: u32 = 1;
@@ -20,7 +20,7 @@ const SPACE: u64 = 4_000_000_000;
 
 impl Provision<'_> {
     /// The kernel that the user names, built from its source with checks of itself: lockdep, RCU's, KASAN and kmemleak.
-    pub fn debug_kernel(&mut self, named: Option<&KernelChoice>) -> Result<Kernel, LabError> {
+    pub fn debug_kernel(&mut self, named: Option<&KernelChoice>) -> Result<LabKernel, LabError> {
         self.require_debians_kvm(named)?;
         if self.host != Arch::X86_64 {
             let arch = self.host.name;
@@ -47,7 +47,7 @@ impl Provision<'_> {
                 .ok_or_else(|| {
                     failed!("cannot build Linux {name}: the package of its headers has no version")
                 })?;
-            require_space(this.cache.root(), Size(SPACE))?;
+            require_space(this.cache.root(), DiskSize(SPACE))?;
             let host = this.host;
             let mut from = this.debian_packages("a kernel's source", "--kernel", &sources)?;
             let build = DebugKernel {
@@ -68,9 +68,9 @@ impl Provision<'_> {
             prepare::keep_modules(draft, &modules)?;
             build.headers(&draft.path(prepare::HEADERS))?;
             let title = package.title.replacen(&name, &format!("{name}{SUFFIX}"), 1);
-            Ok(Made { title, packages })
+            Ok(MadeEntry { title, packages })
         })?;
-        Ok(Kernel::of(&entry, None))
+        Ok(LabKernel::of(&entry, None))
     }
 
     /// Builds the module in `folder` for a debug kernel, against the headers that its build has left.

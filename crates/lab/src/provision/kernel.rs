@@ -4,13 +4,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::recipe::{PackageRecipe, ProvisionKind, Recipe};
-use super::{Made, Provision};
-use crate::cache::{Size, hash_file, require_space};
+use super::{MadeEntry, Provision};
+use crate::cache::{DiskSize, hash_file, require_space};
 use crate::debian::{self, KernelVersion};
 use crate::error::{LabError, cannot};
 use crate::kernel::{KernelImage, ModuleTree};
 use crate::out_of_tree::Packages;
-use crate::prepare::{self, Kernel};
+use crate::prepare::{self, LabKernel};
 
 /// Peak disk space: the indexes, the packages, unpacked files, and the kernel decompressed.
 const SPACE: u64 = 500_000_000;
@@ -40,7 +40,7 @@ impl fmt::Display for KernelChoice {
 
 impl Provision<'_> {
     /// The kernel that the user names, otherwise that of the distribution's package.
-    pub fn kernel(&mut self, named: Option<&KernelChoice>) -> Result<Kernel, LabError> {
+    pub fn kernel(&mut self, named: Option<&KernelChoice>) -> Result<LabKernel, LabError> {
         match named {
             Some(KernelChoice::File { image, modules }) => {
                 return self.own_kernel(image, modules.as_ref());
@@ -55,14 +55,14 @@ impl Provision<'_> {
         let entry = self.package_entry(&PackageRecipe::linux(board), |draft| {
             prepare::linux(board, draft)
         })?;
-        Ok(Kernel::of(&entry, None))
+        Ok(LabKernel::of(&entry, None))
     }
 
     fn own_kernel(
         &mut self,
         path: &Path,
         modules: Option<&Option<PathBuf>>,
-    ) -> Result<Kernel, LabError> {
+    ) -> Result<LabKernel, LabError> {
         let digest = hash_file(path).map_err(cannot("read", path))?;
         let name = path
             .file_name()
@@ -94,17 +94,20 @@ impl Provision<'_> {
             let image = KernelImage::read(path, board.arch.name)?;
             prepare::kernel(board, draft, &image, tree.transpose()?.as_ref())?;
             let version = image.version.unwrap_or(version);
-            Ok(Made::of(format!("Linux {version} ({})", path.display())))
+            Ok(MadeEntry::of(format!(
+                "Linux {version} ({})",
+                path.display()
+            )))
         })?;
-        Ok(Kernel::of(&entry, modules))
+        Ok(LabKernel::of(&entry, modules))
     }
 
     /// The newest of Debian's kernels of this version. It stays the same until the cache is cleaned.
-    fn debian_kernel(&mut self, version: &KernelVersion) -> Result<Kernel, LabError> {
+    fn debian_kernel(&mut self, version: &KernelVersion) -> Result<LabKernel, LabError> {
         let board = self.board;
         let packages = PackageRecipe::debian(board, version);
         let entry = self.entry(&packages.recipe(), |this, draft| {
-            require_space(this.cache.root(), Size(SPACE))?;
+            require_space(this.cache.root(), DiskSize(SPACE))?;
             let sources = debian::sources(packages.architecture);
             let mut from = this.debian_packages("a kernel of Debian", packages.option, &sources)?;
             let names = from.apt.names(debian::PACKAGES)?;
@@ -118,12 +121,12 @@ impl Provision<'_> {
                 from.unpack_alone(packages.architecture, &[name], &draft.scratch())?;
             }
             let title = prepare::linux(board, draft)?;
-            Ok(Made {
+            Ok(MadeEntry {
                 title: format!("{title} ({version})"),
                 packages: from.used,
             })
         })?;
-        Ok(Kernel::of(&entry, None))
+        Ok(LabKernel::of(&entry, None))
     }
 
     /// The versions of Debian's kernels that lie between two releases (`uname -r`), in order.
@@ -155,14 +158,14 @@ impl Provision<'_> {
 mod tests {
     use super::*;
     use crate::arch::Arch;
-    use crate::board::{Board, X86_64};
+    use crate::board::{LabBoard, X86_64};
     use crate::cache::Cache;
-    use crate::progress::Progress;
+    use crate::progress::LabProgress;
     use std::fs;
 
     #[test]
     fn a_module_that_is_built_again_is_noticed() {
-        let board = Board {
+        let board = LabBoard {
             modules: &["kvm"],
             ..X86_64
         };
@@ -180,7 +183,8 @@ mod tests {
         };
         let base = |module: &[u8]| {
             fs::write(folder.join("kvm.ko"), [&elf, module].concat()).unwrap();
-            let mut provision = Provision::new(Arch::X86_64, &board, &cache, Progress::new(true));
+            let mut provision =
+                Provision::new(Arch::X86_64, &board, &cache, LabProgress::new(true));
             let kernel = provision.kernel(Some(&choice)).unwrap();
             fs::read(kernel.base).unwrap()
         };

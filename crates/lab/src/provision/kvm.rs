@@ -5,14 +5,14 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::recipe::{ProvisionKind, Recipe};
-use super::{KernelChoice, Made, Provision};
+use super::{KernelChoice, MadeEntry, Provision};
 use crate::arch::Arch;
-use crate::cache::{Entry, Size, require_programs, require_space};
+use crate::cache::{CacheEntry, DiskSize, require_programs, require_space};
 use crate::debian;
 use crate::error::{LabError, cannot, failed};
-use crate::kvm::{Changes, IOEVENTFD, IOEVENTFD_SOURCES, KvmChanges, Tools, Tree};
+use crate::kvm::{IOEVENTFD, IOEVENTFD_SOURCES, KvmChanges, KvmTree, ReadChanges, Tools};
 use crate::out_of_tree::Release;
-use crate::prepare::{self, Kernel};
+use crate::prepare::{self, LabKernel};
 
 /// Raised when the way of building changes.
 const REVISION: u32 = 1;
@@ -29,7 +29,7 @@ impl Provision<'_> {
         &mut self,
         named: Option<&KernelChoice>,
         wanted: &KvmChanges,
-    ) -> Result<Kernel, LabError> {
+    ) -> Result<LabKernel, LabError> {
         if wanted.is_empty() {
             return self.kernel(named);
         }
@@ -38,7 +38,7 @@ impl Provision<'_> {
         let kernel = self.kernel(named)?;
         let name = kernel.release().to_owned();
         let (sources, release) = self.sources_for(&name)?;
-        let changes = Changes::read(wanted, &name)?;
+        let changes = ReadChanges::read(wanted, &name)?;
         changes.require_some()?;
         let text = format!(
             "revision {REVISION}\n{}\n{name}\n{}\n{:?}",
@@ -51,7 +51,7 @@ impl Provision<'_> {
             let tools = this.kvm_tools(&release, &sources)?;
             let folder = tools.folder().join(TREE);
             let tools = Tools::open(tools.path(""), &release)?;
-            let tree = Tree::open(folder, &tools, &release)?;
+            let tree = KvmTree::open(folder, &tools, &release)?;
             let changed = tree.changed(&changes, &draft.scratch())?;
             let what = match changed.len() {
                 0 => "KVM unchanged".to_owned(),
@@ -64,14 +64,14 @@ impl Provision<'_> {
             let built = tree.build(&changed)?;
             drop(spinner);
             prepare::with_modules(board, draft, &kernel, &built)?;
-            Ok(Made::of(format!("{}, {what}", kernel.title)))
+            Ok(MadeEntry::of(format!("{}, {what}", kernel.title)))
         })?;
-        Ok(Kernel::of(&entry, None))
+        Ok(LabKernel::of(&entry, None))
     }
 
     /// The file of our own module that takes over KVM's ioeventfds, for this kernel. It is built when it is needed for the first
     /// time.
-    pub fn kvm_ioeventfd(&mut self, kernel: &Kernel) -> Result<PathBuf, LabError> {
+    pub fn kvm_ioeventfd(&mut self, kernel: &LabKernel) -> Result<PathBuf, LabError> {
         let file = format!("{IOEVENTFD}.ko");
         let (sources, release) = self.sources_for(kernel.package())?;
         let text = format!(
@@ -89,12 +89,12 @@ impl Provision<'_> {
                 .say(format_args!("building {file} for Linux {release}"));
             IOEVENTFD_SOURCES.write(&scratch)?;
             match &kernel.headers {
-                None => Tree::open(folder, &tools, tools.release())?.build_module(&scratch)?,
+                None => KvmTree::open(folder, &tools, tools.release())?.build_module(&scratch)?,
                 Some(headers) => this.build_for_debug_kernel(&tools, headers, &scratch)?,
             }
             let (from, to) = (scratch.join(&file), draft.path(&file));
             fs::copy(&from, to).map_err(cannot("copy", from))?;
-            Ok(Made::of(format!("{file} for Linux {release}")))
+            Ok(MadeEntry::of(format!("{file} for Linux {release}")))
         })?;
         Ok(entry.path(file))
     }
@@ -127,7 +127,7 @@ impl Provision<'_> {
         &mut self,
         release: &Release,
         sources: &str,
-    ) -> Result<Entry, LabError> {
+    ) -> Result<CacheEntry, LabError> {
         require_programs(self.cache.root())?;
         let text = format!(
             "revision {TOOLS_REVISION}\n{release}\n{}",
@@ -135,12 +135,12 @@ impl Provision<'_> {
         );
         let recipe = Recipe::new(ProvisionKind::KvmTools, text);
         self.entry(&recipe, |this, draft| {
-            require_space(this.cache.root(), Size(SPACE))?;
+            require_space(this.cache.root(), DiskSize(SPACE))?;
             let host = this.host;
             let mut from =
                 this.debian_packages("KVM's source and compiler", "--kernel", sources)?;
             Tools::unpack(&mut from, host, release, &draft.path(""), &draft.scratch())?;
-            Ok(Made {
+            Ok(MadeEntry {
                 title: format!("compiler, headers and KVM's source for Linux {release}"),
                 packages: from.used,
             })

@@ -14,9 +14,9 @@ mod selftests;
 
 use super::apt::Apt;
 use super::arch::Arch;
-use super::board::Board;
-use super::cache::{Cache, Draft, Entry, Prepare, Size, SourcePackage};
-use super::progress::Progress;
+use super::board::LabBoard;
+use super::cache::{Cache, CacheEntry, DiskSize, EntryDraft, Prepare, SourcePackage};
+use super::progress::LabProgress;
 use crate::error::{LabError, LabFailure};
 
 pub use kernel::KernelChoice;
@@ -27,9 +27,9 @@ pub use recipe::{PackageRecipe, ProvisionKind, Recipe};
 #[derive(Debug)]
 pub struct Provision<'a> {
     host: Arch,
-    board: &'a Board,
+    board: &'a LabBoard,
     cache: &'a Cache,
-    progress: Progress,
+    progress: LabProgress,
     /// Kept from the first preparation to the last.
     lock: Option<Prepare>,
     /// The client of the system's sources, kept so that their indexes are fetched once.
@@ -40,13 +40,13 @@ pub struct Provision<'a> {
 
 /// What has been made of an entry's files.
 #[derive(Debug)]
-struct Made {
+struct MadeEntry {
     /// The entry's title for people.
     title: String,
     packages: Vec<SourcePackage>,
 }
 
-impl Made {
+impl MadeEntry {
     /// Files that no package was downloaded for.
     fn of(title: impl Into<String>) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl Made {
 
 impl<'a> Provision<'a> {
     /// Prepares the parts of `board` in `cache`, with a QEMU that runs on `host`.
-    pub fn new(host: Arch, board: &'a Board, cache: &'a Cache, progress: Progress) -> Self {
+    pub fn new(host: Arch, board: &'a LabBoard, cache: &'a Cache, progress: LabProgress) -> Self {
         Self {
             host,
             board,
@@ -83,8 +83,8 @@ impl<'a> Provision<'a> {
     fn entry(
         &mut self,
         recipe: &Recipe,
-        make: impl FnOnce(&mut Self, &Draft) -> Result<Made, LabError>,
-    ) -> Result<Entry, LabError> {
+        make: impl FnOnce(&mut Self, &EntryDraft) -> Result<MadeEntry, LabError>,
+    ) -> Result<CacheEntry, LabError> {
         if let Some(entry) = self.existing(recipe)? {
             return Ok(entry);
         }
@@ -103,7 +103,7 @@ impl<'a> Provision<'a> {
             apt.forget(&manifest.packages);
         }
         if !manifest.packages.is_empty() {
-            let size = Size(manifest.size());
+            let size = DiskSize(manifest.size());
             self.progress
                 .say(format_args!("prepared {}, {size}", manifest.title));
         }
@@ -111,8 +111,8 @@ impl<'a> Provision<'a> {
     }
 
     /// The entry of this recipe, if there is one that is not damaged.
-    fn existing(&self, recipe: &Recipe) -> Result<Option<Entry>, LabError> {
-        match Entry::open(self.cache.folder(&recipe.entry())) {
+    fn existing(&self, recipe: &Recipe) -> Result<Option<CacheEntry>, LabError> {
+        match CacheEntry::open(self.cache.folder(&recipe.entry())) {
             Err(error) if error.kind() == LabFailure::Damaged => {
                 self.progress.say(format_args!("{error}; making it anew"));
                 Ok(None)

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::recipe::{ProvisionKind, Recipe};
-use super::{Made, Provision};
-use crate::cache::{Size, require_programs, require_space};
+use super::{MadeEntry, Provision};
+use crate::cache::{DiskSize, require_programs, require_space};
 use crate::error::LabError;
 use crate::out_of_tree::{self, Architectures, MODULES};
 
@@ -29,13 +29,13 @@ impl Provision<'_> {
         let recipe = Recipe::new(ProvisionKind::Modules, text);
         let entry = self.entry(&recipe, |this, draft| {
             require_programs(this.cache.root())?;
-            require_space(this.cache.root(), Size(SPACE))?;
+            require_space(this.cache.root(), DiskSize(SPACE))?;
             let progress = this.progress;
             let mut from = this.system_packages("a kernel's headers", "--kernel")?;
             progress.say(format_args!("building modules for Linux {release}"));
             let (scratch, target) = (draft.scratch(), draft.path(""));
             out_of_tree::build(&mut from, architectures, release, &scratch, &target)?;
-            Ok(Made {
+            Ok(MadeEntry {
                 title: format!("modules for Linux {release}"),
                 packages: from.used,
             })

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::recipe::{ProvisionKind, Recipe};
-use super::{Made, Provision};
+use super::{MadeEntry, Provision};
 use crate::error::{LabError, cannot};
 use crate::out_of_tree::Packages;
 
@@ -35,7 +35,7 @@ impl Provision<'_> {
                 let unpacked = draft.scratch().join("usr/bin").join(program);
                 fs::rename(&unpacked, draft.path(program)).map_err(cannot("move", unpacked))?;
             }
-            Ok(Made {
+            Ok(MadeEntry {
                 title: "netperf".to_owned(),
                 packages: from.used,
             })

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::recipe::PackageRecipe;
-use super::{Made, Provision, ProvisionKind};
+use super::{MadeEntry, Provision, ProvisionKind};
 use crate::apt::{Apt, Package};
-use crate::cache::{Cache, Draft, Entry, Size, SourcePackage, require_space};
+use crate::cache::{Cache, CacheEntry, DiskSize, EntryDraft, SourcePackage, require_space};
 use crate::debian;
 use crate::error::LabError;
 use crate::out_of_tree::Packages;
-use crate::progress::Progress;
+use crate::progress::LabProgress;
 
 /// Peak disk space of a preparation in multiples of the download: packages, unpacked files, kernel decompressed.
 const PEAK: u64 = 6;
@@ -25,8 +25,8 @@ impl Provision<'_> {
     pub(super) fn package_entry(
         &mut self,
         packages: &PackageRecipe,
-        make: impl FnOnce(&Draft) -> Result<String, LabError>,
-    ) -> Result<Entry, LabError> {
+        make: impl FnOnce(&EntryDraft) -> Result<String, LabError>,
+    ) -> Result<CacheEntry, LabError> {
         let wanted = match packages.kind {
             ProvisionKind::Qemu => "QEMU",
             ProvisionKind::Shell => "a shell",
@@ -48,7 +48,7 @@ impl Provision<'_> {
             let names: Vec<&str> = packages.alternatives.iter().map(String::as_str).collect();
             from.unpack(packages.architecture, &names, packages.stand_ins, &target)?;
             let packages = from.used;
-            Ok(Made {
+            Ok(MadeEntry {
                 title: make(draft)?,
                 packages,
             })
@@ -63,7 +63,7 @@ impl Provision<'_> {
     ) -> Result<FromApt<'_>, LabError> {
         if self.system.is_none() {
             let mut apt = self.client("apt", wanted, option)?;
-            require_space(self.cache.root(), Size(INDEXES))?;
+            require_space(self.cache.root(), DiskSize(INDEXES))?;
             self.progress.say("fetching the package indexes");
             apt.update(|| self.progress.say(NO_ANSWER))?;
             self.system = Some(apt);
@@ -112,13 +112,13 @@ impl Provision<'_> {
 pub(super) struct FromApt<'a> {
     pub(super) apt: &'a mut Apt,
     cache: &'a Cache,
-    progress: Progress,
+    progress: LabProgress,
     /// What was unpacked, for the manifest.
     pub(super) used: Vec<SourcePackage>,
 }
 
 impl<'a> FromApt<'a> {
-    fn new(apt: Option<&'a mut Apt>, cache: &'a Cache, progress: Progress) -> Self {
+    fn new(apt: Option<&'a mut Apt>, cache: &'a Cache, progress: LabProgress) -> Self {
         let Some(apt) = apt else {
             unreachable!("made before");
         };
@@ -146,11 +146,11 @@ impl<'a> FromApt<'a> {
     ) -> Result<(), LabError> {
         let total: u64 = packages.iter().map(|package| package.size).sum();
         let root = self.cache.root();
-        require_space(root, Size(total.saturating_mul(PEAK)))?;
+        require_space(root, DiskSize(total.saturating_mul(PEAK)))?;
         let (count, plural) = (packages.len(), if packages.len() == 1 { "" } else { "s" });
         self.progress.say(format_args!(
             "downloading {name}: {count} package{plural}, {}, into {}",
-            Size(total),
+            DiskSize(total),
             root.display()
         ));
         {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::recipe::{PackageRecipe, ProvisionKind, Recipe};
-use super::{Made, Provision};
+use super::{MadeEntry, Provision};
 use crate::boot::Settings;
 use crate::cache::require_programs;
 use crate::error::LabError;
@@ -46,7 +46,7 @@ impl Provision<'_> {
         let board = self.board;
         let recipe = Recipe::new(ProvisionKind::Tree, tree::recipe(qemu, board, settings));
         let entry = self.entry(&recipe, |_, draft| {
-            Ok(Made::of(tree::make(qemu, board, settings, draft)?))
+            Ok(MadeEntry::of(tree::make(qemu, board, settings, draft)?))
         })?;
         Ok(Some(entry.path(tree::TREE)))
     }

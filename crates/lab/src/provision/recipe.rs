@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::arch::Arch;
-use crate::board::Board;
+use crate::board::LabBoard;
 use crate::cache::hash_bytes;
 use crate::debian::KernelVersion;
 
@@ -145,7 +145,7 @@ pub struct PackageRecipe {
 
 impl PackageRecipe {
     /// The recipe of a QEMU that runs on `host`, with all its libraries.
-    pub fn qemu(host: Arch, board: &Board) -> Self {
+    pub fn qemu(host: Arch, board: &LabBoard) -> Self {
         Self {
             kind: ProvisionKind::Qemu,
             architecture: host.package,
@@ -157,7 +157,7 @@ impl PackageRecipe {
     }
 
     /// The recipe of a kernel with its modules.
-    pub fn linux(board: &Board) -> Self {
+    pub fn linux(board: &LabBoard) -> Self {
         Self {
             kind: ProvisionKind::Linux,
             architecture: board.arch.package,
@@ -169,7 +169,7 @@ impl PackageRecipe {
     }
 
     /// The recipe of one of Debian's kernels, with its modules.
-    pub fn debian(board: &Board, version: &KernelVersion) -> Self {
+    pub fn debian(board: &LabBoard, version: &KernelVersion) -> Self {
         Self {
             kind: ProvisionKind::Debian,
             alternatives: vec![version.to_string()],
@@ -179,7 +179,7 @@ impl PackageRecipe {
     }
 
     /// The recipe of a shell for an L1 that cannot run the host's.
-    pub fn shell(board: &Board) -> Self {
+    pub fn shell(board: &LabBoard) -> Self {
         Self {
             kind: ProvisionKind::Shell,
             architecture: board.arch.package,
@@ -214,6 +214,7 @@ impl PackageRecipe {
             modules,
             option,
         } = self;
+        // A change of the form makes all entries again.
         let text = format!(
             "revision {REVISION}\nRecipe {{ kind: {:?}, architecture: {architecture:?}, alternatives: {alternatives:?}, \
              stand_ins: {stand_ins:?}, modules: {modules:?}, option: {option:?} }}",
@@ -261,7 +262,7 @@ mod tests {
     fn each_of_debians_kernels_has_an_entry_on_each_board() {
         let entries = ["debian:6.1", "debian:6.12"].map(|text| {
             let version = text.parse().unwrap();
-            let recipes = Board::ALL.map(|board| PackageRecipe::debian(&board, &version));
+            let recipes = LabBoard::ALL.map(|board| PackageRecipe::debian(&board, &version));
             assert!(recipes.iter().all(|recipe| recipe.name() == text));
             recipes.map(|recipe| recipe.recipe().entry())
         });

@@ -5,19 +5,19 @@ use crate::debian::{self, KernelVersion};
 use crate::error::{LabError, LabFailure, failed};
 use crate::kvm::Tools;
 use crate::out_of_tree::Release;
-use crate::prepare::Kernel;
-use crate::selftests::Suite;
+use crate::prepare::LabKernel;
+use crate::selftests::SelftestSuite;
 
 impl Provision<'_> {
     /// The selftests for this kernel: its own, or those of the version `from`. No other process builds in the same cache
     /// until [`finish`](Self::finish).
     pub fn selftests(
         &mut self,
-        kernel: &Kernel,
+        kernel: &LabKernel,
         from: Option<&KernelVersion>,
-    ) -> Result<Suite, LabError> {
+    ) -> Result<SelftestSuite, LabError> {
         let board = self.board;
-        Suite::check(board)?;
+        SelftestSuite::check(board)?;
         let name = match from {
             None => kernel.package().to_owned(),
             Some(version) => {
@@ -47,6 +47,6 @@ impl Provision<'_> {
             return Err(failed!("Debian's archive has no {what} of Linux {name}").hint(OTHER));
         }
         self.hold()?;
-        Suite::open(&place, tools, release)
+        SelftestSuite::open(&place, tools, release)
     }
 }

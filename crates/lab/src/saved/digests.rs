@@ -21,7 +21,7 @@ const LIMIT: u64 = 64 << 10;
 
 /// What shows that a file is the same as before.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Identity {
+struct FileIdentity {
     device: u64,
     inode: u64,
     size: u64,
@@ -32,13 +32,13 @@ struct Identity {
 /// One line of the list.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Known {
+struct KnownDigest {
     #[serde(rename = "file")]
-    identity: Identity,
+    identity: FileIdentity,
     sha256: Digest,
 }
 
-impl Identity {
+impl FileIdentity {
     fn of(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
@@ -63,7 +63,7 @@ pub(super) fn digest(list: &Path, path: &Path) -> Result<Digest, LabError> {
     let file = File::open(path).map_err(cannot("open", path))?;
     let identity = || {
         let metadata = file.metadata().map_err(cannot("inspect", path))?;
-        Ok(Identity::of(&metadata))
+        Ok(FileIdentity::of(&metadata))
     };
     let before = identity()?;
     if let Some(known) = find(list, &before) {
@@ -72,7 +72,7 @@ pub(super) fn digest(list: &Path, path: &Path) -> Result<Digest, LabError> {
     let settled = before.is_settled();
     let sha256 = hash_open(&file).map_err(cannot("read", path))?;
     if settled && identity()? == before {
-        let known = Known {
+        let known = KnownDigest {
             identity: before,
             sha256: sha256.clone(),
         };
@@ -82,19 +82,19 @@ pub(super) fn digest(list: &Path, path: &Path) -> Result<Digest, LabError> {
     Ok(sha256)
 }
 
-fn find(list: &Path, identity: &Identity) -> Option<Digest> {
+fn find(list: &Path, identity: &FileIdentity) -> Option<Digest> {
     let text = fs::read_to_string(list).ok()?;
     // A line that a killed process has cut off does not parse.
     let lines = text
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok());
-    let known: Option<Known> = lines
+    let known: Option<KnownDigest> = lines
         .rev()
-        .find(|known: &Known| known.identity == *identity);
+        .find(|known: &KnownDigest| known.identity == *identity);
     known.map(|known| known.sha256)
 }
 
-fn remember(list: &Path, known: &Known) -> io::Result<()> {
+fn remember(list: &Path, known: &KnownDigest) -> io::Result<()> {
     let mut list = File::options().create(true).append(true).open(list)?;
     if list.metadata()?.len() > LIMIT {
         list.set_len(0)?;
@@ -127,7 +127,7 @@ mod tests {
 
     /// Waits until the file has not changed for so long that its digest can be remembered.
     fn settle(path: &Path) {
-        while !Identity::of(&fs::metadata(path).unwrap()).is_settled() {
+        while !FileIdentity::of(&fs::metadata(path).unwrap()).is_settled() {
             thread::sleep(Duration::from_millis(50));
         }
     }

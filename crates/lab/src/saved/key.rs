@@ -11,23 +11,23 @@ const DIGITS: usize = 32;
 
 /// What a saved machine was made from. States of different keys have nothing to do with each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Key {
+pub struct StateKey {
     /// What the machine is, for people. It is not part of the name.
     pub title: String,
     /// What the name depends on.
-    pub parts: Vec<Part>,
+    pub parts: Vec<KeyPart>,
 }
 
 /// One thing that a machine depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct KeyPart {
     /// What it is: `kernel`.
     pub label: String,
     /// The value as text; of a file, its digest.
     pub value: String,
 }
 
-impl Key {
+impl StateKey {
     /// A key without parts.
     pub fn new(title: impl Into<String>) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl Key {
     /// Adds a part. The digest of a file comes from [`Store::digest`](super::Store::digest).
     #[must_use]
     pub fn part(mut self, label: &str, value: impl ToString) -> Self {
-        self.parts.push(Part {
+        self.parts.push(KeyPart {
             label: label.to_owned(),
             value: value.to_string(),
         });
@@ -48,8 +48,14 @@ impl Key {
 
     /// The name of the state's folder.
     pub fn name(&self) -> String {
-        // The text in quotes is escaped, so no two lists of parts have the same text.
-        let mut name = hash_bytes(format!("revision {REVISION}\n{:?}", self.parts).as_bytes());
+        // The text in quotes is escaped, so no two lists of parts have the same text. A change of the form makes all states
+        // again.
+        let part = |KeyPart { label, value }: &KeyPart| {
+            format!("Part {{ label: {label:?}, value: {value:?} }}")
+        };
+        let parts: Vec<String> = self.parts.iter().map(part).collect();
+        let parts = parts.join(", ");
+        let mut name = hash_bytes(format!("revision {REVISION}\n[{parts}]").as_bytes());
         name.truncate(DIGITS);
         name
     }
@@ -66,30 +72,34 @@ mod tests {
 
     #[test]
     fn each_part_of_a_key_changes_its_name() {
-        let key = || Key::new("Linux 6.12").part("qemu", "7.2").part("cpus", 2);
+        let key = || {
+            StateKey::new("Linux 6.12")
+                .part("qemu", "7.2")
+                .part("cpus", 2)
+        };
         assert_eq!(key().name(), key().name());
-        assert!(Key::is_name(&key().name()));
-        let title = Key {
+        assert!(StateKey::is_name(&key().name()));
+        let title = StateKey {
             title: "Linux".into(),
             ..key()
         };
         assert_eq!(key().name(), title.name());
         let others = [
-            Key::new("").part("qemu", "7.2"),
-            Key::new("").part("qemu", "7.2").part("cpus", 1),
-            Key::new("").part("qemu", "7.3").part("cpus", 2),
-            Key::new("").part("qemu", "7.2").part("memory", 2),
-            Key::new("").part("cpus", 2).part("qemu", "7.2"),
-            Key::new("")
+            StateKey::new("").part("qemu", "7.2"),
+            StateKey::new("").part("qemu", "7.2").part("cpus", 1),
+            StateKey::new("").part("qemu", "7.3").part("cpus", 2),
+            StateKey::new("").part("qemu", "7.2").part("memory", 2),
+            StateKey::new("").part("cpus", 2).part("qemu", "7.2"),
+            StateKey::new("")
                 .part("qemu", "7.2")
                 .part("cpus", 2)
                 .part("", ""),
-            Key::new("").part("qemu7.2", "").part("cpus", 2),
-            Key::new("")
+            StateKey::new("").part("qemu7.2", "").part("cpus", 2),
+            StateKey::new("")
                 .part("qemu", "7.2\", value: \"")
                 .part("cpus", 2),
         ];
-        let mut names: Vec<_> = others.iter().map(Key::name).collect();
+        let mut names: Vec<_> = others.iter().map(StateKey::name).collect();
         names.push(key().name());
         names.sort();
         names.dedup();

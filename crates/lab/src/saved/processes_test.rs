@@ -12,7 +12,7 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use super::tests::{assert_whole, fill, key, make, names, open, store, whole};
 use super::*;
-use crate::cache::Size;
+use crate::cache::DiskSize;
 use crate::error::{LabError, cannot};
 
 /// Has the root folder in a child.
@@ -31,7 +31,7 @@ fn child(test: &str, store: &Store) -> Command {
 }
 
 /// The store of this process, if it is a child.
-fn store_of_child(limit: Size) -> Option<Store> {
+fn store_of_child(limit: DiskSize) -> Option<Store> {
     env::var_os(ROOT).map(|root| Store::at(root.into(), limit))
 }
 
@@ -72,13 +72,13 @@ fn run_all(command: impl Fn() -> Command, count: usize) {
     }
 }
 
-const NO_LIMIT: Size = Size(u64::MAX);
+const NO_LIMIT: DiskSize = DiskSize(u64::MAX);
 const BIG: usize = 16 << 20;
 const PIECE: usize = 256 << 10;
 
 /// Makes a state whose parts are writing and sealing for the most part, or with any other name a small one.
 fn make_sized(store: &Store, name: &str) -> Saved {
-    let make = |draft: &Draft| {
+    let make = |draft: &StateDraft| {
         fill(draft, name)?;
         let write = || {
             let mut ram = fs::File::create(draft.ram())?;
@@ -90,7 +90,7 @@ fn make_sized(store: &Store, name: &str) -> Saved {
         }
         Ok::<_, LabError>(())
     };
-    store.make(&key(name), Size(1), || {}, make).unwrap()
+    store.make(&key(name), DiskSize(1), || {}, make).unwrap()
 }
 
 fn assert_sized(saved: &Saved, name: &str) {
@@ -165,12 +165,12 @@ fn processes_that_need_a_state_at_once_make_it_once() {
     let name = |number: usize| format!("state {number}");
     if let Some(store) = store_of_child(NO_LIMIT) {
         for name in (0..KEYS).map(name) {
-            let make = |draft: &Draft| {
+            let make = |draft: &StateDraft| {
                 let made = store.root().with_extension(&name);
                 fs::File::create_new(&made).map_err(cannot("make", made))?;
                 fill(draft, &name)
             };
-            let saved = store.make(&key(&name), Size(1), || {}, make).unwrap();
+            let saved = store.make(&key(&name), DiskSize(1), || {}, make).unwrap();
             assert_whole(&saved, &name);
         }
         return;
@@ -186,7 +186,7 @@ fn processes_that_need_a_state_at_once_make_it_once() {
 #[test]
 fn processes_that_make_use_and_remove_states_at_once_see_only_whole_ones() {
     // There is room for two of the three states.
-    const LIMIT: Size = Size(120 << 10);
+    const LIMIT: DiskSize = DiskSize(120 << 10);
     if let Some(store) = store_of_child(LIMIT) {
         let rounds = |first: usize| {
             for round in first..first + 40 {
@@ -216,7 +216,7 @@ fn processes_that_make_use_and_remove_states_at_once_see_only_whole_ones() {
     run_all(|| child(test, &store), 3);
     drop(make(&store, "a"));
     let left = names(&store);
-    assert!(left.iter().all(|name| Key::is_name(name)), "{left:?}");
+    assert!(left.iter().all(|name| StateKey::is_name(name)), "{left:?}");
     let total: u64 = store.list().unwrap().iter().map(|it| it.size.0).sum();
     assert!(total <= LIMIT.0, "{total}");
 }
@@ -228,7 +228,7 @@ fn a_state_that_another_process_uses_stays() {
         tell("uses it");
         return wait_to_be_killed();
     }
-    let (_folder, store) = store(Size(0));
+    let (_folder, store) = store(DiskSize(0));
     drop(make(&store, "a"));
     let test = "a_state_that_another_process_uses_stays";
     let mut child = child(test, &store).spawn().unwrap();
@@ -244,8 +244,8 @@ fn a_state_that_another_process_uses_stays() {
 #[test]
 fn a_limit_of_the_file_size_is_told_and_leaves_nothing() {
     if let Some(store) = store_of_child(NO_LIMIT) {
-        let make = |draft: &Draft| fill(draft, "a");
-        let error = store.make(&key("a"), Size(1), || {}, make).unwrap_err();
+        let make = |draft: &StateDraft| fill(draft, "a");
+        let error = store.make(&key("a"), DiskSize(1), || {}, make).unwrap_err();
         assert!(whole(&error).contains("File too large"), "{error}");
         assert!(names(&store).is_empty());
         return;

@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::Key;
+use super::StateKey;
 use super::lock::is_at;
 use super::seal::Seal;
 use crate::cache::{bad_manifest, damaged};
@@ -25,9 +25,9 @@ pub(super) const REMOVED: &str = "removed-";
 /// What a saved state is, and the seals of its files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Manifest {
+pub struct StateManifest {
     /// What the machine was made from.
-    pub key: Key,
+    pub key: StateKey,
     /// When it was made.
     pub made: SystemTime,
     /// The machine's memory.
@@ -49,7 +49,7 @@ pub struct Saved {
 
 impl Saved {
     /// The state in the folder `path`, if there is one. A damaged state is removed before the error is returned.
-    pub(super) fn open(path: &Path, key: &Key) -> Result<Option<Self>, LabError> {
+    pub(super) fn open(path: &Path, key: &StateKey) -> Result<Option<Self>, LabError> {
         loop {
             let Some(folder) = open_folder(path)? else {
                 return Ok(None);
@@ -80,7 +80,7 @@ impl Saved {
     }
 
     /// Locks the manifest, then compares the files with it.
-    fn check(path: &Path, folder: &File, key: &Key) -> Result<(File, File, File), LabError> {
+    fn check(path: &Path, folder: &File, key: &StateKey) -> Result<(File, File, File), LabError> {
         let missing = || damaged(path, MANIFEST, "is missing");
         let mut file = open_manifest(path, folder)?.ok_or_else(missing)?;
         file.lock_shared()
@@ -88,7 +88,7 @@ impl Saved {
         let mut text = Vec::new();
         file.read_to_end(&mut text)
             .map_err(cannot("read", path.join(MANIFEST)))?;
-        let manifest: Manifest = serde_json::from_slice(&text).map_err(bad_manifest(path))?;
+        let manifest: StateManifest = serde_json::from_slice(&text).map_err(bad_manifest(path))?;
         if manifest.key.parts != key.parts {
             return Err(damaged(path, MANIFEST, "is that of another state"));
         }
@@ -98,7 +98,7 @@ impl Saved {
     }
 
     /// Seals the files of a folder that its maker has filled, writes the manifest, and renames the folder to `path`.
-    pub(super) fn commit(draft: &Path, path: &Path, key: &Key) -> Result<Self, LabError> {
+    pub(super) fn commit(draft: &Path, path: &Path, key: &StateKey) -> Result<Self, LabError> {
         let open = |name| -> Result<(File, Seal), LabError> {
             let path = draft.join(name);
             let file = File::open(&path).map_err(cannot("open", &path))?;
@@ -108,7 +108,7 @@ impl Saved {
         let folder = File::open(draft).map_err(cannot("open", draft))?;
         let (ram, ram_seal) = open(RAM)?;
         let (state, state_seal) = open(STATE)?;
-        let manifest = Manifest {
+        let manifest = StateManifest {
             key: key.clone(),
             made: SystemTime::now(),
             ram: ram_seal,

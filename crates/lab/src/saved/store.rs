@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::lock::Lock;
-use super::state::{self, MANIFEST, Manifest, RAM, REMOVED, STATE, Saved};
-use super::{Key, digests};
-use crate::cache::{self, Digest, Size, require_space};
+use super::state::{self, MANIFEST, RAM, REMOVED, STATE, Saved, StateManifest};
+use super::{StateKey, digests};
+use crate::cache::{self, Digest, DiskSize, require_space};
 use crate::error::{LabError, LabFailure, cannot};
 use crate::unfinished;
 
@@ -23,45 +23,45 @@ const DIGESTS: &str = "digests";
 #[derive(Clone, Debug)]
 pub struct Store {
     root: PathBuf,
-    limit: Size,
+    limit: DiskSize,
 }
 
 /// A folder for the files of a state that is being made. It is removed unless making succeeds.
 #[derive(Debug)]
-pub struct Draft {
+pub struct StateDraft {
     scratch: tempfile::TempDir,
 }
 
 /// A state in the list.
 #[derive(Debug)]
-pub struct Listed {
-    /// The name of its folder, see [`Key::name`].
+pub struct ListedState {
+    /// The name of its folder, see [`StateKey::name`].
     pub name: String,
     /// The space allocated on disk.
-    pub size: Size,
+    pub size: DiskSize,
     /// When it was used last, or made.
     pub used: SystemTime,
     /// What it is; `None` if that cannot be read, or is another state.
-    pub manifest: Option<Manifest>,
+    pub manifest: Option<StateManifest>,
 }
 
 /// What [`Store::remove_all`] did.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     /// The space freed on disk.
-    pub freed: Size,
+    pub freed: DiskSize,
     /// The names of the states that stay, because a process uses or makes them.
     pub in_use: Vec<String>,
 }
 
 impl Store {
     /// The user's states: `$XDG_CACHE_HOME/vmbell/states`, or `~/.cache/vmbell/states`.
-    pub fn user(limit: Size) -> Result<Self, LabError> {
+    pub fn user(limit: DiskSize) -> Result<Self, LabError> {
         Ok(Self::at(cache::user_folder("states")?, limit))
     }
 
     /// States in a folder of the caller's choice. Those that are not in use are removed if all exceed `limit` on disk.
-    pub fn at(root: PathBuf, limit: Size) -> Self {
+    pub fn at(root: PathBuf, limit: DiskSize) -> Self {
         Self { root, limit }
     }
 
@@ -78,21 +78,21 @@ impl Store {
 
     /// Opens the state of this key and checks it; `None` if it does not exist. A damaged state is removed before the error
     /// is returned, see [`LabFailure::Damaged`]: the caller makes it again.
-    pub fn open(&self, key: &Key) -> Result<Option<Saved>, LabError> {
+    pub fn open(&self, key: &StateKey) -> Result<Option<Saved>, LabError> {
         Saved::open(&self.root.join(key.name()), key)
     }
 
     /// Makes the state of this key with `make`, or returns the one that another process has made meanwhile. If another
     /// process is making it, calls `waiting` and then waits. Fails if the file system does not have the space `needed`.
     ///
-    /// `make` writes [`Draft::ram`] and [`Draft::state`]; all writers have ended when it returns. If the states
+    /// `make` writes [`StateDraft::ram`] and [`StateDraft::state`]; all writers have ended when it returns. If the states
     /// exceed the limit then, the least recently used ones are removed.
     pub fn make(
         &self,
-        key: &Key,
-        needed: Size,
+        key: &StateKey,
+        needed: DiskSize,
         waiting: impl FnOnce(),
-        make: impl FnOnce(&Draft) -> Result<(), LabError>,
+        make: impl FnOnce(&StateDraft) -> Result<(), LabError>,
     ) -> Result<Saved, LabError> {
         self.make_root()?;
         let name = key.name();
@@ -105,7 +105,7 @@ impl Store {
         }
         self.sweep(Some(&name))?;
         require_space(&self.root, needed)?;
-        let draft = Draft::new(&self.root, &name)?;
+        let draft = StateDraft::new(&self.root, &name)?;
         make(&draft)?;
         let saved = draft.commit(&self.root.join(&name), key)?;
         drop(lock);
@@ -114,22 +114,22 @@ impl Store {
     }
 
     /// All states, the least recently used first.
-    pub fn list(&self) -> Result<Vec<Listed>, LabError> {
+    pub fn list(&self) -> Result<Vec<ListedState>, LabError> {
         let mut list = Vec::new();
         for name in self.names()? {
             let path = self.root.join(&name);
-            if Key::is_name(&name) && path.is_dir() {
+            if StateKey::is_name(&name) && path.is_dir() {
                 let manifest = path.join(MANIFEST);
                 let text = fs::read(&manifest).unwrap_or_default();
                 let used = fs::metadata(manifest).or_else(|_| fs::metadata(&path));
-                list.push(Listed {
-                    size: Size(allocated(&path)),
+                list.push(ListedState {
+                    size: DiskSize(allocated(&path)),
                     used: used
                         .and_then(|metadata| metadata.modified())
                         .unwrap_or(SystemTime::UNIX_EPOCH),
                     manifest: serde_json::from_slice(&text)
                         .ok()
-                        .filter(|manifest: &Manifest| manifest.key.name() == name),
+                        .filter(|manifest: &StateManifest| manifest.key.name() == name),
                     name,
                 });
             }
@@ -215,7 +215,7 @@ impl Store {
     }
 }
 
-impl Draft {
+impl StateDraft {
     fn new(root: &Path, key: &str) -> Result<Self, LabError> {
         let scratch = tempfile::Builder::new()
             .prefix(&format!("{DRAFT}{key}-"))
@@ -235,7 +235,7 @@ impl Draft {
         self.scratch.path().join(STATE)
     }
 
-    fn commit(self, path: &Path, key: &Key) -> Result<Saved, LabError> {
+    fn commit(self, path: &Path, key: &StateKey) -> Result<Saved, LabError> {
         let saved = Saved::commit(self.scratch.path(), path, key)?;
         // Its folder has another name now, and stays.
         let _ = self.scratch.keep();

@@ -6,23 +6,23 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::cache::{Cache, Size};
+use crate::cache::{Cache, DiskSize};
 use crate::error::{LabError, LabFailure, cannot, failed};
 use crate::read_only::read_only;
 
 /// What takes this long has hung.
 const HANG: Duration = Duration::from_secs(120);
-const NO_LIMIT: Size = Size(u64::MAX);
+const NO_LIMIT: DiskSize = DiskSize(u64::MAX);
 const RAM: u64 = 4 << 20;
 
-pub(super) fn store(limit: Size) -> (tempfile::TempDir, Store) {
+pub(super) fn store(limit: DiskSize) -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::at(folder.path().join("states"), limit);
     (folder, store)
 }
 
-pub(super) fn key(name: &str) -> Key {
-    Key::new(format!("machine {name}")).part("kernel", name)
+pub(super) fn key(name: &str) -> StateKey {
+    StateKey::new(format!("machine {name}")).part("kernel", name)
 }
 
 /// What a machine has in these 8 KiB of its memory, and in `state`.
@@ -35,7 +35,7 @@ fn content(name: &str) -> Vec<u8> {
 const USED: [u64; 3] = [0, 1 << 20, RAM - 8192];
 
 /// Writes the files of a state.
-pub(super) fn fill(draft: &Draft, name: &str) -> Result<(), LabError> {
+pub(super) fn fill(draft: &StateDraft, name: &str) -> Result<(), LabError> {
     let ram = File::create(draft.ram()).map_err(cannot("make", draft.ram()))?;
     let content = content(name);
     let written = USED
@@ -48,7 +48,7 @@ pub(super) fn fill(draft: &Draft, name: &str) -> Result<(), LabError> {
 
 pub(super) fn make(store: &Store, name: &str) -> Saved {
     store
-        .make(&key(name), Size(1), || {}, |draft| fill(draft, name))
+        .make(&key(name), DiskSize(1), || {}, |draft| fill(draft, name))
         .unwrap()
 }
 
@@ -79,7 +79,7 @@ fn a_state_is_there_when_it_is_made_and_not_before() {
     assert!(open(&store, "a").unwrap().is_none());
     let made = store.make(
         &key("a"),
-        Size(1),
+        DiskSize(1),
         || panic!("no one else makes it"),
         |draft| {
             fill(draft, "a")?;
@@ -211,12 +211,12 @@ fn the_second_maker_waits_for_the_first_and_uses_its_state() {
     let (_folder, store) = store(NO_LIMIT);
     let (told, waiting) = channel();
     let second = || {
-        let not_again = |_: &Draft| -> Result<(), LabError> { panic!("it is made twice") };
-        let saved = store.make(&key("a"), Size(1), || told.send(()).unwrap(), not_again);
+        let not_again = |_: &StateDraft| -> Result<(), LabError> { panic!("it is made twice") };
+        let saved = store.make(&key("a"), DiskSize(1), || told.send(()).unwrap(), not_again);
         assert_whole(&saved.unwrap(), "a");
     };
     thread::scope(|scope| {
-        let make_first = |draft: &Draft| {
+        let make_first = |draft: &StateDraft| {
             let second = scope.spawn(second);
             waiting.recv_timeout(HANG).unwrap();
             // Another key has another maker.
@@ -224,7 +224,7 @@ fn the_second_maker_waits_for_the_first_and_uses_its_state() {
             assert!(!second.is_finished());
             fill(draft, "a")
         };
-        let saved = store.make(&key("a"), Size(1), || {}, make_first);
+        let saved = store.make(&key("a"), DiskSize(1), || {}, make_first);
         assert_whole(&saved.unwrap(), "a");
     });
     assert_eq!(names(&store).len(), 2);
@@ -233,14 +233,18 @@ fn the_second_maker_waits_for_the_first_and_uses_its_state() {
 #[test]
 fn a_maker_that_fails_leaves_nothing() {
     let (_folder, store) = store(NO_LIMIT);
-    let failed = |draft: &Draft| {
+    let failed = |draft: &StateDraft| {
         fill(draft, "a")?;
         Err(failed!("no"))
     };
-    let error = store.make(&key("a"), Size(1), || {}, failed).unwrap_err();
+    let error = store
+        .make(&key("a"), DiskSize(1), || {}, failed)
+        .unwrap_err();
     assert_eq!(error.to_string(), "no");
-    let nothing = |_: &Draft| Ok::<_, LabError>(());
-    let error = store.make(&key("a"), Size(1), || {}, nothing).unwrap_err();
+    let nothing = |_: &StateDraft| Ok::<_, LabError>(());
+    let error = store
+        .make(&key("a"), DiskSize(1), || {}, nothing)
+        .unwrap_err();
     assert!(error.to_string().contains("cannot open"), "{error}");
     assert!(names(&store).is_empty());
     assert_whole(&make(&store, "a"), "a");
@@ -257,7 +261,7 @@ fn a_full_disk_is_told_and_leaves_nothing() {
     let (_folder, store) = store(NO_LIMIT);
     drop(make(&store, "b"));
     let full = Path::new("/dev/full");
-    type Spoil = fn(&Draft, &Path);
+    type Spoil = fn(&StateDraft, &Path);
     let cases: [(u64, Spoil, &str); 3] = [
         (
             u64::MAX,
@@ -279,12 +283,12 @@ fn a_full_disk_is_told_and_leaves_nothing() {
         ),
     ];
     for (needed, spoil, said) in cases {
-        let make = |draft: &Draft| {
+        let make = |draft: &StateDraft| {
             spoil(draft, full);
             fill(draft, "a")
         };
         let error = store
-            .make(&key("a"), Size(needed), || {}, make)
+            .make(&key("a"), DiskSize(needed), || {}, make)
             .unwrap_err();
         assert!(whole(&error).contains(said), "{error}");
         assert_eq!(names(&store), [key("b").name()]);
@@ -307,7 +311,7 @@ fn the_least_recently_used_state_goes_first_and_none_in_use() {
     assert!((24 << 10..RAM).contains(&size.0), "{size}");
 
     let there = || ["a", "b", "c", "d", "e", "f"].map(|name| open(&store, name).unwrap().is_some());
-    let limited = |states: u64| Store::at(store.root().to_path_buf(), Size(size.0 * states));
+    let limited = |states: u64| Store::at(store.root().to_path_buf(), DiskSize(size.0 * states));
     drop(make(&limited(3), "e"));
     assert_eq!(there(), [true, false, true, false, true, false]);
     // It is used last of all by now, and for the longest time.
@@ -346,13 +350,15 @@ fn clean_removes_all_but_what_is_used_or_made() {
     }
     store.digest(&std::env::current_exe().unwrap()).unwrap();
     let used = open(&store, "a").unwrap().unwrap();
-    let while_made = |draft: &Draft| {
+    let while_made = |draft: &StateDraft| {
         let removed = store.remove_all()?;
         assert_eq!(removed.in_use, [key("a").name(), key("c").name()]);
-        assert!(removed.freed > Size(24 << 10), "{}", removed.freed);
+        assert!(removed.freed > DiskSize(24 << 10), "{}", removed.freed);
         fill(draft, "c")
     };
-    let made = store.make(&key("c"), Size(1), || {}, while_made).unwrap();
+    let made = store
+        .make(&key("c"), DiskSize(1), || {}, while_made)
+        .unwrap();
     assert_whole(&made, "c");
     drop((used, made));
     assert!(store.remove_all().unwrap().in_use.is_empty());
@@ -380,7 +386,7 @@ fn a_state_that_cannot_be_written_is_not_used_and_stays() {
     read_only(store.root(), || {
         assert!(open(&store, "a").unwrap_err().is_read_only());
         assert!(open(&store, "b").unwrap().is_none());
-        let made = store.make(&key("b"), Size(1), || {}, |draft| fill(draft, "b"));
+        let made = store.make(&key("b"), DiskSize(1), || {}, |draft| fill(draft, "b"));
         assert!(made.unwrap_err().is_read_only());
     });
     assert_whole(&open(&store, "a").unwrap().unwrap(), "a");

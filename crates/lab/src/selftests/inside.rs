@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
-use super::{Ran, Verdict};
+use super::{TestRun, TestVerdict};
 
 /// The exit status of a test that cannot run.
 const SKIPPED: i32 = 4;
@@ -28,31 +28,31 @@ const FAILURE: &str = "==== Test Assertion Failure ====";
 /// A line of the program in L1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Event {
+pub enum TestEvent {
     /// This test begins.
     Begun(String),
     /// A test has ended.
-    Ended(Ran),
+    Ended(TestRun),
 }
 
-/// Runs these programs, each at most for this time, and prints an [`Event`] a line.
+/// Runs these programs, each at most for this time, and prints an [`TestEvent`] a line.
 pub fn run_each(programs: &[PathBuf], limit: Duration, output: &mut impl Write) -> io::Result<()> {
     for program in programs {
         let name = program.file_name().unwrap_or_default();
         let test = name.to_string_lossy().into_owned();
-        print(output, &Event::Begun(test.clone()))?;
-        print(output, &Event::Ended(run(test, program, limit)?))?;
+        print(output, &TestEvent::Begun(test.clone()))?;
+        print(output, &TestEvent::Ended(run(test, program, limit)?))?;
     }
     Ok(())
 }
 
-fn print(output: &mut impl Write, event: &Event) -> io::Result<()> {
+fn print(output: &mut impl Write, event: &TestEvent) -> io::Result<()> {
     let line = serde_json::to_string(event)?;
     writeln!(output, "{line}")?;
     output.flush()
 }
 
-fn run(test: String, program: &Path, limit: Duration) -> io::Result<Ran> {
+fn run(test: String, program: &Path, limit: Duration) -> io::Result<TestRun> {
     let log = File::create(LOG)?;
     let begin = Instant::now();
     let mut child = Command::new(program)
@@ -67,7 +67,7 @@ fn run(test: String, program: &Path, limit: Duration) -> io::Result<Ran> {
     let text = fs::read(LOG)?;
     let text = String::from_utf8_lossy(&text);
     let (result, reason) = judge(status, &text);
-    Ok(Ran {
+    Ok(TestRun {
         test,
         result,
         reason,
@@ -95,13 +95,13 @@ fn wait(child: &mut Child, begin: Instant, limit: Duration) -> io::Result<Option
 }
 
 /// The result of a test with this exit status that printed this.
-fn judge(status: Option<ExitStatus>, text: &str) -> (Verdict, Vec<String>) {
+fn judge(status: Option<ExitStatus>, text: &str) -> (TestVerdict, Vec<String>) {
     let Some(status) = status else {
-        return (Verdict::Timeout, last_lines(text));
+        return (TestVerdict::Timeout, last_lines(text));
     };
     match (status.code(), status.signal()) {
-        (Some(0), _) => (Verdict::Pass, Vec::new()),
-        (Some(SKIPPED), _) => (Verdict::Skip, skipped(text)),
+        (Some(0), _) => (TestVerdict::Pass, Vec::new()),
+        (Some(SKIPPED), _) => (TestVerdict::Skip, skipped(text)),
         (code, signal) => {
             let how = match (code, signal) {
                 (_, Some(signal)) => format!("signal {signal}"),
@@ -109,7 +109,7 @@ fn judge(status: Option<ExitStatus>, text: &str) -> (Verdict, Vec<String>) {
             };
             let mut reason = last_lines(text);
             reason.push(how);
-            (Verdict::Fail, reason)
+            (TestVerdict::Fail, reason)
         }
     }
 }
@@ -191,10 +191,10 @@ mod tests {
         ] {
             assert_eq!(
                 judge(status(4), text),
-                (Verdict::Skip, vec![reason.to_owned()])
+                (TestVerdict::Skip, vec![reason.to_owned()])
             );
         }
-        assert_eq!(judge(status(4), ""), (Verdict::Skip, Vec::new()));
+        assert_eq!(judge(status(4), ""), (TestVerdict::Skip, Vec::new()));
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
         ];
         assert_eq!(
             judge(status(254), text),
-            (Verdict::Fail, said.map(str::to_owned).into())
+            (TestVerdict::Fail, said.map(str::to_owned).into())
         );
     }
 
@@ -222,7 +222,7 @@ mod tests {
         ];
         assert_eq!(
             judge(status(1), text),
-            (Verdict::Fail, said.map(str::to_owned).into())
+            (TestVerdict::Fail, said.map(str::to_owned).into())
         );
     }
 
@@ -230,10 +230,10 @@ mod tests {
     fn a_test_at_its_limit_and_one_that_a_signal_killed_have_their_last_lines() {
         assert_eq!(
             judge(None, "a\nb\n"),
-            (Verdict::Timeout, vec!["a".into(), "b".into()])
+            (TestVerdict::Timeout, vec!["a".into(), "b".into()])
         );
         let killed = judge(Some(ExitStatus::from_raw(11)), "");
-        assert_eq!(killed, (Verdict::Fail, vec!["signal 11".into()]));
+        assert_eq!(killed, (TestVerdict::Fail, vec!["signal 11".into()]));
     }
 
     #[test]
@@ -242,19 +242,19 @@ mod tests {
         let programs = ["/bin/true", "/bin/false"].map(PathBuf::from);
         run_each(&programs, Duration::from_secs(60), &mut output).unwrap();
         let text = String::from_utf8(output).unwrap();
-        let events: Vec<Event> = text
+        let events: Vec<TestEvent> = text
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
-        assert_eq!(events[0], Event::Begun("true".into()));
-        let results: Vec<Verdict> = events
+        assert_eq!(events[0], TestEvent::Begun("true".into()));
+        let results: Vec<TestVerdict> = events
             .iter()
             .filter_map(|event| match event {
-                Event::Ended(ran) => Some(ran.result),
-                Event::Begun(_) => None,
+                TestEvent::Ended(ran) => Some(ran.result),
+                TestEvent::Begun(_) => None,
             })
             .collect();
-        assert_eq!(results, [Verdict::Pass, Verdict::Fail]);
+        assert_eq!(results, [TestVerdict::Pass, TestVerdict::Fail]);
 
         let mut child = Command::new("/bin/sh")
             .args(["-c", "while :; do :; done"])

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Verdict;
+use super::TestVerdict;
 use crate::error::{LabError, failed};
 
 /// The list of this program.
@@ -14,20 +14,20 @@ const COMMENT: char = '#';
 
 /// The known results by kernel and test.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known(BTreeMap<String, BTreeMap<String, KnownResult>>);
+pub struct KnownResults(BTreeMap<String, BTreeMap<String, KnownResult>>);
 
 /// A known result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownResult {
     /// The result.
-    pub result: Verdict,
+    pub result: TestVerdict,
     /// Whether the test may also pass: its result depends on time.
     pub may_pass: bool,
     /// Its cause.
     pub cause: String,
 }
 
-impl Known {
+impl KnownResults {
     /// The list that this program has.
     pub fn own() -> Result<Self, LabError> {
         Self::parse(OWN)
@@ -47,10 +47,10 @@ impl Known {
                 return Err(bad_line(line));
             };
             let name = word.strip_suffix(MAY_PASS).unwrap_or(word);
-            let result = Verdict::ALL
+            let result = TestVerdict::ALL
                 .into_iter()
                 .find(|result| result.name() == name);
-            let Some(result) = result.filter(|result| *result != Verdict::Pass) else {
+            let Some(result) = result.filter(|result| *result != TestVerdict::Pass) else {
                 return Err(bad_line(line));
             };
             let cause = words.collect::<Vec<_>>().join(" ");
@@ -88,10 +88,12 @@ impl Known {
     }
 
     /// Whether the result is the known one, or a pass of a test that may pass.
-    pub fn agrees(&self, kernel: &str, test: &str, result: Verdict) -> bool {
+    pub fn agrees(&self, kernel: &str, test: &str, result: TestVerdict) -> bool {
         match self.of(kernel, test) {
-            None => result == Verdict::Pass,
-            Some(known) => result == known.result || (known.may_pass && result == Verdict::Pass),
+            None => result == TestVerdict::Pass,
+            Some(known) => {
+                result == known.result || (known.may_pass && result == TestVerdict::Pass)
+            }
         }
     }
 }
@@ -116,18 +118,19 @@ mod tests {
     #[test]
     fn a_test_that_is_not_listed_is_to_pass() {
         let text = "# a comment\n\n6.12  a_test  fail  a bug  of QEMU\n6.18/7.3 a_test skip\n6.12 b_test timeout? slow\n";
-        let known = Known::parse(text).unwrap();
-        let kernel = Known::kernel("6.12.118+deb13-cloud-amd64", "6.12.43+deb12-cloud-amd64");
+        let known = KnownResults::parse(text).unwrap();
+        let kernel =
+            KnownResults::kernel("6.12.118+deb13-cloud-amd64", "6.12.43+deb12-cloud-amd64");
         assert_eq!(kernel, "6.12");
         assert_eq!(known.of(&kernel, "a_test").unwrap().cause, "a bug of QEMU");
         for (test, result, agrees) in [
-            ("a_test", Verdict::Fail, true),
-            ("a_test", Verdict::Pass, false),
-            ("b_test", Verdict::Timeout, true),
-            ("b_test", Verdict::Pass, true),
-            ("b_test", Verdict::Fail, false),
-            ("c_test", Verdict::Pass, true),
-            ("c_test", Verdict::Skip, false),
+            ("a_test", TestVerdict::Fail, true),
+            ("a_test", TestVerdict::Pass, false),
+            ("b_test", TestVerdict::Timeout, true),
+            ("b_test", TestVerdict::Pass, true),
+            ("b_test", TestVerdict::Fail, false),
+            ("c_test", TestVerdict::Pass, true),
+            ("c_test", TestVerdict::Skip, false),
         ] {
             assert_eq!(
                 known.agrees(&kernel, test, result),
@@ -135,25 +138,25 @@ mod tests {
                 "{test} {result}"
             );
         }
-        let other = Known::kernel("6.18.15+deb13-cloud-amd64", "7.3.4+deb13-cloud-amd64");
+        let other = KnownResults::kernel("6.18.15+deb13-cloud-amd64", "7.3.4+deb13-cloud-amd64");
         assert_eq!(other, "6.18/7.3");
-        assert!(known.agrees(&other, "a_test", Verdict::Skip));
+        assert!(known.agrees(&other, "a_test", TestVerdict::Skip));
         assert!(!known.has("6.1"));
     }
 
     #[test]
     fn a_wrong_line_is_named() {
         for text in ["6.12 a_test", "6.12 a_test pass", "6.12 a_test broken why"] {
-            let error = Known::parse(&format!("# first\n{text}\n")).unwrap_err();
+            let error = KnownResults::parse(&format!("# first\n{text}\n")).unwrap_err();
             assert!(error.to_string().starts_with("line 2 is not `KERNEL TEST"));
         }
-        let error = Known::parse("6.1 a skip\n6.1 a fail\n").unwrap_err();
+        let error = KnownResults::parse("6.1 a skip\n6.1 a fail\n").unwrap_err();
         assert_eq!(error.to_string(), "line 2 has a second result of a on 6.1");
     }
 
     #[test]
     fn the_own_list_can_be_read_and_each_result_has_a_cause() {
-        let known = Known::own().unwrap();
+        let known = KnownResults::own().unwrap();
         for (kernel, tests) in &known.0 {
             for (test, result) in tests {
                 assert!(!result.cause.is_empty(), "{kernel} {test}");

@@ -12,14 +12,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use inside::{Event, run_each};
-pub use known::{Known, KnownResult};
-pub use suite::{Built, Suite};
+pub use inside::{TestEvent, run_each};
+pub use known::{KnownResult, KnownResults};
+pub use suite::{Built, SelftestSuite};
 
 /// How a test ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum TestVerdict {
     /// It succeeded.
     Pass,
     /// It says that it cannot run here: exit status 4.
@@ -34,7 +34,7 @@ pub enum Verdict {
     Unbuilt,
 }
 
-impl Verdict {
+impl TestVerdict {
     /// All of them, in the order of a table.
     pub const ALL: [Self; 6] = [
         Self::Pass,
@@ -58,7 +58,7 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for TestVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -66,11 +66,11 @@ impl fmt::Display for Verdict {
 
 /// The result of a test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ran {
+pub struct TestRun {
     /// The test.
     pub test: String,
     /// How it ended.
-    pub result: Verdict,
+    pub result: TestVerdict,
     /// What it says about that: why it was skipped, or its last lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reason: Vec<String>,

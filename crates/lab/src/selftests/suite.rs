@@ -12,13 +12,13 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use crate::arch::Arch;
-use crate::board::Board;
+use crate::board::LabBoard;
 use crate::cache::hash_bytes;
 use crate::error::{LabError, cannot, failed};
 use crate::kvm::Tools;
 use crate::out_of_tree::{Release, in_place};
 use crate::own_sources::{OwnSources, own_sources};
-use crate::progress::Progress;
+use crate::progress::LabProgress;
 use crate::unfinished;
 
 /// Raised when the way of building changes.
@@ -50,7 +50,7 @@ const OWN: OwnSources = own_sources!(
 
 /// The tests of one kernel's source.
 #[derive(Debug)]
-pub struct Suite {
+pub struct SelftestSuite {
     release: Release,
     tools: Tools,
     folder: PathBuf,
@@ -67,7 +67,7 @@ pub struct Built {
     pub program: Result<PathBuf, Vec<String>>,
 }
 
-impl Suite {
+impl SelftestSuite {
     /// The tests of this release, in a folder below `place`.
     pub(crate) fn open(place: &Path, tools: Tools, release: Release) -> Result<Self, LabError> {
         let recipe = format!("revision {REVISION}\n{FLAGS}");
@@ -93,7 +93,7 @@ impl Suite {
     }
 
     /// An error if there are no tests for this board.
-    pub fn check(board: &Board) -> Result<(), LabError> {
+    pub fn check(board: &LabBoard) -> Result<(), LabError> {
         match board.arch {
             Arch::X86_64 => Ok(()),
             Arch { name, .. } => Err(failed!(
@@ -119,7 +119,7 @@ impl Suite {
     }
 
     /// Builds those of these tests that are not built yet.
-    pub fn build(&self, tests: &[String], progress: Progress) -> Result<Vec<Built>, LabError> {
+    pub fn build(&self, tests: &[String], progress: LabProgress) -> Result<Vec<Built>, LabError> {
         let missing = |test: &&String| !self.program(test).exists();
         let missing: Vec<&String> = tests.iter().filter(missing).collect();
         let mut said = BTreeMap::new();

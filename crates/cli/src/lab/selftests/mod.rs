@@ -13,18 +13,18 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::Args;
 
-use self::output::{Kernel, json, table};
-use self::runner::Runner;
+use self::output::{KernelResults, json, table};
+use self::runner::SelftestRunner;
 use super::machine::{announce, memory};
-use super::parts::{Choice, Parts, boards};
+use super::parts::{LabParts, RunKernel, boards};
 use crate::args::suggest::did_you_mean;
 use crate::args::values;
 use crate::exit::{Exit, Usage};
 use crate::output::print;
 use vmbell_bench::picks;
-use vmbell_lab::boot::{Limits, Mode, Settings};
+use vmbell_lab::boot::{Settings, TimeLimits, TimeMode};
 use vmbell_lab::debian::KernelVersion;
-use vmbell_lab::selftests::{Known, Suite};
+use vmbell_lab::selftests::{KnownResults, SelftestSuite};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,7 +59,7 @@ Exit codes:
 #[command(after_help = EXAMPLES)]
 pub(super) struct SelftestsArguments {
     #[command(flatten)]
-    parts: Parts,
+    parts: LabParts,
     /// Take the tests of this kernel of Debian instead of the kernel's own
     #[arg(long, value_name = "debian:VERSION")]
     from: Option<KernelVersion>,
@@ -89,9 +89,9 @@ pub(super) struct SelftestsArguments {
 
 /// Runs the tests on each kernel; the exit status says whether all results are the known ones.
 pub(super) fn run(arch: Option<&str>, arguments: &SelftestsArguments) -> anyhow::Result<ExitCode> {
-    Suite::check(&boards(arch, false)?.1)?;
+    SelftestSuite::check(&boards(arch, false)?.1)?;
     let known = match &arguments.known {
-        None => Known::own()?,
+        None => KnownResults::own()?,
         Some(path) => read_known(path)?,
     };
     let mut kernels = Vec::new();
@@ -107,32 +107,32 @@ pub(super) fn run(arch: Option<&str>, arguments: &SelftestsArguments) -> anyhow:
     } else if kernels.len() > 1 {
         print(&output::counts(&kernels))?;
     }
-    let is_known = kernels.iter().all(Kernel::is_known);
+    let is_known = kernels.iter().all(KernelResults::is_known);
     let exit = if is_known { Exit::Good } else { Exit::Failed };
     Ok(exit.into())
 }
 
 /// The user's list of known results.
-fn read_known(path: &Path) -> Result<Known, Usage> {
+fn read_known(path: &Path) -> Result<KnownResults, Usage> {
     let file = path.display();
     let text = fs::read_to_string(path);
     let text = text.map_err(|error| Usage::new(format!("--known: cannot read {file}: {error}")))?;
-    Known::parse(&text).map_err(|error| Usage::new(format!("--known: {file}: {error}")))
+    KnownResults::parse(&text).map_err(|error| Usage::new(format!("--known: {file}: {error}")))
 }
 
 fn run_on(
     arch: Option<&str>,
     arguments: &SelftestsArguments,
-    choice: &Choice,
-    known: &Known,
-) -> anyhow::Result<Kernel> {
+    choice: &RunKernel,
+    known: &KnownResults,
+) -> anyhow::Result<KernelResults> {
     let (host, board) = boards(arch, false)?;
     let settings = Settings {
-        mode: Mode::Functional {
+        mode: TimeMode::Functional {
             cpus: arguments.vcpus.get(),
         },
         memory: arguments.memory,
-        limits: Limits {
+        limits: TimeLimits {
             boot: arguments.boot_timeout,
             program: arguments.limit,
         },
@@ -151,15 +151,15 @@ fn run_on(
         bail!("the selftests were not built");
     };
     announce(&lab, &settings, None);
-    let name = Known::kernel(lab.kernel.release(), &tests_release);
+    let name = KnownResults::kernel(lab.kernel.release(), &tests_release);
     if !known.has(&name) {
         lab.progress.say(format_args!(
             "no results are known of {name}, so each test is to pass"
         ));
     }
     let bar = lab.progress.count(built.len() as u64);
-    let ran = Runner::new(&lab, settings, arguments.limit, bar).run(&built)?;
-    Ok(Kernel::new(
+    let ran = SelftestRunner::new(&lab, settings, arguments.limit, bar).run(&built)?;
+    Ok(KernelResults::new(
         &lab.kernel.title,
         &tests_release,
         &name,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::output::text::cleaned;
-use vmbell_lab::selftests::{Known, Ran, Suite, Verdict};
+use vmbell_lab::selftests::{KnownResults, SelftestSuite, TestRun, TestVerdict};
 use vmbell_report::{pad, shortened, width};
 
 /// The widest reason in the table; `--json` has all of it.
@@ -13,20 +13,20 @@ const WIDTH: usize = 100;
 
 /// The results of one kernel.
 #[derive(Debug, Serialize)]
-pub(super) struct Kernel {
+pub(super) struct KernelResults {
     /// The kernel and its KVM.
     kernel: String,
     /// The release of the kernel whose tests these are.
     tests_of: String,
     /// How the list of known results names it.
     known_as: String,
-    counts: Counts,
-    tests: Vec<Test>,
+    counts: VerdictCounts,
+    tests: Vec<TestResults>,
 }
 
 /// How many tests ended how.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
-struct Counts {
+struct VerdictCounts {
     pass: usize,
     skip: usize,
     fail: usize,
@@ -38,39 +38,45 @@ struct Counts {
 }
 
 #[derive(Debug, Serialize)]
-struct Test {
+struct TestResults {
     #[serde(flatten)]
-    ran: Ran,
+    ran: TestRun,
     /// Whether the result is the known one.
     known: bool,
     /// The known result, and its cause if it is not a pass.
-    expected: Verdict,
+    expected: TestVerdict,
     #[serde(skip_serializing_if = "Option::is_none")]
     cause: Option<String>,
 }
 
-impl Kernel {
+impl KernelResults {
     /// Compares what ran with the known results of the kernel `name`.
-    pub(super) fn new(title: &str, tests_of: &str, name: &str, known: &Known, ran: &[Ran]) -> Self {
-        let test = |ran: &Ran| {
+    pub(super) fn new(
+        title: &str,
+        tests_of: &str,
+        name: &str,
+        known: &KnownResults,
+        ran: &[TestRun],
+    ) -> Self {
+        let test = |ran: &TestRun| {
             let entry = known.of(name, &ran.test);
-            Test {
+            TestResults {
                 known: known.agrees(name, &ran.test, ran.result),
-                expected: entry.map_or(Verdict::Pass, |entry| entry.result),
+                expected: entry.map_or(TestVerdict::Pass, |entry| entry.result),
                 cause: entry.map(|entry| entry.cause.clone()),
                 ran: ran.clone(),
             }
         };
-        let tests: Vec<Test> = ran.iter().map(test).collect();
-        let mut counts = Counts::default();
+        let tests: Vec<TestResults> = ran.iter().map(test).collect();
+        let mut counts = VerdictCounts::default();
         for test in &tests {
             *match test.ran.result {
-                Verdict::Pass => &mut counts.pass,
-                Verdict::Skip => &mut counts.skip,
-                Verdict::Fail => &mut counts.fail,
-                Verdict::Timeout => &mut counts.timeout,
-                Verdict::Crash => &mut counts.crash,
-                Verdict::Unbuilt => &mut counts.unbuilt,
+                TestVerdict::Pass => &mut counts.pass,
+                TestVerdict::Skip => &mut counts.skip,
+                TestVerdict::Fail => &mut counts.fail,
+                TestVerdict::Timeout => &mut counts.timeout,
+                TestVerdict::Crash => &mut counts.crash,
+                TestVerdict::Unbuilt => &mut counts.unbuilt,
             } += 1;
             counts.differ += usize::from(!test.known);
         }
@@ -89,7 +95,7 @@ impl Kernel {
     }
 }
 
-impl Counts {
+impl VerdictCounts {
     fn columns(&self) -> [(&'static str, usize); 7] {
         [
             ("pass", self.pass),
@@ -104,7 +110,7 @@ impl Counts {
 }
 
 /// The results of one kernel, each test a line.
-pub(super) fn table(kernel: &Kernel) -> String {
+pub(super) fn table(kernel: &KernelResults) -> String {
     let width = kernel.tests.iter().map(|test| test.ran.test.len()).max();
     let width = width.unwrap_or_default().max("test".len());
     let mut text = format!(
@@ -112,18 +118,24 @@ pub(super) fn table(kernel: &Kernel) -> String {
         kernel.kernel, kernel.tests_of, "test"
     );
     for test in &kernel.tests {
-        let Ran {
+        let TestRun {
             test: name,
             result,
             seconds,
             reason,
         } = &test.ran;
-        let own = if Suite::is_own(name) { "vmbell's" } else { "" };
+        let own = if SelftestSuite::is_own(name) {
+            "vmbell's"
+        } else {
+            ""
+        };
         let reason = shortened(&cleaned(&reason.join("; ")), WIDTH);
         let remarks = match &test.cause {
             _ if !test.known => vec![format!("DIFFERS, known: {}", test.expected), reason],
             // A test that is skipped says why itself.
-            Some(cause) if !matches!(result, Verdict::Skip | Verdict::Pass) => vec![cause.clone()],
+            Some(cause) if !matches!(result, TestVerdict::Skip | TestVerdict::Pass) => {
+                vec![cause.clone()]
+            }
             _ => vec![reason],
         };
         let mut remarks = [vec![own.to_owned()], remarks].concat();
@@ -150,11 +162,11 @@ pub(super) fn table(kernel: &Kernel) -> String {
 }
 
 /// The counts of several kernels.
-pub(super) fn counts(kernels: &[Kernel]) -> String {
+pub(super) fn counts(kernels: &[KernelResults]) -> String {
     let widest = kernels.iter().map(|kernel| width(&kernel.kernel)).max();
     let widest = widest.unwrap_or_default();
     let mut text = format!("\n{:widest$}", "kernel");
-    for (word, _) in Counts::default().columns() {
+    for (word, _) in VerdictCounts::default().columns() {
         let _ = write!(text, "  {word:>7}");
     }
     text.push('\n');
@@ -169,40 +181,40 @@ pub(super) fn counts(kernels: &[Kernel]) -> String {
 }
 
 /// The results of all kernels.
-pub(super) fn json(kernels: &[Kernel]) -> serde_json::Result<String> {
+pub(super) fn json(kernels: &[KernelResults]) -> serde_json::Result<String> {
     #[derive(Serialize)]
-    struct All<'a> {
-        kernels: &'a [Kernel],
+    struct SelftestsResults<'a> {
+        kernels: &'a [KernelResults],
     }
-    Ok(serde_json::to_string_pretty(&All { kernels })? + "\n")
+    Ok(serde_json::to_string_pretty(&SelftestsResults { kernels })? + "\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn kernel() -> Kernel {
+    fn kernel() -> KernelResults {
         let list =
             "6.12 b_test skip no device\n6.12 c_test fail a bug\n6.12 d_test fail a bug, too\n";
-        let known = Known::parse(list).unwrap();
-        let ran = |test: &str, result, reason: &[&str]| Ran {
+        let known = KnownResults::parse(list).unwrap();
+        let ran = |test: &str, result, reason: &[&str]| TestRun {
             test: test.to_owned(),
             result,
             reason: reason.iter().map(|line| (*line).to_owned()).collect(),
             seconds: 0.25,
         };
         let ran = [
-            ran("a_test", Verdict::Pass, &[]),
-            ran("b_test", Verdict::Skip, &["no /dev/x"]),
-            ran("c_test", Verdict::Pass, &[]),
-            ran("d_test", Verdict::Fail, &["a.c:7: x"]),
+            ran("a_test", TestVerdict::Pass, &[]),
+            ran("b_test", TestVerdict::Skip, &["no /dev/x"]),
+            ran("c_test", TestVerdict::Pass, &[]),
+            ran("d_test", TestVerdict::Fail, &["a.c:7: x"]),
             ran(
                 "ioeventfd_test",
-                Verdict::Fail,
+                TestVerdict::Fail,
                 &["not ok 1", "exit status 1"],
             ),
         ];
-        Kernel::new("Linux 6.12.1", "6.12.1", "6.12", &known, &ran)
+        KernelResults::new("Linux 6.12.1", "6.12.1", "6.12", &known, &ran)
     }
 
     #[test]

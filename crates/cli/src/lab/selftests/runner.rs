@@ -11,8 +11,8 @@ use anyhow::bail;
 use indicatif::ProgressBar;
 
 use vmbell_lab::boot::Settings;
-use vmbell_lab::selftests::{Built, Event, Ran, Verdict};
-use vmbell_lab::{Lab, LabFailure, Task};
+use vmbell_lab::selftests::{Built, TestEvent, TestRun, TestVerdict};
+use vmbell_lab::{Lab, LabFailure, LabTask};
 
 /// What the lab's own work may take, in addition to the tests' limits.
 const MARGIN: Duration = Duration::from_secs(60);
@@ -25,30 +25,30 @@ const MARKS: [&str; 4] = ["BUG", "Oops", "RIP: 0010", "Kernel panic"];
 
 /// What L1 has printed, as it comes.
 #[derive(Clone, Debug)]
-struct Heard {
-    lines: Arc<Mutex<Lines>>,
+struct HeardTests {
+    lines: Arc<Mutex<HeardLines>>,
     bar: ProgressBar,
 }
 
 #[derive(Debug, Default)]
-struct Lines {
+struct HeardLines {
     partial: Vec<u8>,
     begun: Option<String>,
-    ended: Vec<Ran>,
+    ended: Vec<TestRun>,
 }
 
-impl Write for Heard {
+impl Write for HeardTests {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.partial.extend_from_slice(bytes);
         while let Some(end) = lines.partial.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = lines.partial.drain(..=end).collect();
             match serde_json::from_slice(&line)? {
-                Event::Begun(test) => {
+                TestEvent::Begun(test) => {
                     self.bar.set_message(test.clone());
                     lines.begun = Some(test);
                 }
-                Event::Ended(ran) => {
+                TestEvent::Ended(ran) => {
                     self.bar.inc(1);
                     lines.begun = None;
                     lines.ended.push(ran);
@@ -65,15 +65,15 @@ impl Write for Heard {
 
 /// Runs tests in as many boots as it takes: one that ends L1 is tried once more, and the others go on in another boot.
 #[derive(Debug)]
-pub(super) struct Runner<'a> {
+pub(super) struct SelftestRunner<'a> {
     lab: &'a Lab,
     settings: Settings,
     limit: Duration,
     bar: ProgressBar,
-    results: Vec<Ran>,
+    results: Vec<TestRun>,
 }
 
-impl<'a> Runner<'a> {
+impl<'a> SelftestRunner<'a> {
     pub(super) fn new(lab: &'a Lab, settings: Settings, limit: Duration, bar: ProgressBar) -> Self {
         Self {
             lab,
@@ -85,12 +85,12 @@ impl<'a> Runner<'a> {
     }
 
     /// The results in the order of the tests.
-    pub(super) fn run(mut self, built: &[Built]) -> anyhow::Result<Vec<Ran>> {
+    pub(super) fn run(mut self, built: &[Built]) -> anyhow::Result<Vec<TestRun>> {
         let mut left = Vec::new();
         for test in built {
             match &test.program {
                 Ok(program) => left.push((test.test.as_str(), program.as_path())),
-                Err(said) => self.end(&test.test, Verdict::Unbuilt, said.clone()),
+                Err(said) => self.end(&test.test, TestVerdict::Unbuilt, said.clone()),
             }
         }
         let mut crashes: BTreeMap<String, u32> = BTreeMap::new();
@@ -100,7 +100,7 @@ impl<'a> Runner<'a> {
                 let times = crashes.entry(test.clone()).or_default();
                 *times += 1;
                 if *times == CRASHES {
-                    self.end(&test, Verdict::Crash, console);
+                    self.end(&test, TestVerdict::Crash, console);
                 } else {
                     let progress = self.lab.progress;
                     progress.say(format_args!("L1 ended with {test}, which runs once more"));
@@ -109,14 +109,14 @@ impl<'a> Runner<'a> {
             left.retain(|(test, _)| !self.results.iter().any(|ran| ran.test == *test));
         }
         self.bar.finish_and_clear();
-        let place = |ran: &Ran| built.iter().position(|test| test.test == ran.test);
+        let place = |ran: &TestRun| built.iter().position(|test| test.test == ran.test);
         self.results.sort_by_key(place);
         Ok(self.results)
     }
 
-    fn end(&mut self, test: &str, result: Verdict, reason: Vec<String>) {
+    fn end(&mut self, test: &str, result: TestVerdict, reason: Vec<String>) {
         self.bar.inc(1);
-        self.results.push(Ran {
+        self.results.push(TestRun {
             test: test.to_owned(),
             result,
             reason,
@@ -126,7 +126,7 @@ impl<'a> Runner<'a> {
 
     /// Boots L1 with these tests. Returns the test that ended it, with the console's last lines.
     fn boot(&mut self, tests: &[(&str, &Path)]) -> anyhow::Result<Option<(String, Vec<String>)>> {
-        let heard = Heard {
+        let heard = HeardTests {
             lines: Arc::default(),
             bar: self.bar.clone(),
         };
@@ -152,12 +152,12 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn task(&self, tests: &[(&str, &Path)]) -> Task {
+    fn task(&self, tests: &[(&str, &Path)]) -> LabTask {
         let inside = |(test, _): &(&str, &Path)| Path::new("/selftests").join(test);
         let limit = self.limit.as_secs_f64().ceil().to_string();
         let words = ["lab", "run-selftests", "--limit", &limit, "--"];
         let programs = tests.iter().map(inside);
-        Task {
+        LabTask {
             program: self.lab.init.clone().into(),
             arguments: words
                 .map(Into::into)
@@ -170,7 +170,7 @@ impl<'a> Runner<'a> {
                 .iter()
                 .map(|test| (test.1.to_owned(), inside(test)))
                 .collect(),
-            ..Task::default()
+            ..LabTask::default()
         }
     }
 }
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_l1_prints_is_read_in_pieces_of_any_length() {
-        let mut heard = Heard {
+        let mut heard = HeardTests {
             lines: Arc::default(),
             bar: ProgressBar::hidden(),
         };
@@ -214,7 +214,7 @@ mod tests {
         let lines = heard.lines.lock().unwrap();
         assert_eq!(lines.begun.as_deref(), Some("b"));
         assert_eq!(lines.ended.len(), 1);
-        assert_eq!(lines.ended[0].result, Verdict::Pass);
+        assert_eq!(lines.ended[0].result, TestVerdict::Pass);
         drop(lines);
         heard.write_all(b"no event\n").unwrap_err();
     }

@@ -15,7 +15,7 @@ use vmbell_lab::arch::Arch;
 use vmbell_lab::board::X86_64;
 use vmbell_lab::cache::Cache;
 use vmbell_lab::qemu::Qemu;
-use vmbell_lab::{Progress, Provision};
+use vmbell_lab::{LabProgress, Provision};
 
 use super::boots::linux::{KERNEL, PARTS};
 use super::boots::session::Session;
@@ -54,7 +54,7 @@ fn tools() -> Vec<String> {
 fn qemu() -> Qemu {
     let cache = Cache::user().unwrap();
     let host = Arch::host().unwrap();
-    let mut provision = Provision::new(host, &X86_64, &cache, Progress::new(true));
+    let mut provision = Provision::new(host, &X86_64, &cache, LabProgress::new(true));
     let qemu = provision.qemu(None).unwrap();
     provision.finish().unwrap();
     qemu

@@ -4,13 +4,13 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use super::Console;
+use super::ConsoleTail;
 use super::supervise::Course;
-use crate::job::Report;
+use crate::job::RunReport;
 
 /// The result of one boot.
 #[derive(Debug)]
-pub struct Booted {
+pub struct BootResult {
     /// When the program started, from the start of the VMM; `None` if it did not.
     pub started: Option<Duration>,
     /// Bytes that came: standard output, standard error, files.
@@ -20,11 +20,11 @@ pub struct Booted {
     /// Why a sink failed, if one did: what followed is lost.
     pub unwritten: Option<io::Error>,
     /// The report, if it came and all bytes that it counts were read.
-    pub report: Option<Report>,
+    pub report: Option<RunReport>,
     /// How the VMM ended; `None` when it had to be killed.
     pub status: Option<ExitStatus>,
     /// The kernel's console.
-    pub console: Console,
+    pub console: ConsoleTail,
     /// Why QEMU does not restore a saved state.
     pub refused: Option<String>,
     /// What the VMM printed to its standard error.
@@ -35,7 +35,7 @@ pub struct Booted {
     pub wall: Duration,
 }
 
-impl Booted {
+impl BootResult {
     /// What is known after this course without the VMM.
     pub(super) fn after(course: Course, begun: Instant) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Booted {
             report: course.complete().then_some(course.report).flatten(),
             unwritten: course.unwritten,
             status: None,
-            console: Console::default(),
+            console: ConsoleTail::default(),
             refused: None,
             vmm_errors: String::new(),
             cpu: Duration::ZERO,
