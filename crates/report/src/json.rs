@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::statistics::thousandths;
 use super::text::{shortened, without_bom};
-use super::{Report, Timing};
+use super::{Report, Row, Timing};
 
 /// The format that this code writes and reads.
 pub const SCHEMA_VERSION: u64 = 2;
@@ -92,6 +92,22 @@ struct File {
 
 /// Writes `report` as indented JSON with a newline at its end.
 pub fn json(report: &Report) -> String {
+    indented(&file(report))
+}
+
+/// The same with one line for each row, so that a diff shows which rows are others.
+pub fn json_by_row(report: &Report) -> String {
+    let mut file = file(report);
+    let rows = std::mem::take(&mut file.report.results);
+    let line =
+        |row: &Row| serde_json::to_string(row).expect("invariant: a row is JSON in a report");
+    let lines: Vec<String> = rows.iter().map(line).collect();
+    let lines = format!("\"results\": [\n{}\n  ]", lines.join(",\n"));
+    // The quotes of a text would have a backslash.
+    indented(&file).replacen("\"results\": []", &lines, 1)
+}
+
+fn file(report: &Report) -> File {
     let mut report = report.clone();
     if report.timing == Timing::Instructions {
         for row in &mut report.results {
@@ -101,11 +117,14 @@ pub fn json(report: &Report) -> String {
             }
         }
     }
-    let file = File {
+    File {
         schema_version: SCHEMA_VERSION,
         report,
-    };
-    let mut text = serde_json::to_string_pretty(&file)
+    }
+}
+
+fn indented(file: &File) -> String {
+    let mut text = serde_json::to_string_pretty(file)
         .expect("invariant: a report has no map with keys that are not strings");
     text.push('\n');
     text

@@ -46,7 +46,7 @@ pub use exits::{ExitReasons, Exits, ExitsOfRun, Reasons, ReasonsOfRun, is_of_hos
 pub use exporter::{EXPORTERS, Exporter};
 pub use file::{Export, ExportError};
 pub use host::Host;
-pub use json::{ReadError, SCHEMA_VERSION, json, parse};
+pub use json::{ReadError, SCHEMA_VERSION, json, json_by_row, parse};
 pub use metrics_text::{Label, MetricsText};
 pub use openmetrics::openmetrics;
 pub use page::{Run, page, recorded_page};

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, RangedI64ValueParser};
 
-use super::budget::BOOTS;
+use super::plan::BOOTS;
 use crate::suites::vmms::{VmmDeviceName, row};
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell gate --init alioth                       measure alioth, and write the budget
+  vmbell gate --init alioth                       measure alioth, and write plan and budget
   vmbell gate                                     measure again, and fail if anything grew
   vmbell gate --vmm alioth=target/release/alioth  measure this build of it
   vmbell gate --accept                            take the new figures as the budget
@@ -23,7 +23,7 @@ Examples:
 Exit codes:
   0    everything is within the budget
   1    something grew or is gone, or a VMM failed
-  2    the arguments or the budget file are wrong
+  2    the arguments or the files are wrong, or the budget is of something else
   125  the lab itself failed
   130  interrupted by SIGINT (143: by SIGTERM)
 ";
@@ -31,12 +31,13 @@ Exit codes:
 /// Hold the exits and instructions of VMMs to a budget
 ///
 /// Boots a guest image in each VMM on real KVM in the deterministic lab, several times with perturbed layouts, counts
-/// the exits and the instructions of its operations, and compares them with the budget in vmbell-gate.toml. The figures do not
-/// depend on the machine, so you can keep the budget in your repository.
+/// the exits and the instructions of its operations, and compares them with those of before. vmbell-gate.toml says what is
+/// measured, and a report next to it for each kernel is the budget. The figures do not depend on the machine, so you can keep
+/// both in your repository.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GateArgs {
-    /// Measure, and write a budget file for these VMMs: names of `vmbell list vmms` or of --vmm
+    /// Measure, and write a plan and a budget for these VMMs: names of `vmbell list vmms` or of --vmm
     #[arg(long, conflicts_with = "accept")]
     pub(super) init: bool,
 
@@ -48,16 +49,16 @@ pub(crate) struct GateArgs {
     #[arg(long)]
     pub(super) accept: bool,
 
-    /// The budget file
+    /// The plan; the budgets are next to it
     #[arg(short, long, value_name = "FILE", default_value = "vmbell-gate.toml")]
     pub(super) file: PathBuf,
 
     /// With --init, add a VMM by its command line, as `vmbell bench vmms --vmm`; without, use this program or command for a VMM
-    /// of the budget
+    /// of the plan, whose version may be another one
     #[arg(long, value_name = "NAME=COMMAND|PATH", value_parser = vmm)]
     pub(super) vmm: Vec<(String, String)>,
 
-    /// With --init, hold the VMMs on these kernels; without, measure only on these kernels of the budget [default: debian:6.12]
+    /// With --init, hold the VMMs on these kernels; without, measure only on these kernels of the plan [default: debian:6.12]
     #[arg(long, value_name = "debian:VERSION|FILE", value_parser = NonEmptyStringValueParser::new())]
     pub(super) kernel: Vec<String>,
 
@@ -108,7 +109,7 @@ pub(crate) struct GateArgs {
     pub(super) quiet: bool,
 }
 
-/// Parses a number of boots, as the budget file may have it.
+/// Parses a number of boots, as the plan may have it.
 fn boots() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(i64::from(*BOOTS.start())..=i64::from(*BOOTS.end()))
 }

@@ -2,14 +2,14 @@
 //!
 //! Threads start the labs, one for each CPU; a boot counts on one emulated CPU, so they do not disturb one another's figures.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::io;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -17,9 +17,9 @@ use indicatif::ProgressBar;
 use tempfile::TempDir;
 use vmbell_bench::CommandLimit;
 use vmbell_report::Report;
-use vmbell_report::gate::{Measured, Place, Samples};
 
-use super::budget::Budget;
+use super::baseline::file_name;
+use super::plan::GatePlan;
 use crate::compare;
 use crate::exit::Exit;
 use crate::process::{ProgramEnd, ProgramOutput, ProgramTask, run};
@@ -36,7 +36,7 @@ const LAST_LINES: usize = 12;
 
 /// What is booted, and how.
 pub(super) struct Boots<'a> {
-    pub(super) budget: &'a Budget,
+    pub(super) plan: &'a GatePlan,
     pub(super) kernels: &'a [String],
     /// The seed of the first boot.
     pub(super) seed: u32,
@@ -54,9 +54,6 @@ struct Boot<'a> {
     kernel: &'a str,
     seed: u32,
 }
-
-/// What a boot gave: its report, or nothing if all is to end.
-type Given<'a> = (Boot<'a>, Option<Report>);
 
 impl Boots<'_> {
     /// Downloads what the labs need, so that they do not wait for one another. What it prints is progress here, and none of the
@@ -81,27 +78,38 @@ impl Boots<'_> {
         Ok((!status.success()).then_some(failed))
     }
 
-    /// Boots all, and returns what each VMM on each kernel gave; `None` if the command was interrupted.
+    /// Boots all, and returns the reports of each kernel; `None` if the command was interrupted.
     pub(super) fn measure(
         &self,
         progress: &ProgressBar,
-    ) -> Result<Option<BTreeMap<Place, Measured>>> {
+    ) -> Result<Option<BTreeMap<String, Vec<Report>>>> {
         let folder =
             TempDir::with_prefix("vmbell-gate-").context("cannot make a temporary folder")?;
         let folder = self.keep.unwrap_or(folder.path());
-        let seeds = || self.seed..=self.seed.saturating_add(self.budget.boots - 1);
+        let seeds = || self.seed..=self.seed.saturating_add(self.plan.boots - 1);
         let of_kernel = |kernel| seeds().map(move |seed| Boot { kernel, seed });
-        let all: VecDeque<Boot<'_>> = self.kernels.iter().flat_map(|k| of_kernel(k)).collect();
+        let all: Vec<Boot<'_>> = self.kernels.iter().flat_map(|k| of_kernel(k)).collect();
         progress.set_length(all.len() as u64);
-        let given = on_threads(all, self.jobs, |boot| {
-            let booted = self.boot(boot, folder)?;
+        let mut booted = on_threads(all, self.jobs, |boot| {
+            let report = self.boot(boot, folder)?;
             progress.inc(1);
-            Ok((boot, booted))
+            Ok((boot, report))
         })?;
-        Ok(self.collected(given))
+        booted.sort_by_key(|(boot, _)| boot.seed);
+        let mut reports: BTreeMap<String, Vec<Report>> = BTreeMap::new();
+        for (boot, report) in booted {
+            let Some(report) = report else {
+                return Ok(None);
+            };
+            reports
+                .entry(boot.kernel.to_owned())
+                .or_default()
+                .push(report);
+        }
+        Ok(Some(reports))
     }
 
-    /// Boots one lab, in which every VMM runs.
+    /// Boots one lab, in which every VMM runs; `None` if it was stopped.
     fn boot(&self, boot: Boot<'_>, folder: &Path) -> Result<Option<Report>> {
         let path = folder.join(format!("{}-{}.json", file_name(boot.kernel), boot.seed));
         let words = self.words(boot, &path)?;
@@ -125,133 +133,92 @@ impl Boots<'_> {
 
     /// The command line of a boot.
     fn words(&self, boot: Boot<'_>, report: &Path) -> Result<Vec<OsString>> {
-        let budget = self.budget;
+        let plan = self.plan;
         let seed = boot.seed.to_string();
-        let mut words: Vec<OsString> = vec![own()?.into_os_string()];
-        words.extend(
-            [
-                "lab",
-                "--deterministic",
-                "--kernel",
-                boot.kernel,
-                "--seed",
-                &seed,
-                // The emulator has faults of its own.
-                "--retries",
-                "1",
-            ]
-            .map(Into::into),
-        );
-        for file in budget.vmm.values().flat_map(|vmm| &vmm.with) {
-            words.extend(["--with", file].map(Into::into));
+        let mut words = vec![own()?.into_os_string()];
+        let mut add = |more: &[&str]| words.extend(more.iter().map(OsString::from));
+        // The emulator has faults of its own, so a boot is tried again.
+        add(&[
+            "lab",
+            "--deterministic",
+            "--retries",
+            "1",
+            "--kernel",
+            boot.kernel,
+            "--seed",
+            &seed,
+        ]);
+        for file in plan.vmm.values().flat_map(|vmm| &vmm.with) {
+            add(&["--with", file]);
         }
-        words.extend(
-            [
-                "--", "vmbell", "bench", "vmms", "--exits", "on", "--seed", &seed,
-            ]
-            .map(Into::into),
-        );
-        words.extend(["--style", "basic", "--no-warnings"].map(Into::into));
-        words.extend(["--run-timeout", RUN_TIMEOUT].map(Into::into));
-        for (option, values) in [("--rows", &budget.rows), ("--virtio", &budget.virtio)] {
+        add(&[
+            "--", "vmbell", "bench", "vmms", "--exits", "on", "--seed", &seed,
+        ]);
+        add(&[
+            "--style",
+            "basic",
+            "--no-warnings",
+            "--run-timeout",
+            RUN_TIMEOUT,
+        ]);
+        for (option, values) in [("--rows", &plan.rows), ("--virtio", &plan.virtio)] {
             if !values.is_empty() {
-                words.extend([option, &values.join(",")].map(Into::into));
+                add(&[option, &values.join(",")]);
             }
         }
-        if budget.linux {
-            words.push("--linux".into());
+        if plan.linux {
+            add(&["--linux"]);
         }
-        for (name, vmm) in &budget.vmm {
+        for (name, vmm) in &plan.vmm {
             if let Some(command) = &vmm.command {
-                words.extend(["--vmm".into(), format!("{name}={command}").into()]);
+                add(&["--vmm", &format!("{name}={command}")]);
             }
         }
         words.extend(["--export-json".into(), report.into()]);
-        words.extend(budget.vmm.keys().map(Into::into));
+        words.extend(plan.vmm.keys().map(Into::into));
         Ok(words)
-    }
-
-    /// What the boots gave, by VMM and kernel; `None` if one was stopped.
-    fn collected(&self, mut given: Vec<Given<'_>>) -> Option<BTreeMap<Place, Measured>> {
-        given.sort_by_key(|(boot, _)| boot.seed);
-        let mut samples: BTreeMap<Place, Samples> = BTreeMap::new();
-        for (boot, report) in given {
-            let report = report?;
-            for vmm in self.budget.vmm.keys() {
-                let place = Place {
-                    kernel: boot.kernel.to_owned(),
-                    vmm: vmm.clone(),
-                };
-                samples
-                    .entry(place)
-                    .or_default()
-                    .add(&report, vmm, boot.seed);
-            }
-        }
-        let measured = samples.into_iter();
-        Some(
-            measured
-                .map(|(place, samples)| (place, samples.measured()))
-                .collect(),
-        )
     }
 }
 
 /// Does `work` with each item, on so many threads. After an error no further item is begun, since the others would most likely
 /// fail alike.
 fn on_threads<T: Send, R: Send>(
-    items: VecDeque<T>,
+    items: Vec<T>,
     jobs: usize,
     work: impl Fn(T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
-    let (queue, done) = (Mutex::new(items), Mutex::new(Vec::new()));
-    let worker = || -> Result<()> {
-        loop {
-            // The lock is not held during the work.
-            let Some(item) = lock(&queue).pop_front() else {
-                return Ok(());
-            };
-            match work(item) {
-                Ok(result) => lock(&done).push(result),
-                Err(error) => {
-                    lock(&queue).clear();
-                    return Err(error);
-                }
+    let items = Mutex::new(items.into_iter());
+    // The lock is not held during the work.
+    let next = || lock(&items).next();
+    let worker = || -> Result<Vec<R>> {
+        let mut done = Vec::new();
+        while let Some(item) = next() {
+            let result = work(item);
+            if result.is_err() {
+                lock(&items).by_ref().for_each(drop);
             }
+            done.push(result?);
         }
+        Ok(done)
     };
-    thread::scope(|scope| {
+    let ended: Vec<_> = thread::scope(|scope| {
         let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(worker)).collect();
-        let ended = workers.into_iter().map(|worker| {
-            worker
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        // All are joined before the first error is returned.
-        ended
-            .collect::<Vec<_>>()
-            .into_iter()
-            .collect::<Result<()>>()
-    })?;
-    Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
+        let ended = workers.into_iter().map(ScopedJoinHandle::join);
+        ended.collect()
+    });
+    let done = ended
+        .into_iter()
+        .map(|ended| ended.unwrap_or_else(|panic| resume_unwind(panic)));
+    Ok(done
+        .collect::<Result<Vec<_>>>()?
+        .into_iter()
+        .flatten()
+        .collect())
 }
 
 /// The path of this program.
 fn own() -> Result<std::path::PathBuf> {
     crate::process::program::own().map_err(anyhow::Error::msg)
-}
-
-/// A kernel as part of a file's name, which no other kernel has: bytes that a name cannot have are written as in a URL.
-fn file_name(kernel: &str) -> String {
-    let mut name = String::new();
-    for byte in kernel.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => name.push(byte.into()),
-            // Writing to a String cannot fail.
-            _ => drop(write!(name, "%{byte:02x}")),
-        }
-    }
-    name
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -274,7 +241,7 @@ mod tests {
     #[test]
     fn items_are_worked_on_at_the_same_time() {
         let both = Barrier::new(2);
-        let items = VecDeque::from([1, 2, 3, 4]);
+        let items = vec![1, 2, 3, 4];
         // Each pair waits for its other one.
         let mut done = on_threads(items, 2, |item| {
             both.wait();
@@ -298,14 +265,5 @@ mod tests {
         });
         assert_eq!(error.unwrap_err().to_string(), "no 3");
         assert_eq!(*lock(&begun), [0, 1, 2, 3]);
-    }
-
-    #[test]
-    fn two_kernels_never_share_the_file_of_a_report() {
-        assert_eq!(file_name("debian:6.12"), "debian%3a6.12");
-        assert_eq!(file_name("./b/vmlinuz-6.1"), ".%2fb%2fvmlinuz-6.1");
-        let names = ["a/b", "a-b", "a:b", "a%2fb", "ä"].map(file_name);
-        let distinct: std::collections::BTreeSet<_> = names.iter().collect();
-        assert_eq!(distinct.len(), names.len(), "{names:?}");
     }
 }

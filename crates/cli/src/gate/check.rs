@@ -1,63 +1,46 @@
-//! Mistakes in a budget file, or in the arguments of `--init`, that a lab would only find after its boot.
+//! Mistakes in a plan, or in the arguments of `--init`, that a lab would only find after its boot.
 
 use std::path::Path;
 
 use clap::ValueEnum;
 
 use super::args::GateArgs;
-use super::budget::{Budget, Vmm};
+use super::plan::{GatePlan, PlannedVmm};
 use crate::args::suggest::did_you_mean;
 use crate::lab;
 use crate::suites::vmms::{self, VmmDeviceName};
 
-/// Fails if what the budget names cannot be booted or measured here, or if it holds no figures; the error names the place.
-pub(super) fn check(budget: &Budget, kernels: &[String], args: &GateArgs) -> Result<(), String> {
+/// Fails if what the plan names cannot be booted or measured here; the error names the place.
+pub(super) fn check(plan: &GatePlan, kernels: &[String], args: &GateArgs) -> Result<(), String> {
     let file = args.file.display();
     let of = |key: &str, error: String| match args.init {
         true => format!("--{key}: {error}"),
         false => format!("{file}: {key}: {error}"),
     };
     let mut devices = Vec::new();
-    for name in &budget.virtio {
+    for name in &plan.virtio {
         devices.push(device(name).map_err(|error| of("virtio", error))?);
     }
     if devices.is_empty() {
         devices = vmms::DEVICES.into();
     }
-    for name in &budget.rows {
+    for name in &plan.rows {
         vmms::row(name).map_err(|error| of("rows", format!("'{name}': {error}")))?;
     }
     let dashes = if args.init { "--" } else { "" };
-    vmms::check_rows(&budget.rows, &devices, budget.linux, dashes)
+    vmms::check_rows(&plan.rows, &devices, plan.linux, dashes)
         .map_err(|error| of("rows", error))?;
     for name in kernels {
         let key = if args.init { "kernel" } else { "kernels" };
         kernel(name).map_err(|error| of(key, error))?;
     }
-    for (name, vmm) in &budget.vmm {
+    for (name, vmm) in &plan.vmm {
         let is_given = args.vmm.iter().any(|(given, _)| given == name);
         check_vmm(name, vmm).map_err(|error| match (is_given, args.init) {
             (true, _) => format!("--vmm {name}: {error}"),
             (false, true) => error,
             (false, false) => format!("{file}: [vmm.{name}]: {error}"),
         })?;
-    }
-    if args.init || args.accept {
-        return Ok(());
-    }
-    let held = budget.figures(kernels);
-    for kernel in kernels {
-        for name in budget.vmm.keys() {
-            let mut places = held.iter();
-            let is_held = places.any(|(place, held)| {
-                (&place.kernel, &place.vmm) == (kernel, name) && !held.rows.is_empty()
-            });
-            if !is_held {
-                return Err(format!(
-                    "{file}: [vmm.{name}] has no figures on {kernel}: `vmbell gate --accept` measures them"
-                ));
-            }
-        }
     }
     Ok(())
 }
@@ -84,7 +67,7 @@ fn kernel(name: &str) -> Result<(), String> {
     }
 }
 
-fn check_vmm(name: &str, vmm: &Vmm) -> Result<(), String> {
+fn check_vmm(name: &str, vmm: &PlannedVmm) -> Result<(), String> {
     let program = vmms::program_in_lab(name, vmm.command.as_deref())?;
     for file in &vmm.with {
         let host = file.split_once(':').map(|(host, _)| host);

@@ -1,15 +1,15 @@
-//! `vmbell gate`: measures VMMs in the deterministic lab and holds their exits and instructions to a budget.
+//! `vmbell gate`: measures VMMs in the deterministic lab and holds their exits and instructions to those of before.
 //!
-//! `budget` is the file, `check` finds its mistakes before a boot, `edit` writes figures into it, `boots` runs
-//! the labs. The rule by which a row has grown, and the texts of the verdict, are `vmbell_report::gate`'s.
+//! `plan` is the file that people write, `baseline` finds the reports that are held to, `check` finds mistakes before a boot, and
+//! `boots` runs the labs. The rule by which a row has grown, and the texts of the verdict, are `vmbell_report::gate`'s.
 
 mod args;
+mod baseline;
 mod boots;
-mod budget;
 mod check;
-mod edit;
+mod plan;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{IsTerminal, Write as _, stderr};
 use std::path::Path;
@@ -21,44 +21,37 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 pub(super) use self::args::GateArgs;
 use self::boots::Boots;
-use self::budget::{Budget, Vmm};
+use self::plan::GatePlan;
+use super::compare;
 use super::exit::{Exit, Usage};
 use super::interrupt;
 use super::output::print;
-use crate::args::suggest::did_you_mean;
 use crate::output::deliver::show;
 use crate::output::style::Style;
 use vmbell_bench::CommandLimit;
-use vmbell_report::Export;
-use vmbell_report::gate::{self, Measured, Place, Verdict};
+use vmbell_report::gate::{self, GateVerdict, merged};
 use vmbell_report::units::plural;
+use vmbell_report::{Export, Report, json_by_row};
 
-/// The kernel of a new budget.
-const KERNEL: &str = "debian:6.12";
-/// The VMM of a new budget, which is always here.
-const VMM: &str = "vmbell";
 /// How often the progress bar is drawn.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Runs `vmbell gate`.
 pub(super) fn run(args: &GateArgs) -> Result<Exit> {
-    let (mut budget, text) = match args.init {
-        true => (planned(args)?, None),
-        false => {
-            let (budget, text) = Budget::read(&args.file).map_err(Usage::new)?;
-            (budget, Some(text))
-        }
+    let plan = match args.init {
+        true => GatePlan::described(args),
+        false => GatePlan::read(args),
     };
-    if !args.init {
-        override_vmms(&mut budget, args)?;
-    }
-    let kernels = kernels(&budget, args)?;
-    check::check(&budget, &kernels, args).map_err(Usage::new)?;
+    let plan = plan.map_err(Usage::new)?;
+    let kernels = plan.kernels(args).map_err(Usage::new)?;
+    check::check(&plan, &kernels, args).map_err(Usage::new)?;
+    let baselines = baselines(&plan, &kernels, args)?;
     // What cannot be written is found before anything is measured.
-    let file = match args.init || args.accept {
-        true => Some(Export::open(&args.file)?),
-        false => None,
-    };
+    let is_accepted = args.init || args.accept;
+    let written = kernels.iter().filter(|_| is_accepted);
+    let written = written.map(|kernel| Export::open(&baseline::path(&args.file, kernel)));
+    let written: Vec<Export> = written.collect::<Result<_, _>>()?;
+    let written_plan = args.init.then(|| Export::open(&args.file)).transpose()?;
     let markdown = args.markdown.as_deref().map(append_to).transpose()?;
     if let Some(folder) = &args.keep {
         fs::create_dir_all(folder)
@@ -67,7 +60,7 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
     let interrupted = interrupt::catch().context("cannot catch signals")?;
     let limit = CommandLimit::new(None, interrupted);
     let boots = Boots {
-        budget: &budget,
+        plan: &plan,
         kernels: &kernels,
         seed: args.seed,
         jobs: args.jobs.map_or_else(cpus, |jobs| jobs as usize),
@@ -79,146 +72,116 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
         return Ok(exit);
     }
     let progress = progress(args.quiet);
-    let measured = boots.measure(&progress);
+    let reports = boots.measure(&progress);
     progress.finish_and_clear();
-    let measured = match measured {
-        Ok(Some(measured)) => measured,
+    let reports = match reports {
+        Ok(Some(reports)) => reports,
         Ok(None) => return Ok(Exit::Interrupted),
         Err(error) => {
             eprintln!("error: {error:#}");
             return Ok(Exit::Lab);
         }
     };
-    match file {
-        Some(file) => accept(args, &mut budget, (file, text), measured, markdown),
-        None => hold(args, &budget.figures(&kernels), &measured, markdown),
-    }
-}
-
-/// The budget that `--init` describes.
-fn planned(args: &GateArgs) -> Result<Budget> {
-    if args.file.exists() {
-        let file = args.file.display();
-        let message = format!(
-            "{file} exists: `vmbell gate --accept` takes new figures, and --file names another file"
-        );
-        return Err(Usage::new(message).into());
-    }
-    let given = args.vmm.iter();
-    let given = given.map(|(name, command)| (name.clone(), Vmm::default().with_command(command)));
-    let mut vmms: BTreeMap<String, Vmm> = given.collect();
-    for name in &args.names {
-        vmms.entry(name.clone()).or_default();
-    }
-    if vmms.is_empty() {
-        vmms.insert(VMM.to_owned(), Vmm::default());
-    }
-    let kernels = match args.kernel.as_slice() {
-        [] => vec![KERNEL.to_owned()],
-        kernels => kernels.to_vec(),
+    let now = reports.iter();
+    let now = now.filter_map(|(kernel, boots)| Some((kernel.clone(), merged(boots)?)));
+    let now: BTreeMap<String, Report> = now.collect();
+    let verdict = verdict(args, &baselines, &reports, &now)?;
+    let has_failed = match is_accepted {
+        true => !verdict.failed.is_empty(),
+        false => !verdict.is_within(),
     };
-    let mut budget = Budget::new(kernels, vmms, args.boots);
-    budget.rows.clone_from(&args.rows);
-    let virtio = args.virtio.iter();
-    budget.virtio = virtio.map(|device| device.name().to_owned()).collect();
-    budget.linux = args.linux;
-    Ok(budget)
-}
-
-/// Takes the commands of `--vmm` for VMMs of the budget.
-fn override_vmms(budget: &mut Budget, args: &GateArgs) -> Result<()> {
-    for (name, command) in &args.vmm {
-        let names: Vec<String> = budget.vmm.keys().cloned().collect();
-        let Some(vmm) = budget.vmm.get_mut(name) else {
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let (file, hint) = (args.file.display(), did_you_mean(name, &names));
-            let message = format!(
-                "--vmm: {file} has no VMM '{name}'{hint}; it has {}",
-                names.join(", ")
-            );
-            return Err(Usage::new(message).into());
-        };
-        *vmm = vmm.with_command(command);
-    }
-    Ok(())
-}
-
-/// The kernels to measure on.
-fn kernels(budget: &Budget, args: &GateArgs) -> Result<Vec<String>> {
-    let kernels = match args.init || args.kernel.is_empty() {
-        true => &budget.kernels,
-        false => &args.kernel,
-    };
-    let is_absent = |kernel: &&String| !budget.kernels.contains(kernel);
-    if let Some(absent) = kernels.iter().find(is_absent) {
-        let (file, held) = (args.file.display(), budget.kernels.join(", "));
-        let message = format!("--kernel: {file} does not hold the kernel {absent}, only {held}");
-        return Err(Usage::new(message).into());
-    }
-    // Its boots would run twice, and write each report twice at a time.
-    let mut seen = BTreeSet::new();
-    if let Some(twice) = kernels.iter().find(|kernel| !seen.insert(*kernel)) {
-        return Err(Usage::new(format!("the kernel {twice} is named twice")).into());
-    }
-    Ok(kernels.clone())
-}
-
-/// Writes the budget with what was measured; a VMM that failed has none.
-fn accept(
-    args: &GateArgs,
-    budget: &mut Budget,
-    (file, text): (Export, Option<String>),
-    measured: BTreeMap<Place, Measured>,
-    markdown: Option<File>,
-) -> Result<Exit> {
-    let verdict = gate::judge(&budget.figures(&budget.kernels), &measured);
-    let has_failed = !verdict.failed.is_empty();
-    if has_failed || args.accept || args.json {
-        report(args, &verdict, &measured, markdown)?;
+    if has_failed || !args.init || args.json {
+        report(args, &verdict, &now, markdown)?;
     }
     if has_failed {
         return Ok(Exit::Failed);
     }
-    let rows: usize = measured.values().map(|vmm| vmm.rows.len()).sum();
-    budget.accept(measured);
-    let text = text.unwrap_or_else(|| budget.plan());
-    file.finish(&budget.text(&args.file, &text)?)?;
-    let written = format!(
-        "{} holds {}; `vmbell gate` measures them again\n",
-        args.file.display(),
-        plural(rows, "row")
-    );
-    match args.json {
-        true => eprint!("{written}"),
-        false => print(&written)?,
+    for (file, report) in written
+        .into_iter()
+        .zip(kernels.iter().filter_map(|kernel| now.get(kernel)))
+    {
+        file.finish(&json_by_row(report))?;
+    }
+    // The plan is last: where it is, figures are.
+    if let Some(file) = written_plan {
+        file.finish(&plan.text()?)?;
+    }
+    if is_accepted {
+        let rows = now.values().flat_map(|report| &report.results);
+        let rows = plural(rows.filter(|row| row.is_ok()).count(), "row");
+        let file = args.file.display();
+        let written = format!("{file} holds {rows}; `vmbell gate` measures them again\n");
+        match args.json {
+            true => eprint!("{written}"),
+            false => print(&written)?,
+        }
     }
     Ok(Exit::Good)
 }
 
-/// Shows what grew.
-fn hold(
+/// Holds what was measured to the baselines.
+fn verdict(
     args: &GateArgs,
-    budget: &BTreeMap<Place, Measured>,
-    measured: &BTreeMap<Place, Measured>,
-    markdown: Option<File>,
-) -> Result<Exit> {
-    let verdict = gate::judge(budget, measured);
-    report(args, &verdict, measured, markdown)?;
-    Ok(match verdict.is_within() {
-        true => Exit::Good,
-        false => Exit::Failed,
-    })
+    baselines: &BTreeMap<String, Report>,
+    boots: &BTreeMap<String, Vec<Report>>,
+    now: &BTreeMap<String, Report>,
+) -> Result<GateVerdict> {
+    let mut verdict = GateVerdict::default();
+    let is_replaced = |vmm: &str| args.vmm.iter().any(|(name, _)| name == vmm);
+    for (kernel, boots) in boots {
+        verdict.add_failed(kernel, boots);
+    }
+    for (kernel, now) in now {
+        let Err(error) = verdict.hold(kernel, baselines.get(kernel), now, is_replaced) else {
+            continue;
+        };
+        let baseline = baseline::path(&args.file, kernel);
+        let message = format!("cannot hold VMMs to {}: {error}", baseline.display());
+        if !args.accept {
+            let advice = "`vmbell gate --accept` takes new figures";
+            return Err(Usage::new(format!("{message}; {advice}")).into());
+        }
+        eprintln!("note: {message}");
+        verdict.hold(kernel, None, now, is_replaced)?;
+    }
+    Ok(verdict)
+}
+
+/// The baselines of these kernels, which must be there to hold to them. With `--accept` they are only what the new figures are
+/// compared with.
+fn baselines(
+    plan: &GatePlan,
+    kernels: &[String],
+    args: &GateArgs,
+) -> Result<BTreeMap<String, Report>> {
+    let mut baselines = BTreeMap::new();
+    for kernel in kernels.iter().filter(|_| !args.init) {
+        let path = baseline::path(&args.file, kernel);
+        if args.accept && !path.exists() {
+            continue;
+        }
+        let read = match args.accept {
+            true => compare::read(&path),
+            false => baseline::read(plan, &path, kernel),
+        };
+        match read {
+            Ok(report) => drop(baselines.insert(kernel.clone(), report)),
+            Err(error) if args.accept => eprintln!("note: {error:#}"),
+            Err(error) => return Err(Usage::new(error).into()),
+        }
+    }
+    Ok(baselines)
 }
 
 /// Prints the verdict as the arguments say, and appends it to the file of --markdown.
 fn report(
     args: &GateArgs,
-    verdict: &Verdict,
-    measured: &BTreeMap<Place, Measured>,
+    verdict: &GateVerdict,
+    now: &BTreeMap<String, Report>,
     markdown: Option<File>,
 ) -> Result<()> {
     if args.json {
-        print(&gate::json(verdict, measured))?;
+        print(&gate::json(verdict, now))?;
     } else {
         show(Style::Auto, false, &gate::blocks(verdict))?;
     }

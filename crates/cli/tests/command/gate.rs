@@ -16,86 +16,75 @@ use super::ends::end;
 use kit::signals::hear_signals;
 use kit::wait::await_that;
 
-const BUDGET: &str = "format = 1\nkernels = [\"debian:6.12\"]\n[vmm.alioth]\n";
+const PLAN: &str = "kernels = [\"debian:6.12\"]\n[vmm.alioth]\n";
 
-/// Runs the gate with a budget file of this text.
-fn gate(text: &str, words: &[&str]) -> assert_cmd::assert::Assert {
+/// Runs the gate with these files, and returns its standard error. It must end with the status of wrong arguments or files, before
+/// the lab downloads or boots anything.
+fn refused(files: &[(&str, &str)], words: &[&str]) -> String {
     let folder = TempDir::new().unwrap();
-    fs::write(folder.path().join("vmbell-gate.toml"), text).unwrap();
-    let words = [&["gate"], words].concat();
-    vmbell(&words).current_dir(folder.path()).assert()
-}
-
-#[test]
-fn without_a_budget_the_gate_says_how_to_write_one() {
-    let folder = TempDir::new().unwrap();
-    vmbell(&["gate"])
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let assert = vmbell(&[&["gate"], words].concat())
         .current_dir(folder.path())
+        .env("XDG_CACHE_HOME", folder.path().join("cache"))
         .assert()
         .code(2)
-        .stderr(contains(
-            "cannot read vmbell-gate.toml; `vmbell gate --init` writes a budget",
-        ));
+        .stdout("");
+    assert!(!folder.path().join("cache").exists());
+    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+}
+
+/// Refuses a plan before the lab downloads or boots anything.
+fn refuses(plan: &str, words: &[&str], why: &str) {
+    let said = refused(&[("vmbell-gate.toml", plan)], words);
+    assert!(said.contains(why), "{why}: {said}");
 }
 
 #[test]
-fn a_budget_is_not_written_over() {
-    gate(BUDGET, &["--init"])
-        .code(2)
-        .stderr(contains("vmbell-gate.toml exists").and(contains("--accept")));
+fn without_a_plan_the_gate_says_how_to_write_one() {
+    let said = refused(&[], &[]);
+    let told = "cannot read vmbell-gate.toml; `vmbell gate --init` writes a plan and measures it";
+    assert!(said.contains(told), "{said}");
 }
 
 #[test]
-fn a_budget_of_another_version_is_refused() {
-    gate("format = 9\nfuture = 1\n", &[])
-        .code(2)
-        .stderr(contains("has format 9, and this vmbell reads format 1"));
-}
-
-#[test]
-fn a_mistake_in_the_budget_is_shown_where_it_is() {
-    gate("format = 1\nkernals = []\n", &[])
-        .code(2)
-        .stderr(contains("line 2").and(contains("kernals")));
-}
-
-#[test]
-fn a_vmm_that_the_budget_does_not_have_is_refused() {
-    gate(BUDGET, &["--vmm", "aliot=/bin/true"])
-        .code(2)
-        .stderr(contains(
+fn what_does_not_fit_a_plan_is_refused() {
+    let twice = PLAN.replace("[\"debian:6.12\"]", "[\"debian:6.12\", \"debian:6.12\"]");
+    let named_twice = "the kernel debian:6.12 is named twice";
+    for (plan, words, why) in [
+        (
+            PLAN,
+            &["--init"][..],
+            "vmbell-gate.toml exists: `vmbell gate --accept`",
+        ),
+        (
+            PLAN,
+            &["--vmm", "aliot=/bin/true"],
             "has no VMM 'aliot', did you mean 'alioth'?; it has alioth",
-        ));
-}
-
-#[test]
-fn a_kernel_that_the_budget_does_not_have_is_refused() {
-    gate(BUDGET, &["--kernel", "debian:6.1"])
-        .code(2)
-        .stderr(contains(
+        ),
+        (
+            PLAN,
+            &["--kernel", "debian:6.1"],
             "does not hold the kernel debian:6.1, only debian:6.12",
-        ));
-}
-
-#[test]
-fn a_kernel_that_is_named_twice_is_refused() {
-    let twice = BUDGET.replace("[\"debian:6.12\"]", "[\"debian:6.12\", \"debian:6.12\"]");
-    let words = ["--kernel", "debian:6.12", "--kernel", "debian:6.12"];
-    for (text, words) in [(twice.as_str(), &[][..]), (BUDGET, &words)] {
-        gate(text, words)
-            .code(2)
-            .stderr(contains("the kernel debian:6.12 is named twice"));
-    }
-}
-
-#[test]
-fn a_figure_that_is_not_a_count_is_refused() {
-    for number in ["nan", "inf", "-1"] {
-        let row = format!("cpuid = {{ exits = {number}, instructions = 1 }}");
-        let text = format!("{BUDGET}[measured.\"debian:6.12\".alioth.rows]\n{row}\n");
-        gate(&text, &[])
-            .code(2)
-            .stderr(contains("line 5").and(contains("numbers of at least 0")));
+        ),
+        (&twice, &[], named_twice),
+        (
+            PLAN,
+            &["--kernel", "debian:6.12", "--kernel", "debian:6.12"],
+            named_twice,
+        ),
+        (
+            "kernals = []\n",
+            &[],
+            "vmbell-gate.toml: TOML parse error at line 1",
+        ),
+        ("kernals = []\n", &[], "unknown field `kernals`"),
+        (PLAN, &["--rows", "cpuid"], "--init"),
+        (PLAN, &["--boots", "3"], "--init"),
+        (PLAN, &["alioth"], "--init"),
+    ] {
+        refuses(plan, words, why);
     }
 }
 
@@ -115,13 +104,6 @@ fn a_file_that_cannot_be_written_is_found_before_anything_is_measured() {
             .assert()
             .code(1)
             .stderr(contains("error: cannot ").and(contains("absent/")));
-    }
-}
-
-#[test]
-fn what_describes_a_new_budget_needs_init() {
-    for words in [&["--rows", "cpuid"][..], &["--boots", "3"], &["alioth"]] {
-        gate(BUDGET, words).code(2).stderr(contains("--init"));
     }
 }
 
@@ -150,30 +132,14 @@ fn an_interrupt_of_the_download_ends_the_gate_as_one() {
     assert_eq!(end(&mut child).code(), Some(130));
 }
 
-/// A budget whose VMM has this command, with figures.
-fn budget_of(command: &str) -> String {
-    let figures = "[measured.\"debian:6.12\".mine.rows]\ncpuid = { instructions = 1 }\n";
-    let vmm = format!("[vmm.mine]\ncommand = {command:?}\n");
-    format!("format = 1\nkernels = [\"debian:6.12\"]\n{vmm}{figures}")
-}
-
-/// Refuses a budget before the lab downloads or boots anything, with the status of a wrong file.
-fn refuses(text: &str, words: &[&str], why: &str) {
-    let folder = TempDir::new().unwrap();
-    fs::write(folder.path().join("vmbell-gate.toml"), text).unwrap();
-    vmbell(&[&["gate"], words].concat())
-        .current_dir(folder.path())
-        .env("XDG_CACHE_HOME", folder.path().join("cache"))
-        .assert()
-        .code(2)
-        .stdout("")
-        .stderr(contains(why));
-    assert!(!folder.path().join("cache").exists());
+/// A plan whose VMM has this command.
+fn plan_of(command: &str) -> String {
+    format!("kernels = [\"debian:6.12\"]\n[vmm.mine]\ncommand = {command:?}\n")
 }
 
 #[test]
 fn a_row_or_device_that_does_not_exist_is_refused_before_a_boot() {
-    let with = |key: &str| format!("{key}\n{}", budget_of("/bin/true {image}"));
+    let with = |key: &str| format!("{key}\n{}", plan_of("/bin/true {image}"));
     let mistakes = [
         (
             r#"rows = ["cpuid", "cpiud"]"#,
@@ -224,9 +190,9 @@ fn a_mistake_in_the_command_of_a_vmm_names_its_table() {
         ("./no-such-vmm {image}", "there is no file ./no-such-vmm"),
     ] {
         let why = format!("vmbell-gate.toml: [vmm.mine]: {why}");
-        refuses(&budget_of(command), &[], &why);
+        refuses(&plan_of(command), &[], &why);
     }
-    let good = budget_of("/bin/true {image}");
+    let good = plan_of("/bin/true {image}");
     refuses(
         &good,
         &["--vmm", "mine=/bin/true {disk}"],
@@ -250,23 +216,37 @@ fn a_mistake_in_the_command_of_a_vmm_names_its_table() {
 }
 
 #[test]
-fn a_byte_order_mark_is_no_part_of_a_budget() {
-    let marked = format!("\u{feff}{}", budget_of("/bin/true {imgae}"));
+fn a_byte_order_mark_is_no_part_of_a_plan() {
+    let marked = format!("\u{feff}{}", plan_of("/bin/true {imgae}"));
     refuses(&marked, &[], "[vmm.mine]: the command has {imgae}");
 }
 
 #[test]
-fn a_budget_without_figures_holds_nothing_and_is_refused() {
-    let without = budget_of("/bin/true {image}");
-    let without = without.split_once("[measured").unwrap().0;
-    for text in [
-        without.to_owned(),
-        format!("{without}[measured.\"debian:6.12\".mine.rows]\n"),
+fn a_baseline_that_is_damaged_or_holds_nothing_is_refused_with_its_name() {
+    const REPORT: &str = include_str!("../../../report/tests/data/report.json");
+    let plan = plan_of("/bin/true {image}");
+    let baseline = "vmbell-gate.debian_6.12.json";
+    let accept = "`vmbell gate --accept` measures them";
+    let of = |text: Option<&str>| {
+        let mut files = vec![("vmbell-gate.toml", plan.as_str())];
+        files.extend(text.map(|text| (baseline, text)));
+        let said = refused(&files, &[]);
+        assert!(said.contains(baseline), "{said}");
+        said
+    };
+    for (text, why) in [
+        (None, accept),
+        (Some(""), "it is empty"),
+        (Some("{}"), "it is JSON but not a vmbell report"),
+        (Some(&REPORT[..REPORT.len() / 2]), "it is not whole JSON"),
+        (
+            Some(&REPORT.replace("\"schema_version\": 2", "\"schema_version\": 9")),
+            "is 9, and this vmbell reads 2",
+        ),
+        (Some(REPORT), "has no figures of [vmm.mine] on debian:6.12"),
+        (Some(REPORT), accept),
     ] {
-        refuses(
-            &text,
-            &[],
-            "[vmm.mine] has no figures on debian:6.12: `vmbell gate --accept` measures them",
-        );
+        let said = of(text);
+        assert!(said.contains(why), "{why}: {said}");
     }
 }

@@ -8,6 +8,9 @@ use serde::Serialize;
 use crate::Report;
 use crate::text::visible;
 
+/// What [`Difference::what`] of a VMM's version begins with; its name follows.
+pub(crate) const VERSION_OF: &str = "version of ";
+
 /// Something that the reports of both sides should have in common and do not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
@@ -47,9 +50,9 @@ struct Fact {
     what: String,
 }
 
-/// In what `old` and `new` differ; what is refused comes first.
-pub(super) fn differences(old: &[Report], new: &[Report]) -> Vec<Difference> {
-    let (old, new) = (collected(old), collected(new));
+/// In what `old` and `new` differ; what is refused comes first. With `is_exact` that is another kernel or version of a VMM, too.
+pub(crate) fn differences(old: &[Report], new: &[Report], is_exact: bool) -> Vec<Difference> {
+    let (old, new) = (collected(old, is_exact), collected(new, is_exact));
     let mut whats: Vec<&Fact> = old.keys().chain(new.keys()).collect();
     whats.sort();
     whats.dedup();
@@ -75,9 +78,9 @@ pub(super) fn differences(old: &[Report], new: &[Report]) -> Vec<Difference> {
 }
 
 /// The facts of all reports, each value once.
-fn collected(reports: &[Report]) -> BTreeMap<Fact, Vec<String>> {
+fn collected(reports: &[Report], is_exact: bool) -> BTreeMap<Fact, Vec<String>> {
     let mut all: BTreeMap<Fact, Vec<String>> = BTreeMap::new();
-    for (fact, value) in reports.iter().flat_map(facts) {
+    for (fact, value) in reports.iter().flat_map(|report| facts(report, is_exact)) {
         let values = all.entry(fact).or_default();
         if !values.contains(&value) {
             values.push(value);
@@ -87,16 +90,9 @@ fn collected(reports: &[Report]) -> BTreeMap<Fact, Vec<String>> {
     all
 }
 
-fn facts(report: &Report) -> Facts {
+fn facts(report: &Report, is_exact: bool) -> Facts {
     let mut facts = Facts::new();
-    let mut refused = |what: &str, value: &str| {
-        let what = what.to_owned();
-        let fact = Fact {
-            is_shown_only: false,
-            what,
-        };
-        facts.insert(fact, value.to_owned());
-    };
+    let mut refused = |what: &str, value: &str| add(&mut facts, false, what, value);
     refused("tool", &report.tool.name);
     refused("CPU", &report.host.cpu);
     refused("architecture", &report.host.arch);
@@ -117,22 +113,32 @@ fn facts(report: &Report) -> Facts {
     if let Some(work) = report.work() {
         refused("work", &format!("{} ({})", work.text, work.operation));
     }
+    let mut exact = |what: &str, value: &str| add(&mut facts, !is_exact, what, value);
+    exact("kernel", &report.host.kernel);
+    // A VMM that failed tells no version.
+    let unknown = (!is_exact).then_some("unknown");
+    for vmm in report.vmms() {
+        if let Some(version) = vmm.version.as_deref().or(unknown) {
+            exact(&format!("{VERSION_OF}{}", vmm.name), version);
+        }
+    }
     shown(report, &mut facts);
     facts
 }
 
+fn add(facts: &mut Facts, is_shown_only: bool, what: &str, value: &str) {
+    let what = what.to_owned();
+    let fact = Fact {
+        is_shown_only,
+        what,
+    };
+    facts.insert(fact, value.to_owned());
+}
+
 /// What may well be what the reports are compared for.
 fn shown(report: &Report, facts: &mut Facts) {
-    let mut shown = |what: &str, value: &str| {
-        let what = what.to_owned();
-        let fact = Fact {
-            is_shown_only: true,
-            what,
-        };
-        facts.insert(fact, value.to_owned());
-    };
+    let mut shown = |what: &str, value: &str| add(facts, true, what, value);
     let host = &report.host;
-    shown("kernel", &host.kernel);
     shown("CPUs online", &host.cpus.to_string());
     let yes_or_no = |yes: bool| if yes { "on" } else { "off" };
     for (what, value) in [
@@ -158,10 +164,6 @@ fn shown(report: &Report, facts: &mut Facts) {
         None => crate::units::time(report.plan.min_time * 1e9),
     };
     shown("length of a run", &length);
-    for vmm in report.vmms() {
-        let version = vmm.version.as_deref().unwrap_or("unknown");
-        shown(&format!("version of {}", vmm.name), version);
-    }
 }
 
 /// For each backend, the spin policies of its rows that have one. Those of rows whose name fixes the policy are left out.

@@ -6,7 +6,7 @@ use crate::{Timing, sample};
 fn found(change: impl Fn(&mut Report)) -> Vec<(String, bool)> {
     let mut new = sample::report();
     change(&mut new);
-    let found = differences(&[sample::report()], &[new]);
+    let found = differences(&[sample::report()], &[new], false);
     found
         .into_iter()
         .map(|one| (one.to_string(), one.refused))
@@ -68,7 +68,7 @@ fn reports_of_one_side_that_differ_are_found_too() {
     let mut other = sample::report();
     other.host.cpu = "Other CPU".to_owned();
     let mixed = [sample::report(), other];
-    let found = differences(&mixed, &mixed);
+    let found = differences(&mixed, &mixed, false);
     assert_eq!(
         found[0].to_string(),
         "CPU: Example(R) CPU @ 2.50GHz and Other CPU on both sides"

@@ -23,7 +23,7 @@ pub struct RowKey {
 }
 
 impl RowKey {
-    pub(super) fn of(row: &Row) -> Self {
+    pub(crate) fn of(row: &Row) -> Self {
         Self {
             command: row.command.clone(),
             group: row.group,
@@ -42,28 +42,28 @@ impl fmt::Display for RowKey {
 /// A row of both sides: for each side, the measured rows of its reports. With [`Pairing::Turns`], those of equal index are
 /// of one turn.
 #[derive(Debug)]
-pub(super) struct MatchedRow<'r> {
-    pub(super) key: RowKey,
-    pub(super) old: Vec<&'r Row>,
-    pub(super) new: Vec<&'r Row>,
+pub(crate) struct MatchedRow<'r> {
+    pub(crate) key: RowKey,
+    pub(crate) old: Vec<&'r Row>,
+    pub(crate) new: Vec<&'r Row>,
     /// Whether all of them count instructions, which are exact.
-    pub(super) is_counted: bool,
+    pub(crate) is_counted: bool,
     /// Whether it is of one report of each side although there are more, so that nothing tells how much its measurements
     /// differ.
-    pub(super) is_alone: bool,
+    pub(crate) is_alone: bool,
 }
 
 /// The rows of both sides.
 #[derive(Debug)]
-pub(super) struct Matching<'r> {
-    pub(super) rows: Vec<MatchedRow<'r>>,
-    pub(super) only_old: Vec<RowKey>,
-    pub(super) only_new: Vec<RowKey>,
-    pub(super) failed_now: Vec<FailedRow>,
+pub(crate) struct Matching<'r> {
+    pub(crate) rows: Vec<MatchedRow<'r>>,
+    pub(crate) only_old: Vec<RowKey>,
+    pub(crate) only_new: Vec<RowKey>,
+    pub(crate) failed_now: Vec<FailedRow>,
 }
 
 /// Matches the measured rows of both sides.
-pub(super) fn matched<'r>(
+pub(crate) fn matched<'r>(
     old: &'r [Report],
     new: &'r [Report],
     pairing: Pairing,

@@ -28,8 +28,8 @@ pub use model::{
 pub use side_by_side::side_by_side;
 
 use super::{Report, Timing};
-use comparable::differences;
-use matching::matched;
+pub(crate) use comparable::{VERSION_OF, differences};
+pub(crate) use matching::matched;
 
 /// The share of false alarms that a comparison may have: 1 in 20.
 const ALPHA: f64 = 0.05;
@@ -58,7 +58,7 @@ pub fn compare(
         return Err(CompareError::Turns { old, new });
     }
     let matching = matched(old, new, options.pairing)?;
-    let differences = differences(old, new);
+    let differences = differences(old, new, false);
     let refused = differences.iter().filter(|difference| difference.refused);
     let refused: Vec<Difference> = refused.cloned().collect();
     if !options.allow_different && !refused.is_empty() {

@@ -4,42 +4,55 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::figures::Figures;
-use super::verdict::{Measured, Place, Verdict};
+use super::figures::GateFigures;
+use super::verdict::{GatePlace, GateVerdict};
+use crate::{Report, Row};
 
 /// The version of this format.
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct GateDocument<'a> {
     schema: u32,
     within_budget: bool,
     #[serde(flatten)]
-    verdict: &'a Verdict,
-    measured: Vec<OfPlace<'a>>,
+    verdict: &'a GateVerdict,
+    measured: Vec<MeasuredPlace<'a>>,
 }
 
 #[derive(Serialize)]
-struct OfPlace<'a> {
+struct MeasuredPlace<'a> {
     #[serde(flatten)]
-    place: &'a Place,
-    version: Option<String>,
-    rows: BTreeMap<String, Figures>,
+    place: GatePlace,
+    version: Option<&'a str>,
+    rows: BTreeMap<&'a str, GateFigures>,
 }
 
-/// Writes the verdict with all that was measured. A range is an array: the least, the median and the most.
-pub fn json(verdict: &Verdict, now: &BTreeMap<Place, Measured>) -> String {
-    let of_place = |(place, measured): (_, &'_ Measured)| OfPlace {
-        place,
-        version: measured.version.clone(),
-        rows: measured.rows.clone(),
-    };
-    let document = Document {
+/// Writes the verdict with all that was measured, by kernel. A range is an array: the least, the median and the most.
+pub fn json(verdict: &GateVerdict, now: &BTreeMap<String, Report>) -> String {
+    let places = now.iter().flat_map(|(kernel, report)| {
+        report.vmms().iter().map(move |vmm| {
+            let rows = report.results.iter().filter(|row| row.backend == vmm.name);
+            MeasuredPlace {
+                place: GatePlace {
+                    kernel: kernel.clone(),
+                    vmm: vmm.name.clone(),
+                },
+                version: vmm.version.as_deref(),
+                rows: rows.filter_map(figures).collect(),
+            }
+        })
+    });
+    let document = GateDocument {
         schema: SCHEMA,
         within_budget: verdict.is_within(),
         verdict,
-        measured: now.iter().map(of_place).collect(),
+        measured: places.collect(),
     };
-    // Strings, numbers and maps with keys of strings are always JSON.
-    serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
+    let text = serde_json::to_string_pretty(&document);
+    text.expect("invariant: a verdict has no map with keys that are not strings") + "\n"
+}
+
+fn figures(row: &Row) -> Option<(&str, GateFigures)> {
+    Some((&row.command, GateFigures::of(row.measured()?)?))
 }

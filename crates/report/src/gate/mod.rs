@@ -1,14 +1,18 @@
-//! `vmbell gate`: figures of several boots, held against those of a budget.
+//! `vmbell gate`: what several boots counted, held against a baseline, which is such a report of before.
 //!
-//! `figures` makes ranges of what boots measured, `verdict` says what grew, and `view` shows it to people, and `json` writes it for
-//! programs.
+//! `boots` makes one report of several boots, `figures` are the ranges of its rows, `verdict` says what grew, `view` shows it to people, and `json` writes it for
+//! programs. Rows are matched, and reports refused, by [`compare`](crate::compare).
 
+mod boots;
 mod figures;
 mod json;
 mod verdict;
 mod view;
 
-pub use figures::{BootFailure, Figures, Range, Samples};
+pub use boots::merged;
+pub use figures::{BootRange, GateFigures};
 pub use json::json;
-pub use verdict::{Change, Failed, Gone, Measured, Name, Place, Quantity, Verdict, Version, judge};
+pub use verdict::{
+    FailedBoot, GateChange, GatePlace, GateQuantity, GateRow, GateVerdict, GoneRow, OtherVersion,
+};
 pub use view::blocks;

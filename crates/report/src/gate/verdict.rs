@@ -5,9 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::figures::{BootFailure, Figures, Range};
+use super::figures::{BootRange, GateFigures};
+use crate::compare::{CompareError, Pairing, RowKey, VERSION_OF, differences, matched};
+use crate::{Report, Row, Status};
 
 /// The least change of instructions that counts, as a share of the budget: a quarter of a per cent.
 const LEAST_SHARE: f64 = 0.0025;
@@ -20,8 +22,8 @@ const LEAST_EXITS: f64 = 0.05;
 
 /// A VMM on a kernel of the lab.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Place {
-    /// The kernel as the budget names it.
+pub struct GatePlace {
+    /// The kernel as the plan names it.
     pub kernel: String,
     /// The VMM's name.
     pub vmm: String,
@@ -29,36 +31,18 @@ pub struct Place {
 
 /// A row of a VMM on a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Name {
+pub struct GateRow {
     /// The VMM and the kernel.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: GatePlace,
     /// The row.
     pub row: String,
-}
-
-/// What was measured of a VMM on a kernel, or what its budget is.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Measured {
-    /// What the program says about its version.
-    pub version: Option<String>,
-    /// The release of the kernel, which a name such as `debian:6.12` leaves open.
-    pub kernel: Option<String>,
-    /// The figures of each row.
-    pub rows: BTreeMap<String, Figures>,
-    /// Why a row has none.
-    #[serde(skip)]
-    pub absent: BTreeMap<String, String>,
-    /// Boots that gave no results.
-    #[serde(skip)]
-    pub failures: Vec<BootFailure>,
 }
 
 /// What is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Quantity {
+pub enum GateQuantity {
     /// Exits that the guest causes.
     Exits,
     /// Those that go on to the VMM.
@@ -67,7 +51,7 @@ pub enum Quantity {
     Instructions,
 }
 
-impl Quantity {
+impl GateQuantity {
     /// All of them.
     const ALL: [Self; 3] = [Self::Exits, Self::ToVmm, Self::Instructions];
 
@@ -80,7 +64,7 @@ impl Quantity {
         }
     }
 
-    fn of(self, figures: &Figures) -> Option<Range> {
+    fn of(self, figures: &GateFigures) -> Option<BootRange> {
         match self {
             Self::Exits => figures.exits,
             Self::ToVmm => figures.to_vmm,
@@ -90,32 +74,26 @@ impl Quantity {
         }
     }
 
-    fn least_change(self, row: &str, budget: Range) -> f64 {
+    fn least_change(self, row: &str, budget: BootRange) -> f64 {
         match self {
             Self::Exits | Self::ToVmm => LEAST_EXITS,
             Self::Instructions if has_two_threads(row) => {
-                LEAST_OF_TWO.max(LEAST_SHARE_OF_TWO * budget.median)
+                LEAST_OF_TWO.max(LEAST_SHARE_OF_TWO * budget.median())
             }
-            Self::Instructions => LEAST_SHARE * budget.median,
+            Self::Instructions => LEAST_SHARE * budget.median(),
         }
     }
 
     /// The most that the median may be.
-    fn allowed(self, row: &str, budget: Range, now: Range) -> f64 {
+    fn allowed(self, row: &str, budget: BootRange, now: BootRange) -> f64 {
         let change = self.least_change(row, budget);
         let change = change.max(budget.width()).max(now.width());
-        budget.most.max(budget.median + change)
+        budget.most().max(budget.median() + change)
     }
 
-    /// What became of a figure.
-    fn compare(self, row: &str, budget: Range, now: Range) -> Option<Direction> {
-        if now.median > self.allowed(row, budget, now) {
-            Some(Direction::Grown)
-        } else if budget.median > self.allowed(row, now, budget) {
-            Some(Direction::Shrunk)
-        } else {
-            None
-        }
+    /// Whether a figure has grown.
+    fn has_grown(self, row: &str, budget: BootRange, now: BootRange) -> bool {
+        now.median() > self.allowed(row, budget, now)
     }
 }
 
@@ -125,26 +103,20 @@ pub(super) fn has_two_threads(row: &str) -> bool {
     is_of_device || ["ipi-to-vcpu", "hlt-wake", "linux-boot"].contains(&row)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
-    Grown,
-    Shrunk,
-}
-
 /// A figure that is another one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Change {
+pub struct GateChange {
     /// Of which row.
     #[serde(flatten)]
-    pub name: Name,
+    pub name: GateRow,
     /// Of what.
-    pub quantity: Quantity,
+    pub quantity: GateQuantity,
     /// The budget.
-    pub budget: Range,
+    pub budget: BootRange,
     /// The most that was allowed.
     pub allowed: f64,
     /// What was measured.
-    pub now: Range,
+    pub now: BootRange,
     /// Of exits: each reason and address whose number is another, with the budget's and what was measured.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reasons: BTreeMap<String, [f64; 2]>,
@@ -152,31 +124,34 @@ pub struct Change {
 
 /// A row of the budget that was not measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Gone {
+pub struct GoneRow {
     /// The row.
     #[serde(flatten)]
-    pub name: Name,
+    pub name: GateRow,
     /// Why.
     pub reason: String,
 }
 
-/// A boot that gave no results.
+/// A boot of a VMM that gave no results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Failed {
+pub struct FailedBoot {
     /// The VMM and the kernel.
     #[serde(flatten)]
-    pub place: Place,
-    /// Which boot, and why.
-    #[serde(flatten)]
-    pub boot: BootFailure,
+    pub place: GatePlace,
+    /// The boot's seed.
+    pub seed: u64,
+    /// Why.
+    pub reason: String,
+    /// What the VMM printed last.
+    pub last_output: Option<String>,
 }
 
-/// A VMM or its kernel that has another version than that of the budget.
+/// A VMM that was to be another version than that of the budget.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Version {
+pub struct OtherVersion {
     /// The VMM and the kernel.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: GatePlace,
     /// The budget's.
     pub budget: String,
     /// That which was measured.
@@ -185,130 +160,174 @@ pub struct Version {
 
 /// What a gate says.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Verdict {
+pub struct GateVerdict {
     /// Rows that were measured and are within the budget.
     pub held: usize,
     /// Figures that grew.
-    pub grown: Vec<Change>,
+    pub grown: Vec<GateChange>,
     /// Rows that are gone, or whose exits are.
-    pub gone: Vec<Gone>,
+    pub gone: Vec<GoneRow>,
     /// Boots that gave no results.
-    pub failed: Vec<Failed>,
+    pub failed: Vec<FailedBoot>,
     /// Figures that shrank.
-    pub shrunk: Vec<Change>,
+    pub shrunk: Vec<GateChange>,
     /// Rows that the budget does not have.
-    pub new: Vec<Name>,
+    pub new: Vec<GateRow>,
     /// Rows that are held by their exits only, since boots differ too much.
-    pub wide: Vec<Name>,
-    /// VMMs, and kernels that they ran on, whose version is another one.
-    pub versions: Vec<Version>,
+    pub wide: Vec<GateRow>,
+    /// VMMs whose version is another one, as was asked for.
+    pub versions: Vec<OtherVersion>,
 }
 
-impl Verdict {
+impl GateVerdict {
     /// Whether nothing grew, failed or is gone.
     pub fn is_within(&self) -> bool {
         self.grown.is_empty() && self.gone.is_empty() && self.failed.is_empty()
     }
-}
 
-/// Holds what was measured against the budget.
-pub fn judge(budget: &BTreeMap<Place, Measured>, now: &BTreeMap<Place, Measured>) -> Verdict {
-    let mut verdict = Verdict::default();
-    for (place, measured) in now {
-        let failed = measured.failures.iter().map(|boot| Failed {
-            place: place.clone(),
-            boot: boot.clone(),
-        });
-        verdict.failed.extend(failed);
-        let nothing = Measured::default();
-        let held = budget.get(place).unwrap_or(&nothing);
-        for (old, new) in [
-            (&held.version, &measured.version),
-            (&held.kernel, &measured.kernel),
-        ] {
-            if let (Some(old), Some(new)) = (old, new)
-                && old != new
-            {
-                verdict.versions.push(Version {
-                    place: place.clone(),
-                    budget: old.clone(),
-                    now: new.clone(),
-                });
-            }
-        }
-        for (row, figures) in &measured.rows {
-            let name = Name {
-                place: place.clone(),
-                row: row.clone(),
+    /// Adds the boots of `kernel` in which a VMM failed, or measured no row.
+    pub fn add_failed(&mut self, kernel: &str, boots: &[Report]) {
+        let all = boots
+            .iter()
+            .flat_map(|boot| boot.vmms().iter().map(move |vmm| (boot, vmm)));
+        for (boot, vmm) in all {
+            let mut rows = boot.results.iter().filter(|row| row.backend == vmm.name);
+            let absent = rows.clone().next();
+            let reason = match vmm.status {
+                Status::Ok if rows.any(Row::is_ok) => continue,
+                Status::Ok => {
+                    let why = absent.map(|row| format!(" ({}: {})", row.command, absence(row)));
+                    format!("no row was measured{}", why.unwrap_or_default())
+                }
+                _ => vmm
+                    .reason
+                    .clone()
+                    .unwrap_or_else(|| "it gave no results".to_owned()),
             };
-            match held.rows.get(row) {
-                Some(held) => verdict.hold(&name, held, figures),
-                None => verdict.new.push(name),
-            }
-        }
-        // A VMM that failed has said so.
-        let is_measured = !measured.rows.is_empty() || measured.failures.is_empty();
-        for row in held.rows.keys().filter(|_| is_measured) {
-            if !measured.rows.contains_key(row) {
-                let reason = measured
-                    .absent
-                    .get(row)
-                    .map_or("the VMM has no such row", |why| why);
-                verdict.gone.push(Gone {
-                    name: Name {
-                        place: place.clone(),
-                        row: row.clone(),
-                    },
-                    reason: reason.to_owned(),
-                });
-            }
+            self.failed.push(FailedBoot {
+                place: place(kernel, &vmm.name),
+                seed: boot.seed,
+                reason,
+                last_output: vmm.last_output.clone(),
+            });
         }
     }
-    verdict
-}
 
-impl Verdict {
+    /// Holds what was measured on `kernel` against the baseline; without one, all rows are new. The version of the VMMs that are
+    /// replaced may be another one.
+    ///
+    /// # Errors
+    ///
+    /// If figures of the one say nothing about the other: of another kernel, CPU, unit or version. The verdict is then as it was.
+    pub fn hold(
+        &mut self,
+        kernel: &str,
+        baseline: Option<&Report>,
+        now: &Report,
+        is_replaced: impl Fn(&str) -> bool,
+    ) -> Result<(), CompareError> {
+        let name = |key: &RowKey| GateRow {
+            place: place(kernel, &key.backend),
+            row: key.command.clone(),
+        };
+        let Some(baseline) = baseline else {
+            let rows = now.results.iter().filter(|row| row.is_ok());
+            self.new.extend(rows.map(|row| name(&RowKey::of(row))));
+            return Ok(());
+        };
+        let (old, new) = (std::slice::from_ref(baseline), std::slice::from_ref(now));
+        let mut versions = Vec::new();
+        let mut refused = differences(old, new, true);
+        refused.retain(|difference| {
+            let vmm = difference.what.strip_prefix(VERSION_OF);
+            let replaced = vmm.filter(|vmm| is_replaced(vmm));
+            versions.extend(replaced.map(|vmm| OtherVersion {
+                place: place(kernel, vmm),
+                budget: difference.old.concat(),
+                now: difference.new.concat(),
+            }));
+            difference.refused && replaced.is_none()
+        });
+        if !refused.is_empty() {
+            return Err(CompareError::Different(refused));
+        }
+        let matching = matched(old, new, Pairing::Apart)?;
+        self.versions.extend(versions);
+        let figures = |rows: &[&Row]| GateFigures::of(rows.first()?.measured()?);
+        for row in &matching.rows {
+            if let (Some(budget), Some(now)) = (figures(&row.old), figures(&row.new)) {
+                self.hold_row(&name(&row.key), &budget, &now);
+            }
+        }
+        self.new.extend(matching.only_new.iter().map(name));
+        let failed = matching.failed_now.iter().map(|row| &row.key);
+        for key in matching.only_old.iter().chain(failed) {
+            let mut rows = now.results.iter().filter(|row| row.backend == key.backend);
+            // A VMM that failed has said so, and one that is not in the plan any more is not missed.
+            if rows.clone().any(Row::is_ok) {
+                let absent = rows.find(|row| row.command == key.command);
+                self.gone.push(GoneRow {
+                    name: name(key),
+                    reason: absent.map_or("the VMM has no such row", absence).to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Holds one row.
-    fn hold(&mut self, name: &Name, budget: &Figures, now: &Figures) {
+    fn hold_row(&mut self, name: &GateRow, budget: &GateFigures, now: &GateFigures) {
         let before = (self.grown.len(), self.gone.len());
         if budget.instructions.is_wide() || now.instructions.is_wide() {
             self.wide.push(name.clone());
         }
         if budget.exits.is_some() && now.exits.is_none() {
-            self.gone.push(Gone {
+            self.gone.push(GoneRow {
                 name: name.clone(),
                 reason: "its exits were not counted".to_owned(),
             });
         }
-        for quantity in Quantity::ALL {
+        for quantity in GateQuantity::ALL {
             let Some((held, range)) = quantity.of(budget).zip(quantity.of(now)) else {
                 continue;
             };
-            let Some(direction) = quantity.compare(&name.row, held, range) else {
+            let changes = if quantity.has_grown(&name.row, held, range) {
+                &mut self.grown
+            } else if quantity.has_grown(&name.row, range, held) {
+                &mut self.shrunk
+            } else {
                 continue;
             };
-            let change = Change {
+            changes.push(GateChange {
                 name: name.clone(),
                 quantity,
                 budget: held,
                 allowed: quantity.allowed(&name.row, held, range),
                 now: range,
                 reasons: match quantity {
-                    Quantity::Exits => reasons(budget, now),
-                    Quantity::ToVmm | Quantity::Instructions => BTreeMap::new(),
+                    GateQuantity::Exits => reasons(budget, now),
+                    GateQuantity::ToVmm | GateQuantity::Instructions => BTreeMap::new(),
                 },
-            };
-            match direction {
-                Direction::Grown => self.grown.push(change),
-                Direction::Shrunk => self.shrunk.push(change),
-            }
+            });
         }
         self.held += usize::from(before == (self.grown.len(), self.gone.len()));
     }
 }
 
+fn place(kernel: &str, vmm: &str) -> GatePlace {
+    GatePlace {
+        kernel: kernel.to_owned(),
+        vmm: vmm.to_owned(),
+    }
+}
+
+/// Why a row was not measured.
+fn absence(row: &Row) -> &str {
+    row.reason().unwrap_or("it was not measured")
+}
+
 /// The reasons and addresses whose numbers are others.
-fn reasons(budget: &Figures, now: &Figures) -> BTreeMap<String, [f64; 2]> {
+fn reasons(budget: &GateFigures, now: &GateFigures) -> BTreeMap<String, [f64; 2]> {
     let mut others = different(&budget.reasons, &now.reasons);
     others.extend(different(&budget.addresses, &now.addresses));
     others

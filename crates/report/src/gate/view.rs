@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::verdict::{Change, Place, Verdict};
+use super::verdict::{GateChange, GatePlace, GateRow, GateVerdict};
 use crate::table::{Block, Cell, Column, Paint, Table};
 use crate::units;
 
@@ -11,7 +11,7 @@ use crate::units;
 const NAMED: usize = 6;
 
 /// Shows the verdict; its last line says whether all is within the budget.
-pub fn blocks(verdict: &Verdict) -> Vec<Block> {
+pub fn blocks(verdict: &GateVerdict) -> Vec<Block> {
     let mut blocks = Vec::new();
     let tables = [
         ("grew", &verdict.grown, Paint::Red),
@@ -34,9 +34,9 @@ pub fn blocks(verdict: &Verdict) -> Vec<Block> {
     blocks
 }
 
-fn table(title: &str, changes: &[Change], paint: Paint) -> Table {
+fn table(title: &str, changes: &[GateChange], paint: Paint) -> Table {
     let mut table = Table::new(title, changes.iter().map(|change| &change.name.row));
-    let cells = |cell: fn(&Change) -> String| {
+    let cells = |cell: fn(&GateChange) -> String| {
         changes
             .iter()
             .map(move |change| Some(Cell::from(cell(change))))
@@ -55,7 +55,7 @@ fn table(title: &str, changes: &[Change], paint: Paint) -> Table {
     );
     table.add(
         Column::numbers("budget"),
-        cells(|change| number(change.budget.median)),
+        cells(|change| number(change.budget.median())),
     );
     table.add(
         Column::numbers("allowed"),
@@ -63,7 +63,7 @@ fn table(title: &str, changes: &[Change], paint: Paint) -> Table {
     );
     table.add(
         Column::numbers("now"),
-        cells(|change| number(change.now.median)),
+        cells(|change| number(change.now.median())),
     );
     let differences = changes
         .iter()
@@ -82,8 +82,8 @@ fn number(value: f64) -> String {
 }
 
 /// The difference: `+1`, `+500 (+3.1 %)`.
-fn difference(change: &Change) -> String {
-    let (old, new) = (change.budget.median, change.now.median);
+fn difference(change: &GateChange) -> String {
+    let (old, new) = (change.budget.median(), change.now.median());
     let difference = new - old;
     let sign = if difference < 0.0 { "-" } else { "+" };
     let mut text = format!("{sign}{}", number(difference.abs()));
@@ -94,7 +94,7 @@ fn difference(change: &Change) -> String {
 }
 
 /// The reasons and addresses of exits that changed, a sentence for each row.
-fn reasons(change: &Change) -> Option<String> {
+fn reasons(change: &GateChange) -> Option<String> {
     let mut reasons: Vec<_> = change.reasons.iter().collect();
     // The largest change first.
     reasons.sort_by(|(_, a), (_, b)| (b[1] - b[0]).abs().total_cmp(&(a[1] - a[0]).abs()));
@@ -107,7 +107,7 @@ fn reasons(change: &Change) -> Option<String> {
     if left_out > 0 {
         reasons.push(format!("and {left_out} more"));
     }
-    let Change { name, .. } = change;
+    let GateChange { name, .. } = change;
     let sentence = || {
         let (row, vmm) = (&name.row, &name.place.vmm);
         format!("exits of {row} ({vmm}): {}", reasons.join(", "))
@@ -116,12 +116,12 @@ fn reasons(change: &Change) -> Option<String> {
 }
 
 /// What else is over budget, a sentence each.
-fn problems(verdict: &Verdict) -> Vec<String> {
-    let mut failures: BTreeMap<(&Place, &str, &str), Vec<String>> = BTreeMap::new();
+fn problems(verdict: &GateVerdict) -> Vec<String> {
+    let mut failures: BTreeMap<(&GatePlace, &str, &str), Vec<String>> = BTreeMap::new();
     for failed in &verdict.failed {
-        let said = failed.boot.last_output.as_deref().unwrap_or_default();
-        let same = failures.entry((&failed.place, &failed.boot.reason, said));
-        same.or_default().push(failed.boot.seed.to_string());
+        let said = failed.last_output.as_deref().unwrap_or_default();
+        let same = failures.entry((&failed.place, &failed.reason, said));
+        same.or_default().push(failed.seed.to_string());
     }
     let failed = failures.into_iter().map(|((place, reason, said), seeds)| {
         let said = match said {
@@ -146,7 +146,7 @@ fn problems(verdict: &Verdict) -> Vec<String> {
 }
 
 /// What a reader should know, a sentence each.
-fn notes(verdict: &Verdict) -> Vec<String> {
+fn notes(verdict: &GateVerdict) -> Vec<String> {
     let mut notes = Vec::new();
     for version in &verdict.versions {
         let place = &version.place;
@@ -155,7 +155,7 @@ fn notes(verdict: &Verdict) -> Vec<String> {
             place.vmm, place.kernel, version.now, version.budget
         ));
     }
-    let names = |names: &[super::verdict::Name]| {
+    let names = |names: &[GateRow]| {
         let mut text: Vec<String> = names
             .iter()
             .take(NAMED)
@@ -179,7 +179,7 @@ fn notes(verdict: &Verdict) -> Vec<String> {
 }
 
 /// The verdict in one line.
-fn headline(verdict: &Verdict) -> String {
+fn headline(verdict: &GateVerdict) -> String {
     let mut parts = Vec::new();
     let mut rows: Vec<_> = verdict.grown.iter().map(|change| &change.name).collect();
     rows.sort();

@@ -1,11 +1,11 @@
-use super::super::figures::BootFailure;
-use super::super::verdict::{Failed, Gone, Name, Quantity};
+use super::super::figures::BootRange;
+use super::super::verdict::{FailedBoot, GateQuantity, GateRow, GoneRow};
 use super::*;
 use crate::sample::plain;
 
-fn name(row: &str) -> Name {
-    Name {
-        place: Place {
+fn name(row: &str) -> GateRow {
+    GateRow {
+        place: GatePlace {
             kernel: "debian:6.12".to_owned(),
             vmm: "alioth".to_owned(),
         },
@@ -13,25 +13,25 @@ fn name(row: &str) -> Name {
     }
 }
 
-fn verdict() -> Verdict {
-    let change = |row: &str, quantity, budget: f64, allowed, now: f64| Change {
+fn verdict() -> GateVerdict {
+    let change = |row: &str, quantity, budget: f64, allowed, now: f64| GateChange {
         name: name(row),
         quantity,
-        budget: [budget; 3].into(),
+        budget: BootRange([budget; 3]),
         allowed,
-        now: [now; 3].into(),
+        now: BootRange([now; 3]),
         reasons: BTreeMap::new(),
     };
-    Verdict {
+    GateVerdict {
         held: 38,
         grown: vec![
-            Change {
+            GateChange {
                 reasons: [("io".to_owned(), [1.0, 2.0])].into(),
-                ..change("virtio-blk-notify", Quantity::Exits, 1.0, 1.05, 2.0)
+                ..change("virtio-blk-notify", GateQuantity::Exits, 1.0, 1.05, 2.0)
             },
             change(
                 "virtio-blk-notify",
-                Quantity::Instructions,
+                GateQuantity::Instructions,
                 16143.0,
                 16183.0,
                 18643.0,
@@ -39,23 +39,21 @@ fn verdict() -> Verdict {
         ],
         shrunk: vec![change(
             "cpuid",
-            Quantity::Instructions,
+            GateQuantity::Instructions,
             2991.0,
             2998.0,
             2791.0,
         )],
-        gone: vec![Gone {
+        gone: vec![GoneRow {
             name: name("rtc-read"),
             reason: "there is no clock".to_owned(),
         }],
         failed: [1, 2]
-            .map(|seed| Failed {
+            .map(|seed| FailedBoot {
                 place: name("").place,
-                boot: BootFailure {
-                    seed,
-                    reason: "it gave no results".to_owned(),
-                    last_output: Some("bad \u{1b}[31m address".to_owned()),
-                },
+                seed,
+                reason: "it gave no results".to_owned(),
+                last_output: Some("bad \u{1b}[31m address".to_owned()),
             })
             .into(),
         new: vec![name("virtio-net-notify")],
@@ -76,9 +74,9 @@ fn markdown_shows_the_same() {
 
 #[test]
 fn what_is_within_budget_is_one_line() {
-    let verdict = Verdict {
+    let verdict = GateVerdict {
         held: 38,
-        ..Verdict::default()
+        ..GateVerdict::default()
     };
     assert_eq!(plain(&blocks(&verdict)), "within budget: 38 rows held\n");
 }

@@ -1,0 +1,70 @@
+//! The baselines of a plan: for each kernel a report of what its boots counted, in a file next to the plan's.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use vmbell_report::Report;
+
+use super::plan::GatePlan;
+use crate::compare;
+
+/// The file of a kernel's baseline: `vmbell-gate.debian_6.12.json` next to `vmbell-gate.toml`.
+pub(super) fn path(plan: &Path, kernel: &str) -> PathBuf {
+    plan.with_extension(format!("{}.json", file_name(kernel)))
+}
+
+/// Reads a kernel's baseline, which must have figures of each VMM of the plan.
+pub(super) fn read(plan: &GatePlan, path: &Path, kernel: &str) -> Result<Report> {
+    let baseline = path.display();
+    if !path.exists() {
+        bail!(
+            "there are no figures on {kernel}, no {baseline}: `vmbell gate --accept` measures them"
+        );
+    }
+    let report = compare::read(path)?;
+    for name in plan.vmm.keys() {
+        let mut rows = report.results.iter();
+        if !rows.any(|row| row.backend == *name && row.is_ok()) {
+            bail!(
+                "{baseline} has no figures of [vmm.{name}] on {kernel}: `vmbell gate --accept` measures them"
+            );
+        }
+    }
+    Ok(report)
+}
+
+/// A kernel as part of a file's name, which no other kernel has: `:` is `_`, and other bytes that a name cannot have are written as
+/// in a URL.
+pub(super) fn file_name(kernel: &str) -> String {
+    let mut name = String::new();
+    for byte in kernel.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' => name.push(byte.into()),
+            b':' => name.push('_'),
+            // Writing to a String cannot fail.
+            _ => drop(write!(name, "%{byte:02x}")),
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_kernels_never_share_a_file() {
+        assert_eq!(file_name("debian:6.12"), "debian_6.12");
+        assert_eq!(file_name("./b/vmlinuz-6.1"), ".%2fb%2fvmlinuz-6.1");
+        let names = ["a/b", "a-b", "a:b", "a_b", "a%2fb", "ä"].map(file_name);
+        let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len(), "{names:?}");
+    }
+
+    #[test]
+    fn a_baseline_is_next_to_its_plan() {
+        let next = path("ci/gate.toml".as_ref(), "debian:6.12");
+        assert_eq!(next, Path::new("ci/gate.debian_6.12.json"));
+    }
+}
