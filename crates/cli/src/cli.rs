@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use super::args::suggest::kernel_of_lab;
 use super::compare::{self, CompareArgs};
 use super::completions::{self, CompletionsArgs};
 use super::exit::{Exit, Unavailable, Usage, refused};
@@ -32,7 +33,7 @@ Examples:
   vmbell report a.json b.json                   make an HTML page from reports
   vmbell probe                                  show what this host offers
   vmbell probe --devices                        show which devices a guest could have
-  vmbell top --once                             show exits and notifications of the VMs that run here
+  vmbell top --once                             show exits and notifications of running VMs
   vmbell run vmexit.flat --device pci-testdev   boot an image of kvm-unit-tests
   vmbell lab -- ./program                       run a program on real KVM, inside QEMU
   vmbell lab -- vmbell bench                    measure there, counting instructions
@@ -77,12 +78,12 @@ pub(super) enum CliCommand {
 pub fn main() -> ExitCode {
     // If this is process 1 of the lab's Linux, the arguments are the kernel's and not the user's.
     lab::init_if_called();
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return refused(&error),
-    };
     // What it parses by, for the commands that say something about it or pass arguments on.
     let program = Cli::command();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refused(&kernel_of_lab(error, &program)),
+    };
     let outcome = match cli.command {
         CliCommand::Bench(args) => BenchSuite::from(*args).run(&program),
         CliCommand::List(args) => list::run(&args),
@@ -112,3 +113,7 @@ pub fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "cli_test.rs"]
+mod tests;

@@ -23,7 +23,7 @@ const SELFTESTS: Tested = By(
 );
 
 /// All of them, as they are written.
-pub const ALL: [(&str, Tested); 29] = [
+pub const ALL: [(&str, Tested); 36] = [
     ("vmbell lab -- ./program", Runs("")),
     ("vmbell lab -- PROGRAM", Runs("")),
     ("vmbell lab -- target/debug/examples/kvm_smoke", Runs("")),
@@ -76,28 +76,28 @@ pub const ALL: [(&str, Tested); 29] = [
         KERNELS,
     ),
     (
-        "vmbell lab --kernel debian:6.12 --kvm-patch my.patch --unpatched -- vmbell bench",
+        "vmbell lab kernel --kernel debian:6.12 --kvm-patch my.patch --unpatched -- vmbell bench",
         By(
             "lab_boot/kernels.rs",
             "kvm_built_from_its_source_is_the_packages_except_for_the_patch",
         ),
     ),
     (
-        "vmbell lab --kernel debian:6.12 --kvm-patch FILE --unpatched -- vmbell bench",
+        "vmbell lab kernel --kernel debian:6.12 --kvm-patch FILE --unpatched -- vmbell bench",
         By(
             "lab_boot/kernels.rs",
             "kvm_built_from_its_source_is_the_packages_except_for_the_patch",
         ),
     ),
     (
-        "vmbell lab --kernel debian:6.12 --kvm-ioeventfd --unpatched -- vmbell bench portio-datamatch-eventfd --doorbells 1,1000",
+        "vmbell lab kernel --kernel debian:6.12 --kvm-ioeventfd --unpatched -- vmbell bench portio-datamatch-eventfd --doorbells 1,1000",
         By(
             "lab_boot/kvm_ioeventfd.rs",
             "a_value_costs_the_same_next_to_a_thousand_doorbells",
         ),
     ),
     (
-        "vmbell lab --bisect --kernel debian:6.12 --kernel debian:newest -- vmbell bench ROW --only",
+        "vmbell lab kernel --bisect --kernel debian:6.12 --kernel debian:newest -- vmbell bench ROW --only",
         No("each step downloads a kernel of 50 MB, and Debian's archive changes"),
     ),
     (
@@ -107,33 +107,67 @@ pub const ALL: [(&str, Tested); 29] = [
             "an_image_runs_on_the_pc_inside_and_its_status_comes_back",
         ),
     ),
+    (
+        "vmbell lab kernel --kernel bzImage --modules none -- PROGRAM",
+        By(
+            "command/lab/starts.rs",
+            "kernels_that_cannot_boot_are_refused",
+        ),
+    ),
+    (
+        "vmbell lab kernel --retries 2 --console -- PROGRAM",
+        Runs(""),
+    ),
+    ("vmbell lab kernel --help", Runs("")),
+    (
+        "vmbell lab kernel prepare --kernel debian:6.12 --kvm-patch my.patch",
+        By(
+            "command/lab/prepare.rs",
+            "a_kernel_of_debian_is_prepared_by_its_version_and_kept",
+        ),
+    ),
+    (
+        "vmbell lab kernel prepare --kernel debian:6.12 --debug-kernel",
+        No("it builds a kernel, which takes 10 to 30 minutes"),
+    ),
     ("vmbell lab prepare", Runs("")),
+    ("vmbell lab prepare --depth 2", Runs("")),
+    (
+        "vmbell lab prepare --kernel debian:6.1",
+        By(
+            "command/lab/prepare.rs",
+            "a_kernel_of_debian_is_prepared_by_its_version_and_kept",
+        ),
+    ),
     ("vmbell lab status --verify", Runs("")),
     (
-        "vmbell lab selftests",
+        "vmbell lab kernel selftests",
         No("it builds all tests, which takes minutes"),
     ),
-    ("vmbell lab selftests --kernel debian:6.12", SELFTESTS),
     (
-        "vmbell lab selftests ioeventfd_test irqfd_resample_test --kernel debian:6.12 --kvm-patch my.patch",
+        "vmbell lab kernel selftests --kernel debian:6.12",
+        SELFTESTS,
+    ),
+    (
+        "vmbell lab kernel selftests ioeventfd_test --kernel debian:6.12 --kvm-patch my.patch",
         By(
             "lab_boot/selftests.rs",
             "a_line_that_no_eoi_lowers_and_a_doorbell_that_no_deassign_removes_are_found",
         ),
     ),
     (
-        "vmbell lab selftests --kernel debian:6.18 --from debian:newest",
+        "vmbell lab kernel selftests --kernel debian:6.18 --from debian:newest",
         No("it builds a kernel's tests, and Debian's archive changes"),
     ),
     (
-        "vmbell lab selftests --kernel debian:6.1 --kernel debian:6.12",
+        "vmbell lab kernel selftests --kernel debian:6.1 --kernel debian:6.12",
         SELFTESTS,
     ),
     (
-        "vmbell lab selftests --kernel debian:6.12 '*irq*'",
+        "vmbell lab kernel selftests --kernel debian:6.12 '*irq*'",
         SELFTESTS,
     ),
-    ("vmbell lab selftests --json", SELFTESTS),
+    ("vmbell lab kernel selftests --json", SELFTESTS),
 ];
 
 /// The commands for the lab in a text: in Markdown's backticks, or in a column of their own with two spaces after it.

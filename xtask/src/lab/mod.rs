@@ -62,18 +62,18 @@ impl<'a> LabLauncher<'a> {
         Self { vmbell, arm64 }
     }
 
-    /// `vmbell lab` with these words, in the workspace's folder.
+    /// `vmbell lab kernel`, which has the options of all limits, with these words, in the workspace's folder.
     fn lab(&self, words: &[&str]) -> Command {
         let mut command = Command::new(self.vmbell);
         // L1 has fewer CPUs than the threads that cargo has tests run in here.
         command
             .current_dir(artifacts::root())
             .env_remove("RUST_TEST_THREADS")
-            .arg("lab")
+            .args(["lab", "kernel"])
             .args(words);
         if let Some(arm64) = self.arm64 {
-            command.args(["--arch", "aarch64", "--guest-vmbell"]);
-            command.arg(arm64);
+            command.args(["--arch", "aarch64"]);
+            command.env("VMBELL_AARCH64", arm64);
         }
         command
     }

@@ -162,14 +162,14 @@ fn cache() -> Result<TempDir> {
 }
 
 impl Machine<'_> {
-    /// `vmbell lab` with this machine and a program that prints a line, or does nothing.
+    /// `vmbell lab kernel`, which can boot cold, with this machine and a program that prints a line, or does nothing.
     fn command(&self, vmbell: &Path, cold: bool, prints: bool) -> Result<Command> {
         let mut command = Command::new(vmbell);
         command
             .current_dir(artifacts::root())
             // Every state has to stay until its machine is measured.
             .env_remove("VMBELL_STATE_LIMIT")
-            .args(["lab", "--arch", self.arch])
+            .args(["lab", "kernel", "--arch", self.arch])
             .arg(format!("--{}", self.mode))
             .args(["--depth", &self.depth.to_string()]);
         if cold {
@@ -180,7 +180,7 @@ impl Machine<'_> {
         }
         let is_native = self.arch == ARCH;
         if !is_native && self.arch == "aarch64" {
-            command.arg("--guest-vmbell").arg(arm64()?);
+            command.env(AARCH64.0, arm64()?);
         }
         command.arg("--").args(match (is_native, prints) {
             (true, false) => &["/bin/true"][..],

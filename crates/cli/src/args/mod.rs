@@ -7,3 +7,7 @@ pub(crate) mod exports;
 pub(crate) mod forward;
 pub(crate) mod suggest;
 pub(crate) mod values;
+
+/// Headings of options in `--help` that several subcommands have.
+pub(crate) const MACHINE: &str = "The machine";
+pub(crate) const OUTPUT: &str = "Output";

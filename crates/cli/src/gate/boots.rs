@@ -140,6 +140,7 @@ impl Boots<'_> {
         // The emulator has faults of its own, so a boot is tried again.
         add(&[
             "lab",
+            "kernel",
             "--deterministic",
             "--retries",
             "1",

@@ -22,7 +22,7 @@ const DEFAULT_BOOTS: u32 = 5;
 /// How many boots a measurement may have.
 pub(super) const BOOTS: RangeInclusive<u32> = 1..=1000;
 /// What a new file begins with.
-const TITLE: &str = "# What `vmbell gate` measures; --accept takes new figures into the file of each kernel beside this one.\n";
+const TITLE: &str = "# What `vmbell gate` measures. The figures of each kernel are in a .json file next to this one.\n";
 
 /// A plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -120,7 +120,7 @@ fn is_library(path: &str) -> bool {
 /// A folder with the guest's drivers and what they depend on, of all modules of the kernel.
 fn drivers(kernel: &LabKernel) -> anyhow::Result<TempDir> {
     let from = kernel.modules.as_ref().context(
-        "the lab's kernel has no modules: name their folder with `vmbell lab --modules`",
+        "the lab's kernel has no modules: name their folder with `vmbell lab kernel --modules`",
     )?;
     let folder =
         TempDir::with_prefix("vmbell-modules-").context("cannot make a temporary folder")?;

@@ -7,23 +7,22 @@ use anyhow::{Context, bail};
 use vmbell_lab::board::LabBoard;
 use vmbell_lab::initramfs::ElfFacts;
 
-/// The program for this board; `named` is what the user names.
-pub(super) fn find(board: &LabBoard, named: Option<&Path>) -> anyhow::Result<PathBuf> {
+/// The program for this board.
+pub(super) fn find(board: &LabBoard) -> anyhow::Result<PathBuf> {
     let own = env::current_exe().context("cannot tell where vmbell is")?;
     let arch = board.arch.name;
     let variable = format!("VMBELL_{}", arch.to_ascii_uppercase());
-    let path = if let Some(path) = named {
-        path.to_path_buf()
-    } else if board.is_native() {
+    if board.is_native() {
         return Ok(own);
-    } else if let Some(path) = env::var_os(&variable) {
+    }
+    let path = if let Some(path) = env::var_os(&variable) {
         PathBuf::from(path)
     } else if let Some(path) = built(&own, &target(board)) {
         path
     } else {
         bail!(
             "the lab needs a vmbell for {arch} as the first program of its Linux: build one with \
-             `cargo build --release --target {target} -p vmbell-cli`, or name one with --guest-vmbell or {variable}",
+             `cargo build --release --target {target} -p vmbell-cli`, or name one in the variable {variable}",
             target = target(board)
         );
     };
@@ -57,7 +56,7 @@ fn check(board: &LabBoard, path: &Path) -> anyhow::Result<()> {
             facts.arch
         );
     }
-    if !board.is_native() && facts.interpreter.is_some() {
+    if facts.interpreter.is_some() {
         bail!(
             "{} is linked dynamically, and the lab needs a static vmbell: build it with `--target {}`",
             path.display(),

@@ -10,6 +10,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use super::device::{check, device};
 use super::exits;
 use super::inner::Inner;
+use super::parts::EMULATOR;
+use crate::args::MACHINE;
 use crate::args::values;
 use crate::exit::Usage;
 use crate::suites::BenchSuite;
@@ -23,7 +25,14 @@ use vmbell_lab::{Began, Lab, LabOutcome, LabProgress};
 use vmbell_report::Timing;
 use vmbell_report::units::plural;
 
-/// How long a program may take.
+/// Headings of `--help`.
+const CLOCK: &str = "Its clock";
+const NESTED: &str = "With --depth 2 or 3";
+/// That of the program's options.
+pub(super) const PROGRAM: &str = "The program";
+
+/// How long a boot may take, and how long a program.
+const BOOT_LIMIT: Duration = Duration::from_secs(5 * 60);
 const TIME_LIMIT: Duration = Duration::from_secs(5 * 60);
 
 /// The CPUs of a machine in functional mode. A Linux with several vCPUs crashes now and then on the emulated SVM
@@ -32,78 +41,104 @@ pub(super) const fn default_cpus(depth: u32) -> u32 {
     if depth > 1 { 1 } else { 2 }
 }
 
-/// The machine and its kernel.
+/// The machine, as `vmbell lab` offers it.
 #[derive(Debug, Args)]
-pub(super) struct MachineArguments {
+pub(super) struct PlainMachine {
+    /// Add a device that L1 can assign to a guest with VFIO: edu (0000:00:03.0), e1000e (0000:00:04.0) or virtio-net
+    /// (0000:00:07.0), on arm64 pl031 (9010000.pl031). It is bound to VFIO's driver, or to no driver with driver=none
+    #[arg(long, help_heading = MACHINE, value_name = "NAME[,driver=none]", value_parser = device)]
+    device: Vec<PluggedDevice>,
+    /// Run the program in this Linux: 1 is L1, 2 a guest of L1 with its own KVM, 3 a guest of that one; several (1,2,3) to run
+    /// in each and to compare what `vmbell bench` measures [default: 1]
+    #[arg(long, help_heading = MACHINE, value_name = "DEPTH,...", value_delimiter = ',', value_parser = depth)]
+    depth: Vec<u32>,
+    /// Give L1 N CPUs, and each Linux inside it [default: 2; 1 with --depth 2 and 3]
+    #[arg(long, help_heading = MACHINE, value_name = "N")]
+    vcpus: Option<NonZeroU32>,
+    /// Give the Linux in which the program runs this much memory, such as 2G; at least 128M
+    #[arg(long, help_heading = MACHINE, value_name = "SIZE", default_value = "1G", value_parser = memory)]
+    memory: u64,
     /// Count time in instructions, on one CPU: the same run again gives the same figures. This is the default for `vmbell bench`,
     /// unless it names a row that needs two CPUs
-    #[arg(long, conflicts_with = "vcpus")]
+    #[arg(long, help_heading = CLOCK, conflicts_with = "vcpus")]
     deterministic: bool,
     /// Run L1 by this machine's clock, with several CPUs: only exits mean something. This is the default for other programs and
     /// with several --vcpus
-    #[arg(long, conflicts_with = "deterministic")]
+    #[arg(long, help_heading = CLOCK, conflicts_with = "deterministic")]
     functional: bool,
     /// Randomize what counts accidentally depend on, if time is counted in instructions: addresses, and the phase of the timer.
     /// The same seed gives the same figures
-    #[arg(long, value_name = "N")]
+    #[arg(long, help_heading = CLOCK, value_name = "N")]
     seed: Option<u32>,
-    /// Run the program in this Linux: 1 is L1, 2 a guest of L1 with its own KVM, 3 a guest of that one; several (1,2,3) to run
-    /// in each and to compare what `vmbell bench` measures [default: 1]
-    #[arg(long, value_name = "DEPTH,...", value_delimiter = ',', value_parser = depth)]
-    depth: Vec<u32>,
-    /// With --depth 2 or 3, start each Linux inside another one by this VMM
-    #[arg(long, value_name = "VMM", requires = "depth", default_value = "vmbell", value_parser = vmm())]
-    vmm: InnerVmm,
-    /// With --depth 2 or 3, count L1's exits by their reasons while the program runs, and those of an operation of each row if the
-    /// program is `vmbell bench`
-    #[arg(long, requires = "depth")]
-    exits: bool,
-    /// Give L1 N CPUs, and each Linux inside it [default: 2; 1 with --depth 2 and 3]
-    #[arg(long, value_name = "N")]
-    vcpus: Option<NonZeroU32>,
-    /// Give the Linux in which the program runs this much memory, such as 2G; at least 128M
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
-    memory: u64,
     /// Ask the program to end (SIGTERM) this time after its start in L1, and kill it 10 s later; `bench` writes what it has, and the
     /// exit status is 124 [default: 5m; 15m for `bench vmms`, 30m for `bench net`]
-    #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
+    #[arg(long, help_heading = PROGRAM, value_name = "TIME", value_parser = values::positive_duration)]
     timeout: Option<Duration>,
-    /// Give up a boot if the program has not started after this time
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::positive_duration)]
-    boot_timeout: Duration,
+}
+
+/// What `vmbell lab kernel` offers in addition.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = EMULATOR)]
+pub(super) struct Details {
+    /// Add a QEMU argument
+    #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
+    qemu_arg: Vec<String>,
+    /// Use this version of arm64's interrupt controller in L1 and in guests [default: 3]
+    #[arg(long, value_name = "VERSION", value_parser = gic())]
+    gic: Option<GicVersion>,
+    /// Add a parameter to the command line of each kernel
+    #[arg(long, value_name = "PARAMETER")]
+    append: Vec<String>,
+    /// Load a kernel module in the Linux in which the program runs: a name, or a file if there is a slash in it
+    #[arg(long, value_name = "NAME|FILE")]
+    module: Vec<String>,
+    /// Show the console of L1's kernel on standard error
+    #[arg(long)]
+    console: bool,
+    /// Give up a boot if the program has not started after this time [default: 5m]
+    #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
+    boot_timeout: Option<Duration>,
     /// Run the program again, up to N times, if L1 crashes or hangs while the program runs. Has no effect with --stdin, because the
     /// input is already read [default: 0; 3 with --depth 2 and 3]
     #[arg(long, value_name = "N")]
     retries: Option<u32>,
-    /// Use this version of arm64's interrupt controller in L1 and in guests [default: 3]
-    #[arg(long, value_name = "VERSION", value_parser = gic())]
-    gic: Option<GicVersion>,
-    /// Add a device that L1 can assign to a guest with VFIO: edu (0000:00:03.0), e1000e (0000:00:04.0) or virtio-net
-    /// (0000:00:07.0), on arm64 pl031 (9010000.pl031). It is bound to VFIO's driver, or to no driver with driver=none
-    #[arg(long, value_name = "NAME[,driver=none]", value_parser = device)]
-    device: Vec<PluggedDevice>,
-    /// Load a kernel module in the Linux in which the program runs: a name, or a file if there is a slash in it
-    #[arg(long, value_name = "NAME|FILE")]
-    pub(super) module: Vec<String>,
-    /// Add a parameter to the command line of each kernel
-    #[arg(long, value_name = "PARAMETER")]
-    append: Vec<String>,
-    /// Add a QEMU argument
-    #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
-    qemu_arg: Vec<String>,
-    /// Show the console of L1's kernel on standard error
-    #[arg(long)]
-    console: bool,
+    /// Start each Linux inside another one by this VMM [default: vmbell]
+    #[arg(long, help_heading = NESTED, value_name = "VMM", requires = "depth", value_parser = vmm())]
+    vmm: Option<InnerVmm>,
+    /// Count L1's exits by their reasons while the program runs, and those of an operation of each row if the program is
+    /// `vmbell bench`
+    #[arg(long, help_heading = NESTED, requires = "depth")]
+    exits: bool,
+}
+
+/// The machine.
+#[derive(Debug, Args)]
+pub(super) struct MachineArguments {
+    #[command(flatten)]
+    plain: PlainMachine,
+    #[command(flatten)]
+    details: Details,
+}
+
+impl From<PlainMachine> for MachineArguments {
+    fn from(plain: PlainMachine) -> Self {
+        Self {
+            plain,
+            details: Details::default(),
+        }
+    }
 }
 
 impl MachineArguments {
     /// The machine for this program at this depth: the one that the user names, or else the one that it needs.
     pub(super) fn choose(&self, inner: Option<&Inner>, depth: u32) -> anyhow::Result<Chosen> {
         let deterministic = |why| Chosen {
-            mode: TimeMode::Deterministic { seed: self.seed },
+            mode: TimeMode::Deterministic {
+                seed: self.plain.seed,
+            },
             why,
         };
-        let cpus = |default| self.vcpus.map_or(default, NonZeroU32::get);
+        let cpus = |default| self.plain.vcpus.map_or(default, NonZeroU32::get);
         let functional = |why| Chosen {
             mode: TimeMode::Functional {
                 cpus: cpus(default_cpus(depth)),
@@ -112,11 +147,11 @@ impl MachineArguments {
         };
         let suite = inner.and_then(|inner| inner.suite.as_ref());
         let chosen = match suite {
-            _ if self.deterministic => deterministic(None),
-            _ if self.functional || cpus(1) > 1 => functional(None),
+            _ if self.plain.deterministic => deterministic(None),
+            _ if self.plain.functional || cpus(1) > 1 => functional(None),
             None => functional(None),
             // Such a QEMU's guest shuts down before its kernel starts (docs/nested.md).
-            Some(_) if depth > 2 && self.vmm == InnerVmm::Qemu => {
+            Some(_) if depth > 2 && self.vmm() == InnerVmm::Qemu => {
                 functional(Some("--vmm qemu runs no other one in L2".to_owned()))
             }
             Some(suite) => match row_for_two_cpus(suite).filter(|_| depth == 1) {
@@ -126,7 +161,7 @@ impl MachineArguments {
                 )),
             },
         };
-        if self.seed.is_some() && !chosen.is_deterministic() {
+        if self.plain.seed.is_some() && !chosen.is_deterministic() {
             return Err(Usage::new(
                 "--seed is for a machine that counts instructions: add --deterministic",
             )
@@ -137,33 +172,45 @@ impl MachineArguments {
 
     /// The depths that the user names; `None` is 1, without a word of it in reports.
     pub(super) fn depths(&self) -> anyhow::Result<Vec<Option<u32>>> {
-        if self.exits && !self.nests() {
+        if self.details.exits && !self.nests() {
             bail!(
                 "--exits is for --depth 2 and 3: at depth 1 `vmbell bench` counts the exits of its guest"
             );
         }
-        if self.vmm == InnerVmm::Qemu && !self.nests() {
+        if self.vmm() == InnerVmm::Qemu && !self.nests() {
             bail!("--vmm is for --depth 2 and 3: the lab's QEMU always runs L1");
         }
-        if self.depth.is_empty() {
+        if self.plain.depth.is_empty() {
             return Ok(vec![None]);
         }
-        for (index, depth) in self.depth.iter().enumerate() {
-            if self.depth[..index].contains(depth) {
+        for (index, depth) in self.plain.depth.iter().enumerate() {
+            if self.plain.depth[..index].contains(depth) {
                 bail!("--depth {depth} is given twice");
             }
         }
-        Ok(self.depth.iter().copied().map(Some).collect())
+        Ok(self.plain.depth.iter().copied().map(Some).collect())
     }
 
     /// How often the program may begin again. A Linux in a guest spins now and then on the emulated SVM (docs/qemu-bugs.md).
     pub(super) fn retries(&self, depth: u32) -> u32 {
-        self.retries.unwrap_or(if depth > 1 { 3 } else { 0 })
+        self.details
+            .retries
+            .unwrap_or(if depth > 1 { 3 } else { 0 })
+    }
+
+    /// What starts each Linux inside another one.
+    fn vmm(&self) -> InnerVmm {
+        self.details.vmm.unwrap_or(InnerVmm::Vmbell)
+    }
+
+    /// Kernel modules that the user names.
+    pub(super) fn modules(&self) -> &[String] {
+        &self.details.module
     }
 
     /// Whether a Linux runs inside another one.
     pub(super) fn nests(&self) -> bool {
-        self.depth.iter().any(|depth| *depth > 1)
+        self.plain.depth.iter().any(|depth| *depth > 1)
     }
 
     /// The settings for the lab; an error if the board does not have what is asked for. `time_limit` is the program's, unless
@@ -175,42 +222,42 @@ impl MachineArguments {
         chosen: &Chosen,
         time_limit: Option<Duration>,
     ) -> anyhow::Result<Settings> {
-        check(board, &self.device).map_err(anyhow::Error::msg)?;
-        if self.gic.is_some() && board.gics.is_empty() {
+        check(board, &self.plain.device).map_err(anyhow::Error::msg)?;
+        if self.details.gic.is_some() && board.gics.is_empty() {
             bail!(
                 "--gic is for arm64, and the lab's machine is {}: --arch aarch64 makes it arm64",
                 board.arch.name
             );
         }
-        if depth > 2 && chosen.is_deterministic() && self.vmm == InnerVmm::Qemu {
+        if depth > 2 && chosen.is_deterministic() && self.vmm() == InnerVmm::Qemu {
             bail!(
                 "--vmm qemu with --deterministic is for --depth 2: in L2, QEMU's guest shuts down before its kernel starts \
                  (docs/nested.md)"
             );
         }
-        if depth > 1 && self.vmm == InnerVmm::Qemu && board.arch != Arch::X86_64 {
+        if depth > 1 && self.vmm() == InnerVmm::Qemu && board.arch != Arch::X86_64 {
             bail!("--vmm qemu is for x86-64: leave it out, and `vmbell run` starts each Linux");
         }
-        if depth > 1 && self.gic == Some(GicVersion::V2) {
+        if depth > 1 && self.details.gic == Some(GicVersion::V2) {
             bail!("--gic 2 is for --depth 1: guests with virtualization need a GICv3");
         }
         Ok(Settings {
             depth,
-            vmm: self.vmm,
-            exits: self.exits && depth > 1,
+            vmm: self.vmm(),
+            exits: self.details.exits && depth > 1,
             marks: None,
             mode: chosen.mode,
-            memory: self.memory,
+            memory: self.plain.memory,
             moment: 0,
             limits: TimeLimits {
-                boot: self.boot_timeout,
-                program: self.timeout.or(time_limit).unwrap_or(TIME_LIMIT),
+                boot: self.details.boot_timeout.unwrap_or(BOOT_LIMIT),
+                program: self.plain.timeout.or(time_limit).unwrap_or(TIME_LIMIT),
             },
-            gic: self.gic,
-            devices: self.device.clone(),
-            parameters: self.append.clone(),
-            qemu: self.qemu_arg.clone(),
-            show_console: self.console,
+            gic: self.details.gic,
+            devices: self.plain.device.clone(),
+            parameters: self.details.append.clone(),
+            qemu: self.details.qemu_arg.clone(),
+            show_console: self.details.console,
         })
     }
 }

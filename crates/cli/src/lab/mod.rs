@@ -2,8 +2,9 @@
 //!
 //! `parts` chooses the machine and finds QEMU and the kernel, `init` the `vmbell` for inside, and `machine` has the options of
 //! L1. `run` boots it with the program; if that is vmbell itself, `inner` parses its command line, `needs` says what the command
-//! needs in L1, and `exported` brings its reports back. `selftests` runs the kernel's tests of KVM. The exit status is that of
-//! the program, so failures of the lab itself have a status of their own.
+//! needs in L1, and `exported` brings its reports back. `vmbell lab` has the options that its users need, `vmbell lab kernel` all;
+//! there `selftests` runs the kernel's tests of KVM, and `bisect` finds a kernel. The exit status is that of the program, so
+//! failures of the lab itself have a status of their own.
 
 mod bisect;
 mod cache;
@@ -29,11 +30,12 @@ use std::time::Duration;
 use clap::{Args, Command, Subcommand};
 
 pub(super) use self::carried::to_copy;
-use self::parts::LabParts;
 pub(super) use self::parts::kernel;
-use self::run::RunArguments;
+use self::parts::{LabParts, PlainParts};
+use self::run::{PlainArguments, RunArguments};
 use self::selftests::SelftestsArguments;
 use super::exit::{Exit, Usage, refused};
+use crate::args::MACHINE;
 use vmbell_lab::boot::exec_applet;
 use vmbell_lab::debian::KernelVersion;
 use vmbell_lab::selftests::run_each;
@@ -54,11 +56,7 @@ Examples:
   vmbell lab --kernel debian:6.1 -- PROGRAM           run it on the KVM of Debian's Linux 6.1
   vmbell lab --kernel debian:6.1 --kernel debian:newest -- vmbell bench
                                                       compare the KVM of two kernels
-  vmbell lab --kernel debian:6.12 --kvm-patch my.patch --unpatched -- vmbell bench
-                                                      measure what a patch of KVM changes
-  vmbell lab --bisect --kernel debian:6.12 --kernel debian:newest -- vmbell bench ROW --only
-                                                      find the kernel that changed a row
-  vmbell lab selftests --kernel debian:6.12           build the kernel's selftests of KVM, and run them
+  vmbell lab kernel --help                            patch KVM, find a change, all other options
   vmbell lab prepare                                  download what is missing
   vmbell lab status --verify                          check what has been downloaded
 
@@ -66,6 +64,42 @@ Exit status: that of PROGRAM, and
   124       a time limit expired
   125       the lab itself failed
   128 + N   signal N killed PROGRAM
+
+Environment variables:
+  VMBELL_STATE_LIMIT  keep at most this much of saved machines, the last used ones [default: 4G]
+  VMBELL_AARCH64      the vmbell for L1 with --arch aarch64 on another machine [default: what cargo
+                      built for the target aarch64-unknown-linux-musl]
+";
+
+const KERNEL_EXAMPLES: &str = "\
+Examples:
+  vmbell lab kernel --kernel debian:6.12 --kvm-patch my.patch --unpatched -- vmbell bench
+                                                      measure what a patch of KVM changes
+  vmbell lab kernel --bisect --kernel debian:6.12 --kernel debian:newest -- vmbell bench ROW --only
+                                                      find the kernel that changed a row
+  vmbell lab kernel --kernel bzImage --modules none -- PROGRAM
+                                                      run it on a kernel of yours
+  vmbell lab kernel --retries 2 --console -- PROGRAM  look at L1's console
+  vmbell lab kernel prepare --kernel debian:6.12 --kvm-patch my.patch
+                                                      build this KVM ahead of a run
+  vmbell lab kernel selftests --kernel debian:6.12    build and run the kernel's selftests of KVM
+
+Exit status: as that of `vmbell lab`
+";
+
+const PREPARE_EXAMPLES: &str = "\
+Examples:
+  vmbell lab prepare                                  download what a run needs by default
+  vmbell lab prepare --kernel debian:6.1              download another kernel
+  vmbell lab prepare --depth 2                        save the machines that have a Linux inside
+";
+
+const KERNEL_PREPARE_EXAMPLES: &str = "\
+Examples:
+  vmbell lab kernel prepare --kernel debian:6.12 --kvm-patch my.patch
+                                                      build this KVM ahead of a run
+  vmbell lab kernel prepare --kernel debian:6.12 --debug-kernel
+                                                      build a kernel that checks itself
 ";
 
 /// Run a program on real KVM, on a machine without /dev/kvm
@@ -81,8 +115,9 @@ Exit status: that of PROGRAM, and
 /// needs two.
 ///
 /// QEMU and the kernel are packages of the distribution, downloaded by apt-get and unpacked into
-/// $XDG_CACHE_HOME/vmbell/lab, without root. `--kernel debian:VERSION` takes another kernel from Debian's archive, and
-/// `--kvm-patch FILE` builds its KVM with a patch.
+/// $XDG_CACHE_HOME/vmbell/lab, without root. `--kernel debian:VERSION` takes another kernel from Debian's archive.
+/// The command `kernel` has further options: it builds KVM with a patch, finds the kernel at which a row changed, and runs the
+/// kernel's selftests.
 ///
 /// As cargo's runner, the lab runs the tests of any project on real KVM:
 /// CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="vmbell lab --" cargo test
@@ -94,25 +129,63 @@ Exit status: that of PROGRAM, and
 )]
 pub(super) struct LabArguments {
     /// Emulate this architecture, for programs of this architecture [default: this machine's]
-    #[arg(long, global = true, value_name = "ARCH", value_parser = parts::architectures())]
+    #[arg(long, global = true, help_heading = MACHINE, value_name = "ARCH", value_parser = parts::architectures())]
     arch: Option<String>,
     #[command(subcommand)]
     command: Option<LabCommand>,
+    #[command(flatten)]
+    run: PlainArguments,
+}
+
+/// Run a program on a KVM or a kernel that you change, with all options of the lab
+///
+/// It has the options of `vmbell lab`, and those to build KVM with a patch, to find the kernel that changed a row, to load modules, to
+/// give QEMU arguments, to start again after a crash, and more.
+#[derive(Debug, Args)]
+#[command(
+    after_help = KERNEL_EXAMPLES,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
+struct KernelArguments {
+    #[command(subcommand)]
+    command: Option<KernelCommand>,
     #[command(flatten)]
     run: RunArguments,
 }
 
 #[derive(Debug, Subcommand)]
-enum LabCommand {
-    /// Download and prepare what is missing, and save the machines that runs have by default
+enum KernelCommand {
+    /// Prepare and build what a run with these options needs, and save its machines
+    #[command(after_help = KERNEL_PREPARE_EXAMPLES)]
     Prepare {
         #[command(flatten)]
         parts: Box<LabParts>,
-        /// Prepare what a run with this --depth needs
-        #[arg(long, value_name = "DEPTH", default_value_t = 1, hide_default_value = true, value_parser = machine::depth)]
-        depth: u32,
+        #[command(flatten)]
+        depth: PreparedDepth,
     },
     Selftests(Box<SelftestsArguments>),
+}
+
+/// What a preparation is for.
+#[derive(Debug, Args)]
+struct PreparedDepth {
+    /// Prepare what a run with this --depth needs
+    #[arg(long, help_heading = MACHINE, value_name = "DEPTH", default_value_t = 1, hide_default_value = true, value_parser = machine::depth)]
+    depth: u32,
+}
+
+#[derive(Debug, Subcommand)]
+enum LabCommand {
+    /// Download and prepare what is missing, and save the machines that runs have by default
+    #[command(after_help = PREPARE_EXAMPLES)]
+    Prepare {
+        #[command(flatten)]
+        parts: PlainParts,
+        #[command(flatten)]
+        depth: PreparedDepth,
+    },
+    Kernel(Box<KernelArguments>),
     /// Show what is prepared, and the saved machines
     Status {
         /// Read every file and compare its SHA-256
@@ -162,20 +235,28 @@ pub(super) fn run(arguments: LabArguments, parser: &Command) -> ExitCode {
             let error = exec_applet(&words);
             Err(anyhow::Error::new(error).context(format!("cannot become {}", words[0].display())))
         }
-        Some(LabCommand::Selftests(arguments)) => selftests::run(arch, &arguments),
+        Some(LabCommand::Kernel(kernel)) => match kernel.command {
+            Some(KernelCommand::Prepare { parts, depth }) => {
+                cache::prepare(arch, &parts, depth.depth)
+            }
+            Some(KernelCommand::Selftests(arguments)) => selftests::run(arch, &arguments),
+            None => run::run(arch, &kernel.run, parser),
+        },
         Some(LabCommand::RunSelftests { limit, programs }) => {
             let result = run_each(&programs, Duration::from_secs(limit), &mut io::stdout());
             result
                 .map(|()| ExitCode::SUCCESS)
                 .map_err(anyhow::Error::new)
         }
-        Some(LabCommand::Prepare { parts, depth }) => cache::prepare(arch, &parts, depth),
+        Some(LabCommand::Prepare { parts, depth }) => {
+            cache::prepare(arch, &parts.into(), depth.depth)
+        }
         Some(LabCommand::Status {
             key: true, kernel, ..
         }) => cache::key(arch, &kernel),
         Some(LabCommand::Status { verify, kernel, .. }) => cache::status(arch, verify, &kernel),
         Some(LabCommand::Clean) => cache::clean(),
-        None => run::run(arch, &arguments.run, parser),
+        None => run::run(arch, &arguments.run.into(), parser),
     };
     result.unwrap_or_else(|error| {
         if let Some(error) = error.downcast_ref() {

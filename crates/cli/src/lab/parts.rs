@@ -16,6 +16,7 @@ use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser}
 
 use super::init;
 use crate::args::values;
+use crate::args::{MACHINE, OUTPUT};
 use crate::interrupt;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::LabBoard;
@@ -27,9 +28,13 @@ use vmbell_lab::qemu::Qemu;
 use vmbell_lab::saved::Store;
 use vmbell_lab::{KernelChoice, KvmChanges, Lab, LabError, LabKernel, LabProgress, Provision};
 
+/// Headings of options in `--help`.
+pub(super) const CHANGES: &str = "KVM and the kernel";
+pub(super) const EMULATOR: &str = "QEMU and its boots";
+
 /// Disk space for saved machines, each of about 150 MB, unless the user says so.
 const STATES: u64 = 4 << 30;
-/// The variable that says so.
+/// The variable with another one.
 const LIMIT: &str = "VMBELL_STATE_LIMIT";
 
 /// How often the thread looks that waits for a signal.
@@ -63,20 +68,22 @@ pub(crate) fn kernel(value: OsString) -> Result<KernelChoice, LabError> {
     }
 }
 
-/// Which QEMU and kernel.
+/// Which kernel, of each command that boots one.
 #[derive(Debug, Args)]
-pub(super) struct LabParts {
-    /// Use this QEMU instead of the one on PATH or the package's
-    #[arg(long, value_name = "FILE")]
-    qemu: Option<PathBuf>,
+pub(super) struct PlainParts {
     /// Use this kernel: Debian's newest of a version (debian:6.1, debian:6.12.43) or of all (debian:newest), or a file
     /// (x86-64: bzImage or ELF vmlinux, arm64: Image); several times to run with each and to compare what `vmbell bench` measures [default: the distribution's 6.12]
-    #[arg(long, value_name = "debian:VERSION|FILE", value_parser = OsStringValueParser::new().try_map(kernel))]
+    #[arg(long, help_heading = MACHINE, display_order = 0, value_name = "debian:VERSION|FILE", value_parser = OsStringValueParser::new().try_map(kernel))]
     kernel: Vec<KernelChoice>,
-    /// Take the modules of --kernel FILE from this folder; `none` if KVM is built in [default: ../lib/modules/VERSION next
-    /// to it]
-    #[arg(long, value_name = "FOLDER", requires = "kernel")]
-    modules: Option<PathBuf>,
+    /// Print errors only
+    #[arg(short, long, help_heading = OUTPUT)]
+    quiet: bool,
+}
+
+/// What is changed in the kernel or in its KVM, and QEMU: for `vmbell lab kernel`.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = CHANGES)]
+pub(super) struct Changes {
     /// Build KVM from the kernel's own source with this patch (unified format, -p1) and run with that, on x86-64; several
     /// are applied in order. The compiler, the headers and the source are packages of the kernel's distribution
     #[arg(long, value_name = "FILE")]
@@ -93,20 +100,34 @@ pub(super) struct LabParts {
     /// Run with the unpatched KVM or without kvm_ioeventfd first, and compare what `vmbell bench` measures
     #[arg(long)]
     unpatched: bool,
-    /// Use this program as the vmbell in L1, if L1 has another architecture [default: what cargo built for its musl target;
-    /// $VMBELL_AARCH64]
-    #[arg(long, value_name = "FILE")]
-    guest_vmbell: Option<PathBuf>,
-    /// Boot L1, instead of beginning where the same machine was saved after an earlier boot
-    #[arg(long)]
+    /// Take the modules of --kernel FILE from this folder; `none` if KVM is built in [default: ../lib/modules/VERSION next
+    /// to it]
+    #[arg(long, value_name = "FOLDER", requires = "kernel")]
+    modules: Option<PathBuf>,
+    /// Use this QEMU instead of the one on PATH or the package's
+    #[arg(long, help_heading = EMULATOR, value_name = "FILE")]
+    qemu: Option<PathBuf>,
+    /// Boot L1, instead of starting from its saved state
+    #[arg(long, help_heading = EMULATOR)]
     cold: bool,
-    /// Keep at most this much of saved machines; those not used for the longest time go first [default: 4G;
-    /// $VMBELL_STATE_LIMIT]
-    #[arg(long, value_name = "SIZE", value_parser = values::size)]
-    state_limit: Option<u64>,
-    /// Print errors only
-    #[arg(short, long)]
-    pub(super) quiet: bool,
+}
+
+/// QEMU and the kernel.
+#[derive(Debug, Args)]
+pub(super) struct LabParts {
+    #[command(flatten)]
+    changes: Changes,
+    #[command(flatten)]
+    plain: PlainParts,
+}
+
+impl From<PlainParts> for LabParts {
+    fn from(plain: PlainParts) -> Self {
+        Self {
+            plain,
+            changes: Changes::default(),
+        }
+    }
 }
 
 /// One kernel of a run.
@@ -170,28 +191,27 @@ pub(super) struct Prepared {
 impl LabParts {
     /// Where the lab's remarks are written.
     pub(super) fn progress(&self) -> LabProgress {
-        LabProgress::new(self.quiet)
+        LabProgress::new(self.plain.quiet)
     }
 
     /// The saved machines, unless each is to boot.
     fn states(&self) -> anyhow::Result<Option<Store>> {
-        if self.cold {
+        if self.changes.cold {
             return Ok(None);
         }
-        let limit = match (self.state_limit, env::var(LIMIT)) {
-            (Some(limit), _) => limit,
-            (None, Ok(text)) => {
+        let limit = match env::var(LIMIT) {
+            Ok(text) => {
                 let size = values::size(&text).map_err(anyhow::Error::msg);
                 size.with_context(|| format!("{LIMIT}={text}"))?
             }
-            (None, Err(_)) => STATES,
+            Err(_) => STATES,
         };
         Ok(Some(Store::user(DiskSize(limit))?))
     }
 
     /// The kernels that the user names, with their modules and with what is changed in KVM.
     pub(super) fn choices(&self) -> anyhow::Result<Vec<RunKernel>> {
-        let kernels = match (&self.modules, self.kernel.as_slice()) {
+        let kernels = match (&self.changes.modules, self.plain.kernel.as_slice()) {
             (None, []) => vec![None],
             (None, kernels) => kernels.iter().cloned().map(Some).collect(),
             (Some(folder), [KernelChoice::File { image, .. }]) => vec![Some(KernelChoice::File {
@@ -201,10 +221,10 @@ impl LabParts {
             _ => bail!("--modules is for one kernel in a file; Debian's kernels have their own"),
         };
         let changed = KvmChanges {
-            source: self.kvm_source.clone(),
-            patches: self.kvm_patch.clone(),
+            source: self.changes.kvm_source.clone(),
+            patches: self.changes.kvm_patch.clone(),
         };
-        if self.unpatched && changed.is_empty() && !self.kvm_ioeventfd {
+        if self.changes.unpatched && changed.is_empty() && !self.changes.kvm_ioeventfd {
             bail!(
                 "--unpatched is for --kvm-patch, --kvm-source and --kvm-ioeventfd: name one of these too"
             );
@@ -212,15 +232,15 @@ impl LabParts {
         let with = |kernel: Option<KernelChoice>| {
             let unchanged = RunKernel {
                 kernel,
-                debug: self.debug_kernel,
+                debug: self.changes.debug_kernel,
                 ..RunKernel::default()
             };
             let changed = RunKernel {
                 kvm: changed.clone(),
-                ioeventfd: self.kvm_ioeventfd,
+                ioeventfd: self.changes.kvm_ioeventfd,
                 ..unchanged.clone()
             };
-            let first = self.unpatched.then_some(unchanged);
+            let first = self.changes.unpatched.then_some(unchanged);
             first.into_iter().chain([changed])
         };
         Ok(kernels.into_iter().flat_map(with).collect())
@@ -265,7 +285,7 @@ impl LabParts {
         clean_up_at_a_signal().context("cannot handle signals")?;
         let lock = cache.lock_use()?;
         let mut provision = Provision::new(host, board, &cache, progress);
-        let qemu = provision.qemu(self.qemu.as_deref())?;
+        let qemu = provision.qemu(self.changes.qemu.as_deref())?;
         let own_kernel = matches!(choice.kernel, Some(KernelChoice::File { .. }));
         if choice.ioeventfd {
             provision.require_debians_kvm(choice.kernel.as_ref())?;
@@ -321,7 +341,7 @@ impl LabParts {
         choice: &RunKernel,
         step: impl FnOnce(&mut Provision<'_>, &LabKernel) -> anyhow::Result<()>,
     ) -> anyhow::Result<Lab> {
-        let init = init::find(&board, self.guest_vmbell.as_deref())?;
+        let init = init::find(&board)?;
         let prepared = self.prepare_with(host, &board, settings, choice, step)?;
         Ok(Lab {
             board,

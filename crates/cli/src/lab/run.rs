@@ -17,9 +17,9 @@ use super::exits;
 use super::exported::Exported;
 use super::inner::Inner;
 use super::lacks;
-use super::machine::{MachineArguments, announce, summarize};
+use super::machine::{MachineArguments, PROGRAM, PlainMachine, announce, summarize};
 use super::needs::Needs;
-use super::parts::{LabParts, RunKernel, boards};
+use super::parts::{CHANGES, LabParts, PlainParts, RunKernel, boards};
 use crate::compare;
 use crate::exit::Usage;
 use crate::output::deliver::show_below;
@@ -60,13 +60,10 @@ const L1_VARIABLES: &[(&str, &str)] = &[
     ("TMPDIR", "/tmp"),
 ];
 
-/// The program, its machine, and what goes in and comes back.
+/// The program, and what goes in and comes back.
 #[derive(Debug, Args)]
-pub(super) struct RunArguments {
-    #[command(flatten)]
-    parts: LabParts,
-    #[command(flatten)]
-    machine: MachineArguments,
+#[command(next_help_heading = PROGRAM)]
+pub(super) struct ProgramArguments {
     /// Copy a file or folder of this host into L1, to the same path or to PATH
     #[arg(long, value_name = "HOST[:PATH]")]
     with: Vec<PathBuf>,
@@ -76,22 +73,57 @@ pub(super) struct RunArguments {
     /// Set a variable for the program
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// Pass no variable of this environment; this is the default if PROGRAM is vmbell
-    #[arg(long)]
-    clear_env: bool,
     /// Connect standard input
     #[arg(short = 'i', long)]
     stdin: bool,
-    /// Run the program in a cgroup of its own, whose memory the kernel counts, as a service manager does
-    #[arg(long)]
+    /// Run this program with these arguments; `vmbell` stands for this program
+    #[arg(last = true, required = true, value_name = "PROGRAM", help_heading = None::<&str>)]
+    words: Vec<OsString>,
+}
+
+/// What `vmbell lab` offers.
+#[derive(Debug, Args)]
+pub(super) struct PlainArguments {
+    #[command(flatten)]
+    machine: PlainMachine,
+    #[command(flatten)]
+    program: ProgramArguments,
+    #[command(flatten)]
+    parts: PlainParts,
+}
+
+/// What `vmbell lab kernel` offers.
+#[derive(Debug, Args)]
+pub(super) struct RunArguments {
+    #[command(flatten)]
+    machine: MachineArguments,
+    #[command(flatten)]
+    program: ProgramArguments,
+    /// Pass no variable of this environment; this is the default if PROGRAM is vmbell
+    #[arg(long, help_heading = PROGRAM)]
+    clear_env: bool,
+    /// Run the program in its own cgroup, whose memory the kernel counts, as a service manager does
+    #[arg(long, help_heading = PROGRAM)]
     cgroup: bool,
     /// Find the first of Debian's kernels between two --kernel, older first, at which the row that `vmbell bench` measures
     /// has changed by at least half of the difference between the two. Each step downloads a kernel and keeps it
-    #[arg(long)]
+    #[arg(long, help_heading = CHANGES)]
     bisect: bool,
-    /// Run this program with these arguments; `vmbell` stands for this program
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
-    program: Vec<OsString>,
+    #[command(flatten)]
+    parts: LabParts,
+}
+
+impl From<PlainArguments> for RunArguments {
+    fn from(plain: PlainArguments) -> Self {
+        Self {
+            parts: plain.parts.into(),
+            machine: plain.machine.into(),
+            program: plain.program,
+            clear_env: false,
+            cgroup: false,
+            bisect: false,
+        }
+    }
 }
 
 /// What runs in L1.
@@ -177,7 +209,7 @@ pub(super) fn run(
 /// Fails if the program is vmbell with arguments that are wrong there, as far as this host can tell. Another architecture has other
 /// rows.
 fn check(arch: Option<&str>, arguments: &RunArguments, parser: &Command) -> anyhow::Result<()> {
-    let inner = Inner::of(&arguments.program, parser)?;
+    let inner = Inner::of(&arguments.program.words, parser)?;
     let (host, board) = boards(arch, arguments.machine.nests())?;
     match inner.and_then(|inner| inner.suite) {
         Some(suite) if board.arch == host => suite.check(),
@@ -228,7 +260,7 @@ fn bisect(
     if !old.is_debians() || !new.is_debians() {
         bail!("--bisect is between kernels of Debian: name them as --kernel debian:VERSION");
     }
-    let inner = Inner::of(&arguments.program, parser)?;
+    let inner = Inner::of(&arguments.program.words, parser)?;
     let chosen = arguments
         .machine
         .choose(inner.as_ref(), depth.unwrap_or(1))?;
@@ -272,7 +304,7 @@ fn run_in(
     KernelAtDepth { choice, depth }: KernelAtDepth<'_>,
     report: Option<&Path>,
 ) -> anyhow::Result<u8> {
-    let inner = Inner::of(&arguments.program, parser)?;
+    let inner = Inner::of(&arguments.program.words, parser)?;
     let (host, board) = boards(arch, arguments.machine.nests())?;
     let (machine, number) = (&arguments.machine, depth.unwrap_or(1));
     let chosen = machine.choose(inner.as_ref(), number)?;
@@ -316,7 +348,7 @@ fn run_in(
     let of_rows = own.as_ref().map(|own| json_of(&mut exports, own.path()));
     let of_rows = of_rows.transpose()?;
     let exports = Exported::open(&exports, &reads)?;
-    if let Some(folder) = &arguments.out {
+    if let Some(folder) = &arguments.program.out {
         // So is the folder for the program's files.
         let file = fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
         file.with_context(|| format!("cannot write into the folder {} (--out)", folder.display()))?;
@@ -328,7 +360,7 @@ fn run_in(
         exports,
     };
     let mut carried = Carried::default();
-    for pair in &arguments.with {
+    for pair in &arguments.program.with {
         carried.files.push(copied(pair)?);
     }
     if let Some(BenchSuite::Vmms(args)) = program
@@ -337,7 +369,7 @@ fn run_in(
         .and_then(|inner| inner.suite.as_ref())
     {
         // What the user copies may be the program.
-        carried.programs(args.programs(), !arguments.with.is_empty())?;
+        carried.programs(args.programs(), !arguments.program.with.is_empty())?;
     }
     let lab = arguments.parts.open(host, board, &settings, choice)?;
     if program.needs.vmms {
@@ -375,7 +407,7 @@ fn run_in(
         && !task.stdin
     {
         lab.progress
-            .say("the program had started, so it is not run again; --retries N allows that");
+            .say("the program had started, so it is not run again; `vmbell lab kernel --retries N` allows that");
     }
     let mut outcome = outcome?;
     if program.inner.is_none()
@@ -395,7 +427,7 @@ fn run_in(
         written.with_context(|| format!("cannot write {}", path.display()))?;
         show_below(Style::Auto, stdout_is_taken, &exits)?;
     }
-    if let (Some(files), Some(folder)) = (outcome.files.take(), &arguments.out) {
+    if let (Some(files), Some(folder)) = (outcome.files.take(), &arguments.program.out) {
         files.unpack(folder)?;
     }
     let status = status?;
@@ -443,8 +475,8 @@ fn task(
     (carried, timing): (&Carried, Timing),
 ) -> anyhow::Result<LabTask> {
     let needs = &program.needs;
-    let own = [needs.environment.as_slice(), &arguments.env].concat();
-    let (name, words, environment) = match (&program.inner, arguments.program.as_slice()) {
+    let own = [needs.environment.as_slice(), &arguments.program.env].concat();
+    let (name, words, environment) = match (&program.inner, arguments.program.words.as_slice()) {
         (Some(inner), _) => {
             let in_l1 = program.exports.iter().map(Exported::in_l1);
             let replaced: Vec<_> = needs.replaced.iter().cloned().chain(in_l1).collect();
@@ -462,7 +494,7 @@ fn task(
         (None, []) => bail!("no program"),
     };
     let mut modules: Vec<String> = needs.modules.iter().map(|name| (*name).into()).collect();
-    modules.extend_from_slice(&arguments.machine.module);
+    modules.extend_from_slice(arguments.machine.modules());
     let same = |path: &PathBuf| (path.clone(), path.clone());
     let reads = program.reads.iter().map(same);
     Ok(LabTask {
@@ -473,8 +505,8 @@ fn task(
         with: carried.files.iter().cloned().chain(reads).collect(),
         scripts: carried.scripts.clone(),
         modules,
-        out: arguments.out.is_some() || !program.exports.is_empty(),
-        stdin: arguments.stdin,
+        out: arguments.program.out.is_some() || !program.exports.is_empty(),
+        stdin: arguments.program.stdin,
         cgroup: arguments.cgroup,
     })
 }

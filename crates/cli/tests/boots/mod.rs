@@ -41,7 +41,7 @@ pub fn host_vmbell() -> &'static str {
     &COMMAND
 }
 
-/// `vmbell lab` with these arguments.
+/// `vmbell lab kernel`, which has the options of the limits, with these arguments.
 pub fn lab(arguments: &[&str]) -> Command {
     let mut command = lab_within_its_limits(&LIMITS);
     command.args(arguments);
@@ -52,7 +52,7 @@ pub fn lab(arguments: &[&str]) -> Command {
 pub fn lab_within_its_limits(arguments: &[&str]) -> Command {
     let mut command = Command::new(host_vmbell());
     command
-        .args(["lab", "--arch", crate::BOARD.arch.name])
+        .args(["lab", "kernel", "--arch", crate::BOARD.arch.name])
         .args(arguments)
         .stdin(Stdio::null());
     command

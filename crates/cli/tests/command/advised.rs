@@ -8,7 +8,7 @@ use super::common::{stdout, vmbell};
 use kit::advised::{ALL, Tested, commands};
 
 /// The commands whose help has examples.
-const COMMANDS: [&[&str]; 10] = [
+const COMMANDS: [&[&str]; 13] = [
     &[],
     &["bench"],
     &["bench", "eoi"],
@@ -17,7 +17,10 @@ const COMMANDS: [&[&str]; 10] = [
     &["bench", "vmms"],
     &["gate"],
     &["lab"],
-    &["lab", "selftests"],
+    &["lab", "prepare"],
+    &["lab", "kernel"],
+    &["lab", "kernel", "prepare"],
+    &["lab", "kernel", "selftests"],
     &["run"],
 ];
 

@@ -42,7 +42,7 @@ fn bench(machine: &[&str], arguments: &[&str]) -> (Output, Value) {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report.json");
     let mut command = Command::new(host_vmbell());
-    command.arg("lab").args(LIMITS).args(machine);
+    command.args(["lab", "kernel"]).args(LIMITS).args(machine);
     command.args(["--", "vmbell", "bench", "--only", "--export-json"]);
     command.arg(&report).args(arguments).stdin(Stdio::null());
     let output = output(&mut command);

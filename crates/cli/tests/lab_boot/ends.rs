@@ -28,7 +28,7 @@ fn after_a_real_panic_a_program_begins_again_from_a_boot_as_often_as_the_user_sa
         assert_eq!(output.status.code(), Some(125), "{said}");
         assert!(said.contains(says), "{said}");
         assert!(said.contains("sysrq triggered crash"), "{said}");
-        let advice = "the program had started, so it is not run again; --retries N allows that";
+        let advice = "the program had started, so it is not run again; `vmbell lab kernel --retries N` allows that";
         assert_eq!(said.contains(advice), retries == "0", "{said}");
         // What the first boot began from is not used again, and the second one saves nothing.
         assert_eq!(states.names(), [""; 0]);

@@ -29,7 +29,7 @@ fn measured(ways: &[&str]) -> (Value, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.json");
     let mut command = Command::new(host_vmbell());
-    command.args(["lab", "--functional"]).args(LIMITS);
+    command.args(["lab", "kernel", "--functional"]).args(LIMITS);
     command.args(["--", "vmbell", "bench", "net", "--runs", "1"]);
     command.args(ways).arg("--export-json").arg(&path);
     let transactions = TRANSACTIONS.to_string();

@@ -255,7 +255,7 @@ fn another_projects_cargo_test_runs_on_real_kvm() {
         .args(["test", "--offline", "--test", "kvm", "--"])
         .arg("--include-ignored")
         .current_dir(project.path());
-    let runner = format!("{} lab {} --", host_vmbell(), LIMITS.join(" "));
+    let runner = format!("{} lab kernel {} --", host_vmbell(), LIMITS.join(" "));
     let tested = output(
         command
             .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner)

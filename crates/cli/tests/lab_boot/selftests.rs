@@ -1,4 +1,4 @@
-//! `vmbell lab selftests`: our two tests pass on the KVM of a kernel, and fail on one that is broken.
+//! `vmbell lab kernel selftests`: our two tests pass on the KVM of a kernel, and fail on one that is broken.
 
 use std::process::{Command, Stdio};
 
@@ -70,11 +70,19 @@ fn an_unknown_test_is_told_with_the_nearest_name_before_a_boot() {
     );
 }
 
-/// `vmbell lab selftests` with limits that only a hang reaches.
+/// `vmbell lab kernel selftests` with limits that only a hang reaches.
 fn selftests(arguments: &[&str]) -> Command {
     let mut command = Command::new(host_vmbell());
     command
-        .args(["lab", "selftests", "--boot-timeout", "1h", "--limit", "1h"])
+        .args([
+            "lab",
+            "kernel",
+            "selftests",
+            "--boot-timeout",
+            "1h",
+            "--limit",
+            "1h",
+        ])
         .args(arguments)
         .stdin(Stdio::null());
     command

@@ -408,7 +408,13 @@ fn vmms_answer_every_row_on_kvm() {
     let folder = Folder::new();
     let run = |seed: &[&str]| {
         let suite = ["--", "vmbell", "bench", "vmms", "--runs", "1"];
-        let words = [&["lab", "--deterministic"], seed, &LIMITS[..], &suite].concat();
+        let words = [
+            &["lab", "kernel", "--deterministic"],
+            seed,
+            &LIMITS[..],
+            &suite,
+        ]
+        .concat();
         folder.run(&words, |command| {
             let further = ["--exits", "on", "--vmm", NO_IOEVENTFD];
             command.args(FEW).args(further);

@@ -53,7 +53,7 @@ impl Apt {
                     return Err(failed!(
                         "no {program} on this system, so the lab cannot download {wanted}"
                     )
-                    .hint(format!("give it {option} instead")));
+                    .hint(format!("name a file with `vmbell lab kernel {option}`")));
                 }
                 Err(error) => return Err(cannot("run", program)(error)),
             }

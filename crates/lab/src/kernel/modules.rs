@@ -47,7 +47,7 @@ impl ModuleTree {
         if files.is_empty() {
             let folder = folder.display();
             return Err(failed!("no modules of Linux {version} in {folder}")
-                .hint("name their folder with --modules, or `none` if KVM is built in"));
+                .hint("name their folder with `vmbell lab kernel --modules`, or `none` if KVM is built in"));
         }
         // The file is absent if the kernel has no built-in modules.
         let builtin = fs::read_to_string(folder.join("modules.builtin")).unwrap_or_default();

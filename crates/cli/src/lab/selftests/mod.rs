@@ -1,4 +1,4 @@
-//! `vmbell lab selftests`: builds the selftests of KVM of a kernel's source, runs them on its KVM, and compares the results with the
+//! `vmbell lab kernel selftests`: builds the selftests of KVM of a kernel's source, runs them on its KVM, and compares the results with the
 //! known ones.
 
 mod output;
@@ -17,6 +17,7 @@ use self::output::{KernelResults, json, table};
 use self::runner::SelftestRunner;
 use super::machine::{announce, memory};
 use super::parts::{LabParts, RunKernel, boards};
+use crate::args::MACHINE;
 use crate::args::suggest::did_you_mean;
 use crate::args::values;
 use crate::exit::{Exit, Usage};
@@ -26,17 +27,21 @@ use vmbell_lab::boot::{Settings, TimeLimits, TimeMode};
 use vmbell_lab::debian::KernelVersion;
 use vmbell_lab::selftests::{KnownResults, SelftestSuite};
 
+/// The heading of options in `--help`.
+const TESTS: &str = "The tests";
+
 const EXAMPLES: &str = "\
 Examples:
-  vmbell lab selftests                                run all on the distribution's kernel
-  vmbell lab selftests --kernel debian:6.12 '*irq*'   run those whose names have irq in them
-  vmbell lab selftests ioeventfd_test irqfd_resample_test --kernel debian:6.12 --kvm-patch my.patch
-                                                      run vmbell's own two on a KVM with a patch
-  vmbell lab selftests --kernel debian:6.18 --from debian:newest
-                                                      run the tests of another kernel, such as one that has no source any more
-  vmbell lab selftests --kernel debian:6.1 --kernel debian:6.12
+  vmbell lab kernel selftests                         run all on the distribution's kernel
+  vmbell lab kernel selftests --kernel debian:6.12 '*irq*'
+                                                      run those whose names have irq in them
+  vmbell lab kernel selftests ioeventfd_test --kernel debian:6.12 --kvm-patch my.patch
+                                                      run one of vmbell's own on a KVM with a patch
+  vmbell lab kernel selftests --kernel debian:6.18 --from debian:newest
+                                                      run the tests of another kernel's source
+  vmbell lab kernel selftests --kernel debian:6.1 --kernel debian:6.12
                                                       count the results of two kernels
-  vmbell lab selftests --json | jq '.kernels[].tests[] | select(.known | not)'
+  vmbell lab kernel selftests --json | jq '.kernels[].tests[] | select(.known | not)'
                                                       let a program read it
 
 Exit codes:
@@ -58,33 +63,33 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct SelftestsArguments {
-    #[command(flatten)]
-    parts: LabParts,
-    /// Take the tests of this kernel of Debian instead of the kernel's own
-    #[arg(long, value_name = "debian:VERSION")]
-    from: Option<KernelVersion>,
-    /// Kill a test after this time
-    #[arg(long, value_name = "TIME", default_value = "25s", value_parser = values::positive_duration)]
-    limit: Duration,
-    /// Compare with this list instead of vmbell's: lines `KERNEL TEST RESULT CAUSE`, with a `?` after the result if the test may
-    /// also pass; what it does not name is to pass
-    #[arg(long, value_name = "FILE")]
-    known: Option<PathBuf>,
-    /// Give L1 N CPUs
-    #[arg(long, value_name = "N", default_value = "2")]
-    vcpus: NonZeroU32,
-    /// Give L1 this much memory; at least 128M
-    #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = memory)]
-    memory: u64,
-    /// Give up a boot if the tests have not started after this time
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::positive_duration)]
-    boot_timeout: Duration,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     /// Run only these tests: names, or patterns with * and ? [default: all]
     #[arg(value_name = "PATTERN")]
     patterns: Vec<String>,
+    #[command(flatten)]
+    parts: LabParts,
+    /// Take the tests of this kernel of Debian instead of the kernel's own
+    #[arg(long, help_heading = TESTS, value_name = "debian:VERSION")]
+    from: Option<KernelVersion>,
+    /// Kill a test after this time
+    #[arg(long, help_heading = TESTS, value_name = "TIME", default_value = "25s", value_parser = values::positive_duration)]
+    limit: Duration,
+    /// Compare with this list instead of vmbell's: lines `KERNEL TEST RESULT CAUSE`, with a `?` after the result if the test may
+    /// also pass; what it does not name is to pass
+    #[arg(long, help_heading = TESTS, value_name = "FILE")]
+    known: Option<PathBuf>,
+    /// Give L1 N CPUs
+    #[arg(long, help_heading = MACHINE, value_name = "N", default_value = "2")]
+    vcpus: NonZeroU32,
+    /// Give L1 this much memory; at least 128M
+    #[arg(long, help_heading = MACHINE, value_name = "SIZE", default_value = "2G", value_parser = memory)]
+    memory: u64,
+    /// Give up a boot if the tests have not started after this time
+    #[arg(long, help_heading = MACHINE, value_name = "TIME", default_value = "5m", value_parser = values::positive_duration)]
+    boot_timeout: Duration,
+    /// Print JSON
+    #[arg(long, help_heading = TESTS)]
+    json: bool,
 }
 
 /// Runs the tests on each kernel; the exit status says whether all results are the known ones.

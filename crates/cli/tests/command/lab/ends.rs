@@ -107,7 +107,7 @@ fn a_program_that_has_begun_begins_again_only_as_often_as_the_user_says() {
         (
             &[][..],
             1,
-            "lab: the program had started, so it is not run again; --retries N allows that",
+            "lab: the program had started, so it is not run again; `vmbell lab kernel --retries N` allows that",
         ),
         (
             &["--retries", "2"],
@@ -352,14 +352,14 @@ fn a_cache_that_cannot_be_written_is_used_as_it_is() {
         let mut command = sandbox.run_as(words, &qemu);
         command.args(["--", "/bin/true"]).assert()
     };
-    run(&["lab", "--cold"]).success();
+    run(&["lab", "kernel", "--cold"]).success();
     fs::create_dir(sandbox.path("cache/vmbell/states")).unwrap();
     let cache = sandbox.path("cache");
     support::set_writable(&cache, false);
     let test = || {
         // With this capability root writes where nobody may, and the program of this thread has not more than the thread.
         let _ = remove_capability_from_bounding_set(CapabilitySet::DAC_OVERRIDE);
-        run(&["lab"])
+        run(&["lab", "kernel"])
             .success()
             .stderr(contains("cannot").not())
             .stderr(contains(

@@ -145,7 +145,7 @@ fn command_in_l1_writes_its_report_where_it_comes_back_from_and_gets_the_files_t
         "--export-json",
         "new.json",
     ];
-    let job = job(&sandbox, &["lab", "--cold"], &words);
+    let job = job(&sandbox, &["lab", "kernel", "--cold"], &words);
     for part in [
         r#""bench","--backend=kvm","--timeout=0","--export-json=/out/report.json","--baseline=old.json","--","self-ipi""#,
         r#"["A","B"]"#,
@@ -167,7 +167,7 @@ fn command_in_l1_writes_its_report_where_it_comes_back_from_and_gets_the_files_t
 fn other_programs_get_their_words_as_they_are() {
     let sandbox = Sandbox::new();
     let words = ["--", "/bin/true", "bench", "--export-json", "new.json"];
-    let job = job(&sandbox, &["lab", "--cold"], &words);
+    let job = job(&sandbox, &["lab", "kernel", "--cold"], &words);
     let part = r#""/bin/true","bench","--export-json","new.json""#;
     assert!(job.contains(part), "{job}");
     assert!(job.contains("XDG_CACHE_HOME"), "{job}");

@@ -70,7 +70,7 @@ fn a_preparation_that_is_killed_anywhere_goes_on_the_next_time_and_leaves_nothin
 fn prepare(sandbox: &Sandbox) -> Command {
     let mut command = sandbox.vmbell();
     command
-        .args(["lab", "prepare", "--modules", "none", "--kernel"])
+        .args(["lab", "kernel", "prepare", "--modules", "none", "--kernel"])
         .arg(sandbox.kernel())
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -24,11 +24,11 @@ fn without_apt_the_way_around_is_told() {
         .assert()
         .code(125)
         .stderr(contains(
-            "no apt-get on this system, so the lab cannot download QEMU: give it --qemu instead",
+            "no apt-get on this system, so the lab cannot download QEMU: name a file with `vmbell lab kernel --qemu`",
         ));
     let qemu = sandbox.qemu("9.0.0", "");
-    sandbox.vmbell().args(["lab", "prepare", "--qemu"]).arg(qemu).assert().code(125).stderr(contains(
-        "no apt-get on this system, so the lab cannot download a kernel: give it --kernel instead",
+    sandbox.vmbell().args(["lab", "kernel", "prepare", "--qemu"]).arg(qemu).assert().code(125).stderr(contains(
+        "no apt-get on this system, so the lab cannot download a kernel: name a file with `vmbell lab kernel --kernel`",
     ));
 }
 
@@ -318,7 +318,7 @@ fn two_preparations_at_once_download_once() {
     let prepare = || {
         let mut command = sandbox.vmbell();
         command
-            .args(["lab", "prepare", "--modules", "none", "--kernel"])
+            .args(["lab", "kernel", "prepare", "--modules", "none", "--kernel"])
             .arg(sandbox.kernel())
             .stderr(std::process::Stdio::piped())
             .stdout(std::process::Stdio::null());
@@ -375,7 +375,7 @@ fn a_full_disk_while_unpacking_leaves_nothing_half_made() {
     packaged_qemu(&sandbox, "true");
     sandbox
         .vmbell()
-        .args(["lab", "prepare", "--modules", "none", "--kernel"])
+        .args(["lab", "kernel", "prepare", "--modules", "none", "--kernel"])
         .arg(sandbox.kernel())
         .assert()
         .success();
@@ -456,7 +456,9 @@ fn a_kernel_of_debian_is_prepared_by_its_version_and_kept() {
     let qemu = sandbox.qemu("9.0.0", "exit 9");
     let prepare = |kernels: &[&str]| {
         let mut command = sandbox.vmbell();
-        command.args(["lab", "prepare", "--qemu"]).arg(&qemu);
+        command
+            .args(["lab", "kernel", "prepare", "--qemu"])
+            .arg(&qemu);
         for kernel in kernels {
             command.args(["--kernel", kernel]);
         }
@@ -480,7 +482,14 @@ fn a_kernel_of_debian_is_prepared_by_its_version_and_kept() {
     let patch = sandbox.path("a.patch");
     fs::write(&patch, "").unwrap();
     let mut command = sandbox.vmbell();
-    command.args(["lab", "prepare", "--kernel", "debian:newest", "--qemu"]);
+    command.args([
+        "lab",
+        "kernel",
+        "prepare",
+        "--kernel",
+        "debian:newest",
+        "--qemu",
+    ]);
     command.arg(&qemu).arg("--kvm-patch").arg(patch);
     command.assert().code(125).stderr(contains(
         "cannot build KVM or a module of it for Linux 7.3.4-cloud-amd64, which is not a kernel of Debian's archive",

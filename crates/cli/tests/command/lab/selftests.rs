@@ -1,4 +1,4 @@
-//! `vmbell lab selftests` where it cannot begin.
+//! `vmbell lab kernel selftests` where it cannot begin.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use super::support::Sandbox;
 fn a_kernel_in_a_file_has_no_source_unless_another_is_named() {
     let sandbox = Sandbox::new();
     let qemu = sandbox.qemu("9.0.0", "exit 9");
-    let mut command = sandbox.run_as(&["lab", "selftests"], &qemu);
+    let mut command = sandbox.run_as(&["lab", "kernel", "selftests"], &qemu);
     command.assert().code(125).stderr(
         contains("which is not a kernel of Debian's archive: --from debian:6.12 takes the tests of that kernel"),
     );
@@ -22,7 +22,7 @@ fn a_kernel_in_a_file_has_no_source_unless_another_is_named() {
 fn another_architecture_is_refused_before_anything_is_prepared() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.vmbell();
-    command.args(["lab", "selftests", "--arch", "aarch64"]);
+    command.args(["lab", "kernel", "selftests", "--arch", "aarch64"]);
     command.assert().code(125).stderr(contains(
         "vmbell: the selftests are for x86_64, and this machine is aarch64",
     ));
@@ -36,7 +36,7 @@ fn a_wrong_list_of_known_results_is_told_by_its_line() {
     fs::write(&list, "6.12 smm_test broken\n").unwrap();
     let known = |path| {
         let mut command = sandbox.vmbell();
-        command.args(["lab", "selftests", "--arch", "x86_64", "--known"]);
+        command.args(["lab", "kernel", "selftests", "--arch", "x86_64", "--known"]);
         command.arg(path).assert().code(2)
     };
     known(list).stderr(contains(

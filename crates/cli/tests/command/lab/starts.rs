@@ -1,6 +1,7 @@
 //! What is refused or told before a boot: wrong arguments, programs, kernels and emulators.
 
 use std::fs;
+use std::path::Path;
 
 use assert_cmd::assert::OutputAssertExt;
 use predicates::prelude::*;
@@ -23,7 +24,7 @@ fn an_old_qemu_is_refused_and_one_on_path_is_named() {
     fs::copy("/bin/true", sandbox.path("kernel")).unwrap();
     sandbox
         .vmbell()
-        .args(["lab", "--modules", "none", "--kernel"])
+        .args(["lab", "kernel", "--modules", "none", "--kernel"])
         .arg(sandbox.path("kernel"))
         .args(["--", "/bin/true"])
         .assert()
@@ -100,27 +101,27 @@ fn what_arm64_does_not_have_is_refused_before_the_boot() {
     let mut elf = fs::read(env!("CARGO_BIN_EXE_vmbell")).unwrap();
     elf[18] = 183;
     fs::write(&vmbell, elf).unwrap();
-    let run = |options: &[&str]| {
+    let run = |vmbell: &Path, options: &[&str]| {
         let mut command = sandbox.run(&qemu);
         command.args(options).args(["--", "/bin/true"]);
-        let message = command.assert().code(125);
+        let message = command.env("VMBELL_AARCH64", vmbell).assert().code(125);
         message.stderr(contains("booted").not())
     };
-    let guest = ["--guest-vmbell", vmbell.to_str().unwrap()];
-    run(&["--gic", "3"]).stderr(contains(
+    let native = |options: &[&str]| run(&vmbell, options);
+    native(&["--gic", "3"]).stderr(contains(
         "--gic is for arm64, and the lab's machine is x86_64",
     ));
-    run(&["--device", "pl031"]).stderr(contains(
+    native(&["--device", "pl031"]).stderr(contains(
         "--device pl031: x86_64 has no such device (there are: edu, e1000e, virtio-net)",
     ));
-    run(&["--arch", "aarch64", "--device", "edu"]).stderr(contains(
+    native(&["--arch", "aarch64", "--device", "edu"]).stderr(contains(
         "--device edu: aarch64 has no such device (there are: pl031)",
     ));
-    let arm64 = |options: &[&str]| run(&[&["--arch", "aarch64"], options].concat());
-    arm64(&["--guest-vmbell", "/bin/true"]).stderr(contains(
+    let arm64 = |vmbell: &Path| run(vmbell, &["--arch", "aarch64"]);
+    arm64("/bin/true".as_ref()).stderr(contains(
         "/bin/true is a program for x86_64, and the lab needs a vmbell for aarch64",
     ));
-    arm64(&guest).stderr(contains(
+    arm64(&vmbell).stderr(contains(
         "is linked dynamically, and the lab needs a static vmbell",
     ));
 }
@@ -149,7 +150,7 @@ fn kernels_that_cannot_boot_are_refused() {
     let run = |kernel: &str, modules: &[&str]| {
         let mut command = sandbox.vmbell();
         command
-            .args(["lab", "--qemu"])
+            .args(["lab", "kernel", "--qemu"])
             .arg(&qemu)
             .args(["--kernel", kernel])
             .args(modules)
@@ -183,7 +184,7 @@ fn a_device_is_refused_before_the_boot_if_there_are_no_modules_to_assign_it() {
     }
     let mut command = sandbox.vmbell();
     command
-        .args(["lab", "--qemu"])
+        .args(["lab", "kernel", "--qemu"])
         .arg(&qemu)
         .arg("--kernel")
         .arg(sandbox.kernel())
@@ -207,7 +208,7 @@ fn modules_are_for_one_kernel_in_a_file() {
         &["debian:6.1", kernel.to_str().unwrap()],
     ] {
         let mut command = sandbox.vmbell();
-        command.args(["lab", "prepare", "--modules", "none"]);
+        command.args(["lab", "kernel", "prepare", "--modules", "none"]);
         for kernel in kernels {
             command.args(["--kernel", kernel]);
         }
@@ -225,7 +226,9 @@ fn a_kvm_that_cannot_be_built_is_told_before_anything_is_downloaded() {
     let kernel = sandbox.kernel();
     let said = |words: &[&str]| {
         let mut command = sandbox.vmbell();
-        command.args(["lab", "prepare", "--qemu"]).arg(&qemu);
+        command
+            .args(["lab", "kernel", "prepare", "--qemu"])
+            .arg(&qemu);
         command.args(words).assert().code(125)
     };
     let in_a_file = ["--kvm-patch", "a.patch", "--modules", "none", "--kernel"];
@@ -250,7 +253,7 @@ fn a_bisection_is_between_two_kernels_of_debian() {
     let sandbox = Sandbox::new();
     let said = |words: &[&str]| {
         let mut command = sandbox.vmbell();
-        command.args(["lab", "--bisect"]).args(words);
+        command.args(["lab", "kernel", "--bisect"]).args(words);
         command.args(["--", "vmbell", "bench", "vmcall"]).assert()
     };
     let functional = "--functional";
@@ -282,7 +285,7 @@ fn an_export_is_for_one_kernel() {
     let sandbox = Sandbox::new();
     let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
     let mut command = sandbox.vmbell();
-    command.args(["lab", "--qemu"]).arg(qemu);
+    command.args(["lab", "kernel", "--qemu"]).arg(qemu);
     command.args(["--kernel", "debian:6.1", "--kernel", "debian:6.12", "--"]);
     command.args(["vmbell", "bench", "--export-json", "kvm.json"]);
     let said = contains("--export-... is for a run with one --kernel and one --depth");
@@ -298,7 +301,7 @@ fn exits_of_rows_need_the_report_in_its_own_order() {
     let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
     let said = |words: &[&str]| {
         let mut command = sandbox.vmbell();
-        command.args(["lab", "--qemu"]).arg(&qemu);
+        command.args(["lab", "kernel", "--qemu"]).arg(&qemu);
         command.args(["--depth", "2", "--exits", "--", "vmbell", "bench"]);
         let assert = command.args(words).assert().code(125);
         assert.stderr(contains("booted").not())
@@ -361,12 +364,14 @@ fn a_linux_in_a_guest_of_arm64_is_started_by_vmbell_with_a_gicv3_on_a_newer_qemu
         (&["--gic", "2"], "--gic 2 is for --depth 1"),
     ] {
         let mut command = sandbox.vmbell();
-        command.args(["lab", "--arch", "aarch64", "--depth", "2"]);
+        command.args(["lab", "kernel", "--arch", "aarch64", "--depth", "2"]);
         command.args(option).args(["--", "/bin/true"]);
         command.assert().code(125).stderr(contains(message));
     }
     let mut command = sandbox.vmbell();
-    command.args(["lab", "prepare", "--arch", "aarch64", "--depth", "2"]);
+    command.args([
+        "lab", "kernel", "prepare", "--arch", "aarch64", "--depth", "2",
+    ]);
     command.arg("--qemu").arg(sandbox.qemu("8.2.0", ""));
     command.assert().code(125).stderr(contains(
         "is QEMU 8.2.0, and the lab needs 9.0 or newer for this",
@@ -391,7 +396,7 @@ fn a_report_that_has_no_place_to_go_is_told_before_the_boot() {
     let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
     sandbox
         .vmbell()
-        .args(["lab", "--modules", "none", "--kernel"])
+        .args(["lab", "kernel", "--modules", "none", "--kernel"])
         .arg(sandbox.kernel())
         .arg("--qemu")
         .arg(qemu)
@@ -405,6 +410,31 @@ fn a_report_that_has_no_place_to_go_is_told_before_the_boot() {
         .assert()
         .code(125)
         .stderr(contains("cannot write to '/nonexistent/kvm.json'").and(contains("booted").not()));
+}
+
+#[test]
+fn what_only_lab_kernel_has_is_told() {
+    let sandbox = Sandbox::new();
+    for (arguments, word) in [
+        (
+            &["lab", "--kvm-patch", "a", "--", "true"][..],
+            "--kvm-patch",
+        ),
+        (&["lab", "--cold", "--", "true"], "--cold"),
+        (&["lab", "prepare", "--qemu=a"], "--qemu"),
+        (&["lab", "selftests"], "selftests"),
+    ] {
+        let said = sandbox.vmbell().args(arguments).assert().code(2);
+        said.stderr(contains(format!("tip: 'vmbell lab kernel' has '{word}'\n")));
+    }
+    for arguments in [
+        &["lab", "--kvm-path", "a"][..],
+        &["lab", "kernel", "--limit", "1s"],
+        &["bench", "--cold"],
+    ] {
+        let said = sandbox.vmbell().args(arguments).assert().code(2);
+        said.stderr(contains("lab kernel' has").not());
+    }
 }
 
 #[test]
@@ -430,15 +460,22 @@ fn nonsense_is_a_usage_error() {
         &["lab", "--timeout", "5 parsecs", "--", "true"],
         &["lab", "--memory", "1", "--", "true"],
         &["lab", "--memory", "2048", "--", "true"],
-        &["lab", "--boot-timeout", "0s", "--", "true"],
-        &["lab", "--modules", "none", "--", "true"],
+        &["lab", "kernel", "--boot-timeout", "0s", "--", "true"],
+        &["lab", "kernel", "--modules", "none", "--", "true"],
         &["lab", "--kernel", "debian:six", "--", "true"],
         &["lab", "status", "--kernel", "6.1"],
         &["lab", "--env", "X", "--", "true"],
         &["lab", "--device", "edo", "--", "true"],
         &["lab", "--arch", "riscv64", "--", "true"],
-        &["lab", "--arch", "aarch64", "--gic", "4", "--", "true"],
+        &[
+            "lab", "kernel", "--arch", "aarch64", "--gic", "4", "--", "true",
+        ],
         &["lab", "--deterministic", "prepare"],
+        &["lab", "--quiet", "kernel", "prepare"],
+        &["lab", "kernel"],
+        &["lab", "kernel", "--quiet", "prepare"],
+        &["lab", "selftests"],
+        &["lab", "prepare", "--kvm-ioeventfd"],
         &["lab", "bench"],
         &["lab", "--deterministic", "--vcpus", "2", "--", "vmbell"],
         &["lab", "--", "vmbell", "bench", "--only"],

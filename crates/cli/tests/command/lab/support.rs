@@ -82,9 +82,9 @@ impl Sandbox {
         kernel
     }
 
-    /// `vmbell lab` with this QEMU and such a kernel, without an attempt to save the machine.
+    /// `vmbell lab kernel` with this QEMU and such a kernel, without an attempt to save the machine.
     pub fn run(&self, qemu: &Path) -> Command {
-        self.run_as(&["lab", "--cold"], qemu)
+        self.run_as(&["lab", "kernel", "--cold"], qemu)
     }
 
     /// The same by these words.

@@ -1,0 +1,76 @@
+use std::collections::BTreeSet;
+
+use clap::{Arg, Command};
+
+use super::*;
+
+/// The options of a command that `--help` shows, without `--help` and `--version`.
+fn options(command: &Command) -> impl Iterator<Item = &Arg> {
+    let options = command.get_arguments().filter(|arg| !arg.is_positional());
+    options
+        .filter(|arg| !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str()))
+}
+
+fn names(command: &Command) -> BTreeSet<&str> {
+    options(command).filter_map(Arg::get_long).collect()
+}
+
+/// All commands that `--help` shows, with what they inherit.
+fn commands() -> Vec<Command> {
+    let mut root = Cli::command();
+    root.build();
+    let mut commands = vec![root];
+    let mut next = 0;
+    while let Some(command) = commands.get(next) {
+        let inner = command.get_subcommands();
+        let shown = inner.filter(|inner| !inner.is_hide_set() && inner.get_name() != "help");
+        let shown: Vec<_> = shown.cloned().collect();
+        commands.extend(shown);
+        next += 1;
+    }
+    commands
+}
+
+fn command(name: &str) -> Command {
+    let mut commands = commands().into_iter();
+    commands
+        .find(|command| command.get_bin_name() == Some(name))
+        .unwrap()
+}
+
+#[test]
+fn the_lab_shows_at_most_15_options() {
+    let lab = command("vmbell lab");
+    let fifteen = [
+        "arch",
+        "deterministic",
+        "depth",
+        "device",
+        "env",
+        "functional",
+        "kernel",
+        "memory",
+        "out",
+        "quiet",
+        "seed",
+        "stdin",
+        "timeout",
+        "vcpus",
+        "with",
+    ];
+    assert_eq!(names(&lab), BTreeSet::from(fifteen));
+    assert!(lab.get_arguments().filter(|arg| arg.is_hide_set()).count() == 0);
+}
+
+#[test]
+fn lab_kernel_has_all_options_of_the_lab() {
+    for (plain, kernel) in [
+        ("vmbell lab", "vmbell lab kernel"),
+        ("vmbell lab prepare", "vmbell lab kernel prepare"),
+    ] {
+        let (plain, kernel) = (command(plain), command(kernel));
+        assert!(names(&plain).is_subset(&names(&kernel)));
+        assert!(names(&kernel).contains("kvm-patch"));
+        assert!(!names(&plain).contains("kvm-patch"));
+    }
+}
