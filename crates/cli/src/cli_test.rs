@@ -74,3 +74,35 @@ fn lab_kernel_has_all_options_of_the_lab() {
         assert!(!names(&plain).contains("kvm-patch"));
     }
 }
+
+#[test]
+fn many_options_are_grouped_and_come_with_examples() {
+    let long: Vec<Command> = commands()
+        .into_iter()
+        .filter(|command| options(command).count() > 8)
+        .collect();
+    assert!(long.len() > 8);
+    for command in long {
+        let name = command.get_bin_name().unwrap();
+        for option in options(&command) {
+            let heading = option.get_help_heading();
+            assert!(heading.is_some(), "{name}: {option} is in no group");
+        }
+        let examples = command.get_after_help().map(ToString::to_string);
+        assert!(
+            examples.is_some_and(|text| text.contains("Examples:\n")),
+            "{name} has no examples"
+        );
+    }
+}
+
+#[test]
+fn what_follows_the_options_fits_into_100_columns() {
+    for command in commands() {
+        let name = command.get_bin_name().unwrap_or_default();
+        let after = command.get_after_help().map(ToString::to_string);
+        for line in after.iter().flat_map(|text| text.lines()) {
+            assert!(line.chars().count() <= 100, "{name}: {line}");
+        }
+    }
+}

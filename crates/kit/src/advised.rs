@@ -23,7 +23,7 @@ const SELFTESTS: Tested = By(
 );
 
 /// All of them, as they are written.
-pub const ALL: [(&str, Tested); 36] = [
+pub const ALL: [(&str, Tested); 37] = [
     ("vmbell lab -- ./program", Runs("")),
     ("vmbell lab -- PROGRAM", Runs("")),
     ("vmbell lab -- target/debug/examples/kvm_smoke", Runs("")),
@@ -43,6 +43,10 @@ pub const ALL: [(&str, Tested); 36] = [
     (
         "vmbell lab -- vmbell bench vmms",
         Runs("vmbell --rows cpuid"),
+    ),
+    (
+        "vmbell lab -- vmbell bench eoi",
+        Runs("--deterministic -n 20"),
     ),
     (
         "vmbell lab -- vmbell bench net",

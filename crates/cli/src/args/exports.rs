@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf, absolute};
 use anyhow::{Result, bail};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
+use super::OUTPUT;
 use crate::exit::Usage;
 use vmbell_report::{EXPORTERS, Export, Exporter, Report, TimeUnit};
 
@@ -19,6 +20,7 @@ impl Args for ExportArgs {
         command.args(EXPORTERS.map(|exporter| {
             Arg::new(exporter.option)
                 .long(exporter.option)
+                .help_heading(OUTPUT)
                 .value_name("FILE")
                 .help(exporter.help)
                 .value_parser(value_parser!(PathBuf))

@@ -9,5 +9,8 @@ pub(crate) mod suggest;
 pub(crate) mod values;
 
 /// Headings of options in `--help` that several subcommands have.
+pub(crate) const GUEST: &str = "The guest";
 pub(crate) const MACHINE: &str = "The machine";
+pub(crate) const MEASUREMENT: &str = "How it is measured";
 pub(crate) const OUTPUT: &str = "Output";
+pub(crate) const SUBJECT: &str = "What is measured";

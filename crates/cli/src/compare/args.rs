@@ -4,8 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::args::OUTPUT;
 use crate::args::values;
 use crate::output::style::Style;
+
+/// Headings of options in `--help`.
+const COMPARISON: &str = "How it is compared";
+const VERDICT: &str = "When it fails";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,14 +19,14 @@ Examples:
   vmbell compare old.json new.json              show how these two runs differ
   vmbell compare old*.json -- new*.json         compare several runs on each side
   vmbell compare --turns old*.json -- new*.json
-                                                the same, measured in turns: old1, new1, old2, new2, ...
+                                                the same, measured in turns: old1, new1, old2, ...
   vmbell compare --fail-above 5% --turns old*.json -- new*.json
                                                 exit 1 if a row is slower by more than 5 %
 
 Exit codes:
   0  the reports were compared, and with --fail-above no row has become slower by more
-  1  with --fail-above, a row is significantly slower and its whole interval is above the limit, or a row that was
-     measured before failed now or was not measured
+  1  with --fail-above, a row is significantly slower and its whole interval is above the limit, or
+     a row that was measured before failed now or was not measured
   2  nothing was compared, or the result could not be written
 ";
 
@@ -42,35 +47,35 @@ pub(crate) struct CompareArgs {
 
     /// Pair the reports in their order: the first ones of both sides were measured in one turn, then the second ones, and so on.
     /// What disturbs a whole turn then cancels out
-    #[arg(long)]
+    #[arg(long, help_heading = COMPARISON)]
     pub(crate) turns: bool,
 
     /// Exit with 1 if a row is significantly slower and its whole confidence interval is above this, such as 5%
-    #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = values::percent, help_heading = VERDICT)]
     pub(crate) fail_above: Option<f64>,
 
     /// With --fail-above, do not fail because a row that was measured before was not measured now: it is missing or was skipped
-    #[arg(long, requires = "fail_above")]
+    #[arg(long, requires = "fail_above", help_heading = VERDICT)]
     pub(crate) allow_missing: bool,
 
     /// Call a row the same if the whole interval of its ratio is within this of 1
-    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = values::percent)]
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = values::percent, help_heading = COMPARISON)]
     pub(crate) band: f64,
 
     /// Compare reports of different CPUs, spin policies or units, or of an emulated and a real guest
-    #[arg(long)]
+    #[arg(long, help_heading = COMPARISON)]
     pub(crate) allow_different: bool,
 
     /// Use this seed for random draws, so that the same reports give the same numbers
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = COMPARISON)]
     pub(crate) seed: u64,
 
     /// Write the comparison as JSON; - is stdout
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) export_json: Option<PathBuf>,
 
     /// Write the comparison as Markdown; - is stdout
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) export_markdown: Option<PathBuf>,
 
     /// Write the comparison as a page for a browser; - is stdout
@@ -78,6 +83,6 @@ pub(crate) struct CompareArgs {
     pub(crate) export_html: Option<PathBuf>,
 
     /// Show the comparison in this style
-    #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Auto)]
+    #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Auto, help_heading = OUTPUT)]
     pub(crate) style: Style,
 }

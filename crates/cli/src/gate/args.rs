@@ -6,7 +6,12 @@ use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, RangedI64ValueParser};
 
 use super::plan::BOOTS;
+use crate::args::{MEASUREMENT, OUTPUT, SUBJECT};
 use crate::suites::vmms::{VmmDeviceName, row};
+
+/// Headings of options in `--help`.
+const BUDGET: &str = "The budget";
+const NEW: &str = "What --init writes into it";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,7 +43,7 @@ Exit codes:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GateArgs {
     /// Measure, and write a plan and a budget for these VMMs: names of `vmbell list vmms` or of --vmm
-    #[arg(long, conflicts_with = "accept")]
+    #[arg(long, conflicts_with = "accept", help_heading = BUDGET)]
     pub(super) init: bool,
 
     /// The VMMs of --init
@@ -46,24 +51,24 @@ pub(crate) struct GateArgs {
     pub(super) names: Vec<String>,
 
     /// Take what is measured as the new budget
-    #[arg(long)]
+    #[arg(long, help_heading = BUDGET)]
     pub(super) accept: bool,
 
     /// The plan; the budgets are next to it
-    #[arg(short, long, value_name = "FILE", default_value = "vmbell-gate.toml")]
+    #[arg(short, long, value_name = "FILE", default_value = "vmbell-gate.toml", help_heading = BUDGET)]
     pub(super) file: PathBuf,
 
     /// With --init, add a VMM by its command line, as `vmbell bench vmms --vmm`; without, use this program or command for a VMM
     /// of the plan, whose version may be another one
-    #[arg(long, value_name = "NAME=COMMAND|PATH", value_parser = vmm)]
+    #[arg(long, value_name = "NAME=COMMAND|PATH", value_parser = vmm, help_heading = SUBJECT)]
     pub(super) vmm: Vec<(String, String)>,
 
     /// With --init, hold the VMMs on these kernels; without, measure only on these kernels of the plan [default: debian:6.12]
-    #[arg(long, value_name = "debian:VERSION|FILE", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "debian:VERSION|FILE", value_parser = NonEmptyStringValueParser::new(), help_heading = SUBJECT)]
     pub(super) kernel: Vec<String>,
 
     /// Hold only these rows, with --init [default: all]
-    #[arg(long, value_name = "ROW,...", value_delimiter = ',', requires = "init", value_parser = row)]
+    #[arg(long, value_name = "ROW,...", value_delimiter = ',', requires = "init", value_parser = row, help_heading = NEW)]
     pub(super) rows: Vec<String>,
 
     /// Give each VMM these virtio devices, with --init [default: rng,blk]
@@ -72,40 +77,40 @@ pub(crate) struct GateArgs {
         value_enum,
         value_name = "DEVICE,...",
         value_delimiter = ',',
-        requires = "init"
+        requires = "init", help_heading = NEW
     )]
     pub(super) virtio: Vec<VmmDeviceName>,
 
     /// Hold a boot of Linux in each VMM, too, with --init: its exits by reason and by address
-    #[arg(long, requires = "init")]
+    #[arg(long, requires = "init", help_heading = NEW)]
     pub(super) linux: bool,
 
     /// Boot each VMM N times, with --init [default: 5]
-    #[arg(long, value_name = "N", requires = "init", value_parser = boots())]
+    #[arg(long, value_name = "N", requires = "init", value_parser = boots(), help_heading = NEW)]
     pub(super) boots: Option<u32>,
 
     /// Perturb the layouts by the seeds from N on
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = MEASUREMENT)]
     pub(super) seed: u32,
 
     /// Boot so many labs at a time [default: one for each CPU]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = MEASUREMENT)]
     pub(super) jobs: Option<u32>,
 
     /// Print the verdict and all figures as JSON
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(super) json: bool,
 
     /// Append the verdict to this file in Markdown
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(super) markdown: Option<PathBuf>,
 
     /// Keep the report of each boot in this folder
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", help_heading = OUTPUT)]
     pub(super) keep: Option<PathBuf>,
 
     /// Print no progress
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = OUTPUT)]
     pub(super) quiet: bool,
 }
 

@@ -24,6 +24,7 @@ use clap::{Args, ValueEnum};
 use self::device::RunDevice;
 use self::ending::{FAILED, RunEnding};
 use self::plug::PluggedParts;
+use crate::args::MACHINE;
 use crate::args::values;
 use crate::confine::{self, DeviceNeeds};
 use vmbell_devices::Output;
@@ -34,6 +35,10 @@ use vmbell_vmm::{
     Arm64Image, Boot, BootFile, Image, MEMORY_MAX, Module, OnTripleFault, Pc, PcConfig, PcModel,
     VCPUS_MAX,
 };
+
+/// Headings of options in `--help`.
+const IMAGE: &str = "What it boots with";
+const RUN: &str = "The run";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,7 +60,8 @@ Examples:
   vmbell lab -- vmbell run x86/vmexit.flat     where there is no /dev/kvm
 
 Exit status: odd ones are the guest's, even ones the command's
-  2N+1  cut to 8 bits: the guest wrote N to port 0xf4 (as with QEMU's isa-debug-exit) or to chr-testdev
+  2N+1  cut to 8 bits: the guest wrote N to port 0xf4 (as with QEMU's isa-debug-exit) or to
+        chr-testdev
   0     the guest powered off (port 0x8900, ACPI's S5, PSCI) or reset (port 0x64 or 0x92, PSCI)
   2     the arguments are wrong
   124   the time limit (--timeout) expired
@@ -82,7 +88,7 @@ pub(super) struct RunArgs {
     image: PathBuf,
 
     /// Plug in a device; `--help` lists them
-    #[arg(long, value_name = "NAME[,PROPERTY=VALUE]...", value_parser = device::device, long_help = device::help())]
+    #[arg(long, value_name = "NAME[,PROPERTY=VALUE]...", value_parser = device::device, long_help = device::help(), help_heading = MACHINE)]
     device: Vec<RunDevice>,
 
     /// Choose the hardware of an x86-64 guest
@@ -92,12 +98,12 @@ pub(super) struct RunArgs {
         value_enum,
         default_value = "pc",
         hide_possible_values = true,
-        long_help = MACHINES
+        long_help = MACHINES, help_heading = MACHINE
     )]
     machine: MachineModel,
 
     /// Write the device-tree nodes of platform devices to a file, as a compiled tree
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = MACHINE)]
     dump_dtb: Option<PathBuf>,
 
     /// Give the guest these arguments: the command line of a kernel, or the arguments of a multiboot image
@@ -105,19 +111,19 @@ pub(super) struct RunArgs {
         long,
         value_name = "ARGUMENTS",
         default_value = "",
-        allow_hyphen_values = true
+        allow_hyphen_values = true, help_heading = IMAGE
     )]
     append: String,
 
     /// Give the guest N vCPUs, at most 64; all but the first wait until they are started
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = vcpus())]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = vcpus(), help_heading = MACHINE)]
     vcpus: u16,
 
     /// Hide these features of the CPU from the guest, such as `-x2apic,-pcid`
     ///
     /// The names are those of /proc/cpuinfo. The guest sees all other features that KVM supports on this CPU. A feature that the
     /// CPU does not have may be hidden too.
-    #[arg(long, value_name = "-NAME,...", default_value = "", hide_default_value = true, allow_hyphen_values = true, value_parser = cpu::hidden)]
+    #[arg(long, value_name = "-NAME,...", default_value = "", hide_default_value = true, allow_hyphen_values = true, value_parser = cpu::hidden, help_heading = MACHINE)]
     cpu_features: CpuFeatures,
 
     /// Offer paravirtual EOI: the guest ends interrupts by a bit in its memory, without an exit
@@ -126,7 +132,7 @@ pub(super) struct RunArgs {
         value_name = "on|off",
         default_value = "on",
         hide_possible_values = true,
-        value_parser = ["on", "off"]
+        value_parser = ["on", "off"], help_heading = MACHINE
     )]
     pv_eoi: String,
 
@@ -135,38 +141,38 @@ pub(super) struct RunArgs {
     /// An exit of such a guest costs several times as much. Virtio devices poll unless their `notify` says otherwise, so that drivers
     /// need not notify. A Linux kernel gets the parameter `virtio_net.napi_tx=0`, which turns off the interrupts for packets that were
     /// sent; --append can turn them on again.
-    #[arg(long)]
+    #[arg(long, help_heading = MACHINE)]
     nested_guest: bool,
 
     /// Give the guest virtualization of its own, so that a Linux in it has KVM (docs/nested.md)
     ///
     /// On arm64 its vCPUs start at EL2, for which the host's Linux needs the parameter `kvm-arm.mode=nested` and a CPU with FEAT_NV2.
     /// A guest of x86-64 has virtualization without this option, too, if KVM offers it. With the option it is an error if KVM does not.
-    #[arg(long)]
+    #[arg(long, help_heading = MACHINE)]
     virtualization: bool,
 
     /// Give the guest this much RAM, such as 64M; from 2M to 3G (arm64: 3008M)
-    #[arg(short, long, value_name = "SIZE", default_value = "128M", value_parser = values::size)]
+    #[arg(short, long, value_name = "SIZE", default_value = "128M", value_parser = values::size, help_heading = MACHINE)]
     memory: u64,
 
     /// Give the kernel this initial file system: a cpio archive, which may be compressed. Give a multiboot image these modules
     ///
     /// Modules are FILE or `FILE ARGUMENTS`, with a comma between two. Each module gets its own text. A comma in it is written twice.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = IMAGE)]
     initrd: Option<PathBuf>,
 
     /// Give the guest this file of lines NAME=VALUE: the first module of a multiboot image, or the initrd of an arm64 flat file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = IMAGE)]
     env: Option<PathBuf>,
 
     /// Stop the guest after this time and exit with 124; 0 is no limit
-    #[arg(long, value_name = "TIME", default_value = "0", value_parser = values::duration)]
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = values::duration, help_heading = RUN)]
     timeout: Duration,
 
     /// End the run with an error after a triple fault of an x86-64 guest (exit), or reset the guest, as a PC does (reset)
     ///
     /// A reset ends the run with status 0.
-    #[arg(long, value_name = "exit|reset", hide_possible_values = true)]
+    #[arg(long, value_name = "exit|reset", hide_possible_values = true, help_heading = RUN)]
     on_triple_fault: Option<TripleFault>,
 
     /// Drop all rights that running the guest does not need, before its first instruction
@@ -178,12 +184,12 @@ pub(super) struct RunArgs {
         value_name = "on|off",
         default_value = "on",
         hide_possible_values = true,
-        value_parser = ["on", "off"]
+        value_parser = ["on", "off"], help_heading = RUN
     )]
     sandbox: String,
 
     /// Run the guest on this backend
-    #[arg(long, value_enum, default_value_t = RunBackend::Kvm)]
+    #[arg(long, value_enum, default_value_t = RunBackend::Kvm, help_heading = RUN)]
     backend: RunBackend,
 }
 

@@ -13,6 +13,7 @@ use super::measured::{BegunBench, exit};
 use super::supervise::supervise;
 use crate::args::exports::Exports;
 use crate::args::values;
+use crate::args::{MEASUREMENT, OUTPUT};
 use crate::backends::{BackendChoice, BackendName};
 use crate::exit::{Exit, Usage};
 use crate::output::deliver::deliver;
@@ -36,48 +37,58 @@ const DURATION: Duration = Duration::from_secs(1);
 /// How many runs each mode has then.
 const RUNS: u32 = 10;
 
+const EXAMPLES: &str = "\
+Examples:
+  vmbell bench eoi -z                           leave out the events that did not happen
+  vmbell bench eoi --rate 100000 -d 5s          raise 100,000 interrupts a second, for 5 seconds
+  vmbell bench eoi --deterministic -n 1000      count exactly 1,000 interrupts
+  vmbell bench eoi --interval -f exit           show exits on the way, every second
+  vmbell lab -- vmbell bench eoi                count on a machine without /dev/kvm
+";
+
 /// Count the exits and KVM events of a guest that takes interrupts, with PV EOI off and on
 ///
 /// The guest ends each interrupt and does nothing else. `vmbell bench net vmbell-no-pv-eoi vmbell-ioeventfd` counts what PV EOI saves
 /// a Linux with netperf.
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct EoiArgs {
     /// Raise N interrupts per second, or as many as the host allows [default: 25000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = MEASUREMENT)]
     rate: Option<u32>,
 
     /// Measure each mode for this time, in turns, in N runs each (--runs) [default: 1s]
-    #[arg(short, long, value_name = "TIME", value_parser = values::positive_duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = values::positive_duration, help_heading = MEASUREMENT)]
     duration: Option<Duration>,
 
     /// Measure each mode in N runs [default: 10; 1 with --deterministic]
-    #[arg(short, long, value_name = "N", value_parser = values::runs)]
+    #[arg(short, long, value_name = "N", value_parser = values::runs, help_heading = MEASUREMENT)]
     runs: Option<u32>,
 
     /// Raise an exact number of interrupts, each when the guest asks for it, so that the counts do not depend on time
-    #[arg(long, conflicts_with_all = ["rate", "duration"])]
+    #[arg(long, conflicts_with_all = ["rate", "duration"], help_heading = MEASUREMENT)]
     deterministic: bool,
 
     /// Raise N interrupts, with --deterministic [default: 500]
     #[arg(short = 'n', long, value_name = "N", requires = "deterministic",
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = clap::value_parser!(u64).range(1..), help_heading = MEASUREMENT)]
     interrupts: Option<u64>,
 
     /// Print a line with the counts so far on stderr at this interval [default of TIME: 1s]
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s",
-          value_parser = values::positive_duration)]
+          value_parser = values::positive_duration, help_heading = OUTPUT)]
     interval: Option<Duration>,
 
     /// Omit events that did not happen
-    #[arg(short = 'z', long)]
+    #[arg(short = 'z', long, help_heading = OUTPUT)]
     skip_zero: bool,
 
     /// Show only events whose name contains TEXT
-    #[arg(short, long, value_name = "TEXT")]
+    #[arg(short, long, value_name = "TEXT", help_heading = OUTPUT)]
     filter: Option<String>,
 
     /// Run the guest on this backend [default: auto]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = MEASUREMENT)]
     backend: Option<BackendName>,
 
     #[command(flatten)]

@@ -10,6 +10,7 @@ use super::measured::BegunBench;
 use super::time_unit::TimeUnitName;
 use crate::args::exports::ExportArgs;
 use crate::args::values::{self, CpuList};
+use crate::args::{MEASUREMENT, OUTPUT};
 use crate::exit::Usage;
 use crate::interrupt;
 use crate::output::deliver::Delivery;
@@ -26,41 +27,41 @@ const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 #[derive(Args, Debug)]
 pub(crate) struct MeasureArgs {
     /// Stop the command after this time, write the finished results and exit with 124; 0 is no limit [default: 5m; vmms, net and in the lab: 0]
-    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = MEASUREMENT)]
     pub(crate) timeout: Option<Duration>,
 
     /// Pin the guest to the first of these CPUs, such as 0,2, and the VMM to the second one
     ///
     /// The driver of a ring counts as the guest; the device and waiting threads are pinned like the VMM. `vmms` and `net` pin
     /// each VMM and netperf to all of these CPUs.
-    #[arg(short = 'C', long, value_name = "LIST", value_parser = values::cpus)]
+    #[arg(short = 'C', long, value_name = "LIST", value_parser = values::cpus, help_heading = MEASUREMENT)]
     pub(crate) cpu: Option<CpuList>,
 
     /// Use this seed for the random order, such as the one in an earlier report
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = MEASUREMENT)]
     pub(crate) seed: Option<u32>,
 
     #[command(flatten)]
     pub(crate) exports: ExportArgs,
 
     /// Show the report in this style
-    #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Auto)]
+    #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Auto, help_heading = OUTPUT)]
     pub(crate) style: Style,
 
     /// Show all times in this unit [default: one that fits each time]
-    #[arg(long, value_enum, value_name = "UNIT")]
+    #[arg(long, value_enum, value_name = "UNIT", help_heading = OUTPUT)]
     pub(crate) time_unit: Option<TimeUnitName>,
 
     /// Print no warnings
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) no_warnings: bool,
 
     /// Print neither progress nor warnings
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = OUTPUT)]
     pub(crate) quiet: bool,
 
     /// Show the full report: the host, every row, floors, exits, intervals and every warning
-    #[arg(short, long, conflicts_with = "quiet")]
+    #[arg(short, long, conflicts_with = "quiet", help_heading = OUTPUT)]
     pub(crate) verbose: bool,
 }
 

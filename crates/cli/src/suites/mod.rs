@@ -62,6 +62,7 @@ pub(super) struct SuiteArgs {
 /// What is measured.
 #[derive(Debug, Subcommand)]
 pub(super) enum BenchSuite {
+    #[command(after_help = EXAMPLES)]
     Paths(PathsArgs),
     Rings(RingsArgs),
     Eoi(EoiArgs),

@@ -32,6 +32,7 @@ use self::record::Recorder;
 use super::exit::{Exit, Unavailable, Usage};
 use super::interrupt;
 use super::output::print_to_reader;
+use crate::args::OUTPUT;
 use crate::args::exports::distinct;
 use crate::args::values;
 use crate::output::locale;
@@ -40,9 +41,13 @@ use vmbell_top::costs::Costs;
 use vmbell_top::reading::Reading;
 use vmbell_top::sources::{Choice, Sources};
 
+/// Headings of options in `--help`.
+const INTERVALS: &str = "Screen or tables, and intervals";
+const COUNTED: &str = "What is counted";
+
 const EXAMPLES: &str = "\
 Examples:
-  vmbell top                          show the VMs of this host on a live screen; press F1 for its keys
+  vmbell top                          show the VMs of this host on a live screen; F1 shows its keys
   vmbell top --once                   print one interval, measured for one second
   vmbell top -b -n 10 -d 5            print ten tables, each of 5 seconds
   vmbell top --pid 4711 --once        show the VMs of one process, and do not slow others down
@@ -74,47 +79,47 @@ const SLICE: Duration = Duration::from_millis(50);
 #[command(after_help = EXAMPLES)]
 pub(super) struct TopArgs {
     /// Print one table and end; the same as `-n 1`
-    #[arg(long, conflicts_with = "number")]
+    #[arg(long, conflicts_with = "number", help_heading = INTERVALS)]
     once: bool,
 
     /// Print tables one after another instead of showing a live screen, as without a terminal
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = INTERVALS)]
     batch: bool,
 
     /// End after N tables [default: at `q` or a signal]
-    #[arg(short, long, value_name = "N", value_parser = values::positive)]
+    #[arg(short, long, value_name = "N", value_parser = values::positive, help_heading = INTERVALS)]
     number: Option<u64>,
 
     /// Measure for this time before each table
-    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = values::positive_duration)]
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = values::positive_duration, help_heading = INTERVALS)]
     delay: Duration,
 
     /// Show only the VMs of this process
-    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..), help_heading = COUNTED)]
     pid: Option<u32>,
 
     /// Use only this source, and fail if it cannot be used
-    #[arg(long, value_enum, value_name = "NAME")]
+    #[arg(long, value_enum, value_name = "NAME", help_heading = COUNTED)]
     source: Option<Source>,
 
     /// Count more with programs that slow VMs down further, and fail if that is impossible
-    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
+    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',', help_heading = COUNTED)]
     with: Vec<With>,
 
     /// Write the VMs' totals as OpenMetrics text at each interval, for node_exporter's textfile collector; - is stdout
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     export_openmetrics: Option<PathBuf>,
 
     /// Show what the VMs' exits cost and what would cost less, by this host's report of `vmbell bench`
-    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    #[arg(long, value_name = "FILE", conflicts_with = "json", help_heading = OUTPUT)]
     costs: Option<PathBuf>,
 
     /// Record all counts in this file, from which `vmbell report` makes a page
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     record: Option<PathBuf>,
 
     /// Print a line of JSON for each interval, with counts since the command's start
-    #[arg(long, conflicts_with = "batch")]
+    #[arg(long, conflicts_with = "batch", help_heading = OUTPUT)]
     json: bool,
 }
 

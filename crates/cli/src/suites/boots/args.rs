@@ -6,32 +6,33 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::args::values;
+use crate::args::{MEASUREMENT, OUTPUT};
 use crate::suites::measure_args::MeasureArgs;
 
 /// Options of a report with a column for each VMM.
 #[derive(Args, Debug)]
 pub(crate) struct ColumnArgs {
     /// Boot each guest N times
-    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = values::runs)]
+    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = values::runs, help_heading = MEASUREMENT)]
     pub(crate) runs: u32,
 
     /// Count exits, and those that go to the VMM, in one further boot of each VMM (`vmms`) or a further run of each pattern (`net`)
     ///
     /// Counting needs root and tracefs: the events are those of KVM's tracepoints.
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = CountExits::Auto)]
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = CountExits::Auto, help_heading = MEASUREMENT)]
     pub(crate) exits: CountExits,
 
     /// Give up a VMM if one boot, or one run of netperf, takes longer than this, and go on with the others
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = values::positive_duration, help_heading = MEASUREMENT)]
     pub(crate) run_timeout: Duration,
 
     /// Keep what each boot prints in this folder, as NAME-RUN.log and NAME-RUN.err; RUN is `exits` for the boot that
     /// counts exits
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", help_heading = OUTPUT)]
     pub(crate) keep: Option<PathBuf>,
 
     /// Show ratios to the first column instead of the numbers
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) ratios: bool,
 
     #[command(flatten)]

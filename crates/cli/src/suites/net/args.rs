@@ -9,6 +9,7 @@ use super::link::AssignedCard;
 use super::pattern::NetperfPattern;
 use super::way::NetWay;
 use crate::args::values;
+use crate::args::{GUEST, MEASUREMENT, SUBJECT};
 use crate::suites::boots::args::ColumnArgs;
 use vmbell_vfio::host::PciAddress;
 
@@ -47,36 +48,36 @@ pub(crate) struct NetSuiteArgs {
 
     /// Run these patterns of netperf: rr (request and response of one byte), in-default, in-file, in-bulk (streams into the guest),
     /// out-default, out-file, out-bulk (streams out of the guest), or all
-    #[arg(long, value_name = "PATTERN,...", value_delimiter = ',', default_value = "rr", value_parser = super::pattern::parse)]
+    #[arg(long, value_name = "PATTERN,...", value_delimiter = ',', default_value = "rr", value_parser = super::pattern::parse, help_heading = SUBJECT)]
     pub(super) pattern: Vec<Vec<NetperfPattern>>,
 
     /// Boot this kernel in the guest [default: /boot/vmlinuz-RELEASE of the running one]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = GUEST)]
     pub(super) kernel: Option<PathBuf>,
 
     /// Take the kernel's modules from this folder [default: /lib/modules/RELEASE of the running one]
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", help_heading = GUEST)]
     pub(super) modules: Option<PathBuf>,
 
     /// Use this static busybox as the guest's user space [default: the one on PATH]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = GUEST)]
     pub(super) busybox: Option<PathBuf>,
 
     /// Run this netperf (2.7) on the host [default: the one on PATH]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = MEASUREMENT)]
     pub(super) netperf: Option<PathBuf>,
 
     /// Run this netserver, of the same version, in the guest [default: the one on PATH]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = GUEST)]
     pub(super) netserver: Option<PathBuf>,
 
     /// Assign this network card to the guest, by its PCI address, such as 0000:00:07.0; it must be bound to VFIO's driver
     /// (docs/passthrough.md), and its wire must lead to an interface of this host (--wire)
-    #[arg(long, value_name = "ADDRESS", requires = "wire")]
+    #[arg(long, value_name = "ADDRESS", requires = "wire", help_heading = GUEST)]
     pub(super) card: Option<PciAddress>,
 
     /// Use this interface of the host, which is at the other end of the card's wire; it must have no IP address
-    #[arg(long, value_name = "INTERFACE", requires = "card", value_parser = wire)]
+    #[arg(long, value_name = "INTERFACE", requires = "card", value_parser = wire, help_heading = GUEST)]
     pub(super) wire: Option<InterfaceName>,
 
     /// Load this module in the guest as the card's driver
@@ -84,7 +85,7 @@ pub(crate) struct NetSuiteArgs {
         long,
         value_name = "MODULE",
         default_value = "virtio_net",
-        requires = "card"
+        requires = "card", help_heading = GUEST
     )]
     pub(super) driver: String,
 
@@ -93,16 +94,16 @@ pub(crate) struct NetSuiteArgs {
         long,
         value_name = "WORDS",
         default_value = "",
-        allow_hyphen_values = true
+        allow_hyphen_values = true, help_heading = GUEST
     )]
     pub(super) append: String,
 
     /// Run N round trips
-    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=100_000_000), help_heading = MEASUREMENT)]
     pub(super) transactions: u32,
 
     /// Transfer this number of bytes in a stream, such as 2M
-    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = bytes, help_heading = MEASUREMENT)]
     pub(super) bytes: u64,
 
     #[command(flatten)]

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::super::measure_args::MeasureArgs;
+use crate::args::MEASUREMENT;
 use crate::args::values;
 use vmbell_bench::workload::{Batch, Threads};
 
@@ -98,7 +99,7 @@ pub(crate) struct RingsArgs {
     pub(super) one_thread: bool,
 
     /// Measure each variant in N runs
-    #[arg(short, long, value_name = "N", default_value = "5", value_parser = values::runs)]
+    #[arg(short, long, value_name = "N", default_value = "5", value_parser = values::runs, help_heading = MEASUREMENT)]
     pub(super) runs: u32,
     #[command(flatten)]
     pub(super) measure: MeasureArgs,

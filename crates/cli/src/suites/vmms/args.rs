@@ -8,6 +8,7 @@ use super::libkrun::LibkrunArgs;
 use super::linux;
 use super::template::{self, VmmTemplate};
 use crate::args::suggest::did_you_mean;
+use crate::args::{GUEST, MEASUREMENT, SUBJECT};
 use crate::suites::boots::args::ColumnArgs;
 use vmbell_probe_image::names;
 
@@ -60,7 +61,7 @@ pub(crate) struct VmmsArgs {
     /// The command must print the guest's serial port (0x3f8) on its standard output. It is split into words as by a shell,
     /// but no shell runs. docs/vmm.md has commands for some VMMs. Of a VMM of `vmbell list vmms`, the path of its program is
     /// enough.
-    #[arg(long, value_name = "NAME=COMMAND|PATH", value_parser = template::parse)]
+    #[arg(long, value_name = "NAME=COMMAND|PATH", value_parser = template::parse, help_heading = SUBJECT)]
     pub(super) vmm: Vec<VmmTemplate>,
 
     /// Boot Linux in each VMM too, until its kernel finds no root file system, and count its exits by reason and address; in the
@@ -68,31 +69,31 @@ pub(crate) struct VmmsArgs {
     ///
     /// FILE is a kernel that the VMM takes as its image: a vmlinux with PVH's entry for the VMMs that vmbell knows. The row is
     /// `linux-boot`. In a --vmm, {memory} stands for the memory in MiB, 64 for the image and 256 for Linux.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = LAB_KERNEL)]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = LAB_KERNEL, help_heading = SUBJECT)]
     pub(crate) linux: Option<PathBuf>,
 
     /// Give each VMM these virtio devices, if it can have them
-    #[arg(long = "virtio", value_enum, value_name = "DEVICE,...", value_delimiter = ',', default_values_t = DEVICES)]
+    #[arg(long = "virtio", value_enum, value_name = "DEVICE,...", value_delimiter = ',', default_values_t = DEVICES, help_heading = GUEST)]
     pub(super) device: Vec<VmmDeviceName>,
 
     /// Give each guest N vCPUs; with 1, the row `ipi-to-vcpu` is not measured
-    #[arg(long = "vcpus", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long = "vcpus", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = GUEST)]
     pub(super) smp: u32,
 
     /// Run QEMU with this accelerator
-    #[arg(long, value_enum, value_name = "NAME", default_value_t = Accel::Auto)]
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = Accel::Auto, help_heading = GUEST)]
     pub(super) accel: Accel,
 
     /// Measure only these rows
-    #[arg(long = "rows", value_name = "ROW,...", value_delimiter = ',', value_parser = row)]
+    #[arg(long = "rows", value_name = "ROW,...", value_delimiter = ',', value_parser = row, help_heading = SUBJECT)]
     pub(super) only: Vec<String>,
 
     /// Measure each row in N batches per boot
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(vmbell_probe_image::cmdline::MAX_BATCHES)))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(vmbell_probe_image::cmdline::MAX_BATCHES)), help_heading = MEASUREMENT)]
     pub(super) batches: u32,
 
     /// Run N operations in a batch
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(vmbell_probe_image::cmdline::MAX_OPERATIONS)))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(vmbell_probe_image::cmdline::MAX_OPERATIONS)), help_heading = MEASUREMENT)]
     pub(super) ops: u32,
 
     #[command(flatten)]
