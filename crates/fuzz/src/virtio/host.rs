@@ -21,6 +21,7 @@ const HEADER: usize = 12;
 /// The longest packet, with its header.
 const LONGEST: usize = HEADER + 22 + 65_535;
 const SECTORS: u64 = 8;
+const DISK: usize = SECTORS as usize * 512;
 /// What a disk has everywhere at first.
 const CONTENTS: u8 = 0xa5;
 
@@ -56,6 +57,8 @@ pub struct Host {
     file: Option<File>,
     /// The size that the file has.
     len: u64,
+    /// The shortest that it was: this much it has never lost.
+    kept: u64,
     /// Whether the file may change its size: not while another thread serves the queue.
     shrinks: bool,
     wire: Option<UnixDatagram>,
@@ -72,6 +75,7 @@ impl Host {
             kind,
             file: None,
             len: SECTORS * 512,
+            kept: SECTORS * 512,
             shrinks: config.notify == Notify::Exit,
             wire: None,
             printed: None,
@@ -91,8 +95,7 @@ impl Host {
             }
             Kind::Disk { read_only } => {
                 let file = tempfile::tempfile_in("/dev/shm").unwrap();
-                file.write_all_at(&[CONTENTS; SECTORS as usize * 512], 0)
-                    .unwrap();
+                file.write_all_at(&[CONTENTS; DISK], 0).unwrap();
                 let disk = Disk::new(file.try_clone().unwrap(), read_only).unwrap();
                 host.file = Some(file);
                 VirtioPci::new(disk, 1, config, guest)
@@ -154,6 +157,7 @@ impl Host {
             && self.shrinks
         {
             self.len = u64::from(input.byte()) % SECTORS * 512;
+            self.kept = self.kept.min(self.len);
             file.set_len(self.len).unwrap();
         }
     }
@@ -177,7 +181,9 @@ impl Host {
             let mut bytes = vec![0; usize::try_from(self.len).unwrap()];
             file.read_exact_at(&mut bytes, 0).unwrap();
             // What the file lost and got back is zeros.
-            assert!(bytes.iter().all(|byte| [CONTENTS, 0].contains(byte)));
+            let (kept, lost) = bytes.split_at(usize::try_from(self.kept).unwrap());
+            assert_eq!(kept, &[CONTENTS; DISK][..kept.len()]);
+            assert_eq!(lost, &[0; DISK][..lost.len()]);
         }
     }
 
