@@ -10,6 +10,8 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+/// The longest mark that [`RunningProgram::until`](super::RunningProgram::until) finds if it is printed in two pieces.
+pub(super) const LONGEST_MARK: usize = 64;
 /// How often limits are looked at while nothing is printed.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
@@ -90,7 +92,8 @@ pub(super) struct OutputStream {
     from: Option<File>,
     pub(super) kept: Vec<u8>,
     most: usize,
-    pub(super) is_full: bool,
+    /// Whether there was more than is kept.
+    pub(super) is_cut: bool,
 }
 
 impl OutputStream {
@@ -103,7 +106,7 @@ impl OutputStream {
             from,
             kept: Vec::new(),
             most,
-            is_full: false,
+            is_cut: false,
         })
     }
 
@@ -115,13 +118,13 @@ impl OutputStream {
     /// Reads what is there, and no more than is kept.
     pub(super) fn read(&mut self) -> io::Result<()> {
         let mut chunk = [0; 4096];
-        while let Some(from) = self.from.as_mut().filter(|_| !self.is_full) {
+        while let Some(from) = self.from.as_mut().filter(|_| !self.is_cut) {
             match from.read(&mut chunk) {
                 Ok(0) => self.from = None,
                 Ok(count) => {
-                    let count = count.min(self.most - self.kept.len());
-                    self.kept.extend_from_slice(&chunk[..count]);
-                    self.is_full = self.kept.len() == self.most;
+                    let room = self.most - self.kept.len();
+                    self.kept.extend_from_slice(&chunk[..count.min(room)]);
+                    self.is_cut = count > room;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -130,4 +133,10 @@ impl OutputStream {
         }
         Ok(())
     }
+}
+
+/// Where a program's output has this mark.
+pub(crate) fn find(output: &[u8], mark: &str) -> Option<usize> {
+    let windows = &mut output.windows(mark.len());
+    windows.position(|window| window == mark.as_bytes())
 }

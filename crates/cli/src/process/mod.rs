@@ -13,8 +13,7 @@ use std::ffi::OsString;
 use std::io;
 use std::time::{Duration, Instant};
 
-use self::child::{OutputStream, ProcessGroup, wait};
-pub(super) use self::child::{ProgramEnd, ProgramOutput};
+pub(super) use self::child::{ProgramEnd, ProgramOutput, find};
 pub(super) use self::running::{Reached, RunningProgram};
 use vmbell_bench::CommandLimit;
 use vmbell_lab::spin::Watch;
@@ -23,8 +22,6 @@ use vmbell_lab::spin::Watch;
 pub(super) const MOST_OUTPUT: usize = 1 << 20;
 /// How long a program may live on after the image has said all.
 const GRACE: Duration = Duration::from_secs(3);
-/// The longest mark that [`ProgramTask::is_complete`] looks for: so much of what was searched is searched again.
-const MARK: usize = 64;
 
 /// A program with its arguments and what it may use.
 pub(super) struct ProgramTask<'a> {
@@ -64,7 +61,7 @@ pub(super) fn run(task: &ProgramTask<'_>) -> io::Result<ProgramOutput> {
     let mut running = RunningProgram::start(task.words, task.most, task.cpus)?;
     let spins = task.ends_if_spinning.then(|| Watch::start(running.id()));
     let spins = spins.transpose()?;
-    let end = watch(task, &running.group, &mut running.streams)?;
+    let end = watch(task, &mut running)?;
     let has_spun = spins.is_some_and(|spins| spins.found());
     running.end(if has_spun {
         Some(ProgramEnd::Spun)
@@ -74,41 +71,21 @@ pub(super) fn run(task: &ProgramTask<'_>) -> io::Result<ProgramOutput> {
 }
 
 /// Waits for the program's end, and returns `None`, or for the reason to end it.
-fn watch(
-    task: &ProgramTask<'_>,
-    group: &ProcessGroup,
-    streams: &mut [OutputStream; 2],
-) -> io::Result<Option<ProgramEnd>> {
+fn watch(task: &ProgramTask<'_>, running: &mut RunningProgram) -> io::Result<Option<ProgramEnd>> {
     let begun = Instant::now();
-    let mut complete: Option<Instant> = None;
-    let mut searched = 0;
-    loop {
-        wait(streams)?;
-        for stream in &mut *streams {
-            stream.read()?;
-        }
-        if group.has_exited()? {
-            return Ok(None);
-        }
-        if streams.iter().any(|stream| stream.is_full) {
-            return Ok(Some(ProgramEnd::TooMuch));
-        }
-        if task.stop.stop().is_some() {
-            return Ok(Some(ProgramEnd::Stopped));
-        }
-        let output = &streams[0].kept;
-        let unsearched = &output[searched.min(output.len())..];
-        if complete.is_none() && (task.is_complete)(unsearched) {
-            complete = Some(Instant::now());
-        }
-        searched = output.len().saturating_sub(MARK);
-        if complete.is_some_and(|at| at.elapsed() >= GRACE) {
-            return Ok(Some(ProgramEnd::Lingered));
-        }
-        if begun.elapsed() >= task.limit {
-            return Ok(Some(ProgramEnd::TimeLimit));
-        }
+    if let Reached::End(end) = running.until(task.is_complete, task.limit, task.stop)? {
+        return Ok(end);
     }
+    let left = task.limit.saturating_sub(begun.elapsed());
+    Ok(
+        match running.until(|_| false, left.min(GRACE), task.stop)? {
+            Reached::End(Some(ProgramEnd::TimeLimit)) if left >= GRACE => {
+                Some(ProgramEnd::Lingered)
+            }
+            Reached::End(end) => end,
+            Reached::Mark => None,
+        },
+    )
 }
 
 #[cfg(test)]

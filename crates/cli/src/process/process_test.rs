@@ -12,7 +12,7 @@ fn interrupted() -> CommandLimit {
 }
 
 fn is_done(output: &[u8]) -> bool {
-    output.windows(12).any(|bytes| bytes == b"=== done ===")
+    find(output, "=== done ===").is_some()
 }
 
 fn shell(script: &str, limit: Duration, stop: &CommandLimit) -> ProgramOutput {
@@ -70,6 +70,26 @@ fn a_program_that_prints_without_end_is_ended() {
         (ended.output.len(), ended.end),
         (MOST_OUTPUT, ProgramEnd::TooMuch)
     );
+}
+
+#[test]
+fn output_of_exactly_the_size_that_is_kept_is_not_too_much() {
+    let end_of = |bytes: usize, and: &str| {
+        let words = ["/bin/sh", "-c", &format!("printf %0{bytes}d 0; {and}")].map(OsString::from);
+        let limit = CommandLimit::none();
+        let task = ProgramTask {
+            most: 1000,
+            is_complete: &|piece| piece.ends_with(b"00"),
+            ..ProgramTask::new(&words, LONG, &limit)
+        };
+        let ended = run(&task).unwrap();
+        assert_eq!(ended.output, vec![b'0'; 1000], "{bytes}");
+        ended.end
+    };
+    assert!(matches!(end_of(1000, ""), ProgramEnd::Exited(_)));
+    assert_eq!(end_of(1000, "exec sleep 1000"), ProgramEnd::Lingered);
+    assert_eq!(end_of(1001, ""), ProgramEnd::TooMuch);
+    assert_eq!(end_of(1001, "exec sleep 1000"), ProgramEnd::TooMuch);
 }
 
 #[test]

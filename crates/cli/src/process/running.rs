@@ -13,7 +13,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::child::{OutputStream, ProcessGroup, ProgramEnd, ProgramOutput, wait};
+use super::child::{LONGEST_MARK, OutputStream, ProcessGroup, ProgramEnd, ProgramOutput, wait};
 use vmbell_bench::CommandLimit;
 
 /// A program that was started; it is killed with its group when this is dropped.
@@ -75,14 +75,16 @@ impl RunningProgram {
         self.group.0.id()
     }
 
-    /// Waits until the program has printed `mark` on its standard output.
-    pub(crate) fn wait_for(
+    /// Waits until `is_found` finds what it looks for in the standard output. It is called with each piece that was printed, which
+    /// begins with the last bytes of the piece before.
+    pub(crate) fn until(
         &mut self,
-        mark: &str,
+        is_found: impl Fn(&[u8]) -> bool,
         limit: Duration,
         stop: &CommandLimit,
     ) -> io::Result<Reached> {
         let begun = Instant::now();
+        let mut searched = 0;
         loop {
             // What it printed before it exited is read after that was seen.
             let has_exited = self.group.has_exited()?;
@@ -90,13 +92,14 @@ impl RunningProgram {
                 stream.read()?;
             }
             let printed = &self.streams[0].kept;
-            if printed.windows(mark.len()).any(|at| at == mark.as_bytes()) {
+            if is_found(&printed[searched..]) {
                 return Ok(Reached::Mark);
             }
-            let end = if has_exited {
-                None
-            } else if self.streams.iter().any(|stream| stream.is_full) {
+            searched = searched.max(printed.len().saturating_sub(LONGEST_MARK));
+            let end = if self.has_more() {
                 Some(ProgramEnd::TooMuch)
+            } else if has_exited {
+                None
             } else if stop.stop().is_some() {
                 Some(ProgramEnd::Stopped)
             } else if begun.elapsed() >= limit {
@@ -109,6 +112,11 @@ impl RunningProgram {
         }
     }
 
+    /// Whether it printed more than is kept.
+    fn has_more(&self) -> bool {
+        self.streams.iter().any(|stream| stream.is_cut)
+    }
+
     /// Kills the program, if it has not exited, and returns what it printed; `end` says why it is ended.
     pub(crate) fn end(mut self, end: Option<ProgramEnd>) -> io::Result<ProgramOutput> {
         let status = self.group.kill()?;
@@ -116,6 +124,7 @@ impl RunningProgram {
             // The rest of what it had printed; the group is dead, so no more comes.
             stream.read()?;
         }
+        let end = end.or(self.has_more().then_some(ProgramEnd::TooMuch));
         let [output, errors] = self.streams.map(|stream| stream.kept);
         Ok(ProgramOutput {
             output,

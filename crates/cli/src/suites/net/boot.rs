@@ -14,7 +14,7 @@ use super::netperf::{self, NetperfAmount, NetperfResult};
 use super::pattern::NetperfPattern;
 use super::way::{NetGuest, NetWay};
 use crate::output::text::chain;
-use crate::process::{self, MOST_OUTPUT, ProgramEnd, ProgramTask, Reached, RunningProgram};
+use crate::process::{self, MOST_OUTPUT, ProgramEnd, ProgramTask, Reached, RunningProgram, find};
 use crate::suites::boots::args::CountExits;
 use crate::suites::boots::{
     BatchTimes, BootResult, BootRow, BootsRun, CountedBatch, FailedBoot, in_words, keep, last_words,
@@ -127,7 +127,7 @@ impl NetBootContext<'_> {
 
     fn reach(&self, running: &mut RunningProgram, mark: &str, not: &str) -> Result<(), FailedBoot> {
         let limit = self.args.columns.run_timeout;
-        let end = match running.wait_for(mark, limit, self.run.limit) {
+        let end = match running.until(|piece| find(piece, mark).is_some(), limit, self.run.limit) {
             Ok(Reached::Mark) => return Ok(()),
             Ok(Reached::End(Some(end))) => end,
             Ok(Reached::End(None)) => {

@@ -9,8 +9,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::serial::find;
 use crate::output::text::chain;
+use crate::process::find;
 use crate::suites::boots::{BatchTimes, BootRow, CountedBatch, FailedBoot};
 use crate::suites::kvm_trace::{
     self, KvmEvent, KvmEventKind, TraceError, TraceRecording, TracedThreads, WantedEvent, bounded,

@@ -5,6 +5,7 @@
 
 use super::document::{self, BootDocument, DocumentError};
 use crate::output::text::cleaned;
+use crate::process::find;
 
 const START: &str = "=== vmbell-probe start ===";
 const BEGIN: &str = "=== vmbell-probe begin ";
@@ -60,12 +61,6 @@ fn in_row(row: Option<&str>) -> String {
 pub(super) fn is_complete(output: &[u8]) -> bool {
     let marks = [END, EXCEPTION, PANICKED];
     marks.into_iter().any(|mark| find(output, mark).is_some())
-}
-
-/// Where the output has this mark.
-pub(super) fn find(output: &[u8], mark: &str) -> Option<usize> {
-    let windows = &mut output.windows(mark.len());
-    windows.position(|window| window == mark.as_bytes())
 }
 
 /// The document in `output`.
