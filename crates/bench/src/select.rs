@@ -5,7 +5,7 @@ use super::{BenchEntry, NeededDevice};
 use vmbell_report::Group;
 
 /// How similar two names must be (0 to 1) for one to be suggested instead of the other.
-const ALIKE: f64 = 0.6;
+const SIMILAR: f64 = 0.6;
 
 /// Whether this architecture has I/O ports.
 pub(crate) const HAS_PORTS: bool = cfg!(target_arch = "x86_64");
@@ -14,12 +14,12 @@ pub(crate) const HAS_PORTS: bool = cfg!(target_arch = "x86_64");
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
     /// No entry has the name.
-    #[error("unknown scenario '{name}'{}", did_you_mean(.nearest.as_deref()))]
+    #[error("unknown scenario '{name}'{hint}")]
     Unknown {
         /// The name as the user typed it.
         name: String,
-        /// The name of the most similar entry; `None` if no name is similar.
-        nearest: Option<String>,
+        /// The name of a similar entry, as [`did_you_mean`] suggests it.
+        hint: String,
     },
     /// The name or glob means entries that ring a port, and this architecture has no ports.
     #[error("'{0}' needs port I/O, which this architecture does not have: 'mmio-*' rings there")]
@@ -29,8 +29,14 @@ pub enum SelectError {
     NoMatch(String),
 }
 
-fn did_you_mean(nearest: Option<&str>) -> String {
-    nearest.map_or_else(String::new, |name| format!(", did you mean '{name}'?"))
+/// `, did you mean 'NAME'?` with the name of `names` that is most similar to `typed`, or nothing if no name is similar.
+pub fn did_you_mean(typed: &str, names: &[&str]) -> String {
+    let similar = names
+        .iter()
+        .map(|name| (strsim::jaro_winkler(typed, name), name))
+        .filter(|(similarity, _)| *similarity >= SIMILAR)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    similar.map_or_else(String::new, |(_, name)| format!(", did you mean '{name}'?"))
 }
 
 /// Which entries a command is to measure.
@@ -114,10 +120,14 @@ fn mark(all: &[BenchEntry], pattern: &str, wanted: &mut [bool]) -> Result<(), Se
             Err(SelectError::NoPorts(pattern.to_owned()))
         }
         (false, true) => Err(SelectError::NoMatch(pattern.to_owned())),
-        (false, false) => Err(SelectError::Unknown {
-            name: pattern.to_owned(),
-            nearest: nearest(all, pattern),
-        }),
+        (false, false) => {
+            let shown = all.iter().filter(|entry| entry.group() != Group::Debug);
+            let names: Vec<&str> = shown.map(BenchEntry::name).collect();
+            Err(SelectError::Unknown {
+                name: pattern.to_owned(),
+                hint: did_you_mean(pattern, &names),
+            })
+        }
     }
 }
 
@@ -152,15 +162,6 @@ fn mark_companions(all: &[BenchEntry], wanted: &mut [bool]) {
             .any(|other| other.reference() == Some(entry.name()));
         *wanted |= is_reference || (has_scenario && entry.group() == Group::Floor);
     }
-}
-
-fn nearest(all: &[BenchEntry], name: &str) -> Option<String> {
-    all.iter()
-        .filter(|entry| entry.group() != Group::Debug)
-        .map(|entry| (strsim::jaro_winkler(name, entry.name()), entry.name()))
-        .filter(|(likeness, _)| *likeness >= ALIKE)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| name.to_owned())
 }
 
 /// Whether `name` matches a pattern in which `*` is any run of characters and `?` any single one.

@@ -6,9 +6,9 @@ use clap::ValueEnum;
 
 use super::args::GateArgs;
 use super::plan::{GatePlan, PlannedVmm};
-use crate::args::suggest::did_you_mean;
 use crate::lab;
 use crate::suites::vmms::{self, VmmDeviceName};
+use vmbell_bench::did_you_mean;
 
 /// Fails if what the plan names cannot be booted or measured here; the error names the place.
 pub(super) fn check(plan: &GatePlan, kernels: &[String], args: &GateArgs) -> Result<(), String> {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use toml_edit::{DocumentMut, Item, Table};
 
 use super::args::GateArgs;
-use crate::args::suggest::did_you_mean;
+use vmbell_bench::did_you_mean;
 
 /// The kernel of a new plan.
 const KERNEL: &str = "debian:6.12";

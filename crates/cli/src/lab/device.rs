@@ -1,6 +1,6 @@
 //! Parses `--device NAME[,driver=DRIVER]`.
 
-use crate::args::suggest::did_you_mean;
+use vmbell_bench::did_you_mean;
 use vmbell_lab::board::LabBoard;
 use vmbell_lab::device::{L1Device, L1Driver, PluggedDevice};
 

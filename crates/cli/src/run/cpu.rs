@@ -1,6 +1,6 @@
 //! Parses `--cpu-features -NAME,...`: features of the CPU that the guest does not see.
 
-use crate::args::suggest::did_you_mean;
+use vmbell_bench::did_you_mean;
 use vmbell_hypervisor::CpuFeatures;
 
 /// Parses the value of `--cpu`.

@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Subcommand, ValueEnum};
 
 use super::super::commas;
-use crate::args::suggest::did_you_mean;
+use vmbell_bench::did_you_mean;
 
 /// `on` or `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

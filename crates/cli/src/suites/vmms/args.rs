@@ -7,9 +7,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::libkrun::LibkrunArgs;
 use super::linux;
 use super::template::{self, VmmTemplate};
-use crate::args::suggest::did_you_mean;
 use crate::args::{GUEST, MEASUREMENT, SUBJECT};
 use crate::suites::boots::args::ColumnArgs;
+use vmbell_bench::did_you_mean;
 use vmbell_probe_image::names;
 
 const EXAMPLES: &str = "\

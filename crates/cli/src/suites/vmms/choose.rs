@@ -5,11 +5,10 @@ use anyhow::Result;
 use super::args::VmmsArgs;
 use super::launcher::{VmmCandidate, VmmLauncher, known};
 use super::template::{self, VmmTemplate};
-use crate::args::suggest::did_you_mean;
 use crate::exit::{Exit, Usage};
 use crate::output::print;
 use crate::suites::boots::{BootColumn, version_of};
-use vmbell_bench::CommandLimit;
+use vmbell_bench::{CommandLimit, did_you_mean};
 use vmbell_report::{Block, Screen, terminal};
 
 /// The VMMs that were named; without names, all.

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use shell_words::ParseError;
 
-use crate::args::suggest::did_you_mean;
+use vmbell_bench::did_you_mean;
 
 /// The places of the image's path as an ELF and as a bzImage, without which a command would not run the image.
 const IMAGE: &str = "{image}";
