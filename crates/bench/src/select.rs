@@ -3,6 +3,7 @@
 use super::compare::FIRST;
 use super::{BenchEntry, NeededDevice};
 use vmbell_report::Group;
+use wildmatch::WildMatch;
 
 /// How similar two names must be (0 to 1) for one to be suggested instead of the other.
 const SIMILAR: f64 = 0.6;
@@ -143,7 +144,7 @@ fn is_glob(pattern: &str) -> bool {
 /// Whether a name or glob of the command line means the entry of this base name.
 pub fn picks(pattern: &str, base: &str) -> bool {
     if is_glob(pattern) {
-        matches(pattern, base)
+        WildMatch::new(pattern).matches(base)
     } else {
         pattern == base
     }
@@ -162,35 +163,6 @@ fn mark_companions(all: &[BenchEntry], wanted: &mut [bool]) {
             .any(|other| other.reference() == Some(entry.name()));
         *wanted |= is_reference || (has_scenario && entry.group() == Group::Floor);
     }
-}
-
-/// Whether `name` matches a pattern in which `*` is any run of characters and `?` any single one.
-fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
-    let (mut p, mut n) = (0, 0);
-    // The place in the pattern and in the name to go on from after the latest star has taken one more
-    // character.
-    let mut retry = None;
-    while n < name.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                retry = Some((p + 1, n + 1));
-                p += 1;
-            }
-            Some(c) if *c == b'?' || *c == name[n] => {
-                p += 1;
-                n += 1;
-            }
-            _ => match retry {
-                Some((after_star, from)) => {
-                    (p, n) = (after_star, from);
-                    retry = Some((after_star, from + 1));
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|c| *c == b'*')
 }
 
 #[cfg(test)]

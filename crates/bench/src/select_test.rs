@@ -156,13 +156,13 @@ fn a_glob_without_a_match_is_an_error() {
 
 #[test]
 fn globs_backtrack() {
-    assert!(matches("*a*b", "xaxbab"));
-    assert!(matches("?b*", "ab"));
-    assert!(matches("*", ""));
-    assert!(matches("**", "x"));
-    assert!(!matches("a*b", "abc"));
-    assert!(!matches("?", ""));
-    assert!(!matches("", "a"));
+    assert!(picks("*a*b", "xaxbab"));
+    assert!(picks("?b*", "ab"));
+    assert!(picks("*", ""));
+    assert!(picks("**", "x"));
+    assert!(!picks("a*b", "abc"));
+    assert!(!picks("?", ""));
+    assert!(!picks("", "a"));
 }
 
 /// The rows of a host that has, or has not, the device of one of them.
