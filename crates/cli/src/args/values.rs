@@ -39,28 +39,13 @@ pub(crate) fn positive(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses a time: a number and `ns`, `us`, `ms`, `s`, `m` or `h`; without a unit, seconds.
+/// Parses a time, such as `500ms`, `1.5s` or `1h 30m`; without a unit, seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
-    let split = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let factor = match unit.trim() {
-        "ns" => 1e-9,
-        "us" | "µs" => 1e-6,
-        "ms" => 1e-3,
-        "" | "s" | "sec" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        other => {
-            return Err(format!("'{other}' is not one of ns, us, ms, s, m, h"));
-        }
-    };
-    let number: f64 = number
-        .parse()
-        .map_err(|_| "expected a number with a unit, such as 500ms or 1.5s".to_owned())?;
-    Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
+    let has_unit = !text.ends_with(|last: char| last.is_ascii_digit());
+    let unit = if has_unit { "" } else { "s" };
+    humantime::parse_duration(&format!("{text}{unit}"))
+        .map_err(|error| format!("{error}; write a number with a unit, such as 500ms or 1.5s"))
 }
 
 /// Parses a size: a number and `K`, `M`, `G` or `T`, each 1024 times the one before; without a unit,

@@ -11,6 +11,9 @@ fn durations_have_units() {
         ("2m", Duration::from_secs(120)),
         ("10us", Duration::from_micros(10)),
         ("250 ns", Duration::from_nanos(250)),
+        ("2 min", Duration::from_secs(120)),
+        ("0.25", Duration::from_millis(250)),
+        ("1h 30m", Duration::from_secs(5400)),
         ("0", Duration::ZERO),
     ] {
         assert_eq!(duration(text), Ok(expected), "{text}");
@@ -29,8 +32,11 @@ fn what_is_not_a_duration_is_an_error() {
         "NaN",
         "inf",
     ] {
-        assert!(duration(text).is_err(), "{text}");
+        let error = duration(text).unwrap_err();
+        assert!(error.ends_with("such as 500ms or 1.5s"), "{text}: {error}");
     }
+    let error = duration("5 parsecs").unwrap_err();
+    assert!(error.contains("ns, us/µs, ms, sec, min, hours"), "{error}");
     let huge = "9".repeat(400);
     assert!(duration(&huge).is_err());
     assert!(positive_duration("0ms").is_err());
