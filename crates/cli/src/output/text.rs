@@ -21,14 +21,22 @@ pub(crate) fn chain(error: impl Into<anyhow::Error>) -> String {
 /// What the guests of `vmbell bench vmms` and `vmbell bench net` print of themselves, by how it begins.
 const OF_GUESTS: [&str; 3] = ["=== vmbell", "row ", "{"];
 
+/// The lines of what a program printed, without control characters and blank lines.
+pub(crate) fn lines_of(output: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(output);
+    let visible = |line: &str| line.trim().chars().filter(|c| !c.is_control()).collect();
+    let lines = text.lines().map(visible);
+    lines.filter(|line: &String| !line.is_empty()).collect()
+}
+
 /// The last line of what a VMM printed that is not its guest's marks, rows or results.
 pub(crate) fn last_words(output: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(output);
-    let mut lines = text.lines().rev().map(cleaned);
     let is_of_guest = |line: &str| {
         line.contains(OF_GUESTS[0]) || OF_GUESTS.iter().any(|mark| line.starts_with(mark))
     };
-    lines.find(|line| !line.is_empty() && !is_of_guest(line))
+    let lines = lines_of(output);
+    let last = lines.iter().rfind(|line| !is_of_guest(line));
+    last.map(|line| cleaned(line))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::args::ColumnArgs;
-use crate::output::text::{self, cleaned};
+use crate::output::text::{self, cleaned, lines_of};
 use crate::process::{self, ProgramEnd, ProgramOutput, ProgramTask};
 use vmbell_bench::CommandLimit;
 use vmbell_lab::spin;
@@ -55,8 +55,6 @@ pub(crate) fn last_words(ended: &ProgramOutput) -> Option<String> {
 pub(crate) fn version_of(program: &Path, option: &str, stop: &CommandLimit) -> Option<String> {
     let words: [OsString; 2] = [program.into(), option.into()];
     let ended = process::run(&ProgramTask::new(&words, VERSION_LIMIT, stop));
-    let output = ended.ok()?.output;
-    let text = String::from_utf8_lossy(&output);
-    let mut lines = text.lines().map(cleaned);
-    lines.find(|line| !line.is_empty())
+    let lines = lines_of(&ended.ok()?.output);
+    lines.first().map(|line| cleaned(line))
 }

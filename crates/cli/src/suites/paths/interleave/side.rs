@@ -6,6 +6,7 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use crate::output::text::lines_of;
 use crate::process::{self, ProgramEnd, ProgramTask};
 use vmbell_bench::CommandLimit;
 use vmbell_report::{ReadError, Report};
@@ -114,7 +115,7 @@ impl InterleavedSide {
         let text = String::from_utf8_lossy(&ended.output);
         // A row that failed makes the status 1, and the report has the others.
         if text.trim().is_empty() {
-            let last = last_line(&ended.errors);
+            let last = last_words(&ended.errors);
             return Err(SideError::Ended {
                 program,
                 status,
@@ -125,16 +126,13 @@ impl InterleavedSide {
     }
 }
 
-/// The first error of what a program says, or else its last line, without characters that a terminal would obey.
-fn last_line(errors: &[u8]) -> String {
-    let text = String::from_utf8_lossy(errors);
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    let error = lines.clone().find(|line| line.starts_with("error"));
-    let line = error.or_else(|| lines.next_back());
-    line.map_or_else(
-        || "it said nothing".to_owned(),
-        |line| line.chars().filter(|c| !c.is_control()).collect(),
-    )
+/// The first error of what a program says, or else its last line.
+fn last_words(errors: &[u8]) -> String {
+    let lines = lines_of(errors);
+    let error = lines.iter().find(|line| line.starts_with("error"));
+    let line = error.or(lines.last());
+    line.cloned()
+        .unwrap_or_else(|| "it said nothing".to_owned())
 }
 
 #[cfg(test)]
