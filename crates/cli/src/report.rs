@@ -4,13 +4,14 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use clap::Args;
 
 use super::compare::shown;
 use super::exit::{Exit, Usage};
 use crate::args::exports::replaced;
-use vmbell_report::{Export, Recording, Report, Run, page, parse, recorded_page, visible};
+use crate::output::text::made_visible;
+use vmbell_report::{Export, Recording, Report, Run, page, parse, recorded_page};
 
 const STDIN: &str = "-";
 
@@ -99,9 +100,8 @@ fn is_recording(bytes: &[u8]) -> bool {
 /// The page of a recording.
 fn recorded(name: &str, bytes: &[u8]) -> Result<String> {
     let text = std::str::from_utf8(bytes).context("it is not UTF-8")?;
-    // The error may quote the file, which anybody may have written.
     let recording = Recording::parse(text)
-        .map_err(|error| anyhow!(visible(&format!("{:#}", anyhow!(error)))))
+        .map_err(made_visible)
         .with_context(|| format!("cannot show the recording '{name}'"))?;
     for warning in &recording.warnings {
         eprintln!("warning: '{name}': {warning}");
@@ -125,6 +125,5 @@ fn runs(texts: &[(String, Vec<u8>)]) -> Result<Vec<Run>> {
 
 fn read(bytes: &[u8]) -> Result<Report> {
     let text = std::str::from_utf8(bytes).context("it is not UTF-8")?;
-    // The error may quote the file, which anybody may have written.
-    parse(text).map_err(|error| anyhow!(visible(&format!("{:#}", anyhow!(error)))))
+    parse(text).map_err(made_visible)
 }

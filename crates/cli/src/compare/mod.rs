@@ -13,6 +13,7 @@ use super::exit::{Exit, Usage};
 use crate::args::exports::{distinct, replaced};
 use crate::output::deliver::show;
 use crate::output::style::Style;
+use crate::output::text::made_visible;
 use vmbell_report::compare::{
     CompareError, CompareOptions, ComparedRow, Comparison, Pairing, RowKey, Verdict, compare, json,
 };
@@ -142,9 +143,8 @@ pub(super) fn read(path: &Path) -> Result<Report> {
         };
         format!("cannot read '{}'{hint}", shown(path))
     })?;
-    // The error may quote the file, which anybody may have written.
     parse(&text)
-        .map_err(|error| anyhow!(visible(&format!("{:#}", anyhow!(error)))))
+        .map_err(made_visible)
         .with_context(|| format!("cannot compare the report '{}'", shown(path)))
 }
 

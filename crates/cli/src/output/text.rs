@@ -1,5 +1,7 @@
 //! Text of errors and of other programs, which goes to terminals, tables and files.
 
+use vmbell_report::visible;
+
 /// How many characters of a text are kept.
 const MOST: usize = 200;
 
@@ -16,6 +18,11 @@ pub(crate) fn cleaned(text: &str) -> String {
 /// An error with its causes.
 pub(crate) fn chain(error: impl Into<anyhow::Error>) -> String {
     format!("{:#}", error.into())
+}
+
+/// The same as an error, for one that may quote a file that anybody may have written.
+pub(crate) fn made_visible(error: impl Into<anyhow::Error>) -> anyhow::Error {
+    anyhow::Error::msg(visible(&chain(error)))
 }
 
 /// What the guests of `vmbell bench vmms` and `vmbell bench net` print of themselves, by how it begins.

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::compare::shown;
+use crate::output::text::made_visible;
 use vmbell_bench::{host, timing};
 use vmbell_report::{Host, Report, Timing, parse, visible};
 use vmbell_top::costs::Costs;
@@ -20,9 +21,7 @@ pub(super) const HINT: &str = "costs: unknown; `vmbell bench --all --export-json
 pub(super) fn read(path: &Path) -> Result<Costs> {
     let cannot = || format!("cannot take costs from '{}'", shown(path));
     let text = fs::read_to_string(path).with_context(cannot)?;
-    let report = parse(&text)
-        .map_err(|error| anyhow!(visible(&format!("{:#}", anyhow!(error)))))
-        .with_context(cannot)?;
+    let report = parse(&text).map_err(made_visible).with_context(cannot)?;
     of(&report, &host::probe(), timing::here()?).with_context(cannot)
 }
 
