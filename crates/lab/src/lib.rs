@@ -54,7 +54,7 @@ pub use kvm::KvmChanges;
 pub use lab::Lab;
 pub use payload::LabTask;
 pub use prepare::LabKernel;
-pub use progress::LabProgress;
+pub use progress::{LabProgress, progress_bar};
 pub use provision::{KernelChoice, Netperf, PackageRecipe, Provision, ProvisionKind, Recipe};
 pub use records::record;
 pub use run::LabOutcome;

@@ -75,28 +75,34 @@ impl LabProgress {
 
     /// Shows a spinner with the time that has passed and `what` happens, until the result is dropped.
     pub fn spin(&self, what: &'static str) -> WaitingSpinner {
-        let bar = if self.quiet {
-            ProgressBar::hidden()
-        } else {
-            ProgressBar::new_spinner()
-        };
-        let style = ProgressStyle::with_template("lab: {spinner} {elapsed} {msg}");
-        let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        let bar = progress_bar(!self.quiet, "lab: {spinner} {elapsed} {msg}");
         bar.set_message(what);
         bar.enable_steady_tick(Duration::from_millis(200));
         WaitingSpinner(bar)
     }
 
     fn bar(&self, total: u64, template: &str) -> ProgressBar {
-        let target = if self.quiet {
-            ProgressDrawTarget::hidden()
-        } else {
-            ProgressDrawTarget::stderr()
-        };
-        let style =
-            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        ProgressBar::with_draw_target(Some(total), target).with_style(style)
+        let bar = progress_bar(!self.quiet, template);
+        bar.set_length(total);
+        bar
     }
+}
+
+/// A bar on standard error, if it is `shown` and that is a terminal. The thread that moves it draws it, five times a second at
+/// most, since that thread may be one that measures.
+pub fn progress_bar(shown: bool, template: &str) -> ProgressBar {
+    let target = match shown {
+        true => ProgressDrawTarget::stderr_with_hz(5),
+        false => ProgressDrawTarget::hidden(),
+    };
+    ProgressBar::with_draw_target(None, target).with_style(style(template))
+}
+
+fn style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template);
+    style
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("=> ")
 }
 
 /// A spinner, shown until it is dropped or a stream of [`around`](Self::around) is written to. It becomes a bar when the program
@@ -131,8 +137,7 @@ fn show(bar: &ProgressBar, step: ProgressStep<'_>) {
         return;
     }
     if bar.length().is_none() {
-        let style = ProgressStyle::with_template(STEPS);
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_style(style(STEPS));
         // The boot says nothing about the steps.
         bar.reset_eta();
     }

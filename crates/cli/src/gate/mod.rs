@@ -11,13 +11,12 @@ mod plan;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{IsTerminal, Write as _, stderr};
+use std::io::Write as _;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 pub(super) use self::args::GateArgs;
 use self::boots::Boots;
@@ -29,6 +28,7 @@ use super::output::print;
 use crate::output::deliver::show;
 use crate::output::style::Style;
 use vmbell_bench::CommandLimit;
+use vmbell_lab::progress_bar;
 use vmbell_report::gate::{self, GateVerdict, merged};
 use vmbell_report::units::plural;
 use vmbell_report::{Export, Report, json_by_row};
@@ -71,7 +71,8 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
     if let Some(exit) = boots.prepare()? {
         return Ok(exit);
     }
-    let progress = progress(args.quiet);
+    let progress = progress_bar(!args.quiet, "Boot [{bar:30}] {pos}/{len}, {eta} left");
+    progress.enable_steady_tick(TICK);
     let reports = boots.measure(&progress);
     progress.finish_and_clear();
     let reports = match reports {
@@ -201,20 +202,6 @@ fn append_to(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     let file = options.create(true).append(true).open(path);
     file.with_context(|| format!("cannot write {}", path.display()))
-}
-
-fn progress(quiet: bool) -> ProgressBar {
-    let target = match !quiet && stderr().is_terminal() {
-        true => ProgressDrawTarget::stderr(),
-        false => ProgressDrawTarget::hidden(),
-    };
-    let bar = ProgressBar::with_draw_target(None, target);
-    let template = "Boot [{bar:30}] {pos}/{len}, {eta} left";
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar.enable_steady_tick(TICK);
-    bar
 }
 
 fn cpus() -> usize {

@@ -2,13 +2,15 @@
 
 use std::io::{self, Write};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 
 use vmbell_bench::timing::is_in_lab;
 use vmbell_bench::{BenchPhase, Observer, RunSample};
-use vmbell_lab::record;
+use vmbell_lab::{progress_bar, record};
 use vmbell_report::Status;
 use vmbell_report::units;
+
+const TEMPLATE: &str = "{prefix:<10} [{bar:30}] {pos}/{len}, {eta} left  {wide_msg}";
 
 /// A progress bar that is drawn between runs, on the measuring thread: a thread that redraws it by a
 /// timer would take CPU time from what is measured.
@@ -49,30 +51,16 @@ impl BenchProgress {
                 done: 0,
                 all: 0,
             }),
-            bar: bar(shown),
+            bar: progress_bar(shown, TEMPLATE),
         }
     }
 
     /// The same without a bar.
     pub(crate) fn without_bar(shown: bool, runs: u32) -> Self {
-        let progress = Self::new(shown, runs);
-        progress.bar.set_draw_target(ProgressDrawTarget::hidden());
+        let mut progress = Self::new(shown, runs);
+        progress.bar = ProgressBar::hidden();
         progress
     }
-}
-
-fn bar(shown: bool) -> ProgressBar {
-    let target = if shown {
-        ProgressDrawTarget::stderr_with_hz(5)
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let bar = ProgressBar::with_draw_target(None, target);
-    let template = "{prefix:<10} [{bar:30}] {pos}/{len}, {eta} left  {wide_msg}";
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar
 }
 
 impl Observer for BenchProgress {
