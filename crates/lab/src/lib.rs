@@ -25,6 +25,7 @@ pub mod qemu;
 pub mod saved;
 pub mod selftests;
 pub mod spin;
+pub mod tracefs;
 
 mod begin;
 mod complaints;

@@ -2,20 +2,22 @@
 //!
 //! Linux `Documentation/trace/ftrace.rst`: a folder made in `instances` is a buffer with its own events, filters and options,
 //! and is gone when the folder is removed. `set_event_pid` names the threads whose events are recorded, and with the
-//! option `event-fork` the threads and processes that these start are added. An instance lives as long as its value; one
-//! whose process was killed is removed by the next command.
+//! option `event-fork` the threads and processes that these start are added. An instance lives as long as its value, which holds
+//! a file of it open: the kernel removes no instance with an open file. One that nothing holds, since its process was killed, is
+//! removed by the next command, which may be in another PID namespace.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// Where tracefs is mounted, by kernels of today and before.
-const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// What the names of our instances begin with; the number of the process follows.
+use vmbell_lab::tracefs::{self, PLACES};
+
+/// What the names of our instances begin with, and how many letters and digits follow by chance.
 const PREFIX: &str = "vmbell-";
+const RANDOM: usize = 8;
 /// The buffers of all CPUs together, and the least and the most of each, in KiB. One event takes about 50 bytes.
 const BUFFERS: usize = 64 << 10;
 const LEAST: usize = 1 << 10;
@@ -94,6 +96,8 @@ pub(crate) enum TracedThreads {
 #[derive(Debug)]
 pub(crate) struct TraceInstance {
     folder: PathBuf,
+    /// A file of it, open until it is removed.
+    held: Option<File>,
 }
 
 impl TraceInstance {
@@ -101,15 +105,35 @@ impl TraceInstance {
     pub(crate) fn new(wanted: &[WantedEvent], whose: TracedThreads) -> Result<Self, TracefsError> {
         let place = place(&PLACES.map(Path::new), wanted)?;
         let instances = place.join("instances");
-        remove_stale(&instances, |id| Path::new("/proc").join(id).exists());
-        let folder = instances.join(format!("{PREFIX}{}", std::process::id()));
-        // One of an earlier process with this number; if it stays, that is said next.
-        let _ = remove(&folder);
-        fs::create_dir(&folder).map_err(failed("made", &folder))?;
-        let instance = Self { folder };
+        remove_unused(&instances);
+        let instance = Self::make(&instances)?;
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         instance.set_up(cpus, wanted, whose)?;
         Ok(instance)
+    }
+
+    /// Makes a folder whose name no other has, and holds a file of it.
+    fn make(instances: &Path) -> Result<Self, TracefsError> {
+        let mut looks = 0;
+        loop {
+            looks += 1;
+            let mut name = tempfile::Builder::new();
+            let folder = name.prefix(PREFIX).rand_bytes(RANDOM).tempdir_in(instances);
+            let folder = folder.map_err(failed("made", instances))?.keep();
+            let path = folder.join("tracing_on");
+            let error = match File::open(&path) {
+                Ok(file) => {
+                    let held = Some(file);
+                    return Ok(Self { folder, held });
+                }
+                Err(error) => error,
+            };
+            let _ = fs::remove_dir(&folder);
+            // Another command may have taken it for one that was left.
+            if error.kind() != ErrorKind::NotFound || looks == LOOKS {
+                return Err(failed("read", &path)(error));
+            }
+        }
     }
 
     fn set_up(
@@ -152,27 +176,19 @@ impl TraceInstance {
 
     /// How many events the kernel had no room for.
     pub(crate) fn lost(&self) -> Result<u64, TracefsError> {
-        let folder = self.folder.join("per_cpu");
-        let mut lost = 0;
-        for cpu in fs::read_dir(&folder).map_err(failed("read", &folder))? {
-            let path = cpu.map_err(failed("read", &folder))?.path().join("stats");
-            let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
-            lost += lost_in(&text);
-        }
-        Ok(lost)
+        tracefs::lost(&self.folder).map_err(failed("read", &self.folder))
     }
 
     /// Writes to a file that the kernel has made.
     fn write(&self, name: &str, text: &str) -> Result<(), TracefsError> {
         let path = self.folder.join(name);
-        let file = OpenOptions::new().write(true).open(&path);
-        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-        written.map_err(failed("written", &path))
+        tracefs::write(&path, text).map_err(failed("written", &path))
     }
 }
 
 impl Drop for TraceInstance {
     fn drop(&mut self) {
+        self.held = None;
         if remove(&self.folder).is_err() {
             // The next command removes it; until then nothing is to be slower for its events.
             let _ = self.write("events/enable", "0");
@@ -201,15 +217,17 @@ fn place<'p>(places: &[&'p Path], wanted: &[WantedEvent]) -> Result<&'p Path, Tr
     Err(TracefsError::NotMounted)
 }
 
-/// Removes the instances of processes that are not there any more.
-fn remove_stale(instances: &Path, is_alive: impl Fn(&str) -> bool) {
-    let entries = fs::read_dir(instances).into_iter().flatten().flatten();
-    for entry in entries {
-        let name = entry.file_name();
-        let id = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
-        let is_number = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
-        if id.is_some_and(|id| is_number(id) && !is_alive(id)) {
-            // One that is still read, by a process that is not seen from here, is busy and stays.
+/// Removes our instances that nothing holds.
+fn remove_unused(instances: &Path) {
+    let is_ours = |name: &str| {
+        let random = name.strip_prefix(PREFIX);
+        random.is_some_and(|random| {
+            random.len() == RANDOM && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        })
+    };
+    for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(is_ours) {
+            // One that is held is busy and stays.
             let _ = fs::remove_dir(entry.path());
         }
     }
@@ -232,16 +250,6 @@ fn this_thread() -> Result<String, TracefsError> {
     let target = fs::read_link(path).map_err(failed("read", path))?;
     let id = target.file_name().unwrap_or_default();
     Ok(id.to_string_lossy().into_owned())
-}
-
-/// The lost events in a CPU's statistics: overwritten ones, and those for which there was no place.
-fn lost_in(stats: &str) -> u64 {
-    let count = |line: &str| {
-        let (name, count) = line.split_once(": ")?;
-        let is_loss = ["overrun", "commit overrun", "dropped events"].contains(&name);
-        is_loss.then(|| count.trim().parse::<u64>().ok()).flatten()
-    };
-    stats.lines().filter_map(count).sum()
 }
 
 fn failed<'p>(done: &'static str, path: &'p Path) -> impl Fn(io::Error) -> TracefsError + 'p {

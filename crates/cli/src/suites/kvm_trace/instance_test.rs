@@ -28,7 +28,11 @@ fn double() -> (TempDir, TraceInstance) {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, "").unwrap();
     }
-    (folder, TraceInstance { folder: path })
+    let instance = TraceInstance {
+        folder: path,
+        held: None,
+    };
+    (folder, instance)
 }
 
 #[test]
@@ -79,33 +83,39 @@ fn a_file_that_the_kernel_does_not_have_is_named() {
 }
 
 #[test]
-fn losses_of_all_cpus_and_kinds_are_added() {
-    let (_folder, instance) = double();
-    for (cpu, stats) in [
-        (
-            "cpu0",
-            "entries: 17385\noverrun: 3\ncommit overrun: 2\nbytes: 791688\n",
-        ),
-        ("cpu1", "dropped events: 4\nread events: 9\n"),
-    ] {
-        let folder = instance.folder.join("per_cpu").join(cpu);
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("stats"), stats).unwrap();
-    }
-    assert_eq!(instance.lost().unwrap(), 9);
-}
-
-#[test]
-fn only_instances_of_dead_commands_are_removed() {
+fn our_instances_are_removed_unless_they_are_held() {
     let folder = TempDir::new().unwrap();
-    for name in ["vmbell-1", "vmbell-2", "vmbell-x", "other-2", "vmbell-"] {
+    for name in [
+        "vmbell-aB3dE6gH",
+        "vmbell-0000held",
+        "vmbell-x",
+        "vmbell-",
+        "other-12345678",
+    ] {
         fs::create_dir(folder.path().join(name)).unwrap();
     }
-    remove_stale(folder.path(), |id| id == "1");
+    // The kernel removes no instance with an open file, and any kernel no folder with one in it.
+    fs::write(folder.path().join("vmbell-0000held/file"), "").unwrap();
+    remove_unused(folder.path());
     let entries = fs::read_dir(folder.path()).unwrap();
     let mut left: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
-    assert_eq!(left, ["other-2", "vmbell-", "vmbell-1", "vmbell-x"]);
+    assert_eq!(
+        left,
+        ["other-12345678", "vmbell-", "vmbell-0000held", "vmbell-x"]
+    );
+}
+
+#[test]
+fn an_instance_that_cannot_be_held_is_not_left() {
+    let folder = TempDir::new().unwrap();
+    // No kernel makes the files of an instance in this folder.
+    let error = TraceInstance::make(folder.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("/vmbell-") && error.ends_with("/tracing_on cannot be read"),
+        "{error}"
+    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]
@@ -141,6 +151,7 @@ fn an_instance_goes_with_its_value() {
     fs::create_dir(&path).unwrap();
     drop(TraceInstance {
         folder: path.clone(),
+        held: None,
     });
     assert!(!path.exists());
 }

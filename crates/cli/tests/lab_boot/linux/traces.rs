@@ -21,6 +21,32 @@ for signal in NONE TERM KILL NONE; do
 done
 "#;
 
+/// Runs the command beside a buffer with the name of one of another command, which a program holds until the first run is over.
+const HELD: &str = r#"
+other=/sys/kernel/tracing/instances/vmbell-another1
+mkdir $other
+exec 9<$other/tracing_on
+for run in held left; do
+    SIGNAL=NONE "$VMBELL" bench vmms double --vmm "double=/bin/sh double {image} {cmdline}" --runs 1 --exits on --style none
+    echo "$run $?" /sys/kernel/tracing/instances/*
+    exec 9<&-
+done
+"#;
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_trace_buffer_that_another_command_holds_stays() {
+    let ran = L1.run(HELD, &[("double".to_owned(), DOUBLE.into())]);
+    let lines: Vec<&str> = ran.said().lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "held 0 /sys/kernel/tracing/instances/vmbell-another1",
+            "left 0 /sys/kernel/tracing/instances/*"
+        ]
+    );
+}
+
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn no_trace_buffer_is_left_and_that_of_a_killed_command_goes_with_the_next() {
