@@ -36,16 +36,15 @@ pub(super) fn catch() -> io::Result<&'static AtomicBool> {
         SIGNAL.store(signal, Ordering::Relaxed);
         INTERRUPTED.store(true, Ordering::Release);
     }
-    // SAFETY: sigaction is made of integers and an optional pointer, for which all zeros is a value.
-    let mut action: libc::sigaction = unsafe { mem::zeroed() };
-    action.sa_sigaction = handler as *const () as libc::sighandler_t;
+    let mut caught = default();
+    caught.sa_sigaction = handler as *const () as libc::sighandler_t;
     // With SA_RESTART, no blocking call of the program needs a loop around EINTR.
-    action.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
+    caught.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
     for signal in SIGNALS {
-        if is_ignored(signal)? {
-            continue;
+        // One that was ignored when the program started stays so, as `nohup` wants it for SIGHUP.
+        if action(signal, None)?.sa_sigaction != libc::SIG_IGN {
+            action(signal, Some(&caught))?;
         }
-        install(signal, &action)?;
     }
     Ok(&INTERRUPTED)
 }
@@ -70,17 +69,17 @@ pub(super) fn keep_terminal(raw: Termios, before: Termios) -> io::Result<()> {
     }
     // There is one terminal.
     let _ = TERMINAL.set([raw, before]);
-    // SAFETY: sigaction is made of integers and an optional pointer, for which all zeros is a value.
-    let mut action: libc::sigaction = unsafe { mem::zeroed() };
-    action.sa_flags = libc::SA_RESTART;
-    action.sa_sigaction = continued as *const () as libc::sighandler_t;
-    install(libc::SIGCONT, &action)?;
+    let mut on = default();
+    on.sa_flags = libc::SA_RESTART;
+    on.sa_sigaction = continued as *const () as libc::sighandler_t;
+    action(libc::SIGCONT, Some(&on))?;
     // The faulting instruction is executed again, and finds the default action.
-    action.sa_flags = libc::SA_RESETHAND | libc::SA_SIGINFO | libc::SA_ONSTACK;
-    action.sa_sigaction = fault as *const () as libc::sighandler_t;
-    FAULTS
-        .iter()
-        .try_for_each(|signal| install(*signal, &action))
+    on.sa_flags = libc::SA_RESETHAND | libc::SA_SIGINFO | libc::SA_ONSTACK;
+    on.sa_sigaction = fault as *const () as libc::sighandler_t;
+    for signal in FAULTS {
+        action(signal, Some(&on))?;
+    }
+    Ok(())
 }
 
 /// For a signal handler: makes a system call, and nothing else.
@@ -91,23 +90,28 @@ fn set_terminal(which: usize) {
     }
 }
 
-fn install(signal: libc::c_int, action: &libc::sigaction) -> io::Result<()> {
-    // SAFETY: the kernel copies `action`, whose handler is a function that lives as long as the program and is async-signal-safe.
-    match unsafe { libc::sigaction(signal, action, ptr::null_mut()) } {
-        0 => Ok(()),
+/// The default action, without flags and with no other signal blocked.
+fn default() -> libc::sigaction {
+    // SAFETY: sigaction is made of integers and an optional pointer, for which all zeros is a value.
+    unsafe { mem::zeroed() }
+}
+
+/// The action of a signal, which becomes `new` if there is one. A handler in it is a function of this file, which lives as long as
+/// the program and is async-signal-safe.
+fn action(signal: libc::c_int, new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
+    let mut old = default();
+    let new = new.map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: the kernel copies `new`, if it is not null, and fills `old`, a whole sigaction on this frame.
+    match unsafe { libc::sigaction(signal, new, &raw mut old) } {
+        0 => Ok(old),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Whether the program was started with the signal ignored, as `nohup` does with SIGHUP.
-fn is_ignored(signal: libc::c_int) -> io::Result<bool> {
-    // SAFETY: sigaction is made of integers and an optional pointer, for which all zeros is a value.
-    let mut action: libc::sigaction = unsafe { mem::zeroed() };
-    // SAFETY: nothing is installed; `action` is a whole sigaction on this frame, which the kernel fills.
-    match unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) } {
-        0 => Ok(action.sa_sigaction == libc::SIG_IGN),
-        _ => Err(io::Error::last_os_error()),
-    }
+/// Sends a signal to this thread, which handles it before this returns.
+fn send(signal: libc::c_int) {
+    // SAFETY: no pointers.
+    unsafe { libc::raise(signal) };
 }
 
 /// The number of the signal that ended the command early; SIGINT if none has.
@@ -115,14 +119,13 @@ pub(super) fn signal() -> u8 {
     u8::try_from(SIGNAL.load(Ordering::Relaxed)).unwrap_or_default()
 }
 
-/// Sends the signal that ended the command early once more, which kills the process.
+/// Sends the signal that ended the command early once more, which kills the process: its action is the default one again
+/// (SA_RESETHAND).
 pub(super) fn raise() {
-    // SAFETY: no pointers. The signal's action is the default one again (SA_RESETHAND).
-    unsafe { libc::raise(SIGNAL.load(Ordering::Relaxed)) };
+    send(SIGNAL.load(Ordering::Relaxed));
 }
 
 /// Stops the process until it is continued, as Ctrl-Z does. It has stopped and is continued when this returns.
 pub(super) fn stop() {
-    // SAFETY: no pointers. The signal is sent to this thread, which handles it before it returns.
-    unsafe { libc::raise(libc::SIGTSTP) };
+    send(libc::SIGTSTP);
 }
