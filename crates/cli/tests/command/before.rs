@@ -95,39 +95,6 @@ fn a_side_that_fails_is_named_with_what_it_says() {
 }
 
 #[test]
-fn options_that_make_no_sense_in_turns_are_refused() {
-    let refused = |words: &[&str], why: &str| {
-        bench(&["debug-constant"])
-            .args(words)
-            .assert()
-            .code(2)
-            .stderr(contains(why));
-    };
-    refused(
-        &["--interleave", THIS, "--export-json", "-"],
-        "--keep-turns FOLDER",
-    );
-    refused(&["--interleave", ""], "--interleave has no command");
-    refused(
-        &["--interleave", "'x"],
-        "--interleave: missing closing quote",
-    );
-    refused(&["--turns", "3"], "--interleave <COMMAND>");
-    refused(
-        &["--interleave", THIS, "--baseline", "x"],
-        "cannot be used with",
-    );
-    refused(
-        &["--fail-above", "5%"],
-        "--fail-above needs --baseline or --interleave",
-    );
-    refused(
-        &["--interleave", THIS, "--fail-above", "fast"],
-        "--fail-above",
-    );
-}
-
-#[test]
 fn what_is_measured_is_compared_with_a_baseline() {
     let folder = tempfile::tempdir().unwrap();
     let old = folder.path().join("old.json");
@@ -184,15 +151,6 @@ fn a_row_of_the_baseline_is_missing_only_if_it_was_asked_for() {
         .code(1)
         .stderr(contains("not measured now").and(contains("debug-skip")));
     compared(&[&both[..], &["--allow-missing"]].concat()).success();
-}
-
-#[test]
-fn a_baseline_that_cannot_be_read_ends_the_command_before_it_measures() {
-    // It would never end.
-    bench(&["debug-loop", "--baseline", "/nonexistent.json"])
-        .assert()
-        .code(2)
-        .stderr(contains("cannot read '/nonexistent.json'"));
 }
 
 #[test]
@@ -257,13 +215,4 @@ fn an_export_does_not_replace_its_baseline() {
         .code(2)
         .stderr(contains("would replace the baseline"));
     assert_eq!(fs::read(&path).unwrap(), before);
-}
-
-#[test]
-fn one_unit_of_time_is_refused_where_ratios_are_shown() {
-    let words = ["debug-constant", "--time-unit", "ns", "--interleave", THIS];
-    bench(&words)
-        .assert()
-        .code(2)
-        .stderr(contains("leave --time-unit out"));
 }

@@ -23,6 +23,7 @@ mod page;
 mod paths;
 mod probe_devices;
 mod readers;
+mod refused;
 mod report;
 mod rings;
 mod run;

@@ -116,7 +116,6 @@ fn what_is_no_report_is_refused_with_its_name_and_place() {
         .assert()
         .code(1)
         .stderr(contains(told));
-    vmbell(&["report"]).assert().code(2);
 }
 
 #[test]

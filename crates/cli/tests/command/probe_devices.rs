@@ -153,11 +153,3 @@ fn this_host_is_probed_without_an_error() {
     let answer: Value = serde_json::from_str(&text).unwrap();
     assert!(answer["devices"].is_array());
 }
-
-#[test]
-fn the_folder_of_a_host_is_for_devices_only() {
-    vmbell(&["probe", "--root", "/"])
-        .assert()
-        .code(2)
-        .stderr(contains("--devices"));
-}

@@ -82,18 +82,6 @@ fn a_vmm_runs_on_the_cpus_that_are_asked_for() {
 }
 
 #[test]
-fn an_absent_cpu_is_refused_by_every_suite() {
-    for suite in ["vmms", "rings", "eoi", "paths"] {
-        vmbell(&["bench", suite, "--cpu", "1023"])
-            .assert()
-            .code(2)
-            .stderr(predicate::str::contains(
-                "CPU 1023 does not exist or is not allowed",
-            ));
-    }
-}
-
-#[test]
 fn a_double_is_given_the_image_its_words_and_a_disk() {
     let doubles = Doubles::new();
     let (seen, text) = (doubles.path("seen"), doubles.path("text"));
@@ -168,34 +156,6 @@ fn what_a_vmm_printed_can_be_kept() {
         (&*read("one-1.log"), &*read("one-1.err")),
         ("out\n", "err\n")
     );
-}
-
-#[test]
-fn a_template_without_a_place_for_the_image_is_wrong() {
-    vmbell(&["bench", "vmms", "--vmm", "x=my-vmm --kernel image"])
-        .assert()
-        .code(2)
-        .stderr(predicate::str::contains(
-            "the command has no {image} or {bzimage}, so it would not run the image",
-        ));
-}
-
-#[test]
-fn an_unknown_name_is_wrong_and_a_like_one_is_suggested() {
-    vmbell(&["bench", "vmms", "qemu-p"])
-        .assert()
-        .code(2)
-        .stderr(predicate::str::contains(
-            "no VMM is called 'qemu-p', did you mean 'qemu-pc'?",
-        ));
-}
-
-#[test]
-fn a_name_may_not_be_given_twice() {
-    vmbell(&["bench", "vmms", "--vmm", "alioth=x {image}"])
-        .assert()
-        .code(2)
-        .stderr(predicate::str::contains("two VMMs are called 'alioth'"));
 }
 
 #[test]
