@@ -12,7 +12,7 @@ use serde::Deserialize;
 struct Message {
     executable: Option<PathBuf>,
     profile: Option<Profile>,
-    target: Option<Target>,
+    target: Option<BuildTarget>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -21,7 +21,7 @@ struct Profile {
 }
 
 #[derive(Debug, Deserialize)]
-struct Target {
+struct BuildTarget {
     name: String,
     kind: Vec<String>,
 }

@@ -44,7 +44,7 @@ pub(super) struct ListArgs {
 }
 
 #[derive(Serialize)]
-struct ListedEntry<'a> {
+struct ListedRow<'a> {
     name: &'a str,
     group: &'a str,
     description: &'a str,
@@ -156,9 +156,9 @@ fn text(entries: &[BenchEntry]) -> String {
 }
 
 fn json(entries: &[BenchEntry]) -> Result<String> {
-    let items: Vec<ListedEntry<'_>> = by_name(entries)
+    let items: Vec<ListedRow<'_>> = by_name(entries)
         .into_iter()
-        .map(|(entry, backends)| ListedEntry {
+        .map(|(entry, backends)| ListedRow {
             name: entry.name(),
             group: entry.group().name(),
             description: entry.description(),

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::arch::Arch;
 use super::boot::{
-    BootPlan, BootResult, SavedFiles, Settings, Sinks, TimeLimits, TimeMode, does_not,
+    LabBootPlan, LabBootResult, SavedFiles, Settings, Sinks, TimeLimits, TimeMode, does_not,
 };
 use super::cache::{DiskSize, hash_bytes};
 use super::job::ProgramEnding;
@@ -95,7 +95,7 @@ impl Beginning {
 
 impl Lab {
     /// Finds or makes the state from which this machine begins. A machine that cannot be saved boots.
-    pub(crate) fn begin(&self, boot: &BootPlan<'_>, initramfs: &Initramfs<'_>) -> Beginning {
+    pub(crate) fn begin(&self, boot: &LabBootPlan<'_>, initramfs: &Initramfs<'_>) -> Beginning {
         let Some(store) = &self.states else {
             return Beginning::Boot(None);
         };
@@ -125,7 +125,7 @@ impl Lab {
     fn find_or_make(
         &self,
         store: &Store,
-        boot: &BootPlan<'_>,
+        boot: &LabBootPlan<'_>,
         initramfs: &Initramfs<'_>,
     ) -> Result<Saved, LabError> {
         let key = self.key(store, boot, initramfs)?;
@@ -159,7 +159,7 @@ impl Lab {
     /// skipped time at the stop (docs/qemu-bugs.md), so that another boot would give other figures.
     fn make(
         &self,
-        boot: &BootPlan<'_>,
+        boot: &LabBootPlan<'_>,
         initramfs: &Initramfs<'_>,
         draft: &StateDraft,
     ) -> Result<bool, LabError> {
@@ -177,7 +177,7 @@ impl Lab {
             state: &state,
         };
         let window = nest::empty_window()?;
-        BootPlan {
+        LabBootPlan {
             initramfs: Some(initramfs.file()?),
             window: &window,
             ..*boot
@@ -193,7 +193,7 @@ impl Lab {
             },
             ..boot.settings.clone()
         };
-        let booted = BootPlan {
+        let booted = LabBootPlan {
             window: &window.file,
             settings,
             ..*boot
@@ -209,7 +209,7 @@ impl Lab {
     fn key(
         &self,
         store: &Store,
-        boot: &BootPlan<'_>,
+        boot: &LabBootPlan<'_>,
         initramfs: &Initramfs<'_>,
     ) -> Result<StateKey, LabError> {
         let settings = boot.settings;
@@ -287,7 +287,7 @@ impl Lab {
 }
 
 /// Whether the check of a restored machine has passed.
-fn passed(booted: BootResult) -> Result<(), LabError> {
+fn passed(booted: LabBootResult) -> Result<(), LabError> {
     let said = match booted.report {
         Some(report) => match report.ending {
             ProgramEnding::Exited(0) => return Ok(()),

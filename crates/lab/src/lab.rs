@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use super::board::LabBoard;
-use super::boot::{BootPlan, Settings};
+use super::boot::{LabBootPlan, Settings};
 use super::cache::Use;
 use super::prepare::LabKernel;
 use super::progress::LabProgress;
@@ -42,8 +42,8 @@ pub struct Lab {
 
 impl Lab {
     /// L1 with these settings, which takes its files from this window.
-    pub(crate) fn boot<'a>(&'a self, settings: &'a Settings, window: &'a File) -> BootPlan<'a> {
-        BootPlan {
+    pub(crate) fn boot<'a>(&'a self, settings: &'a Settings, window: &'a File) -> LabBootPlan<'a> {
+        LabBootPlan {
             board: &self.board,
             qemu: &self.qemu,
             vmbell: &self.vmbell,

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use super::begin::{Began, Beginning};
-use super::boot::{ANSWERING, BootPlan, BootResult, Settings, Sinks, TimeMode};
+use super::boot::{ANSWERING, LabBootPlan, LabBootResult, Settings, Sinks, TimeMode};
 use super::files::{OutFiles, temporary};
 use super::job::{NamedExits, ProgramEnding, RunReport, decode_debug_exit};
 use super::lab::Lab;
@@ -173,7 +173,7 @@ impl Lab {
                 messages: |_| {},
             };
             let saved = beginning.files();
-            let mut booted = BootPlan {
+            let mut booted = LabBootPlan {
                 initramfs: match saved {
                     Some(_) => None,
                     None => Some(initramfs.file()?),
@@ -234,7 +234,7 @@ impl Lab {
 }
 
 /// What makes a boot worth another: L1's kernel panicked, L1 hung, QEMU crashed or could not restore it, and there is no report.
-fn crash(booted: &BootResult) -> Option<String> {
+fn crash(booted: &LabBootResult) -> Option<String> {
     if booted.report.is_some() {
         return None;
     }
@@ -257,7 +257,7 @@ fn crash(booted: &BootResult) -> Option<String> {
 }
 
 /// The report of a boot, or the error that explains why there is no report.
-fn conclude(booted: BootResult, settings: &Settings, boots: u32) -> Result<RunReport, LabError> {
+fn conclude(booted: LabBootResult, settings: &Settings, boots: u32) -> Result<RunReport, LabError> {
     let said = booted.said();
     if let Some(report) = booted.report {
         return Ok(report);

@@ -53,7 +53,7 @@ pub(crate) fn spawn(
     command: &Command,
     stdout: impl Into<Stdio>,
     stderr: impl Into<Stdio>,
-) -> io::Result<(Child, RunningProgram)> {
+) -> io::Result<(Child, UnfinishedProgram)> {
     let mut attended = Command::new("/bin/sh");
     attended
         .args(["-c", ATTENDED, "sh"])
@@ -76,7 +76,7 @@ pub(crate) fn spawn(
         .spawn()?;
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     lock().child = group;
-    let running = RunningProgram {
+    let running = UnfinishedProgram {
         group,
         _open: child.stdin.take(),
     };
@@ -84,13 +84,13 @@ pub(crate) fn spawn(
 }
 
 /// A registered program.
-pub(crate) struct RunningProgram {
+pub(crate) struct UnfinishedProgram {
     group: Option<Pid>,
     /// The shell kills the group when this is closed.
     _open: Option<ChildStdin>,
 }
 
-impl RunningProgram {
+impl UnfinishedProgram {
     /// Kills the program with all that it has started.
     pub(crate) fn kill(&self) {
         kill_group(self.group);
@@ -104,7 +104,7 @@ fn kill_group(group: Option<Pid>) {
     }
 }
 
-impl Drop for RunningProgram {
+impl Drop for UnfinishedProgram {
     fn drop(&mut self) {
         let mut unfinished = lock();
         unfinished.child = None;

@@ -61,7 +61,7 @@ pub(crate) struct History {
     /// The beginning, the end and the rate of each interval. A rate that was never counted is missing.
     pub(crate) rates: BTreeMap<Rate, Vec<Interval>>,
     /// Exits to the VMM and ioeventfds by the space and the address.
-    pub(crate) addresses: BTreeMap<(String, u64), Place>,
+    pub(crate) addresses: BTreeMap<(String, u64), AddressHistory>,
     /// Returns to the VMM without an address.
     pub(crate) reasons: BTreeMap<String, u64>,
     /// All exits by the CPU's reasons, if they were counted.
@@ -80,7 +80,7 @@ pub(crate) struct Interval {
 
 /// What was counted at an address.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct AddressHistory {
     pub(crate) name: Option<String>,
     pub(crate) exits_to_vmm: u64,
     /// `None` if they were not counted.

@@ -138,7 +138,7 @@ pub struct Times {
     /// The time of every run in the order of rounds, rounded to a thousandth of a nanosecond: index i of all entries of a
     /// report is of the same round.
     #[serde(flatten, with = "seconds::samples")]
-    #[cfg_attr(test, schemars(with = "seconds::samples::Written<'_>"))]
+    #[cfg_attr(test, schemars(with = "seconds::samples::WrittenSeconds<'_>"))]
     pub samples: Vec<f64>,
     /// Operations of every run, as many as there are samples.
     pub ops: Vec<u64>,

@@ -40,7 +40,7 @@ pub(crate) mod samples {
 
     #[derive(Serialize)]
     #[cfg_attr(test, derive(schemars::JsonSchema))]
-    pub(crate) struct Written<'s> {
+    pub(crate) struct WrittenSeconds<'s> {
         /// `samples_ns` in seconds.
         times: Vec<f64>,
         /// A zero for each sample.
@@ -58,7 +58,7 @@ pub(crate) mod samples {
         samples: &[f64],
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        let written = Written {
+        let written = WrittenSeconds {
             times: samples.iter().copied().map(super::of).collect(),
             exit_codes: vec![0; samples.len()],
             samples_ns: samples,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What a nanosecond of a report's times stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(into = "Written", from = "Written")]
+#[serde(into = "WrittenTiming", from = "WrittenTiming")]
 pub enum Timing {
     /// A nanosecond of real time.
     #[default]
@@ -29,7 +29,7 @@ impl Timing {
 
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Written {
+struct WrittenTiming {
     timing: CpuKind,
     unit: TimingUnit,
 }
@@ -50,7 +50,7 @@ enum TimingUnit {
     Instructions,
 }
 
-impl From<Timing> for Written {
+impl From<Timing> for WrittenTiming {
     fn from(timing: Timing) -> Self {
         let (timing, unit) = match timing {
             Timing::Native => (CpuKind::Native, TimingUnit::Time),
@@ -61,8 +61,8 @@ impl From<Timing> for Written {
     }
 }
 
-impl From<Written> for Timing {
-    fn from(written: Written) -> Self {
+impl From<WrittenTiming> for Timing {
+    fn from(written: WrittenTiming) -> Self {
         match (written.timing, written.unit) {
             (CpuKind::Native, _) => Self::Native,
             (CpuKind::Emulated, TimingUnit::Time) => Self::Emulated,

@@ -17,14 +17,14 @@ pub struct Advice {
     /// The VMM's process.
     pub pid: u32,
     /// What it is about.
-    pub kind: Kind,
+    pub kind: AdviceKind,
     /// It, with its figures and their rows.
     pub text: String,
 }
 
 /// What advice is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AdviceKind {
     /// A notification that exits to the VMM.
     UseIoeventfd,
     /// Interrupts that end by an exit.
@@ -44,13 +44,16 @@ pub fn advice(vms: &[Vm], costs: &Costs, seconds: f64) -> Vec<Advice> {
             all.extend(text.map(|text| Advice { pid, kind, text }));
         };
         for address in &vm.addresses {
-            add(Kind::UseIoeventfd, use_ioeventfd(address, costs, seconds));
+            add(
+                AdviceKind::UseIoeventfd,
+                use_ioeventfd(address, costs, seconds),
+            );
         }
-        add(Kind::UsePvEoi, use_pv_eoi(vm, costs, seconds));
-        add(Kind::UseIrqfd, use_irqfd(vm, costs, seconds));
+        add(AdviceKind::UsePvEoi, use_pv_eoi(vm, costs, seconds));
+        add(AdviceKind::UseIrqfd, use_irqfd(vm, costs, seconds));
         for irqfd in &vm.irqfds {
             let text = avoid_worker(irqfd.gsi, irqfd.by_worker, costs, seconds);
-            add(Kind::AvoidWorker, text);
+            add(AdviceKind::AvoidWorker, text);
         }
     }
     all
@@ -59,11 +62,11 @@ pub fn advice(vms: &[Vm], costs: &Costs, seconds: f64) -> Vec<Advice> {
 /// Two rows, and what a rate of events takes by each of them.
 struct Saving {
     rate: f64,
-    now: Row,
-    other: Row,
+    now: CostRow,
+    other: CostRow,
 }
 
-struct Row {
+struct CostRow {
     name: &'static str,
     nanoseconds: f64,
     cores: f64,
@@ -81,7 +84,7 @@ impl Saving {
         let row = |name| {
             let nanoseconds = costs.nanoseconds(name)?;
             let cores = rate * nanoseconds / 1e9;
-            Some(Row {
+            Some(CostRow {
                 name,
                 nanoseconds,
                 cores,
@@ -104,7 +107,7 @@ impl Saving {
     }
 }
 
-impl Row {
+impl CostRow {
     /// If all of a row's time is the vCPU's.
     fn cores(&self) -> String {
         let (cores, each) = (self.cores, self.nanoseconds / 1e3);

@@ -79,7 +79,7 @@ fn of(vm: Vm) -> Vec<Advice> {
     advice(&[vm], &costs(), 1.0)
 }
 
-fn kinds(vm: Vm) -> Vec<Kind> {
+fn kinds(vm: Vm) -> Vec<AdviceKind> {
     of(vm).into_iter().map(|advice| advice.kind).collect()
 }
 
@@ -87,7 +87,7 @@ fn kinds(vm: Vm) -> Vec<Kind> {
 fn a_notification_that_exits_often_is_for_an_ioeventfd() {
     let expected = Advice {
         pid: 4711,
-        kind: Kind::UseIoeventfd,
+        kind: AdviceKind::UseIoeventfd,
         text: "mmio 0xd0000050, virtio-mmio notify?: 100000 exits a second take 0.60 core (mmio-no-eventfd, 6.00 us) of vCPUs; with an ioeventfd \
                0.20 core (mmio-wildcard-eventfd, 2.00 us), but a thread of the VMM that sleeps has to be woken, 9.00 us after \
                the write (notify-mmio-wildcard-eventfd)"
@@ -98,7 +98,7 @@ fn a_notification_that_exits_often_is_for_an_ioeventfd() {
     let legacy = address(Space::Port, 0xc050, &[(true, 2)], 100_000);
     assert_eq!(
         kinds(with_addresses(vec![pci, legacy])),
-        [Kind::UseIoeventfd; 2]
+        [AdviceKind::UseIoeventfd; 2]
     );
 }
 
@@ -191,7 +191,7 @@ fn many_eois_without_pv_eoi_are_for_it() {
     let [advice] = &of(with_counts(&MANY_EOIS))[..] else {
         panic!("no advice");
     };
-    assert_eq!(advice.kind, Kind::UsePvEoi);
+    assert_eq!(advice.kind, AdviceKind::UsePvEoi);
     assert_eq!(
         advice.text,
         "10000 EOIs a second take 0.02 core (eoi-x2apic, 2.00 us); with PV EOI 0.00 core (eoi-pv, 0.10 us): the guest does not \
@@ -227,7 +227,7 @@ fn many_messages_by_a_system_call_are_for_irqfds() {
     let [advice] = &of(with_counts(&many))[..] else {
         panic!("no advice");
     };
-    assert_eq!(advice.kind, Kind::UseIrqfd);
+    assert_eq!(advice.kind, AdviceKind::UseIrqfd);
     assert_eq!(
         advice.text,
         "10000 MSIs by KVM_SIGNAL_MSI a second, each handled after 5.00 us (msi-to-running); with irqfds after 3.00 us \
@@ -261,7 +261,7 @@ fn an_irqfd_that_a_worker_raises_is_for_an_msi() {
     let [advice] = &of(vm(10_000))[..] else {
         panic!("no advice");
     };
-    assert_eq!(advice.kind, Kind::AvoidWorker);
+    assert_eq!(advice.kind, AdviceKind::AvoidWorker);
     assert_eq!(
         advice.text,
         "GSI 11: 10000 interrupts a second, each handled after 8.00 us (irqfd-level-to-running), as a worker of the kernel \

@@ -32,13 +32,13 @@ const DEPTH: usize = 6;
 /// The types of the kernel and of one module.
 #[derive(Debug)]
 pub struct Btf {
-    kernel: Section,
-    module: Option<Section>,
+    kernel: BtfSection,
+    module: Option<BtfSection>,
 }
 
 /// The types of one file.
 #[derive(Debug)]
-struct Section {
+struct BtfSection {
     types: Vec<u8>,
     /// Where each type is in `types`.
     starts: Vec<usize>,
@@ -138,8 +138,8 @@ impl Btf {
     /// Parses the bytes of the kernel's file and of a module's.
     pub fn parse(kernel: &[u8], module: Option<&[u8]>) -> Result<Self> {
         Ok(Self {
-            kernel: Section::parse(kernel)?,
-            module: module.map(Section::parse).transpose()?,
+            kernel: BtfSection::parse(kernel)?,
+            module: module.map(BtfSection::parse).transpose()?,
         })
     }
 
@@ -194,7 +194,7 @@ impl Btf {
     /// The types of a kind with this name, the module's first.
     fn named(&self, kind: u32, name: &str) -> impl Iterator<Item = u32> {
         let kernel = self.kernel.count();
-        let all = kernel + self.module.as_ref().map_or(0, Section::count);
+        let all = kernel + self.module.as_ref().map_or(0, BtfSection::count);
         let ids = (kernel + 1..=all).chain(1..=kernel);
         ids.filter(move |id| {
             let found = self.get(*id);
@@ -302,7 +302,7 @@ impl Btf {
     }
 }
 
-impl Section {
+impl BtfSection {
     fn parse(bytes: &[u8]) -> Result<Self> {
         if bytes.len() < HEADER || bytes[..3] != [MAGIC.to_le_bytes()[0], MAGIC.to_le_bytes()[1], 1]
         {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bpf::{Counted, Event, KernelVm, Kind, Metric};
+use crate::bpf::{CountedRecord, Event, KernelVm, Metric, RecordKind};
 use crate::counters::{self, Directory, Statistics};
 pub use crate::exits::Reason;
 use crate::process::{Holder, Process};
@@ -274,41 +274,45 @@ impl Vm {
                 continue;
             }
             let metric = match event.kind {
-                Kind::Port | Kind::Mmio | Kind::Msr | Kind::Other | Kind::Failed => Metric::ToVmm,
-                Kind::Ring => Metric::Rings,
-                Kind::Irqfd => Metric::Irqfds,
-                Kind::Message => Metric::Messages,
-                Kind::Line => Metric::Lines,
-                Kind::Kick => Metric::Kicks,
-                Kind::Eoi => Metric::Eois,
-                Kind::PvEoi => Metric::PvEois,
-                Kind::Exit => Metric::Exits,
-                Kind::KvmPort | Kind::KvmMmio | Kind::KvmMsr => Metric::ByKvm,
+                RecordKind::Port
+                | RecordKind::Mmio
+                | RecordKind::Msr
+                | RecordKind::Other
+                | RecordKind::Failed => Metric::ToVmm,
+                RecordKind::Ring => Metric::Rings,
+                RecordKind::Irqfd => Metric::Irqfds,
+                RecordKind::Message => Metric::Messages,
+                RecordKind::Line => Metric::Lines,
+                RecordKind::Kick => Metric::Kicks,
+                RecordKind::Eoi => Metric::Eois,
+                RecordKind::PvEoi => Metric::PvEois,
+                RecordKind::Exit => Metric::Exits,
+                RecordKind::KvmPort | RecordKind::KvmMmio | RecordKind::KvmMsr => Metric::ByKvm,
             };
             *self.counts.entry(metric).or_default() += counted.count;
             if let Some(time) = self.counts.get_mut(&Metric::VmmTime) {
                 *time += counted.nanoseconds;
             }
             match event.kind {
-                Kind::Port => at(&mut addresses, Space::Port, event).exit(event, *counted),
-                Kind::Mmio => at(&mut addresses, Space::Mmio, event).exit(event, *counted),
-                Kind::Msr => at(&mut addresses, Space::Msr, event).exit(event, *counted),
-                Kind::Ring => {
+                RecordKind::Port => at(&mut addresses, Space::Port, event).exit(event, *counted),
+                RecordKind::Mmio => at(&mut addresses, Space::Mmio, event).exit(event, *counted),
+                RecordKind::Msr => at(&mut addresses, Space::Msr, event).exit(event, *counted),
+                RecordKind::Ring => {
                     let address = at(&mut addresses, counted.space(), event);
                     address.ring(event, *counted, eventfd);
                 }
-                Kind::Other | Kind::Failed if counted.count > 0 => {
+                RecordKind::Other | RecordKind::Failed if counted.count > 0 => {
                     *self.reasons.entry(reason(event)).or_default() += counted.count;
                 }
-                Kind::KvmPort => at(&mut addresses, Space::Port, event).kvm(event, *counted),
-                Kind::KvmMmio => at(&mut addresses, Space::Mmio, event).kvm(event, *counted),
-                Kind::KvmMsr => at(&mut addresses, Space::Msr, event).kvm(event, *counted),
-                Kind::Exit if counted.count > 0 => {
+                RecordKind::KvmPort => at(&mut addresses, Space::Port, event).kvm(event, *counted),
+                RecordKind::KvmMmio => at(&mut addresses, Space::Mmio, event).kvm(event, *counted),
+                RecordKind::KvmMsr => at(&mut addresses, Space::Msr, event).kvm(event, *counted),
+                RecordKind::Exit if counted.count > 0 => {
                     let name = bpf.isa.map(|isa| exits::name(isa, event.address));
                     let by_vcpu = exits.entry(name.unwrap_or_default()).or_default();
                     *by_vcpu.entry(event.vcpu.into()).or_default() += counted.count;
                 }
-                Kind::Irqfd => irqfd(&mut irqfds, event, *counted),
+                RecordKind::Irqfd => irqfd(&mut irqfds, event, *counted),
                 _ => {}
             }
         }
@@ -385,18 +389,18 @@ impl Address {
         self.to_vmm + self.rings + self.by_kvm
     }
 
-    fn kvm(&mut self, event: &Event, counted: Counted) {
+    fn kvm(&mut self, event: &Event, counted: CountedRecord) {
         self.by_kvm += counted.count;
         self.accesses.insert((event.is_write, event.size));
     }
 
-    fn exit(&mut self, event: &Event, counted: Counted) {
+    fn exit(&mut self, event: &Event, counted: CountedRecord) {
         self.vmm_time += counted.nanoseconds;
         self.to_vmm += counted.count;
         self.accesses.insert((event.is_write, event.size));
     }
 
-    fn ring(&mut self, event: &Event, counted: Counted, eventfd: impl Fn(u32) -> Eventfd) {
+    fn ring(&mut self, event: &Event, counted: CountedRecord, eventfd: impl Fn(u32) -> Eventfd) {
         self.rings += counted.count;
         // KVM's fast path does not look at the size.
         self.accesses.insert((true, event.size));
@@ -410,7 +414,7 @@ impl Address {
     }
 }
 
-fn irqfd(irqfds: &mut BTreeMap<u64, Irqfd>, event: &Event, counted: Counted) {
+fn irqfd(irqfds: &mut BTreeMap<u64, Irqfd>, event: &Event, counted: CountedRecord) {
     let irqfd = irqfds.entry(event.address).or_insert(Irqfd {
         gsi: event.address,
         count: 0,
@@ -427,7 +431,7 @@ fn irqfd(irqfds: &mut BTreeMap<u64, Irqfd>, event: &Event, counted: Counted) {
 
 fn reason(event: &Event) -> String {
     match event.kind {
-        Kind::Failed => {
+        RecordKind::Failed => {
             // The error as 32 bits, negative.
             let error = u32::try_from(event.address)
                 .unwrap_or(u32::MAX)

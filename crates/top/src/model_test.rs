@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::bpf::{BpfReading, Isa};
-use crate::sampler::{Place, Samples};
+use crate::sampler::{SampledPlace, Samples};
 
 const PID: u32 = 4711;
 
@@ -11,7 +11,7 @@ fn kernel_vm(page: u32) -> KernelVm {
     KernelVm { page, creator: PID }
 }
 
-fn event(vm: u32, kind: Kind, address: u64) -> Event {
+fn event(vm: u32, kind: RecordKind, address: u64) -> Event {
     Event {
         vm: kernel_vm(vm),
         vcpu: 0,
@@ -44,10 +44,10 @@ fn reading(
     };
     let counted = |(event, count, detail): &(Event, u64, u64)| {
         let (count, detail) = (*count, *detail);
-        let counted = Counted {
+        let counted = CountedRecord {
             count,
             detail,
-            ..Counted::default()
+            ..CountedRecord::default()
         };
         (*event, counted)
     };
@@ -95,8 +95,8 @@ fn parts(reading: &Reading) -> Vec<(Option<u32>, Option<u64>, Option<u64>)> {
 #[test]
 fn several_vms_of_a_process_are_told_apart_by_the_threads_of_their_vcpus() {
     let counts = [
-        (event(1, Kind::Ring, 0x50), 7, 31),
-        (event(2, Kind::Ring, 0x50), 9, 32),
+        (event(1, RecordKind::Ring, 0x50), 7, 31),
+        (event(2, RecordKind::Ring, 0x50), 9, 32),
     ];
     let reading = reading(
         &[(5, 100, Some(20)), (6, 200, Some(21))],
@@ -120,7 +120,7 @@ fn a_vm_that_has_no_vcpu_yet_does_not_run() {
 
 #[test]
 fn the_only_vm_of_its_creator_needs_no_vcpu() {
-    let counts = [(event(1, Kind::Ring, 0x50), 7, 31)];
+    let counts = [(event(1, RecordKind::Ring, 0x50), 7, 31)];
     let one = reading(&[(5, 100, None)], &counts, &[]);
     assert_eq!(parts(&one), [(Some(5), Some(100), Some(7))]);
     // Of two, it is not known which one it is: the counts are shown alone.
@@ -156,17 +156,21 @@ fn exits_and_rings_of_an_address_are_one_row_with_its_eventfd_and_its_name() {
     let read = Event {
         is_write: false,
         size: 4,
-        ..event(1, Kind::Port, 0x608)
+        ..event(1, RecordKind::Port, 0x608)
     };
     let mmio_bus = 0;
     let counts = [
-        (event(1, Kind::Mmio, 0xfebf_1000), 5, 0),
-        (event(1, Kind::Ring, 0xfebf_1000), 20, mmio_bus << 32 | 31),
-        (read, 3, 0),
-        (event(1, Kind::Port, 0x3f8), 0, 0),
-        (event(1, Kind::Other, 5), 2, 0),
+        (event(1, RecordKind::Mmio, 0xfebf_1000), 5, 0),
         (
-            event(1, Kind::Failed, u64::from((-4_i32).cast_unsigned())),
+            event(1, RecordKind::Ring, 0xfebf_1000),
+            20,
+            mmio_bus << 32 | 31,
+        ),
+        (read, 3, 0),
+        (event(1, RecordKind::Port, 0x3f8), 0, 0),
+        (event(1, RecordKind::Other, 5), 2, 0),
+        (
+            event(1, RecordKind::Failed, u64::from((-4_i32).cast_unsigned())),
             4,
             0,
         ),
@@ -215,9 +219,9 @@ fn exits_and_rings_of_an_address_are_one_row_with_its_eventfd_and_its_name() {
 fn an_irqfd_counts_what_a_worker_had_to_raise() {
     let at_once = Event {
         is_write: false,
-        ..event(1, Kind::Irqfd, 24)
+        ..event(1, RecordKind::Irqfd, 24)
     };
-    let by_worker = event(1, Kind::Irqfd, 24);
+    let by_worker = event(1, RecordKind::Irqfd, 24);
     let counts = [(at_once, 40, 135 << 32 | 136), (by_worker, 2, 0)];
     let reading = reading(&[(5, 100, None)], &counts, &[]);
     let vm = &vms(&reading, |_| true)[0];
@@ -233,8 +237,8 @@ fn an_irqfd_counts_what_a_worker_had_to_raise() {
 #[test]
 fn a_vm_whose_folder_is_gone_has_ended() {
     let counts = [
-        (event(1, Kind::Ring, 0x50), 7, 31),
-        (event(2, Kind::Ring, 0x50), 9, 32),
+        (event(1, RecordKind::Ring, 0x50), 7, 31),
+        (event(2, RecordKind::Ring, 0x50), 9, 32),
     ];
     let reading = reading(&[(6, 200, Some(21))], &counts, &[(1, 20), (2, 21)]);
     let vms = vms(&reading, |_| true);
@@ -245,8 +249,8 @@ fn a_vm_whose_folder_is_gone_has_ended() {
 #[test]
 fn without_statistics_a_vm_has_ended_when_the_threads_of_its_vcpus_have() {
     let counts = [
-        (event(1, Kind::Ring, 0x50), 7, 31),
-        (event(2, Kind::Ring, 0x50), 9, 32),
+        (event(1, RecordKind::Ring, 0x50), 7, 31),
+        (event(2, RecordKind::Ring, 0x50), 9, 32),
     ];
     let mut reading = reading(&[], &counts, &[(1, 20), (2, 21)]);
     reading.counters = None;
@@ -260,7 +264,7 @@ fn without_statistics_a_vm_has_ended_when_the_threads_of_its_vcpus_have() {
 
 #[test]
 fn a_process_whose_vms_were_shown_as_ended_is_not_shown_again() {
-    let ring = event(1, Kind::Ring, 0xfe00_0000);
+    let ring = event(1, RecordKind::Ring, 0xfe00_0000);
     let last = reading(&[], &[(ring, 7, 0)], &[(1, 21)]);
     assert_eq!(last.ended().len(), 1);
     let mut shown = BTreeMap::from([(PID, 0)]);
@@ -285,8 +289,8 @@ fn a_process_whose_vms_were_shown_as_ended_is_not_shown_again() {
 #[test]
 fn the_share_of_pv_eoi_is_of_all_ends() {
     let counts = [
-        (event(1, Kind::Eoi, 0), 100, 0),
-        (event(1, Kind::PvEoi, 0), 93, 0),
+        (event(1, RecordKind::Eoi, 0), 100, 0),
+        (event(1, RecordKind::PvEoi, 0), 93, 0),
     ];
     let mut reading = reading(&[(5, 0, None)], &counts, &[]);
     assert_eq!(vms(&reading, |_| true)[0].pv_eoi_share(), Some(0.93));
@@ -304,7 +308,7 @@ fn the_share_of_pv_eoi_is_of_all_ends() {
 fn reasons_of_exits_have_names_and_the_most_frequent_of_all_vcpus_is_first() {
     let of = |vcpu, reason| Event {
         vcpu,
-        ..event(1, Kind::Exit, reason)
+        ..event(1, RecordKind::Exit, reason)
     };
     let counts = [
         (of(0, 0x78), 3, 0),
@@ -334,10 +338,10 @@ fn reasons_of_exits_have_names_and_the_most_frequent_of_all_vcpus_is_first() {
 #[test]
 fn what_kvm_answers_is_told_apart_from_exits_to_the_vmm_at_the_same_address() {
     let counts = [
-        (event(1, Kind::KvmMmio, 0xfee0_00b0), 40, 0),
-        (event(1, Kind::Mmio, 0xfee0_00b0), 2, 0),
-        (event(1, Kind::KvmMsr, 0x80b), 30, 0),
-        (event(1, Kind::KvmPort, 0x61), 20, 0),
+        (event(1, RecordKind::KvmMmio, 0xfee0_00b0), 40, 0),
+        (event(1, RecordKind::Mmio, 0xfee0_00b0), 2, 0),
+        (event(1, RecordKind::KvmMsr, 0x80b), 30, 0),
+        (event(1, RecordKind::KvmPort, 0x61), 20, 0),
     ];
     let reading = reading(&[(5, 0, None)], &counts, &[]);
     let vm = &vms(&reading, |_| true)[0];
@@ -354,7 +358,7 @@ fn what_kvm_answers_is_told_apart_from_exits_to_the_vmm_at_the_same_address() {
 
 #[test]
 fn time_in_the_vmm_is_counted_only_if_it_is_asked_for() {
-    let exit = event(1, Kind::Port, 0x608);
+    let exit = event(1, RecordKind::Port, 0x608);
     let mut reading = reading(&[(5, 0, None)], &[(exit, 10, 0)], &[]);
     let counts = &mut reading.bpf.as_mut().unwrap().counts;
     counts.get_mut(&exit).unwrap().nanoseconds = 7000;
@@ -367,7 +371,7 @@ fn time_in_the_vmm_is_counted_only_if_it_is_asked_for() {
 
 #[test]
 fn the_difference_of_two_readings_has_the_time_between_them() {
-    let exit = event(1, Kind::Port, 0x608);
+    let exit = event(1, RecordKind::Port, 0x608);
     let at = |count, nanoseconds| {
         let mut reading = reading(&[(5, 0, None)], &[(exit, count, 0)], &[]);
         let counts = &mut reading.bpf.as_mut().unwrap().counts;
@@ -382,7 +386,7 @@ fn the_difference_of_two_readings_has_the_time_between_them() {
 #[test]
 fn samples_are_those_of_the_only_vm_of_a_process() {
     let samples = Samples {
-        counts: HashMap::from([((PID, Place::Kvm), 60)]),
+        counts: HashMap::from([((PID, SampledPlace::Kvm), 60)]),
         refused: 0,
     };
     let mut one = reading(&[(5, 0, None)], &[], &[]);
@@ -398,9 +402,12 @@ fn samples_are_those_of_the_only_vm_of_a_process() {
 fn a_register_that_was_read_earlier_is_not_one_that_is_only_written() {
     let read = Event {
         is_write: false,
-        ..event(1, Kind::Mmio, 0xfebf_1000)
+        ..event(1, RecordKind::Mmio, 0xfebf_1000)
     };
-    let counts = [(event(1, Kind::Mmio, 0xfebf_1000), 9, 0), (read, 0, 0)];
+    let counts = [
+        (event(1, RecordKind::Mmio, 0xfebf_1000), 9, 0),
+        (read, 0, 0),
+    ];
     let reading = reading(&[(5, 0, None)], &counts, &[]);
     let [register] = &vms(&reading, |_| true)[0].addresses[..] else {
         panic!("more than one");

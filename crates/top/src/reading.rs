@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use crate::bpf::{BpfReading, Counted, KernelVm};
+use crate::bpf::{BpfReading, CountedRecord, KernelVm};
 use crate::counters::{Directory, Statistics};
 use crate::process::{Holder, Process};
 use crate::rates;
@@ -44,7 +44,7 @@ impl Reading {
         let bpf = self.bpf.as_ref().map(|later| {
             let none = BpfReading::default();
             let earlier = earlier.bpf.as_ref().unwrap_or(&none);
-            let difference = |later: Counted, earlier: Counted| Counted {
+            let difference = |later: CountedRecord, earlier: CountedRecord| CountedRecord {
                 count: rates::since(later.count, earlier.count),
                 nanoseconds: rates::since(later.nanoseconds, earlier.nanoseconds),
                 ..later

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::model::{self, Address, Space};
 use crate::names;
-use crate::sampler::{Place, Samples};
+use crate::sampler::{SampledPlace, Samples};
 
 /// Where the vCPUs of a VM were seen.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,8 +28,8 @@ impl Sampled {
             }
             sampled.samples += count;
             let reason = match *place {
-                Place::Kvm => continue,
-                Place::Access {
+                SampledPlace::Kvm => continue,
+                SampledPlace::Access {
                     space,
                     address,
                     is_write,
@@ -42,9 +42,9 @@ impl Sampled {
                     address.accesses.insert((is_write, size));
                     continue;
                 }
-                Place::Reason(reason) => names::exit_reason(reason.into())
+                SampledPlace::Reason(reason) => names::exit_reason(reason.into())
                     .map_or_else(|| format!("reason {reason}"), str::to_owned),
-                Place::Other => "other places".to_owned(),
+                SampledPlace::Other => "other places".to_owned(),
             };
             *sampled.reasons.entry(reason).or_default() += count;
         }
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn samples_of_an_address_are_one_row_with_its_name_and_those_in_kvm_are_in_none() {
-        let notify = |is_write| Place::Access {
+        let notify = |is_write| SampledPlace::Access {
             space: Space::Mmio,
             address: 0xd000_1050,
             is_write,
@@ -69,13 +69,13 @@ mod tests {
         };
         let samples = Samples {
             counts: HashMap::from([
-                ((7, Place::Kvm), 60),
+                ((7, SampledPlace::Kvm), 60),
                 ((7, notify(true)), 20),
                 ((7, notify(false)), 0),
-                ((7, Place::Reason(5)), 12),
-                ((7, Place::Reason(99)), 5),
-                ((7, Place::Other), 3),
-                ((8, Place::Other), 7),
+                ((7, SampledPlace::Reason(5)), 12),
+                ((7, SampledPlace::Reason(99)), 5),
+                ((7, SampledPlace::Other), 3),
+                ((8, SampledPlace::Other), 7),
             ]),
             refused: 0,
         };

@@ -29,7 +29,7 @@ const LENGTH: usize = 56;
 
 /// Where a vCPU was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Place {
+pub enum SampledPlace {
     /// In KVM or in the guest.
     Kvm,
     /// In the VMM, for an access.
@@ -53,7 +53,7 @@ pub enum Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
     /// The counts.
-    pub counts: HashMap<(u32, Place), u64>,
+    pub counts: HashMap<(u32, SampledPlace), u64>,
     /// How many processes do not let this one read.
     pub refused: usize,
 }
@@ -130,8 +130,8 @@ fn run(incoming: &Receiver<BTreeMap<u32, Vec<u64>>>, samples: &Mutex<Samples>) {
 }
 
 impl Samples {
-    fn add(&mut self, looks: &[(u32, io::Result<Vec<Place>>)]) {
-        let is_refused = |look: &&(u32, io::Result<Vec<Place>>)| {
+    fn add(&mut self, looks: &[(u32, io::Result<Vec<SampledPlace>>)]) {
+        let is_refused = |look: &&(u32, io::Result<Vec<SampledPlace>>)| {
             let error = look.1.as_ref().err();
             error.is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
         };
@@ -141,7 +141,7 @@ impl Samples {
                 let is_new = !self.counts.contains_key(&(*pid, *place));
                 let of_process = || self.counts.keys().filter(|(of, _)| of == pid).count();
                 let place = match is_new && of_process() >= PLACES {
-                    true => Place::Other,
+                    true => SampledPlace::Other,
                     false => *place,
                 };
                 *self.counts.entry((*pid, place)).or_default() += 1;
@@ -151,7 +151,7 @@ impl Samples {
 }
 
 /// Looks at pages of a process. A page that is gone, and those after it, have no place.
-fn look(pid: u32, pages: &[u64]) -> io::Result<Vec<Place>> {
+fn look(pid: u32, pages: &[u64]) -> io::Result<Vec<SampledPlace>> {
     let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
     let mut places = Vec::with_capacity(pages.len());
     for pages in pages.chunks(256) {
@@ -177,7 +177,7 @@ fn look(pid: u32, pages: &[u64]) -> io::Result<Vec<Place>> {
 }
 
 /// What the start of a `kvm_run` says.
-fn place(run: &[u8; LENGTH]) -> Place {
+fn place(run: &[u8; LENGTH]) -> SampledPlace {
     let number = |at: usize, size: usize| {
         let bytes = run[at..at + size].iter().rev();
         bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
@@ -186,14 +186,14 @@ fn place(run: &[u8; LENGTH]) -> Place {
         1 | 2 | 4 | 8 => u8::try_from(size).unwrap_or_default(),
         _ => 0,
     };
-    let access = |space, address, is_write, size| Place::Access {
+    let access = |space, address, is_write, size| SampledPlace::Access {
         space,
         address,
         is_write,
         size,
     };
     match u32::try_from(number(8, 4)).unwrap_or(u32::MAX) {
-        0 => Place::Kvm,
+        0 => SampledPlace::Kvm,
         EXIT_IO => access(
             Space::Port,
             number(34, 2),
@@ -209,7 +209,7 @@ fn place(run: &[u8; LENGTH]) -> Place {
         reason @ (EXIT_RDMSR | EXIT_WRMSR) => {
             access(Space::Msr, number(44, 4), reason == EXIT_WRMSR, 0)
         }
-        reason => Place::Reason(reason),
+        reason => SampledPlace::Reason(reason),
     }
 }
 

@@ -8,8 +8,8 @@ fn run(reason: u32, union: &[u8]) -> [u8; LENGTH] {
     run
 }
 
-fn access(space: Space, address: u64, is_write: bool, size: u8) -> Place {
-    Place::Access {
+fn access(space: Space, address: u64, is_write: bool, size: u8) -> SampledPlace {
+    SampledPlace::Access {
         space,
         address,
         is_write,
@@ -19,7 +19,7 @@ fn access(space: Space, address: u64, is_write: bool, size: u8) -> Place {
 
 #[test]
 fn a_page_says_whether_a_vcpu_is_in_its_vmm_and_for_which_access() {
-    assert_eq!(place(&run(0, &[])), Place::Kvm);
+    assert_eq!(place(&run(0, &[])), SampledPlace::Kvm);
     let port = access(Space::Port, 0x3f8, true, 1);
     assert_eq!(place(&run(2, &[1, 1, 0xf8, 3])), port);
     let mut mmio = [0; 24];
@@ -29,22 +29,22 @@ fn a_page_says_whether_a_vcpu_is_in_its_vmm_and_for_which_access() {
     assert_eq!(place(&run(6, &mmio)), notify);
     let msr = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x0b, 8, 0, 0];
     assert_eq!(place(&run(30, &msr)), access(Space::Msr, 0x80b, true, 0));
-    assert_eq!(place(&run(5, &[])), Place::Reason(5));
+    assert_eq!(place(&run(5, &[])), SampledPlace::Reason(5));
 }
 
 #[test]
 fn a_vmm_that_writes_nonsense_has_no_size_and_not_more_places_than_there_is_room_for() {
     let nonsense = place(&run(2, &[77, 200, 0xf8, 3]));
     assert_eq!(nonsense, access(Space::Port, 0x3f8, true, 0));
-    assert_eq!(place(&run(u32::MAX, &[])), Place::Reason(u32::MAX));
+    assert_eq!(place(&run(u32::MAX, &[])), SampledPlace::Reason(u32::MAX));
     let mut samples = Samples::default();
     for reason in 1..2000 {
-        samples.add(&[(7, Ok(vec![Place::Reason(reason)]))]);
+        samples.add(&[(7, Ok(vec![SampledPlace::Reason(reason)]))]);
     }
-    samples.add(&[(8, Ok(vec![Place::Kvm]))]);
+    samples.add(&[(8, Ok(vec![SampledPlace::Kvm]))]);
     assert_eq!(samples.counts.len(), PLACES + 2);
-    assert_eq!(samples.counts[&(7, Place::Other)], 1999 - 1024);
-    assert_eq!(samples.counts[&(8, Place::Kvm)], 1);
+    assert_eq!(samples.counts[&(7, SampledPlace::Other)], 1999 - 1024);
+    assert_eq!(samples.counts[&(8, SampledPlace::Kvm)], 1);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn samples_grow_until_their_process_is_gone() {
     let pages = BTreeMap::from([(pid, vec![page.as_ptr() as u64])]);
     assert_eq!(sampler.read(pages.clone()), Samples::default());
     let mut seen = Samples::default();
-    while seen.counts.get(&(pid, Place::Kvm)) < Some(&3) {
+    while seen.counts.get(&(pid, SampledPlace::Kvm)) < Some(&3) {
         thread::sleep(Duration::from_millis(1));
         seen = sampler.read(pages.clone());
     }

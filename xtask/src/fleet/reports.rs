@@ -28,7 +28,7 @@ const SCRIPT: &str = "import duckdb, json, sys; duckdb.sql('SET enable_progress_
     print(json.dumps(duckdb.sql(sys.stdin.read()).fetchall()))";
 
 /// A line of the query's answer: what it is, its name, how many hosts, and how many times as much they cost.
-type Line = (String, String, u64, f64);
+type SeriesLine = (String, String, u64, f64);
 
 /// Makes the reports from `report` in `folder`, and checks what the query finds.
 pub(super) fn test(report: &str, folder: &Path) -> Result<()> {
@@ -42,7 +42,7 @@ pub(super) fn test(report: &str, folder: &Path) -> Result<()> {
     let begun = Instant::now();
     let lines = ask(folder)?;
     let took = begun.elapsed();
-    let found: Vec<&Line> = lines.iter().filter(|line| line.0 == "host").collect();
+    let found: Vec<&SeriesLine> = lines.iter().filter(|line| line.0 == "host").collect();
     for (line, (host, factor)) in found.iter().zip(SLOW) {
         let name = format!("host-{host:05}");
         ensure!(
@@ -56,7 +56,7 @@ pub(super) fn test(report: &str, folder: &Path) -> Result<()> {
         found.len()
     );
     let cost = |kernel: &str| {
-        let named = |line: &&Line| line.0 == "kernel" && line.1.ends_with(kernel);
+        let named = |line: &&SeriesLine| line.0 == "kernel" && line.1.ends_with(kernel);
         let line = lines.iter().find(named);
         line.map(|line| line.3)
             .with_context(|| format!("the query says nothing of {kernel}"))
@@ -89,7 +89,7 @@ fn of_host(report: &Report, host: usize, random: &mut Random) -> Report {
 }
 
 /// What the query of docs/fleet.md answers in `folder`.
-fn ask(folder: &Path) -> Result<Vec<Line>> {
+fn ask(folder: &Path) -> Result<Vec<SeriesLine>> {
     let docs = fs::read_to_string(artifacts::root().join("docs/fleet.md"))?;
     let query = docs
         .split_once("```sql\n")

@@ -25,7 +25,7 @@ use vmbell_lab::cache::{Cache, DiskSize};
 use vmbell_lab::saved::Store;
 
 use self::run::take_time;
-use self::table::{Measured, SavedStarts, Starts, table};
+use self::table::{MeasuredMachine, SavedStarts, Starts, table};
 use crate::{artifacts, release};
 
 /// The variable with the `vmbell` for arm64, and where cargo builds it.
@@ -110,7 +110,7 @@ fn machines(options: &StartsArgs) -> Vec<Machine<'_>> {
 }
 
 /// Makes the state of this machine in a new cache, and measures the rounds.
-fn measure(vmbell: &Path, machine: &Machine<'_>, rounds: u32) -> Result<Measured> {
+fn measure(vmbell: &Path, machine: &Machine<'_>, rounds: u32) -> Result<MeasuredMachine> {
     let cache = cache()?;
     let lab = |cold, prints| {
         let mut command = machine.command(vmbell, cold, prints)?;
@@ -141,7 +141,7 @@ fn measure(vmbell: &Path, machine: &Machine<'_>, rounds: u32) -> Result<Measured
             }
         }
     }
-    Ok(Measured {
+    Ok(MeasuredMachine {
         machine: name,
         cold,
         saved: is_saved.then_some(SavedStarts { warm, made, size }),

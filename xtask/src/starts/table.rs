@@ -15,7 +15,7 @@ pub(super) struct Starts {
 
 /// What was measured of a machine.
 #[derive(Debug)]
-pub(super) struct Measured {
+pub(super) struct MeasuredMachine {
     pub(super) machine: String,
     pub(super) cold: Starts,
     /// `None` if QEMU cannot save it.
@@ -53,7 +53,7 @@ fn middle(runs: &[TimedRun], seconds: impl FnMut(&TimedRun) -> Option<f64>) -> f
 }
 
 /// A table in Markdown.
-pub(super) fn table(rows: &[Measured]) -> String {
+pub(super) fn table(rows: &[MeasuredMachine]) -> String {
     let mut text = "\
         | machine | CPU s: cold | warm | cold / warm | made | made / cold | wall s: cold | warm | made \
         | first line, s: cold | warm | state, MB |\n\
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_row_has_medians_and_their_ratios_and_dashes_without_a_state() {
-        let measured = Measured {
+        let measured = MeasuredMachine {
             machine: "x86_64, Linux 6.12.1, functional, depth 1".to_owned(),
             cold: starts([4.0, 9.0, 3.0]),
             saved: Some(SavedStarts {
@@ -117,7 +117,7 @@ mod tests {
                 size: 107_290_000,
             }),
         };
-        let booted = Measured {
+        let booted = MeasuredMachine {
             machine: "aarch64, Linux 7.3.4, functional, depth 2".to_owned(),
             cold: starts([4.0; 3]),
             saved: None,

@@ -79,7 +79,7 @@ pub(crate) struct CompareArgs {
     pub(crate) export_markdown: Option<PathBuf>,
 
     /// Write the comparison as a page for a browser; - is stdout
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) export_html: Option<PathBuf>,
 
     /// Show the comparison in this style

@@ -21,7 +21,7 @@ pub(super) fn name_width(vms: &[Vm], line: Option<usize>) -> usize {
 
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Column {
+pub(super) enum VmColumn {
     Pid,
     Name,
     Vcpus,
@@ -35,7 +35,7 @@ pub(super) enum Column {
     PvEois,
 }
 
-impl Column {
+impl VmColumn {
     /// All, in the order of the table.
     pub(super) const ALL: [Self; 11] = [
         Self::Pid,
@@ -133,9 +133,9 @@ impl Column {
 }
 
 /// The titles in a line, or what they show of a VM; names have `name` cells of a terminal.
-pub(super) fn line(name: usize, text: impl Fn(Column) -> String) -> String {
+pub(super) fn line(name: usize, text: impl Fn(VmColumn) -> String) -> String {
     let mut line = String::new();
-    for column in Column::ALL {
+    for column in VmColumn::ALL {
         let space = if line.is_empty() { "" } else { " " };
         let _ = write!(line, "{space}{}", column.aligned(&text(column), name));
     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::top::text::tests::vm;
 
-fn sorted(column: Column, vms: &[Vm]) -> Vec<u32> {
+fn sorted(column: VmColumn, vms: &[Vm]) -> Vec<u32> {
     let mut vms: Vec<&Vm> = vms.iter().collect();
     vms.sort_by(|one, other| column.compare(one, other));
     vms.iter().map(|vm| vm.pid).collect()
@@ -20,9 +20,9 @@ fn counts_sort_down_names_sort_up_and_what_is_not_known_is_last() {
         vm.counts.clear();
         vm.counts.extend(count.map(|count| (Metric::Rings, count)));
     }
-    assert_eq!(sorted(Column::Rings, &vms), [3, 1, 2]);
-    assert_eq!(sorted(Column::Core, &vms), [3, 1, 2]);
-    assert_eq!(sorted(Column::Name, &vms), [3, 1, 2]);
-    assert_eq!(sorted(Column::PvEois, &vms), [1, 2, 3]);
-    assert_eq!(sorted(Column::Pid, &vms), [1, 2, 3]);
+    assert_eq!(sorted(VmColumn::Rings, &vms), [3, 1, 2]);
+    assert_eq!(sorted(VmColumn::Core, &vms), [3, 1, 2]);
+    assert_eq!(sorted(VmColumn::Name, &vms), [3, 1, 2]);
+    assert_eq!(sorted(VmColumn::PvEois, &vms), [1, 2, 3]);
+    assert_eq!(sorted(VmColumn::Pid, &vms), [1, 2, 3]);
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::interval::TopInterval;
-use super::screen::{Action, Screen};
+use super::screen::{Action, TopScreen};
 use super::terminal::{self, Tty};
 use super::{text, view};
 use crate::exit::Exit;
@@ -25,7 +25,7 @@ pub(super) fn run(
     interrupted: &AtomicBool,
 ) -> Result<Exit> {
     let mut tty = Tty::enter()?;
-    let mut screen = Screen::new(delay);
+    let mut screen = TopScreen::new(delay);
     let mut interval: Option<TopInterval> = None;
     let mut counted = Instant::now();
     let mut is_old = true;
@@ -71,7 +71,7 @@ pub(super) fn run(
     Ok(Exit::Good)
 }
 
-fn draw(tty: &mut Tty, screen: &mut Screen, interval: Option<&TopInterval>) -> Result<()> {
+fn draw(tty: &mut Tty, screen: &mut TopScreen, interval: Option<&TopInterval>) -> Result<()> {
     let result = tty.screen.draw(|frame| {
         if let Some(interval) = interval {
             screen.fit(interval, view::height(frame.area(), interval));

@@ -182,7 +182,7 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
     })?;
     let recorder = args.record.clone().map(Recorder::create).transpose()?;
     let first = sources.read()?;
-    let mut counts = Counts {
+    let mut counts = TopCounts {
         before: first.clone(),
         own: own_cpu(),
         sources,
@@ -214,7 +214,7 @@ impl TopArgs {
 }
 
 /// The sources, with the readings that the next one is compared to.
-struct Counts {
+struct TopCounts {
     sources: Sources,
     first: Reading,
     before: Reading,
@@ -226,7 +226,7 @@ struct Counts {
     recorder: Option<Recorder>,
 }
 
-impl Counts {
+impl TopCounts {
     /// Reads the sources and returns what happened since the reading before.
     fn next(&mut self) -> Result<TopInterval> {
         let now = self.sources.read()?;
@@ -260,7 +260,7 @@ impl Counts {
 }
 
 /// Prints tables, or lines of JSON, as long as somebody reads them.
-fn batch(args: &TopArgs, counts: &mut Counts, interrupted: &AtomicBool) -> Result<Exit> {
+fn batch(args: &TopArgs, counts: &mut TopCounts, interrupted: &AtomicBool) -> Result<Exit> {
     let mut left = if args.once { Some(1) } else { args.number };
     while left != Some(0) {
         // Without drift: each table begins where the one before ended.

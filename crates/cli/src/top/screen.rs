@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ratatui_termion::termion::event::Key;
 
-use super::columns::{self, Column};
+use super::columns::{self, VmColumn};
 use super::interval::TopInterval;
 use super::parts::parts;
 use crate::args::values;
@@ -26,10 +26,10 @@ pub(super) type VmKey = (u32, Option<u32>, usize);
 
 /// What the screen shows, apart from the counts.
 #[derive(Debug)]
-pub(super) struct Screen {
+pub(super) struct TopScreen {
     pub(super) delay: Duration,
     pub(super) mode: Mode,
-    pub(super) sort: Column,
+    pub(super) sort: VmColumn,
     pub(super) is_reversed: bool,
     pub(super) filter: String,
     open: HashSet<VmKey>,
@@ -69,7 +69,7 @@ struct Cursor {
 
 /// A line.
 #[derive(Clone, Debug)]
-pub(super) struct Row<'a> {
+pub(super) struct ScreenRow<'a> {
     vm: VmKey,
     line: usize,
     pub(super) content: Content<'a>,
@@ -92,13 +92,13 @@ pub(super) enum Action {
     Repaint,
 }
 
-impl Screen {
+impl TopScreen {
     /// A screen of all VMs, those that use the CPU most first.
     pub(super) fn new(delay: Duration) -> Self {
         Self {
             delay,
             mode: Mode::Browse,
-            sort: Column::Core,
+            sort: VmColumn::Core,
             is_reversed: false,
             filter: String::new(),
             open: HashSet::new(),
@@ -110,7 +110,7 @@ impl Screen {
     }
 
     /// All lines of the VMs that pass the filter.
-    pub(super) fn rows<'a>(&self, interval: &'a TopInterval) -> Vec<Row<'a>> {
+    pub(super) fn rows<'a>(&self, interval: &'a TopInterval) -> Vec<ScreenRow<'a>> {
         let mut vms = keys(&interval.vms);
         vms.retain(|(_, vm)| self.passes(vm));
         vms.sort_by(|(_, one), (_, other)| match self.is_reversed {
@@ -124,7 +124,7 @@ impl Screen {
                 contents.extend(details(vm, interval));
             }
             let lines = contents.into_iter().enumerate();
-            rows.extend(lines.map(|(line, content)| Row {
+            rows.extend(lines.map(|(line, content)| ScreenRow {
                 vm: key,
                 line,
                 content,
@@ -140,8 +140,9 @@ impl Screen {
     }
 
     /// The cursor's place in these lines.
-    pub(super) fn position(&self, rows: &[Row<'_>]) -> usize {
-        let of_vm = |row: &Row<'_>| Some(row.vm) == self.cursor.vm && row.line <= self.cursor.line;
+    pub(super) fn position(&self, rows: &[ScreenRow<'_>]) -> usize {
+        let of_vm =
+            |row: &ScreenRow<'_>| Some(row.vm) == self.cursor.vm && row.line <= self.cursor.line;
         let found = rows.iter().rposition(of_vm);
         let last = rows.len().saturating_sub(1);
         found.unwrap_or(self.cursor.index.min(last))
@@ -214,11 +215,11 @@ impl Screen {
             Key::Right => self.left = (self.left + SHIFT).min(FURTHEST),
             Key::Char('\n' | ' ') => self.open_or_close(interval),
             Key::Char('>' | '.') | Key::F(6) => self.sort_by_neighbour(1),
-            Key::Char('<' | ',') => self.sort_by_neighbour(Column::ALL.len() - 1),
-            Key::Char('P') => self.sort = Column::Core,
-            Key::Char('E') => self.sort = Column::Exits,
-            Key::Char('V') => self.sort = Column::ToVmm,
-            Key::Char('N') => self.sort = Column::Pid,
+            Key::Char('<' | ',') => self.sort_by_neighbour(VmColumn::ALL.len() - 1),
+            Key::Char('P') => self.sort = VmColumn::Core,
+            Key::Char('E') => self.sort = VmColumn::Exits,
+            Key::Char('V') => self.sort = VmColumn::ToVmm,
+            Key::Char('N') => self.sort = VmColumn::Pid,
             Key::Char('I') => self.is_reversed = !self.is_reversed,
             Key::Char('/') | Key::F(4) => self.mode = Mode::Filter,
             Key::Esc => self.stop_filtering(),
@@ -263,7 +264,7 @@ impl Screen {
     }
 
     fn sort_by_neighbour(&mut self, distance: usize) {
-        let all = Column::ALL;
+        let all = VmColumn::ALL;
         let at = all.iter().position(|column| *column == self.sort);
         self.sort = all[(at.unwrap_or_default() + distance) % all.len()];
     }

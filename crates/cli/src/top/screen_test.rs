@@ -15,8 +15,8 @@ fn table(count: u32) -> TopInterval {
 }
 
 /// The screen after these keys; it is fitted to ten lines after each.
-fn after(keys: &[Key], table: &TopInterval) -> Screen {
-    let mut screen = Screen::new(Duration::from_secs(1));
+fn after(keys: &[Key], table: &TopInterval) -> TopScreen {
+    let mut screen = TopScreen::new(Duration::from_secs(1));
     screen.fit(table, 10);
     for key in keys {
         assert_eq!(screen.press(*key, table), Action::Nothing);
@@ -30,13 +30,13 @@ fn typed(text: &str) -> Vec<Key> {
 }
 
 /// The PID and the line of the cursor.
-fn cursor(screen: &Screen, table: &TopInterval) -> (u32, usize) {
+fn cursor(screen: &TopScreen, table: &TopInterval) -> (u32, usize) {
     let rows = screen.rows(table);
     let row = &rows[screen.position(&rows)];
     (row.vm.0, row.line)
 }
 
-fn pids(screen: &Screen, table: &TopInterval) -> Vec<u32> {
+fn pids(screen: &TopScreen, table: &TopInterval) -> Vec<u32> {
     let rows = screen.rows(table);
     rows.iter().map(|row| row.vm.0).collect()
 }
@@ -133,17 +133,17 @@ fn keys_choose_the_column_that_sorts_and_its_direction() {
         let screen = after(&typed(keys), &table);
         (screen.sort, screen.is_reversed)
     };
-    assert_eq!(sort(""), (Column::Core, false));
-    assert_eq!(sort(">"), (Column::Exits, false));
-    assert_eq!(sort("<"), (Column::Vcpus, false));
-    assert_eq!(sort("N<"), (Column::PvEois, false));
-    assert_eq!(sort("N<>I"), (Column::Pid, true));
-    assert_eq!(sort("NP"), (Column::Core, false));
-    assert_eq!(sort("V"), (Column::ToVmm, false));
-    assert_eq!(sort("E"), (Column::Exits, false));
+    assert_eq!(sort(""), (VmColumn::Core, false));
+    assert_eq!(sort(">"), (VmColumn::Exits, false));
+    assert_eq!(sort("<"), (VmColumn::Vcpus, false));
+    assert_eq!(sort("N<"), (VmColumn::PvEois, false));
+    assert_eq!(sort("N<>I"), (VmColumn::Pid, true));
+    assert_eq!(sort("NP"), (VmColumn::Core, false));
+    assert_eq!(sort("V"), (VmColumn::ToVmm, false));
+    assert_eq!(sort("E"), (VmColumn::Exits, false));
     assert_eq!(pids(&after(&typed("NI"), &table), &table), [3, 2, 1]);
     let by_f6 = after(&[Key::F(6)], &table);
-    assert_eq!(by_f6.sort, Column::Exits);
+    assert_eq!(by_f6.sort, VmColumn::Exits);
 }
 
 #[test]

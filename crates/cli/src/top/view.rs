@@ -5,9 +5,9 @@ use ratatui_core::style::Style;
 use ratatui_core::terminal::Frame;
 use ratatui_core::text::{Line, Span};
 
-use super::columns::{self, Column};
+use super::columns::{self, VmColumn};
 use super::interval::TopInterval;
-use super::screen::{Content, Mode, Screen};
+use super::screen::{Content, Mode, TopScreen};
 use super::text::NO_VM;
 use vmbell_report::units::plural;
 use vmbell_report::{pad, shortened, width, wrap};
@@ -38,9 +38,9 @@ and otherwise. EOI/s: ends of interrupts; PV: their share without an exit
 -: cannot be counted, for the reasons below the table";
 
 /// Draws the screen; without a interval, the first interval has not ended.
-pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, interval: Option<&TopInterval>) {
+pub(super) fn draw(frame: &mut Frame<'_>, screen: &TopScreen, interval: Option<&TopInterval>) {
     let area = frame.area();
-    let mut lines = Lines { frame, area, y: 0 };
+    let mut lines = DrawnLines { frame, area, y: 0 };
     lines.add(title(screen, interval));
     let Some(interval) = interval else {
         let delay = screen.delay.as_secs_f64();
@@ -75,7 +75,7 @@ pub(super) fn height(area: Rect, interval: &TopInterval) -> usize {
     usize::from(area.height).saturating_sub(others)
 }
 
-fn title(screen: &Screen, interval: Option<&TopInterval>) -> Line<'static> {
+fn title(screen: &TopScreen, interval: Option<&TopInterval>) -> Line<'static> {
     let mut parts = vec!["vmbell top".to_owned()];
     if let Some(interval) = interval {
         parts.push(plural(interval.vms.len(), "VM"));
@@ -103,10 +103,10 @@ fn notes(interval: &TopInterval) -> Vec<String> {
     notes
 }
 
-fn body(lines: &mut Lines<'_, '_>, screen: &Screen, interval: &TopInterval) {
+fn body(lines: &mut DrawnLines<'_, '_>, screen: &TopScreen, interval: &TopInterval) {
     let name = columns::name_width(&interval.vms, Some(lines.area.width.into()));
     let mut titles = Vec::new();
-    for column in Column::ALL {
+    for column in VmColumn::ALL {
         let style = match column == screen.sort {
             true => Style::new().bold(),
             false => Style::new().reversed(),
@@ -147,7 +147,7 @@ fn body(lines: &mut Lines<'_, '_>, screen: &Screen, interval: &TopInterval) {
     }
 }
 
-fn footer(screen: &Screen) -> Line<'static> {
+fn footer(screen: &TopScreen) -> Line<'static> {
     let text = match &screen.mode {
         Mode::Filter => format!("filter: {}_", screen.filter),
         Mode::Delay { text, error } => {
@@ -180,13 +180,13 @@ fn bold() -> Style {
 }
 
 /// Lines that are drawn from the top to the line above the last one.
-struct Lines<'a, 'f> {
+struct DrawnLines<'a, 'f> {
     frame: &'a mut Frame<'f>,
     area: Rect,
     y: u16,
 }
 
-impl Lines<'_, '_> {
+impl DrawnLines<'_, '_> {
     fn add(&mut self, line: Line<'_>) {
         if self.y + 1 < self.area.height {
             self.put(self.y, &line);

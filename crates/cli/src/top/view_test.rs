@@ -12,8 +12,8 @@ use vmbell_top::model::{Irqfd, Reason, Vm};
 /// What is on a terminal of this size after these keys.
 fn shown(size: (u16, u16), table: Option<&TopInterval>, keys: &[Key]) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).unwrap();
-    let mut screen = Screen::new(Duration::from_secs(1));
-    let mut draw = |screen: &mut Screen| {
+    let mut screen = TopScreen::new(Duration::from_secs(1));
+    let mut draw = |screen: &mut TopScreen| {
         let frame = terminal.draw(|frame| {
             if let Some(table) = table {
                 screen.fit(table, height(frame.area(), table));

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::error::{LabError, cannot, failed};
-use crate::unfinished::{self, RunningProgram};
+use crate::unfinished::{self, UnfinishedProgram};
 
 /// A program that has ended.
 pub(super) struct FinishedProgram {
@@ -56,7 +56,7 @@ pub(super) fn run(
 
 /// Waits for the end and reads the output.
 fn finish(
-    (mut child, running): (Child, RunningProgram),
+    (mut child, running): (Child, UnfinishedProgram),
     mut watch: impl FnMut(Duration) -> Result<(), LabError>,
     failed: impl Fn(io::Error) -> LabError,
 ) -> Result<Output, LabError> {

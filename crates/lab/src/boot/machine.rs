@@ -20,7 +20,7 @@ use super::arguments::{QemuFiles, Start};
 use super::channel::{BootEvent, Channel, ProgramStream, feed, listen, pump};
 use super::monitor::Monitor;
 use super::supervise::{ANSWERING, Course, ENDING, LEAVING, LONGEST, LOOKING, Patience};
-use super::{BootResult, ConsoleTail, Settings, TimeLimits, TimeMode, arguments, process};
+use super::{ConsoleTail, LabBootResult, Settings, TimeLimits, TimeMode, arguments, process};
 use crate::board::LabBoard;
 use crate::error::{LabError, cannot};
 use crate::job::{InitMessage, port};
@@ -28,7 +28,7 @@ use crate::qemu::Qemu;
 
 /// All that one boot needs.
 #[derive(Clone, Copy, Debug)]
-pub struct BootPlan<'a> {
+pub struct LabBootPlan<'a> {
     /// The machine.
     pub board: &'a LabBoard,
     /// The emulator.
@@ -76,9 +76,13 @@ pub struct SavedFiles<'a> {
     pub state: &'a File,
 }
 
-impl BootPlan<'_> {
+impl LabBootPlan<'_> {
     /// Boots L1 or starts it from where it was saved, waits until QEMU has ended or has to be killed, and cleans up.
-    pub fn run(&self, saved: Option<SavedFiles<'_>>, sinks: Sinks) -> Result<BootResult, LabError> {
+    pub fn run(
+        &self,
+        saved: Option<SavedFiles<'_>>,
+        sinks: Sinks,
+    ) -> Result<LabBootResult, LabError> {
         let mut channels = self.channels()?;
         let begun = Instant::now();
         let (child, restores) = match saved {
@@ -332,7 +336,7 @@ impl RunningVmm {
         sinks: Sinks,
         limits: TimeLimits,
         patience: Patience,
-    ) -> Result<BootResult, LabError> {
+    ) -> Result<LabBootResult, LabError> {
         let (sender, events) = (self.sender, self.events);
         let mut readers = Vec::new();
         let Ok([control, stdin, stdout, stderr, files]) =
@@ -367,9 +371,9 @@ impl RunningVmm {
             process::waited(pid)
         });
         if course.complete() && !patience.to_the_end {
-            return Ok(BootResult {
+            return Ok(LabBootResult {
                 console: lock(&self.output.console).clone(),
-                ..BootResult::after(course, self.begun)
+                ..LabBootResult::after(course, self.begun)
             });
         }
         let killed = course.cpu.is_none();
@@ -388,12 +392,12 @@ impl RunningVmm {
         let status = self.child.wait();
         let status = status.map_err(cannot("wait for", "the VMM"))?;
         course.drain(&events, self.begun.elapsed());
-        Ok(BootResult {
+        Ok(LabBootResult {
             status: (!killed).then_some(status),
             console,
             vmm_errors,
             cpu: cpu.unwrap_or_default(),
-            ..BootResult::after(course, self.begun)
+            ..LabBootResult::after(course, self.begun)
         })
     }
 }

@@ -10,7 +10,7 @@ use crate::job::RunReport;
 
 /// The result of one boot.
 #[derive(Debug)]
-pub struct BootResult {
+pub struct LabBootResult {
     /// When the program started, from the start of the VMM; `None` if it did not.
     pub started: Option<Duration>,
     /// Bytes that came: standard output, standard error, files.
@@ -35,7 +35,7 @@ pub struct BootResult {
     pub wall: Duration,
 }
 
-impl BootResult {
+impl LabBootResult {
     /// What is known after this course without the VMM.
     pub(super) fn after(course: Course, begun: Instant) -> Self {
         Self {

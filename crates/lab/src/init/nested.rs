@@ -20,7 +20,7 @@ use vsock::{VMADDR_CID_ANY, VsockListener, VsockStream};
 use super::control::{self, HostRequest};
 use super::{exits, program};
 use crate::boot::{
-    BootEvent, BootResult, LEAVING, LONGEST, Listeners, Patience, RunningVmm, Sinks, TimeLimits,
+    BootEvent, LEAVING, LONGEST, LabBootResult, Listeners, Patience, RunningVmm, Sinks, TimeLimits,
     accept, channels,
 };
 use crate::complaints;
@@ -297,7 +297,7 @@ fn by_qemu(nested: &Nested, qemu: &NestedQemu) -> Command {
 }
 
 /// Why the Linux inside that of this depth has not reported how the program ended.
-fn failure(booted: &BootResult, has_spun: bool, nested: &Nested) -> ProgramEnding {
+fn failure(booted: &LabBootResult, has_spun: bool, nested: &Nested) -> ProgramEnding {
     let depth = nested.depth;
     let inner = depth + 1;
     let (console, errors) = (booted.console.tail(), &booted.vmm_errors);

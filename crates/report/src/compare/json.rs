@@ -8,7 +8,7 @@ use super::Comparison;
 const SCHEMA_VERSION: u32 = 1;
 
 #[derive(Serialize)]
-struct Written<'c> {
+struct ComparisonFile<'c> {
     schema_version: u32,
     /// Tells it from a report, which has no such field.
     kind: &'static str,
@@ -18,7 +18,7 @@ struct Written<'c> {
 
 /// Writes `comparison` as indented JSON with a newline at its end.
 pub fn json(comparison: &Comparison) -> String {
-    let written = Written {
+    let written = ComparisonFile {
         schema_version: SCHEMA_VERSION,
         kind: "comparison",
         comparison,

@@ -6,7 +6,7 @@ use super::axis::axis;
 use super::column::{PageColumn, PageLine};
 use super::draw::{self, Mark};
 use super::scale::ChartScale;
-use super::section::{Section, one_of_each_run};
+use super::section::{PageSection, one_of_each_run};
 use crate::{Row, Timing};
 
 /// Floors that a chart has as lines: for each its letter, its name, its median and that as text.
@@ -23,12 +23,12 @@ struct Floor {
 
 impl Floors {
     /// The floors that the paths of `section` stand on, as the first report has them.
-    pub(super) fn of(section: Section, columns: &[PageColumn<'_>]) -> Self {
+    pub(super) fn of(section: PageSection, columns: &[PageColumn<'_>]) -> Self {
         let Some(column) = one_of_each_run(columns).first().copied() else {
             return Self::default();
         };
         let named = |name: &str| {
-            let mut rows = column.rows(Section::Floors);
+            let mut rows = column.rows(PageSection::Floors);
             rows.find(|row| row.command == name)
         };
         let rows = section.floors().iter().filter_map(|name| named(name));

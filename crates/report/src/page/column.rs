@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::Run;
-use super::section::Section;
+use super::section::PageSection;
 use crate::view::numbers;
 use crate::{Report, Row, Timing};
 
@@ -55,7 +55,7 @@ pub(super) fn columns(runs: &[Run]) -> Vec<PageColumn<'_>> {
 fn backends(report: &Report) -> Vec<&str> {
     let mut backends: Vec<&str> = Vec::new();
     for row in &report.results {
-        let is_own = Section::of(report, row) != Section::Floors;
+        let is_own = PageSection::of(report, row) != PageSection::Floors;
         if is_own && !backends.contains(&row.backend.as_str()) {
             backends.push(&row.backend);
         }
@@ -120,11 +120,11 @@ impl<'r> PageColumn<'r> {
     }
 
     /// The rows of a section that belong to the column.
-    pub(super) fn rows(&self, section: Section) -> impl Iterator<Item = &'r Row> {
+    pub(super) fn rows(&self, section: PageSection) -> impl Iterator<Item = &'r Row> {
         let (report, backend) = (self.report, self.backend);
         report.results.iter().filter(move |row| {
-            Section::of(report, row) == section
-                && (row.backend == backend || section == Section::Floors)
+            PageSection::of(report, row) == section
+                && (row.backend == backend || section == PageSection::Floors)
         })
     }
 
@@ -178,7 +178,7 @@ impl<'r> NameOrder<'r> {
 }
 
 /// The rows of a section that have numbers, by name, each name after the one that it follows in its column.
-pub(super) fn lines<'r>(section: Section, columns: &[PageColumn<'r>]) -> Vec<PageLine<'r>> {
+pub(super) fn lines<'r>(section: PageSection, columns: &[PageColumn<'r>]) -> Vec<PageLine<'r>> {
     let mut names = NameOrder::default();
     let mut lines: Vec<PageLine<'r>> = Vec::new();
     for (place, column) in columns.iter().enumerate() {

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::column::PageColumn;
-use super::section::Section;
+use super::section::PageSection;
 use crate::table::{Cell, Column, Table};
 use crate::write::html;
 use crate::{Row, units};
@@ -27,7 +27,7 @@ pub(super) fn markup(columns: &[PageColumn<'_>]) -> Markup {
 }
 
 fn rows<'r>(column: &PageColumn<'r>) -> Vec<&'r Row> {
-    let all = Section::ALL
+    let all = PageSection::ALL
         .into_iter()
         .flat_map(|section| column.rows(section));
     all.filter(|row| row.counted().next().is_some()).collect()

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::column::{PageColumn, PageLine, lines};
 use super::draw;
-use super::section::Section;
+use super::section::PageSection;
 use crate::table::{Cell, Column, Table};
 use crate::write::html;
 use crate::{ExitReasons, Exits, Row, units};
@@ -19,7 +19,7 @@ pub(super) fn has_any(columns: &[PageColumn<'_>]) -> bool {
 /// The rows with exits.
 fn counted<'r>(columns: &[PageColumn<'r>]) -> Vec<PageLine<'r>> {
     let has = |line: &PageLine<'_>| line.cells(columns).any(|(_, row)| exits(row).is_some());
-    let all = Section::ALL
+    let all = PageSection::ALL
         .into_iter()
         .flat_map(|section| lines(section, columns));
     all.filter(has).collect()
@@ -99,7 +99,7 @@ fn bar(column: &PageColumn<'_>, exits: Exits, most: f64) -> Markup {
 fn reasons(columns: &[PageColumn<'_>]) -> Markup {
     html! {
         @for column in columns {
-            @let rows: Vec<(&Row, &ExitReasons)> = Section::ALL.into_iter().flat_map(|section| column.rows(section))
+            @let rows: Vec<(&Row, &ExitReasons)> = PageSection::ALL.into_iter().flat_map(|section| column.rows(section))
                 .filter_map(|row| Some((row, reasons_of(row)?))).collect();
             @if !rows.is_empty() {
                 details {

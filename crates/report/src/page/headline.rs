@@ -6,7 +6,7 @@ use super::Run;
 use super::chart::{self, Floors};
 use super::column::{PageColumn, PageLine, lines};
 use super::facts;
-use super::section::Section;
+use super::section::PageSection;
 use crate::view::answer::answer;
 use crate::view::{header, numbers, vmms};
 use crate::{Report, Row, Timing, Vmm, units};
@@ -73,7 +73,7 @@ pub(super) fn headline(columns: &[PageColumn<'_>]) -> String {
 /// The row that says most about doorbells, with its name.
 fn doorbell<'r>(column: &PageColumn<'r>) -> Option<(&'static str, &'r Row)> {
     DOORBELLS.into_iter().find_map(|(name, what)| {
-        let mut rows = column.rows(Section::GuestToHost);
+        let mut rows = column.rows(PageSection::GuestToHost);
         let row = rows.find(|row| row.command == name)?;
         let reference = &row.ratio()?.reference;
         reference.ends_with("-no-eventfd").then_some((what, row))
@@ -107,7 +107,7 @@ const fn unit(report: &Report) -> &'static str {
 
 /// How many rows have numbers.
 fn measured(columns: &[PageColumn<'_>]) -> usize {
-    let each = Section::ALL.into_iter();
+    let each = PageSection::ALL.into_iter();
     each.map(|section| lines(section, columns).len()).sum()
 }
 
@@ -214,7 +214,7 @@ fn each_run(columns: &[PageColumn<'_>]) -> Markup {
                 format!(" (ratio {}, 95 % CI {interval})", numbers::value(ratio))
             });
             let reference = &ratio.reference;
-            let mut rows = column.rows(Section::GuestToHost);
+            let mut rows = column.rows(PageSection::GuestToHost);
             let old = rows.find(|other| other.command == *reference);
             let (new, old) = (column.median(row)?, column.median(old?)?);
             let change = numbers::change(ratio);
@@ -276,8 +276,8 @@ pub(super) fn overview(columns: &[PageColumn<'_>]) -> Markup {
 }
 
 /// The rows of the highlights, or the first rows if there are none.
-fn first_lines<'r>(columns: &[PageColumn<'r>]) -> (Section, Vec<PageLine<'r>>) {
-    let all = Section::ALL.map(|section| (section, lines(section, columns)));
+fn first_lines<'r>(columns: &[PageColumn<'r>]) -> (PageSection, Vec<PageLine<'r>>) {
+    let all = PageSection::ALL.map(|section| (section, lines(section, columns)));
     let doorbell = columns.iter().find_map(|column| Some(doorbell(column)?.1));
     let is_highlit = |name: &str| {
         if doorbell.is_some_and(|row| row.command == name) {
@@ -288,10 +288,10 @@ fn first_lines<'r>(columns: &[PageColumn<'r>]) -> (Section, Vec<PageLine<'r>>) {
         highlights.any(|highlight| highlight.new == name || highlight.ratio.reference == name)
     };
     let mut highlit: Vec<PageLine<'r>> = Vec::new();
-    let mut rest = (Section::GuestToHost, Vec::new());
+    let mut rest = (PageSection::GuestToHost, Vec::new());
     for (section, lines) in all {
         for line in lines {
-            if is_highlit(line.name) && section != Section::Floors {
+            if is_highlit(line.name) && section != PageSection::Floors {
                 highlit.push(line);
             } else if rest.1.is_empty() || rest.0 == section {
                 rest.0 = section;
@@ -302,7 +302,7 @@ fn first_lines<'r>(columns: &[PageColumn<'r>]) -> (Section, Vec<PageLine<'r>>) {
     let (section, mut lines) = if highlit.is_empty() {
         rest
     } else {
-        (Section::GuestToHost, highlit)
+        (PageSection::GuestToHost, highlit)
     };
     lines.truncate(SHOWN);
     (section, lines)

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::column::PageColumn;
 use super::headline::first_names;
-use super::section::Section;
+use super::section::PageSection;
 use crate::table::{Cell, Column, Paint, Table};
 use crate::write::html;
 use crate::{PercentilesOf, Row, Timing, units};
@@ -36,10 +36,10 @@ fn paths<'r>(column: &PageColumn<'r>) -> Vec<&'r Row> {
                 .times()
                 .is_some_and(|times| times.percentiles_of == PercentilesOf::Runs)
     };
-    Section::ALL
+    PageSection::ALL
         .into_iter()
         // An operation of a variant is not one notification of one vCPU.
-        .filter(|section| !matches!(section, Section::Floors | Section::Variants))
+        .filter(|section| !matches!(section, PageSection::Floors | PageSection::Variants))
         .flat_map(|section| column.rows(section))
         .filter(is_busy)
         .collect()

@@ -25,7 +25,7 @@ use maud::{Markup, html};
 
 use self::column::{PageColumn, columns};
 pub use self::recorded::recorded_page;
-use self::section::Section;
+use self::section::PageSection;
 use super::Report;
 use crate::write::html::document;
 
@@ -51,7 +51,7 @@ impl Run {
 /// Writes `runs` as one page; the others are compared with the first.
 pub fn page(runs: &[Run]) -> String {
     let columns = columns(runs);
-    let sections: Vec<(Section, Markup)> = Section::ALL
+    let sections: Vec<(PageSection, Markup)> = PageSection::ALL
         .into_iter()
         .filter_map(|section| Some((section, section::markup(section, &columns)?)))
         .collect();
@@ -84,7 +84,7 @@ pub fn page(runs: &[Run]) -> String {
 }
 
 /// Links to the sections.
-fn contents(sections: &[(Section, Markup)], columns: &[PageColumn<'_>]) -> Markup {
+fn contents(sections: &[(PageSection, Markup)], columns: &[PageColumn<'_>]) -> Markup {
     html! {
         nav aria-label="Sections" { ul {
             @if scans::has_any(columns) { li { a href="#scans" { "Scans" } } }

@@ -215,7 +215,7 @@ fn a_page_of_many_rows_has_each_once_in_the_order_of_its_report() {
     }
     let runs = [Run::of("first", first), Run::of("second", second)];
     let columns = columns(&runs);
-    let lines = column::lines(Section::GuestToHost, &columns);
+    let lines = column::lines(PageSection::GuestToHost, &columns);
     let names: Vec<&str> = lines.iter().take(6).map(|line| line.name).collect();
     assert_eq!(
         names,

@@ -7,7 +7,7 @@ use svg::node::element::{Polyline, SVG};
 
 use super::draw::{across, drawing, height, markup as drawn, text, upright};
 use super::scale::ChartScale;
-use crate::history::{History, Interval, Place, Rate, histories};
+use crate::history::{AddressHistory, History, Interval, Rate, histories};
 use crate::table::{Cell, Column, Table};
 use crate::write::html::{self, document};
 use crate::{Recording, TopLine, TopSource, units};
@@ -180,8 +180,9 @@ fn addresses(history: &History) -> Markup {
         std::cmp::Reverse(place.exits_to_vmm + place.ioeventfds.unwrap_or(0))
     });
     let rest = places.split_off(places.len().min(ADDRESSES));
-    let sum = |of: fn(&Place) -> Option<u64>| rest.iter().map(|(_, place)| of(place)).sum();
-    let counts = |of: fn(&Place) -> Option<u64>| {
+    let sum =
+        |of: fn(&AddressHistory) -> Option<u64>| rest.iter().map(|(_, place)| of(place)).sum();
+    let counts = |of: fn(&AddressHistory) -> Option<u64>| {
         let rest = (!rest.is_empty()).then(|| sum(of));
         places
             .iter()

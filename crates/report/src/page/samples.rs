@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::column::PageColumn;
-use super::section::Section;
+use super::section::PageSection;
 use crate::{PercentilesOf, Row, Times, units};
 
 /// Samples in one line of a table.
@@ -18,14 +18,14 @@ pub(super) fn id(column: &PageColumn<'_>, row: &Row) -> String {
 
 /// A folded table for each row.
 pub(super) fn markup(columns: &[PageColumn<'_>]) -> Markup {
-    let each = |section: Section| {
+    let each = |section: PageSection| {
         let mut all = Vec::new();
         for line in section.lines(columns) {
             all.extend(line.cells(columns).map(|(column, row)| (*column, row)));
         }
         all
     };
-    let rows: Vec<(PageColumn<'_>, &Row)> = Section::ALL.into_iter().flat_map(each).collect();
+    let rows: Vec<(PageColumn<'_>, &Row)> = PageSection::ALL.into_iter().flat_map(each).collect();
     html! {
         section #samples aria-labelledby="samples-title" {
             h2 #samples-title { "Samples" }

@@ -10,7 +10,7 @@ use super::chart::legend;
 use super::column::{PageColumn, PageLine, lines};
 use super::draw::{across, drawing, height, markup as drawn, percent, text, upright};
 use super::scale::ChartScale;
-use super::section::Section;
+use super::section::PageSection;
 use crate::{Row, Timing};
 
 /// Separates the values of scanned parameters from a path's name.
@@ -78,7 +78,7 @@ fn scans<'r>(columns: &[PageColumn<'r>]) -> Vec<ScanCurves<'r>> {
             .collect(),
         None => Vec::new(),
     };
-    let all: Vec<PageLine<'r>> = Section::ALL
+    let all: Vec<PageLine<'r>> = PageSection::ALL
         .into_iter()
         .flat_map(|section| lines(section, &columns))
         .collect();

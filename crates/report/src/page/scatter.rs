@@ -8,7 +8,7 @@ use svg::node::element::{Path, SVG};
 use super::chart::legend;
 use super::column::{PageColumn, PageLine};
 use super::draw::{drawing, markup as drawn, text, upright};
-use super::section::Section;
+use super::section::PageSection;
 use crate::statistics::percentile;
 use crate::{Row, units};
 
@@ -25,7 +25,7 @@ pub(super) fn markup(columns: &[PageColumn<'_>]) -> Markup {
         .filter(|column| !column.is_emulated())
         .copied()
         .collect();
-    let sections = Section::ALL.into_iter();
+    let sections = PageSection::ALL.into_iter();
     let all: Vec<PageLine<'_>> = sections
         .flat_map(|section| section.lines(&drawn_columns))
         .collect();

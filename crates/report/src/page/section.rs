@@ -10,7 +10,7 @@ use crate::{Group, Kind, Report, Row};
 
 /// Rows that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Section {
+pub(super) enum PageSection {
     GuestToHost,
     HostToGuest,
     Rings,
@@ -24,7 +24,7 @@ pub(super) enum Section {
     Floors,
 }
 
-impl Section {
+impl PageSection {
     pub(super) const ALL: [Self; 8] = [
         Self::GuestToHost,
         Self::HostToGuest,
@@ -38,19 +38,19 @@ impl Section {
 
     /// The section of a row.
     pub(super) fn of(report: &Report, row: &Row) -> Self {
-        const PREFIXES: [(&str, Section); 12] = [
-            ("ioeventfd-", Section::Registrations),
-            ("irqfd-assign-", Section::Registrations),
-            ("irqfd-deassign-", Section::Registrations),
-            ("irqfd-", Section::HostToGuest),
-            ("msi-", Section::HostToGuest),
-            ("eoi-", Section::HostToGuest),
-            ("level-", Section::HostToGuest),
-            ("self-ipi", Section::HostToGuest),
-            ("ipi", Section::HostToGuest),
-            ("virtqueue-", Section::Rings),
-            ("passthrough-", Section::Devices),
-            ("platform-", Section::Devices),
+        const PREFIXES: [(&str, PageSection); 12] = [
+            ("ioeventfd-", PageSection::Registrations),
+            ("irqfd-assign-", PageSection::Registrations),
+            ("irqfd-deassign-", PageSection::Registrations),
+            ("irqfd-", PageSection::HostToGuest),
+            ("msi-", PageSection::HostToGuest),
+            ("eoi-", PageSection::HostToGuest),
+            ("level-", PageSection::HostToGuest),
+            ("self-ipi", PageSection::HostToGuest),
+            ("ipi", PageSection::HostToGuest),
+            ("virtqueue-", PageSection::Rings),
+            ("passthrough-", PageSection::Devices),
+            ("platform-", PageSection::Devices),
         ];
         match (&report.kind, row.group) {
             (Kind::Rings { .. } | Kind::Eoi { .. }, _) | (Kind::Paths(_), Group::Debug) => {
@@ -159,7 +159,7 @@ impl Section {
 }
 
 /// The section; `None` if no column has rows of it.
-pub(super) fn markup(section: Section, columns: &[PageColumn<'_>]) -> Option<Markup> {
+pub(super) fn markup(section: PageSection, columns: &[PageColumn<'_>]) -> Option<Markup> {
     let lines = section.lines(columns);
     if lines.is_empty() {
         return None;

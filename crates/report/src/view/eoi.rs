@@ -40,14 +40,14 @@ pub(super) fn blocks(report: &Report, work: &Work) -> Vec<Block> {
 }
 
 /// A line of a table: what is counted, its number in each row, and the change from the first row to the last.
-struct Line {
+struct EventLine {
     name: String,
     numbers: Vec<Option<String>>,
     change: String,
     has_interval: bool,
 }
 
-impl Line {
+impl EventLine {
     fn new(name: &str, rows: &[Row], number: impl Fn(&Row) -> Option<String>) -> Self {
         Self {
             name: name.to_owned(),
@@ -66,7 +66,7 @@ impl Line {
     }
 }
 
-fn table(title: &str, lines: &[Line], rows: &[Row]) -> Block {
+fn table(title: &str, lines: &[EventLine], rows: &[Row]) -> Block {
     let mut table = Table {
         overflow: Overflow::Continue,
         ..Table::new(title, lines.iter().map(|line| line.name.as_str()))
@@ -89,11 +89,11 @@ fn last(report: &Report) -> Option<&Measured> {
 }
 
 /// The events, with the counts of all runs. An event has a change if the last row is compared with the first.
-fn events(report: &Report) -> Vec<Line> {
+fn events(report: &Report) -> Vec<EventLine> {
     let rows = &report.results;
     let line = |name| {
         let count = |row: &Row| of(&row.measured()?.events, name);
-        let line = Line::new(name, rows, |row| Some(count(row)?.to_string()));
+        let line = EventLine::new(name, rows, |row| Some(count(row)?.to_string()));
         let ratio = last(report).and_then(|row| row.ratios.get(name));
         let is_compared = last(report).is_some_and(|row| !row.ratios.is_empty());
         let ends = rows
@@ -101,7 +101,7 @@ fn events(report: &Report) -> Vec<Line> {
             .and_then(count)
             .zip(rows.last().and_then(count));
         match (ratio, ends) {
-            (None, Some((0, 1..))) if is_compared => Line {
+            (None, Some((0, 1..))) if is_compared => EventLine {
                 change: "new".to_owned(),
                 ..line
             },
@@ -112,23 +112,23 @@ fn events(report: &Report) -> Vec<Line> {
 }
 
 /// What the rows themselves counted, the exits of an operation, and how fast operations follow each other.
-fn operations(report: &Report, work: &Work) -> Vec<Line> {
+fn operations(report: &Report, work: &Work) -> Vec<EventLine> {
     let rows = &report.results;
     let own = rows.first().and_then(Row::measured);
-    let mut lines: Vec<Line> = own
+    let mut lines: Vec<EventLine> = own
         .into_iter()
         .flat_map(|row| row.counts.iter())
         .map(|(name, _)| {
             let count = |row: &Row| of(&row.measured()?.counts, name);
-            Line::new(name, rows, |row| Some(count(row)?.to_string()))
+            EventLine::new(name, rows, |row| Some(count(row)?.to_string()))
         })
         .collect();
     let each = &work.operation;
-    let exits = Line::new(&format!("exits per {each}"), rows, |row| {
+    let exits = EventLine::new(&format!("exits per {each}"), rows, |row| {
         Some(format!("{:.3}", row.exits()?.total?))
     });
     lines.push(exits.changed(last(report).and_then(|row| row.ratios.get("exits"))));
-    lines.push(Line::new(&format!("{each}s a second"), rows, |row| {
+    lines.push(EventLine::new(&format!("{each}s a second"), rows, |row| {
         Some(format!("{:.0}", 1e9 / row.median()?))
     }));
     lines

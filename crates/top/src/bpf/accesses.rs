@@ -4,7 +4,7 @@ use super::asm::Reg::{Frame, R1, R2, R3, R7, R9};
 use super::asm::{If, Size};
 use super::builder::{Builder, KEY, SCRATCH, VALUE, offset};
 use super::programs::{Cpu, Isa};
-use super::record::{Kind, counted, counter};
+use super::record::{RecordKind, counted, counter};
 use crate::btf::BtfError;
 use crate::names;
 
@@ -20,13 +20,13 @@ const FIRST: &str = "hw.hardware_exit_reason";
 impl Builder<'_> {
     pub(super) fn exits_to_vmm(&mut self) -> Result<()> {
         self.argument(R7, &["vcpu"])?;
-        self.vcpu(Kind::Other)?;
+        self.vcpu(RecordKind::Other)?;
         self.result(R9);
         self.zero_address();
         let answered = self.asm.label();
         self.asm.jump_if(R9, If::NotLess32, 0, answered);
         // An error, such as EINTR after a signal, as a positive number.
-        self.kind(Kind::Failed);
+        self.kind(RecordKind::Failed);
         self.asm
             .store(Size::Four, Frame, KEY + counter::ADDRESS, R9);
         self.asm.jump(self.count);
@@ -44,7 +44,7 @@ impl Builder<'_> {
 
         // The union's first member has the direction, the size and the port in its bytes.
         self.asm.bind(io);
-        self.kind(Kind::Port);
+        self.kind(RecordKind::Port);
         self.same_place("io.direction", 0)?;
         self.same_place("io.size", 1)?;
         self.same_place("io.port", 2)?;
@@ -62,7 +62,7 @@ impl Builder<'_> {
         self.asm.jump(self.count);
 
         self.asm.bind(mmio);
-        self.kind(Kind::Mmio);
+        self.kind(RecordKind::Mmio);
         self.field(R1, R7, "kvm_run", "mmio.phys_addr")?;
         self.address(R1);
         self.field(R3, R7, "kvm_run", "mmio.len")?;
@@ -75,7 +75,7 @@ impl Builder<'_> {
 
         // The verifier follows unions by their first member only, so this one is read by its address.
         self.asm.bind(msr);
-        self.kind(Kind::Msr);
+        self.kind(RecordKind::Msr);
         self.asm.and(R2, 1);
         // RDMSR is odd, and a read.
         let read = self.asm.label();
@@ -100,7 +100,7 @@ impl Builder<'_> {
         let none = || BtfError::Malformed("a program without its map");
         let map = self.target.away.ok_or_else(none)?;
         self.argument(R7, &["vcpu"])?;
-        self.vcpu(Kind::Other)?;
+        self.vcpu(RecordKind::Other)?;
         self.come_back(map);
         Ok(())
     }
@@ -119,7 +119,7 @@ impl Builder<'_> {
         // The write was for another ioeventfd, or for none.
         self.asm.jump_if(R9, If::NotEqual32, 0, self.out);
         self.argument(R7, &["vcpu"])?;
-        self.vcpu(Kind::Ring)?;
+        self.vcpu(RecordKind::Ring)?;
         let length = self.function.parameter(&["len"])?;
         self.word(R1, length);
         self.asm.shift_left(R1, 1);
@@ -180,7 +180,7 @@ impl Builder<'_> {
 
     pub(super) fn exits(&mut self, cpu: &Cpu) -> Result<()> {
         self.first_word(R7);
-        self.vcpu(Kind::Exit)?;
+        self.vcpu(RecordKind::Exit)?;
         self.zero_address();
         let vcpu = cpu.btf.member(cpu.isa.vcpu(), "vcpu")?;
         self.asm.copy(R3, R7);
@@ -207,7 +207,7 @@ impl Builder<'_> {
     }
 
     /// An access to a device of KVM, unless the device has no such address.
-    pub(super) fn device(&mut self, kind: Kind, is_write: bool) -> Result<()> {
+    pub(super) fn device(&mut self, kind: RecordKind, is_write: bool) -> Result<()> {
         self.result(R9);
         self.asm.jump_if(R9, If::NotEqual32, 0, self.out);
         self.argument(R7, &["vcpu"])?;
@@ -227,7 +227,7 @@ impl Builder<'_> {
         self.result(R9);
         self.asm.jump_if(R9, If::Equal32, 0, self.out);
         self.argument(R7, &["vcpu"])?;
-        self.vcpu(Kind::KvmMsr)?;
+        self.vcpu(RecordKind::KvmMsr)?;
         self.asm
             .store_number(Size::One, Frame, KEY + counter::ACCESS, is_write.into());
         self.zero_address();

@@ -62,13 +62,13 @@ pub(super) enum Helper {
 
 /// A place in the program, which may follow.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Label(usize);
+pub(super) struct AsmLabel(usize);
 
 /// A program that grows.
 #[derive(Debug, Default)]
 pub(super) struct Asm {
     code: Vec<u64>,
-    jumps: Vec<(usize, Label)>,
+    jumps: Vec<(usize, AsmLabel)>,
     places: Vec<Option<usize>>,
 }
 
@@ -146,22 +146,22 @@ impl Asm {
         self.put(0x85, Reg::R0, 0, 0, helper as i32);
     }
 
-    pub(super) fn label(&mut self) -> Label {
+    pub(super) fn label(&mut self) -> AsmLabel {
         self.places.push(None);
-        Label(self.places.len() - 1)
+        AsmLabel(self.places.len() - 1)
     }
 
     /// The label's place is here.
-    pub(super) fn bind(&mut self, label: Label) {
+    pub(super) fn bind(&mut self, label: AsmLabel) {
         self.places[label.0] = Some(self.code.len());
     }
 
-    pub(super) fn jump(&mut self, to: Label) {
+    pub(super) fn jump(&mut self, to: AsmLabel) {
         self.jumps.push((self.code.len(), to));
         self.put(0x05, Reg::R0, 0, 0, 0);
     }
 
-    pub(super) fn jump_if(&mut self, reg: Reg, condition: If, number: i32, to: Label) {
+    pub(super) fn jump_if(&mut self, reg: Reg, condition: If, number: i32, to: AsmLabel) {
         self.jumps.push((self.code.len(), to));
         self.put(condition.code(), reg, 0, 0, number);
     }

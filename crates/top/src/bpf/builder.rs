@@ -5,8 +5,8 @@
 //! So an event costs a lookup in a hash table and an addition. A program leaves at once if the VM is not one of those to watch.
 
 use super::asm::Reg::{Frame, R0, R1, R2, R3, R4, R6, R7, R8, R9};
-use super::asm::{Asm, Helper, If, Label, Reg, Size};
-use super::record::{Kind, away, counted, counter, vcpu};
+use super::asm::{Asm, AsmLabel, Helper, If, Reg, Size};
+use super::record::{RecordKind, away, counted, counter, vcpu};
 use crate::btf::{Btf, BtfError, Function, Member};
 
 /// Where the key of the counter is on a program's stack.
@@ -27,7 +27,7 @@ type Result<T> = std::result::Result<T, BtfError>;
 
 /// The maps' descriptors, and the VMs to watch.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
+pub(super) struct BtfTarget {
     pub(super) counters: i32,
     pub(super) vcpus: i32,
     pub(super) lost: i32,
@@ -42,13 +42,13 @@ pub(super) struct Builder<'a> {
     pub(super) asm: Asm,
     pub(super) btf: &'a Btf,
     pub(super) function: &'a Function,
-    pub(super) target: &'a Target,
-    pub(super) out: Label,
-    pub(super) count: Label,
+    pub(super) target: &'a BtfTarget,
+    pub(super) out: AsmLabel,
+    pub(super) count: AsmLabel,
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(btf: &'a Btf, function: &'a Function, target: &'a Target) -> Self {
+    pub(super) fn new(btf: &'a Btf, function: &'a Function, target: &'a BtfTarget) -> Self {
         let mut asm = Asm::default();
         asm.copy(R6, R1);
         let (out, count) = (asm.label(), asm.label());
@@ -126,7 +126,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Writes the VM of R7's vCPU, and the vCPU, to the key.
-    pub(super) fn vcpu(&mut self, kind: Kind) -> Result<()> {
+    pub(super) fn vcpu(&mut self, kind: RecordKind) -> Result<()> {
         self.field(R8, R7, "kvm_vcpu", "kvm")?;
         self.vm(kind)?;
         self.field(R1, R7, "kvm_vcpu", "vcpu_id")?;
@@ -135,7 +135,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Writes R8's VM and a kind to the key, or leaves if it is not watched.
-    pub(super) fn vm(&mut self, kind: Kind) -> Result<()> {
+    pub(super) fn vm(&mut self, kind: RecordKind) -> Result<()> {
         self.field(R1, R8, "kvm", "userspace_pid")?;
         if !self.target.creators.is_empty() {
             let watched = self.asm.label();
@@ -185,7 +185,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Writes another kind to the key.
-    pub(super) fn kind(&mut self, kind: Kind) {
+    pub(super) fn kind(&mut self, kind: RecordKind) {
         self.asm
             .store_number(Size::One, Frame, KEY + counter::KIND, kind as i32);
     }

@@ -3,7 +3,7 @@
 use super::asm::Reg::{Frame, R0, R1, R7, R8};
 use super::asm::{Helper, If, Size};
 use super::builder::{Builder, KEY, VALUE};
-use super::record::{Kind, counter};
+use super::record::{RecordKind, counter};
 use crate::btf::BtfError;
 
 const EWOULDBLOCK: i32 = 11;
@@ -13,7 +13,7 @@ type Result<T> = std::result::Result<T, BtfError>;
 impl Builder<'_> {
     pub(super) fn irqfds(&mut self) -> Result<()> {
         self.argument(R8, &["kvm"])?;
-        self.vm(Kind::Irqfd)?;
+        self.vm(RecordKind::Irqfd)?;
         self.argument(R1, &["e", "irq"])?;
         self.field(R1, R1, "kvm_kernel_irq_routing_entry", "gsi")?;
         self.address(R1);
@@ -35,7 +35,7 @@ impl Builder<'_> {
 
     pub(super) fn messages(&mut self) -> Result<()> {
         self.argument(R8, &["kvm"])?;
-        self.vm(Kind::Message)?;
+        self.vm(RecordKind::Message)?;
         self.argument(R1, &["msi"])?;
         self.field(R1, R1, "kvm_msi", "data")?;
         // The vector; the rest says how it is delivered.
@@ -52,7 +52,7 @@ impl Builder<'_> {
         self.asm.jump(self.out);
         self.asm.bind(raised);
         self.argument(R8, &["kvm"])?;
-        self.vm(Kind::Line)?;
+        self.vm(RecordKind::Line)?;
         let gsi = self.function.parameter(&["irq"])?;
         self.word(R1, gsi);
         self.address(R1);
@@ -65,7 +65,7 @@ impl Builder<'_> {
         self.field(R1, R7, "kvm_irq_level", "level")?;
         self.asm.jump_if(R1, If::Equal32, 0, self.out);
         self.argument(R8, &["kvm"])?;
-        self.vm(Kind::Line)?;
+        self.vm(RecordKind::Line)?;
         self.field(R1, R7, "kvm_irq_level", "irq")?;
         // The upper half says of which kind the interrupt is.
         self.asm.and(R1, 0xffff);
@@ -75,12 +75,12 @@ impl Builder<'_> {
 
     pub(super) fn kicks(&mut self) -> Result<()> {
         self.argument(R7, &["vcpu"])?;
-        self.vcpu(Kind::Kick)?;
+        self.vcpu(RecordKind::Kick)?;
         self.zero_address();
         self.finish(|_| Ok(()), false)
     }
 
-    pub(super) fn eois(&mut self, kind: Kind) -> Result<()> {
+    pub(super) fn eois(&mut self, kind: RecordKind) -> Result<()> {
         // Its local APIC.
         self.first_word(R7);
         self.field(R7, R7, "kvm_lapic", "vcpu")?;

@@ -17,12 +17,12 @@ mod syscall;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 
-use self::builder::Target;
+use self::builder::BtfTarget;
 pub use self::metric::Metric;
 pub use self::programs::Isa;
 use self::programs::{Cpu, Program};
 use self::record::{AWAY_VALUE, COUNTER_KEY, COUNTER_VALUE, VCPU_KEY, VCPU_VALUE, vcpu_of};
-pub use self::record::{Counted, Event, KernelVm, Kind};
+pub use self::record::{CountedRecord, Event, KernelVm, RecordKind};
 use self::syscall::{Link, Map, MapType};
 use crate::btf::{Btf, BtfError};
 
@@ -47,7 +47,7 @@ pub struct Bpf {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BpfReading {
     /// The events.
-    pub counts: HashMap<Event, Counted>,
+    pub counts: HashMap<Event, CountedRecord>,
     /// The process and the thread of each vCPU that an event was counted on.
     pub vcpus: HashMap<(KernelVm, u32), (u32, u32)>,
     /// Events that were not counted, because a map was full or a program was running already.
@@ -128,7 +128,7 @@ impl Bpf {
             true => Some(Map::new(MapType::Hash, VCPUS).map_err(rights::explain)?),
             false => None,
         };
-        let target = Target {
+        let target = BtfTarget {
             counters: counters.fd(),
             vcpus: vcpus.fd(),
             lost: lost.fd(),
@@ -218,7 +218,7 @@ impl Bpf {
         };
         for (key, value) in self.counters.entries().map_err(read())? {
             if let Some(event) = Event::of(&key) {
-                reading.counts.insert(event, Counted::of(&value));
+                reading.counts.insert(event, CountedRecord::of(&value));
             }
         }
         for (key, value) in self.vcpus.entries().map_err(read())? {

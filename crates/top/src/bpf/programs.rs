@@ -3,9 +3,9 @@
 //! A metric whose function this kernel does not have is an error of that metric only. Parameters are found by their names, and
 //! members of structures by BTF, so the programs fit each kernel that has them. What they do is in `accesses` and `interrupts`.
 
-use super::builder::{Builder, Target};
+use super::builder::{BtfTarget, Builder};
 use super::metric::Metric;
-use super::record::Kind;
+use super::record::RecordKind;
 use super::syscall::Attach;
 use crate::btf::{Btf, BtfError, Function};
 
@@ -62,14 +62,26 @@ pub(super) struct Program {
 type Result<T> = std::result::Result<T, BtfError>;
 
 /// Devices of KVM: the functions that write to them and read from them, and whether they are on ports.
-const DEVICES: [(&str, &str, Kind); 7] = [
-    ("apic_mmio_write", "apic_mmio_read", Kind::KvmMmio),
-    ("ioapic_mmio_write", "ioapic_mmio_read", Kind::KvmMmio),
-    ("pit_ioport_write", "pit_ioport_read", Kind::KvmPort),
-    ("speaker_ioport_write", "speaker_ioport_read", Kind::KvmPort),
-    ("picdev_master_write", "picdev_master_read", Kind::KvmPort),
-    ("picdev_slave_write", "picdev_slave_read", Kind::KvmPort),
-    ("picdev_elcr_write", "picdev_elcr_read", Kind::KvmPort),
+const DEVICES: [(&str, &str, RecordKind); 7] = [
+    ("apic_mmio_write", "apic_mmio_read", RecordKind::KvmMmio),
+    ("ioapic_mmio_write", "ioapic_mmio_read", RecordKind::KvmMmio),
+    ("pit_ioport_write", "pit_ioport_read", RecordKind::KvmPort),
+    (
+        "speaker_ioport_write",
+        "speaker_ioport_read",
+        RecordKind::KvmPort,
+    ),
+    (
+        "picdev_master_write",
+        "picdev_master_read",
+        RecordKind::KvmPort,
+    ),
+    (
+        "picdev_slave_write",
+        "picdev_slave_read",
+        RecordKind::KvmPort,
+    ),
+    ("picdev_elcr_write", "picdev_elcr_read", RecordKind::KvmPort),
 ];
 
 impl Program {
@@ -78,7 +90,7 @@ impl Program {
         metric: Metric,
         btf: &Btf,
         cpu: Option<&Cpu>,
-        target: &Target,
+        target: &BtfTarget,
     ) -> Result<Vec<Self>> {
         use Attach::{Entry, Exit, Tracepoint};
         let function = |names: &[&str]| btf.function(names);
@@ -113,10 +125,10 @@ impl Program {
                 |builder| builder.kicks(),
             ),
             Metric::Eois => one(Tracepoint, btf.tracepoint("kvm_eoi"), |builder| {
-                builder.eois(Kind::Eoi)
+                builder.eois(RecordKind::Eoi)
             }),
             Metric::PvEois => one(Tracepoint, btf.tracepoint("kvm_pv_eoi"), |builder| {
-                builder.eois(Kind::PvEoi)
+                builder.eois(RecordKind::PvEoi)
             }),
             Metric::Exits => {
                 let none = || BtfError::NoFunction("of kvm_amd or kvm_intel".to_owned());
@@ -130,7 +142,7 @@ impl Program {
         }
     }
 
-    fn by_kvm(btf: &Btf, target: &Target) -> Result<Vec<Self>> {
+    fn by_kvm(btf: &Btf, target: &BtfTarget) -> Result<Vec<Self>> {
         let mut programs = Vec::new();
         let mut add = |names: &[&str], body: &dyn Fn(&mut Builder<'_>) -> Result<()>| {
             let function = btf.function(names)?;
@@ -152,7 +164,7 @@ impl Program {
         attach: Attach,
         function: Function,
         btf: &Btf,
-        target: &Target,
+        target: &BtfTarget,
         body: impl FnOnce(&mut Builder<'_>) -> Result<()>,
     ) -> Result<Self> {
         let mut builder = Builder::new(btf, &function, target);

@@ -109,8 +109,8 @@ fn cpu(isa: Isa) -> Cpu {
     Cpu { isa, btf }
 }
 
-fn target(creators: &[u32]) -> Target {
-    Target {
+fn target(creators: &[u32]) -> BtfTarget {
+    BtfTarget {
         counters: 3,
         vcpus: 4,
         lost: 5,
@@ -256,7 +256,7 @@ fn the_reason_of_an_exit_is_found_on_both_kinds_of_cpus() {
 fn an_exit_leaves_its_time_only_if_the_time_is_counted() {
     let btf = Btf::parse(&kvm().bytes(), None).unwrap();
     let has_time = |away| {
-        let target = Target {
+        let target = BtfTarget {
             away,
             ..target(&[])
         };

@@ -17,7 +17,7 @@ pub(super) mod counter {
     pub(crate) const DEVICE: i16 = 16;
     /// The vCPU's number, in two bytes.
     pub(crate) const VCPU: i16 = 20;
-    /// A [`super::Kind`].
+    /// A [`super::RecordKind`].
     pub(crate) const KIND: i16 = 22;
     /// The size of an access in the upper seven bits; the lowest bit is set for a write.
     pub(crate) const ACCESS: i16 = 23;
@@ -55,7 +55,7 @@ pub(super) const AWAY_VALUE: usize = 8 + COUNTER_KEY;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum RecordKind {
     /// `KVM_RUN` returned for an access to a port.
     Port = 1,
     /// `KVM_RUN` returned for an access to an address.
@@ -90,7 +90,7 @@ pub enum Kind {
     KvmMsr = 16,
 }
 
-impl Kind {
+impl RecordKind {
     const ALL: [Self; 16] = [
         Self::Port,
         Self::Mmio,
@@ -131,7 +131,7 @@ pub struct Event {
     /// The vCPU's number; 0 where an event is the VM's.
     pub vcpu: u16,
     /// What happened.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// Where; 0 if the kind has no address.
     pub address: u64,
     /// Whether it was a write.
@@ -144,7 +144,7 @@ pub struct Event {
 
 /// How often it happened, and what was known when it happened first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct CountedRecord {
     /// How often.
     pub count: u64,
     pub(crate) detail: u64,
@@ -164,7 +164,7 @@ impl Event {
                 creator: word(key, counter::CREATOR),
             },
             vcpu: u16::try_from(number(key, counter::VCPU, 2)).ok()?,
-            kind: Kind::of(key[counter::KIND.unsigned_abs() as usize])?,
+            kind: RecordKind::of(key[counter::KIND.unsigned_abs() as usize])?,
             address: number(key, counter::ADDRESS, 8),
             is_write: access & 1 != 0,
             size: access >> 1,
@@ -173,7 +173,7 @@ impl Event {
     }
 }
 
-impl Counted {
+impl CountedRecord {
     /// The number of a ring's eventfd.
     pub(crate) fn eventfd(self) -> u32 {
         u32::try_from(self.detail & u64::from(u32::MAX)).unwrap_or_default()

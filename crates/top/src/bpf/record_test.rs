@@ -8,7 +8,7 @@ fn key() -> [u8; COUNTER_KEY] {
     key[12..16].copy_from_slice(&4711_u32.to_le_bytes());
     key[16..20].copy_from_slice(&0x77_u32.to_le_bytes());
     key[20..22].copy_from_slice(&300_u16.to_le_bytes());
-    key[22] = Kind::Ring as u8;
+    key[22] = RecordKind::Ring as u8;
     key[23] = 2 << 1 | 1;
     key
 }
@@ -22,7 +22,7 @@ fn a_key_says_what_happened_where_and_to_which_vm() {
     let event = Event {
         vm,
         vcpu: 300,
-        kind: Kind::Ring,
+        kind: RecordKind::Ring,
         address: 0xfebf_1000,
         is_write: true,
         size: 2,
@@ -48,7 +48,7 @@ fn a_ring_names_its_eventfd_its_bus_and_what_waits() {
         value[8..12].copy_from_slice(&31_u32.to_le_bytes());
         value[12] = bus;
         value[24..32].copy_from_slice(&0xffff_ffff_c0a0_1230_u64.to_le_bytes());
-        Counted::of(&value)
+        CountedRecord::of(&value)
     };
     assert_eq!((of(0).count, of(0).eventfd()), (9, 31));
     assert_eq!(of(0).waiter, 0xffff_ffff_c0a0_1230);
@@ -61,10 +61,10 @@ fn a_ring_names_its_eventfd_its_bus_and_what_waits() {
 #[test]
 fn the_idle_thread_signals_nothing() {
     let thread = |detail| {
-        Counted {
+        CountedRecord {
             count: 1,
             detail,
-            ..Counted::default()
+            ..CountedRecord::default()
         }
         .thread()
     };

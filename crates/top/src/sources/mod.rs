@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use self::error::causes;
 pub use self::error::{NoBpf, NoCounters, TopError};
-use crate::bpf::{Bpf, BpfReading, Counted, Event, Kind, Metric};
+use crate::bpf::{Bpf, BpfReading, CountedRecord, Event, Metric, RecordKind};
 use crate::counters::{self, Directory, Statistics};
 use crate::model::{self, Vm};
 use crate::process::{self, Holder, Process};
@@ -220,8 +220,8 @@ impl Sources {
     /// What in the kernel waits for each eventfd of an ioeventfd.
     fn waiters(&mut self, reading: &Reading) -> BTreeMap<u32, Waiter> {
         let counts = reading.bpf.iter().flat_map(|bpf| &bpf.counts);
-        let rings = counts.filter(|(event, _)| event.kind == Kind::Ring);
-        let rings: Vec<(&Event, &Counted)> = rings.collect();
+        let rings = counts.filter(|(event, _)| event.kind == RecordKind::Ring);
+        let rings: Vec<(&Event, &CountedRecord)> = rings.collect();
         let addresses = rings.iter().map(|(_, counted)| counted.waiter).collect();
         self.functions.find(&self.proc, &addresses);
         let mut threads = BTreeMap::new();
@@ -252,7 +252,7 @@ impl Sources {
     /// Looks for the holders of eventfds that are new. A number that is not used any more may be given to another eventfd.
     fn find_holders(&mut self, reading: &Reading) {
         let counts = reading.bpf.iter().flat_map(|bpf| &bpf.counts);
-        let rings = counts.filter(|(event, _)| event.kind == Kind::Ring);
+        let rings = counts.filter(|(event, _)| event.kind == RecordKind::Ring);
         let ids: BTreeSet<u32> = rings.map(|(_, counted)| counted.eventfd()).collect();
         self.holders.retain(|id, _| ids.contains(id));
         let new = |id: &u32| !self.holders.contains_key(id);

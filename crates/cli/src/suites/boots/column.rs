@@ -38,7 +38,7 @@ pub(crate) struct BootColumn<W> {
     /// What each boot gave.
     pub(crate) boots: Vec<BootResult>,
     /// The boot that gave nothing, after which there are no others.
-    pub(crate) failure: Option<FailedBoot>,
+    pub(crate) failure: Option<VmmFailure>,
     /// How many boots hung and were repeated, and what the last one did not do.
     pub(crate) hung: Option<(u32, String)>,
     /// What a further boot counted of each row, or why there is nothing; `None` if there was none.
@@ -92,7 +92,7 @@ pub(crate) struct CountedBatch {
 
 /// A boot that gave no results.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FailedBoot {
+pub(crate) struct VmmFailure {
     /// Why.
     pub(crate) reason: String,
     /// What was printed last.

@@ -10,7 +10,7 @@ mod rows;
 mod run;
 
 pub(crate) use self::column::{
-    BatchTimes, BootColumn, BootResult, BootRow, BootWay, CountedBatch, CountedRows, FailedBoot,
+    BatchTimes, BootColumn, BootResult, BootRow, BootWay, CountedBatch, CountedRows, VmmFailure,
 };
 pub(crate) use self::ended::{in_words, keep, last_words, version_of};
 pub(crate) use self::run::{BootPlan, BootsRun};

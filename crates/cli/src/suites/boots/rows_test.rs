@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::super::column::{BatchTimes, BootResult, FailedBoot, TCG};
+use super::super::column::{BatchTimes, BootResult, TCG, VmmFailure};
 use super::*;
 use vmbell_report::{ReasonsOfRun, Status, VmmGuest};
 
@@ -215,7 +215,7 @@ fn a_column_says_what_became_of_its_boots() {
     assert_eq!((vmm.status, vmm.boots), (Status::Ok, 1));
     assert_eq!(vmm.repeated.as_deref(), Some("it hung"));
     column.hung = Some((3, "it hung".to_owned()));
-    column.failure = Some(FailedBoot {
+    column.failure = Some(VmmFailure {
         reason: "it hung too often".to_owned(),
         last: Some("bye".to_owned()),
         hung: true,

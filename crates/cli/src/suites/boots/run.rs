@@ -12,7 +12,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::args::ColumnArgs;
-use super::column::{BootColumn, BootResult, BootWay, FailedBoot};
+use super::column::{BootColumn, BootResult, BootWay, VmmFailure};
 use super::rows::rows;
 use crate::args::exports::Exports;
 use crate::exit::Exit;
@@ -79,7 +79,7 @@ impl<'a> BootsRun<'a> {
         &self,
         columns: &mut [BootColumn<W>],
         repeats: u32,
-        mut boot: impl FnMut(&W, &Path, &str) -> Result<Result<BootResult, FailedBoot>>,
+        mut boot: impl FnMut(&W, &Path, &str) -> Result<Result<BootResult, VmmFailure>>,
     ) -> Result<()> {
         let mut progress = BenchProgress::new(self.args.measure.progress(), 0);
         let bootable = columns.iter().filter(|column| column.program.is_ok());
@@ -122,8 +122,8 @@ impl<'a> BootsRun<'a> {
         column: &mut BootColumn<W>,
         mut name: String,
         repeats: u32,
-        mut boot: impl FnMut(&W, &str) -> Result<Result<B, FailedBoot>>,
-    ) -> Result<Result<B, FailedBoot>> {
+        mut boot: impl FnMut(&W, &str) -> Result<Result<B, VmmFailure>>,
+    ) -> Result<Result<B, VmmFailure>> {
         for _ in 0..repeats {
             match boot(&column.way, &name)? {
                 Err(failure) if failure.hung && !self.is_stopped() => {

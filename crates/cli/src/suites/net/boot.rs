@@ -17,7 +17,7 @@ use crate::output::text::chain;
 use crate::process::{self, MOST_OUTPUT, ProgramEnd, ProgramTask, Reached, RunningProgram, find};
 use crate::suites::boots::args::CountExits;
 use crate::suites::boots::{
-    BatchTimes, BootResult, BootRow, BootsRun, CountedBatch, FailedBoot, in_words, keep, last_words,
+    BatchTimes, BootResult, BootRow, BootsRun, CountedBatch, VmmFailure, in_words, keep, last_words,
 };
 use vmbell_lab::spin::Watch;
 use vmbell_report::Timing;
@@ -38,7 +38,7 @@ pub(super) struct NetBootContext<'a> {
     pub(super) cmdline: &'a str,
 }
 
-impl FailedBoot {
+impl VmmFailure {
     fn of(reason: impl Into<String>, end: &ProgramEnd) -> Self {
         Self {
             reason: reason.into(),
@@ -55,7 +55,7 @@ impl NetBootContext<'_> {
         way: NetWay,
         program: &Path,
         run: &str,
-    ) -> Result<Result<BootResult, FailedBoot>> {
+    ) -> Result<Result<BootResult, VmmFailure>> {
         let card = self.args.card().filter(|_| way.is_assigned());
         let link = HostLink::new(card)?;
         let guest = NetGuest {
@@ -69,7 +69,7 @@ impl NetBootContext<'_> {
             Ok(running) => running,
             Err(error) => {
                 let reason = format!("{} cannot be run: {error}", program.display());
-                return Ok(Err(FailedBoot::of(reason, &ProgramEnd::Stopped)));
+                return Ok(Err(VmmFailure::of(reason, &ProgramEnd::Stopped)));
             }
         };
         // There the time limit of a guest that spins would take this host minutes.
@@ -84,12 +84,12 @@ impl NetBootContext<'_> {
         keep(&self.args.columns, &way.title(), run, &ended)?;
         let last = || last_words(&ended);
         Ok(measured.map_err(|failure| match has_spun {
-            true => FailedBoot {
+            true => VmmFailure {
                 reason: in_words(&ProgramEnd::Spun, self.args.columns.run_timeout),
                 last: last(),
                 hung: true,
             },
-            false => FailedBoot {
+            false => VmmFailure {
                 last: last(),
                 ..failure
             },
@@ -100,7 +100,7 @@ impl NetBootContext<'_> {
         &self,
         running: &mut RunningProgram,
         begun: Instant,
-    ) -> Result<BootResult, FailedBoot> {
+    ) -> Result<BootResult, VmmFailure> {
         self.reach(running, INIT, "the guest's first program did not start")?;
         let init = begun.elapsed();
         self.reach(running, READY, "netserver did not start in the guest")?;
@@ -125,33 +125,33 @@ impl NetBootContext<'_> {
         Ok(BootResult { guest: None, rows })
     }
 
-    fn reach(&self, running: &mut RunningProgram, mark: &str, not: &str) -> Result<(), FailedBoot> {
+    fn reach(&self, running: &mut RunningProgram, mark: &str, not: &str) -> Result<(), VmmFailure> {
         let limit = self.args.columns.run_timeout;
         let end = match running.until(|piece| find(piece, mark).is_some(), limit, self.run.limit) {
             Ok(Reached::Mark) => return Ok(()),
             Ok(Reached::End(Some(end))) => end,
             Ok(Reached::End(None)) => {
-                return Err(FailedBoot::of(
+                return Err(VmmFailure::of(
                     format!("{not}: the VMM ended"),
                     &ProgramEnd::Lingered,
                 ));
             }
             Err(error) => {
-                return Err(FailedBoot::of(
+                return Err(VmmFailure::of(
                     format!("{not}: {error}"),
                     &ProgramEnd::Stopped,
                 ));
             }
         };
         let how = in_words(&end, limit);
-        Err(FailedBoot::of(format!("{not}: {how}"), &end))
+        Err(VmmFailure::of(format!("{not}: {how}"), &end))
     }
 
     fn netperf(
         &self,
         pattern: NetperfPattern,
         amount: NetperfAmount,
-    ) -> Result<NetperfResult, FailedBoot> {
+    ) -> Result<NetperfResult, VmmFailure> {
         let words = netperf::words(&self.files.netperf, pattern, GUEST, amount);
         let limit = self.args.columns.run_timeout;
         let name = pattern.name();
@@ -160,7 +160,7 @@ impl NetBootContext<'_> {
             ..ProgramTask::new(&words, limit, self.run.limit)
         };
         let ended = process::run(&task).map_err(|error| {
-            FailedBoot::of(
+            VmmFailure::of(
                 format!("netperf cannot be run: {error}"),
                 &ProgramEnd::Stopped,
             )
@@ -170,15 +170,15 @@ impl NetBootContext<'_> {
             ProgramEnd::Exited(status) => {
                 let said = last_words(&ended).map_or_else(String::new, |said| format!(": {said}"));
                 let reason = format!("netperf ({name}) ended with {status}{said}");
-                return Err(FailedBoot::of(reason, &ended.end));
+                return Err(VmmFailure::of(reason, &ended.end));
             }
             end => {
                 let reason = format!("netperf ({name}): {}", in_words(end, limit));
-                return Err(FailedBoot::of(reason, end));
+                return Err(VmmFailure::of(reason, end));
             }
         }
         netperf::read(&ended.output, pattern, amount)
-            .map_err(|error| FailedBoot::of(format!("{name}: {error}"), &ended.end))
+            .map_err(|error| VmmFailure::of(format!("{name}: {error}"), &ended.end))
     }
 
     /// Runs a pattern once more and counts its events.
@@ -187,7 +187,7 @@ impl NetBootContext<'_> {
         process: u32,
         pattern: NetperfPattern,
         amount: NetperfAmount,
-    ) -> Result<Result<Vec<CountedBatch>, String>, FailedBoot> {
+    ) -> Result<Result<Vec<CountedBatch>, String>, VmmFailure> {
         let recording = match NetEvents::record(process) {
             Ok(recording) => recording,
             Err(error) => return Ok(Err(chain(error))),

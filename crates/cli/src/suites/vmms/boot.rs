@@ -17,7 +17,7 @@ use super::serial;
 use super::template::{BZIMAGE, CONFIG, TemplateValues};
 use crate::process::{self, ProgramEnd, ProgramOutput, ProgramTask};
 use crate::suites::boots::{
-    BatchTimes, BootResult, BootRow, BootWay, BootsRun, CountedRows, FailedBoot, in_words, keep,
+    BatchTimes, BootResult, BootRow, BootWay, BootsRun, CountedRows, VmmFailure, in_words, keep,
     last_words,
 };
 use vmbell_report::Timing;
@@ -80,7 +80,7 @@ impl<'a> VmmBootContext<'a> {
         vmm: &VmmCandidate,
         program: &Path,
         run: &str,
-    ) -> Result<Result<BootResult, FailedBoot>> {
+    ) -> Result<Result<BootResult, VmmFailure>> {
         let document = self.document(vmm, program, &self.cmdline(self.args.ops, "verbose"), run)?;
         Ok(document.map(|document| self.rows(document)))
     }
@@ -111,7 +111,7 @@ impl<'a> VmmBootContext<'a> {
         program: &Path,
         run: &str,
         obstacle: Option<&str>,
-    ) -> Result<Result<BootRow, FailedBoot>> {
+    ) -> Result<Result<BootRow, VmmFailure>> {
         let parameters = linux::parameters(self.run.begun.timing);
         let mut has_hung = false;
         let row = linux::row::<anyhow::Error>(obstacle, || {
@@ -147,7 +147,7 @@ impl<'a> VmmBootContext<'a> {
             })
         })?;
         Ok(match &row.batches {
-            Err(reason) if has_hung => Err(FailedBoot {
+            Err(reason) if has_hung => Err(VmmFailure {
                 reason: reason.clone(),
                 last: None,
                 hung: true,
@@ -162,7 +162,7 @@ impl<'a> VmmBootContext<'a> {
         program: &Path,
         cmdline: &str,
         run: &str,
-    ) -> Result<Result<BootDocument, FailedBoot>> {
+    ) -> Result<Result<BootDocument, VmmFailure>> {
         let (image, bzimage) = (self.image(), self.bzimage());
         let booted = BootedImage {
             image: &image,
@@ -220,13 +220,13 @@ impl<'a> VmmBootContext<'a> {
     }
 
     /// The results of a boot. If they are whole, it does not matter how the VMM ended.
-    fn outcome(&self, ended: io::Result<ProgramOutput>) -> Result<BootDocument, FailedBoot> {
-        let ended = ended.map_err(|error| FailedBoot {
+    fn outcome(&self, ended: io::Result<ProgramOutput>) -> Result<BootDocument, VmmFailure> {
+        let ended = ended.map_err(|error| VmmFailure {
             reason: format!("it cannot be run: {error}"),
             last: None,
             hung: false,
         })?;
-        serial::read(&ended.output).map_err(|error| FailedBoot {
+        serial::read(&ended.output).map_err(|error| VmmFailure {
             reason: format!(
                 "{error}; {}",
                 in_words(&ended.end, self.args.columns.run_timeout)

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::output::text::chain;
 use crate::process::find;
-use crate::suites::boots::{BatchTimes, BootRow, CountedBatch, FailedBoot};
+use crate::suites::boots::{BatchTimes, BootRow, CountedBatch, VmmFailure};
 use crate::suites::kvm_trace::{
     self, KvmEvent, KvmEventKind, TraceError, TraceRecording, TracedThreads, WantedEvent, bounded,
     count,
@@ -149,7 +149,7 @@ pub(super) fn row<E>(
 }
 
 /// The row of boots that hung, of which the last one failed like this.
-pub(super) fn hung(failure: FailedBoot) -> BootRow {
+pub(super) fn hung(failure: VmmFailure) -> BootRow {
     BootRow {
         name: ROW.to_owned(),
         counted: Some(Err(failure.reason.clone())),
