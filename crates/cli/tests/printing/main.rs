@@ -91,7 +91,10 @@ mod kvm {
                 status.is_some()
             });
             let stderr = fs::read_to_string(self.folder.path().join("stderr")).unwrap();
-            (status.unwrap().code().unwrap(), stderr)
+            let status = status.unwrap();
+            let code = status.code();
+            // A signal has no exit status; which one it was says what went wrong.
+            (code.unwrap_or_else(|| panic!("{status}: {stderr}")), stderr)
         }
     }
 
