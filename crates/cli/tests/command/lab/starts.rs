@@ -438,55 +438,6 @@ fn what_only_lab_kernel_has_is_told() {
 }
 
 #[test]
-fn nonsense_is_a_usage_error() {
-    let sandbox = Sandbox::new();
-    for arguments in [
-        &["lab"][..],
-        &["lab", "--"],
-        &["lab", "--vcpus", "0", "--", "true"],
-        &["lab", "--deterministic", "--vcpus", "2", "--", "true"],
-        &["lab", "--deterministic", "--functional", "--", "true"],
-        &["lab", "--seed", "1", "--", "true"],
-        &[
-            "lab",
-            "--seed",
-            "1",
-            "--functional",
-            "--",
-            "vmbell",
-            "bench",
-        ],
-        &["lab", "--timeout", "0", "--", "true"],
-        &["lab", "--timeout", "5 parsecs", "--", "true"],
-        &["lab", "--memory", "1", "--", "true"],
-        &["lab", "--memory", "2048", "--", "true"],
-        &["lab", "kernel", "--boot-timeout", "0s", "--", "true"],
-        &["lab", "kernel", "--modules", "none", "--", "true"],
-        &["lab", "--kernel", "debian:six", "--", "true"],
-        &["lab", "status", "--kernel", "6.1"],
-        &["lab", "--env", "X", "--", "true"],
-        &["lab", "--device", "edo", "--", "true"],
-        &["lab", "--arch", "riscv64", "--", "true"],
-        &[
-            "lab", "kernel", "--arch", "aarch64", "--gic", "4", "--", "true",
-        ],
-        &["lab", "--deterministic", "prepare"],
-        &["lab", "--quiet", "kernel", "prepare"],
-        &["lab", "kernel"],
-        &["lab", "kernel", "--quiet", "prepare"],
-        &["lab", "selftests"],
-        &["lab", "prepare", "--kvm-ioeventfd"],
-        &["lab", "bench"],
-        &["lab", "--deterministic", "--vcpus", "2", "--", "vmbell"],
-        &["lab", "--", "vmbell", "bench", "--only"],
-        &["lab", "--", "vmbell", "bench", "--backend", "paper"],
-        &["lab", "--", "vmbell", "bench", "vmms", "--ops", "0"],
-    ] {
-        sandbox.vmbell().args(arguments).assert().code(2);
-    }
-}
-
-#[test]
 fn qemu_has_one_cpu_of_the_host() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.vmbell();
