@@ -22,6 +22,7 @@ use super::baseline::file_name;
 use super::plan::GatePlan;
 use crate::compare;
 use crate::exit::Exit;
+use crate::output::text::lines_of;
 use crate::process::{ProgramEnd, ProgramOutput, ProgramTask, run};
 
 /// No boot takes as long; its own limits end one that hangs.
@@ -226,10 +227,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The end of what a lab printed on standard error.
+/// The end of what a lab printed on standard error, which may be what its guests printed.
 fn last_lines(ended: &ProgramOutput) -> String {
-    let text = String::from_utf8_lossy(&ended.errors);
-    let lines: Vec<&str> = text.lines().collect();
+    let lines = lines_of(&ended.errors);
     lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
 }
 
@@ -238,6 +238,21 @@ mod tests {
     use std::sync::Barrier;
 
     use super::*;
+
+    #[test]
+    fn what_a_lab_printed_last_reaches_no_terminal_as_an_escape() {
+        let lines: String = (0..100)
+            .map(|line| format!("\x1b[31m{line}\r\n\n"))
+            .collect();
+        let ended = ProgramOutput {
+            output: Vec::new(),
+            errors: lines.into_bytes(),
+            end: ProgramEnd::Lingered,
+        };
+        let last = last_lines(&ended);
+        assert_eq!(last.lines().count(), LAST_LINES);
+        assert!(last.ends_with("[31m98\n[31m99"), "{last:?}");
+    }
 
     #[test]
     fn items_are_worked_on_at_the_same_time() {
