@@ -1,7 +1,6 @@
 //! What is refused or told before a boot: wrong arguments, programs, kernels and emulators.
 
 use std::fs;
-use std::path::Path;
 
 use assert_cmd::assert::OutputAssertExt;
 use predicates::prelude::*;
@@ -101,7 +100,7 @@ fn what_arm64_does_not_have_is_refused_before_the_boot() {
     let mut elf = fs::read(env!("CARGO_BIN_EXE_vmbell")).unwrap();
     elf[18] = 183;
     fs::write(&vmbell, elf).unwrap();
-    let run = |vmbell: &Path, options: &[&str]| {
+    let run = |vmbell: &std::path::Path, options: &[&str]| {
         let mut command = sandbox.run(&qemu);
         command.args(options).args(["--", "/bin/true"]);
         let message = command.env("VMBELL_AARCH64", vmbell).assert().code(125);
@@ -117,7 +116,7 @@ fn what_arm64_does_not_have_is_refused_before_the_boot() {
     native(&["--arch", "aarch64", "--device", "edu"]).stderr(contains(
         "--device edu: aarch64 has no such device (there are: pl031)",
     ));
-    let arm64 = |vmbell: &Path| run(vmbell, &["--arch", "aarch64"]);
+    let arm64 = |vmbell: &std::path::Path| run(vmbell, &["--arch", "aarch64"]);
     arm64("/bin/true".as_ref()).stderr(contains(
         "/bin/true is a program for x86_64, and the lab needs a vmbell for aarch64",
     ));
