@@ -28,6 +28,17 @@ impl Counts {
             .map(|(name, runs)| (name.as_str(), runs.as_slice()))
     }
 
+    /// The names of several counts, each once, in the order in which they are shown.
+    pub(crate) fn names<'c>(all: impl IntoIterator<Item = &'c Self>) -> Vec<&'c str> {
+        let mut names: Vec<&str> = Vec::new();
+        for (name, _) in all.into_iter().flat_map(Self::iter) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
     /// Keeps the names for which `wanted` returns true.
     pub fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
         self.0.retain(|(name, _)| wanted(name));

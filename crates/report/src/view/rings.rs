@@ -7,7 +7,7 @@ use super::header::ended_early;
 use super::numbers::{Number, Numbers};
 use crate::statistics::{Summary, error_of_mean};
 use crate::table::{Block, Cell, Column, Overflow, Table};
-use crate::{Counted, EventUnit, Ratio, Report, Row, Scope, Work, units};
+use crate::{Counted, Counts, EventUnit, Ratio, Report, Row, Scope, Work, units};
 
 /// The name of the parameter that holds all switches of a row's variant.
 const SWITCHES: &str = "switches";
@@ -89,17 +89,8 @@ fn costs(report: &Report, work: &Work, rows: &[&Row], look: Look) -> Table {
         });
         table.add(Column::numbers(name), cells);
     }
-    let mut names: Vec<&str> = Vec::new();
-    for (name, _) in rows
-        .iter()
-        .flat_map(|row| row.measured())
-        .flat_map(|row| row.counts.iter())
-    {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    for name in names {
+    let measured = rows.iter().filter_map(|row| row.measured());
+    for name in Counts::names(measured.map(|row| &row.counts)) {
         let cells = rows.iter().map(|row| {
             let runs = row.measured()?.counts.get(name)?;
             Some(each(row, runs, EventUnit::Count))

@@ -3,7 +3,7 @@
 use super::vmms::{measured, names, row, table};
 use crate::statistics::median;
 use crate::table::{Block, Cell};
-use crate::{Report, Row, Vmm, units};
+use crate::{Counts, Report, Row, Vmm, units};
 
 pub(super) fn blocks(report: &Report) -> Vec<Block> {
     let table = |count| {
@@ -13,19 +13,9 @@ pub(super) fn blocks(report: &Report) -> Vec<Block> {
             cell(report, vmm, name, count)
         })
     };
-    counts(report).into_iter().filter_map(table).collect()
-}
-
-/// The names of all counts, in their order.
-fn counts(report: &Report) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    let measured = report.results.iter().filter_map(Row::measured);
-    for (name, _) in measured.flat_map(|row| row.counts.iter()) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
+    let rows = report.results.iter().filter_map(Row::measured);
+    let counts = Counts::names(rows.map(|row| &row.counts));
+    counts.into_iter().filter_map(table).collect()
 }
 
 /// The rows that have the count.

@@ -1,5 +1,4 @@
 use super::*;
-use crate::Counts;
 use crate::sample::{self, vmm};
 
 /// A report of two VMMs; each row has kicks of its runs of ten operations.
