@@ -102,6 +102,13 @@ pub(super) fn counts(lines: &[Value], pid: &str) -> BTreeMap<String, u64> {
     highest
 }
 
+/// The rows of the table of advice, without a terminal's limit a line each.
+pub(super) fn advised(text: &str) -> Vec<&str> {
+    let titles = |line: &&str| !line.ends_with("WHAT WOULD COST LESS");
+    let rows = text.lines().skip_while(titles).skip(1);
+    rows.take_while(|line| !line.is_empty()).collect()
+}
+
 pub(super) fn vms<'a>(line: &'a Value, pid: &str) -> Vec<&'a Value> {
     let pid: u64 = pid.parse().unwrap();
     let vms = line["vms"].as_array().unwrap().iter();

@@ -9,7 +9,7 @@ use vmbell_lab::arch::Arch;
 use vmbell_lab::cache::Cache;
 use vmbell_lab::{LabProgress, Provision};
 
-use super::top::{in_l1, lines, said, vms};
+use super::top::{advised, in_l1, lines, said, vms};
 
 /// Operations in a batch, and batches.
 const OPERATIONS: u64 = 150;
@@ -200,16 +200,10 @@ done; true
     for table in [&off, &on] {
         assert!(table.contains("virtio-pci notify?"), "{table}");
     }
-    let of = |table: &'_ str| -> Vec<String> {
-        let titles = |line: &&str| !line.ends_with("WHAT WOULD COST LESS");
-        let rows = table.lines().skip_while(titles).skip(1);
-        let rows = rows.take_while(|line| !line.is_empty());
-        rows.map(str::to_owned).collect()
-    };
-    let [advice] = &of(&off)[..] else {
+    let [advice] = advised(&off)[..] else {
         panic!("{off}");
     };
     assert!(advice.contains("virtio-pci notify?"), "{off}");
-    assert_eq!(of(&on), [""; 0], "{on}");
+    assert!(advised(&on).is_empty(), "{on}");
     println!("{off}{on}");
 }

@@ -2,6 +2,7 @@
 
 use super::super::boots::linux::Guest;
 use super::super::boots::text;
+use super::super::top::advised;
 use super::{L1, in_qemu, qemu};
 
 /// Each wait ends by an interrupt of the timer, and hardly anything else is done: the ends of interrupts must take a hundredth of
@@ -47,11 +48,4 @@ fn pv_eoi_is_advised_to_qemu_without_it_and_not_to_one_that_has_it() {
     };
     assert!(advice.contains(" EOIs a second take "), "{off}");
     assert!(advised(on).is_empty(), "{on}");
-}
-
-/// The rows of the table of advice, without a terminal's limit a line each.
-fn advised(text: &str) -> Vec<&str> {
-    let titles = |line: &&str| !line.ends_with("WHAT WOULD COST LESS");
-    let rows = text.lines().skip_while(titles).skip(1);
-    rows.take_while(|line| !line.is_empty()).collect()
 }
