@@ -59,8 +59,9 @@ fn end(text: &str, to: usize) -> &str {
 /// A blank at which no line is broken.
 const NO_BREAK: char = '\u{a0}';
 
-/// Breaks `text` so that no line is wider than `to` cells, if a word allows it; every line but the
-/// first begins with `indent` blanks, and the first one is taken to begin with as many cells already. No line is broken at a no-break space, which becomes a blank.
+/// Breaks `text` between words so that no line is wider than `to` cells, unless a single word is. Continued lines begin with
+/// `indent` blanks; the caller has already written `indent` cells of the first line. No line is broken at a no-break space, which
+/// becomes a blank.
 pub fn wrap(text: &str, indent: usize, to: Option<usize>) -> String {
     let Some(to) = to else {
         return text.replace(NO_BREAK, " ");

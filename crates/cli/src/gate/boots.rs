@@ -1,4 +1,4 @@
-//! The boots of a gate: each is this program's own `vmbell lab --deterministic`, with a seed of its own.
+//! The boots of a gate: each runs this program as `vmbell lab --deterministic`, with its own seed.
 //!
 //! Threads start the labs, one for each CPU; a boot counts on one emulated CPU, so they do not disturb one another's figures.
 
@@ -138,7 +138,7 @@ impl Boots<'_> {
         let seed = boot.seed.to_string();
         let mut words = vec![own()?.into_os_string()];
         let mut add = |more: &[&str]| words.extend(more.iter().map(OsString::from));
-        // The emulator has faults of its own, so a boot is tried again.
+        // QEMU may crash, so a boot is tried again.
         add(&[
             "lab",
             "kernel",

@@ -1,4 +1,4 @@
-//! A child with a process group of its own, and its two streams, which are read without waiting.
+//! A child process in its own process group, and its output streams, which are read without blocking.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};

@@ -1,4 +1,4 @@
-//! Runs one program in a process group of its own, keeps what it prints, and ends it: a VMM of `vmbell bench vmms`, and the other
+//! Runs one program in its own process group, keeps what it prints, and ends it: a VMM of `vmbell bench vmms`, and the other
 //! vmbell of `vmbell bench --interleave`.
 //!
 //! The calling thread waits for output, for the end of the time, and for a signal to the command. Whatever the program

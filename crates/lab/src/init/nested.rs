@@ -42,7 +42,7 @@ static STOP: OnceLock<Sender<BootEvent>> = OnceLock::new();
 /// Whether exits are counted from the start of the program, and the port by which it marks them.
 static COUNTS: OnceLock<Option<u16>> = OnceLock::new();
 
-/// Passes what the host asks of the program to the Linux inside; `false` if there is none.
+/// Passes a request of the host about the program to the Linux inside; returns `false` if none runs.
 pub fn pass(request: HostRequest) -> bool {
     STOP.get().is_some_and(|sender| {
         let event = match request {

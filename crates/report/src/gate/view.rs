@@ -1,4 +1,4 @@
-//! What is shown of the verdict of a gate: one screen for whoever reviews a change.
+//! What a gate shows of its verdict: one screen for the reviewer of a change.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

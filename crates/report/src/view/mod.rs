@@ -24,7 +24,7 @@ use crate::{Kind, Report, TimeUnit};
 pub struct Look {
     /// Whether to show everything: of paths, the whole header, floors, intervals, exits and footnotes.
     pub verbose: bool,
-    /// Whether a table of VMMs has ratios to its first column, in place of the measured numbers.
+    /// Whether a table of VMMs has ratios to its first column instead of the measured numbers.
     pub ratios: bool,
     /// Whether each median has a bar beside it, where the lines are long enough.
     pub bars: bool,
@@ -43,7 +43,7 @@ pub fn blocks(report: &Report, look: Look) -> Vec<Block> {
     }
 }
 
-/// The widest line of a report for which the width of a terminal is no limit.
+/// The most columns that a report takes on a wider terminal; `None` if it takes them all.
 pub fn widest(report: &Report, look: Look) -> Option<usize> {
     (report.paths().is_some() && !look.verbose).then_some(brief::WIDEST)
 }

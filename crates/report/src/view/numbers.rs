@@ -206,7 +206,7 @@ pub(crate) fn paint(ratio: &Ratio) -> Paint {
 #[derive(Debug)]
 pub(crate) struct Lines<'r> {
     pub(crate) group: Group,
-    /// The backends whose rows are next to each other; a single one for floors, which have names of their own.
+    /// The backends whose rows are next to each other; a single one for floors, whose names are unique.
     pub(crate) backends: Vec<&'r str>,
     pub(crate) names: Vec<&'r str>,
     /// For each name its row on each backend.
