@@ -25,8 +25,6 @@ mod device_memory;
 mod doorbell;
 mod embed;
 mod exits;
-#[cfg(target_arch = "x86_64")]
-mod hostile;
 mod interrupts;
 mod passthrough;
 #[cfg(target_arch = "x86_64")]

@@ -239,7 +239,7 @@ fn a_killed_monitor_leaves_no_sandbox() {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([
         "--exact",
-        "hostile::death::a_killed_monitor_leaves_no_sandbox",
+        "attack::expected::death::a_killed_monitor_leaves_no_sandbox",
         "--nocapture",
     ]);
     command.env(VICTIM, "1").stdout(Stdio::piped());
