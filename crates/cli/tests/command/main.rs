@@ -7,6 +7,7 @@
 )]
 
 mod advised;
+mod at_limits;
 mod before;
 mod common;
 mod compare;

@@ -55,20 +55,6 @@ pub fn reports(status: u8) -> String {
 }
 
 #[test]
-fn a_program_that_hangs_in_an_l1_that_hangs_is_told_with_its_times() {
-    let sandbox = Sandbox::new();
-    let qemu = sandbox.qemu("9.0.0", &begins("echo stuck; exec sleep 1000"));
-    let message = r"the program started at [0-9.]+ s and did not end: its limit is 2 s \(--timeout\), and L1 does not answer; its console ends with:\n  \| stuck";
-    sandbox
-        .run(&qemu)
-        .args(["--timeout", "2", "--", "/bin/true"])
-        .assert()
-        .code(124)
-        .stdout("partial\n")
-        .stderr(is_match(message).unwrap());
-}
-
-#[test]
 fn time_in_which_the_lab_is_stopped_does_not_count_towards_the_programs_limit() {
     let sandbox = Sandbox::new();
     let goes_on = sandbox.path("goes-on");

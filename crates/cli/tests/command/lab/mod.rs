@@ -1,6 +1,6 @@
 //! `vmbell lab` from outside, in cases that need neither the network nor a boot.
 
-mod ends;
+pub mod ends;
 mod inner;
 mod kills;
 mod mirror;
@@ -8,4 +8,4 @@ mod prepare;
 mod progress;
 mod selftests;
 mod starts;
-mod support;
+pub mod support;

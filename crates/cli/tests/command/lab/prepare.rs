@@ -47,37 +47,6 @@ fn without_network_and_with_an_empty_cache_the_clients_reason_is_shown() {
 }
 
 #[test]
-fn sources_that_never_answer_are_told_after_some_seconds_and_given_up() {
-    let sandbox = Sandbox::new();
-    // apt leaves the fetching to other programs.
-    let method = sandbox.path("method");
-    let update = format!("sleep 600 & echo $! > {}; wait", method.display());
-    sandbox.apt(&update, "exit 100", "exit 100");
-    let mut vmbell = sandbox
-        .vmbell()
-        .args(["lab", "prepare"])
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let said = std::io::BufReader::new(vmbell.stderr.take().unwrap());
-    let mut lines = std::io::BufRead::lines(said).map(Result::unwrap);
-    assert_eq!(lines.next().unwrap(), "lab: fetching the package indexes");
-    assert_eq!(
-        lines.next().unwrap(),
-        "lab: no answer from the package sources yet: is there a network, or a proxy to be set?"
-    );
-    assert_eq!(
-        lines.next().unwrap(),
-        "vmbell: cannot fetch the package indexes: no answer within 20 s"
-    );
-    assert_eq!(vmbell.wait().unwrap().code(), Some(125));
-    let method = fs::read_to_string(method).unwrap();
-    await_that("the end of what apt-get started", || {
-        support::is_gone(&method)
-    });
-}
-
-#[test]
 fn a_signal_ends_a_preparation_with_all_that_it_was_doing() {
     use std::os::unix::process::ExitStatusExt;
     for (signal, number) in [("TERM", 15), ("INT", 2), ("HUP", 1), ("KILL", 9)] {
