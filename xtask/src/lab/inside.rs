@@ -74,11 +74,9 @@ const OF_BOTH_VERSIONS: [&str; 2] = ["arm64::", "interrupts::"];
 /// The module with the tests of an assigned device.
 const OF_A_DEVICE: [&str; 1] = ["passthrough::"];
 
-/// The tests of vmbell-check that depend on the processor, by their binaries: hooks, the guard and crashes, and some traces.
-const OF_THE_CHECKER: [(&str, &[&str]); 2] = [
-    ("executions", &["hooks::", "crashes::", "rings::a_"]),
-    ("bad_input", &["hook", "instrumentation"]),
-];
+/// The binary of vmbell-check's tests, and which of them depend on the processor: hooks, the guard and crashes, and some traces.
+const OF_THE_CHECKER: &str = "executions";
+const PROCESSOR_WORDS: [&str; 4] = ["hook", "instrumentation", "crashes::", "rings::a_"];
 
 impl Arm64 {
     /// The options of L1.
@@ -223,16 +221,12 @@ pub(super) fn run_checker_on_arm64(
     launcher: LabLauncher<'_>,
     binaries: &[TestBinary],
 ) -> Result<(StageCounts, Vec<String>)> {
-    let mut tests = Vec::new();
-    for (name, words) in OF_THE_CHECKER {
-        let binary = binaries.iter().find(|binary| binary.name == name);
-        tests.push((
-            binary.with_context(|| format!("no tests in {name}"))?,
-            words,
-        ));
-    }
-    let script = listing_script(tests.iter().copied());
-    let binaries: Vec<&TestBinary> = tests.iter().map(|&(binary, _)| binary).collect();
+    let binary = binaries
+        .iter()
+        .find(|binary| binary.name == OF_THE_CHECKER)
+        .with_context(|| format!("no tests in {OF_THE_CHECKER}"))?;
+    let script = listing_script([(binary, &PROCESSOR_WORDS[..])]);
+    let binaries = [binary];
     let child = boot(launcher, Arm64::Gicv3.options(), &script, &binaries)?;
     let tests = |binary: &TestBinary| match names(listed_by(&child, binary)?).count() {
         0 => Err("no test has these names".to_owned()),

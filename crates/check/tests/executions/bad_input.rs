@@ -1,9 +1,5 @@
 //! Scenarios that cannot be explored: each ends with an error that says why, and never with a verdict.
 #![allow(unsafe_code)]
-#![allow(
-    clippy::tests_outside_test_module,
-    reason = "an integration test is a test module"
-)]
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -331,8 +327,12 @@ fn ends_process(test: &str, reason: &str, explore: impl FnOnce()) {
         return explore();
     }
     let program = std::env::current_exe().expect("the test has a program");
+    let test = format!(
+        "{}::{test}",
+        module_path!().split_once("::").expect("a module").1
+    );
     let output = Command::new(program)
-        .args(["--exact", "--nocapture", test])
+        .args(["--exact", "--nocapture", &test])
         .env(CHILD, "1")
         .output()
         .expect("the program starts");

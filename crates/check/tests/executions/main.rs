@@ -4,6 +4,7 @@
     reason = "the whole program is tests"
 )]
 
+mod bad_input;
 mod bells;
 mod crashes;
 mod hooks;
