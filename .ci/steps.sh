@@ -129,7 +129,7 @@ step_build() {
 }
 
 step_test() {
-    cargo test --workspace --locked
+    VMBELL_FUZZ_CASES=10000 cargo test --workspace --locked
     # README.md's other command: cargo finds which of the workspace's programs it means.
     cargo run --locked --quiet -- list >/dev/null
 }
