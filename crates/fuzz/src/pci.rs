@@ -1,16 +1,24 @@
 //! An assigned PCI device whose configuration space is anything, and a guest that writes anything to it: no panic, the
 //! capabilities are inside the space, and only one kind of interrupts is on at a time.
 
+use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
+use vm_memory::{GuestMemoryMmap, GuestRegionMmap};
 use vmbell::bus::{Bus, BusRange};
-use vmbell::irq::{Gsi, Msi};
+use vmbell::eventfd::EventFd;
+use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route, Routing};
 use vmbell_devices::pci::{
-    Board, CONFIG_PORTS, CONFIG_SIZE, PciRoot, Window, Windows, find_capabilities,
+    Board, CONFIG_PORTS, CONFIG_SIZE, PciRoot, Routes, Window, Windows, find_capabilities,
 };
-use vmbell_vfio::pci::{
-    Area, AssignedPci, BarInfo, Failure, GuestMapping, InterruptWiring, PciAccess, PciInfo,
-};
+use vmbell_hypervisor::{AssignedDevices, DeviceMemory, Error, ForwardedInterrupt, Irqfd, Irqs};
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::device::{Action, Data, Device, DeviceFile, DeviceInfo, SetIrqs};
+use vmbell_vfio::dma::{DmaMap, DmaSpace};
+use vmbell_vfio::iova::Iova;
+use vmbell_vfio::pci::{AssignedPci, GuestParts};
 
 /// A device to begin with: offset and bytes. It has power management, MSI, and MSI-X in BAR2.
 const DEVICE: &[(usize, &[u8])] = &[
@@ -27,83 +35,180 @@ const DEVICE: &[(usize, &[u8])] = &[
 ];
 const SIZES: [u64; 6] = [0x4000, 32, 0x8000, 0, 0, 0];
 
-/// The device: its configuration space, and which interrupts are on.
-struct Device(Mutex<([u8; CONFIG_SIZE], Option<&'static str>)>);
+/// How many interrupts INTx, MSI and MSI-X have. Each is a descriptor of this process.
+const IRQS: [u32; 3] = [1, 32, 64];
+/// The region of configuration space.
+const CONFIG: u32 = 7;
+/// Where a region is in the file, as in the kernel.
+const REGION_SHIFT: u32 = 40;
 
-impl Device {
-    fn turn(&self, from: &[Option<&'static str>], to: Option<&'static str>) -> Result<(), Failure> {
-        let mut state = self.0.lock().expect("no panic before");
-        assert!(from.contains(&state.1), "{to:?} after {:?}", state.1);
-        state.1 = to;
-        Ok(())
-    }
+/// The device: its configuration space, the areas of its BARs, and which interrupts are on.
+#[derive(Debug)]
+struct Fuzzed {
+    areas: [(u64, u64); 6],
+    state: Mutex<([u8; CONFIG_SIZE], Option<u32>)>,
 }
 
-impl PciAccess for Device {
-    fn read_config(&self, offset: usize, data: &mut [u8]) -> Result<(), Failure> {
-        let state = self.0.lock().expect("no panic before");
-        data.copy_from_slice(&state.0[offset..offset + data.len()]);
+impl DeviceFile for Fuzzed {
+    fn info(&self) -> io::Result<DeviceInfo> {
+        // VFIO_DEVICE_FLAGS_RESET and VFIO_DEVICE_FLAGS_PCI.
+        Ok(DeviceInfo {
+            flags: 3,
+            regions: 9,
+            irqs: 3,
+        })
+    }
+
+    fn region_info(&self, index: u32, _room: usize) -> io::Result<Vec<u8>> {
+        // VFIO_REGION_INFO_FLAG_READ and _WRITE; _MMAP and _CAPS with one VFIO_REGION_INFO_CAP_SPARSE_MMAP.
+        let (flags, size) = match index {
+            CONFIG => (3, CONFIG_SIZE as u64),
+            _ => (15, SIZES.get(index as usize).copied().unwrap_or(0)),
+        };
+        let (offset, len) = self.areas.get(index as usize).copied().unwrap_or((0, 0));
+        let place = u64::from(index) << REGION_SHIFT;
+        let mut answer = [64_u32, flags, index, 32].map(u32::to_ne_bytes).concat();
+        answer.extend([size, place].map(u64::to_ne_bytes).concat());
+        answer.extend([1_u32, 0, 1, 0].map(u32::to_ne_bytes).concat());
+        answer.extend([offset, len].map(u64::to_ne_bytes).concat());
+        Ok(answer)
+    }
+
+    fn irq_info(&self, index: u32) -> io::Result<(u32, u32)> {
+        Ok((if index == 0 { 7 } else { 1 }, IRQS[index as usize]))
+    }
+
+    fn set_irqs(&self, request: &SetIrqs<'_>) -> io::Result<()> {
+        let mut state = self.state.lock().expect("no panic before");
+        let on = &mut state.1;
+        match (request.action, request.data) {
+            (Action::Trigger, Data::Eventfds(fds)) => {
+                assert!(on.is_none(), "{request:?} while {on:?} is on");
+                assert!((1..=IRQS[request.index as usize] as usize).contains(&fds.len()));
+                *on = Some(request.index);
+            }
+            (Action::Trigger, Data::None(0)) if *on == Some(request.index) => *on = None,
+            (Action::Unmask, _) if *on == Some(0) => {}
+            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        }
         Ok(())
     }
 
-    fn write_config(&self, offset: usize, data: &[u8]) -> Result<(), Failure> {
-        let mut state = self.0.lock().expect("no panic before");
-        state.0[offset..offset + data.len()].copy_from_slice(data);
-        Ok(())
-    }
-
-    fn read_bar(&self, _bar: usize, _offset: u64, data: &mut [u8]) -> Result<(), Failure> {
+    fn read(&self, offset: u64, data: &mut [u8]) -> io::Result<()> {
         data.fill(0);
+        if offset >> REGION_SHIFT == u64::from(CONFIG) {
+            let state = self.state.lock().expect("no panic before");
+            let at = (offset & 0xff) as usize;
+            data.copy_from_slice(&state.0[at..at + data.len()]);
+        }
         Ok(())
     }
 
-    fn write_bar(&self, _bar: usize, _offset: u64, _data: &[u8]) -> Result<(), Failure> {
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if offset >> REGION_SHIFT == u64::from(CONFIG) {
+            let mut state = self.state.lock().expect("no panic before");
+            let at = (offset & 0xff) as usize;
+            state.0[at..at + data.len()].copy_from_slice(data);
+        }
         Ok(())
     }
 
-    fn reset(&self) -> Result<(), Failure> {
+    fn reset(&self) -> io::Result<()> {
         Ok(())
+    }
+
+    fn mappable(&self) -> Arc<File> {
+        Arc::new(File::open("/dev/null").expect("a file"))
     }
 }
 
-impl GuestMapping for Device {
-    fn map(&self, _bar: usize, area: Area, address: u64) -> Result<(), Failure> {
-        assert!(area.len > 0 && area.len.is_multiple_of(4096));
+/// The guest, which takes what it is given.
+#[derive(Debug)]
+struct Guest;
+
+impl Guest {
+    fn parts() -> GuestParts {
+        let dma = DmaMap::new(Arc::new(Self), &GuestMemoryMmap::default());
+        GuestParts {
+            backend: Arc::new(Self),
+            routes: Routes::new(Arc::new(Self), Vec::new()),
+            dma: Arc::new(dma.expect("no memory to map")),
+        }
+    }
+}
+
+impl AssignedDevices for Guest {
+    fn map_device_memory(&self, address: u64, memory: &DeviceMemory) -> Result<(), Error> {
+        assert!(memory.size > 0 && memory.size.is_multiple_of(4096));
         assert!(address.is_multiple_of(4096));
         Ok(())
     }
 
-    fn unmap(&self, _bar: usize, _area: Area, _address: u64) -> Result<(), Failure> {
+    fn unmap_device_memory(&self, _: u64) -> Result<(), Error> {
         Ok(())
+    }
+
+    fn add_vfio_file(&self, _: BorrowedFd<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn remove_vfio_file(&self, _: BorrowedFd<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn forward_interrupt(
+        &self,
+        _: &Arc<File>,
+        _: u32,
+        gsi: Gsi,
+    ) -> Result<Box<dyn ForwardedInterrupt>, Error> {
+        Err(IrqError::NoLine { gsi }.into())
     }
 }
 
-impl InterruptWiring for Device {
-    fn set_intx(&self, _gsi: Gsi) -> Result<(), Failure> {
-        self.turn(&[None], Some("intx"))
+impl Irqs for Guest {
+    fn register_irqfd(
+        &self,
+        event: &Arc<EventFd>,
+        gsi: Gsi,
+        _: Option<&EventFd>,
+    ) -> Result<Irqfd, Error> {
+        Ok(Irqfd::new(event, gsi, None, |_| Ok(())))
     }
 
-    fn set_msi(&self, messages: &[Option<Msi>]) -> Result<(), Failure> {
-        assert!((1..=32).contains(&messages.len()));
-        self.turn(&[None, Some("msi")], Some("msi"))
+    fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
+        Routing::new(routes)?;
+        Ok(())
     }
 
-    fn set_msix(&self, messages: &[Option<Msi>]) -> Result<(), Failure> {
-        assert!((1..=2048).contains(&messages.len()));
-        self.turn(&[None], Some("msi-x"))
+    fn set_line(&self, _: Gsi, _: bool) -> Result<(), Error> {
+        Ok(())
     }
 
-    fn set_msix_vector(&self, _vector: u16, message: Option<Msi>) -> Result<(), Failure> {
-        assert!(message.is_none_or(|message| message.check().is_ok()));
-        self.turn(&[Some("msi-x")], Some("msi-x"))
+    fn forward_line(&self, gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
+        Err(IrqError::NoLine { gsi }.into())
     }
 
-    fn disable(&self) -> Result<(), Failure> {
-        self.turn(&[Some("intx"), Some("msi"), Some("msi-x")], None)
+    fn signal_msi(&self, _: Msi) -> Result<bool, Error> {
+        Ok(true)
+    }
+}
+
+impl DmaSpace for Guest {
+    fn iova(&self) -> Result<Iova, PassthroughError> {
+        Ok(Iova {
+            page: 4096,
+            windows: Vec::new(),
+            free_entries: None,
+        })
     }
 
-    fn is_pending(&self, vector: u16) -> Result<bool, Failure> {
-        Ok(vector.is_multiple_of(2))
+    fn map(&self, _: u64, _: &GuestRegionMmap) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn unmap(&self, _: u64, _: u64) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -124,36 +229,21 @@ pub fn fuzz(data: &[u8]) {
             assert!(capability.at() >= 0x40 && capability.end() <= CONFIG_SIZE);
         }
     }
-    let mut info = PciInfo {
-        intx: true,
-        msi: 32,
-        msix: 2048,
-        ..PciInfo::default()
-    };
-    for (bar, size) in info.bars.iter_mut().zip(SIZES) {
-        let area = Area {
-            offset: u64::from(bytes.next().unwrap_or(0)) << 8,
-            len: u64::from(bytes.next().unwrap_or(0)) << 8,
-        };
-        *bar = BarInfo {
-            size,
-            mappable: vec![area],
-        };
-    }
-    configure(config, &info, bytes);
+    // The kernel's areas are inside their BAR; others are refused.
+    let areas = SIZES.map(|size| {
+        let mut number = || u64::from(bytes.next().unwrap_or(0)) << 8;
+        let offset = number().min(size);
+        (offset, number().min(size - offset))
+    });
+    let state = Mutex::new((config, None));
+    configure(Fuzzed { areas, state }, bytes);
 }
 
 /// The guest: each four bytes are an access, of a register or of the first page of the table of MSI-X.
-fn configure(config: [u8; CONFIG_SIZE], info: &PciInfo, mut bytes: impl Iterator<Item = u8>) {
-    let device = Arc::new(Device(Mutex::new((config, None))));
+fn configure(device: Fuzzed, mut bytes: impl Iterator<Item = u8>) {
+    let device = Device::new("a device", Box::new(device)).expect("regions that make sense");
     let on_error = Box::new(|error| panic!("{error}"));
-    let function = AssignedPci::new(
-        info,
-        Arc::clone(&device) as Arc<dyn PciAccess>,
-        Arc::clone(&device) as Arc<dyn GuestMapping>,
-        device as Arc<dyn InterruptWiring>,
-        on_error,
-    );
+    let function = AssignedPci::new(Arc::new(device), Guest::parts(), true, on_error);
     let Ok(function) = function else { return };
     let (pio, mmio) = (Arc::new(Bus::new()), Arc::new(Bus::new()));
     let range = |base, len| BusRange::new(base, len).expect("a range");

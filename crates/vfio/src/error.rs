@@ -170,6 +170,9 @@ pub enum PassthroughError {
         /// The device.
         name: String,
     },
+    /// The device was given back.
+    #[error("the device was given back to the host")]
+    GivenBack,
     /// What the IOMMU says of its addresses makes no sense.
     #[error("the iommu's addresses make no sense")]
     Iova {

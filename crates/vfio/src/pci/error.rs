@@ -1,12 +1,10 @@
 //! Why a device cannot be a function of the bus, and what failed while it was one.
 
 use std::fmt;
+use std::ops::Range;
 
-use super::Area;
+use crate::PassthroughError;
 use vmbell_devices::pci::{CapabilityError, MsixError};
-
-/// The error of a trait's implementation.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a device cannot be assigned.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +13,7 @@ pub enum AssignError {
     #[error("cannot read configuration space")]
     Config {
         /// The error of the access.
-        source: Failure,
+        source: PassthroughError,
     },
     /// Configuration space reads as ones.
     #[error("the device does not answer: its vendor reads as 0xffff")]
@@ -76,11 +74,21 @@ impl fmt::Display for Space {
     }
 }
 
-/// What failed of a device that is assigned.
+/// What failed of a device that is assigned, and why.
 #[derive(Debug, thiserror::Error)]
-pub enum AssignedError {
-    /// A register could not be read. The guest reads ones, as on a bus on which no device answers (PCI 3.0, 3.3.3.1).
-    #[error("cannot read {len} bytes at {offset:#x} of {space}, and the guest reads ones")]
+#[error("cannot {attempt}")]
+pub struct AssignedError {
+    /// What failed.
+    pub attempt: Attempt,
+    /// Why.
+    pub source: PassthroughError,
+}
+
+/// What is done with a device that is assigned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Attempt {
+    /// To read registers. The guest reads ones, as on a bus on which no device answers (PCI 3.0, 3.3.3.1).
     Read {
         /// Where the register is.
         space: Space,
@@ -88,11 +96,8 @@ pub enum AssignedError {
         offset: u64,
         /// The width of the access in bytes.
         len: usize,
-        /// The error of the access.
-        source: Failure,
     },
-    /// A register could not be written. The guest's write is lost, as on a bus on which no device answers.
-    #[error("cannot write {len} bytes at {offset:#x} of {space}, and the guest's write is lost")]
+    /// To write registers. The guest's write is lost, as on a bus on which no device answers.
     Write {
         /// Where the register is.
         space: Space,
@@ -100,68 +105,41 @@ pub enum AssignedError {
         offset: u64,
         /// The width of the access in bytes.
         len: usize,
-        /// The error of the access.
-        source: Failure,
     },
-    /// A part of a BAR could not be mapped. The guest's accesses to it exit, and reach the device nevertheless.
-    #[error("cannot map {area} of BAR{bar} at {address:#x}")]
+    /// To map a part of a BAR. The guest's accesses to it exit, and reach the device nevertheless.
     Map {
         /// The number of the BAR.
         bar: usize,
         /// The part.
-        area: Area,
+        area: Range<u64>,
         /// The guest-physical address.
         address: u64,
-        /// The error of the mapping.
-        source: Failure,
     },
-    /// A part of a BAR could not be unmapped, so the guest may reach it where it should not.
-    #[error("cannot unmap {area} of BAR{bar} from {address:#x}")]
+    /// To unmap a part of a BAR: the guest may reach it where it should not.
     Unmap {
         /// The number of the BAR.
         bar: usize,
         /// The part.
-        area: Area,
+        area: Range<u64>,
         /// The guest-physical address.
         address: u64,
-        /// The error of the mapping.
-        source: Failure,
     },
-    /// The device's command register could not be written.
-    #[error("cannot write {command:#06x} to the device's command register")]
+    /// To write the device's command register.
     Command {
         /// The value.
         command: u16,
-        /// The error of the access.
-        source: Failure,
     },
-    /// The interrupts could not be changed to what the guest has set up.
-    #[error("cannot turn {interrupts}")]
+    /// To change the interrupts to what the guest has set up.
     Interrupts {
         /// What of them: "MSI on", for example.
         interrupts: &'static str,
-        /// The error of the wiring.
-        source: Failure,
     },
-    /// Whether a vector is pending could not be found out. The guest reads that it is, and finds at worst no reason for the
-    /// interrupt.
-    #[error("cannot find out whether vector {vector} is pending, and the guest reads that it is")]
-    Pending {
-        /// The vector.
-        vector: u16,
-        /// The error of the wiring.
-        source: Failure,
-    },
-    /// The device could not be reset.
-    #[error("cannot reset the device")]
-    Reset {
-        /// The error of the reset.
-        source: Failure,
-    },
+    /// To reset the device.
+    Reset,
 }
 
-impl AssignedError {
-    /// What failed, without the guest's values.
+impl Attempt {
+    /// What is done, without the guest's values.
     pub(super) const fn kind(&self) -> &'static str {
         match self {
             Self::Read { space, .. } => match space {
@@ -175,9 +153,44 @@ impl AssignedError {
             Self::Map { .. } => "map",
             Self::Unmap { .. } => "unmap",
             Self::Command { .. } => "command",
-            Self::Interrupts { interrupts, .. } => interrupts,
-            Self::Pending { .. } => "pending",
-            Self::Reset { .. } => "reset",
+            Self::Interrupts { interrupts } => interrupts,
+            Self::Reset => "reset",
+        }
+    }
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read { space, offset, len } => write!(
+                f,
+                "read {len} bytes at {offset:#x} of {space}, and the guest reads ones"
+            ),
+            Self::Write { space, offset, len } => write!(
+                f,
+                "write {len} bytes at {offset:#x} of {space}, and the guest's write is lost"
+            ),
+            Self::Map { bar, area, address } => {
+                let Range { start, end } = area;
+                let len = end - start;
+                write!(
+                    f,
+                    "map {len:#x} bytes at {start:#x} of BAR{bar} at {address:#x}"
+                )
+            }
+            Self::Unmap { bar, area, address } => {
+                let Range { start, end } = area;
+                let len = end - start;
+                write!(
+                    f,
+                    "unmap {len:#x} bytes at {start:#x} of BAR{bar} from {address:#x}"
+                )
+            }
+            Self::Command { command } => {
+                write!(f, "write {command:#06x} to the device's command register")
+            }
+            Self::Interrupts { interrupts } => write!(f, "turn {interrupts}"),
+            Self::Reset => f.write_str("reset the device"),
         }
     }
 }

@@ -2,19 +2,24 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use super::areas::Area;
+use vfio_bindings::bindings::vfio::VFIO_PCI_CONFIG_REGION_INDEX;
+
 use super::interrupts::{Interrupts, Mode};
-use super::shape::Shape;
-use super::{
-    AssignError, AssignedError, Failure, GuestMapping, InterruptWiring, PciAccess, PciInfo, Space,
-};
+use super::shape::{Meeting, Shape};
+use super::{AssignError, AssignedError, Attempt, Space};
+use crate::PassthroughError;
+use crate::device::Device;
+use crate::dma::DmaMap;
+use crate::interrupt::InterruptPath;
 use vmbell::irq::Gsi;
 use vmbell_devices::pci::{
-    BarPart, COMMAND, COMMAND_INTX_DISABLE, ConfigSpace, FunctionInfo, MsixTable, OwnRegisters,
-    PciFunction, read_pending,
+    COMMAND, COMMAND_INTX_DISABLE, ConfigSpace, FunctionInfo, MsixTable, OwnRegisters, PciFunction,
+    Routes, read_pending,
 };
+use vmbell_hypervisor::AssignedDevices;
 
 /// Where in the capability for power management the power state is, and its bits.
 const POWER_STATE: usize = 4;
@@ -24,17 +29,34 @@ const POWER_STATE_BITS: u8 = 0b11;
 /// was.
 pub type OnError = Box<dyn Fn(AssignedError) + Send + Sync>;
 
-/// A host's device that a guest uses.
-///
-/// Dropping it unmaps its BARs from the guest and turns its interrupts off. The owner of its [`PciAccess`] resets it.
+/// What a device in a guest has to do with the rest of the guest.
+#[derive(Clone)]
+#[allow(missing_debug_implementations, reason = "trait objects have no text")]
+pub struct GuestParts {
+    /// The backend, which maps memory.
+    pub backend: Arc<dyn AssignedDevices>,
+    /// The guest's interrupts and their routes.
+    pub routes: Arc<Routes>,
+    /// The guest's memory, mapped for the device.
+    pub dma: Arc<DmaMap>,
+}
+
+/// A host's device that a guest uses, until it is given back or this is dropped.
 pub struct AssignedPci {
     shape: Shape,
-    access: Arc<dyn PciAccess>,
-    mapping: Arc<dyn GuestMapping>,
     on_error: OnError,
     /// The kinds of errors that were reported: the guest could cause one with each access.
     reported: Mutex<HashSet<&'static str>>,
+    /// Locked before `open`.
     state: Mutex<FunctionState>,
+    /// `None` once the device was given back. An access that the bus still allows then is an error.
+    open: RwLock<Option<Open>>,
+}
+
+struct Open {
+    guest: GuestParts,
+    // After the guest's memory: its container ends with it.
+    device: Arc<Device>,
 }
 
 struct FunctionState {
@@ -42,89 +64,113 @@ struct FunctionState {
     command: Option<u16>,
     interrupts: Interrupts,
     table: Option<MsixTable>,
-    /// What is mapped into the guest: BAR, area and address.
-    mapped: Vec<(usize, Area, u64)>,
+    mapped: Vec<Mapped>,
+    /// Whether BARs are mapped. They are not, from then on, once the VMM has to see the accesses.
+    maps: bool,
 }
 
-/// How an access and a part of a BAR meet.
-enum Meeting {
-    /// They do not.
-    Apart,
-    /// The access is inside the part, at this offset.
-    Inside(u64),
-    /// A part of the access is outside.
-    Across,
+/// What is mapped into the guest.
+struct Mapped {
+    bar: usize,
+    area: Range<u64>,
+    address: u64,
 }
 
 impl AssignedPci {
-    /// Reads the device and checks it. Calls `on_error` if something fails later.
+    /// Reads the device and checks it. Calls `on_error` if something fails later. Without `mmap` no register is
+    /// mapped, and every access is an exit.
     pub fn new(
-        info: &PciInfo,
-        access: Arc<dyn PciAccess>,
-        mapping: Arc<dyn GuestMapping>,
-        vectors: Arc<dyn InterruptWiring>,
+        device: Arc<Device>,
+        guest: GuestParts,
+        mmap: bool,
         on_error: OnError,
     ) -> Result<Self, AssignError> {
-        let shape = Shape::read(info, &*access)?;
-        let state = Mutex::new(FunctionState {
+        let shape = Shape::read(&device)?;
+        let state = FunctionState {
             command: None,
-            interrupts: Interrupts::new(vectors),
+            interrupts: Interrupts::new(),
             table: shape.msix.map(|msix| MsixTable::new(msix.vectors())),
             mapped: Vec::new(),
-        });
+            maps: mmap,
+        };
         Ok(Self {
             shape,
-            access,
-            mapping,
             on_error,
             reported: Mutex::default(),
-            state,
+            state: Mutex::new(state),
+            open: RwLock::new(Some(Open { guest, device })),
         })
+    }
+
+    /// Gives the device back, though a bus may still hold this: masked, reset, closed, with nothing mapped.
+    pub fn give_back(&self) {
+        let mut state = self.lock();
+        state.interrupts.off();
+        // What stays mapped keeps the device open until the guest ends.
+        self.unmap(&mut state, |_| true);
+        let open = self
+            .open
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(open) = open {
+            open.device.quiesce();
+        }
+    }
+
+    /// What raises INTx in the guest, if INTx is on.
+    pub fn intx_path(&self) -> Option<InterruptPath> {
+        self.lock().interrupts.intx_path()
     }
 
     fn lock(&self) -> MutexGuard<'_, FunctionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn report(&self, outcome: Result<(), AssignedError>) {
-        if let Err(error) = outcome {
-            let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-            if reported.insert(error.kind()) {
-                (self.on_error)(error);
-            }
-        }
+    /// Does something with the device, if it was not given back.
+    fn with<T>(
+        &self,
+        act: impl FnOnce(&Open) -> Result<T, PassthroughError>,
+    ) -> Result<T, PassthroughError> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        act(open.as_ref().ok_or(PassthroughError::GivenBack)?)
     }
 
-    /// What the guest reads: ones if the device does not answer, as a bus has them.
-    fn read_done(&self, read: Result<(), Failure>, space: Space, offset: u64, data: &mut [u8]) {
-        if let Err(source) = read {
+    /// Reports what has failed, and returns whether nothing has.
+    fn report(&self, attempt: Attempt, outcome: Result<(), PassthroughError>) -> bool {
+        let Err(source) = outcome else { return true };
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.insert(attempt.kind()) {
+            (self.on_error)(AssignedError { attempt, source });
+        }
+        false
+    }
+
+    /// Reads registers of the device. The guest reads ones if the device does not answer, as on a bus.
+    fn read_device(&self, space: Space, offset: u64, data: &mut [u8]) {
+        let read = self.with(|open| open.device.read(region(space), offset, data));
+        let read = self.accessed(space).and(read);
+        let len = data.len();
+        if !self.report(Attempt::Read { space, offset, len }, read) {
             data.fill(0xff);
-            let len = data.len();
-            self.report(Err(AssignedError::Read {
-                space,
-                offset,
-                len,
-                source,
-            }));
         }
     }
 
-    /// A write that the device does not take is lost, as on a bus, where writes to memory are posted.
-    fn write_done(&self, written: Result<(), Failure>, space: Space, offset: u64, len: usize) {
-        self.report(written.map_err(|source| AssignedError::Write {
-            space,
-            offset,
-            len,
-            source,
-        }));
+    /// Writes registers of the device. A write that it does not take is lost, as on a bus, where writes to memory are
+    /// posted.
+    fn write_device(&self, space: Space, offset: u64, data: &[u8]) {
+        let written = self.with(|open| open.device.write(region(space), offset, data));
+        let written = self.accessed(space).and(written);
+        let len = data.len();
+        self.report(Attempt::Write { space, offset, len }, written);
     }
 
-    /// A pending bit. One that cannot be found out reads as 1: an interrupt that the guest looks for in vain does no harm.
-    fn pending(&self, pending: Result<bool, AssignedError>) -> bool {
-        pending.unwrap_or_else(|error| {
-            self.report(Err(error));
-            true
-        })
+    /// Ends an interrupt that the VMM has handed on: its handler has accessed the device.
+    fn accessed(&self, space: Space) -> Result<(), PassthroughError> {
+        match space {
+            Space::Config => Ok(()),
+            Space::Bar(_) => self.lock().interrupts.accessed(),
+        }
     }
 
     /// The interrupts that the guest has set up.
@@ -148,63 +194,72 @@ impl AssignedPci {
             return;
         }
         state.command = Some(command);
-        let written = self.access.write_config(COMMAND, &command.to_le_bytes());
-        self.report(written.map_err(|source| AssignedError::Command { command, source }));
+        let (offset, data) = (COMMAND as u64, command.to_le_bytes());
+        let written = self.with(|open| open.device.write(region(Space::Config), offset, &data));
+        self.report(Attempt::Command { command }, written);
+    }
+
+    /// Changes the interrupts to those that the guest wants.
+    fn switch(&self, state: &mut FunctionState, wanted: Mode) {
+        let interrupts = wanted.turned();
+        let switched = self.with(|open| {
+            let Open { guest, device } = open;
+            state.interrupts.switch(wanted, device, &guest.routes)
+        });
+        self.report(Attempt::Interrupts { interrupts }, switched);
+        if state.interrupts.needs_accesses() {
+            state.maps = false;
+            self.unmap(state, |_| true);
+        }
     }
 
     /// Maps what can be mapped of a BAR. What cannot stays on the bus.
     fn map(&self, state: &mut FunctionState, bar: usize, base: u64) {
-        for &area in &self.shape.mapped[bar] {
-            let address = base + area.offset;
-            match self.mapping.map(bar, area, address) {
-                Ok(()) => state.mapped.push((bar, area, address)),
-                Err(source) => self.report(Err(AssignedError::Map {
-                    bar,
-                    area,
-                    address,
-                    source,
-                })),
+        if !state.maps {
+            return;
+        }
+        for area in &self.shape.mapped[bar] {
+            let address = base + area.start;
+            let mapped = self.with(|open| {
+                let region = open.device.region(region(Space::Bar(bar)))?;
+                let memory = open.device.memory(region, area);
+                Ok(open.guest.backend.map_device_memory(address, &memory)?)
+            });
+            let area = area.clone();
+            let attempt = Attempt::Map {
+                bar,
+                area: area.clone(),
+                address,
+            };
+            if self.report(attempt, mapped) {
+                state.mapped.push(Mapped { bar, area, address });
             }
         }
     }
 
     /// Unmaps the BARs that `is_meant` says.
     fn unmap(&self, state: &mut FunctionState, is_meant: impl Fn(usize) -> bool) {
-        for (bar, area, address) in state.mapped.extract_if(.., |(bar, ..)| is_meant(*bar)) {
-            let unmapped = self.mapping.unmap(bar, area, address);
-            self.report(unmapped.map_err(|source| AssignedError::Unmap {
-                bar,
-                area,
-                address,
-                source,
-            }));
-        }
-    }
-
-    /// How an access meets the table of MSI-X and its pending bits.
-    fn meet(&self, bar: usize, offset: u64, len: usize) -> [Meeting; 2] {
-        let parts = self.shape.msix.map(|msix| [msix.table(), msix.pending()]);
-        parts.map_or([Meeting::Apart, Meeting::Apart], |parts| {
-            parts.map(|part| meet(part, bar, offset, len))
-        })
-    }
-
-    /// Whether an access of configuration space, which is inside one dword, is to MSI's pending bits.
-    fn is_msi_pending(&self, offset: usize) -> bool {
-        let pending = self.shape.msi.and_then(|msi| msi.pending());
-        pending.is_some_and(|pending| pending == offset & !3)
+        state.mapped.retain(|Mapped { bar, area, address }| {
+            if !is_meant(*bar) {
+                return true;
+            }
+            let unmapped =
+                self.with(|open| Ok(open.guest.backend.unmap_device_memory(*address)?));
+            let attempt = Attempt::Unmap {
+                bar: *bar,
+                area: area.clone(),
+                address: *address,
+            };
+            !self.report(attempt, unmapped)
+        });
     }
 }
 
-fn meet(part: BarPart, bar: usize, offset: u64, len: usize) -> Meeting {
-    let end = offset.saturating_add(len as u64);
-    let part_end = part.offset + part.len;
-    if part.bar != bar || end <= part.offset || part_end <= offset {
-        Meeting::Apart
-    } else if part.offset <= offset && end <= part_end {
-        Meeting::Inside(offset - part.offset)
-    } else {
-        Meeting::Across
+/// The number of the device's region with these registers.
+fn region(space: Space) -> u32 {
+    match space {
+        Space::Config => VFIO_PCI_CONFIG_REGION_INDEX,
+        Space::Bar(bar) => u32::try_from(bar).unwrap_or(u32::MAX),
     }
 }
 
@@ -219,23 +274,22 @@ impl PciFunction for AssignedPci {
     }
 
     fn read_config(&self, offset: usize, data: &mut [u8]) {
-        if self.is_msi_pending(offset) {
+        if self.shape.is_msi_pending(offset) {
             let mut bits = [0; 4];
             let state = self.lock();
             read_pending(0, &mut bits, |vector| {
-                self.pending(state.interrupts.is_msi_pending(vector))
+                state.interrupts.is_msi_pending(vector)
             });
             for (byte, bits) in data.iter_mut().zip(&bits[offset % 4..]) {
                 *byte = *bits;
             }
         } else {
-            let read = self.access.read_config(offset, data);
-            self.read_done(read, Space::Config, offset as u64, data);
+            self.read_device(Space::Config, offset as u64, data);
         }
     }
 
     fn write_config(&self, offset: usize, data: &[u8]) {
-        if self.is_msi_pending(offset) {
+        if self.shape.is_msi_pending(offset) {
             return;
         }
         let mut data = data.to_vec();
@@ -245,8 +299,7 @@ impl PciFunction for AssignedPci {
         if let Some(state) = state {
             *state &= !POWER_STATE_BITS;
         }
-        let written = self.access.write_config(offset, &data);
-        self.write_done(written, Space::Config, offset as u64, data.len());
+        self.write_device(Space::Config, offset as u64, &data);
     }
 
     fn configured(&self, config: &ConfigSpace, intx: Option<Gsi>) -> OwnRegisters {
@@ -256,12 +309,12 @@ impl PciFunction for AssignedPci {
             table.set_control(msix.control(config));
         }
         let wanted = self.wanted(&state, config, intx);
-        self.report(state.interrupts.switch(wanted));
+        self.switch(&mut state, wanted);
         OwnRegisters::Live
     }
 
     fn read(&self, bar: usize, offset: u64, data: &mut [u8]) {
-        match self.meet(bar, offset, data.len()) {
+        match self.shape.meet(bar, offset, data.len()) {
             [Meeting::Inside(offset), _] => match &self.lock().table {
                 Some(table) => table.read(offset, data),
                 None => data.fill(0xff),
@@ -269,19 +322,16 @@ impl PciFunction for AssignedPci {
             [_, Meeting::Inside(offset)] => {
                 let state = self.lock();
                 read_pending(offset, data, |vector| {
-                    self.pending(state.interrupts.is_msix_pending(vector))
+                    state.interrupts.is_msix_pending(vector)
                 });
             }
-            [Meeting::Apart, Meeting::Apart] => {
-                let read = self.access.read_bar(bar, offset, data);
-                self.read_done(read, Space::Bar(bar), offset, data);
-            }
+            [Meeting::Apart, Meeting::Apart] => self.read_device(Space::Bar(bar), offset, data),
             _ => data.fill(0xff),
         }
     }
 
     fn write(&self, bar: usize, offset: u64, data: &[u8]) {
-        match self.meet(bar, offset, data.len()) {
+        match self.shape.meet(bar, offset, data.len()) {
             [Meeting::Inside(offset), _] => {
                 let mut state = self.lock();
                 let FunctionState {
@@ -293,13 +343,12 @@ impl PciFunction for AssignedPci {
                     return;
                 };
                 if let Some(vector) = table.write(offset, data) {
-                    self.report(interrupts.set_vector(vector, table.message(vector)));
+                    let set = interrupts.set_vector(vector, table.message(vector));
+                    let interrupts = "a vector of MSI-X on or off";
+                    self.report(Attempt::Interrupts { interrupts }, set);
                 }
             }
-            [Meeting::Apart, Meeting::Apart] => {
-                let written = self.access.write_bar(bar, offset, data);
-                self.write_done(written, Space::Bar(bar), offset, data.len());
-            }
+            [Meeting::Apart, Meeting::Apart] => self.write_device(Space::Bar(bar), offset, data),
             _ => {}
         }
     }
@@ -314,21 +363,27 @@ impl PciFunction for AssignedPci {
 
     fn reset(&self) {
         let mut state = self.lock();
-        self.report(state.interrupts.switch(Mode::Off));
+        self.switch(&mut state, Mode::Off);
         let vectors = self.shape.msix.map(|msix| msix.vectors());
         state.table = vectors.map(MsixTable::new);
         // What the reset leaves in the command register is not known.
         state.command = None;
-        let reset = self.access.reset();
-        self.report(reset.map_err(|source| AssignedError::Reset { source }));
+        // A guest that resets its machine can do without: the host says of such a device that it has no reset.
+        let reset = self.with(|open| {
+            let device = &open.device;
+            if device.can_reset() {
+                device.reset()
+            } else {
+                Ok(())
+            }
+        });
+        self.report(Attempt::Reset, reset);
     }
 }
 
 impl Drop for AssignedPci {
     fn drop(&mut self) {
-        let mut state = self.lock();
-        self.unmap(&mut state, |_| true);
-        self.report(state.interrupts.switch(Mode::Off));
+        self.give_back();
     }
 }
 

@@ -2,10 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{AssignedError, Failure, InterruptWiring};
-use vmbell::irq::{Gsi, Msi};
+use vfio_bindings::bindings::vfio::{
+    VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX, VFIO_PCI_MSIX_IRQ_INDEX,
+};
 
-/// A kind of interrupts, with what the guest has set up of it.
+use crate::PassthroughError;
+use crate::device::Device;
+use crate::interrupt::{InterruptPath, Line, Vectors};
+use vmbell::irq::{Gsi, Msi};
+use vmbell_devices::pci::Routes;
+
+/// A kind of interrupts, with what the guest has set up of it. A vector without a message is masked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Off,
@@ -14,75 +21,116 @@ pub(super) enum Mode {
     Msix(Vec<Option<Msi>>),
 }
 
-/// The device's interrupts.
+impl Mode {
+    /// The change to this mode, for an error.
+    pub(super) const fn turned(&self) -> &'static str {
+        match self {
+            Self::Off => "interrupts off",
+            Self::Intx(_) => "INTx on",
+            Self::Msi(_) => "MSI on",
+            Self::Msix(_) => "MSI-X on",
+        }
+    }
+}
+
+/// The device's interrupts, off at first.
+#[derive(Debug)]
 pub(super) struct Interrupts {
-    vectors: Arc<dyn InterruptWiring>,
-    now: Mode,
+    wanted: Mode,
+    enabled: Enabled,
+}
+
+/// What is on at the device: at most one kind, as the kernel has it.
+#[derive(Debug)]
+enum Enabled {
+    Off,
+    Intx(Line),
+    /// Those of MSI or MSI-X.
+    Vectors(Vectors),
 }
 
 impl Interrupts {
-    /// Interrupts that are off.
-    pub(super) fn new(vectors: Arc<dyn InterruptWiring>) -> Self {
-        let now = Mode::Off;
-        Self { vectors, now }
+    pub(super) const fn new() -> Self {
+        Self {
+            wanted: Mode::Off,
+            enabled: Enabled::Off,
+        }
     }
 
     /// Changes what is different from `wanted`, and nothing else. After an error the interrupts count as `wanted`, so
     /// that the same error is not met again with each write of the guest.
-    pub(super) fn switch(&mut self, wanted: Mode) -> Result<(), AssignedError> {
-        let vectors = &*self.vectors;
-        let outcome = match (&self.now, &wanted) {
-            (now, wanted) if now == wanted => Ok(()),
-            (Mode::Msi(_), Mode::Msi(messages)) => failed("MSI on", vectors.set_msi(messages)),
-            (Mode::Msix(before), Mode::Msix(after)) => {
-                let pairs = (0..).zip(before.iter().zip(after));
+    pub(super) fn switch(
+        &mut self,
+        wanted: Mode,
+        device: &Arc<Device>,
+        routes: &Arc<Routes>,
+    ) -> Result<(), PassthroughError> {
+        if self.wanted == wanted {
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut self.wanted, wanted);
+        match (&before, &self.wanted, &mut self.enabled) {
+            (Mode::Msi(before), Mode::Msi(after), Enabled::Vectors(vectors))
+            | (Mode::Msix(before), Mode::Msix(after), Enabled::Vectors(vectors))
+                if before.len() == after.len() =>
+            {
+                let pairs = before.iter().zip(after).enumerate();
                 let mut outcome = Ok(());
                 for (vector, (_, after)) in pairs.filter(|(_, (before, after))| before != after) {
-                    outcome = outcome.and(set_vector(vectors, vector, *after));
+                    outcome = outcome.and(vectors.set(vector, *after));
                 }
                 outcome
             }
-            (now, wanted) => {
-                let off = match now {
-                    Mode::Off => Ok(()),
-                    _ => failed("interrupts off", vectors.disable()),
-                };
-                let on = match wanted {
-                    Mode::Off => Ok(()),
-                    Mode::Intx(gsi) => failed("INTx on", vectors.set_intx(*gsi)),
-                    Mode::Msi(messages) => failed("MSI on", vectors.set_msi(messages)),
-                    Mode::Msix(messages) => failed("MSI-X on", vectors.set_msix(messages)),
-                };
-                off.and(on)
+            _ => {
+                // One kind is on at a time, and its number of vectors is fixed meanwhile.
+                self.off();
+                self.enabled = enable(&self.wanted, device, routes)?;
+                Ok(())
             }
-        };
-        self.now = wanted;
-        outcome
+        }
+    }
+
+    /// Turns all interrupts off.
+    pub(super) fn off(&mut self) {
+        self.enabled = Enabled::Off;
+    }
+
+    /// What raises INTx in the guest, if INTx is on.
+    pub(super) fn intx_path(&self) -> Option<InterruptPath> {
+        match &self.enabled {
+            Enabled::Intx(line) => Some(line.path()),
+            _ => None,
+        }
+    }
+
+    /// Whether the VMM has to see the guest's accesses, and call [`accessed`](Self::accessed) for each.
+    pub(super) const fn needs_accesses(&self) -> bool {
+        matches!(&self.enabled, Enabled::Intx(line) if line.needs_accesses())
+    }
+
+    /// Ends an interrupt that the VMM has handed on.
+    pub(super) fn accessed(&self) -> Result<(), PassthroughError> {
+        match &self.enabled {
+            Enabled::Intx(line) => line.accessed(),
+            _ => Ok(()),
+        }
     }
 
     /// Whether an interrupt of a vector of MSI is kept, because the vector is masked.
-    pub(super) fn is_msi_pending(&self, vector: u16) -> Result<bool, AssignedError> {
-        match &self.now {
-            Mode::Msi(messages) => self.is_kept(messages, vector),
-            _ => Ok(false),
-        }
+    pub(super) fn is_msi_pending(&self, vector: u16) -> bool {
+        matches!(self.wanted, Mode::Msi(_)) && self.is_pending(vector)
     }
 
     /// Whether an interrupt of a vector of MSI-X is kept, because the vector is masked.
-    pub(super) fn is_msix_pending(&self, vector: u16) -> Result<bool, AssignedError> {
-        match &self.now {
-            Mode::Msix(messages) => self.is_kept(messages, vector),
-            _ => Ok(false),
-        }
+    pub(super) fn is_msix_pending(&self, vector: u16) -> bool {
+        matches!(self.wanted, Mode::Msix(_)) && self.is_pending(vector)
     }
 
-    fn is_kept(&self, messages: &[Option<Msi>], vector: u16) -> Result<bool, AssignedError> {
-        let is_masked = messages.get(usize::from(vector)) == Some(&None);
-        if !is_masked {
-            return Ok(false);
+    fn is_pending(&self, vector: u16) -> bool {
+        match &self.enabled {
+            Enabled::Vectors(vectors) => vectors.is_pending(vector.into()),
+            _ => false,
         }
-        let pending = self.vectors.is_pending(vector);
-        pending.map_err(|source| AssignedError::Pending { vector, source })
     }
 
     /// Changes one vector of MSI-X, if MSI-X is on.
@@ -90,31 +138,39 @@ impl Interrupts {
         &mut self,
         vector: u16,
         message: Option<Msi>,
-    ) -> Result<(), AssignedError> {
-        let Mode::Msix(messages) = &mut self.now else {
+    ) -> Result<(), PassthroughError> {
+        let (Mode::Msix(messages), Enabled::Vectors(vectors)) =
+            (&mut self.wanted, &mut self.enabled)
+        else {
             return Ok(());
         };
         match messages.get_mut(usize::from(vector)) {
-            Some(now) if *now != message => {
-                *now = message;
-                set_vector(&*self.vectors, vector, message)
+            Some(wanted) if *wanted != message => {
+                *wanted = message;
+                vectors.set(vector.into(), message)
             }
             _ => Ok(()),
         }
     }
 }
 
-fn set_vector(
-    vectors: &dyn InterruptWiring,
-    vector: u16,
-    message: Option<Msi>,
-) -> Result<(), AssignedError> {
-    failed(
-        "a vector of MSI-X on or off",
-        vectors.set_msix_vector(vector, message),
-    )
-}
-
-fn failed(interrupts: &'static str, outcome: Result<(), Failure>) -> Result<(), AssignedError> {
-    outcome.map_err(|source| AssignedError::Interrupts { interrupts, source })
+fn enable(
+    wanted: &Mode,
+    device: &Arc<Device>,
+    routes: &Arc<Routes>,
+) -> Result<Enabled, PassthroughError> {
+    let (index, messages) = match wanted {
+        Mode::Off => return Ok(Enabled::Off),
+        Mode::Intx(gsi) => {
+            let line = Line::connect(device, VFIO_PCI_INTX_IRQ_INDEX, routes.irqs(), *gsi)?;
+            return Ok(Enabled::Intx(line));
+        }
+        Mode::Msi(messages) => (VFIO_PCI_MSI_IRQ_INDEX, messages),
+        Mode::Msix(messages) => (VFIO_PCI_MSIX_IRQ_INDEX, messages),
+    };
+    let mut vectors = Vectors::enable(device, index, messages.len(), routes)?;
+    for (vector, message) in messages.iter().enumerate() {
+        vectors.set(vector, *message)?;
+    }
+    Ok(Enabled::Vectors(vectors))
 }

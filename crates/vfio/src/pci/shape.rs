@@ -1,11 +1,18 @@
 //! What the guest sees of a device: identity, BARs, interrupt pin and capabilities, from the bytes of the device's
 //! configuration space. These may be anything: the device is checked before the guest sees it.
 
-use super::areas::{self, Area};
-use super::{AssignError, BarInfo, PciAccess, PciInfo};
+use std::ops::Range;
+
+use vfio_bindings::bindings::vfio::{
+    VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX,
+    VFIO_PCI_MSIX_IRQ_INDEX,
+};
+
+use super::AssignError;
+use crate::device::{Device, Region};
 use vmbell_devices::pci::{
-    BARS, Bar, BarSpace, CAPABILITY_MSI, CAPABILITY_MSIX, CONFIG_SIZE, Capability, CapabilityList,
-    Identity, MsiCapability, MsixCapability, Pin, Registers, find_capabilities,
+    BARS, Bar, BarPart, BarSpace, CAPABILITY_MSI, CAPABILITY_MSIX, CONFIG_SIZE, Capability,
+    CapabilityList, Identity, MsiCapability, MsixCapability, Pin, Registers, find_capabilities,
 };
 
 const CLASS: usize = 0x0a;
@@ -14,8 +21,19 @@ const HEADER_TYPE: usize = 0x0e;
 const MULTIFUNCTION: u8 = 1 << 7;
 const FIRST_BAR: usize = 0x10;
 const PIN: usize = 0x3d;
+const PAGE: u64 = 4096;
 /// The ID of the capability for power management (PCI Bus Power Management Interface 1.2, 3.2).
 const CAPABILITY_POWER: u8 = 0x01;
+
+/// How an access and a part of a BAR meet.
+pub(super) enum Meeting {
+    /// They do not.
+    Apart,
+    /// The access is inside the part, at this offset.
+    Inside(u64),
+    /// A part of the access is outside.
+    Across,
+}
 
 /// What the guest sees of a device.
 #[derive(Debug)]
@@ -26,17 +44,17 @@ pub(super) struct Shape {
     pub(super) msi: Option<MsiCapability>,
     pub(super) msix: Option<MsixCapability>,
     /// The areas of each BAR that are mapped into the guest.
-    pub(super) mapped: [Vec<Area>; BARS],
+    pub(super) mapped: [Vec<Range<u64>>; BARS],
     /// The offset of the capability for power management.
     pub(super) power: Option<usize>,
 }
 
 impl Shape {
     /// Reads and checks the device.
-    pub(super) fn read(info: &PciInfo, access: &dyn PciAccess) -> Result<Self, AssignError> {
+    pub(super) fn read(device: &Device) -> Result<Self, AssignError> {
         let mut config = [0; CONFIG_SIZE];
-        access
-            .read_config(0, &mut config)
+        device
+            .read(VFIO_PCI_CONFIG_REGION_INDEX, 0, &mut config)
             .map_err(|source| AssignError::Config { source })?;
         if word(&config, 0) == 0xffff {
             return Err(AssignError::Absent);
@@ -49,12 +67,17 @@ impl Shape {
             0 => None,
             pin => Some(Pin::new(pin).ok_or(AssignError::Pin { pin })?),
         };
-        let bars = bars(&config, &info.bars)?;
+        let bars = bars(&config, device.regions())?;
         let found = find_capabilities(&config)?;
         let msi = MsiCapability::find(&config, &found);
         let msix = MsixCapability::find(&config, &found, &bars)?;
-        check_vectors("MSI", msi.map(MsiCapability::vectors), info.msi)?;
-        check_vectors("MSI-X", msix.map(MsixCapability::vectors), info.msix)?;
+        let wired = |index| device.irq(index).map_or(0, |irq| irq.count);
+        let [has_msi, has_msix] = [
+            msi.map(MsiCapability::vectors),
+            msix.map(MsixCapability::vectors),
+        ];
+        check_vectors("MSI", has_msi, wired(VFIO_PCI_MSI_IRQ_INDEX))?;
+        check_vectors("MSI-X", has_msix, wired(VFIO_PCI_MSIX_IRQ_INDEX))?;
         let mut capabilities = CapabilityList::default();
         for found in &found {
             let shown = match found.id() {
@@ -74,15 +97,29 @@ impl Shape {
             },
             bars,
             registers: Registers {
-                pin: pin.filter(|_| info.intx),
+                pin: pin.filter(|_| wired(VFIO_PCI_INTX_IRQ_INDEX) > 0),
                 capabilities,
                 own: true,
             },
             msi,
             msix,
-            mapped: std::array::from_fn(|bar| mapped(&info.bars, &bars, msix, bar)),
+            mapped: std::array::from_fn(|bar| mapped(device.regions(), &bars, msix, bar)),
             power: power.map(|power| power.at().into()),
         })
+    }
+
+    /// How an access meets the table of MSI-X and its pending bits.
+    pub(super) fn meet(&self, bar: usize, offset: u64, len: usize) -> [Meeting; 2] {
+        let parts = self.msix.map(|msix| [msix.table(), msix.pending()]);
+        parts.map_or([Meeting::Apart, Meeting::Apart], |parts| {
+            parts.map(|part| meet(part, bar, offset, len))
+        })
+    }
+
+    /// Whether an access of configuration space, which is inside one dword, is to MSI's pending bits.
+    pub(super) fn is_msi_pending(&self, offset: usize) -> bool {
+        let pending = self.msi.and_then(|msi| msi.pending());
+        pending.is_some_and(|pending| pending == offset & !3)
     }
 }
 
@@ -99,10 +136,11 @@ fn header(id: u8) -> Capability {
 /// The BARs of the sizes that are known, of the kinds that their registers say.
 fn bars(
     config: &[u8; CONFIG_SIZE],
-    info: &[BarInfo; BARS],
+    regions: &[Region],
 ) -> Result<[Option<Bar>; BARS], AssignError> {
     let mut bars = [None; BARS];
-    for (index, info) in info.iter().enumerate().filter(|(_, info)| info.size != 0) {
+    let regions = regions.iter().take(BARS).enumerate();
+    for (index, region) in regions.filter(|(_, region)| region.size != 0) {
         let at = FIRST_BAR + 4 * index;
         let low = config[at];
         let space = match low & 0b111 {
@@ -120,7 +158,7 @@ fn bars(
         };
         bars[index] = Some(Bar {
             space,
-            size: info.size,
+            size: region.size,
             prefetchable: low & 0b1001 == 0b1000,
         });
     }
@@ -129,23 +167,47 @@ fn bars(
 
 /// The areas of a BAR that are mapped into the guest.
 fn mapped(
-    info: &[BarInfo; BARS],
+    regions: &[Region],
     bars: &[Option<Bar>; BARS],
     msix: Option<MsixCapability>,
     bar: usize,
-) -> Vec<Area> {
-    let BarInfo { size, mappable } = &info[bar];
+) -> Vec<Range<u64>> {
     let parts = msix.map(|msix| [msix.table(), msix.pending()]);
     let parts = parts.into_iter().flatten().filter(|part| part.bar == bar);
     let holes: Vec<_> = parts
-        .map(|part| Area {
-            offset: part.offset,
-            len: part.len,
-        })
+        .map(|part| part.offset..part.offset + part.len)
         .collect();
     match bars[bar] {
-        Some(there) if there.space != BarSpace::Io => areas::to_map(*size, mappable, &holes),
+        Some(there) if there.space != BarSpace::Io => to_map(&regions[bar].areas, &holes),
         _ => Vec::new(),
+    }
+}
+
+/// The areas to map of a BAR whose areas `areas` the host can map: those without the pages that overlap `holes`.
+fn to_map(areas: &[Range<u64>], holes: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut left = areas.to_vec();
+    for hole in holes {
+        let from = hole.start & !(PAGE - 1);
+        let to = hole.end.checked_next_multiple_of(PAGE);
+        let to = to.unwrap_or(u64::MAX);
+        left = left
+            .into_iter()
+            .flat_map(|area| [area.start..area.end.min(from), area.start.max(to)..area.end])
+            .filter(|area| !area.is_empty())
+            .collect();
+    }
+    left
+}
+
+fn meet(part: BarPart, bar: usize, offset: u64, len: usize) -> Meeting {
+    let end = offset.saturating_add(len as u64);
+    let part_end = part.offset + part.len;
+    if part.bar != bar || end <= part.offset || part_end <= offset {
+        Meeting::Apart
+    } else if part.offset <= offset && end <= part_end {
+        Meeting::Inside(offset - part.offset)
+    } else {
+        Meeting::Across
     }
 }
 
@@ -159,3 +221,7 @@ fn check_vectors(kind: &'static str, has: Option<u16>, wired: u32) -> Result<(),
 fn word(config: &[u8; CONFIG_SIZE], at: usize) -> u16 {
     u16::from_le_bytes([config[at], config[at + 1]])
 }
+
+#[cfg(test)]
+#[path = "shape_test.rs"]
+mod tests;

@@ -15,7 +15,7 @@ use vmbell_vfio::dma::DmaMap;
 use vmbell_vfio::host::HostDevice;
 use vmbell_vfio::interrupt::{InterruptPath, RemovalRequest};
 use vmbell_vfio::kernel::Vfio;
-use vmbell_vfio::pci::{AssignedError, AssignedPci, GuestParts, VfioPci};
+use vmbell_vfio::pci::{AssignedError, AssignedPci, GuestParts};
 
 /// The assigned devices of a PC.
 #[derive(Debug, Default)]
@@ -125,27 +125,25 @@ impl Pc {
         mmap: bool,
         on_event: &OnEvent,
     ) -> Result<Option<RemovalRequest>, BoardError> {
-        let vfio = Arc::new(VfioPci::new(Arc::clone(device), guest, mmap));
         let report = Arc::clone(on_event);
         let function = AssignedPci::new(
-            &vfio.info(),
-            Arc::clone(&vfio) as _,
-            Arc::clone(&vfio) as _,
-            Arc::clone(&vfio) as _,
+            Arc::clone(device),
+            guest,
+            mmap,
             Box::new(move |error| report(AssignedEvent::Failed(error))),
         );
-        let function = function.map_err(|source| BoardError::Assign {
+        let function = Arc::new(function.map_err(|source| BoardError::Assign {
             name: device.name().to_owned(),
             source,
-        })?;
-        let slot = self.pci.add(Arc::new(function))?;
-        let watched = self.watch(device, &vfio, slot, on_event);
+        })?);
+        let slot = self.pci.add(Arc::clone(&function) as _)?;
+        let watched = self.watch(device, &function, slot, on_event);
         if watched.is_err() {
             self.pci.remove(slot);
-            vfio.give_back();
+            function.give_back();
             return watched;
         }
-        if let Some(InterruptPath::Vmm { reason }) = vfio.intx_path() {
+        if let Some(InterruptPath::Vmm { reason }) = function.intx_path() {
             on_event(AssignedEvent::ThroughVmm { reason });
         }
         let report = Arc::clone(on_event);
@@ -159,22 +157,22 @@ impl Pc {
     fn watch(
         &self,
         device: &Arc<Device>,
-        vfio: &Arc<VfioPci>,
+        function: &Arc<AssignedPci>,
         slot: usize,
         on_event: &OnEvent,
     ) -> Result<Option<RemovalRequest>, BoardError> {
-        let (pci, vfio) = (Arc::downgrade(&self.pci), Arc::downgrade(vfio));
+        let (pci, function) = (Arc::downgrade(&self.pci), Arc::downgrade(function));
         let (state, name) = (Arc::downgrade(&self.assigned.0), device.name().to_owned());
         let report = Arc::clone(on_event);
         let asked = move || {
-            let (Some(pci), Some(vfio), Some(state)) =
-                (pci.upgrade(), vfio.upgrade(), state.upgrade())
+            let (Some(pci), Some(function), Some(state)) =
+                (pci.upgrade(), function.upgrade(), state.upgrade())
             else {
                 return;
             };
             if pci.remove(slot) {
                 // The bus holds the function until the vCPUs have looked at the bus again, and the host waits.
-                vfio.give_back();
+                function.give_back();
                 let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
                 state.names.retain(|other| *other != name);
                 report(AssignedEvent::Removed);

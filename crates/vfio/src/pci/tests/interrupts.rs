@@ -1,6 +1,9 @@
 //! INTx, MSI and MSI-X, and the changes between them.
 
+use super::device::Device;
 use super::*;
+use crate::interrupt::InterruptPath;
+use kit::wait::await_that;
 
 const INTX_OFF: u16 = 0x0403;
 const INTX_ON: u16 = 0x0003;
@@ -15,24 +18,24 @@ fn intx_is_on_until_the_guest_turns_it_off() {
     assert_eq!(pc.device.lock().wired, Wired::Intx(gsi()));
     pc.wiring();
     pc.command(INTX_OFF);
-    assert_eq!(pc.wiring(), [Event::Disable]);
+    assert_eq!(pc.wiring(), [Wired::Nothing]);
     pc.command(INTX_OFF);
     pc.command(INTX_ON);
-    assert_eq!(pc.wiring(), [Event::Intx(gsi())]);
+    assert_eq!(pc.wiring(), [Wired::Intx(gsi())]);
 }
 
 #[test]
 fn device_without_a_pin_has_no_intx() {
     let mut config = pc::config();
     config[0x3d] = 0;
-    let mut pc = Pc::with(config, &pc::info());
+    let mut pc = Pc::with(Device::new(config, &pc::parts()));
     assert_eq!(pc.device.lock().wired, Wired::Nothing);
     assert_eq!(pc.read(0x3c, 2), 0);
-    let info = PciInfo {
-        intx: false,
-        ..pc::info()
+    let parts = Parts {
+        irqs: [0, 2, VECTORS.into()],
+        ..pc::parts()
     };
-    let mut pc = Pc::with(pc::config(), &info);
+    let mut pc = Pc::with(Device::new(pc::config(), &parts));
     assert_eq!(pc.device.lock().wired, Wired::Nothing);
     assert_eq!(pc.read(0x3d, 1), 0);
 }
@@ -42,10 +45,10 @@ fn msi_takes_the_place_of_intx_and_gives_it_back() {
     let mut pc = Pc::new();
     pc.wiring();
     pc.set_msi(0x40, 1, true);
-    let on = Event::Msi(vec![message(0x40), message(0x41)]);
-    assert_eq!(pc.wiring(), [Event::Disable, on]);
+    let on = Wired::Msi(vec![message(0x40), message(0x41)]);
+    assert_eq!(pc.wiring(), [Wired::Nothing, on]);
     pc.set_msi(0x40, 1, false);
-    assert_eq!(pc.wiring(), [Event::Disable, Event::Intx(gsi())]);
+    assert_eq!(pc.wiring(), [Wired::Nothing, Wired::Intx(gsi())]);
 }
 
 #[test]
@@ -54,11 +57,11 @@ fn msi_ends_without_intx_if_that_is_disabled() {
     pc.command(INTX_OFF);
     pc.wiring();
     pc.set_msi(0x40, 0, true);
-    assert_eq!(pc.wiring(), [Event::Msi(vec![message(0x40)])]);
+    assert_eq!(pc.wiring(), [Wired::Msi(vec![message(0x40)])]);
     pc.set_msi(0x40, 0, false);
-    assert_eq!(pc.wiring(), [Event::Disable]);
+    assert_eq!(pc.wiring(), [Wired::Nothing]);
     pc.command(INTX_ON);
-    assert_eq!(pc.wiring(), [Event::Intx(gsi())]);
+    assert_eq!(pc.wiring(), [Wired::Intx(gsi())]);
 }
 
 #[test]
@@ -70,19 +73,22 @@ fn msi_changes_without_going_off() {
     pc.write(MSI + 16, &2_u32.to_le_bytes());
     pc.write(MSI + 16, &2_u32.to_le_bytes());
     let expected = [
-        Event::Msi(vec![message(0x60), message(0x61)]),
-        Event::Msi(vec![message(0x60), None]),
+        Wired::Msi(vec![message(0x60), message(0x41)]),
+        Wired::Msi(vec![message(0x60), message(0x61)]),
+        Wired::Msi(vec![message(0x60), None]),
     ];
-    assert_eq!(pc.wiring(), expected);
+    assert_eq!(pc.steps(), expected);
 }
 
 #[test]
 fn masked_vector_of_msi_shows_what_is_kept() {
     let mut pc = Pc::new();
-    pc.device.lock().pending = vec![0, 1];
     assert_eq!(pc.read(MSI + 20, 4), 0, "msi is off");
     pc.set_msi(0x40, 1, true);
     pc.write(MSI + 16, &2_u32.to_le_bytes());
+    for vector in [0, 1] {
+        pc.device.signal(vector);
+    }
     assert_eq!(pc.read(MSI + 20, 4), 2);
     assert_eq!(pc.read(MSI + 20, 1), 2);
     assert_eq!(pc.read(MSI + 21, 1), 0);
@@ -97,13 +103,12 @@ fn each_vector_of_msix_is_changed_alone() {
     pc.set_vector(2, Msi::fixed(0, 0x52), false);
     pc.wiring();
     pc.set_msix(true, false);
-    let on = vec![None, None, message(0x52), None];
-    assert_eq!(pc.wiring(), [Event::Disable, Event::Msix(on)]);
+    let on = |first| Wired::Msix(vec![None, first, message(0x52), None]);
+    assert_eq!(pc.wiring(), [Wired::Nothing, on(None)]);
     pc.set_vector(1, Msi::fixed(0, 0x51), false);
-    assert_eq!(pc.wiring(), [Event::Vector(1, message(0x51))]);
+    assert_eq!(pc.steps(), [on(message(0x51))]);
     pc.set_vector(1, Msi::fixed(0, 0x61), false);
-    let expected = [Event::Vector(1, None), Event::Vector(1, message(0x61))];
-    assert_eq!(pc.wiring(), expected);
+    assert_eq!(pc.steps(), [on(None), on(message(0x61))]);
 }
 
 #[test]
@@ -117,11 +122,11 @@ fn function_mask_masks_the_vectors_that_are_on() {
     assert_eq!(pc.device.lock().wired, all);
     pc.wiring();
     pc.set_msix(true, false);
-    let on = [0, 3].map(|vector| Event::Vector(vector, message(0x50)));
-    assert_eq!(pc.wiring(), on);
+    let all = |first, last| Wired::Msix(vec![first, None, None, last]);
+    let on = message(0x50);
+    assert_eq!(pc.steps(), [all(on, None), all(on, on)]);
     pc.set_msix(true, true);
-    let off = [0, 3].map(|vector| Event::Vector(vector, None));
-    assert_eq!(pc.wiring(), off);
+    assert_eq!(pc.steps(), [all(None, on), all(None, None)]);
 }
 
 #[test]
@@ -131,10 +136,10 @@ fn msix_is_stronger_than_msi() {
     pc.wiring();
     pc.set_msix(true, false);
     let all = vec![None; 4];
-    assert_eq!(pc.wiring(), [Event::Disable, Event::Msix(all)]);
+    assert_eq!(pc.wiring(), [Wired::Nothing, Wired::Msix(all)]);
     pc.set_msix(false, false);
-    let back = Event::Msi(vec![message(0x40)]);
-    assert_eq!(pc.wiring(), [Event::Disable, back]);
+    let back = Wired::Msi(vec![message(0x40)]);
+    assert_eq!(pc.wiring(), [Wired::Nothing, back]);
 }
 
 #[test]
@@ -142,7 +147,7 @@ fn message_that_is_no_interrupt_keeps_intx_off_and_the_vector_too() {
     let mut pc = Pc::new();
     pc.wiring();
     pc.set_msi(0x02, 0, true);
-    assert_eq!(pc.wiring(), [Event::Disable, Event::Msi(vec![None])]);
+    assert_eq!(pc.wiring(), [Wired::Nothing, Wired::Msi(vec![None])]);
     pc.set_vector(
         0,
         Msi {
@@ -160,7 +165,6 @@ fn message_that_is_no_interrupt_keeps_intx_off_and_the_vector_too() {
 #[test]
 fn pending_bits_of_msix_are_those_of_masked_vectors() {
     let mut pc = Pc::new();
-    pc.device.lock().pending = vec![0, 1, 9];
     let at = pc.base(TABLE_BAR) + PENDING;
     let bits = |pc: &mut Pc| {
         let mut data = [0; 8];
@@ -170,26 +174,14 @@ fn pending_bits_of_msix_are_those_of_masked_vectors() {
     assert_eq!(bits(&mut pc), 0, "msi-x is off");
     pc.set_vector(1, Msi::fixed(0, 0x51), false);
     pc.set_msix(true, false);
-    assert_eq!(bits(&mut pc), 1, "vector 1 is on, and there is no vector 9");
+    pc.device.signal(0);
+    pc.device.signal(1);
+    assert_eq!(bits(&mut pc), 1, "vector 1 is on");
     pc.set_msix(true, true);
     assert_eq!(bits(&mut pc), 3);
     pc.device.take();
     pc.memory.write(at, &[0; 8]);
     assert_eq!(pc.device.take(), [], "read-only");
-}
-
-#[test]
-fn pending_bit_that_cannot_be_read_is_told_and_set() {
-    let mut pc = Pc::new();
-    pc.set_msix(true, true);
-    pc.device.lock().fails = true;
-    let (at, mut data) = (pc.base(TABLE_BAR) + PENDING, [0; 8]);
-    assert!(pc.memory.read(at, &mut data));
-    assert_eq!(data, 0b1111_u64.to_le_bytes());
-    assert_eq!(
-        *pc.errors.lock().unwrap(),
-        ["cannot find out whether vector 0 is pending, and the guest reads that it is"]
-    );
 }
 
 #[test]
@@ -210,14 +202,47 @@ fn access_across_the_end_of_the_table_reaches_nothing() {
 fn interrupts_that_cannot_be_wired_are_reported_once() {
     let mut pc = Pc::new();
     pc.device.lock().fails = true;
-    pc.set_msix(true, false);
-    pc.write(0x3c, &[0]);
-    pc.set_vector(1, Msi::fixed(0, 0x51), false);
+    for on in [true, false, true] {
+        pc.set_msix(on, false);
+        pc.set_vector(1, Msi::fixed(0, 0x51), false);
+    }
     assert_eq!(
         *pc.errors.lock().unwrap(),
-        [
-            "cannot turn interrupts off",
-            "cannot turn a vector of MSI-X on or off"
-        ]
+        ["cannot turn MSI-X on", "cannot turn INTx on"]
     );
+}
+
+#[test]
+fn vector_that_cannot_be_changed_is_reported_once() {
+    let mut pc = Pc::new();
+    pc.set_msix(true, false);
+    pc.device.lock().fails = true;
+    for number in [0x51, 0x52] {
+        pc.set_vector(1, Msi::fixed(0, number), false);
+    }
+    assert_eq!(
+        *pc.errors.lock().unwrap(),
+        ["cannot turn a vector of MSI-X on or off"]
+    );
+}
+
+#[test]
+fn intx_that_the_vmm_hands_on_ends_with_an_access_and_nothing_is_mapped() {
+    let device = Device::new(pc::config(), &pc::parts());
+    device.lock().resamples = false;
+    let mut pc = Pc::with(device);
+    assert!(matches!(
+        pc.function.intx_path(),
+        Some(InterruptPath::Vmm { .. })
+    ));
+    assert!(pc.device.lock().mapped.is_empty());
+    pc.device.signal(0);
+    await_that("the line to be up", || pc.device.lock().line);
+    let at = pc.base(0);
+    pc.memory.read(at, &mut [0; 4]);
+    assert!(!pc.device.lock().line);
+    pc.set_msix(true, false);
+    pc.command(0x0004);
+    pc.command(0x0006);
+    assert!(pc.device.lock().mapped.is_empty(), "for good");
 }

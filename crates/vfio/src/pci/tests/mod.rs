@@ -7,7 +7,8 @@ mod registers;
 
 use std::sync::{Arc, Mutex};
 
-use self::device::{Event, Wired};
+use self::device::{Event, Parts, Wired};
 use self::pc::{MSI, MSIX, PENDING, POWER, Pc, TABLE, TABLE_BAR, VECTORS, gsi};
 use super::*;
+use vmbell::irq::{Gsi, Msi};
 use vmbell_devices::pci::CONFIG_SIZE;

@@ -1,5 +1,7 @@
 //! The device on the bus of a PC, as its guest reaches it.
 
+use std::mem::discriminant;
+
 use super::device::Device;
 use super::*;
 use vmbell::bus::{Bus, BusRange, BusReader};
@@ -43,24 +45,17 @@ pub fn config() -> [u8; CONFIG_SIZE] {
     config
 }
 
-pub fn info() -> PciInfo {
-    let bar = |size| BarInfo {
-        size,
-        mappable: vec![Area {
-            offset: 0,
-            len: size,
-        }],
-    };
-    let none = BarInfo::default;
-    PciInfo {
+pub fn parts() -> Parts {
+    let bar = |size| (size, vec![(0, size)]);
+    let none = || (0, Vec::new());
+    Parts {
         bars: [bar(0x4000), bar(32), bar(0x8000), none(), none(), none()],
-        intx: true,
-        msi: 2,
-        msix: VECTORS.into(),
+        irqs: [1, 2, VECTORS.into()],
     }
 }
 
 pub struct Pc {
+    pub function: Arc<AssignedPci>,
     pub device: Arc<Device>,
     pub root: Arc<PciRoot>,
     pub errors: Arc<Mutex<Vec<String>>>,
@@ -71,15 +66,15 @@ pub struct Pc {
 
 impl Pc {
     pub fn new() -> Self {
-        Self::with(config(), &info())
+        Self::with(Device::new(config(), &parts()))
     }
 
-    pub fn with(config: [u8; CONFIG_SIZE], info: &PciInfo) -> Self {
-        Self::try_with(config, info).unwrap()
+    pub fn with(device: Arc<Device>) -> Self {
+        Self::try_with(device).unwrap()
     }
 
     /// A PC with this device; `None` if the device is refused.
-    pub fn try_with(config: [u8; CONFIG_SIZE], info: &PciInfo) -> Option<Self> {
+    pub fn try_with(device: Arc<Device>) -> Option<Self> {
         let (pio, mmio) = (Arc::new(Bus::new()), Arc::new(Bus::new()));
         let window = |base, len| Window::new(BusRange::new(base, len).unwrap());
         let board = Board {
@@ -92,11 +87,11 @@ impl Pc {
             })
         };
         let root = PciRoot::new(&pio, &mmio, board).unwrap();
-        let device = Device::new(config);
         let errors = Arc::new(Mutex::new(Vec::new()));
-        let function = assign(&device, info, &errors).ok()?;
-        root.add(Arc::new(function)).ok()?;
+        let function = Arc::new(assign(&device, true, &errors)?.ok()?);
+        root.add(Arc::clone(&function) as _).ok()?;
         Some(Self {
+            function,
             device,
             root,
             errors,
@@ -162,28 +157,39 @@ impl Pc {
         self.memory.write(at + 12, &control.to_le_bytes());
     }
 
-    /// What happened to the device, other than to its registers.
-    pub fn wiring(&self) -> Vec<Event> {
-        let is_wiring = |event: &Event| !matches!(event, Event::Config(..) | Event::Bar(..));
-        self.device.take().into_iter().filter(is_wiring).collect()
+    /// How the device's interrupts were wired since the last call, each step.
+    pub fn steps(&self) -> Vec<Wired> {
+        let wired = |event| match event {
+            Event::Wired(wired) => Some(wired),
+            _ => None,
+        };
+        self.device.take().into_iter().filter_map(wired).collect()
+    }
+
+    /// The same without the steps in which a kind is on and gets its messages.
+    pub fn wiring(&self) -> Vec<Wired> {
+        let mut wiring: Vec<Wired> = Vec::new();
+        for step in self.steps() {
+            match wiring.last_mut() {
+                Some(last) if discriminant(last) == discriminant(&step) => *last = step,
+                _ => wiring.push(step),
+            }
+        }
+        wiring
     }
 }
 
+/// Assigns the device; `None` if it makes no sense as a device of any kind.
 pub fn assign(
     device: &Arc<Device>,
-    info: &PciInfo,
+    mmap: bool,
     errors: &Arc<Mutex<Vec<String>>>,
-) -> Result<AssignedPci, AssignError> {
+) -> Option<Result<AssignedPci, AssignError>> {
     let errors = Arc::clone(errors);
-    let access = Arc::clone(device) as Arc<dyn PciAccess>;
     let on_error = move |error: AssignedError| errors.lock().unwrap().push(error.to_string());
-    AssignedPci::new(
-        info,
-        access,
-        Arc::clone(device) as Arc<dyn GuestMapping>,
-        Arc::clone(device) as Arc<dyn InterruptWiring>,
-        Box::new(on_error),
-    )
+    let opened = crate::device::Device::new("a device", Box::new(Arc::clone(device))).ok()?;
+    let function = AssignedPci::new(Arc::new(opened), device.guest(), mmap, Box::new(on_error));
+    Some(function)
 }
 
 pub fn gsi() -> Gsi {

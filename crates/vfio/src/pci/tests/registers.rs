@@ -2,10 +2,6 @@
 
 use super::*;
 
-const fn area(offset: u64, len: u64) -> Area {
-    Area { offset, len }
-}
-
 #[test]
 fn guest_sees_the_device_at_its_own_addresses() {
     let mut pc = Pc::new();
@@ -51,10 +47,10 @@ fn bars_are_mapped_without_the_pages_of_msix() {
     let base = pc.base(TABLE_BAR);
     let expected = [
         Event::Config(4, vec![3, 0]),
-        Event::Intx(gsi()),
-        Event::Map(0, area(0, 0x4000), pc::MEMORY),
-        Event::Map(2, area(0, 0x2000), base),
-        Event::Map(2, area(0x4000, 0x4000), base + 0x4000),
+        Event::Wired(Wired::Intx(gsi())),
+        Event::Map(0, 0..0x4000, pc::MEMORY),
+        Event::Map(2, 0..0x2000, base),
+        Event::Map(2, 0x4000..0x8000, base + 0x4000),
     ];
     assert_eq!(pc.device.take(), expected);
 }
@@ -64,10 +60,10 @@ fn bar_that_moves_takes_its_mapping_along() {
     let mut pc = Pc::new();
     pc.device.take();
     pc.write(0x10, &0xe800_0000_u32.to_le_bytes());
-    let whole = area(0, 0x4000);
+    let whole = || 0..0x4000;
     let expected = [
-        Event::Unmap(0, whole, pc::MEMORY),
-        Event::Map(0, whole, 0xe800_0000),
+        Event::Unmap(0, whole(), pc::MEMORY),
+        Event::Map(0, whole(), 0xe800_0000),
     ];
     assert_eq!(pc.device.take(), expected);
 }
@@ -96,10 +92,7 @@ fn bar_over_ram_is_nowhere() {
         .on_conflict(move |conflict| says.lock().unwrap().push(conflict.to_string()));
     pc.device.take();
     pc.write(0x10, &0x4000_u32.to_le_bytes());
-    assert_eq!(
-        pc.device.take(),
-        [Event::Unmap(0, area(0, 0x4000), pc::MEMORY)]
-    );
+    assert_eq!(pc.device.take(), [Event::Unmap(0, 0..0x4000, pc::MEMORY)]);
     assert!(!pc.memory.write(0x4000, &[0]));
     assert_eq!(
         *conflicts.lock().unwrap(),
@@ -112,8 +105,8 @@ fn bar_over_ram_is_nowhere() {
 #[test]
 fn conflict_is_told_to_the_owner_of_its_device() {
     let mut pc = Pc::new();
-    let device = device::Device::new(pc::config());
-    let second = pc::assign(&device, &pc::info(), &pc.errors).unwrap();
+    let device = device::Device::new(pc::config(), &pc::parts());
+    let second = pc::assign(&device, true, &pc.errors).unwrap().unwrap();
     let slot = pc.root.add(Arc::new(second)).unwrap();
     let conflicts = Arc::new(Mutex::new(Vec::new()));
     for slot in [1, slot] {
@@ -209,11 +202,11 @@ fn reset_restores_what_the_guest_found() {
     pc.device.take();
     pc.root.reset();
     let events = pc.device.take();
-    assert_eq!(events[0], Event::Disable);
+    assert_eq!(events[0], Event::Wired(Wired::Nothing));
     assert_eq!(events[1], Event::Reset);
     assert_eq!(events[2], Event::Config(4, vec![3, 0]));
-    assert_eq!(events[3], Event::Intx(gsi()));
-    assert_eq!(events[4], Event::Map(0, area(0, 0x4000), pc::MEMORY));
+    assert_eq!(events[3], Event::Wired(Wired::Intx(gsi())));
+    assert_eq!(events[4], Event::Map(0, 0..0x4000, pc::MEMORY));
     pc.set_msix(true, false);
     let expected = Wired::Msix(vec![None; VECTORS.into()]);
     assert_eq!(pc.device.lock().wired, expected, "the table is empty");
@@ -240,4 +233,34 @@ fn dropped_device_is_unmapped_and_silent() {
     let state = device.lock();
     assert!(state.mapped.is_empty());
     assert_eq!(state.wired, Wired::Nothing);
+}
+
+#[test]
+fn device_that_is_given_back_is_reset_and_answers_no_more() {
+    let mut pc = Pc::new();
+    pc.device.take();
+    pc.function.give_back();
+    let events = pc.device.take();
+    assert_eq!(events[0], Event::Wired(Wired::Nothing));
+    assert!(matches!(
+        events[1..4],
+        [Event::Unmap(..), Event::Unmap(..), Event::Unmap(..)]
+    ));
+    assert!(events.contains(&Event::Reset), "{events:?}");
+    assert_eq!(pc.read(0x2c, 4), u32::MAX);
+    pc.command(0);
+    drop(pc.root);
+    assert_eq!(pc.device.take(), []);
+    let failed = "cannot read 4 bytes at 0x2c of configuration space, and the guest reads ones";
+    assert_eq!(pc.errors.lock().unwrap()[0], failed);
+}
+
+#[test]
+fn without_mmap_every_access_goes_over_the_bus() {
+    let device = device::Device::new(pc::config(), &pc::parts());
+    let pc = Pc::new();
+    let second = pc::assign(&device, false, &pc.errors).unwrap().unwrap();
+    pc.root.add(Arc::new(second)).unwrap();
+    assert_eq!(device.lock().wired, Wired::Intx(gsi()));
+    assert!(device.lock().mapped.is_empty());
 }
