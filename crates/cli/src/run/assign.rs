@@ -11,8 +11,8 @@ use crate::advice::remedy;
 use vmbell_vfio::host::{Bus, Host, HostDevice};
 use vmbell_vfio::interrupt::InterruptPath;
 use vmbell_vfio::node::{
-    Choice, Copied, DeviceNode, InterruptFormat, InterruptParent, NodeRegion, Parent, Template,
-    Tree, Trigger, sample_tree,
+    Choice, Copied, DeviceNode, InterruptFormat, InterruptParent, NodeRegion, Parent, Tree,
+    Trigger, sample_tree,
 };
 use vmbell_vmm::{OnEvent, Pc};
 
@@ -35,7 +35,7 @@ fn warnings(device: &HostDevice) -> OnEvent {
 pub(super) fn platform(pc: &Pc, device: &AssignedDevice) -> Result<DeviceNode> {
     let found = ready(&[Bus::Platform, Bus::Amba], device)?;
     let name = &found.name;
-    let template = template(&found, device.dtb.as_deref())
+    let node = node(&found, device.dtb.as_deref())
         .with_context(|| format!("cannot make the device-tree node of {name}"))?;
     let place = pc.assign_platform(&found, device.mmap, &warnings(&found))?;
     for NodeRegion { address, size } in &place.regions {
@@ -51,20 +51,24 @@ pub(super) fn platform(pc: &Pc, device: &AssignedDevice) -> Result<DeviceNode> {
             eprintln!("warning: {name}: a thread of the VMM hands it on: {reason}");
         }
     }
-    Ok(template.device(place.regions, place.interrupts))
+    Ok(DeviceNode {
+        regions: place.regions,
+        interrupts: place.interrupts,
+        ..node
+    })
 }
 
 /// What the user's tree says of the device, or the host's.
-fn template(device: &HostDevice, dtb: Option<&Path>) -> Result<Template> {
+fn node(device: &HostDevice, dtb: Option<&Path>) -> Result<DeviceNode> {
     if let Some(path) = dtb {
         let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        return Ok(Tree::from_blob(&bytes)?.template(&Choice::Only, Copied::All)?);
+        return Ok(Tree::from_blob(&bytes)?.device(&Choice::Only, Copied::All)?);
     }
-    let Some(node) = device.node_path() else {
+    let Some(path) = device.node_path() else {
         bail!("the host has no device tree with it: give a compiled one (dtb=FILE)")
     };
     let tree = Tree::from_folder(Path::new(HOST_TREE))?;
-    Ok(tree.template(&Choice::Path(&node), Copied::COMMON)?)
+    Ok(tree.device(&Choice::Path(&path), Copied::Common)?)
 }
 
 /// Writes a compiled tree with these nodes.

@@ -1,12 +1,6 @@
-//! The node of one device, checked before any of it is written, and [`sample_tree`], which writes a whole small tree.
+//! A device as a device tree describes it: what it is, where its registers and interrupts are, and what drives it.
 
-use vm_fdt::FdtWriter;
-
-use super::clock::{Clocks, FixedClock};
-use super::error::NodeError;
-use super::interrupt::{self, InterruptParent, NodeInterrupt};
-use super::property::{self, Property};
-use super::region::{self, NodeRegion};
+use std::fmt;
 
 /// A device as the guest's tree describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +21,78 @@ pub struct DeviceNode {
     pub properties: Vec<Property>,
 }
 
+impl DeviceNode {
+    /// A node of that name without anything in it.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The node's name with its address.
+    pub(super) fn full_name(&self) -> String {
+        let name = &self.name;
+        match self.regions.first() {
+            Some(region) => format!("{name}@{:x}", region.address),
+            None => name.clone(),
+        }
+    }
+}
+
+/// A range of guest addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeRegion {
+    /// The first address.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+impl NodeRegion {
+    /// The last address, if the region is not empty and does not wrap.
+    pub(super) fn last(self) -> Option<u64> {
+        self.address.checked_add(self.size.checked_sub(1)?)
+    }
+}
+
+impl fmt::Display for NodeRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "({:#x} bytes at {:#x})", self.size, self.address)
+    }
+}
+
+/// An interrupt of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeInterrupt {
+    /// The number of the line at the interrupt controller: of a GIC, the shared peripheral interrupt, which is 32 below
+    /// its INTID.
+    pub number: u32,
+    /// When it interrupts.
+    pub trigger: Trigger,
+}
+
+/// When a line interrupts; the value is the flag of Linux's bindings (`interrupts.txt`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Trigger {
+    /// At the rising edge.
+    EdgeRising = 1,
+    /// While it is high.
+    LevelHigh = 4,
+}
+
+impl Trigger {
+    /// The trigger of a line whose `VFIO_IRQ_INFO_AUTOMASKED` is as given: VFIO masks level-triggered lines only.
+    pub const fn of_line(is_automasked: bool) -> Self {
+        if is_automasked {
+            Self::LevelHigh
+        } else {
+            Self::EdgeRising
+        }
+    }
+}
+
 /// The node that the device's node becomes a child of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent {
@@ -38,157 +104,100 @@ pub struct Parent {
     pub interrupts: Option<InterruptParent>,
 }
 
-/// Whether a text is the name of a node without an address (Devicetree Specification 2.2.1).
-fn is_name(name: &str) -> bool {
-    let is_char = |c: char| c.is_ascii_alphanumeric() || ",._+-".contains(c);
-    name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name.len() <= 31
-        && name.chars().all(is_char)
+/// The interrupt controller that takes the interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterruptParent {
+    /// The controller's phandle in the guest's tree.
+    pub phandle: u32,
+    /// Its cells.
+    pub format: InterruptFormat,
 }
 
-impl DeviceNode {
-    /// A node of that name without anything in it.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            ..Self::default()
+/// How an interrupt controller's `#interrupt-cells` are filled (Linux's bindings
+/// `interrupt-controller/arm,gic-v3.yaml` and `interrupts.txt`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InterruptFormat {
+    /// `<0 SPI FLAGS>`, of a GICv2 or GICv3.
+    Gic,
+    /// `<NUMBER FLAGS>`.
+    NumberAndFlags,
+}
+
+impl InterruptFormat {
+    /// The controller's `#interrupt-cells`.
+    pub const fn cells(self) -> u32 {
+        match self {
+            Self::Gic => 3,
+            Self::NumberAndFlags => 2,
         }
     }
 
-    /// The node's name with its address.
-    fn full_name(&self) -> String {
-        let address = self.regions.first().map(|region| region.address);
-        address.map_or_else(
-            || self.name.clone(),
-            |address| format!("{}@{address:x}", self.name),
-        )
-    }
-
-    fn check(&self, parent: &Parent) -> Result<(), NodeError> {
-        if !is_name(&self.name) {
-            let name = self.name.clone();
-            return Err(NodeError::Name { name });
+    pub(super) fn encode(self, NodeInterrupt { number, trigger }: NodeInterrupt) -> Vec<u32> {
+        let flags = trigger as u32;
+        match self {
+            // A shared interrupt.
+            Self::Gic => vec![0, number, flags],
+            Self::NumberAndFlags => vec![number, flags],
         }
-        let node = self.full_name();
-        let mut names = self.compatible.iter();
-        if names.len() == 0 || !names.all(|name| property::is_listable(name)) {
-            return Err(NodeError::Compatible { node });
-        }
-        region::check(&node, &self.regions, parent)?;
-        interrupt::check(&node, &self.interrupts, parent.interrupts)?;
-        property::check(&node, &self.properties)
-    }
-
-    /// Writes nodes for those of the device's clocks that the tree has not got yet, as children of the node that is open
-    /// in `fdt`. Where that is does not matter, but it has to be in the same tree.
-    ///
-    /// # Errors
-    /// A clock has a bad name or one that another clock has, there is no phandle left, or no node is open.
-    pub fn write_clocks(&self, fdt: &mut FdtWriter, clocks: &mut Clocks) -> Result<(), NodeError> {
-        self.clocks
-            .iter()
-            .try_for_each(|clock| clocks.write(fdt, clock))
-    }
-
-    /// Writes the node as a child of the node that is open in `fdt`, which `parent` describes.
-    ///
-    /// # Errors
-    /// No guest could use the node, a clock was not written before, or no node is open.
-    pub fn write(
-        &self,
-        fdt: &mut FdtWriter,
-        parent: &Parent,
-        clocks: &Clocks,
-    ) -> Result<(), NodeError> {
-        self.check(parent)?;
-        let node = self.full_name();
-        let mut phandles = Vec::new();
-        for clock in &self.clocks {
-            let Some(phandle) = clocks.phandle(clock) else {
-                let clock = clock.clone();
-                return Err(NodeError::ClockMissing { node, clock });
-            };
-            phandles.push(phandle);
-        }
-        let result = self.write_checked(fdt, parent, &node, &phandles);
-        result.map_err(|source| NodeError::Write { node, source })
-    }
-
-    fn write_checked(
-        &self,
-        fdt: &mut FdtWriter,
-        parent: &Parent,
-        name: &str,
-        clocks: &[u32],
-    ) -> Result<(), vm_fdt::Error> {
-        let node = fdt.begin_node(name)?;
-        fdt.property("compatible", &property::texts(&self.compatible))?;
-        fdt.property("reg", &region::reg(&self.regions, parent))?;
-        if let (Some(parent), false) = (parent.interrupts, self.interrupts.is_empty()) {
-            fdt.property_u32("interrupt-parent", parent.phandle)?;
-            let value = interrupt::interrupts(&self.interrupts, parent.format);
-            fdt.property("interrupts", &value)?;
-        }
-        if self.dma_coherent {
-            fdt.property_null("dma-coherent")?;
-        }
-        if !clocks.is_empty() {
-            fdt.property("clocks", &property::cells(clocks))?;
-        }
-        for Property { name, value } in &self.properties {
-            fdt.property(name, value)?;
-        }
-        fdt.end_node(node)
     }
 }
 
-/// A blob with an interrupt controller and with the devices on a bus that is as `parent` says. The clocks have the
-/// phandles after the controller's.
-///
-/// # Errors
-/// One of the devices cannot be written.
-pub fn sample_tree(devices: &[DeviceNode], parent: &Parent) -> Result<Vec<u8>, NodeError> {
-    let mut fdt = FdtWriter::new().map_err(failed)?;
-    let root = fdt.begin_node("").map_err(failed)?;
-    write_head(&mut fdt, parent).map_err(failed)?;
-    let first = parent.interrupts.map_or(0, |parent| parent.phandle);
-    let mut clocks = Clocks::new(first.wrapping_add(1));
-    for device in devices {
-        device.write_clocks(&mut fdt, &mut clocks)?;
+/// A clock that always runs at one rate: the only kind that a guest can have without a driver for the host's clock
+/// controller. The guest gets its own node for each (Linux's binding `clock/fixed-clock.yaml`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FixedClock {
+    /// Hertz, if the host's node says it.
+    pub frequency: Option<u32>,
+    /// What the clock's users may call its output.
+    pub output_names: Vec<String>,
+}
+
+impl fmt::Display for FixedClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the clock")?;
+        for name in &self.output_names {
+            write!(f, " '{name}'")?;
+        }
+        match self.frequency {
+            Some(frequency) => write!(f, " of {frequency} Hz"),
+            None => f.write_str(" of unknown rate"),
+        }
     }
-    let bus = fdt.begin_node("platform-bus").map_err(failed)?;
-    write_bus(&mut fdt, parent).map_err(failed)?;
-    for device in devices {
-        device.write(&mut fdt, parent, &clocks)?;
+}
+
+/// A property.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Property {
+    /// Its name.
+    pub name: String,
+    /// Its value, as it is in the tree.
+    pub value: Vec<u8>,
+}
+
+impl Property {
+    /// What a node gets for the guest, and what says something about the host only: neither is copied.
+    const RESERVED: [&str; 16] = [
+        "#address-cells",
+        "#size-cells",
+        "clocks",
+        "compatible",
+        "dma-coherent",
+        "interrupt-parent",
+        "interrupts",
+        "interrupts-extended",
+        "iommu-map",
+        "iommus",
+        "linux,phandle",
+        "name",
+        "phandle",
+        "ranges",
+        "reg",
+        "status",
+    ];
+
+    /// Whether a property of this name is set for the guest, or is the host's own business.
+    pub(super) fn is_reserved(name: &str) -> bool {
+        Self::RESERVED.contains(&name)
     }
-    fdt.end_node(bus).map_err(failed)?;
-    fdt.end_node(root).map_err(failed)?;
-    fdt.finish().map_err(failed)
-}
-
-fn failed(source: vm_fdt::Error) -> NodeError {
-    let node = "a sample tree".to_owned();
-    NodeError::Write { node, source }
-}
-
-fn write_head(fdt: &mut FdtWriter, parent: &Parent) -> Result<(), vm_fdt::Error> {
-    fdt.property_string("compatible", "vmbell,sample")?;
-    fdt.property_u32("#address-cells", parent.address_cells)?;
-    fdt.property_u32("#size-cells", parent.size_cells)?;
-    let Some(controller) = parent.interrupts else {
-        return Ok(());
-    };
-    let node = fdt.begin_node("interrupt-controller")?;
-    fdt.property_string("compatible", "vmbell,interrupt-controller")?;
-    fdt.property_null("interrupt-controller")?;
-    fdt.property_u32("#interrupt-cells", controller.format.cells())?;
-    fdt.property_phandle(controller.phandle)?;
-    fdt.end_node(node)
-}
-
-fn write_bus(fdt: &mut FdtWriter, parent: &Parent) -> Result<(), vm_fdt::Error> {
-    fdt.property_string("compatible", "simple-bus")?;
-    fdt.property_u32("#address-cells", parent.address_cells)?;
-    fdt.property_u32("#size-cells", parent.size_cells)?;
-    fdt.property_null("ranges")
 }

@@ -3,8 +3,8 @@
 //! are those of the Devicetree Specification 0.4, and the properties those that QEMU's `sysbus-fdt.c` wrote until 10.1.
 //! Pure data, on any thread.
 //!
-//! [`Tree`] is where a device is described: the host's own device tree, or a compiled one of the user's. A [`Template`]
-//! is what is taken from there, and a [`DeviceNode`] is written with [`vm_fdt`] into the guest's tree.
+//! [`Tree`] is where a device is described: the host's own device tree, or a compiled one of the user's. A [`DeviceNode`]
+//! is taken from there, gets the device's place in the guest, and is written with [`vm_fdt`].
 //!
 //! ```
 //! use vmbell_vfio::node::{
@@ -26,25 +26,18 @@
 //! # }
 //! ```
 
-mod choice;
-mod clock;
 mod device;
-mod error;
-mod interrupt;
-mod property;
-mod region;
-mod template;
+mod pick;
 #[cfg(test)]
 #[cfg(not(any(loom, miri)))]
 mod tests;
 mod tree;
+mod write;
 
-pub use choice::Choice;
-pub use clock::{Clocks, FixedClock};
-pub use device::{DeviceNode, Parent, sample_tree};
-pub use error::{NodeError, SourceError};
-pub use interrupt::{InterruptFormat, InterruptParent, NodeInterrupt, Trigger};
-pub use property::Property;
-pub use region::NodeRegion;
-pub use template::{Copied, Template};
-pub use tree::Tree;
+pub use device::{
+    DeviceNode, FixedClock, InterruptFormat, InterruptParent, NodeInterrupt, NodeRegion, Parent,
+    Property, Trigger,
+};
+pub use pick::{Choice, Copied, PickError};
+pub use tree::{Tree, TreeError};
+pub use write::{NodeError, NodeProblem, sample_tree};

@@ -6,12 +6,10 @@
 
 use std::fs::{self, DirEntry, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
-
-use super::error::SourceError;
 
 /// Nodes below nodes, as in Linux's `fdt.c`.
 const DEEPEST: usize = 64;
@@ -19,6 +17,34 @@ const DEEPEST: usize = 64;
 const MOST_NODES: usize = 1 << 16;
 /// Bytes of a property, or of a whole blob.
 const LARGEST: usize = 4 << 20;
+
+/// Why a tree cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TreeError {
+    /// The folder of the host's device tree cannot be read.
+    #[error("cannot read the device tree {}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The bytes are not a device tree.
+    #[error("this is not a compiled device tree")]
+    Blob {
+        /// Why.
+        source: dtoolkit::error::FdtParseError,
+    },
+    /// The tree is larger than any that is sensible.
+    #[error("the device tree has {what}, more than {limit}")]
+    TooLarge {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much there may be.
+        limit: usize,
+    },
+}
 
 /// A device tree from which devices are taken.
 #[derive(Clone, Debug, Default)]
@@ -50,29 +76,18 @@ impl SourceNode {
         Some(u32::from_be_bytes(self.property(name)?.try_into().ok()?))
     }
 
-    /// A property that lists texts; empty if the node lacks it.
-    ///
-    /// # Errors
-    /// The last text has no end, or one is not UTF-8 or is empty.
-    pub(super) fn texts(&self, name: &str) -> Result<Vec<String>, SourceError> {
+    /// A property that lists texts; empty if the node lacks it. `None` if the last text has no end, or one is not UTF-8
+    /// or is empty.
+    pub(super) fn texts(&self, name: &str) -> Option<Vec<String>> {
         let Some(value) = self.property(name) else {
-            return Ok(Vec::new());
+            return Some(Vec::new());
         };
         let texts = value.strip_suffix(&[0]).and_then(|value| {
             let texts = value.split(|byte| *byte == 0);
             let texts = texts.map(|text| Some(std::str::from_utf8(text).ok()?.to_owned()));
             texts.collect::<Option<Vec<String>>>()
         });
-        texts
-            .filter(|texts| texts.iter().all(|text| !text.is_empty()))
-            .ok_or_else(|| self.malformed(name))
-    }
-
-    pub(super) fn malformed(&self, property: &str) -> SourceError {
-        SourceError::Malformed {
-            node: self.path.clone(),
-            property: property.to_owned(),
-        }
+        texts.filter(|texts| texts.iter().all(|text| !text.is_empty()))
     }
 
     /// `compatible`; empty if the node lacks it.
@@ -86,10 +101,40 @@ impl SourceNode {
 }
 
 impl Tree {
+    /// Where the kernel shows the host's tree. `/proc/device-tree` is a link to it.
+    pub const HOST: &'static str = "/sys/firmware/devicetree/base";
+
+    /// Reads a tree of folders, such as [`Tree::HOST`].
+    ///
+    /// # Errors
+    /// The folder cannot be read, or the tree is too large.
+    pub fn from_folder(path: &Path) -> Result<Self, TreeError> {
+        let mut tree = Self::default();
+        add_folder(&mut tree, path, "/".to_owned())?;
+        Ok(tree)
+    }
+
+    /// Reads a compiled device tree or overlay.
+    ///
+    /// # Errors
+    /// The bytes are not a device tree, or it is too large.
+    pub fn from_blob(bytes: &[u8]) -> Result<Self, TreeError> {
+        if bytes.len() > LARGEST {
+            return Err(TreeError::TooLarge {
+                what: "bytes",
+                limit: LARGEST,
+            });
+        }
+        let blob = Fdt::new(bytes).map_err(|source| TreeError::Blob { source })?;
+        let mut tree = Self::default();
+        add_blob_node(&mut tree, blob.root(), "/".to_owned())?;
+        Ok(tree)
+    }
+
     /// Adds a node.
-    pub(super) fn push(&mut self, node: SourceNode) -> Result<(), SourceError> {
+    pub(super) fn push(&mut self, node: SourceNode) -> Result<(), TreeError> {
         if self.nodes.len() == MOST_NODES {
-            return Err(SourceError::TooLarge {
+            return Err(TreeError::TooLarge {
                 what: "nodes",
                 limit: MOST_NODES,
             });
@@ -123,9 +168,9 @@ pub(super) fn join(path: &str, name: &str) -> String {
 }
 
 /// Checks the depth of a node with that path.
-fn check_depth(path: &str) -> Result<(), SourceError> {
+fn check_depth(path: &str) -> Result<(), TreeError> {
     if path.matches('/').count() > DEEPEST {
-        return Err(SourceError::TooLarge {
+        return Err(TreeError::TooLarge {
             what: "levels",
             limit: DEEPEST,
         });
@@ -133,26 +178,7 @@ fn check_depth(path: &str) -> Result<(), SourceError> {
     Ok(())
 }
 
-impl Tree {
-    /// Reads a compiled device tree or overlay.
-    ///
-    /// # Errors
-    /// The bytes are not a device tree, or it is too large.
-    pub fn from_blob(bytes: &[u8]) -> Result<Self, SourceError> {
-        if bytes.len() > LARGEST {
-            return Err(SourceError::TooLarge {
-                what: "bytes",
-                limit: LARGEST,
-            });
-        }
-        let blob = Fdt::new(bytes).map_err(|source| SourceError::Blob { source })?;
-        let mut tree = Self::default();
-        add_blob_node(&mut tree, blob.root(), "/".to_owned())?;
-        Ok(tree)
-    }
-}
-
-fn add_blob_node(tree: &mut Tree, node: FdtNode<'_>, path: String) -> Result<(), SourceError> {
+fn add_blob_node(tree: &mut Tree, node: FdtNode<'_>, path: String) -> Result<(), TreeError> {
     check_depth(&path)?;
     let properties = node.properties();
     tree.push(SourceNode {
@@ -165,24 +191,9 @@ fn add_blob_node(tree: &mut Tree, node: FdtNode<'_>, path: String) -> Result<(),
         .try_for_each(|child| add_blob_node(tree, child, join(&path, child.name())))
 }
 
-impl Tree {
-    /// Where the kernel shows the host's tree. `/proc/device-tree` is a link to it.
-    pub const HOST: &'static str = "/sys/firmware/devicetree/base";
-
-    /// Reads a tree of folders, such as [`Tree::HOST`].
-    ///
-    /// # Errors
-    /// The folder cannot be read, or the tree is too large.
-    pub fn from_folder(path: &Path) -> Result<Self, SourceError> {
-        let mut tree = Self::default();
-        add_folder(&mut tree, path, "/".to_owned())?;
-        Ok(tree)
-    }
-}
-
-fn add_folder(tree: &mut Tree, folder: &Path, path: String) -> Result<(), SourceError> {
+fn add_folder(tree: &mut Tree, folder: &Path, path: String) -> Result<(), TreeError> {
     check_depth(&path)?;
-    let failed = |source| SourceError::Folder {
+    let failed = |source| TreeError::Folder {
         path: folder.to_owned(),
         source,
     };

@@ -4,13 +4,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use super::super::{Choice, Copied, Template, Tree, sample_tree};
+use super::super::{Choice, Copied, DeviceNode, Tree, sample_tree};
 use super::devices::{PERIPHID, clk24mhz, clock, level, parent, property, region, rtc, texts};
 
-const PL031: Choice<'_> = Choice::Sysfs {
-    name: "9010000.pl031",
-    compatible: "arm,pl031",
-};
+const PL031: Choice<'_> = Choice::Path("/pl031@9010000");
 
 fn node(root: &Path, path: &str, properties: &[(&str, &[u8])]) {
     let folder = root.join(path);
@@ -58,78 +55,35 @@ fn board() -> tempfile::TempDir {
     folder
 }
 
-fn template(root: &Path, choice: &Choice<'_>) -> Result<Template, String> {
-    Tree::from_folder(root)
-        .unwrap()
-        .template(choice, Copied::COMMON)
-        .map_err(|error| error.to_string())
+fn device(root: &Path) -> Result<DeviceNode, String> {
+    let tree = Tree::from_folder(root).unwrap();
+    let device = tree.device(&PL031, Copied::Common);
+    device.map_err(|error| error.to_string())
 }
 
 #[test]
 fn a_device_of_the_host_becomes_one_of_the_guests() {
     let board = board();
-    let template = template(board.path(), &PL031).unwrap();
-    let device = template.device(vec![region(0x8c00_0000, 0x1000)], vec![level(112)]);
+    let mut device = device(board.path()).unwrap();
+    device.regions.push(region(0x8c00_0000, 0x1000));
+    device.interrupts.push(level(112));
     assert_eq!(device, rtc());
     sample_tree(&[device], &parent(2, 2, 1)).unwrap();
 }
 
 #[test]
-fn a_node_is_found_by_the_path_too() {
-    let board = board();
-    let by_path = template(board.path(), &Choice::Path("/pl031@9010000"));
-    assert_eq!(by_path, template(board.path(), &PL031));
-}
-
-#[test]
-fn listed_properties_are_copied_and_those_of_the_host_never() {
+fn common_properties_are_copied_and_those_of_the_host_never() {
     let board = board();
     let tree = Tree::from_folder(board.path()).unwrap();
     let copied = |copied| {
-        let template = tree.template(&PL031, copied).unwrap();
-        let names = template
-            .properties
-            .into_iter()
-            .map(|property| property.name);
+        let device = tree.device(&PL031, copied).unwrap();
+        let names = device.properties.into_iter().map(|property| property.name);
         names.collect::<Vec<_>>()
     };
-    let listed = Copied::Listed(&["vendor,wire", "iommus", "reg", "vendor,absent"]);
-    assert_eq!(copied(listed), ["clock-names", "vendor,wire"]);
+    let common = ["arm,primecell-periphid", "clock-names"];
+    assert_eq!(copied(Copied::Common), common);
     let all = ["arm,primecell-periphid", "clock-names", "vendor,wire"];
     assert_eq!(copied(Copied::All), all);
-}
-
-#[test]
-fn no_node_is_an_error_that_names_it() {
-    let board = board();
-    let choice = Choice::Sysfs {
-        name: "9010000.pl031",
-        compatible: "arm,pl030",
-    };
-    assert_eq!(
-        template(board.path(), &choice).unwrap_err(),
-        "no node of the device tree is named pl031@9010000 and compatible with arm,pl030"
-    );
-    for name in ["rtc_cmos", "x.pl031", "é", ""] {
-        let compatible = "arm,pl031";
-        let choice = Choice::Sysfs { name, compatible };
-        assert_eq!(
-            template(board.path(), &choice).unwrap_err(),
-            format!("{name} is not a device of a device tree: these are named ADDRESS.NAME")
-        );
-    }
-}
-
-#[test]
-fn several_nodes_are_an_error_that_names_them() {
-    let board = board();
-    let compatible = [("compatible", &b"arm,pl031\0"[..])];
-    node(board.path(), "soc/pl031@9010000", &compatible);
-    assert_eq!(
-        template(board.path(), &PL031).unwrap_err(),
-        "several nodes of the device tree are named pl031@9010000 and compatible with arm,pl031: /pl031@9010000, /soc/pl031@9010000"
-    );
-    template(board.path(), &Choice::Path("/pl031@9010000")).unwrap();
 }
 
 #[test]
@@ -141,12 +95,12 @@ fn a_clock_that_is_not_fixed_is_an_error_that_names_it() {
         &[("compatible", b"arm,sp810-pll\0")],
     );
     assert_eq!(
-        template(board.path(), &PL031).unwrap_err(),
+        device(board.path()).unwrap_err(),
         "/pl031@9010000: its clock /apb-pclk is not a fixed-clock but arm,sp810-pll, which a guest cannot drive"
     );
     fs::remove_file(board.path().join("apb-pclk/phandle")).unwrap();
     assert_eq!(
-        template(board.path(), &PL031).unwrap_err(),
+        device(board.path()).unwrap_err(),
         "/pl031@9010000: no node has the phandle 0x8000 of its clock"
     );
 }
@@ -159,7 +113,7 @@ fn a_clock_may_be_there_twice_and_say_little() {
     node(board.path(), rtc, &[("clocks", &clocks)]);
     let bare: [(&str, &[u8]); 2] = [("compatible", b"fixed-clock\0"), ("phandle", &[0, 0, 0, 7])];
     node(board.path(), "clocks/bare", &bare);
-    let clocks = template(board.path(), &PL031).unwrap().clocks;
+    let clocks = device(board.path()).unwrap().clocks;
     assert_eq!(clocks, [clk24mhz(), clock(None, &[]), clk24mhz()]);
 }
 
@@ -174,14 +128,14 @@ fn malformed_properties_are_named() {
     ] {
         let board = board();
         node(board.path(), path, &[(name, value)]);
-        let error = template(board.path(), &PL031).unwrap_err();
+        let error = device(board.path()).unwrap_err();
         let expected = format!("/{path}: the value of '{name}' is malformed");
         assert_eq!(error, expected);
     }
     let board = board();
     let bad: [(&str, &[u8]); 1] = [("compatible", &[0xff, 0])];
     node(board.path(), "pl031@9010000", &bad);
-    let error = template(board.path(), &Choice::Path("/pl031@9010000")).unwrap_err();
+    let error = device(board.path()).unwrap_err();
     assert!(error.contains("'compatible' is malformed"), "{error}");
 }
 
@@ -190,21 +144,21 @@ fn a_device_without_clocks_has_no_names_of_them() {
     let board = board();
     fs::remove_file(board.path().join("pl031@9010000/clocks")).unwrap();
     node(board.path(), "pl031@9010000", &[("dma-coherent", b"")]);
-    let template = template(board.path(), &PL031).unwrap();
-    assert_eq!(template.clocks, []);
+    let device = device(board.path()).unwrap();
+    assert_eq!(device.clocks, []);
     assert_eq!(
-        template.properties,
+        device.properties,
         [property("arm,primecell-periphid", PERIPHID)]
     );
-    assert!(template.dma_coherent);
-    assert_eq!(template.compatible, texts(&["arm,pl031", "arm,primecell"]));
+    assert!(device.dma_coherent);
+    assert_eq!(device.compatible, texts(&["arm,pl031", "arm,primecell"]));
 }
 
 #[test]
 fn links_are_not_followed_and_depth_has_an_end() {
     let board = board();
     symlink(".", board.path().join("loop")).unwrap();
-    template(board.path(), &PL031).unwrap();
+    device(board.path()).unwrap();
     node(board.path(), &"a/".repeat(70), &[]);
     let error = Tree::from_folder(board.path()).unwrap_err();
     assert_eq!(

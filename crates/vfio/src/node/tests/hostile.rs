@@ -18,8 +18,8 @@ proptest! {
             bytes[place] = byte;
         }
         if let Ok(tree) = Tree::from_blob(&bytes) {
-            for choice in [Choice::Only, Choice::Symbol("rtc"), Choice::Compatible("arm,pl031")] {
-                let _ = tree.template(&choice, Copied::All);
+            for choice in [Choice::Only, Choice::Path("/fragment@0/__overlay__/pl031@0")] {
+                let _ = tree.device(&choice, Copied::All);
             }
         }
     }

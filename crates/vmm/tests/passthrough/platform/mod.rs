@@ -25,7 +25,7 @@ use crate::harness::await_that;
 use crate::harness::chain;
 
 /// The device's name in sysfs.
-pub const CLOCK: &str = "9010000.pl031";
+const CLOCK: &str = "9010000.pl031";
 /// The time of the alarm, in seconds.
 pub const ALARM: u32 = 0x1000;
 

@@ -7,11 +7,11 @@ use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
 use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::node::{
-    Choice, Copied, FixedClock, InterruptFormat, InterruptParent, NodeInterrupt, NodeRegion,
-    Parent, Template, Tree, Trigger, sample_tree,
+    Choice, Copied, DeviceNode, FixedClock, InterruptFormat, InterruptParent, NodeInterrupt,
+    NodeRegion, Parent, Tree, Trigger, sample_tree,
 };
 
-use super::{CLOCK, Clock};
+use super::Clock;
 use crate::harness::HOLE;
 
 /// Where L1 shows the clock's node.
@@ -20,36 +20,30 @@ const NODE: &str = "/proc/device-tree/pl031@9010000";
 const SPI: u32 = 5;
 const GIC: u32 = 0x77;
 
-fn template() -> Template {
+fn host_node() -> DeviceNode {
     let tree = Tree::from_folder(Path::new(Tree::HOST)).unwrap();
-    let choice = Choice::Sysfs {
-        name: CLOCK,
-        compatible: "arm,pl031",
-    };
-    let by_name = tree.template(&choice, Copied::COMMON).unwrap();
-    let by_path = tree.template(&Choice::Path("/pl031@9010000"), Copied::COMMON);
-    assert_eq!(by_path.unwrap(), by_name);
-    by_name
+    let choice = Choice::Path("/pl031@9010000");
+    tree.device(&choice, Copied::Common).unwrap()
 }
 
 fn node_is_what_the_host_says_of_the_clock<H: Hypervisor>(_h: &H) {
-    let template = template();
+    let node = host_node();
     let file = |name: &str| fs::read(Path::new(NODE).join(name)).unwrap();
-    assert_eq!(template.name, "pl031");
-    assert_eq!(template.compatible, ["arm,pl031", "arm,primecell"]);
+    assert_eq!(node.name, "pl031");
+    assert_eq!(node.compatible, ["arm,pl031", "arm,primecell"]);
     assert_eq!(
         file("compatible"),
-        (template.compatible.join("\0") + "\0").as_bytes()
+        (node.compatible.join("\0") + "\0").as_bytes()
     );
     // The lab's edit of the tree, with which it has an IOMMU group.
-    assert!(template.dma_coherent);
+    assert!(node.dma_coherent);
     let clock = FixedClock {
         frequency: Some(24_000_000),
         output_names: vec!["clk24mhz".into()],
     };
-    assert_eq!(template.clocks, [clock]);
-    let [names] = &template.properties[..] else {
-        panic!("{:?}", template.properties)
+    assert_eq!(node.clocks, [clock]);
+    let [names] = &node.properties[..] else {
+        panic!("{:?}", node.properties)
     };
     assert_eq!(names.name, "clock-names");
     assert_eq!(names.value, file("clock-names"));
@@ -65,7 +59,11 @@ fn node_has_the_places_of_the_guest_and_nothing_of_the_host<H: Hypervisor>(_h: &
         number: SPI,
         trigger: Trigger::of_line(irq.automasked),
     });
-    let node = template().device(regions.collect(), interrupts.collect());
+    let node = DeviceNode {
+        regions: regions.collect(),
+        interrupts: interrupts.collect(),
+        ..host_node()
+    };
     let parent = Parent {
         address_cells: 2,
         size_cells: 2,
@@ -103,11 +101,11 @@ fn node_has_the_places_of_the_guest_and_nothing_of_the_host<H: Hypervisor>(_h: &
     assert_eq!(cells("interrupt-parent"), [GIC]);
     // The guest has a separate node for the clock that drives the device.
     let clocks = Tree::from_blob(&blob).unwrap();
-    let again = clocks.template(
+    let again = clocks.device(
         &Choice::Path("/platform-bus/pl031@d0000000"),
-        Copied::COMMON,
+        Copied::Common,
     );
-    assert_eq!(again.unwrap(), template());
+    assert_eq!(again.unwrap(), host_node());
 }
 
 kit::on_kvm! {
