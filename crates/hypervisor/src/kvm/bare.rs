@@ -44,7 +44,7 @@ impl Bare {
         };
         let start = config.ram_base;
         let vm = KvmVm::new(Arc::clone(&system), &config)?;
-        let code = arch::bare::code(exit, start)?;
+        let code = arch::bare::code(exit)?;
         write(vm.memory(), &code, GuestAddress(start))?;
         let doorbell = match exit {
             BareExit::Pio | BareExit::Mmio => None,

@@ -55,15 +55,6 @@ pub enum KvmError {
         /// The number of the signal.
         signal: i32,
     },
-    /// Code that the backend puts into the guest could not be assembled.
-    #[cfg(target_arch = "x86_64")]
-    #[error("cannot assemble {what} for the guest")]
-    Assemble {
-        /// The code, in words.
-        what: &'static str,
-        /// The error of the assembler.
-        source: iced_x86::IcedError,
-    },
     /// The CPU refused to enter the guest with its state (KVM_EXIT_FAIL_ENTRY).
     #[error("the cpu refused to enter the guest, reason {reason:#x}")]
     FailedEntry {
@@ -118,14 +109,6 @@ pub enum KvmError {
         /// The exit, in words.
         exit: String,
     },
-}
-
-#[cfg(target_arch = "x86_64")]
-impl KvmError {
-    /// Makes the error for a failure to assemble `what`.
-    pub(super) fn assemble(what: &'static str) -> impl Fn(iced_x86::IcedError) -> Error {
-        move |source| Self::Assemble { what, source }.into()
-    }
 }
 
 impl From<KvmError> for Error {

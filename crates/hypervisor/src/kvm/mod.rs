@@ -20,6 +20,7 @@
 mod arch;
 mod bare;
 mod coalesced;
+mod code;
 mod doorbells;
 mod error;
 mod events;
@@ -44,8 +45,6 @@ use super::{Capability, Error, Hypervisor, Support, Vm, VmConfig};
 
 pub use error::KvmError;
 pub use forward::ForwardError;
-#[cfg(target_arch = "x86_64")]
-pub use iced_x86::IcedError;
 pub use vcpu::KvmVcpu;
 pub use vm::KvmVm;
 

@@ -28,7 +28,7 @@ const RING: [u32; 7] = [
 const _: () = assert!(super::super::bare::COUNT == 8 + 0xff8);
 
 /// The code of a guest that makes these exits forever; it runs at any address.
-pub fn code(exit: BareExit, _: u64) -> Result<Vec<u8>, Error> {
+pub fn code(exit: BareExit) -> Result<Vec<u8>, Error> {
     let rest: &[u32] = match exit {
         BareExit::Mmio => &STORE,
         BareExit::Ioeventfd => &RING,

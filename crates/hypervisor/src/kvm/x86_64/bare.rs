@@ -1,51 +1,63 @@
 //! The guest of a bare loop on x86-64.
-
-use iced_x86::IcedError;
-use iced_x86::code_asm::{CodeAssembler, dword_ptr, dx, eax, qword_ptr, rbx, rcx, rdx};
+#![allow(unsafe_code)]
 
 use super::super::bare::COUNT;
-use super::super::error::KvmError;
+use super::super::code::guest_code;
 use crate::Error;
 use crate::measure::BareExit;
 
 /// The port and the address that the guest writes to.
-const PORT: u64 = 0xc050;
+const PORT: u32 = 0xc050;
 pub const ADDRESS: u64 = 0xd000_0050;
 
-/// The code of a guest that makes these exits forever, for the address `start`. One that rings leaves at the port when
-/// it has rung [`COUNT`] times.
-pub fn code(exit: BareExit, start: u64) -> Result<Vec<u8>, Error> {
-    assemble(exit, start).map_err(KvmError::assemble("a loop"))
+guest_code! {
+    fn output = vmbell_bare_output..vmbell_bare_output_end {
+        "mov edx, {port}",
+        "2:",
+        "out dx, eax",
+        "jmp 2b",
+        ; port = const PORT,
+    }
 }
 
-fn assemble(exit: BareExit, start: u64) -> Result<Vec<u8>, IcedError> {
-    let mut code = CodeAssembler::new(64)?;
-    let mut again = code.create_label();
-    match exit {
-        BareExit::Pio => {
-            code.mov(rdx, PORT)?;
-            code.set_label(&mut again)?;
-            code.out(dx, eax)?;
-        }
-        BareExit::Mmio => {
-            code.mov(rdx, ADDRESS)?;
-            code.set_label(&mut again)?;
-            code.mov(dword_ptr(rdx), eax)?;
-        }
-        BareExit::Ioeventfd => {
-            let mut ring = code.create_label();
-            code.mov(rbx, start + COUNT)?;
-            code.set_label(&mut again)?;
-            code.mov(rcx, qword_ptr(rbx))?;
-            code.mov(rdx, ADDRESS)?;
-            code.set_label(&mut ring)?;
-            code.mov(dword_ptr(rdx), eax)?;
-            code.dec(rcx)?;
-            code.jnz(ring)?;
-            code.mov(rdx, PORT)?;
-            code.out(dx, eax)?;
-        }
+guest_code! {
+    fn store = vmbell_bare_store..vmbell_bare_store_end {
+        "mov edx, {address}",
+        "2:",
+        "mov [rdx], eax",
+        "jmp 2b",
+        ; address = const ADDRESS,
     }
-    code.jmp(again)?;
-    code.assemble(start)
+}
+
+guest_code! {
+    /// Reads how often to ring, rings, and leaves at the port.
+    fn ring = vmbell_bare_ring..vmbell_bare_ring_end {
+        "lea rbx, [rip + vmbell_bare_ring + {count}]",
+        "2:",
+        "mov rcx, [rbx]",
+        "mov edx, {address}",
+        "3:",
+        "mov [rdx], eax",
+        "dec rcx",
+        "jnz 3b",
+        "mov edx, {port}",
+        "out dx, eax",
+        "jmp 2b",
+        ; count = const COUNT,
+        address = const ADDRESS,
+        port = const PORT,
+    }
+}
+
+/// The code of a guest that makes these exits forever; it runs at any address. One that rings leaves at the port when it
+/// has rung [`COUNT`] times.
+#[allow(clippy::unnecessary_wraps, reason = "arm64 has no ports")]
+pub fn code(exit: BareExit) -> Result<Vec<u8>, Error> {
+    let code = match exit {
+        BareExit::Pio => output(),
+        BareExit::Mmio => store(),
+        BareExit::Ioeventfd => ring(),
+    };
+    Ok(code.to_vec())
 }

@@ -1,19 +1,19 @@
 //! Trials of capabilities that only a guest can show: the guest, its code, and the run. A trial runs on the thread that
 //! asks; a second thread ends it after a time limit. All guests of trials report to the same port.
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use iced_x86::IcedError;
-use iced_x86::code_asm::{CodeAssembler, al, dx, eax, ecx, edx, mm0};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::super::error::KvmError;
+use super::super::code::guest_code;
 use super::super::system::System;
 use super::super::vm::KvmVm;
+use super::boot::with_hypercall;
 use super::cpuid;
 use crate::{EntryPoint, Error, IoEvents, Irqchip, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 
@@ -25,8 +25,8 @@ pub fn hypercalls(system: &Arc<System>) -> Support {
             "the hypercall instruction never ends here: this kvm emulates the guest's kernel mode",
         );
     }
-    let code = || hypercall(cpuid::has_vmmcall(&system.host.cpuid));
-    let one = || Trial::new(system, Irqchip::None, None, code())?.run();
+    let code = || with_hypercall(hypercall(), cpuid::has_vmmcall(&system.host.cpuid));
+    let one = || Trial::new(system, Irqchip::None, &[], &code())?.run();
     let answer = system.host.hypercalls.get_or_init(|| match one() {
         Ok(VmExit::PioOut { .. }) => Support::Yes,
         Ok(VmExit::Kicked) => no("the hypercall instruction never ends here"),
@@ -38,7 +38,6 @@ pub fn hypercalls(system: &Arc<System>) -> Support {
 
 /// Whether an interrupt stays in service until the guest's EOI; tried once.
 pub fn ends_of_interrupts(system: &Arc<System>) -> Support {
-    let handler = || Some(handler());
     let one = || Trial::new(system, Irqchip::Full, handler(), interrupt())?.run();
     let answer = system.host.ends_of_interrupts.get_or_init(|| match one() {
         Ok(VmExit::PioOut { data, .. }) if data & IN_SERVICE != 0 => Support::Yes,
@@ -68,7 +67,7 @@ pub fn light_exits(system: &Arc<System>) -> Support {
 
 /// Whether guest code of ring 0 runs on the CPU; tried once.
 pub fn native_kernel_mode(system: &Arc<System>) -> Support {
-    let one = || Trial::new(system, Irqchip::None, None, unknown_to_emulators())?.run();
+    let one = || Trial::new(system, Irqchip::None, &[], unknown_to_emulators())?.run();
     let answer = system.host.native_kernel_mode.get_or_init(|| match one() {
         Ok(VmExit::PioOut { .. }) => Support::Yes,
         Ok(VmExit::Fault(_)) => no(
@@ -83,7 +82,7 @@ pub fn native_kernel_mode(system: &Arc<System>) -> Support {
 /// The first exit of a guest that rings an ioeventfd before it, and the exits that the kernel counted until then
 /// without the one to the VMM.
 fn rings(system: &Arc<System>) -> Result<(VmExit, u64), Error> {
-    let mut trial = Trial::new(system, Irqchip::None, None, rings_code())?;
+    let mut trial = Trial::new(system, Irqchip::None, &[], rings_code())?;
     let event = EventFd::new(EFD_NONBLOCK).map_err(Error::system("make an eventfd"))?;
     let _doorbell = trial.vm.register_ioevent(
         &Arc::new(event),
@@ -109,31 +108,26 @@ fn untried(error: &Error) -> Support {
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A guest with one vCPU that has not run yet.
-pub struct Trial {
-    pub vm: KvmVm,
+struct Trial {
+    vm: KvmVm,
     vcpu: Box<dyn Vcpu>,
 }
 
 impl Trial {
-    /// A guest with this code and, if given, this interrupt handler.
-    pub fn new(
+    /// A guest with this code and, unless it is empty, this interrupt handler.
+    fn new(
         system: &Arc<System>,
         irqchip: Irqchip,
-        handler: Option<Code>,
-        code: Code,
+        handler: &[u8],
+        code: &[u8],
     ) -> Result<Self, Error> {
         let config = VmConfig {
             ram_size: 4096,
             irqchip,
             ..VmConfig::default()
         };
-        let has_handler = handler.is_some();
-        let mut bytes = match handler {
-            Some(handler) => assemble(handler, config.ram_base)?,
-            None => Vec::new(),
-        };
-        let start = config.ram_base + bytes.len() as u64;
-        bytes.extend(assemble(code, start)?);
+        let bytes = [handler, code].concat();
+        let start = config.ram_base + handler.len() as u64;
         let vm = KvmVm::new(Arc::clone(system), &config)?;
         let written = vm
             .memory()
@@ -143,7 +137,7 @@ impl Trial {
             source: std::io::Error::other(error),
         })?;
         let mut vcpu = vm.create_vcpu(0)?;
-        if has_handler {
+        if !handler.is_empty() {
             vcpu.set_interrupt_handler(config.ram_base)?;
         }
         vcpu.set_entry_point(EntryPoint::Program {
@@ -155,7 +149,7 @@ impl Trial {
     }
 
     /// Runs the guest until its first exit or the time limit.
-    pub fn run(&mut self) -> Result<VmExit, Error> {
+    fn run(&mut self) -> Result<VmExit, Error> {
         let (over, wait) = channel::<()>();
         let kick = self.vcpu.kick_handle();
         std::thread::scope(|scope| {
@@ -171,96 +165,89 @@ impl Trial {
     }
 }
 
-fn assemble(code: Code, start: u64) -> Result<Vec<u8>, Error> {
-    code.and_then(|mut code| code.assemble(start))
-        .map_err(KvmError::assemble("a guest that tries something"))
-}
-
-/// Code that has not been placed at an address yet.
-pub type Code = Result<CodeAssembler, IcedError>;
-
 /// The port that the guest reports to.
-const PORT: i32 = 0x80;
+const PORT: u32 = 0x80;
 /// The port that the guest rings, and how often.
-pub const BELL: u16 = 0xc050;
-pub const RINGS: u32 = 64;
+const BELL: u16 = 0xc050;
+const RINGS: u32 = 64;
 
 /// The vector of the trial, and its bit in its word of the in-service register.
-const VECTOR: i32 = 0x51;
-pub const IN_SERVICE: u32 = 1 << (VECTOR % 32);
-/// The MSRs of that word and of other registers of the local APIC in x2APIC mode (Intel SDM vol. 3, 13.12.1.2).
-const SERVICE_WORD: i32 = 0x810 + VECTOR / 32;
-const APIC_BASE: i32 = 0x1b;
-const SPURIOUS: i32 = 0x80f;
-const SELF_IPI: i32 = 0x83f;
+const VECTOR: u32 = 0x51;
+const IN_SERVICE: u32 = 1 << (VECTOR % 32);
 
-/// Guest code: an unknown hypercall, then a byte to a port.
-pub fn hypercall(vmmcall: bool) -> Code {
-    let mut code = CodeAssembler::new(64)?;
-    code.mov(eax, -1)?;
-    if vmmcall {
-        code.vmmcall()?;
-    } else {
-        code.vmcall()?;
+guest_code! {
+    /// An unknown hypercall, then a byte to a port.
+    fn hypercall = vmbell_trial_hypercall..vmbell_trial_hypercall_end {
+        "mov eax, -1",
+        "vmcall",
+        "mov edx, {port}",
+        "out dx, al",
+        ; port = const PORT,
     }
-    code.mov(edx, PORT)?;
-    code.out(dx, al)?;
-    Ok(code)
 }
 
-/// Guest code: the vCPU interrupts itself and waits.
-pub fn interrupt() -> Code {
-    let mut code = CodeAssembler::new(64)?;
-    code.mov(ecx, APIC_BASE)?;
-    code.rdmsr()?;
-    // Enables the local APIC in x2APIC mode.
-    code.or(eax, 0xc00)?;
-    code.wrmsr()?;
-    code.mov(edx, 0)?;
-    for (register, value) in [(SPURIOUS, 0x1ff), (SELF_IPI, VECTOR)] {
-        code.mov(ecx, register)?;
-        code.mov(eax, value)?;
-        code.wrmsr()?;
+guest_code! {
+    /// The vCPU interrupts itself and waits. The numbers are those of the MSRs of the local APIC in x2APIC mode, which
+    /// it enables first (Intel SDM vol. 3, 13.12.1.2).
+    fn interrupt = vmbell_trial_interrupt..vmbell_trial_interrupt_end {
+        // Its base.
+        "mov ecx, 0x1b",
+        "rdmsr",
+        "or eax, 0xc00",
+        "wrmsr",
+        // The spurious interrupt: on.
+        "mov edx, 0",
+        "mov ecx, 0x80f",
+        "mov eax, 0x1ff",
+        "wrmsr",
+        // The self IPI.
+        "mov ecx, 0x83f",
+        "mov eax, {vector}",
+        "wrmsr",
+        "sti",
+        "2:",
+        "pause",
+        "jmp 2b",
+        ; vector = const VECTOR,
     }
-    code.sti()?;
-    let mut again = code.create_label();
-    code.set_label(&mut again)?;
-    code.pause()?;
-    code.jmp(again)?;
-    Ok(code)
 }
 
-/// Guest code: the handler, which writes its word of the in-service register to a port.
-pub fn handler() -> Code {
-    let mut code = CodeAssembler::new(64)?;
-    code.mov(ecx, SERVICE_WORD)?;
-    code.rdmsr()?;
-    code.mov(edx, PORT)?;
-    code.out(dx, eax)?;
-    Ok(code)
+guest_code! {
+    /// The handler, which writes its word of the in-service register to a port.
+    fn handler = vmbell_trial_handler..vmbell_trial_handler_end {
+        "mov ecx, 0x810 + {vector} / 32",
+        "rdmsr",
+        "mov edx, {port}",
+        "out dx, eax",
+        ; vector = const VECTOR,
+        port = const PORT,
+    }
 }
 
-/// Guest code: writes to the doorbell's port, then a byte to a port.
-pub fn rings_code() -> Code {
-    let mut code = CodeAssembler::new(64)?;
-    code.mov(edx, i32::from(BELL))?;
-    code.mov(ecx, RINGS)?;
-    let mut again = code.create_label();
-    code.set_label(&mut again)?;
-    code.out(dx, al)?;
-    code.dec(ecx)?;
-    code.jnz(again)?;
-    code.mov(edx, PORT)?;
-    code.out(dx, al)?;
-    Ok(code)
+guest_code! {
+    /// Writes to the doorbell's port, then a byte to a port.
+    fn rings_code = vmbell_trial_rings..vmbell_trial_rings_end {
+        "mov edx, {bell}",
+        "mov ecx, {rings}",
+        "2:",
+        "out dx, al",
+        "dec ecx",
+        "jnz 2b",
+        "mov edx, {port}",
+        "out dx, al",
+        ; bell = const BELL,
+        rings = const RINGS,
+        port = const PORT,
+    }
 }
 
-/// Guest code: an addition of MMX, which every x86-64 CPU has and Linux's `arch/x86/kvm/emulate.c` does not, then a
-/// byte to a port.
-pub fn unknown_to_emulators() -> Code {
-    let mut code = CodeAssembler::new(64)?;
-    code.paddd(mm0, mm0)?;
-    code.mov(edx, PORT)?;
-    code.out(dx, al)?;
-    Ok(code)
+guest_code! {
+    /// An addition of MMX, which every x86-64 CPU has and Linux's `arch/x86/kvm/emulate.c` does not, then a byte to a
+    /// port.
+    fn unknown_to_emulators = vmbell_trial_unknown..vmbell_trial_unknown_end {
+        "paddd mm0, mm0",
+        "mov edx, {port}",
+        "out dx, al",
+        ; port = const PORT,
+    }
 }

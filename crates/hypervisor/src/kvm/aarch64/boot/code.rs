@@ -1,7 +1,8 @@
-//! The code that the backend gives guest programs, assembled into the host's binary, which never runs it: the hypercall
-//! page and the exception vectors. Read by the thread that creates the guest.
+//! The code that the backend gives guest programs: the hypercall page and the exception vectors. Read by the thread that
+//! creates the guest.
 #![allow(unsafe_code)]
 
+use super::super::super::code::guest_code;
 use super::super::exits::{ESCAPE, FIRST};
 
 /// Offset in a page of vectors of the address of the interrupt handler; 0 if there is none.
@@ -13,90 +14,58 @@ pub const WORDS: usize = 0x840;
 /// leaves with an exit that nothing else causes.
 const NOWHERE: u64 = 0xfff1_0000;
 
-// The hypercall page: a function that calls the VMM with number x0 and argument x1, and loses x2, x16 and x17. The
-// low bits of the function identifier are the number, or say that x2 has it.
-//
-// A vector records its exception and leaves. That of interrupts taken from EL1 with SP_EL1, the sixth, goes to the
-// handler if there is one. No register needs to be kept on the way out.
-std::arch::global_asm!(
-    ".pushsection .rodata.boot, \"a\"",
-    // Another unit of the build may have the code that names them.
-    ".globl vmbell_boot_hypercall, vmbell_boot_hypercall_end, vmbell_boot_vectors, vmbell_boot_vectors_end",
-    ".balign 16",
-    "vmbell_boot_hypercall:",
-    "mov x2, x0",
-    "mov x16, {escape}",
-    "cmp x0, x16",
-    "csel x16, x0, x16, lo",
-    "mov w17, {first}",
-    "orr x0, x16, x17",
-    "hvc #0",
-    "ret",
-    "vmbell_boot_hypercall_end:",
-    // The vectors are aligned relative to this label.
-    ".balign 128",
-    "vmbell_boot_vectors:",
-    ".set kind, 0",
-    ".rept 16",
-    ".if kind == 5",
-    "stp x16, x17, [sp, #-16]!",
-    "ldr x16, vmbell_boot_vectors + {handler}",
-    "cbz x16, 1f",
-    "br x16",
-    "1:",
-    ".endif",
-    "mov x0, kind + 1",
-    "b 2f",
-    ".set kind, kind + 1",
-    ".balign 128",
-    ".endr",
-    // The address of the interrupt handler, which the host writes.
-    ".balign 64",
-    ".zero 64",
-    // The words.
-    ".zero 64",
-    "2:",
-    "adr x1, vmbell_boot_vectors + {words}",
-    "mrs x2, esr_el1",
-    "mrs x3, elr_el1",
-    "mrs x4, far_el1",
-    "stp x0, x2, [x1]",
-    "stp x3, x4, [x1, #16]",
-    "mov x5, {nowhere}",
-    "stp xzr, xzr, [x5]",
-    "b .",
-    "vmbell_boot_vectors_end:",
-    ".popsection",
-    escape = const ESCAPE,
-    first = const FIRST,
-    handler = const HANDLER,
-    words = const WORDS,
-    nowhere = const NOWHERE,
-);
-
-unsafe extern "C" {
-    #[link_name = "vmbell_boot_hypercall"]
-    static HYPERCALL: u8;
-    #[link_name = "vmbell_boot_hypercall_end"]
-    static HYPERCALL_END: u8;
-    #[link_name = "vmbell_boot_vectors"]
-    static VECTORS: u8;
-    #[link_name = "vmbell_boot_vectors_end"]
-    static VECTORS_END: u8;
+guest_code! {
+    /// The hypercall page: a function that calls the VMM with number x0 and argument x1, and loses x2, x16 and x17. The
+    /// low bits of the function identifier are the number, or say that x2 has it.
+    pub fn hypercall_page = vmbell_boot_hypercall..vmbell_boot_hypercall_end {
+        "mov x2, x0",
+        "mov x16, {escape}",
+        "cmp x0, x16",
+        "csel x16, x0, x16, lo",
+        "mov w17, {first}",
+        "orr x0, x16, x17",
+        "hvc #0",
+        "ret",
+        ; escape = const ESCAPE,
+        first = const FIRST,
+    }
 }
 
-/// The bytes of the hypercall page.
-pub fn hypercall_page() -> &'static [u8] {
-    between(&raw const HYPERCALL, &raw const HYPERCALL_END)
-}
-
-/// The bytes of a page of vectors.
-pub fn vectors() -> &'static [u8] {
-    between(&raw const VECTORS, &raw const VECTORS_END)
-}
-
-fn between(begin: *const u8, end: *const u8) -> &'static [u8] {
-    // SAFETY: both are labels of this file in one read-only section of this binary, with nothing else between them, for
-    // as long as the binary is loaded.
-    unsafe { std::slice::from_raw_parts(begin, end as usize - begin as usize) }
+guest_code! {
+    /// A page of vectors. A vector records its exception and leaves. That of interrupts taken from EL1 with SP_EL1, the
+    /// sixth, goes to the handler if there is one. No register needs to be kept on the way out.
+    pub fn vectors = vmbell_boot_vectors..vmbell_boot_vectors_end {
+        ".set kind, 0",
+        ".rept 16",
+        ".if kind == 5",
+        "stp x16, x17, [sp, #-16]!",
+        "ldr x16, vmbell_boot_vectors + {handler}",
+        "cbz x16, 1f",
+        "br x16",
+        "1:",
+        ".endif",
+        "mov x0, kind + 1",
+        "b 2f",
+        ".set kind, kind + 1",
+        ".balign 128",
+        ".endr",
+        // The address of the interrupt handler, which the host writes.
+        ".balign 64",
+        ".zero 64",
+        // The words.
+        ".zero 64",
+        "2:",
+        "adr x1, vmbell_boot_vectors + {words}",
+        "mrs x2, esr_el1",
+        "mrs x3, elr_el1",
+        "mrs x4, far_el1",
+        "stp x0, x2, [x1]",
+        "stp x3, x4, [x1, #16]",
+        "mov x5, {nowhere}",
+        "stp xzr, xzr, [x5]",
+        "b .",
+        ; handler = const HANDLER,
+        words = const WORDS,
+        nowhere = const NOWHERE,
+    }
 }

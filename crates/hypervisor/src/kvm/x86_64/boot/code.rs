@@ -1,62 +1,60 @@
-//! Assembles the code that the backend gives guest programs: the hypercall page, the exception handlers and the
-//! entries of interrupts. Runs on the thread that creates the guest or sets an interrupt handler.
+//! The code that the backend gives guest programs: the hypercall page, the exception handlers and the entries of
+//! interrupts. Copied by the thread that creates the guest or sets an interrupt handler.
+#![allow(unsafe_code)]
 
-use iced_x86::IcedError;
-use iced_x86::code_asm::{CodeAssembler, cr2, ptr, qword_ptr, rax, rbx, rcx, rdi, rdx, rsi};
-use stub::layout::HYPERCALL_PAGE;
-
-use super::super::super::error::KvmError;
+use super::super::super::code::guest_code;
 use super::super::host::HC_MAP_GPA_RANGE;
 use super::HANDLERS;
-use crate::Error;
 
 /// The vectors below this number are exceptions.
 pub const EXCEPTIONS: usize = 32;
 /// Distance between two handlers, in bytes.
 const STRIDE: usize = 16;
-/// Offset of the code that all handlers jump to.
-const COMMON: usize = EXCEPTIONS * STRIDE;
-/// Offset of zero bytes, which `lidt` takes as an IDT without gates.
-const NO_GATES: usize = COMMON + 0x40;
-/// Size of all handlers in bytes.
-const SIZE: usize = NO_GATES + 16;
-/// Offset in the hypercall page of the instruction that ends interrupt handlers.
-const INTERRUPT_RETURN: usize = 0x40;
+/// The exceptions that push an error code, a bit for each (Intel SDM vol. 3, table 6-1).
+const ERROR_CODES: u32 = 1 << 8 | 0b11111 << 10 | 1 << 17 | 1 << 21 | 1 << 29 | 1 << 30;
 
-/// The bytes of the hypercall page: a function that calls the VMM with number `rdi` and argument `rsi` and
-/// keeps all registers but `rax`, and an `iretq` for interrupt handlers.
-///
-/// The only hypercall that KVM forwards (KVM_HC_MAP_GPA_RANGE) has an address, which must be page-aligned, a
-/// number of pages, and attributes that KVM does not check. The number is passed in the address, the argument
-/// in the attributes.
-pub fn hypercall_page(vmmcall: bool) -> Result<Vec<u8>, Error> {
-    let assemble = || -> Result<Vec<u8>, IcedError> {
-        let mut code = CodeAssembler::new(64)?;
-        for register in [rbx, rcx, rdx] {
-            code.push(register)?;
-        }
-        code.mov(rax, HC_MAP_GPA_RANGE)?;
-        code.mov(rbx, rdi)?;
-        code.shl(rbx, 12)?;
-        code.mov(rcx, 1_u64)?;
-        code.mov(rdx, rsi)?;
-        if vmmcall {
-            code.vmmcall()?;
-        } else {
-            code.vmcall()?;
-        }
-        for register in [rdx, rcx, rbx] {
-            code.pop(register)?;
-        }
-        code.ret()?;
-        let mut page = code.assemble(HYPERCALL_PAGE)?;
-        let mut code = CodeAssembler::new(64)?;
-        code.iretq()?;
-        page.resize(INTERRUPT_RETURN, 0xcc);
-        page.extend(code.assemble(HYPERCALL_PAGE + INTERRUPT_RETURN as u64)?);
-        Ok(page)
-    };
-    assemble().map_err(KvmError::assemble("the hypercall page"))
+guest_code! {
+    /// The hypercall page: a function that calls the VMM with number `rdi` and argument `rsi` and keeps all registers but
+    /// `rax`, and at offset 0x40 an `iretq` for interrupt handlers.
+    ///
+    /// The only hypercall that KVM forwards (KVM_HC_MAP_GPA_RANGE) has an address, which must be page-aligned, a
+    /// number of pages, and attributes that KVM does not check. The number is passed in the address, the argument
+    /// in the attributes.
+    fn page = vmbell_boot_hypercall..vmbell_boot_hypercall_end {
+        "push rbx",
+        "push rcx",
+        "push rdx",
+        "mov eax, {number}",
+        "mov rbx, rdi",
+        "shl rbx, 12",
+        "mov ecx, 1",
+        "mov rdx, rsi",
+        "vmcall",
+        "pop rdx",
+        "pop rcx",
+        "pop rbx",
+        "ret",
+        ".balign 64, 0xcc",
+        "iretq",
+        ; number = const HC_MAP_GPA_RANGE,
+    }
+}
+
+/// The bytes of the hypercall page.
+pub fn hypercall_page(vmmcall: bool) -> Vec<u8> {
+    with_hypercall(page(), vmmcall)
+}
+
+/// Code with Intel's hypercall instruction for a CPU that has AMD's if `vmmcall`.
+pub fn with_hypercall(code: &[u8], vmmcall: bool) -> Vec<u8> {
+    const VMCALL: [u8; 3] = [0x0f, 0x01, 0xc1];
+    const VMMCALL: [u8; 3] = [0x0f, 0x01, 0xd9];
+    let mut code = code.to_vec();
+    let place = code.windows(3).position(|bytes| bytes == VMCALL);
+    if let Some(place) = place.filter(|_| vmmcall) {
+        code[place..][..3].copy_from_slice(&VMMCALL);
+    }
+    code
 }
 
 /// The address of the handler of an exception.
@@ -64,36 +62,35 @@ pub const fn handler(vector: u64) -> u64 {
     HANDLERS + vector * STRIDE as u64
 }
 
-/// The exception handlers. They leave `[cr2, rax, vector, error code, rip, cs, rflags, rsp, ss]` on the stack
-/// and then cause a triple fault. That exit has its own reason, so the other exits need no comparison to
-/// tell it apart.
-pub fn handlers() -> Result<Vec<u8>, Error> {
-    let assemble = || -> Result<Vec<u8>, IcedError> {
-        let mut bytes = vec![0; SIZE];
-        let mut place = |offset: usize, mut code: CodeAssembler| {
-            let code = code.assemble(HANDLERS + offset as u64)?;
-            bytes[offset..][..code.len()].copy_from_slice(&code);
-            Ok::<(), IcedError>(())
-        };
-        for (vector, offset) in (0..).zip((0..COMMON).step_by(STRIDE)) {
-            let mut code = CodeAssembler::new(64)?;
-            if !pushes_error_code(vector) {
-                code.push(0)?;
-            }
-            code.push(vector)?;
-            code.jmp(HANDLERS + COMMON as u64)?;
-            place(offset, code)?;
-        }
-        let mut code = CodeAssembler::new(64)?;
-        code.push(rax)?;
-        code.mov(rax, cr2)?;
-        code.push(rax)?;
-        code.lidt(ptr(HANDLERS + NO_GATES as u64))?;
-        code.ud2()?;
-        place(COMMON, code)?;
-        Ok(bytes)
-    };
-    assemble().map_err(KvmError::assemble("the exception handlers"))
+guest_code! {
+    /// The exception handlers. They leave `[cr2, rax, vector, error code, rip, cs, rflags, rsp, ss]` on the stack
+    /// and then cause a triple fault, by an exception without gates. That exit has its own reason, so the other exits
+    /// need no comparison to tell it apart.
+    pub fn handlers = vmbell_boot_handlers..vmbell_boot_handlers_end {
+        ".set vmbell_boot_vector, 0",
+        ".rept {exceptions}",
+        ".if ({error_codes} >> vmbell_boot_vector) & 1 == 0",
+        "push 0",
+        ".endif",
+        // `push` of the vector, in a byte: a name would be a place in memory.
+        ".byte 0x6a, vmbell_boot_vector",
+        "jmp 2f",
+        ".set vmbell_boot_vector, vmbell_boot_vector + 1",
+        ".balign 16, 0xcc",
+        ".endr",
+        "2:",
+        "push rax",
+        "mov rax, cr2",
+        "push rax",
+        "lidt [rip + 3f]",
+        "ud2",
+        ".balign 16, 0xcc",
+        // An IDT without gates.
+        "3:",
+        ".zero 16",
+        ; exceptions = const EXCEPTIONS,
+        error_codes = const ERROR_CODES,
+    }
 }
 
 /// Offset of the entry of an interrupt vector from the first one.
@@ -101,28 +98,25 @@ pub const fn thunk(vector: u64) -> u64 {
     (vector - EXCEPTIONS as u64) * STRIDE as u64
 }
 
-/// The entries of all vectors that are not exceptions: each pushes its vector and jumps to `handler`.
-pub fn interrupt_thunks(start: u64, handler: u64) -> Result<Vec<u8>, Error> {
-    let assemble = || -> Result<Vec<u8>, IcedError> {
-        // The pointer is after the last entry. The jump is indirect because a direct one might not reach the
-        // handler.
-        let pointer = start + thunk(256);
-        let mut bytes = Vec::new();
-        for vector in (0..256).skip(EXCEPTIONS) {
-            let mut code = CodeAssembler::new(64)?;
-            code.push(vector)?;
-            code.jmp(qword_ptr(pointer))?;
-            let at = bytes.len();
-            bytes.extend(code.assemble(start + at as u64)?);
-            bytes.resize(at + STRIDE, 0xcc);
-        }
-        bytes.extend(handler.to_le_bytes());
-        Ok(bytes)
-    };
-    assemble().map_err(KvmError::assemble("the entries of interrupts"))
+guest_code! {
+    /// The entries of all vectors that are not exceptions: each pushes its vector and jumps to where the last eight bytes
+    /// point. A direct jump might not reach it.
+    fn thunks = vmbell_boot_thunks..vmbell_boot_thunks_end {
+        ".set vmbell_boot_vector, {exceptions}",
+        ".rept 256 - {exceptions}",
+        // `push` of the vector, in four bytes.
+        ".byte 0x68",
+        ".long vmbell_boot_vector",
+        "jmp [rip + 2f]",
+        ".set vmbell_boot_vector, vmbell_boot_vector + 1",
+        ".balign 16, 0xcc",
+        ".endr",
+        "2:",
+        ; exceptions = const EXCEPTIONS,
+    }
 }
 
-/// Whether the exception pushes an error code (Intel SDM vol. 3, table 6-1).
-const fn pushes_error_code(vector: i32) -> bool {
-    matches!(vector, 8 | 10..=14 | 17 | 21 | 29 | 30)
+/// The entries of interrupts, which jump to `handler`.
+pub fn interrupt_thunks(handler: u64) -> Vec<u8> {
+    [thunks(), &handler.to_le_bytes()].concat()
 }

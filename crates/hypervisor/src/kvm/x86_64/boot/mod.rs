@@ -7,6 +7,8 @@
 
 mod code;
 
+pub use code::with_hypercall;
+
 use stub::layout::HYPERCALL_PAGE;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
@@ -64,10 +66,10 @@ pub fn area(system: &System, config: &VmConfig) -> Result<GuestMemoryMmap, Error
     let vmmcall = cpuid::has_vmmcall(&system.host.cpuid);
     let area = memory::map(START, END - START)?;
     let parts = [
-        (HYPERCALL_PAGE, code::hypercall_page(vmmcall)?),
+        (HYPERCALL_PAGE, code::hypercall_page(vmmcall)),
         (PML4, page_tables()),
         (GDT, segments()),
-        (HANDLERS, code::handlers()?),
+        (HANDLERS, code::handlers().to_vec()),
         (TSS, task_states()),
     ];
     for (address, bytes) in parts {
@@ -88,7 +90,7 @@ pub const fn gates(index: u32) -> u64 {
 /// Makes all external interrupts of a vCPU enter at `rip`, with the vector pushed below the interrupt frame.
 pub fn set_interrupt_handler(area: &GuestMemoryMmap, index: u32, rip: u64) -> Result<(), Error> {
     let (gates, thunks) = (gates(index), gates(index) + THUNKS);
-    write(area, thunks, &code::interrupt_thunks(thunks, rip)?)?;
+    write(area, thunks, &code::interrupt_thunks(rip))?;
     let first = 16 * code::EXCEPTIONS as u64;
     write(area, gates + first, &interrupt_gates(thunks))
 }
