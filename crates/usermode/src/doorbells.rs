@@ -2,7 +2,7 @@
 //! thread registers and removes them while vCPUs run; a mutex orders the changes.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use vmbell::doorbell::engine::TableWriter;
 use vmbell::doorbell::{DoorbellError, IoEventAddress, Pattern, RegisterError, Sharing};
@@ -52,7 +52,7 @@ impl Doorbells {
         payload: Option<&PayloadIndex>,
     ) -> Result<(), Error> {
         let id = EventId::of(event).map_err(DoorbellError::from)?;
-        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changes = self.lock();
         if changes.unfinished.any(|(_, other, _)| *other == address) {
             return Err(DoorbellError::Exists { address, pattern }.into());
         }
@@ -87,23 +87,27 @@ impl Doorbells {
         pattern: Pattern,
     ) -> Result<(), Error> {
         let id = EventId::of(event).map_err(DoorbellError::from)?;
-        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (id, address, pattern);
-        let revocation = match changes.unfinished.take(&key) {
+        let unfinished = self.lock().unfinished.take(&key);
+        let mut revocation = match unfinished {
             Some(revocation) => revocation,
             None => {
-                let barrier = SectionBarrier::new(sandbox);
                 let table = &sandbox.control.doorbells;
-                let writer = &mut changes.writer;
-                let removal = writer.unlink(table, id, address, pattern)?;
+                let removal = self.lock().writer.unlink(table, id, address, pattern)?;
+                // Without the lock: a vCPU that is slow in a lookup holds up removals, and not registrations.
+                let barrier = SectionBarrier::new(sandbox);
                 barrier.wait();
-                let number = descriptor_of(sandbox, writer.finish(removal));
+                let number = descriptor_of(sandbox, self.lock().writer.finish(removal));
                 Revocation::new(number, &barrier)
             }
         };
+        let attempt = revocation.finish(sandbox);
         let what = format_args!("the doorbell at {address}");
-        let unfinished = &mut changes.unfinished;
-        unfinished.finish(key, revocation, what, |rest| rest.finish(sandbox))
+        self.lock().unfinished.end(key, revocation, what, attempt)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Changes> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

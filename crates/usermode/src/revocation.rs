@@ -6,7 +6,9 @@
 //! succeeds. Any thread may try; each list of [`Unfinished`] removals is used under its owner's lock.
 
 use std::cell::Cell;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
@@ -84,16 +86,17 @@ impl<'s> SectionBarrier<'s> {
     /// Returns when every lookup that may have begun before the call has ended, its signals included, or when it is
     /// overdue.
     pub fn wait(&self) {
-        let deadline = Instant::now() + SECTION_TIMEOUT;
-        // Two phases: a reader may have read the number of a phase just before it changed.
-        for _ in 0..2 {
-            let phase = self.sandbox.control.phase.fetch_add(1, SeqCst);
+        let Sandbox {
+            control, removals, ..
+        } = self.sandbox;
+        let mut deadline = None;
+        let drained = |phase| {
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + SECTION_TIMEOUT);
             let mut backoff = Backoff::default();
             let mut spins = 0;
             while !self.drained(phase) {
                 if Instant::now() > deadline || self.sandbox.process().has_ended() {
-                    self.overdue.set(true);
-                    return;
+                    return false;
                 }
                 if spins < 64 {
                     spins += 1;
@@ -102,8 +105,20 @@ impl<'s> SectionBarrier<'s> {
                     backoff.pause();
                 }
             }
-        }
+            true
+        };
+        self.overdue
+            .set(!both_phases(removals, &control.phase, drained));
     }
+}
+
+/// Begins two phases, one after the other, and waits with `drained` for the end of the one before: a reader may have
+/// read the number of a phase just before it changed. False as soon as `drained` is.
+///
+/// One thread at a time: of two, each could begin every second phase, and wait for one half of the readers twice.
+fn both_phases(turn: &Mutex<()>, phase: &AtomicU32, mut drained: impl FnMut(u32) -> bool) -> bool {
+    let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+    (0..2).all(|_| drained(phase.fetch_add(1, SeqCst)))
 }
 
 /// The removals that have failed halfway: the key of each removed object, and the work that is left.
@@ -128,16 +143,16 @@ impl<K: PartialEq, R> Unfinished<K, R> {
         Some(self.0.swap_remove(place).1)
     }
 
-    /// Does the rest of a removal, and keeps it for the next attempt if it fails. `what` names the removed
-    /// object in the error.
-    pub fn finish(
+    /// Ends an attempt to do the rest of a removal, and keeps it for the next attempt if this one failed. `what` names the
+    /// removed object in the error.
+    pub fn end(
         &mut self,
         key: K,
-        mut rest: R,
+        rest: R,
         what: impl fmt::Display,
-        finish: impl FnOnce(&mut R) -> io::Result<()>,
+        attempt: io::Result<()>,
     ) -> Result<(), Error> {
-        finish(&mut rest).map_err(|source| {
+        attempt.map_err(|source| {
             self.0.push((key, rest));
             let what = what.to_string();
             Error::Unremoved { what, source }
@@ -152,10 +167,8 @@ mod tests {
     #[test]
     fn removal_that_failed_is_kept_with_what_is_left_to_do_until_it_succeeds() {
         let mut unfinished = Unfinished::default();
-        let error = unfinished.finish("bell", 2, "the bell", |rest| {
-            *rest -= 1;
-            Err(io::ErrorKind::TimedOut.into())
-        });
+        let failed = Err(io::ErrorKind::TimedOut.into());
+        let error = unfinished.end("bell", 1, "the bell", failed);
         let Err(Error::Unremoved { what, .. }) = error else {
             panic!("{error:?}");
         };
@@ -163,7 +176,33 @@ mod tests {
         assert!(unfinished.any(|key| *key == "bell") && unfinished.take(&"fd").is_none());
         let rest = unfinished.take(&"bell").unwrap();
         assert_eq!(rest, 1);
-        let finished = unfinished.finish("bell", rest, "the bell", |_| Ok(()));
+        let finished = unfinished.end("bell", rest, "the bell", Ok(()));
         assert!(finished.is_ok() && !unfinished.any(|_| true));
+    }
+
+    #[test]
+    fn removals_at_the_same_time_wait_for_the_readers_of_both_phases() {
+        let (turn, phase) = (Mutex::new(()), AtomicU32::new(0));
+        let waits_for_both = || {
+            let mut waited = Vec::new();
+            let drained = |number: u32| {
+                waited.push(number & 1);
+                // The other thread may begin a phase now, if it can.
+                for _ in 0..10_000 {
+                    if phase.load(SeqCst) != number.wrapping_add(1) {
+                        break;
+                    }
+                    std::thread::yield_now();
+                }
+                true
+            };
+            assert!(both_phases(&turn, &phase, drained));
+            waited[0] != waited[1]
+        };
+        let both = std::thread::scope(|scope| {
+            let other = scope.spawn(waits_for_both);
+            [waits_for_both(), other.join().unwrap()]
+        });
+        assert_eq!(both, [true; 2]);
     }
 }

@@ -3,8 +3,8 @@
 
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::thread::Pid;
@@ -42,6 +42,8 @@ pub struct Sandbox {
     /// The vCPUs' threads. Their numbers were read before any guest code ran, because the sandbox could later
     /// name other threads.
     threads: Vec<VcpuThread>,
+    /// Held by a removal while it waits for lookups.
+    pub removals: Mutex<()>,
     /// Whether a removal must also hold against a guest that takes over its stub.
     pub containment: Containment,
     /// The descriptors that halted vCPUs sleep on.
@@ -97,6 +99,7 @@ impl Sandbox {
             trampolines,
             descriptors,
             threads,
+            removals: Mutex::new(()),
             containment: config.containment,
             halt_fds: HaltFdTable::default(),
             process,

@@ -130,7 +130,7 @@ impl Interrupts {
     pub fn deassign(&self, sandbox: &Sandbox, id: EventId, gsi: Gsi) -> Result<bool, Error> {
         // Held to the end, so that no other thread assigns the same eventfd meanwhile.
         let mut unfinished = self.unfinished();
-        let removal = if let Some(removal) = unfinished.take(&(id, gsi)) {
+        let mut removal = if let Some(removal) = unfinished.take(&(id, gsi)) {
             removal
         } else {
             let removed = self.lock(sandbox).deassign(id, gsi);
@@ -149,7 +149,8 @@ impl Interrupts {
             }
         };
         let what = format_args!("the resampling irqfd of {gsi}");
-        unfinished.finish((id, gsi), removal, what, |rest| rest.finish(sandbox))?;
+        let attempt = removal.finish(sandbox);
+        unfinished.end((id, gsi), removal, what, attempt)?;
         Ok(true)
     }
 
