@@ -41,6 +41,11 @@ impl RemovalRequest {
             _listener: listener,
         }))
     }
+
+    /// Whether the device is gone, so that no request comes any more.
+    pub fn is_over(&self) -> bool {
+        self.device.strong_count() == 0
+    }
 }
 
 impl Drop for RemovalRequest {

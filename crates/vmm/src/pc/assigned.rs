@@ -4,7 +4,7 @@
 //! its configuration space reads as ones. That happens on its own thread.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::{BoardError, Pc};
 use vmbell_devices::pci::PciError;
@@ -37,11 +37,23 @@ impl Assigned {
         name: &str,
         give: impl FnOnce() -> Result<R, BoardError>,
     ) -> Result<R, BoardError> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         state.check(name)?;
         let given = give()?;
         state.names.push(name.to_owned());
         Ok(given)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, AssignedState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the threads that waited for requests of devices that are gone.
+    fn end_requests(&self) {
+        let is_over = |request: &mut RemovalRequest| request.is_over();
+        let over: Vec<_> = self.lock().requests.extract_if(.., is_over).collect();
+        // Without the lock, which the last act of such a thread takes.
+        drop(over);
     }
 }
 
@@ -88,12 +100,9 @@ impl Pc {
         mmap: bool,
         on_event: &OnEvent,
     ) -> Result<(), BoardError> {
+        self.assigned.end_requests();
         let backend: Arc<dyn AssignedDevices> = self.machine.vm().clone();
-        let mut state = self
-            .assigned
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.assigned.lock();
         state.check(&host.name)?;
         let vfio = match &state.vfio {
             Some(vfio) => vfio.clone(),

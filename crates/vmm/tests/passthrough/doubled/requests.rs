@@ -33,7 +33,10 @@ fn device_that_the_host_wants_back_is_given_back<H: Hypervisor>(h: &H) {
         // The host asks again until the device is released.
         edu.ask_back();
         await_that("the request", || asked.load(SeqCst) == 2);
-        drop((request, placed));
+        assert!(!request.is_over());
+        drop(placed);
+        assert!(request.is_over(), "its device is gone");
+        drop(request);
         edu.assert_given_back();
         assert_eq!(space.mapped(), []);
     });
