@@ -5,8 +5,9 @@ use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use vmbell_vfio::device::{Device, DeviceFile, DeviceInfo, Region, SetIrqs, region};
+use vmbell_vfio::device::{Device, DeviceFile, DeviceInfo, SetIrqs};
 use vmbell_vfio::iova::Iova;
+use vmbell_vfio::region::{self, Region};
 
 const PAGE: u64 = 4096;
 /// A region of 64 KiB whose capabilities are its type and, after that, two areas that can be mapped.

@@ -3,9 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::device::RegionError;
-use super::device::irq_index::IrqCountError;
 use super::iova::IovaError;
+use super::irq_index::IrqCountError;
+use super::region::RegionError;
 use vmbell::bus::BusError;
 
 /// An error of passthrough.

@@ -1,9 +1,10 @@
 //! Passthrough: a device of the host that a guest drives itself, by VFIO (Linux `Documentation/driver-api/vfio.rst`).
 //!
 //! - [`host`]: which devices this host has, and what prevents the assignment of each
-//! - [`device`]: a device, its regions and interrupts; what it says is checked
+//! - [`device`]: a device with its regions and interrupts; what it says is checked
+//! - [`region`], [`irq_index`], [`iova`]: the answers of devices and of the IOMMU, checked
 //! - [`kernel`]: how the kernel's VFIO opens devices, and maps guest memory for them
-//! - [`dma`], [`iova`]: guest memory for the device, where the IOMMU can have it
+//! - [`dma`]: guest memory for the device, where the IOMMU can have it
 //! - [`interrupt`]: the device's interrupts as GSIs of the guest
 //! - [`pci`]: a device as a function of the guest's PCI bus
 //! - [`node`]: the device-tree node by which the guest finds a device
@@ -18,9 +19,11 @@ mod error;
 pub mod host;
 pub mod interrupt;
 pub mod iova;
+pub mod irq_index;
 pub mod kernel;
 pub mod node;
 pub mod pci;
 pub mod placed;
+pub mod region;
 
 pub use error::PassthroughError;

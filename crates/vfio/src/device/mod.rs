@@ -5,8 +5,6 @@
 
 mod command;
 mod file;
-pub mod irq_index;
-pub mod region;
 
 use std::fmt;
 use std::fs::File;
@@ -19,14 +17,14 @@ use vfio_bindings::bindings::vfio::{
     VFIO_DEVICE_FLAGS_RESET,
 };
 
-use super::PassthroughError;
-use super::chain::word32;
+use crate::PassthroughError;
+use crate::chain::word32;
+use crate::irq_index::{self, IrqIndex};
+use crate::region::{self, Region, RegionError};
 use vmbell::eventfd::EventFd;
 use vmbell_hypervisor::DeviceMemory;
 
 pub use file::{Action, Data, DeviceFile, DeviceInfo, SetIrqs};
-pub use irq_index::IrqIndex;
-pub use region::{Region, RegionError};
 
 /// The most regions, and the most interrupt indexes, that a device may have.
 const INDEXES_MAX: u32 = 256;

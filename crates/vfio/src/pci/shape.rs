@@ -9,7 +9,8 @@ use vfio_bindings::bindings::vfio::{
 };
 
 use super::AssignError;
-use crate::device::{Device, Region};
+use crate::device::Device;
+use crate::region::Region;
 use vmbell_devices::pci::{
     BARS, Bar, BarPart, BarSpace, CAPABILITY_MSI, CAPABILITY_MSIX, CONFIG_SIZE, Capability,
     CapabilityList, Identity, MsiCapability, MsixCapability, Pin, Registers, find_capabilities,
