@@ -56,10 +56,11 @@ inputs() {
     workflows) echo .github .ci ;;
     deny) echo '*Cargo.toml' '*Cargo.lock' deny.toml .cargo .ci rust-toolchain.toml ;;
     msrv) closure "${libraries[@]}" ;;
-    loom) closure vmbell vmbell-stub ;;
+    loom) closure vmbell vmbell-virtqueue vmbell-stub ;;
     miri-irq) closure vmbell vmbell-usermode ;;
-    miri-*) closure vmbell ;;
-    subjects | subjects-c) echo check/subjects "$(closure vmbell vmbell-check)" ;;
+    miri-bus) closure vmbell ;;
+    miri-rings) closure vmbell-virtqueue ;;
+    subjects | subjects-c) echo check/subjects "$(closure vmbell-virtqueue vmbell-check)" ;;
     # Tests may read pages by any name.
     format | test) echo . ;;
     *) echo . "$(prose)" ;;
@@ -89,7 +90,7 @@ closure() {
 }
 
 # What other projects depend on.
-libraries=(vmbell vmbell-hypervisor vmbell-usermode vmbell-guest vmbell-vfio vmbell-devices vmbell-check)
+libraries=(vmbell vmbell-virtqueue vmbell-hypervisor vmbell-usermode vmbell-guest vmbell-vfio vmbell-devices vmbell-check)
 
 # xtask as `build` made it.
 xtask() {
@@ -240,7 +241,8 @@ step_subjects-c() {
 
 # Under every order that the memory model allows.
 step_loom() {
-    RUSTFLAGS="--cfg loom" cargo test --locked --profile loom -p vmbell -p vmbell-stub --lib models --target-dir "$target/loom"
+    RUSTFLAGS="--cfg loom" cargo test --locked --profile loom -p vmbell -p vmbell-virtqueue -p vmbell-stub --lib models \
+        --target-dir "$target/loom"
 }
 
 # Some unit tests of packages under Miri: those of what shares memory between threads, or treats a ring as raw memory. They do
@@ -270,7 +272,7 @@ step_miri-bus() {
 # A ring's words are written and read in several widths, which the buffers that Miri has for weak memory do not know; the
 # loom models have that. Left out: many laps round the ring; the other tests go round a few times.
 step_miri-rings() {
-    MIRIFLAGS=-Zmiri-disable-weak-memory-emulation miri vmbell -- virtqueue:: --skip tests::model \
+    MIRIFLAGS=-Zmiri-disable-weak-memory-emulation miri vmbell-virtqueue -- --skip tests::model \
         --skip tests::plain_packed --skip tests::polling --skip tests::rounds --skip tests::suppression
 }
 

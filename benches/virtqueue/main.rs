@@ -7,7 +7,7 @@
 
 #![allow(clippy::cast_possible_truncation, clippy::unwrap_used)]
 
-#[path = "../../crates/vmbell/tests/virtqueue_peers/mod.rs"]
+#[path = "../../crates/virtqueue/tests/peers/mod.rs"]
 mod peers;
 mod sides;
 mod threads;
@@ -16,7 +16,7 @@ use std::{hint::black_box, time::Duration};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use sides::{Ours, Pair, Peers};
-use vmbell::virtqueue::{Features, brand};
+use vmbell_virtqueue::{Features, brand};
 
 const BATCHES: [usize; 3] = [1, 32, 256];
 

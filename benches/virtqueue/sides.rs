@@ -5,7 +5,7 @@ use std::sync::Arc;
 use virtio_drivers::queue::VirtQueue;
 use virtio_queue::{Queue, QueueT};
 use vm_memory::GuestMemoryMmap;
-use vmbell::virtqueue::{
+use vmbell_virtqueue::{
     Brand, Buffer, Chain, DeviceQueue, DriverQueue, Features, PackedDevice, PackedDriver,
     PackedLayout, SplitDevice, SplitDriver, SplitLayout,
 };

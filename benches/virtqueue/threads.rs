@@ -9,11 +9,11 @@ use std::{
 };
 
 use virtio_queue::QueueT;
-use vmbell::virtqueue::{
+use vmbell_bench::affinity;
+use vmbell_virtqueue::{
     Buffer, Chain, DeviceQueue, DriverQueue, Features, PackedDevice, PackedDriver, PackedLayout,
     SplitDevice, SplitDriver, SplitLayout, brand,
 };
-use vmbell_bench::affinity;
 
 use crate::peers::{self, BASE, BUFFERS, SIZE};
 

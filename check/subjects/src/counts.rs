@@ -5,8 +5,8 @@
 
 use virtio_queue::QueueT;
 use vm_memory::GuestMemoryMmap;
-use vmbell::virtqueue::{Chain, DeviceQueue, Features, PackedDevice, PackedLayout};
 use vmbell_check::Shape;
+use vmbell_virtqueue::{Chain, DeviceQueue, Features, PackedDevice, PackedLayout};
 
 use crate::poll::site;
 use crate::virtio_queue::new_queue;

@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU16;
 
 use vm_memory::{GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
-use vmbell::virtqueue::RingMemory;
 use vmbell_check::Shape;
+use vmbell_virtqueue::RingMemory;
 
 use crate::Layout;
 

@@ -252,7 +252,7 @@ impl<const SIZE: usize> DriverSide for Requests<SIZE> {
         }
         let (_, _, used) = self.site.layout;
         let event = self.site.field(used + 4 + 8 * self.site.shape.size);
-        vmbell::virtqueue::need_event(event.load(Ordering::Acquire), self.avail, old)
+        vmbell_virtqueue::need_event(event.load(Ordering::Acquire), self.avail, old)
     }
     fn take(&mut self) -> bool {
         let Some(token) = self.queue.peek_used() else {

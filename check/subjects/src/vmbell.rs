@@ -5,7 +5,7 @@ mod saved;
 
 use std::iter;
 
-use vmbell::virtqueue::{
+use vmbell_virtqueue::{
     Brand, Buffer, Chain, DeviceQueue, DriverQueue, Features, Head, PackedDevice, PackedDriver,
     PackedLayout, SplitDevice, SplitDriver, SplitLayout,
 };

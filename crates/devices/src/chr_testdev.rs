@@ -15,7 +15,7 @@ use super::virtio::mmio::register::{
     VENDOR_ID, VERSION,
 };
 use vmbell::bus::BusDevice;
-use vmbell::virtqueue::{Buffer, Chain, DeviceQueue, Features, SplitDevice, SplitLayout};
+use vmbell_virtqueue::{Buffer, Chain, DeviceQueue, Features, SplitDevice, SplitLayout};
 
 /// Offsets of the registers that only the legacy interface has: the bytes of a page, the alignment of the used ring, and
 /// the number of the queue's first page.

@@ -1,7 +1,7 @@
 //! A device whose driver writes anything: no panic, never more chains than the ring has, and a
 //! broken queue stays broken.
 
-use vmbell::virtqueue::{
+use vmbell_virtqueue::{
     Chain, DeviceQueue, DriverControl, DriverQueue, Head, PackedDevice, PackedDriver, SplitDevice,
     SplitDriver, brand,
 };
@@ -53,7 +53,7 @@ fn run<D>(
                 Ok(head) => {
                     assert!(broken.is_none());
                     held.extend(head.inspect(|head| {
-                        let sum = |all: &[vmbell::virtqueue::Buffer]| {
+                        let sum = |all: &[vmbell_virtqueue::Buffer]| {
                             all.iter().map(|buffer| u64::from(buffer.len)).sum::<u64>()
                         };
                         assert!(head.id() < device.size());

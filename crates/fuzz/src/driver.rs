@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use vmbell::virtqueue::{
+use vmbell_virtqueue::{
     Chain, DeviceQueue, DriverControl, DriverQueue, Opaque, PackedDevice, PackedDriver,
     SplitDevice, SplitDriver, Status, Token, brand,
 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
-use vmbell::virtqueue::{Buffer, Features, PackedLayout, SplitLayout};
+use vmbell_virtqueue::{Buffer, Features, PackedLayout, SplitLayout};
 
 pub const TABLES: u64 = 0x4000;
 const MEMORY: usize = 0x8000;

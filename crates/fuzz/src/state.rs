@@ -3,7 +3,7 @@
 //!
 //! The bytes begin as those of a queue in use and are changed, or are the input's own.
 
-use vmbell::virtqueue::{
+use vmbell_virtqueue::{
     Brand, Chain, DeviceControl, DeviceQueue, DeviceState, DriverControl, DriverQueue, DriverState,
     Head, PackedDevice, PackedDriver, SplitDevice, SplitDriver, Token,
 };

@@ -1,4 +1,4 @@
-//! Notifications between a guest and its host, for any VMM or driver: doorbells, interrupts, virtqueues.
+//! Notifications between a guest and its host, for any VMM: doorbells and interrupts.
 //!
 //! A guest *rings* its host: a write that only means "look now". A host *interrupts* its guest. Modules are in layers,
 //! low to high, and nothing imports upward:
@@ -7,12 +7,11 @@
 //!   [`memory`]: guest memory; [`thread`]: the threads of a guest
 //! - [`bus`]: which device answers an address; [`doorbell`]: which writes ring, and which eventfds they signal
 //! - [`irq`]: the types of interrupts: GSIs, routes, messages, lines
-//! - [`virtqueue`]: split and packed rings, driver and device side
 //!
 //! Each works without the rest. `embed/` of the repository is a VMM of one file with a [`doorbell::DoorbellSet`] and a
-//! [`bus::Bus`] in its own KVM loop. `vmbell-hypervisor` and `vmbell-usermode` run guests, `vmbell-devices` and
-//! `vmbell-vfio` are what a guest sees, and `vmbell-vmm` is a machine of all that; `docs/architecture.md` has the
-//! picture.
+//! [`bus::Bus`] in its own KVM loop. `vmbell-virtqueue` has the rings that both share, `vmbell-hypervisor` and
+//! `vmbell-usermode` run guests, `vmbell-devices` and `vmbell-vfio` are what a guest sees, and `vmbell-vmm` is a
+//! machine of all that; `docs/architecture.md` has the picture.
 
 pub mod bus;
 pub mod doorbell;
@@ -21,4 +20,3 @@ pub mod irq;
 pub mod memory;
 pub mod quiesce;
 pub mod thread;
-pub mod virtqueue;

@@ -1,6 +1,6 @@
 //! vmbell's drivers that poll, with what each kind of value remembers.
 
-use vmbell::virtqueue::{
+use vmbell_virtqueue::{
     DriverControl, DriverQueue, Opaque, PackedDriver, SplitDriver, Status, Token,
 };
 

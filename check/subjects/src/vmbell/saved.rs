@@ -1,10 +1,10 @@
 //! vmbell's queues, saved as bytes and restored from them: a device between any two calls, a driver before any call.
 
-use vmbell::virtqueue::{
+use vmbell_check::choose;
+use vmbell_virtqueue::{
     Chain, DeviceControl, DeviceQueue, DeviceState, DriverControl, DriverQueue, DriverState, Head,
     PackedDevice, PackedDriver, SplitDevice, SplitDriver,
 };
-use vmbell_check::choose;
 
 use super::{ABOUT, Pieces, Queue, Subject, features, packed_layout, split_layout};
 use crate::resume::Resumable;

@@ -1,10 +1,10 @@
 //! Callers of vmbell's queues that make one mistake each, over split and packed rings.
 
-use vmbell::virtqueue::{
+use vmbell_check::{Explorer, Report, Ring, Shape};
+use vmbell_virtqueue::{
     Brand, Buffer, Chain, DeviceQueue, DriverQueue, Features, PackedDevice, PackedDriver,
     PackedLayout, SplitDevice, SplitDriver, SplitLayout,
 };
-use vmbell_check::{Explorer, Report, Ring, Shape};
 
 use crate::memory::Site;
 use crate::table::{Fate, Mutant, Scene, control, defects, hunt};

@@ -3,8 +3,8 @@
 
 use std::ptr::NonNull;
 
-use vmbell::virtqueue::RingMemory;
 use vmbell_check::Memory;
+use vmbell_virtqueue::RingMemory;
 
 /// The whole memory: a guest address is an offset in it.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,12 @@
 //! Saves and restores of vmbell's queues that forget one thing each. The side continues where it was, and no signal is sent on
 //! resume unless the defect says so.
 
-use vmbell::virtqueue::{
+use vmbell_check::{Explorer, Format, Load, Order, Report, Ring, Shape, choose};
+use vmbell_virtqueue::{
     Brand, Buffer, Chain, DeviceControl, DeviceQueue, DeviceState, DriverControl, DriverQueue,
     DriverState, Features, Head, PackedDevice, PackedDriver, PackedLayout, SplitDevice,
     SplitDriver, SplitLayout,
 };
-use vmbell_check::{Explorer, Format, Load, Order, Report, Ring, Shape, choose};
 
 use crate::memory::Site;
 use crate::table::{Fate, Mutant, Scene, control, defects, hunt};
@@ -263,7 +263,7 @@ impl<Q: DriverQueue<Data = ()> + DriverControl<Data = ()>> Driver<Q> {
             D::ForgetsUnkicked => state.unkicked = 0,
             D::ForgetsPosition => state.position = 0,
             D::ForgetsBuffers => state.buffers.clear(),
-            D::ForgetsUsedSeen if state.ring == vmbell::virtqueue::RingKind::Split => {
+            D::ForgetsUsedSeen if state.ring == vmbell_virtqueue::RingKind::Split => {
                 state.used_seen = u16::try_from(state.position & 0xFFFF).expect("16 bits");
             }
             _ => {}

@@ -8,7 +8,7 @@ use super::{
     link::{DeviceOrder, ThreadLink},
     options::BUFFER_LEN,
 };
-use vmbell::virtqueue::{Chain, DeviceQueue};
+use vmbell_virtqueue::{Chain, DeviceQueue};
 
 /// Gives back all available buffers, and returns whether there were any.
 pub(super) fn drain(

@@ -5,7 +5,7 @@ use super::{
     error::WorkloadError,
     options::{BUFFER_LEN, Batch, MAX_PIECES, Tokens, WorkloadOptions},
 };
-use vmbell::virtqueue::{AddError, Buffer, DriverControl, DriverQueue, Opaque, Status, Token};
+use vmbell_virtqueue::{AddError, Buffer, DriverControl, DriverQueue, Opaque, Status, Token};
 
 /// The device status while a driver may choose wrap counters: the device was found and features are
 /// negotiated, but the queues are not live.

@@ -1,6 +1,6 @@
 use super::super::device::drain;
 use super::*;
-use vmbell::virtqueue::{
+use vmbell_virtqueue::{
     Chain, DeviceQueue, Features, HostMemory, PackedDevice, PackedDriver, PackedLayout,
     SplitDevice, SplitDriver, SplitLayout, brand,
 };

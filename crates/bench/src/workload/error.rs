@@ -3,7 +3,7 @@
 use std::io;
 
 use super::OptionsError;
-use vmbell::virtqueue::{AddError, QueueError, SetupError, UsedError, WrapCounterError};
+use vmbell_virtqueue::{AddError, QueueError, SetupError, UsedError, WrapCounterError};
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,6 @@
 //! The options of a run: those of `virtio_test`, and those that a packed ring adds.
 
-use vmbell::virtqueue::Features;
+use vmbell_virtqueue::Features;
 
 /// Bytes of each buffer, as in `virtio_test`.
 pub(super) const BUFFER_LEN: u32 = 1024;

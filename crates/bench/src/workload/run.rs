@@ -14,7 +14,7 @@ use super::{
     link::{NotificationCounters, ThreadLink},
     options::{BUFFER_LEN, MAX_PIECES},
 };
-use vmbell::virtqueue::{
+use vmbell_virtqueue::{
     Chain, DeviceQueue, DriverControl, DriverQueue, HostMemory, PackedDevice, PackedDriver,
     PackedLayout, SplitDevice, SplitDriver, SplitLayout, brand,
 };

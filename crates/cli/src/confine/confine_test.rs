@@ -10,9 +10,9 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::*;
 use vmbell::bus::{Backlog, BusDevice};
-use vmbell::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, SplitLayout};
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
 use vmbell_devices::virtio::{Disk, Serving};
+use vmbell_virtqueue::{Buffer, DriverQueue, Features, SplitDriver, SplitLayout};
 
 const ALL: DeviceNeeds = DeviceNeeds {
     disk: true,
@@ -241,7 +241,7 @@ fn a_disk_makes_no_call_that_is_not_allowed() {
     let layout = SplitLayout::contiguous(0, 16);
     let (header, status) = (Buffer::new(0x2000, 16), Buffer::new(0x3000, 1));
     let (one, two) = (Buffer::new(DATA, 1024), [Buffer::new(DATA, 512); 2]);
-    vmbell::virtqueue::brand::scoped(|brand| {
+    vmbell_virtqueue::brand::scoped(|brand| {
         let theirs = &memory;
         let mut driver = SplitDriver::new(&theirs, &layout, Features::default(), brand).unwrap();
         start(&transport, &layout);

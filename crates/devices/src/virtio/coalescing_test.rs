@@ -9,7 +9,7 @@ use crate::listener::Rest;
 use crate::virtio::answer_double::{DATA, driver_side, memory, ring};
 use crate::virtio::server::DriverSide;
 use crate::virtio::{Handled, Handler, HandlerError, Interrupts, Queue, Request, features};
-use vmbell::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, SplitLayout, brand};
+use vmbell_virtqueue::{Buffer, DriverQueue, Features, SplitDriver, SplitLayout, brand};
 
 const SIZE: u16 = 64;
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, SIZE);

@@ -2,7 +2,7 @@ use super::*;
 use crate::virtio::answer_double::{DATA, RAM, answer, answer_now, bytes, memory};
 use kit::wait::await_that;
 use std::io::{PipeWriter, Read, Seek, Write};
-use vmbell::virtqueue::Buffer;
+use vmbell_virtqueue::Buffer;
 
 fn console() -> (Console, PipeWriter, File) {
     let (input, keys) = io::pipe().unwrap();

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use vmbell::virtqueue::Status;
+use vmbell_virtqueue::Status;
 
 use super::refusal::Trouble;
 use super::server::{DriverSide, Server};

@@ -1,6 +1,6 @@
 //! Feature bits (virtio 1.3, 6): those of the rings, and the check of a driver's choice.
 
-use vmbell::virtqueue::Features;
+use vmbell_virtqueue::Features;
 
 pub(super) const INDIRECT_DESC: u64 = 1 << 28;
 pub(super) const EVENT_IDX: u64 = 1 << 29;
@@ -9,7 +9,7 @@ pub(super) const RING_PACKED: u64 = 1 << 34;
 pub(super) const IN_ORDER: u64 = 1 << 35;
 pub(super) const NOTIFICATION_DATA: u64 = 1 << 38;
 
-/// What the rings of [`virtqueue`](vmbell::virtqueue) support, but for the packed format.
+/// What the rings of [`virtqueue`](vmbell_virtqueue) support, but for the packed format.
 pub(super) const OF_RINGS: u64 = INDIRECT_DESC | EVENT_IDX | VERSION_1 | IN_ORDER;
 
 /// Whether a device that offers some features can accept the driver's choice.

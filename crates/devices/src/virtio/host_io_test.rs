@@ -4,7 +4,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::*;
 use crate::virtio::slices::SliceList;
-use vmbell::virtqueue::Buffer;
+use vmbell_virtqueue::Buffer;
 
 const PIECES: usize = 3 * BATCH + 1;
 

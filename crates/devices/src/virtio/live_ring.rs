@@ -16,7 +16,7 @@ use super::refusal::Refusal;
 use super::request::Taken;
 use super::ring::Ring;
 use super::server::DriverSide;
-use vmbell::virtqueue::{Chain, DeviceQueue, Head, QueueError};
+use vmbell_virtqueue::{Chain, DeviceQueue, Head, QueueError};
 
 /// How many times a thread looks again at a ring that lacks a chain of which it was told: for about 100 us, which is long for a
 /// store on its way from one CPU to another.

@@ -28,7 +28,7 @@ impl LastNotification {
     }
 
     /// How far the driver has said that buffers are available, in the format of
-    /// [`DeviceQueue::next_avail`](vmbell::virtqueue::DeviceQueue::next_avail). `None` if it says nothing, or names another queue.
+    /// [`DeviceQueue::next_avail`](vmbell_virtqueue::DeviceQueue::next_avail). `None` if it says nothing, or names another queue.
     #[inline]
     pub(super) fn position(&self, queue: u16) -> Option<u16> {
         let is_stored = self.is_stored.load(Ordering::Relaxed);

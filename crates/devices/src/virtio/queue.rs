@@ -23,7 +23,7 @@ use super::server::DriverSide;
 use super::slices::SliceList;
 use crate::listener::Rest;
 use vmbell::bus::Work;
-use vmbell::virtqueue::DeviceQueue;
+use vmbell_virtqueue::DeviceQueue;
 
 /// The most chains of one service: a full ring of the largest size, so that a second service is needed only if
 /// the driver makes chains available during the first. Linux's vhost-net yields its thread after as many

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::queue::HandlerError;
-use vmbell::virtqueue::{QueueError, SetupError, UsedError};
+use vmbell_virtqueue::{QueueError, SetupError, UsedError};
 
 /// Why a device refused a write, or stopped. The driver sees only a status bit; the VMM can log this.
 #[derive(Debug, thiserror::Error)]

@@ -8,7 +8,7 @@ use std::sync::{Arc, RwLockReadGuard};
 
 use super::live_ring::{Live, LiveRing};
 use super::slices::{Readable, SliceList, Writable};
-use vmbell::virtqueue::{Buffer, Head};
+use vmbell_virtqueue::{Buffer, Head};
 
 /// A request while a handler has it. All of its buffers are in guest memory.
 #[must_use = "a request that is neither completed nor deferred is lost to the driver"]

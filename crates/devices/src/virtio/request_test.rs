@@ -10,7 +10,7 @@ use crate::virtio::mmio::Interrupt;
 use crate::virtio::server::DriverSide;
 use crate::virtio::{Handler, HandlerError, Interrupts, Queue, Served, features};
 use kit::wait::await_that;
-use vmbell::virtqueue::{DriverQueue, Features, SplitDriver, SplitLayout, brand};
+use vmbell_virtqueue::{DriverQueue, Features, SplitDriver, SplitLayout, brand};
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::{Handled, Handler, HandlerError, Pending, Request};
-use vmbell::virtqueue::SplitLayout;
+use vmbell_virtqueue::SplitLayout;
 
 pub(super) const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 /// What the driver writes to the status, up to each step.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use vm_memory::GuestMemoryMmap;
-use vmbell::virtqueue::{
+use vmbell_virtqueue::{
     Chain, DeviceQueue, Head, PackedDevice, PackedLayout, QueueError, SplitDevice, SplitLayout,
     UsedError,
 };

@@ -2,7 +2,7 @@ use vm_memory::GuestMemoryMmap;
 
 use super::*;
 use crate::virtio::answer_double::{self, DATA, RAM, bytes, memory};
-use vmbell::virtqueue::Buffer;
+use vmbell_virtqueue::Buffer;
 
 /// What the device answers to a request of these buffers.
 fn answer(

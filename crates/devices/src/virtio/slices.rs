@@ -12,7 +12,7 @@ use vm_memory::{
 };
 
 use super::queue::HandlerError;
-use vmbell::virtqueue::Buffer;
+use vmbell_virtqueue::Buffer;
 
 /// How many slices there are room for without an allocation: a disk's request has three or more.
 const FEW: usize = 8;

@@ -7,12 +7,12 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixDatagram;
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::virtqueue::Buffer;
 use vmbell_devices::Output;
 use vmbell_devices::virtio::net::{Mac, NET_QUEUES, Net, Offloads, Tap};
 use vmbell_devices::virtio::pci::{GuestParts, VirtioPci};
 use vmbell_devices::virtio::{CONSOLE_QUEUES, Console, Disk, Entropy};
 use vmbell_devices::virtio::{Notify, VirtioConfig};
+use vmbell_virtqueue::Buffer;
 
 use crate::input::{Input, Memory};
 

@@ -8,12 +8,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use vmbell::bus::{Backlog, Bus, BusRange, BusReader};
 use vmbell::doorbell::{Bell, IoEventAddress};
-use vmbell::virtqueue::Features;
 use vmbell_devices::pci::{
     CONFIG_PORTS, CONFIG_SIZE, PciFunction, PciRoot, Routes, Window, Windows,
 };
 use vmbell_devices::virtio::pci::GuestParts;
 use vmbell_devices::virtio::{Notify, Raise, VirtioConfig};
+use vmbell_virtqueue::Features;
 
 use super::backend::{Doorbells, Interrupts};
 use super::host::{Host, Kind};

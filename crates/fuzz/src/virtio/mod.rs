@@ -9,7 +9,7 @@ mod machine;
 use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::virtqueue::{
+use vmbell_virtqueue::{
     Buffer, DriverQueue, PackedDriver, PackedLayout, SplitDriver, SplitLayout, brand,
 };
 

@@ -5,7 +5,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::*;
 use crate::virtio::answer_double::answer;
-use vmbell::virtqueue::Buffer;
+use vmbell_virtqueue::Buffer;
 
 const RAM: usize = 0x8_0000;
 const HEAD: u64 = 0x1_0000;

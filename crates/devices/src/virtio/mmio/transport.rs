@@ -7,8 +7,8 @@ use vm_memory::GuestMemoryMmap;
 use vmbell::bus::{Backlog, BusDevice};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::eventfd::EventFd;
-use vmbell::virtqueue::Status;
 use vmbell_hypervisor::{Doorbell, Error, IoEvents};
+use vmbell_virtqueue::Status;
 
 use super::{Interrupt, register};
 use crate::virtio::control::{Control, QUEUE_SIZE_MAX, QueueRegisters, set_half};

@@ -2,7 +2,7 @@
 //! its own width, and fields of 64 bits also by halves (4.1.3.1); any other access is a mistake of the driver, which
 //! reads zeros and writes nothing.
 
-use vmbell::virtqueue::Status;
+use vmbell_virtqueue::Status;
 
 use super::interrupts::{NO_VECTOR, PciInterrupts};
 use crate::virtio::control::{Control, DriverRegisters, QueueRegisters, set_half};

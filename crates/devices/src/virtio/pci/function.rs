@@ -15,7 +15,7 @@ use crate::virtio::server::{DriverSide, Server};
 use crate::virtio::vhost::{Vhost, Worker};
 use crate::virtio::{Handler, Interrupts, Notify, Refusal, VirtioConfig};
 use vmbell::irq::Gsi;
-use vmbell::virtqueue::Status;
+use vmbell_virtqueue::Status;
 
 /// Red Hat's vendor ID, which all virtio devices have, and the device ID of type 0 (virtio 1.3, 4.1.2).
 const VENDOR: u16 = 0x1af4;

@@ -2,7 +2,7 @@ use vm_memory::Bytes;
 
 use super::*;
 use crate::virtio::{Handled, HandlerError, Request};
-use vmbell::virtqueue::QueueError;
+use vmbell_virtqueue::QueueError;
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 

@@ -21,7 +21,7 @@ use super::{Interrupt, VirtioMmio, register};
 use crate::virtio::worker_double::Double;
 use crate::virtio::{Handler, Inverter, Queue, Refusal, Served, Serving, VirtioConfig};
 use vmbell::bus::{Backlog, BusDevice};
-use vmbell::virtqueue::SplitLayout;
+use vmbell_virtqueue::SplitLayout;
 
 const RAM: usize = 0x1_0000;
 const VERSION_1: u32 = 1;

@@ -1,5 +1,5 @@
 use super::*;
-use vmbell::virtqueue::SetupError;
+use vmbell_virtqueue::SetupError;
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 

@@ -27,7 +27,7 @@ use crate::virtio::{Handler, Inverter, Notify, Raise, VirtioConfig};
 use vmbell::bus::{Bus, BusRange, BusReader};
 use vmbell::doorbell::{Bell, IoEventAddress};
 use vmbell::irq::Msi;
-use vmbell::virtqueue::SplitLayout;
+use vmbell_virtqueue::SplitLayout;
 
 const RAM: usize = 0x1_0000;
 /// Where the bus puts the BAR, and the structures in it.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::virtio::features;
-use vmbell::virtqueue::SplitDevice;
+use vmbell_virtqueue::SplitDevice;
 
 /// The state of one queue, in the widths of its fields.
 #[derive(Clone, Copy, Debug)]

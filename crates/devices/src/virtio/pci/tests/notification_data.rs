@@ -2,7 +2,7 @@
 
 use super::*;
 use kit::wait::await_that;
-use vmbell::virtqueue::{
+use vmbell_virtqueue::{
     Buffer, DriverControl, DriverQueue, Features, PackedDriver, PackedLayout, SplitDriver, brand,
 };
 

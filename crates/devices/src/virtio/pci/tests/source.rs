@@ -7,7 +7,7 @@ use super::*;
 use crate::virtio::Net;
 use crate::virtio::net::{Mac, Offloads, Tap};
 use kit::wait::await_that;
-use vmbell::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
+use vmbell_virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
 
 const LAYOUTS: [SplitLayout; 2] = [
     SplitLayout::contiguous(0, 8),

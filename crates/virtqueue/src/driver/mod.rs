@@ -1,0 +1,382 @@
+//! The driver side of a queue, owned by one thread at a time: the part that is the same for both kinds of ring.
+//!
+//! It sets the queue up, makes buffers available (virtio 1.3, 2.7.13 and 2.8.21), suppresses notifications, polls,
+//! resets, saves and restores. A [`Side`] is the part that is specific to one kind of ring: its indices, and how it
+//! writes and reads the ring.
+
+mod side;
+
+use super::descriptor::Tables;
+use super::poll::{IN_BATCH, PollState};
+use super::slots::Slots;
+use super::sync::{Arc, Ordering, fence};
+use super::{
+    Brand, Buffer, DriverControl, DriverQueue, DriverState, Features, NotAdded, Progress,
+    QueueError, QueuePoller, RestoreError, SetupError, Status, Used, WrapCounterError,
+};
+use crate::descriptor::{INDIRECT, WRITE};
+use crate::save::Target;
+use crate::{AddError, STATE_VERSION};
+
+pub use side::{Indices, Ring, Side};
+
+/// Makes buffers available and takes used buffers back: a [`SplitDriver`](super::SplitDriver) or a
+/// [`PackedDriver`](super::PackedDriver).
+///
+/// `T` is the driver's data of each buffer; `B` is the brand that distinguishes this queue's tokens.
+#[derive(Debug)]
+pub struct Driver<T, S: Side, B> {
+    pub(super) side: S,
+    /// The state of each descriptor (split) or buffer id (packed).
+    pub(super) slots: Slots<T>,
+    /// How many descriptors are free; 0 if the queue is broken.
+    pub(super) free: u16,
+    /// Whether notifications are enabled by event index, so that consuming must move the event.
+    pub(super) armed: bool,
+    pub(super) features: Features,
+    tables: Option<Tables<S::Memory>>,
+    pub(super) broken: Option<QueueError>,
+    pub(super) state: Arc<PollState>,
+    brand: B,
+}
+
+impl<T, S: Side, B: Brand> Driver<T, S, B> {
+    /// A driver side of a ring that was just initialized, or one to be restored.
+    pub(super) fn over(side: S, size: u16, features: Features, brand: B) -> Self {
+        let armed = S::ARMED_AT_START && features.event_idx;
+        Self {
+            side,
+            slots: Slots::new(size),
+            free: size,
+            armed,
+            features,
+            tables: None,
+            broken: None,
+            state: PollState::new(),
+            brand,
+        }
+    }
+
+    /// Puts buffers of 2 to `entries` pieces into indirect tables, one descriptor each.
+    ///
+    /// There is a table for each descriptor of the ring: `size * entries * 16` bytes from `addr` on.
+    ///
+    /// # Errors
+    ///
+    /// If the feature was not negotiated, or the tables are misaligned or outside of memory.
+    pub fn with_indirect_tables(mut self, addr: u64, entries: u16) -> Result<Self, SetupError> {
+        let (memory, size) = (self.side.ring().memory(), self.slots.size());
+        let tables = Tables::resolve(memory, addr, size, entries, self.features)?;
+        self.tables = Some(tables);
+        Ok(self)
+    }
+
+    /// The ring, for a device side in this process.
+    pub fn ring(&self) -> &S::Ring {
+        self.side.ring()
+    }
+
+    /// The brand, which the queue owns.
+    pub fn brand(&self) -> &B {
+        &self.brand
+    }
+
+    /// A [`QueuePoller`] for another thread.
+    pub fn poller(&self) -> QueuePoller<S::Ring, B> {
+        QueuePoller::new(self.side.ring().clone(), Arc::clone(&self.state))
+    }
+
+    /// Enables a notification of the buffer (split) or slot (packed) that is `after` further ones ahead.
+    #[inline]
+    pub(super) fn ask(&mut self, after: u16) {
+        self.armed = self.features.event_idx;
+        self.side.set_event(self.features.event_idx, Some(after));
+        // Between the store of the event suppression and the next load of what the device has used. It pairs with
+        // the device's fence between its store of that and its load of the event suppression: one of the two sides
+        // sees the other's store.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Tells pollers how far the driver side is, and whether it is inside a batch.
+    fn publish(&self, position: u64, in_batch: bool) {
+        let in_batch = u64::from(in_batch && S::HIDES_BATCH) * IN_BATCH;
+        self.state.publish(position | in_batch);
+    }
+
+    /// Marks the queue broken.
+    #[cold]
+    pub(super) fn break_with(&mut self, error: QueueError) -> QueueError {
+        self.broken = Some(error);
+        self.state.set_broken();
+        // Makes `add` take its slow path, which returns the error.
+        self.free = 0;
+        error
+    }
+}
+
+impl<T, S: Side, B: Brand> DriverQueue for Driver<T, S, B> {
+    type Data = T;
+    type Brand = B;
+
+    #[inline]
+    fn add(
+        &mut self,
+        readable: &[Buffer],
+        writable: &[Buffer],
+        data: T,
+    ) -> Result<(), NotAdded<T>> {
+        self.add_buffer(readable, writable, data)
+    }
+
+    #[inline]
+    fn kick_prepare(&mut self) -> bool {
+        // Between the store that made buffers available and the load of the device's event suppression.
+        fence(Ordering::SeqCst);
+        self.broken.is_none() && self.side.kick_prepare(self.features.event_idx)
+    }
+
+    #[inline(always)]
+    fn get_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
+        S::next_used(self)
+    }
+
+    fn disable_cb(&mut self) {
+        self.armed = false;
+        self.side.set_event(self.features.event_idx, None);
+    }
+
+    fn enable_cb_prepare<P: Progress<B>>(&mut self) -> P {
+        self.ask(0);
+        P::now::<S::Ring>(&self.state)
+    }
+
+    #[inline]
+    fn poll<P: Progress<B>>(&self, progress: P) -> bool {
+        progress.is_past(&self.state, self.side.ring())
+    }
+
+    fn enable_cb_delayed(&mut self) -> bool {
+        let most = u32::from(self.side.save().in_flight) * 3 / 4;
+        let most = u16::try_from(most).unwrap_or(u16::MAX);
+        // The notification is enabled even if the queue is broken, so that the device does not stay silent.
+        self.ask(most);
+        self.state.waiting(self.side.ring()) <= most || self.broken.is_some()
+    }
+}
+
+impl<T, S: Side, B: Brand> DriverControl for Driver<T, S, B> {
+    type Data = T;
+
+    fn use_wrap_counter(&mut self, status: Status) -> Result<(), WrapCounterError> {
+        self.state.use_wrap_counter(status, self.broken)
+    }
+
+    fn broken(&self) -> Option<QueueError> {
+        self.broken
+    }
+
+    fn free(&self) -> u16 {
+        self.free
+    }
+
+    fn next_avail(&self) -> u16 {
+        self.side.save().available
+    }
+
+    fn detach_unused(&mut self) -> Option<T> {
+        self.slots.detach()
+    }
+
+    fn reset(&mut self) {
+        let size = self.slots.size();
+        self.state.reset();
+        self.side.ring().clear();
+        self.side.resume(&Indices {
+            position: self.state.position(),
+            ..Indices::default()
+        });
+        self.slots = Slots::new(size);
+        self.free = size;
+        self.armed = S::ARMED_AT_START && self.features.event_idx;
+        self.broken = None;
+    }
+
+    fn save(&self) -> Result<DriverState, RestoreError> {
+        self.save_state()
+    }
+
+    fn restore(
+        &mut self,
+        state: &DriverState,
+        data: impl FnMut(u16) -> Option<T>,
+    ) -> Result<(), RestoreError> {
+        self.restore_state(state, data)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+impl<T, S: Side, B: Brand> Driver<T, S, B> {
+    /// Advances the positions by an even number of laps, as if their buffers had been used: 65,536 a lap on a split
+    /// ring.
+    pub(crate) fn skip_laps(&mut self, laps: u64) {
+        let mut indices = self.side.save();
+        indices.position += laps << 16;
+        self.side.resume(&indices);
+        self.publish(indices.position, indices.batch.is_some());
+    }
+}
+
+impl<T, S: Side, B: Brand> Driver<T, S, B> {
+    #[inline]
+    fn add_buffer(
+        &mut self,
+        readable: &[Buffer],
+        writable: &[Buffer],
+        data: T,
+    ) -> Result<(), NotAdded<T>> {
+        match (readable, writable) {
+            ([buffer], []) => self.add_single(*buffer, 0, 0, data),
+            ([], [buffer]) => self.add_single(*buffer, WRITE, buffer.len, data),
+            _ => self.add_pieces(readable, writable, data),
+        }
+    }
+
+    #[inline]
+    fn add_single(
+        &mut self,
+        buffer: Buffer,
+        flags: u16,
+        writable_len: u32,
+        data: T,
+    ) -> Result<(), NotAdded<T>> {
+        if self.free == 0 {
+            let error = self.refusal(1, 1, self.slots.size(), 0);
+            return Err(NotAdded { error, data });
+        }
+        let head = self.slots.first();
+        self.slots.take_one(head, writable_len, data);
+        self.free -= 1;
+        self.side.offer(head, buffer, flags);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn add_pieces(
+        &mut self,
+        readable: &[Buffer],
+        writable: &[Buffer],
+        data: T,
+    ) -> Result<(), NotAdded<T>> {
+        let pieces = readable.len() + writable.len();
+        let (len, writable_len) = Buffer::lengths(readable, writable);
+        let (needed, limit) = match &self.tables {
+            Some(tables) => (1, tables.entries()),
+            None => (pieces, self.slots.size()),
+        };
+        // For no pieces the subtraction wraps to more than any limit.
+        if pieces.wrapping_sub(1) >= usize::from(limit)
+            || needed > usize::from(self.free)
+            || len > u64::from(u32::MAX)
+        {
+            let error = self.refusal(pieces, needed, limit, len);
+            return Err(NotAdded { error, data });
+        }
+        let head = self.slots.first();
+        #[expect(clippy::cast_possible_truncation, reason = "checked above")]
+        let (count, writable_len) = (needed as u16, writable_len as u32);
+        self.free -= count;
+        if let Some(tables) = &self.tables {
+            let (addr, bytes) = tables.fill(head, readable, writable, S::LINKED);
+            self.slots.take_one(head, writable_len, data);
+            self.side.offer(head, Buffer::new(addr, bytes), INDIRECT);
+        } else {
+            let pieces = (readable, writable);
+            let last = self.side.offer_chain(&self.slots, head, pieces, needed);
+            self.slots.take(head, last, count, writable_len, data);
+        }
+        Ok(())
+    }
+
+    /// Why a buffer of `pieces` that needs `needed` descriptors cannot be added.
+    #[cold]
+    fn refusal(&self, pieces: usize, needed: usize, limit: u16, len: u64) -> AddError {
+        if let Some(error) = self.broken {
+            return AddError::Broken(error);
+        }
+        AddError::why(pieces, needed, limit, len, self.free)
+    }
+}
+
+impl<T, S: Side, B: Brand> Driver<T, S, B> {
+    /// The ids of the buffers in flight and their data, in the order of [`DriverState::buffers`].
+    pub fn in_flight(&self) -> impl Iterator<Item = (u16, &T)> {
+        self.slots.all()
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            ring: S::KIND,
+            size: self.slots.size(),
+            features: self.features,
+        }
+    }
+
+    fn save_state(&self) -> Result<DriverState, RestoreError> {
+        let (target, tables) = (self.target(), self.tables.as_ref().map(Tables::place));
+        let indices = self.side.save();
+        let (base, wrap_counter) = self.state.saved();
+        let (buffers, entries) = self.slots.save(S::KIND);
+        let state = DriverState {
+            version: STATE_VERSION,
+            ring: target.ring,
+            size: target.size,
+            features: target.features,
+            tables,
+            available: indices.available,
+            unkicked: indices.unkicked,
+            position: indices.position,
+            base,
+            wrap_counter,
+            used_seen: indices.used_seen,
+            armed: self.armed,
+            batch: indices.batch,
+            buffers,
+            entries,
+            broken: self.broken,
+        };
+        state.check(target, tables)?;
+        Ok(state)
+    }
+
+    fn restore_state(
+        &mut self,
+        state: &DriverState,
+        data: impl FnMut(u16) -> Option<T>,
+    ) -> Result<(), RestoreError> {
+        let tables = self.tables.as_ref().map(Tables::place);
+        state.check_position()?;
+        let in_flight = state.check(self.target(), tables)?;
+        self.slots = Slots::restore(S::KIND, &state.buffers, &state.entries, data)
+            .map_err(|id| RestoreError::NoData { id })?;
+        self.side.resume(&Indices {
+            available: state.available,
+            unkicked: state.unkicked,
+            position: state.position,
+            in_flight,
+            used_seen: state.used_seen,
+            batch: state.batch,
+            broken: state.broken.is_some(),
+        });
+        self.armed = state.armed;
+        self.broken = state.broken;
+        // None if the queue is broken, as `break_with` leaves it.
+        self.free = match state.broken {
+            Some(_) => 0,
+            None => state.size - state.filled(),
+        };
+        let (polled, broken) = ((state.base, state.wrap_counter), state.broken.is_some());
+        self.publish(state.position, state.batch.is_some());
+        self.state.restore(polled, broken);
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! The differences between the two kinds of ring for a driver side.
+
+use super::Driver;
+use crate::{Brand, Buffer, QueueError, RingKind, Used, memory::RingMemory, slots::Slots};
+
+/// A ring of either kind, as the code for both sees it.
+pub trait Ring: Clone {
+    /// The memory that the ring is in.
+    #[doc(hidden)]
+    type Memory: RingMemory;
+
+    #[doc(hidden)]
+    fn memory(&self) -> &Self::Memory;
+
+    /// Initializes the ring, before the device may access it.
+    #[doc(hidden)]
+    fn clear(&self);
+
+    /// The 32-bit form of a position since the last reset.
+    #[doc(hidden)]
+    fn opaque(position: u64) -> u32;
+
+    /// How many buffers the device has used from an index on, the low half of an opaque value. A packed ring shows
+    /// only whether the first one is used, and returns the highest number then. The answer cannot tell laps apart.
+    /// Acquires what the device wrote.
+    #[doc(hidden)]
+    fn used_since(&self, index: u16) -> u16;
+}
+
+/// How far a side is.
+#[derive(Debug, Default)]
+pub struct Indices {
+    /// The index of the next buffer to make available, which follows from the position and what is in flight.
+    pub(crate) available: u16,
+    pub(crate) unkicked: u32,
+    pub(crate) position: u64,
+    /// Buffers (split) or slots (packed).
+    pub(crate) in_flight: u16,
+    pub(crate) used_seen: u16,
+    pub(crate) batch: Option<(u16, u32)>,
+    /// Whether the queue is broken.
+    pub(crate) broken: bool,
+}
+
+/// The part of the driver side that is specific to one kind of ring.
+///
+/// A buffer becomes visible to the device as a whole: a device that sees a part of it sees all of it.
+#[doc(hidden)]
+pub trait Side: Sized {
+    type Memory: RingMemory;
+    type Ring: Ring<Memory = Self::Memory>;
+
+    const KIND: RingKind;
+
+    /// Whether the descriptors of an indirect table name their successors.
+    const LINKED: bool;
+
+    /// Whether a new queue's notifications are enabled by event index, if that was negotiated.
+    const ARMED_AT_START: bool;
+
+    /// Whether the ring does not show the rest of an in-order batch of which some buffers were consumed.
+    const HIDES_BATCH: bool;
+
+    fn ring(&self) -> &Self::Ring;
+
+    /// Makes a buffer of one descriptor available.
+    fn offer(&mut self, head: u16, buffer: Buffer, flags: u16);
+
+    /// Makes a buffer of `needed` descriptors available, and returns the last entry that it takes.
+    fn offer_chain<T>(
+        &mut self,
+        slots: &Slots<T>,
+        head: u16,
+        pieces: (&[Buffer], &[Buffer]),
+        needed: usize,
+    ) -> u16;
+
+    /// Whether the device wants a notification of the buffers made available since the last call.
+    fn kick_prepare(&mut self, event_idx: bool) -> bool;
+
+    /// Takes back the next used buffer.
+    fn next_used<T, B: Brand>(
+        driver: &mut Driver<T, Self, B>,
+    ) -> Result<Option<Used<T>>, QueueError>;
+
+    /// Enables a notification of the buffer (split) or slot (packed) that is `after` further ones ahead of the
+    /// position, or without event indices of all. Disables notifications if `None`.
+    fn set_event(&self, event_idx: bool, after: Option<u16>);
+
+    /// How far the side is.
+    fn save(&self) -> Indices;
+
+    /// Continues from there: the values were checked.
+    fn resume(&mut self, indices: &Indices);
+}

@@ -1,0 +1,207 @@
+//! The state of a device side: what is saved, and which values of it a queue can have.
+
+use super::codec::{Reader, Writer};
+use super::{RestoreError, RingKind, SLOT, STATE_VERSION, Target, at_most};
+use crate::{Features, Head, QueueError};
+
+/// The number of this side in the bytes of a state.
+const SIDE: u8 = 0;
+
+/// The state of a device side between two calls. Indices are those of [`RingKind`].
+///
+/// Whether the device has enabled notifications, and its event index, are in the ring's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceState {
+    /// The version of this form: [`STATE_VERSION`].
+    pub version: u16,
+    /// The format of the ring.
+    pub ring: RingKind,
+    /// The size of the queue in descriptors.
+    pub size: u16,
+    /// The negotiated features.
+    pub features: Features,
+    /// The index of the next chain to take.
+    pub next_avail: u16,
+    /// The index of the next used element or descriptor to write. Between the two indices are the chains, or their
+    /// slots, that were taken and not given back, at most `size`.
+    pub next_used: u16,
+    /// The driver's available index as last loaded, on a split ring; 0 on a packed ring.
+    pub avail_seen: u16,
+    /// How many used buffers (split) or used slots (packed) the driver has got since the last question whether it
+    /// wants a notification; 65,536 means any larger number, too.
+    pub unsignalled: u32,
+    /// The chains that the caller holds.
+    pub heads: Vec<HeadState>,
+    /// Why the queue is broken, if it is.
+    pub broken: Option<QueueError>,
+}
+
+/// A chain that the device has taken and not given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadState {
+    /// The first descriptor (split) or the buffer id (packed), below the size of the queue. A driver that makes the
+    /// same one available twice has two such chains.
+    pub id: u16,
+    /// How many ring slots the chain fills: 1 on a split ring.
+    pub slots: u16,
+    /// The available index (split) or the first slot (packed) at which it was taken.
+    pub sequence: u16,
+    /// How many bytes the device may write.
+    pub writable: u32,
+}
+
+impl DeviceState {
+    /// The state as bytes, for [`from_bytes`](Self::from_bytes).
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut writer = Writer::begin(self.version, SIDE, self.target());
+        writer.u16(self.next_avail);
+        writer.u16(self.next_used);
+        writer.u16(self.avail_seen);
+        writer.u32(self.unsignalled);
+        writer.list(&self.heads, |writer, head| {
+            writer.u16(head.id);
+            writer.u16(head.slots);
+            writer.u16(head.sequence);
+            writer.u32(head.writable);
+        });
+        writer.option(self.broken, Writer::error);
+        writer.0
+    }
+
+    /// Reads a state that [`to_bytes`](Self::to_bytes) has written. Allocates at most what the size in the state
+    /// implies.
+    ///
+    /// # Errors
+    ///
+    /// If the version is unknown, or the bytes are no such state. Whether a queue can have the state is checked when
+    /// it is restored.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, RestoreError> {
+        let (mut reader, target) = Reader::begin(bytes, SIDE)?;
+        let state = Self {
+            version: STATE_VERSION,
+            ring: target.ring,
+            size: target.size,
+            features: target.features,
+            next_avail: reader.u16()?,
+            next_used: reader.u16()?,
+            avail_seen: reader.u16()?,
+            unsignalled: reader.u32()?,
+            heads: reader.list("number of heads", target.size, |reader| {
+                Ok(HeadState {
+                    id: reader.u16()?,
+                    slots: reader.u16()?,
+                    sequence: reader.u16()?,
+                    writable: reader.u32()?,
+                })
+            })?,
+            broken: reader.option("broken", Reader::error)?,
+        };
+        reader.end()?;
+        Ok(state)
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            ring: self.ring,
+            size: self.size,
+            features: self.features,
+        }
+    }
+
+    /// Checks whether a queue can have this state; returns how many chains (split) or slots (packed) were taken and
+    /// not given back.
+    pub(crate) fn check(&self, target: Target) -> Result<u16, RestoreError> {
+        target.check(self.version, self.target())?;
+        let size = self.size;
+        at_most("unsignalled", self.unsignalled, super::MANY)?;
+        let distance = |field, to| self.ring.distance(field, self.next_used, to, size);
+        let taken = distance("next_avail", self.next_avail)?;
+        match self.ring {
+            // What the device has not seen it has not taken; a broken queue looks at nothing that it has seen.
+            RingKind::Split => {
+                let seen = distance("avail_seen", self.avail_seen)?;
+                at_most("next_avail", taken, seen)?;
+                if self.broken.is_some() {
+                    at_most("avail_seen", seen, taken)?;
+                }
+            }
+            RingKind::Packed => at_most("avail_seen", self.avail_seen, 0_u16)?,
+        }
+        // First of all, so that nothing is done for more chains than the queue has.
+        at_most("number of heads", self.heads.len() as u64, taken)?;
+        let mut slots = 0;
+        for head in &self.heads {
+            self.check_head(head)?;
+            slots += u32::from(head.slots);
+        }
+        at_most("slots of the heads", slots, taken)?;
+        if self.features.in_order {
+            self.check_order(taken)?;
+        }
+        Ok(taken)
+    }
+
+    fn check_head(&self, head: &HeadState) -> Result<(), RestoreError> {
+        let last = self.size - 1;
+        at_most("id of a head", head.id, last)?;
+        let most = match self.ring {
+            RingKind::Split => 1,
+            RingKind::Packed => {
+                at_most("sequence of a head", head.sequence, last)?;
+                self.size
+            }
+        };
+        at_most("slots of a head", head.slots, most)?;
+        if head.slots == 0 {
+            return Err(super::codec::undefined("slots of a head", 0_u8));
+        }
+        Ok(())
+    }
+
+    /// Checks that the chains of an in-order queue have different places among the `taken` ones.
+    fn check_order(&self, taken: u16) -> Result<(), RestoreError> {
+        let offset = |head: &HeadState| match self.ring {
+            RingKind::Split => head.sequence.wrapping_sub(self.next_used),
+            RingKind::Packed => {
+                let first = self.next_used & SLOT;
+                let lap = if head.sequence < first { self.size } else { 0 };
+                head.sequence + lap - first
+            }
+        };
+        let mut heads: Vec<(u16, &HeadState)> = self.heads.iter().map(|h| (offset(h), h)).collect();
+        heads.sort_unstable_by_key(|(offset, _)| *offset);
+        let mut end = 0;
+        for (offset, head) in heads {
+            let id = head.id;
+            let next = u32::from(offset) + u32::from(head.slots);
+            if u32::from(offset) < end || next > u32::from(taken) {
+                return Err(RestoreError::OutOfOrder { id });
+            }
+            end = next;
+        }
+        Ok(())
+    }
+}
+
+impl From<&Head> for HeadState {
+    fn from(head: &Head) -> Self {
+        Self {
+            id: head.id,
+            slots: head.slots,
+            sequence: head.sequence,
+            writable: head.writable,
+        }
+    }
+}
+
+impl HeadState {
+    /// The chain again. The caller has checked the state.
+    pub(crate) fn head(&self) -> Head {
+        Head {
+            id: self.id,
+            slots: self.slots,
+            sequence: self.sequence,
+            writable: self.writable,
+        }
+    }
+}

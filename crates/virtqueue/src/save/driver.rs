@@ -1,0 +1,274 @@
+//! The state of a driver side: what is saved, and which values of it a queue can have.
+
+use super::codec::{Reader, Writer, undefined};
+use super::{MANY, RestoreError, RingKind, STATE_VERSION, Target, at_most, same};
+use crate::{Features, QueueError, poll};
+
+/// The number of this side in the bytes of a state.
+const SIDE: u8 = 1;
+
+/// The state of a driver side between two calls. Indices are those of [`RingKind`].
+///
+/// Whether the driver has enabled notifications, and its event index, are in the ring's memory. The caller saves
+/// the data of the buffers in flight, by their ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverState {
+    /// The version of this form: [`STATE_VERSION`].
+    pub version: u16,
+    /// The format of the ring.
+    pub ring: RingKind,
+    /// The size of the queue in descriptors.
+    pub size: u16,
+    /// The negotiated features.
+    pub features: Features,
+    /// The address of the indirect tables and the entries of each, if the driver has any.
+    pub tables: Option<(u64, u16)>,
+    /// The index of the next buffer to make available.
+    pub available: u16,
+    /// How many buffers (split) or slots (packed) were made available since the last question whether the device
+    /// wants a notification; 65,536 means any larger number, too.
+    pub unkicked: u32,
+    /// How far the driver has consumed: the position of a [`Token`](crate::Token) that is made now.
+    pub position: u64,
+    /// The position at the last reset.
+    pub base: u64,
+    /// Whether opaque values count wraps.
+    pub wrap_counter: bool,
+    /// The device's used index as last loaded, on a split ring; 0 on a packed ring.
+    pub used_seen: u16,
+    /// Whether consuming the last used buffer moves the event index.
+    pub armed: bool,
+    /// For a partly consumed in-order batch: the id of its last buffer and that buffer's length in bytes.
+    pub batch: Option<(u16, u32)>,
+    /// The buffers in flight; on an in-order queue the oldest is first.
+    pub buffers: Vec<BufferState>,
+    /// Every entry (descriptor or buffer id) of the queue once: first those of each buffer in flight, in its order,
+    /// and then the free ones, in the order in which they will be taken. A buffer has one for each descriptor on a
+    /// split ring, and one in all on a packed ring.
+    pub entries: Vec<u16>,
+    /// Why the queue is broken, if it is.
+    pub broken: Option<QueueError>,
+}
+
+/// A buffer that the driver has made available and not got back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferState {
+    /// The number by which the device knows it: its first entry.
+    pub id: u16,
+    /// How many descriptors of the ring it fills.
+    pub slots: u16,
+    /// How many bytes the device may write.
+    pub writable: u32,
+}
+
+impl DriverState {
+    /// The state as bytes, for [`from_bytes`](Self::from_bytes).
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut writer = Writer::begin(self.version, SIDE, self.target());
+        writer.option(self.tables, |writer, (addr, entries)| {
+            writer.u64(addr);
+            writer.u16(entries);
+        });
+        writer.u16(self.available);
+        writer.u32(self.unkicked);
+        writer.u64(self.position);
+        writer.u64(self.base);
+        writer.u8(self.wrap_counter.into());
+        writer.u16(self.used_seen);
+        writer.u8(self.armed.into());
+        writer.option(self.batch, |writer, (id, len)| {
+            writer.u16(id);
+            writer.u32(len);
+        });
+        writer.list(&self.buffers, |writer, buffer| {
+            writer.u16(buffer.id);
+            writer.u16(buffer.slots);
+            writer.u32(buffer.writable);
+        });
+        writer.list(&self.entries, |writer, entry| writer.u16(*entry));
+        writer.option(self.broken, Writer::error);
+        writer.0
+    }
+
+    /// Reads a state that [`to_bytes`](Self::to_bytes) has written. Allocates at most what the size in the state
+    /// implies.
+    ///
+    /// # Errors
+    ///
+    /// If the version is unknown, or the bytes are no such state. Whether a queue can have the state is checked when
+    /// it is restored.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, RestoreError> {
+        let (mut reader, target) = Reader::begin(bytes, SIDE)?;
+        let state = Self {
+            version: STATE_VERSION,
+            ring: target.ring,
+            size: target.size,
+            features: target.features,
+            tables: reader.option("tables", |reader| Ok((reader.u64()?, reader.u16()?)))?,
+            available: reader.u16()?,
+            unkicked: reader.u32()?,
+            position: reader.u64()?,
+            base: reader.u64()?,
+            wrap_counter: reader.flag("wrap_counter")?,
+            used_seen: reader.u16()?,
+            armed: reader.flag("armed")?,
+            batch: reader.option("batch", |reader| Ok((reader.u16()?, reader.u32()?)))?,
+            buffers: reader.list("number of buffers", target.size, |reader| {
+                Ok(BufferState {
+                    id: reader.u16()?,
+                    slots: reader.u16()?,
+                    writable: reader.u32()?,
+                })
+            })?,
+            entries: reader.list("number of entries", target.size, Reader::u16)?,
+            broken: reader.option("broken", Reader::error)?,
+        };
+        reader.end()?;
+        Ok(state)
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            ring: self.ring,
+            size: self.size,
+            features: self.features,
+        }
+    }
+
+    /// How many descriptors of the ring the buffers in flight fill. The caller has checked the state.
+    pub(crate) fn filled(&self) -> u16 {
+        self.buffers.iter().map(|buffer| buffer.slots).sum()
+    }
+
+    /// Checks whether a queue with these indirect tables can have this state; returns how many buffers (split) or
+    /// slots (packed) are in flight.
+    pub(crate) fn check(
+        &self,
+        target: Target,
+        tables: Option<(u64, u16)>,
+    ) -> Result<u16, RestoreError> {
+        target.check(self.version, self.target())?;
+        let (has, had) = (tables.is_some(), self.tables.is_some());
+        same("indirect tables", had.into(), has.into())?;
+        let (saved, queue) = (self.tables.unwrap_or_default(), tables.unwrap_or_default());
+        same("address of the indirect tables", saved.0, queue.0)?;
+        same(
+            "entries of an indirect table",
+            saved.1.into(),
+            queue.1.into(),
+        )?;
+        let filled = self.check_buffers()?;
+        self.check_entries()?;
+        let in_flight = match self.ring {
+            // Checked to be at most the size of the queue.
+            RingKind::Split => u16::try_from(self.buffers.len()).unwrap_or(u16::MAX),
+            RingKind::Packed => filled,
+        };
+        self.check_indices(in_flight)?;
+        Ok(in_flight)
+    }
+
+    /// Checks that the position does not overflow for as long as a queue can last: it is at most half of what it can be. The position
+    /// of a queue that goes on from there is larger.
+    pub(crate) fn check_position(&self) -> Result<(), RestoreError> {
+        at_most("position", self.position, 1_u64 << 62)
+    }
+
+    /// Checks the sizes of the buffers; returns how many descriptors of the ring they fill.
+    fn check_buffers(&self) -> Result<u16, RestoreError> {
+        at_most("number of buffers", self.buffers.len() as u64, self.size)?;
+        let mut filled = 0;
+        for buffer in &self.buffers {
+            if buffer.slots == 0 {
+                return Err(undefined("slots of a buffer", buffer.slots));
+            }
+            at_most("slots of a buffer", buffer.slots, self.size - filled)?;
+            filled += buffer.slots;
+        }
+        Ok(filled)
+    }
+
+    /// Checks that every entry is listed once, and that each buffer has its own.
+    fn check_entries(&self) -> Result<(), RestoreError> {
+        let size = self.size;
+        agree("number of entries", self.entries.len() as u64, size)?;
+        let mut listed = vec![false; usize::from(size)];
+        for &entry in &self.entries {
+            at_most("entry", entry, size - 1)?;
+            if std::mem::replace(&mut listed[usize::from(entry)], true) {
+                return Err(RestoreError::Twice { entry });
+            }
+        }
+        let mut first = 0;
+        for buffer in &self.buffers {
+            // Not past the end: no buffer has more entries than slots, and these are at most `size`.
+            agree("id of a buffer", buffer.id, self.entries[first])?;
+            first += self.ring.entries(buffer.slots);
+        }
+        if self.features.in_order {
+            let next = |entry: u16| if entry + 1 == size { 0 } else { entry + 1 };
+            let pairs = self.entries.iter().zip(self.entries.iter().skip(1));
+            if let Some((_, &id)) = pairs.into_iter().find(|&(&a, &b)| b != next(a)) {
+                return Err(RestoreError::OutOfOrder { id });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks all that says how far the queue is.
+    fn check_indices(&self, in_flight: u16) -> Result<(), RestoreError> {
+        let (size, ring, base) = (self.size, self.ring, self.base);
+        at_most("base", base, self.position)?;
+        if base != poll::after_reset(base.wrapping_sub(1)) {
+            return Err(undefined("base", base));
+        }
+        let since = self.position - base;
+        let consumed = match ring {
+            RingKind::Split => since,
+            RingKind::Packed => {
+                let slot = self.position & 0xffff;
+                at_most("slot of the position", slot, size - 1)?;
+                (since >> 16) * u64::from(size) + slot
+            }
+        };
+        let made = consumed + u64::from(in_flight);
+        at_most("unkicked", self.unkicked, made.min(u64::from(MANY)))?;
+        let index = ring.index(self.position);
+        let ahead = ring.distance("available", index, self.available, size)?;
+        agree("number of buffers or slots in flight", ahead, in_flight)?;
+        at_most("armed", self.armed, self.features.event_idx)?;
+        at_most("batch", self.batch.is_some(), self.features.in_order)?;
+        if let Some((id, _)) = self.batch
+            && !self.buffers.iter().any(|buffer| buffer.id == id)
+        {
+            return Err(RestoreError::NotInFlight { id });
+        }
+        match ring {
+            // A broken queue looks at nothing that it has seen; a batch is followed by the buffers that it covers.
+            RingKind::Split => {
+                let seen = ring.distance("used_seen", index, self.used_seen, size)?;
+                let most = if self.broken.is_some() { 0 } else { in_flight };
+                at_most("used_seen", seen, most)?;
+                at_most("batch", self.batch.is_some(), seen)
+            }
+            RingKind::Packed => at_most("used_seen", self.used_seen, 0_u16),
+        }
+    }
+}
+
+fn agree(
+    field: &'static str,
+    value: impl Into<u64>,
+    expected: impl Into<u64>,
+) -> Result<(), RestoreError> {
+    let (value, expected) = (value.into(), expected.into());
+    if value == expected {
+        return Ok(());
+    }
+    let error = RestoreError::Disagree {
+        field,
+        value,
+        expected,
+    };
+    Err(error)
+}

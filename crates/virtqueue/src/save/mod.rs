@@ -1,0 +1,263 @@
+//! The states of both sides of a queue, as values and as bytes, the checks that every state has to pass, and why one
+//! cannot be restored.
+//!
+//! A state has everything that decides how its side continues and that the ring's memory does not hold (virtio 1.3, 2.7
+//! and 2.8). It is not trusted: every field is checked against the queue and against the other fields before the queue
+//! changes. The caller saves and restores while neither side runs.
+
+mod codec;
+mod device;
+mod driver;
+
+use crate::poll;
+
+pub use device::{DeviceState, HeadState};
+pub use driver::{BufferState, DriverState};
+
+/// The version of [`DeviceState`] and [`DriverState`].
+pub const STATE_VERSION: u16 = 1;
+
+/// The most steps since the last question about a notification that a state tells apart. An event index is at most
+/// 65,535 entries away, so this number means any larger one, too.
+pub(super) const MANY: u32 = 1 << 16;
+
+/// `steps`, or [`MANY`] if there are more.
+pub(super) fn at_most_many(steps: u64) -> u32 {
+    u32::try_from(steps).unwrap_or(MANY).min(MANY)
+}
+
+/// The queue that a state is saved from or restored to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub(super) ring: RingKind,
+    pub(super) size: u16,
+    pub(super) features: super::Features,
+}
+
+impl Target {
+    /// Checks that a state is of this version, and of a queue like this one.
+    fn check(&self, version: u16, saved: Self) -> Result<(), RestoreError> {
+        if version != STATE_VERSION {
+            return Err(RestoreError::Version { version });
+        }
+        let pairs = [
+            ("ring", saved.ring.code().into(), self.ring.code().into()),
+            ("size", saved.size.into(), self.size.into()),
+            (
+                "features",
+                codec::features(saved.features).into(),
+                codec::features(self.features).into(),
+            ),
+        ];
+        for (field, saved, queue) in pairs {
+            same(field, saved, queue)?;
+        }
+        Ok(())
+    }
+}
+
+fn same(field: &'static str, saved: u64, queue: u64) -> Result<(), RestoreError> {
+    if saved == queue {
+        return Ok(());
+    }
+    let error = RestoreError::OtherQueue {
+        field,
+        saved,
+        queue,
+    };
+    Err(error)
+}
+
+fn at_most(
+    field: &'static str,
+    value: impl Into<u64>,
+    limit: impl Into<u64>,
+) -> Result<(), RestoreError> {
+    let (value, limit) = (value.into(), limit.into());
+    if value <= limit {
+        return Ok(());
+    }
+    let error = RestoreError::TooLarge {
+        field,
+        value,
+        limit,
+    };
+    Err(error)
+}
+
+/// Split or packed: the format of a ring (virtio 1.3, 2.7 and 2.8), which decides what an index of a state is.
+///
+/// On a split ring an index is the ring's own, which counts buffers modulo 65,536. On a packed ring it is a slot in
+/// bits 14:0 and the wrap counter in bit 15, as in virtio's event suppression structures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingKind {
+    /// A split ring.
+    Split,
+    /// A packed ring.
+    Packed,
+}
+
+impl RingKind {
+    pub(super) const fn code(self) -> u8 {
+        match self {
+            Self::Split => 0,
+            Self::Packed => 1,
+        }
+    }
+
+    pub(super) fn of_code(code: u8) -> Result<Self, RestoreError> {
+        match code {
+            0 => Ok(Self::Split),
+            1 => Ok(Self::Packed),
+            _ => {
+                let (field, value) = ("ring", code.into());
+                Err(RestoreError::Undefined { field, value })
+            }
+        }
+    }
+
+    /// How many entries of the driver's list a buffer has that fills this many slots.
+    pub(crate) fn entries(self, slots: u16) -> usize {
+        match self {
+            Self::Split => usize::from(slots),
+            Self::Packed => 1,
+        }
+    }
+
+    /// The index of a position: see [`poll`].
+    pub(super) const fn index(self, position: u64) -> u16 {
+        poll::index(match self {
+            Self::Split => poll::split_opaque(position),
+            Self::Packed => poll::packed_opaque(position),
+        })
+    }
+
+    /// How many buffers (split) or slots (packed) `to` is after `from`: at most `size`. An error if no ring of this
+    /// size has both indices at one time.
+    pub(super) fn distance(
+        self,
+        field: &'static str,
+        from: u16,
+        to: u16,
+        size: u16,
+    ) -> Result<u16, RestoreError> {
+        let distance = match self {
+            Self::Split => Some(to.wrapping_sub(from)),
+            Self::Packed => {
+                let ((from, to), wrapped) = ((from & SLOT, to & SLOT), (from ^ to) & !SLOT != 0);
+                let lap = if wrapped { size } else { 0 };
+                let inside = from < size && to < size;
+                // A slot has 15 bits and a size is at most 32768, so the sum has 16.
+                (to + lap).checked_sub(from).filter(|_| inside)
+            }
+        };
+        distance
+            .filter(|&distance| distance <= size)
+            .ok_or(RestoreError::Apart {
+                field,
+                from,
+                to,
+                size,
+            })
+    }
+}
+
+/// The bits of a packed ring's index that are the slot.
+pub(super) const SLOT: u16 = 0x7fff;
+
+/// Why a saved state, or its bytes, cannot be restored. The queue has not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// The state has a version that this program does not know.
+    #[error("restore a queue: version {version} of the state is unknown")]
+    Version {
+        /// The version in the state.
+        version: u16,
+    },
+    /// The bytes end before the state does.
+    #[error("restore a queue: the state's {len} bytes end inside of a field")]
+    Truncated {
+        /// How many bytes there are.
+        len: usize,
+    },
+    /// There are bytes after the end of the state.
+    #[error("restore a queue: {extra} bytes follow the state")]
+    TooLong {
+        /// How many bytes there are after the state.
+        extra: usize,
+    },
+    /// A field has a value that means nothing.
+    #[error("restore a queue: {field} cannot be {value:#x}")]
+    Undefined {
+        /// Name of the field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// The state is of another kind of queue.
+    #[error("restore a queue: {field} is {saved:#x} in the state and {queue:#x} in the queue")]
+    OtherQueue {
+        /// Name of the field, or of the setting of the queue.
+        field: &'static str,
+        /// The value in the state.
+        saved: u64,
+        /// The value in the queue.
+        queue: u64,
+    },
+    /// A field is larger than the queue or the other fields allow.
+    #[error("restore a queue: {field} is {value}, more than {limit}")]
+    TooLarge {
+        /// Name of the field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+        /// The largest value that the queue or the other fields allow.
+        limit: u64,
+    },
+    /// Two indices cannot be those of one ring at one time.
+    #[error("restore a queue: {field} {to:#x} does not follow {from:#x} on a ring of {size}")]
+    Apart {
+        /// Name of the later index.
+        field: &'static str,
+        /// The earlier index.
+        from: u16,
+        /// The later index.
+        to: u16,
+        /// Size of the queue.
+        size: u16,
+    },
+    /// Two fields that say the same in two ways do not agree.
+    #[error("restore a queue: {field} is {value}, and the other fields make it {expected}")]
+    Disagree {
+        /// Name of the field, or of what it says.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+        /// The value that follows from the other fields.
+        expected: u64,
+    },
+    /// An entry (a descriptor or a buffer id) is listed twice.
+    #[error("restore a queue: entry {entry} is listed twice")]
+    Twice {
+        /// The entry.
+        entry: u16,
+    },
+    /// A batch ends with a buffer that is not in flight.
+    #[error("restore a queue: a batch ends with buffer {id}, which is not in flight")]
+    NotInFlight {
+        /// The buffer.
+        id: u16,
+    },
+    /// `VIRTIO_F_IN_ORDER` was negotiated, and the state cannot come of buffers that were used in order.
+    #[error("restore a queue: {id} is out of order, and the queue promises order")]
+    OutOfOrder {
+        /// The chain, buffer or entry.
+        id: u16,
+    },
+    /// The caller has no data of a buffer in flight.
+    #[error("restore a queue: there is no data of buffer {id}, which is in flight")]
+    NoData {
+        /// The buffer.
+        id: u16,
+    },
+}

@@ -1,0 +1,192 @@
+//! Queues that are saved and restored.
+
+mod hostile;
+mod misuse;
+mod survives;
+mod twins;
+
+use std::collections::HashMap;
+
+use super::*;
+use crate::driver::Side;
+
+/// The parts of the queue are before this address, and indirect tables from here on.
+const TABLES: u64 = 0x400;
+const END: u64 = 0x800;
+/// The entries of an indirect table.
+const ENTRIES: u16 = 4;
+/// The status of a device whose driver may ask for wrap counters.
+const STATUS: Status = Status(1 | 2 | 8);
+
+/// A brand of any number of queues, so that a restored queue can be asked with tokens of the saved one.
+#[derive(Debug)]
+struct Any;
+
+impl Brand for Any {}
+
+/// What the tests need of a driver side.
+trait Driving: DriverQueue<Data = u64, Brand = Any> + DriverControl<Data = u64> {
+    /// The data of the buffers in flight, by id.
+    fn data(&self) -> HashMap<u16, u64>;
+}
+
+impl<S: Side> Driving for Driver<u64, S, Any> {
+    fn data(&self) -> HashMap<u16, u64> {
+        self.in_flight().map(|(id, &data)| (id, data)).collect()
+    }
+}
+
+/// A kind of ring of some size and features at address 0.
+trait Kind: Copy {
+    type Driver: Driving;
+    type Device: DeviceQueue + DeviceControl;
+
+    /// A driver side: a new one, or one to be restored.
+    fn driver(self, memory: &HostMemory, new: bool) -> Self::Driver;
+    fn device(self, memory: &HostMemory) -> Self::Device;
+    fn features(self) -> Features;
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Split(SplitLayout, Features);
+
+#[derive(Clone, Copy, Debug)]
+struct Packed(PackedLayout, Features);
+
+/// Implements [`Kind`] by the types of one kind of ring.
+macro_rules! kind {
+    ($kind:ident, $driver:ident, $device:ident) => {
+        impl Kind for $kind {
+            type Driver = $driver<u64, HostMemory, Any>;
+            type Device = $device<HostMemory>;
+
+            fn driver(self, memory: &HostMemory, new: bool) -> Self::Driver {
+                let take = if new { $driver::new } else { $driver::attach };
+                let driver = take(memory, &self.0, self.1, Any).unwrap();
+                if self.1.indirect {
+                    return driver.with_indirect_tables(TABLES, ENTRIES).unwrap();
+                }
+                driver
+            }
+
+            fn device(self, memory: &HostMemory) -> Self::Device {
+                $device::new(memory, &self.0, self.1).unwrap()
+            }
+
+            fn features(self) -> Features {
+                self.1
+            }
+        }
+    };
+}
+
+kind!(Split, SplitDriver, SplitDevice);
+kind!(Packed, PackedDriver, PackedDevice);
+
+fn split(size: u16, features: Features) -> Split {
+    Split(SplitLayout::contiguous(0, size), features)
+}
+
+fn packed(size: u16, features: Features) -> Packed {
+    Packed(PackedLayout::contiguous(0, size), features)
+}
+
+/// A test of either kind of ring.
+trait Case {
+    fn run<K: Kind>(&self, kind: K);
+}
+
+/// Runs a test on rings of four descriptors of each kind, with every combination of features; under Miri with none and
+/// with all.
+fn everywhere(case: &impl Case) {
+    for bits in (0..8).step_by(if cfg!(miri) { 7 } else { 1 }) {
+        let features = Features {
+            event_idx: bits & 1 != 0,
+            indirect: bits & 2 != 0,
+            in_order: bits & 4 != 0,
+        };
+        case.run(split(4, features));
+        case.run(packed(4, features));
+    }
+}
+
+/// Both sides of a queue, and what their callers hold.
+struct Pair<K: Kind> {
+    kind: K,
+    memory: HostMemory,
+    driver: K::Driver,
+    device: K::Device,
+    heads: Vec<Head>,
+    chain: Chain,
+    tokens: Vec<(Opaque<Any>, Token<Any>)>,
+    /// The data of the next buffer.
+    next: u64,
+}
+
+impl<K: Kind> Pair<K> {
+    fn new(kind: K) -> Self {
+        let memory = HostMemory::new(0x800);
+        Self {
+            kind,
+            driver: kind.driver(&memory, true),
+            device: kind.device(&memory),
+            memory,
+            heads: Vec::new(),
+            chain: Chain::with_capacity(16),
+            tokens: Vec::new(),
+            next: 0,
+        }
+    }
+
+    fn offer(&mut self) {
+        self.driver.add(&[], &[BUFFER], self.next).unwrap();
+        self.next += 1;
+    }
+
+    fn pop(&mut self) {
+        let head = self.device.pop(&mut self.chain).unwrap();
+        self.heads.push(head.unwrap());
+    }
+
+    /// Gives the oldest chain back.
+    fn give(&mut self) {
+        self.device.add_used(self.heads.remove(0), 0).unwrap();
+    }
+
+    fn taken(&mut self) -> Option<u64> {
+        self.driver.get_used().unwrap().map(|used| used.data)
+    }
+
+    /// Sends a buffer round.
+    fn turn(&mut self) {
+        self.offer();
+        self.pop();
+        self.give();
+        assert!(self.taken().is_some());
+    }
+
+    /// Restores the driver side from its bytes.
+    fn restore_driver(&mut self) {
+        let bytes = self.driver.save().unwrap().to_bytes();
+        let state = DriverState::from_bytes(&bytes).unwrap();
+        assert_eq!(state.to_bytes(), bytes);
+        let mut data = self.driver.data();
+        let mut driver = self.kind.driver(&self.memory, false);
+        driver.restore(&state, |id| data.remove(&id)).unwrap();
+        assert!(data.is_empty(), "each buffer was asked for");
+        assert_eq!(driver.save().unwrap(), state);
+        self.driver = driver;
+    }
+
+    /// Restores the device side from its bytes.
+    fn restore_device(&mut self) {
+        let bytes = self.device.save(&self.heads).unwrap().to_bytes();
+        let state = DeviceState::from_bytes(&bytes).unwrap();
+        assert_eq!(state.to_bytes(), bytes);
+        let mut device = self.kind.device(&self.memory);
+        let heads = device.restore(&state).unwrap();
+        assert_eq!(heads, self.heads);
+        assert_eq!(device.save(&heads).unwrap(), state);
+        (self.device, self.heads) = (device, heads);
+    }
+}
