@@ -56,7 +56,7 @@ inputs() {
     workflows) echo .github .ci ;;
     deny) echo '*Cargo.toml' '*Cargo.lock' deny.toml .cargo .ci rust-toolchain.toml ;;
     msrv) closure "${libraries[@]}" ;;
-    loom) closure vmbell vmbell-virtqueue vmbell-stub ;;
+    loom) closure vmbell vmbell-virtqueue vmbell-core ;;
     miri-irq) closure vmbell vmbell-usermode ;;
     miri-bus) closure vmbell ;;
     miri-rings) closure vmbell-virtqueue ;;
@@ -241,7 +241,7 @@ step_subjects-c() {
 
 # Under every order that the memory model allows.
 step_loom() {
-    RUSTFLAGS="--cfg loom" cargo test --locked --profile loom -p vmbell -p vmbell-virtqueue -p vmbell-stub --lib models \
+    RUSTFLAGS="--cfg loom" cargo test --locked --profile loom -p vmbell -p vmbell-virtqueue -p vmbell-core --lib models \
         --target-dir "$target/loom"
 }
 

@@ -8,7 +8,7 @@ mod devices;
 
 use std::{convert::Infallible, env, hint::black_box, process::ExitCode, sync::Arc};
 
-use stub::table::{Kind, Table};
+use vmbell_core::table::{Kind, Table};
 use vmbell::{
     bus::{Bus, BusDevice, BusRange, BusReader},
     doorbell::{IoEventAddress, Pattern, Sharing, engine::TableWriter},

@@ -10,7 +10,7 @@ use std::{
 };
 
 use criterion::{BenchmarkId, Criterion};
-use stub::table::{Kind, Table};
+use vmbell_core::table::{Kind, Table};
 use vmbell::{
     doorbell::{IoEventAddress, Pattern, Sharing, engine::TableWriter},
     eventfd::EventId,

@@ -1,84 +1,82 @@
 //! Builds the stub's executable from this same crate, for the monitor to embed.
 //!
-//! One direct call of the compiler: the stub has no dependencies, and a second cargo inside the
-//! first would want its own lock and target folder. The host's own target serves, so nothing
-//! but a Rust toolchain and a C linker is needed.
+//! Two direct calls of the compiler, for `vmbell-core` and for the stub, which have no other dependencies: a second cargo
+//! inside the first would want its own lock and target folder. Both are optimized as one, so that direct code calls
+//! nothing. The host's own target serves, so nothing but a Rust toolchain and a C linker is needed.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What both are compiled with.
+const CODE: [&str; 9] = [
+    "opt-level=3",
+    "panic=abort",
+    "codegen-units=1",
+    "debuginfo=0",
+    // Reached by 32-bit displacements from itself only, and linked above 4 GiB.
+    "relocation-model=pic",
+    "overflow-checks=no",
+    "force-unwind-tables=no",
+    // Direct code must leave the guest's vector registers alone; loops are not worth them here.
+    "no-vectorize-loops",
+    "no-vectorize-slp",
+];
+
+const LINK: [&str; 7] = [
+    "lto=fat",
+    "link-arg=-nostartfiles",
+    "link-arg=-nostdlib",
+    "link-arg=-static",
+    "link-arg=-no-pie",
+    "link-arg=-Wl,--build-id=none",
+    "link-arg=-Wl,-z,noseparate-code",
+];
+
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
-    if env::var_os("CARGO_FEATURE_ELF").is_none() {
-        return;
-    }
-    println!("cargo::rerun-if-changed=src");
-    println!("cargo::rerun-if-changed=stub.ld");
     let variable =
         |name: &str| env::var(name).unwrap_or_else(|_| panic!("cargo did not set {name}"));
-    let elf = PathBuf::from(variable("OUT_DIR")).join("stub.elf");
-    let target = variable("TARGET");
+    let core = Path::new(vmbell_core::SOURCE);
+    for path in ["build.rs", "src", "stub.ld"] {
+        println!("cargo::rerun-if-changed={path}");
+    }
+    println!(
+        "cargo::rerun-if-changed={}",
+        core.with_file_name("").display()
+    );
+    let out = PathBuf::from(variable("OUT_DIR"));
+    let elf = out.join("stub.elf");
     if variable("CARGO_CFG_TARGET_ARCH") != "x86_64" || variable("CARGO_CFG_TARGET_OS") != "linux" {
         // The engine says at run time that it does not work here.
         std::fs::write(&elf, [])
             .unwrap_or_else(|error| panic!("cannot write {}: {error}", elf.display()));
         return;
     }
+    let compiler = |name: &str, kind: &str| {
+        let mut compiler = Command::new(variable("RUSTC"));
+        compiler.args(["--edition", "2024", "--crate-name", name]);
+        compiler.args(["--crate-type", kind, "--cfg", "vmbell_stub_elf"]);
+        compiler.args(["--target", &variable("TARGET")]);
+        compiler.args(CODE.iter().flat_map(|option| ["-C", *option]));
+        compiler
+    };
+    let rlib = out.join("libvmbell_core.rlib");
+    run(compiler("vmbell_core", "rlib")
+        .arg(core)
+        .arg("-o")
+        .arg(&rlib));
     let script = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("stub.ld");
-    let mut compiler = Command::new(variable("RUSTC"));
-    compiler
-        .args([
-            "--edition",
-            "2024",
-            "--crate-name",
-            "stub",
-            "--crate-type",
-            "bin",
-            "--cfg",
-            "vmbell_stub_elf",
-        ])
-        .args(["--target", &target, "src/lib.rs", "-o"])
-        .arg(&elf)
-        .args([
-            "-C",
-            "opt-level=3",
-            "-C",
-            "panic=abort",
-            "-C",
-            "codegen-units=1",
-            "-C",
-            "debuginfo=0",
-        ])
-        // Reached by 32-bit displacements from itself only, and linked above 4 GiB.
-        .args([
-            "-C",
-            "relocation-model=pic",
-            "-C",
-            "overflow-checks=no",
-            "-C",
-            "force-unwind-tables=no",
-        ])
-        // Direct code must leave the guest's vector registers alone; loops are not worth them here.
-        .args(["-C", "no-vectorize-loops", "-C", "no-vectorize-slp"])
-        .args([
-            "-C",
-            "link-arg=-nostartfiles",
-            "-C",
-            "link-arg=-nostdlib",
-            "-C",
-            "link-arg=-static",
-        ])
-        .args([
-            "-C",
-            "link-arg=-no-pie",
-            "-C",
-            "link-arg=-Wl,--build-id=none",
-            "-C",
-            "link-arg=-Wl,-z,noseparate-code",
-        ])
+    run(compiler("stub", "bin")
+        .args(LINK.iter().flat_map(|option| ["-C", *option]))
         .arg("-C")
-        .arg(format!("link-arg=-Wl,-T,{}", script.display()));
+        .arg(format!("link-arg=-Wl,-T,{}", script.display()))
+        .arg("--extern")
+        .arg(format!("vmbell_core={}", rlib.display()))
+        .args(["src/lib.rs", "-o"])
+        .arg(&elf));
+}
+
+fn run(compiler: &mut Command) {
     let status = compiler
         .status()
         .unwrap_or_else(|error| panic!("cannot run {compiler:?}: {error}"));

@@ -32,7 +32,7 @@ pub use page::{
     GicInterrupt, HANDLER, Interrupts, LpiMessage, Parameters, Results, VECTOR, offset,
 };
 pub use program::{CODE, PARAMETERS, Program, STACK_TOP};
-pub use stub::layout::HYPERCALL_PAGE;
+pub use vmbell_core::addresses::HYPERCALL_PAGE;
 // What `guest_programs!` names of the architecture.
 #[cfg(target_arch = "aarch64")]
 #[doc(hidden)]

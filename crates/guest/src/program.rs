@@ -8,7 +8,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryError, GuestMemoryMmap};
 use vmbell_hypervisor::EntryPoint;
 
 /// The start of RAM: the page of [`Parameters`](crate::Parameters) of the first vCPU.
-pub const PARAMETERS: GuestAddress = GuestAddress(stub::layout::RAM_BASE);
+pub const PARAMETERS: GuestAddress = GuestAddress(vmbell_core::addresses::RAM_BASE);
 /// The start of the program.
 pub const CODE: GuestAddress = GuestAddress(PARAMETERS.0 + 0x1000);
 /// The top of the first vCPU's stack, which grows down; the top of each further vCPU's stack is 64 KiB higher.

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use stub::layout::PAGE;
 use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 use vmbell::irq::Irqchip;
+use vmbell_core::addresses::PAGE;
 
 use super::{CpuFeatures, DeviceMemory, Error};
 
@@ -60,7 +60,7 @@ pub struct VmConfig {
 impl Default for VmConfig {
     fn default() -> Self {
         Self {
-            ram_base: stub::layout::RAM_BASE,
+            ram_base: vmbell_core::addresses::RAM_BASE,
             ram_size: 16 << 20,
             memory: None,
             device_memory: Vec::new(),

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use rustix::fs::{FileType, MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create};
-use stub::layout::PAGE;
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, MmapRegion};
 use vmbell::irq::Gsi;
+use vmbell_core::addresses::PAGE;
 
 use super::{Error, ForwardedInterrupt};
 

@@ -4,25 +4,19 @@
 //! guest, and the stub and its data are above. All-zero bytes are a valid initial value of each type here,
 //! and each field that both sides touch is atomic.
 
-use crate::event::EventCounts;
-use crate::ioapic::{Lines, Pins};
-use crate::lapic::Lapic;
 use crate::patches::Patches;
-use crate::pv_eoi::PvEoi;
 use crate::section::Sections;
-use crate::sync::{AtomicU32, AtomicU64};
-use crate::table::Table;
-use crate::vcpu_mode::VcpuMode;
-
-/// Size of a page, and the grain of every mapping.
-pub const PAGE: u64 = 4096;
+use vmbell_core::addresses::PAGE;
+use vmbell_core::event::EventCounts;
+use vmbell_core::ioapic::{Lines, Pins};
+use vmbell_core::lapic::Lapic;
+use vmbell_core::pv_eoi::PvEoi;
+use vmbell_core::sync::{AtomicU32, AtomicU64};
+use vmbell_core::table::Table;
+use vmbell_core::vcpu_mode::VcpuMode;
 
 /// The end of the guest's addresses: code below it is the guest's.
 pub const GUEST_END: u64 = 1 << 32;
-/// The hypercall page: the lowest address that an ordinary user may map (`vm.mmap_min_addr`).
-pub const HYPERCALL_PAGE: u64 = 0x1_0000;
-/// Guest RAM starts here.
-pub const RAM_BASE: u64 = 0x10_0000;
 /// Guest RAM ends here at the latest, and trampolines begin.
 pub const PATCH_BASE: u64 = 0x1000_0000;
 /// Bytes for trampolines; the reach of every patched jump depends on it.
@@ -37,10 +31,7 @@ pub const HYPERCALL_ENTRY: u64 = STUB_BASE;
 pub const PORT_ENTRY: u64 = STUB_BASE + 64;
 /// Entry of the stub that trampolines of stores call: address in `rdi`; the rest as for [`PORT_ENTRY`].
 pub const STORE_ENTRY: u64 = STUB_BASE + 128;
-/// Address in the hypercall page that an interrupt handler jumps to in order to return, with `rsp` at the
-/// interrupt frame.
-pub const INTERRUPT_RETURN: u64 = HYPERCALL_PAGE + 0x40;
-/// Entry of the stub that the code at [`INTERRUPT_RETURN`] jumps to.
+/// Entry of the stub that the code at [`INTERRUPT_RETURN`](vmbell_core::addresses::INTERRUPT_RETURN) jumps to.
 pub const INTERRUPT_RETURN_ENTRY: u64 = STUB_BASE + 192;
 /// An upper bound of the stub's size in bytes.
 pub const STUB_SIZE: u64 = 0x10_0000;

@@ -8,9 +8,9 @@
 
 use crate::decode::{Instruction, decode};
 use crate::layout::{PATCH_BASE, PATCH_SIZE};
-use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use crate::sync::{AtomicU32, AtomicU64};
 use crate::trampoline::{INVALID, JMP, STEPS};
+use vmbell_core::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use vmbell_core::sync::{AtomicU32, AtomicU64};
 
 /// `int3`, which the monitor writes over the first byte of a patched instruction.
 pub const INT3: u8 = 0xcc;

@@ -6,8 +6,8 @@
 //! waits until no reader is left in the old one. Direct calls cannot know which vCPU they run on, so all
 //! vCPUs share the counters; a trap or a system call costs a hundred times as much as counting.
 
-use crate::sync::Ordering::{Acquire, SeqCst};
-use crate::sync::{AtomicU32, AtomicU64};
+use vmbell_core::sync::Ordering::{Acquire, SeqCst};
+use vmbell_core::sync::{AtomicU32, AtomicU64};
 
 /// How many read-side sections one kind of reader has entered and left, by phase.
 #[repr(C, align(64))]

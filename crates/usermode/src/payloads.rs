@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::{Mutex, PoisonError, Weak};
 
 use stub::layout::MAX_PAYLOADS;
-use stub::table::{CODE, PAYLOAD};
 use vmbell::doorbell::DoorbellError;
+use vmbell_core::table::{CODE, PAYLOAD};
 use vmbell_hypervisor::Payload;
 
 use super::sandbox::Sandbox;

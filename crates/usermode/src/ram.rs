@@ -3,10 +3,11 @@
 //! The file of RAM is the engine's own or that of the caller's memory. Device memory is mapped by the sandbox at its
 //! start: later nothing in the sandbox may map anything. The thread that creates the guest runs this.
 
-use stub::layout::{MAX_DEVICE_MAPPINGS, PATCH_BASE, PATCH_SIZE, RAM_BASE};
+use stub::layout::{MAX_DEVICE_MAPPINGS, PATCH_BASE, PATCH_SIZE};
 use vm_memory::{
     FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, MmapRegion,
 };
+use vmbell_core::addresses::RAM_BASE;
 use vmbell_hypervisor::{DeviceMemoryRule, Error, VmConfig};
 
 use super::error::UsermodeError;

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::thread::Pid;
-use stub::lapic::Lapic;
 use stub::layout::{Control, HYPERCALL_OFFSET, PATCH_OFFSET, PATCH_SIZE, SharedState};
-use stub::vcpu_mode::Notification;
 use vm_memory::{FileOffset, MmapRegion};
+use vmbell_core::lapic::Lapic;
+use vmbell_core::vcpu_mode::Notification;
 
 use super::descriptors::Descriptors;
 use super::error::UsermodeError;

@@ -7,13 +7,14 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 
-use stub::event::Event;
-use stub::ioapic::Source;
-use stub::layout::{MAX_VCPUS, PATCH_BASE, RAM_BASE};
+use stub::layout::{MAX_VCPUS, PATCH_BASE};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
 use vmbell::eventfd::EventId;
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
+use vmbell_core::addresses::RAM_BASE;
+use vmbell_core::event::Event;
+use vmbell_core::ioapic::Source;
 use vmbell_hypervisor::measure::{
     BareExit, BareLoop, EventCounter, EventCounts, ExitCounts, Measure,
 };

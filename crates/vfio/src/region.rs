@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use stub::layout::PAGE;
 use vfio_bindings::bindings::vfio::{
     VFIO_REGION_INFO_CAP_SPARSE_MMAP, VFIO_REGION_INFO_FLAG_CAPS, VFIO_REGION_INFO_FLAG_MMAP,
     VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE,
 };
+use vmbell_core::addresses::PAGE;
 
 use crate::chain::{ChainError, capabilities, pairs, word32, word64};
 

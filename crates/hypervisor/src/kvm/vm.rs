@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use kvm_bindings::kvm_enable_cap;
 use kvm_ioctls::{IoEventAddress as KvmAddress, VmFd};
-use stub::layout::RAM_BASE;
 use vm_memory::GuestMemoryMmap;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
 use vmbell::irq::{Gic, Gsi, Routing};
+use vmbell_core::addresses::RAM_BASE;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::measure::{BareExit, BareLoop, EventCounter, ExitCounts, Measure};

@@ -8,7 +8,7 @@
 //! [`INTERRUPT_RETURN`] with `rsp` at the frame. `cli`, `sti` and `hlt` are ordinary instructions.
 
 /// The address that an interrupt handler jumps to at its end: the code there does what `iretq` does.
-pub const INTERRUPT_RETURN: u64 = stub::layout::INTERRUPT_RETURN;
+pub const INTERRUPT_RETURN: u64 = vmbell_core::addresses::INTERRUPT_RETURN;
 
 /// The port to which a guest program writes that it is done, where QEMU has `isa-debug-exit`.
 pub const DONE_PORT: u16 = 0xf4;

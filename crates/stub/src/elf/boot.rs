@@ -15,11 +15,12 @@ use crate::elf::syscall::{
 };
 use crate::elf::trap::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGUSR1, SIGUSR2};
 use crate::layout::{
-    CONTROL_BASE, Control, FILTER_MAX, Filter, GUEST_END, HYPERCALL_OFFSET, HYPERCALL_PAGE,
-    MAX_VCPUS, PAGE, PARK_SYSCALL, PATCH_BASE, PATCH_OFFSET, PATCH_SIZE, RAM_BASE, SHARED_BASE,
-    SLOT_BASE, SLOT_SIZE, STUB_BASE, STUB_SIZE, SharedState, boot_fd, exit_code,
+    CONTROL_BASE, Control, FILTER_MAX, Filter, GUEST_END, HYPERCALL_OFFSET, MAX_VCPUS,
+    PARK_SYSCALL, PATCH_BASE, PATCH_OFFSET, PATCH_SIZE, SHARED_BASE, SLOT_BASE, SLOT_SIZE,
+    STUB_BASE, STUB_SIZE, SharedState, boot_fd, exit_code,
 };
-use crate::sync::Ordering::{Relaxed, SeqCst};
+use vmbell_core::addresses::{HYPERCALL_PAGE, PAGE, RAM_BASE};
+use vmbell_core::sync::Ordering::{Relaxed, SeqCst};
 
 const PROT_READ: u64 = 1;
 const PROT_WRITE: u64 = 2;

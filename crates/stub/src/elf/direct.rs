@@ -15,11 +15,12 @@ use crate::elf::interrupt;
 use crate::elf::kick::KICK;
 use crate::elf::percpu::{PerCpu, control, shared};
 use crate::elf::trap::SIGTRAP;
-use crate::event::Event;
-use crate::layout::{GUEST_END, PAGE, fault, reason};
-use crate::sync::AtomicU32;
-use crate::sync::Ordering::{Relaxed, SeqCst};
-use crate::table::{Kind, Signals};
+use crate::layout::{GUEST_END, fault, reason};
+use vmbell_core::addresses::PAGE;
+use vmbell_core::event::Event;
+use vmbell_core::sync::AtomicU32;
+use vmbell_core::sync::Ordering::{Relaxed, SeqCst};
+use vmbell_core::table::{Kind, Signals};
 
 unsafe extern "C" {
     fn stub_direct_miss();

@@ -9,13 +9,12 @@ use crate::elf::entry::{Context, truncate};
 use crate::elf::interrupt;
 use crate::elf::percpu::{PerCpu, control, shared};
 use crate::elf::syscall::{exit_group, futex_wait, futex_wake, ring_eventfd};
-use crate::event::Event;
-use crate::layout::{
-    Control, MAX_PAYLOADS, PATCH_BASE, PATCH_SIZE, RAM_BASE, RunPage, exit_code, reason,
-};
+use crate::layout::{Control, MAX_PAYLOADS, PATCH_BASE, PATCH_SIZE, RunPage, exit_code, reason};
 use crate::section::Sections;
-use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use crate::table::{CODE, Kind, PAYLOAD, Signals};
+use vmbell_core::addresses::RAM_BASE;
+use vmbell_core::event::Event;
+use vmbell_core::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use vmbell_core::table::{CODE, Kind, PAYLOAD, Signals};
 
 /// Rings from a trap handler. False if no doorbell matches.
 pub fn ring(cpu: &PerCpu, kind: Kind, address: u64, len: u8, value: u64) -> bool {

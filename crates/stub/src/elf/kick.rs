@@ -13,7 +13,7 @@ use crate::elf::percpu::PerCpu;
 use crate::elf::trap::SIGUSR1;
 use crate::elf::{direct, interrupt};
 use crate::layout::reason;
-use crate::sync::Ordering::Relaxed;
+use vmbell_core::sync::Ordering::Relaxed;
 
 /// Bit of [`PerCpu::pending_signals`] and [`PerCpu::deferred_signals`]: a kick.
 pub const KICK: u32 = 1;

@@ -7,10 +7,11 @@ use crate::elf::fetch::fetch;
 use crate::elf::interrupt;
 use crate::elf::percpu::PerCpu;
 use crate::elf::pio::count_site_trap;
-use crate::event::Event;
-use crate::layout::{GUEST_END, PAGE, fault, reason};
+use crate::layout::{GUEST_END, fault, reason};
 use crate::patches::Fetched;
-use crate::table::Kind;
+use vmbell_core::addresses::PAGE;
+use vmbell_core::event::Event;
+use vmbell_core::table::Kind;
 
 /// Bit of a page fault's error code (Intel SDM volume 3, 4.7).
 const INSTRUCTION_FETCH: u64 = 1 << 4;

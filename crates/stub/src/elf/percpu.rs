@@ -7,13 +7,14 @@ use core::mem::offset_of;
 
 use crate::elf::entry::Context;
 use crate::elf::interrupt::ResamplePoll;
-use crate::lapic::Lapic;
 use crate::layout::{
-    CONTROL_BASE, Control, HaltFds, PAGE, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE, SharedState,
+    CONTROL_BASE, Control, HaltFds, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE, SharedState,
     VcpuInterrupts,
 };
-use crate::sync::Ordering::Relaxed;
-use crate::sync::{AtomicU32, AtomicU64};
+use vmbell_core::addresses::PAGE;
+use vmbell_core::lapic::Lapic;
+use vmbell_core::sync::Ordering::Relaxed;
+use vmbell_core::sync::{AtomicU32, AtomicU64};
 
 /// A vCPU's private state in the stub, at the base of its slot. Only the vCPU's thread uses it.
 #[repr(C)]

@@ -7,11 +7,11 @@ use crate::elf::exit::{hand_over, heavy_exit, in_ram, report, ring};
 use crate::elf::fetch::fetch;
 use crate::elf::interrupt::{self, MsrResult};
 use crate::elf::percpu::{PerCpu, control};
-use crate::event::Event;
 use crate::layout::{fault, reason};
 use crate::patches::Fetched;
-use crate::sync::Ordering::Relaxed;
-use crate::table::Kind;
+use vmbell_core::event::Event;
+use vmbell_core::sync::Ordering::Relaxed;
+use vmbell_core::table::Kind;
 
 /// Emulates the instruction at `frame.rip`, whose first byte may have been patched over.
 pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {

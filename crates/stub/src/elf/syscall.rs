@@ -3,7 +3,7 @@
 use core::arch::asm;
 use core::mem::MaybeUninit;
 
-use crate::sync::AtomicU32;
+use vmbell_core::sync::AtomicU32;
 
 pub const WRITE: u64 = 1;
 pub const CLOSE: u64 = 3;

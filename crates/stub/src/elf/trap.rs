@@ -9,7 +9,7 @@ use crate::elf::percpu::{PerCpu, control};
 use crate::elf::syscall::exit_group;
 use crate::elf::{direct, interrupt, kick, mmio, pio};
 use crate::layout::{GUEST_END, exit_code, fault, reason};
-use crate::sync::Ordering::Relaxed;
+use vmbell_core::sync::Ordering::Relaxed;
 
 pub const SIGILL: u32 = 4;
 pub const SIGTRAP: u32 = 5;

@@ -6,11 +6,11 @@
 
 use std::cell::Cell;
 
-use stub::event::{Event, EventCounts};
-use stub::ioapic::{Lines, PinLine, Pins};
-use stub::lapic::{Lapic, Message, Raise};
-use stub::vcpu_mode::Notification;
 use vmbell::irq::{IrqError, Msi};
+use vmbell_core::event::{Event, EventCounts};
+use vmbell_core::ioapic::{Lines, PinLine, Pins};
+use vmbell_core::lapic::{Lapic, Message, Raise};
+use vmbell_core::vcpu_mode::Notification;
 
 use super::messages;
 

@@ -5,16 +5,16 @@
 //! It runs on the thread that raises or ends an interrupt, which makes a `Controller` for that call; local APICs accept
 //! messages without one. The rules for irqfds are those of Linux `virt/kvm/eventfd.c`, `kvm_irqfd_assign` and
 //! `kvm_irqfd_deassign`: an eventfd is at most one irqfd of a guest, the GSI of an irqfd need not have a route, and
-//! removing an irqfd that does not exist is not an error. The rules of forwarded lines are those of [`stub::ioapic`].
+//! removing an irqfd that does not exist is not an error. The rules of forwarded lines are those of [`vmbell_core::ioapic`].
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, MutexGuard};
 
-use stub::event::Event;
-use stub::ioapic::{EoiActions, Pin, PinLine, Source, eoi_pins};
-use stub::lapic::Message;
 use vmbell::eventfd::EventId;
 use vmbell::irq::{Gsi, IrqError, Route, Routing, Target};
+use vmbell_core::event::Event;
+use vmbell_core::ioapic::{EoiActions, Pin, PinLine, Source, eoi_pins};
+use vmbell_core::lapic::Message;
 
 use super::apics::Apics;
 use super::interrupts::Resampler;

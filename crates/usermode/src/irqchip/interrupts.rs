@@ -2,17 +2,17 @@
 //! (Linux `irqfd_resampler_ack`). The local APICs are in shared memory, the rest is in [`Controller`].
 //!
 //! A thread that raises an interrupt does all of it itself: it changes the controllers, sets the request in the local
-//! APIC and notifies the vCPU if the vCPU would not look by itself ([`stub::vcpu_mode`]). EOIs end in the stub, except
+//! APIC and notifies the vCPU if the vCPU would not look by itself ([`vmbell_core::vcpu_mode`]). EOIs end in the stub, except
 //! those of a pin with more resamplefds than the stub can signal: these come here on the vCPU's thread. The stub
 //! signals a resamplefd by its descriptor in the sandbox, the monitor by its own.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use stub::event::EventCounts;
-use stub::vcpu_mode::Notification;
 use vmbell::eventfd::{EventId, Signaller, drain};
 use vmbell::irq::{Gsi, IrqError, Irqchip, Msi};
+use vmbell_core::event::EventCounts;
+use vmbell_core::vcpu_mode::Notification;
 use vmbell_hypervisor::Error;
 use vmm_sys_util::eventfd::EventFd;
 

@@ -1,10 +1,10 @@
 //! The I/O APIC's registers, as the guest sees them (82093AA data sheet, 3; where the data sheet leaves a
 //! choice, Linux `arch/x86/kvm/ioapic.c`).
 //!
-//! The redirection entries and the lines are in [`stub::ioapic`], where the stub does EOIs without the monitor.
+//! The redirection entries and the lines are in [`vmbell_core::ioapic`], where the stub does EOIs without the monitor.
 //! The registers are used on the vCPU's thread, under the controller's lock.
 
-use stub::ioapic::{PINS, PinLine, RedirectionEntry};
+use vmbell_core::ioapic::{PINS, PinLine, RedirectionEntry};
 
 use super::apics::Apics;
 

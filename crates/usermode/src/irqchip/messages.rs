@@ -7,8 +7,8 @@
 //! lock, after each change of routes, redirection entries or irqfds (Linux `kvm_ioapic_scan_entry`). The stub may read them
 //! meanwhile.
 
-use stub::lapic::{Destination, Lapic, Message, Mode};
 use vmbell::irq::{IrqError, Msi, Routing, Target};
+use vmbell_core::lapic::{Destination, Lapic, Message, Mode};
 
 use super::apics::Apics;
 

@@ -2,7 +2,7 @@
 //! here.
 //!
 //! The local APICs, paravirtual EOI, and the I/O APIC's redirection entries and lines are the stub's
-//! ([`stub::lapic`], [`stub::pv_eoi`], [`stub::ioapic`]), in memory that monitor and sandbox both map. This
+//! ([`vmbell_core::lapic`], [`vmbell_core::pv_eoi`], [`vmbell_core::ioapic`]), in memory that monitor and sandbox both map. This
 //! module has the parts that only the monitor has: the I/O APIC's registers, the routes, the irqfds and the
 //! thread that waits for them, and the EOIs that the stub cannot finish. It runs on the thread that raises or
 //! ends an interrupt, under one lock; only MSIs that a caller sends directly take no lock.

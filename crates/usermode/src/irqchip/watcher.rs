@@ -10,7 +10,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use stub::vcpu_mode::Notification;
+use vmbell_core::vcpu_mode::Notification;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::thread::{allowed_cpus, bind};

@@ -11,11 +11,11 @@ use iced_x86::code_asm::{
 };
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 use stub::layout::{
-    HYPERCALL_ENTRY, HYPERCALL_PAGE, INTERRUPT_RETURN, INTERRUPT_RETURN_ENTRY, PATCH_BASE,
-    PATCH_SIZE, PORT_ENTRY, STORE_ENTRY,
+    HYPERCALL_ENTRY, INTERRUPT_RETURN_ENTRY, PATCH_BASE, PATCH_SIZE, PORT_ENTRY, STORE_ENTRY,
 };
 use stub::patches::INT3;
 use stub::trampoline::{INVALID, PROLOGUE};
+use vmbell_core::addresses::{HYPERCALL_PAGE, INTERRUPT_RETURN};
 use vmbell_hypervisor::Error;
 
 /// The parts of the trampolines' memory that are in use, as address ranges.

@@ -1,4 +1,4 @@
-//! Slots and chains of buckets of the [table](stub::table): finds, fills and empties them while readers look keys up.
+//! Slots and chains of buckets of the [table](vmbell_core::table): finds, fills and empties them while readers look keys up.
 //!
 //! The writer looks for a key as readers do, and puts it where they would look first: an unused slot that still has the
 //! address must be used again, because it hides the slots after it. A slot that a removal has emptied is *held* until the
@@ -6,7 +6,8 @@
 //! load what belongs to it. Slots never move. An overflow bucket is linked after the last of its chain and unlinked when its
 //! slots are all unused; it keeps its own link, so that a reader that is on it gets to the next bucket.
 
-use stub::table::{AddressBucket, AtomicU32, Kind, MatchBucket, Table};
+use vmbell_core::sync::AtomicU32;
+use vmbell_core::table::{AddressBucket, Kind, MatchBucket, Table};
 
 use super::entries::code_of;
 use super::storage::{Arena, Word, index_word};

@@ -1,4 +1,4 @@
-//! The entries of the [table](stub::table): what each registration and removal changes, and in which order.
+//! The entries of the [table](vmbell_core::table): what each registration and removal changes, and in which order.
 //!
 //! A reader may be anywhere in the table meanwhile, so the contents are stored first and the word that
 //! makes them reachable last, with release. What a removal unlinks is reused only after
@@ -6,7 +6,9 @@
 //! [`check`](Entries::check) makes sure that the pieces suffice before the first change. Only the monitor can write the
 //! table: it is trusted.
 
-use stub::table::{CELLS, CHUNKS, MATCH, MAX_ADDRESSES, MAX_MATCHES, OVERFLOWS, Table, cell_index};
+use vmbell_core::table::{
+    CELLS, CHUNKS, MATCH, MAX_ADDRESSES, MAX_MATCHES, OVERFLOWS, Table, cell_index,
+};
 
 use super::chain::{AddressSlot, MatchSlot, SlotPosition};
 use super::storage::{self, Arena};

@@ -3,9 +3,8 @@
 use std::convert::Infallible;
 use std::ptr;
 
-use stub::table::{
-    CHUNKS, Kind, MAX_ADDRESSES, MAX_MATCHES, MAX_SIGNAL, OVERFLOWS, Ordering::Relaxed,
-};
+use vmbell_core::sync::Ordering::Relaxed;
+use vmbell_core::table::{CHUNKS, Kind, MAX_ADDRESSES, MAX_MATCHES, MAX_SIGNAL, OVERFLOWS};
 
 use super::testing::Doorbells;
 use super::*;

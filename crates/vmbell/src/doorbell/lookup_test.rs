@@ -1,9 +1,10 @@
 //! The lookup alone, over tables that no writer has made: every width, codes with and without a list,
 //! chains and lists of the greatest length, and chains without an end.
 
-use stub::table::{
+use vmbell_core::sync::Ordering::Relaxed;
+use vmbell_core::table::{
     CELLS, CHUNKS, CODE, GROUP, Kind, MATCH, MAX_ADDRESSES, MAX_ITEMS, MAX_SIGNAL, OVERFLOWS,
-    Ordering::Relaxed, PAYLOAD, Table, cell_index,
+    PAYLOAD, Table, cell_index,
 };
 
 const MMIO: Kind = Kind::Mmio;

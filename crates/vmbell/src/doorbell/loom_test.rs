@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 
 use loom::{sync::Arc, thread};
-use stub::table::Kind;
+use vmbell_core::table::Kind;
 
 use super::{testing::Doorbells, *};
 use crate::{

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, ptr};
 
 use proptest::prelude::*;
-use stub::table::{Kind, MAX_ADDRESSES, PAYLOAD};
+use vmbell_core::table::{Kind, MAX_ADDRESSES, PAYLOAD};
 
 use super::testing::Doorbells;
 use super::*;
@@ -312,17 +312,19 @@ fn any_bytes_are_looked_up_without_a_panic() {
     let first = table.first_address(Kind::Mmio, 0);
     for _ in 0..if cfg!(miri) { 1 } else { 200 } {
         for cell in first.cells.iter().flatten() {
-            cell.store(next() | 3 << 30, stub::table::Ordering::Relaxed);
+            cell.store(next() | 3 << 30, vmbell_core::sync::Ordering::Relaxed);
         }
-        first.link.store(next(), stub::table::Ordering::Relaxed);
+        first
+            .link
+            .store(next(), vmbell_core::sync::Ordering::Relaxed);
         for chunk in &table.chunks {
             for word in &chunk.words {
-                word.store(next(), stub::table::Ordering::Relaxed);
+                word.store(next(), vmbell_core::sync::Ordering::Relaxed);
             }
         }
         for len in [0, 1, 4, 7, 15, 16, 255, u32::MAX] {
             let signals = table.lookup(Kind::Mmio, 0, len, u64::from(next()));
-            assert!(signals.iter().count() <= stub::table::MAX_ITEMS);
+            assert!(signals.iter().count() <= vmbell_core::table::MAX_ITEMS);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use stub::table::Kind;
+use vmbell_core::table::Kind;
 
 use super::DoorbellError;
 

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use stub::table::Table;
+use vmbell_core::table::Table;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::{

@@ -1,10 +1,11 @@
-//! The memory of the [table](stub::table) as its only writer sees it: words, the overflow buckets and chunks that are
+//! The memory of the [table](vmbell_core::table) as its only writer sees it: words, the overflow buckets and chunks that are
 //! allocated by index, and the codes and lists of signals in them.
 //!
 //! To a reader that walks a list meanwhile, adding or removing a signal is a single store. Chunks are filled from the first
 //! word of the chain's tail to the last word of its head, the reverse of the order of reading.
 
-use stub::table::{AtomicU32, AtomicU64, CODE, GROUP, ListChunk, Ordering, Table};
+use vmbell_core::sync::{AtomicU32, AtomicU64, Ordering};
+use vmbell_core::table::{CODE, GROUP, ListChunk, Table};
 
 /// A word of the table, for the only writer.
 pub(super) trait Word {

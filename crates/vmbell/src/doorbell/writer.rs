@@ -1,7 +1,7 @@
 //! Registration and removal of doorbells: checks the rules, then changes the table. A removal has two halves, and between
 //! them its caller waits until no lookup that began before can still be under way.
 
-use stub::table::{MAX_ITEMS, MAX_SIGNAL, PAYLOAD, Table};
+use vmbell_core::table::{MAX_ITEMS, MAX_SIGNAL, PAYLOAD, Table};
 
 use super::{
     DoorbellError, IoEventAddress, Pattern, RegisterError, Sharing,

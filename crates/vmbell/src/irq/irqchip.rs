@@ -3,7 +3,7 @@
 use std::fmt;
 
 #[cfg(not(target_arch = "aarch64"))]
-pub use stub::ioapic::PINS;
+pub use vmbell_core::ioapic::PINS;
 
 /// How many pins the interrupt controller has: shared peripheral interrupts of the GIC.
 #[cfg(target_arch = "aarch64")]

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use stub::ioapic::Activity;
+pub use vmbell_core::ioapic::Activity;
 
 /// The line. `D` sets its level in the guest, for example by `Irqs::set_line`.
 pub struct LevelLine<D> {

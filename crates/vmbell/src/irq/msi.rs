@@ -1,6 +1,6 @@
 //! Message-signalled interrupts: a store of a device that the guest's interrupt controllers take.
 
-use stub::lapic::{FIRST_VECTOR, Mode};
+use vmbell_core::lapic::{FIRST_VECTOR, Mode};
 
 use super::IrqError;
 

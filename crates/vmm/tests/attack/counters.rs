@@ -54,7 +54,7 @@ fn a_guest_may_change_how_it_is_notified() {
     .run();
 }
 
-/// More resamplefds of one pin than the stub signals (`stub::ioapic::PIN_RESAMPLEFDS`), so that the monitor does.
+/// More resamplefds of one pin than the stub signals (`vmbell_core::ioapic::PIN_RESAMPLEFDS`), so that the monitor does.
 const RESAMPLERS: usize = 10;
 
 /// The pin that a level takes ([`taker::PINS`]).

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stub::layout::{
-    CONTROL_BASE, Control, FD_BASE, HYPERCALL_PAGE, INTERRUPT_RETURN, PATCH_BASE, SHARED_BASE,
-    SLOT_BASE, SLOT_SIZE, STUB_BASE, SharedState,
+    CONTROL_BASE, Control, FD_BASE, PATCH_BASE, SHARED_BASE, SLOT_BASE, SLOT_SIZE, STUB_BASE,
+    SharedState,
 };
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell_core::addresses::{HYPERCALL_PAGE, INTERRUPT_RETURN};
 use vmbell_guest::Parameters;
 use vmbell_hypervisor::{Irqchip, Vm};
 

@@ -13,7 +13,7 @@ use vmm_sys_util::eventfd::EventFd;
 use crate::harness::taker::{Doing, LEVEL, PINS, take, taken, while_running, with_interrupts};
 use crate::harness::{await_that, configured, count, event, rounds};
 
-/// More than the usermode backend's stub signals itself (`stub::ioapic::PIN_RESAMPLEFDS`).
+/// More than the usermode backend's stub signals itself (`vmbell_core::ioapic::PIN_RESAMPLEFDS`).
 const MANY: usize = 12;
 /// Which of them stay, from both sides of what the stub knows.
 const STAY: [usize; 3] = [2, 7, 11];

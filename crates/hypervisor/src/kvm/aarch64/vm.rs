@@ -12,8 +12,8 @@ use kvm_bindings::{
     KVM_CAP_ARM_NISV_TO_USER, kvm_irq_routing_irqchip, kvm_vcpu_init,
 };
 use kvm_ioctls::{DeviceFd, VcpuFd, VmFd};
-use stub::layout::RAM_BASE;
 use vmbell::irq::{Gic, Gsi, Routing, Target};
+use vmbell_core::addresses::RAM_BASE;
 
 use super::super::interrupts::Drive;
 use super::super::system::System;

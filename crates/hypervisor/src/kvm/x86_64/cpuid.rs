@@ -5,7 +5,7 @@ use std::io;
 
 use kvm_bindings::CpuId;
 use kvm_ioctls::VcpuFd;
-use stub::pv_eoi::FEATURE_BIT;
+use vmbell_core::pv_eoi::FEATURE_BIT;
 
 use super::ioctl;
 use super::topology::Topology;

@@ -11,8 +11,8 @@ use kvm_bindings::{
     KVM_IRQCHIP_PIC_SLAVE, KVM_PIT_SPEAKER_DUMMY, kvm_irq_routing_irqchip, kvm_pit_config,
 };
 use kvm_ioctls::{VcpuFd, VmFd};
-use stub::layout::RAM_BASE;
 use vmbell::irq::{Gic, Gsi, Routing};
+use vmbell_core::addresses::RAM_BASE;
 
 use super::super::interrupts::Drive;
 use super::super::system::System;

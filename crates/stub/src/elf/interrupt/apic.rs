@@ -5,13 +5,13 @@ use crate::elf::exit::in_ram;
 use crate::elf::percpu::{PerCpu, control, own_pid, shared};
 use crate::elf::syscall::{futex_wake, ring_eventfd, tgkill};
 use crate::elf::trap::SIGUSR2;
-use crate::event::Event;
-use crate::lapic::{
+use vmbell_core::event::Event;
+use vmbell_core::lapic::{
     Effect, Eoi, MMIO_BASE, MMIO_SIZE, MSR_APIC_BASE, MSR_BASE, MSR_END, Message, Raise,
 };
-use crate::pv_eoi::MSR_PV_EOI;
-use crate::sync::Ordering::Relaxed;
-use crate::vcpu_mode::Notification;
+use vmbell_core::pv_eoi::MSR_PV_EOI;
+use vmbell_core::sync::Ordering::Relaxed;
+use vmbell_core::vcpu_mode::Notification;
 
 /// The result of an access to an MSR.
 pub enum MsrResult {

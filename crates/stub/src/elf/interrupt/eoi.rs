@@ -14,13 +14,13 @@ use crate::elf::exit::heavy_exit;
 use crate::elf::exit::in_ram;
 use crate::elf::percpu::{PerCpu, control, shared};
 use crate::elf::syscall::ring_eventfd;
-use crate::event::Event;
-use crate::ioapic::{self, EoiActions, Pin, PinLine};
-use crate::lapic::Message;
 use crate::layout::reason;
-use crate::pv_eoi::{Completion, GuestByte};
-use crate::sync::Ordering::Relaxed;
-use crate::sync::{AtomicU32, AtomicU64};
+use vmbell_core::event::Event;
+use vmbell_core::ioapic::{self, EoiActions, Pin, PinLine};
+use vmbell_core::lapic::Message;
+use vmbell_core::pv_eoi::{Completion, GuestByte};
+use vmbell_core::sync::Ordering::Relaxed;
+use vmbell_core::sync::{AtomicU32, AtomicU64};
 
 struct GuestRam;
 

@@ -5,7 +5,7 @@ use crate::elf::entry::Context;
 use crate::elf::kick::{KICK, hand_over_kick};
 use crate::elf::percpu::{PerCpu, control};
 use crate::elf::syscall::{epoll_wait, futex_wait, ring_eventfd};
-use crate::sync::Ordering::{Acquire, Relaxed};
+use vmbell_core::sync::Ordering::{Acquire, Relaxed};
 
 /// Sleeps until an interrupt can be delivered; `frame.rip` is after the `hlt`. A kick hands over to the
 /// monitor from here, and the vCPU goes back to sleep when the monitor enters it again.

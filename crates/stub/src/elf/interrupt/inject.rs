@@ -11,9 +11,9 @@ use crate::elf::entry::{Context, RSP};
 use crate::elf::exit::{in_ram, report};
 use crate::elf::kick::INTERRUPT;
 use crate::elf::percpu::PerCpu;
-use crate::event::Event;
 use crate::layout::fault;
-use crate::sync::Ordering::Relaxed;
+use vmbell_core::event::Event;
+use vmbell_core::sync::Ordering::Relaxed;
 
 /// The guest's selectors: those of 64-bit user code and data (Linux `asm/segment.h`).
 const CODE: u64 = 0x33;

@@ -6,7 +6,7 @@
 //! from one vCPU to another. Only `cli` and `sti`, which trap, work as on KVM.
 //!
 //! Every exit from the guest calls [`leave`], every entry [`enter`]. Both do nothing for a guest
-//! without local APICs. The sender of an interrupt finds out by [`crate::vcpu_mode`] whether the vCPU needs
+//! without local APICs. The sender of an interrupt finds out by [`vmbell_core::vcpu_mode`] whether the vCPU needs
 //! the interrupt signal. That signal is handled here too, wherever it finds the vCPU.
 
 mod apic;
@@ -18,8 +18,8 @@ use crate::elf::entry::Context;
 use crate::elf::kick::{INTERRUPT, KICK};
 use crate::elf::percpu::{PerCpu, control};
 use crate::elf::trap::{SIGUSR1, SIGUSR2};
-use crate::event::Event;
-use crate::sync::Ordering::Relaxed;
+use vmbell_core::event::Event;
+use vmbell_core::sync::Ordering::Relaxed;
 
 pub use apic::{
     MsrResult, is_lapic_address, is_lapic_page, load_lapic, read_msr, store_lapic, write_msr,

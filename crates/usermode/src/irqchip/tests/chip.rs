@@ -5,12 +5,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use stub::event::{Event, EventCounts};
-use stub::ioapic::{EoiActions, Lines, Pin, PinLine, Pins, Source, begin_service, eoi_pins};
-use stub::lapic::{Lapic, Message};
-use stub::vcpu_mode::Notification;
 use vmbell::eventfd::EventId;
 use vmbell::irq::{Gsi, IrqError, Route, Target};
+use vmbell_core::event::{Event, EventCounts};
+use vmbell_core::ioapic::{EoiActions, Lines, Pin, PinLine, Pins, Source, begin_service, eoi_pins};
+use vmbell_core::lapic::{Lapic, Message};
+use vmbell_core::vcpu_mode::Notification;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::super::apics::Apics;

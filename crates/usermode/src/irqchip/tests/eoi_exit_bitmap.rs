@@ -1,6 +1,6 @@
 //! The EOI exit bitmap: which vectors are in it, and that paravirtual EOI does not defer their EOIs.
 
-use stub::pv_eoi::PvEoi;
+use vmbell_core::pv_eoi::PvEoi;
 
 use super::chip::{Chip, LEVEL, MASKED};
 use super::guest::{WORD, Word, vectors};

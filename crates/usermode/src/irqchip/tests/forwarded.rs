@@ -4,8 +4,8 @@
 //! interrupt at a time.
 
 use proptest::prelude::*;
-use stub::lapic::{Effect, Eoi, Register};
-use stub::pv_eoi::{Completion, GuestByte, PvEoi};
+use vmbell_core::lapic::{Effect, Eoi, Register};
+use vmbell_core::pv_eoi::{Completion, GuestByte, PvEoi};
 
 use super::chip::{Chip, LEVEL, MASKED, resampler};
 use super::guest::{WORD, Word};

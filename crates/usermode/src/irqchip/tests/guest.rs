@@ -5,8 +5,8 @@
 
 use std::cell::Cell;
 
-use stub::lapic::{Effect, Eoi, Lapic, Raise, Register, VectorSet};
-use stub::pv_eoi::{Completion, GuestByte, PvEoi};
+use vmbell_core::lapic::{Effect, Eoi, Lapic, Raise, Register, VectorSet};
+use vmbell_core::pv_eoi::{Completion, GuestByte, PvEoi};
 
 use super::lapic;
 

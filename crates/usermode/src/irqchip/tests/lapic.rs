@@ -1,6 +1,6 @@
 //! The local APIC: requests, priorities and EOIs.
 
-use stub::lapic::{Effect, Eoi, Lapic, Raise, Register};
+use vmbell_core::lapic::{Effect, Eoi, Lapic, Raise, Register};
 
 use super::lapic;
 

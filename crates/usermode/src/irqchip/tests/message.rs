@@ -1,6 +1,6 @@
 //! The local APICs to which a message goes.
 
-use stub::lapic::{Destination, Effect, Lapic, MMIO_BASE, Message, Mode, Raise, Register};
+use vmbell_core::lapic::{Destination, Effect, Lapic, MMIO_BASE, Message, Mode, Raise, Register};
 
 use super::lapic;
 

@@ -24,7 +24,7 @@ mod resamplers;
 mod routes;
 mod shared_bit;
 
-use stub::lapic::{Lapic, Register};
+use vmbell_core::lapic::{Lapic, Register};
 
 /// A local APIC in xAPIC mode that is switched on.
 fn lapic(id: u32) -> Lapic {

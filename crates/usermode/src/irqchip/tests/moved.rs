@@ -3,7 +3,7 @@
 //! The only PV EOI state to save is its register: the guest's byte is in memory, and the host's flag is completed
 //! by the exit before the vCPU can be saved.
 
-use stub::pv_eoi::{Fault, PvEoi};
+use vmbell_core::pv_eoi::{Fault, PvEoi};
 
 use super::guest::{Vcpu, WORD};
 

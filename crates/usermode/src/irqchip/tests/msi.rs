@@ -1,7 +1,7 @@
 //! The messages that MSIs encode.
 
-use stub::lapic::{Destination, Message, Mode};
 use vmbell::irq::{IrqError, Msi};
+use vmbell_core::lapic::{Destination, Message, Mode};
 
 use super::super::messages::decode_msi;
 

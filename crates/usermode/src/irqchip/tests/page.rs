@@ -1,7 +1,7 @@
 //! The bits of a write that each register of the local APIC keeps, and the value that it reads as (SDM volume
 //! 3, "Local APIC Register Address Map"; Linux `kvm_lapic_reg_read`, `kvm_lapic_reg_write`).
 
-use stub::lapic::{Effect, Lapic, MMIO_BASE, Raise, Register};
+use vmbell_core::lapic::{Effect, Lapic, MMIO_BASE, Raise, Register};
 
 use super::lapic;
 

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use stub::ioapic::{Line, PIN_RESAMPLEFDS, Pin, PinLine, RedirectionEntry, Source};
+use vmbell_core::ioapic::{Line, PIN_RESAMPLEFDS, Pin, PinLine, RedirectionEntry, Source};
 
 use super::chip::{Chip, LEVEL};
 

@@ -1,8 +1,8 @@
 //! The host's side of PV EOI, case by case (Linux `apic_sync_pv_eoi_to_guest`,
 //! `apic_sync_pv_eoi_from_guest`, `kvm_lapic_set_pv_eoi`).
 
-use stub::lapic::Raise;
-use stub::pv_eoi::{Completion, Fault, GuestByte, PvEoi};
+use vmbell_core::lapic::Raise;
+use vmbell_core::pv_eoi::{Completion, Fault, GuestByte, PvEoi};
 
 use super::guest::{Vcpu, WORD};
 

@@ -1,6 +1,6 @@
 //! The local APICs to which a redirection entry sends (82093AA, "I/O Redirection Table Registers").
 
-use stub::lapic::Register;
+use vmbell_core::lapic::Register;
 
 use super::chip::{Chip, LEVEL};
 

@@ -1,6 +1,8 @@
 //! The two interfaces to the registers, xAPIC and x2APIC, and the switch between them.
 
-use stub::lapic::{Destination, Effect, Eoi, Lapic, MMIO_BASE, MSR_BASE, Message, Mode, Register};
+use vmbell_core::lapic::{
+    Destination, Effect, Eoi, Lapic, MMIO_BASE, MSR_BASE, Message, Mode, Register,
+};
 
 use super::lapic;
 

@@ -195,7 +195,7 @@ fn what_the_guest_cannot_write_it_cannot_write<H: Hypervisor>(h: &H) {
     let read_only = [
         stub::layout::CONTROL_BASE,
         stub::layout::STUB_BASE,
-        stub::layout::HYPERCALL_PAGE,
+        vmbell_core::addresses::HYPERCALL_PAGE,
         stub::layout::PATCH_BASE,
     ];
     for address in read_only {

@@ -7,8 +7,8 @@
 
 mod code;
 
-use stub::layout::HYPERCALL_PAGE;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use vmbell_core::addresses::HYPERCALL_PAGE;
 
 use super::super::memory;
 use super::super::system::System;

@@ -9,8 +9,8 @@ mod code;
 
 pub use code::with_hypercall;
 
-use stub::layout::HYPERCALL_PAGE;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use vmbell_core::addresses::HYPERCALL_PAGE;
 
 use super::super::memory;
 use super::super::system::System;

@@ -35,7 +35,7 @@ pub enum Notification {
     Signal,
     /// Wake the vCPU from its futex wait on [`VcpuMode::word`].
     FutexWake,
-    /// Write to the vCPU's wake eventfd ([`crate::layout::HaltFds`]).
+    /// Write to the vCPU's wake eventfd (`HaltFds` of the stub's layout).
     EventfdWrite,
 }
 

@@ -40,7 +40,6 @@
 mod layout;
 mod lookup;
 
-pub use crate::sync::{AtomicU32, AtomicU64, Ordering};
 pub use layout::{
     AddressBucket, BUCKETS, CELLS, CHUNKS, CODE, GROUP, Kind, ListChunk, MATCH, MAX_ADDRESSES,
     MAX_ITEMS, MAX_MATCHES, MAX_SIGNAL, MatchBucket, OVERFLOWS, PAYLOAD, Probe, Table,

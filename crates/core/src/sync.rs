@@ -1,6 +1,6 @@
 //! Atomics, by one name for ordinary builds and for the model checker.
 //!
-//! `--cfg loom` swaps in loom's, which the models in `vmbell::doorbell` and in `models/` explore.
+//! `--cfg loom` swaps in loom's, which the models of `vmbell::doorbell` and of this crate explore.
 
 #[cfg(not(loom))]
 pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

@@ -1,5 +1,5 @@
 //! Models of the state that threads share while interrupts come and end, checked under every order that the
-//! memory model allows. They run with `RUSTFLAGS="--cfg loom" cargo test --profile loom -p vmbell-stub --lib models
+//! memory model allows. They run with `RUSTFLAGS="--cfg loom" cargo test --profile loom -p vmbell-core --lib models
 //! --target-dir target/loom`.
 
 mod forwarded;

@@ -7,9 +7,10 @@ use core::fmt;
 
 use super::layout::{BITS, MAX_CHAIN};
 use super::{
-    AddressBucket, AtomicU32, BUCKETS, CELLS, CHUNKS, CODE, GROUP, Kind, ListChunk, MATCH,
-    MatchBucket, OVERFLOWS, PAYLOAD, Table,
+    AddressBucket, BUCKETS, CELLS, CHUNKS, CODE, GROUP, Kind, ListChunk, MATCH, MatchBucket,
+    OVERFLOWS, PAYLOAD, Table,
 };
+use crate::sync::AtomicU32;
 use crate::sync::Ordering::Acquire;
 
 impl Table {

@@ -1,0 +1,12 @@
+//! Where guest programs find what the host gives them: the same addresses on each backend, so that a program's bytes
+//! are the same.
+
+/// Size of a page, and the grain of every mapping.
+pub const PAGE: u64 = 4096;
+/// The hypercall page: the lowest address that an ordinary user may map (`vm.mmap_min_addr`).
+pub const HYPERCALL_PAGE: u64 = 0x1_0000;
+/// Address in the hypercall page that an interrupt handler jumps to in order to return, with `rsp` at the
+/// interrupt frame.
+pub const INTERRUPT_RETURN: u64 = HYPERCALL_PAGE + 0x40;
+/// Guest RAM starts here.
+pub const RAM_BASE: u64 = 0x10_0000;
