@@ -8,12 +8,12 @@ mod devices;
 
 use std::{convert::Infallible, env, hint::black_box, process::ExitCode, sync::Arc};
 
-use vmbell_core::table::{Kind, Table};
 use vmbell::{
     bus::{Bus, BusDevice, BusRange, BusReader},
     doorbell::{IoEventAddress, Pattern, Sharing, engine::TableWriter},
     eventfd::EventId,
 };
+use vmbell_core::table::{Kind, Table};
 
 use devices::{REGISTER, Registers, STRIDE, addresses, shuffled};
 

@@ -10,12 +10,12 @@ use std::{
 };
 
 use criterion::{BenchmarkId, Criterion};
-use vmbell_core::table::{Kind, Table};
 use vmbell::{
     doorbell::{IoEventAddress, Pattern, Sharing, engine::TableWriter},
     eventfd::EventId,
     quiesce::Domain,
 };
+use vmbell_core::table::{Kind, Table};
 
 use crate::{
     devices::{REGISTER, Registers, addresses, shuffled},

@@ -6,8 +6,8 @@ use virtio_drivers::queue::VirtQueue;
 use virtio_queue::{Queue, QueueT};
 use vm_memory::GuestMemoryMmap;
 use vmbell_virtqueue::{
-    Brand, Buffer, Chain, DeviceQueue, DriverQueue, Features, PackedDevice, PackedDriver,
-    PackedLayout, SplitDevice, SplitDriver, SplitLayout,
+    Brand, Buffer, Chain, DeviceQueue, Driver, Features, PackedDevice, PackedDriver, PackedLayout,
+    Side, SplitDevice, SplitDriver, SplitLayout,
 };
 
 use crate::peers::{self, BASE, BUFFERS, Guest, GuestHal, SIZE};
@@ -50,8 +50,8 @@ impl<B: Brand> Ours<PackedDriver<u64, Memory, B>, PackedDevice<Memory>> {
     }
 }
 
-impl<D: DriverQueue<Data = u64>, V: DeviceQueue> Ours<D, V> {
-    fn new(mut driver: D, mut device: V, features: Features) -> Self {
+impl<S: Side, B: Brand, V: DeviceQueue> Ours<Driver<u64, S, B>, V> {
+    fn new(mut driver: Driver<u64, S, B>, mut device: V, features: Features) -> Self {
         if !features.event_idx {
             driver.disable_cb();
             device.disable_notification();
@@ -65,7 +65,7 @@ impl<D: DriverQueue<Data = u64>, V: DeviceQueue> Ours<D, V> {
     }
 }
 
-impl<D: DriverQueue<Data = u64>, V: DeviceQueue> Pair for Ours<D, V> {
+impl<S: Side, B: Brand, V: DeviceQueue> Pair for Ours<Driver<u64, S, B>, V> {
     #[inline(never)]
     fn round(&mut self, batch: usize) {
         for data in 0..batch as u64 {

@@ -11,8 +11,8 @@ use std::{
 use virtio_queue::QueueT;
 use vmbell_bench::affinity;
 use vmbell_virtqueue::{
-    Buffer, Chain, DeviceQueue, DriverQueue, Features, PackedDevice, PackedDriver, PackedLayout,
-    SplitDevice, SplitDriver, SplitLayout, brand,
+    Brand, Buffer, Chain, DeviceQueue, Driver, Features, PackedDevice, PackedDriver, PackedLayout,
+    Side, SplitDevice, SplitDriver, SplitLayout, brand,
 };
 
 use crate::peers::{self, BASE, BUFFERS, SIZE};
@@ -41,7 +41,7 @@ fn race(device: impl FnOnce(&AtomicBool) + Send, driver: impl FnOnce()) -> Durat
     })
 }
 
-fn drive(mut driver: impl DriverQueue<Data = u64>, buffers: u64) {
+fn drive(mut driver: Driver<u64, impl Side, impl Brand>, buffers: u64) {
     let (mut started, mut done) = (0, 0);
     driver.disable_cb();
     while done < buffers {

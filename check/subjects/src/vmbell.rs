@@ -6,8 +6,8 @@ mod saved;
 use std::iter;
 
 use vmbell_virtqueue::{
-    Brand, Buffer, Chain, DeviceQueue, DriverQueue, Features, Head, PackedDevice, PackedDriver,
-    PackedLayout, SplitDevice, SplitDriver, SplitLayout,
+    Buffer, Chain, DeviceQueue, Features, Head, PackedDevice, PackedDriver, PackedLayout, Side,
+    SplitDevice, SplitDriver, SplitLayout,
 };
 
 use crate::memory::{BUFFER, BUFFER_LEN};
@@ -69,9 +69,8 @@ const TABLES: u64 = 0x900;
 /// The entries of one.
 const ENTRIES: u16 = 2;
 
-#[derive(Debug)]
-struct Subject;
-impl Brand for Subject {}
+// Of any number of queues, one in each execution.
+vmbell_virtqueue::queue_brand!(Subject);
 
 fn features(site: &Site, indirect: bool) -> Features {
     Features {
@@ -108,13 +107,15 @@ enum Pieces {
 }
 
 /// A driver queue, and what its buffers have.
-struct Queue<Q>(Q, Pieces);
+struct Queue<S: Side>(Rings<S>, Pieces);
+
+type Rings<S> = vmbell_virtqueue::Driver<(), S, Subject>;
 
 fn new_driver(site: &Site, pieces: Pieces) -> Box<dyn DriverSide> {
     let indirect = pieces == Pieces::Table;
     let features = features(site, indirect);
     if site.is_split() {
-        let queue = SplitDriver::<(), _, _>::new(site, &split_layout(site), features, Subject);
+        let queue = SplitDriver::<(), _, _>::new(site, &split_layout(site), features, Subject(()));
         let mut queue = queue.expect("the ring is in memory");
         if indirect {
             let tables = queue.with_indirect_tables(TABLES, ENTRIES);
@@ -122,7 +123,8 @@ fn new_driver(site: &Site, pieces: Pieces) -> Box<dyn DriverSide> {
         }
         Box::new(Queue(queue, pieces))
     } else {
-        let queue = PackedDriver::<(), _, _>::new(site, &packed_layout(site), features, Subject);
+        let queue =
+            PackedDriver::<(), _, _>::new(site, &packed_layout(site), features, Subject(()));
         let mut queue = queue.expect("the ring is in memory");
         if indirect {
             let tables = queue.with_indirect_tables(TABLES, ENTRIES);
@@ -132,7 +134,7 @@ fn new_driver(site: &Site, pieces: Pieces) -> Box<dyn DriverSide> {
     }
 }
 
-impl<Q: DriverQueue<Data = ()>> DriverSide for Queue<Q> {
+impl<S: Side> DriverSide for Queue<S> {
     fn add(&mut self) {
         let piece = [Buffer::new(BUFFER, BUFFER_LEN)];
         let writable: &[Buffer] = match self.1 {

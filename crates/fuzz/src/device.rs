@@ -2,7 +2,7 @@
 //! broken queue stays broken.
 
 use vmbell_virtqueue::{
-    Chain, DeviceQueue, DriverControl, DriverQueue, Head, PackedDevice, PackedDriver, SplitDevice,
+    Brand, Chain, DeviceQueue, Driver, Head, PackedDevice, PackedDriver, Side, SplitDevice,
     SplitDriver, brand,
 };
 
@@ -33,15 +33,13 @@ pub fn fuzz(data: &[u8]) {
     });
 }
 
-fn run<D>(
-    mut driver: D,
+fn run<S: Side, B: Brand>(
+    mut driver: Driver<u64, S, B>,
     mut device: impl DeviceQueue,
     memory: &Memory,
     end: u64,
     mut input: Input<'_>,
-) where
-    D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
-{
+) {
     let mut chain = Chain::with_capacity(16);
     let mut held: Vec<Head> = Vec::new();
     let mut broken = None;

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use vmbell_virtqueue::{
-    Chain, DeviceQueue, DriverControl, DriverQueue, Opaque, PackedDevice, PackedDriver,
-    SplitDevice, SplitDriver, Status, Token, brand,
+    Brand, Chain, DeviceQueue, Driver, Opaque, PackedDevice, PackedDriver, Side, SplitDevice,
+    SplitDriver, Status, Token, brand,
 };
 
 use super::input::{self, Input, Memory, TABLES};
@@ -37,15 +37,13 @@ pub fn fuzz(data: &[u8]) {
     });
 }
 
-fn run<D, V: DeviceQueue>(
-    mut driver: D,
+fn run<S: Side, B: Brand, V: DeviceQueue>(
+    mut driver: Driver<u64, S, B>,
     take: impl Fn() -> V,
     memory: &Memory,
     end: u64,
     mut input: Input<'_>,
-) where
-    D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
-{
+) {
     let size = driver.free();
     let mut device = take();
     let mut chain = Chain::with_capacity(64);

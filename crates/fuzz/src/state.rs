@@ -4,16 +4,14 @@
 //! The bytes begin as those of a queue in use and are changed, or are the input's own.
 
 use vmbell_virtqueue::{
-    Brand, Chain, DeviceControl, DeviceQueue, DeviceState, DriverControl, DriverQueue, DriverState,
-    Head, PackedDevice, PackedDriver, SplitDevice, SplitDriver, Token,
+    Chain, DeviceControl, DeviceQueue, DeviceState, Driver, DriverState, Head, PackedDevice,
+    PackedDriver, Side, SplitDevice, SplitDriver, Token,
 };
 
 use super::input::{self, Input, TABLES};
 
-/// Of any number of queues.
-struct Any;
-
-impl Brand for Any {}
+// Of any number of queues.
+vmbell_virtqueue::queue_brand!(Any);
 
 /// One run, as `data` decides.
 pub fn fuzz(data: &[u8]) {
@@ -21,7 +19,7 @@ pub fn fuzz(data: &[u8]) {
     let (memory, kind, features) = (input::memory(), input.byte(), input.features());
     if kind & 1 == 0 {
         let layout = input::split_layout(kind >> 1);
-        let mut driver = SplitDriver::new(&memory, &layout, features, Any).unwrap();
+        let mut driver = SplitDriver::new(&memory, &layout, features, Any(())).unwrap();
         if features.indirect {
             driver = driver.with_indirect_tables(TABLES, 4).unwrap();
         }
@@ -29,7 +27,7 @@ pub fn fuzz(data: &[u8]) {
         run(driver, device, input);
     } else {
         let layout = input::packed_layout(kind >> 1);
-        let mut driver = PackedDriver::new(&memory, &layout, features, Any).unwrap();
+        let mut driver = PackedDriver::new(&memory, &layout, features, Any(())).unwrap();
         if features.indirect {
             driver = driver.with_indirect_tables(TABLES, 4).unwrap();
         }
@@ -38,9 +36,8 @@ pub fn fuzz(data: &[u8]) {
     }
 }
 
-fn run<D, V>(mut driver: D, mut device: V, mut input: Input<'_>)
+fn run<S: Side, V>(mut driver: Driver<u64, S, Any>, mut device: V, mut input: Input<'_>)
 where
-    D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
     V: DeviceQueue + DeviceControl,
 {
     let mut chain = Chain::with_capacity(16);
@@ -111,7 +108,7 @@ fn changed(mut bytes: Vec<u8>, input: &mut Input<'_>) -> Vec<u8> {
 }
 
 /// Restores a driver side if that is possible. What it is asked for is bounded, and what it becomes can be saved.
-fn restore_driver<D: DriverControl<Data = u64>>(driver: &mut D, bytes: &[u8], size: u16) {
+fn restore_driver(driver: &mut Driver<u64, impl Side, Any>, bytes: &[u8], size: u16) {
     let before = driver.save();
     let mut asked = 0;
     let data = |id: u16| {

@@ -7,7 +7,7 @@ use std::thread;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmbell_virtqueue::{
-    Buffer, Chain, DeviceQueue, DriverQueue, Features, SplitDevice, SplitDriver, SplitLayout,
+    Buffer, Chain, DeviceQueue, Features, SplitDevice, SplitDriver, SplitLayout,
 };
 
 // The type of this queue's tokens, so that the compiler refuses them for another queue.

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use vmbell_virtqueue::{
-//!     DriverQueue, Features, HostMemory, Opaque, SplitDriver, SplitLayout, Token, brand,
+//!     Features, HostMemory, Opaque, SplitDriver, SplitLayout, Token, brand,
 //! };
 //!
 //! let memory = HostMemory::new(8192);
@@ -27,7 +27,7 @@
 //!
 //! ```compile_fail,E0521
 //! # use vmbell_virtqueue::{
-//! #     DriverQueue, Features, HostMemory, Opaque, SplitDriver, SplitLayout, Token, brand,
+//! #     Features, HostMemory, Opaque, SplitDriver, SplitLayout, Token, brand,
 //! # };
 //! # let memory = HostMemory::new(8192);
 //! # let features = Features::default();
@@ -44,7 +44,7 @@
 //! ```
 //!
 //! ```compile_fail,E0382
-//! # use vmbell_virtqueue::{DriverQueue, Features, HostMemory, SplitDriver, SplitLayout, brand};
+//! # use vmbell_virtqueue::{Features, HostMemory, SplitDriver, SplitLayout, brand};
 //! # let memory = HostMemory::new(8192);
 //! # let features = Features::default();
 //! # let (rx, tx) = (SplitLayout::contiguous(0, 8), SplitLayout::contiguous(4096, 8));
@@ -56,14 +56,21 @@
 
 use std::marker::PhantomData;
 
-/// A type with at most one value at a time, which one queue holds.
-///
-/// Implemented by [`Scoped`] and by [`queue_brand!`](crate::queue_brand), not by hand.
-pub trait Brand {}
+/// A type with at most one value at a time, which one queue holds: [`Scoped`], or one that
+/// [`queue_brand!`](crate::queue_brand) has declared.
+pub trait Brand: sealed::Sealed {}
+
+/// Seals [`Brand`]; only `queue_brand!` names it.
+#[doc(hidden)]
+pub mod sealed {
+    pub trait Sealed {}
+}
 
 /// A brand that is unique because no other brand has its lifetime.
 #[derive(Debug)]
 pub struct Scoped<'id>(PhantomData<fn(&'id ()) -> &'id ()>);
+
+impl sealed::Sealed for Scoped<'_> {}
 
 impl Brand for Scoped<'_> {}
 
@@ -103,6 +110,7 @@ macro_rules! queue_brand {
 
         impl $name {
             /// The only value, at the first call; `None` after that.
+            #[allow(dead_code)]
             $visibility fn take() -> Option<Self> {
                 static TAKEN: std::sync::atomic::AtomicBool =
                     std::sync::atomic::AtomicBool::new(false);
@@ -110,6 +118,8 @@ macro_rules! queue_brand {
                 (!taken).then_some(Self(()))
             }
         }
+
+        impl $crate::brand::sealed::Sealed for $name {}
 
         impl $crate::Brand for $name {}
     };

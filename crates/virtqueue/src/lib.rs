@@ -4,13 +4,13 @@
 //! can write is read once, checked, then used; a side that finds an impossible value marks its
 //! queue broken with a [`QueueError`], and neither allocates memory nor panics because of it.
 //!
-//! The methods of [`DriverQueue`] have the names of Linux's virtqueue functions, those of [`DeviceQueue`] the
+//! The methods of [`Driver`] have the names of Linux's virtqueue functions, those of [`DeviceQueue`] the
 //! names of rust-vmm's. A driver that polls remembers an [`Opaque`] or a [`Token`], which differ in how soon
 //! they wrap; a [`QueuePoller`] polls from another thread.
 //!
 //! ```
 //! use vmbell_virtqueue::{
-//!     Buffer, Chain, DeviceQueue, DriverQueue, Features, HostMemory, SplitDevice, SplitDriver,
+//!     Buffer, Chain, DeviceQueue, Features, HostMemory, SplitDevice, SplitDriver,
 //!     SplitLayout, Token, brand,
 //! };
 //!
@@ -39,7 +39,7 @@
 //!
 //! # Save and restore
 //!
-//! [`DriverControl`] and [`DeviceControl`] save a side and restore it, in this process or in another one. The state
+//! [`Driver::save`] and [`DeviceControl`] save a side and `restore` it, in this process or in another one. The state
 //! is a value with public fields and also a string of bytes ([`DriverState`], [`DeviceState`]). It does not include
 //! what is in memory: the ring, with both sides' event suppression, and indirect tables. The caller saves the
 //! memory at the same time, while neither side runs. A restored side gives the answers that the saved one would
@@ -67,134 +67,16 @@ mod sync;
 
 pub use brand::Brand;
 pub use buffer::{Buffer, Chain, Head, Used};
-pub use driver::{Driver, Ring};
+pub use driver::{Driver, Ring, Side};
 pub use error::{AddError, NotAdded, QueueError, SetupError, UsedError, WrapCounterError};
 pub use features::{Features, Status, need_event};
 pub use memory::{HostMemory, RingMemory};
-pub use packed::{PackedDevice, PackedDriver, PackedLayout, PackedRing};
+pub use packed::{PackedDevice, PackedDriver, PackedLayout, PackedRing, PackedSide};
 pub use poll::{Opaque, Progress, QueuePoller, Token};
 pub use save::{
     BufferState, DeviceState, DriverState, HeadState, RestoreError, RingKind, STATE_VERSION,
 };
-pub use split::{SplitDevice, SplitDriver, SplitLayout, SplitRing};
-
-/// The driver side: makes buffers available and takes used buffers back.
-pub trait DriverQueue {
-    /// The driver's data of each buffer, which comes back with the used buffer.
-    type Data;
-    /// The type that distinguishes this queue's tokens from those of other queues.
-    type Brand: Brand;
-
-    /// Makes a buffer of these pieces available; the device may see it at once.
-    ///
-    /// # Errors
-    ///
-    /// If there are too few free descriptors, the pieces can never fit, or the queue is broken.
-    /// Nothing has changed then, and the error holds the data.
-    fn add(
-        &mut self,
-        readable: &[Buffer],
-        writable: &[Buffer],
-        data: Self::Data,
-    ) -> Result<(), NotAdded<Self::Data>>;
-
-    /// Whether the device wants to be notified of what was added since the last call.
-    fn kick_prepare(&mut self) -> bool;
-
-    /// Takes back the next buffer that the device has used.
-    ///
-    /// # Errors
-    ///
-    /// If the device wrote what it must not; the queue is broken from then on.
-    fn get_used(&mut self) -> Result<Option<Used<Self::Data>>, QueueError>;
-
-    /// Disables used buffer notifications (driver event suppression). One may still come.
-    fn disable_cb(&mut self);
-
-    /// Enables a notification of the next used buffer, and returns how far the driver has consumed.
-    ///
-    /// The caller passes the value to [`poll`](Self::poll), which tells whether a buffer was used before that.
-    fn enable_cb_prepare<P: Progress<Self::Brand>>(&mut self) -> P;
-
-    /// Whether anything was used or consumed since `progress` was made. False if the queue is broken.
-    ///
-    /// With a [`Token`] it never misses a used buffer; with an [`Opaque`] without wrap counters it can. It may be true
-    /// with nothing left to consume, if the buffers were consumed since the value was made.
-    fn poll<P: Progress<Self::Brand>>(&self, progress: P) -> bool;
-
-    /// Enables a notification of the next used buffer; false if a used buffer is waiting already.
-    fn enable_cb(&mut self) -> bool {
-        let token: Token<_> = self.enable_cb_prepare();
-        !self.poll(token)
-    }
-
-    /// Enables a notification once three quarters of the buffers in flight are used; false if more than that are
-    /// used already, or, on a packed ring, if any is. True if the queue is broken, so that no caller
-    /// repeats it forever.
-    fn enable_cb_delayed(&mut self) -> bool;
-}
-
-/// Set-up, reset, save and restore of the driver side.
-pub trait DriverControl {
-    /// The driver's data of each buffer, which comes back with the used buffer.
-    type Data;
-
-    /// Makes opaque values count wraps, until the next reset.
-    ///
-    /// # Errors
-    ///
-    /// If `status`, the device's, says that there is no driver yet or that queues are live, or if
-    /// the queue is broken.
-    fn use_wrap_counter(&mut self, status: Status) -> Result<(), WrapCounterError>;
-
-    /// Why the queue is broken, if it is.
-    fn broken(&self) -> Option<QueueError>;
-
-    /// How many descriptors are free; 0 if the queue is broken.
-    fn free(&self) -> u16;
-
-    /// Where the next buffer will be made available: the upper half of a notification with `VIRTIO_F_NOTIFICATION_DATA`
-    /// (virtio 1.3, 2.9). On a split ring the index; on a packed one the slot, with the wrap counter in bit 15.
-    fn next_avail(&self) -> u16;
-
-    /// Takes back the data of any buffer that the device has not used. Only for a device that is stopped or a
-    /// queue that is not used any more.
-    fn detach_unused(&mut self) -> Option<Self::Data>;
-
-    /// Empties the queue and drops what was in flight, after the device was reset.
-    ///
-    /// Notifications are on and wrap counters off, with no wraps counted. [`Token`]s from before
-    /// poll true.
-    fn reset(&mut self);
-
-    /// The state of this side, without the data of the buffers in flight.
-    ///
-    /// # Errors
-    ///
-    /// If the state could not be restored, because [`detach_unused`](Self::detach_unused) has taken data and
-    /// no reset has followed.
-    fn save(&self) -> Result<DriverState, RestoreError>;
-
-    /// Continues from a saved state; what was in flight before is dropped.
-    ///
-    /// `data` returns the data of the buffer in flight with this id. It is called once for each, in the order of
-    /// [`DriverState::buffers`], after the state was checked.
-    ///
-    /// [`Token`]s and [`Opaque`] values from before the save give the answers that they would have given without
-    /// it, as the whole position is part of the state. Values that the saved queue made after the save can poll
-    /// false although a buffer was used since, because the restored queue has other buffers at the same positions.
-    /// Give the restored queue a new brand, and the compiler refuses them. A [`QueuePoller`] of the saved queue does not
-    /// poll the restored one.
-    ///
-    /// # Errors
-    ///
-    /// If this queue cannot have the state, or `data` returns none. The queue has not changed then.
-    fn restore(
-        &mut self,
-        state: &DriverState,
-        data: impl FnMut(u16) -> Option<Self::Data>,
-    ) -> Result<(), RestoreError>;
-}
+pub use split::{SplitDevice, SplitDriver, SplitLayout, SplitRing, SplitSide};
 
 /// The device side: takes available descriptor chains and returns them as used.
 pub trait DeviceQueue {
@@ -209,7 +91,7 @@ pub trait DeviceQueue {
     fn pop(&mut self, chain: &mut Chain) -> Result<Option<Head>, QueueError>;
 
     /// Where the next chain will be taken, in the format of the driver's
-    /// [`next_avail`](DriverControl::next_avail). Both are equal when the device has taken all that is available.
+    /// [`next_avail`](Driver::next_avail). Both are equal when the device has taken all that is available.
     fn next_avail(&self) -> u16;
 
     /// Gives a chain back, with `len` bytes written to it.
@@ -245,7 +127,7 @@ pub trait DeviceQueue {
 ///
 /// ```
 /// use vmbell_virtqueue::{
-///     Buffer, Chain, DeviceControl, DeviceQueue, DeviceState, DriverQueue, Features, HostMemory,
+///     Buffer, Chain, DeviceControl, DeviceQueue, DeviceState, Features, HostMemory,
 ///     SplitDevice, SplitDriver, SplitLayout, brand,
 /// };
 ///
@@ -290,6 +172,11 @@ pub trait DeviceControl {
     ///
     /// If this queue cannot have the state. The queue has not changed then.
     fn restore(&mut self, state: &DeviceState) -> Result<Vec<Head>, RestoreError>;
+}
+
+/// Seals the traits that only this crate implements.
+mod sealed {
+    pub trait Sealed {}
 }
 
 /// Marks the branch that calls it as unlikely, without a call for which values would have to be saved.

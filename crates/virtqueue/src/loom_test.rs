@@ -4,9 +4,9 @@
 use loom::{cell::UnsafeCell, sync::Arc, thread};
 
 use super::{
-    Brand, Buffer, Chain, DeviceQueue, DriverQueue, Features, HostMemory, PackedDevice,
-    PackedDriver, PackedLayout, PackedRing, QueuePoller, Ring, SplitDevice, SplitDriver,
-    SplitLayout, SplitRing,
+    Brand, Buffer, Chain, DeviceQueue, Driver, Features, HostMemory, PackedDevice, PackedDriver,
+    PackedLayout, PackedRing, QueuePoller, Ring, Side, SplitDevice, SplitDriver, SplitLayout,
+    SplitRing,
 };
 
 /// The content of a buffer, whose accesses the model checker sees.
@@ -30,11 +30,8 @@ impl Content {
     }
 }
 
-/// Loom runs a model many times, so its brand is not taken only once.
-#[derive(Debug)]
-struct Model;
-
-impl Brand for Model {}
+// Loom runs a model many times, so its brand is not taken only once.
+crate::queue_brand!(Model);
 
 const SIZE: u16 = 2;
 const EVENT_IDX: [bool; 2] = [false, true];
@@ -59,7 +56,7 @@ fn features(event_idx: bool) -> Features {
 
 fn split(event_idx: bool) -> Split {
     let (layout, features) = (SplitLayout::contiguous(0, SIZE), features(event_idx));
-    let driver = SplitDriver::new(&HostMemory::new(0), &layout, features, Model).unwrap();
+    let driver = SplitDriver::new(&HostMemory::new(0), &layout, features, Model(())).unwrap();
     let device = SplitDevice::over(driver.ring().clone(), features);
     let poller = driver.poller();
     (driver, device, poller)
@@ -71,13 +68,13 @@ fn packed(event_idx: bool) -> Packed {
 
 fn packed_with(features: Features) -> Packed {
     let layout = PackedLayout::contiguous(0, SIZE);
-    let driver = PackedDriver::new(&HostMemory::new(0), &layout, features, Model).unwrap();
+    let driver = PackedDriver::new(&HostMemory::new(0), &layout, features, Model(())).unwrap();
     let device = PackedDevice::over(driver.ring().clone(), features);
     let poller = driver.poller();
     (driver, device, poller)
 }
 
-fn offer(driver: &mut impl DriverQueue<Data = u64>) {
+fn offer(driver: &mut Driver<u64, impl Side, impl Brand>) {
     driver.add(&[], &[Buffer::new(0, 8)], 1).unwrap();
 }
 
@@ -96,7 +93,7 @@ fn take(device: &mut impl DeviceQueue) -> bool {
 }
 
 /// Sends one buffer round, so that no index is at its start and no notification is due.
-fn turn(driver: &mut impl DriverQueue<Data = u64>, device: &mut impl DeviceQueue) {
+fn turn(driver: &mut Driver<u64, impl Side, impl Brand>, device: &mut impl DeviceQueue) {
     offer(driver);
     driver.kick_prepare();
     assert!(take(device));
@@ -105,9 +102,9 @@ fn turn(driver: &mut impl DriverQueue<Data = u64>, device: &mut impl DeviceQueue
 }
 
 /// What either side writes to a buffer before it hands the buffer over is visible to the other.
-fn hands_over<D, V>(mut driver: D, mut device: V, pieces: usize)
+fn hands_over<S, V>(mut driver: Driver<u64, S, Model>, mut device: V, pieces: usize)
 where
-    D: DriverQueue<Data = u64> + 'static + Send,
+    S: Side<Memory: Send> + 'static + Send,
     V: DeviceQueue + 'static + Send,
 {
     driver.disable_cb();
@@ -166,9 +163,9 @@ fn packed_buffers_are_handed_over_whole() {
 }
 
 /// A device that goes to sleep is notified, or sees the buffer by itself.
-fn kick_is_not_lost<D, V>(mut driver: D, mut device: V)
+fn kick_is_not_lost<S, V>(mut driver: Driver<u64, S, Model>, mut device: V)
 where
-    D: DriverQueue<Data = u64> + 'static + Send,
+    S: Side<Memory: Send> + 'static + Send,
     V: DeviceQueue + 'static + Send,
 {
     driver.disable_cb();
@@ -204,9 +201,9 @@ fn packed_kick_is_not_lost() {
 }
 
 /// A driver that goes to sleep is notified, or sees the used buffer by itself.
-fn call_is_not_lost<D, V>(mut driver: D, mut device: V)
+fn call_is_not_lost<S, V>(mut driver: Driver<u64, S, Model>, mut device: V)
 where
-    D: DriverQueue<Data = u64> + 'static + Send,
+    S: Side<Memory: Send> + 'static + Send,
     V: DeviceQueue + 'static + Send,
 {
     turn(&mut driver, &mut device);
@@ -243,11 +240,11 @@ fn packed_call_is_not_lost() {
 
 /// A poller on a third thread sees a buffer that was used before, wherever it is by now: the driver side
 /// has consumed it, and does `then` meanwhile.
-fn poll_misses_nothing<D, V, R>(
-    (mut driver, mut device, poller): (D, V, QueuePoller<R, Model>),
-    then: impl FnOnce(&mut D, &mut V),
+fn poll_misses_nothing<S, V, R>(
+    (mut driver, mut device, poller): (Driver<u64, S, Model>, V, QueuePoller<R, Model>),
+    then: impl FnOnce(&mut Driver<u64, S, Model>, &mut V),
 ) where
-    D: DriverQueue<Data = u64, Brand = Model> + 'static + Send,
+    S: Side<Memory: Send> + 'static + Send,
     V: DeviceQueue + 'static + Send,
     R: Ring + 'static + Send,
 {
@@ -263,7 +260,7 @@ fn poll_misses_nothing<D, V, R>(
 }
 
 /// The ring wraps, and is offered again.
-fn lap(driver: &mut impl DriverQueue<Data = u64>, device: &mut impl DeviceQueue) {
+fn lap(driver: &mut Driver<u64, impl Side, impl Brand>, device: &mut impl DeviceQueue) {
     for _ in 0..SIZE {
         turn(driver, device);
     }

@@ -24,6 +24,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use super::sealed::Sealed;
 use super::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering};
 use super::{Brand, QueueError, Ring, Status, WrapCounterError};
 
@@ -133,8 +134,8 @@ impl PollState {
     }
 }
 
-/// How far a driver side had consumed: an [`Opaque`] or a [`Token`].
-pub trait Progress<B: Brand>: Copy {
+/// How far a driver side had consumed: an [`Opaque`] or a [`Token`], and no other type.
+pub trait Progress<B: Brand>: Copy + Sealed {
     /// How far the driver side has consumed now.
     #[doc(hidden)]
     fn now<R: Ring>(state: &PollState) -> Self;
@@ -143,6 +144,8 @@ pub trait Progress<B: Brand>: Copy {
     #[doc(hidden)]
     fn is_past<R: Ring>(self, state: &PollState, ring: &R) -> bool;
 }
+
+impl<B> Sealed for Opaque<B> {}
 
 impl<B: Brand> Progress<B> for Opaque<B> {
     fn now<R: Ring>(state: &PollState) -> Self {
@@ -165,6 +168,8 @@ impl<B: Brand> Progress<B> for Opaque<B> {
         }
     }
 }
+
+impl<B> Sealed for Token<B> {}
 
 impl<B: Brand> Progress<B> for Token<B> {
     fn now<R: Ring>(state: &PollState) -> Self {
@@ -200,7 +205,7 @@ impl<R: Ring, B: Brand> QueuePoller<R, B> {
         Token::now::<R>(&self.state)
     }
 
-    /// As [`DriverQueue::poll`](super::DriverQueue::poll).
+    /// As [`Driver::poll`](super::Driver::poll).
     #[inline]
     pub fn poll<P: Progress<B>>(&self, progress: P) -> bool {
         progress.is_past(&self.state, &self.ring)

@@ -16,8 +16,8 @@ use peers::{Addresses, BASE, BUFFERS, SIZE, guest, peer_device, peer_driver};
 use virtio_queue::QueueT;
 use vm_memory::GuestMemoryMmap;
 use vmbell_virtqueue::{
-    Brand, Buffer, Chain, DeviceQueue, DriverControl, DriverQueue, Features, SplitDevice,
-    SplitDriver, SplitLayout, Token, brand,
+    Brand, Buffer, Chain, DeviceQueue, Features, SplitDevice, SplitDriver, SplitLayout, Token,
+    brand,
 };
 
 const ROUNDS: u64 = 70_000;

@@ -1,10 +1,8 @@
 //! vmbell's drivers that poll, with what each kind of value remembers.
 
-use vmbell_virtqueue::{
-    DriverControl, DriverQueue, Opaque, PackedDriver, SplitDriver, Status, Token,
-};
+use vmbell_virtqueue::{Opaque, PackedDriver, Side, SplitDriver, Status, Token};
 
-use super::{Pieces, Queue, Subject, features, packed_layout, split_layout};
+use super::{Pieces, Queue, Rings, Subject, features, packed_layout, split_layout};
 use crate::poll::{Poller, Polls};
 use crate::{DriverSide, Site};
 
@@ -39,17 +37,19 @@ enum Memo {
     Token(Token<Subject>),
 }
 
-struct Polling<Q> {
-    queue: Queue<Q>,
+struct Polling<S: Side> {
+    queue: Queue<S>,
     memo: Memo,
 }
 
 /// A queue that remembers its place, and is then restored from the state in which it has consumed `before` buffers.
 fn new(site: &Site, before: u64, kind: Kind) -> Box<dyn Polls> {
-    fn over<Q>(mut first: Q, second: Q, before: u64, kind: Kind) -> Box<dyn Polls>
-    where
-        Q: DriverQueue<Data = (), Brand = Subject> + DriverControl<Data = ()> + 'static,
-    {
+    fn over<S: Side + 'static>(
+        mut first: Rings<S>,
+        second: Rings<S>,
+        before: u64,
+        kind: Kind,
+    ) -> Box<dyn Polls> {
         if kind == Kind::Wraps {
             let done = first.use_wrap_counter(Status(1));
             done.expect("the device is not live yet");
@@ -81,20 +81,20 @@ fn new(site: &Site, before: u64, kind: Kind) -> Box<dyn Polls> {
     let features = || features(site, false);
     if site.is_split() {
         let layout = split_layout(site);
-        let second = SplitDriver::attach(site, &layout, features(), Subject);
-        let first = SplitDriver::new(site, &layout, features(), Subject);
+        let second = SplitDriver::attach(site, &layout, features(), Subject(()));
+        let first = SplitDriver::new(site, &layout, features(), Subject(()));
         let (first, second) = (first.expect("in memory"), second.expect("in memory"));
         over(first, second, before, kind)
     } else {
         let layout = packed_layout(site);
-        let second = PackedDriver::attach(site, &layout, features(), Subject);
-        let first = PackedDriver::new(site, &layout, features(), Subject);
+        let second = PackedDriver::attach(site, &layout, features(), Subject(()));
+        let first = PackedDriver::new(site, &layout, features(), Subject(()));
         let (first, second) = (first.expect("in memory"), second.expect("in memory"));
         over(first, second, before, kind)
     }
 }
 
-impl<Q: DriverQueue<Data = (), Brand = Subject>> Polls for Polling<Q> {
+impl<S: Side> Polls for Polling<S> {
     fn side(&mut self) -> &mut dyn DriverSide {
         &mut self.queue
     }

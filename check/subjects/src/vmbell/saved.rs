@@ -2,11 +2,11 @@
 
 use vmbell_check::choose;
 use vmbell_virtqueue::{
-    Chain, DeviceControl, DeviceQueue, DeviceState, DriverControl, DriverQueue, DriverState, Head,
-    PackedDevice, PackedDriver, SplitDevice, SplitDriver,
+    Chain, DeviceControl, DeviceQueue, DeviceState, DriverState, Head, PackedDevice, PackedDriver,
+    Side, SplitDevice, SplitDriver,
 };
 
-use super::{ABOUT, Pieces, Queue, Subject, features, packed_layout, split_layout};
+use super::{ABOUT, Pieces, Queue, Rings, Subject, features, packed_layout, split_layout};
 use crate::resume::Resumable;
 use crate::{About, Driver, DriverSide, Site};
 
@@ -92,18 +92,18 @@ impl<Q: DeviceQueue + DeviceControl> Resumable for Saved<Q> {
 }
 
 /// A driver queue that is restored before one of its calls.
-struct Restored<Q> {
+struct Restored<S: Side> {
     site: Site,
-    attach: fn(&Site) -> Q,
-    queue: Queue<Q>,
+    attach: fn(&Site) -> Rings<S>,
+    queue: Queue<S>,
     restored: bool,
 }
 
 fn new_restored_driver(site: &Site) -> Box<dyn DriverSide> {
-    fn over<Q: DriverQueue<Data = ()> + DriverControl<Data = ()> + 'static>(
+    fn over<S: Side + 'static>(
         site: &Site,
-        first: Q,
-        attach: fn(&Site) -> Q,
+        first: Rings<S>,
+        attach: fn(&Site) -> Rings<S>,
     ) -> Box<dyn DriverSide> {
         Box::new(Restored {
             site: *site,
@@ -114,26 +114,26 @@ fn new_restored_driver(site: &Site) -> Box<dyn DriverSide> {
     }
     if site.is_split() {
         let (layout, features) = (split_layout(site), features(site, false));
-        let first = SplitDriver::new(site, &layout, features, Subject);
+        let first = SplitDriver::new(site, &layout, features, Subject(()));
         over(site, first.expect("the ring is in memory"), |site| {
             let (layout, features) = (split_layout(site), super::features(site, false));
-            let queue = SplitDriver::attach(site, &layout, features, Subject);
+            let queue = SplitDriver::attach(site, &layout, features, Subject(()));
             queue.expect("the ring is in memory")
         })
     } else {
         let (layout, features) = (packed_layout(site), features(site, false));
-        let first = PackedDriver::new(site, &layout, features, Subject);
+        let first = PackedDriver::new(site, &layout, features, Subject(()));
         over(site, first.expect("the ring is in memory"), |site| {
             let (layout, features) = (packed_layout(site), super::features(site, false));
-            let queue = PackedDriver::attach(site, &layout, features, Subject);
+            let queue = PackedDriver::attach(site, &layout, features, Subject(()));
             queue.expect("the ring is in memory")
         })
     }
 }
 
-impl<Q: DriverQueue<Data = ()> + DriverControl<Data = ()>> Restored<Q> {
+impl<S: Side> Restored<S> {
     /// The queue, restored or not; once at most.
-    fn queue(&mut self) -> &mut Queue<Q> {
+    fn queue(&mut self) -> &mut Queue<S> {
         if !self.restored && choose(2) == 1 {
             self.restored = true;
             let state = self.queue.0.save().expect("no data was taken");
@@ -148,7 +148,7 @@ impl<Q: DriverQueue<Data = ()> + DriverControl<Data = ()>> Restored<Q> {
     }
 }
 
-impl<Q: DriverQueue<Data = ()> + DriverControl<Data = ()>> DriverSide for Restored<Q> {
+impl<S: Side> DriverSide for Restored<S> {
     fn add(&mut self) {
         self.queue().add();
     }

@@ -2,8 +2,8 @@
 
 use vmbell_check::{Explorer, Report, Ring, Shape};
 use vmbell_virtqueue::{
-    Brand, Buffer, Chain, DeviceQueue, DriverQueue, Features, PackedDevice, PackedDriver,
-    PackedLayout, SplitDevice, SplitDriver, SplitLayout,
+    Brand, Buffer, Chain, DeviceQueue, Driver, Features, PackedDevice, PackedDriver, PackedLayout,
+    Side, SplitDevice, SplitDriver, SplitLayout,
 };
 
 use crate::memory::Site;
@@ -36,11 +36,9 @@ use Defect as D;
 
 const REQUESTS: u32 = 2;
 
-#[derive(Debug)]
-struct Subject;
-impl Brand for Subject {}
+vmbell_virtqueue::queue_brand!(Subject);
 
-fn drive(mut queue: impl DriverQueue<Data = ()>, ring: Ring, defect: Defect) {
+fn drive(mut queue: Driver<(), impl Side, impl Brand>, ring: Ring, defect: Defect) {
     let has = |other| defect == other;
     let (mut sent, mut answered) = (0, 0);
     while answered < REQUESTS {
@@ -159,7 +157,7 @@ fn explore(explorer: &Explorer, shape: Shape, is_split: bool, defect: Defect) ->
                 avail: ring.driver.into(),
                 used: ring.device.into(),
             };
-            let driver = SplitDriver::<(), _, _>::new(&site, &layout, features, Subject);
+            let driver = SplitDriver::<(), _, _>::new(&site, &layout, features, Subject(()));
             let driver = driver.expect("the ring is in memory");
             let device = SplitDevice::new(&site, &layout, features);
             let device = device.expect("the ring is in memory");
@@ -172,7 +170,7 @@ fn explore(explorer: &Explorer, shape: Shape, is_split: bool, defect: Defect) ->
                 driver_event: ring.driver.into(),
                 device_event: ring.device.into(),
             };
-            let driver = PackedDriver::<(), _, _>::new(&site, &layout, features, Subject);
+            let driver = PackedDriver::<(), _, _>::new(&site, &layout, features, Subject(()));
             let driver = driver.expect("the ring is in memory");
             let device = PackedDevice::new(&site, &layout, features);
             let device = device.expect("the ring is in memory");

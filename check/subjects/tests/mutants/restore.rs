@@ -3,9 +3,8 @@
 
 use vmbell_check::{Explorer, Format, Load, Order, Report, Ring, Shape, choose};
 use vmbell_virtqueue::{
-    Brand, Buffer, Chain, DeviceControl, DeviceQueue, DeviceState, DriverControl, DriverQueue,
-    DriverState, Features, Head, PackedDevice, PackedDriver, PackedLayout, SplitDevice,
-    SplitDriver, SplitLayout,
+    Buffer, Chain, DeviceControl, DeviceQueue, DeviceState, DriverState, Features, Head,
+    PackedDevice, PackedDriver, PackedLayout, Side, SplitDevice, SplitDriver, SplitLayout,
 };
 
 use crate::memory::Site;
@@ -38,9 +37,7 @@ use Defect as D;
 
 const REQUESTS: u16 = 2;
 
-#[derive(Debug)]
-struct Subject;
-impl Brand for Subject {}
+vmbell_virtqueue::queue_brand!(Subject);
 
 fn features(ring: &Ring) -> Features {
     Features {
@@ -79,13 +76,13 @@ fn packed_device(ring: &Ring, features: Features) -> PackedDevice<Site> {
 
 fn split_driver(ring: &Ring) -> SplitDriver<(), Site, Subject> {
     let (memory, layout) = (Site(ring.memory()), split_layout(ring));
-    let queue = SplitDriver::attach(&memory, &layout, features(ring), Subject);
+    let queue = SplitDriver::attach(&memory, &layout, features(ring), Subject(()));
     queue.expect("the ring is in memory")
 }
 
 fn packed_driver(ring: &Ring) -> PackedDriver<(), Site, Subject> {
     let (memory, layout) = (Site(ring.memory()), packed_layout(ring));
-    let queue = PackedDriver::attach(&memory, &layout, features(ring), Subject);
+    let queue = PackedDriver::attach(&memory, &layout, features(ring), Subject(()));
     queue.expect("the ring is in memory")
 }
 
@@ -200,17 +197,19 @@ impl<Q: DeviceQueue + DeviceControl> Device<Q> {
     }
 }
 
+type Queue<S> = vmbell_virtqueue::Driver<(), S, Subject>;
+
 /// A driver that is saved once.
-struct Driver<Q> {
-    queue: Q,
-    attach: fn(&Ring) -> Q,
+struct Driver<S: Side> {
+    queue: Queue<S>,
+    attach: fn(&Ring) -> Queue<S>,
     ring: Ring,
     old: Option<DriverState>,
     saved: bool,
     defect: Defect,
 }
 
-impl<Q: DriverQueue<Data = ()> + DriverControl<Data = ()>> Driver<Q> {
+impl<S: Side> Driver<S> {
     fn run(mut self) {
         let (mut sent, mut answered) = (0, 0);
         loop {
@@ -292,10 +291,11 @@ fn explore(explorer: &Explorer, shape: Shape, defect: Defect) -> Report {
         ];
         let is_split = shape.format == Format::Split;
         if driver.contains(&defect) {
-            fn body<Q>(ring: Ring, defect: Defect, attach: fn(&Ring) -> Q) -> Box<dyn FnOnce()>
-            where
-                Q: DriverQueue<Data = ()> + DriverControl<Data = ()> + 'static,
-            {
+            fn body<S: Side + 'static>(
+                ring: Ring,
+                defect: Defect,
+                attach: fn(&Ring) -> Queue<S>,
+            ) -> Box<dyn FnOnce()> {
                 let driver = Driver {
                     queue: attach(&ring),
                     attach,

@@ -5,7 +5,7 @@ use super::{
     error::WorkloadError,
     options::{BUFFER_LEN, Batch, MAX_PIECES, Tokens, WorkloadOptions},
 };
-use vmbell_virtqueue::{AddError, Buffer, DriverControl, DriverQueue, Opaque, Status, Token};
+use vmbell_virtqueue::{AddError, Brand, Buffer, Driver, Opaque, Side, Status, Token};
 
 /// The device status while a driver may choose wrap counters: the device was found and features are
 /// negotiated, but the queues are not live.
@@ -27,9 +27,8 @@ pub(super) enum DriverStep {
 }
 
 /// The driver, with its state between turns.
-#[derive(Debug)]
-pub(super) struct WorkloadDriver<D> {
-    queue: D,
+pub(super) struct WorkloadDriver<S: Side, B> {
+    queue: Driver<u64, S, B>,
     options: WorkloadOptions,
     pieces: [Buffer; MAX_PIECES as usize],
     started: u64,
@@ -40,10 +39,10 @@ pub(super) struct WorkloadDriver<D> {
     random: u64,
 }
 
-impl<D: DriverQueue<Data = u64> + DriverControl<Data = u64>> WorkloadDriver<D> {
+impl<S: Side, B: Brand> WorkloadDriver<S, B> {
     /// A driver of `queue` whose buffers are at `addr`.
     pub(super) fn new(
-        queue: D,
+        queue: Driver<u64, S, B>,
         options: WorkloadOptions,
         addr: u64,
     ) -> Result<Self, WorkloadError> {

@@ -1,15 +1,19 @@
 use super::super::device::drain;
 use super::*;
 use vmbell_virtqueue::{
-    Chain, DeviceQueue, Features, HostMemory, PackedDevice, PackedDriver, PackedLayout,
-    SplitDevice, SplitDriver, SplitLayout, brand,
+    Brand, Chain, DeviceQueue, Driver, Features, HostMemory, PackedDevice, PackedDriver,
+    PackedLayout, Side, SplitDevice, SplitDriver, SplitLayout, brand,
 };
 
 /// The number of descriptors in the rings.
 const SIZE: u16 = 4;
 
 /// Takes the ring's index around twice, with `lap` buffers each time.
-fn come_round(driver: &mut impl DriverQueue<Data = u64>, mut device: impl DeviceQueue, lap: u64) {
+fn come_round(
+    driver: &mut Driver<u64, impl Side, impl Brand>,
+    mut device: impl DeviceQueue,
+    lap: u64,
+) {
     let buffer = [Buffer::new(0, BUFFER_LEN)];
     let mut chain = Chain::with_capacity(SIZE.into());
     for number in 0..2 * lap {
@@ -21,8 +25,8 @@ fn come_round(driver: &mut impl DriverQueue<Data = u64>, mut device: impl Device
 }
 
 /// The wraps that the opaque value shows after the index came around, before a reset and after it.
-fn wraps<D: DriverQueue<Data = u64> + DriverControl<Data = u64>, V: DeviceQueue>(
-    queue: D,
+fn wraps<S: Side, B: Brand, V: DeviceQueue>(
+    queue: Driver<u64, S, B>,
     take: impl Fn() -> V,
     lap: u64,
     tokens: Tokens,

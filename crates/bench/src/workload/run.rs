@@ -15,8 +15,8 @@ use super::{
     options::{BUFFER_LEN, MAX_PIECES},
 };
 use vmbell_virtqueue::{
-    Chain, DeviceQueue, DriverControl, DriverQueue, HostMemory, PackedDevice, PackedDriver,
-    PackedLayout, SplitDevice, SplitDriver, SplitLayout, brand,
+    Brand, Chain, DeviceQueue, HostMemory, PackedDevice, PackedDriver, PackedLayout, Side,
+    SplitDevice, SplitDriver, SplitLayout, brand,
 };
 
 /// The side that a thread runs.
@@ -73,14 +73,15 @@ pub fn run(
 }
 
 /// Runs a variant on a queue that has been set up. `take` creates the device's side of the empty queue.
-pub(super) fn with<D, V>(
-    driver: WorkloadDriver<D>,
+pub(super) fn with<S, B, V>(
+    driver: WorkloadDriver<S, B>,
     take: impl Fn() -> V + Sync,
     options: &WorkloadOptions,
     on_thread: &(dyn Fn(Role) + Sync),
 ) -> Result<WorkloadResult, WorkloadError>
 where
-    D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
+    S: Side,
+    B: Brand,
     V: DeviceQueue,
 {
     match options.threads {
@@ -89,8 +90,8 @@ where
     }
 }
 
-fn tally<D>(
-    driver: &WorkloadDriver<D>,
+fn tally<S: Side, B>(
+    driver: &WorkloadDriver<S, B>,
     counters: &NotificationCounters,
     start: Instant,
 ) -> WorkloadResult {
@@ -104,13 +105,14 @@ fn tally<D>(
     }
 }
 
-fn on_one<D, V>(
-    mut driver: WorkloadDriver<D>,
+fn on_one<S, B, V>(
+    mut driver: WorkloadDriver<S, B>,
     take: impl Fn() -> V,
     on_thread: &dyn Fn(Role),
 ) -> Result<WorkloadResult, WorkloadError>
 where
-    D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
+    S: Side,
+    B: Brand,
     V: DeviceQueue,
 {
     let mut counters = NotificationCounters::default();
@@ -146,13 +148,14 @@ where
     }
 }
 
-fn on_two<D, V>(
-    mut driver: WorkloadDriver<D>,
+fn on_two<S, B, V>(
+    mut driver: WorkloadDriver<S, B>,
     take: impl Fn() -> V + Sync,
     on_thread: &(dyn Fn(Role) + Sync),
 ) -> Result<WorkloadResult, WorkloadError>
 where
-    D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
+    S: Side,
+    B: Brand,
     V: DeviceQueue,
 {
     let eventfd = |source: io::Error| WorkloadError::EventFd { source };
@@ -178,13 +181,14 @@ where
     })
 }
 
-fn drive<D>(
-    driver: &mut WorkloadDriver<D>,
+fn drive<S, B>(
+    driver: &mut WorkloadDriver<S, B>,
     link: &ThreadLink,
     counters: &NotificationCounters,
 ) -> Result<(), WorkloadError>
 where
-    D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
+    S: Side,
+    B: Brand,
 {
     let eventfd = |source: io::Error| WorkloadError::EventFd { source };
     while link.is_running() {

@@ -12,7 +12,7 @@ use super::*;
 use vmbell::bus::{Backlog, BusDevice};
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
 use vmbell_devices::virtio::{Disk, Serving};
-use vmbell_virtqueue::{Buffer, DriverQueue, Features, SplitDriver, SplitLayout};
+use vmbell_virtqueue::{Buffer, Features, SplitDriver, SplitLayout};
 
 const ALL: DeviceNeeds = DeviceNeeds {
     disk: true,

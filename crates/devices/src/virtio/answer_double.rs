@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
-use vmbell_virtqueue::{Buffer, DriverQueue, Features, SplitDriver, SplitLayout, brand};
+use vmbell_virtqueue::{Buffer, Features, SplitDriver, SplitLayout, brand};
 
 use super::control::QueueRegisters;
 use super::live_ring::LiveRing;

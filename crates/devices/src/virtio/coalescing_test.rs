@@ -9,7 +9,7 @@ use crate::listener::Rest;
 use crate::virtio::answer_double::{DATA, driver_side, memory, ring};
 use crate::virtio::server::DriverSide;
 use crate::virtio::{Handled, Handler, HandlerError, Interrupts, Queue, Request, features};
-use vmbell_virtqueue::{Buffer, DriverQueue, Features, SplitDriver, SplitLayout, brand};
+use vmbell_virtqueue::{Brand, Buffer, Features, Side, SplitDriver, SplitLayout, brand};
 
 const SIZE: u16 = 64;
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, SIZE);
@@ -106,7 +106,7 @@ trait Driver {
     fn ask_not(&mut self);
 }
 
-impl<D: DriverQueue<Data = ()>> Driver for D {
+impl<S: Side, B: Brand> Driver for vmbell_virtqueue::Driver<(), S, B> {
     fn send(&mut self) -> bool {
         self.add(&[Buffer::new(DATA, 60)], &[], ()).is_ok()
     }

@@ -10,7 +10,7 @@ use crate::virtio::mmio::Interrupt;
 use crate::virtio::server::DriverSide;
 use crate::virtio::{Handler, HandlerError, Interrupts, Queue, Served, features};
 use kit::wait::await_that;
-use vmbell_virtqueue::{DriverQueue, Features, SplitDriver, SplitLayout, brand};
+use vmbell_virtqueue::{Brand, Features, Side, SplitDriver, SplitLayout, brand};
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 
@@ -103,7 +103,7 @@ trait Driver {
     fn take(&mut self) -> Option<(u32, u32)>;
 }
 
-impl<D: DriverQueue<Data = u32>> Driver for D {
+impl<S: Side, B: Brand> Driver for vmbell_virtqueue::Driver<u32, S, B> {
     fn send(&mut self, at: u64, len: u32, data: u32) {
         let readable = [Buffer::new(DATA + 0x1000, 1)];
         let writable = [Buffer::new(at, len)];

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_virtqueue::{
-    Buffer, DriverQueue, PackedDriver, PackedLayout, SplitDriver, SplitLayout, brand,
+    Brand, Buffer, Driver, PackedDriver, PackedLayout, Side, SplitDriver, SplitLayout, brand,
 };
 
 use self::host::{Host, Kind};
@@ -84,9 +84,9 @@ trait Rings {
     fn take(&mut self) -> Option<u32>;
 }
 
-impl<D: DriverQueue<Data = ()>> Rings for D {
+impl<S: Side, B: Brand> Rings for Driver<(), S, B> {
     fn add(&mut self, readable: &[Buffer], writable: &[Buffer]) -> bool {
-        DriverQueue::add(self, readable, writable, ()).is_ok()
+        Self::add(self, readable, writable, ()).is_ok()
     }
 
     fn take(&mut self) -> Option<u32> {

@@ -11,8 +11,8 @@ use super::poll::{IN_BATCH, PollState};
 use super::slots::Slots;
 use super::sync::{Arc, Ordering, fence};
 use super::{
-    Brand, Buffer, DriverControl, DriverQueue, DriverState, Features, NotAdded, Progress,
-    QueueError, QueuePoller, RestoreError, SetupError, Status, Used, WrapCounterError,
+    Brand, Buffer, DriverState, Features, NotAdded, Progress, QueueError, QueuePoller,
+    RestoreError, SetupError, Status, Token, Used, WrapCounterError,
 };
 use crate::descriptor::{INDIRECT, WRITE};
 use crate::save::Target;
@@ -114,48 +114,79 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
     }
 }
 
-impl<T, S: Side, B: Brand> DriverQueue for Driver<T, S, B> {
-    type Data = T;
-    type Brand = B;
-
+/// The work of a queue. The methods have the names of Linux's virtqueue functions.
+impl<T, S: Side, B: Brand> Driver<T, S, B> {
+    /// Makes a buffer of these pieces available; the device may see it at once.
+    ///
+    /// # Errors
+    ///
+    /// If there are too few free descriptors, the pieces can never fit, or the queue is broken.
+    /// Nothing has changed then, and the error holds the data.
     #[inline]
-    fn add(
+    pub fn add(
         &mut self,
         readable: &[Buffer],
         writable: &[Buffer],
         data: T,
     ) -> Result<(), NotAdded<T>> {
-        self.add_buffer(readable, writable, data)
+        match (readable, writable) {
+            ([buffer], []) => self.add_single(*buffer, 0, 0, data),
+            ([], [buffer]) => self.add_single(*buffer, WRITE, buffer.len, data),
+            _ => self.add_pieces(readable, writable, data),
+        }
     }
 
+    /// Whether the device wants to be notified of what was added since the last call.
     #[inline]
-    fn kick_prepare(&mut self) -> bool {
+    pub fn kick_prepare(&mut self) -> bool {
         // Between the store that made buffers available and the load of the device's event suppression.
         fence(Ordering::SeqCst);
         self.broken.is_none() && self.side.kick_prepare(self.features.event_idx)
     }
 
+    /// Takes back the next buffer that the device has used.
+    ///
+    /// # Errors
+    ///
+    /// If the device wrote what it must not; the queue is broken from then on.
     #[inline(always)]
-    fn get_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
+    pub fn get_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
         S::next_used(self)
     }
 
-    fn disable_cb(&mut self) {
+    /// Disables used buffer notifications (driver event suppression). One may still come.
+    pub fn disable_cb(&mut self) {
         self.armed = false;
         self.side.set_event(self.features.event_idx, None);
     }
 
-    fn enable_cb_prepare<P: Progress<B>>(&mut self) -> P {
+    /// Enables a notification of the next used buffer, and returns how far the driver has consumed.
+    ///
+    /// The caller passes the value to [`poll`](Self::poll), which tells whether a buffer was used before that.
+    pub fn enable_cb_prepare<P: Progress<B>>(&mut self) -> P {
         self.ask(0);
         P::now::<S::Ring>(&self.state)
     }
 
+    /// Whether anything was used or consumed since `progress` was made. False if the queue is broken.
+    ///
+    /// With a [`Token`] it never misses a used buffer; with an [`Opaque`](crate::Opaque) without wrap counters it can. It may be true
+    /// with nothing left to consume, if the buffers were consumed since the value was made.
     #[inline]
-    fn poll<P: Progress<B>>(&self, progress: P) -> bool {
+    pub fn poll<P: Progress<B>>(&self, progress: P) -> bool {
         progress.is_past(&self.state, self.side.ring())
     }
 
-    fn enable_cb_delayed(&mut self) -> bool {
+    /// Enables a notification of the next used buffer; false if a used buffer is waiting already.
+    pub fn enable_cb(&mut self) -> bool {
+        let token: Token<_> = self.enable_cb_prepare();
+        !self.poll(token)
+    }
+
+    /// Enables a notification once three quarters of the buffers in flight are used; false if more than that are
+    /// used already, or, on a packed ring, if any is. True if the queue is broken, so that no caller
+    /// repeats it forever.
+    pub fn enable_cb_delayed(&mut self) -> bool {
         let most = u32::from(self.side.save().in_flight) * 3 / 4;
         let most = u16::try_from(most).unwrap_or(u16::MAX);
         // The notification is enabled even if the queue is broken, so that the device does not stay silent.
@@ -164,30 +195,45 @@ impl<T, S: Side, B: Brand> DriverQueue for Driver<T, S, B> {
     }
 }
 
-impl<T, S: Side, B: Brand> DriverControl for Driver<T, S, B> {
-    type Data = T;
-
-    fn use_wrap_counter(&mut self, status: Status) -> Result<(), WrapCounterError> {
+/// Set-up, reset, save and restore.
+impl<T, S: Side, B: Brand> Driver<T, S, B> {
+    /// Makes opaque values count wraps, until the next reset.
+    ///
+    /// # Errors
+    ///
+    /// If `status`, the device's, says that there is no driver yet or that queues are live, or if
+    /// the queue is broken.
+    pub fn use_wrap_counter(&mut self, status: Status) -> Result<(), WrapCounterError> {
         self.state.use_wrap_counter(status, self.broken)
     }
 
-    fn broken(&self) -> Option<QueueError> {
+    /// Why the queue is broken, if it is.
+    pub fn broken(&self) -> Option<QueueError> {
         self.broken
     }
 
-    fn free(&self) -> u16 {
+    /// How many descriptors are free; 0 if the queue is broken.
+    pub fn free(&self) -> u16 {
         self.free
     }
 
-    fn next_avail(&self) -> u16 {
+    /// Where the next buffer will be made available: the upper half of a notification with `VIRTIO_F_NOTIFICATION_DATA`
+    /// (virtio 1.3, 2.9). On a split ring the index; on a packed one the slot, with the wrap counter in bit 15.
+    pub fn next_avail(&self) -> u16 {
         self.side.save().available
     }
 
-    fn detach_unused(&mut self) -> Option<T> {
+    /// Takes back the data of any buffer that the device has not used. Only for a device that is stopped or a
+    /// queue that is not used any more.
+    pub fn detach_unused(&mut self) -> Option<T> {
         self.slots.detach()
     }
 
-    fn reset(&mut self) {
+    /// Empties the queue and drops what was in flight, after the device was reset.
+    ///
+    /// Notifications are on and wrap counters off, with no wraps counted. [`Token`]s from before
+    /// poll true.
+    pub fn reset(&mut self) {
         let size = self.slots.size();
         self.state.reset();
         self.side.ring().clear();
@@ -201,16 +247,83 @@ impl<T, S: Side, B: Brand> DriverControl for Driver<T, S, B> {
         self.broken = None;
     }
 
-    fn save(&self) -> Result<DriverState, RestoreError> {
-        self.save_state()
+    /// The state of this side, without the data of the buffers in flight.
+    ///
+    /// # Errors
+    ///
+    /// If the state could not be restored, because [`detach_unused`](Self::detach_unused) has taken data and
+    /// no reset has followed.
+    pub fn save(&self) -> Result<DriverState, RestoreError> {
+        let (target, tables) = (self.target(), self.tables.as_ref().map(Tables::place));
+        let indices = self.side.save();
+        let (base, wrap_counter) = self.state.saved();
+        let (buffers, entries) = self.slots.save(S::KIND);
+        let state = DriverState {
+            version: STATE_VERSION,
+            ring: target.ring,
+            size: target.size,
+            features: target.features,
+            tables,
+            available: indices.available,
+            unkicked: indices.unkicked,
+            position: indices.position,
+            base,
+            wrap_counter,
+            used_seen: indices.used_seen,
+            armed: self.armed,
+            batch: indices.batch,
+            buffers,
+            entries,
+            broken: self.broken,
+        };
+        state.check(target, tables)?;
+        Ok(state)
     }
 
-    fn restore(
+    /// Continues from a saved state; what was in flight before is dropped.
+    ///
+    /// `data` returns the data of the buffer in flight with this id. It is called once for each, in the order of
+    /// [`DriverState::buffers`], after the state was checked.
+    ///
+    /// [`Token`]s and [`Opaque`](crate::Opaque) values from before the save give the answers that they would have given without
+    /// it, as the whole position is part of the state. Values that the saved queue made after the save can poll
+    /// false although a buffer was used since, because the restored queue has other buffers at the same positions.
+    /// Give the restored queue a new brand, and the compiler refuses them. A [`QueuePoller`] of the saved queue does not
+    /// poll the restored one.
+    ///
+    /// # Errors
+    ///
+    /// If this queue cannot have the state, or `data` returns none. The queue has not changed then.
+    pub fn restore(
         &mut self,
         state: &DriverState,
         data: impl FnMut(u16) -> Option<T>,
     ) -> Result<(), RestoreError> {
-        self.restore_state(state, data)
+        let tables = self.tables.as_ref().map(Tables::place);
+        state.check_position()?;
+        let in_flight = state.check(self.target(), tables)?;
+        self.slots = Slots::restore(S::KIND, &state.buffers, &state.entries, data)
+            .map_err(|id| RestoreError::NoData { id })?;
+        self.side.resume(&Indices {
+            available: state.available,
+            unkicked: state.unkicked,
+            position: state.position,
+            in_flight,
+            used_seen: state.used_seen,
+            batch: state.batch,
+            broken: state.broken.is_some(),
+        });
+        self.armed = state.armed;
+        self.broken = state.broken;
+        // None if the queue is broken, as `break_with` leaves it.
+        self.free = match state.broken {
+            Some(_) => 0,
+            None => state.size - state.filled(),
+        };
+        let (polled, broken) = ((state.base, state.wrap_counter), state.broken.is_some());
+        self.publish(state.position, state.batch.is_some());
+        self.state.restore(polled, broken);
+        Ok(())
     }
 }
 
@@ -227,20 +340,6 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
 }
 
 impl<T, S: Side, B: Brand> Driver<T, S, B> {
-    #[inline]
-    fn add_buffer(
-        &mut self,
-        readable: &[Buffer],
-        writable: &[Buffer],
-        data: T,
-    ) -> Result<(), NotAdded<T>> {
-        match (readable, writable) {
-            ([buffer], []) => self.add_single(*buffer, 0, 0, data),
-            ([], [buffer]) => self.add_single(*buffer, WRITE, buffer.len, data),
-            _ => self.add_pieces(readable, writable, data),
-        }
-    }
-
     #[inline]
     fn add_single(
         &mut self,
@@ -319,64 +418,5 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
             size: self.slots.size(),
             features: self.features,
         }
-    }
-
-    fn save_state(&self) -> Result<DriverState, RestoreError> {
-        let (target, tables) = (self.target(), self.tables.as_ref().map(Tables::place));
-        let indices = self.side.save();
-        let (base, wrap_counter) = self.state.saved();
-        let (buffers, entries) = self.slots.save(S::KIND);
-        let state = DriverState {
-            version: STATE_VERSION,
-            ring: target.ring,
-            size: target.size,
-            features: target.features,
-            tables,
-            available: indices.available,
-            unkicked: indices.unkicked,
-            position: indices.position,
-            base,
-            wrap_counter,
-            used_seen: indices.used_seen,
-            armed: self.armed,
-            batch: indices.batch,
-            buffers,
-            entries,
-            broken: self.broken,
-        };
-        state.check(target, tables)?;
-        Ok(state)
-    }
-
-    fn restore_state(
-        &mut self,
-        state: &DriverState,
-        data: impl FnMut(u16) -> Option<T>,
-    ) -> Result<(), RestoreError> {
-        let tables = self.tables.as_ref().map(Tables::place);
-        state.check_position()?;
-        let in_flight = state.check(self.target(), tables)?;
-        self.slots = Slots::restore(S::KIND, &state.buffers, &state.entries, data)
-            .map_err(|id| RestoreError::NoData { id })?;
-        self.side.resume(&Indices {
-            available: state.available,
-            unkicked: state.unkicked,
-            position: state.position,
-            in_flight,
-            used_seen: state.used_seen,
-            batch: state.batch,
-            broken: state.broken.is_some(),
-        });
-        self.armed = state.armed;
-        self.broken = state.broken;
-        // None if the queue is broken, as `break_with` leaves it.
-        self.free = match state.broken {
-            Some(_) => 0,
-            None => state.size - state.filled(),
-        };
-        let (polled, broken) = ((state.base, state.wrap_counter), state.broken.is_some());
-        self.publish(state.position, state.batch.is_some());
-        self.state.restore(polled, broken);
-        Ok(())
     }
 }

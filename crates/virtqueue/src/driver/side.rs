@@ -1,12 +1,12 @@
 //! The differences between the two kinds of ring for a driver side.
 
 use super::Driver;
+use crate::sealed::Sealed;
 use crate::{Brand, Buffer, QueueError, RingKind, Used, memory::RingMemory, slots::Slots};
 
-/// A ring of either kind, as the code for both sees it.
-pub trait Ring: Clone {
+/// A ring of either kind: a [`SplitRing`](crate::SplitRing) or a [`PackedRing`](crate::PackedRing), and no other type.
+pub trait Ring: Clone + Sealed {
     /// The memory that the ring is in.
-    #[doc(hidden)]
     type Memory: RingMemory;
 
     #[doc(hidden)]
@@ -42,30 +42,40 @@ pub struct Indices {
     pub(crate) broken: bool,
 }
 
-/// The part of the driver side that is specific to one kind of ring.
+/// The part of a driver side that is specific to one kind of ring: that of [`SplitDriver`](crate::SplitDriver) or
+/// [`PackedDriver`](crate::PackedDriver), and no other type.
 ///
 /// A buffer becomes visible to the device as a whole: a device that sees a part of it sees all of it.
-#[doc(hidden)]
-pub trait Side: Sized {
+pub trait Side: Sized + Sealed {
+    /// The memory that the ring is in.
     type Memory: RingMemory;
+
+    /// The ring.
     type Ring: Ring<Memory = Self::Memory>;
 
+    #[doc(hidden)]
     const KIND: RingKind;
 
+    #[doc(hidden)]
     /// Whether the descriptors of an indirect table name their successors.
     const LINKED: bool;
 
+    #[doc(hidden)]
     /// Whether a new queue's notifications are enabled by event index, if that was negotiated.
     const ARMED_AT_START: bool;
 
+    #[doc(hidden)]
     /// Whether the ring does not show the rest of an in-order batch of which some buffers were consumed.
     const HIDES_BATCH: bool;
 
+    #[doc(hidden)]
     fn ring(&self) -> &Self::Ring;
 
+    #[doc(hidden)]
     /// Makes a buffer of one descriptor available.
     fn offer(&mut self, head: u16, buffer: Buffer, flags: u16);
 
+    #[doc(hidden)]
     /// Makes a buffer of `needed` descriptors available, and returns the last entry that it takes.
     fn offer_chain<T>(
         &mut self,
@@ -75,21 +85,26 @@ pub trait Side: Sized {
         needed: usize,
     ) -> u16;
 
+    #[doc(hidden)]
     /// Whether the device wants a notification of the buffers made available since the last call.
     fn kick_prepare(&mut self, event_idx: bool) -> bool;
 
+    #[doc(hidden)]
     /// Takes back the next used buffer.
     fn next_used<T, B: Brand>(
         driver: &mut Driver<T, Self, B>,
     ) -> Result<Option<Used<T>>, QueueError>;
 
+    #[doc(hidden)]
     /// Enables a notification of the buffer (split) or slot (packed) that is `after` further ones ahead of the
     /// position, or without event indices of all. Disables notifications if `None`.
     fn set_event(&self, event_idx: bool, after: Option<u16>);
 
+    #[doc(hidden)]
     /// How far the side is.
     fn save(&self) -> Indices;
 
+    #[doc(hidden)]
     /// Continues from there: the values were checked.
     fn resume(&mut self, indices: &Indices);
 }

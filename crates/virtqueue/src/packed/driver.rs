@@ -7,6 +7,7 @@ use crate::descriptor::{self, NEXT, WRITE};
 use crate::driver::{Indices, Side};
 use crate::memory::{Cursor, RingMemory};
 use crate::poll::IN_BATCH;
+use crate::sealed::Sealed;
 use crate::slots::{Returned, Slots};
 use crate::sync::Ordering;
 use crate::{
@@ -58,7 +59,7 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
     }
 
     /// Takes the driver side of a ring in use without writing to it, to be
-    /// [restored](crate::DriverControl::restore) before any other call but
+    /// [restored](Driver::restore) before any other call but
     /// [`with_indirect_tables`](Self::with_indirect_tables).
     ///
     /// # Errors
@@ -82,6 +83,8 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         Ok(Self::over(side, layout.size, features, brand))
     }
 }
+
+impl<M> Sealed for PackedSide<M> {}
 
 impl<M: RingMemory> Side for PackedSide<M> {
     type Memory = M;

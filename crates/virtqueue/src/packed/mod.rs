@@ -8,7 +8,7 @@ mod ring;
 use crate::{SetupError, descriptor, memory};
 
 pub use device::PackedDevice;
-pub use driver::PackedDriver;
+pub use driver::{PackedDriver, PackedSide};
 pub use ring::PackedRing;
 
 /// Size of an event suppression structure in bytes.

@@ -9,6 +9,7 @@
 
 use crate::descriptor::{self, AVAIL, Descriptor, USED};
 use crate::memory::{Cursor, RingMemory, Word, Words};
+use crate::sealed::Sealed;
 use crate::sync::{AtomicU32, Ordering};
 use crate::{PackedLayout, Ring, SetupError, poll, unlikely};
 
@@ -141,6 +142,8 @@ pub(super) fn look<M>(cursor: &Cursor<M>) -> (u64, bool) {
     let rest = cursor.get().load_rest(Ordering::Acquire);
     (rest, rest & LAP_FLAGS == cursor.mark())
 }
+
+impl<M> Sealed for PackedRing<M> {}
 
 impl<M: RingMemory> Ring for PackedRing<M> {
     type Memory = M;

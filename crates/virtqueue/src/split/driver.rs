@@ -9,6 +9,7 @@ use crate::descriptor::split::rest;
 use crate::descriptor::{NEXT, WRITE};
 use crate::driver::{Indices, Side};
 use crate::memory::RingMemory;
+use crate::sealed::Sealed;
 use crate::slots::{Returned, Slots};
 use crate::{
     Brand, Buffer, Driver, Features, QueueError, Ring, RingKind, SetupError, SplitLayout, Used,
@@ -52,7 +53,7 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
     }
 
     /// Takes the driver side of a ring in use without writing to it, to be
-    /// [restored](crate::DriverControl::restore) before any other call but
+    /// [restored](Driver::restore) before any other call but
     /// [`with_indirect_tables`](Self::with_indirect_tables).
     ///
     /// # Errors
@@ -101,6 +102,8 @@ impl<M: RingMemory> SplitSide<M> {
         self.ring.publish_avail(self.available as u16);
     }
 }
+
+impl<M> Sealed for SplitSide<M> {}
 
 impl<M: RingMemory> Side for SplitSide<M> {
     type Memory = M;

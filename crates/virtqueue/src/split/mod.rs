@@ -8,7 +8,7 @@ mod ring;
 use crate::{SetupError, descriptor, memory};
 
 pub use device::SplitDevice;
-pub use driver::SplitDriver;
+pub use driver::{SplitDriver, SplitSide};
 pub use ring::SplitRing;
 pub(super) use ring::UsedElement;
 

@@ -4,6 +4,7 @@
 
 use crate::descriptor::{self, Descriptor};
 use crate::memory::{CyclicWords, RingMemory, Word};
+use crate::sealed::Sealed;
 use crate::sync::{AtomicU16, AtomicU32, Ordering};
 use crate::{Ring, SetupError, SplitLayout, poll};
 
@@ -151,6 +152,8 @@ impl<M> SplitRing<M> {
         element.len.store(len.to_le(), Ordering::Relaxed);
     }
 }
+
+impl<M> Sealed for SplitRing<M> {}
 
 impl<M: RingMemory> Ring for SplitRing<M> {
     type Memory = M;

@@ -7,7 +7,7 @@ use std::error::Error;
 
 use super::*;
 
-fn break_driver(queue: &mut impl TestDriver, error: QueueError) {
+fn break_driver(queue: &mut Driver<u64, impl Side, impl Brand>, error: QueueError) {
     let opaque = queue.enable_cb_prepare::<Opaque<_>>();
     let token = queue.enable_cb_prepare::<Token<_>>();
     let free = queue.free();

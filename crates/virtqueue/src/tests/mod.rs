@@ -101,25 +101,9 @@ impl<M: RingMemory> Raw for M {
     }
 }
 
-/// What tests need of both kinds of driver side.
-pub(super) trait TestDriver: DriverQueue<Data = u64> + DriverControl<Data = u64> {
-    fn skip(&mut self, laps: u64);
-    /// What a [`QueuePoller`] says of a value.
-    fn poll_from_afar<P: Progress<Self::Brand>>(&self, progress: P) -> bool;
-}
-
-impl<S: Side, B: Brand> TestDriver for Driver<u64, S, B> {
-    fn skip(&mut self, laps: u64) {
-        self.skip_laps(laps);
-    }
-    fn poll_from_afar<P: Progress<B>>(&self, progress: P) -> bool {
-        self.poller().poll(progress)
-    }
-}
-
 /// A test of any queue.
 pub(super) trait Test {
-    fn run(&self, driver: impl TestDriver, device: impl DeviceQueue, name: &str);
+    fn run(&self, driver: Driver<u64, impl Side, impl Brand>, device: impl DeviceQueue, name: &str);
 }
 
 pub(super) fn split(size: u16, features: Features, test: &impl Test) {
@@ -174,7 +158,7 @@ pub(super) fn everywhere(sizes: &[u16], test: &impl Test) {
 }
 
 /// Makes a readable buffer available.
-pub(super) fn offer(driver: &mut impl TestDriver, data: u64) {
+pub(super) fn offer(driver: &mut Driver<u64, impl Side, impl Brand>, data: u64) {
     driver.add(&[Buffer::new(BUFFERS, 64)], &[], data).unwrap();
 }
 
@@ -207,7 +191,11 @@ pub(super) fn serve_at_once(device: &mut impl DeviceQueue, count: u16) -> u64 {
 }
 
 /// Sends `count` buffers round, one at a time.
-pub(super) fn turn(driver: &mut impl TestDriver, device: &mut impl DeviceQueue, count: u64) {
+pub(super) fn turn(
+    driver: &mut Driver<u64, impl Side, impl Brand>,
+    device: &mut impl DeviceQueue,
+    count: u64,
+) {
     for data in 0..count {
         offer(driver, data);
         assert_eq!(serve(device), 1);

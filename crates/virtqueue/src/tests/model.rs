@@ -42,7 +42,12 @@ struct Model {
 struct Run(Vec<Step>);
 
 impl Test for Run {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         let mut model = Model::default();
         let mut chain = Chain::with_capacity(8);
         driver.use_wrap_counter(Status(1 | 2 | 8)).unwrap();
@@ -75,7 +80,7 @@ impl Test for Run {
                 }
                 // Two laps, in which nothing is used or consumed, have the same effect as many.
                 Step::Laps(laps) if model.consumed == model.used => {
-                    driver.skip(2 * laps);
+                    driver.skip_laps(2 * laps);
                     for (_, consumed) in &mut tokens {
                         *consumed = None;
                     }
@@ -97,8 +102,8 @@ impl Test for Run {
                 let new = consumed.is_none_or(|consumed| model.used > consumed);
                 assert_eq!(driver.poll(*opaque), new, "{about} {step:?}");
                 assert_eq!(driver.poll(*token), new, "{about} {step:?}");
-                assert_eq!(driver.poll_from_afar(*opaque), new, "{about} {step:?}");
-                assert_eq!(driver.poll_from_afar(*token), new, "{about} {step:?}");
+                assert_eq!(driver.poller().poll(*opaque), new, "{about} {step:?}");
+                assert_eq!(driver.poller().poll(*token), new, "{about} {step:?}");
             }
         }
     }

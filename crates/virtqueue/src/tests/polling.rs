@@ -9,7 +9,7 @@ macro_rules! test {
         struct $name;
         impl Test for $name {
             #[allow(unused_mut, unused_variables)]
-            fn run(&self, mut $driver: impl TestDriver, mut $device: impl DeviceQueue, $about: &str) $body
+            fn run(&self, mut $driver: Driver<u64, impl Side, impl Brand>, mut $device: impl DeviceQueue, $about: &str) $body
         }
     };
 }
@@ -79,9 +79,9 @@ fn wraps_fool_after_2_to_the_32_buffers_and_64_bits_do_not() {
             driver.enable_cb_prepare::<Opaque<_>>(),
             driver.enable_cb_prepare::<Token<_>>(),
         );
-        driver.skip(0xfffe);
+        driver.skip_laps(0xfffe);
         assert!(driver.poll(opaque) && driver.poll(token), "{about}");
-        driver.skip(2);
+        driver.skip_laps(2);
         assert!(!driver.poll(opaque), "{about}: the documented horizon");
         assert!(driver.poll(token), "{about}");
     });
@@ -93,7 +93,12 @@ fn wraps_fool_after_2_to_the_32_buffers_and_64_bits_do_not() {
 struct Recycled(bool);
 
 impl Test for Recycled {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         let Self(wraps) = *self;
         if wraps {
             driver.use_wrap_counter(PROBING).unwrap();
@@ -125,7 +130,12 @@ fn slot_recycled_within_a_lap_fools_only_the_plain_opaque_value() {
 struct OneCompletion;
 
 impl Test for OneCompletion {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         // On a ring with one slot, the same happens after one used buffer.
         let (opaque, token) = (
             driver.enable_cb_prepare::<Opaque<_>>(),
@@ -166,7 +176,7 @@ fn wrap_counter_in_the_opaque_value_goes_up_when_the_index_comes_round() {
             0,
             "{about}"
         );
-        driver.skip(1);
+        driver.skip_laps(1);
         assert_eq!(
             driver.enable_cb_prepare::<Opaque<_>>().value() >> 16,
             0,
@@ -228,14 +238,14 @@ fn reset_takes_wraps_and_their_flag_with_it_and_tells_old_tokens() {
     test!(Body, |driver, device, about| {
         driver.use_wrap_counter(PROBING).unwrap();
         turn(&mut driver, &mut device, 9);
-        driver.skip(2);
+        driver.skip_laps(2);
         let token = driver.enable_cb_prepare::<Token<_>>();
         assert!(!driver.poll(token));
         driver.reset();
         assert!(driver.poll(token), "{about}");
         let value = driver.enable_cb_prepare::<Opaque<_>>().value();
         assert!(value == 0 || value == 0x8000, "{about}: {value:#x}");
-        driver.skip(2);
+        driver.skip_laps(2);
         assert_eq!(
             driver.enable_cb_prepare::<Opaque<_>>().value() >> 16,
             0,
@@ -265,14 +275,14 @@ fn other_threads_poll_without_the_queue() {
 }
 
 /// A poller that follows the queue sees it move, and sees nothing new at the end.
-fn poll_from_afar<D, R>(
-    mut driver: D,
+fn poll_from_afar<S, B, R>(
+    mut driver: Driver<u64, S, B>,
     mut device: impl DeviceQueue + Send,
-    poller: &QueuePoller<R, <D as DriverQueue>::Brand>,
+    poller: &QueuePoller<R, B>,
 ) where
-    D: TestDriver + Send,
+    S: Side<Memory: Send> + Send,
+    B: Brand + Send + Sync,
     R: Ring + Sync,
-    <D as DriverQueue>::Brand: Send + Sync,
 {
     let first = poller.token();
     driver.use_wrap_counter(PROBING).unwrap();

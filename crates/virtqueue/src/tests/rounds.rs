@@ -7,7 +7,12 @@ use super::*;
 struct Shapes;
 
 impl Test for Shapes {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         let size = usize::from(driver.free());
         let mut chain = Chain::with_capacity(size);
         let pieces: Vec<Buffer> = (0..size as u64)
@@ -43,7 +48,12 @@ fn every_shape_of_buffer_arrives_and_comes_back() {
 struct Empty;
 
 impl Test for Empty {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         let (none, some) = (Buffer::new(BUFFERS, 0), Buffer::new(BUFFERS, 8));
         let mut chain = Chain::with_capacity(4);
         for round in 0..20 {
@@ -74,7 +84,12 @@ fn pieces_of_no_bytes_are_pieces() {
 struct Full;
 
 impl Test for Full {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         let size = u64::from(driver.free());
         for lap in 0..3 {
             for data in 0..size {
@@ -102,7 +117,12 @@ fn full_queues_of_one_and_of_32768_go_round() {
 struct Sizes(u16);
 
 impl Test for Sizes {
-    fn run(&self, driver: impl TestDriver, device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        driver: Driver<u64, impl Side, impl Brand>,
+        device: impl DeviceQueue,
+        about: &str,
+    ) {
         assert_eq!((driver.free(), device.size()), (self.0, self.0), "{about}");
     }
 }
@@ -118,7 +138,12 @@ fn both_sides_know_the_size_of_the_ring() {
 struct FullChain;
 
 impl Test for FullChain {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         let size = usize::from(driver.free());
         let pieces = vec![Buffer::new(BUFFERS, 1); size];
         for round in 0..5 {
@@ -148,7 +173,12 @@ fn chain_that_fills_the_ring_does_not_stall_it() {
 struct OutOfOrder;
 
 impl Test for OutOfOrder {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         let size = driver.free();
         let mut chain = Chain::with_capacity(8);
         let mut held = Vec::new();
@@ -200,7 +230,12 @@ fn buffers_come_back_in_any_order() {
 struct InOrder;
 
 impl Test for InOrder {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         let mut chain = Chain::with_capacity(8);
         for _ in 0..20 {
             // Full, full, partly written, full, full.
@@ -273,7 +308,12 @@ fn in_order_batch_is_one_used_element() {
 struct Batches;
 
 impl Test for Batches {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         let mut chain = Chain::with_capacity(8);
         for round in 0..50_u64 {
             let count = round % 5;
@@ -303,7 +343,12 @@ fn batches_come_back_at_once() {
 struct Mistakes;
 
 impl Test for Mistakes {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         let mut chain = Chain::with_capacity(8);
         assert_eq!(
             driver.add(&[], &[], 1).unwrap_err().error,
@@ -335,7 +380,12 @@ fn mistakes_of_our_own_side_are_refused_and_break_nothing() {
 struct Largest;
 
 impl Test for Largest {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         let mut chain = Chain::with_capacity(2);
         let largest = [Buffer::new(0, u32::MAX - 1), Buffer::new(0, 1)];
         driver.add(&largest, &[], 1).unwrap();
@@ -384,7 +434,12 @@ fn chain_of_another_queue_is_refused() {
 struct Resets;
 
 impl Test for Resets {
-    fn run(&self, mut driver: impl TestDriver, _: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        _: impl DeviceQueue,
+        about: &str,
+    ) {
         let size = driver.free();
         offer(&mut driver, 5);
         assert_eq!(driver.detach_unused(), Some(5), "{about}");

@@ -4,7 +4,7 @@ use super::*;
 
 /// Sends `batch` buffers round: whether that needs an available buffer and a used buffer notification.
 fn notifications(
-    driver: &mut impl TestDriver,
+    driver: &mut Driver<u64, impl Side, impl Brand>,
     device: &mut impl DeviceQueue,
     batch: u64,
 ) -> (bool, bool) {
@@ -21,7 +21,12 @@ fn notifications(
 struct Everything;
 
 impl Test for Everything {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         let (driver, device) = (&mut driver, &mut device);
         // On a new queue all notifications are enabled.
         assert_eq!(notifications(driver, device, 1), (true, true), "{about}");
@@ -61,7 +66,12 @@ fn each_side_notifies_while_the_other_wants_it() {
 struct FirstOnly;
 
 impl Test for FirstOnly {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         // Around the ring and over all wrap boundaries: a request is good for one notification.
         for _ in 0..70_000 {
             assert!(!device.enable_notification());
@@ -89,7 +99,12 @@ fn event_index_is_good_for_one_notification() {
 struct LongSilence;
 
 impl Test for LongSilence {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         // Both sides enable the next notification, whose event index looks like that of one lap before.
         turn(&mut driver, &mut device, 65_535);
         assert!(!device.enable_notification(), "{about}");
@@ -113,7 +128,12 @@ fn lap_of_the_indices_without_a_look_crosses_the_event() {
 struct Recheck;
 
 impl Test for Recheck {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         driver.disable_cb();
         offer(&mut driver, 1);
         assert!(device.enable_notification(), "{about}: a chain waits");
@@ -133,7 +153,12 @@ fn whoever_asks_to_be_notified_learns_what_waits_already() {
 struct Delayed;
 
 impl Test for Delayed {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         let mut chain = Chain::with_capacity(8);
         for round in 0..100 {
             for data in 0..8 {
@@ -166,7 +191,12 @@ fn delayed_notification_comes_after_three_quarters() {
 struct DelayedPast;
 
 impl Test for DelayedPast {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         let pieces = [BUFFER; 3];
         for round in 0..100 {
             for data in 0..2 {
@@ -194,7 +224,12 @@ fn delayed_notification_that_chains_stepped_over_is_not_waited_for() {
 struct BatchTakenInPart;
 
 impl Test for BatchTakenInPart {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         for round in 0..30 {
             for data in 0..3 {
                 offer(&mut driver, data);
@@ -206,8 +241,8 @@ impl Test for BatchTakenInPart {
                 let answers = [
                     driver.poll(token),
                     driver.poll(opaque),
-                    driver.poll_from_afar(token),
-                    driver.poll_from_afar(opaque),
+                    driver.poller().poll(token),
+                    driver.poller().poll(opaque),
                     !driver.enable_cb(),
                     !driver.enable_cb_delayed(),
                 ];
@@ -236,7 +271,12 @@ struct Budget {
 }
 
 impl Test for Budget {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         let (mut offered, mut taken) = (0, 0);
         let mut is_asleep = false;
         while taken < 200 {
@@ -288,7 +328,12 @@ fn driver_with_a_budget_and_device_with_batches_do_not_both_sleep() {
 struct TakenInPart;
 
 impl Test for TakenInPart {
-    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+    fn run(
+        &self,
+        mut driver: Driver<u64, impl Side, impl Brand>,
+        mut device: impl DeviceQueue,
+        about: &str,
+    ) {
         let mut chain = Chain::with_capacity(1);
         for data in 0..2 {
             offer(&mut driver, data);

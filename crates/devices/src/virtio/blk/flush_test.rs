@@ -10,7 +10,7 @@ use crate::virtio::answer_double::{DATA, driver_side, memory, ring};
 use crate::virtio::server::DriverSide;
 use crate::virtio::{Handler, Queue, features};
 use kit::wait::await_that;
-use vmbell_virtqueue::{Brand, Buffer, DriverQueue, Features, SplitDriver, SplitLayout, brand};
+use vmbell_virtqueue::{Brand, Buffer, Features, SplitDriver, SplitLayout, brand};
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 16);
 const IN: u32 = 0;

@@ -7,7 +7,7 @@ use super::*;
 /// Changes one field at a time of a state that is sound; each of them must be noticed.
 fn refused<K: Kind>(pair: &mut Pair<K>, changes: &[&dyn Fn(&mut DriverState)]) {
     let state = pair.driver.save().unwrap();
-    let data = pair.driver.data();
+    let data = data(&pair.driver);
     for (i, change) in changes.iter().enumerate() {
         let mut bad = state.clone();
         change(&mut bad);
@@ -251,7 +251,7 @@ fn exercise<K: Kind>(pair: &mut Pair<K>, size: u16) {
         let token = pair.driver.enable_cb_prepare::<Token<_>>();
         let _ = pair.driver.poll(token);
         assert!(pair.driver.free() <= size);
-        assert!(pair.driver.data().len() <= usize::from(size));
+        assert!(data(&pair.driver).len() <= usize::from(size));
     }
     // What a restored queue has become can be saved again.
     pair.restore_driver();

@@ -41,7 +41,8 @@ fn driver_needs_the_same_indirect_tables() {
     let kind = split(4, INDIRECT);
     let pair = Pair::new(kind);
     let state = pair.driver.save().unwrap();
-    let attach = || SplitDriver::<u64, _, _>::attach(&pair.memory, &kind.0, INDIRECT, Any).unwrap();
+    let attach =
+        || SplitDriver::<u64, _, _>::attach(&pair.memory, &kind.0, INDIRECT, Any(())).unwrap();
     let tables = |addr, entries| attach().with_indirect_tables(addr, entries).unwrap();
     for mut driver in [
         attach(),
@@ -62,11 +63,11 @@ impl Case for Data {
         pair.offer();
         pair.offer();
         let state = pair.driver.save().unwrap();
-        assert_eq!(pair.driver.data(), HashMap::from([(0, 0), (1, 1)]));
+        assert_eq!(data(&pair.driver), HashMap::from([(0, 0), (1, 1)]));
         let error = pair.driver.restore(&state, |id| (id != 1).then_some(7));
         assert_eq!(error, Err(RestoreError::NoData { id: 1 }));
         assert_eq!(
-            pair.driver.data(),
+            data(&pair.driver),
             HashMap::from([(0, 0), (1, 1)]),
             "nothing has changed"
         );

@@ -8,7 +8,8 @@ mod twins;
 use std::collections::HashMap;
 
 use super::*;
-use crate::driver::Side;
+use crate::packed::PackedSide;
+use crate::split::SplitSide;
 
 /// The parts of the queue are before this address, and indirect tables from here on.
 const TABLES: u64 = 0x400;
@@ -18,31 +19,21 @@ const ENTRIES: u16 = 4;
 /// The status of a device whose driver may ask for wrap counters.
 const STATUS: Status = Status(1 | 2 | 8);
 
-/// A brand of any number of queues, so that a restored queue can be asked with tokens of the saved one.
-#[derive(Debug)]
-struct Any;
+// A brand of any number of queues, so that a restored queue can be asked with tokens of the saved one.
+crate::queue_brand!(Any);
 
-impl Brand for Any {}
-
-/// What the tests need of a driver side.
-trait Driving: DriverQueue<Data = u64, Brand = Any> + DriverControl<Data = u64> {
-    /// The data of the buffers in flight, by id.
-    fn data(&self) -> HashMap<u16, u64>;
-}
-
-impl<S: Side> Driving for Driver<u64, S, Any> {
-    fn data(&self) -> HashMap<u16, u64> {
-        self.in_flight().map(|(id, &data)| (id, data)).collect()
-    }
+/// The data of the buffers in flight, by id.
+fn data(driver: &Driver<u64, impl Side, Any>) -> HashMap<u16, u64> {
+    driver.in_flight().map(|(id, &data)| (id, data)).collect()
 }
 
 /// A kind of ring of some size and features at address 0.
 trait Kind: Copy {
-    type Driver: Driving;
+    type Side: Side;
     type Device: DeviceQueue + DeviceControl;
 
     /// A driver side: a new one, or one to be restored.
-    fn driver(self, memory: &HostMemory, new: bool) -> Self::Driver;
+    fn driver(self, memory: &HostMemory, new: bool) -> Driver<u64, Self::Side, Any>;
     fn device(self, memory: &HostMemory) -> Self::Device;
     fn features(self) -> Features;
 }
@@ -55,14 +46,14 @@ struct Packed(PackedLayout, Features);
 
 /// Implements [`Kind`] by the types of one kind of ring.
 macro_rules! kind {
-    ($kind:ident, $driver:ident, $device:ident) => {
+    ($kind:ident, $side:ident, $driver:ident, $device:ident) => {
         impl Kind for $kind {
-            type Driver = $driver<u64, HostMemory, Any>;
+            type Side = $side<HostMemory>;
             type Device = $device<HostMemory>;
 
-            fn driver(self, memory: &HostMemory, new: bool) -> Self::Driver {
+            fn driver(self, memory: &HostMemory, new: bool) -> Driver<u64, Self::Side, Any> {
                 let take = if new { $driver::new } else { $driver::attach };
-                let driver = take(memory, &self.0, self.1, Any).unwrap();
+                let driver = take(memory, &self.0, self.1, Any(())).unwrap();
                 if self.1.indirect {
                     return driver.with_indirect_tables(TABLES, ENTRIES).unwrap();
                 }
@@ -80,8 +71,8 @@ macro_rules! kind {
     };
 }
 
-kind!(Split, SplitDriver, SplitDevice);
-kind!(Packed, PackedDriver, PackedDevice);
+kind!(Split, SplitSide, SplitDriver, SplitDevice);
+kind!(Packed, PackedSide, PackedDriver, PackedDevice);
 
 fn split(size: u16, features: Features) -> Split {
     Split(SplitLayout::contiguous(0, size), features)
@@ -114,7 +105,7 @@ fn everywhere(case: &impl Case) {
 struct Pair<K: Kind> {
     kind: K,
     memory: HostMemory,
-    driver: K::Driver,
+    driver: Driver<u64, K::Side, Any>,
     device: K::Device,
     heads: Vec<Head>,
     chain: Chain,
@@ -170,7 +161,7 @@ impl<K: Kind> Pair<K> {
         let bytes = self.driver.save().unwrap().to_bytes();
         let state = DriverState::from_bytes(&bytes).unwrap();
         assert_eq!(state.to_bytes(), bytes);
-        let mut data = self.driver.data();
+        let mut data = data(&self.driver);
         let mut driver = self.kind.driver(&self.memory, false);
         driver.restore(&state, |id| data.remove(&id)).unwrap();
         assert!(data.is_empty(), "each buffer was asked for");

@@ -203,13 +203,13 @@ fn queue_can_go_back_to_its_own_state() {
 fn broken_queue_stays_broken_for_the_same_reason() {
     let memory = HostMemory::new(0x800);
     let layout = SplitLayout::contiguous(0, 4);
-    let mut driver = SplitDriver::<u64, _, _>::new(&memory, &layout, PLAIN, Any).unwrap();
+    let mut driver = SplitDriver::<u64, _, _>::new(&memory, &layout, PLAIN, Any(())).unwrap();
     let mut device = SplitDevice::new(&memory, &layout, PLAIN).unwrap();
     memory.put16(layout.used + 2, 9);
     memory.put16(layout.avail + 2, 9);
     let (used, avail) = (driver.get_used().unwrap_err(), pop_error(&mut device));
     let state = driver.save().unwrap();
-    let mut driver = SplitDriver::<u64, _, _>::attach(&memory, &layout, PLAIN, Any).unwrap();
+    let mut driver = SplitDriver::<u64, _, _>::attach(&memory, &layout, PLAIN, Any(())).unwrap();
     let token = driver.enable_cb_prepare::<Token<_>>();
     driver.restore(&state, |_| None).unwrap();
     assert_eq!(driver.get_used().unwrap_err(), used);

@@ -182,7 +182,7 @@ fn compare<K: Kind>(mut one: Pair<K>, mut two: Pair<K>, steps: &[Step]) {
         assert_eq!(found, expected, "step {i} {step:?} of {steps:?}");
     }
     assert_eq!(two.contents(), one.contents());
-    assert_eq!(two.driver.data(), one.driver.data());
+    assert_eq!(data(&two.driver), data(&one.driver));
 }
 
 /// A new split queue, as if `index` buffers had gone round.

@@ -6,7 +6,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::*;
 use crate::virtio::queue::Then;
-use vmbell_virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
+use vmbell_virtqueue::{Brand, Buffer, Driver, Features, Side, SplitDriver, brand};
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 const REQUEST: u64 = 0x4000;
@@ -30,7 +30,7 @@ trait DriverQueueOf {
     fn take(&mut self) -> Option<u32>;
 }
 
-impl<D: DriverQueue<Data = ()>> DriverQueueOf for D {
+impl<S: Side, B: Brand> DriverQueueOf for Driver<(), S, B> {
     fn send(&mut self, readable: &[Buffer], writable: &[Buffer]) -> bool {
         self.add(readable, writable, ()).unwrap();
         self.kick_prepare()

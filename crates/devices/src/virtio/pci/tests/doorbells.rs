@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use kit::wait::await_that;
-use vmbell_virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
+use vmbell_virtqueue::{Buffer, Features, SplitDriver, brand};
 
 const LAYOUTS: [SplitLayout; 2] = [
     SplitLayout::contiguous(0, 8),

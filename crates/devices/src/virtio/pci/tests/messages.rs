@@ -3,7 +3,7 @@
 use vm_memory::Bytes;
 
 use super::*;
-use vmbell_virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
+use vmbell_virtqueue::{Buffer, Features, SplitDriver, brand};
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 

@@ -3,7 +3,7 @@
 use super::*;
 use kit::wait::await_that;
 use vmbell_virtqueue::{
-    Buffer, DriverControl, DriverQueue, Features, PackedDriver, PackedLayout, SplitDriver, brand,
+    Brand, Buffer, Driver, Features, PackedDriver, PackedLayout, Side, SplitDriver, brand,
 };
 
 /// In the upper half of the features.
@@ -55,12 +55,12 @@ fn go_live(pc: &mut Pc, upper: u64) {
 }
 
 /// The value of a notification.
-fn data(driver: &impl DriverControl) -> u64 {
+fn data<T>(driver: &Driver<T, impl Side, impl Brand>) -> u64 {
     u64::from(driver.next_avail()) << 16 | u64::from(QUEUE)
 }
 
 /// Many requests, each notified with the driver's position by a doorbell.
-fn answers(pc: &mut Pc, mut driver: impl DriverQueue<Data = u32> + DriverControl) {
+fn answers(pc: &mut Pc, mut driver: Driver<u32, impl Side, impl Brand>) {
     for lap in 0..100 {
         let pieces = ([Buffer::new(0x8000, 8)], [Buffer::new(0x9000, 8)]);
         driver.add(&pieces.0, &pieces.1, lap).unwrap();

@@ -1,7 +1,7 @@
 //! Rings of the packed format, which a device offers if it is configured to.
 
 use super::*;
-use vmbell_virtqueue::{Buffer, DriverQueue, Features, PackedDriver, PackedLayout, brand};
+use vmbell_virtqueue::{Buffer, Features, PackedDriver, PackedLayout, brand};
 
 const DEVICE_FEATURE_SELECT: u64 = 0;
 const DEVICE_FEATURE: u64 = 4;

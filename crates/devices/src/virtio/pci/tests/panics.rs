@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use super::*;
 use crate::virtio::{Handled, HandlerError, Request};
 use kit::wait::await_that;
-use vmbell_virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
+use vmbell_virtqueue::{Buffer, Features, SplitDriver, brand};
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 

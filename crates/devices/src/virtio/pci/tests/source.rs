@@ -7,7 +7,7 @@ use super::*;
 use crate::virtio::Net;
 use crate::virtio::net::{Mac, Offloads, Tap};
 use kit::wait::await_that;
-use vmbell_virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
+use vmbell_virtqueue::{Brand, Buffer, Driver, Features, Side, SplitDriver, brand};
 
 const LAYOUTS: [SplitLayout; 2] = [
     SplitLayout::contiguous(0, 8),
@@ -16,7 +16,7 @@ const LAYOUTS: [SplitLayout; 2] = [
 const PACKET: [u8; 60] = [7; 60];
 
 /// Waits for the next used buffer, and gives its bytes.
-fn await_used<Q: DriverQueue>(driver: &mut Q) -> u32 {
+fn await_used<T>(driver: &mut Driver<T, impl Side, impl Brand>) -> u32 {
     let mut bytes = 0;
     await_that("a used buffer", || {
         let used = driver.get_used().unwrap();
@@ -27,7 +27,7 @@ fn await_used<Q: DriverQueue>(driver: &mut Q) -> u32 {
 }
 
 /// Fails if a buffer is used although it has to wait.
-fn assert_waits<Q: DriverQueue>(driver: &mut Q) {
+fn assert_waits<T>(driver: &mut Driver<T, impl Side, impl Brand>) {
     std::thread::sleep(Duration::from_millis(50));
     assert!(driver.get_used().unwrap().is_none());
 }

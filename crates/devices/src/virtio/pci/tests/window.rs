@@ -1,7 +1,7 @@
 //! Access to the BAR through configuration space (virtio 1.3, 4.1.4.9).
 
 use super::*;
-use vmbell_virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
+use vmbell_virtqueue::{Buffer, Features, SplitDriver, brand};
 
 /// Chooses a place and returns the offset of the data.
 fn choose(pc: &mut Pc, bar: u64, offset: u64, len: u64) -> u64 {
