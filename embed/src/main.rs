@@ -57,7 +57,7 @@ impl BusDevice for Register {
 fn main() -> Result<(), Box<dyn Error>> {
     let (any, seven) = (EventFd::new(EFD_NONBLOCK)?, EventFd::new(EFD_NONBLOCK)?);
     let doorbells = DoorbellSet::new();
-    let bell = IoEventAddress::Pio(BELL.into());
+    let bell = IoEventAddress::Pio(BELL);
     doorbells.register(&any, bell, Datamatch::U16(None), Sharing::Group)?;
     doorbells.register(&seven, bell, Datamatch::U16(Some(7)), Sharing::Group)?;
 
@@ -101,7 +101,7 @@ fn run(
         let exit = vcpu.run()?;
         let is_claimed = match exit {
             VcpuExit::IoOut(port, data) => {
-                bell.ring(IoEventAddress::Pio(port.into()), data) || ports.write(port.into(), data)
+                bell.ring(IoEventAddress::Pio(port), data) || ports.write(port.into(), data)
             }
             VcpuExit::MmioWrite(address, data) => {
                 bell.ring(IoEventAddress::Mmio(address), data) || memory_mapped.write(address, data)

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vmbell::bus::BusDevice;
-use vmbell::irq::Msi;
+use vmbell::irq::{IrqArch, Msi};
 use vmbell_hypervisor::{Error, IrqTrigger, Irqs};
 
 use super::SERIAL_GSI;
@@ -84,7 +84,8 @@ impl IrqTrigger for IoApicPin {
     fn signal(&self) {
         let entry = self.0.lock().entries[PINS - 1];
         // An edge at a masked pin is lost (82093AA, 3.2.4), and a vector below 16 is no interrupt.
-        let Some(message) = message(entry).filter(|message| message.check().is_ok()) else {
+        let Some(message) = message(entry).filter(|message| message.check(IrqArch::X86_64).is_ok())
+        else {
             return;
         };
         if let Err(error) = self.0.irqs.signal_msi(message) {

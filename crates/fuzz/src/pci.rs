@@ -13,7 +13,9 @@ use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route, Routing};
 use vmbell_devices::pci::{
     Board, CONFIG_PORTS, CONFIG_SIZE, PciRoot, Routes, Window, Windows, find_capabilities,
 };
-use vmbell_hypervisor::{AssignedDevices, DeviceMemory, Error, ForwardedInterrupt, Irqfd, Irqs};
+use vmbell_hypervisor::{
+    AssignedDevices, DeviceMemory, Error, ForwardedInterrupt, IRQ_ARCH, Irqfd, Irqs,
+};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::{Action, Data, Device, DeviceFile, DeviceInfo, SetIrqs};
 use vmbell_vfio::dma::{DmaMap, DmaSpace};
@@ -177,7 +179,7 @@ impl Irqs for Guest {
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
-        Routing::new(routes)?;
+        Routing::new(routes, IRQ_ARCH)?;
         Ok(())
     }
 

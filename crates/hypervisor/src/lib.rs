@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use measure::Measure;
 use vm_memory::GuestMemoryMmap;
-use vmbell::irq::Gic;
+use vmbell::irq::{Gic, IrqArch};
 
 pub use capability::{Capability, Support};
 pub use config::{Containment, PatchMode, SpinPolicy, VmConfig};
@@ -37,6 +37,13 @@ pub use irqs::{ForwardedInterrupt, ForwardedState, IrqTrigger, Irqs};
 pub use registration::{Doorbell, IoEvents, Irqfd, Payload, RemoveDoorbell};
 pub use stage::{CreatedVcpus, Stage};
 pub use vmbell::irq::Irqchip;
+
+/// The architecture of the guests that this host can run.
+pub const IRQ_ARCH: IrqArch = if cfg!(target_arch = "aarch64") {
+    IrqArch::Arm64
+} else {
+    IrqArch::X86_64
+};
 
 /// A backend, which makes guests.
 pub trait Hypervisor: fmt::Debug + Send + Sync {

@@ -1,8 +1,5 @@
 //! No module imports upward: `docs/architecture.md`, "Layers".
-#![allow(
-    clippy::tests_outside_test_module,
-    reason = "the whole file is tests"
-)]
+#![allow(clippy::tests_outside_test_module, reason = "the whole file is tests")]
 
 /// Low to high.
 const LAYERS: &[&[&str]] = &[

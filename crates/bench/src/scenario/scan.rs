@@ -125,8 +125,13 @@ pub const MOST: u32 = 4096;
 pub(super) fn beside(address: IoEventAddress, number: u32) -> IoEventAddress {
     let distance = 8 * u64::from(number);
     match address {
-        IoEventAddress::Pio(port) if distance < 0x3000 => IoEventAddress::Pio(port + distance),
-        IoEventAddress::Pio(port) => IoEventAddress::Pio(port - (distance - 0x3000) - 8),
+        IoEventAddress::Pio(port) => {
+            let distance = 8 * u16::try_from(number).unwrap_or(u16::MAX / 8);
+            IoEventAddress::Pio(match distance.checked_sub(0x3000) {
+                None => port + distance,
+                Some(beyond) => port - beyond - 8,
+            })
+        }
         IoEventAddress::Mmio(address) => IoEventAddress::Mmio(address + distance),
         IoEventAddress::Hypercall(number) => IoEventAddress::Hypercall(number + distance),
     }

@@ -6,6 +6,7 @@ use super::capability::{
 };
 use super::config::{CONFIG_SIZE, ConfigSpace};
 use vmbell::irq::Msi;
+use vmbell_hypervisor::IRQ_ARCH;
 
 /// Bits of the message control register.
 const ENABLE: u16 = 1 << 0;
@@ -122,7 +123,7 @@ impl MsiCapability {
                 data,
                 device: None,
             };
-            (masked >> vector & 1 == 0 && msi.check().is_ok()).then_some(msi)
+            (masked >> vector & 1 == 0 && msi.check(IRQ_ARCH).is_ok()).then_some(msi)
         };
         MsiState {
             enabled: true,

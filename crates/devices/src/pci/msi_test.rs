@@ -151,7 +151,7 @@ proptest! {
             prop_assert!(state.messages.len() <= usize::from(capability.vectors()));
             prop_assert_eq!(state.enabled, !state.messages.is_empty());
             for message in state.messages.into_iter().flatten() {
-                prop_assert!(message.check().is_ok());
+                prop_assert!(message.check(IRQ_ARCH).is_ok());
             }
         }
         let guests = ENABLE | LOG << ENABLED_SHIFT;

@@ -3,6 +3,7 @@
 
 use super::msix::{ENTRY, MsixControl};
 use vmbell::irq::Msi;
+use vmbell_hypervisor::IRQ_ARCH;
 
 /// The bits of the address that are not reserved, and the bit of the vector control that masks.
 const ADDRESS_BITS: u32 = !0b11;
@@ -82,7 +83,7 @@ impl MsixTable {
             data,
             device: None,
         };
-        let sends = enabled && !masked && control & MASKED == 0 && msi.check().is_ok();
+        let sends = enabled && !masked && control & MASKED == 0 && msi.check(IRQ_ARCH).is_ok();
         sends.then_some(msi)
     }
 

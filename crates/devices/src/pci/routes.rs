@@ -5,16 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use vmbell::irq::{Gsi, IrqError, Msi, PINS, Route, Target};
-use vmbell_hypervisor::Irqs;
+use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
+use vmbell_hypervisor::{IRQ_ARCH, Irqs};
 
 /// The first GSI that no pin has.
-const FIRST: u32 = if cfg!(target_arch = "aarch64") {
-    224
-} else {
-    24
-};
-const _: () = assert!(FIRST as usize == PINS);
+const FIRST: u32 = IRQ_ARCH.pins() as u32;
 
 /// The routes.
 pub struct Routes {

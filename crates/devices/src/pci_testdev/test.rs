@@ -42,10 +42,14 @@ impl Space {
     }
 
     /// The address of an offset in the BAR that is mapped at `base`.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a BAR of ports ends at 0xffff"
+    )]
     pub(super) const fn address(self, base: u64, offset: u64) -> IoEventAddress {
         match self {
             Self::Mmio => IoEventAddress::Mmio(base + offset),
-            Self::Port => IoEventAddress::Pio(base + offset),
+            Self::Port => IoEventAddress::Pio((base + offset) as u16),
         }
     }
 }

@@ -8,7 +8,7 @@ use vmbell::doorbell::{Bell, Datamatch, DoorbellSet, IoEventAddress, RegisterErr
 use vmbell::eventfd::EventFd;
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route, Routing};
 use vmbell_hypervisor::{
-    Doorbell, Error, IoEvents, IrqTrigger, Irqfd, Irqs, Payload, RemoveDoorbell,
+    Doorbell, Error, IRQ_ARCH, IoEvents, IrqTrigger, Irqfd, Irqs, Payload, RemoveDoorbell,
 };
 
 thread_local! {
@@ -118,7 +118,7 @@ impl Irqs for Interrupts {
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
-        Ok(Routing::new(routes).map(drop)?)
+        Ok(Routing::new(routes, IRQ_ARCH).map(drop)?)
     }
 
     fn set_line(&self, _: Gsi, _: bool) -> Result<(), Error> {
@@ -130,7 +130,7 @@ impl Irqs for Interrupts {
     }
 
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error> {
-        msi.check()?;
+        msi.check(IRQ_ARCH)?;
         Ok(true)
     }
 }

@@ -15,7 +15,7 @@ use vmbell::eventfd::EventFdError;
 use vmbell::irq::{ForwardedLine, Gic, Gsi, IrqError, Msi, Route, Routing, Target};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{Capability, Error, Irqchip, Irqfd, Irqs};
+use super::super::{Capability, Error, IRQ_ARCH, Irqchip, Irqfd, Irqs};
 use super::arch::vm;
 use super::vm::KvmVm;
 
@@ -95,7 +95,7 @@ impl Irqs for KvmVm {
     }
 
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error> {
-        msi.check()?;
+        msi.check(IRQ_ARCH)?;
         require(self.guest.irqchip)?;
         let (low, high) = halves(msi.address);
         let request = kvm_msi {
@@ -142,7 +142,7 @@ fn refusal(error: kvm_ioctls::Error, irqchip: Irqchip, event: &EventFd, resample
 /// Replaces the kernel's table of routes and returns the new one. Refuses a wrong table, and routes to pins with a split irqchip. With `pic`,
 /// the routes to the first pins lead to the PIC as well, as in the kernel's first table.
 pub fn route(vm: &VmFd, irqchip: Irqchip, table: &[Route], pic: bool) -> Result<Routing, Error> {
-    let routing = Routing::new(table)?;
+    let routing = Routing::new(table, IRQ_ARCH)?;
     require(irqchip)?;
     if irqchip == Irqchip::Split {
         routing.check_without_pins()?;

@@ -276,7 +276,7 @@ impl KvmVcpu {
                 offset,
             }) => {
                 let data = masked(self.page.load(offset), width.into());
-                groups.deliver(IoEventAddress::Pio(port.into()), width.into(), data)
+                groups.deliver(IoEventAddress::Pio(port), width.into(), data)
             }
             Exit::Mmio {
                 write: true,

@@ -30,6 +30,7 @@ use super::system::System;
 use super::vcpu::KvmVcpu;
 use super::vfio::VfioFiles;
 use super::{doorbells, forward, interrupts};
+use crate::IRQ_ARCH;
 use crate::stage::CreatedVcpus;
 
 /// The state that a guest's vCPUs share.
@@ -96,7 +97,7 @@ impl KvmVm {
         if config.ram_base == RAM_BASE && config.irqchip == Irqchip::Full {
             // The kernel's default routes also lead to the PIC, which a guest program does not know how to
             // mask.
-            let routes: Vec<_> = Routing::identity().routes().collect();
+            let routes: Vec<_> = Routing::identity(IRQ_ARCH).routes().collect();
             let routing = interrupts::route(slots.vm(), config.irqchip, &routes, false)?;
             lines.follow(routing);
         }

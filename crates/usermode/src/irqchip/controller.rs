@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, MutexGuard};
 
 use vmbell::eventfd::EventId;
-use vmbell::irq::{Gsi, IrqError, Route, Routing, Target};
+use vmbell::irq::{Gsi, IrqArch, IrqError, Route, Routing, Target};
 use vmbell_core::event::Event;
 use vmbell_core::ioapic::{EoiActions, Pin, PinLine, Source, eoi_pins};
 use vmbell_core::lapic::Message;
@@ -46,7 +46,7 @@ impl ControllerState {
     /// A full irqchip: with an I/O APIC, and each GSI below 24 leads to the pin of the same number.
     pub fn full(apics: &Apics<'_>) -> Self {
         Self {
-            routing: Routing::identity(),
+            routing: Routing::identity(IrqArch::X86_64),
             irqfds: HashMap::new(),
             forwarded: HashSet::new(),
             ioapic: Some(IoApic::reset(apics)),
@@ -83,7 +83,7 @@ impl<'s> Controller<'s> {
 
     /// Replaces the routes. Refuses a wrong table, and routes to pins if there is no I/O APIC here.
     pub fn set_routing(&mut self, routes: &[Route]) -> Result<(), IrqError> {
-        let routing = Routing::new(routes)?;
+        let routing = Routing::new(routes, IrqArch::X86_64)?;
         if self.state.ioapic.is_none() {
             routing.check_without_pins()?;
         }

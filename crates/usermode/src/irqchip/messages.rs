@@ -7,7 +7,7 @@
 //! lock, after each change of routes, redirection entries or irqfds (Linux `kvm_ioapic_scan_entry`). The stub may read them
 //! meanwhile.
 
-use vmbell::irq::{IrqError, Msi, Routing, Target};
+use vmbell::irq::{IrqArch, IrqError, Msi, Routing, Target};
 use vmbell_core::lapic::{Destination, Lapic, Message, Mode};
 
 use super::apics::Apics;
@@ -19,7 +19,7 @@ const LEVEL: u32 = 1 << 15;
 
 /// Decodes an MSI. Fails if local APICs do not take it.
 pub fn decode_msi(msi: Msi) -> Result<Message, IrqError> {
-    msi.check()?;
+    msi.check(IrqArch::X86_64)?;
     let Msi { address, data, .. } = msi;
     let bits = (data >> 8 & 7) as u8;
     let mode = Mode::from_bits(bits.into()).ok_or(IrqError::Mode { mode: bits })?;

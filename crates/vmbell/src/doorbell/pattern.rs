@@ -9,8 +9,8 @@ use super::DoorbellError;
 /// The address of a doorbell. It is exact: a guest's write to the next byte does not ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum IoEventAddress {
-    /// An x86 I/O port. Ports above 0xffff are accepted and never fire (Linux `virt/kvm/eventfd.c`).
-    Pio(u64),
+    /// An x86 I/O port.
+    Pio(u16),
     /// A guest-physical address.
     Mmio(u64),
     /// A number in the first argument of a call through the hypercall page.
@@ -21,7 +21,8 @@ impl IoEventAddress {
     /// The number of the port, address or hypercall, without the space.
     pub const fn value(self) -> u64 {
         match self {
-            Self::Pio(value) | Self::Mmio(value) | Self::Hypercall(value) => value,
+            Self::Pio(port) => port as u64,
+            Self::Mmio(value) | Self::Hypercall(value) => value,
         }
     }
 

@@ -219,15 +219,6 @@ fn ports_and_addresses_are_apart() {
 }
 
 #[test]
-fn port_above_16_bits_is_accepted_as_in_kvm() {
-    let (set, event) = (DoorbellSet::new(), eventfd());
-    let address = IoEventAddress::Pio(0x1_0000);
-    set.register(&event, address, Datamatch::U8(None), Sharing::Exclusive)
-        .unwrap();
-    assert!(!set.bell().ring(IoEventAddress::Pio(0), &[0]));
-}
-
-#[test]
 fn value_wider_than_its_width_is_accepted_and_never_rings() {
     let (set, event) = (DoorbellSet::new(), eventfd());
     let wide = Pattern {

@@ -1,6 +1,6 @@
 //! Why an interrupt cannot be set up or sent, and the errno that KVM returns for it.
 
-use super::{Gsi, PINS};
+use super::Gsi;
 use crate::eventfd::EventFdError;
 
 /// The reason why a request is refused.
@@ -19,10 +19,12 @@ pub enum IrqError {
         gsi: u32,
     },
     /// The interrupt controller does not have this pin.
-    #[error("pin {pin} is out of range, the interrupt controller has {PINS}")]
+    #[error("pin {pin} is out of range, the interrupt controller has {pins}")]
     Pin {
         /// The pin.
-        pin: u32,
+        pin: u8,
+        /// How many pins the interrupt controller has.
+        pins: u8,
     },
     /// An MSI address that does not lead to a local APIC.
     #[error("msi address {address:#x} leads to no local apic (0xfee00000 to 0xfeefffff)")]

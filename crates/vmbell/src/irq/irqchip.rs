@@ -2,12 +2,28 @@
 
 use std::fmt;
 
-#[cfg(not(target_arch = "aarch64"))]
-pub use vmbell_core::ioapic::PINS;
+use vmbell_core::ioapic;
 
-/// How many pins the interrupt controller has: shared peripheral interrupts of the GIC.
-#[cfg(target_arch = "aarch64")]
-pub const PINS: usize = 224;
+/// The architecture of a guest's interrupt controllers, which decides which pins they have and which messages they take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum IrqArch {
+    /// Local APICs, and an I/O APIC with 24 pins (82093AA).
+    X86_64,
+    /// A GIC with 224 shared peripheral interrupts, its pins, and an ITS.
+    Arm64,
+}
+
+impl IrqArch {
+    /// How many pins the interrupt controller has.
+    #[expect(clippy::cast_possible_truncation, reason = "there are 24")]
+    pub const fn pins(self) -> u8 {
+        match self {
+            Self::X86_64 => ioapic::PINS as u8,
+            Self::Arm64 => 224,
+        }
+    }
+}
 
 /// Which interrupt controllers are below the VMM; this also decides what `hlt` does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -8,14 +8,15 @@
 //!
 //! ```
 //! use std::cell::Cell;
-//! use vmbell::irq::{Gsi, IrqError, LevelLine, Msi, Route, Routing, Target};
+//! use vmbell::irq::{Gsi, IrqArch, IrqError, LevelLine, Msi, Route, Routing, Target};
 //!
 //! # fn main() -> Result<(), IrqError> {
 //! // A table of routes is checked as a whole.
 //! let gsi = Gsi::new(24)?;
 //! let route = Route { gsi, target: Target::Msi(Msi::fixed(0, 0x51)) };
-//! assert!(Routing::new(&[route])?.target(gsi).is_some());
-//! assert!(matches!(Routing::new(&[route, route]), Err(IrqError::RoutedTwice { .. })));
+//! assert!(Routing::new(&[route], IrqArch::X86_64)?.target(gsi).is_some());
+//! let twice = Routing::new(&[route, route], IrqArch::X86_64);
+//! assert!(matches!(twice, Err(IrqError::RoutedTwice { .. })));
 //!
 //! // Two devices on one line: it is up while any of them asserts it. `Irqs::set_line` would drive it in a guest.
 //! let up = Cell::new(false);
@@ -38,7 +39,7 @@ mod msi;
 mod routing;
 
 pub use error::IrqError;
-pub use irqchip::{Gic, Irqchip, PINS};
+pub use irqchip::{Gic, IrqArch, Irqchip};
 pub use line::{Activity, ForwardedLine, LevelLine, LineSource};
 pub use msi::Msi;
 pub use routing::{Gsi, Route, Routing, Target};

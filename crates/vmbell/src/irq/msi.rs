@@ -2,7 +2,7 @@
 
 use vmbell_core::lapic::{FIRST_VECTOR, Mode};
 
-use super::IrqError;
+use super::{IrqArch, IrqError};
 
 /// A message-signalled interrupt: the store that a device makes.
 ///
@@ -33,16 +33,16 @@ impl Msi {
         }
     }
 
-    /// Fails unless the guest's interrupt controllers can take this message: on x86-64 if the address leads to no local
+    /// Fails unless interrupt controllers of `arch` can take this message: on x86-64 if the address leads to no local
     /// APIC, or the vector or the delivery mode is not that of an interrupt; on arm64 if the message does not name its
     /// device.
-    pub fn check(self) -> Result<(), IrqError> {
+    pub fn check(self, arch: IrqArch) -> Result<(), IrqError> {
         let Self {
             address,
             data,
             device,
         } = self;
-        if cfg!(target_arch = "aarch64") {
+        if arch == IrqArch::Arm64 {
             return device.map(drop).ok_or(IrqError::NoDevice);
         }
         if address & ADDRESS_MASK != ADDRESS {
@@ -59,8 +59,6 @@ impl Msi {
     }
 }
 
-// The rules are those of x86-64.
 #[cfg(test)]
-#[cfg(not(target_arch = "aarch64"))]
 #[path = "msi_test.rs"]
 mod tests;

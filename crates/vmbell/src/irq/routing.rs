@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 
-use super::{IrqError, Msi, PINS};
+use super::{IrqArch, IrqError, Msi};
 
 /// A global system interrupt: the number by which devices and irqfds name an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,9 +63,9 @@ pub struct Routing {
 }
 
 impl Routing {
-    /// Checks the routes and makes a table of them. GSIs without a route lead nowhere. Fails if a route is
-    /// wrong or a GSI has two.
-    pub fn new(routes: &[Route]) -> Result<Self, IrqError> {
+    /// Checks the routes and makes a table of them. GSIs without a route lead nowhere. Fails if interrupt controllers of
+    /// `arch` cannot have a route, or if a GSI has two.
+    pub fn new(routes: &[Route], arch: IrqArch) -> Result<Self, IrqError> {
         if routes.len() > Gsi::LIMIT as usize {
             return Err(IrqError::TooManyRoutes {
                 count: routes.len(),
@@ -74,12 +74,13 @@ impl Routing {
         let mut targets = HashMap::new();
         for &Route { gsi, target } in routes {
             match target {
-                Target::Pin(pin) if usize::from(pin) >= PINS => {
-                    return Err(IrqError::Pin { pin: pin.into() });
+                Target::Pin(pin) if pin >= arch.pins() => {
+                    let pins = arch.pins();
+                    return Err(IrqError::Pin { pin, pins });
                 }
                 Target::Pin(_) => {}
                 Target::Msi(msi) => {
-                    msi.check()?;
+                    msi.check(arch)?;
                 }
             }
             match targets.entry(gsi) {
@@ -91,8 +92,8 @@ impl Routing {
     }
 
     /// The first table of a full irqchip: the GSI of each pin's number leads to that pin.
-    pub fn identity() -> Self {
-        let pins = (0_u8..).take(PINS);
+    pub fn identity(arch: IrqArch) -> Self {
+        let pins = 0..arch.pins();
         let targets = pins.filter_map(|pin| Some((Gsi::new(pin.into()).ok()?, Target::Pin(pin))));
         Self {
             targets: targets.collect(),

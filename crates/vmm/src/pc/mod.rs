@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::bus::BusRange;
-use vmbell::irq::Routing;
+use vmbell::irq::{IrqArch, Routing};
 use vmbell_devices::pci::{PciRoot, Routes};
 use vmbell_devices::{
     ACPI_BASE, AcpiHardware, IO_APIC, IO_APIC_LEN, IoApic, Output, Pm1, Serial, acpi_tables,
@@ -130,7 +130,7 @@ impl Pc {
         }
         let memory = ram::make(&(0..MEMORY_MAX), config.memory, config.shared_memory)?;
         let (irqchip, lines) = match config.model {
-            PcModel::Full => (Irqchip::Full, Routing::identity()),
+            PcModel::Full => (Irqchip::Full, Routing::identity(IrqArch::X86_64)),
             PcModel::Micro => (Irqchip::Split, Routing::default()),
         };
         let vm = hypervisor

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use plug::SERIAL;
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::bus::BusRange;
-use vmbell::irq::{Gic, Routing};
+use vmbell::irq::{Gic, IrqArch, Routing};
 use vmbell_devices::{Output, SERIAL_LEN, Serial};
 use vmbell_hypervisor::aarch64::IMAGE_RAM;
 use vmbell_hypervisor::{Capability, EntryPoint, Hypervisor, Irqchip, VmConfig};
@@ -78,7 +78,7 @@ impl Virt {
             })
             .map_err(BoardError::Create)?;
         let gic = vm.gic().ok_or(BoardError::NoGic)?;
-        let routes: Vec<_> = Routing::identity().routes().collect();
+        let routes: Vec<_> = Routing::identity(IrqArch::Arm64).routes().collect();
         vm.set_routing(&routes).map_err(BoardError::Create)?;
         let machine = Machine::new(vm);
         let switch = Arc::new(Switch::default());

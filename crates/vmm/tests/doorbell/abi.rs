@@ -244,7 +244,7 @@ fn any_list_of_requests_is_answered_alike() {
     )
         .prop_map(|(value, at, len, event, is_pio, deassign)| Request {
             address: if is_pio {
-                IoEventAddress::Pio(at)
+                IoEventAddress::Pio(u16::try_from(at).unwrap_or(u16::MAX))
             } else {
                 IoEventAddress::Mmio(at)
             },

@@ -12,7 +12,7 @@ use crate::harness::{
     AREA, HOLE, configured, count, event, has_doorbells_at, programs, run_to_done, start,
 };
 
-const PORT: u64 = 0x1230;
+const PORT: u16 = 0x1230;
 const STACK: u64 = AREA + 0x1_8000;
 const LOADED: u64 = AREA + 0x1000;
 const SAVED: u64 = AREA + 0x4000;
@@ -104,7 +104,7 @@ fn check<H: Hypervisor>(h: &H, config: &VmConfig, way: Way, light: bool, flags: 
     let mut registers: [u64; 16] =
         std::array::from_fn(|index| 0x0101_0101_0101_0101 * (index as u64 + 0x81));
     registers[1] = HOLE;
-    registers[2] = 0xffff_0000 | PORT;
+    registers[2] = 0xffff_0000 | u64::from(PORT);
     registers[4] = STACK;
     registers[7] = HOLE;
     for (index, value) in registers.into_iter().enumerate() {

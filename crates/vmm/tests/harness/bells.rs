@@ -23,7 +23,7 @@ pub const fn number(bell: u16) -> u64 {
 /// A bell as a doorbell's place.
 pub const fn place(bell: u16) -> IoEventAddress {
     if ARE_PORTS {
-        IoEventAddress::Pio(number(bell))
+        IoEventAddress::Pio(bell)
     } else {
         IoEventAddress::Mmio(number(bell))
     }

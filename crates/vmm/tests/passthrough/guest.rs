@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use vmbell::irq::{Gsi, Msi, PINS, Route, Target};
+use vmbell::irq::{Gsi, Msi, Route, Target};
 use vmbell::memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
 use vmbell_guest::{CODE, HANDLER, Interrupts, PARAMETERS, Parameters, VECTOR, offset};
-use vmbell_hypervisor::{Capability, Hypervisor, Irqchip, Vcpu, VmConfig};
+use vmbell_hypervisor::{Capability, Hypervisor, IRQ_ARCH, Irqchip, Vcpu, VmConfig};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::DmaSpace;
@@ -139,7 +139,7 @@ impl Guest {
             gsi: Gsi::new(pin.into()).unwrap(),
             target: Target::Pin(pin),
         };
-        (0..PINS as u8).map(route).collect()
+        (0..IRQ_ARCH.pins()).map(route).collect()
     }
 
     /// The message that interrupts the guest.

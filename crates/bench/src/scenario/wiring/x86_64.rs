@@ -40,5 +40,5 @@ pub(super) fn wire(
 }
 
 pub(super) const fn bell(number: u16) -> IoEventAddress {
-    IoEventAddress::Pio(0xc000 + number as u64)
+    IoEventAddress::Pio(0xc000 + number)
 }

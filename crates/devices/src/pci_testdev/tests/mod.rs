@@ -86,7 +86,9 @@ impl Pc {
     }
 
     fn out(&mut self, port: u64, data: &[u8]) -> bool {
-        let rang = self.bell.ring(IoEventAddress::Pio(port), data);
+        let rang = self
+            .bell
+            .ring(IoEventAddress::Pio(port.try_into().unwrap()), data);
         if !rang {
             self.ports.write(port, data);
         }

@@ -96,11 +96,15 @@ pub(super) fn part(space: Space, offset: u64) -> Option<(Part, u64)> {
 }
 
 /// The address at which a queue is notified, if the BAR is at `base`.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a BAR of ports ends at 0xffff"
+)]
 pub(super) fn notify_address(space: Space, base: u64, queue: u16) -> IoEventAddress {
     let at = u64::from(MULTIPLIER) * u64::from(queue);
     match space {
         Space::Memory => IoEventAddress::Mmio(base + u64::from(NOTIFY) + at),
-        Space::Ports => IoEventAddress::Pio(base + at),
+        Space::Ports => IoEventAddress::Pio((base + at) as u16),
     }
 }
 

@@ -13,11 +13,10 @@ use kvm_ioctls::{DeviceFd, VmFd};
 
 use crate::Error;
 use crate::aarch64::{FIRST_PPI, FIRST_SPI, GICC, GICD, GICR, ITS, MAINTENANCE};
-use vmbell::irq::{Gic, PINS};
+use vmbell::irq::{Gic, IrqArch};
 
 /// How many shared peripheral interrupts there are.
-const SPIS: u32 = 224;
-const _: () = assert!(SPIS as usize == PINS);
+const SPIS: u32 = IrqArch::Arm64.pins() as u32;
 
 /// The best version that this host can give a guest.
 pub fn best(vm: &VmFd) -> Option<Gic> {

@@ -86,7 +86,7 @@ fn rings(system: &Arc<System>) -> Result<(VmExit, u64), Error> {
     let event = EventFd::new(EFD_NONBLOCK).map_err(Error::system("make an eventfd"))?;
     let _doorbell = trial.vm.register_ioevent(
         &Arc::new(event),
-        IoEventAddress::Pio(BELL.into()),
+        IoEventAddress::Pio(BELL),
         Datamatch::AnyLength,
         Sharing::Exclusive,
     )?;

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use vmbell_hypervisor::IRQ_ARCH;
 
 /// What the guest does.
 #[derive(Clone, Debug)]
@@ -85,7 +86,7 @@ fn write_table(table: &mut Table, word: u64, value: u32) {
 const EMPTY: Table = [0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1];
 
 fn valid(msi: Msi, sends: bool) -> Option<Msi> {
-    (sends && msi.check().is_ok()).then_some(msi)
+    (sends && msi.check(IRQ_ARCH).is_ok()).then_some(msi)
 }
 
 /// The interrupts that the registers mean.

@@ -154,8 +154,9 @@ impl Pc {
     /// The same at a port.
     fn out(&mut self, port: u64, len: usize, value: u64) -> bool {
         let data = &value.to_le_bytes()[..len];
-        self.registry.store(IoEventAddress::Pio(port), data);
-        if self.bell.ring(IoEventAddress::Pio(port), data) {
+        let place = IoEventAddress::Pio(port.try_into().unwrap());
+        self.registry.store(place, data);
+        if self.bell.ring(place, data) {
             return true;
         }
         self.ports.write(port, data);

@@ -6,7 +6,7 @@ use std::sync::{MutexGuard, PoisonError};
 use super::*;
 use vmbell::eventfd::{EventFd, EventId};
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Route, Routing, Target};
-use vmbell_hypervisor::{IrqTrigger, Irqfd, Irqs};
+use vmbell_hypervisor::{IRQ_ARCH, IrqTrigger, Irqfd, Irqs};
 
 /// Interrupts: what was sent, and by which way. An irqfd sends what was counted before, as the kernel's do.
 #[derive(Clone, Debug, Default)]
@@ -83,7 +83,7 @@ impl Irqs for Wires {
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
-        self.lock().routing = Routing::new(routes)?;
+        self.lock().routing = Routing::new(routes, IRQ_ARCH)?;
         Ok(())
     }
 
