@@ -10,81 +10,60 @@ use vmbell::bus::BusRange;
 use vmbell::irq::Gsi;
 use vmbell_devices::SERIAL_GSI;
 use vmbell_devices::virtio::mmio::{Interrupt, Location, VirtioMmio};
-use vmbell_devices::virtio::vhost::Worker;
-use vmbell_devices::virtio::{Handler, Notify, Raise, VirtioConfig};
+use vmbell_devices::virtio::{Notify, Raise, VirtioDevice};
 use vmbell_hypervisor::{Error, IrqTrigger, Irqs, Vm};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::off::{Off, Switch};
 use super::{Machine, MachineError};
 
-/// The position of a device, with what its user has chosen.
+/// The position of a device.
 pub(super) struct MmioPlace<'m> {
     pub(super) machine: &'m Machine,
     /// It is turned if the device's line fails.
     pub(super) switch: &'m Arc<Switch>,
     pub(super) location: Location,
-    pub(super) config: VirtioConfig,
 }
 
 impl MmioPlace<'_> {
-    /// Plugs in a device with this number of queues, which threads of this process serve.
-    pub(super) fn plug<D: Handler + 'static>(
-        self,
-        handler: D,
-        queues: u16,
-    ) -> Result<(), MachineError> {
-        let (memory, config) = (self.machine.vm().memory(), self.config);
-        let backlog = self.machine.backlog.clone();
-        self.plug_made(D::NAME, |interrupt| {
-            VirtioMmio::with_threads(memory, handler, queues, config, interrupt, backlog)
-        })
-    }
-
-    /// Plugs in a device whose queues a worker serves.
-    pub(super) fn plug_worker<W: Worker + 'static>(self, worker: W) -> Result<(), MachineError> {
-        let (memory, config) = (self.machine.vm().memory(), self.config);
-        self.plug_made(W::NAME, |interrupt| {
-            VirtioMmio::with_worker(memory, worker, config, interrupt)
-        })
-    }
-
-    fn plug_made(
-        &self,
-        device: &'static str,
-        make: impl FnOnce(Interrupt) -> io::Result<VirtioMmio>,
-    ) -> Result<(), MachineError> {
-        let made = self.connected(device, make);
-        let made = made.map_err(|source| MachineError::Virtio { device, source })?;
+    /// Plugs in a virtio device.
+    pub(super) fn plug(self, device: VirtioDevice) -> Result<(), MachineError> {
+        let name = device.name();
+        let made = self.connected(device);
+        let made = made.map_err(|source| MachineError::Virtio {
+            device: name,
+            source,
+        })?;
         let range = BusRange::new(self.location.address, Location::LEN)?;
         Ok(self.machine.mmio.insert(range, Arc::new(made))?)
     }
 
-    /// Makes the device, with its line and its doorbells.
-    fn connected(
-        &self,
-        device: &'static str,
-        make: impl FnOnce(Interrupt) -> io::Result<VirtioMmio>,
-    ) -> Result<VirtioMmio, Error> {
-        let mut interrupt = Interrupt::new(Some(self.trigger(device)?));
-        if self.config.notify == Notify::Exit {
-            return make(interrupt).map_err(resources);
+    /// Makes the device's registers, with its line and its doorbells.
+    fn connected(&self, device: VirtioDevice) -> Result<VirtioMmio, Error> {
+        let (machine, notify) = (self.machine, device.config().notify);
+        let mut interrupt = Interrupt::new(Some(self.trigger(&device)?));
+        let has_doorbells = matches!(notify, Notify::Doorbell | Notify::Poll);
+        if has_doorbells {
+            interrupt.acknowledge_by_doorbell().map_err(resources)?;
         }
-        interrupt.acknowledge_by_doorbell().map_err(resources)?;
-        let mut made = make(interrupt).map_err(resources)?;
-        made.register_doorbells(&**self.machine.vm(), self.location.address)?;
+        let (memory, backlog) = (machine.vm().memory(), machine.backlog.clone());
+        let made = VirtioMmio::new(device, memory, interrupt, backlog);
+        let mut made = made.map_err(resources)?;
+        if has_doorbells {
+            made.register_doorbells(&**machine.vm(), self.location.address)?;
+        }
         Ok(made)
     }
 
-    /// What raises the line.
-    fn trigger(&self, device: &'static str) -> Result<Box<dyn IrqTrigger>, Error> {
+    /// What raises the device's line.
+    fn trigger(&self, device: &VirtioDevice) -> Result<Box<dyn IrqTrigger>, Error> {
         let vm = self.machine.vm();
         let gsi = Gsi::new(self.location.gsi)?;
-        if self.config.raise == Raise::Call {
+        if device.config().raise == Raise::Call {
             return Ok(Box::new(Edge {
                 irqs: vm.clone(),
                 gsi,
-                device,
+                device: device.name(),
                 switch: Arc::clone(self.switch),
                 pulse: Mutex::new(()),
             }));

@@ -50,7 +50,8 @@ pub use backend::{Backend, ChosenBackend, choose_backend};
 pub use error::{BoardError, MachineError};
 pub use image::{Arm64Image, Boot, BootFile, ElfError, INFORMATION, Image, ImageError, Module};
 pub use pc::{
-    AssignedEvent, OnEvent, OnTripleFault, Pc, PcConfig, PcModel, PlatformPlace, VCPUS_MAX,
+    AssignedEvent, OnEvent, OnTripleFault, Pc, PcConfig, PcModel, PlatformPlace, Transport,
+    VCPUS_MAX,
 };
 pub use ram::{MEMORY_MAX, MEMORY_MIN, RamError};
 pub use runner::Runner;

@@ -13,7 +13,7 @@ use crate::{BenchEntry, RunSample, Subject, SubjectError, SubjectOptions};
 use vmbell::bus::BusRange;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
-use vmbell_devices::virtio::{Inverter, Queue, Serving};
+use vmbell_devices::virtio::{Inverter, Notify, Queue, VirtioConfig, VirtioDevice};
 use vmbell_devices::{Listener, WordPoller};
 use vmbell_guest::{Interrupts, PARAMETERS, Parameters, Program, programs};
 use vmbell_hypervisor::{Capability, Doorbell, Hypervisor, IoEvents, Irqchip, Support, VmConfig};
@@ -134,7 +134,7 @@ struct RoundTrip {
     hearing: Hearing,
     guest: ScenarioGuest,
     device: Arc<VirtioMmio>,
-    queue: Arc<Queue<Inverter>>,
+    queue: Arc<Queue>,
     /// Sleeps between runs and during them.
     _listener: Option<(Listener, Doorbell)>,
     /// By which the guest acknowledges an interrupt.
@@ -159,9 +159,13 @@ impl RoundTrip {
         let guest =
             ScenarioGuest::with_config(hypervisor, name, hearing.program(), config, options)?;
         let vm = guest.machine.vm();
-        let serving = match hearing {
-            Hearing::Polled => Serving::Polled,
-            _ => Serving::Notified,
+        // The threads are of this scenario, which pins them.
+        let config = VirtioConfig {
+            notify: match hearing {
+                Hearing::Polled => Notify::Never,
+                _ => Notify::Exit,
+            },
+            ..VirtioConfig::default()
         };
         let (interrupt, acknowledged) = match hearing {
             Hearing::Irqfd => irqfd(&guest.machine)
@@ -170,10 +174,10 @@ impl RoundTrip {
             _ => (Interrupt::default(), None),
         };
         let backlog = guest.machine.backlog.clone();
-        let (device, queues) =
-            VirtioMmio::new(vm.memory(), Inverter, 1, serving, interrupt, backlog);
-        let device = Arc::new(device);
-        let queue = queues.into_iter().next();
+        let device = VirtioDevice::new(Inverter, 1, config);
+        let device = VirtioMmio::new(device, vm.memory(), interrupt, backlog);
+        let device = Arc::new(device.map_err(|error| guest.failed(error))?);
+        let queue = device.queues().first().map(Arc::clone);
         let queue = queue.ok_or_else(|| guest.failed("the device has no queue"))?;
         let registers = BusRange::new(REGISTERS, register::CONFIG);
         registers
@@ -240,7 +244,7 @@ fn irqfd(machine: &Machine) -> Result<(Interrupt, Doorbell), ScenarioFailure> {
 /// A thread that sleeps on an eventfd, which a notification of `queue` signals.
 fn listen(
     events: &dyn IoEvents,
-    queue: &Arc<Queue<Inverter>>,
+    queue: &Arc<Queue>,
     cpu: usize,
 ) -> Result<(Listener, Doorbell), ScenarioFailure> {
     let queue = Arc::clone(queue);

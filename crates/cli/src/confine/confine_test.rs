@@ -11,7 +11,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use super::*;
 use vmbell::bus::{Backlog, BusDevice};
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
-use vmbell_devices::virtio::{Disk, Serving};
+use vmbell_devices::virtio::{Disk, Notify, VirtioConfig, VirtioDevice};
 use vmbell_virtqueue::{Buffer, Features, SplitDriver, SplitLayout};
 
 const ALL: DeviceNeeds = DeviceNeeds {
@@ -230,14 +230,13 @@ fn a_disk_makes_no_call_that_is_not_allowed() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(8 * 512).unwrap();
     let flushed = file.try_clone().unwrap();
-    let (transport, queues) = VirtioMmio::new(
-        &memory,
-        Disk::new(file, false).unwrap(),
-        1,
-        Serving::Polled,
-        Interrupt::default(),
-        Backlog::default(),
-    );
+    let config = VirtioConfig {
+        notify: Notify::Never,
+        ..VirtioConfig::default()
+    };
+    let device = VirtioDevice::new(Disk::new(file, false).unwrap(), 1, config);
+    let (interrupt, backlog) = (Interrupt::default(), Backlog::default());
+    let transport = VirtioMmio::new(device, &memory, interrupt, backlog).unwrap();
     let layout = SplitLayout::contiguous(0, 16);
     let (header, status) = (Buffer::new(0x2000, 16), Buffer::new(0x3000, 1));
     let (one, two) = (Buffer::new(DATA, 1024), [Buffer::new(DATA, 512); 2]);
@@ -265,7 +264,7 @@ fn a_disk_makes_no_call_that_is_not_allowed() {
                 [[&[header], data].concat(), vec![status]]
             };
             driver.add(&readable, &writable, ()).unwrap();
-            let queue = Arc::clone(&queues[0]);
+            let queue = Arc::clone(&transport.queues()[0]);
             let disk = DeviceNeeds {
                 disk: true,
                 ..DeviceNeeds::default()

@@ -12,12 +12,12 @@ use super::device::{DiskFile, RunDevice, TapLink, VirtioDevice};
 use vmbell::memory::GuestMemoryMmap;
 use vmbell_devices::Output;
 use vmbell_devices::virtio::net::{NET_QUEUES, Tap};
-use vmbell_devices::virtio::vhost::{Gone, OnGone, VhostNet, VhostUserBlk, VhostVsock, Worker};
-use vmbell_devices::virtio::{self, CONSOLE_QUEUES, ConsoleReady, Disk, Entropy, Handler, Net};
+use vmbell_devices::virtio::vhost::{Gone, OnGone, VhostNet, VhostUserBlk, VhostVsock};
+use vmbell_devices::virtio::{self, CONSOLE_QUEUES, ConsoleReady, Disk, Entropy, Net};
 use vmbell_devices::virtio::{Notify, VirtioConfig};
 use vmbell_report::units::plural;
 use vmbell_vfio::node::DeviceNode;
-use vmbell_vmm::Pc;
+use vmbell_vmm::{Pc, Transport};
 
 /// What plugging leaves to be done.
 #[derive(Default)]
@@ -45,65 +45,6 @@ impl ConsoleKeys {
     }
 }
 
-/// What virtio devices are plugged into.
-pub(super) trait VirtioBoard {
-    /// Adds a device with so many queues, which threads of this process serve.
-    fn add<D: Handler + 'static>(
-        &self,
-        handler: D,
-        queues: u16,
-        config: VirtioConfig,
-    ) -> Result<()>;
-
-    /// Adds a device whose queues a worker serves, which `open` opens for the guest's RAM.
-    fn add_worker<W: Worker + 'static>(
-        &self,
-        open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
-        config: VirtioConfig,
-    ) -> Result<()>;
-}
-
-impl VirtioBoard for Pc {
-    fn add<D: Handler + 'static>(
-        &self,
-        handler: D,
-        queues: u16,
-        config: VirtioConfig,
-    ) -> Result<()> {
-        Ok(self.add_virtio(handler, queues, config)?)
-    }
-
-    fn add_worker<W: Worker + 'static>(
-        &self,
-        open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
-        config: VirtioConfig,
-    ) -> Result<()> {
-        Ok(self.add_vhost(open(self.memory())?, config)?)
-    }
-}
-
-/// A PC's places for devices on MMIO registers.
-struct Mmio<'p>(&'p Pc);
-
-impl VirtioBoard for Mmio<'_> {
-    fn add<D: Handler + 'static>(
-        &self,
-        handler: D,
-        queues: u16,
-        config: VirtioConfig,
-    ) -> Result<()> {
-        Ok(self.0.add_virtio_mmio(handler, queues, config)?)
-    }
-
-    fn add_worker<W: Worker + 'static>(
-        &self,
-        open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
-        config: VirtioConfig,
-    ) -> Result<()> {
-        Ok(self.0.add_vhost_mmio(open(self.0.memory())?, config)?)
-    }
-}
-
 /// Plugs them in, in this order. The drivers of virtio devices notify by `notify`, unless `--device` says otherwise.
 pub(super) fn all(
     pc: &Pc,
@@ -120,10 +61,12 @@ pub(super) fn all(
             RunDevice::PcTestdev => pc.add_pc_testdev()?,
             RunDevice::PciTestdev(config) => pc.add_testdev(*config)?,
             RunDevice::Virtio(device, ways) => {
-                plugged.virtio(pc, device, ways.config(notify), output)?;
+                let device = plugged.open(device, ways.config(notify), pc.memory(), output)?;
+                pc.add(device, Transport::Pci)?;
             }
             RunDevice::VirtioMmio(device, ways) => {
-                plugged.virtio(&Mmio(pc), device, ways.config(notify), output)?;
+                let device = plugged.open(device, ways.config(notify), pc.memory(), output)?;
+                pc.add(device, Transport::Mmio)?;
             }
             RunDevice::VfioPci(device) => assign::pci(pc, device)?,
             RunDevice::VfioPlatform(device) => plugged.nodes.push(assign::platform(pc, device)?),
@@ -133,15 +76,16 @@ pub(super) fn all(
 }
 
 impl PluggedParts {
-    pub(super) fn virtio<B: VirtioBoard>(
+    /// Opens what a virtio device needs of the host, for a guest with this memory.
+    pub(super) fn open(
         &mut self,
-        board: &B,
         device: &VirtioDevice,
         config: VirtioConfig,
+        memory: &GuestMemoryMmap,
         output: &Output,
-    ) -> Result<()> {
-        match device {
-            VirtioDevice::Blk(drive) => board.add(disk(drive)?, 1, config)?,
+    ) -> Result<virtio::VirtioDevice> {
+        Ok(match device {
+            VirtioDevice::Blk(drive) => virtio::VirtioDevice::new(disk(drive)?, 1, config),
             VirtioDevice::Console => {
                 ensure!(
                     self.keys.is_none(),
@@ -151,20 +95,19 @@ impl PluggedParts {
                 let console = virtio::Console::new(input.into(), output);
                 let console = console.context("cannot make a console of a pipe")?;
                 let ready = console.ready();
-                board.add(console, CONSOLE_QUEUES, config)?;
                 self.keys = Some(ConsoleKeys { pipe, ready });
+                virtio::VirtioDevice::new(console, CONSOLE_QUEUES, config)
             }
-            VirtioDevice::Net(link) => net(board, link, config)?,
-            VirtioDevice::Rng => board.add(Entropy, 1, config)?,
+            VirtioDevice::Net(link) => net(link, config, memory)?,
+            VirtioDevice::Rng => virtio::VirtioDevice::new(Entropy, 1, config),
             VirtioDevice::UserBlk(socket) => {
-                let connect = |memory: &_| Ok(VhostUserBlk::connect(memory, socket, gone(socket))?);
-                board.add_worker(connect, config)?;
+                let disk = VhostUserBlk::connect(memory, socket, gone(socket))?;
+                virtio::VirtioDevice::with_worker(disk, config)
             }
             VirtioDevice::Vsock(cid) => {
-                board.add_worker(|memory| Ok(VhostVsock::open(memory, *cid)?), config)?;
+                virtio::VirtioDevice::with_worker(VhostVsock::open(memory, *cid)?, config)
             }
-        }
-        Ok(())
+        })
     }
 }
 
@@ -182,23 +125,24 @@ fn gone(socket: &Path) -> OnGone {
     })
 }
 
-fn net<B: VirtioBoard>(board: &B, link: &TapLink, config: VirtioConfig) -> Result<()> {
+fn net(
+    link: &TapLink,
+    config: VirtioConfig,
+    memory: &GuestMemoryMmap,
+) -> Result<virtio::VirtioDevice> {
     let TapLink {
         tap,
         mac,
         offloads,
         vhost,
     } = link;
-    if *vhost {
-        let open = |memory: &_| Ok(VhostNet::open(memory, Tap::open(tap)?, *mac, *offloads)?);
-        board.add_worker(open, config)
+    let tap = Tap::open(tap)?;
+    Ok(if *vhost {
+        let worker = VhostNet::open(memory, tap, *mac, *offloads)?;
+        virtio::VirtioDevice::with_worker(worker, config)
     } else {
-        board.add(
-            Net::new(Tap::open(tap)?, *mac, *offloads),
-            NET_QUEUES,
-            config,
-        )
-    }
+        virtio::VirtioDevice::new(Net::new(tap, *mac, *offloads), NET_QUEUES, config)
+    })
 }
 
 /// Opens the file of a disk.

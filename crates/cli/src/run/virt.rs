@@ -3,12 +3,8 @@
 use anyhow::{Result, bail};
 
 use super::device::RunDevice;
-use super::plug::{PluggedParts, VirtioBoard};
+use super::plug::PluggedParts;
 use super::{MachineModel, RunArgs, RunEnding, console, output};
-use vmbell::memory::GuestMemoryMmap;
-use vmbell_devices::virtio::Handler;
-use vmbell_devices::virtio::VirtioConfig;
-use vmbell_devices::virtio::vhost::Worker;
 use vmbell_hypervisor::{CpuFeatures, Hypervisor};
 use vmbell_vmm::{Arm64Image, Boot, Virt, VirtConfig};
 
@@ -53,7 +49,8 @@ pub(super) fn boot_on(
         match device {
             RunDevice::ChrTestdev => virt.add_chr_testdev()?,
             RunDevice::Virtio(device, ways) | RunDevice::VirtioMmio(device, ways) => {
-                plugged.virtio(&virt, device, ways.config(args.notify()), &output)?;
+                let config = ways.config(args.notify());
+                virt.add(plugged.open(device, config, virt.memory(), &output)?)?;
             }
             _ => bail!(
                 "only a PC has the devices pc-testdev, pci-testdev, vfio-pci and vfio-platform: an arm64 guest can have \
@@ -70,23 +67,4 @@ pub(super) fn boot_on(
     let ending = RunEnding::begin(args.timeout, input, output)?;
     let stop = virt.run(image, boot, ending.is_due());
     ending.status(stop)
-}
-
-impl VirtioBoard for Virt {
-    fn add<D: Handler + 'static>(
-        &self,
-        handler: D,
-        queues: u16,
-        config: VirtioConfig,
-    ) -> Result<()> {
-        Ok(self.add_virtio(handler, queues, config)?)
-    }
-
-    fn add_worker<W: Worker + 'static>(
-        &self,
-        open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
-        config: VirtioConfig,
-    ) -> Result<()> {
-        Ok(self.add_vhost(open(self.memory())?, config)?)
-    }
 }

@@ -48,7 +48,7 @@ impl Interrupts for Counter {
 struct Rig {
     memory: GuestMemoryMmap,
     counter: Arc<Counter>,
-    queue: Queue<Sink>,
+    queue: Queue,
 }
 
 impl Rig {

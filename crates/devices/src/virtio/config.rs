@@ -14,6 +14,9 @@ pub enum Notify {
     Poll,
     /// By an exit of the vCPU, on whose thread the queue is served.
     Exit,
+    /// Not at all: the driver is told that it need not notify, and a thread of the VMM calls [`Queue::serve`](super::Queue::serve)
+    /// all the time.
+    Never,
 }
 
 /// How the device's interrupts reach the guest.
@@ -61,7 +64,8 @@ impl VirtioConfig {
     ///
     /// They contradict each other.
     pub(super) fn of_handler(self) -> io::Result<Self> {
-        let needs_bell = self.notify == Notify::Exit && self.notification_data;
+        let has_bell = matches!(self.notify, Notify::Doorbell | Notify::Poll);
+        let needs_bell = !has_bell && self.notification_data;
         self.without(&[(needs_bell, "notification data needs a doorbell")])
     }
 
@@ -77,7 +81,10 @@ impl VirtioConfig {
                 self.notification_data,
                 "a worker takes no notification data",
             ),
-            (self.notify == Notify::Poll, "a worker does not poll"),
+            (
+                matches!(self.notify, Notify::Poll | Notify::Never),
+                "a worker does not poll",
+            ),
         ])
     }
 

@@ -2,13 +2,16 @@
 //! 3.1), on the thread of the vCPU that accesses them. The values that the driver has written are pure state, without
 //! guest memory and threads.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fmt, io};
 
+use vm_memory::GuestMemoryMmap;
+use vmbell::bus::Backlog;
 use vmbell_virtqueue::Status;
 
+use super::device::VirtioDevice;
 use super::refusal::Trouble;
-use super::server::{DriverSide, Server};
+use super::server::{DeviceInfo, DriverSide, Server};
 use super::{Interrupts, Refusal, features};
 
 /// The most descriptors of a queue.
@@ -16,6 +19,7 @@ pub(super) const QUEUE_SIZE_MAX: u16 = 256;
 
 /// A device without a transport.
 pub(super) struct Control {
+    device: DeviceInfo,
     server: Arc<dyn Server>,
     registers: Mutex<DriverRegisters>,
     interrupts: Arc<dyn Interrupts>,
@@ -32,13 +36,36 @@ impl fmt::Debug for Control {
 
 impl Control {
     /// A device in the state after a reset, in which the size of its queues is `size`.
-    pub(super) fn new(server: Arc<dyn Server>, driver: DriverSide, size: u16) -> Self {
-        Self {
-            registers: Mutex::new(DriverRegisters::new(server.device().queues, size)),
+    ///
+    /// # Errors
+    ///
+    /// The process cannot have more descriptors or threads, or the choices of the device contradict each other.
+    pub(super) fn new(
+        device: VirtioDevice,
+        memory: GuestMemoryMmap,
+        interrupts: Arc<dyn Interrupts>,
+        backlog: Backlog,
+        size: u16,
+    ) -> io::Result<Self> {
+        let trouble = Arc::<Trouble>::default();
+        let driver = DriverSide {
+            memory: Arc::new(memory),
+            interrupts: Arc::clone(&interrupts),
+            trouble: Arc::clone(&trouble),
+        };
+        let (device, server) = device.connect(driver, backlog)?;
+        Ok(Self {
+            registers: Mutex::new(DriverRegisters::new(device.queues, size)),
+            device,
             server,
-            interrupts: driver.interrupts,
-            trouble: driver.trouble,
-        }
+            interrupts,
+            trouble,
+        })
+    }
+
+    /// What the device is.
+    pub(super) const fn device(&self) -> &DeviceInfo {
+        &self.device
     }
 
     /// What serves the queues.
@@ -91,7 +118,7 @@ impl Control {
         let mut taken = new;
         if new.has(Status::FEATURES_OK) && !old.has(Status::FEATURES_OK) {
             let chosen = registers.driver_features;
-            let offered = self.server.device().features;
+            let offered = self.device.features;
             if !features::accepts(chosen, offered) {
                 taken = Status(taken.0 & !Status::FEATURES_OK.0);
                 self.trouble.note(Refusal::Features { chosen, offered });
@@ -121,7 +148,7 @@ impl Control {
     /// Reads the configuration that only this type of device has, at any offset and width; bytes after its end read as zeros.
     pub(super) fn read_config(&self, offset: u64, data: &mut [u8]) {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-        let config = &self.server.device().config;
+        let config = &self.device.config;
         let config = config.get(offset..).unwrap_or_default();
         data.fill(0);
         for (byte, config) in data.iter_mut().zip(config) {
@@ -131,7 +158,7 @@ impl Control {
 
     /// The half of the device's features that the driver has selected.
     pub(super) fn offered(&self, registers: &DriverRegisters) -> u32 {
-        let offered = self.server.device().features;
+        let offered = self.device.features;
         features::half(offered, registers.device_features_sel)
     }
 

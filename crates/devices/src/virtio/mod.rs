@@ -1,7 +1,7 @@
 //! Virtio devices (virtio 1.3), with split or packed rings in guest memory.
 //!
-//! A [`Handler`] does a device's work on a [`Request`], at once or later; or a worker does all of it ([`vhost`]). A transport shows the device
-//! to its driver: [`mmio`] on registers in memory, [`pci`] as a function of a PCI bus. What the transports have in
+//! A [`Handler`] does a device's work on a [`Request`], at once or later; or a worker does all of it ([`vhost`]). Either is a
+//! [`VirtioDevice`], which a transport shows to its driver: [`mmio`] on registers in memory, [`pci`] as a function of a PCI bus. What the transports have in
 //! common is here: the status, the choice of features and the description of queues, which vCPU threads access, and the
 //! [`Queue`], which is served by the thread that calls [`Queue::serve`]: the vCPU's thread if the driver notifies and
 //! there is no doorbell, a thread that waits for a doorbell's eventfd, or a thread that polls.
@@ -17,6 +17,7 @@ mod coalescing;
 mod config;
 mod console;
 mod control;
+mod device;
 mod features;
 mod host_io;
 mod inverter;
@@ -48,10 +49,10 @@ use vmbell::eventfd::EventFd;
 pub use blk::{Disk, DiskError, DiskSerial, DiskSerialError};
 pub use config::{Notify, Raise, VirtioConfig};
 pub use console::{CONSOLE_QUEUES, Console, ConsoleReady};
+pub use device::VirtioDevice;
 pub use inverter::Inverter;
 pub use net::Net;
 pub use queue::{Handler, HandlerError, Queue, Served};
-pub use queues::Serving;
 pub use refusal::Refusal;
 pub use request::{Buffers, Handled, Pending, Request};
 pub use rng::Entropy;

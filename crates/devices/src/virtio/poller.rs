@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
 use vmbell::thread::{EventLoop, EventSet, ThreadKind};
 
-use super::queue::{Handler, Queue};
+use super::queue::Queue;
 
 /// How long the thread looks at rings that have nothing more: the most that KVM polls for a halted vCPU by default
 /// (`halt_poll_ns`).
@@ -29,16 +29,17 @@ pub(super) struct Poller {
 }
 
 impl Poller {
-    /// Starts the thread, which also serves the queues when one of the `sources` becomes readable.
+    /// Starts the thread of this name, which also serves the queues when one of the `sources` becomes readable.
     ///
     /// # Errors
     ///
     /// If the process cannot have more descriptors or threads.
-    pub(super) fn start<D: Handler + 'static>(
-        queues: &[Arc<Queue<D>>],
+    pub(super) fn start(
+        name: &'static str,
+        queues: &[Arc<Queue>],
         sources: Vec<OwnedFd>,
     ) -> io::Result<Self> {
-        let thread = EventLoop::new(ThreadKind::Device, D::NAME)?;
+        let thread = EventLoop::new(ThreadKind::Device, name)?;
         let looks = Arc::new(Mutex::new(Looks {
             queues: queues.to_vec(),
             last: None,
@@ -81,13 +82,13 @@ impl Poller {
 }
 
 /// The queues, and what was found in them.
-struct Looks<D> {
-    queues: Vec<Arc<Queue<D>>>,
+struct Looks {
+    queues: Vec<Arc<Queue>>,
     /// When a look last found a chain since the thread slept.
     last: Option<Instant>,
 }
 
-impl<D: Handler> Looks<D> {
+impl Looks {
     /// Serves the queues; false if the thread sleeps now, and the driver notifies.
     fn run(&mut self) -> bool {
         for _ in 0..LOOKS {

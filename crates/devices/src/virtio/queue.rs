@@ -111,6 +111,74 @@ pub trait Handler: Send + Sync {
     fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError>;
 }
 
+/// A handler without its type. The loop over the chains of a ring is compiled once for each type, so that the type's code is
+/// inlined there.
+pub(super) trait AnyHandler: Send + Sync {
+    fn accepted(&self, features: u64);
+
+    fn sources(&self) -> Vec<(u16, BorrowedFd<'_>)>;
+
+    fn is_awaited(&self, queue: u16) -> bool;
+
+    /// Serves chains until none is available, the budget is used up, the driver resets the device, or the device waits for
+    /// the host; returns whether it does.
+    fn drain(&self, queue: &Queue, live: &mut Live, budget: &mut u16) -> Result<bool, Refusal>;
+}
+
+impl<H: Handler> AnyHandler for H {
+    fn accepted(&self, features: u64) {
+        Handler::accepted(self, features);
+    }
+
+    fn sources(&self) -> Vec<(u16, BorrowedFd<'_>)> {
+        Handler::sources(self)
+    }
+
+    fn is_awaited(&self, queue: u16) -> bool {
+        Handler::is_awaited(self, queue)
+    }
+
+    fn drain(&self, queue: &Queue, live: &mut Live, budget: &mut u16) -> Result<bool, Refusal> {
+        let index = queue.index();
+        // Made for the first chain: a polled queue has none most of the time.
+        let mut slices = None;
+        let failed = |source| Refusal::Handler {
+            queue: index,
+            source,
+        };
+        let broken = |source| Refusal::Broken {
+            queue: index,
+            source,
+        };
+        while *budget > 0 && !queue.leave.load(Ordering::Relaxed) {
+            let Some(head) = live.next().map_err(broken)? else {
+                break;
+            };
+            *budget -= 1;
+            let slices = slices.get_or_insert_with(|| SliceList::new(queue.ring.memory()));
+            let looked_up = slices.look_up(live.chain.readable(), live.chain.writable());
+            looked_up.map_err(failed)?;
+            let handled = self.handle(Request {
+                slices,
+                head,
+                live,
+                ring: &queue.ring,
+            });
+            match handled.map_err(failed)?.0 {
+                Outcome::Complete(head, written) => {
+                    queue.ring.give_back(live, live.taken(head), written)?;
+                }
+                Outcome::Deferred => {}
+                Outcome::Waits(head) => {
+                    live.waiting = Some(head);
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
 /// The result of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "more is not notified: whoever served comes again"]
@@ -150,9 +218,9 @@ impl Then<'_> {
 }
 
 /// A queue of the device, which any thread may serve.
-pub struct Queue<D> {
+pub struct Queue {
     ring: Arc<LiveRing>,
-    handler: Arc<D>,
+    handler: Arc<dyn AnyHandler>,
     notification: LastNotification,
     /// Whether a thread polls the queue, so that the driver need not notify.
     polled: bool,
@@ -165,7 +233,7 @@ pub struct Queue<D> {
     leave: AtomicBool,
 }
 
-impl<D> fmt::Debug for Queue<D> {
+impl fmt::Debug for Queue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue")
             .field("ring", &self.ring)
@@ -174,8 +242,13 @@ impl<D> fmt::Debug for Queue<D> {
     }
 }
 
-impl<D: Handler> Queue<D> {
-    pub(super) fn new(index: u16, driver: &DriverSide, handler: Arc<D>, polled: bool) -> Self {
+impl Queue {
+    pub(super) fn new(
+        index: u16,
+        driver: &DriverSide,
+        handler: Arc<dyn AnyHandler>,
+        polled: bool,
+    ) -> Self {
         Self {
             ring: Arc::new(LiveRing::new(index, driver.clone())),
             is_awaited: handler.is_awaited(index),
@@ -185,12 +258,6 @@ impl<D: Handler> Queue<D> {
             calls: AtomicU64::new(0),
             leave: AtomicBool::new(false),
         }
-    }
-
-    /// The device that does the work.
-    #[cfg(test)]
-    pub(super) fn handler(&self) -> &Arc<D> {
-        &self.handler
     }
 
     /// The queue's index, which the driver writes to notify.
@@ -328,7 +395,7 @@ impl<D: Handler> Queue<D> {
                 live.ring.disable_notification();
             }
             let before = self.served();
-            let waits = self.drain(live, &mut budget)?;
+            let waits = self.handler.drain(self, live, &mut budget)?;
             self.ring.give_back_late(live)?;
             let given_back = self.served() - before;
             let interrupt_waits = then.is_nap() && live.coalescing.waits(given_back);
@@ -350,45 +417,9 @@ impl<D: Handler> Queue<D> {
         }
         Ok(true)
     }
-
-    /// Serves chains until none is available, the budget is used up, the driver resets the device, or the device waits for
-    /// the host; returns whether it does.
-    fn drain(&self, live: &mut Live, budget: &mut u16) -> Result<bool, Refusal> {
-        let queue = self.index();
-        // Made for the first chain: a polled queue has none most of the time.
-        let mut slices = None;
-        let failed = |source| Refusal::Handler { queue, source };
-        let broken = |source| Refusal::Broken { queue, source };
-        while *budget > 0 && !self.leave.load(Ordering::Relaxed) {
-            let Some(head) = live.next().map_err(broken)? else {
-                break;
-            };
-            *budget -= 1;
-            let slices = slices.get_or_insert_with(|| SliceList::new(self.ring.memory()));
-            let looked_up = slices.look_up(live.chain.readable(), live.chain.writable());
-            looked_up.map_err(failed)?;
-            let handled = self.handler.handle(Request {
-                slices,
-                head,
-                live,
-                ring: &self.ring,
-            });
-            match handled.map_err(failed)?.0 {
-                Outcome::Complete(head, written) => {
-                    self.ring.give_back(live, live.taken(head), written)?;
-                }
-                Outcome::Deferred => {}
-                Outcome::Waits(head) => {
-                    live.waiting = Some(head);
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
-    }
 }
 
-impl<D: Handler> Work for Queue<D> {
+impl Work for Queue {
     fn go_on(&self) -> bool {
         self.serve().more
     }

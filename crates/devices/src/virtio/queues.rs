@@ -1,5 +1,5 @@
-//! The queues of a device that a [`Handler`] of this process serves: on the vCPU's thread at each notification, on threads
-//! that sleep until a doorbell rings, or on a thread that polls.
+//! The queues of a device that a [`Handler`](super::Handler) of this process serves: on the vCPU's thread at each notification,
+//! on threads that sleep until a doorbell rings, or on a thread that polls.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -9,104 +9,73 @@ use vmbell::bus::{Backlog, Work};
 use vmbell::eventfd::EventFd;
 use vmbell::thread::{EventLoop, EventSet, ThreadKind};
 
-use super::config::{Notify, VirtioConfig};
+use super::config::Notify;
 use super::control::QueueRegisters;
 use super::features;
 use super::notification::LastNotification;
 use super::poller::Poller;
-use super::queue::{Handler, Queue};
+use super::queue::{AnyHandler, Queue};
 use super::refusal::{Refusal, catch};
 use super::ring::Ring;
-use super::server::{DeviceInfo, DriverSide, Server};
+use super::server::{DriverSide, Server};
 use crate::Listener;
 
-/// How the queues are served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Serving {
-    /// At each notification: by a thread that waits for an ioeventfd, otherwise by the vCPU that writes the register.
-    Notified,
-    /// By a thread that polls; the driver's notifications are disabled.
-    Polled,
-}
-
 /// The queues of one device.
-pub(super) struct Queues<D> {
+pub(super) struct Queues {
     // The threads end before the queues that they serve.
     listeners: Vec<Listener>,
     poller: Option<Poller>,
     _sources: Option<EventLoop>,
     driver: DriverSide,
-    handler: Arc<D>,
-    device: DeviceInfo,
-    each: Vec<Arc<Queue<D>>>,
+    handler: Arc<dyn AnyHandler>,
+    each: Vec<Arc<Queue>>,
     backlog: Backlog,
 }
 
-impl<D: Handler + 'static> Queues<D> {
-    /// Makes the queues, which are stopped. The backlog is the machine's: it continues the service of a notification that
+impl Queues {
+    /// The queues, which are stopped, with the threads that serve them: one that serves what waits for the host, if the device
+    /// has that, and by default one for each queue, which the queue's eventfd wakes. One that [polls](Notify::Poll) does the
+    /// work of all. `name` is that of the device. The backlog is the machine's: it continues the service of a notification that
     /// exceeds the budget.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
     pub(super) fn new(
-        handler: D,
+        name: &'static str,
+        handler: Arc<dyn AnyHandler>,
         queues: u16,
-        serving: Serving,
+        notify: Notify,
         driver: DriverSide,
         backlog: Backlog,
-    ) -> Self {
-        let handler = Arc::new(handler);
+    ) -> io::Result<Self> {
+        let is_polled = notify == Notify::Never;
         let queue = |index| {
-            let polled = serving == Serving::Polled;
-            Arc::new(Queue::new(index, &driver, Arc::clone(&handler), polled))
+            let handler = Arc::clone(&handler);
+            Arc::new(Queue::new(index, &driver, handler, is_polled))
         };
-        Self {
+        let mut queues = Self {
             listeners: Vec::new(),
             poller: None,
             _sources: None,
             each: (0..queues).map(queue).collect(),
-            device: DeviceInfo {
-                id: D::DEVICE_ID,
-                name: D::NAME,
-                queues,
-                features: features::OF_RINGS | handler.features(),
-                config: handler.config().into(),
-            },
             driver,
             handler,
             backlog,
+        };
+        match notify {
+            Notify::Poll => {
+                let sources = queues.sources()?.into_iter();
+                let sources = sources.map(|(_, readable)| readable).collect();
+                queues.poller = Some(Poller::start(name, &queues.each, sources)?);
+            }
+            Notify::Doorbell => {
+                queues.listen()?;
+                queues.watch_sources(name)?;
+            }
+            Notify::Exit => queues.watch_sources(name)?,
+            Notify::Never => {}
         }
-    }
-
-    /// The same with its own threads: one that serves what waits for the host, if the device has that, and by default one for each
-    /// queue, which the queue's eventfd wakes. One that [polls](Notify::Poll) does the work of all, and an [exit](Notify::Exit) needs
-    /// none for the queues.
-    ///
-    /// # Errors
-    ///
-    /// If the process cannot have more descriptors or threads, or if the choices contradict each other.
-    pub(super) fn with_threads(
-        handler: D,
-        queues: u16,
-        config: VirtioConfig,
-        driver: DriverSide,
-        backlog: Backlog,
-    ) -> io::Result<Self> {
-        let config = config.of_handler()?;
-        let mut queues = Self::new(handler, queues, Serving::Notified, driver, backlog);
-        if config.packed {
-            queues.device.features |= features::RING_PACKED;
-        }
-        if config.notification_data {
-            queues.device.features |= features::NOTIFICATION_DATA;
-        }
-        if config.notify == Notify::Poll {
-            let sources = queues.sources()?.into_iter();
-            let sources = sources.map(|(_, readable)| readable).collect();
-            queues.poller = Some(Poller::start(&queues.each, sources)?);
-            return Ok(queues);
-        }
-        if config.notify == Notify::Doorbell {
-            queues.listen()?;
-        }
-        queues.watch_sources()?;
         Ok(queues)
     }
 
@@ -116,7 +85,7 @@ impl<D: Handler + 'static> Queues<D> {
     ///
     /// If the process cannot have more descriptors or threads.
     fn listen(&mut self) -> io::Result<()> {
-        let listener = |queue: &Arc<Queue<D>>| {
+        let listener = |queue: &Arc<Queue>| {
             let queue = Arc::clone(queue);
             // What a wake-up finds is in the queue, and the count says nothing more.
             if queue.is_awaited() {
@@ -134,12 +103,12 @@ impl<D: Handler + 'static> Queues<D> {
     /// # Errors
     ///
     /// If the process cannot have more descriptors or threads.
-    fn watch_sources(&mut self) -> io::Result<()> {
+    fn watch_sources(&mut self, name: &'static str) -> io::Result<()> {
         let sources = self.sources()?;
         if sources.is_empty() {
             return Ok(());
         }
-        let thread = EventLoop::new(ThreadKind::Device, D::NAME)?;
+        let thread = EventLoop::new(ThreadKind::Device, name)?;
         for (index, readable) in sources {
             if let Some(queue) = self.queue(index).map(Arc::clone) {
                 // A descriptor that stays readable wakes the thread once: what the ring has no room for now is served when the
@@ -160,22 +129,13 @@ impl<D: Handler + 'static> Queues<D> {
         sources.map(owned).collect()
     }
 
-    /// The queues by their indices.
-    pub(super) fn each(&self) -> &[Arc<Queue<D>>] {
-        &self.each
-    }
-
     /// The queue with this index.
-    pub(super) fn queue(&self, index: u16) -> Option<&Arc<Queue<D>>> {
+    fn queue(&self, index: u16) -> Option<&Arc<Queue>> {
         self.each.get(usize::from(index))
     }
 }
 
-impl<D: Handler + 'static> Server for Queues<D> {
-    fn device(&self) -> &DeviceInfo {
-        &self.device
-    }
-
+impl Server for Queues {
     fn check(&self, index: u16, registers: &QueueRegisters, features: u64) -> Result<(), Refusal> {
         Ring::new(&self.driver.memory, index, registers, features).map(drop)
     }
@@ -225,5 +185,9 @@ impl<D: Handler + 'static> Server for Queues<D> {
         {
             self.backlog.leave(Arc::clone(queue) as Arc<dyn Work>);
         }
+    }
+
+    fn queues(&self) -> &[Arc<Queue>] {
+        &self.each
     }
 }

@@ -36,7 +36,7 @@ struct Rig {
     memory: GuestMemoryMmap,
     driver_side: DriverSide,
     keeper: Arc<Keeper>,
-    queue: Queue<Keeper>,
+    queue: Queue,
 }
 
 impl Rig {
@@ -50,7 +50,7 @@ impl Rig {
             interrupts: interrupts(&keeper),
             ..driver_side(&memory)
         };
-        let queue = Queue::new(0, &driver_side, Arc::clone(&keeper), false);
+        let queue = Queue::new(0, &driver_side, keeper.clone(), false);
         Self {
             memory,
             driver_side,
@@ -355,7 +355,7 @@ impl Handler for Stock {
 fn request_that_waits_is_handled_again_before_later_ones_and_not_after_a_reset() {
     let (memory, stock) = (memory(), Arc::new(Stock::default()));
     let driver_side = driver_side(&memory);
-    let queue = Queue::new(0, &driver_side, Arc::clone(&stock), false);
+    let queue = Queue::new(0, &driver_side, stock.clone(), false);
     for features in [0, features::IN_ORDER] {
         memory.write_slice(&[0; 0x1000], GuestAddress(0)).unwrap();
         brand::scoped(|brand| {

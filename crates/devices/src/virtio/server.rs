@@ -10,9 +10,10 @@ use vmbell::eventfd::EventFd;
 use super::control::QueueRegisters;
 use super::notification::LastNotification;
 use super::refusal::Trouble;
-use super::{Interrupts, Refusal};
+use super::{Interrupts, Queue, Refusal};
 
 /// What a device is, which does not change.
+#[derive(Debug)]
 pub(super) struct DeviceInfo {
     /// The device ID (virtio 1.3, 5).
     pub(super) id: u32,
@@ -28,9 +29,6 @@ pub(super) struct DeviceInfo {
 
 /// Serves the queues of one device.
 pub(super) trait Server: Send + Sync {
-    /// What the device is.
-    fn device(&self) -> &DeviceInfo;
-
     /// Fails if a queue cannot be served with these features. They were accepted.
     fn check(&self, index: u16, registers: &QueueRegisters, features: u64) -> Result<(), Refusal>;
 
@@ -54,6 +52,11 @@ pub(super) trait Server: Send + Sync {
 
     /// Handles a notification on the calling vCPU's thread, which must not hold the registers.
     fn notify(&self, index: u16);
+
+    /// The queues that a thread of the VMM may serve; none if another process or the kernel serves them.
+    fn queues(&self) -> &[Arc<Queue>] {
+        &[]
+    }
 }
 
 /// What a server knows of the driver.

@@ -10,7 +10,7 @@ use vm_memory::{Bytes, GuestAddress};
 use vmbell_devices::Output;
 use vmbell_devices::virtio::net::{Mac, NET_QUEUES, Net, Offloads, Tap};
 use vmbell_devices::virtio::pci::{GuestParts, VirtioPci};
-use vmbell_devices::virtio::{CONSOLE_QUEUES, Console, Disk, Entropy};
+use vmbell_devices::virtio::{CONSOLE_QUEUES, Console, Disk, Entropy, VirtioDevice};
 use vmbell_devices::virtio::{Notify, VirtioConfig};
 use vmbell_virtqueue::Buffer;
 
@@ -82,7 +82,7 @@ impl Host {
             packet: vec![0; LONGEST + 1].into(),
         };
         let device = match kind {
-            Kind::Rng => VirtioPci::new(Entropy, 1, config, guest),
+            Kind::Rng => VirtioDevice::new(Entropy, 1, config),
             Kind::Console => {
                 let input = host.connect();
                 let mut appended = tempfile::Builder::new();
@@ -91,22 +91,22 @@ impl Host {
                 let output = Output::new(printed.try_clone().unwrap().into()).unwrap();
                 let console = Console::new(input, &output).unwrap();
                 host.printed = Some((printed, output));
-                VirtioPci::new(console, CONSOLE_QUEUES, config, guest)
+                VirtioDevice::new(console, CONSOLE_QUEUES, config)
             }
             Kind::Disk { read_only } => {
                 let file = tempfile::tempfile_in("/dev/shm").unwrap();
                 file.write_all_at(&[CONTENTS; DISK], 0).unwrap();
                 let disk = Disk::new(file.try_clone().unwrap(), read_only).unwrap();
                 host.file = Some(file);
-                VirtioPci::new(disk, 1, config, guest)
+                VirtioDevice::new(disk, 1, config)
             }
             Kind::Net { offloads } => {
                 let tap = Tap::from_file(File::from(host.connect()));
                 let net = Net::new(tap, Mac::of("fuzz"), offloads);
-                VirtioPci::new(net, NET_QUEUES, config, guest)
+                VirtioDevice::new(net, NET_QUEUES, config)
             }
         };
-        (device.unwrap(), host)
+        (VirtioPci::new(device, guest).unwrap(), host)
     }
 
     /// A pair of sockets, of which this is the device's.

@@ -9,8 +9,6 @@ use std::sync::{Arc, PoisonError};
 
 use vmbell::irq::Gsi;
 use vmbell_devices::virtio::mmio::Location;
-use vmbell_devices::virtio::vhost::Worker;
-use vmbell_devices::virtio::{Handler, VirtioConfig};
 use vmbell_hypervisor::{AssignedDevices, Irqs};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
@@ -175,35 +173,10 @@ fn no_room(device: &Device, what: &'static str) -> BoardError {
 }
 
 impl Pc {
-    /// Adds a virtio device with this number of queues on MMIO registers.
-    ///
-    /// # Errors
-    /// The board has no addresses or no pin for it, or is the micro model; or the process has no descriptors or threads.
-    pub fn add_virtio_mmio<D: Handler + 'static>(
-        &self,
-        handler: D,
-        queues: u16,
-        config: VirtioConfig,
-    ) -> Result<(), BoardError> {
-        self.at_next(D::NAME, config, |place| place.plug(handler, queues))
-    }
-
-    /// Adds a virtio device whose queues a worker serves on MMIO registers.
-    ///
-    /// # Errors
-    /// The board has no addresses or no pin for it, or is the micro model; or the process has no descriptors or threads.
-    pub fn add_vhost_mmio<W: Worker + 'static>(
-        &self,
-        worker: W,
-        config: VirtioConfig,
-    ) -> Result<(), BoardError> {
-        self.at_next(W::NAME, config, |place| place.plug_worker(worker))
-    }
-
-    fn at_next(
+    /// Plugs a virtio device in at the next addresses and pin.
+    pub(super) fn at_next(
         &self,
         device: &'static str,
-        config: VirtioConfig,
         plug: impl FnOnce(MmioPlace<'_>) -> Result<(), MachineError>,
     ) -> Result<(), BoardError> {
         self.require_lines(device)?;
@@ -214,7 +187,6 @@ impl Pc {
             machine: &self.machine,
             switch: &self.switch,
             location,
-            config,
         })?;
         taken.take_virtio(location);
         Ok(())

@@ -1,6 +1,5 @@
 //! The devices that a PC has only if its user plugs them in.
 
-use std::io;
 use std::sync::Arc;
 
 use vm_memory::GuestMemoryMmap;
@@ -14,11 +13,18 @@ use vmbell_devices::pc_testdev::{
 };
 use vmbell_devices::pci::{PciError, PciFunction};
 use vmbell_devices::pci_testdev::{PciTestdev, PciTestdevConfig};
-use vmbell_devices::virtio::Handler;
-use vmbell_devices::virtio::VirtioConfig;
+use vmbell_devices::virtio::VirtioDevice;
 use vmbell_devices::virtio::pci::{GuestParts, VirtioPci};
-use vmbell_devices::virtio::vhost::Worker;
 use vmbell_hypervisor::IoEvents;
+
+/// Where a PC has a virtio device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// The PCI bus, on which the guest finds the device.
+    Pci,
+    /// Registers in memory and an interrupt line, of which the DSDT tells the guest.
+    Mmio,
+}
 
 impl Pc {
     /// Adds a function to the PCI bus, in the next slot, and returns the slot's number.
@@ -48,25 +54,23 @@ impl Pc {
         self.machine.vm().memory()
     }
 
-    /// Adds a virtio device with this number of queues to the PCI bus.
-    pub fn add_virtio<D: Handler + 'static>(
-        &self,
-        handler: D,
-        queues: u16,
-        config: VirtioConfig,
-    ) -> Result<(), BoardError> {
-        let guest = self.guest_parts(D::NAME);
-        self.plug_virtio(D::NAME, VirtioPci::new(handler, queues, config, guest))
-    }
-
-    /// Adds a virtio device whose queues a worker of the kernel serves to the PCI bus.
-    pub fn add_vhost<W: Worker + 'static>(
-        &self,
-        worker: W,
-        config: VirtioConfig,
-    ) -> Result<(), BoardError> {
-        let guest = self.guest_parts(W::NAME);
-        self.plug_virtio(W::NAME, VirtioPci::with_worker(worker, config, guest))
+    /// Adds a virtio device.
+    ///
+    /// # Errors
+    /// The process has no descriptors or threads for it, or the board no place: no slot of the PCI bus; or no addresses or pin
+    /// for MMIO registers, of which the micro model has none.
+    pub fn add(&self, device: VirtioDevice, on: Transport) -> Result<(), BoardError> {
+        let name = device.name();
+        if on == Transport::Mmio {
+            return self.at_next(name, |place| place.plug(device));
+        }
+        let function = VirtioPci::new(device, self.guest_parts(name));
+        let function = function.map_err(|source| BoardError::Virtio {
+            device: name,
+            source,
+        })?;
+        self.pci.add(Arc::new(function))?;
+        Ok(())
     }
 
     /// Fails if no line leads to an interrupt controller.
@@ -86,16 +90,6 @@ impl Pc {
             backlog: self.machine.backlog.clone(),
             on_error: Arc::new(move |error| switch.turn(Off::failed(device, error))),
         }
-    }
-
-    fn plug_virtio(
-        &self,
-        device: &'static str,
-        made: io::Result<VirtioPci>,
-    ) -> Result<(), BoardError> {
-        let function = made.map_err(|source| BoardError::Virtio { device, source })?;
-        self.pci.add(Arc::new(function))?;
-        Ok(())
     }
 
     /// Adds a pc-testdev. A PC can have one, because its ports and addresses are fixed. Fails in the micro model.

@@ -8,9 +8,8 @@ use std::sync::{Arc, PoisonError};
 use vm_memory::GuestMemoryMmap;
 use vmbell::bus::BusRange;
 use vmbell_devices::ChrTestdev;
+use vmbell_devices::virtio::VirtioDevice;
 use vmbell_devices::virtio::mmio::Location;
-use vmbell_devices::virtio::vhost::Worker;
-use vmbell_devices::virtio::{Handler, VirtioConfig};
 
 use super::{BoardError, Virt};
 use crate::MachineError;
@@ -18,29 +17,12 @@ use crate::board_devices::MmioPlace;
 use crate::off::Off;
 
 impl Virt {
-    /// Adds a virtio device with this number of queues.
+    /// Adds a virtio device.
     ///
     /// # Errors
     /// The board has no place for it, or the process no descriptors or threads.
-    pub fn add_virtio<D: Handler + 'static>(
-        &self,
-        handler: D,
-        queues: u16,
-        config: VirtioConfig,
-    ) -> Result<(), BoardError> {
-        self.at_next(D::NAME, config, |place| place.plug(handler, queues))
-    }
-
-    /// Adds a virtio device whose queues a worker serves.
-    ///
-    /// # Errors
-    /// The board has no place for it, or the process no descriptors or threads.
-    pub fn add_vhost<W: Worker + 'static>(
-        &self,
-        worker: W,
-        config: VirtioConfig,
-    ) -> Result<(), BoardError> {
-        self.at_next(W::NAME, config, |place| place.plug_worker(worker))
+    pub fn add(&self, device: VirtioDevice) -> Result<(), BoardError> {
+        self.at_next(device.name(), |place| place.plug(device))
     }
 
     /// Adds a device by which the guest ends the machine with its own exit code.
@@ -50,7 +32,7 @@ impl Virt {
     pub fn add_chr_testdev(&self) -> Result<(), BoardError> {
         let switch = Arc::clone(&self.switch);
         let device = ChrTestdev::new(self.memory(), move |code| switch.turn(Off::Done(code)));
-        self.at_next("chr-testdev", VirtioConfig::default(), |place| {
+        self.at_next("chr-testdev", |place| {
             let range = BusRange::new(place.location.address, Location::LEN)?;
             Ok(place.machine.mmio.insert(range, Arc::new(device))?)
         })
@@ -64,7 +46,6 @@ impl Virt {
     fn at_next(
         &self,
         device: &'static str,
-        config: VirtioConfig,
         plug: impl FnOnce(MmioPlace<'_>) -> Result<(), MachineError>,
     ) -> Result<(), BoardError> {
         let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +57,6 @@ impl Virt {
             machine: &self.machine,
             switch: &self.switch,
             location: virtio(*devices),
-            config,
         })?;
         *devices += 1;
         Ok(())

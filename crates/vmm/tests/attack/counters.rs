@@ -15,7 +15,7 @@ use vmbell::bus::{Backlog, BusDevice};
 use vmbell::doorbell::Sharing;
 use vmbell::irq::Gsi;
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
-use vmbell_devices::virtio::{Entropy, VirtioConfig};
+use vmbell_devices::virtio::{Entropy, VirtioConfig, VirtioDevice};
 use vmbell_hypervisor::{IrqTrigger, Irqchip, Vcpu, Vm, VmConfig};
 use vmm_sys_util::eventfd::EventFd;
 
@@ -115,11 +115,9 @@ fn round(watch: &'static Watch, random: &mut Random, flips: bool) {
         ..config
     };
     let (vm, sandbox) = create(watch, &config);
-    let device = VirtioMmio::with_threads(
+    let device = VirtioMmio::new(
+        VirtioDevice::new(Entropy, 1, VirtioConfig::default()),
         vm.memory(),
-        Entropy,
-        1,
-        VirtioConfig::default(),
         Interrupt::new(None),
         Backlog::default(),
     );

@@ -1,8 +1,8 @@
 //! The micro model of the PC: the ways to end it, and what it does not have.
 
-use vmbell_devices::virtio::{Entropy, VirtioConfig};
+use vmbell_devices::virtio::{Entropy, VirtioConfig, VirtioDevice};
 use vmbell_hypervisor::{CpuFeatures, Hypervisor};
-use vmbell_vmm::{OnTripleFault, Pc, PcConfig, PcModel, Stop};
+use vmbell_vmm::{OnTripleFault, Pc, PcConfig, PcModel, Stop, Transport};
 
 use super::player::{Op, Play, Played};
 use crate::harness::chain;
@@ -123,7 +123,8 @@ fn window_to_the_bar_works_and_makes_each_read_an_exit<H: Hypervisor>(hypervisor
 
 fn devices_that_need_lines_are_refused<H: Hypervisor>(hypervisor: &H) {
     let pc = Pc::new(hypervisor, CONFIG, &Paper::default().output).unwrap();
-    let virtio = pc.add_virtio_mmio(Entropy, 1, VirtioConfig::default());
+    let virtio = VirtioDevice::new(Entropy, 1, VirtioConfig::default());
+    let virtio = pc.add(virtio, Transport::Mmio);
     for (device, refused) in [("virtio-rng", virtio), ("pc-testdev", pc.add_pc_testdev())] {
         let text = chain(&refused.unwrap_err());
         let expected =

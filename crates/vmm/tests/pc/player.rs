@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_devices::pci_testdev::PciTestdevConfig;
-use vmbell_devices::virtio::Entropy;
-use vmbell_devices::virtio::VirtioConfig;
+use vmbell_devices::virtio::{Entropy, VirtioConfig, VirtioDevice};
 use vmbell_guest::{DONE_PORT, Program};
 use vmbell_hypervisor::Hypervisor;
 use vmbell_hypervisor::measure::ExitCounts;
 use vmbell_vfio::host::{Bus, Host};
-use vmbell_vmm::{Boot, Image, OnEvent, Pc, PcConfig, Stop};
+use vmbell_vmm::{Boot, Image, OnEvent, Pc, PcConfig, Stop, Transport};
 
 use crate::harness::paper::Paper;
 use crate::harness::{HANG, chain};
@@ -179,7 +178,8 @@ impl Play {
             pc.add_testdev(*device).unwrap();
         }
         if let Some(config) = self.rng {
-            pc.add_virtio(Entropy, 1, config).unwrap();
+            pc.add(VirtioDevice::new(Entropy, 1, config), Transport::Pci)
+                .unwrap();
         }
         if let Some(name) = self.assigned {
             let device = Host::system().find(&[Bus::Pci], name).unwrap();

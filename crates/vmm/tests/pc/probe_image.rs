@@ -1,10 +1,9 @@
 //! The guest image that measures VMMs, on this one.
 
 use serde_json::Value;
-use vmbell_devices::virtio::{Disk, Entropy};
-use vmbell_devices::virtio::{Notify, Raise, VirtioConfig};
+use vmbell_devices::virtio::{Disk, Entropy, Notify, Raise, VirtioConfig, VirtioDevice};
 use vmbell_hypervisor::{CpuFeatures, Hypervisor};
-use vmbell_vmm::{Boot, Image, Pc, PcConfig, PcModel, Stop};
+use vmbell_vmm::{Boot, Image, Pc, PcConfig, PcModel, Stop, Transport};
 
 use std::time::Instant;
 
@@ -36,11 +35,12 @@ fn document_of<H: Hypervisor>(
         ..Boot::default()
     };
     let pc = Pc::new(hypervisor, config, &paper.output).unwrap();
-    pc.add_virtio(Entropy, 1, virtio).unwrap();
+    pc.add(VirtioDevice::new(Entropy, 1, virtio), Transport::Pci)
+        .unwrap();
     let file = tempfile::tempfile().unwrap();
     file.set_len(1 << 20).unwrap();
-    pc.add_virtio(Disk::new(file, false).unwrap(), 1, virtio)
-        .unwrap();
+    let disk = VirtioDevice::new(Disk::new(file, false).unwrap(), 1, virtio);
+    pc.add(disk, Transport::Pci).unwrap();
     let begun = Instant::now();
     let end = pc.run(&image, &boot, move || begun.elapsed() > HANG);
     let output = paper.text();

@@ -1,8 +1,8 @@
 //! Virtio devices on the PC's PCI bus: notifications that never come out of the kernel, and those that do.
 
-use vmbell_devices::virtio::{Entropy, Notify, VirtioConfig};
+use vmbell_devices::virtio::{Entropy, Notify, VirtioConfig, VirtioDevice};
 use vmbell_hypervisor::Hypervisor;
-use vmbell_vmm::{Pc, PcConfig, Stop};
+use vmbell_vmm::{Pc, PcConfig, Stop, Transport};
 
 use super::player::{Op, Play, Played};
 use crate::harness::chain;
@@ -65,7 +65,7 @@ fn device_that_could_not_be_made_takes_no_pin<H: Hypervisor>(hypervisor: &H) {
         notification_data: true,
         ..VirtioConfig::default()
     };
-    let plug = |config| pc.add_virtio_mmio(Entropy, 1, config);
+    let plug = |config| pc.add(VirtioDevice::new(Entropy, 1, config), Transport::Mmio);
     let error = chain(&plug(impossible).unwrap_err());
     assert!(error.contains("notification data needs PCI"), "{error}");
     for pin in 1..=9 {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
-use vmbell_devices::virtio::{Handled, Handler, HandlerError, Request, Serving};
+use vmbell_devices::virtio::{Handled, Handler, HandlerError, Notify, Request};
 use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::{Deadline, Stop};
 
@@ -39,7 +39,7 @@ fn a_kick_ends_a_service_and_the_next_run_goes_on_with_it<H: Hypervisor>(hypervi
         memory: Arc::clone(&memory),
         stop: Arc::clone(&stop),
     };
-    let mut rig: Rig<_> = Rig::new(hypervisor, ahead, Serving::Notified);
+    let mut rig = Rig::new(hypervisor, ahead, Notify::Exit);
     memory.set(rig.machine.vm().memory().clone()).unwrap();
     let queue = rig.queue();
     rig.set_parameters();

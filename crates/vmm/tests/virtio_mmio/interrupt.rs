@@ -4,7 +4,7 @@ use vmbell::doorbell::{Datamatch, Sharing};
 use vmbell::irq::Gsi;
 use vmbell_devices::Listener;
 use vmbell_devices::virtio::mmio::Interrupt;
-use vmbell_devices::virtio::{Inverter, Serving};
+use vmbell_devices::virtio::{Inverter, Notify};
 use vmbell_guest::{CODE, HANDLER, Interrupts, PARAMETERS, Results, programs};
 use vmbell_hypervisor::{Hypervisor, Irqchip, Vm, VmConfig};
 
@@ -76,11 +76,11 @@ fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
         vm.register_ioevent(&event, ACKNOWLEDGE, value, Sharing::Exclusive)
             .unwrap()
     });
-    let mut rig: Rig<_> = Rig::with(
+    let mut rig = Rig::with(
         vm,
         programs::virtqueue_interrupt(),
         Inverter,
-        Serving::Notified,
+        Notify::Exit,
         interrupt,
     );
     rig.vcpu.set_interrupt_handler(CODE.0 + HANDLER).unwrap();

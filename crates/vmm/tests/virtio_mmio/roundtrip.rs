@@ -3,7 +3,9 @@ use std::sync::Arc;
 use vmbell::bus::BusRange;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
-use vmbell_devices::virtio::{Handled, Handler, HandlerError, Inverter, Queue, Request, Serving};
+use vmbell_devices::virtio::{
+    Handled, Handler, HandlerError, Inverter, Notify, Queue, Request, VirtioConfig, VirtioDevice,
+};
 use vmbell_devices::{Listener, WordPoller};
 use vmbell_guest::{PARAMETERS, Parameters, Program, Results, programs};
 use vmbell_hypervisor::{Hypervisor, Vcpu, Vm, VmConfig};
@@ -17,30 +19,38 @@ pub const NOTIFY: IoEventAddress = IoEventAddress::Mmio(HOLE + register::QUEUE_N
 pub const ACKNOWLEDGE: IoEventAddress = IoEventAddress::Mmio(HOLE + register::INTERRUPT_ACK);
 
 /// A guest that sends requests, and a device with two queues.
-pub struct Rig<D> {
+pub struct Rig {
     pub machine: Machine,
     pub vcpu: Box<dyn Vcpu>,
     device: Arc<VirtioMmio>,
-    queues: Vec<Arc<Queue<D>>>,
 }
 
-impl<D: Handler + 'static> Rig<D> {
-    pub fn new<H: Hypervisor>(hypervisor: &H, handler: D, serving: Serving) -> Self {
+impl Rig {
+    pub fn new<H: Hypervisor>(
+        hypervisor: &H,
+        handler: impl Handler + 'static,
+        notify: Notify,
+    ) -> Self {
         let vm = harness::configured(hypervisor, VmConfig::default());
         let program = programs::virtqueue_polled();
-        Self::with(vm, program, handler, serving, Interrupt::default())
+        Self::with(vm, program, handler, notify, Interrupt::default())
     }
 
     pub fn with(
         vm: Arc<dyn Vm>,
         program: Program,
-        handler: D,
-        serving: Serving,
+        handler: impl Handler + 'static,
+        notify: Notify,
         interrupt: Interrupt,
     ) -> Self {
         let machine = Machine::new(vm);
         let (memory, backlog) = (machine.vm().memory(), machine.backlog.clone());
-        let (device, queues) = VirtioMmio::new(memory, handler, 2, serving, interrupt, backlog);
+        let config = VirtioConfig {
+            notify,
+            ..VirtioConfig::default()
+        };
+        let device = VirtioDevice::new(handler, 2, config);
+        let device = VirtioMmio::new(device, memory, interrupt, backlog).unwrap();
         let device = Arc::new(device);
         let registers = BusRange::new(HOLE, register::CONFIG).unwrap();
         machine.mmio.insert(registers, device.clone()).unwrap();
@@ -51,12 +61,11 @@ impl<D: Handler + 'static> Rig<D> {
             machine,
             vcpu,
             device,
-            queues,
         }
     }
 
-    pub fn queue(&self) -> Arc<Queue<D>> {
-        Arc::clone(&self.queues[0])
+    pub fn queue(&self) -> Arc<Queue> {
+        Arc::clone(&self.device.queues()[0])
     }
 
     /// Tells the guest to send [`COUNT`] requests.
@@ -91,7 +100,7 @@ impl<D: Handler + 'static> Rig<D> {
 }
 
 fn answers_come_back_from_a_device_model<H: Hypervisor>(hypervisor: &H) {
-    let mut rig = Rig::new(hypervisor, Inverter, Serving::Notified);
+    let mut rig = Rig::new(hypervisor, Inverter, Notify::Exit);
     assert_eq!(rig.run().0, COUNT);
     let (right, heavy) = rig.run();
     assert_eq!(
@@ -103,7 +112,7 @@ fn answers_come_back_from_a_device_model<H: Hypervisor>(hypervisor: &H) {
 }
 
 fn answers_come_back_through_an_ioeventfd<H: Hypervisor>(hypervisor: &H) {
-    let mut rig = Rig::new(hypervisor, Inverter, Serving::Notified);
+    let mut rig = Rig::new(hypervisor, Inverter, Notify::Exit);
     let queue = rig.queue();
     let listener = Listener::start(|| {}, move || queue.serve_before_sleep().more).unwrap();
     let index = Datamatch::U32(Some(0));
@@ -117,7 +126,7 @@ fn answers_come_back_through_an_ioeventfd<H: Hypervisor>(hypervisor: &H) {
 }
 
 fn answers_come_back_without_any_exit_if_the_ring_is_polled<H: Hypervisor>(hypervisor: &H) {
-    let mut rig = Rig::new(hypervisor, Inverter, Serving::Polled);
+    let mut rig = Rig::new(hypervisor, Inverter, Notify::Never);
     let queue = rig.queue();
     let look = move || {
         let _ = queue.serve();
@@ -134,7 +143,7 @@ fn answers_come_back_without_any_exit_if_the_ring_is_polled<H: Hypervisor>(hyper
 }
 
 fn a_doorbell_of_another_queue_does_not_take_the_notification<H: Hypervisor>(hypervisor: &H) {
-    let mut rig = Rig::new(hypervisor, Inverter, Serving::Notified);
+    let mut rig = Rig::new(hypervisor, Inverter, Notify::Exit);
     let other = event();
     let vm = rig.machine.vm();
     let _doorbell = vm
@@ -158,14 +167,14 @@ impl Handler for Silent {
 }
 
 fn the_guest_notices_an_answer_that_is_wrong<H: Hypervisor>(hypervisor: &H) {
-    let mut rig = Rig::new(hypervisor, Silent, Serving::Notified);
+    let mut rig = Rig::new(hypervisor, Silent, Notify::Exit);
     assert_eq!(rig.run().0, 0);
     assert_eq!(rig.queue().served(), 1);
 }
 
 /// A queue in memory that the guest does not have.
 fn a_ring_outside_of_ram_is_refused_and_the_guest_gives_up<H: Hypervisor>(hypervisor: &H) {
-    let mut rig = Rig::new(hypervisor, Inverter, Serving::Notified);
+    let mut rig = Rig::new(hypervisor, Inverter, Notify::Exit);
     let parameters = Parameters {
         count: COUNT,
         address: HOLE,

@@ -26,7 +26,8 @@ struct Rig {
     permits: Sender<io::Result<()>>,
     memory: GuestMemoryMmap,
     driver_side: DriverSide,
-    queue: Queue<Disk>,
+    disk: Arc<Disk>,
+    queue: Queue,
     begun: Receiver<()>,
 }
 
@@ -41,10 +42,12 @@ impl Rig {
             // At the end of the test the other side is gone.
             permitted.recv().unwrap_or(Ok(()))
         });
-        let memory = memory();
+        let (memory, disk) = (memory(), Arc::new(disk));
         let driver_side = driver_side(&memory);
+        let theirs = Arc::clone(&disk);
         Self {
-            queue: Queue::new(0, &driver_side, Arc::new(disk), false),
+            queue: Queue::new(0, &driver_side, theirs, false),
+            disk,
             memory,
             driver_side,
             permits,
@@ -59,7 +62,7 @@ impl Rig {
         self.memory
             .write_slice(&[0; 0x1000], GuestAddress(0))
             .unwrap();
-        self.queue.handler().accepted(accepted | of_ring);
+        self.disk.accepted(accepted | of_ring);
         brand::scoped(|brand| {
             let memory = Arc::new(self.memory.clone());
             let features = Features {
@@ -156,7 +159,7 @@ fn requests_during_a_flush_share_the_next_one_and_its_error() {
 #[test]
 fn a_driver_that_resets_during_a_flush_leaves_no_requests_to_wait_for_it() {
     let rig = Rig::new();
-    let waiting = || rig.queue.handler().flusher.requests.lock().pending.len();
+    let waiting = || rig.disk.flusher.requests.lock().pending.len();
     for resets in 0..100 {
         rig.session(true, false, |driver| {
             (0..8).for_each(|place| assert!(driver.send(place, SYNC)));

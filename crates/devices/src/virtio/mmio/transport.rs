@@ -12,10 +12,7 @@ use vmbell_virtqueue::Status;
 
 use super::{Interrupt, register};
 use crate::virtio::control::{Control, QUEUE_SIZE_MAX, QueueRegisters, set_half};
-use crate::virtio::queues::Queues;
-use crate::virtio::server::{DriverSide, Server};
-use crate::virtio::vhost::{Vhost, Worker};
-use crate::virtio::{Handler, Interrupts, Queue, Refusal, Serving, VirtioConfig};
+use crate::virtio::{Interrupts, Queue, Refusal, VirtioDevice};
 
 /// A virtio device with MMIO registers.
 pub struct VirtioMmio {
@@ -31,72 +28,31 @@ impl fmt::Debug for VirtioMmio {
 }
 
 impl VirtioMmio {
-    /// A device in the state after a reset, whose queues are in `memory`, and the queues, for the threads that serve them.
-    ///
-    /// `backlog` is the machine's: it continues the service of a notification that exceeds the budget.
-    pub fn new<D: Handler + 'static>(
-        memory: &GuestMemoryMmap,
-        handler: D,
-        queues: u16,
-        serving: Serving,
-        interrupt: Interrupt,
-        backlog: Backlog,
-    ) -> (Self, Vec<Arc<Queue<D>>>) {
-        let interrupt = Arc::new(interrupt);
-        let driver = driver_side(memory, &interrupt);
-        let queues = Queues::new(handler, queues, serving, driver.clone(), backlog);
-        let each = queues.each().to_vec();
-        (Self::over(Arc::new(queues), driver, interrupt), each)
-    }
-
-    /// The device with its own threads: one that serves what waits for the host, if the device has that, and unless each
-    /// notification is an [exit](crate::virtio::Notify::Exit) one for each queue, which a [`kick`](Self::kick) wakes.
-    ///
-    /// # Errors
-    ///
-    /// If the process cannot have more descriptors or threads, or if `config` has
-    /// [`notification_data`](VirtioConfig::notification_data): all queues are notified by one register, and a doorbell there
-    /// has the value of one queue at a time.
-    pub fn with_threads<D: Handler + 'static>(
-        memory: &GuestMemoryMmap,
-        handler: D,
-        queues: u16,
-        config: VirtioConfig,
-        interrupt: Interrupt,
-        backlog: Backlog,
-    ) -> io::Result<Self> {
-        let config = config.on_mmio()?;
-        let interrupt = Arc::new(interrupt);
-        let driver = driver_side(memory, &interrupt);
-        let queues = Queues::with_threads(handler, queues, config, driver.clone(), backlog)?;
-        Ok(Self::over(Arc::new(queues), driver, interrupt))
-    }
-
-    /// A device whose queues a worker serves. Its calls wake a thread for each queue, since each interrupt sets a bit of
+    /// A device in the state after a reset, whose queues are in `memory`. A [`kick`](Self::kick) wakes the thread that serves a
+    /// queue, if there is one. The calls of a worker wake a thread for each queue, since each interrupt sets a bit of
     /// `InterruptStatus` (virtio 1.3, 4.2.2).
     ///
+    /// `backlog` is the machine's: it continues the service of a notification that exceeds the budget.
+    ///
     /// # Errors
     ///
-    /// If the process cannot have more descriptors or threads, or if `config` has what a worker or this transport cannot do.
-    pub fn with_worker<W: Worker + 'static>(
+    /// If the process cannot have more descriptors or threads, or if the choices of the device contradict each other, or
+    /// include [`notification_data`](crate::virtio::VirtioConfig::notification_data): all queues are notified by one register, and
+    /// a doorbell there has the value of one queue at a time.
+    pub fn new(
+        device: VirtioDevice,
         memory: &GuestMemoryMmap,
-        worker: W,
-        config: VirtioConfig,
         interrupt: Interrupt,
+        backlog: Backlog,
     ) -> io::Result<Self> {
-        config.on_mmio()?.of_worker()?;
+        device.config().on_mmio()?;
         let interrupt = Arc::new(interrupt);
-        let driver = driver_side(memory, &interrupt);
-        let server = Vhost::new(worker, driver.clone())?;
-        Ok(Self::over(Arc::new(server), driver, interrupt))
-    }
-
-    fn over(server: Arc<dyn Server>, driver: DriverSide, interrupt: Arc<Interrupt>) -> Self {
-        Self {
-            control: Control::new(server, driver, 0),
+        let theirs = Arc::clone(&interrupt) as Arc<dyn Interrupts>;
+        Ok(Self {
+            control: Control::new(device, memory.clone(), theirs, backlog, 0)?,
             interrupt,
             doorbells: Vec::new(),
-        }
+        })
     }
 
     /// Registers the doorbells of a device whose registers are at `address`: of the notification of each queue for which a
@@ -104,7 +60,7 @@ impl VirtioMmio {
     /// the device.
     pub fn register_doorbells(&mut self, events: &dyn IoEvents, address: u64) -> Result<(), Error> {
         let server = self.control.server();
-        let kicks = (0..server.device().queues).filter_map(|index| {
+        let kicks = (0..self.control.device().queues).filter_map(|index| {
             let kick = server.kick(index)?;
             Some((kick, register::QUEUE_NOTIFY, u32::from(index)))
         });
@@ -125,6 +81,11 @@ impl VirtioMmio {
         self.control.server().kick(index)
     }
 
+    /// The queues, which a thread of the VMM may serve; none if a worker does.
+    pub fn queues(&self) -> &[Arc<Queue>] {
+        self.control.server().queues()
+    }
+
     /// Takes the last refusal; `None` if nothing was refused since the last call.
     pub fn take_refusal(&self) -> Option<Refusal> {
         self.control.take_refusal()
@@ -136,7 +97,7 @@ impl VirtioMmio {
         match offset {
             register::MAGIC_VALUE => register::MAGIC,
             register::VERSION => 2,
-            register::DEVICE_ID => self.control.server().device().id,
+            register::DEVICE_ID => self.control.device().id,
             register::VENDOR_ID => u32::from_le_bytes(*b"bell"),
             register::DEVICE_FEATURES => self.control.offered(&registers),
             register::QUEUE_SIZE_MAX => selected.map_or(0, |_| QUEUE_SIZE_MAX.into()),
@@ -173,14 +134,6 @@ impl VirtioMmio {
                 }
             }
         }
-    }
-}
-
-fn driver_side(memory: &GuestMemoryMmap, interrupt: &Arc<Interrupt>) -> DriverSide {
-    DriverSide {
-        memory: Arc::new(memory.clone()),
-        interrupts: Arc::clone(interrupt) as Arc<dyn Interrupts>,
-        trouble: Arc::default(),
     }
 }
 

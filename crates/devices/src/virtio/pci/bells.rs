@@ -24,6 +24,7 @@ const DATA_LEN: u32 = 4;
 /// The doorbells, until this is dropped.
 pub(super) struct Bells {
     server: Arc<dyn Server>,
+    queues: u16,
     events: Arc<dyn IoEvents>,
     on_error: OnError,
     state: Mutex<BellsState>,
@@ -46,11 +47,13 @@ impl Bells {
     /// The doorbells of those queues that have an eventfd; none is registered yet.
     pub(super) fn new(
         server: Arc<dyn Server>,
+        queues: u16,
         events: Arc<dyn IoEvents>,
         on_error: OnError,
     ) -> Self {
         Self {
             server,
+            queues,
             events,
             on_error,
             state: Mutex::default(),
@@ -100,7 +103,7 @@ impl Bells {
         let (Some(base), Some(features)) = (base, state.live) else {
             return;
         };
-        for queue in 0..self.server.device().queues {
+        for queue in 0..self.queues {
             let Some(kick) = self.server.kick(queue) else {
                 continue;
             };
@@ -134,7 +137,7 @@ impl Bells {
     }
 
     fn remove(&self, state: &mut BellsState) {
-        let queues = 0..self.server.device().queues;
+        let queues = 0..self.queues;
         let with_data = queues.filter_map(|queue| self.server.notification(queue)?.replace(None));
         for mut doorbell in with_data.chain(state.registered.drain(..)) {
             if let Err(error) = doorbell.remove() {

@@ -10,10 +10,7 @@ use super::messages::Messages;
 use super::{GuestParts, common};
 use crate::pci::{ConfigSpace, FunctionInfo, Identity, OwnRegisters, PciFunction, Registers};
 use crate::virtio::control::{Control, QUEUE_SIZE_MAX};
-use crate::virtio::queues::Queues;
-use crate::virtio::server::{DriverSide, Server};
-use crate::virtio::vhost::{Vhost, Worker};
-use crate::virtio::{Handler, Interrupts, Notify, Refusal, VirtioConfig};
+use crate::virtio::{Interrupts, Notify, Refusal, VirtioDevice};
 use vmbell::irq::Gsi;
 use vmbell_virtqueue::Status;
 
@@ -40,76 +37,39 @@ pub struct VirtioPci {
 }
 
 impl VirtioPci {
-    /// A device in the state after a reset, whose queues a handler serves. It has a vector for each queue, and one for
-    /// changes of its configuration.
+    /// A device in the state after a reset. It has a vector for each queue, and one for changes of its configuration.
     ///
     /// # Errors
     ///
-    /// If the process cannot have more descriptors or threads, or if `config` has
-    /// [`notification_data`](VirtioConfig::notification_data) without a doorbell.
-    pub fn new<D: Handler + 'static>(
-        handler: D,
-        queues: u16,
-        config: VirtioConfig,
-        guest: GuestParts,
-    ) -> io::Result<Self> {
-        let backlog = guest.backlog.clone();
-        Self::over(queues, config, guest, |driver| {
-            let queues = Queues::with_threads(handler, queues, config, driver, backlog)?;
-            Ok(Arc::new(queues))
-        })
-    }
-
-    /// A device in the state after a reset, whose queues a worker serves.
-    ///
-    /// # Errors
-    ///
-    /// If the process cannot have more descriptors or threads, or if `config` has what a worker cannot do: packed rings,
-    /// notification data or polling.
-    pub fn with_worker<W: Worker + 'static>(
-        worker: W,
-        config: VirtioConfig,
-        guest: GuestParts,
-    ) -> io::Result<Self> {
-        Self::over(W::QUEUES, config.of_worker()?, guest, |driver| {
-            Ok(Arc::new(Vhost::new(worker, driver)?))
-        })
-    }
-
-    fn over(
-        queues: u16,
-        config: VirtioConfig,
-        guest: GuestParts,
-        server: impl FnOnce(DriverSide) -> io::Result<Arc<dyn Server>>,
-    ) -> io::Result<Self> {
+    /// If the process cannot have more descriptors or threads, or if the choices of the device contradict each other: for
+    /// example [`notification_data`](crate::virtio::VirtioConfig::notification_data) without a doorbell, or packed rings with a worker.
+    pub fn new(device: VirtioDevice, guest: GuestParts) -> io::Result<Self> {
         let GuestParts {
             memory,
             events,
             routes,
+            backlog,
             on_error,
-            ..
         } = guest;
+        let (config, queues) = (device.config(), device.queues());
         let vectors = queues + 1;
         let messages = Messages::new(routes, config.raise, vectors, Arc::clone(&on_error));
         let interrupts = Arc::new(PciInterrupts::new(messages, vectors, queues));
-        let driver = DriverSide {
-            memory: Arc::new(memory),
-            interrupts: Arc::clone(&interrupts) as Arc<dyn Interrupts>,
-            trouble: Arc::default(),
-        };
-        let server = server(driver.clone())?;
+        let theirs = Arc::clone(&interrupts) as Arc<dyn Interrupts>;
+        let control = Control::new(device, memory, theirs, backlog, QUEUE_SIZE_MAX)?;
         let has_ports = config.notify_ports;
-        let capabilities = Capabilities::new(queues, server.device().config.len(), has_ports)
+        let capabilities = Capabilities::new(queues, control.device().config.len(), has_ports)
             .map_err(io::Error::other)?;
         let bells = match config.notify {
             Notify::Doorbell | Notify::Poll => {
-                Some(Bells::new(Arc::clone(&server), events, on_error))
+                let server = Arc::clone(control.server());
+                Some(Bells::new(server, queues, events, on_error))
             }
-            Notify::Exit => None,
+            Notify::Exit | Notify::Never => None,
         };
         Ok(Self {
             bells,
-            control: Control::new(server, driver, QUEUE_SIZE_MAX),
+            control,
             interrupts,
             has_ports,
             capabilities,
@@ -173,7 +133,7 @@ fn identity(device: u32) -> Identity {
 
 impl PciFunction for VirtioPci {
     fn info(&self) -> FunctionInfo {
-        let device = self.control.server().device();
+        let device = self.control.device();
         FunctionInfo {
             name: device.name,
             identity: identity(device.id),
@@ -193,7 +153,7 @@ impl PciFunction for VirtioPci {
         if let Some((bar, target, len)) = window.target(offset, data.len()) {
             return self.read(bar.into(), target, &mut data[..len]);
         }
-        let Identity { device, class, .. } = identity(self.control.server().device().id);
+        let Identity { device, class, .. } = identity(self.control.device().id);
         let own = [
             (REVISION_AT, [REVISION, 0]),
             (CLASS_AT, class.to_le_bytes()),

@@ -13,14 +13,13 @@ use super::{Worker, WorkerFeatures};
 use crate::virtio::Refusal;
 use crate::virtio::control::{QUEUE_SIZE_MAX, QueueRegisters};
 use crate::virtio::ring::Ring;
-use crate::virtio::server::{DeviceInfo, DriverSide, Server};
+use crate::virtio::server::{DriverSide, Server};
 
 /// The queues, and the worker that serves them.
 pub(in crate::virtio) struct Vhost<W> {
     /// Hears of the worker: that it has gone, or a queue makes no sense, and its calls for queues without an irqfd.
     thread: EventLoop,
     worker: Arc<W>,
-    device: DeviceInfo,
     driver: DriverSide,
     kicks: Vec<Arc<EventFd>>,
     /// Signals the kicks, which a worker in another process can fill and make blocking.
@@ -75,18 +74,10 @@ impl<W: Worker + 'static> Vhost<W> {
         })?;
         let worker = Arc::new(worker);
         watch_connection(&thread, &worker, &driver)?;
-        let features = worker.features();
         Ok(Self {
             thread,
             kicks: (0..W::QUEUES).map(kick).collect::<io::Result<_>>()?,
             signaller: Signaller::of_process()?,
-            device: DeviceInfo {
-                id: W::DEVICE_ID,
-                name: W::NAME,
-                queues: W::QUEUES,
-                features: features.known | features.others,
-                config: worker.config().into(),
-            },
             worker,
             driver,
             broken,
@@ -212,10 +203,6 @@ fn failed(operation: &'static str) -> impl FnOnce(vhost::Error) -> Refusal {
 }
 
 impl<W: Worker + 'static> Server for Vhost<W> {
-    fn device(&self) -> &DeviceInfo {
-        &self.device
-    }
-
     /// The rules are those of our own queues, because the worker takes a ring anywhere in this process.
     fn check(&self, index: u16, registers: &QueueRegisters, features: u64) -> Result<(), Refusal> {
         Ring::new(&self.driver.memory, index, registers, features).map(drop)

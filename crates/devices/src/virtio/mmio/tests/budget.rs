@@ -60,8 +60,8 @@ impl Handler for Ahead {
 }
 
 /// A live device of a driver that has offered its first chain.
-fn live<D: Handler + 'static>(handler: D, serving: Serving) -> Device<D> {
-    let device = Device::of(handler, serving, Interrupt::default());
+fn live(handler: impl Handler + 'static, notify: Notify) -> Device {
+    let device = Device::of(handler, notify, Interrupt::default());
     device.negotiate(0);
     assert!(device.set_up(0, 8, &LAYOUT));
     device.go_live();
@@ -72,24 +72,24 @@ fn live<D: Handler + 'static>(handler: D, serving: Serving) -> Device<D> {
     device
 }
 
-fn ahead(most: u64) -> (Device<Ahead>, Arc<Queue<Ahead>>) {
+fn ahead(most: u64) -> (Device, Arc<Queue>) {
     let (device, queue, _) = ahead_until_hung(most);
     (device, queue)
 }
 
 /// The same, and whether the driver has given up.
-fn ahead_until_hung(most: u64) -> (Device<Ahead>, Arc<Queue<Ahead>>, Arc<AtomicBool>) {
+fn ahead_until_hung(most: u64) -> (Device, Arc<Queue>, Arc<AtomicBool>) {
     let driver = Ahead::of(most);
     let gave_up = Arc::clone(&driver.gave_up);
     let memory = Arc::clone(&driver.memory);
-    let device = live(driver, Serving::Notified);
+    let device = live(driver, Notify::Exit);
     memory.set(device.memory.clone()).unwrap();
-    let queue = Arc::clone(&device.queues[0]);
+    let queue = Arc::clone(&device.transport.queues()[0]);
     (device, queue, gave_up)
 }
 
 /// All was served, and the driver is to notify again.
-fn assert_finished(device: &Device<Ahead>, queue: &Queue<Ahead>) {
+fn assert_finished(device: &Device, queue: &Queue) {
     let word = |address: u64| -> u16 { device.memory.read_obj(GuestAddress(address)).unwrap() };
     assert_eq!(queue.served(), u64::from(CHAINS));
     assert_eq!(word(LAYOUT.used + 2), CHAINS);
@@ -181,10 +181,10 @@ impl Handler for Slow {
     }
 }
 
-fn called_meanwhile(serving: Serving) -> Served {
+fn called_meanwhile(notify: Notify) -> Served {
     let barrier = Arc::new(Barrier::new(2));
-    let device = live(Slow(Arc::clone(&barrier)), serving);
-    let queue = Arc::clone(&device.queues[0]);
+    let device = live(Slow(Arc::clone(&barrier)), notify);
+    let queue = Arc::clone(&device.transport.queues()[0]);
     std::thread::scope(|scope| {
         let first = scope.spawn(|| queue.serve());
         barrier.wait();
@@ -196,12 +196,12 @@ fn called_meanwhile(serving: Serving) -> Served {
 
 #[test]
 fn who_calls_while_another_serves_does_not_wait_and_is_not_lost() {
-    let served = called_meanwhile(Serving::Notified);
+    let served = called_meanwhile(Notify::Exit);
     assert_eq!((served.chains, served.more), (1, true));
 }
 
 #[test]
 fn a_polled_queue_keeps_nobody_but_its_poller() {
-    let served = called_meanwhile(Serving::Polled);
+    let served = called_meanwhile(Notify::Never);
     assert_eq!((served.chains, served.more), (1, false));
 }

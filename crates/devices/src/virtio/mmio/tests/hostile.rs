@@ -8,7 +8,7 @@ const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 
 /// A live device whose ring the test writes itself.
 fn live() -> Device {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     device.negotiate(0);
     assert!(
         device.set_up(0, 8, &LAYOUT) && device.set_up(1, 8, &SplitLayout::contiguous(0x1000, 8))
@@ -17,7 +17,7 @@ fn live() -> Device {
     device
 }
 
-fn poke<T: vm_memory::ByteValued, D>(device: &Device<D>, value: T, address: u64) {
+fn poke<T: vm_memory::ByteValued>(device: &Device, value: T, address: u64) {
     device
         .memory
         .write_obj(value, GuestAddress(address))
@@ -35,7 +35,7 @@ fn offer(device: &Device, address: u64, len: u32, flags: u16) {
     device.write(register::QUEUE_NOTIFY, 0);
 }
 
-fn assert_stopped<D: Handler + 'static>(device: &Device<D>) -> Refusal {
+fn assert_stopped(device: &Device) -> Refusal {
     assert_eq!(device.status() & NEEDS_RESET, NEEDS_RESET);
     assert_eq!(
         device.read(register::INTERRUPT_STATUS),
@@ -114,7 +114,7 @@ fn a_broken_queue_leaves_the_other_alone() {
     poke(&device, 4_u32, 0x1008);
     let avail = SplitLayout::contiguous(0x1000, 8).avail;
     poke(&device, 1_u16, avail + 2);
-    assert_eq!(device.queues[1].serve().chains, 1);
+    assert_eq!(device.transport.queues()[1].serve().chains, 1);
 }
 
 /// Panics at each request, or when the driver has chosen features.
@@ -141,7 +141,7 @@ fn a_device_that_panics_stops_as_one_that_fails() {
         (true, "the device panicked: features 0x100000000"),
     ] {
         let handler = Panics { at_features };
-        let device = Device::of(handler, Serving::Notified, Interrupt::default());
+        let device = Device::of(handler, Notify::Exit, Interrupt::default());
         device.negotiate(0);
         assert!(device.set_up(0, 8, &LAYOUT));
         device.go_live();

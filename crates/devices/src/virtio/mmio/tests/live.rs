@@ -43,7 +43,7 @@ impl<S: Side, B: Brand> DriverQueueOf for Driver<(), S, B> {
 
 #[test]
 fn a_request_comes_back_inverted_whatever_its_pieces() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     let request: Vec<u8> = (0..=250).cycle().take(1000).collect();
     device
         .memory
@@ -74,7 +74,7 @@ fn a_request_comes_back_inverted_whatever_its_pieces() {
 
 #[test]
 fn an_answer_ends_with_the_shorter_part() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     with_driver(&device, |driver| {
         for (readable, writable) in [(10, 20), (20, 10)] {
             driver.send(
@@ -92,7 +92,7 @@ fn an_answer_ends_with_the_shorter_part() {
 
 #[test]
 fn an_answer_has_64_kib_at_most() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     with_driver(&device, |driver| {
         let half = Buffer::new(0x8000, 0x8000);
         driver.send(&[half; 4], &[half; 4]);
@@ -105,7 +105,7 @@ fn an_answer_has_64_kib_at_most() {
 fn a_used_buffer_interrupts_until_it_is_acknowledged() {
     let trigger = EventFd::new(EFD_NONBLOCK).unwrap();
     let interrupt = Interrupt::new(Some(Box::new(trigger.try_clone().unwrap())));
-    let device = Device::with(Serving::Notified, interrupt);
+    let device = Device::with(Notify::Exit, interrupt);
     with_driver(&device, |driver| {
         driver.send(&[Buffer::new(REQUEST, 1)], &[]);
         device.write(register::QUEUE_NOTIFY, 0);
@@ -121,7 +121,7 @@ fn a_used_buffer_interrupts_until_it_is_acknowledged() {
 
 #[test]
 fn notifying_a_queue_that_is_not_there_does_nothing() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     with_driver(&device, |driver| {
         driver.send(&[Buffer::new(REQUEST, 1)], &[]);
         for queue in [1, 2, 0x1_0000, u32::MAX] {
@@ -134,7 +134,7 @@ fn notifying_a_queue_that_is_not_there_does_nothing() {
 
 #[test]
 fn nothing_is_served_before_driver_ok() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     brand::scoped(|brand| {
         device.negotiate(0);
         let memory = &device.memory;
@@ -151,10 +151,10 @@ fn nothing_is_served_before_driver_ok() {
 
 #[test]
 fn a_polled_queue_wants_no_notifications() {
-    let device = Device::new(Serving::Polled);
+    let device = Device::new(Notify::Never);
     with_driver(&device, |driver| {
         assert!(!driver.send(&[Buffer::new(REQUEST, 1)], &[]));
-        let queue = Arc::clone(&device.queues[0]);
+        let queue = Arc::clone(&device.transport.queues()[0]);
         assert_eq!(queue.serve().chains, 1);
         assert_eq!(driver.take(), Some(0));
         assert!(!driver.send(&[Buffer::new(REQUEST, 1)], &[]));
@@ -164,7 +164,7 @@ fn a_polled_queue_wants_no_notifications() {
 /// Serves a driver's first chain, and how often the thread waited for more. The driver makes a second one available during
 /// the first wait, and does not notify if the device does not want that.
 fn serve_with_waits(avail_flags: u16) -> (Served, u32) {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     device.negotiate(0);
     assert!(device.set_up(0, 8, &LAYOUT));
     device.go_live();
@@ -181,7 +181,7 @@ fn serve_with_waits(avail_flags: u16) -> (Served, u32) {
         assert_eq!(flags, 1, "the driver need not notify");
         write(LAYOUT.avail + 2, 2);
     };
-    let served = device.queues[0].serve_then(&Then::Sleep {
+    let served = device.transport.queues()[0].serve_then(&Then::Sleep {
         said: None,
         wait: &wait,
         nap: false,
@@ -206,8 +206,8 @@ fn a_thread_that_sleeps_next_does_not_wait_for_a_driver_that_wants_an_interrupt(
 
 #[test]
 fn a_thread_that_was_told_of_a_chain_looks_for_it_again_but_not_forever() {
-    let device = Device::new(Serving::Notified);
-    let queue = &device.queues[0];
+    let device = Device::new(Notify::Exit);
+    let queue = &device.transport.queues()[0];
     let serve = |said| {
         let wait = &|| {};
         queue.serve_then(&Then::Sleep {
@@ -237,8 +237,8 @@ fn a_thread_that_was_told_of_a_chain_looks_for_it_again_but_not_forever() {
 
 #[test]
 fn a_driver_need_not_notify_a_thread_that_polls_until_it_sleeps() {
-    let device = Device::new(Serving::Notified);
-    let queue = &device.queues[0];
+    let device = Device::new(Notify::Exit);
+    let queue = &device.transport.queues()[0];
     with_driver(&device, |driver| {
         let request = [Buffer::new(REQUEST, 4)];
         assert!(driver.send(&request, &[]));
@@ -255,12 +255,12 @@ fn a_driver_need_not_notify_a_thread_that_polls_until_it_sleeps() {
 
 #[test]
 fn after_a_reset_the_ring_is_not_looked_at() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     with_driver(&device, |driver| {
         driver.send(&[Buffer::new(REQUEST, 1)], &[]);
         device.write(register::STATUS, 0);
         device.write(register::QUEUE_NOTIFY, 0);
-        let served = device.queues[0].serve();
+        let served = device.transport.queues()[0].serve();
         assert_eq!(served, Served::default());
         assert_eq!(driver.take(), None);
         assert_eq!(device.read(register::INTERRUPT_STATUS), 0);
@@ -269,7 +269,7 @@ fn after_a_reset_the_ring_is_not_looked_at() {
 
 #[test]
 fn a_queue_that_is_made_unready_is_not_served() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     with_driver(&device, |driver| {
         driver.send(&[Buffer::new(REQUEST, 1)], &[]);
         device.write(register::QUEUE_SEL, 0);
@@ -282,8 +282,11 @@ fn a_queue_that_is_made_unready_is_not_served() {
 
 #[test]
 fn resets_while_another_thread_serves_neither_hang_nor_serve_on() {
-    let device = Device::new(Serving::Polled);
-    let (queue, stop) = (Arc::clone(&device.queues[0]), AtomicBool::new(false));
+    let device = Device::new(Notify::Never);
+    let (queue, stop) = (
+        Arc::clone(&device.transport.queues()[0]),
+        AtomicBool::new(false),
+    );
     std::thread::scope(|scope| {
         let server = scope.spawn(|| {
             let mut served = 0;

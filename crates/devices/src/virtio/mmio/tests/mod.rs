@@ -19,7 +19,7 @@ use vm_memory::{GuestAddress, GuestMemoryMmap};
 
 use super::{Interrupt, VirtioMmio, register};
 use crate::virtio::worker_double::Double;
-use crate::virtio::{Handler, Inverter, Queue, Refusal, Served, Serving, VirtioConfig};
+use crate::virtio::{Handler, Inverter, Notify, Refusal, Served, VirtioConfig, VirtioDevice};
 use vmbell::bus::{Backlog, BusDevice};
 use vmbell_virtqueue::SplitLayout;
 
@@ -33,33 +33,33 @@ const NEEDS_RESET: u32 = 64;
 const PROBED: u32 = ACKNOWLEDGE | DRIVER;
 
 /// A device with two queues, as its driver sees it.
-pub struct Device<D = Inverter> {
+pub struct Device {
     pub memory: GuestMemoryMmap,
     pub transport: VirtioMmio,
-    pub queues: Vec<Arc<Queue<D>>>,
     pub backlog: Backlog,
 }
 
 impl Device {
-    pub fn new(serving: Serving) -> Self {
-        Self::with(serving, Interrupt::default())
+    pub fn new(notify: Notify) -> Self {
+        Self::with(notify, Interrupt::default())
     }
 
-    pub fn with(serving: Serving, interrupt: Interrupt) -> Self {
-        Self::of(Inverter, serving, interrupt)
+    pub fn with(notify: Notify, interrupt: Interrupt) -> Self {
+        Self::of(Inverter, notify, interrupt)
     }
-}
 
-impl<D: Handler + 'static> Device<D> {
-    pub fn of(handler: D, serving: Serving, interrupt: Interrupt) -> Self {
+    pub fn of(handler: impl Handler + 'static, notify: Notify, interrupt: Interrupt) -> Self {
         let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), RAM)]).unwrap();
         let backlog = Backlog::default();
-        let (transport, queues) =
-            VirtioMmio::new(&memory, handler, 2, serving, interrupt, backlog.clone());
+        let config = VirtioConfig {
+            notify,
+            ..VirtioConfig::default()
+        };
+        let device = VirtioDevice::new(handler, 2, config);
+        let transport = VirtioMmio::new(device, &memory, interrupt, backlog.clone());
         Self {
             memory,
-            transport,
-            queues,
+            transport: transport.unwrap(),
             backlog,
         }
     }

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn the_device_says_what_it_is() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     assert_eq!(device.read(register::MAGIC_VALUE), 0x7472_6976);
     assert_eq!(device.read(register::VERSION), 2);
     assert_eq!(device.read(register::DEVICE_ID), 0xffff);
@@ -15,7 +15,7 @@ fn the_device_says_what_it_is() {
 
 #[test]
 fn features_come_in_halves_and_beyond_them_is_nothing() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     let half = |selector| {
         device.write(register::DEVICE_FEATURES_SEL, selector);
         device.read(register::DEVICE_FEATURES)
@@ -28,7 +28,7 @@ fn features_come_in_halves_and_beyond_them_is_nothing() {
 
 #[test]
 fn a_feature_that_was_not_offered_is_not_accepted() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     device.write(register::STATUS, PROBED);
     device.write(register::DRIVER_FEATURES_SEL, 1);
     // Packed rings are bit 34.
@@ -45,7 +45,7 @@ fn a_feature_that_was_not_offered_is_not_accepted() {
 
 #[test]
 fn a_driver_without_version_1_is_not_accepted() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     device.write(register::STATUS, PROBED | FEATURES_OK);
     assert_eq!(device.status(), PROBED);
     assert!(matches!(
@@ -56,7 +56,7 @@ fn a_driver_without_version_1_is_not_accepted() {
 
 #[test]
 fn features_cannot_change_once_they_are_accepted() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     device.negotiate(0);
     device.write(register::DRIVER_FEATURES_SEL, 0);
     device.write(register::DRIVER_FEATURES, u32::MAX);
@@ -66,7 +66,7 @@ fn features_cannot_change_once_they_are_accepted() {
 
 #[test]
 fn driver_ok_without_features_ok_needs_a_reset() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     device.write(register::STATUS, PROBED | DRIVER_OK);
     assert_eq!(device.status(), PROBED | NEEDS_RESET);
     assert!(matches!(device.refusal(), Refusal::DriverOkTooEarly));
@@ -78,7 +78,7 @@ fn driver_ok_without_features_ok_needs_a_reset() {
 
 #[test]
 fn a_status_bit_that_is_cleared_needs_a_reset() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     device.negotiate(0);
     device.write(register::STATUS, ACKNOWLEDGE);
     assert_eq!(device.status(), PROBED | FEATURES_OK | NEEDS_RESET);
@@ -93,7 +93,7 @@ fn a_status_bit_that_is_cleared_needs_a_reset() {
 
 #[test]
 fn accesses_that_are_not_32_bits_do_nothing() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     device.transport.write(register::STATUS, &[1]);
     device.transport.write(register::STATUS, &[1, 0]);
     device
@@ -108,7 +108,7 @@ fn accesses_that_are_not_32_bits_do_nothing() {
 
 #[test]
 fn read_only_and_absent_registers_ignore_writes() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     for offset in (0..0x200).step_by(4) {
         let writable = [0x14, 0x20, 0x24, 0x30, 0x38, 0x44, 0x50, 0x64, 0x70];
         if !writable.contains(&offset) && !(0x80..0xb0).contains(&offset) {

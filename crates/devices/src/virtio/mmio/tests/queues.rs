@@ -4,7 +4,7 @@ use vmbell_virtqueue::SetupError;
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 
 fn ready() -> Device {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     device.negotiate(0);
     device
 }
@@ -96,12 +96,12 @@ fn a_queue_that_is_not_there_has_no_size_and_takes_nothing() {
         assert_eq!(device.read(register::QUEUE_SIZE_MAX), 0, "{queue}");
         assert!(!device.set_up(queue, 8, &LAYOUT), "{queue}");
     }
-    assert_eq!(device.queues.len(), 2);
+    assert_eq!(device.transport.queues().len(), 2);
 }
 
 #[test]
 fn a_queue_is_not_ready_before_features_are_accepted() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     device.write(register::STATUS, PROBED);
     assert!(!device.set_up(0, 8, &LAYOUT));
     assert!(matches!(
@@ -128,7 +128,7 @@ fn a_ready_queue_cannot_be_moved() {
     device.write(register::QUEUE_DESC[0], 0xffff_fff0);
     device.write(register::QUEUE_SIZE, 0);
     device.go_live();
-    let queue = Arc::clone(&device.queues[0]);
+    let queue = Arc::clone(&device.transport.queues()[0]);
     assert_eq!(queue.serve(), Served::default());
     assert!(device.transport.take_refusal().is_none());
 }

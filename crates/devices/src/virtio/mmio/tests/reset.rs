@@ -6,9 +6,9 @@ use super::worker::{Line, set_up};
 use super::*;
 use crate::virtio::reset_test::{Driven, Field, LAYOUT, Puppet, on_transport};
 
-impl Driven for Device<Puppet> {
+impl Driven for Device {
     fn new(puppet: Puppet) -> Self {
-        Self::of(puppet, Serving::Notified, Interrupt::default())
+        Self::of(puppet, Notify::Exit, Interrupt::default())
     }
 
     fn memory(&self) -> &GuestMemoryMmap {
@@ -46,11 +46,11 @@ const fn register_of(field: Field) -> u64 {
     }
 }
 
-on_transport! { Device<Puppet> }
+on_transport! { Device }
 
 #[test]
 fn size_and_addresses_of_a_queue_are_zero() {
-    let device = Device::new(Serving::Notified);
+    let device = Device::new(Notify::Exit);
     device.negotiate(0);
     assert!(device.set_up(0, 8, &LAYOUT));
     device.negotiate(0);

@@ -60,14 +60,13 @@ fn connect(
 
 /// A device of which a driver has set everything up, but for DRIVER_OK.
 fn plugged(memory: GuestMemoryMmap, disk: VhostUserBlk) -> Device {
-    let transport =
-        VirtioMmio::with_worker(&memory, disk, VirtioConfig::default(), Interrupt::default())
-            .unwrap();
+    let device = VirtioDevice::with_worker(disk, VirtioConfig::default());
+    let backlog = Backlog::default();
+    let transport = VirtioMmio::new(device, &memory, Interrupt::default(), backlog.clone());
     let device = Device {
         memory,
-        transport,
-        queues: Vec::new(),
-        backlog: Backlog::default(),
+        transport: transport.unwrap(),
+        backlog,
     };
     device.negotiate(0);
     assert!(device.set_up(0, 8, &LAYOUT));

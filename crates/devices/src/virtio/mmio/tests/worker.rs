@@ -39,14 +39,13 @@ pub fn set_up() -> (Device, Double, Line) {
     let (worker, line) = (Double::default(), Line::default());
     let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), RAM)]).unwrap();
     let interrupt = Interrupt::new(Some(Box::new(line.clone())));
-    let transport =
-        VirtioMmio::with_worker(&memory, worker.clone(), VirtioConfig::default(), interrupt)
-            .unwrap();
+    let device = VirtioDevice::with_worker(worker.clone(), VirtioConfig::default());
+    let backlog = Backlog::default();
+    let transport = VirtioMmio::new(device, &memory, interrupt, backlog.clone());
     let device = Device {
         memory,
-        transport,
-        queues: Vec::new(),
-        backlog: Backlog::default(),
+        transport: transport.unwrap(),
+        backlog,
     };
     device.negotiate(0);
     for (queue, layout) in (0..).zip(LAYOUTS) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::virtio::{Handled, HandlerError, Request};
 use kit::wait::await_that;
 use vmbell_virtqueue::{Buffer, Features, SplitDriver, brand};
 
@@ -10,6 +11,9 @@ const LAYOUTS: [SplitLayout; 2] = [
     SplitLayout::contiguous(0, 8),
     SplitLayout::contiguous(0x2000, 8),
 ];
+
+/// The slot of the device: the host bridge is in the one before.
+const FIRST_SLOT: usize = 1;
 
 /// A live device with two queues.
 fn live(notify: Notify) -> Pc {
@@ -222,4 +226,46 @@ fn a_device_that_goes_takes_its_doorbells_along() {
     let registry = Arc::clone(&pc.registry);
     drop(pc);
     assert_eq!(registry.registered(), 0);
+}
+
+#[test]
+fn a_device_that_is_pulled_out_takes_its_doorbells_along() {
+    let pc = live(Notify::Doorbell);
+    assert!(pc.registry.registered() > 0);
+    assert!(pc.root.remove(FIRST_SLOT));
+    assert_eq!(pc.registry.registered(), 0);
+}
+
+#[test]
+fn a_device_that_a_full_bus_refuses_ends() {
+    struct Ends {
+        _alive: Arc<()>,
+    }
+
+    impl Handler for Ends {
+        const DEVICE_ID: u32 = 0xffff;
+
+        fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
+            Ok(request.complete(0))
+        }
+    }
+
+    let (alive, mut guest) = (Arc::new(()), None);
+    let pc = Pc::of(|parts| {
+        let device = VirtioDevice::new(Inverter, QUEUES, VirtioConfig::default());
+        let parts = guest.insert(parts);
+        VirtioPci::new(device, parts.clone()).unwrap()
+    });
+    let add = || {
+        let _alive = Arc::clone(&alive);
+        let handler = Ends { _alive };
+        let device = VirtioDevice::new(handler, 1, VirtioConfig::default());
+        let function = VirtioPci::new(device, guest.clone().unwrap()).unwrap();
+        pc.root.add(Arc::new(function))
+    };
+    let slots: Vec<usize> = std::iter::from_fn(|| add().ok()).collect();
+    let devices = || Arc::strong_count(&alive) - 1;
+    assert_eq!(devices(), slots.len(), "the refused one has ended");
+    assert!(pc.root.remove(slots[0]));
+    assert_eq!(devices(), slots.len() - 1, "another was pulled out");
 }

@@ -23,7 +23,7 @@ use self::wires::Wires;
 use super::*;
 use crate::pci::{CONFIG_PORTS, PciFunction, PciRoot, Window, Windows};
 use crate::registry_double::Registry;
-use crate::virtio::{Handler, Inverter, Notify, Raise, VirtioConfig};
+use crate::virtio::{Handler, Inverter, Notify, Raise, VirtioConfig, VirtioDevice};
 use vmbell::bus::{Bus, BusRange, BusReader};
 use vmbell::doorbell::{Bell, IoEventAddress};
 use vmbell::irq::Msi;
@@ -94,7 +94,8 @@ impl Pc {
     }
 
     fn with<D: Handler + 'static>(handler: D, queues: u16, config: VirtioConfig) -> Self {
-        Self::of(|guest| VirtioPci::new(handler, queues, config, guest).unwrap())
+        let device = VirtioDevice::new(handler, queues, config);
+        Self::of(|guest| VirtioPci::new(device, guest).unwrap())
     }
 
     fn of(device: impl FnOnce(GuestParts) -> VirtioPci) -> Self {

@@ -30,7 +30,7 @@ fn pc(stores: bool, config: VirtioConfig) -> Pc {
         ..Registry::default()
     };
     Pc::on(registry, |guest| {
-        VirtioPci::new(Inverter, QUEUES, config, guest).unwrap()
+        VirtioPci::new(VirtioDevice::new(Inverter, QUEUES, config), guest).unwrap()
     })
 }
 
@@ -167,9 +167,13 @@ fn a_device_without_a_doorbell_cannot_have_them() {
         ..CONFIG
     };
     Pc::of(|guest| {
-        let refused = VirtioPci::new(Inverter, QUEUES, config, guest.clone());
+        let refused = VirtioPci::new(VirtioDevice::new(Inverter, QUEUES, config), guest.clone());
         let text = refused.unwrap_err().to_string();
         assert_eq!(text, "notification data needs a doorbell");
-        VirtioPci::new(Inverter, QUEUES, VirtioConfig::default(), guest).unwrap()
+        VirtioPci::new(
+            VirtioDevice::new(Inverter, QUEUES, VirtioConfig::default()),
+            guest,
+        )
+        .unwrap()
     });
 }

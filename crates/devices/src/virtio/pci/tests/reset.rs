@@ -122,7 +122,8 @@ fn call_of_a_worker_from_before_and_after_it_is_not_sent() {
     let worker = Double::default();
     let theirs = worker.clone();
     let config = VirtioConfig::default();
-    let mut pc = Pc::of(|guest| VirtioPci::with_worker(theirs, config, guest).unwrap());
+    let mut pc =
+        Pc::of(|guest| VirtioPci::new(VirtioDevice::with_worker(theirs, config), guest).unwrap());
     for looks in [false, true] {
         start_masked(&mut pc);
         let call = worker.told().calls.pop().unwrap();

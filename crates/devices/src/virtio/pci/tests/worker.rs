@@ -19,7 +19,8 @@ fn layouts() -> impl Iterator<Item = (u16, SplitLayout)> {
 fn pc(config: VirtioConfig) -> (Pc, Double) {
     let double = Double::default();
     let worker = double.clone();
-    let mut pc = Pc::of(|guest| VirtioPci::with_worker(worker, config, guest).unwrap());
+    let mut pc =
+        Pc::of(|guest| VirtioPci::new(VirtioDevice::with_worker(worker, config), guest).unwrap());
     pc.negotiate();
     pc.set_msix(true, false);
     for (queue, layout) in layouts() {
@@ -199,9 +200,12 @@ fn worker_is_not_given_what_it_cannot_do() {
         ),
     ] {
         Pc::of(|guest| {
-            let refused = VirtioPci::with_worker(Double::default(), config, guest.clone());
+            let refused = VirtioPci::new(
+                VirtioDevice::with_worker(Double::default(), config),
+                guest.clone(),
+            );
             assert_eq!(refused.unwrap_err().to_string(), text);
-            VirtioPci::with_worker(Double::default(), can, guest).unwrap()
+            VirtioPci::new(VirtioDevice::with_worker(Double::default(), can), guest).unwrap()
         });
     }
 }
