@@ -11,7 +11,7 @@ use vmbell::bus::BusDevice;
 use vmbell::irq::{IrqArch, Msi};
 use vmbell_hypervisor::{Error, IrqTrigger, Irqs};
 
-use super::SERIAL_GSI;
+use super::serial::SERIAL_GSI;
 
 /// Guest-physical address of its registers.
 pub const IO_APIC: u64 = 0xfec0_0000;

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmbell_virtqueue::{Buffer, Features, SplitDriver, SplitLayout, brand};
 
-use super::control::QueueRegisters;
+use super::driver_side::DriverSide;
 use super::live_ring::LiveRing;
 use super::mmio::Interrupt;
 use super::request::{Outcome, Request};
-use super::ring::Ring;
-use super::server::DriverSide;
+use super::ring::{QueueRegisters, Ring};
 use super::slices::SliceList;
 use super::{Handler, HandlerError};
 use kit::wait::await_that;

@@ -7,8 +7,8 @@ use vm_memory::GuestMemoryMmap;
 use super::*;
 use crate::listener::Rest;
 use crate::virtio::answer_double::{DATA, driver_side, memory, ring};
-use crate::virtio::server::DriverSide;
-use crate::virtio::{Handled, Handler, HandlerError, Interrupts, Queue, Request, features};
+use crate::virtio::driver_side::{DriverSide, Interrupts};
+use crate::virtio::{Handled, Handler, HandlerError, Queue, Request, features};
 use vmbell_virtqueue::{Brand, Buffer, Features, Side, SplitDriver, SplitLayout, brand};
 
 const SIZE: u16 = 64;

@@ -11,8 +11,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::host_io::read_once;
-use super::queue::{Handler, HandlerError};
-use super::request::{Handled, Request};
+use super::refusal::HandlerError;
+use super::request::{Handled, Handler, Request};
 use crate::output::{FULL, Output};
 
 /// The receiving and the sending queue; a device with one port has one of each.

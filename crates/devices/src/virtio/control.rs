@@ -10,12 +10,11 @@ use vmbell::bus::Backlog;
 use vmbell_virtqueue::Status;
 
 use super::device::VirtioDevice;
-use super::refusal::Trouble;
-use super::server::{DeviceInfo, DriverSide, Server};
-use super::{Interrupts, Refusal, features};
-
-/// The most descriptors of a queue.
-pub(super) const QUEUE_SIZE_MAX: u16 = 256;
+use super::driver_side::{DriverSide, Interrupts, Trouble};
+use super::features;
+use super::refusal::Refusal;
+use super::ring::QueueRegisters;
+use super::server::{DeviceInfo, Server};
 
 /// A device without a transport.
 pub(super) struct Control {
@@ -198,33 +197,6 @@ impl Control {
             Ok(()) => registers.queues[usize::from(index)].ready = true,
             Err(refusal) => self.trouble.note(refusal),
         }
-    }
-}
-
-/// The registers of one queue.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct QueueRegisters {
-    pub(super) size: u32,
-    pub(super) descriptors: u64,
-    pub(super) driver: u64,
-    pub(super) device: u64,
-    pub(super) ready: bool,
-}
-
-impl QueueRegisters {
-    /// The number of descriptors, which the driver has chosen.
-    ///
-    /// # Errors
-    ///
-    /// If it is more than a device allows.
-    pub(super) fn checked_size(&self, index: u16) -> Result<u16, Refusal> {
-        let size = u16::try_from(self.size).ok();
-        size.filter(|size| *size <= QUEUE_SIZE_MAX)
-            .ok_or(Refusal::Size {
-                queue: index,
-                size: self.size,
-                most: QUEUE_SIZE_MAX,
-            })
     }
 }
 

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use vmbell::bus::Backlog;
 
 use super::config::VirtioConfig;
+use super::driver_side::DriverSide;
 use super::features;
-use super::queue::Handler;
 use super::queues::Queues;
-use super::server::{DeviceInfo, DriverSide, Server};
+use super::request::Handler;
+use super::server::{DeviceInfo, Server};
 use super::vhost::{Vhost, Worker};
 
 /// A device that is not plugged in yet.

@@ -1,8 +1,8 @@
 //! The test device: answers each request with its bytes inverted, so that the answer differs from what was in the
 //! buffer before. It runs on the thread that serves the queue.
 
-use super::queue::{Handler, HandlerError};
-use super::request::{Handled, Request};
+use super::refusal::HandlerError;
+use super::request::{Handled, Handler, Request};
 
 /// The most bytes of an answer, so that no driver keeps a thread busy with one chain.
 const MOST: usize = 64 << 10;

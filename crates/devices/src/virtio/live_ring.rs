@@ -12,15 +12,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLock
 use vm_memory::GuestMemoryMmap;
 
 use super::coalescing::Coalescing;
+use super::driver_side::DriverSide;
 use super::refusal::Refusal;
-use super::request::Taken;
 use super::ring::Ring;
-use super::server::DriverSide;
 use vmbell_virtqueue::{Chain, DeviceQueue, Head, QueueError};
 
 /// How many times a thread looks again at a ring that lacks a chain of which it was told: for about 100 us, which is long for a
 /// store on its way from one CPU to another.
 const LOOKS: u16 = 1000;
+
+/// A chain that was taken from a ring.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) head: Head,
+    /// How many times the queue was stopped before.
+    pub(super) stops: u64,
+    /// Counts the chains that were taken since the start of the queue, from 1.
+    pub(super) number: u64,
+}
 
 /// The state of a queue between DRIVER_OK and a reset.
 pub(super) struct Live {

@@ -18,6 +18,7 @@ mod config;
 mod console;
 mod control;
 mod device;
+mod driver_side;
 mod features;
 mod host_io;
 mod inverter;
@@ -42,36 +43,14 @@ pub mod vhost;
 #[cfg(test)]
 mod worker_double;
 
-use std::sync::Arc;
-
-use vmbell::eventfd::EventFd;
-
 pub use blk::{Disk, DiskError, DiskSerial, DiskSerialError};
 pub use config::{Notify, Raise, VirtioConfig};
 pub use console::{CONSOLE_QUEUES, Console, ConsoleReady};
 pub use device::VirtioDevice;
 pub use inverter::Inverter;
 pub use net::Net;
-pub use queue::{Handler, HandlerError, Queue, Served};
-pub use refusal::Refusal;
-pub use request::{Buffers, Handled, Pending, Request};
+pub use queue::{Queue, Served};
+pub use refusal::{HandlerError, Refusal};
+pub use request::{Buffers, Handled, Handler, Pending, Request};
 pub use rng::Entropy;
 pub use slices::{Readable, Slices, Writable};
-
-/// How a transport interrupts the driver. It is called by the thread that serves a queue, and by that of a vCPU.
-trait Interrupts: Send + Sync {
-    /// The device has used a buffer of this queue.
-    fn used_buffer(&self, queue: u16);
-
-    /// The eventfd whose signal is the interrupt of this queue without a thread of this process, as long as the driver
-    /// does not change the device's interrupts. Defaults to none.
-    fn irqfd(&self, _queue: u16) -> Option<Arc<EventFd>> {
-        None
-    }
-
-    /// The configuration has changed, or the device needs a reset.
-    fn configuration(&self);
-
-    /// Forgets the interrupts that the driver has not got or not acknowledged: the device is reset.
-    fn reset(&self);
-}

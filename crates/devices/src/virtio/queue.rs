@@ -5,21 +5,17 @@
 //! Notifications stay disabled then, so the thread must call the service again.
 
 use std::fmt;
-use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use vm_memory::{GuestAddress, GuestMemoryError};
-
 use super::coalescing::LATEST;
-use super::control::QUEUE_SIZE_MAX;
+use super::driver_side::DriverSide;
 use super::live_ring::{Live, LiveRing};
 use super::notification::LastNotification;
 use super::refusal::{Refusal, catch};
-use super::request::{Handled, Outcome, Request};
-use super::ring::Ring;
-use super::server::DriverSide;
+use super::request::{Handler, Outcome, Request};
+use super::ring::{QUEUE_SIZE_MAX, Ring};
 use super::slices::SliceList;
 use crate::listener::Rest;
 use vmbell::bus::Work;
@@ -33,83 +29,6 @@ pub(super) const BUDGET: u16 = QUEUE_SIZE_MAX;
 /// How many turns a thread waits for the next chain of a driver that polls: about 200 ns on an EPYC, a few times the way of a
 /// cache line to the driver's CPU and back, and a small part of a wake-up.
 const TURNS: u32 = 8;
-
-/// Why a device cannot handle a chain.
-#[derive(Debug, thiserror::Error)]
-pub enum HandlerError {
-    /// A buffer of the chain is not all in guest memory.
-    #[error("a buffer at {address:#x} is not in guest memory", address = address.0)]
-    Outside {
-        /// The address of the buffer.
-        address: GuestAddress,
-        /// Which part of it is not.
-        source: GuestMemoryError,
-    },
-    /// The chain is too short for any request of this device, so that it cannot be answered.
-    #[error("a request of {readable} bytes with room for an answer of {writable} is too short")]
-    Short {
-        /// Bytes that the device may read.
-        readable: usize,
-        /// Bytes that the device may write.
-        writable: usize,
-    },
-    /// The host could not do what the device needs.
-    #[error("the host could not {operation}")]
-    Host {
-        /// What it could not do.
-        operation: &'static str,
-        /// Its error.
-        source: io::Error,
-    },
-}
-
-/// The work of a device on the chains that its driver makes available.
-pub trait Handler: Send + Sync {
-    /// The device ID (virtio 1.3, 5).
-    const DEVICE_ID: u32;
-    /// The device's name, for messages.
-    const NAME: &'static str = "virtio";
-
-    /// The features that only this type of device has (bits 0 to 23): none.
-    fn features(&self) -> u64 {
-        0
-    }
-
-    /// The driver has accepted these features, and its requests follow. None is under way; what is still pending from before a
-    /// reset has no effect any more.
-    fn accepted(&self, _features: u64) {}
-
-    /// The configuration that only this type of device has. Defaults to none.
-    fn config(&self) -> &[u8] {
-        &[]
-    }
-
-    /// The queues whose chains wait for the host, each with the descriptor that is readable when the host has something for
-    /// them or room for what they have, or when [pending](super::Pending) requests are complete. Defaults to none. The thread that
-    /// serves what waits for the host watches them, which on PCI is a thread of the device.
-    fn sources(&self) -> Vec<(u16, BorrowedFd<'_>)> {
-        Vec::new()
-    }
-
-    /// Whether the driver waits until the chains of this queue are given back. If not, its interrupts are
-    /// coalesced. Defaults to true.
-    fn is_awaited(&self, _queue: u16) -> bool {
-        true
-    }
-
-    /// Handles one request: [completes](Request::complete) it, [defers](Request::defer) it, to complete it later, or leaves
-    /// it [waiting](Request::wait) for its queue's [source](Self::sources). A driver cannot make more requests available than the
-    /// queue has descriptors, which limits how many are pending; a device with a lower limit leaves further ones waiting.
-    ///
-    /// # Errors
-    ///
-    /// The queue stops then.
-    ///
-    /// # Panics
-    ///
-    /// A panic stops the queue as an error does, if the process unwinds: the device needs a reset, and continues after it.
-    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError>;
-}
 
 /// A handler without its type. The loop over the chains of a ring is compiled once for each type, so that the type's code is
 /// inlined there.

@@ -10,15 +10,15 @@ use vmbell::eventfd::EventFd;
 use vmbell::thread::{EventLoop, EventSet, ThreadKind};
 
 use super::config::Notify;
-use super::control::QueueRegisters;
+use super::driver_side::DriverSide;
 use super::features;
 use super::notification::LastNotification;
 use super::poller::Poller;
 use super::queue::{AnyHandler, Queue};
 use super::refusal::{Refusal, catch};
-use super::ring::Ring;
-use super::server::{DriverSide, Server};
-use crate::Listener;
+use super::ring::{QueueRegisters, Ring};
+use super::server::Server;
+use crate::listener::Listener;
 
 /// The queues of one device.
 pub(super) struct Queues {

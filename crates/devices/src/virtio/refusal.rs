@@ -1,11 +1,39 @@
 //! Mistakes of a driver that the device refuses, and failures of the device itself and of the worker that serves its queues.
 
+use std::io;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-use super::queue::HandlerError;
+use vm_memory::{GuestAddress, GuestMemoryError};
 use vmbell_virtqueue::{QueueError, SetupError, UsedError};
+
+/// Why a device cannot handle a chain.
+#[derive(Debug, thiserror::Error)]
+pub enum HandlerError {
+    /// A buffer of the chain is not all in guest memory.
+    #[error("a buffer at {address:#x} is not in guest memory", address = address.0)]
+    Outside {
+        /// The address of the buffer.
+        address: GuestAddress,
+        /// Which part of it is not.
+        source: GuestMemoryError,
+    },
+    /// The chain is too short for any request of this device, so that it cannot be answered.
+    #[error("a request of {readable} bytes with room for an answer of {writable} is too short")]
+    Short {
+        /// Bytes that the device may read.
+        readable: usize,
+        /// Bytes that the device may write.
+        writable: usize,
+    },
+    /// The host could not do what the device needs.
+    #[error("the host could not {operation}")]
+    Host {
+        /// What it could not do.
+        operation: &'static str,
+        /// Its error.
+        source: io::Error,
+    },
+}
 
 /// Why a device refused a write, or stopped. The driver sees only a status bit; the VMM can log this.
 #[derive(Debug, thiserror::Error)]
@@ -103,7 +131,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// Whether the device cannot continue without a reset (virtio 1.3, 2.1.2).
-    const fn is_fatal(&self) -> bool {
+    pub(super) const fn is_fatal(&self) -> bool {
         !matches!(
             self,
             Self::Features { .. }
@@ -125,34 +153,4 @@ pub(super) fn catch<R>(code: impl FnOnce() -> R) -> Result<R, Refusal> {
             message: text.unwrap_or("without a text").to_owned(),
         }
     })
-}
-
-/// The last refusal, for the VMM, and whether the driver must reset the device.
-#[derive(Debug, Default)]
-pub(super) struct Trouble {
-    last: Mutex<Option<Refusal>>,
-    needs_reset: AtomicBool,
-}
-
-impl Trouble {
-    pub(super) fn note(&self, refusal: Refusal) {
-        if refusal.is_fatal() {
-            self.needs_reset.store(true, Ordering::Release);
-        }
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
-    }
-
-    pub(super) fn take(&self) -> Option<Refusal> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.take()
-    }
-
-    pub(super) fn needs_reset(&self) -> bool {
-        self.needs_reset.load(Ordering::Acquire)
-    }
-
-    /// Called at a reset: the driver need not reset any more. The last refusal stays for the VMM.
-    pub(super) fn over(&self) {
-        self.needs_reset.store(false, Ordering::Release);
-    }
 }

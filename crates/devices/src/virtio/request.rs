@@ -4,11 +4,61 @@
 //! If the driver resets the device meanwhile, nothing of the request reaches guest memory any more.
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, RwLockReadGuard};
 
-use super::live_ring::{Live, LiveRing};
+use super::live_ring::{Live, LiveRing, Taken};
+use super::refusal::HandlerError;
 use super::slices::{Readable, SliceList, Writable};
 use vmbell_virtqueue::{Buffer, Head};
+
+/// The work of a device on the chains that its driver makes available.
+pub trait Handler: Send + Sync {
+    /// The device ID (virtio 1.3, 5).
+    const DEVICE_ID: u32;
+    /// The device's name, for messages.
+    const NAME: &'static str = "virtio";
+
+    /// The features that only this type of device has (bits 0 to 23): none.
+    fn features(&self) -> u64 {
+        0
+    }
+
+    /// The driver has accepted these features, and its requests follow. None is under way; what is still pending from before a
+    /// reset has no effect any more.
+    fn accepted(&self, _features: u64) {}
+
+    /// The configuration that only this type of device has. Defaults to none.
+    fn config(&self) -> &[u8] {
+        &[]
+    }
+
+    /// The queues whose chains wait for the host, each with the descriptor that is readable when the host has something for
+    /// them or room for what they have, or when [pending](Pending) requests are complete. Defaults to none. The thread that
+    /// serves what waits for the host watches them, which on PCI is a thread of the device.
+    fn sources(&self) -> Vec<(u16, BorrowedFd<'_>)> {
+        Vec::new()
+    }
+
+    /// Whether the driver waits until the chains of this queue are given back. If not, its interrupts are
+    /// coalesced. Defaults to true.
+    fn is_awaited(&self, _queue: u16) -> bool {
+        true
+    }
+
+    /// Handles one request: [completes](Request::complete) it, [defers](Request::defer) it, to complete it later, or leaves
+    /// it [waiting](Request::wait) for its queue's [source](Self::sources). A driver cannot make more requests available than the
+    /// queue has descriptors, which limits how many are pending; a device with a lower limit leaves further ones waiting.
+    ///
+    /// # Errors
+    ///
+    /// The queue stops then.
+    ///
+    /// # Panics
+    ///
+    /// A panic stops the queue as an error does, if the process unwinds: the device needs a reset, and continues after it.
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError>;
+}
 
 /// A request while a handler has it. All of its buffers are in guest memory.
 #[must_use = "a request that is neither completed nor deferred is lost to the driver"]
@@ -26,16 +76,6 @@ impl fmt::Debug for Request<'_> {
             .field("head", &self.head)
             .finish_non_exhaustive()
     }
-}
-
-/// A chain that was taken from a ring.
-#[derive(Debug)]
-pub(super) struct Taken {
-    pub(super) head: Head,
-    /// How many times the queue was stopped before.
-    pub(super) stops: u64,
-    /// Counts the chains that were taken since the start of the queue, from 1.
-    pub(super) number: u64,
 }
 
 /// What a handler has done with a request.

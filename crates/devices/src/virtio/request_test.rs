@@ -6,9 +6,9 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::*;
 use crate::virtio::answer_double::{DATA, driver_side, memory, ring};
+use crate::virtio::driver_side::{DriverSide, Interrupts};
 use crate::virtio::mmio::Interrupt;
-use crate::virtio::server::DriverSide;
-use crate::virtio::{Handler, HandlerError, Interrupts, Queue, Served, features};
+use crate::virtio::{Handler, HandlerError, Queue, Served, features};
 use kit::wait::await_that;
 use vmbell_virtqueue::{Brand, Features, Side, SplitDriver, SplitLayout, brand};
 

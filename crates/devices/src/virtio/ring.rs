@@ -9,8 +9,38 @@ use vmbell_virtqueue::{
     UsedError,
 };
 
-use super::control::QueueRegisters;
-use super::{Refusal, features};
+use super::features;
+use super::refusal::Refusal;
+
+/// The most descriptors of a queue.
+pub(super) const QUEUE_SIZE_MAX: u16 = 256;
+
+/// The registers of one queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct QueueRegisters {
+    pub(super) size: u32,
+    pub(super) descriptors: u64,
+    pub(super) driver: u64,
+    pub(super) device: u64,
+    pub(super) ready: bool,
+}
+
+impl QueueRegisters {
+    /// The number of descriptors, which the driver has chosen.
+    ///
+    /// # Errors
+    ///
+    /// If it is more than a device allows.
+    pub(super) fn checked_size(&self, index: u16) -> Result<u16, Refusal> {
+        let size = u16::try_from(self.size).ok();
+        size.filter(|size| *size <= QUEUE_SIZE_MAX)
+            .ok_or(Refusal::Size {
+                queue: index,
+                size: self.size,
+                most: QUEUE_SIZE_MAX,
+            })
+    }
+}
 
 /// A ring in guest memory.
 pub(super) enum Ring {

@@ -2,8 +2,8 @@
 //! thread that serves the queue.
 
 use super::host_io::fill_randomly;
-use super::queue::{Handler, HandlerError};
-use super::request::{Handled, Request};
+use super::refusal::HandlerError;
+use super::request::{Handled, Handler, Request};
 
 /// The most bytes of an answer, so that no driver keeps a thread busy with one chain. A driver has to take fewer bytes
 /// than its buffer has (virtio 1.3, 5.4.6.1).

@@ -4,13 +4,12 @@
 
 use std::sync::Arc;
 
-use vm_memory::GuestMemoryMmap;
 use vmbell::eventfd::EventFd;
 
-use super::control::QueueRegisters;
 use super::notification::LastNotification;
-use super::refusal::Trouble;
-use super::{Interrupts, Queue, Refusal};
+use super::queue::Queue;
+use super::refusal::Refusal;
+use super::ring::QueueRegisters;
 
 /// What a device is, which does not change.
 #[derive(Debug)]
@@ -57,15 +56,4 @@ pub(super) trait Server: Send + Sync {
     fn queues(&self) -> &[Arc<Queue>] {
         &[]
     }
-}
-
-/// What a server knows of the driver.
-#[derive(Clone)]
-pub(super) struct DriverSide {
-    /// Where the queues and their buffers are.
-    pub(super) memory: Arc<GuestMemoryMmap>,
-    /// How the driver is interrupted.
-    pub(super) interrupts: Arc<dyn Interrupts>,
-    /// The receiver of the driver's mistakes.
-    pub(super) trouble: Arc<Trouble>,
 }

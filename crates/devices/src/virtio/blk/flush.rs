@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use super::{Status, put_status};
-use crate::virtio::Pending;
+use crate::virtio::request::Pending;
 use vmbell::thread::{ThreadKind, spawn};
 
 /// The thread that flushes, until this is dropped.

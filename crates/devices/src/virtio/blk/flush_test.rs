@@ -7,7 +7,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use super::super::Disk;
 use super::*;
 use crate::virtio::answer_double::{DATA, driver_side, memory, ring};
-use crate::virtio::server::DriverSide;
+use crate::virtio::driver_side::DriverSide;
 use crate::virtio::{Handler, Queue, features};
 use kit::wait::await_that;
 use vmbell_virtqueue::{Brand, Buffer, Features, SplitDriver, SplitLayout, brand};

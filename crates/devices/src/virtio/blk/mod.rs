@@ -19,8 +19,8 @@ use self::flush::Flusher;
 pub use self::image::DiskError;
 pub use self::serial::{DiskSerial, DiskSerialError};
 use super::host_io::{read_exact_at, write_all_at};
-use super::queue::{Handler, HandlerError};
-use super::request::{Handled, Request};
+use super::refusal::HandlerError;
+use super::request::{Handled, Handler, Request};
 use super::slices::{Readable, Writable};
 
 const SIZE_MAX: u64 = 1 << 1;

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use crate::virtio::Interrupts;
+use crate::virtio::driver_side::Interrupts;
 use vmbell_hypervisor::IrqTrigger;
 
 /// Used buffer notification; also the value that the driver writes to the doorbell.

@@ -11,8 +11,12 @@ use vmbell_hypervisor::{Doorbell, Error, IoEvents};
 use vmbell_virtqueue::Status;
 
 use super::{Interrupt, register};
-use crate::virtio::control::{Control, QUEUE_SIZE_MAX, QueueRegisters, set_half};
-use crate::virtio::{Interrupts, Queue, Refusal, VirtioDevice};
+use crate::virtio::control::{Control, set_half};
+use crate::virtio::device::VirtioDevice;
+use crate::virtio::driver_side::Interrupts;
+use crate::virtio::queue::Queue;
+use crate::virtio::refusal::Refusal;
+use crate::virtio::ring::{QUEUE_SIZE_MAX, QueueRegisters};
 
 /// A virtio device with MMIO registers.
 pub struct VirtioMmio {

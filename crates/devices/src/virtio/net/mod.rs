@@ -14,8 +14,8 @@ pub use mac::{Mac, MacError};
 pub use offload::Offloads;
 pub use tap::{Tap, TapError};
 
-use super::queue::{Handler, HandlerError};
-use super::request::{Handled, Request};
+use super::refusal::HandlerError;
+use super::request::{Handled, Handler, Request};
 use super::slices::{Readable, Writable};
 
 /// The value of the configuration's status while there is a link.

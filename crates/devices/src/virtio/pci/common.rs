@@ -5,8 +5,9 @@
 use vmbell_virtqueue::Status;
 
 use super::interrupts::{NO_VECTOR, PciInterrupts};
-use crate::virtio::control::{Control, DriverRegisters, QueueRegisters, set_half};
+use crate::virtio::control::{Control, DriverRegisters, set_half};
 use crate::virtio::features;
+use crate::virtio::ring::QueueRegisters;
 
 /// Offset and width of each field.
 const DEVICE_FEATURE_SELECT: (u64, usize) = (0, 4);

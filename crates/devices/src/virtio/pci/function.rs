@@ -9,8 +9,12 @@ use super::layout::{self, Capabilities, Part, Space, Window};
 use super::messages::Messages;
 use super::{GuestParts, common};
 use crate::pci::{ConfigSpace, FunctionInfo, Identity, OwnRegisters, PciFunction, Registers};
-use crate::virtio::control::{Control, QUEUE_SIZE_MAX};
-use crate::virtio::{Interrupts, Notify, Refusal, VirtioDevice};
+use crate::virtio::config::Notify;
+use crate::virtio::control::Control;
+use crate::virtio::device::VirtioDevice;
+use crate::virtio::driver_side::Interrupts;
+use crate::virtio::refusal::Refusal;
+use crate::virtio::ring::QUEUE_SIZE_MAX;
 use vmbell::irq::Gsi;
 use vmbell_virtqueue::Status;
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::OnError;
 use crate::pci::{MessageRoute, MsixControl, MsixTable, Routes, read_pending};
-use crate::virtio::Raise;
+use crate::virtio::config::Raise;
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd, drain};
 use vmbell::irq::Msi;
 use vmbell_hypervisor::{Error, IrqTrigger, Irqfd};

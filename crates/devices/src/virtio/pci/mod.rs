@@ -21,7 +21,7 @@ use vmbell::bus::Backlog;
 use vmbell_hypervisor::{Error, IoEvents};
 
 #[cfg(doc)]
-use super::{Notify, Raise};
+use super::config::{Notify, Raise};
 use crate::pci::Routes;
 
 pub use function::VirtioPci;

@@ -10,10 +10,10 @@ use vmbell::eventfd::{EFD_NONBLOCK, EventFd, Signaller};
 use vmbell::thread::{EventLoop, EventSet, ThreadKind};
 
 use super::{Worker, WorkerFeatures};
-use crate::virtio::Refusal;
-use crate::virtio::control::{QUEUE_SIZE_MAX, QueueRegisters};
-use crate::virtio::ring::Ring;
-use crate::virtio::server::{DriverSide, Server};
+use crate::virtio::driver_side::DriverSide;
+use crate::virtio::refusal::Refusal;
+use crate::virtio::ring::{QUEUE_SIZE_MAX, QueueRegisters, Ring};
+use crate::virtio::server::Server;
 
 /// The queues, and the worker that serves them.
 pub(in crate::virtio) struct Vhost<W> {
