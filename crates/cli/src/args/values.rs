@@ -1,5 +1,7 @@
 //! Parsers for the values of flags.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -21,19 +23,13 @@ pub(crate) fn cpus(text: &str) -> Result<CpuList, cpu_list::CpuListError> {
     cpu_list::parse(text).map(CpuList)
 }
 
-/// Parses a number of runs.
-pub(crate) fn runs(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(0) => Err("must be at least 1".to_owned()),
-        Ok(runs) => Ok(runs),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
 /// Parses a number above zero.
-pub(crate) fn positive(text: &str) -> Result<u64, String> {
+pub(crate) fn positive<T>(text: &str) -> Result<T, String>
+where
+    T: FromStr<Err: fmt::Display> + Default + PartialEq,
+{
     match text.parse() {
-        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(number) if number == T::default() => Err("must be at least 1".to_owned()),
         Ok(number) => Ok(number),
         Err(error) => Err(error.to_string()),
     }

@@ -44,10 +44,10 @@ fn what_is_not_a_duration_is_an_error() {
 
 #[test]
 fn no_runs_are_refused() {
-    assert!(runs("0").unwrap_err().contains("at least 1"));
-    assert_eq!(runs("3"), Ok(3));
-    assert!(runs("-1").is_err());
-    assert!(runs("99999999999").is_err());
+    assert!(positive::<u32>("0").unwrap_err().contains("at least 1"));
+    assert_eq!(positive::<u32>("3"), Ok(3));
+    assert!(positive::<u32>("-1").is_err());
+    assert!(positive::<u32>("99999999999").is_err());
 }
 
 #[test]

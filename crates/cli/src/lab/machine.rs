@@ -1,6 +1,5 @@
 //! The options of the L1 machine, and the lines before and after a run in it.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -53,8 +52,8 @@ pub(super) struct PlainMachine {
     #[arg(long, help_heading = MACHINE, value_name = "DEPTH,...", value_delimiter = ',', value_parser = depth)]
     depth: Vec<u32>,
     /// Give L1 N CPUs, and each Linux inside it [default: 2; 1 with --depth 2 and 3]
-    #[arg(long, help_heading = MACHINE, value_name = "N")]
-    vcpus: Option<NonZeroU32>,
+    #[arg(long, help_heading = MACHINE, value_name = "N", value_parser = values::positive::<u32>)]
+    vcpus: Option<u32>,
     /// Give the Linux in which the program runs this much memory, such as 2G; at least 128M
     #[arg(long, help_heading = MACHINE, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     memory: u64,
@@ -138,7 +137,7 @@ impl MachineArguments {
             },
             why,
         };
-        let cpus = |default| self.plain.vcpus.map_or(default, NonZeroU32::get);
+        let cpus = |default| self.plain.vcpus.unwrap_or(default);
         let functional = |why| Chosen {
             mode: TimeMode::Functional {
                 cpus: cpus(default_cpus(depth)),

@@ -62,7 +62,7 @@ pub(crate) struct EoiArgs {
     duration: Option<Duration>,
 
     /// Measure each mode in N runs [default: 10; 1 with --deterministic]
-    #[arg(short, long, value_name = "N", value_parser = values::runs, help_heading = MEASUREMENT)]
+    #[arg(short, long, value_name = "N", value_parser = values::positive::<u32>, help_heading = MEASUREMENT)]
     runs: Option<u32>,
 
     /// Raise an exact number of interrupts, each when the guest asks for it, so that the counts do not depend on time

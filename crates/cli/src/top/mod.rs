@@ -87,7 +87,7 @@ pub(super) struct TopArgs {
     batch: bool,
 
     /// End after N tables [default: at `q` or a signal]
-    #[arg(short, long, value_name = "N", value_parser = values::positive, help_heading = INTERVALS)]
+    #[arg(short, long, value_name = "N", value_parser = values::positive::<u64>, help_heading = INTERVALS)]
     number: Option<u64>,
 
     /// Measure for this time before each table

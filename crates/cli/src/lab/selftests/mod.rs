@@ -5,7 +5,6 @@ mod output;
 mod runner;
 
 use std::fs;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -79,8 +78,8 @@ pub(super) struct SelftestsArguments {
     #[arg(long, help_heading = TESTS, value_name = "FILE")]
     known: Option<PathBuf>,
     /// Give L1 N CPUs
-    #[arg(long, help_heading = MACHINE, value_name = "N", default_value = "2")]
-    vcpus: NonZeroU32,
+    #[arg(long, help_heading = MACHINE, value_name = "N", default_value = "2", value_parser = values::positive::<u32>)]
+    vcpus: u32,
     /// Give L1 this much memory; at least 128M
     #[arg(long, help_heading = MACHINE, value_name = "SIZE", default_value = "2G", value_parser = memory)]
     memory: u64,
@@ -134,7 +133,7 @@ fn run_on(
     let (host, board) = boards(arch, false)?;
     let settings = Settings {
         mode: TimeMode::Functional {
-            cpus: arguments.vcpus.get(),
+            cpus: arguments.vcpus,
         },
         memory: arguments.memory,
         limits: TimeLimits {

@@ -13,7 +13,7 @@ use crate::suites::measure_args::MeasureArgs;
 #[derive(Args, Debug)]
 pub(crate) struct ColumnArgs {
     /// Boot each guest N times
-    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = values::runs, help_heading = MEASUREMENT)]
+    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = values::positive::<u32>, help_heading = MEASUREMENT)]
     pub(crate) runs: u32,
 
     /// Count exits, and those that go to the VMM, in one further boot of each VMM (`vmms`) or a further run of each pattern (`net`)

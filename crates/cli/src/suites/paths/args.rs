@@ -50,7 +50,7 @@ pub(crate) struct PathsArgs {
     pub(crate) reference: Option<String>,
 
     /// Measure each row in N runs [default: 10 to 50, as many as fit into 12 s, or 40 s with --all or names; 3 in the lab]
-    #[arg(short, long, value_name = "N", value_parser = values::runs, help_heading = MEASUREMENT)]
+    #[arg(short, long, value_name = "N", value_parser = values::positive::<u32>, help_heading = MEASUREMENT)]
     pub(crate) runs: Option<u32>,
 
     /// Discard the first N runs of each row

@@ -83,7 +83,7 @@ pub(crate) struct RingsArgs {
     #[arg(long, value_name = "N|random", default_value = "1", value_parser = batch, help_heading = "Work")]
     pub(super) batch: Batch,
     /// Reset the queue after every N buffers [default of N: 1]
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = values::positive, help_heading = "Work")]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = values::positive::<u64>, help_heading = "Work")]
     pub(super) reset: Option<u64>,
     /// Use a ring of N descriptors
     #[arg(long, value_name = "N", default_value = "256", help_heading = "Work")]
@@ -92,14 +92,14 @@ pub(crate) struct RingsArgs {
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Work")]
     pub(super) pieces: u16,
     /// Process N buffers in a run [default: as many as take half a second, at most virtio_test's 1048576]
-    #[arg(long, value_name = "N", value_parser = values::positive, help_heading = "Work")]
+    #[arg(long, value_name = "N", value_parser = values::positive::<u64>, help_heading = "Work")]
     pub(super) bufs: Option<u64>,
     /// Run both sides in turns on one thread, without sleeping
     #[arg(long, help_heading = "Work")]
     pub(super) one_thread: bool,
 
     /// Measure each variant in N runs
-    #[arg(short, long, value_name = "N", default_value = "5", value_parser = values::runs, help_heading = MEASUREMENT)]
+    #[arg(short, long, value_name = "N", default_value = "5", value_parser = values::positive::<u32>, help_heading = MEASUREMENT)]
     pub(super) runs: u32,
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
