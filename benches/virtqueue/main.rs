@@ -21,10 +21,7 @@ use vmbell_virtqueue::{Features, brand};
 const BATCHES: [usize; 3] = [1, 32, 256];
 
 fn features(event_idx: bool) -> Features {
-    Features {
-        event_idx,
-        ..Features::default()
-    }
+    Features::default().with_event_idx(event_idx)
 }
 
 fn one_thread(c: &mut Criterion) {

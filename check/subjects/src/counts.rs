@@ -28,10 +28,7 @@ pub fn virtio_driver_kicks_after(requests: u32) -> bool {
         driver_event: site.layout.1.into(),
         device_event: site.layout.2.into(),
     };
-    let features = Features {
-        event_idx: true,
-        ..Features::default()
-    };
+    let features = Features::default().with_event_idx(true);
     let device = PackedDevice::new(&site, &layout, features);
     let mut device = device.expect("the ring is in memory");
     let mut chain = Chain::with_capacity(8);

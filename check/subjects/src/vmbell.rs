@@ -73,11 +73,10 @@ const ENTRIES: u16 = 2;
 vmbell_virtqueue::queue_brand!(Subject);
 
 fn features(site: &Site, indirect: bool) -> Features {
-    Features {
-        event_idx: site.shape.event_idx,
-        indirect,
-        in_order: site.shape.in_order,
-    }
+    let features = Features::default().with_event_idx(site.shape.event_idx);
+    features
+        .with_indirect(indirect)
+        .with_in_order(site.shape.in_order)
 }
 
 fn split_layout(site: &Site) -> SplitLayout {

@@ -36,11 +36,10 @@ impl Input<'_> {
 
     pub fn features(&mut self) -> Features {
         let bits = self.byte();
-        Features {
-            event_idx: bits & 1 != 0,
-            indirect: bits & 2 != 0,
-            in_order: bits & 4 != 0,
-        }
+        let features = Features::default().with_event_idx(bits & 1 != 0);
+        features
+            .with_indirect(bits & 2 != 0)
+            .with_in_order(bits & 4 != 0)
     }
 
     pub fn buffers(&mut self) -> Vec<Buffer> {

@@ -37,6 +37,7 @@ impl Buffer {
 
 /// A buffer that the device has used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Used<T> {
     /// The data that the driver passed to `add` with the buffer.
     pub data: T,

@@ -4,6 +4,7 @@ use std::{error::Error, fmt};
 
 /// Why a queue is broken: the other side wrote what it must not. Only a reset repairs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum QueueError {
     /// The device's used index is beyond the buffers in flight.
     #[error("used index {index} is ahead of {consumed} by more than the {outstanding} in flight")]
@@ -117,6 +118,7 @@ pub enum QueueError {
 
 /// Why a queue could not be set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SetupError {
     /// The size is not allowed: split rings have a power of two up to 32768, packed rings 1 to 32768.
     #[error("a queue cannot have {size} entries")]
@@ -166,6 +168,7 @@ pub enum SetupError {
 
 /// Why a buffer was not added. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AddError {
     /// Too few free descriptors now; consume used buffers and try again.
     #[error("the queue is full: {needed} descriptors needed, {free} free")]
@@ -216,6 +219,7 @@ impl AddError {
 
 /// A buffer that was not added, with the data that was to go with it.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NotAdded<T> {
     /// Why it was not added.
     pub error: AddError,
@@ -244,6 +248,7 @@ impl<T> Error for NotAdded<T> {
 
 /// Why a device could not give a chain back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum UsedError {
     /// The length is more than the writable bytes of the chain.
     #[error("length {len} is past the {writable} writable bytes of chain {id}")]
@@ -271,6 +276,7 @@ pub enum UsedError {
 
 /// Why wrap counters cannot be enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WrapCounterError {
     /// The queue is broken.
     #[error("the queue is broken")]

@@ -3,6 +3,7 @@
 
 /// Feature bits that change the contents of the rings. Defaults to none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Features {
     /// `VIRTIO_F_EVENT_IDX`: each side asks for a notification by event index, and not by a flag.
     pub event_idx: bool,
@@ -10,6 +11,38 @@ pub struct Features {
     pub indirect: bool,
     /// `VIRTIO_F_IN_ORDER`: the device uses buffers in the order in which they were made available.
     pub in_order: bool,
+}
+
+impl Features {
+    /// Sets whether event indexes were negotiated.
+    #[must_use]
+    pub const fn with_event_idx(mut self, event_idx: bool) -> Self {
+        self.event_idx = event_idx;
+        self
+    }
+
+    /// Sets whether indirect descriptors were negotiated.
+    #[must_use]
+    pub const fn with_indirect(mut self, indirect: bool) -> Self {
+        self.indirect = indirect;
+        self
+    }
+
+    /// Sets whether use in order was negotiated.
+    #[must_use]
+    pub const fn with_in_order(mut self, in_order: bool) -> Self {
+        self.in_order = in_order;
+        self
+    }
+
+    /// Those of a device's negotiated feature bits (virtio 1.3, 6) that change the contents of the rings.
+    pub const fn from_bits(negotiated: u64) -> Self {
+        Self {
+            indirect: negotiated & 1 << 28 != 0,
+            event_idx: negotiated & 1 << 29 != 0,
+            in_order: negotiated & 1 << 35 != 0,
+        }
+    }
 }
 
 /// The device status field, a set of bits.

@@ -25,10 +25,9 @@ const LAYOUT: SplitLayout = SplitLayout::contiguous(BASE, SIZE as u16);
 const TABLES: u64 = BASE + 0x2_0000;
 
 fn variants() -> impl Iterator<Item = Features> {
-    (0..4).map(|bits| Features {
-        event_idx: bits & 1 != 0,
-        indirect: bits & 2 != 0,
-        in_order: false,
+    (0..4).map(|bits| {
+        let features = Features::default().with_event_idx(bits & 1 != 0);
+        features.with_indirect(bits & 2 != 0)
     })
 }
 
@@ -95,10 +94,7 @@ fn the_virtio_queue_device_is_silent_while_our_driver_polls() {
         avail: LAYOUT.avail,
         used: LAYOUT.used,
     };
-    let features = Features {
-        event_idx: true,
-        ..Features::default()
-    };
+    let features = Features::default().with_event_idx(true);
     let mut device = peer_device(&addresses, true);
     brand::scoped(|brand| {
         let mut driver = our_driver(&memory, features, brand);
@@ -153,10 +149,7 @@ fn the_virtio_drivers_driver_and_our_device_agree() {
 #[test]
 fn the_virtio_drivers_driver_is_silent_while_our_device_polls() {
     for event_idx in [false, true] {
-        let features = Features {
-            event_idx,
-            ..Features::default()
-        };
+        let features = Features::default().with_event_idx(event_idx);
         let guest = guest();
         let (mut driver, addresses) = peer_driver(event_idx, false);
         let layout = SplitLayout {

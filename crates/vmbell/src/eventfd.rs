@@ -87,6 +87,7 @@ fn parse(fdinfo: &str, fd: RawFd) -> Result<EventId, EventFdError> {
 
 /// A descriptor that cannot be identified as an eventfd.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum EventFdError {
     /// The file descriptor is not open.
     #[error("file descriptor {fd} is not open")]

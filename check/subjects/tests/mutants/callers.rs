@@ -146,10 +146,7 @@ fn explore(explorer: &Explorer, shape: Shape, is_split: bool, defect: Defect) ->
     let report = explorer.run(|scenario| {
         let ring = scenario.ring(shape);
         let site = Site(ring.memory());
-        let features = Features {
-            event_idx: shape.event_idx,
-            ..Features::default()
-        };
+        let features = Features::default().with_event_idx(shape.event_idx);
         if is_split {
             let layout = SplitLayout {
                 size: shape.size,

@@ -40,10 +40,7 @@ const REQUESTS: u16 = 2;
 vmbell_virtqueue::queue_brand!(Subject);
 
 fn features(ring: &Ring) -> Features {
-    Features {
-        event_idx: ring.shape.event_idx,
-        ..Features::default()
-    }
+    Features::default().with_event_idx(ring.shape.event_idx)
 }
 
 fn split_layout(ring: &Ring) -> SplitLayout {

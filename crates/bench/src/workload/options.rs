@@ -126,11 +126,8 @@ pub enum OptionsError {
 
 impl WorkloadOptions {
     pub(super) fn features(&self) -> Features {
-        Features {
-            event_idx: self.event_idx,
-            indirect: self.indirect,
-            in_order: false,
-        }
+        let features = Features::default().with_event_idx(self.event_idx);
+        features.with_indirect(self.indirect)
     }
 
     /// Checks whether the variant is possible. The size of the ring is checked when the queue is set

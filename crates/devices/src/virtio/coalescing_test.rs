@@ -84,10 +84,7 @@ impl Rig {
 
 /// Starts the queue, with a driver that has notifications on.
 fn with_driver(rig: &Rig, event_idx: bool, body: impl FnOnce(&mut dyn Driver)) {
-    let of_ring = Features {
-        event_idx,
-        ..Features::default()
-    };
+    let of_ring = Features::default().with_event_idx(event_idx);
     brand::scoped(|brand| {
         let memory = Arc::new(rig.memory.clone());
         let mut driver = SplitDriver::new(&memory, &LAYOUT, of_ring, brand).unwrap();

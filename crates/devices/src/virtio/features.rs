@@ -19,11 +19,7 @@ pub(super) const fn accepts(chosen: u64, offered: u64) -> bool {
 
 /// The accepted features that change the contents of the rings.
 pub(super) const fn of_ring(accepted: u64) -> Features {
-    Features {
-        event_idx: accepted & EVENT_IDX != 0,
-        indirect: accepted & INDIRECT_DESC != 0,
-        in_order: accepted & IN_ORDER != 0,
-    }
+    Features::from_bits(accepted)
 }
 
 /// The 32 bits that a selector names; 0 for a selector above 1.

@@ -82,10 +82,7 @@ impl Rig {
 
 /// A started queue and a driver that makes requests available, each of eight bytes to write.
 fn with_driver(rig: &Rig, features: u64, body: impl FnOnce(&mut dyn Driver)) {
-    let of_ring = Features {
-        in_order: features & features::IN_ORDER != 0,
-        ..Features::default()
-    };
+    let of_ring = Features::default().with_in_order(features & features::IN_ORDER != 0);
     rig.memory
         .write_slice(&[0; 0x1000], GuestAddress(0))
         .unwrap();
@@ -360,10 +357,7 @@ fn request_that_waits_is_handled_again_before_later_ones_and_not_after_a_reset()
         memory.write_slice(&[0; 0x1000], GuestAddress(0)).unwrap();
         brand::scoped(|brand| {
             let theirs = Arc::new(memory.clone());
-            let of_ring = Features {
-                in_order: features != 0,
-                ..Features::default()
-            };
+            let of_ring = Features::default().with_in_order(features != 0);
             let mut driver = SplitDriver::new(&theirs, &LAYOUT, of_ring, brand).unwrap();
             queue.start(ring(&memory, &LAYOUT, features), features != 0);
             driver.send(DATA, 8, 1);

@@ -92,6 +92,7 @@ impl Choice {
             indirect,
             event_idx,
             in_order,
+            ..
         } = self.features;
         let low = u64::from(self.own) | u64::from(indirect) << 28 | u64::from(event_idx) << 29;
         let high = 1 | u64::from(self.packed) << 2 | u64::from(in_order) << 3;

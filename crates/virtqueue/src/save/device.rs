@@ -11,6 +11,7 @@ const SIDE: u8 = 0;
 ///
 /// Whether the device has enabled notifications, and its event index, are in the ring's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DeviceState {
     /// The version of this form: [`STATE_VERSION`].
     pub version: u16,
@@ -38,6 +39,7 @@ pub struct DeviceState {
 
 /// A chain that the device has taken and not given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HeadState {
     /// The first descriptor (split) or the buffer id (packed), below the size of the queue. A driver that makes the
     /// same one available twice has two such chains.

@@ -12,6 +12,7 @@ const SIDE: u8 = 1;
 /// Whether the driver has enabled notifications, and its event index, are in the ring's memory. The caller saves
 /// the data of the buffers in flight, by their ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DriverState {
     /// The version of this form: [`STATE_VERSION`].
     pub version: u16,
@@ -52,6 +53,7 @@ pub struct DriverState {
 
 /// A buffer that the driver has made available and not got back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BufferState {
     /// The number by which the device knows it: its first entry.
     pub id: u16,

@@ -167,6 +167,7 @@ pub(super) const SLOT: u16 = 0x7fff;
 
 /// Why a saved state, or its bytes, cannot be restored. The queue has not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RestoreError {
     /// The state has a version that this program does not know.
     #[error("restore a queue: version {version} of the state is unknown")]

@@ -52,6 +52,7 @@ impl fmt::Display for BusRange {
 
 /// A range that cannot be added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BusError {
     /// The range has a length of 0.
     #[error("range at {base:#x} has no length")]

@@ -5,6 +5,7 @@ use crate::eventfd::EventFdError;
 
 /// A request that is refused.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DoorbellError {
     /// The length is not one of the five that KVM knows.
     #[error("length {len} is not 0, 1, 2, 4 or 8")]

@@ -5,6 +5,7 @@ use crate::eventfd::EventFdError;
 
 /// The reason why a request is refused.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum IrqError {
     /// The vector is below 16; these are vectors of exceptions.
     #[error("vector {vector} is an exception's, interrupts begin at 16")]

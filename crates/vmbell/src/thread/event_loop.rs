@@ -63,6 +63,7 @@ pub struct Token(u64);
 /// A callback that was removed still runs. It will not be called again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a callback that was removed still runs after {} s", waited.as_secs())]
+#[non_exhaustive]
 pub struct StillRunning {
     /// How long the removal has waited for its end.
     pub waited: Duration,

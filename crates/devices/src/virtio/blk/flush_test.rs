@@ -65,10 +65,7 @@ impl Rig {
         self.disk.accepted(accepted | of_ring);
         brand::scoped(|brand| {
             let memory = Arc::new(self.memory.clone());
-            let features = Features {
-                in_order,
-                ..Features::default()
-            };
+            let features = Features::default().with_in_order(in_order);
             let driver = SplitDriver::new(&memory, &LAYOUT, features, brand).unwrap();
             self.queue
                 .start(ring(&self.memory, &LAYOUT, of_ring), in_order);
