@@ -11,6 +11,7 @@ lab         the tests that need /dev/kvm, on real KVM in QEMU; needs apt-get
 deny        licences, duplicates and sources of dependencies
 clippy      lints, those of the programs that build scripts compile included
 msrv        the libraries compile with the rust-version
+api         the public API of the libraries is that of docs/api
 fuzz        the targets of fuzz/ compile
 doc         rustdoc
 crates      each crate compiles as its package has it, and embed/ runs on these packages in the lab
@@ -43,7 +44,7 @@ left_to_other_commits() {
 # The steps that a step takes something from, with their own.
 needs() {
     case $1 in
-    test | release | subjects | subjects-c | lab-arm64) echo build ;;
+    test | release | api | subjects | subjects-c | lab-arm64) echo build ;;
     lab | crates | page | fleet | deb | smoke) echo build release ;;
     esac
 }
@@ -56,6 +57,7 @@ inputs() {
     workflows) echo .github .ci ;;
     deny) echo '*Cargo.toml' '*Cargo.lock' deny.toml .cargo .ci rust-toolchain.toml ;;
     msrv) closure "${libraries[@]}" ;;
+    api) echo docs/api "$(closure xtask vmbell-vmm "${libraries[@]}")" ;;
     loom) closure vmbell vmbell-virtqueue vmbell-core ;;
     miri-irq) closure vmbell vmbell-usermode ;;
     miri-bus) closure vmbell ;;
@@ -202,13 +204,29 @@ step_deny() {
     "$folder/bin/cargo-deny" --locked check --hide-inclusion-graph licenses bans sources
 }
 
-step_msrv() {
-    local version packages=() name
+# The toolchain of Cargo.toml's rust-version, as `version`.
+oldest_toolchain() {
     version=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
     cargo "+$version" --version >/dev/null 2>&1 || toolchain "$version"
+}
+
+step_msrv() {
+    local version packages=() name
+    oldest_toolchain
     # Who builds the command has the toolchain of this workspace.
     for name in "${libraries[@]}"; do packages+=(-p "$name"); done
     cargo "+$version" check --locked --target-dir "$target/msrv" "${packages[@]}"
+}
+
+step_api() {
+    local version
+    oldest_toolchain
+    rm -rf "$target/api"
+    xtask api "$target/api"
+    if ! diff -ru docs/api "$target/api"; then
+        echo "the public API is another one: cargo xtask api writes docs/api" >&2
+        return 1
+    fi
 }
 
 # As cargo-fuzz compiles them, but for the instrumentation. Nothing is linked, so libFuzzer, which is C++, is not needed.

@@ -3,6 +3,7 @@
 //! `lab` runs the tests that need `/dev/kvm` on a machine that has none, and the others test what no test of cargo can:
 //! `deploy/`, the Debian package and the page in a browser. `starts` measures the lab itself.
 
+mod api;
 mod artifacts;
 mod cache;
 mod child;
@@ -14,6 +15,7 @@ mod page;
 mod release;
 mod starts;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -22,6 +24,14 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask")]
 enum XtaskCommand {
+    /// Write the public API of the libraries, an item a line, to docs/api
+    ///
+    /// Needs the Rust of Cargo.toml's `rust-version`.
+    Api {
+        /// Write the files to another folder
+        #[arg(default_value = "docs/api")]
+        folder: PathBuf,
+    },
     Lab(lab::LabArgs),
     /// Try what deploy/ has for Prometheus and Grafana with the real programs
     ///
@@ -48,6 +58,7 @@ enum XtaskCommand {
 
 fn main() -> ExitCode {
     let result = match XtaskCommand::parse() {
+        XtaskCommand::Api { folder } => api::run(&folder),
         XtaskCommand::Lab(options) => lab::run(&options),
         XtaskCommand::Fleet => fleet::run(),
         XtaskCommand::Package { program: true, .. } => package::run_program(),

@@ -1,0 +1,116 @@
+//! The public API of the libraries as text, an item a line, so that a change of it is seen in review.
+//!
+//! rustdoc writes it as JSON, whose format differs with each release of Rust. So it is that of Cargo.toml's `rust-version`,
+//! which the crate public-api has to match.
+
+use std::fmt::Write as _;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::artifacts;
+use crate::package::output;
+
+/// The packages that other projects depend on, and what these are made of.
+const LIBRARIES: [&str; 10] = [
+    "vmbell",
+    "vmbell-check",
+    "vmbell-core",
+    "vmbell-devices",
+    "vmbell-guest",
+    "vmbell-hypervisor",
+    "vmbell-usermode",
+    "vmbell-vfio",
+    "vmbell-virtqueue",
+    "vmbell-vmm",
+];
+
+/// What lines have that say nothing to a caller: traits that nearly every type has, and methods of a trait whose `impl` has a
+/// line of its own.
+const USUAL: [&str; 9] = [
+    "::Freeze for ",
+    "::RefUnwindSafe for ",
+    "::StructuralPartialEq for ",
+    "::Unpin for ",
+    "::UnwindSafe for ",
+    "::clone(&self)",
+    "::eq(&self, ",
+    "::fmt(&self, ",
+    "::hash<",
+];
+
+/// Writes a file for each library to `folder`.
+pub(crate) fn run(folder: &Path) -> Result<()> {
+    let root = artifacts::root();
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let target = root.join("target/msrv");
+    document(root, &target)?;
+    for name in LIBRARIES {
+        let json = target.join(format!("doc/{}.json", name.replace('-', "_")));
+        let api = public_api::Builder::from_rustdoc_json(&json)
+            .omit_blanket_impls(true)
+            .build()
+            .with_context(|| format!("cannot read {}", json.display()))?;
+        let mut text = String::new();
+        for item in api.items() {
+            let line = item.to_string();
+            if !USUAL.iter().any(|usual| line.contains(usual)) {
+                writeln!(text, "{line}")?;
+            }
+        }
+        let file = folder.join(format!("{name}.txt"));
+        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// Has rustdoc write the JSON of all libraries.
+fn document(root: &Path, target: &Path) -> Result<()> {
+    let version = rust_version(&fs::read_to_string(root.join("Cargo.toml"))?)?;
+    // Only rustdoc may use unstable options: with them in the environment of cargo, build scripts would run again.
+    let rustdoc = target.join("rustdoc.sh");
+    fs::create_dir_all(target)?;
+    fs::write(
+        &rustdoc,
+        "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n",
+    )?;
+    fs::set_permissions(&rustdoc, Permissions::from_mode(0o755))?;
+    let mut cargo = Command::new("rustup");
+    cargo.current_dir(root).env_remove("RUSTUP_TOOLCHAIN");
+    cargo.args(["run", &version, "cargo", "doc", "--locked", "--quiet"]);
+    cargo
+        .args(["--no-deps", "--lib", "--target-dir"])
+        .arg(target);
+    cargo.args(LIBRARIES.iter().flat_map(|name| ["--package", *name]));
+    cargo.env("RUSTDOC", &rustdoc);
+    cargo.env(
+        "RUSTDOCFLAGS",
+        "-Z unstable-options --output-format json --cap-lints allow",
+    );
+    output(&mut cargo).map(drop)
+}
+
+/// The oldest Rust that compiles the libraries.
+fn rust_version(manifest: &str) -> Result<String> {
+    let version = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("rust-version = \"")?.strip_suffix('"'));
+    version
+        .map(str::to_owned)
+        .context("Cargo.toml has no rust-version")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rust_version_is_that_of_the_workspace() {
+        let manifest = "[workspace.package]\nedition = \"2024\"\nrust-version = \"1.90\"\n";
+        assert_eq!(rust_version(manifest).unwrap(), "1.90");
+        assert!(rust_version("[workspace]\n").is_err());
+    }
+}
