@@ -1,5 +1,12 @@
 //! Where guest programs find what the host gives them: the same addresses on each backend, so that a program's bytes
 //! are the same.
+//!
+//! ```
+//! use vmbell_core::addresses::{HYPERCALL_PAGE, INTERRUPT_RETURN, PAGE, RAM_BASE};
+//!
+//! assert!((HYPERCALL_PAGE..HYPERCALL_PAGE + PAGE).contains(&INTERRUPT_RETURN));
+//! assert!(HYPERCALL_PAGE + PAGE <= RAM_BASE);
+//! ```
 
 /// Size of a page, and the grain of every mapping.
 pub const PAGE: u64 = 4096;

@@ -1,5 +1,14 @@
 //! Counts of the events of a guest, which have the names of Linux's KVM tracepoints
 //! (`include/trace/events/kvm.h`, `arch/x86/kvm/trace.h`). The thread on which an event happens counts it.
+//!
+//! ```
+//! use vmbell_core::event::{Event, EventCounts};
+//!
+//! let counts = EventCounts::default();
+//! counts.count(Event::Exit);
+//! assert_eq!(counts.get(Event::Exit), 1);
+//! assert_eq!(Event::Exit.name(), "kvm:kvm_exit");
+//! ```
 
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;

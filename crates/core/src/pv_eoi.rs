@@ -13,6 +13,36 @@
 //! Only the thread that runs the vCPU changes this, while the vCPU is outside the guest. The guest can write
 //! the byte at any time: an exit reads it once, and it decides nothing but the guest's own EOI. Any thread may look
 //! whether the guest has cleared the bit ([`PvEoi::is_ended`]).
+//!
+//! ```
+//! use std::cell::Cell;
+//!
+//! use vmbell_core::lapic::{Lapic, Register};
+//! use vmbell_core::pv_eoi::{Completion, GuestByte, PvEoi};
+//!
+//! #[derive(Default)]
+//! struct Byte(Cell<u8>);
+//!
+//! impl GuestByte for Byte {
+//!     fn read(&self, _: u64) -> Option<u8> {
+//!         Some(self.0.get())
+//!     }
+//!     fn write(&self, _: u64, value: u8) -> bool {
+//!         self.0.set(value);
+//!         true
+//!     }
+//! }
+//!
+//! let (lapic, pv_eoi, byte) = (Lapic::default(), PvEoi::default(), Byte::default());
+//! lapic.reset(0);
+//! let _ = lapic.write(Register::Svr, 0x1ff);
+//! pv_eoi.write_msr(0x1000 | 1, |_| true).expect("RAM is there");
+//! let _ = lapic.raise(0x41, false);
+//! lapic.start_service(0x41);
+//! assert!(pv_eoi.arm(&lapic, &byte));
+//! byte.0.set(0); // The guest ends its interrupt.
+//! assert!(matches!(pv_eoi.complete(&lapic, &byte), Completion::Completed(Some(_))));
+//! ```
 
 use crate::lapic::{Eoi, Lapic};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};

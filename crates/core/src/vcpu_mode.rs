@@ -8,6 +8,16 @@
 //!
 //! The word is in memory that the sandbox can write. A false word causes at most a lost interrupt of
 //! that sandbox's own guest, or a needless signal to it.
+//!
+//! ```
+//! use vmbell_core::vcpu_mode::{Notification, VcpuMode};
+//!
+//! let mode = VcpuMode::default();
+//! assert_eq!(mode.claim_notification(), Notification::None, "outside the guest it looks by itself");
+//! mode.enter();
+//! assert_eq!(mode.claim_notification(), Notification::Signal);
+//! assert_eq!(mode.claim_notification(), Notification::None, "one signal is enough");
+//! ```
 
 use crate::sync::AtomicU32;
 use crate::sync::Ordering::{AcqRel, Acquire};

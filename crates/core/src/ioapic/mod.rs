@@ -5,6 +5,22 @@
 //! the sandbox reads them. The state of the lines ([`Lines`]) is written by both, one atomic word for each line. The
 //! rules are those of the 82093AA data sheet and, where that leaves a choice, of Linux `arch/x86/kvm/ioapic.c`. The
 //! guest's view, IOREGSEL and IOWIN, is in the monitor alone.
+//!
+//! ```
+//! use vmbell_core::ioapic::{Line, Pin, PinLine, RedirectionEntry, Source};
+//!
+//! let (pin, line) = (Pin::default(), Line::default());
+//! pin.program(RedirectionEntry(1 << 15 | 0x41)); // Level-triggered.
+//! let both = PinLine { pin: &pin, line: &line };
+//! let mut sent = Vec::new();
+//! both.drive(Source::User, true, |message| {
+//!     sent.push(message.vector);
+//!     true // A local APIC accepted it.
+//! });
+//! both.drive(Source::User, true, |_| unreachable!("the line waits for its EOI"));
+//! assert_eq!(sent, [0x41]);
+//! assert!(line.has_remote_irr());
+//! ```
 
 mod line;
 mod pin_line;

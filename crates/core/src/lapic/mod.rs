@@ -8,6 +8,19 @@
 //! A [`Lapic`] is plain data in memory that the monitor and the sandbox share. A sender of interrupts changes
 //! IRR and TMR, on any thread; the monitor changes the EOI exit bitmap; the thread that runs the vCPU changes the
 //! rest.
+//!
+//! ```
+//! use vmbell_core::lapic::{Eoi, Lapic, Raise, Register};
+//!
+//! let lapic = Lapic::default();
+//! lapic.reset(0);
+//! let _ = lapic.write(Register::Svr, 0x1ff); // The guest switches it on.
+//! assert_eq!(lapic.raise(0x41, false), Raise::Accepted);
+//! assert_eq!(lapic.raise(0x41, false), Raise::Coalesced);
+//! assert_eq!(lapic.next_interrupt(), Some(0x41));
+//! assert!(lapic.start_service(0x41));
+//! assert_eq!(lapic.eoi(), Some(Eoi { vector: 0x41, level: false }));
+//! ```
 
 mod message;
 mod registers;

@@ -36,6 +36,13 @@
 //! So a wildcard costs one probe and a datamatch two, however many doorbells there are. All-zero bytes are an empty
 //! table. vCPU threads read it, in the sandbox (which maps it read-only) or in the VMM; `vmbell::doorbell` writes it.
 //! The lookup neither allocates nor panics nor makes system calls, with any contents of the memory.
+//!
+//! ```
+//! use vmbell_core::table::{Kind, Table};
+//!
+//! let table = Table::boxed();
+//! assert!(table.lookup(Kind::Pio, 0x510, 4, 1).is_empty(), "no doorbell: the write goes to the VMM");
+//! ```
 
 mod layout;
 mod lookup;

@@ -3,6 +3,16 @@
 //! A VMM that confines itself sets a function by [`on_spawn`], which is called for each of these threads: seccomp
 //! filters, capabilities and Landlock's rules are properties of a thread, and a thread inherits those of the thread that
 //! starts it. [`spawn`] starts a thread of a given kind, and an [`EventLoop`] is a thread that waits for descriptors and timers.
+//!
+//! ```
+//! use vmbell::thread::{ThreadKind, spawn};
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let thread = spawn(ThreadKind::Device, "example", || 7)?;
+//! assert_eq!(thread.join().ok(), Some(7));
+//! # Ok(())
+//! # }
+//! ```
 
 mod callbacks;
 mod event_loop;
