@@ -58,7 +58,7 @@ inputs() {
     deny) echo '*Cargo.toml' '*Cargo.lock' deny.toml .cargo .ci rust-toolchain.toml ;;
     msrv) closure "${libraries[@]}" ;;
     api) echo docs/api "$(closure xtask vmbell-vmm "${libraries[@]}")" ;;
-    loom) closure vmbell vmbell-virtqueue vmbell-core ;;
+    loom) closure vmbell vmbell-virtqueue vmbell-core vmbell-devices ;;
     miri-irq) closure vmbell vmbell-usermode ;;
     miri-bus) closure vmbell ;;
     miri-rings) closure vmbell-virtqueue ;;
@@ -259,7 +259,7 @@ step_subjects-c() {
 
 # Under every order that the memory model allows.
 step_loom() {
-    RUSTFLAGS="--cfg loom" cargo test --locked --profile loom -p vmbell -p vmbell-virtqueue -p vmbell-core --lib models \
+    RUSTFLAGS="--cfg loom" cargo test --locked --profile loom -p vmbell -p vmbell-virtqueue -p vmbell-core -p vmbell-devices --lib models \
         --target-dir "$target/loom"
 }
 

@@ -33,6 +33,7 @@ const VIRTIO: &[&str] = &[
     "config",
     "features",
     "coalescing",
+    "combiner",
     "notification",
     "refusal",
     "driver_side",

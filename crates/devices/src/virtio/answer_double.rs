@@ -66,23 +66,26 @@ pub(super) fn answer_now(
         driver.add(readable, writable, ()).unwrap();
         let live_ring = Arc::new(LiveRing::new(queue, driver_side(memory)));
         live_ring.start(ring(memory, &layout, 0), false);
-        let mut guard = live_ring.lock();
-        let live = guard.as_mut().unwrap();
-        let head = live.next().unwrap().unwrap();
-        let mut slices = SliceList::new(memory);
-        slices.look_up(live.chain.readable(), live.chain.writable())?;
-        let handled = device.handle(Request {
-            slices: &slices,
-            head,
-            live,
-            ring: &live_ring,
+        let handled = live_ring.serve(|live| {
+            let live = live.as_mut().unwrap();
+            let head = live.next().unwrap().unwrap();
+            let mut slices = SliceList::new(memory);
+            let looked_up = slices.look_up(live.chain.readable(), live.chain.writable());
+            let handled = looked_up.and_then(|()| {
+                device.handle(Request {
+                    slices: &slices,
+                    head,
+                    live,
+                    ring: &live_ring,
+                })
+            });
+            Some(handled)
         });
-        match handled?.0 {
+        let (handled, _) = handled.unwrap();
+        match handled.unwrap()?.0 {
             Outcome::Complete(_, written) => Ok(Some(written)),
             Outcome::Waits(_) => Ok(None),
             Outcome::Deferred => {
-                drop(guard);
-                live_ring.flush();
                 let mut written = None;
                 await_that("an answer", || {
                     let used = driver.get_used().unwrap();

@@ -1,21 +1,19 @@
 //! The ring of a queue from its start to its stop: how the thread that serves the queue and those that complete requests
-//! later give chains back to the driver.
-//!
-//! A thread that serves has the ring to itself. One that completes a request meanwhile leaves it in a list, which the
-//! serving thread looks at before it interrupts the driver, and once more after it has let go of the ring.
+//! later give chains back to the driver. Which of them has the ring, the [`Combiner`] decides.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use vm_memory::GuestMemoryMmap;
 
 use super::coalescing::Coalescing;
+use super::combiner::Combiner;
 use super::driver_side::DriverSide;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, catch};
 use super::ring::Ring;
-use vmbell_virtqueue::{Chain, DeviceQueue, Head, QueueError};
+use super::slices::{SliceList, Writable};
+use vmbell_virtqueue::{Buffer, Chain, DeviceQueue, Head, QueueError};
 
 /// How many times a thread looks again at a ring that lacks a chain of which it was told: for about 100 us, which is long for a
 /// store on its way from one CPU to another.
@@ -25,10 +23,25 @@ const LOOKS: u16 = 1000;
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) head: Head,
-    /// How many times the queue was stopped before.
-    pub(super) stops: u64,
+    /// The start of the queue, by its number.
+    pub(super) start: u64,
     /// Counts the chains that were taken since the start of the queue, from 1.
     pub(super) number: u64,
+}
+
+/// Writes what a request that was deferred answers, and returns its length.
+pub(super) type Answer = dyn FnOnce(Writable<'_>) -> usize + Send;
+
+/// A request that was deferred and is complete.
+pub(super) struct Late {
+    pub(super) taken: Taken,
+    pub(super) writable: Box<[Buffer]>,
+    pub(super) answer: Box<Answer>,
+}
+
+/// The length of a used element. A driver is given no request of 4 GiB.
+pub(super) fn used_len(written: usize) -> u32 {
+    u32::try_from(written).unwrap_or(u32::MAX)
 }
 
 /// The state of a queue between DRIVER_OK and a reset.
@@ -37,7 +50,7 @@ pub(super) struct Live {
     pub(super) chain: Chain,
     /// The chain that was taken last, if it waits for the host.
     pub(super) waiting: Option<Head>,
-    stops: u64,
+    start: u64,
     /// How many chains were taken, which is the number of the last one.
     taken: u64,
     /// How many times in succession the ring had no chain where the driver said that there is one.
@@ -91,7 +104,7 @@ impl Live {
     pub(super) fn taken(&self, head: Head) -> Taken {
         Taken {
             head,
-            stops: self.stops,
+            start: self.start,
             number: self.taken,
         }
     }
@@ -101,13 +114,9 @@ impl Live {
 pub(super) struct LiveRing {
     index: u16,
     driver: DriverSide,
-    live: Mutex<Option<Live>>,
-    /// How many times the queue was stopped. A thread that accesses buffers of a pending request holds it for reading.
-    stops: RwLock<u64>,
-    /// Requests that were completed while another thread had the ring, and the bytes written to each.
-    late: Mutex<Vec<(Taken, u32)>>,
-    /// Whether a request was ever deferred.
-    defers: AtomicBool,
+    combiner: Combiner<Live, Late>,
+    /// How many times the queue was started.
+    starts: AtomicU64,
     /// Chains that were given back, over all resets.
     served: AtomicU64,
 }
@@ -117,10 +126,8 @@ impl LiveRing {
         Self {
             index,
             driver,
-            live: Mutex::new(None),
-            stops: RwLock::new(0),
-            late: Mutex::default(),
-            defers: AtomicBool::new(false),
+            combiner: Combiner::new(),
+            starts: AtomicU64::new(0),
             served: AtomicU64::new(0),
         }
     }
@@ -139,58 +146,76 @@ impl LiveRing {
         self.served.load(Ordering::Relaxed)
     }
 
-    #[inline]
-    pub(super) fn lock(&self) -> MutexGuard<'_, Option<Live>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn late(&self) -> MutexGuard<'_, Vec<(Taken, u32)>> {
-        self.late.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn start(&self, ring: Ring, is_in_order: bool) {
-        let stops = *self.stops.read().unwrap_or_else(PoisonError::into_inner);
-        let live = Live {
+        self.combiner.start(Live {
             chain: Chain::with_capacity(usize::from(ring.size())),
             ring,
             waiting: None,
-            stops,
+            start: self.starts.fetch_add(1, Ordering::Relaxed),
             taken: 0,
             empty: 0,
             coalescing: Coalescing::default(),
             order: is_in_order.then(Order::new),
-        };
-        *self.lock() = Some(live);
+        });
     }
 
     /// Stops the queue: after the return, no thread accesses the ring, or a buffer of a request.
     pub(super) fn stop(&self) {
-        *self.stops.write().unwrap_or_else(PoisonError::into_inner) += 1;
-        *self.lock() = None;
-        self.late().clear();
+        self.combiner.stop();
     }
 
-    /// Stops the queue because of what the driver or the device did wrong.
-    pub(super) fn fail(&self, live: &mut Option<Live>, refusal: Refusal) {
-        *live = None;
-        self.driver.trouble.note(refusal);
-        self.driver.interrupts.configuration();
+    /// Whether the thread that serves has to return soon: the queue is being stopped.
+    #[inline]
+    pub(super) fn leaves(&self) -> bool {
+        self.combiner.leaves()
     }
 
-    /// Keeps the queue from being stopped, if the count of stops is still `stops`. Does not wait: it returns `None` if
-    /// another thread is stopping the queue.
-    pub(super) fn running(&self, stops: u64) -> Option<RwLockReadGuard<'_, u64>> {
-        let now = match self.stops.try_read() {
-            Ok(now) => now,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
+    /// Calls `serve` with the ring, and then gives back what was completed meanwhile; see [`Combiner::serve`].
+    #[inline]
+    pub(super) fn serve<T: Default>(
+        &self,
+        serve: impl FnOnce(&mut Option<Live>) -> T,
+    ) -> Option<(T, bool)> {
+        self.combiner
+            .serve(serve, |live, late| self.give_back_and_interrupt(live, late))
+    }
+
+    /// Does some work with the ring, if it is started. The queue stops if the driver or the device did something wrong, or if
+    /// the device panics: a panic must neither leave the ring taken nor end the thread, because a reset by the driver could not
+    /// start the queue again.
+    pub(super) fn work<T: Default>(
+        &self,
+        live: &mut Option<Live>,
+        work: impl FnOnce(&mut Live) -> Result<T, Refusal>,
+    ) -> T {
+        let Some(ring) = live else {
+            return T::default();
         };
-        (*now == stops).then_some(now)
+        catch(|| work(ring)).flatten().unwrap_or_else(|refusal| {
+            *live = None;
+            self.driver.trouble.note(refusal);
+            self.driver.interrupts.configuration();
+            T::default()
+        })
     }
 
     /// Called before a request is deferred, by the thread that has the ring.
     pub(super) fn expect_late(&self) {
-        self.defers.store(true, Ordering::Relaxed);
+        self.combiner.expect_late();
+    }
+
+    /// Completes a request that was deferred.
+    pub(super) fn complete(&self, late: Late) {
+        let give_back = |live: &mut _, late| self.give_back_and_interrupt(live, late);
+        self.combiner.complete(late, give_back);
+    }
+
+    fn give_back_and_interrupt(&self, live: &mut Option<Live>, late: Vec<Late>) {
+        self.work(live, |live| {
+            self.give_back_each(live, late)?;
+            self.interrupt(live);
+            Ok(())
+        });
     }
 
     /// Gives a chain back, or keeps it until those before it have gone back.
@@ -240,60 +265,33 @@ impl LiveRing {
     /// Gives back what was completed while the caller had the ring.
     #[inline]
     pub(super) fn give_back_late(&self, live: &mut Live) -> Result<(), Refusal> {
-        if self.defers.load(Ordering::Relaxed) {
-            self.give_back_listed(live)
+        if self.combiner.may_be_late() {
+            self.give_back_each(live, self.combiner.take_late())
         } else {
             Ok(())
         }
     }
 
     #[inline(never)]
-    fn give_back_listed(&self, live: &mut Live) -> Result<(), Refusal> {
-        let late = std::mem::take(&mut *self.late());
-        for (taken, written) in late {
+    fn give_back_each(&self, live: &mut Live, late: Vec<Late>) -> Result<(), Refusal> {
+        let queue = self.index;
+        let mut slices = SliceList::new(self.memory());
+        for Late {
+            taken,
+            writable,
+            answer,
+        } in late
+        {
             // Others are of a ring that was stopped.
-            if taken.stops == live.stops {
-                self.give_back(live, taken, written)?;
+            if taken.start != live.start {
+                continue;
             }
+            let looked_up = slices.look_up(&[], &writable);
+            looked_up.map_err(|source| Refusal::Handler { queue, source })?;
+            let written = answer(slices.writable());
+            self.give_back(live, taken, used_len(written))?;
         }
         Ok(())
-    }
-
-    /// Completes a request that was deferred.
-    pub(super) fn complete_late(&self, taken: Taken, written: u32) {
-        self.late().push((taken, written));
-        self.flush();
-    }
-
-    /// Gives back what was completed while another thread had the ring. A thread that has had it calls this: one that has
-    /// left a request in the list since then may have found the ring taken.
-    #[inline]
-    pub(super) fn flush(&self) {
-        if self.defers.load(Ordering::Relaxed) {
-            self.flush_list();
-        }
-    }
-
-    #[inline(never)]
-    fn flush_list(&self) {
-        while !self.late().is_empty() {
-            let mut guard = match self.live.try_lock() {
-                Ok(guard) => guard,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => return,
-            };
-            let Some(live) = guard.as_mut() else {
-                // They are of a ring that was stopped: one that starts now has no pending requests.
-                self.late().clear();
-                return;
-            };
-            match self.give_back_late(live) {
-                Ok(()) => {
-                    self.interrupt(live);
-                }
-                Err(refusal) => self.fail(&mut guard, refusal),
-            }
-        }
     }
 
     /// Interrupts the driver for chains whose interrupt has waited, if it still wants that.

@@ -14,6 +14,7 @@
 mod answer_double;
 mod blk;
 mod coalescing;
+mod combiner;
 mod config;
 mod console;
 mod control;
@@ -51,6 +52,6 @@ pub use inverter::Inverter;
 pub use net::Net;
 pub use queue::{Queue, Served};
 pub use refusal::{HandlerError, Refusal};
-pub use request::{Buffers, Handled, Handler, Pending, Request};
+pub use request::{Handled, Handler, Pending, Request};
 pub use rng::Entropy;
 pub use slices::{Readable, Slices, Writable};

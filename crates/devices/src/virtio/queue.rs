@@ -7,13 +7,12 @@
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::coalescing::LATEST;
 use super::driver_side::DriverSide;
 use super::live_ring::{Live, LiveRing};
 use super::notification::LastNotification;
-use super::refusal::{Refusal, catch};
+use super::refusal::Refusal;
 use super::request::{Handler, Outcome, Request};
 use super::ring::{QUEUE_SIZE_MAX, Ring};
 use super::slices::SliceList;
@@ -69,7 +68,7 @@ impl<H: Handler> AnyHandler for H {
             queue: index,
             source,
         };
-        while *budget > 0 && !queue.leave.load(Ordering::Relaxed) {
+        while *budget > 0 && !queue.ring.leaves() {
             let Some(head) = live.next().map_err(broken)? else {
                 break;
             };
@@ -145,11 +144,6 @@ pub struct Queue {
     polled: bool,
     /// Whether the driver waits for its chains.
     is_awaited: bool,
-    /// How many calls of [`serve`](Self::serve) there were since the call that serves now began. Other callers do
-    /// not wait for it, because a driver could make that wait long.
-    calls: AtomicU64,
-    /// Asks the thread that serves to return soon: the driver resets the device.
-    leave: AtomicBool,
 }
 
 impl fmt::Debug for Queue {
@@ -174,8 +168,6 @@ impl Queue {
             handler,
             notification: LastNotification::default(),
             polled,
-            calls: AtomicU64::new(0),
-            leave: AtomicBool::new(false),
         }
     }
 
@@ -210,9 +202,7 @@ impl Queue {
     /// Stops the queue: after the return, no thread accesses the ring or a request's buffers. Requests that are pending
     /// stay so with the handler, which completes them to no effect.
     pub(super) fn stop(&self) {
-        self.leave.store(true, Ordering::Relaxed);
         self.ring.stop();
-        self.leave.store(false, Ordering::Relaxed);
     }
 
     /// Serves the available chains up to a budget, if the queue is started.
@@ -262,46 +252,30 @@ impl Queue {
     // Compiled once: the parts of a copy each would not be inlined.
     #[inline(never)]
     pub(super) fn serve_then(&self, then: &Then<'_>) -> Served {
-        if self.calls.fetch_add(1, Ordering::AcqRel) > 0 {
+        let Some((served, called)) = self.ring.serve(|live| self.service(live, then)) else {
             return Served::default();
-        }
-        let served = self.service(then);
-        self.ring.flush();
-        let called = self.calls.swap(0, Ordering::AcqRel) > 1;
+        };
         Served {
             more: !self.polled && (served.more || called),
             ..served
         }
     }
 
-    fn service(&self, then: &Then<'_>) -> Served {
-        if self.leave.load(Ordering::Relaxed) {
-            return Served::default();
-        }
-        let mut guard = self.ring.lock();
-        let Some(live) = guard.as_mut() else {
-            return Served::default();
-        };
+    #[inline]
+    fn service(&self, live: &mut Option<Live>, then: &Then<'_>) -> Served {
         let before = self.served();
-        let next = live.ring.next_avail();
-        // A panic must not leave the ring taken and end the thread: a reset by the driver could not start the queue again.
-        let rounds = catch(|| self.rounds(live, then)).flatten();
-        let more = match rounds {
-            Ok(more) => more || then.said().is_some_and(|said| live.looks_again(next, said)),
-            Err(refusal) => {
-                self.ring.fail(&mut guard, refusal);
-                false
-            }
-        };
-        // No other thread gives chains back while the lock is held.
-        let chains = self.served() - before;
-        let interrupt_waits = guard
-            .as_ref()
-            .is_some_and(|live| live.coalescing.is_waiting());
+        let more = self.ring.work(live, |live| {
+            let next = live.ring.next_avail();
+            let more = self.rounds(live, then)?;
+            Ok(more || then.said().is_some_and(|said| live.looks_again(next, said)))
+        });
         Served {
-            chains,
+            // No other thread gives chains back while this one has the ring.
+            chains: self.served() - before,
             more,
-            interrupt_waits,
+            interrupt_waits: live
+                .as_ref()
+                .is_some_and(|live| live.coalescing.is_waiting()),
         }
     }
 
@@ -325,7 +299,7 @@ impl Queue {
             {
                 wait();
             }
-            let leave = self.leave.load(Ordering::Relaxed);
+            let leave = self.ring.leaves();
             let is_polled = self.polled || matches!(then, Then::Poll);
             // A device that waits for the host needs no notification: it looks at the ring when the host wakes it.
             if leave || waits || budget > 0 && (is_polled || !live.ring.enable_notification()) {

@@ -5,9 +5,9 @@
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, RwLockReadGuard};
+use std::sync::Arc;
 
-use super::live_ring::{Live, LiveRing, Taken};
+use super::live_ring::{Late, Live, LiveRing, Taken, used_len};
 use super::refusal::HandlerError;
 use super::slices::{Readable, SliceList, Writable};
 use vmbell_virtqueue::{Buffer, Head};
@@ -126,7 +126,6 @@ impl Request<'_> {
     pub fn defer(self) -> (Pending, Handled) {
         self.ring.expect_late();
         let pending = Pending {
-            readable: self.live.chain.readable().into(),
             writable: self.live.chain.writable().into(),
             taken: self.live.taken(self.head),
             ring: Arc::clone(self.ring),
@@ -135,73 +134,34 @@ impl Request<'_> {
     }
 }
 
-/// The length of a used element. A driver is given no request of 4 GiB.
-fn used_len(written: usize) -> u32 {
-    u32::try_from(written).unwrap_or(u32::MAX)
-}
-
 /// A request that is complete later, on any thread. One that is dropped stays with the device until the driver resets it,
 /// and with `VIRTIO_F_IN_ORDER` so do those after it.
 #[must_use = "a request that is not completed is lost to the driver"]
 pub struct Pending {
-    readable: Box<[Buffer]>,
     writable: Box<[Buffer]>,
     taken: Taken,
     ring: Arc<LiveRing>,
 }
 
 impl Pending {
-    /// Borrows the buffers; `None` if the driver has reset the device or the queue. A reset waits until they are given
-    /// back, so this must not wait for the driver.
-    pub fn buffers(&self) -> Option<Buffers<'_>> {
-        let running = self.ring.running(self.taken.stops)?;
-        let mut slices = SliceList::new(self.ring.memory());
-        slices.look_up(&self.readable, &self.writable).ok()?;
-        Some(Buffers {
-            pending: self,
-            slices,
-            _running: running,
-        })
-    }
-
-    /// Completes the request, with this number of bytes written, from the first one on. Does nothing if the driver has
-    /// reset the device or the queue. Interrupts the driver, unless another thread serves the queue and will do so.
-    pub fn complete(self, written: usize) {
-        self.ring.complete_late(self.taken, used_len(written));
+    /// Completes the request: `answer` writes what the device writes, and returns how many bytes that is, from the first one on.
+    /// It is called here, or by the thread that serves the queue at the moment. No other thread has the queue meanwhile, so it
+    /// must not wait for anything. It is not called if the driver has reset the device or the queue. The driver is
+    /// interrupted, if it wants that.
+    pub fn complete(self, answer: impl FnOnce(Writable<'_>) -> usize + Send + 'static) {
+        self.ring.complete(Late {
+            taken: self.taken,
+            writable: self.writable,
+            answer: Box::new(answer),
+        });
     }
 }
 
 impl fmt::Debug for Pending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pending")
-            .field("readable", &self.readable)
             .field("writable", &self.writable)
             .finish_non_exhaustive()
-    }
-}
-
-/// The buffers of a [`Pending`] request. While they are borrowed the device is not reset.
-pub struct Buffers<'p> {
-    pending: &'p Pending,
-    slices: SliceList<'p>,
-    _running: RwLockReadGuard<'p, u64>,
-}
-
-impl Buffers<'_> {
-    /// What the device reads.
-    pub fn readable(&self) -> Readable<'_> {
-        self.slices.readable()
-    }
-
-    /// What the device writes.
-    pub fn writable(&self) -> Writable<'_> {
-        self.slices.writable()
-    }
-}
-
-impl fmt::Debug for Buffers<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Buffers").field(self.pending).finish()
     }
 }
 

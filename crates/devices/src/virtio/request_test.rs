@@ -124,11 +124,7 @@ fn second_request_may_be_complete_first() {
         let (first, second) = (rig.take(), rig.take());
         assert_eq!(driver.take(), None);
         for (pending, text, expected) in [(second, b"second", 2), (first, b"first.", 1)] {
-            let buffers = pending.buffers().unwrap();
-            assert_eq!(buffers.readable().len(), 1);
-            assert_eq!(buffers.writable().write(text), 6);
-            drop(buffers);
-            pending.complete(6);
+            pending.complete(|mut to| to.write(text));
             assert_eq!(driver.take(), Some((expected, 6)));
         }
         assert_eq!(rig.queue.served(), 2);
@@ -149,9 +145,9 @@ fn in_order_holds_back_what_is_complete_too_early() {
         driver.send(DATA, 0, 3);
         assert_eq!(rig.queue.serve().chains, 0, "the third one waits as well");
         let (first, second) = (rig.take(), rig.take());
-        second.complete(2);
+        second.complete(|_| 2);
         assert_eq!((driver.take(), rig.used()), (None, 0));
-        first.complete(1);
+        first.complete(|_| 1);
         let used = [driver.take(), driver.take(), driver.take()];
         assert_eq!(used, [Some((1, 1)), Some((2, 2)), Some((3, 0))]);
         driver.send(DATA, 0, 4);
@@ -170,17 +166,15 @@ fn request_that_is_pending_over_a_reset_does_not_reach_the_guest() {
     });
     rig.queue.stop();
     let (stopped, restarted) = (rig.take(), rig.take());
-    assert!(stopped.buffers().is_none());
-    stopped.complete(8);
+    stopped.complete(|_| unreachable!("it is stopped"));
     assert_eq!(rig.used(), 0);
     // The same descriptor is in flight again.
     with_driver(&rig, 0, |driver| {
         driver.send(DATA, 8, 3);
         let _ = rig.queue.serve();
-        assert!(restarted.buffers().is_none());
-        restarted.complete(8);
+        restarted.complete(|_| unreachable!("it was stopped"));
         assert_eq!((driver.take(), rig.used()), (None, 0));
-        rig.take().complete(4);
+        rig.take().complete(|_| 4);
         assert_eq!(driver.take(), Some((3, 4)));
     });
     assert_eq!(rig.queue.served(), 1);
@@ -188,24 +182,52 @@ fn request_that_is_pending_over_a_reset_does_not_reach_the_guest() {
 }
 
 #[test]
-fn reset_waits_for_a_thread_that_accesses_the_buffers() {
+fn reset_waits_for_a_thread_that_writes_an_answer() {
     let rig = Rig::new();
     with_driver(&rig, 0, |driver| {
         driver.send(DATA, 8, 1);
         let _ = rig.queue.serve();
     });
     let pending = rig.take();
-    let buffers = pending.buffers().unwrap();
+    let (begins, begun) = std::sync::mpsc::channel();
+    let (ends, ended) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
+        let completes = scope.spawn(move || {
+            pending.complete(move |mut to| {
+                begins.send(()).unwrap();
+                ended.recv().unwrap();
+                to.write(b"in time")
+            });
+        });
+        begun.recv().unwrap();
         let stop = scope.spawn(|| rig.queue.stop());
         // No event shows that the other thread waits: a time that is too short only hides an error.
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert!(!stop.is_finished());
-        assert_eq!(buffers.writable().write(b"in time"), 7);
-        drop(buffers);
+        ends.send(()).unwrap();
+        completes.join().unwrap();
         stop.join().unwrap();
     });
-    assert!(pending.buffers().is_none());
+    assert_eq!(rig.used(), 1);
+}
+
+#[test]
+fn an_answer_that_panics_stops_the_queue_until_a_reset() {
+    let rig = Rig::new();
+    with_driver(&rig, 0, |driver| {
+        driver.send(DATA, 8, 1);
+        let _ = rig.queue.serve();
+        rig.take().complete(|_| panic!("no answer"));
+        assert_eq!(driver.take(), None);
+    });
+    let refusal = rig.driver_side.trouble.take().unwrap().to_string();
+    assert_eq!(refusal, "the device panicked: no answer");
+    assert!(rig.driver_side.trouble.needs_reset());
+    rig.queue.stop();
+    with_driver(&rig, 0, |driver| {
+        driver.send(DATA, 0, 2);
+        assert_eq!(rig.queue.serve().chains, 1);
+    });
 }
 
 #[test]
@@ -220,12 +242,7 @@ fn driver_that_changes_descriptors_does_not_change_a_pending_request() {
         rig.memory
             .write_slice(&descriptors, GuestAddress(LAYOUT.descriptors))
             .unwrap();
-        let buffers = pending.buffers().unwrap();
-        let lens = (buffers.readable().len(), buffers.writable().len());
-        assert_eq!(lens, (1, 8));
-        assert_eq!(buffers.writable().write(&[7; 9]), 8);
-        drop(buffers);
-        pending.complete(8);
+        pending.complete(|mut to| to.write(&[7; 9]));
         assert_eq!(rig.used(), 1);
     });
     let mut bytes = [0; 9];
@@ -243,9 +260,9 @@ fn handler_that_says_it_wrote_more_than_there_is_stops_the_queue() {
         driver.send(DATA, 8, 2);
         let _ = rig.queue.serve();
         let (first, second) = (rig.take(), rig.take());
-        first.complete(9);
+        first.complete(|_| 9);
         assert_eq!(rig.used(), 0);
-        second.complete(8);
+        second.complete(|_| 8);
         assert_eq!(rig.used(), 0, "it is stopped");
     });
     let refusal = rig.driver_side.trouble.take();
@@ -262,7 +279,7 @@ fn request_that_is_dropped_is_not_given_back() {
         driver.send(DATA, 8, 2);
         let _ = rig.queue.serve();
         drop(rig.take());
-        rig.take().complete(1);
+        rig.take().complete(|_| 1);
         assert_eq!((driver.take(), driver.take()), (Some((2, 1)), None));
     });
 }
@@ -278,7 +295,7 @@ impl Handler for OneBehind {
         let (pending, handled) = request.defer();
         let before = self.0.lock().unwrap().replace(pending);
         if let Some(before) = before {
-            before.complete(1);
+            before.complete(|_| 1);
         }
         Ok(handled)
     }
@@ -310,7 +327,7 @@ impl Interrupts for AtInterrupt {
     fn used_buffer(&self, _queue: u16) {
         let pending = self.0.0.lock().unwrap().pop();
         if let Some(pending) = pending {
-            pending.complete(1);
+            pending.complete(|_| 1);
         }
     }
 
@@ -419,7 +436,7 @@ fn no_request_is_lost_between_threads_that_serve_and_complete() {
             let receiver = Arc::clone(&receiver);
             scope.spawn(move || {
                 while let Ok(pending) = { receiver.lock().unwrap().recv() } {
-                    pending.complete(1);
+                    pending.complete(|_| 1);
                 }
             });
         }

@@ -42,7 +42,7 @@ impl Flusher {
             while let Some(pending) = theirs.take() {
                 let status = Status::from(flush());
                 for request in pending {
-                    answer(request, status);
+                    request.complete(move |to| put_status(to, status, 0));
                 }
             }
         })?;
@@ -77,16 +77,6 @@ impl Requests {
         let mut waiting = waited.unwrap_or_else(PoisonError::into_inner);
         (!waiting.ends).then(|| std::mem::take(&mut waiting.pending))
     }
-}
-
-/// Completes a request, unless the driver has reset the device.
-fn answer(request: Pending, status: Status) {
-    let Some(buffers) = request.buffers() else {
-        return;
-    };
-    let written = put_status(buffers.writable(), status, 0);
-    drop(buffers);
-    request.complete(written);
 }
 
 impl Drop for Flusher {

@@ -1,0 +1,139 @@
+//! Which thread works on the ring of a queue: any may serve it, and any may complete a request later.
+//!
+//! No thread waits for one that serves, because a driver could make that wait long. It leaves what it wants: a service is counted,
+//! and a completion is put on a list. The thread that has the ring looks at both after it has let go of it. A thread that serves
+//! does wait for one that only gives completions back, which is short. A stop waits for either.
+//!
+//! The models of `combiner_test.rs` run this file under loom.
+
+use std::sync::{PoisonError, TryLockError};
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[cfg(loom)]
+use loom::sync::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[cfg(not(loom))]
+use std::sync::{Mutex, MutexGuard};
+
+/// A ring `R`, if it is started, and the completions `C` that wait for it.
+pub(super) struct Combiner<R, C> {
+    ring: Mutex<Option<R>>,
+    /// What was completed while another thread had the ring.
+    late: Mutex<Vec<C>>,
+    /// Whether there was ever something to complete later. It is set by a thread that has the ring, so that all that have it after
+    /// that see it.
+    defers: AtomicBool,
+    /// How many calls of [`serve`](Self::serve) there were since the call that serves now began.
+    calls: AtomicU64,
+    /// Asks the thread that serves to return soon: the ring is stopped.
+    leave: AtomicBool,
+}
+
+impl<R, C> Combiner<R, C> {
+    pub(super) fn new() -> Self {
+        Self {
+            ring: Mutex::new(None),
+            late: Mutex::new(Vec::new()),
+            defers: AtomicBool::new(false),
+            calls: AtomicU64::new(0),
+            leave: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn start(&self, ring: R) {
+        *self.lock() = Some(ring);
+    }
+
+    /// Stops the ring: after the return, no thread has it. What waits for it is forgotten.
+    pub(super) fn stop(&self) {
+        self.leave.store(true, Ordering::Relaxed);
+        *self.lock() = None;
+        self.leave.store(false, Ordering::Relaxed);
+        // Dropped without a lock: it may own anything.
+        drop(self.take_late());
+    }
+
+    /// Calls `serve` with the ring, and `give_back` with what was completed meanwhile. Returns whether other calls came meanwhile,
+    /// and so the caller must call again; or `None` if another thread serves, and will do that.
+    ///
+    /// Neither may panic.
+    #[inline]
+    pub(super) fn serve<T: Default>(
+        &self,
+        serve: impl FnOnce(&mut Option<R>) -> T,
+        give_back: impl FnMut(&mut Option<R>, Vec<C>),
+    ) -> Option<(T, bool)> {
+        // The one who serves sees what happened before the calls that it has counted.
+        if self.calls.fetch_add(1, Ordering::AcqRel) > 0 {
+            return None;
+        }
+        let mut served = T::default();
+        if !self.leaves() {
+            served = serve(&mut self.lock());
+        }
+        if self.may_be_late() {
+            self.flush(give_back);
+        }
+        let called = self.calls.swap(0, Ordering::AcqRel) > 1;
+        Some((served, called))
+    }
+
+    /// Whether the thread that serves has to return soon.
+    #[inline]
+    pub(super) fn leaves(&self) -> bool {
+        self.leave.load(Ordering::Relaxed)
+    }
+
+    /// Called before something is left to complete later, by the thread that has the ring.
+    pub(super) fn expect_late(&self) {
+        self.defers.store(true, Ordering::Relaxed);
+    }
+
+    /// Completes something: calls `give_back` with it, unless another thread has the ring and will do that.
+    pub(super) fn complete(&self, completion: C, give_back: impl FnMut(&mut Option<R>, Vec<C>)) {
+        self.late().push(completion);
+        self.flush(give_back);
+    }
+
+    /// Whether something may have been completed while the caller had the ring, which then [takes](Self::take_late) it.
+    #[inline]
+    pub(super) fn may_be_late(&self) -> bool {
+        self.defers.load(Ordering::Relaxed)
+    }
+
+    /// Takes what was completed while the caller had the ring.
+    pub(super) fn take_late(&self) -> Vec<C> {
+        std::mem::take(&mut *self.late())
+    }
+
+    /// Gives back what is on the list. Each thread that has had the ring calls this: one that has put something on the list since
+    /// then may have found the ring taken.
+    #[inline(never)]
+    fn flush(&self, mut give_back: impl FnMut(&mut Option<R>, Vec<C>)) {
+        while !self.late().is_empty() {
+            let mut ring = match self.ring.try_lock() {
+                Ok(ring) => ring,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return,
+            };
+            let late = self.take_late();
+            give_back(&mut ring, late);
+        }
+    }
+
+    #[inline]
+    fn lock(&self) -> MutexGuard<'_, Option<R>> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn late(&self) -> MutexGuard<'_, Vec<C>> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+#[cfg(loom)]
+#[path = "combiner_test.rs"]
+mod models;

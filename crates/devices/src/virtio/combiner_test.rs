@@ -1,0 +1,176 @@
+//! Threads that serve a ring, complete requests of it later, stop it and start it again, in every order that the memory model
+//! allows. `.ci/run loom` runs them.
+
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicUsize;
+use loom::thread;
+
+use super::*;
+
+/// A ring, by the number of its start.
+struct Ring {
+    start: usize,
+    taken: usize,
+}
+
+/// A queue and its driver. The driver's words have no order of their own, so that what a thread must see, it sees by way of the
+/// combiner.
+struct Rig {
+    /// Completions say which ring they are of.
+    combiner: Combiner<Ring, usize>,
+    available: AtomicUsize,
+    /// Chains that were given back, of each ring.
+    used: [AtomicUsize; 2],
+}
+
+fn check(model: impl Fn(&Arc<Rig>) + Sync + Send + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let rig = Arc::new(Rig {
+            combiner: Combiner::new(),
+            available: AtomicUsize::new(0),
+            used: [AtomicUsize::new(0), AtomicUsize::new(0)],
+        });
+        rig.start(0);
+        model(&rig);
+        assert!(rig.combiner.take_late().is_empty(), "a completion is lost");
+    });
+}
+
+impl Rig {
+    fn start(&self, start: usize) {
+        self.combiner.start(Ring { start, taken: 0 });
+    }
+
+    fn used(&self, start: usize) -> usize {
+        self.used[start].load(Ordering::Relaxed)
+    }
+
+    fn use_one(&self, start: usize) {
+        self.used[start].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn give_back(&self, ring: &Option<Ring>, late: Vec<usize>) {
+        let now = ring.as_ref().map(|ring| ring.start);
+        late.into_iter()
+            .filter(|start| Some(*start) == now)
+            .for_each(|start| self.use_one(start));
+    }
+
+    /// The driver makes a chain available, and the thread that it notifies serves until there is no more.
+    fn notify(&self) {
+        self.available.fetch_add(1, Ordering::Relaxed);
+        self.serve();
+    }
+
+    fn serve(&self) {
+        let serve = |ring: &mut Option<Ring>| {
+            let Some(ring) = ring else { return };
+            while ring.taken < self.available.load(Ordering::Relaxed) {
+                ring.taken += 1;
+                self.use_one(ring.start);
+            }
+        };
+        let mut turn = Some(((), true));
+        while matches!(turn, Some(((), true))) {
+            turn = self
+                .combiner
+                .serve(serve, |ring, late| self.give_back(ring, late));
+        }
+    }
+
+    /// Takes a chain that is complete later.
+    fn defer(&self) {
+        let defer = |_: &mut Option<Ring>| self.combiner.expect_late();
+        let turn = self.combiner.serve(defer, |_, _| unreachable!());
+        assert_eq!(turn, Some(((), false)));
+    }
+
+    fn complete(&self, start: usize) {
+        self.combiner
+            .complete(start, |ring, late| self.give_back(ring, late));
+    }
+}
+
+fn spawn(rig: &Arc<Rig>, act: impl FnOnce(&Rig) + 'static) -> thread::JoinHandle<()> {
+    let rig = Arc::clone(rig);
+    thread::spawn(move || act(&rig))
+}
+
+#[test]
+fn a_chain_of_which_two_threads_are_notified_is_served() {
+    check(|rig| {
+        let other = spawn(rig, Rig::notify);
+        rig.notify();
+        other.join().unwrap();
+        assert_eq!(rig.used(0), 2);
+    });
+}
+
+#[test]
+fn a_completion_while_another_thread_serves_is_given_back() {
+    check(|rig| {
+        rig.defer();
+        let completes = spawn(rig, |rig| rig.complete(0));
+        rig.notify();
+        completes.join().unwrap();
+        assert_eq!(rig.used(0), 2);
+    });
+}
+
+#[test]
+fn two_threads_that_serve_and_one_that_completes_lose_nothing() {
+    check(|rig| {
+        rig.defer();
+        let completes = spawn(rig, |rig| rig.complete(0));
+        let other = spawn(rig, Rig::notify);
+        rig.notify();
+        completes.join().unwrap();
+        other.join().unwrap();
+        assert_eq!(rig.used(0), 3);
+    });
+}
+
+#[test]
+fn two_threads_that_complete_lose_nothing() {
+    check(|rig| {
+        rig.defer();
+        let other = spawn(rig, |rig| rig.complete(0));
+        rig.complete(0);
+        other.join().unwrap();
+        assert_eq!(rig.used(0), 2);
+    });
+}
+
+#[test]
+fn after_a_stop_no_thread_uses_the_ring() {
+    check(|rig| {
+        rig.defer();
+        let completes = spawn(rig, |rig| rig.complete(0));
+        let serves = spawn(rig, Rig::notify);
+        rig.combiner.stop();
+        let used = rig.used(0);
+        completes.join().unwrap();
+        serves.join().unwrap();
+        assert_eq!(rig.used(0), used);
+        rig.combiner.stop();
+    });
+}
+
+#[test]
+fn a_ring_that_is_started_again_is_served_without_the_completions_of_before() {
+    check(|rig| {
+        rig.defer();
+        let completes = spawn(rig, |rig| rig.complete(0));
+        let serves = spawn(rig, Rig::notify);
+        rig.combiner.stop();
+        rig.start(1);
+        let used = rig.used(0);
+        rig.notify();
+        completes.join().unwrap();
+        serves.join().unwrap();
+        assert_eq!((rig.used(0), rig.used(1)), (used, 2));
+    });
+}
