@@ -75,7 +75,21 @@ fn device_that_could_not_be_made_takes_no_pin<H: Hypervisor>(hypervisor: &H) {
     assert!(error.contains("no free pins left"), "{error}");
 }
 
+fn full_bus_refuses_a_device_that_has_room_in_memory<H: Hypervisor>(hypervisor: &H) {
+    let pc = Pc::new(hypervisor, PcConfig::default(), &Paper::default().output).unwrap();
+    let config = VirtioConfig {
+        notify: Notify::Exit,
+        ..VirtioConfig::default()
+    };
+    let plug = |on| pc.add(VirtioDevice::new(Entropy, 1, config), on);
+    let error = std::iter::repeat_with(|| plug(Transport::Pci)).find_map(Result::err);
+    let error = chain(&error.unwrap());
+    assert!(error.contains("virtio-rng"), "{error}");
+    plug(Transport::Mmio).unwrap();
+}
+
 kit::on_kvm! {
+    full_bus_refuses_a_device_that_has_room_in_memory;
     device_that_could_not_be_made_takes_no_pin;
     doorbell_takes_notifications_with_no_exit_to_the_vmm;
     without_a_doorbell_each_notification_is_an_exit;
