@@ -37,7 +37,8 @@ pub enum Capability {
     HypercallExit,
     /// Every access to a system register of the CPU reaches the VMM.
     RegisterExits,
-    /// The least cost of an exit can be measured alone (a bare loop).
+    /// The least cost of an exit can be measured alone, by a bare loop around
+    /// [`Vcpu::descriptor`](super::Vcpu::descriptor).
     BareLoop,
     /// Guests that use privileged code: kernels, kvm-unit-tests.
     Kernels,

@@ -21,6 +21,7 @@ pub mod measure;
 pub mod x86_64;
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use measure::Measure;
@@ -133,6 +134,12 @@ pub trait Vcpu: fmt::Debug + Send {
 
     /// A handle with which any thread can kick this vCPU.
     fn kick_handle(&self) -> Arc<dyn Kick>;
+
+    /// The descriptor of KVM's vCPU, for calls that this crate does not have, such as the bare loop of a bench; `None` of a
+    /// backend that has no such descriptor ([`Capability::BareLoop`]).
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// Makes a vCPU leave the guest with [`VmExit::Kicked`]. The threads that may kick the vCPU share the handle, and

@@ -15,9 +15,7 @@ use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
 use vmbell_core::addresses::RAM_BASE;
 use vmbell_core::event::Event;
 use vmbell_core::ioapic::Source;
-use vmbell_hypervisor::measure::{
-    BareExit, BareLoop, EventCounter, EventCounts, ExitCounts, Measure,
-};
+use vmbell_hypervisor::measure::{EventCounts, EventSource, ExitCounts, Measure};
 use vmbell_hypervisor::{
     AssignedDevices, Capability, CreatedVcpus, DeviceMemory, Doorbell, Error, ForwardedInterrupt,
     IoEvents, IrqTrigger, Irqfd, Irqs, RemoveDoorbell, SpinPolicy, Vcpu, Vm, VmConfig,
@@ -186,10 +184,6 @@ impl Vm for UsermodeVm {
 }
 
 impl Measure for UsermodeVm {
-    fn count_events(&self) -> Box<dyn EventCounter> {
-        Box::new(Events(Arc::clone(&self.guest)))
-    }
-
     fn exit_counts(&self) -> ExitCounts {
         let runs = &self.guest.sandbox.shared.runs;
         let heavy = runs
@@ -202,16 +196,29 @@ impl Measure for UsermodeVm {
         }
     }
 
+    fn events(&self) -> io::Result<EventCounts> {
+        let count = |event: Event| {
+            let runs = self.guest.sandbox.shared.runs.iter();
+            let all = runs.map(|run| run.counters.events.get(event));
+            let below = all.fold(0, u64::wrapping_add);
+            let interrupts = self.guest.interrupts.as_ref();
+            let above = interrupts.map_or(0, |interrupts| interrupts.events.get(event));
+            (event.name().to_owned(), below.wrapping_add(above))
+        };
+        Ok(Event::ALL.into_iter().map(count).collect())
+    }
+
+    fn event_source(&self) -> EventSource {
+        let name = "the engine, where each event happens";
+        EventSource::new(name, Event::Exit.name(), false)
+    }
+
     fn processes(&self) -> Vec<u32> {
         vec![self.guest.sandbox.process().pid().cast_unsigned()]
     }
 
     fn register_coalesced(&self, _address: u64, _len: u32) -> Result<(), Error> {
         Err(unsupported(Capability::CoalescedMmio))
-    }
-
-    fn bare_loop(&self, _exit: BareExit) -> Result<Box<dyn BareLoop>, Error> {
-        Err(unsupported(Capability::BareLoop))
     }
 }
 
@@ -367,31 +374,5 @@ impl Drop for LineOwner {
         {
             interrupts.lock(&guest.sandbox).unforward_line(self.gsi);
         }
-    }
-}
-
-/// Adds the counts of the vCPUs' run pages and of the monitor's irqchip.
-#[derive(Debug)]
-pub struct Events(pub(super) Arc<UsermodeGuest>);
-
-impl EventCounter for Events {
-    fn source(&self) -> &str {
-        "the engine, where each event happens"
-    }
-
-    fn exits(&self) -> &str {
-        Event::Exit.name()
-    }
-
-    fn read(&mut self) -> io::Result<EventCounts> {
-        let count = |event: Event| {
-            let runs = self.0.sandbox.shared.runs.iter();
-            let all = runs.map(|run| run.counters.events.get(event));
-            let below = all.fold(0, u64::wrapping_add);
-            let interrupts = self.0.interrupts.as_ref();
-            let above = interrupts.map_or(0, |interrupts| interrupts.events.get(event));
-            (event.name().to_owned(), below.wrapping_add(above))
-        };
-        Ok(Event::ALL.into_iter().map(count).collect())
     }
 }

@@ -14,6 +14,7 @@ mod creation;
 mod entries;
 mod guest;
 mod interrupt;
+mod kvm_run;
 mod notify;
 mod passthrough;
 mod path;

@@ -4,6 +4,7 @@
 //! signals; one operation is one interrupt. The backend counts the events, which are read before and after
 //! each run; nothing is sampled.
 
+mod counter;
 mod subject;
 
 use std::collections::BTreeMap;

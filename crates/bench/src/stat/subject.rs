@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::EventFd;
 
+use super::counter::EventCounter;
 use crate::affinity;
 use crate::scenario::{
     GuestGone, GuestScenario, GuestView, InterruptSource, ScenarioGuest, Wiring, bell,
@@ -13,7 +14,7 @@ use crate::scenario::{
 use crate::{RunSample, SubjectError, SubjectOptions};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{Interrupts, PARAMETERS, Parameters, programs};
-use vmbell_hypervisor::measure::{EventCounter, EventCounts};
+use vmbell_hypervisor::measure::EventCounts;
 use vmbell_hypervisor::{Doorbell, Hypervisor, Irqchip, Irqfd, VmConfig};
 use vmbell_report::is_of_host;
 
@@ -30,7 +31,7 @@ pub(super) struct EoiSubject {
     guest: ScenarioGuest,
     view: GuestView,
     pace: InterruptPace,
-    counter: Box<dyn EventCounter>,
+    counter: EventCounter,
     irqfd: Irqfd,
     /// Which the guest rings when it wants an interrupt. Reading its eventfd blocks.
     doorbell: Doorbell,
@@ -71,7 +72,7 @@ impl EoiSubject {
             Ok((irqfd, doorbell))
         };
         let (irqfd, doorbell) = set_up().map_err(failed)?;
-        let counter = vm.measure().count_events();
+        let counter = EventCounter::new(vm.as_ref());
         guest.set_counter(counter.source());
         Ok(Self {
             view: GuestView::new(vm.memory()),
@@ -103,8 +104,9 @@ impl GuestScenario for EoiSubject {
             doorbell,
         } = self;
         let (event, doorbell) = (irqfd.event(), doorbell.event());
-        let read = |counter: &mut Box<dyn EventCounter>, guest: &ScenarioGuest| {
-            counter.read().map_err(|error| guest.failed(error))
+        let read = |counter: &mut EventCounter, guest: &ScenarioGuest| {
+            let counts = counter.read(guest.machine.vm().as_ref());
+            counts.map_err(|error| guest.failed(error))
         };
         let before = read(counter, guest)?;
         let earlier = guest.results()?;

@@ -5,6 +5,7 @@
     reason = "the whole program is tests"
 )]
 
+mod bare_loops;
 mod endless_rows;
 // They are about the usermode backend, which x86-64 alone has.
 #[cfg(target_arch = "x86_64")]

@@ -95,20 +95,6 @@ pub enum KvmError {
         /// Why.
         source: ForwardError,
     },
-    /// A bare loop was kicked before its end.
-    #[error("kicked, {left} of {exits} exits before its end")]
-    Kicked {
-        /// How many exits were left.
-        left: u64,
-        /// How many exits the loop was to make.
-        exits: u64,
-    },
-    /// The guest of a bare loop left with another exit than its own.
-    #[error("the loop left for {exit}")]
-    Strayed {
-        /// The exit, in words.
-        exit: String,
-    },
 }
 
 impl From<KvmError> for Error {

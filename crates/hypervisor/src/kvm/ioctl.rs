@@ -3,24 +3,20 @@
 //!
 //! `KVM_RUN`: `run` of kvm-ioctls returns the data of string port accesses without their width.
 //! `KVM_IOEVENTFD`: its `register_ioevent` cannot express "any value of this width". `KVM_GET_STATS_FD`: missing.
-//! And of perf's events, the filter of a tracepoint.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 
 use kvm_bindings::{KVMIO, kvm_ioeventfd};
 use kvm_ioctls::{VcpuFd, VmFd};
-use vmm_sys_util::ioctl::{ioctl, ioctl_with_ptr, ioctl_with_ref};
+use vmm_sys_util::ioctl::{ioctl, ioctl_with_ref};
 use vmm_sys_util::{ioctl_io_nr, ioctl_iow_nr};
 
 ioctl_io_nr!(KVM_RUN, KVMIO, 0x80);
 ioctl_iow_nr!(KVM_IOEVENTFD, KVMIO, 0x79, kvm_ioeventfd);
 ioctl_io_nr!(KVM_GET_STATS_FD, KVMIO, 0xce);
-// Linux uapi/linux/perf_event.h: _IOW('$', 6, char *).
-ioctl_iow_nr!(PERF_EVENT_IOC_SET_FILTER, b'$' as u32, 6, *const c_char);
 
 /// Enters the guest and returns at its next exit, which the run page describes. The error EINTR means that a
 /// signal came.
@@ -29,17 +25,6 @@ pub fn run(vcpu: &VcpuFd) -> io::Result<()> {
     // SAFETY: `vcpu` is an open vCPU; the call takes no pointer, and writes to the run page only,
     // which is read by raw pointers (`RunPage`).
     if unsafe { ioctl(vcpu, KVM_RUN()) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
-/// Makes a counter of a tracepoint count only the events whose fields match `filter` (Linux
-/// Documentation/trace/events.rst, 5.1).
-pub fn set_filter(counter: &impl AsRawFd, filter: &CStr) -> io::Result<()> {
-    // SAFETY: the descriptor belongs to the counter, which the caller holds; `filter` ends with a zero byte and lives
-    // through the call, which only reads it.
-    if unsafe { ioctl_with_ptr(counter, PERF_EVENT_IOC_SET_FILTER(), filter.as_ptr()) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
@@ -65,4 +50,10 @@ pub fn statistics(vcpu: &VcpuFd) -> io::Result<File> {
     }
     // SAFETY: a new descriptor that nothing else owns.
     Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+/// The vCPU's descriptor.
+pub fn descriptor(vcpu: &VcpuFd) -> BorrowedFd<'_> {
+    // SAFETY: `vcpu` is open for as long as it is borrowed.
+    unsafe { BorrowedFd::borrow_raw(vcpu.as_raw_fd()) }
 }

@@ -18,12 +18,10 @@
 #[cfg_attr(target_arch = "x86_64", path = "x86_64/mod.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64/mod.rs")]
 mod arch;
-mod bare;
 mod coalesced;
 mod code;
 mod doorbells;
 mod error;
-mod events;
 mod forward;
 mod groups;
 mod interrupts;
@@ -32,6 +30,7 @@ mod kick;
 mod memory;
 mod relay;
 mod run_page;
+mod statistics;
 mod system;
 mod vcpu;
 mod vfio;

@@ -2,6 +2,7 @@
 //! next entry.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,10 +14,10 @@ use super::super::stage::Stage;
 use super::super::{EntryPoint, Error, Kick, Vcpu, VmEntry, VmExit};
 use super::arch::{self, boot, entry, exits, last_words};
 use super::error::KvmError;
-use super::events::Statistics;
 use super::ioctl;
 use super::kick::Kicks;
 use super::run_page::{Call, Exit, Io, RunPage};
+use super::statistics::Statistics;
 use super::vm::{Counts, KvmGuest};
 
 /// A virtual CPU of a [`super::KvmVm`].
@@ -343,6 +344,10 @@ impl Vcpu for KvmVcpu {
 
     fn kick_handle(&self) -> Arc<dyn Kick> {
         Arc::clone(&self.kicks) as Arc<dyn Kick>
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(ioctl::descriptor(&self.fd))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A guest of KVM: its creation, and its registrations of doorbells. Its functions run on any thread.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -14,18 +15,17 @@ use vmbell::irq::{Gic, Gsi, Routing};
 use vmbell_core::addresses::RAM_BASE;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::measure::{BareExit, BareLoop, EventCounter, ExitCounts, Measure};
+use super::super::measure::{EventCounts, EventSource, ExitCounts, Measure};
 use super::super::{
     AssignedDevices, Capability, DeviceMemory, Doorbell, Error, ForwardedInterrupt, IoEvents,
     Irqchip, RemoveDoorbell, Vcpu, Vm, VmConfig,
 };
 use super::arch::vm::{Parts, RAM, RoutedLines};
-use super::arch::{boot, exits, host};
-use super::bare::Bare;
+use super::arch::{boot, host};
 use super::coalesced::Coalesced;
-use super::events::{self, Statistics};
 use super::groups::Groups;
 use super::memory::{self, Slots};
+use super::statistics::Statistics;
 use super::system::System;
 use super::vcpu::KvmVcpu;
 use super::vfio::VfioFiles;
@@ -192,11 +192,6 @@ impl Vm for KvmVm {
 }
 
 impl Measure for KvmVm {
-    fn count_events(&self) -> Box<dyn EventCounter> {
-        let reasons = exits::exit_reasons(&self.guest.system.host);
-        events::counter(self.created_vcpus.all(), reasons)
-    }
-
     fn exit_counts(&self) -> ExitCounts {
         let [light, heavy] = self.exits();
         let counts_light = host::support(&self.guest.system, Capability::CountsLightExits).is_yes();
@@ -204,6 +199,20 @@ impl Measure for KvmVm {
             light: counts_light.then_some(light),
             heavy,
         }
+    }
+
+    fn events(&self) -> io::Result<EventCounts> {
+        let mut sums = EventCounts::new();
+        for vcpu in self.created_vcpus.all() {
+            for (name, value) in vcpu.statistics.all()? {
+                *sums.entry(name).or_default() += value;
+            }
+        }
+        Ok(sums)
+    }
+
+    fn event_source(&self) -> EventSource {
+        EventSource::new("statistics of the vcpus", "exits", true)
     }
 
     fn processes(&self) -> Vec<u32> {
@@ -220,11 +229,6 @@ impl Measure for KvmVm {
             ))?;
         self.guest.coalesced.begin();
         Ok(())
-    }
-
-    fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, Error> {
-        let bare = Bare::new(Arc::clone(&self.guest.system), exit)?;
-        Ok(Box::new(bare))
     }
 }
 

@@ -1,6 +1,5 @@
 //! What arm64 does not have is refused by name.
 
-use vmbell_hypervisor::measure::BareExit;
 use vmbell_hypervisor::{EntryPoint, Error, Hypervisor, Irqchip, VmConfig};
 
 use crate::harness::{chain, plain};
@@ -51,28 +50,8 @@ fn vcpu_is_handed_out_once<H: Hypervisor>(h: &H) {
     }
 }
 
-fn bare_loop_stores_and_does_not_output<H: Hypervisor>(h: &H) {
-    plain(h)
-        .measure()
-        .bare_loop(BareExit::Mmio)
-        .unwrap()
-        .run(1000)
-        .unwrap();
-    let error = plain(h)
-        .measure()
-        .bare_loop(BareExit::Pio)
-        .map(drop)
-        .unwrap_err();
-    assert!(
-        matches!(error, Error::Unsupported { .. }),
-        "{}",
-        chain(&error)
-    );
-}
-
 kit::on_kvm! {
     guest_that_cannot_be_is_refused_by_its_setting;
     entry_points_of_x86_are_refused;
     vcpu_is_handed_out_once;
-    bare_loop_stores_and_does_not_output;
 }

@@ -175,7 +175,6 @@ fn survive<H: Hypervisor>(h: &H, way: Way, config: VmConfig, kickers: u64, time:
         parameters(0).write(vm.memory(), page(index)).unwrap();
         runners.push(begin_at(&vm, index, page(index)));
     }
-    let mut events = vm.measure().count_events();
     let calm = AtomicBool::new(false);
     let (seen, mut kicks, mut rung) = (AtomicU64::new(0), 0, 0);
     std::thread::scope(|scope| {
@@ -225,7 +224,7 @@ fn survive<H: Hypervisor>(h: &H, way: Way, config: VmConfig, kickers: u64, time:
     println!("{what}: {rings} rings, {kicks} kicks, {kicked} of them seen");
     assert_eq!(rung + count(&event), rings, "{what}");
     // Each vCPU is outside the guest now; without an irqchip both counts are 0.
-    let events = events.read().unwrap();
+    let events = vm.measure().events().unwrap();
     assert_eq!(events["kvm:kvm_entry"], events["kvm:kvm_exit"], "{what}");
 }
 

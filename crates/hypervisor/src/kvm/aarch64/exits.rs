@@ -1,8 +1,6 @@
-//! Exits of arm64: the calls of the hypercall page as KVM forwards them, and the names of the reasons.
+//! Exits of arm64: the calls of the hypercall page as KVM forwards them.
 //!
-//! A call's arguments and its result are in registers of the vCPU; the thread of the vCPU uses them. The reasons have
-//! the numbers that the tracepoint `kvm_exit` has and the names that the kernel prints (Linux
-//! `arch/arm64/include/asm/esr.h`). Those that a guest meets often are listed; the rest is the difference to all exits.
+//! A call's arguments and its result are in registers of the vCPU; the thread of the vCPU uses them.
 
 use kvm_bindings::{
     KVM_ARM_VM_SMCCC_CTRL, KVM_ARM_VM_SMCCC_FILTER, kvm_device_attr, kvm_smccc_filter,
@@ -11,7 +9,6 @@ use kvm_bindings::{
 use kvm_ioctls::{VcpuFd, VmFd};
 
 use super::super::run_page::{Call, RunPage};
-use super::host::Host;
 use super::register;
 use crate::Error;
 
@@ -56,23 +53,5 @@ pub fn answer(vcpu: &VcpuFd, _: &RunPage, result: u64) -> Result<(), Error> {
     register::set(vcpu, register::general(0), result)
 }
 
-/// The field of the tracepoint that has the class of the exception.
-pub const FIELD: &str = "esr_ec";
-
 /// The kernel does not count the exits for interrupts of the host, so all exits contain them.
 pub const HOST_INTERRUPTS: Option<&str> = None;
-
-/// 0 is every exit that is not an exception: interrupts, of the host and for the end of the guest's.
-const CLASSES: [(u32, &str); 6] = [
-    (0x00, "IRQ"),
-    (0x01, "WFx"),
-    (0x16, "HVC64"),
-    (0x18, "SYS64"),
-    (0x20, "IABT_LOW"),
-    (0x24, "DABT_LOW"),
-];
-
-/// The reasons, which all CPUs share.
-pub const fn exit_reasons(_: &Host) -> &'static [(u32, &'static str)] {
-    &CLASSES
-}

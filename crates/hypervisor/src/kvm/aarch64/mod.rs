@@ -1,7 +1,6 @@
 //! The arm64 part of the KVM backend: what the host offers, what a guest has in addition to memory, a vCPU's initial
-//! state, hypercalls and lines, the description of a fault, and the guest of bare loops.
+//! state, hypercalls and lines, and the description of a fault.
 
-pub mod bare;
 pub mod boot;
 pub mod entry;
 pub mod exits;

@@ -1,8 +1,7 @@
 //! The x86-64 part of the KVM backend: what the host offers, what a guest has in addition to memory, a vCPU's initial
-//! state, its `cpuid`, hypercalls and pins, the description of a fault, the trials of capabilities, the guest of bare
-//! loops, and resets of a vCPU. The trials and loops run guest code.
+//! state, its `cpuid`, hypercalls and pins, the description of a fault, the trials of capabilities, and resets
+//! of a vCPU. The trials run guest code.
 
-pub mod bare;
 pub mod boot;
 pub mod cpuid;
 pub mod entry;
