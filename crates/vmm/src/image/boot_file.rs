@@ -1,6 +1,8 @@
-//! A file for the guest. An initrd goes from the file into guest memory, without a copy in this process.
+//! A file for the guest: an image, or what goes with one. It goes from the file into guest memory, without a copy in this
+//! process.
 
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::Path;
 
 use vm_memory::{GuestAddress, GuestMemoryMmap};
@@ -36,6 +38,43 @@ impl BootFile {
         Ok(Self { name, contents })
     }
 
+    /// Opens an image. Returns its first bytes too; a pipe is read up to its end if `is_image` says of them that they are
+    /// an image's.
+    pub(super) fn image(
+        path: &Path,
+        is_image: impl Fn(&str, &[u8]) -> bool,
+    ) -> Result<(Self, Vec<u8>), ImageError> {
+        let name = path.display().to_string();
+        match Contents::open(path, |head| is_image(&name, head)) {
+            Ok(contents) => Self { name, contents }.with_head(),
+            Err(source) => Err(ImageError::Read {
+                image: name,
+                source,
+            }),
+        }
+    }
+
+    /// An image of these bytes, and the first of them.
+    pub(super) fn image_of(name: String, bytes: &[u8]) -> Result<(Self, Vec<u8>), ImageError> {
+        let contents = Contents::Bytes(bytes.into());
+        Self { name, contents }.with_head()
+    }
+
+    fn with_head(self) -> Result<(Self, Vec<u8>), ImageError> {
+        match self.contents.head() {
+            Ok(head) => Ok((self, head)),
+            Err(source) => Err(ImageError::Read {
+                image: self.name,
+                source,
+            }),
+        }
+    }
+
+    /// Its contents.
+    pub(super) const fn contents(&self) -> &Contents {
+        &self.contents
+    }
+
     /// Its name, for messages.
     pub(super) fn name(&self) -> &str {
         &self.name
@@ -54,9 +93,19 @@ impl BootFile {
         memory: &GuestMemoryMmap,
         at: u64,
     ) -> Result<(), ImageError> {
-        let copied = self
-            .contents
-            .copy(&(0..self.len()), memory, GuestAddress(at));
+        self.copy_part(&(0..self.len()), image, what, memory, GuestAddress(at))
+    }
+
+    /// Copies these of its bytes.
+    pub(super) fn copy_part(
+        &self,
+        part: &Range<u64>,
+        image: &str,
+        what: &'static str,
+        memory: &GuestMemoryMmap,
+        at: GuestAddress,
+    ) -> Result<(), ImageError> {
+        let copied = self.contents.copy(part, memory, at);
         copied.map_err(|error| ImageError::copy(&self.name, image, what, error))
     }
 }

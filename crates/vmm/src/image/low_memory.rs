@@ -31,14 +31,7 @@ pub(super) fn zeros(segment: &Segment) -> Vec<u8> {
 pub(super) fn check(image: &str, segment: &Segment, ram: RamEnd) -> Result<(), ImageError> {
     let (first, len) = (segment.address, segment.len);
     let end = first.saturating_add(len);
-    if end > ram.now {
-        return Err(ImageError::TooLarge {
-            image: image.to_owned(),
-            end,
-            ram: ram.now,
-            most: ram.most,
-        });
-    }
+    ram.check(image, 0, end)?;
     if end > u64::from(INFORMATION) && first < HIGH {
         return Err(ImageError::Outside {
             image: image.to_owned(),

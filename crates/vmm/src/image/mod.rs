@@ -23,7 +23,7 @@ use object::ReadRef;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 use vmbell_hypervisor::EntryPoint;
 
-use self::contents::{Contents, Parse};
+use self::contents::Parse;
 use self::linux::{Initrd, SetupHeader};
 use crate::MEMORY_MAX;
 
@@ -106,6 +106,19 @@ impl RamEnd {
         Self { now, most }
     }
 
+    /// Fails if an image in RAM from `base` on needs memory up to `end`, which is beyond RAM.
+    fn check(self, image: &str, base: u64, end: u64) -> Result<(), ImageError> {
+        if end <= self.now {
+            return Ok(());
+        }
+        Err(ImageError::TooLarge {
+            image: image.to_owned(),
+            end: end - base,
+            ram: self.now - base,
+            most: self.most - base,
+        })
+    }
+
     /// That a file has no room in the addresses from `first` to `last`.
     fn no_room(self, image: &str, file: String, len: u64, (first, last): (u64, u64)) -> ImageError {
         let room = |ram: u64| ram.min(last.saturating_add(1)).saturating_sub(first);
@@ -139,43 +152,31 @@ struct Parsed {
 /// An image that can be booted.
 #[derive(Clone, Debug)]
 pub struct Image {
-    name: String,
-    contents: Contents,
+    file: BootFile,
     parsed: Parsed,
 }
 
 impl Image {
     /// Opens and checks a file, which [`load`](Self::load) reads.
     pub fn open(path: &Path) -> Result<Self, ImageError> {
-        let name = path.display().to_string();
-        match Contents::open(path, is_image) {
-            Ok(contents) => Self::of(name, contents),
-            Err(source) => Err(ImageError::Read {
-                image: name,
-                source,
-            }),
-        }
+        let (file, head) = BootFile::image(path, |_, head| is_image(head))?;
+        Self::of(file, &head)
     }
 
     /// Checks the bytes of a file. `name` is for errors; its last part becomes the `argv[0]` of a Multiboot image.
     pub fn parse(name: String, bytes: &[u8]) -> Result<Self, ImageError> {
-        Self::of(name, Contents::Bytes(bytes.into()))
+        let (file, head) = BootFile::image_of(name, bytes)?;
+        Self::of(file, &head)
     }
 
-    fn of(name: String, contents: Contents) -> Result<Self, ImageError> {
-        let head = contents.head().map_err(|source| ImageError::Read {
-            image: name.clone(),
-            source,
-        })?;
-        let parsed = contents.parsed(Parser {
-            name: &name,
-            head: &head,
-        })?;
-        Ok(Self {
-            name,
-            contents,
-            parsed,
-        })
+    fn of(file: BootFile, head: &[u8]) -> Result<Self, ImageError> {
+        let name = file.name();
+        let parsed = file.contents().parsed(Parser { name, head })?;
+        Ok(Self { file, parsed })
+    }
+
+    fn name(&self) -> &str {
+        self.file.name()
     }
 
     /// Whether it is a kernel, which has a console, and not an image for a Multiboot loader.
@@ -190,35 +191,29 @@ impl Image {
         let ram_end = RamEnd::new(memory, MEMORY_MAX);
         let ram = ram_end.now;
         let end = self.load_segments(memory, ram_end)?;
-        let initrd = |end, last| self.load_initrd(memory, ram_end, boot, (end, last));
+        let initrd = |end, last| {
+            let file = boot.initrd.as_ref();
+            Initrd::load(self.name(), file, memory, ram_end, (end, last))
+        };
         let (mut eax, mut ebx, mut esi) = (0, 0, 0);
         let information = match &self.parsed.protocol {
             Protocol::Multiboot => {
-                let modules = multiboot::load_modules(&self.name, memory, ram_end, boot, end)?;
+                let modules = multiboot::load_modules(self.name(), memory, ram_end, boot, end)?;
                 eax = multiboot::LOADER_MAGIC;
                 ebx = low_memory::INFORMATION;
-                multiboot::information(&self.name, boot, ram, &modules)?
+                multiboot::information(self.name(), boot, ram, &modules)?
             }
             Protocol::Pvh { is_linux } => {
                 let initrd = initrd(end, linux::INITRD_LAST)?;
                 ebx = low_memory::INFORMATION;
-                linux::start_info(&self.name, *is_linux, boot, ram, initrd)?
+                linux::start_info(self.name(), *is_linux, boot, ram, initrd)?
             }
             Protocol::Linux(header) => {
                 let end = header.end().max(end);
-                if end > ram {
-                    let image = self.name.clone();
-                    let most = ram_end.most;
-                    return Err(ImageError::TooLarge {
-                        image,
-                        end,
-                        ram,
-                        most,
-                    });
-                }
+                ram_end.check(self.name(), 0, end)?;
                 let initrd = initrd(end, header.initrd_last())?;
                 esi = low_memory::INFORMATION;
-                header.boot_params(&self.name, boot, ram, initrd)?
+                header.boot_params(self.name(), boot, ram, initrd)?
             }
         };
         self.write(memory, &information, INFORMATION, "its information")?;
@@ -234,11 +229,11 @@ impl Image {
     fn load_segments(&self, memory: &GuestMemoryMmap, ram: RamEnd) -> Result<u64, ImageError> {
         let mut end = 0;
         for segment in &self.parsed.segments {
-            low_memory::check(&self.name, segment, ram)?;
+            low_memory::check(self.name(), segment, ram)?;
             let address = GuestAddress(segment.address);
-            self.contents
-                .copy(&segment.file, memory, address)
-                .map_err(|error| ImageError::copy(&self.name, &self.name, "its contents", error))?;
+            let (part, what) = (&segment.file, "its contents");
+            self.file
+                .copy_part(part, self.name(), what, memory, address)?;
             self.write(
                 memory,
                 &low_memory::zeros(segment),
@@ -270,25 +265,9 @@ impl Image {
             _ => return Ok(()),
         };
         Err(ImageError::NoUse {
-            image: self.name.clone(),
+            image: self.name().to_owned(),
             what,
         })
-    }
-
-    /// Copies the initrd to the highest place in these addresses.
-    fn load_initrd(
-        &self,
-        memory: &GuestMemoryMmap,
-        ram: RamEnd,
-        boot: &Boot,
-        place: (u64, u64),
-    ) -> Result<Option<Initrd>, ImageError> {
-        let Some(file) = &boot.initrd else {
-            return Ok(None);
-        };
-        let initrd = Initrd::place(&self.name, file.len(), ram, place)?;
-        file.copy(&self.name, "the initrd", memory, initrd.address)?;
-        Ok(Some(initrd))
     }
 
     fn write(
@@ -301,7 +280,7 @@ impl Image {
         memory
             .write_slice(bytes, at)
             .map_err(|source| ImageError::Memory {
-                image: self.name.clone(),
+                image: self.name().to_owned(),
                 what,
                 source,
             })

@@ -7,11 +7,10 @@
 use std::path::Path;
 
 use object::elf::EM_AARCH64;
-use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
+use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 use vmbell_hypervisor::aarch64::IMAGE_RAM;
 
 use super::{Initrd, SetupHeader};
-use crate::image::contents::Contents;
 use crate::image::error::{cpu, unpacker};
 use crate::image::{Boot, BootFile, ImageError, RamEnd, elf, multiboot, uki};
 
@@ -64,8 +63,7 @@ impl Header {
 /// An image for arm64.
 #[derive(Clone, Debug)]
 pub struct Arm64Image {
-    name: String,
-    contents: Contents,
+    file: BootFile,
     header: Option<Header>,
 }
 
@@ -83,34 +81,22 @@ pub(crate) struct Loaded {
 impl Arm64Image {
     /// Opens and checks a file.
     pub fn open(path: &Path) -> Result<Self, ImageError> {
-        let name = path.display().to_string();
-        match Contents::open(path, |head| refusal(&name, head).is_none()) {
-            Ok(contents) => Self::of(name, contents),
-            Err(source) => Err(ImageError::Read {
-                image: name,
-                source,
-            }),
-        }
+        let (file, head) = BootFile::image(path, |name, head| refusal(name, head).is_none())?;
+        Self::of(file, &head)
     }
 
     /// Checks the bytes of a file. `name` is for errors.
     pub fn parse(name: String, bytes: &[u8]) -> Result<Self, ImageError> {
-        Self::of(name, Contents::Bytes(bytes.into()))
+        let (file, head) = BootFile::image_of(name, bytes)?;
+        Self::of(file, &head)
     }
 
-    fn of(name: String, contents: Contents) -> Result<Self, ImageError> {
-        let head = contents.head().map_err(|source| ImageError::Read {
-            image: name.clone(),
-            source,
-        })?;
-        if let Some(refusal) = refusal(&name, &head) {
+    fn of(file: BootFile, head: &[u8]) -> Result<Self, ImageError> {
+        if let Some(refusal) = refusal(file.name(), head) {
             return Err(refusal);
         }
-        Ok(Self {
-            name,
-            contents,
-            header: Header::find(&head),
-        })
+        let header = Header::find(head);
+        Ok(Self { file, header })
     }
 
     /// Whether it is a kernel of Linux, which has a console.
@@ -121,39 +107,26 @@ impl Arm64Image {
     /// Copies the image and its initrd into `memory`, which must be zero and begin at a multiple of [`TREE_LEN`].
     pub(crate) fn load(&self, memory: &GuestMemoryMmap, boot: &Boot) -> Result<Loaded, ImageError> {
         let initrd = self.check_files(boot)?;
-        boot.check_arguments(&self.name, COMMAND_LINE)?;
+        boot.check_arguments(self.file.name(), COMMAND_LINE)?;
         let base = memory.iter().next().map_or(0, |ram| ram.start_addr().0);
         let ram = RamEnd::new(memory, IMAGE_RAM.end);
         let (entry, end) = self.place(base, ram.now);
         let tree = end.checked_next_multiple_of(TREE_LEN).unwrap_or(u64::MAX);
         let end = tree.saturating_add(TREE_LEN);
-        if end > ram.now {
-            return Err(ImageError::TooLarge {
-                image: self.name.clone(),
-                end: end - base,
-                ram: ram.now - base,
-                most: ram.most - base,
-            });
-        }
-        self.contents
-            .copy(&(0..self.contents.len()), memory, GuestAddress(entry))
-            .map_err(|error| ImageError::copy(&self.name, &self.name, "its contents", error))?;
-        let initrd = initrd.map(|file| {
-            let initrd = Initrd::place(&self.name, file.len(), ram, (end, u64::MAX))?;
-            file.copy(&self.name, "the initrd", memory, initrd.address)?;
-            Ok((initrd.address, initrd.len))
-        });
-        let initrd = initrd.transpose()?;
+        let name = self.file.name();
+        ram.check(name, base, end)?;
+        self.file.copy(name, "its contents", memory, entry)?;
+        let initrd = Initrd::load(name, initrd, memory, ram, (end, u64::MAX))?;
         Ok(Loaded {
             entry,
             tree,
-            initrd,
+            initrd: initrd.map(|initrd| (initrd.address, initrd.len)),
         })
     }
 
     /// The first address of the image in RAM from `base` to `ram`, and the end of the memory that it may use.
     fn place(&self, base: u64, ram: u64) -> (u64, u64) {
-        let len = self.contents.len();
+        let len = self.file.len();
         if let Some(header) = self.header {
             let entry = base.saturating_add(header.text_offset);
             return (entry, entry.saturating_add(header.image_size.max(len)));
@@ -172,7 +145,7 @@ impl Arm64Image {
             (_, Some(_)) => "an environment file (--env) in addition to its initrd",
         };
         Err(ImageError::NoUse {
-            image: self.name.clone(),
+            image: self.file.name().to_owned(),
             what,
         })
     }

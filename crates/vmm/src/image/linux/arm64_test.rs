@@ -1,7 +1,7 @@
 #![cfg(not(any(loom, miri)))]
 
 use proptest::prelude::*;
-use vm_memory::Bytes;
+use vm_memory::{Bytes, GuestAddress};
 
 use super::*;
 

@@ -6,7 +6,9 @@ mod boot_params;
 mod bzimage;
 mod pvh;
 
-use crate::image::{ImageError, RamEnd};
+use vm_memory::GuestMemoryMmap;
+
+use crate::image::{BootFile, ImageError, RamEnd};
 
 pub use self::arm64::Arm64Image;
 pub(crate) use self::arm64::TREE_LEN;
@@ -29,7 +31,7 @@ pub(in crate::image) struct Initrd {
 
 impl Initrd {
     /// The highest address for this number of bytes in RAM above the kernel, whose memory ends at `kernel`, and not above `last`.
-    pub(in crate::image) fn place(
+    fn place(
         image: &str,
         len: u64,
         ram: RamEnd,
@@ -41,6 +43,20 @@ impl Initrd {
             Some(address) => Ok(Self { address, len }),
             None => Err(ram.no_room(image, "the initrd".to_owned(), len, (kernel, last))),
         }
+    }
+
+    /// Copies the initrd, if there is one, to its place.
+    pub(in crate::image) fn load(
+        image: &str,
+        file: Option<&BootFile>,
+        memory: &GuestMemoryMmap,
+        ram: RamEnd,
+        place: (u64, u64),
+    ) -> Result<Option<Self>, ImageError> {
+        let Some(file) = file else { return Ok(None) };
+        let initrd = Self::place(image, file.len(), ram, place)?;
+        file.copy(image, "the initrd", memory, initrd.address)?;
+        Ok(Some(initrd))
     }
 }
 
