@@ -14,7 +14,7 @@ msrv        the libraries compile with the rust-version
 api         the public API of the libraries is that of docs/api
 fuzz        the targets of fuzz/ compile
 doc         rustdoc
-crates      each crate compiles as its package has it, and embed/ runs on these packages in the lab
+crates      each crate compiles as its package has it, and embed/ and docs/guide.md run on these packages, also in the lab
 lab-arm64   the tests that need /dev/kvm on arm64
 subjects    the rings of vmbell and of other projects under vmbell-check
 subjects-c  the same for those in C, of Linux and QEMU; needs apt-get
@@ -111,7 +111,7 @@ step_format() {
     cargo fmt --manifest-path benches/Cargo.toml --check
     cargo fmt --manifest-path check/manifests/Cargo.toml --check
     cargo fmt --manifest-path check/subjects/Cargo.toml --check
-    cargo fmt --manifest-path embed/Cargo.toml --check
+    cargo fmt --manifest-path embed/Cargo.toml --all --check
     # What a conflict leaves behind when it is not resolved.
     ! git grep -nE '^(<{7}|>{7}) '
 }
@@ -172,7 +172,7 @@ step_crates() {
         --target-dir "$fresh"
     cp Cargo.lock rust-toolchain.toml "$fresh/unpacked"
     {
-        printf '[workspace]\nresolver = "3"\nmembers = ["*"]\n[patch.crates-io]\n'
+        printf '[workspace]\nresolver = "3"\nmembers = ["*-[0-9]*", "embed", "embed/guide"]\n[patch.crates-io]\n'
         for package in "$fresh"/package/*.crate; do
             # All files in a package have one time, by which cargo would see no change.
             tar --extract --touch --file "$package" --directory "$fresh/unpacked"
@@ -180,14 +180,22 @@ step_crates() {
             printf '%s = { path = "%s" }\n' "${package%-*}" "$package"
         done
     } >"$fresh/unpacked/Cargo.toml"
-    cp -r embed "$fresh/unpacked"
+    tar --create --exclude=target embed docs/guide.md | tar --extract --directory "$fresh/unpacked"
     # There the packages are its workspace.
-    sed -i '/^\[workspace\]$/d; /^\[patch/,$d' "$fresh/unpacked/embed/Cargo.toml"
-    cargo check --workspace --exclude embed --manifest-path "$fresh/unpacked/Cargo.toml" --target-dir "$target/check"
-    # A VMM of its own that depends on them, on real KVM.
+    sed -i '/^\[workspace\]$/,/^$/d; /^\[patch/,$d' "$fresh/unpacked/embed/Cargo.toml"
+    local at=(--manifest-path "$fresh/unpacked/Cargo.toml" --target-dir "$target/check")
+    cargo check --workspace --exclude embed --exclude my-vmm "${at[@]}"
+    # What docs/guide.md shows, on the usermode backend.
+    cargo test --package my-vmm --test page "${at[@]}"
+    # VMMs that depend on the packages, on real KVM.
     has apt-get || skip "needs apt-get, to fetch QEMU and a kernel"
-    cargo build --package embed --manifest-path "$fresh/unpacked/Cargo.toml" --target-dir "$target/check"
-    "$(xtask package --program)" lab -- "$target/check/debug/embed"
+    cargo build --package embed "${at[@]}"
+    local program vmbell
+    vmbell=$(xtask package --program)
+    "$vmbell" lab -- "$target/check/debug/embed"
+    for program in interrupt device; do
+        "$vmbell" lab -- "$target/check/debug/$program" kvm
+    done
 }
 
 # Without `advisories`, whose data base is a repository on a git host, which CI hosts may not reach.
