@@ -101,7 +101,9 @@ pub trait Vcpu: fmt::Debug + Send {
     /// Sets the address at which this vCPU handles all external interrupts. Fails with [`Error::Running`] once
     /// the vCPU has run.
     ///
-    /// What the handler finds and how it returns depends on the architecture; see the module of its name here.
+    /// What the handler finds and how it returns depends on the architecture; see the module of its name here. On x86-64 a guest
+    /// without a handler that enables interrupts gets none on the usermode backend, and on KVM its first interrupt is a
+    /// [`VmExit::Fault`].
     fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), Error>;
 
     /// Enters the guest and returns when the guest leaves it.
