@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -87,6 +87,15 @@ impl Output {
             }
         })?;
         Ok(Self(Arc::new(Owner(shared))))
+    }
+
+    /// Output to this process' standard output.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have another descriptor or thread.
+    pub fn stdout() -> io::Result<Self> {
+        Self::new(io::stdout().as_fd().try_clone_to_owned()?)
     }
 
     /// Calls `call` on the output's thread when there is room again for what found none.

@@ -13,7 +13,6 @@ mod virt;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -428,9 +427,7 @@ fn boot_on(hypervisor: &dyn Hypervisor, args: &RunArgs, image: &Image, boot: &Bo
 
 /// What the guest prints, on its way to standard output.
 fn output() -> Result<Output> {
-    let stdout = io::stdout().as_fd().try_clone_to_owned();
-    let output = stdout.and_then(Output::new);
-    output.context("cannot print what the guest prints")
+    Output::stdout().context("cannot print what the guest prints")
 }
 
 #[cfg(test)]

@@ -1,5 +1,3 @@
-use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -43,8 +41,7 @@ fn main() -> Result<()> {
     };
     let device = VirtioDevice::new(Upper, 1, config);
     if uses_kvm() {
-        let output = Output::new(io::stdout().as_fd().try_clone_to_owned()?)?;
-        let pc = Pc::new(&*hypervisor, PcConfig::default(), &output)?;
+        let pc = Pc::new(&*hypervisor, PcConfig::default(), &Output::stdout()?)?;
         pc.add(device, Transport::Mmio)?;
         drive(pc.machine())
     } else {
