@@ -192,8 +192,8 @@ impl Pc {
         Ok(())
     }
 
-    /// Where these devices are.
-    pub(super) fn virtio_mmio(&self) -> Vec<Location> {
+    /// Where the virtio devices on MMIO registers are, in the order in which they were added.
+    pub fn virtio_mmio(&self) -> Vec<Location> {
         let taken = self.platform.lock().unwrap_or_else(PoisonError::into_inner);
         taken.virtio().to_vec()
     }

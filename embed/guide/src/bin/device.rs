@@ -11,7 +11,7 @@ use vmbell_devices::virtio::{
 };
 use vmbell_hypervisor::VmConfig;
 use vmbell_virtqueue::{Buffer, Features, SplitDriver, SplitLayout};
-use vmbell_vmm::{MEMORY_MAX, Machine, Pc, PcConfig, Transport};
+use vmbell_vmm::{Machine, Pc, PcConfig, Transport};
 
 /// Answers each request with its text in upper case, up to 256 bytes.
 struct Upper;
@@ -29,9 +29,6 @@ impl Handler for Upper {
     }
 }
 
-/// The address of the device's registers. A Pc has its first virtio device on MMIO there.
-const REGISTERS: u64 = MEMORY_MAX;
-
 fn main() -> Result<()> {
     let hypervisor = open()?;
     // The thread that writes to QUEUE_NOTIFY serves the queue. The default is an ioeventfd and a thread.
@@ -43,14 +40,14 @@ fn main() -> Result<()> {
     if uses_kvm() {
         let pc = Pc::new(&*hypervisor, PcConfig::default(), &Output::stdout()?)?;
         pc.add(device, Transport::Mmio)?;
-        drive(pc.machine())
+        drive(pc.machine(), pc.virtio_mmio()[0].address)
     } else {
         let machine = Machine::new(hypervisor.create_vm(&VmConfig::default())?);
         let (memory, backlog) = (machine.vm().memory(), machine.backlog.clone());
         let device = VirtioMmio::new(device, memory, Interrupt::default(), backlog)?;
-        let range = BusRange::new(REGISTERS, Location::LEN)?;
+        let range = BusRange::new(0xd000_0000, Location::LEN)?;
         machine.mmio.insert(range, Arc::new(device))?;
-        drive(&machine)
+        drive(&machine, range.first())
     }
 }
 
@@ -63,10 +60,10 @@ const REQUEST: GuestAddress = GuestAddress(0x20_1000);
 const ANSWER: GuestAddress = GuestAddress(0x20_2000);
 
 /// Does what a guest's driver does: accesses the registers on the bus, and the ring and buffers in guest memory.
-fn drive(machine: &Machine) -> Result<()> {
+fn drive(machine: &Machine, registers: u64) -> Result<()> {
     let mut bus = machine.mmio.reader();
     let mut set = |register, value: u32| {
-        let is_found = bus.write(REGISTERS + register, &value.to_le_bytes());
+        let is_found = bus.write(registers + register, &value.to_le_bytes());
         assert!(is_found, "no device has the register {register:#x}");
     };
     let memory = machine.vm().memory();
