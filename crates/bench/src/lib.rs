@@ -6,7 +6,7 @@
 //! report of the record, with medians, spreads and ratios.
 //!
 //! ```
-//! use std::sync::Mutex;
+//! use vmbell::sync::Mutex;
 //! use std::time::{Duration, Instant};
 //! use vmbell_bench::{
 //!     BenchEntry, BenchPlan, CommandLimit, Record, RunSample, SilentObserver, Subject, SubjectError,
@@ -42,7 +42,7 @@
 //! let plan = BenchPlan { runs: 3, min_time: Duration::from_millis(1), ..BenchPlan::default() };
 //! let record = Mutex::new(Record::of(&entries));
 //! run(&entries, &options, &plan, &record, &mut SilentObserver);
-//! assert_eq!(record.into_inner().unwrap().series[0].samples.len(), 3);
+//! assert_eq!(record.into_inner().series[0].samples.len(), 3);
 //! ```
 //!
 //! Everything in a run happens on the one thread that calls [`run`]; subjects may start their own.

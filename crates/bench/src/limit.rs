@@ -4,9 +4,11 @@
 //! A [`CommandLimit`] is cheap to clone. The runner asks it between runs whether to continue. A subject
 //! that waits for a guest must ask it whether its run is over, since a guest may loop forever.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use vmbell::sync::Mutex;
 
 /// Why measuring stops before it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,12 +115,12 @@ impl CommandLimit {
 
     /// How long ago the run under way should have ended; `None` if its time is not over.
     pub fn overtime(&self) -> Option<Duration> {
-        let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = self.run.lock();
         run.and_then(|deadline| Instant::now().checked_duration_since(deadline))
     }
 
     fn set_run(&self, deadline: Option<Instant>) {
-        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
+        *self.run.lock() = deadline;
     }
 }
 

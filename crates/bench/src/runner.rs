@@ -5,7 +5,6 @@
 //! from the seed, so that no subject always follows the same one and inherits its caches and its heat.
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +15,7 @@ use super::{
     BenchEntry, BenchPlan, CommandLimit, CpuTime, EarlyStop, Record, RunSample, Subject,
     SubjectError, SubjectOptions,
 };
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_hypervisor::chain;
 use vmbell_report::{Random, Status};
 
@@ -316,7 +316,7 @@ pub fn overtime(limit: &CommandLimit) -> String {
 
 /// Locks the record even if another holder panicked: every change of a row is a single step.
 fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
-    record.lock().unwrap_or_else(PoisonError::into_inner)
+    record.lock()
 }
 
 /// What the runner is doing.

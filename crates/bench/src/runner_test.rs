@@ -29,7 +29,7 @@ impl Subject for Fake {
         if self.fails_at == Some(self.runs) {
             return Err(SubjectError::failed(&self.name, "it broke"));
         }
-        self.log.lock().unwrap().push(self.name.clone());
+        self.log.lock().push(self.name.clone());
         Ok(RunSample {
             ops,
             elapsed_ns: 1e9,
@@ -77,7 +77,7 @@ fn measure(entries: &[BenchEntry], limit: CommandLimit, plan: BenchPlan) -> Reco
         &record,
         &mut SilentObserver,
     );
-    record.into_inner().unwrap()
+    record.into_inner()
 }
 
 /// A plan without calibration.
@@ -155,7 +155,7 @@ fn every_round_runs_every_subject_once() {
             .iter()
             .all(|series| series.samples.len() == 20)
     );
-    let log = log.lock().unwrap();
+    let log = log.lock();
     assert_eq!(log.len(), 3 * 22);
     for round in log.chunks(3) {
         let mut names = round.to_vec();
@@ -169,7 +169,7 @@ fn no_subject_always_follows_the_same_one_nor_itself() {
     let log = Log::default();
     let entries = entries(&["a", "b", "c"], &log, None);
     measure(&entries, CommandLimit::none(), fixed(50, 0));
-    let log = log.lock().unwrap();
+    let log = log.lock();
     let followers = |name: &str| {
         let mut after: Vec<&String> = log
             .windows(2)
@@ -194,7 +194,7 @@ fn a_seed_repeats_the_order() {
                 CommandLimit::none(),
                 plan(9, 0),
             );
-            log.lock().unwrap().clone()
+            log.lock().clone()
         })
         .collect();
     assert_eq!(orders[0], orders[1]);
@@ -322,7 +322,7 @@ impl Subject for Ending {
     }
 
     fn run(&mut self, _ops: u64) -> Result<RunSample, SubjectError> {
-        assert_eq!(self.record.lock().unwrap().running, Some(0));
+        assert_eq!(self.record.lock().running, Some(0));
         while self.limit.stop().is_none() {
             thread::sleep(Duration::from_millis(1));
         }
@@ -333,7 +333,7 @@ impl Subject for Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        *self.running.lock().unwrap() = self.record.lock().unwrap().running;
+        *self.running.lock() = self.record.lock().running;
     }
 }
 
@@ -351,7 +351,7 @@ fn no_row_is_measured_while_the_subjects_end_at_a_time_limit() {
             running: Arc::clone(&seen),
         }))
     })];
-    *record.lock().unwrap() = Record::of(&entries);
+    *record.lock() = Record::of(&entries);
     run(
         &entries,
         &options(limit),
@@ -359,8 +359,8 @@ fn no_row_is_measured_while_the_subjects_end_at_a_time_limit() {
         &record,
         &mut SilentObserver,
     );
-    assert_eq!(*running.lock().unwrap(), None);
-    let reason = record.lock().unwrap().series[0].reason.clone();
+    assert_eq!(*running.lock(), None);
+    let reason = record.lock().series[0].reason.clone();
     assert!(reason.unwrap().contains("at the time limit"));
 }
 
@@ -433,7 +433,7 @@ fn after_a_stuck_row_the_unfinished_round_is_measured_again_by_all_others() {
         }
         #[allow(clippy::cast_precision_loss, reason = "few runs")]
         fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
-            let mut log = self.0.lock().unwrap();
+            let mut log = self.0.lock();
             log.push(self.1.to_owned());
             let runs = log.iter().filter(|name| *name == self.1).count();
             Ok(RunSample {
@@ -460,7 +460,7 @@ fn after_a_stuck_row_the_unfinished_round_is_measured_again_by_all_others() {
     );
     {
         // The third round ended at the stuck row: `a` has run in it, and `b` has not.
-        let mut record = record.lock().unwrap();
+        let mut record = record.lock();
         record.series[1].samples.pop();
         record.series[2].give_up(Status::Failed, "it did not stop".to_owned());
     }
@@ -471,7 +471,7 @@ fn after_a_stuck_row_the_unfinished_round_is_measured_again_by_all_others() {
         &record,
         &mut SilentObserver,
     );
-    let record = record.into_inner().unwrap();
+    let record = record.into_inner();
     let elapsed = |series: usize| -> Vec<f64> {
         let samples = record.series[series].samples.iter();
         samples.map(|sample| sample.elapsed_ns).collect()

@@ -6,7 +6,7 @@
 //! vCPU thread that notifies reads the queue.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
@@ -15,6 +15,7 @@ use super::virtio::mmio::register::{
     VENDOR_ID, VERSION,
 };
 use vmbell::bus::BusDevice;
+use vmbell::sync::Mutex;
 use vmbell_virtqueue::{Buffer, Chain, DeviceQueue, Features, SplitDevice, SplitLayout};
 
 /// Offsets of the registers that only the legacy interface has: the bytes of a page, the alignment of the used ring, and
@@ -148,12 +149,8 @@ impl<F: Fn(u32) + Send + Sync> ChrTestdev<F> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, TestdevState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn get(&self, offset: u64) -> u32 {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match offset {
             MAGIC_VALUE => MAGIC,
             VERSION => 1,
@@ -167,7 +164,7 @@ impl<F: Fn(u32) + Send + Sync> ChrTestdev<F> {
     }
 
     fn set(&self, offset: u64, value: u32) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match offset {
             GUEST_PAGE_SIZE => state.page_size = value,
             QUEUE_SEL => state.selected = value,

@@ -71,10 +71,10 @@ fn memory() -> GuestMemoryMmap {
 /// The codes with which a machine ends whose guest sends these texts.
 fn codes(texts: &[&[u8]]) -> Vec<u32> {
     let (memory, codes) = (memory(), Mutex::new(Vec::new()));
-    let device = ChrTestdev::new(&memory, |code| codes.lock().unwrap().push(code));
+    let device = ChrTestdev::new(&memory, |code| codes.lock().push(code));
     let mut driver = Driver::new(&device, &memory);
     texts.iter().for_each(|text| driver.send(text));
-    codes.into_inner().unwrap()
+    codes.into_inner()
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! QEMU's firmware configuration device, as far as a guest without firmware uses it: a 16-bit
 //! selector at port 0x510, and the selected item byte by byte at port 0x511 (QEMU `docs/specs/fw_cfg.rst`).
 
-use std::sync::{Mutex, PoisonError};
-
 use vmbell::bus::BusDevice;
+use vmbell::sync::Mutex;
 
 /// The first of its two ports.
 pub const FW_CFG_PORTS: u64 = 0x510;
@@ -63,14 +62,14 @@ impl BusDevice for FwCfg {
     fn read(&self, offset: u64, data: &mut [u8]) {
         data.fill(0);
         if let (1, [byte]) = (offset, data) {
-            let mut selected = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut selected = self.state.lock();
             *byte = self.next(&mut selected);
         }
     }
 
     fn write(&self, offset: u64, data: &[u8]) {
         if let (0, Ok(item)) = (offset, <[u8; 2]>::try_from(data)) {
-            let mut selected = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut selected = self.state.lock();
             *selected = Selected {
                 item: u16::from_le_bytes(item),
                 offset: 0,

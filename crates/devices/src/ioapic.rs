@@ -5,10 +5,11 @@
 //! registers are used on the thread of the vCPU that accesses them, and pins on any thread.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use vmbell::bus::BusDevice;
 use vmbell::irq::{IrqArch, Msi};
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_hypervisor::{Error, IrqTrigger, Irqs};
 
 use super::serial::SERIAL_GSI;
@@ -70,9 +71,7 @@ impl IoApic {
     }
 
     fn lock(&self) -> MutexGuard<'_, IoApicRegisters> {
-        self.registers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.registers.lock()
     }
 }
 

@@ -1,7 +1,6 @@
-use std::sync::Mutex;
-
 use vmbell::eventfd::EventFd;
 use vmbell::irq::{ForwardedLine, Gsi, Route};
+use vmbell::sync::Mutex;
 use vmbell_hypervisor::Irqfd;
 
 use super::*;
@@ -41,7 +40,7 @@ impl Irqs for Messages {
         if self.refuses {
             return Err(NO_CONTROLLER);
         }
-        self.sent.lock().unwrap().push(msi);
+        self.sent.lock().push(msi);
         Ok(true)
     }
 }
@@ -87,7 +86,7 @@ fn edge_at_a_pin_is_the_message_of_its_entry() {
         data,
         device: None,
     });
-    assert_eq!(*messages.sent.lock().unwrap(), expected);
+    assert_eq!(*messages.sent.lock(), expected);
 }
 
 #[test]
@@ -102,10 +101,10 @@ fn edge_at_a_masked_pin_or_with_no_vector_is_lost() {
     // Delivery mode 3 is reserved.
     set(&apic, LOW, 0x45 | 3 << 8);
     pin.signal();
-    assert!(messages.sent.lock().unwrap().is_empty());
+    assert!(messages.sent.lock().is_empty());
     // It is not made up for.
     set(&apic, LOW, 0x45);
-    assert!(messages.sent.lock().unwrap().is_empty());
+    assert!(messages.sent.lock().is_empty());
 }
 
 #[test]
@@ -116,11 +115,11 @@ fn message_that_cannot_be_sent_is_reported() {
     };
     let errors = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&errors);
-    let on_error = move |error: Error| kept.lock().unwrap().push(error.to_string());
+    let on_error = move |error: Error| kept.lock().push(error.to_string());
     let apic = IoApic::new(Arc::new(irqs), on_error);
     set(&apic, LOW, 0x45);
     apic.serial_pin().signal();
-    assert_eq!(*errors.lock().unwrap(), [NO_CONTROLLER.to_string()]);
+    assert_eq!(*errors.lock(), [NO_CONTROLLER.to_string()]);
 }
 
 #[test]

@@ -1,4 +1,3 @@
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, channel};
@@ -8,6 +7,7 @@ use super::*;
 use crate::filled::FULL;
 use kit::wait::HANG;
 use vmbell::eventfd::drain;
+use vmbell::sync::Mutex;
 
 type Heard = Box<dyn FnMut() -> bool + Send>;
 
@@ -136,14 +136,14 @@ fn a_listener_may_be_dropped_by_its_own_call() {
     let heard = {
         let place = Arc::clone(&place);
         move || {
-            drop(place.lock().unwrap().take());
+            drop(place.lock().take());
             let _ = sender.send(());
             true
         }
     };
     let listener = Listener::start(|| {}, heard).unwrap();
     let event = Arc::clone(listener.event());
-    *place.lock().unwrap() = Some(listener);
+    *place.lock() = Some(listener);
     event.write(1).unwrap();
     dropped.recv_timeout(HANG).unwrap();
     assert!(dropped.recv_timeout(HANG).is_err(), "the thread has ended");

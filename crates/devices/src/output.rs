@@ -8,12 +8,13 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use vmbell::sync::{Condvar, Mutex, MutexGuard};
 use vmbell::thread::{self, ThreadKind};
 
 /// From how many bytes on the buffer is full: as many as the longest buffer of a console has.
@@ -158,7 +159,7 @@ impl Output {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn add(&self, state: &mut State, bytes: &[u8]) {
@@ -185,7 +186,7 @@ impl Shared {
                 return None;
             }
             state.idle = true;
-            state = (self.changed.wait(state)).unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state);
         }
         let length = state.bytes.len().min(PIECE);
         state.under_way = length;

@@ -6,11 +6,12 @@
 //! [memory](TestMemory) of which every access leaves the guest. All run on the thread of the vCPU that accesses them.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vmbell::bus::BusDevice;
 use vmbell::irq::Gsi;
+use vmbell::sync::Mutex;
 use vmbell_hypervisor::{Error, Irqs};
 
 /// The ports of the latch: it has two ranges, which show the same bytes.
@@ -130,11 +131,7 @@ impl<F> fmt::Debug for TestFlush<F> {
 #[derive(Debug)]
 pub struct TestMemory(Mutex<Box<[u8]>>);
 
-impl TestMemory {
-    fn lock(&self) -> MutexGuard<'_, Box<[u8]>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl TestMemory {}
 
 impl Default for TestMemory {
     fn default() -> Self {
@@ -146,14 +143,14 @@ impl BusDevice for TestMemory {
     fn read(&self, offset: u64, data: &mut [u8]) {
         data.fill(0xff);
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        for (byte, kept) in data.iter_mut().zip(self.lock().iter().skip(from)) {
+        for (byte, kept) in data.iter_mut().zip(self.0.lock().iter().skip(from)) {
             *byte = *kept;
         }
     }
 
     fn write(&self, offset: u64, data: &[u8]) {
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        for (byte, kept) in data.iter().zip(self.lock().iter_mut().skip(from)) {
+        for (byte, kept) in data.iter().zip(self.0.lock().iter_mut().skip(from)) {
             *kept = *byte;
         }
     }

@@ -28,7 +28,7 @@ impl Irqs for Levels {
         if gsi.number() > LAST {
             return Err(IrqError::NoIrqchip.into());
         }
-        self.0.lock().unwrap().push((gsi.number(), level));
+        self.0.lock().push((gsi.number(), level));
         Ok(())
     }
 
@@ -87,10 +87,7 @@ fn any_value_but_zero_is_the_upper_level() {
     lines.write(14, &[1]);
     lines.write(14, &[0]);
     lines.write(0, &[0x80]);
-    assert_eq!(
-        *levels.0.lock().unwrap(),
-        [(14, true), (14, false), (0, true)]
-    );
+    assert_eq!(*levels.0.lock(), [(14, true), (14, false), (0, true)]);
     assert_eq!(read(&lines, 14), [0xff; 2]);
 }
 
@@ -104,7 +101,7 @@ fn each_byte_of_a_wide_write_is_for_a_line_of_its_own() {
     });
     lines.write(4, &[1, 0, 2, 0]);
     let expected = [(4, true), (5, false), (6, true), (7, false)];
-    assert_eq!(*levels.0.lock().unwrap(), expected);
+    assert_eq!(*levels.0.lock(), expected);
     lines.write(u64::MAX, &[1]);
     lines.write(TEST_LINES, &[1]);
     assert_eq!(errors.load(Ordering::Relaxed), 0, "there are no such lines");
@@ -115,11 +112,11 @@ fn each_byte_of_a_wide_write_is_for_a_line_of_its_own() {
 #[test]
 fn flush_takes_four_bytes_and_gives_the_page() {
     let pages = Mutex::new(Vec::new());
-    let flush = TestFlush::new(|page| pages.lock().unwrap().push(page));
+    let flush = TestFlush::new(|page| pages.lock().push(page));
     flush.write(0, &0x1234_5678_u32.to_le_bytes());
     flush.write(0, &u32::MAX.to_le_bytes());
     flush.write(0, &[0x00, 0x10]);
     flush.write(1, &[0; 4]);
     assert_eq!(read(&flush, 0), [0xff; 4]);
-    assert_eq!(*pages.lock().unwrap(), [0x1234_5000, 0xffff_f000]);
+    assert_eq!(*pages.lock(), [0x1234_5000, 0xffff_f000]);
 }

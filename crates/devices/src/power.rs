@@ -6,10 +6,11 @@
 //! thread raises its event, and the thread that runs the sleeping machine waits for it.
 
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vmbell::bus::BusDevice;
+use vmbell::sync::{Condvar, Mutex};
 
 /// The first port of the event registers: status, and after it enable, two bytes each.
 pub const PM1_EVENT_PORT: u16 = 0x600;
@@ -116,7 +117,7 @@ impl Pm1 {
 
     /// Raises the event of the clock.
     pub fn raise_rtc(&self) {
-        let mut registers = self.lock();
+        let mut registers = self.0.registers.lock();
         registers.status |= RTC;
         self.interrupt(&mut registers);
         self.0.raised.notify_all();
@@ -125,22 +126,16 @@ impl Pm1 {
     /// Waits until an event wakes the sleeping machine, and returns true then; or until `until` returns true, which is
     /// called every 20 ms.
     pub fn wait_for_wake(&self, until: impl Fn() -> bool) -> bool {
-        let mut registers = self.lock();
+        let mut registers = self.0.registers.lock();
         while !registers.is_event() {
-            let wait = self.0.raised.wait_timeout(registers, PERIOD);
-            drop(wait.unwrap_or_else(PoisonError::into_inner).0);
+            drop(self.0.raised.wait_timeout(registers, PERIOD));
             if until() {
                 return false;
             }
-            registers = self.lock();
+            registers = self.0.registers.lock();
         }
         registers.status |= WAKE;
         true
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Pm1Registers> {
-        let registers = self.0.registers.lock();
-        registers.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn interrupt(&self, registers: &mut Pm1Registers) {
@@ -152,7 +147,7 @@ impl Pm1 {
 
     /// Writes one byte, and returns how the guest goes to sleep by that.
     fn write_byte(&self, offset: u64, byte: u8) -> Option<Sleep> {
-        let mut registers = self.lock();
+        let mut registers = self.0.registers.lock();
         let shift = 8 * (offset & 1);
         let (bits, mask) = (u16::from(byte) << shift, 0xff << shift);
         match offset {
@@ -175,7 +170,7 @@ impl Pm1 {
 impl BusDevice for Pm1 {
     fn read(&self, offset: u64, data: &mut [u8]) {
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        let bytes = self.lock().bytes();
+        let bytes = self.0.registers.lock().bytes();
         data.fill(0);
         for (byte, kept) in data.iter_mut().zip(bytes.iter().skip(from)) {
             *byte = *kept;

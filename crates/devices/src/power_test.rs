@@ -19,8 +19,8 @@ fn pm1() -> (Pm1, Told) {
     let told = Told::default();
     let Told { sci, sleeps } = told.clone();
     let pm1 = Pm1::new(
-        move |level| sci.lock().unwrap().push(level),
-        move |sleep| sleeps.lock().unwrap().push(sleep),
+        move |level| sci.lock().push(level),
+        move |sleep| sleeps.lock().push(sleep),
     );
     (pm1, told)
 }
@@ -40,27 +40,27 @@ fn event_interrupts_while_it_is_enabled_and_until_it_is_cleared() {
     let (pm1, told) = pm1();
     pm1.raise_rtc();
     assert_eq!(read(&pm1, STATUS), RTC);
-    assert!(told.sci.lock().unwrap().is_empty());
+    assert!(told.sci.lock().is_empty());
     write(&pm1, ENABLE, RTC);
     write(&pm1, STATUS, !RTC);
     assert_eq!(read(&pm1, STATUS), RTC, "zeros clear nothing");
     write(&pm1, STATUS, RTC);
     assert_eq!(read(&pm1, STATUS), 0);
-    assert_eq!(*told.sci.lock().unwrap(), [true, false]);
+    assert_eq!(*told.sci.lock(), [true, false]);
 }
 
 #[test]
 fn sleep_starts_with_its_bit_and_has_its_kind() {
     let (pm1, told) = pm1();
     write(&pm1, CONTROL, 0x0400);
-    assert!(told.sleeps.lock().unwrap().is_empty());
+    assert!(told.sleeps.lock().is_empty());
     assert_eq!(read(&pm1, CONTROL), 0x0401, "the kind stays");
     write(&pm1, CONTROL, 0x2400);
     pm1.write(CONTROL + 1, &[0x20]);
     pm1.write(CONTROL, &[0xff]);
     // A sleep type that the DSDT does not offer.
     write(&pm1, CONTROL, 0x3c00);
-    assert_eq!(*told.sleeps.lock().unwrap(), [Sleep::S3, Sleep::S5]);
+    assert_eq!(*told.sleeps.lock(), [Sleep::S3, Sleep::S5]);
     assert_eq!(read(&pm1, CONTROL) & SLEEP, 0, "it reads as 0");
 }
 
@@ -84,7 +84,7 @@ fn registers_end_where_they_end() {
     pm1.write(CONTROL + 2, &[0xff]);
     pm1.write(u64::MAX, &[0xff, 0xff]);
     assert_eq!(read(&pm1, u64::MAX), 0);
-    assert!(told.sleeps.lock().unwrap().is_empty());
+    assert!(told.sleeps.lock().is_empty());
 }
 
 #[test]

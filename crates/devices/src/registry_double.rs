@@ -1,12 +1,13 @@
 //! For tests of devices: a registry of doorbells in this process, with the rules of KVM.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use vmbell::doorbell::{
     Bell, Datamatch, DoorbellError, DoorbellSet, IoEventAddress, Pattern, RegisterError, Sharing,
 };
 use vmbell::eventfd::EventFd;
+use vmbell::sync::Mutex;
 use vmbell_hypervisor::{Capability, Doorbell, Error, IoEvents, Payload, RemoveDoorbell};
 
 /// The registry.
@@ -46,7 +47,7 @@ impl Registry {
     pub(super) fn store(&self, address: IoEventAddress, data: &[u8]) {
         let Ok(data) = data.try_into() else { return };
         let data = u32::from_le_bytes(data);
-        let values = self.guest.values.lock().unwrap();
+        let values = self.guest.values.lock();
         for (_, value) in values.iter().filter(|(at, _)| *at == address) {
             value.store(data.into(), Ordering::Release);
         }
@@ -99,7 +100,7 @@ impl IoEvents for Registry {
         let value = Arc::new(AtomicU64::new(0));
         let any = Datamatch::U32(None);
         let doorbell = self.register_ioevent(event, address, any, Sharing::Exclusive)?;
-        let mut values = self.guest.values.lock().unwrap();
+        let mut values = self.guest.values.lock();
         values.push((address, Arc::clone(&value)));
         Ok(doorbell.with_payload(Box::new(Value(value))))
     }
@@ -114,7 +115,7 @@ impl RemoveDoorbell for Guest {
         _sharing: Sharing,
     ) -> Result<(), Error> {
         self.set.unregister(event, address, datamatch)?;
-        let mut values = self.values.lock().unwrap();
+        let mut values = self.values.lock();
         values.retain(|(at, _)| *at != address);
         self.registered.fetch_sub(1, Ordering::Relaxed);
         Ok(())

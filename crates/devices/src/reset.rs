@@ -5,9 +5,9 @@
 //! Address line 20 is always on: neither device can switch it off.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 
 use vmbell::bus::BusDevice;
+use vmbell::sync::Mutex;
 
 /// System control port A.
 pub const PORT_A: u64 = 0x92;
@@ -103,7 +103,7 @@ impl<F: Fn() + Send + Sync> BusDevice for I8042<F> {
     fn read(&self, offset: u64, data: &mut [u8]) {
         data.fill(0xff);
         let [byte] = data else { return };
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         match offset {
             DATA => *byte = waiting.output.take().unwrap_or_default(),
             COMMAND => *byte = READY | (u8::from(waiting.output.is_some()) * OUTPUT_FULL),
@@ -113,7 +113,7 @@ impl<F: Fn() + Send + Sync> BusDevice for I8042<F> {
 
     fn write(&self, offset: u64, data: &[u8]) {
         let [byte] = *data else { return };
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         match (offset, byte) {
             (DATA, bits) if std::mem::take(&mut waiting.writes) => self.output(bits),
             (COMMAND, READ_OUTPUT) => waiting.output = Some(NO_RESET | LINE_20),
@@ -158,7 +158,7 @@ impl<F: Fn() + Send + Sync> BusDevice for ShutdownPort<F> {
     }
 
     fn write(&self, _offset: u64, data: &[u8]) {
-        let mut spelt = self.spelt.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spelt = self.spelt.lock();
         for byte in data {
             // After a wrong letter only that letter itself can be the first of a new word: no beginning of the
             // word occurs again inside it.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vm_superio::serial::NoEvents;
@@ -12,6 +12,7 @@ use vm_superio::{Serial as Uart, Trigger};
 use super::output::Output;
 
 use vmbell::bus::BusDevice;
+use vmbell::sync::{Condvar, Mutex, MutexGuard};
 use vmbell_hypervisor::IrqTrigger;
 
 /// The first of its ports.
@@ -152,14 +153,13 @@ impl Serial {
             let taken = port.receive(bytes, Instant::now());
             bytes = bytes.get(taken..).unwrap_or_default();
             if taken == 0 {
-                let waited = self.room.wait_timeout(port, SETTLED);
-                (port, _) = waited.unwrap_or_else(PoisonError::into_inner);
+                port = self.room.wait_timeout(port, SETTLED);
             }
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Port> {
-        self.port.lock().unwrap_or_else(PoisonError::into_inner)
+        self.port.lock()
     }
 }
 

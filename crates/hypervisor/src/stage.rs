@@ -2,9 +2,9 @@
 //! point can still be set and whether it can be entered. The record of made vCPUs may be used on any thread; a stage is
 //! kept by the thread of the vCPU.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use super::Error;
+
+use vmbell::sync::Mutex;
 
 /// The stage of a vCPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl<T: Clone> CreatedVcpus<T> {
         index: u32,
         make: impl FnOnce() -> Result<(C, T), Error>,
     ) -> Result<C, Error> {
-        let mut created = self.lock();
+        let mut created = self.0.lock();
         let vcpus = u32::try_from(created.len()).unwrap_or(u32::MAX);
         match created.get_mut(index as usize) {
             Some(slot @ None) => {
@@ -109,11 +109,7 @@ impl<T: Clone> CreatedVcpus<T> {
 
     /// The values of the vCPUs that have been made.
     pub fn all(&self) -> Vec<T> {
-        self.lock().iter().flatten().cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<T>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().iter().flatten().cloned().collect()
     }
 }
 

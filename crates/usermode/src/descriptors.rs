@@ -9,7 +9,6 @@ use std::fmt;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use stub::layout::FD_BASE;
@@ -20,6 +19,7 @@ use super::launch::fd_limit;
 use super::listener::Listener;
 use super::process::Process;
 use super::progress::ProgressBound;
+use vmbell::sync::Mutex;
 use vmbell_hypervisor::Error;
 
 /// The CPU time that the vCPUs of a sandbox may use until its descriptor thread, which was stopped and continues, has parked
@@ -73,7 +73,7 @@ impl Descriptors {
         event: &impl AsRawFd,
         purpose: &dyn fmt::Display,
     ) -> Result<u32, Error> {
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut numbers = self.numbers.lock();
         let recycled = numbers.free.last().copied();
         let number = recycled.unwrap_or(numbers.next);
         let limit = fd_limit();
@@ -102,7 +102,7 @@ impl Descriptors {
 
     /// Takes a number back: from here on a write to it signals no doorbell.
     pub fn revoke(&self, process: &Process, number: u32) -> io::Result<()> {
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut numbers = self.numbers.lock();
         self.install(process, &self.sink, number, &mut numbers.parked)?;
         numbers.free.push(number);
         Ok(())

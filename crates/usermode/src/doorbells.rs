@@ -2,11 +2,11 @@
 //! thread registers and removes them while vCPUs run; a mutex orders the changes.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use vmbell::doorbell::engine::TableWriter;
 use vmbell::doorbell::{DoorbellError, IoEventAddress, Pattern, RegisterError, Sharing};
 use vmbell::eventfd::EventId;
+use vmbell::sync::Mutex;
 use vmbell_hypervisor::Error;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -52,7 +52,7 @@ impl Doorbells {
         payload: Option<&PayloadIndex>,
     ) -> Result<(), Error> {
         let id = EventId::of(event).map_err(DoorbellError::from)?;
-        let mut changes = self.lock();
+        let mut changes = self.changes.lock();
         if changes.unfinished.any(|(_, other, _)| *other == address) {
             return Err(DoorbellError::Exists { address, pattern }.into());
         }
@@ -88,26 +88,29 @@ impl Doorbells {
     ) -> Result<(), Error> {
         let id = EventId::of(event).map_err(DoorbellError::from)?;
         let key = (id, address, pattern);
-        let unfinished = self.lock().unfinished.take(&key);
+        let unfinished = self.changes.lock().unfinished.take(&key);
         let mut revocation = match unfinished {
             Some(revocation) => revocation,
             None => {
                 let table = &sandbox.control.doorbells;
-                let removal = self.lock().writer.unlink(table, id, address, pattern)?;
+                let removal = self
+                    .changes
+                    .lock()
+                    .writer
+                    .unlink(table, id, address, pattern)?;
                 // Without the lock: a vCPU that is slow in a lookup holds up removals, and not registrations.
                 let barrier = SectionBarrier::new(sandbox);
                 barrier.wait();
-                let number = descriptor_of(sandbox, self.lock().writer.finish(removal));
+                let number = descriptor_of(sandbox, self.changes.lock().writer.finish(removal));
                 Revocation::new(number, &barrier)
             }
         };
         let attempt = revocation.finish(sandbox);
         let what = format_args!("the doorbell at {address}");
-        self.lock().unfinished.end(key, revocation, what, attempt)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Changes> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.changes
+            .lock()
+            .unfinished
+            .end(key, revocation, what, attempt)
     }
 }
 

@@ -9,12 +9,13 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use stub::layout::{boot_fd, exit_code};
 
 use super::mapping::{memory_file, seal};
+use vmbell::sync::Mutex;
 use vmbell_hypervisor::Error;
 
 /// The files that a sandbox starts with, in the order of [`stub::layout::boot_fd`].
@@ -78,7 +79,7 @@ impl Launcher {
         &self,
         spawn: impl FnOnce(Receiver<Job>) -> io::Result<()>,
     ) -> Result<Sender<Job>, Error> {
-        let mut launcher = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut launcher = self.0.lock();
         if let Some(sender) = &*launcher {
             return Ok(sender.clone());
         }

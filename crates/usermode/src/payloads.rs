@@ -3,11 +3,12 @@
 //! The doorbell table has the index of such a value in place of the number of an eventfd; the sandbox finds both by it. Any
 //! thread takes an index and reads its value; the sandbox can write any value, as its guest can.
 
+use std::sync::Weak;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::sync::{Mutex, PoisonError, Weak};
 
 use stub::layout::MAX_PAYLOADS;
 use vmbell::doorbell::DoorbellError;
+use vmbell::sync::Mutex;
 use vmbell_core::table::{CODE, PAYLOAD};
 use vmbell_hypervisor::Payload;
 
@@ -29,7 +30,7 @@ struct Indexes {
 impl Payloads {
     /// Takes an index that no doorbell has.
     pub fn take(&self, guest: Weak<UsermodeGuest>) -> Result<PayloadIndex, DoorbellError> {
-        let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut indexes = self.indexes.lock();
         let index = match indexes.free.pop() {
             Some(index) => index,
             None if (indexes.next as usize) < MAX_PAYLOADS => {
@@ -47,7 +48,7 @@ impl Payloads {
     }
 
     fn give_back(&self, index: u32) {
-        let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut indexes = self.indexes.lock();
         indexes.free.push(index);
     }
 }

@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use stub::layout::SharedState;
@@ -17,6 +17,7 @@ use super::error::{UsermodeError, describe_exit_status};
 use super::mapping::Mapping;
 use super::progress::{Backoff, STALL_TIMEOUT};
 use super::wait::futex_wake;
+use vmbell::sync::Mutex;
 use vmbell::thread::{EventLoop, EventSet, ThreadKind, Token};
 use vmbell_hypervisor::Error;
 

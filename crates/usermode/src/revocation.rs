@@ -8,10 +8,10 @@
 use std::cell::Cell;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
+use vmbell::sync::Mutex;
 use vmbell_hypervisor::{Containment, Error};
 
 use super::progress::Backoff;
@@ -117,7 +117,7 @@ impl<'s> SectionBarrier<'s> {
 ///
 /// One thread at a time: of two, each could begin every second phase, and wait for one half of the readers twice.
 fn both_phases(turn: &Mutex<()>, phase: &AtomicU32, mut drained: impl FnMut(u32) -> bool) -> bool {
-    let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn.lock();
     (0..2).all(|_| drained(phase.fetch_add(1, SeqCst)))
 }
 

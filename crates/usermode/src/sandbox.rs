@@ -3,13 +3,14 @@
 
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::thread::Pid;
 use stub::layout::{Control, HYPERCALL_OFFSET, PATCH_OFFSET, PATCH_SIZE, SharedState};
 use vm_memory::{FileOffset, MmapRegion};
+use vmbell::sync::Mutex;
 use vmbell_core::lapic::Lapic;
 use vmbell_core::vcpu_mode::Notification;
 

@@ -7,7 +7,6 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::process::Process;
@@ -35,7 +34,7 @@ impl Process {
     /// The same, and calls `act` meanwhile. If another process continues the sandbox, it may run during `act`.
     pub fn while_stopped<T>(&self, act: impl FnOnce() -> T) -> io::Result<T> {
         // Two stops at a time would end with the first.
-        let _turn = self.stops.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.stops.lock();
         if self.is_stopped()? {
             return Ok(act());
         }

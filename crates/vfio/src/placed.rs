@@ -8,7 +8,7 @@
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use super::PassthroughError;
 use super::device::Device;
@@ -17,6 +17,7 @@ use super::interrupt::{InterruptPath, Line};
 use vmbell::bus::{Bus, BusDevice, BusRange};
 use vmbell::irq::Gsi;
 use vmbell::memory::GuestMemoryMmap;
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_hypervisor::{AssignedDevices, DeviceMemory, ForwardedState, Irqs};
 
 /// What a placed device needs of its guest.
@@ -225,7 +226,7 @@ impl Drop for Placed {
 
 impl DeviceLines {
     fn lock(&self) -> MutexGuard<'_, Vec<Line>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -28,12 +28,14 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 use std::{fs, io, ptr};
 
 use vmm_sys_util::aio::{IOCB_FLAG_RESFD, IoContext, IoControlBlock, IoEvent};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
+
+use crate::sync::Mutex;
 
 pub use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE, EventFd};
 
@@ -175,7 +177,7 @@ impl Signaller {
             aio_resfd: event.as_raw_fd().cast_unsigned(),
             ..IoControlBlock::default()
         };
-        let context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
+        let context = self.context.lock();
         // It fails only if the kernel has no memory for the request.
         let _ = context.submit(&[&mut request]);
         let mut now = libc::timespec {

@@ -19,4 +19,5 @@ pub mod eventfd;
 pub mod irq;
 pub mod memory;
 pub mod quiesce;
+pub mod sync;
 pub mod thread;

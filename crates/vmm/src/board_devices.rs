@@ -4,10 +4,11 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use vmbell::bus::BusRange;
 use vmbell::irq::Gsi;
+use vmbell::sync::Mutex;
 use vmbell_devices::SERIAL_GSI;
 use vmbell_devices::virtio::mmio::{Interrupt, Location, VirtioMmio};
 use vmbell_devices::virtio::{Notify, Raise, VirtioDevice};
@@ -92,7 +93,7 @@ struct Edge {
 
 impl IrqTrigger for Edge {
     fn signal(&self) {
-        let _alone = self.pulse.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.pulse.lock();
         for level in [true, false] {
             if let Err(error) = self.irqs.set_line(self.gsi, level) {
                 return self.switch.turn(Off::failed(self.device, error));

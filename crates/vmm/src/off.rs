@@ -1,6 +1,8 @@
 //! The switch with which devices stop the machine, from any thread.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
+
+use vmbell::sync::Mutex;
 
 /// Why a device stopped the machine.
 #[derive(Debug)]
@@ -45,7 +47,7 @@ impl Switch {
 
     /// Turns the machine off, so that no vCPU enters the guest again. If it is off already, the first reason stays.
     pub(super) fn turn(&self, off: Off) {
-        self.lock().get_or_insert(off);
+        self.off.lock().get_or_insert(off);
         // The vCPU on whose thread this is, too: it must not execute the instruction after it.
         if let Some(kick) = self.kick.get() {
             kick();
@@ -53,16 +55,12 @@ impl Switch {
     }
 
     pub(super) fn is_off(&self) -> bool {
-        self.lock().is_some()
+        self.off.lock().is_some()
     }
 
     /// Turns the switch on again and returns why it was off.
     pub(super) fn take(&self) -> Option<Off> {
-        self.lock().take()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Off>> {
-        self.off.lock().unwrap_or_else(PoisonError::into_inner)
+        self.off.lock().take()
     }
 }
 

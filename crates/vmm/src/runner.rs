@@ -3,10 +3,11 @@
 //!
 //! Several vCPUs run on one thread each, until one of them ends the run for all.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use vmbell::sync::{Mutex, RwLock};
 use vmbell::thread::{self, OnStart, ThreadKind};
 use vmbell_hypervisor::{Buses, Kick, Vcpu, VmEntry, VmExit};
 
@@ -131,10 +132,7 @@ impl Machine {
                     outcome => break outcome,
                 }
             };
-            first
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get_or_insert(outcome);
+            first.lock().get_or_insert(outcome);
         };
         std::thread::scope(|scope| {
             let closed = gate.write();
@@ -159,7 +157,7 @@ impl Machine {
             drop(closed);
             Ok(())
         })?;
-        let first = first.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let first = first.into_inner();
         // Without vCPUs there is no outcome.
         first.unwrap_or(Ok(Stop::Halted))
     }

@@ -1,6 +1,6 @@
 //! Notify scenarios: from the guest's store to the consumer's first instruction, one ring at a time.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
@@ -13,6 +13,7 @@ use crate::affinity;
 use crate::subject::nanoseconds;
 use crate::{RunSample, SubjectError, SubjectOptions, TickClock};
 use vmbell::doorbell::Sharing;
+use vmbell::sync::Mutex;
 use vmbell_devices::{Hook, Listener, WordPoller};
 use vmbell_guest::{PARAMETERS, Parameters, offset};
 use vmbell_hypervisor::{Doorbell, Hypervisor};
@@ -62,10 +63,7 @@ impl Ear {
             .memory
             .read_obj::<u64>(field(offset::RINGS))
             .unwrap_or_default();
-        self.ticks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(now.saturating_sub(stamp));
+        self.ticks.lock().push(now.saturating_sub(stamp));
         let _ = self.memory.store(
             rings,
             field(offset::ANSWERED),
@@ -178,13 +176,7 @@ impl GuestScenario for NotifyScenario {
         })?;
         let elapsed_ns = nanoseconds(started.elapsed());
         drop(poller);
-        let ticks = std::mem::take(
-            &mut *self
-                .heard
-                .ticks
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        );
+        let ticks = std::mem::take(&mut *self.heard.ticks.lock());
         self.guest.agree("the consumer", ticks.len() as u64, ops)?;
         Ok(RunSample {
             latencies_ns: self.guest.clock.latencies(ticks),

@@ -1,10 +1,9 @@
 //! A variant of the workload as an entry of the bench: one operation is one buffer.
 
-use std::sync::{Mutex, PoisonError};
-
 use super::{Role, Threads, WorkloadOptions, run};
 use crate::affinity::{self, Pinned};
 use crate::{BenchEntry, RunSample, Subject, SubjectError, SubjectSetting};
+use vmbell::sync::Mutex;
 use vmbell_report::Group;
 
 /// An entry `name` for the variant `options`. The plan sets the number of buffers of a run, not
@@ -60,15 +59,12 @@ impl Subject for WorkloadSubject {
                 return;
             };
             if let Err(error) = affinity::pin(&[cpu]) {
-                *unpinned.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                *unpinned.lock() = Some(error);
             }
         };
         let tally =
             run(&options, &on_thread).map_err(|error| SubjectError::failed(&self.name, error))?;
-        if let Some(error) = unpinned
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
-        {
+        if let Some(error) = unpinned.into_inner() {
             return Err(SubjectError::failed(&self.name, error));
         }
         let counts = [

@@ -3,12 +3,13 @@
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use vm_memory::GuestMemoryMmap;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::irq::{ForwardedLine, Gic, Gsi, Msi, Route};
+use vmbell::sync::Mutex;
 use vmbell_bench::{
     BenchEntry, BenchPlan, CommandLimit, Record, SilentObserver, SubjectOptions, TickClock,
     WantedEntries, run, scenario, select,
@@ -235,7 +236,7 @@ fn is_enough(entries: &[BenchEntry], timeout: Duration) -> bool {
     };
     let record = Mutex::new(Record::of(entries));
     run(entries, &options, &plan, &record, &mut SilentObserver);
-    let record = record.into_inner().unwrap();
+    let record = record.into_inner();
     assert_eq!(record.stopped, None);
     let late = format!("took longer than {timeout:?}");
     let mut is_enough = true;

@@ -1,8 +1,9 @@
 //! The counts of `vmbell bench eoi` agree with what the guest says that it has done.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 
+use vmbell::sync::Mutex;
 use vmbell_bench::stat::{InterruptPace, OFF, ON, SPARED, TAKEN, entries};
 use vmbell_bench::{
     BenchPlan, CommandLimit, Record, RunSample, SampleSeries, SilentObserver, SubjectOptions,
@@ -34,7 +35,7 @@ fn measure(pace: InterruptPace) -> [SampleSeries; 2] {
     };
     let record = Mutex::new(Record::of(&entries));
     run(&entries, &options, &plan, &record, &mut SilentObserver);
-    let series = record.into_inner().unwrap().series;
+    let series = record.into_inner().series;
     assert_eq!(
         series.iter().map(|one| &one.name).collect::<Vec<_>>(),
         [OFF, ON]

@@ -8,13 +8,13 @@ use std::io;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use tempfile::TempDir;
+use vmbell::sync::Mutex;
 use vmbell_bench::CommandLimit;
 use vmbell_report::Report;
 
@@ -224,7 +224,7 @@ fn own() -> Result<std::path::PathBuf> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// The end of what a lab printed on standard error, which may be what its guests printed.

@@ -6,7 +6,6 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use super::init;
 use crate::args::values;
 use crate::args::{MACHINE, OUTPUT};
 use crate::interrupt;
+use vmbell::sync::Mutex;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::LabBoard;
 use vmbell_lab::boot::Settings;
@@ -367,7 +367,7 @@ impl LabParts {
 /// One thread does it for all labs of this process: a bisection prepares many.
 fn clean_up_at_a_signal() -> io::Result<()> {
     static IS_BEGUN: Mutex<bool> = Mutex::new(false);
-    let mut is_begun = IS_BEGUN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut is_begun = IS_BEGUN.lock();
     if *is_begun {
         return Ok(());
     }

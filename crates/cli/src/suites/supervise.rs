@@ -5,14 +5,15 @@
 //! run, another thread measures the other rows; if it was the command's, the process ends while the
 //! thread still exists. Sandboxes die with their parent.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
 use crate::confine;
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_bench::{
     BenchEntry, BenchPhase, BenchPlan, CommandLimit, EarlyStop, Observer, Record, RunSample,
     SampleSeries, SubjectOptions,
@@ -130,7 +131,7 @@ impl<O> Clone for SharedObserver<O> {
 
 impl<O> SharedObserver<O> {
     fn lock(&self) -> MutexGuard<'_, O> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -149,10 +150,7 @@ impl<O: Observer> Observer for SharedObserver<O> {
 }
 
 fn snapshot(record: &Mutex<Record>) -> Record {
-    record
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone()
+    record.lock().clone()
 }
 
 /// Marks the row that was being measured as failed, if it has no sample.

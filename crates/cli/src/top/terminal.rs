@@ -4,7 +4,7 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::panic;
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::Once;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -19,6 +19,8 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use crate::interrupt;
 use crate::output::style;
+
+use vmbell::sync::Mutex;
 
 /// The terminal's other screen without a cursor, and the way back.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
@@ -123,7 +125,7 @@ fn switch() -> io::Result<()> {
     let before = tcgetattr(stdin())?;
     let mut raw = before.clone();
     raw.make_raw();
-    *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
+    *BEFORE.lock() = Some(before);
     tcsetattr(stdin(), OptionalActions::Now, &raw)?;
     let mut stdout = io::stdout().lock();
     stdout.write_all(ENTER)?;
@@ -132,7 +134,7 @@ fn switch() -> io::Result<()> {
 
 /// Does nothing if the terminal is as it was.
 fn restore() {
-    let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let before = BEFORE.lock().take();
     if let Some(before) = before {
         // The terminal may be gone; then nothing has to be restored.
         let mut stdout = io::stdout().lock();

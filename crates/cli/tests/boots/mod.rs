@@ -12,14 +12,16 @@ pub mod states;
 use std::env;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::LazyLock;
+
+use vmbell::sync::{Mutex, MutexGuard};
 
 /// One boot of this process at a time. `cargo xtask lab` has two such processes.
 static BOOT: Mutex<()> = Mutex::new(());
 
 /// Until this is dropped, this process begins no further boot.
 pub fn only_boot() -> MutexGuard<'static, ()> {
-    BOOT.lock().unwrap_or_else(PoisonError::into_inner)
+    BOOT.lock()
 }
 
 /// How long a boot or a program may take, as the lab's options: only a hang takes so long. The emulator has faults of its own, so

@@ -6,11 +6,12 @@ use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 use tempfile::TempDir;
 
 use super::{LIMITS, lab_within_its_limits, linux, only_boot, text};
+
+use vmbell::sync::Mutex;
 
 /// The program of L1. For each line with a length it takes as many bytes of a tar archive, runs the script in it, and
 /// answers in the same way with the files that the script left in `out`. The script has an empty network of its own.
@@ -68,7 +69,7 @@ impl Session {
     pub fn run(&self, script: &str, files: &[(String, Vec<u8>)]) -> Ran {
         let _one = only_boot();
         let request = archive(script, files);
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock();
         for again in [true, false] {
             // A session that a script has ended is not used by another one.
             let mut session = running.take().unwrap_or_else(|| self.start());

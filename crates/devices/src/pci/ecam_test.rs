@@ -1,10 +1,10 @@
 use std::os::unix::fs::FileExt;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use vmbell::bus::{Bus, BusRange, BusReader};
 use vmbell::irq::Gsi;
+use vmbell::sync::Mutex;
 
 use super::*;
 use crate::pci::{
@@ -112,7 +112,7 @@ impl PciFunction for Own {
     }
 
     fn read_config(&self, offset: usize, data: &mut [u8]) {
-        data.copy_from_slice(&self.registers.lock().unwrap()[offset..offset + data.len()]);
+        data.copy_from_slice(&self.registers.lock()[offset..offset + data.len()]);
     }
 
     fn configured(&self, _config: &ConfigSpace, _intx: Option<Gsi>) -> OwnRegisters {
@@ -123,7 +123,7 @@ impl PciFunction for Own {
     }
 
     fn write_config(&self, offset: usize, data: &[u8]) {
-        self.registers.lock().unwrap()[offset..offset + data.len()].copy_from_slice(data);
+        self.registers.lock()[offset..offset + data.len()].copy_from_slice(data);
     }
 
     fn read(&self, _bar: usize, _offset: u64, _data: &mut [u8]) {}
@@ -133,7 +133,7 @@ impl PciFunction for Own {
     fn moved(&self, _bar: usize, _base: Option<u64>) {}
 
     fn reset(&self) {
-        *self.registers.lock().unwrap() = [0; CONFIG_SIZE];
+        *self.registers.lock() = [0; CONFIG_SIZE];
     }
 }
 

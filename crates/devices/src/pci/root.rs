@@ -3,10 +3,11 @@
 //! host bridge, which guests look for when they probe for a PCI bus.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::{fmt, io};
 
 use vmbell::bus::{Bus, BusDevice, BusRange};
+use vmbell::sync::Mutex;
 use vmbell_hypervisor::DeviceMemory;
 
 use super::ecam::{CONFIG_MEMORY_LEN, ConfigMemory, ConfigPages};
@@ -218,7 +219,7 @@ impl PciRoot {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, PciRootState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Maps the BARs where their registers say. All BARs that move are removed before any is added, so that two

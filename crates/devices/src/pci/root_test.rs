@@ -1,7 +1,6 @@
-use std::sync::Mutex;
-
 use proptest::prelude::*;
 use vmbell::bus::BusReader;
+use vmbell::sync::Mutex;
 
 use super::*;
 use crate::pci::{BARS, Bar, BarSpace, FunctionInfo, Identity, Registers, Window, Windows};
@@ -54,7 +53,7 @@ impl PciFunction for Dummy {
     fn write(&self, _bar: usize, _offset: u64, _data: &[u8]) {}
 
     fn moved(&self, bar: usize, base: Option<u64>) {
-        self.at.lock().unwrap()[bar] = base;
+        self.at.lock()[bar] = base;
     }
 
     fn reset(&self) {}
@@ -201,7 +200,7 @@ fn bar_moves_while_decode_is_on() {
     pc.write(1, BAR0, &0xe123_4000_u32.to_le_bytes());
     assert_eq!(pc.who(MEMORY), None);
     assert_eq!(pc.who(0xe123_4000), Some(1));
-    assert_eq!(dummy.at.lock().unwrap()[0], Some(0xe123_4000));
+    assert_eq!(dummy.at.lock()[0], Some(0xe123_4000));
     // A byte of it at a time.
     pc.write(1, BAR0 + 2, &[0x56]);
     assert_eq!(pc.who(0xe156_4000), Some(1));
@@ -228,7 +227,7 @@ fn decode_off_takes_bars_off_the_bus() {
     assert_eq!((pc.who(MEMORY), pc.who_port(PORTS)), (None, Some(1)));
     pc.write(1, 4, &[0, 0]);
     assert_eq!(pc.who_port(PORTS), None);
-    assert_eq!(*dummy.at.lock().unwrap(), [None, None]);
+    assert_eq!(*dummy.at.lock(), [None, None]);
     pc.write(1, 4, &[3, 0]);
     assert_eq!((pc.who(MEMORY), pc.who_port(PORTS)), (Some(1), Some(1)));
 }
@@ -381,7 +380,7 @@ proptest! {
                 prop_assert_eq!(pc.who(at.into()), number, "{:#x}", at);
             }
             for (function, owner) in functions.iter().zip(&owners) {
-                prop_assert_eq!(function.at.lock().unwrap()[0], owner.map(u64::from));
+                prop_assert_eq!(function.at.lock()[0], owner.map(u64::from));
             }
         }
     }

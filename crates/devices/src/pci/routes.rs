@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
+use vmbell::sync::Mutex;
 use vmbell_hypervisor::{IRQ_ARCH, Irqs};
 
 /// The first GSI that no pin has.
@@ -57,7 +58,7 @@ impl Routes {
         &self,
         change: impl FnOnce(&mut BTreeMap<u32, Msi>) -> Result<T, IrqError>,
     ) -> Result<T, vmbell_hypervisor::Error> {
-        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut messages = self.messages.lock();
         let mut changed = messages.clone();
         let result = change(&mut changed)?;
         let mut routes = self.lines.clone();

@@ -1,5 +1,3 @@
-use std::sync::Mutex;
-
 use proptest::prelude::*;
 
 use super::*;
@@ -8,6 +6,7 @@ use crate::pci::{
     Pin, Registers, Window, Windows,
 };
 use vmbell::irq::Gsi;
+use vmbell::sync::Mutex;
 
 const BASE: u64 = 0xe000_0000;
 const MSI: u8 = 0x50;
@@ -30,11 +29,11 @@ struct Owner {
 
 impl Owner {
     fn push(&self, event: Event) {
-        self.events.lock().unwrap().push(event);
+        self.events.lock().push(event);
     }
 
     fn take(&self) -> Vec<Event> {
-        std::mem::take(&mut self.events.lock().unwrap())
+        std::mem::take(&mut self.events.lock())
     }
 }
 
@@ -355,7 +354,7 @@ mod on_the_bus {
         let said = Arc::new(Mutex::new(Vec::new()));
         let says = Arc::clone(&said);
         pc.root
-            .on_conflict(move |conflict| says.lock().unwrap().push(conflict.to_string()));
+            .on_conflict(move |conflict| says.lock().push(conflict.to_string()));
         pc.owner.take();
         for base in [0x0fff_f000_u32, 0x5000] {
             write(&mut pc.ports, 0x10, &base.to_le_bytes());
@@ -366,7 +365,7 @@ mod on_the_bus {
         let events: Vec<_> = pc.owner.take().into_iter().filter(moved).collect();
         assert_eq!(events, [Event::Moved(None)]);
         assert_eq!(
-            *said.lock().unwrap(),
+            *said.lock(),
             [
                 "BAR0 of owner at 0xffff000-0xfffffff is over 0x0-0xfffffff, which is not free, and is not mapped"
             ]

@@ -11,13 +11,14 @@ mod test;
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use self::selection::Selection;
 use self::test::{Modes, Space};
 use super::pci::{BARS, Bar, BarSpace, FunctionInfo, Identity, PciFunction, Registers};
+use vmbell::sync::Mutex;
 use vmbell_hypervisor::{Error, IoEvents};
 
 /// Bytes of BAR0.
@@ -66,12 +67,6 @@ impl PciTestdev {
             selection: Mutex::new(Selection::new(modes, event, events, on_error)),
         })
     }
-
-    fn lock(&self) -> MutexGuard<'_, Selection> {
-        self.selection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl PciFunction for PciTestdev {
@@ -110,7 +105,7 @@ impl PciFunction for PciTestdev {
         if Space::of(bar).is_none() {
             return data.fill(0xff);
         }
-        let selection = self.lock();
+        let selection = self.selection.lock();
         for (byte, offset) in data.iter_mut().zip(offset..) {
             *byte = selection.read(offset);
         }
@@ -119,7 +114,7 @@ impl PciFunction for PciTestdev {
     /// Writes byte by byte: a wide write is counted if its byte at the test's offset is.
     fn write(&self, bar: usize, offset: u64, data: &[u8]) {
         let Some(space) = Space::of(bar) else { return };
-        let mut selection = self.lock();
+        let mut selection = self.selection.lock();
         for (byte, offset) in data.iter().zip(offset..) {
             selection.write(space, offset, *byte);
         }
@@ -127,18 +122,18 @@ impl PciFunction for PciTestdev {
 
     fn moved(&self, bar: usize, base: Option<u64>) {
         if let Some(space) = Space::of(bar) {
-            self.lock().moved(space, base);
+            self.selection.lock().moved(space, base);
         }
     }
 
     fn reset(&self) {
-        self.lock().stop();
+        self.selection.lock().stop();
     }
 }
 
 impl fmt::Debug for PciTestdev {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PciTestdev({:?})", *self.lock())
+        write!(f, "PciTestdev({:?})", *self.selection.lock())
     }
 }
 

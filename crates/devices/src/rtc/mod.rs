@@ -7,11 +7,12 @@
 mod clock;
 mod time;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fmt, io};
 
 use vmbell::bus::BusDevice;
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell::thread::{EventLoop, ThreadKind, Timer};
 
 use self::clock::Clock;
@@ -92,7 +93,7 @@ impl RtcShared {
     }
 
     fn lock(&self) -> MutexGuard<'_, RtcState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Signals what has changed.

@@ -20,8 +20,8 @@ fn clock() -> (Rtc, Receiver<Told>) {
     let (line, told) = channel();
     let (line, alarm) = (Mutex::new(line.clone()), Mutex::new(line));
     let rtc = Rtc::new(
-        move |level| line.lock().unwrap().send(Told::Line(level)).unwrap(),
-        move || alarm.lock().unwrap().send(Told::Alarm).unwrap(),
+        move |level| line.lock().send(Told::Line(level)).unwrap(),
+        move || alarm.lock().send(Told::Alarm).unwrap(),
     );
     (rtc.unwrap(), told)
 }

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -14,6 +14,8 @@ use super::host_io::read_once;
 use super::refusal::HandlerError;
 use super::request::{Handled, Handler, Request};
 use crate::output::{FULL, Output};
+
+use vmbell::sync::{Condvar, Mutex, MutexGuard};
 
 /// The receiving and the sending queue; a device with one port has one of each.
 const RECEIVE: u16 = 0;
@@ -43,13 +45,12 @@ impl ConsoleReady {
             if left.is_zero() {
                 return;
             }
-            let waited = self.changed.wait_timeout(since, left);
-            (since, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            since = self.changed.wait_timeout(since, left);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+        self.since.lock()
     }
 }
 

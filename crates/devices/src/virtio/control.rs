@@ -2,11 +2,12 @@
 //! 3.1), on the thread of the vCPU that accesses them. The values that the driver has written are pure state, without
 //! guest memory and threads.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::{fmt, io};
 
 use vm_memory::GuestMemoryMmap;
 use vmbell::bus::Backlog;
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_virtqueue::Status;
 
 use super::device::VirtioDevice;
@@ -79,9 +80,7 @@ impl Control {
 
     /// The registers. No other thread accesses them while they are locked.
     pub(super) fn registers(&self) -> MutexGuard<'_, DriverRegisters> {
-        self.registers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.registers.lock()
     }
 
     /// Resets the device: no thread accesses a ring any more.

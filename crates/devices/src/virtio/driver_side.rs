@@ -1,10 +1,11 @@
 //! What the threads that serve a device know of its driver: its memory, how to interrupt it, and what it did wrong.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use vm_memory::GuestMemoryMmap;
 use vmbell::eventfd::EventFd;
+use vmbell::sync::Mutex;
 
 use super::refusal::Refusal;
 
@@ -49,11 +50,11 @@ impl Trouble {
         if refusal.is_fatal() {
             self.needs_reset.store(true, Ordering::Release);
         }
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
+        *self.last.lock() = Some(refusal);
     }
 
     pub(super) fn take(&self) -> Option<Refusal> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         last.take()
     }
 

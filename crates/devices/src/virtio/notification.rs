@@ -7,8 +7,8 @@
 //! notification. A position ahead of the device says that there are buffers, and a device that finds none looks again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use vmbell::sync::Mutex;
 use vmbell_hypervisor::Doorbell;
 
 /// The last notification of a queue.
@@ -22,7 +22,7 @@ pub(super) struct LastNotification {
 impl LastNotification {
     /// Takes the value from this doorbell from now on, and returns the one before.
     pub(super) fn replace(&self, doorbell: Option<Doorbell>) -> Option<Doorbell> {
-        let mut now = self.doorbell.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.doorbell.lock();
         self.is_stored.store(doorbell.is_some(), Ordering::Relaxed);
         std::mem::replace(&mut now, doorbell)
     }
@@ -36,7 +36,7 @@ impl LastNotification {
     }
 
     fn stored(&self, queue: u16) -> Option<u16> {
-        let now = self.doorbell.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.doorbell.lock();
         position(now.as_ref()?.payload()?, queue)
     }
 }

@@ -6,11 +6,12 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
+use vmbell::sync::Mutex;
 use vmbell::thread::{EventLoop, EventSet, ThreadKind};
 
 use super::queue::Queue;
@@ -46,7 +47,7 @@ impl Poller {
         }));
         let look = || {
             let looks = Arc::clone(&looks);
-            move || looks.lock().unwrap_or_else(PoisonError::into_inner).run()
+            move || looks.lock().run()
         };
         let mut kicks = Vec::new();
         for _ in queues {

@@ -1,6 +1,6 @@
 //! A handler that completes requests when the test says so, of a device on MMIO registers.
 
-use std::sync::Mutex;
+use vmbell::sync::Mutex;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
@@ -26,7 +26,7 @@ impl Handler for Keeper {
             return Ok(request.complete(0));
         }
         let (pending, handled) = request.defer();
-        self.0.lock().unwrap().push(pending);
+        self.0.lock().push(pending);
         Ok(handled)
     }
 }
@@ -67,7 +67,7 @@ impl Rig {
 
     /// The oldest request that is pending.
     fn take(&self) -> Pending {
-        self.keeper.0.lock().unwrap().remove(0)
+        self.keeper.0.lock().remove(0)
     }
 
     fn word(&self, at: u64) -> u16 {
@@ -293,7 +293,7 @@ impl Handler for OneBehind {
 
     fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
         let (pending, handled) = request.defer();
-        let before = self.0.lock().unwrap().replace(pending);
+        let before = self.0.lock().replace(pending);
         if let Some(before) = before {
             before.complete(|_| 1);
         }
@@ -325,7 +325,7 @@ struct AtInterrupt(Arc<Keeper>);
 
 impl Interrupts for AtInterrupt {
     fn used_buffer(&self, _queue: u16) {
-        let pending = self.0.0.lock().unwrap().pop();
+        let pending = self.0.0.lock().pop();
         if let Some(pending) = pending {
             pending.complete(|_| 1);
         }
@@ -357,7 +357,7 @@ impl Handler for Stock {
     const DEVICE_ID: u32 = 0xffff;
 
     fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
-        let Some(byte) = self.0.lock().unwrap().pop() else {
+        let Some(byte) = self.0.lock().pop() else {
             return Ok(request.wait());
         };
         let written = request.writable().write(&[byte]);
@@ -382,11 +382,11 @@ fn request_that_waits_is_handled_again_before_later_ones_and_not_after_a_reset()
             for _ in 0..3 {
                 assert_eq!(queue.serve(), Served::default());
             }
-            stock.0.lock().unwrap().push(7);
+            stock.0.lock().push(7);
             assert_eq!(queue.serve().chains, 1);
             assert_eq!((driver.take(), driver.take()), (Some((1, 1)), None));
             driver.send(DATA + 16, 8, 3);
-            stock.0.lock().unwrap().extend([9, 8]);
+            stock.0.lock().extend([9, 8]);
             assert_eq!(queue.serve().chains, 2);
             let used = [driver.take(), driver.take(), driver.take()];
             assert_eq!(used, [Some((2, 1)), Some((3, 1)), None]);
@@ -394,13 +394,9 @@ fn request_that_waits_is_handled_again_before_later_ones_and_not_after_a_reset()
             assert_eq!(queue.serve(), Served::default());
         });
         queue.stop();
-        stock.0.lock().unwrap().push(6);
+        stock.0.lock().push(6);
         assert_eq!(queue.serve(), Served::default());
-        assert_eq!(
-            stock.0.lock().unwrap().pop(),
-            Some(6),
-            "it has waited in vain"
-        );
+        assert_eq!(stock.0.lock().pop(), Some(6), "it has waited in vain");
         let mut bytes = [0; 17];
         memory.read_slice(&mut bytes, GuestAddress(DATA)).unwrap();
         assert_eq!((bytes[0], bytes[8], bytes[16]), (7, 8, 9));
@@ -435,7 +431,7 @@ fn no_request_is_lost_between_threads_that_serve_and_complete() {
         for _ in 0..2 {
             let receiver = Arc::clone(&receiver);
             scope.spawn(move || {
-                while let Ok(pending) = { receiver.lock().unwrap().recv() } {
+                while let Ok(pending) = { receiver.lock().recv() } {
                     pending.complete(|_| 1);
                 }
             });

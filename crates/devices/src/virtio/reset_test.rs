@@ -1,11 +1,12 @@
 //! What a reset by the driver clears (virtio 1.3, 2.4), on either transport: a test for each line of the table in
 //! `docs/architecture.md`. The lines that only one of them has are with its tests.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::{Handled, Handler, HandlerError, Pending, Request};
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_virtqueue::SplitLayout;
 
 pub(super) const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
@@ -64,7 +65,7 @@ enum Does {
 
 impl Puppet {
     fn lock(&self) -> MutexGuard<'_, PuppetState> {
-        self.0.lock().unwrap()
+        self.0.lock()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A worker that only records its calls, for the tests of transports.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use vhost::{
     VhostBackend, VhostUserDirtyLogRegion, VhostUserMemoryRegionBase, VhostUserMemoryRegionInfo,
@@ -9,6 +9,7 @@ use vhost::{
 
 use super::vhost::{Worker, WorkerFeatures};
 use vmbell::eventfd::EventFd;
+use vmbell::sync::{Mutex, MutexGuard};
 
 const INDIRECT: u64 = 1 << 28;
 pub(super) const VERSION_1: u64 = 1 << 32;
@@ -32,7 +33,7 @@ pub(super) struct Double(Arc<Mutex<Told>>);
 
 impl Double {
     pub(super) fn told(&self) -> MutexGuard<'_, Told> {
-        self.0.lock().unwrap()
+        self.0.lock()
     }
 }
 

@@ -7,11 +7,12 @@
 use std::mem::offset_of;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::{Mutex, PoisonError};
 
 use kvm_bindings::{KVM_COALESCED_MMIO_PAGE_OFFSET, kvm_coalesced_mmio, kvm_coalesced_mmio_ring};
 
 use super::run_page::RunPage;
+
+use vmbell::sync::Mutex;
 
 const PAGE: u64 = 4096;
 /// Offset of the ring in the mapping of a run page, in bytes.
@@ -63,7 +64,7 @@ impl Coalesced {
 
     fn take(&self, page: &RunPage) -> Option<Write> {
         let (first, last) = (page.word(FIRST)?, page.word(LAST)?);
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.lock();
         let index = first.load(Relaxed);
         // The kernel completes an entry before it moves `last` past it.
         if index == last.load(Acquire) || u64::from(index) >= LIMIT {

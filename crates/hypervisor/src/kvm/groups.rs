@@ -9,7 +9,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
-use std::sync::{Mutex, PoisonError};
 
 use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::EventFd;
@@ -20,6 +19,7 @@ use super::error::KvmError;
 use super::relay::{Item, Relay, RelayThread};
 use vmbell::doorbell::{DoorbellError, IoEventAddress, Pattern};
 use vmbell::eventfd::EventId;
+use vmbell::sync::Mutex;
 
 /// All groups of a guest.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Groups {
         pattern: Pattern,
     ) -> Result<(), Error> {
         let id = EventId::of(event).map_err(DoorbellError::from)?;
-        let mut matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut matches = self.matches.lock();
         if matches.by_address.is_empty() {
             matches.by_kernel = has_module(vm);
         }
@@ -187,7 +187,7 @@ impl Groups {
         address: IoEventAddress,
         pattern: Pattern,
     ) -> Result<(), Error> {
-        let mut matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut matches = self.matches.lock();
         let id = EventId::of(event).map_err(DoorbellError::from)?;
         let wanted = |m: &Match| m.pattern == pattern && m.target.has(id);
         let found = matches.by_address.get_mut(&address).and_then(|group| {
@@ -229,7 +229,7 @@ impl Groups {
     /// Rings for a write that left the guest, if it matches an item of a group. Returns whether it did.
     #[cold]
     pub fn deliver(&self, address: IoEventAddress, len: u32, value: u64) -> bool {
-        let matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
+        let matches = self.matches.lock();
         let mut group = matches.by_address.get(&address).into_iter().flatten();
         let hit = group.find(|m| {
             m.pattern.len == 0

@@ -7,13 +7,15 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::super::{Error, Kick};
 use super::error::KvmError;
 use super::run_page::RunMapping;
+
+use vmbell::sync::Mutex;
 
 /// The state that a vCPU shares with the threads that kick it.
 #[derive(Debug)]
@@ -89,7 +91,7 @@ fn install_handler(signal: libc::c_int) -> Result<(), Error> {
     static TURN: Mutex<()> = Mutex::new(());
     let failed = || Error::last("install the handler of the signal that kicks vcpus");
     let ours = nothing as *const () as usize;
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = TURN.lock();
     // SAFETY: all-zero bytes are a valid `sigaction`: no flags, so no restart, and an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: the call fills in `action`, which lives through it, and changes nothing.

@@ -2,13 +2,13 @@
 //! by the thread that creates the guest, device memory by any thread.
 #![allow(unsafe_code)]
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::VmFd;
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, MmapRegion};
 
 use super::super::{DeviceMemory, Error};
+
+use vmbell::sync::Mutex;
 
 /// Maps new memory of `size` bytes for guest-physical addresses from `base`.
 pub fn map(base: u64, size: u64) -> Result<GuestMemoryMmap, Error> {
@@ -80,7 +80,7 @@ impl Slots {
 
     /// Gives the guest device memory at `address`.
     pub fn map_device(&self, address: u64, memory: &DeviceMemory) -> Result<(), Error> {
-        let mut devices = self.devices();
+        let mut devices = self.devices.lock();
         let ram = self.memory.iter().flat_map(|memory| memory.iter());
         let ram = ram.map(|region| (region.start_addr().0, region.len()));
         let others = devices.mapped.iter();
@@ -114,7 +114,7 @@ impl Slots {
 
     /// Takes the device memory at `address` from the guest.
     pub fn unmap_device(&self, address: u64) -> Result<(), Error> {
-        let mut devices = self.devices();
+        let mut devices = self.devices.lock();
         let found = devices.mapped.iter();
         let Some(index) = found
             .map(|device| device.address)
@@ -134,10 +134,6 @@ impl Slots {
         devices.mapped.swap_remove(index);
         devices.free.push(slot);
         Ok(())
-    }
-
-    fn devices(&self) -> MutexGuard<'_, Devices> {
-        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,12 +4,13 @@
 //! eventfd of a relay, and the relay signals the eventfds of the items. A ring reaches an item one wake-up
 //! later than with its own doorbell. No ring is lost, doubled, or passed on to an item that has left.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::super::Error;
 use vmbell::eventfd::EventId;
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell::thread::{EventLoop, EventSet, ThreadKind, Token};
 
 /// The thread of a guest's relays, which the first of them starts.
@@ -39,7 +40,7 @@ struct RelayShared {
 
 impl RelayShared {
     fn items(&self) -> MutexGuard<'_, Vec<Item>> {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+        self.items.lock()
     }
 
     /// Passes all rings up to now on to `items`. The count is taken and passed on under one lock, so the next
@@ -56,7 +57,7 @@ impl RelayShared {
 
 impl RelayThread {
     fn get(&self) -> std::io::Result<Arc<EventLoop>> {
-        let mut thread = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thread = self.0.lock();
         if let Some(thread) = &*thread {
             return Ok(Arc::clone(thread));
         }

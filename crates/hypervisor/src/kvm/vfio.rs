@@ -2,7 +2,6 @@
 //! `Documentation/virt/kvm/devices/vfio.rst`). A VM can have one, made for its first file, on any thread.
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::sync::{Mutex, PoisonError};
 
 use kvm_bindings::{
     KVM_DEV_VFIO_FILE, KVM_DEV_VFIO_FILE_ADD, KVM_DEV_VFIO_FILE_DEL, kvm_create_device,
@@ -12,6 +11,8 @@ use kvm_ioctls::{DeviceFd, VmFd};
 
 use super::super::Error;
 
+use vmbell::sync::Mutex;
+
 /// The pseudo device; `None` as long as there was no file.
 #[derive(Debug, Default)]
 pub struct VfioFiles(Mutex<Option<DeviceFd>>);
@@ -19,7 +20,7 @@ pub struct VfioFiles(Mutex<Option<DeviceFd>>);
 impl VfioFiles {
     /// Tells `vm` of a file.
     pub fn add(&self, vm: &VmFd, file: BorrowedFd<'_>) -> Result<(), Error> {
-        let mut device = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut device = self.0.lock();
         let device = match &mut *device {
             Some(device) => device,
             none => none.insert(create(vm)?),
@@ -31,7 +32,7 @@ impl VfioFiles {
 
     /// Tells the VM that a file has no device of the guest any more.
     pub fn remove(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
-        let device = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let device = self.0.lock();
         let Some(device) = &*device else {
             return Ok(());
         };

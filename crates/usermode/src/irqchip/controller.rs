@@ -8,10 +8,11 @@
 //! removing an irqfd that does not exist is not an error. The rules of forwarded lines are those of [`vmbell_core::ioapic`].
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use vmbell::eventfd::EventId;
 use vmbell::irq::{Gsi, IrqArch, IrqError, Route, Routing, Target};
+use vmbell::sync::MutexGuard;
 use vmbell_core::event::Event;
 use vmbell_core::ioapic::{EoiActions, Pin, PinLine, Source, eoi_pins};
 use vmbell_core::lapic::Message;

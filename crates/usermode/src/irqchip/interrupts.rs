@@ -7,10 +7,11 @@
 //! signals a resamplefd by its descriptor in the sandbox, the monitor by its own.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use vmbell::eventfd::{EventId, Signaller, drain};
 use vmbell::irq::{Gsi, IrqError, Irqchip, Msi};
+use vmbell::sync::Mutex;
 use vmbell_core::event::EventCounts;
 use vmbell_core::vcpu_mode::Notification;
 use vmbell_hypervisor::Error;
@@ -74,14 +75,8 @@ impl Interrupts {
     /// The controller of a sandbox, locked until it is dropped.
     pub fn lock<'s>(&'s self, sandbox: &'s Sandbox) -> Controller<'s> {
         let state = self.controller.lock();
-        let state = state.unwrap_or_else(PoisonError::into_inner);
+        let state = state;
         Controller::new(state, apics(sandbox, &self.events))
-    }
-
-    fn unfinished(&self) -> MutexGuard<'_, Unfinished<(EventId, Gsi), Removal>> {
-        self.unfinished
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a message and returns whether a local APIC accepted it. Takes no lock.
@@ -98,7 +93,7 @@ impl Interrupts {
         resample: Option<&EventFd>,
     ) -> Result<EventId, Error> {
         let id = EventId::of(event).map_err(IrqError::from)?;
-        if self.unfinished().any(|(other, _)| *other == id) {
+        if self.unfinished.lock().any(|(other, _)| *other == id) {
             return Err(IrqError::Busy.into());
         }
         let resampler = resample.map(|resample| add_resampler(sandbox, resample, gsi));
@@ -129,7 +124,7 @@ impl Interrupts {
     /// and the eventfd cannot be assigned again, until the same removal is tried again and succeeds.
     pub fn deassign(&self, sandbox: &Sandbox, id: EventId, gsi: Gsi) -> Result<bool, Error> {
         // Held to the end, so that no other thread assigns the same eventfd meanwhile.
-        let mut unfinished = self.unfinished();
+        let mut unfinished = self.unfinished.lock();
         let mut removal = if let Some(removal) = unfinished.take(&(id, gsi)) {
             removal
         } else {
@@ -269,10 +264,7 @@ impl Resampler {
     /// The monitor's ack: signals the resamplefd, unless the irqfd was removed. It does not wait for room in the count,
     /// which the guest may fill.
     pub fn ack(&self, signaller: &Signaller) {
-        let is_removed = self
-            .is_removed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let is_removed = self.is_removed.lock();
         if !*is_removed {
             signaller.signal(&self.event);
         }
@@ -280,10 +272,7 @@ impl Resampler {
 
     /// Once this returns, the monitor no longer signals the resamplefd.
     pub fn retire(&self) {
-        *self
-            .is_removed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = true;
+        *self.is_removed.lock() = true;
     }
 }
 

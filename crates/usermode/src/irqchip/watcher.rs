@@ -8,8 +8,9 @@
 //! closed, but here such an irqfd stays until it is removed. Devices of this process do not need the thread,
 //! since they raise their interrupts directly.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_core::vcpu_mode::Notification;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -100,15 +101,13 @@ impl IrqfdWatcher {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Watched>> {
-        self.irqfds.lock().unwrap_or_else(PoisonError::into_inner)
+        self.irqfds.lock()
     }
 }
 
 impl Irqfd {
     fn wakes_vcpu(&self) -> MutexGuard<'_, Option<usize>> {
-        self.wakes_vcpu
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.wakes_vcpu.lock()
     }
 
     /// Raises the interrupt of the irqfd, which was signalled.

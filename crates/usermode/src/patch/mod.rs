@@ -10,12 +10,12 @@ mod jump;
 mod trampoline;
 
 use std::fs::File;
-use std::sync::{Mutex, PoisonError};
 
 use stub::decode::{Instruction, Operation, decode};
 use stub::layout::{PATCH_OFFSET, PATCH_SIZE};
 use stub::patches::INT3;
 use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap, MmapRegion};
+use vmbell::sync::Mutex;
 use vmbell_hypervisor::{Error, PatchMode};
 
 use self::jump::Jump;
@@ -77,7 +77,7 @@ impl Patcher {
         if self.mode == PatchMode::Off {
             return;
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         // The guest branches into such a jump again and again, and each branch costs a trap on an invalid opcode,
         // the most expensive kind.
         if state.undo(sandbox, memory, |jump| jump.overwrites(site)) {
@@ -109,7 +109,7 @@ impl Patcher {
 
     /// Takes the jump at `site` back. The vCPU that asked is stopped.
     pub fn give_back(&self, sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.undo(sandbox, memory, |jump| jump.site() == site);
     }
 }

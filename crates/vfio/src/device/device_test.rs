@@ -1,7 +1,9 @@
 use std::fs::File;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::*;
+
+use vmbell::sync::Mutex;
 
 /// A device with chosen answers, which logs the requests about its interrupts and the writes to its regions.
 #[derive(Debug, Default)]
@@ -42,7 +44,7 @@ impl DeviceFile for Scripted {
             }
         };
         let line = format!("{:?} {} {data}", request.action, request.index);
-        self.log.lock().unwrap().push(line);
+        self.log.lock().push(line);
         Ok(())
     }
 
@@ -53,12 +55,12 @@ impl DeviceFile for Scripted {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let line = format!("write {offset:#x} {data:x?}");
-        self.log.lock().unwrap().push(line);
+        self.log.lock().push(line);
         Ok(())
     }
 
     fn reset(&self) -> io::Result<()> {
-        self.log.lock().unwrap().push("reset".to_owned());
+        self.log.lock().push("reset".to_owned());
         Ok(())
     }
 
@@ -146,7 +148,7 @@ fn device_that_is_given_back_is_masked_and_then_reset() {
     let file = scripted();
     let log = Arc::clone(&file.log);
     let device = open(file).unwrap();
-    log.lock().unwrap().clear();
+    log.lock().clear();
     drop(device);
     let expected = [
         "Trigger 0 none 0",
@@ -154,7 +156,7 @@ fn device_that_is_given_back_is_masked_and_then_reset() {
         "Trigger 2 none 0",
         "reset",
     ];
-    assert_eq!(*log.lock().unwrap(), expected);
+    assert_eq!(*log.lock(), expected);
 }
 
 #[test]
@@ -212,11 +214,11 @@ fn pci_device_decodes_memory_and_masters_its_bus_once_it_is_enabled() {
     let device = open(file).unwrap();
     device.enable().unwrap();
     // The register read as 0x0404: what is set stays set.
-    assert_eq!(*log.lock().unwrap(), ["write 0x100004 [6, 4]"]);
+    assert_eq!(*log.lock(), ["write 0x100004 [6, 4]"]);
     let mut file = scripted();
     file.info.flags = VFIO_DEVICE_FLAGS_PLATFORM;
     let log = Arc::clone(&file.log);
     open(file).unwrap().enable().unwrap();
-    let log = log.lock().unwrap();
+    let log = log.lock();
     assert!(log.iter().all(|line| !line.starts_with("write")), "{log:?}");
 }

@@ -5,12 +5,13 @@
 //! device still asserts it. An interrupt that could not be raised ends in the same way, and the access reports the error.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::PassthroughError;
 use crate::device::Device;
 use vmbell::eventfd::EventFd;
 use vmbell::irq::Gsi;
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_devices::Listener;
 use vmbell_hypervisor::{Error, Irqs};
 
@@ -83,7 +84,7 @@ impl VmmLine {
 
 impl VmmLineState {
     fn lock(&self) -> MutexGuard<'_, Level> {
-        self.level.lock().unwrap_or_else(PoisonError::into_inner)
+        self.level.lock()
     }
 
     fn begin(&self) {
@@ -118,7 +119,7 @@ impl VmmLineState {
 impl Drop for VmmLineState {
     fn drop(&mut self) {
         let level = self.level.get_mut();
-        if let Level::Up = level.unwrap_or_else(PoisonError::into_inner) {
+        if let Level::Up = level {
             let _ = self.irqs.set_line(self.gsi, false);
         }
     }

@@ -77,7 +77,7 @@ struct Guest {
 
 impl Guest {
     fn is_up(&self) -> bool {
-        *self.is_up.lock().unwrap()
+        *self.is_up.lock()
     }
 }
 
@@ -96,7 +96,7 @@ impl Irqs for Guest {
     }
 
     fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error> {
-        if let Some((refused, left)) = &mut *self.refuses.lock().unwrap()
+        if let Some((refused, left)) = &mut *self.refuses.lock()
             && *refused == level
             && *left > 0
         {
@@ -104,8 +104,8 @@ impl Irqs for Guest {
             self.refused.fetch_add(1, Relaxed);
             return Err(IrqError::NoLine { gsi }.into());
         }
-        *self.is_up.lock().unwrap() = level;
-        if let Some(trigger) = self.trigger.lock().unwrap().take_if(|_| !level) {
+        *self.is_up.lock() = level;
+        if let Some(trigger) = self.trigger.lock().take_if(|_| !level) {
             trigger.write(1).unwrap();
             // Time for the line's thread to hear that.
             thread::sleep(Duration::from_millis(200));
@@ -136,7 +136,7 @@ fn connected(guest: &Arc<Guest>) -> (VmmLine, Arc<AtomicU32>) {
 fn line_that_is_gone_is_down_although_its_device_has_signalled_again() {
     let guest = Arc::new(Guest::default());
     let (line, _) = connected(&guest);
-    *guest.trigger.lock().unwrap() = Some(line.trigger().try_clone().unwrap());
+    *guest.trigger.lock() = Some(line.trigger().try_clone().unwrap());
     line.trigger().write(1).unwrap();
     await_that("the line to be up", || guest.is_up());
     drop(line);
@@ -160,7 +160,7 @@ fn interrupt_that_cannot_be_raised_or_lowered_is_told_and_the_next_one_comes() {
         assert_eq!(unmasked.load(Relaxed), 1);
         line.end().unwrap();
         assert_eq!(unmasked.load(Relaxed), 1, "it has ended");
-        *guest.is_up.lock().unwrap() = false;
+        *guest.is_up.lock() = false;
         line.trigger().write(1).unwrap();
         await_that("the line to be up", || guest.is_up());
         line.end().unwrap();

@@ -5,10 +5,11 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use vfio_bindings::bindings::vfio::{VFIO_API_VERSION, VFIO_TYPE1v2_IOMMU};
 use vmbell::memory::GuestRegionMmap;
+use vmbell::sync::Mutex;
 use vmbell_hypervisor::AssignedDevices;
 
 use super::super::device::Device;
@@ -84,7 +85,7 @@ impl Container {
         backend: Option<&Arc<dyn AssignedDevices>>,
     ) -> Result<Arc<Group>, PassthroughError> {
         let number = group_number(name, sysfs)?;
-        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.groups.lock();
         if let Some(group) = groups.get(&number).and_then(Weak::upgrade) {
             return Ok(group);
         }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 
 use vfio_bindings::bindings::vfio::VFIO_PCI_CONFIG_REGION_INDEX;
 
@@ -15,6 +15,7 @@ use crate::device::Device;
 use crate::dma::DmaMap;
 use crate::interrupt::InterruptPath;
 use vmbell::irq::Gsi;
+use vmbell::sync::{Mutex, MutexGuard, RwLock};
 use vmbell_devices::pci::{
     COMMAND, COMMAND_INTX_DISABLE, ConfigSpace, FunctionInfo, MsixTable, OwnRegisters, PciFunction,
     Routes, read_pending,
@@ -108,11 +109,7 @@ impl AssignedPci {
         state.interrupts.off();
         // What stays mapped keeps the device open until the guest ends.
         self.unmap(&mut state, |_| true);
-        let open = self
-            .open
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let open = self.open.write().take();
         if let Some(open) = open {
             open.device.quiesce();
         }
@@ -124,7 +121,7 @@ impl AssignedPci {
     }
 
     fn lock(&self) -> MutexGuard<'_, FunctionState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Does something with the device, if it was not given back.
@@ -132,14 +129,14 @@ impl AssignedPci {
         &self,
         act: impl FnOnce(&Open) -> Result<T, PassthroughError>,
     ) -> Result<T, PassthroughError> {
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.read();
         act(open.as_ref().ok_or(PassthroughError::GivenBack)?)
     }
 
     /// Reports what has failed, and returns whether nothing has.
     fn report(&self, attempt: Attempt, outcome: Result<(), PassthroughError>) -> bool {
         let Err(source) = outcome else { return true };
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.reported.lock();
         if reported.insert(attempt.kind()) {
             (self.on_error)(AssignedError { attempt, source });
         }

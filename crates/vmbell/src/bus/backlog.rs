@@ -6,8 +6,10 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::sync::Mutex;
 
 /// Work that is done in pieces.
 pub trait Work: Send + Sync {
@@ -30,7 +32,7 @@ impl Backlog {
     /// Leaves `work` for an exit loop. Work that is on the list already is not added again, so that a guest
     /// cannot make the list grow without bound.
     pub fn leave(&self, work: Arc<dyn Work>) {
-        let mut list = self.lock();
+        let mut list = self.0.list.lock();
         if !list.iter().any(|waiting| Arc::ptr_eq(waiting, &work)) {
             list.push_back(work);
             self.0.len.store(list.len(), Ordering::Release);
@@ -46,7 +48,7 @@ impl Backlog {
     /// Does one piece of the work that has waited longest, and puts the rest of that work at the end of the list.
     pub fn serve(&self) {
         let first = {
-            let mut list = self.lock();
+            let mut list = self.0.list.lock();
             let first = list.pop_front();
             self.0.len.store(list.len(), Ordering::Release);
             first
@@ -56,10 +58,6 @@ impl Backlog {
         {
             self.leave(work);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<dyn Work>>> {
-        self.0.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

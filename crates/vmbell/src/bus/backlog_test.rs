@@ -11,7 +11,7 @@ struct Pieces {
 
 impl Work for Pieces {
     fn go_on(&self) -> bool {
-        self.log.lock().unwrap().push(self.name);
+        self.log.lock().push(self.name);
         self.left.fetch_sub(1, Ordering::Relaxed) > 1
     }
 }
@@ -32,9 +32,9 @@ fn works_take_turns_until_each_is_finished() {
     while !backlog.is_empty() {
         backlog.serve();
     }
-    assert_eq!(*log.lock().unwrap(), "abaa");
+    assert_eq!(*log.lock(), "abaa");
     backlog.serve();
-    assert_eq!(*log.lock().unwrap(), "abaa", "nothing waits");
+    assert_eq!(*log.lock(), "abaa", "nothing waits");
 }
 
 #[test]

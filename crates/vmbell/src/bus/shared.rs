@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -12,6 +12,7 @@ use super::{
     map::{Guesses, Map},
 };
 use crate::quiesce::{Snapshot, SnapshotReader};
+use crate::sync::Mutex;
 
 /// How many earlier snapshots may wait for the end of a handler.
 const WAITING: usize = 64;
@@ -95,7 +96,7 @@ impl Bus {
         change: impl FnOnce(&mut Map) -> Result<T, BusError>,
     ) -> Result<T, BusError> {
         let changed = {
-            let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut map = self.map.lock();
             let changed = change(&mut map)?;
             self.snapshot.replace(map.clone());
             changed
@@ -111,7 +112,7 @@ impl Bus {
     /// its own are freed then.
     #[cold]
     fn wait_for_handlers(&self) {
-        let _one = self.patience.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.patience.lock();
         let begun = Instant::now();
         while self.snapshot.domain().reclaim() > WAITING && begun.elapsed() < PATIENCE {
             thread::sleep(LOOK);
@@ -127,7 +128,7 @@ impl Default for Bus {
 
 impl fmt::Debug for Bus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
+        let map = self.map.lock();
         f.debug_tuple("Bus").field(&*map).finish()
     }
 }

@@ -112,7 +112,7 @@ impl BusDevice for Held {
     fn read(&self, _: u64, _: &mut [u8]) {}
 
     fn write(&self, _: u64, _: &[u8]) {
-        let held = self.0.lock().unwrap();
+        let held = self.0.lock();
         held.0.send(()).unwrap();
         held.1.recv().unwrap();
     }

@@ -1,12 +1,8 @@
 //! Doorbells for a VMM that looks guest writes up in its own process: a table, its eventfds and its readers.
 
-use std::{
-    collections::HashMap,
-    io,
-    os::fd::AsRawFd,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, io, os::fd::AsRawFd, sync::Arc};
 
+use crate::sync::{Mutex, MutexGuard};
 use vmbell_core::table::Table;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -65,9 +61,7 @@ struct Registrations {
 
 impl DoorbellSetInner {
     fn lock(&self) -> MutexGuard<'_, Registrations> {
-        self.registrations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.registrations.lock()
     }
 }
 

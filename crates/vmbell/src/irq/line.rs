@@ -2,7 +2,9 @@
 //! thread may drive them.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use crate::sync::Mutex;
 
 pub use vmbell_core::ioapic::Activity;
 
@@ -44,7 +46,7 @@ impl<D> LevelLine<D> {
 
     /// Whether any device asserts the line.
     pub fn is_up(&self) -> bool {
-        *self.asserted.lock().unwrap_or_else(PoisonError::into_inner) != 0
+        *self.asserted.lock() != 0
     }
 }
 
@@ -68,11 +70,7 @@ where
             return Ok(());
         }
         // Held while the line is driven, so that two devices cannot drive it in the wrong order.
-        let mut count = self
-            .line
-            .asserted
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut count = self.line.asserted.lock();
         let others = if assert { *count } else { *count - 1 };
         if others == 0 {
             (self.line.drive)(assert)?;

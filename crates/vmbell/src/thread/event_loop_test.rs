@@ -1,10 +1,12 @@
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, OnceLock};
 
 use super::*;
+
+use crate::sync::Mutex;
 
 /// Longer than any answer takes on a busy machine.
 const HANG: Duration = Duration::from_secs(60);
@@ -211,14 +213,14 @@ fn a_callback_drops_its_own_loop() {
     let drop_loop = {
         let owner = Arc::clone(&owner);
         move || {
-            let owned: Option<EventLoop> = owner.lock().unwrap().take();
+            let owned: Option<EventLoop> = owner.lock().take();
             let had_one = owned.is_some();
             drop(owned);
             let _ = sender.send(had_one);
             true
         }
     };
-    let mut place = owner.lock().unwrap();
+    let mut place = owner.lock();
     event_loop.add(event, EventSet::IN, drop_loop).unwrap();
     *place = Some(event_loop);
     drop(place);

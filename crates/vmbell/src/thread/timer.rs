@@ -4,12 +4,14 @@
 use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use vmm_sys_util::timerfd::TimerFd;
 
 use super::{EventLoop, EventSet};
+
+use crate::sync::{Mutex, MutexGuard};
 
 /// A timer, which any thread sets. It ends with its loop.
 #[derive(Clone)]
@@ -61,7 +63,7 @@ struct Descriptor(Arc<Shared>);
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, TimerFd> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

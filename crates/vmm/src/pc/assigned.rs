@@ -4,9 +4,10 @@
 //! its configuration space reads as ones. That happens on its own thread.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use super::{BoardError, Pc};
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_devices::pci::PciError;
 use vmbell_hypervisor::{AssignedDevices, chain};
 use vmbell_vfio::PassthroughError;
@@ -45,7 +46,7 @@ impl Assigned {
     }
 
     fn lock(&self) -> MutexGuard<'_, AssignedState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Ends the threads that waited for requests of devices that are gone.
@@ -182,7 +183,7 @@ impl Pc {
             if pci.remove(slot) {
                 // The bus holds the function until the vCPUs have looked at the bus again, and the host waits.
                 function.give_back();
-                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut state = state.lock();
                 state.names.retain(|other| *other != name);
                 report(AssignedEvent::Removed);
             }

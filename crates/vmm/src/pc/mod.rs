@@ -15,11 +15,12 @@ mod plug;
 mod ports;
 mod power;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::bus::BusRange;
 use vmbell::irq::{IrqArch, Routing};
+use vmbell::sync::Mutex;
 use vmbell_devices::pci::{PciRoot, Routes};
 use vmbell_devices::{
     ACPI_BASE, AcpiHardware, IO_APIC, IO_APIC_LEN, IoApic, Output, Pm1, Serial, acpi_tables,

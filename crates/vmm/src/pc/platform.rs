@@ -5,7 +5,7 @@
 //! free. What the guest has to know of a platform device is in its device-tree node; the DSDT describes the virtio
 //! devices.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use vmbell::irq::Gsi;
 use vmbell_devices::virtio::mmio::Location;
@@ -106,7 +106,7 @@ impl Pc {
         mmap: bool,
         on_event: &OnEvent,
     ) -> Result<PlatformPlace, BoardError> {
-        let mut taken = self.platform.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.platform.lock();
         let mut place = PlatformPlace::default();
         let access = if mmap {
             Access::Mapped
@@ -180,7 +180,7 @@ impl Pc {
         plug: impl FnOnce(MmioPlace<'_>) -> Result<(), MachineError>,
     ) -> Result<(), BoardError> {
         self.require_lines(device)?;
-        let mut taken = self.platform.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.platform.lock();
         let location = taken.next_virtio();
         let location = location.map_err(|what| BoardError::NoPlace { device, what })?;
         plug(MmioPlace {
@@ -194,7 +194,7 @@ impl Pc {
 
     /// Where the virtio devices on MMIO registers are, in the order in which they were added.
     pub fn virtio_mmio(&self) -> Vec<Location> {
-        let taken = self.platform.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = self.platform.lock();
         taken.virtio().to_vec()
     }
 }

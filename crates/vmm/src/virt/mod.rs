@@ -7,12 +7,13 @@
 mod plug;
 mod tree;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use plug::SERIAL;
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::bus::BusRange;
 use vmbell::irq::{Gic, IrqArch, Routing};
+use vmbell::sync::Mutex;
 use vmbell_devices::{Output, SERIAL_LEN, Serial};
 use vmbell_hypervisor::aarch64::IMAGE_RAM;
 use vmbell_hypervisor::{Capability, EntryPoint, Hypervisor, Irqchip, VmConfig};
@@ -144,7 +145,7 @@ impl Virt {
     fn load(&self, image: &Arm64Image, boot: &Boot) -> Result<(u64, u64), BoardError> {
         let memory = self.machine.vm().memory();
         let loaded = image.load(memory, boot)?;
-        let virtio = *self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let virtio = *self.devices.lock();
         let blob = tree::blob(&Description {
             memory: self.config.memory,
             vcpus: self.config.vcpus,

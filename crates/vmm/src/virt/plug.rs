@@ -3,7 +3,7 @@
 //! Devices are where QEMU's machine `virt` has such devices (`hw/arm/virt.c`), since images made for it write to its
 //! serial port before they read the device tree.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use vm_memory::GuestMemoryMmap;
 use vmbell::bus::BusRange;
@@ -48,7 +48,7 @@ impl Virt {
         device: &'static str,
         plug: impl FnOnce(MmioPlace<'_>) -> Result<(), MachineError>,
     ) -> Result<(), BoardError> {
-        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut devices = self.devices.lock();
         if *devices >= VIRTIO_MAX {
             let most = VIRTIO_MAX;
             return Err(BoardError::TooManyDevices { device, most });

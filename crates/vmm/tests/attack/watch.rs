@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::harness::HANG;
 use crate::harness::process::{children_of, stat};
+
+use vmbell::sync::Mutex;
 
 /// What is under way, and what was.
 #[derive(Debug, Default)]
@@ -22,7 +23,7 @@ pub struct Watch {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Watch {

@@ -4,14 +4,15 @@
 use std::fs::File;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use stub::layout::{SHARED_BASE, SharedState};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::sync::Mutex;
 use vmbell_guest::{CODE, DONE_PORT, Parameters, Results};
 use vmbell_hypervisor::{
     Doorbell, Hypervisor, Irqchip, Kick, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig, VmEntry, VmExit,
@@ -124,7 +125,7 @@ fn ring(
                 if let Some(sandbox) = only.filter(|_| kicked % 16 == 0) {
                     let (begun, ended) = lookups(sandbox);
                     assert_eq!(begun, ended, "a vcpu that is outside is in a lookup");
-                    let mut doorbell = doorbell.lock().unwrap();
+                    let mut doorbell = doorbell.lock();
                     doorbell.remove().unwrap();
                     let event = doorbell.event();
                     *doorbell = vm

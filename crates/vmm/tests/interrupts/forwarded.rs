@@ -1,11 +1,12 @@
 //! Forwarded lines: the guest ends each interrupt by its PV EOI bit, and the device looks.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
 
 use rustix::process::Signal;
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route, Target};
+use vmbell::sync::Mutex;
 use vmbell_hypervisor::{Capability, Error, Hypervisor, Vm, VmEntry, VmExit};
 
 use crate::harness::process::{signal, with_sandbox};
@@ -66,7 +67,7 @@ fn in_mid_interrupt(
     let vcpu = take(vm, 0, Doing::Spins, 0, PINS | PV_EOI | WORK | SAY_SO);
     add_work(vm, 0);
     let (line, seen) = (Mutex::new(Some(line)), AtomicU64::new(0));
-    let lock = || line.lock().unwrap();
+    let lock = || line.lock();
     let see = |exit: &VmExit| {
         if matches!(exit, VmExit::PioOut { port: SAID, .. }) {
             let mut line = lock();

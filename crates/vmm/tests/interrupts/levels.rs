@@ -1,10 +1,11 @@
 //! Level-triggered lines: every piece of work is done, and no interrupt comes without work.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
 
 use vmbell::irq::{Gsi, LevelLine};
+use vmbell::sync::Mutex;
 use vmbell_hypervisor::{Hypervisor, IrqTrigger, Irqfd, Vm, VmExit};
 use vmm_sys_util::eventfd::EventFd;
 
@@ -35,7 +36,7 @@ impl Resampled<'_> {
     }
 
     fn add(&self) {
-        let mut asserted = self.asserted.lock().unwrap();
+        let mut asserted = self.asserted.lock();
         add_work(self.vm, 0);
         if !*asserted {
             *asserted = true;
@@ -44,7 +45,7 @@ impl Resampled<'_> {
     }
 
     fn resample(&self) {
-        let mut asserted = self.asserted.lock().unwrap();
+        let mut asserted = self.asserted.lock();
         if count(&self.resample) > 0 {
             *asserted = work(self.vm, 0) > 0;
             if *asserted {
@@ -134,7 +135,7 @@ fn a_line_stays_up_until_the_device_is_served<H: Hypervisor>(h: &H) {
     // The device lowers its line when the last piece of work was taken.
     let see = |exit: &VmExit| {
         if bells::is_rung(exit, SAID) {
-            let mut device = device.lock().unwrap();
+            let mut device = device.lock();
             if work(&vm, 0) == 0 {
                 device.deassert().unwrap();
             }
@@ -142,7 +143,7 @@ fn a_line_stays_up_until_the_device_is_served<H: Hypervisor>(h: &H) {
     };
     while_running_and_seeing(&vm, vec![vcpu], &see, || {
         for _ in 0..works {
-            let mut device = device.lock().unwrap();
+            let mut device = device.lock();
             add_work(&vm, 0);
             device.assert().unwrap();
         }

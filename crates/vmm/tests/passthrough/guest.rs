@@ -1,12 +1,13 @@
 //! A guest that drives edu, the double or the real one, with its own program.
 
 use std::fs::File;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Mutex};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use vmbell::irq::{Gsi, Msi, Route, Target};
 use vmbell::memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
+use vmbell::sync::Mutex;
 use vmbell_guest::{CODE, HANDLER, Interrupts, PARAMETERS, Parameters, VECTOR, offset};
 use vmbell_hypervisor::{Capability, Hypervisor, IRQ_ARCH, Irqchip, Vcpu, VmConfig};
 use vmbell_vfio::PassthroughError;
@@ -117,7 +118,7 @@ impl Guest {
             mmio: &self.machine.mmio,
             backend: Arc::clone(self.machine.vm()) as _,
             irqs: Arc::clone(self.machine.vm()) as _,
-            on_error: Arc::new(move |error| errors.lock().unwrap().push(chain(&error))),
+            on_error: Arc::new(move |error| errors.lock().push(chain(&error))),
         }
     }
 

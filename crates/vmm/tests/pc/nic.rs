@@ -7,11 +7,12 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::FromRawFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress};
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::host::{Bus, Host};
 use vmbell_vmm::{AssignedEvent, Boot, Image, Pc, PcConfig, Stop};
@@ -103,7 +104,7 @@ type Events = Arc<Mutex<Vec<String>>>;
 static TURN: Mutex<()> = Mutex::new(());
 
 fn take_turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    TURN.lock()
 }
 
 /// Whether the card can be assigned.
@@ -123,7 +124,7 @@ fn with_card<H: Hypervisor>(hypervisor: &H) -> (Pc, Events) {
     let events = Events::default();
     let log = Arc::clone(&events);
     let on_event: Arc<dyn Fn(AssignedEvent) + Send + Sync> =
-        Arc::new(move |event| log.lock().unwrap().push(event.to_string()));
+        Arc::new(move |event| log.lock().push(event.to_string()));
     let card = Host::system().find(&[Bus::Pci], CARD).unwrap();
     pc.assign(&card, true, &on_event).unwrap();
     (pc, events)
@@ -143,11 +144,11 @@ fn card_that_the_host_wants_back_is_pulled_out<H: Hypervisor>(hypervisor: &H) {
         fs::write(format!("{DRIVER}/unbind"), CARD)
     });
     let (begun, log) = (Instant::now(), Arc::clone(&events));
-    let removed = move || !log.lock().unwrap().is_empty() || begun.elapsed() > HANG;
+    let removed = move || !log.lock().is_empty() || begun.elapsed() > HANG;
     let stop = pc.run(&image, &Boot::default(), removed);
     host.join().unwrap().unwrap();
     let text = "the host wants it back, and the guest has lost it";
-    assert_eq!(*events.lock().unwrap(), [text]);
+    assert_eq!(*events.lock(), [text]);
     assert_eq!(stop.unwrap(), Stop::Kicked, "the guest went on");
     assert!(!Path::new(FOLDER).join("driver").exists());
     fs::write(format!("{DRIVER}/bind"), CARD).unwrap();
@@ -186,14 +187,14 @@ fn card_of_the_host_sends_and_receives_frames_by_msix<H: Hypervisor>(hypervisor:
     let [receptions, transmissions, frames, identity] = [0x600, 0x604, 0x608, 0x60c].map(read);
     let state = format!(
         "{stop:?}, {identity:#x}, {frames} frames, {receptions} and {transmissions} interrupts, {exits} exits, {:?}",
-        events.lock().unwrap()
+        events.lock()
     );
     assert_eq!(stop.unwrap(), Stop::Done(0), "{state}");
     assert_eq!(other.join().unwrap(), FRAMES, "{state}");
     assert_eq!((identity, frames), (0x10d3_8086, FRAMES), "{state}");
     assert!((1..=FRAMES).contains(&receptions), "{state}");
     assert!((1..=FRAMES).contains(&transmissions), "{state}");
-    assert!(events.lock().unwrap().is_empty(), "{state}");
+    assert!(events.lock().is_empty(), "{state}");
     drop(pc);
     let command = fs::read(Path::new(FOLDER).join("config")).unwrap()[4];
     assert_eq!(command & 4, 0, "the card does no DMA");

@@ -4,10 +4,11 @@
 //! device is opened once, by the first row, and given back after the last. No backend gets its VFIO file, which
 //! KVM wants for caches that a device bypasses, and these devices bypass none.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use crate::NeededDevice;
 use crate::SubjectError;
+use vmbell::sync::Mutex;
 use vmbell_hypervisor::chain;
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
@@ -77,7 +78,7 @@ impl AssignedModel {
     /// The device, which the first call opens. The row is skipped if the host has none that can be assigned, and fails
     /// if another process has it.
     pub(super) fn open(&self, row: &str) -> Result<Arc<OpenedDevice>, SubjectError> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         if let Some(assigned) = open.upgrade() {
             return Ok(assigned);
         }

@@ -1,9 +1,10 @@
 //! The two devices: edu on a PCI bus for x86-64, and a PL031 as a platform device for arm64.
 
-use std::sync::{Mutex, Weak};
+use std::sync::Weak;
 
 use super::assigned::{AssignedModel, REGISTERS};
 use crate::NeededDevice;
+use vmbell::sync::Mutex;
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::host::{Bus, Host, HostDevice, Identity};

@@ -1,6 +1,6 @@
 //! A row's turn with the device: it is in the row's guest until this is dropped.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::super::guest::{ScenarioFailure, ScenarioGuest};
 use super::super::notify::pin_to;
@@ -11,6 +11,7 @@ use super::models::MSI;
 use crate::affinity::Pinned;
 use crate::{SubjectError, SubjectOptions};
 use vmbell::irq::Msi;
+use vmbell::sync::Mutex;
 use vmbell_devices::Listener;
 use vmbell_devices::pci::Routes;
 use vmbell_guest::{Interrupts, PARAMETERS, VECTOR};
@@ -124,7 +125,7 @@ impl DeviceGuest {
             backend: vm.clone(),
             irqs: vm.clone(),
             on_error: Arc::new(move |error| {
-                *report.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                *report.lock() = Some(error);
             }),
         };
         let wires = self.wire()?;
@@ -193,7 +194,7 @@ fn check(path: &InterruptPath, case: PassthroughCase) -> Result<(), ScenarioFail
 impl DeviceTurn {
     /// Fails if an access of the guest has failed.
     pub(super) fn check(&self) -> Result<(), ScenarioFailure> {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failed = self.failed.lock();
         failed.take().map_or(Ok(()), |error| Err(error.into()))
     }
 

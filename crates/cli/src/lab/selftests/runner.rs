@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
 use indicatif::ProgressBar;
 
+use vmbell::sync::Mutex;
 use vmbell_lab::boot::Settings;
 use vmbell_lab::selftests::{Built, TestEvent, TestRun, TestVerdict};
 use vmbell_lab::{Lab, LabFailure, LabTask};
@@ -39,7 +40,7 @@ struct HeardLines {
 
 impl Write for HeardTests {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.lines.lock();
         lines.partial.extend_from_slice(bytes);
         while let Some(end) = lines.partial.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = lines.partial.drain(..=end).collect();
@@ -134,7 +135,7 @@ impl<'a> SelftestRunner<'a> {
         self.settings.limits.program = self.limit.saturating_mul(count) + MARGIN;
         let task = self.task(tests);
         let result = self.lab.run_once(&task, &self.settings, heard.clone());
-        let mut lines = heard.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = heard.lines.lock();
         let begun = lines.begun.take();
         let any = begun.is_some() || !lines.ended.is_empty();
         self.results.append(&mut lines.ended);
@@ -211,7 +212,7 @@ mod tests {
         for piece in text.chunks(7) {
             heard.write_all(piece).unwrap();
         }
-        let lines = heard.lines.lock().unwrap();
+        let lines = heard.lines.lock();
         assert_eq!(lines.begun.as_deref(), Some("b"));
         assert_eq!(lines.ended.len(), 1);
         assert_eq!(lines.ended[0].result, TestVerdict::Pass);

@@ -7,10 +7,11 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use vmbell::sync::Mutex;
 use vmbell_lab::cache::hash_file;
 use vmbell_report::Random;
 
@@ -86,7 +87,7 @@ impl Mirror {
 
     /// The files that were asked for since the last call.
     pub fn fetched(&self) -> Vec<String> {
-        std::mem::take(&mut self.fetched.lock().unwrap())
+        std::mem::take(&mut self.fetched.lock())
     }
 }
 
@@ -127,7 +128,7 @@ fn answer(stream: TcpStream, folder: &Path, log: &Mutex<Vec<String>>) -> Option<
     while !lines.next()?.ok()?.is_empty() {}
     let name = request.split(' ').nth(1)?.rsplit('/').next()?.to_owned();
     let content = fs::read(folder.join(&name));
-    log.lock().unwrap().push(name);
+    log.lock().push(name);
     let (status, content) = match content {
         Ok(content) => ("200 OK", content),
         Err(_) => ("404 Not Found", Vec::new()),

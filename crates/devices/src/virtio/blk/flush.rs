@@ -3,11 +3,12 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::{Status, put_status};
 use crate::virtio::request::Pending;
+use vmbell::sync::{Condvar, Mutex, MutexGuard};
 use vmbell::thread::{ThreadKind, spawn};
 
 /// The thread that flushes, until this is dropped.
@@ -67,14 +68,14 @@ impl Flusher {
 
 impl Requests {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     /// Waits for requests and takes all that there are; `None` at the end.
     fn take(&self) -> Option<Vec<Pending>> {
         let idle = |waiting: &mut Waiting| waiting.pending.is_empty() && !waiting.ends;
         let waited = self.changed.wait_while(self.lock(), idle);
-        let mut waiting = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = waited;
         (!waiting.ends).then(|| std::mem::take(&mut waiting.pending))
     }
 }

@@ -15,11 +15,12 @@
 //!   with every device, finds the chain. The interrupt is raised anyway.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use crate::virtio::driver_side::Interrupts;
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_hypervisor::IrqTrigger;
 
 /// Used buffer notification; also the value that the driver writes to the doorbell.
@@ -84,7 +85,7 @@ impl Interrupt {
 
     /// Locks the reasons, after applying what was acknowledged by doorbell.
     fn lock_reasons(&self) -> MutexGuard<'_, u32> {
-        let mut reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reasons = self.reasons.lock();
         // The eventfd is read under the lock: an acknowledgement that this thread reads must not clear a
         // reason that another thread sets after the read.
         if self

@@ -8,7 +8,7 @@
 //! and on, and each removal of a doorbell waits for the vCPUs in the kernel.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::OnError;
 use super::layout::{Space, notify_address};
@@ -16,6 +16,7 @@ use crate::virtio::features::NOTIFICATION_DATA;
 use crate::virtio::server::Server;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::eventfd::EventFd;
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_hypervisor::{Doorbell, Error, IoEvents};
 
 /// Bytes of a notification with `VIRTIO_F_NOTIFICATION_DATA` (virtio 1.3, 4.1.5.2).
@@ -61,7 +62,7 @@ impl Bells {
     }
 
     fn lock(&self) -> MutexGuard<'_, BellsState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Moves the doorbells with a BAR; without a base, they are not in it.

@@ -1,6 +1,6 @@
 //! The device as a function of a PCI bus, on the threads of the vCPUs that access it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::{fmt, io};
 
 use super::bells::Bells;
@@ -16,6 +16,7 @@ use crate::virtio::driver_side::Interrupts;
 use crate::virtio::refusal::Refusal;
 use crate::virtio::ring::QUEUE_SIZE_MAX;
 use vmbell::irq::Gsi;
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_virtqueue::Status;
 
 /// Red Hat's vendor ID, which all virtio devices have, and the device ID of type 0 (virtio 1.3, 4.1.2).
@@ -87,7 +88,7 @@ impl VirtioPci {
     }
 
     fn window(&self) -> MutexGuard<'_, Window> {
-        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+        self.window.lock()
     }
 
     fn update_bells(&self) {

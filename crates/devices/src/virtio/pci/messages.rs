@@ -3,13 +3,14 @@
 //! each of these one step, so that a vector that is unmasked while it is signalled sends its message exactly once.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::OnError;
 use crate::pci::{MessageRoute, MsixControl, MsixTable, Routes, read_pending};
 use crate::virtio::config::Raise;
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd, drain};
 use vmbell::irq::Msi;
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_hypervisor::{Error, IrqTrigger, Irqfd};
 
 /// The messages of a device.
@@ -60,7 +61,7 @@ impl Messages {
     }
 
     fn lock(&self) -> MutexGuard<'_, MessagesState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Sends the message of a vector, or remembers it while it is masked; there may be no such vector. Returns false if

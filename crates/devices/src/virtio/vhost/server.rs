@@ -2,11 +2,12 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd, Signaller};
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell::thread::{EventLoop, EventSet, ThreadKind};
 
 use super::{Worker, WorkerFeatures};
@@ -38,7 +39,7 @@ struct Running {
 }
 
 fn lock(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
-    running.lock().unwrap_or_else(PoisonError::into_inner)
+    running.lock()
 }
 
 /// An eventfd that the worker signals and the thread waits for. It is never read: each signal is an edge, with any flags

@@ -7,9 +7,10 @@
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell::thread::{EventLoop, ThreadKind, Timer};
 
 /// A connection, and the thread that shuts it down. It is not the thread that hears of the worker: that one may wait for
@@ -30,7 +31,7 @@ struct TimeLimitState {
 }
 
 fn lock(state: &Mutex<TimeLimitState>) -> MutexGuard<'_, TimeLimitState> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
+    state.lock()
 }
 
 impl TimeLimit {

@@ -5,7 +5,6 @@
 //! table of routes is kept here, too.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 use kvm_bindings::{
     KVM_ARM_IRQ_TYPE_SHIFT, KVM_ARM_IRQ_TYPE_SPI, KVM_ARM_VCPU_HAS_EL2, KVM_ARM_VCPU_PSCI_0_2,
@@ -13,6 +12,7 @@ use kvm_bindings::{
 };
 use kvm_ioctls::{DeviceFd, VcpuFd, VmFd};
 use vmbell::irq::{Gic, Gsi, Routing, Target};
+use vmbell::sync::Mutex;
 use vmbell_core::addresses::RAM_BASE;
 
 use super::super::interrupts::Drive;
@@ -102,11 +102,7 @@ fn make(vm: &VmFd, index: u32, has_el2: bool) -> Result<Option<VcpuFd>, Error> {
 
 /// Hands out a vCPU that was made with the guest, once.
 pub fn vcpu(guest: &KvmGuest, index: u32) -> Result<VcpuFd, Error> {
-    let mut vcpus = guest
-        .parts
-        .vcpus
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut vcpus = guest.parts.vcpus.lock();
     let place = usize::try_from(index)
         .ok()
         .and_then(|index| vcpus.get_mut(index));
@@ -123,12 +119,12 @@ pub struct RoutedLines(Mutex<Routing>);
 impl RoutedLines {
     /// Notes the routes that the kernel has from now on.
     pub fn follow(&self, routing: Routing) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = routing;
+        *self.0.lock() = routing;
     }
 
     /// What a GSI drives.
     pub fn drive(&self, gsi: Gsi) -> Drive {
-        let routing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let routing = self.0.lock();
         match routing.target(gsi) {
             Some(Target::Pin(pin)) => {
                 let intid = FIRST_SPI + u32::from(pin);

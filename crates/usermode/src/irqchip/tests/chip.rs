@@ -3,10 +3,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use vmbell::eventfd::EventId;
 use vmbell::irq::{Gsi, IrqError, Route, Target};
+use vmbell::sync::Mutex;
 use vmbell_core::event::{Event, EventCounts};
 use vmbell_core::ioapic::{EoiActions, Lines, Pin, PinLine, Pins, Source, begin_service, eoi_pins};
 use vmbell_core::lapic::{Lapic, Message};
@@ -138,7 +139,7 @@ impl Chip {
 
     /// The controller, locked.
     pub fn controller(&self) -> Controller<'_> {
-        Controller::new(self.state.lock().unwrap(), self.parts.apics())
+        Controller::new(self.state.lock(), self.parts.apics())
     }
 
     /// Counts a signal of the resamplefd with this descriptor.

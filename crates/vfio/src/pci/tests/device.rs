@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::super::*;
 use crate::PassthroughError;
@@ -16,6 +16,7 @@ use crate::iova::Iova;
 use vmbell::eventfd::EventFd;
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route, Target};
 use vmbell::memory::{GuestMemoryMmap, GuestRegionMmap};
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_devices::pci::{BARS, CONFIG_SIZE, Routes};
 use vmbell_hypervisor::{AssignedDevices, DeviceMemory, Error, ForwardedInterrupt, Irqfd, Irqs};
 
@@ -119,7 +120,7 @@ impl Device {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// What happened since the last call.

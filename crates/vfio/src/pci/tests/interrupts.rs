@@ -159,7 +159,7 @@ fn message_that_is_no_interrupt_keeps_intx_off_and_the_vector_too() {
     );
     pc.set_msix(true, false);
     assert_eq!(pc.device.lock().wired, Wired::Msix(vec![None; 4]));
-    assert_eq!(*pc.errors.lock().unwrap(), Vec::<String>::new());
+    assert_eq!(*pc.errors.lock(), Vec::<String>::new());
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn interrupts_that_cannot_be_wired_are_reported_once() {
         pc.set_vector(1, Msi::fixed(0, 0x51), false);
     }
     assert_eq!(
-        *pc.errors.lock().unwrap(),
+        *pc.errors.lock(),
         ["cannot turn MSI-X on", "cannot turn INTx on"]
     );
 }
@@ -221,7 +221,7 @@ fn vector_that_cannot_be_changed_is_reported_once() {
         pc.set_vector(1, Msi::fixed(0, number), false);
     }
     assert_eq!(
-        *pc.errors.lock().unwrap(),
+        *pc.errors.lock(),
         ["cannot turn a vector of MSI-X on or off"]
     );
 }

@@ -184,7 +184,7 @@ proptest! {
                 prop_assert_eq!(state.mapped.get(&bases[0]), Some(&(0, 0..0x4000)));
             }
             drop(state);
-            prop_assert_eq!(pc.errors.lock().unwrap().len(), 0);
+            prop_assert_eq!(pc.errors.lock().len(), 0);
         }
     }
 }

@@ -186,7 +186,7 @@ pub fn assign(
     errors: &Arc<Mutex<Vec<String>>>,
 ) -> Option<Result<AssignedPci, AssignError>> {
     let errors = Arc::clone(errors);
-    let on_error = move |error: AssignedError| errors.lock().unwrap().push(error.to_string());
+    let on_error = move |error: AssignedError| errors.lock().push(error.to_string());
     let opened = crate::device::Device::new("a device", Box::new(Arc::clone(device))).ok()?;
     let function = AssignedPci::new(Arc::new(opened), device.guest(), mmap, Box::new(on_error));
     Some(function)

@@ -89,13 +89,13 @@ fn bar_over_ram_is_nowhere() {
     let conflicts = Arc::new(Mutex::new(Vec::new()));
     let says = Arc::clone(&conflicts);
     pc.root
-        .on_conflict(move |conflict| says.lock().unwrap().push(conflict.to_string()));
+        .on_conflict(move |conflict| says.lock().push(conflict.to_string()));
     pc.device.take();
     pc.write(0x10, &0x4000_u32.to_le_bytes());
     assert_eq!(pc.device.take(), [Event::Unmap(0, 0..0x4000, pc::MEMORY)]);
     assert!(!pc.memory.write(0x4000, &[0]));
     assert_eq!(
-        *conflicts.lock().unwrap(),
+        *conflicts.lock(),
         [
             "BAR0 of the assigned device at 0x4000-0x7fff is over 0x0-0xfffffff, which is not free, and is not mapped"
         ]
@@ -112,7 +112,7 @@ fn conflict_is_told_to_the_owner_of_its_device() {
     for slot in [1, slot] {
         let says = Arc::clone(&conflicts);
         pc.root
-            .on_conflict_of(slot, move |_| says.lock().unwrap().push(slot));
+            .on_conflict_of(slot, move |_| says.lock().push(slot));
     }
     pc.root.on_conflict(|conflict| panic!("{conflict}"));
     let bar0 = 1_u32 << 31 | 2 << 11 | 0x10;
@@ -120,7 +120,7 @@ fn conflict_is_told_to_the_owner_of_its_device() {
         .write(vmbell_devices::pci::CONFIG_PORTS, &bar0.to_le_bytes());
     let data = vmbell_devices::pci::CONFIG_PORTS + 4;
     pc.ports.write(data, &0x4000_u32.to_le_bytes());
-    assert_eq!(*conflicts.lock().unwrap(), [2]);
+    assert_eq!(*conflicts.lock(), [2]);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn device_that_is_gone_reads_as_ones_and_is_reported_once() {
         pc.memory.write(base + 0x1000, &data);
     }
     assert_eq!(
-        *pc.errors.lock().unwrap(),
+        *pc.errors.lock(),
         [
             "cannot read 4 bytes at 0x2c of configuration space, and the guest reads ones",
             "cannot read 2 bytes at 0x8 of BAR0, and the guest reads ones",
@@ -173,7 +173,7 @@ fn bar_that_cannot_be_mapped_stays_on_the_bus() {
     pc.command(2);
     pc.device.lock().fails = false;
     assert_eq!(
-        pc.errors.lock().unwrap()[..2],
+        pc.errors.lock()[..2],
         [
             "cannot write 0x0002 to the device's command register",
             "cannot map 0x4000 bytes at 0x0 of BAR0 at 0xe0000000",
@@ -217,7 +217,7 @@ fn reset_that_fails_is_reported() {
     let pc = Pc::new();
     pc.device.lock().fails = true;
     pc.root.reset();
-    let errors = pc.errors.lock().unwrap();
+    let errors = pc.errors.lock();
     assert!(
         errors.contains(&"cannot reset the device".into()),
         "{errors:?}"
@@ -252,7 +252,7 @@ fn device_that_is_given_back_is_reset_and_answers_no_more() {
     drop(pc.root);
     assert_eq!(pc.device.take(), []);
     let failed = "cannot read 4 bytes at 0x2c of configuration space, and the guest reads ones";
-    assert_eq!(pc.errors.lock().unwrap()[0], failed);
+    assert_eq!(pc.errors.lock()[0], failed);
 }
 
 #[test]

@@ -14,9 +14,10 @@ mod space;
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_vfio::device::Device;
 
 use crate::harness::await_that;
@@ -146,7 +147,7 @@ impl Edu {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+        self.state.lock()
     }
 
     /// Does what stores to the registers ask for.

@@ -5,9 +5,10 @@ use std::fs::File;
 use std::io;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use vmbell::memory::{GuestMemoryRegion, GuestRegionMmap};
+use vmbell::sync::Mutex;
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::dma::DmaSpace;
 use vmbell_vfio::iova::Iova;
@@ -45,7 +46,7 @@ impl Space {
 
     /// What is mapped: addresses and sizes.
     pub fn mapped(&self) -> Vec<(u64, u64)> {
-        let mapped = self.mapped.lock().unwrap();
+        let mapped = self.mapped.lock();
         let sizes = mapped.iter().map(|(address, found)| (*address, found.size));
         sizes.collect()
     }
@@ -64,11 +65,11 @@ impl Space {
 
     /// All mappings end with the last group of a container.
     pub fn end(&self) {
-        self.mapped.lock().unwrap().clear();
+        self.mapped.lock().clear();
     }
 
     fn find(&self, address: u64, len: usize) -> Option<(Arc<File>, u64)> {
-        let mapped = self.mapped.lock().unwrap();
+        let mapped = self.mapped.lock();
         let (start, found) = mapped.range(..=address).next_back()?;
         let at = address - start;
         (at + len as u64 <= found.size).then(|| (Arc::clone(&found.file), found.offset + at))
@@ -85,7 +86,7 @@ impl DmaSpace for Space {
         if !self.iova.has(address, size) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        let mut mapped = self.mapped.lock().unwrap();
+        let mut mapped = self.mapped.lock();
         let overlaps = |(start, found): (&u64, &Mapping)| {
             *start < address + size && address < start + found.size
         };
@@ -103,7 +104,7 @@ impl DmaSpace for Space {
     }
 
     fn unmap(&self, address: u64, size: u64) -> io::Result<()> {
-        let mut mapped = self.mapped.lock().unwrap();
+        let mut mapped = self.mapped.lock();
         match mapped.get(&address) {
             Some(found) if found.size == size => {
                 mapped.remove(&address);

@@ -22,16 +22,16 @@ fn each_kind_of_access_that_fails_is_told_to_the_vmm_once<H: Hypervisor>(h: &H) 
     let refused = "Input/output error (os error 5)";
     let [read, write] = ["read a region", "write to a region"]
         .map(|operation| format!("edu: cannot {operation}: {refused}"));
-    assert_eq!(*errors.lock().unwrap(), [read, write]);
+    assert_eq!(*errors.lock(), [read, write]);
     // The line comes up on a thread, and the next access ends the interrupt.
     doubled.edu.set_broken(false);
     assert!(mmio.write(HOLE + RAISE, &[1, 0, 0, 0]));
     doubled.edu.set_broken(true);
     await_that("the end that fails", || {
         mmio.read(HOLE, &mut [0; 4]);
-        errors.lock().unwrap().len() == 3
+        errors.lock().len() == 3
     });
-    let end = errors.lock().unwrap().pop();
+    let end = errors.lock().pop();
     assert_eq!(
         end,
         Some(format!("edu: cannot unmask interrupt index 0: {refused}"))

@@ -14,8 +14,9 @@ mod states;
 mod undone;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::DmaSpace;
@@ -44,7 +45,7 @@ static DEVICE: Mutex<()> = Mutex::new(());
 
 /// Keeps other tests from the device.
 pub fn alone_with_clock() -> MutexGuard<'static, ()> {
-    DEVICE.lock().unwrap_or_else(PoisonError::into_inner)
+    DEVICE.lock()
 }
 
 /// The folder of the device.

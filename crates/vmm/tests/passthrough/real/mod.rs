@@ -11,9 +11,10 @@ mod told;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use vmbell::eventfd::EventFd;
+use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_hypervisor::AssignedDevices;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::DmaSpace;
@@ -32,7 +33,7 @@ static DEVICES: Mutex<()> = Mutex::new(());
 
 /// Keeps other tests from the devices.
 pub fn alone_with_devices() -> MutexGuard<'static, ()> {
-    DEVICES.lock().unwrap_or_else(PoisonError::into_inner)
+    DEVICES.lock()
 }
 
 /// The folder of a device of the lab.

@@ -14,8 +14,8 @@ mod window;
 mod wires;
 mod worker;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use vm_memory::GuestAddress;
 
@@ -27,6 +27,7 @@ use crate::virtio::{Handler, Inverter, Notify, Raise, VirtioConfig, VirtioDevice
 use vmbell::bus::{Bus, BusRange, BusReader};
 use vmbell::doorbell::{Bell, IoEventAddress};
 use vmbell::irq::Msi;
+use vmbell::sync::Mutex;
 use vmbell_virtqueue::SplitLayout;
 
 const RAM: usize = 0x1_0000;

@@ -1,11 +1,11 @@
 //! Interrupts of this process, with the rules of KVM.
 
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{MutexGuard, PoisonError};
 
 use super::*;
 use vmbell::eventfd::{EventFd, EventId};
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Route, Routing, Target};
+use vmbell::sync::MutexGuard;
 use vmbell_hypervisor::{IRQ_ARCH, IrqTrigger, Irqfd, Irqs};
 
 /// Interrupts: what was sent, and by which way. An irqfd sends what was counted before, as the kernel's do.
@@ -23,7 +23,7 @@ pub struct State {
 
 impl Wires {
     pub fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// What was sent since the last call.
