@@ -24,5 +24,5 @@
     sti
     hlt                     # until the interrupt comes
     mov eax, ebx
-    out 0x10, eax           # shows the vector
+    out 0x10, eax           # prints the vector
     out {DONE_PORT}, eax
