@@ -1,5 +1,5 @@
 //! What the tests of several crates share: waits without an asserted duration, tests of each backend, terminals and
-//! signals for commands, images to boot, the check of reports and of layers. Each runs on the test's thread.
+//! signals for commands, images to boot, the check of reports. Each runs on the test's thread.
 //!
 //! It uses no other crate of the workspace: so each crate's own unit tests can use it, and their types are the same as those of
 //! the crate under test.
@@ -11,7 +11,6 @@
 pub mod advised;
 mod backends;
 pub mod image;
-pub mod layers;
 pub mod schema;
 pub mod signals;
 pub mod terminal;

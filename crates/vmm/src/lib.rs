@@ -34,64 +34,21 @@ mod backend;
 mod board_devices;
 mod error;
 mod image;
+mod machine;
 mod off;
 mod pc;
 mod ram;
-mod runner;
 mod stop;
 mod virt;
-
-use std::sync::Arc;
-
-use vmbell::bus::{Backlog, Bus};
-use vmbell_hypervisor::{Vcpu, Vm};
 
 pub use backend::{Backend, ChosenBackend, choose_backend};
 pub use error::{BoardError, MachineError};
 pub use image::{Arm64Image, Boot, BootFile, ElfError, INFORMATION, Image, ImageError, Module};
+pub use machine::{Machine, Runner};
 pub use pc::{
     AssignedEvent, OnEvent, OnTripleFault, Pc, PcConfig, PcModel, PlatformPlace, Transport,
     VCPUS_MAX,
 };
 pub use ram::{MEMORY_MAX, MEMORY_MIN, RamError};
-pub use runner::Runner;
 pub use stop::{Deadline, Stop, done};
 pub use virt::{Virt, VirtConfig};
-
-/// A guest with its devices.
-#[derive(Debug)]
-pub struct Machine {
-    vm: Arc<dyn Vm>,
-    /// The bus of devices on I/O ports.
-    pub pio: Arc<Bus>,
-    /// The bus of devices on guest-physical addresses.
-    pub mmio: Arc<Bus>,
-    /// The bus of devices on hypercall numbers.
-    pub hypercall: Arc<Bus>,
-    /// Work that the devices leave to the vCPUs' exit loops. It waits while no vCPU is in its exit loop outside
-    /// the guest.
-    pub backlog: Backlog,
-}
-
-impl Machine {
-    /// A machine of this guest, without a program and without devices.
-    pub fn new(vm: Arc<dyn Vm>) -> Self {
-        Self {
-            vm,
-            pio: Arc::default(),
-            mmio: Arc::default(),
-            hypercall: Arc::default(),
-            backlog: Backlog::default(),
-        }
-    }
-
-    /// The guest. A device that registers doorbells or irqfds itself keeps a clone.
-    pub const fn vm(&self) -> &Arc<dyn Vm> {
-        &self.vm
-    }
-
-    /// Makes the exit loop of one vCPU, for the thread that will run it.
-    pub fn runner<'m>(&'m self, vcpu: &'m mut dyn Vcpu) -> Runner<'m> {
-        Runner::new(self, vcpu)
-    }
-}

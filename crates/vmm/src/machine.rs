@@ -1,4 +1,4 @@
-//! The exit loop: runs one vCPU on the thread that owns it, answers its exits from the buses, and decides about those
+//! A guest with its devices, and its exit loop, which runs one vCPU on the thread that owns it, answers its exits from the buses, and decides about those
 //! that no device answers.
 //!
 //! Several vCPUs run on one thread each, until one of them ends the run for all.
@@ -7,15 +7,54 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
+use vmbell::bus::{Backlog, Bus};
 use vmbell::sync::{Mutex, RwLock};
 use vmbell::thread::{self, OnStart, ThreadKind};
-use vmbell_hypervisor::{Buses, Kick, Vcpu, VmEntry, VmExit};
+use vmbell_hypervisor::{Buses, Kick, Vcpu, Vm, VmEntry, VmExit};
 
+use super::error::MachineError;
 use super::stop::{Deadline, Stop, done};
-use super::{Machine, MachineError};
 
 /// ENOSYS, Linux's return value for an unknown hypercall.
 const ENOSYS: u64 = 38_u64.wrapping_neg();
+
+/// A guest with its devices.
+#[derive(Debug)]
+pub struct Machine {
+    vm: Arc<dyn Vm>,
+    /// The bus of devices on I/O ports.
+    pub pio: Arc<Bus>,
+    /// The bus of devices on guest-physical addresses.
+    pub mmio: Arc<Bus>,
+    /// The bus of devices on hypercall numbers.
+    pub hypercall: Arc<Bus>,
+    /// Work that the devices leave to the vCPUs' exit loops. It waits while no vCPU is in its exit loop outside
+    /// the guest.
+    pub backlog: Backlog,
+}
+
+impl Machine {
+    /// A machine of this guest, without a program and without devices.
+    pub fn new(vm: Arc<dyn Vm>) -> Self {
+        Self {
+            vm,
+            pio: Arc::default(),
+            mmio: Arc::default(),
+            hypercall: Arc::default(),
+            backlog: Backlog::default(),
+        }
+    }
+
+    /// The guest. A device that registers doorbells or irqfds itself keeps a clone.
+    pub const fn vm(&self) -> &Arc<dyn Vm> {
+        &self.vm
+    }
+
+    /// Makes the exit loop of one vCPU, for the thread that will run it.
+    pub fn runner<'m>(&'m self, vcpu: &'m mut dyn Vcpu) -> Runner<'m> {
+        Runner::new(self, vcpu)
+    }
+}
 
 /// The exit loop of one vCPU, with a reader of each bus for its thread.
 #[derive(Debug)]
@@ -26,7 +65,7 @@ pub struct Runner<'m> {
 }
 
 impl<'m> Runner<'m> {
-    pub(super) fn new(machine: &Machine, vcpu: &'m mut dyn Vcpu) -> Self {
+    fn new(machine: &Machine, vcpu: &'m mut dyn Vcpu) -> Self {
         let buses = Buses {
             pio: machine.pio.reader(),
             mmio: machine.mmio.reader(),

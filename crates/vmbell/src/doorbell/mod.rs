@@ -43,7 +43,7 @@ pub use set::{Bell, DoorbellSet};
 /// removal waits for the lookups there. This is not a stable interface.
 #[doc(hidden)]
 pub mod engine {
-    pub use super::writer::{Removal, TableWriter};
+    pub use crate::doorbell::writer::{Removal, TableWriter};
 }
 
 /// The default for the most doorbells of one group (iosignalfd's `KVM_MAX_IOSIGNALFD_ITEMS`).

@@ -1,92 +1,180 @@
-//! The order of a crate's modules: none imports one of its own layer or above. It reads the sources of the crate, on the
-//! test's thread.
+//! Reads which modules the code of a crate imports. Tests, and what they alone use, may import anything.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Fails if a module of the crate in the folder `manifest` imports a module of its layer or above, or is in no layer.
-/// `layers` are the names of modules, low to high. A name with a capital is something that the crate's root exports, of the
-/// module that stands before it.
-pub fn assert_no_import_upward(manifest: &str, layers: &[&[&str]]) {
-    let src = Path::new(manifest).join("src");
+/// Fails if a module in `folder` of a crate's `sources` (its root is "") imports another one of its layer or above, or is in no
+/// layer. `layers` are the names of modules, low to high. What the folder's own file exports is of the module that it is from.
+pub fn assert_none_upward(sources: &Path, folder: &str, layers: &[&[&str]]) {
+    let sources = sources.join(folder);
+    let path: String = Path::new(folder)
+        .iter()
+        .map(|part| format!("{}::", part.to_str().unwrap()))
+        .collect();
+    let path = format!("crate::{path}");
+    let face = ["lib.rs", "mod.rs"].map(|name| sources.join(name));
+    let face = code(face.iter().find(|file| file.exists()).unwrap());
+    assert_all_listed(&face, layers);
+    let exports = exports(&face);
     let layer = |name: &str| layers.iter().position(|layer| layer.contains(&name));
     let mut checked = 0;
-    for (path, modules) in files(&src, &src) {
-        let Some(module) = modules.first() else {
-            continue;
-        };
-        let place = layer(module);
-        let place = place.unwrap_or_else(|| panic!("{module} is in no layer"));
-        let own = own_exports(layers[place], module);
-        let text = fs::read_to_string(&path).unwrap();
-        for import in imports(&text, modules.len()) {
-            let is_below = layer(import).is_some_and(|other| other < place);
-            let path = path.display();
-            assert!(
-                is_below || import == module || own.contains(&import),
-                "{path} imports {import}"
-            );
-            checked += 1;
+    for (place, names) in layers.iter().enumerate() {
+        for module in *names {
+            for (file, depth) in files(&sources, module) {
+                let code = code(&file);
+                let up = "super::".repeat(depth);
+                for import in names_after(&code, &path).chain(names_after(&code, &up)) {
+                    let exported = exports.iter().find(|(name, _)| *name == import);
+                    let from = exported.map_or(import, |(_, module)| module);
+                    let is_below = layer(from).is_some_and(|other| other < place);
+                    let path = file.display();
+                    assert!(is_below || from == *module, "{path} imports {import}");
+                    checked += usize::from(from != *module);
+                }
+            }
         }
     }
-    assert!(checked > 10, "only {checked} imports: has the tree moved?");
+    let modules = layers.concat().len();
+    assert!(
+        checked + 1 >= modules / 2,
+        "only {checked} imports of {modules} modules: has the tree moved?"
+    );
 }
 
-/// What the root exports of a module: the names with a capital that follow it in its layer.
-fn own_exports<'l>(layer: &[&'l str], module: &str) -> Vec<&'l str> {
-    let after = layer.iter().skip_while(|name| **name != module).skip(1);
-    let is_export = |name: &&&str| name.starts_with(char::is_uppercase);
-    after.take_while(is_export).copied().collect()
+/// Fails if the folder's own file declares a module that is in no layer, or a layer has one that is not declared.
+fn assert_all_listed(face: &str, layers: &[&[&str]]) {
+    let mut declared = Vec::new();
+    let mut before = "";
+    for line in face.lines() {
+        let module = line.strip_suffix(';').and_then(|line| {
+            let (visibility, module) = line.split_once("mod ")?;
+            let is_one = visibility.is_empty() || visibility.starts_with("pub");
+            is_one.then_some(module)
+        });
+        let is_of_tests = before.starts_with("#[cfg(")
+            && ["test", "loom"].iter().any(|word| before.contains(word));
+        declared.extend(module.filter(|name| !is_of_tests && !name.ends_with("_test")));
+        before = line;
+    }
+    let listed = layers.concat();
+    for module in &declared {
+        assert!(listed.contains(module), "{module} is in no layer");
+    }
+    for module in &listed {
+        assert!(declared.contains(module), "there is no module {module}");
+    }
 }
 
-/// The source files in a folder, with the names of the modules that lead to each; the root's are none.
-fn files(src: &Path, folder: &Path) -> Vec<(PathBuf, Vec<String>)> {
+/// What the folder's own file imports or exports: each name with the module that it is from.
+fn exports(face: &str) -> Vec<(&str, &str)> {
+    let statements = face.split(';').map(str::trim_start);
+    let uses = statements.filter_map(|statement| {
+        let (visibility, path) = statement.split_once("use ")?;
+        let is_one = visibility.is_empty() || visibility.starts_with("pub");
+        is_one.then(|| path.strip_prefix("self::").unwrap_or(path))
+    });
+    let names = uses.flat_map(|path| {
+        let mut names = path.split(|c: char| !c.is_alphanumeric() && c != '_');
+        let module = names.next().unwrap_or_default();
+        names
+            .filter(|name| !name.is_empty())
+            .map(move |name| (name, module))
+    });
+    names.collect()
+}
+
+/// The source files of a module, each with the number of `super::` that lead from it to the module's folder.
+fn files(sources: &Path, module: &str) -> Vec<(PathBuf, usize)> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files(src, &path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let inner = path.strip_prefix(src).unwrap().with_extension("");
-            let names = inner.iter().map(|name| name.to_str().unwrap().to_owned());
-            let mut names: Vec<_> = names.collect();
-            names.pop_if(|name| ["mod", "lib"].contains(&name.as_str()));
-            // A test of a file is its child, by an attribute.
-            if let Some(last) = names.last_mut()
-                && let Some(module) = last.strip_suffix("_test")
-            {
-                *last = module.to_owned();
-                names.push("tests".to_owned());
+    let file = sources.join(module).with_extension("rs");
+    if file.exists() {
+        found.push((file, 1));
+    }
+    let mut folders = vec![(sources.join(module), 1)];
+    while let Some((folder, depth)) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            let is_of_tests = ["tests", "models"].contains(&name)
+                || name.ends_with("test")
+                || name.ends_with("_double");
+            if is_of_tests {
+                continue;
             }
-            found.push((path, names));
+            if path.is_dir() {
+                folders.push((path, depth + 1));
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let depth = depth + usize::from(name != "mod");
+                found.push((path, depth));
+            }
         }
     }
     found
 }
 
-/// What a file at this depth imports from the crate's root: the names after `crate::` and after that number of `super::`.
-fn imports(text: &str, depth: usize) -> impl Iterator<Item = &str> {
+/// The code of a file, without comments and without the tests at its end.
+fn code(file: &Path) -> String {
+    let text = fs::read_to_string(file).unwrap();
+    let is_test = |line: &&str| !line.starts_with("mod tests");
     let code = text
         .lines()
+        .take_while(is_test)
         .filter(|line| !line.trim_start().starts_with("//"));
-    code.flat_map(move |line| {
-        let from_root = line.split("crate::").skip(1);
-        let up = "super::".repeat(depth);
-        let parts: Vec<&str> = line.split(&*up).collect();
-        // More of them would be a module of the code's own.
-        let from_here = (parts.len() == 2 && !parts[0].ends_with("super::"))
-            .then(|| parts[1])
-            .filter(|rest| !rest.starts_with("super::"));
-        from_root
-            .chain(from_here)
-            .map(name)
-            .filter(|name| !name.is_empty())
-            .collect::<Vec<_>>()
+    code.collect::<Vec<_>>().join("\n")
+}
+
+/// The names that code has after `path`, alone or in braces, where `path` begins.
+fn names_after<'t>(code: &'t str, path: &'t str) -> impl Iterator<Item = &'t str> {
+    code.match_indices(path).flat_map(move |(at, _)| {
+        let rest = &code[at + path.len()..];
+        let is_inside = code[..at].ends_with("super::")
+            || code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        if is_inside || rest.starts_with("super::") {
+            return Vec::new();
+        }
+        match rest.strip_prefix('{') {
+            Some(group) => names_of_group(group),
+            None => vec![first_name(rest)],
+        }
     })
 }
 
-/// The first name of a path.
-fn name(path: &str) -> &str {
+/// The first name of each path in a group, up to its closing brace.
+fn names_of_group(group: &str) -> Vec<&str> {
+    let mut depth = 0;
+    let end = group.find(|c| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        depth < 0
+    });
+    let mut depth = 0;
+    let paths = group[..end.unwrap_or(group.len())].split(move |c| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        c == ',' && depth == 0
+    });
+    let names = paths.map(|path| first_name(path.trim()));
+    names
+        .filter(|name| !name.is_empty() && *name != "super")
+        .collect()
+}
+
+fn first_name(path: &str) -> &str {
     let end = path.find(|c: char| !c.is_alphanumeric() && c != '_');
     &path[..end.unwrap_or(path.len())]
+}
+
+#[test]
+fn names_are_found_alone_and_in_groups() {
+    let code = "use super::ring::{A, B};\nuse super::{C, deep::{D, E}, low};\nlet x = super::f();";
+    let found: Vec<&str> = names_after(code, "super::").collect();
+    assert_eq!(found, ["ring", "C", "deep", "low", "f"]);
+}
+
+#[test]
+fn a_path_that_begins_or_ends_elsewhere_is_another() {
+    let code = "use super::super::ring;\nuse vmbell_crate::bus;\nuse crate::irq;";
+    assert_eq!(names_after(code, "super::").count(), 0);
+    let two: Vec<&str> = names_after(code, "super::super::").collect();
+    assert_eq!(two, ["ring"]);
+    let root: Vec<&str> = names_after(code, "crate::").collect();
+    assert_eq!(root, ["irq"]);
 }
