@@ -73,6 +73,33 @@ pub enum VmExit {
     Fault(Box<Fault>),
 }
 
+impl fmt::Display for VmExit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PioIn { port, len } => write!(f, "read of {len} bytes from port {port:#x}"),
+            Self::PioOut { port, len, data } => {
+                write!(f, "write of {data:#x}, {len} bytes, to port {port:#x}")
+            }
+            Self::MmioRead { address, len } => write!(f, "read of {len} bytes from {address:#x}"),
+            Self::MmioWrite { address, len, data } => {
+                write!(f, "write of {data:#x}, {len} bytes, to {address:#x}")
+            }
+            Self::Hypercall { number, argument } => {
+                write!(f, "hypercall {number:#x} with {argument:#x}")
+            }
+            Self::RegisterRead { index } => write!(f, "read of register {index:#x}"),
+            Self::RegisterWrite { index, data } => {
+                write!(f, "write of {data:#x} to register {index:#x}")
+            }
+            Self::Halt => f.write_str("halt"),
+            Self::Shutdown => f.write_str("shutdown by the firmware"),
+            Self::Reset => f.write_str("reset by the firmware"),
+            Self::Kicked => f.write_str("kick"),
+            Self::Fault(fault) => write!(f, "fault: {fault}"),
+        }
+    }
+}
+
 /// The fault of a guest: its kind and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {

@@ -51,7 +51,7 @@ pub fn run(vcpu: &mut dyn Vcpu) -> Result<()> {
                 println!("exit: write of {data:#x} to address {address:#x}");
             }
             VmExit::Fault(fault) => bail!("the guest has a fault: {fault}"),
-            exit => bail!("cannot answer {exit:?}"),
+            exit => bail!("cannot answer: {exit}"),
         }
     }
 }
