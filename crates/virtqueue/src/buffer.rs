@@ -1,7 +1,8 @@
 //! Buffers: those that a driver makes available, used ones that it gets back, and the buffers of one descriptor chain,
 //! which a device side reads once from memory that the driver can change at any time.
 
-use super::{QueueError, UsedError, unlikely};
+use super::hint::unlikely;
+use super::{QueueError, UsedError};
 
 /// The memory that one descriptor names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -54,12 +54,16 @@
 pub mod brand;
 mod buffer;
 mod descriptor;
+mod device;
 mod driver;
 mod error;
 mod features;
+mod hint;
+mod indirect;
 mod memory;
 mod packed;
 mod poll;
+mod ring;
 mod save;
 mod slots;
 mod split;
@@ -67,122 +71,18 @@ mod sync;
 
 pub use brand::Brand;
 pub use buffer::{Buffer, Chain, Head, Used};
-pub use driver::{Driver, Ring, Side};
+pub use device::{DeviceControl, DeviceQueue};
+pub use driver::{Driver, Side};
 pub use error::{AddError, NotAdded, QueueError, SetupError, UsedError, WrapCounterError};
 pub use features::{Features, Status, need_event};
 pub use memory::{HostMemory, RingMemory};
 pub use packed::{PackedDevice, PackedDriver, PackedLayout, PackedRing, PackedSide};
 pub use poll::{Opaque, Progress, QueuePoller, Token};
+pub use ring::Ring;
 pub use save::{
     BufferState, DeviceState, DriverState, HeadState, RestoreError, RingKind, STATE_VERSION,
 };
 pub use split::{SplitDevice, SplitDriver, SplitLayout, SplitRing, SplitSide};
-
-/// The device side: takes available descriptor chains and returns them as used.
-pub trait DeviceQueue {
-    /// How many descriptors the queue has, which is also the limit of a chain.
-    fn size(&self) -> u16;
-
-    /// Takes the next chain and reads its descriptors into `chain`.
-    ///
-    /// # Errors
-    ///
-    /// If the driver wrote what it must not; the queue is broken from then on.
-    fn pop(&mut self, chain: &mut Chain) -> Result<Option<Head>, QueueError>;
-
-    /// Where the next chain will be taken, in the format of the driver's
-    /// [`next_avail`](Driver::next_avail). Both are equal when the device has taken all that is available.
-    fn next_avail(&self) -> u16;
-
-    /// Gives a chain back, with `len` bytes written to it.
-    ///
-    /// # Errors
-    ///
-    /// If the chain has fewer writable bytes, is not the next in order, or is not this queue's. The chain is
-    /// lost then.
-    fn add_used(&mut self, head: Head, len: u32) -> Result<(), UsedError>;
-
-    /// Gives several chains back at once: the driver sees all or none of them. With `VIRTIO_F_IN_ORDER`, one used
-    /// element covers as many chains as possible (virtio 1.3, 2.7.9).
-    ///
-    /// # Errors
-    ///
-    /// As [`add_used`](Self::add_used); the chains before the bad one are given back.
-    fn add_used_batch(
-        &mut self,
-        chains: impl IntoIterator<Item = (Head, u32)>,
-    ) -> Result<(), UsedError>;
-
-    /// Whether the driver wants to be notified of what was given back since the last call.
-    fn needs_notification(&mut self) -> bool;
-
-    /// Enables a notification of the next available chain; true if a chain may be waiting already.
-    fn enable_notification(&mut self) -> bool;
-
-    /// Disables available buffer notifications (device event suppression). One may still come.
-    fn disable_notification(&mut self);
-}
-
-/// Saves and restores the device side.
-///
-/// ```
-/// use vmbell_virtqueue::{
-///     Buffer, Chain, DeviceControl, DeviceQueue, DeviceState, Features, HostMemory,
-///     SplitDevice, SplitDriver, SplitLayout, brand,
-/// };
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let (layout, features) = (SplitLayout::contiguous(0, 256), Features::default());
-/// let memory = HostMemory::new(64 << 10);
-/// brand::scoped(|brand| {
-///     let mut driver = SplitDriver::new(&memory, &layout, features, brand)?;
-///     let mut device = SplitDevice::new(&memory, &layout, features)?;
-///     driver.add(&[Buffer::new(0x8000, 64)], &[], "request")?;
-///     let head = device.pop(&mut Chain::with_capacity(256))?.expect("it is there");
-///     let bytes = device.save([&head])?.to_bytes();
-///
-///     // Later, with the same contents of the memory:
-///     let mut device = SplitDevice::new(&memory, &layout, features)?;
-///     let mut heads = device.restore(&DeviceState::from_bytes(&bytes)?)?;
-///     device.add_used(heads.remove(0), 0)?;
-///     assert!(device.needs_notification());
-///     assert_eq!(driver.get_used()?.expect("it is back").data, "request");
-///     Ok(())
-/// })
-/// # }
-/// ```
-pub trait DeviceControl {
-    /// The state of this side, with `heads`: all chains that were taken and not given back. A chain that is left
-    /// out is lost to the driver.
-    ///
-    /// # Errors
-    ///
-    /// If the state could not be restored, because `heads` are not of this queue.
-    fn save<'h>(
-        &self,
-        heads: impl IntoIterator<Item = &'h Head>,
-    ) -> Result<DeviceState, RestoreError>;
-
-    /// Continues from a saved state; returns the chains that were saved with it, in the same order.
-    ///
-    /// The buffers of a [`Chain`] are not part of a state. A device that has not finished with them saves them
-    /// itself.
-    ///
-    /// # Errors
-    ///
-    /// If this queue cannot have the state. The queue has not changed then.
-    fn restore(&mut self, state: &DeviceState) -> Result<Vec<Head>, RestoreError>;
-}
-
-/// Seals the traits that only this crate implements.
-mod sealed {
-    pub trait Sealed {}
-}
-
-/// Marks the branch that calls it as unlikely, without a call for which values would have to be saved.
-#[cold]
-#[inline(always)]
-const fn unlikely() {}
 
 #[cfg(test)]
 #[cfg(loom)]

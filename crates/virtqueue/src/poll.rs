@@ -24,9 +24,9 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::sealed::Sealed;
+use super::ring::{Ring, Sealed, index};
 use super::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering};
-use super::{Brand, QueueError, Ring, Status, WrapCounterError};
+use super::{Brand, QueueError, Status, WrapCounterError};
 
 /// What the driver side publishes to pollers. It has its own cache lines, because pollers load it
 /// continuously.
@@ -269,25 +269,6 @@ impl<B: Brand> Token<B> {
     pub const fn position(self) -> u64 {
         self.position
     }
-}
-
-/// The index in an opaque value.
-#[expect(clippy::cast_possible_truncation, reason = "the low half")]
-pub(super) const fn index(opaque: u32) -> u16 {
-    opaque as u16
-}
-
-/// The opaque value of a position, counted from the last reset, on a split ring.
-#[expect(clippy::cast_possible_truncation, reason = "the horizon of 32 bits")]
-pub(super) const fn split_opaque(position: u64) -> u32 {
-    position as u32
-}
-
-/// The same on a packed ring, where bit 15 of the index is the used wrap counter, which is 1 in even laps.
-#[expect(clippy::cast_possible_truncation, reason = "the horizon of 32 bits")]
-pub(super) const fn packed_opaque(position: u64) -> u32 {
-    let wrap = !(position >> 16) & 1;
-    position as u32 | (wrap as u32) << 15
 }
 
 /// The bit of what is published that is set while the driver side is inside a batch, whose rest the ring does not

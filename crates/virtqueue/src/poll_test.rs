@@ -1,25 +1,5 @@
 use super::*;
-
-#[test]
-fn split_opaque_has_laps_above_and_the_index_below() {
-    assert_eq!(split_opaque(0xffff), 0x0000_ffff);
-    assert_eq!(
-        split_opaque(0x1_0000),
-        0x0001_0000,
-        "index 0xffff -> 0, wraps 0 -> 1"
-    );
-    assert_eq!(split_opaque(0xffff_ffff), 0xffff_ffff);
-    assert_eq!(split_opaque(1 << 32), 0, "the horizon");
-}
-
-#[test]
-fn packed_opaque_has_the_wrap_counter_in_bit_15() {
-    assert_eq!(packed_opaque(0), 0x0000_8000);
-    assert_eq!(packed_opaque(7), 0x0000_8007);
-    assert_eq!(packed_opaque(1 << 16 | 7), 0x0001_0007);
-    assert_eq!(packed_opaque(2 << 16 | 7), 0x0002_8007);
-    assert_eq!(packed_opaque(1 << 32 | 7), 0x0000_8007, "the horizon");
-}
+use crate::ring::split_opaque;
 
 #[test]
 fn without_wraps_only_the_index_is_left() {

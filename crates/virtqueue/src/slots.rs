@@ -4,7 +4,8 @@
 //! device therefore finds descriptors in the order of the table, as virtio 1.3, 2.7.9 requires, and a descriptor
 //! that a device on another core has just used is not written again while its cache line is still there.
 
-use super::{BufferState, QueueError, RingKind, unlikely};
+use super::hint::unlikely;
+use super::{BufferState, QueueError, RingKind};
 
 #[derive(Debug)]
 struct Slot<T> {

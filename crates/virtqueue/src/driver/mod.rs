@@ -6,8 +6,9 @@
 
 mod side;
 
-use super::descriptor::Tables;
+use super::indirect::Tables;
 use super::poll::{IN_BATCH, PollState};
+use super::ring::Ring;
 use super::slots::Slots;
 use super::sync::{Arc, Ordering, fence};
 use super::{
@@ -18,7 +19,7 @@ use crate::descriptor::{INDIRECT, WRITE};
 use crate::save::Target;
 use crate::{AddError, STATE_VERSION};
 
-pub use side::{Indices, Ring, Side};
+pub use side::{Indices, Side};
 
 /// Makes buffers available and takes used buffers back: a [`SplitDriver`](super::SplitDriver) or a
 /// [`PackedDriver`](super::PackedDriver).

@@ -1,31 +1,10 @@
 //! The differences between the two kinds of ring for a driver side.
 
 use super::Driver;
-use crate::sealed::Sealed;
-use crate::{Brand, Buffer, QueueError, RingKind, Used, memory::RingMemory, slots::Slots};
-
-/// A ring of either kind: a [`SplitRing`](crate::SplitRing) or a [`PackedRing`](crate::PackedRing), and no other type.
-pub trait Ring: Clone + Sealed {
-    /// The memory that the ring is in.
-    type Memory: RingMemory;
-
-    #[doc(hidden)]
-    fn memory(&self) -> &Self::Memory;
-
-    /// Initializes the ring, before the device may access it.
-    #[doc(hidden)]
-    fn clear(&self);
-
-    /// The 32-bit form of a position since the last reset.
-    #[doc(hidden)]
-    fn opaque(position: u64) -> u32;
-
-    /// How many buffers the device has used from an index on, the low half of an opaque value. A packed ring shows
-    /// only whether the first one is used, and returns the highest number then. The answer cannot tell laps apart.
-    /// Acquires what the device wrote.
-    #[doc(hidden)]
-    fn used_since(&self, index: u16) -> u16;
-}
+use crate::memory::RingMemory;
+use crate::ring::{Ring, Sealed};
+use crate::slots::Slots;
+use crate::{Brand, Buffer, QueueError, RingKind, Used};
 
 /// How far a side is.
 #[derive(Debug, Default)]

@@ -183,7 +183,7 @@ pub(crate) unsafe trait Atomics: Default {}
 macro_rules! atomics {
     ($($atomic:ty),*) => {
         $(
-            // SAFETY: an atomic integer, or a `repr(C)` struct of two of the same size.
+            // SAFETY: an atomic integer, or an array or a `repr(C)` struct of two of the same size.
             unsafe impl Atomics for $atomic {}
         )*
     };
@@ -193,8 +193,8 @@ atomics!(
     std::sync::atomic::AtomicU8,
     crate::sync::AtomicU16,
     crate::sync::AtomicU32,
-    crate::descriptor::Descriptor,
-    crate::split::UsedElement
+    [crate::sync::AtomicU32; 2],
+    crate::descriptor::Descriptor
 );
 
 /// `count` `A`s at `addr` for as long as `memory` is borrowed; `None` if not all of them are memory

@@ -1,7 +1,8 @@
 //! The device side of a packed ring, owned by one thread at a time (virtio 1.3, 2.8).
 
 use super::ring::{Event, LAP_FLAGS, PackedRing, Position, look};
-use crate::descriptor::{self, Descriptor, INDIRECT, NEXT, Table, WRITE};
+use crate::descriptor::{self, Descriptor, INDIRECT, NEXT, WRITE};
+use crate::indirect::Table;
 use crate::memory::{Cursor, RingMemory};
 use crate::save::{self, Target};
 use crate::sync::{Ordering, fence};

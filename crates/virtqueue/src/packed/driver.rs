@@ -7,7 +7,7 @@ use crate::descriptor::{self, NEXT, WRITE};
 use crate::driver::{Indices, Side};
 use crate::memory::{Cursor, RingMemory};
 use crate::poll::IN_BATCH;
-use crate::sealed::Sealed;
+use crate::ring::Sealed;
 use crate::slots::{Returned, Slots};
 use crate::sync::Ordering;
 use crate::{

@@ -8,10 +8,11 @@
 //! lap, so it is the inverse of the laps' lowest bit: it is not stored separately, and so always agrees with the slot.
 
 use crate::descriptor::{self, AVAIL, Descriptor, USED};
+use crate::hint::unlikely;
 use crate::memory::{Cursor, RingMemory, Word, Words};
-use crate::sealed::Sealed;
+use crate::ring::{Ring, Sealed, packed_opaque};
 use crate::sync::{AtomicU32, Ordering};
-use crate::{PackedLayout, Ring, SetupError, poll, unlikely};
+use crate::{PackedLayout, SetupError};
 
 /// The contents of an event suppression structure (virtio 1.3, 2.8.14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +163,7 @@ impl<M: RingMemory> Ring for PackedRing<M> {
 
     #[inline]
     fn opaque(position: u64) -> u32 {
-        poll::packed_opaque(position)
+        packed_opaque(position)
     }
 
     #[inline]

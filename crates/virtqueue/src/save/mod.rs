@@ -9,7 +9,7 @@ mod codec;
 mod device;
 mod driver;
 
-use crate::poll;
+use crate::ring;
 
 pub use device::{DeviceState, HeadState};
 pub use driver::{BufferState, DriverState};
@@ -124,11 +124,11 @@ impl RingKind {
         }
     }
 
-    /// The index of a position: see [`poll`].
+    /// The index of a position: see [`crate::poll`].
     pub(super) const fn index(self, position: u64) -> u16 {
-        poll::index(match self {
-            Self::Split => poll::split_opaque(position),
-            Self::Packed => poll::packed_opaque(position),
+        ring::index(match self {
+            Self::Split => ring::split_opaque(position),
+            Self::Packed => ring::packed_opaque(position),
         })
     }
 

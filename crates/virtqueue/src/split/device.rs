@@ -1,7 +1,8 @@
 //! The device side of a split ring, owned by one thread at a time (virtio 1.3, 2.7).
 
 use super::ring::{NO_INTERRUPT, NO_NOTIFY, SplitRing};
-use crate::descriptor::{self, INDIRECT, NEXT, Table, WRITE};
+use crate::descriptor::{self, INDIRECT, NEXT, WRITE};
+use crate::indirect::Table;
 use crate::memory::RingMemory;
 use crate::save::{self, Target};
 use crate::sync::{Ordering, fence};

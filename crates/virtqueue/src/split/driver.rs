@@ -9,7 +9,7 @@ use crate::descriptor::split::rest;
 use crate::descriptor::{NEXT, WRITE};
 use crate::driver::{Indices, Side};
 use crate::memory::RingMemory;
-use crate::sealed::Sealed;
+use crate::ring::Sealed;
 use crate::slots::{Returned, Slots};
 use crate::{
     Brand, Buffer, Driver, Features, QueueError, Ring, RingKind, SetupError, SplitLayout, Used,

@@ -10,7 +10,6 @@ use crate::{SetupError, descriptor, memory};
 pub use device::SplitDevice;
 pub use driver::{SplitDriver, SplitSide};
 pub use ring::SplitRing;
-pub(super) use ring::UsedElement;
 
 /// Bytes of the available ring in addition to its entries: flags, index and used event.
 const AVAIL_EXTRA: u64 = 6;

@@ -4,22 +4,17 @@
 
 use crate::descriptor::{self, Descriptor};
 use crate::memory::{CyclicWords, RingMemory, Word};
-use crate::sealed::Sealed;
+use crate::ring::{Ring, Sealed, split_opaque};
 use crate::sync::{AtomicU16, AtomicU32, Ordering};
-use crate::{Ring, SetupError, SplitLayout, poll};
+use crate::{SetupError, SplitLayout};
 
 /// `VIRTQ_AVAIL_F_NO_INTERRUPT`: no used buffer notifications; ignored with event indices.
 pub(super) const NO_INTERRUPT: u16 = 1;
 /// `VIRTQ_USED_F_NO_NOTIFY`: no available buffer notifications; ignored with event indices.
 pub(super) const NO_NOTIFY: u16 = 1;
 
-/// One entry of the used ring.
-#[derive(Debug, Default)]
-#[repr(C)]
-pub struct UsedElement {
-    id: AtomicU32,
-    len: AtomicU32,
-}
+/// One entry of the used ring: the id, then the length.
+type UsedElement = [AtomicU32; 2];
 
 /// The ring in shared memory, for either side.
 #[derive(Clone, Debug)]
@@ -139,17 +134,17 @@ impl<M> SplitRing<M> {
     /// Id and length of a used element.
     #[inline]
     pub(super) fn used(&self, index: u64) -> (u32, u32) {
-        let element = self.used_ring.at(index);
-        let id = u32::from_le(element.id.load(Ordering::Relaxed));
-        let len = u32::from_le(element.len.load(Ordering::Relaxed));
+        let [id, len] = self.used_ring.at(index);
+        let id = u32::from_le(id.load(Ordering::Relaxed));
+        let len = u32::from_le(len.load(Ordering::Relaxed));
         (id, len)
     }
 
     #[inline]
     pub(super) fn set_used(&self, index: u64, id: u32, len: u32) {
-        let element = self.used_ring.at(index);
-        element.id.store(id.to_le(), Ordering::Relaxed);
-        element.len.store(len.to_le(), Ordering::Relaxed);
+        let [entry_id, entry_len] = self.used_ring.at(index);
+        entry_id.store(id.to_le(), Ordering::Relaxed);
+        entry_len.store(len.to_le(), Ordering::Relaxed);
     }
 }
 
@@ -186,7 +181,7 @@ impl<M: RingMemory> Ring for SplitRing<M> {
 
     #[inline]
     fn opaque(position: u64) -> u32 {
-        poll::split_opaque(position)
+        split_opaque(position)
     }
 
     #[inline]
