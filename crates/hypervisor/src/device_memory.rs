@@ -2,16 +2,16 @@
 //! guest memory that another process can map, too: that of a file without a name.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::{fmt, io};
 
 use rustix::fs::{FileType, MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, MmapRegion};
 use vmbell::irq::Gsi;
 use vmbell_core::addresses::PAGE;
 
-use super::{Error, ForwardedInterrupt};
+use super::{DeviceMemoryRule, Error, ForwardedInterrupt};
 
 /// A part of a file that the guest gets as memory, such as the registers of a device (a region of VFIO) or a memory
 /// file that a device model reads.
@@ -72,20 +72,20 @@ impl DeviceMemory {
         };
         let paged = [address, self.offset, self.size];
         if self.size == 0 || paged.iter().any(|value| !value.is_multiple_of(PAGE)) {
-            return refuse(Rule::Pages);
+            return refuse(DeviceMemoryRule::Pages);
         }
         let (Some(end), Some(file_end)) = (
             address.checked_add(self.size),
             self.offset.checked_add(self.size),
         ) else {
-            return refuse(Rule::Wraps);
+            return refuse(DeviceMemoryRule::Wraps);
         };
         if let Some(len) = self.file_len().filter(|len| *len < file_end) {
-            return refuse(Rule::File { len });
+            return refuse(DeviceMemoryRule::File { len });
         }
         for (start, len) in taken {
             if address < start.saturating_add(len) && start < end {
-                return refuse(Rule::Overlap { start, len });
+                return refuse(DeviceMemoryRule::Overlap { start, len });
             }
         }
         Ok(())
@@ -112,59 +112,6 @@ impl DeviceMemory {
         let status = fstat(&self.file).ok()?;
         let is_file = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
         is_file.then_some(status.st_size.cast_unsigned())
-    }
-}
-
-/// A rule that device memory breaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// Address, size and place in the file are whole pages, and there is at least one.
-    Pages,
-    /// The end fits in 64 bits.
-    Wraps,
-    /// The file is long enough.
-    File {
-        /// How many bytes it has.
-        len: u64,
-    },
-    /// Nothing else is at the address.
-    Overlap {
-        /// Where the other memory begins.
-        start: u64,
-        /// Its size in bytes.
-        len: u64,
-    },
-    /// The backend can map memory there.
-    Place {
-        /// The first address at which it can.
-        first: u64,
-        /// The address at which device memory has to end.
-        end: u64,
-    },
-    /// There are no more than this many.
-    Count {
-        /// The most.
-        most: usize,
-    },
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Pages => write!(
-                f,
-                "address, size and offset have to be whole pages of {PAGE}"
-            ),
-            Self::Wraps => f.write_str("its end does not fit in 64 bits"),
-            Self::File { len } => write!(f, "its file has no more than {len:#x} bytes"),
-            Self::Overlap { start, len } => {
-                write!(f, "there are {len:#x} bytes of other memory at {start:#x}")
-            }
-            Self::Place { first, end } => {
-                write!(f, "it has to lie from {first:#x} to {end:#x}")
-            }
-            Self::Count { most } => write!(f, "a guest can have {most} such places"),
-        }
     }
 }
 

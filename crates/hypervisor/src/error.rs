@@ -1,11 +1,12 @@
 //! The errors that all backends share. An error that only one backend has is the cause inside
 //! [`Error::Backend`].
 
-use std::io;
+use std::{fmt, io};
 
-use super::{Capability, DeviceMemoryRule};
+use super::Capability;
 use vmbell::doorbell::DoorbellError;
 use vmbell::irq::IrqError;
+use vmbell_core::addresses::PAGE;
 
 /// Why a backend could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -144,6 +145,59 @@ impl Error {
         Self::System {
             operation,
             source: io::Error::last_os_error(),
+        }
+    }
+}
+
+/// A rule that device memory breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceMemoryRule {
+    /// Address, size and place in the file are whole pages, and there is at least one.
+    Pages,
+    /// The end fits in 64 bits.
+    Wraps,
+    /// The file is long enough.
+    File {
+        /// How many bytes it has.
+        len: u64,
+    },
+    /// Nothing else is at the address.
+    Overlap {
+        /// Where the other memory begins.
+        start: u64,
+        /// Its size in bytes.
+        len: u64,
+    },
+    /// The backend can map memory there.
+    Place {
+        /// The first address at which it can.
+        first: u64,
+        /// The address at which device memory has to end.
+        end: u64,
+    },
+    /// There are no more than this many.
+    Count {
+        /// The most.
+        most: usize,
+    },
+}
+
+impl fmt::Display for DeviceMemoryRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pages => write!(
+                f,
+                "address, size and offset have to be whole pages of {PAGE}"
+            ),
+            Self::Wraps => f.write_str("its end does not fit in 64 bits"),
+            Self::File { len } => write!(f, "its file has no more than {len:#x} bytes"),
+            Self::Overlap { start, len } => {
+                write!(f, "there are {len:#x} bytes of other memory at {start:#x}")
+            }
+            Self::Place { first, end } => {
+                write!(f, "it has to lie from {first:#x} to {end:#x}")
+            }
+            Self::Count { most } => write!(f, "a guest can have {most} such places"),
         }
     }
 }

@@ -49,19 +49,6 @@ pub trait Irqs: Send + Sync {
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error>;
 }
 
-/// Raises an interrupt, from any thread of this process: an [`Irqfd`], or the line or the eventfd behind one.
-pub trait IrqTrigger: Send + Sync + fmt::Debug {
-    /// Signals once. Does nothing if the interrupt is no longer registered.
-    fn signal(&self);
-}
-
-impl IrqTrigger for EventFd {
-    fn signal(&self) {
-        // The write fails only if the count is at its limit: then a signal is pending already.
-        let _ = self.write(1);
-    }
-}
-
 /// An interrupt of a device that goes to the guest directly, until this is dropped. After that it is
 /// delivered through VFIO's eventfds again, even if the guest has not ended it.
 pub trait ForwardedInterrupt: Send + Sync + fmt::Debug {

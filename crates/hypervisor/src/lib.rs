@@ -12,6 +12,8 @@ mod exit;
 mod irqs;
 mod registration;
 mod stage;
+mod vcpu;
+mod vm;
 
 pub mod aarch64;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -20,177 +22,15 @@ pub mod measure;
 #[cfg(target_arch = "x86_64")]
 pub mod x86_64;
 
-use std::fmt;
-use std::os::fd::BorrowedFd;
-use std::sync::Arc;
-
-use measure::Measure;
-use vm_memory::GuestMemoryMmap;
-use vmbell::irq::{Gic, IrqArch};
-
 pub use capability::{Capability, Support};
 pub use config::{Containment, PatchMode, SpinPolicy, VmConfig};
 pub use cpu_features::{CpuFeatures, CpuidRegister};
-pub use device_memory::{AssignedDevices, DeviceMemory, Rule as DeviceMemoryRule, shared_memory};
-pub use error::{Error, chain};
+pub use device_memory::{AssignedDevices, DeviceMemory, shared_memory};
+pub use error::{DeviceMemoryRule, Error, chain};
 pub use exit::{Buses, Fault, VmEntry, VmExit};
-pub use irqs::{ForwardedInterrupt, ForwardedState, IrqTrigger, Irqs};
-pub use registration::{Doorbell, IoEvents, Irqfd, Payload, RemoveDoorbell};
+pub use irqs::{ForwardedInterrupt, ForwardedState, Irqs};
+pub use registration::{Doorbell, IoEvents, IrqTrigger, Irqfd, Payload, RemoveDoorbell};
 pub use stage::{CreatedVcpus, Stage};
+pub use vcpu::{EntryPoint, Kick, Vcpu};
+pub use vm::{Hypervisor, IRQ_ARCH, Vm};
 pub use vmbell::irq::Irqchip;
-
-/// The architecture of the guests that this host can run.
-pub const IRQ_ARCH: IrqArch = if cfg!(target_arch = "aarch64") {
-    IrqArch::Arm64
-} else {
-    IrqArch::X86_64
-};
-
-/// A backend, which makes guests.
-pub trait Hypervisor: fmt::Debug + Send + Sync {
-    /// The backend's name as users type it: `kvm`, `usermode`.
-    fn name(&self) -> &'static str;
-
-    /// Whether this host lets the backend do `capability`, and if not, why.
-    fn support(&self, capability: Capability) -> Support;
-
-    /// Fails, with the reason, unless this host lets the backend do `capability`.
-    fn require(&self, capability: Capability) -> Result<(), Error> {
-        match self.support(capability) {
-            Support::Yes => Ok(()),
-            Support::No(reason) => Err(Error::Unsupported {
-                backend: self.name(),
-                capability,
-                reason,
-            }),
-        }
-    }
-
-    /// Makes a guest with RAM and without code. Fails with [`Error::Config`] if the backend cannot hold such a
-    /// guest.
-    ///
-    /// The guest is shared, because devices that register doorbells or interrupts themselves keep it.
-    fn create_vm(&self, config: &VmConfig) -> Result<Arc<dyn Vm>, Error>;
-}
-
-/// A guest: its memory and its vCPUs, its doorbells, its interrupts and the devices that it gets.
-pub trait Vm: IoEvents + Irqs + AssignedDevices + fmt::Debug {
-    /// Guest RAM, at its guest-physical addresses: the caller's memory if [`VmConfig::memory`] has it.
-    fn memory(&self) -> &GuestMemoryMmap;
-
-    /// Makes the vCPU with this index. Fails with [`Error::Vcpu`] if it was made before or the guest has fewer
-    /// vCPUs.
-    fn create_vcpu(&self, index: u32) -> Result<Box<dyn Vcpu>, Error>;
-
-    /// The version of an arm64 guest's interrupt controllers; `None` if it has none, and on other architectures.
-    fn gic(&self) -> Option<Gic> {
-        None
-    }
-
-    /// The measurements of this guest and its backend.
-    fn measure(&self) -> &dyn Measure;
-}
-
-/// A virtual CPU, owned by the one thread that runs it.
-pub trait Vcpu: fmt::Debug + Send {
-    /// Sets where the first [`run`](Self::run) starts. Fails with [`Error::Running`] once the vCPU has run, except for
-    /// [`EntryPoint::RealMode`] and [`EntryPoint::Secondary`], which reset a vCPU that did not begin as
-    /// [`EntryPoint::Program`].
-    fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error>;
-
-    /// Sets the address at which this vCPU handles all external interrupts. Fails with [`Error::Running`] once
-    /// the vCPU has run.
-    ///
-    /// What the handler finds and how it returns depends on the architecture; see the module of its name here. On x86-64 a guest
-    /// without a handler that enables interrupts gets none on the usermode backend, and on KVM its first interrupt is a
-    /// [`VmExit::Fault`].
-    fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), Error>;
-
-    /// Enters the guest and returns when the guest leaves it.
-    fn run(&mut self, entry: VmEntry) -> Result<VmExit, Error>;
-
-    /// Enters the guest, answers its exits from `buses`, and returns the first exit that no device answers.
-    ///
-    /// Before each entry it does the work that devices have left in the backlog, piece by piece, and looks for a kick
-    /// between the pieces. So a guest that always makes more work only keeps its own vCPU out of the guest, and a kick
-    /// waits for one piece at most. The rest of the backlog waits for the next entry.
-    ///
-    /// A backend does not implement this method. It is compiled for each backend, so `run` is called directly
-    /// here, not through the object, and an exit costs what it would cost with a type parameter.
-    fn serve(&mut self, mut entry: VmEntry, buses: &mut Buses) -> Result<VmExit, Error> {
-        loop {
-            while !buses.backlog.is_empty() && !self.is_kicked() {
-                buses.backlog.serve();
-            }
-            let exit = self.run(entry)?;
-            match buses.answer(&exit) {
-                Some(answer) => entry = answer,
-                None => return Ok(exit),
-            }
-        }
-    }
-
-    /// Whether a kick waits for the next [`run`](Self::run), which then leaves the guest at once. A thread with
-    /// other work to do before it enters the guest can ask this.
-    fn is_kicked(&self) -> bool;
-
-    /// A handle with which any thread can kick this vCPU.
-    fn kick_handle(&self) -> Arc<dyn Kick>;
-
-    /// The descriptor of KVM's vCPU, for calls that this crate does not have, such as the bare loop of a bench; `None` of a
-    /// backend that has no such descriptor ([`Capability::BareLoop`]).
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-}
-
-/// Makes a vCPU leave the guest with [`VmExit::Kicked`]. The threads that may kick the vCPU share the handle, and
-/// the thread that runs the vCPU answers. The handle may outlive the vCPU.
-pub trait Kick: Send + Sync + fmt::Debug {
-    /// Asks the vCPU to leave the guest. If it is outside the guest, it answers at its next entry.
-    fn kick(&self);
-}
-
-/// Where and how a vCPU starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EntryPoint {
-    /// 64-bit code with the low 4 GiB identity-mapped: the state in which our guest programs start.
-    Program {
-        /// First instruction.
-        pc: u64,
-        /// Stack pointer.
-        sp: u64,
-        /// Two arguments, in the registers that the C ABI uses for them.
-        arguments: [u64; 2],
-    },
-    /// The state in which loaders leave the processor of a PC: 32-bit code in flat segments, no paging. Needs
-    /// [`Capability::Kernels`].
-    Protected {
-        /// First instruction.
-        pc: u32,
-        /// Multiboot's magic number (Multiboot 0.6.96, 3.2).
-        eax: u32,
-        /// Guest-physical address of the information of Multiboot, or of PVH.
-        ebx: u32,
-        /// Guest-physical address of Linux's boot parameters (Linux `Documentation/arch/x86/boot.rst`).
-        esi: u32,
-    },
-    /// Real mode at `segment:offset`, in the state of a processor after its reset. Needs [`Capability::Kernels`].
-    RealMode {
-        /// The code segment, a sixteenth of its address.
-        segment: u16,
-        /// First instruction.
-        offset: u16,
-    },
-    /// The state in which loaders leave the processor of an arm64 machine: EL1 with the MMU off (Linux
-    /// `Documentation/arch/arm64/booting.rst`). Needs [`Capability::Kernels`].
-    MmuOff {
-        /// First instruction.
-        pc: u64,
-        /// Guest-physical address of the device tree, in `x0`.
-        tree: u64,
-    },
-    /// Waits until another vCPU starts it: by a SIPI, which needs [`Capability::Kernels`] and an [`Irqchip`]; on arm64 by
-    /// CPU_ON of PSCI, after which it begins with the MMU off.
-    Secondary,
-}

@@ -1,4 +1,5 @@
-//! What a registration returns: the value that owns it, of a doorbell ([`Doorbell`]) or of an irqfd ([`Irqfd`]).
+//! What a registration returns: the value that owns it, of a doorbell ([`Doorbell`]) or of an irqfd ([`Irqfd`]), which is
+//! one [`IrqTrigger`].
 //!
 //! Dropping it removes the registration, on the thread that drops it. If that fails, because a sandbox is stopped, the
 //! registration stays until the guest ends; a caller that has to know calls `remove`, and may try again. The
@@ -11,7 +12,7 @@ use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::irq::Gsi;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::{Error, IrqTrigger};
+use super::Error;
 
 /// A registered doorbell: matching guest writes signal its eventfd until it is removed or dropped.
 ///
@@ -125,6 +126,19 @@ impl fmt::Debug for Doorbell {
             .field("payload", &self.payload())
             .field("state", &self.state)
             .finish_non_exhaustive()
+    }
+}
+
+/// Raises an interrupt, from any thread of this process: an [`Irqfd`], or the line or the eventfd behind one.
+pub trait IrqTrigger: Send + Sync + fmt::Debug {
+    /// Signals once. Does nothing if the interrupt is no longer registered.
+    fn signal(&self);
+}
+
+impl IrqTrigger for EventFd {
+    fn signal(&self) {
+        // The write fails only if the count is at its limit: then a signal is pending already.
+        let _ = self.write(1);
     }
 }
 

@@ -12,10 +12,10 @@ use kvm_bindings::{
 };
 use kvm_ioctls::VmFd;
 use vmbell::eventfd::EventFdError;
-use vmbell::irq::{ForwardedLine, Gic, Gsi, IrqError, Msi, Route, Routing, Target};
+use vmbell::irq::{ForwardedLine, Gic, Gsi, IrqError, Irqchip, Msi, Route, Routing, Target};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{Capability, Error, IRQ_ARCH, Irqchip, Irqfd, Irqs};
+use super::super::{Capability, Error, IRQ_ARCH, Irqfd, Irqs};
 use super::arch::vm;
 use super::vm::KvmVm;
 

@@ -11,14 +11,14 @@ use kvm_bindings::kvm_enable_cap;
 use kvm_ioctls::{IoEventAddress as KvmAddress, VmFd};
 use vm_memory::GuestMemoryMmap;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
-use vmbell::irq::{Gic, Gsi, Routing};
+use vmbell::irq::{Gic, Gsi, Irqchip, Routing};
 use vmbell_core::addresses::RAM_BASE;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::measure::{EventCounts, EventSource, ExitCounts, Measure};
 use super::super::{
     AssignedDevices, Capability, DeviceMemory, Doorbell, Error, ForwardedInterrupt, IoEvents,
-    Irqchip, RemoveDoorbell, Vcpu, Vm, VmConfig,
+    RemoveDoorbell, Vcpu, Vm, VmConfig,
 };
 use super::arch::vm::{Parts, RAM, RoutedLines};
 use super::arch::{boot, host};

@@ -6,10 +6,11 @@
 
 use kvm_bindings::{KVM_MP_STATE_STOPPED, kvm_mp_state};
 use kvm_ioctls::{Kvm, VcpuFd};
+use vmbell::irq::Irqchip;
 
 use super::super::vm::KvmGuest;
 use super::{boot, ioctl, register};
-use crate::{EntryPoint, Error, Irqchip};
+use crate::{EntryPoint, Error};
 
 /// EL1 with SP_EL1, and D, A, I and F masked.
 const PSTATE: u64 = 0x3c5;

@@ -11,7 +11,7 @@ use kvm_bindings::{
     KVM_CAP_ARM_NISV_TO_USER, kvm_irq_routing_irqchip, kvm_vcpu_init,
 };
 use kvm_ioctls::{DeviceFd, VcpuFd, VmFd};
-use vmbell::irq::{Gic, Gsi, Routing, Target};
+use vmbell::irq::{Gic, Gsi, Irqchip, Routing, Target};
 use vmbell::sync::Mutex;
 use vmbell_core::addresses::RAM_BASE;
 
@@ -20,7 +20,7 @@ use super::super::system::System;
 use super::super::vm::{KvmGuest, enable};
 use super::{exits, gic, ioctl};
 use crate::aarch64::{FIRST_SPI, IMAGE_RAM};
-use crate::{Capability, Error, Irqchip, VmConfig};
+use crate::{Capability, Error, VmConfig};
 
 /// Where RAM may be: that of an image, and that of a guest program, which has devices above.
 pub const RAM: &[Range<u64>] = &[IMAGE_RAM, RAM_BASE..0xc000_0000];

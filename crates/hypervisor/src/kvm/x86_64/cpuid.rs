@@ -5,11 +5,12 @@ use std::io;
 
 use kvm_bindings::CpuId;
 use kvm_ioctls::VcpuFd;
+use vmbell::irq::Irqchip;
 use vmbell_core::pv_eoi::FEATURE_BIT;
 
 use super::ioctl;
 use super::topology::Topology;
-use crate::{CpuFeatures, CpuidRegister, Error, Irqchip};
+use crate::{CpuFeatures, CpuidRegister, Error};
 
 const LEAF_FEATURES: u32 = 1;
 /// `KVM_CPUID_FEATURES` of Linux `uapi/asm/kvm_para.h`.

@@ -11,10 +11,11 @@ use kvm_bindings::{
     kvm_sregs, kvm_vcpu_events, kvm_xcr, kvm_xcrs,
 };
 use kvm_ioctls::{Kvm, VcpuFd};
+use vmbell::irq::Irqchip;
 
 use super::super::vm::KvmGuest;
 use super::{boot, cpuid, ioctl};
-use crate::{EntryPoint, Error, Irqchip};
+use crate::{EntryPoint, Error};
 
 const CR0_PE: u64 = 1;
 const CR0_MP: u64 = 1 << 1;

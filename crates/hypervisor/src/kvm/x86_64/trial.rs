@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::irq::Irqchip;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::super::code::guest_code;
@@ -15,7 +16,7 @@ use super::super::system::System;
 use super::super::vm::KvmVm;
 use super::boot::with_hypercall;
 use super::cpuid;
-use crate::{EntryPoint, Error, IoEvents, Irqchip, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use crate::{EntryPoint, Error, IoEvents, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 
 /// Whether a guest that executes the hypercall instruction continues after it; tried once.
 pub fn hypercalls(system: &Arc<System>) -> Support {

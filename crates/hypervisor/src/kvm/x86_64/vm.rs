@@ -11,7 +11,7 @@ use kvm_bindings::{
     KVM_IRQCHIP_PIC_SLAVE, KVM_PIT_SPEAKER_DUMMY, kvm_irq_routing_irqchip, kvm_pit_config,
 };
 use kvm_ioctls::{VcpuFd, VmFd};
-use vmbell::irq::{Gic, Gsi, Routing};
+use vmbell::irq::{Gic, Gsi, Irqchip, Routing};
 use vmbell_core::addresses::RAM_BASE;
 
 use super::super::interrupts::Drive;
@@ -20,7 +20,7 @@ use super::super::vm::{KvmGuest, enable};
 use super::host::HC_MAP_GPA_RANGE;
 use super::topology::Topology;
 use super::{cpuid, entry, ioctl};
-use crate::{CpuFeatures, Error, Irqchip, VmConfig};
+use crate::{CpuFeatures, Error, VmConfig};
 
 /// Where RAM may be: that of an image, and that of a guest program. Devices and interrupt controllers are above.
 pub const RAM: &[Range<u64>] = &[0..RAM_END, RAM_BASE..RAM_END];

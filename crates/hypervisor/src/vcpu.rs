@@ -1,0 +1,111 @@
+//! A virtual CPU of a backend, where and how it starts, and the kick with which any thread makes it leave the guest.
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use super::{Buses, Error, VmEntry, VmExit};
+
+/// A virtual CPU, owned by the one thread that runs it.
+pub trait Vcpu: fmt::Debug + Send {
+    /// Sets where the first [`run`](Self::run) starts. Fails with [`Error::Running`] once the vCPU has run, except for
+    /// [`EntryPoint::RealMode`] and [`EntryPoint::Secondary`], which reset a vCPU that did not begin as
+    /// [`EntryPoint::Program`].
+    fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error>;
+
+    /// Sets the address at which this vCPU handles all external interrupts. Fails with [`Error::Running`] once
+    /// the vCPU has run.
+    ///
+    /// What the handler finds and how it returns depends on the architecture; see the module of its name here. On x86-64 a guest
+    /// without a handler that enables interrupts gets none on the usermode backend, and on KVM its first interrupt is a
+    /// [`VmExit::Fault`].
+    fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), Error>;
+
+    /// Enters the guest and returns when the guest leaves it.
+    fn run(&mut self, entry: VmEntry) -> Result<VmExit, Error>;
+
+    /// Enters the guest, answers its exits from `buses`, and returns the first exit that no device answers.
+    ///
+    /// Before each entry it does the work that devices have left in the backlog, piece by piece, and looks for a kick
+    /// between the pieces. So a guest that always makes more work only keeps its own vCPU out of the guest, and a kick
+    /// waits for one piece at most. The rest of the backlog waits for the next entry.
+    ///
+    /// A backend does not implement this method. It is compiled for each backend, so `run` is called directly
+    /// here, not through the object, and an exit costs what it would cost with a type parameter.
+    fn serve(&mut self, mut entry: VmEntry, buses: &mut Buses) -> Result<VmExit, Error> {
+        loop {
+            while !buses.backlog.is_empty() && !self.is_kicked() {
+                buses.backlog.serve();
+            }
+            let exit = self.run(entry)?;
+            match buses.answer(&exit) {
+                Some(answer) => entry = answer,
+                None => return Ok(exit),
+            }
+        }
+    }
+
+    /// Whether a kick waits for the next [`run`](Self::run), which then leaves the guest at once. A thread with
+    /// other work to do before it enters the guest can ask this.
+    fn is_kicked(&self) -> bool;
+
+    /// A handle with which any thread can kick this vCPU.
+    fn kick_handle(&self) -> Arc<dyn Kick>;
+
+    /// The descriptor of KVM's vCPU, for calls that this crate does not have, such as the bare loop of a bench; `None` of a
+    /// backend that has no such descriptor ([`Capability::BareLoop`](super::Capability::BareLoop)).
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Makes a vCPU leave the guest with [`VmExit::Kicked`]. The threads that may kick the vCPU share the handle, and
+/// the thread that runs the vCPU answers. The handle may outlive the vCPU.
+pub trait Kick: Send + Sync + fmt::Debug {
+    /// Asks the vCPU to leave the guest. If it is outside the guest, it answers at its next entry.
+    fn kick(&self);
+}
+
+/// Where and how a vCPU starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryPoint {
+    /// 64-bit code with the low 4 GiB identity-mapped: the state in which our guest programs start.
+    Program {
+        /// First instruction.
+        pc: u64,
+        /// Stack pointer.
+        sp: u64,
+        /// Two arguments, in the registers that the C ABI uses for them.
+        arguments: [u64; 2],
+    },
+    /// The state in which loaders leave the processor of a PC: 32-bit code in flat segments, no paging. Needs
+    /// [`Capability::Kernels`](super::Capability::Kernels).
+    Protected {
+        /// First instruction.
+        pc: u32,
+        /// Multiboot's magic number (Multiboot 0.6.96, 3.2).
+        eax: u32,
+        /// Guest-physical address of the information of Multiboot, or of PVH.
+        ebx: u32,
+        /// Guest-physical address of Linux's boot parameters (Linux `Documentation/arch/x86/boot.rst`).
+        esi: u32,
+    },
+    /// Real mode at `segment:offset`, in the state of a processor after its reset. Needs [`Capability::Kernels`](super::Capability::Kernels).
+    RealMode {
+        /// The code segment, a sixteenth of its address.
+        segment: u16,
+        /// First instruction.
+        offset: u16,
+    },
+    /// The state in which loaders leave the processor of an arm64 machine: EL1 with the MMU off (Linux
+    /// `Documentation/arch/arm64/booting.rst`). Needs [`Capability::Kernels`](super::Capability::Kernels).
+    MmuOff {
+        /// First instruction.
+        pc: u64,
+        /// Guest-physical address of the device tree, in `x0`.
+        tree: u64,
+    },
+    /// Waits until another vCPU starts it: by a SIPI, which needs [`Capability::Kernels`](super::Capability::Kernels) and an [`Irqchip`](super::Irqchip); on arm64 by
+    /// CPU_ON of PSCI, after which it begins with the MMU off.
+    Secondary,
+}

@@ -1,0 +1,62 @@
+//! A backend, and the guests that it makes. Any thread may use both.
+
+use std::fmt;
+use std::sync::Arc;
+
+use vm_memory::GuestMemoryMmap;
+use vmbell::irq::{Gic, IrqArch};
+
+use super::measure::Measure;
+use super::{AssignedDevices, Capability, Error, IoEvents, Irqs, Support, Vcpu, VmConfig};
+
+/// The architecture of the guests that this host can run.
+pub const IRQ_ARCH: IrqArch = if cfg!(target_arch = "aarch64") {
+    IrqArch::Arm64
+} else {
+    IrqArch::X86_64
+};
+
+/// A backend, which makes guests.
+pub trait Hypervisor: fmt::Debug + Send + Sync {
+    /// The backend's name as users type it: `kvm`, `usermode`.
+    fn name(&self) -> &'static str;
+
+    /// Whether this host lets the backend do `capability`, and if not, why.
+    fn support(&self, capability: Capability) -> Support;
+
+    /// Fails, with the reason, unless this host lets the backend do `capability`.
+    fn require(&self, capability: Capability) -> Result<(), Error> {
+        match self.support(capability) {
+            Support::Yes => Ok(()),
+            Support::No(reason) => Err(Error::Unsupported {
+                backend: self.name(),
+                capability,
+                reason,
+            }),
+        }
+    }
+
+    /// Makes a guest with RAM and without code. Fails with [`Error::Config`] if the backend cannot hold such a
+    /// guest.
+    ///
+    /// The guest is shared, because devices that register doorbells or interrupts themselves keep it.
+    fn create_vm(&self, config: &VmConfig) -> Result<Arc<dyn Vm>, Error>;
+}
+
+/// A guest: its memory and its vCPUs, its doorbells, its interrupts and the devices that it gets.
+pub trait Vm: IoEvents + Irqs + AssignedDevices + fmt::Debug {
+    /// Guest RAM, at its guest-physical addresses: the caller's memory if [`VmConfig::memory`] has it.
+    fn memory(&self) -> &GuestMemoryMmap;
+
+    /// Makes the vCPU with this index. Fails with [`Error::Vcpu`] if it was made before or the guest has fewer
+    /// vCPUs.
+    fn create_vcpu(&self, index: u32) -> Result<Box<dyn Vcpu>, Error>;
+
+    /// The version of an arm64 guest's interrupt controllers; `None` if it has none, and on other architectures.
+    fn gic(&self) -> Option<Gic> {
+        None
+    }
+
+    /// The measurements of this guest and its backend.
+    fn measure(&self) -> &dyn Measure;
+}
