@@ -32,6 +32,35 @@ const MODULES: &[(&str, &str, Layers)] = &[
         ],
     ),
     (
+        "virtqueue",
+        "",
+        &[
+            &["brand", "error", "features", "hint", "sync"],
+            &["buffer", "descriptor"],
+            &["memory"],
+            &["indirect", "ring"],
+            &["poll"],
+            &["save"],
+            &["device", "slots"],
+            &["driver"],
+            &["packed", "split"],
+        ],
+    ),
+    (
+        "hypervisor",
+        "",
+        &[
+            &["aarch64", "capability", "cpu_features", "exit", "x86_64"],
+            &["error"],
+            &["measure", "registration", "stage", "vcpu"],
+            &["irqs"],
+            &["device_memory"],
+            &["config"],
+            &["vm"],
+            &["kvm"],
+        ],
+    ),
+    (
         "devices",
         "",
         &[
@@ -86,6 +115,11 @@ const MODULES: &[(&str, &str, Layers)] = &[
             &["dma", "interrupt"],
             &["kernel", "pci", "placed"],
         ],
+    ),
+    (
+        "vfio",
+        "pci",
+        &[&["error", "interrupts"], &["shape"], &["function"]],
     ),
     (
         "vmm",
