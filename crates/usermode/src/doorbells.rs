@@ -11,7 +11,7 @@ use vmbell_hypervisor::Error;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::error::UsermodeError;
-use super::payloads::{PayloadIndex, descriptor_of};
+use super::payloads::{descriptor_of, prepare};
 use super::revocation::{Revocation, SectionBarrier, Unfinished};
 use super::sandbox::Sandbox;
 
@@ -41,7 +41,7 @@ impl Doorbells {
     }
 
     /// Registers a doorbell: once this returns, matching guest writes signal `event`, after their value was stored if there
-    /// is a `payload`.
+    /// is a `payload`, the index of that value.
     pub fn register(
         &self,
         sandbox: &Sandbox,
@@ -49,7 +49,7 @@ impl Doorbells {
         address: IoEventAddress,
         pattern: Pattern,
         sharing: Sharing,
-        payload: Option<&PayloadIndex>,
+        payload: Option<u32>,
     ) -> Result<(), Error> {
         let id = EventId::of(event).map_err(DoorbellError::from)?;
         let mut changes = self.changes.lock();
@@ -63,7 +63,7 @@ impl Doorbells {
                 let number = sandbox
                     .descriptors
                     .add(sandbox.process(), event, &address)?;
-                Ok(payload.map_or(number, |payload| payload.prepare(sandbox, number)))
+                Ok(payload.map_or(number, |index| prepare(sandbox, index, number)))
             });
         match (result, sandbox.process().ending()) {
             (Err(RegisterError::Signal(_)), Some(ending)) => {

@@ -4,7 +4,7 @@
 //! and the vCPU's own wake eventfd, both edge-triggered, so that the next signal wakes the vCPU even
 //! if the eventfds are not read. From then on the halted vCPU sleeps in `epoll_wait`
 //! ([`stub::layout::HaltFds`]). An irqfd may wake it before the thread that takes the irqfd's count
-//! ([`super::irqchip`]) has raised the interrupt: then the vCPU sleeps again until that thread writes to
+//! ([`super::irqfd_watcher`]) has raised the interrupt: then the vCPU sleeps again until that thread writes to
 //! the wake eventfd.
 
 use std::fmt;
@@ -13,11 +13,12 @@ use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use stub::layout::MAX_VCPUS;
+use stub::layout::{Control, MAX_VCPUS};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::sandbox::Sandbox;
+use super::descriptors::Descriptors;
+use super::process::Process;
 use vmbell_hypervisor::Error;
 
 /// The descriptors of a sandbox's vCPUs. Those of a vCPU are made when they are first needed.
@@ -46,19 +47,21 @@ impl HaltFdTable {
 
     /// Lets a signal of `irqfd` wake the vCPU from here on. Fails if the sandbox can have no further
     /// descriptor.
-    pub fn add_irqfd(&self, sandbox: &Sandbox, vcpu: usize, irqfd: &EventFd) -> Result<(), Error> {
+    pub fn add_irqfd(
+        &self,
+        descriptors: &Descriptors,
+        process: &Process,
+        control: &Control,
+        vcpu: usize,
+        irqfd: &EventFd,
+    ) -> Result<(), Error> {
         if self.0[vcpu].get().is_none() {
             let fds = HaltFds::new()?;
             let purpose = format_args!("the sleep of vcpu {vcpu}");
-            let wake_eventfd =
-                sandbox
-                    .descriptors
-                    .add(sandbox.process(), &fds.wake_eventfd, &purpose)?;
-            let epoll = sandbox
-                .descriptors
-                .add(sandbox.process(), &fds.epoll, &purpose)?;
+            let wake_eventfd = descriptors.add(process, &fds.wake_eventfd, &purpose)?;
+            let epoll = descriptors.add(process, &fds.epoll, &purpose)?;
             if self.0[vcpu].set(fds).is_ok() {
-                let published = &sandbox.control.halt_fds[vcpu];
+                let published = &control.halt_fds[vcpu];
                 published.wake_eventfd.store(wake_eventfd, Relaxed);
                 published.epoll.store(epoll, Release);
             }

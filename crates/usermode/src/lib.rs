@@ -42,19 +42,23 @@
 // The engine is for x86-64 alone.
 #![cfg(target_arch = "x86_64")]
 
+mod backend;
+mod capability;
 mod descriptors;
 mod doorbells;
 mod error;
 mod filter;
+mod guest;
 mod halt_fds;
+mod hypercall_page;
 mod irqchip;
+mod irqfd_watcher;
 mod launch;
 mod listener;
 mod mapping;
 mod one_cpu;
 mod patch;
 mod payloads;
-mod probe;
 mod process;
 mod progress;
 mod ram;
@@ -66,29 +70,8 @@ mod vcpu;
 mod vm;
 mod wait;
 
-use std::sync::Arc;
-
-use vmbell_hypervisor::{Capability, Error, Hypervisor, Support, Vm, VmConfig};
-
+pub use backend::Usermode;
 pub use error::UsermodeError;
 pub use seccompiler::BackendError;
 pub use vcpu::UsermodeVcpu;
 pub use vm::UsermodeVm;
-
-/// The usermode backend.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Usermode;
-
-impl Hypervisor for Usermode {
-    fn name(&self) -> &'static str {
-        "usermode"
-    }
-
-    fn support(&self, capability: Capability) -> Support {
-        probe::support(capability)
-    }
-
-    fn create_vm(&self, config: &VmConfig) -> Result<Arc<dyn Vm>, Error> {
-        Ok(Arc::new(UsermodeVm::new(config)?))
-    }
-}

@@ -16,8 +16,7 @@ use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 use vmm_sys_util::{ioctl_iow_nr, ioctl_iowr_nr};
 
 use super::process::Process;
-use super::progress::ProgressBound;
-use super::wait::await_readable;
+use super::progress::{ProgressBound, await_readable};
 use vmbell_hypervisor::Error;
 
 /// `struct seccomp_notif`.

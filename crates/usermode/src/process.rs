@@ -15,8 +15,7 @@ use stub::layout::SharedState;
 
 use super::error::{UsermodeError, describe_exit_status};
 use super::mapping::Mapping;
-use super::progress::{Backoff, STALL_TIMEOUT};
-use super::wait::futex_wake;
+use super::wait::{Backoff, STALL_TIMEOUT, futex_wake};
 use vmbell::sync::Mutex;
 use vmbell::thread::{EventLoop, EventSet, ThreadKind, Token};
 use vmbell_hypervisor::Error;
@@ -141,6 +140,27 @@ impl Process {
         unsafe { libc::clock_gettime(clock, &raw mut time) };
         let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
         Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
+    }
+
+    /// Whether all threads of the sandbox are stopped or have ended. The state is read with WNOWAIT, which does not
+    /// consume the report, so the answer is the present state and not an earlier stop.
+    pub fn is_stopped(&self) -> io::Result<bool> {
+        let pid = self.pid.cast_unsigned();
+        let states = libc::WSTOPPED | libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+        loop {
+            // SAFETY: all-zero bytes are a valid siginfo_t, which waitid fills in.
+            let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+            // SAFETY: `info` outlives the call; the process is our child and not reaped.
+            if unsafe { libc::waitid(libc::P_PID, pid, &raw mut info, states) } >= 0 {
+                // SAFETY: waitid succeeded, so the fields of SIGCHLD are set; without a state to report the process
+                // number stays 0.
+                return Ok(unsafe { info.si_pid() } != 0);
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
     }
 
     /// The process number, valid as long as `self` lives.

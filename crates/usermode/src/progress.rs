@@ -3,18 +3,17 @@
 //!
 //! A busy host leaves a runnable thread without a CPU for a second and more, so a short deadline takes an honest
 //! sandbox for a hostile one. Only system calls are used, because a confined monitor may not open files in `/proc`.
+#![allow(unsafe_code)]
 
 use std::io;
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use super::process::Process;
+use super::wait::STALL_TIMEOUT;
 
 /// How long a wait continues while another process keeps the sandbox stopped (SIGSTOP).
 const STOPPED_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// How long a wait continues while the sandbox, which is not stopped, gets no CPU. A host with eight busy loops leaves
-/// a sandbox of nice 19 without one for about 2.4 s; a frozen or traced sandbox never gets one.
-pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The bound on one wait.
 #[derive(Debug)]
@@ -81,21 +80,32 @@ fn timed_out(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
-/// The pauses of a loop that asks again and again: it yields first, then sleeps longer each time, so that the sandbox gets
-/// the CPU that it may need to answer.
-#[derive(Debug, Default)]
-pub struct Backoff(u32);
+/// How often a wait for a sandbox checks its bound. It finds the end of the sandbox, too, which a listener before Linux
+/// 6.11 reports only when the process is reaped.
+pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-impl Backoff {
-    /// Waits until it is time to ask again, a millisecond at most.
-    pub fn pause(&mut self) {
-        const YIELDS: u32 = 16;
-        if self.0 < YIELDS {
-            std::thread::yield_now();
-        } else {
-            let micros = 10_u64 << (self.0 - YIELDS);
-            std::thread::sleep(Duration::from_micros(micros.min(1000)));
+/// Waits until `file` can be read without blocking. The error is [`io::ErrorKind::UnexpectedEof`] if no writer
+/// is left or the sandbox has ended, and [`io::ErrorKind::TimedOut`] at the end of the bound.
+pub fn await_readable(file: &impl AsRawFd, bound: &mut ProgressBound<'_>) -> io::Result<()> {
+    let time = libc::c_int::try_from(POLL_INTERVAL.as_millis()).unwrap_or(libc::c_int::MAX);
+    loop {
+        let mut poll = libc::pollfd {
+            fd: file.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one entry, which outlives the call.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, time) };
+        if ready < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        } else if poll.revents & libc::POLLIN != 0 {
+            return Ok(());
+        } else if ready > 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        self.0 = (self.0 + 1).min(YIELDS + 7);
+        bound.check()?;
     }
 }

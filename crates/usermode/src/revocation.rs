@@ -14,8 +14,8 @@ use std::{fmt, io};
 use vmbell::sync::Mutex;
 use vmbell_hypervisor::{Containment, Error};
 
-use super::progress::Backoff;
 use super::sandbox::Sandbox;
+use super::wait::Backoff;
 
 /// How long a removal waits for lookups that are under way before it stops the sandbox instead, which ends them. An honest
 /// vCPU needs microseconds, or its next time slice if it was preempted in the middle.

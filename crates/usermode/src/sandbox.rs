@@ -1,6 +1,7 @@
 //! The monitor's side of a sandbox: its start, the memory that both sides map, its threads, and its end. Any
 //! thread may use it once it has started.
 
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -20,14 +21,17 @@ use super::halt_fds::HaltFdTable;
 use super::launch::{BootFiles, fd_limit, launch};
 use super::mapping::{Mapping, memory_file, seal};
 use super::process::Process;
-use super::progress::ProgressBound;
+use super::progress::{POLL_INTERVAL, ProgressBound};
 use super::thread::{KickResult, VcpuThread};
-use super::wait::{POLL_INTERVAL, futex_wait, futex_wake, spin_ticks};
-use super::{filter, patch};
+use super::wait::{futex_wait, futex_wake, spin_ticks};
+use super::{filter, hypercall_page};
 use vmbell_hypervisor::{Containment, Error, Irqchip, PatchMode, SpinPolicy, VmConfig};
 
 /// The CPU time that a sandbox may use from its first instruction until it is ready; it needs milliseconds.
 const START_BUDGET: Duration = Duration::from_secs(5);
+
+/// How many traps a site needs before it is patched.
+const TRAPS_BEFORE_PATCH: u32 = 16;
 
 /// A sandbox, from its start to its end.
 #[derive(Debug)]
@@ -64,9 +68,9 @@ impl Sandbox {
             lapic.reset(id);
         }
         read_only
-            .write_all_at(&patch::hypercall_page()?, HYPERCALL_OFFSET)
+            .write_all_at(&hypercall_page::assemble()?, HYPERCALL_OFFSET)
             .map_err(Error::system("write the hypercall page"))?;
-        let trampolines = patch::map_trampolines(&read_only)?;
+        let trampolines = map_trampolines(&read_only)?;
         // From here on no further writable mapping of this file can be made, above all not by the sandbox.
         seal(
             &read_only,
@@ -145,6 +149,22 @@ impl Sandbox {
     }
 }
 
+/// Maps the trampolines' memory for writing; the sandbox maps it at [`stub::layout::PATCH_BASE`].
+fn map_trampolines(read_only: &File) -> Result<MmapRegion, Error> {
+    let operation = "map the trampolines";
+    let file = read_only.try_clone().map_err(Error::system(operation))?;
+    let size = usize::try_from(PATCH_SIZE).map_err(|error| Error::System {
+        operation,
+        source: std::io::Error::other(error),
+    })?;
+    MmapRegion::from_file(FileOffset::new(file, PATCH_OFFSET), size).map_err(|error| {
+        Error::System {
+            operation,
+            source: std::io::Error::other(error),
+        }
+    })
+}
+
 /// Waits until each vCPU's thread has reported its thread ID.
 fn await_threads(
     config: &VmConfig,
@@ -194,7 +214,7 @@ fn fill_control(control: &mut Control, config: &VmConfig, ram_offset: u64) -> Re
         if config.patch == PatchMode::Off {
             0
         } else {
-            patch::TRAPS_BEFORE_PATCH
+            TRAPS_BEFORE_PATCH
         },
         Relaxed,
     );

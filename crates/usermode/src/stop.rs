@@ -1,16 +1,16 @@
 //! Stops the whole sandbox, so that every system call that was under way in it has ended.
 //!
 //! A thread stops only on its way out of a system call, and the kernel reports the process as stopped when its
-//! last thread has stopped (Linux `kernel/signal.c`, `task_participate_group_stop`). The state is read with
-//! WNOWAIT, which does not consume the report, so the answer is the present state and not an earlier stop. Runs
-//! on the thread that removes a doorbell or an irqfd, or that runs a vCPU whose code is patched.
+//! last thread has stopped (Linux `kernel/signal.c`, `task_participate_group_stop`). Runs on the thread that removes a
+//! doorbell or an irqfd, or that runs a vCPU whose code is patched.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use super::process::Process;
-use super::progress::{Backoff, ProgressBound};
+use super::progress::ProgressBound;
+use super::wait::Backoff;
 
 /// The CPU time that a sandbox may use until it stops. A thread that has a CPU stops within a tick of the kernel's clock;
 /// only a SIGCONT from another process continues it.
@@ -60,56 +60,8 @@ impl Process {
         }
     }
 
-    /// Whether all threads of the sandbox are stopped or have ended.
-    pub fn is_stopped(&self) -> io::Result<bool> {
-        let pid = self.pid().cast_unsigned();
-        let states = libc::WSTOPPED | libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
-        loop {
-            // SAFETY: all-zero bytes are a valid siginfo_t, which waitid fills in.
-            let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-            // SAFETY: `info` outlives the call; the process is our child and not reaped.
-            if unsafe { libc::waitid(libc::P_PID, pid, &raw mut info, states) } >= 0 {
-                // SAFETY: waitid succeeded, so the fields of SIGCHLD are set; without a state to report the process
-                // number stays 0.
-                return Ok(unsafe { info.si_pid() } != 0);
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
-    }
-
     fn send(&self, signal: libc::c_int) {
         // SAFETY: no pointers; the process is ours and not reaped. It may have ended already.
         unsafe { libc::kill(self.pid(), signal) };
-    }
-}
-
-#[cfg(test)]
-#[cfg(not(miri))]
-mod tests {
-    use vmbell_hypervisor::VmConfig;
-
-    use crate::UsermodeVm;
-
-    #[test]
-    fn sandbox_stays_stopped_as_long_as_one_of_two_threads_needs_it() {
-        let vm = UsermodeVm::new(&VmConfig::default()).unwrap();
-        let process = vm.guest.sandbox.process();
-        let stop = || {
-            for _ in 0..100 {
-                let act = || {
-                    std::thread::yield_now();
-                    process.is_stopped().unwrap()
-                };
-                assert!(process.while_stopped(act).unwrap());
-            }
-        };
-        std::thread::scope(|scope| {
-            scope.spawn(stop);
-            stop();
-        });
-        assert!(!process.is_stopped().unwrap());
     }
 }

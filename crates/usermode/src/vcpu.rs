@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use stub::layout::{GUEST_END, RunPage, fault, reason};
 
+use super::capability::unsupported;
 use super::error::UsermodeError;
+use super::guest::UsermodeGuest;
 use super::one_cpu::{OneCpu, PATIENCE};
-use super::probe::unsupported;
-use super::vm::UsermodeGuest;
 use super::wait::{RECHECK_INTERVAL, await_exit, hand_over};
 use vmbell::irq::IrqError;
 use vmbell_hypervisor::Stage;

@@ -4,47 +4,28 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
-use stub::layout::{MAX_VCPUS, PATCH_BASE};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
-use vmbell::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::eventfd::EventId;
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
-use vmbell_core::addresses::RAM_BASE;
 use vmbell_core::event::Event;
 use vmbell_core::ioapic::Source;
 use vmbell_hypervisor::measure::{EventCounts, EventSource, ExitCounts, Measure};
 use vmbell_hypervisor::{
     AssignedDevices, Capability, CreatedVcpus, DeviceMemory, Doorbell, Error, ForwardedInterrupt,
-    IoEvents, IrqTrigger, Irqfd, Irqs, RemoveDoorbell, SpinPolicy, Vcpu, Vm, VmConfig,
+    IoEvents, IrqTrigger, Irqfd, Irqs, Payload, Vcpu, Vm, VmConfig,
 };
 use vmm_sys_util::eventfd::EventFd;
 
-use super::doorbells::{Doorbells, light_exits};
-use super::error::UsermodeError;
-use super::irqchip::{Interrupts, IrqfdWatcher};
-use super::patch::Patcher;
-use super::payloads::{PayloadIndex, Payloads};
-use super::probe::unsupported;
-use super::ram::{self, Ram};
-use super::sandbox::Sandbox;
+use super::capability::unsupported;
+use super::doorbells::light_exits;
+use super::guest::UsermodeGuest;
+use super::irqchip::Interrupts;
+use super::irqfd_watcher::IrqfdWatcher;
 use super::vcpu::UsermodeVcpu;
-
-/// What a guest's vCPUs and their kicks share.
-#[derive(Debug)]
-pub(super) struct UsermodeGuest {
-    pub(super) sandbox: Sandbox,
-    pub(super) memory: GuestMemoryMmap,
-    pub(super) doorbells: Doorbells,
-    pub(super) payloads: Payloads,
-    pub(super) patcher: Patcher,
-    pub(super) spin: SpinPolicy,
-    pub(super) interrupts: Option<Interrupts>,
-    /// The host CPUs that the vCPUs are bound to; empty if they are not bound.
-    pub(super) vcpu_cpus: Vec<usize>,
-}
 
 /// A guest that runs in a sandbox process. The process ends when the guest, its vCPUs and their handles are
 /// dropped.
@@ -57,34 +38,11 @@ pub struct UsermodeVm {
 
 impl UsermodeVm {
     pub(super) fn new(config: &VmConfig) -> Result<Self, Error> {
-        check(config)?;
-        let Ram { memory, file } = Ram::of(config)?;
-        let sandbox = Sandbox::start(config, &file)?;
-        let patcher = Patcher::new(config.patch);
-        let guest = UsermodeGuest {
-            interrupts: Interrupts::new(config.irqchip, &sandbox)?,
-            sandbox,
-            memory,
-            doorbells: Doorbells::new(config.max_items),
-            payloads: Payloads::default(),
-            patcher,
-            spin: config.spin,
-            vcpu_cpus: config.vcpu_cpus.clone(),
-        };
         Ok(Self {
-            guest: Arc::new(guest),
+            guest: Arc::new(UsermodeGuest::new(config)?),
             created_vcpus: CreatedVcpus::new(config.vcpus),
             irqfds: Arc::default(),
         })
-    }
-}
-
-impl UsermodeGuest {
-    fn remove_irqfd(&self, id: EventId, gsi: Gsi) -> Result<(), Error> {
-        match &self.interrupts {
-            Some(interrupts) => interrupts.deassign(&self.sandbox, id, gsi).map(drop),
-            None => Ok(()),
-        }
     }
 }
 
@@ -95,7 +53,7 @@ impl UsermodeVm {
         address: IoEventAddress,
         datamatch: Datamatch,
         sharing: Sharing,
-        payload: Option<&PayloadIndex>,
+        payload: Option<u32>,
     ) -> Result<Doorbell, Error> {
         let UsermodeGuest {
             doorbells, sandbox, ..
@@ -119,23 +77,6 @@ impl UsermodeVm {
         }
         self.irqfds.get().ok_or(Error::Irq(IrqError::NoIrqchip))
     }
-}
-
-fn check(config: &VmConfig) -> Result<(), Error> {
-    if cfg!(not(all(target_arch = "x86_64", target_os = "linux"))) {
-        return Err(UsermodeError::Architecture.into());
-    }
-    let most = u32::try_from(MAX_VCPUS).unwrap_or(u32::MAX);
-    config.check(std::slice::from_ref(&(RAM_BASE..PATCH_BASE)), most)?;
-    ram::check_device_memory(config)?;
-    if !config.hidden.is_empty() {
-        return Err(Error::Config {
-            what: "hidden",
-            value: format!("{:?}", config.hidden),
-            rule: "empty, because CPUID of this backend is the host's".to_owned(),
-        });
-    }
-    Ok(())
 }
 
 impl AssignedDevices for UsermodeVm {
@@ -240,24 +181,13 @@ impl IoEvents for UsermodeVm {
         len: u32,
     ) -> Result<Doorbell, Error> {
         let datamatch = Datamatch::any_of(len)?;
-        let payload = self.guest.payloads.take(Arc::downgrade(&self.guest))?;
+        let payload = PayloadIndex {
+            index: self.guest.payloads.take()?,
+            guest: Arc::downgrade(&self.guest),
+        };
         let sharing = Sharing::Exclusive;
-        let doorbell = self.register(event, address, datamatch, sharing, Some(&payload))?;
+        let doorbell = self.register(event, address, datamatch, sharing, Some(payload.index))?;
         Ok(doorbell.with_payload(Box::new(payload)))
-    }
-}
-
-impl RemoveDoorbell for UsermodeGuest {
-    fn remove_doorbell(
-        &self,
-        event: &EventFd,
-        address: IoEventAddress,
-        datamatch: Datamatch,
-        _sharing: Sharing,
-    ) -> Result<(), Error> {
-        let pattern = Pattern::from(datamatch);
-        self.doorbells
-            .unregister(&self.sandbox, event, address, pattern)
     }
 }
 
@@ -323,6 +253,28 @@ impl Irqs for UsermodeVm {
     }
 }
 
+/// The index of a value, which its doorbell has until it is dropped.
+#[derive(Debug)]
+struct PayloadIndex {
+    guest: Weak<UsermodeGuest>,
+    index: u32,
+}
+
+impl Payload for PayloadIndex {
+    fn value(&self) -> Option<u64> {
+        let guest = self.guest.upgrade()?;
+        Some(guest.sandbox.shared.payloads[self.index as usize].load(Acquire))
+    }
+}
+
+impl Drop for PayloadIndex {
+    fn drop(&mut self) {
+        if let Some(guest) = self.guest.upgrade() {
+            guest.payloads.give_back(self.index);
+        }
+    }
+}
+
 /// Raises the GSI of an irqfd on the calling thread, without a write to the eventfd. The reference is weak,
 /// because a device may outlive its guest.
 #[derive(Debug)]
@@ -374,5 +326,31 @@ impl Drop for LineOwner {
         {
             interrupts.lock(&guest.sandbox).unforward_line(self.gsi);
         }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sandbox_stays_stopped_as_long_as_one_of_two_threads_needs_it() {
+        let vm = UsermodeVm::new(&VmConfig::default()).unwrap();
+        let process = vm.guest.sandbox.process();
+        let stop = || {
+            for _ in 0..100 {
+                let act = || {
+                    std::thread::yield_now();
+                    process.is_stopped().unwrap()
+                };
+                assert!(process.while_stopped(act).unwrap());
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(stop);
+            stop();
+        });
+        assert!(!process.is_stopped().unwrap());
     }
 }

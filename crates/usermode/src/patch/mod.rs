@@ -9,42 +9,18 @@
 mod jump;
 mod trampoline;
 
-use std::fs::File;
-
 use stub::decode::{Instruction, Operation, decode};
-use stub::layout::{PATCH_OFFSET, PATCH_SIZE};
 use stub::patches::INT3;
-use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap, MmapRegion};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmbell::sync::Mutex;
-use vmbell_hypervisor::{Error, PatchMode};
+use vmbell_hypervisor::PatchMode;
 
 use self::jump::Jump;
 use self::trampoline::Trampolines;
 use super::sandbox::Sandbox;
 
-pub use trampoline::hypercall_page;
-
-/// How many traps a site needs before it is patched.
-pub const TRAPS_BEFORE_PATCH: u32 = 16;
-
 /// The most trampolines of a guest. The bound is needed because a hostile guest can ask for them forever.
 const MAX_TRAMPOLINES: usize = 256;
-
-/// Maps the trampolines' memory for writing; the sandbox maps it at [`stub::layout::PATCH_BASE`].
-pub fn map_trampolines(read_only: &File) -> Result<MmapRegion, Error> {
-    let operation = "map the trampolines";
-    let file = read_only.try_clone().map_err(Error::system(operation))?;
-    let size = usize::try_from(PATCH_SIZE).map_err(|error| Error::System {
-        operation,
-        source: std::io::Error::other(error),
-    })?;
-    MmapRegion::from_file(FileOffset::new(file, PATCH_OFFSET), size).map_err(|error| {
-        Error::System {
-            operation,
-            source: std::io::Error::other(error),
-        }
-    })
-}
 
 /// Patches the sites of one guest.
 #[derive(Debug)]

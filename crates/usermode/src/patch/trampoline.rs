@@ -1,22 +1,15 @@
-//! The code that the engine writes for the guest: trampolines, which ring the doorbell and continue in the guest, and
-//! the hypercall page.
+//! Trampolines: code that the engine writes for the guest, which rings the doorbell and continues in the guest.
 //!
-//! A trampoline is assembled on the thread that runs the vCPU. The hypercall page has one indirect jump into the stub
-//! for hypercalls, and one for the return from interrupt handlers; it is assembled once for each sandbox, by the thread
-//! that starts it.
+//! A trampoline is assembled on the thread that runs the vCPU.
 
 use iced_x86::code_asm::{
     CodeAssembler, dx, eax, edi, edx, esi, qword_ptr, r8, r9, r10, r11, rax, rcx, rdi, rdx, rsi,
     rsp,
 };
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
-use stub::layout::{
-    HYPERCALL_ENTRY, INTERRUPT_RETURN_ENTRY, PATCH_BASE, PATCH_SIZE, PORT_ENTRY, STORE_ENTRY,
-};
-use stub::patches::INT3;
+use stub::layout::{PATCH_BASE, PATCH_SIZE, PORT_ENTRY, STORE_ENTRY};
 use stub::trampoline::{INVALID, PROLOGUE};
-use vmbell_core::addresses::{HYPERCALL_PAGE, INTERRUPT_RETURN};
-use vmbell_hypervisor::Error;
+use vmbell_core::addresses::HYPERCALL_PAGE;
 
 /// The parts of the trampolines' memory that are in use, as address ranges.
 #[derive(Debug, Default)]
@@ -186,33 +179,6 @@ fn pass_store(code: &mut CodeAssembler, store: &Instruction) -> Result<(), IcedE
     }
     code.mov(rdi, address)?;
     code.mov(esi, u32::try_from(width).unwrap_or(8))
-}
-
-/// Offset of the second jump in the page, in bytes.
-const RETURN_OFFSET: usize = ((INTERRUPT_RETURN - HYPERCALL_PAGE) & 0xfff) as usize;
-
-/// The bytes of the page, to be loaded at [`HYPERCALL_PAGE`].
-pub fn hypercall_page() -> Result<Vec<u8>, Error> {
-    let jump = |address, target| {
-        let mut code = CodeAssembler::new(64)?;
-        let mut entry = code.create_label();
-        code.jmp(qword_ptr(entry))?;
-        // Aligns the pointer to 8 bytes: the guest may have alignment checks on.
-        code.nops_with_size(2)?;
-        code.set_label(&mut entry)?;
-        code.dq(&[target])?;
-        code.assemble(address)
-    };
-    let assemble = || {
-        let mut page = jump(HYPERCALL_PAGE, HYPERCALL_ENTRY)?;
-        page.resize(RETURN_OFFSET, INT3);
-        page.extend(jump(INTERRUPT_RETURN, INTERRUPT_RETURN_ENTRY)?);
-        Ok(page)
-    };
-    assemble().map_err(|error: iced_x86::IcedError| Error::System {
-        operation: "assemble the hypercall page",
-        source: std::io::Error::other(error),
-    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The thread that waits for irqfds that other processes or threads signal; one for each guest that has irqfds.
 //!
 //! An eventfd cannot send a signal to a vCPU, so a thread has to wait for it and raise the interrupt. If an
-//! irqfd has woken a halted vCPU once, its next signal wakes that vCPU directly ([`super::super::halt_fds`]), while
+//! irqfd has woken a halted vCPU once, its next signal wakes that vCPU directly ([`super::halt_fds`]), while
 //! this thread raises the interrupt, on a CPU that no vCPU is bound to if there is one.
 //!
 //! The thread keeps each eventfd open, so it never sees a hang-up: KVM drops an irqfd that all others have
@@ -14,8 +14,8 @@ use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_core::vcpu_mode::Notification;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::thread::{allowed_cpus, bind};
-use super::super::vm::UsermodeGuest;
+use super::guest::UsermodeGuest;
+use super::thread::{allowed_cpus, bind};
 use vmbell::eventfd::EventId;
 use vmbell::thread::{EventLoop, EventSet, ThreadKind, Token};
 use vmbell_hypervisor::Error;
@@ -130,11 +130,13 @@ impl Irqfd {
         if *wakes_vcpu == Some(vcpu) {
             return;
         }
-        let halt_fds = &guest.sandbox.halt_fds;
+        let sandbox = &guest.sandbox;
+        let halt_fds = &sandbox.halt_fds;
         if let Some(former) = *wakes_vcpu {
             halt_fds.remove_irqfd(former, &self.event);
         }
-        let _ = halt_fds.add_irqfd(&guest.sandbox, vcpu, &self.event);
+        let (descriptors, process) = (&sandbox.descriptors, sandbox.process());
+        let _ = halt_fds.add_irqfd(descriptors, process, &sandbox.control, vcpu, &self.event);
         *wakes_vcpu = Some(vcpu);
     }
 }

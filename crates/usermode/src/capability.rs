@@ -1,35 +1,21 @@
-//! What the engine can do on this host. Whether a guest can run is found by starting one, on the thread that
-//! asks.
+//! What the engine can do on no host, and why.
 
-use std::sync::OnceLock;
+use vmbell_hypervisor::{Capability, Error};
 
-use super::Usermode;
-use vmbell_hypervisor::chain;
-use vmbell_hypervisor::{Capability, Error, Hypervisor, Support, VmConfig};
-
-/// Whether the engine has `capability` here, and if not, why.
-pub fn support(capability: Capability) -> Support {
-    if let Some(reason) = why_never(capability) {
-        return Support::No(reason.into());
-    }
-    match (capability, run()) {
-        (Capability::Run, support) => support,
-        (_, Support::Yes) => Support::Yes,
-        (_, Support::No(_)) => Support::No("no guest can run".into()),
-    }
-}
+/// The name of the backend, as users type it.
+pub const BACKEND: &str = "usermode";
 
 /// The error for a capability that the engine has on no host.
 pub fn unsupported(capability: Capability) -> Error {
     Error::Unsupported {
-        backend: Usermode.name(),
+        backend: BACKEND,
         capability,
         reason: why_never(capability).unwrap_or_default().into(),
     }
 }
 
 /// Why the engine has `capability` on no host; `None` if it depends on the host.
-const fn why_never(capability: Capability) -> Option<&'static str> {
+pub const fn why_never(capability: Capability) -> Option<&'static str> {
     match capability {
         Capability::SilentSaturation => Some(
             "the ring is a write(2): at a saturated counter it is dropped without EPOLLERR, and an eventfd without \
@@ -65,25 +51,5 @@ const fn why_never(capability: Capability) -> Option<&'static str> {
         | Capability::PayloadDoorbell
         | Capability::Int3Patching
         | Capability::JmpPatching => None,
-    }
-}
-
-/// Starts a sandbox to find out whether one can run. A success is remembered; after a failure the next call
-/// tries again, since the reason may have gone away.
-fn run() -> Support {
-    static STARTED: OnceLock<()> = OnceLock::new();
-    if STARTED.get().is_some() {
-        return Support::Yes;
-    }
-    let config = VmConfig {
-        ram_size: 4096,
-        ..VmConfig::default()
-    };
-    match Usermode.create_vm(&config) {
-        Ok(_) => {
-            let _ = STARTED.set(());
-            Support::Yes
-        }
-        Err(error) => Support::No(chain(&error)),
     }
 }

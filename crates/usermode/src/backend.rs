@@ -1,0 +1,58 @@
+//! The backend: it makes guests, and says what it can do on this host. Whether a guest can run is found by starting one, on
+//! the thread that asks.
+
+use std::sync::{Arc, OnceLock};
+
+use super::capability::{BACKEND, why_never};
+use super::vm::UsermodeVm;
+use vmbell_hypervisor::{Capability, Error, Hypervisor, Support, Vm, VmConfig, chain};
+
+/// The usermode backend.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usermode;
+
+impl Hypervisor for Usermode {
+    fn name(&self) -> &'static str {
+        BACKEND
+    }
+
+    fn support(&self, capability: Capability) -> Support {
+        support(capability)
+    }
+
+    fn create_vm(&self, config: &VmConfig) -> Result<Arc<dyn Vm>, Error> {
+        Ok(Arc::new(UsermodeVm::new(config)?))
+    }
+}
+
+/// Whether the engine has `capability` here, and if not, why.
+fn support(capability: Capability) -> Support {
+    if let Some(reason) = why_never(capability) {
+        return Support::No(reason.into());
+    }
+    match (capability, run()) {
+        (Capability::Run, support) => support,
+        (_, Support::Yes) => Support::Yes,
+        (_, Support::No(_)) => Support::No("no guest can run".into()),
+    }
+}
+
+/// Starts a sandbox to find out whether one can run. A success is remembered; after a failure the next call
+/// tries again, since the reason may have gone away.
+fn run() -> Support {
+    static STARTED: OnceLock<()> = OnceLock::new();
+    if STARTED.get().is_some() {
+        return Support::Yes;
+    }
+    let config = VmConfig {
+        ram_size: 4096,
+        ..VmConfig::default()
+    };
+    match Usermode.create_vm(&config) {
+        Ok(_) => {
+            let _ = STARTED.set(());
+            Support::Yes
+        }
+        Err(error) => Support::No(chain(&error)),
+    }
+}
