@@ -109,3 +109,7 @@ pub enum EntryPoint {
     /// CPU_ON of PSCI, after which it begins with the MMU off.
     Secondary,
 }
+
+#[cfg(test)]
+#[path = "vcpu_test.rs"]
+mod tests;

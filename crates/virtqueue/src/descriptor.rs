@@ -88,36 +88,40 @@ const fn pack(len: u32, third: u16, fourth: u16) -> u64 {
 
 /// The order of the fields in split rings.
 pub(super) mod split {
+    use crate::descriptor::{fourth, pack, third};
+
     #[inline]
     pub(crate) const fn flags(rest: u64) -> u16 {
-        super::third(rest)
+        third(rest)
     }
 
     #[inline]
     pub(crate) const fn next(rest: u64) -> u16 {
-        super::fourth(rest)
+        fourth(rest)
     }
 
     #[inline]
     pub(crate) const fn rest(len: u32, flags: u16, next: u16) -> u64 {
-        super::pack(len, flags, next)
+        pack(len, flags, next)
     }
 }
 
 /// The order of the fields in packed rings.
 pub(super) mod packed {
+    use crate::descriptor::{fourth, pack, third};
+
     #[inline]
     pub(crate) const fn id(rest: u64) -> u16 {
-        super::third(rest)
+        third(rest)
     }
 
     #[inline]
     pub(crate) const fn flags(rest: u64) -> u16 {
-        super::fourth(rest)
+        fourth(rest)
     }
 
     #[inline]
     pub(crate) const fn rest(len: u32, id: u16, flags: u16) -> u64 {
-        super::pack(len, id, flags)
+        pack(len, id, flags)
     }
 }
