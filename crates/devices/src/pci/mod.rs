@@ -39,7 +39,7 @@ pub use msix::{BarPart, MsixCapability, MsixControl, MsixError};
 pub use msix_table::{MsixTable, read_pending};
 pub use registers::{CapabilityList, Pin, Registers};
 pub use root::{CONFIG_PORTS, CONFIG_PORTS_LEN, PciRoot, SLOTS};
-pub use routes::{MessageRoute, Routes};
+pub use routes::{MessageIrqfd, Routes};
 
 /// What a function is, which does not change.
 #[derive(Clone, Debug)]

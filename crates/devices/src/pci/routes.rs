@@ -1,13 +1,15 @@
 //! Routes of a guest whose devices send messages: the routes of its lines, and one for each message. A backend takes
-//! its whole table at once, so all devices of a guest share this. Any thread may use it.
+//! its whole table at once, so all devices of a guest share this. Any thread may use it. The irqfd of a message belongs to
+//! the device that sends it, which has a lock.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use vmbell::eventfd::{EventFd, has_count};
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
 use vmbell::sync::Mutex;
-use vmbell_hypervisor::{IRQ_ARCH, Irqs};
+use vmbell_hypervisor::{Error, IRQ_ARCH, Irqfd, Irqs};
 
 /// The first GSI that no pin has.
 const FIRST: u32 = IRQ_ARCH.pins() as u32;
@@ -34,22 +36,23 @@ impl Routes {
         &self.irqs
     }
 
-    /// Adds the route of a message, with a GSI that no other route has.
-    pub fn add(self: &Arc<Self>, message: Msi) -> Result<MessageRoute, vmbell_hypervisor::Error> {
-        let gsi = self.change(|messages| {
-            let free = (FIRST..Gsi::LIMIT).find(|number| {
-                let line = |route: &&Route| route.gsi.number() == *number;
-                !messages.contains_key(number) && self.lines.iter().find(line).is_none()
-            });
-            let count = Gsi::LIMIT as usize;
-            let number = free.ok_or(IrqError::TooManyRoutes { count })?;
-            messages.insert(number, message);
-            Gsi::new(number)
-        })?;
-        Ok(MessageRoute {
-            routes: Arc::clone(self),
-            gsi,
-            message,
+    /// Leads a GSI to this message from now on: one that no other route has if there is none yet.
+    fn lead(&self, gsi: Option<Gsi>, message: Msi) -> Result<Gsi, Error> {
+        self.change(|messages| {
+            let is_free = |number: &u32| {
+                let line = |route: &Route| route.gsi.number() == *number;
+                !messages.contains_key(number) && !self.lines.iter().any(line)
+            };
+            let gsi = match gsi {
+                Some(gsi) => gsi,
+                None => {
+                    let count = Gsi::LIMIT as usize;
+                    let free = (FIRST..Gsi::LIMIT).find(is_free);
+                    Gsi::new(free.ok_or(IrqError::TooManyRoutes { count })?)?
+                }
+            };
+            messages.insert(gsi.number(), message);
+            Ok(gsi)
         })
     }
 
@@ -57,7 +60,7 @@ impl Routes {
     fn change<T>(
         &self,
         change: impl FnOnce(&mut BTreeMap<u32, Msi>) -> Result<T, IrqError>,
-    ) -> Result<T, vmbell_hypervisor::Error> {
+    ) -> Result<T, Error> {
         let mut messages = self.messages.lock();
         let mut changed = messages.clone();
         let result = change(&mut changed)?;
@@ -83,39 +86,67 @@ impl fmt::Debug for Routes {
     }
 }
 
-/// The route of one message, until this is dropped.
+/// An eventfd whose signals send a message while it is connected, and wait in its count otherwise. Its irqfd goes with this,
+/// and its route after it.
 #[derive(Debug)]
-pub struct MessageRoute {
+pub struct MessageIrqfd {
     routes: Arc<Routes>,
-    gsi: Gsi,
-    message: Msi,
+    event: Arc<EventFd>,
+    irqfd: Option<Irqfd>,
+    /// From the first message on.
+    route: Option<(Gsi, Msi)>,
 }
 
-impl MessageRoute {
-    /// The GSI that sends the message.
-    pub const fn gsi(&self) -> Gsi {
-        self.gsi
-    }
-
-    /// Leads the GSI to this message from now on.
-    pub fn set(&mut self, message: Msi) -> Result<(), vmbell_hypervisor::Error> {
-        if self.message != message {
-            self.routes.change(|messages| {
-                messages.insert(self.gsi.number(), message);
-                Ok(())
-            })?;
-            self.message = message;
+impl MessageIrqfd {
+    /// The signals of this eventfd wait.
+    pub const fn new(event: Arc<EventFd>, routes: Arc<Routes>) -> Self {
+        Self {
+            routes,
+            event,
+            irqfd: None,
+            route: None,
         }
-        Ok(())
+    }
+
+    /// The eventfd.
+    pub const fn event(&self) -> &Arc<EventFd> {
+        &self.event
+    }
+
+    /// Sends this message for each signal from now on, and once for those that waited.
+    pub fn connect(&mut self, message: Msi) -> Result<&Irqfd, Error> {
+        let gsi = match self.route {
+            Some((gsi, now)) if now == message => gsi,
+            other => self.routes.lead(other.map(|(gsi, _)| gsi), message)?,
+        };
+        self.route = Some((gsi, message));
+        Ok(match &mut self.irqfd {
+            Some(irqfd) => irqfd,
+            none => none.insert(self.routes.irqs.register_irqfd(&self.event, gsi, None)?),
+        })
+    }
+
+    /// Lets the signals wait from now on.
+    pub fn disconnect(&mut self) -> Result<(), Error> {
+        self.irqfd.take().map_or(Ok(()), |mut irqfd| irqfd.remove())
+    }
+
+    /// Whether a signal waits. If the kernel has no memory to answer, one does: the guest then looks for an interrupt that
+    /// may not be there.
+    pub fn is_pending(&self) -> bool {
+        self.irqfd.is_none() && has_count(&self.event).unwrap_or(true)
     }
 }
 
-impl Drop for MessageRoute {
+impl Drop for MessageIrqfd {
     fn drop(&mut self) {
-        // A backend that refuses the shorter table keeps a route that no irqfd uses.
-        let _ = self.routes.change(|messages| {
-            messages.remove(&self.gsi.number());
-            Ok(())
-        });
+        self.irqfd = None;
+        if let Some((gsi, _)) = self.route {
+            // A backend that refuses the shorter table keeps a route that no irqfd uses.
+            let _ = self.routes.change(|messages| {
+                messages.remove(&gsi.number());
+                Ok(())
+            });
+        }
     }
 }

@@ -7,31 +7,16 @@ use std::sync::Arc;
 use super::line::eventfd;
 use crate::PassthroughError;
 use crate::device::Device;
-use vmbell::eventfd::{EFD_NONBLOCK, EventFd, has_count};
+use vmbell::eventfd::EFD_NONBLOCK;
 use vmbell::irq::Msi;
-use vmbell_devices::pci::{MessageRoute, Routes};
-use vmbell_hypervisor::Irqfd;
+use vmbell_devices::pci::{MessageIrqfd, Routes};
 
 /// All vectors of an interrupt index that is enabled, until this is dropped.
 #[derive(Debug)]
 pub struct Vectors {
     device: Arc<Device>,
     index: u32,
-    routes: Arc<Routes>,
-    vectors: Vec<Vector>,
-}
-
-#[derive(Debug)]
-struct Vector {
-    trigger: Arc<EventFd>,
-    sent: Option<Sent>,
-}
-
-/// What a vector has while its message is sent: the irqfd goes before its route.
-#[derive(Debug)]
-struct Sent {
-    irqfd: Irqfd,
-    route: MessageRoute,
+    irqfds: Vec<MessageIrqfd>,
 }
 
 impl Vectors {
@@ -44,44 +29,32 @@ impl Vectors {
     ) -> Result<Self, PassthroughError> {
         // Before that many eventfds are made.
         device.interrupts(index, 0, count)?;
-        let vector = |_| {
+        let irqfd = |_| {
             let trigger = Arc::new(eventfd(EFD_NONBLOCK)?);
-            Ok(Vector {
-                trigger,
-                sent: None,
-            })
+            Ok(MessageIrqfd::new(trigger, Arc::clone(routes)))
         };
-        let vectors = (0..count)
-            .map(vector)
-            .collect::<Result<Vec<_>, PassthroughError>>()?;
+        let irqfds: Result<_, PassthroughError> = (0..count).map(irqfd).collect();
         let vectors = Self {
             device: Arc::clone(device),
             index,
-            routes: Arc::clone(routes),
-            vectors,
+            irqfds: irqfds?,
         };
-        let triggers = vectors.vectors.iter();
-        let triggers: Vec<_> = triggers.map(|vector| Some(&*vector.trigger)).collect();
+        let irqfds = vectors.irqfds.iter();
+        let triggers: Vec<_> = irqfds.map(|irqfd| Some(&**irqfd.event())).collect();
         device.set_triggers(index, 0, &triggers)?;
         Ok(vectors)
     }
 
-    /// Whether a vector without a message has been signalled. If the kernel has no memory to answer, it has: the guest
-    /// then looks for an interrupt that may not be there.
+    /// Whether a vector without a message has been signalled.
     pub fn is_pending(&self, vector: usize) -> bool {
-        match self.vectors.get(vector) {
-            Some(Vector {
-                trigger,
-                sent: None,
-            }) => has_count(trigger).unwrap_or(true),
-            _ => false,
-        }
+        let irqfd = self.irqfds.get(vector);
+        irqfd.is_some_and(MessageIrqfd::is_pending)
     }
 
     /// Gives a vector a message; `None` masks it.
     pub fn set(&mut self, vector: usize, message: Option<Msi>) -> Result<(), PassthroughError> {
-        let count = self.vectors.len();
-        let Some(found) = self.vectors.get_mut(vector) else {
+        let count = self.irqfds.len();
+        let Some(irqfd) = self.irqfds.get_mut(vector) else {
             return Err(PassthroughError::NoInterrupt {
                 name: self.device.name().to_owned(),
                 index: self.index,
@@ -89,22 +62,13 @@ impl Vectors {
                 count: u32::try_from(count).unwrap_or(u32::MAX),
             });
         };
-        match (&mut found.sent, message) {
-            (None, None) => Ok(()),
-            (Some(sent), Some(message)) => Ok(sent.route.set(message)?),
-            (Some(sent), None) => {
-                sent.irqfd.remove()?;
-                found.sent = None;
-                Ok(())
+        match message {
+            Some(message) => {
+                irqfd.connect(message)?;
             }
-            (None, Some(message)) => {
-                let route = self.routes.add(message)?;
-                let irqs = self.routes.irqs();
-                let irqfd = irqs.register_irqfd(&found.trigger, route.gsi(), None)?;
-                found.sent = Some(Sent { irqfd, route });
-                Ok(())
-            }
+            None => irqfd.disconnect()?,
         }
+        Ok(())
     }
 }
 

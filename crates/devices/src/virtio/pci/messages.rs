@@ -6,12 +6,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::OnError;
-use crate::pci::{MessageRoute, MsixControl, MsixTable, Routes, read_pending};
+use crate::pci::{MessageIrqfd, MsixControl, MsixTable, Routes, read_pending};
 use crate::virtio::config::Raise;
-use vmbell::eventfd::{EFD_NONBLOCK, EventFd, drain};
+use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
 use vmbell::irq::Msi;
 use vmbell::sync::{Mutex, MutexGuard};
-use vmbell_hypervisor::{Error, IrqTrigger, Irqfd};
+use vmbell_hypervisor::{Error, IrqTrigger};
 
 /// The messages of a device.
 pub(super) struct Messages {
@@ -30,20 +30,12 @@ struct MessagesState {
 #[derive(Debug, Default)]
 struct Vector {
     pending: bool,
-    /// Made with the vector's first message. Kept until the device goes, or until a worker that shares it has to stop.
-    line: Option<Line>,
-    /// The line's eventfd, if a worker signals it, too. While the vector is masked its count is what is pending. The worker
-    /// can fill it and make it blocking, so we do not write to it.
-    shared: Option<Arc<EventFd>>,
-}
-
-/// The way of a vector's message.
-#[derive(Debug)]
-struct Line {
-    event: Arc<EventFd>,
-    /// `None` while the eventfd is not registered. Dropped before its route.
-    irqfd: Option<Irqfd>,
-    route: MessageRoute,
+    /// Made with the vector's first message, or for a worker. Kept until the device goes, or until a worker that shares it
+    /// has to stop.
+    irqfd: Option<MessageIrqfd>,
+    /// Whether a worker signals the eventfd, too. While the vector is masked its count is what is pending. The worker can
+    /// fill it and make it blocking, so we do not write to it.
+    is_shared: bool,
 }
 
 impl Messages {
@@ -86,16 +78,11 @@ impl Messages {
             return None;
         }
         let owner = state.vectors.get_mut(usize::from(vector))?;
-        if owner.shared.is_none() {
-            let event = match &owner.line {
-                Some(line) => Arc::clone(&line.event),
-                None => Arc::new(EventFd::new(EFD_NONBLOCK).ok()?),
-            };
-            owner.shared = Some(event);
-        }
-        let event = owner.shared.clone();
+        let irqfd = made(&mut owner.irqfd, &self.routes).ok()?;
+        let event = Arc::clone(irqfd.event());
+        owner.is_shared = true;
         self.update_irqfd(&mut state, vector);
-        event
+        Some(event)
     }
 
     /// Forgets the interrupts that wait for a mask to go: the device is reset. What a worker signals from now on leads
@@ -103,8 +90,8 @@ impl Messages {
     pub(super) fn forget(&self) {
         for vector in &mut self.lock().vectors {
             let removed = vector.remove_shared_irqfd();
-            if vector.shared.take().is_some() {
-                vector.line = None;
+            if std::mem::take(&mut vector.is_shared) {
+                vector.irqfd = None;
             }
             vector.pending = false;
             if let Err(error) = removed {
@@ -128,9 +115,9 @@ impl Messages {
 
     /// Reads the pending bits.
     pub(super) fn read_pending(&self, offset: u64, data: &mut [u8]) {
-        let mut state = self.lock();
+        let state = self.lock();
         read_pending(offset, data, |vector| {
-            let vector = state.vectors.get_mut(usize::from(vector));
+            let vector = state.vectors.get(usize::from(vector));
             vector.is_some_and(Vector::is_pending)
         });
     }
@@ -175,27 +162,17 @@ impl Messages {
 }
 
 impl Vector {
-    /// Whether a message waits for the mask to go. The count of a shared eventfd is one, while no irqfd takes it.
-    fn is_pending(&mut self) -> bool {
-        let is_registered = self.line.as_ref().is_some_and(|line| line.irqfd.is_some());
-        if let Some(shared) = &self.shared
-            && !is_registered
-        {
-            self.pending |= drain(shared);
-        }
-        self.pending
+    /// Whether a message waits for the mask to go.
+    fn is_pending(&self) -> bool {
+        let irqfd = self.irqfd.as_ref();
+        self.pending || irqfd.is_some_and(MessageIrqfd::is_pending)
     }
 
     /// Registers the irqfd, whose GSI leads to `message`, and signals it if a message is pending.
     fn send(&mut self, message: Msi, routes: &Arc<Routes>) -> Result<(), Error> {
-        let line = match &mut self.line {
-            Some(line) => line,
-            none => none.insert(Line::new(self.shared.as_ref(), message, routes)?),
-        };
-        line.route.set(message)?;
-        let irqfd = line.register(routes)?;
+        let irqfd = made(&mut self.irqfd, routes)?.connect(message)?;
         if std::mem::take(&mut self.pending) {
-            if self.shared.is_some() {
+            if self.is_shared {
                 routes.irqs().signal_msi(message)?;
             } else {
                 irqfd.signal();
@@ -206,49 +183,25 @@ impl Vector {
 
     /// Removes the irqfd of a shared eventfd, so that its signals wait in the count.
     fn remove_shared_irqfd(&mut self) -> Result<(), Error> {
-        if let Some(line) = self.line.as_mut().filter(|_| self.shared.is_some())
-            && let Some(mut irqfd) = line.irqfd.take()
-        {
-            irqfd.remove()?;
+        match &mut self.irqfd {
+            Some(irqfd) if self.is_shared => irqfd.disconnect(),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
-impl Line {
-    /// The way of a message through this eventfd, or a new one. It is not registered.
-    fn new(
-        event: Option<&Arc<EventFd>>,
-        message: Msi,
-        routes: &Arc<Routes>,
-    ) -> Result<Self, Error> {
-        let event = match event {
-            Some(event) => Arc::clone(event),
-            None => {
-                let event = EventFd::new(EFD_NONBLOCK).map_err(|source| Error::System {
-                    operation: "make an eventfd",
-                    source,
-                })?;
-                Arc::new(event)
-            }
-        };
-        Ok(Self {
-            event,
-            irqfd: None,
-            route: routes.add(message)?,
-        })
-    }
-
-    /// The irqfd, which is registered from now on. What was counted before arrives, too.
-    fn register(&mut self, routes: &Routes) -> Result<&Irqfd, Error> {
-        Ok(match &mut self.irqfd {
-            Some(irqfd) => irqfd,
-            none => {
-                let irqs = routes.irqs();
-                none.insert(irqs.register_irqfd(&self.event, self.route.gsi(), None)?)
-            }
-        })
-    }
+/// The irqfd of a vector, with a new eventfd if there is none yet.
+fn made<'a>(
+    irqfd: &'a mut Option<MessageIrqfd>,
+    routes: &Arc<Routes>,
+) -> Result<&'a mut MessageIrqfd, Error> {
+    Ok(match irqfd {
+        Some(irqfd) => irqfd,
+        none => {
+            let event = EventFd::new(EFD_NONBLOCK).map_err(Error::system("make an eventfd"))?;
+            none.insert(MessageIrqfd::new(Arc::new(event), Arc::clone(routes)))
+        }
+    })
 }
 
 impl fmt::Debug for Messages {
