@@ -83,10 +83,12 @@ impl Bells {
         }
     }
 
-    /// Registers the doorbells when the driver begins to run the device, with these features, and removes them when it
-    /// ends.
-    pub(super) fn set_live(&self, features: Option<u64>) {
+    /// Registers the doorbells when the driver begins to run the device, and removes them when it ends. `read_live` says with
+    /// which features it does. It is asked under the lock: of two vCPUs that change the status, the one that comes last sees
+    /// both changes.
+    pub(super) fn update(&self, read_live: impl FnOnce() -> Option<u64>) {
         let mut state = self.lock();
+        let features = read_live();
         if std::mem::replace(&mut state.live, features) != features {
             state.prefers_memory = false;
             self.register(&mut state);

@@ -93,11 +93,11 @@ impl VirtioPci {
 
     fn update_bells(&self) {
         if let Some(bells) = &self.bells {
-            let registers = self.control.registers();
-            let is_live = registers.status.has(Status::DRIVER_OK);
-            let features = is_live.then_some(registers.driver_features);
-            drop(registers);
-            bells.set_live(features);
+            bells.update(|| {
+                let registers = self.control.registers();
+                let is_live = registers.status.has(Status::DRIVER_OK);
+                is_live.then_some(registers.driver_features)
+            });
         }
     }
 

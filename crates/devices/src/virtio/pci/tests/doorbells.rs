@@ -1,10 +1,16 @@
 //! Notifications: by doorbells that move with the BAR, or by exits.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use super::super::bells::Bells;
+use super::super::layout::Space;
 use super::*;
-use crate::virtio::{Handled, HandlerError, Request};
+use crate::virtio::ring::QueueRegisters;
+use crate::virtio::server::Server;
+use crate::virtio::{Handled, HandlerError, Refusal, Request};
 use kit::wait::await_that;
+use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
 use vmbell_virtqueue::{Buffer, Features, SplitDriver, brand};
 
 const LAYOUTS: [SplitLayout; 2] = [
@@ -170,6 +176,59 @@ fn doorbells_are_registered_while_the_driver_runs_the_device() {
     pc.set(STATUS, 1, 0);
     assert_eq!(pc.registry.registered(), 0, "after a reset");
     assert_eq!(pc.errors(), 0);
+}
+
+/// What serves one queue, of which doorbells need the eventfd.
+struct Kicked(Arc<EventFd>);
+
+impl Server for Kicked {
+    fn check(&self, _: u16, _: &QueueRegisters, _: u64) -> Result<(), Refusal> {
+        unreachable!("not for doorbells")
+    }
+
+    fn start(&self, _: u64, _: &[QueueRegisters]) -> Result<(), Refusal> {
+        unreachable!("not for doorbells")
+    }
+
+    fn stop(&self) {}
+
+    fn stop_queue(&self, _: u16) {}
+
+    fn kick(&self, _: u16) -> Option<&Arc<EventFd>> {
+        Some(&self.0)
+    }
+
+    fn notify(&self, _: u16) {}
+}
+
+#[test]
+fn doorbells_are_as_the_status_is_after_two_vcpus_have_changed_it_at_once() {
+    let registry = Arc::new(Registry::default());
+    let event = Arc::new(EventFd::new(EFD_NONBLOCK).unwrap());
+    let events = Arc::clone(&registry) as _;
+    let bells = Bells::new(Arc::new(Kicked(event)), 1, events, Arc::new(|_| {}));
+    bells.moved(Space::Memory, Some(BASE));
+    let is_live = AtomicBool::new(false);
+    let change = |live| {
+        is_live.store(live, Ordering::Release);
+        bells.update(|| is_live.load(Ordering::Acquire).then_some(0));
+    };
+    for round in 0..1000 {
+        let ends_live = round % 2 == 0;
+        is_live.store(!ends_live, Ordering::Release);
+        std::thread::scope(|scope| {
+            bells.update(|| {
+                // What this vCPU reads is out of date before it is used.
+                let read = is_live.load(Ordering::Acquire);
+                scope.spawn(|| change(ends_live));
+                await_that("the other change", || {
+                    is_live.load(Ordering::Acquire) == ends_live
+                });
+                read.then_some(0)
+            });
+        });
+        assert_eq!(registry.registered(), usize::from(ends_live), "{round}");
+    }
 }
 
 #[test]
