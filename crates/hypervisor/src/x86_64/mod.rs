@@ -10,7 +10,7 @@
 /// The address that an interrupt handler jumps to at its end: the code there does what `iretq` does.
 pub const INTERRUPT_RETURN: u64 = vmbell_core::addresses::INTERRUPT_RETURN;
 
-/// The port to which a guest program writes that it is done, where QEMU has `isa-debug-exit`.
+/// The port to which a guest program writes that it is done, where kvm-unit-tests have QEMU's `isa-debug-exit`.
 pub const DONE_PORT: u16 = 0xf4;
 
 /// The vector of a page fault, the only exception for which the CPU reports an address.
