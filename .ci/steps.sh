@@ -223,7 +223,7 @@ step_msrv() {
     oldest_toolchain
     # Who builds the command has the toolchain of this workspace.
     for name in "${libraries[@]}"; do packages+=(-p "$name"); done
-    cargo "+$version" check --locked --target-dir "$target/msrv" "${packages[@]}"
+    cargo "+$version" check --locked --target-dir "$target/msrv" "${packages[@]}" --features vmbell-virtqueue/serde
 }
 
 step_api() {

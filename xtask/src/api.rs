@@ -30,16 +30,18 @@ const LIBRARIES: [&str; 10] = [
 
 /// What lines have that say nothing to a caller: traits that nearly every type has, and methods of a trait whose `impl` has a
 /// line of its own.
-const USUAL: [&str; 9] = [
+const USUAL: [&str; 11] = [
     "::Freeze for ",
     "::RefUnwindSafe for ",
     "::StructuralPartialEq for ",
     "::Unpin for ",
     "::UnwindSafe for ",
     "::clone(&self)",
+    "::deserialize<",
     "::eq(&self, ",
     "::fmt(&self, ",
     "::hash<",
+    "::serialize<",
 ];
 
 /// Writes a file for each library to `folder`.
@@ -85,6 +87,7 @@ fn document(root: &Path, target: &Path) -> Result<()> {
         .args(["--no-deps", "--lib", "--target-dir"])
         .arg(target);
     cargo.args(LIBRARIES.iter().flat_map(|name| ["--package", *name]));
+    cargo.args(["--features", "vmbell-virtqueue/serde"]);
     cargo.env("RUSTDOC", &rustdoc);
     cargo.env(
         "RUSTDOCFLAGS",

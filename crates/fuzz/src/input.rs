@@ -34,6 +34,10 @@ impl Input<'_> {
         u16::from_le_bytes([self.byte(), self.byte()])
     }
 
+    pub fn long(&mut self) -> u64 {
+        (0..8).fold(0, |value, _| value << 8 | u64::from(self.byte()))
+    }
+
     pub fn features(&mut self) -> Features {
         let bits = self.byte();
         let features = Features::default().with_event_idx(bits & 1 != 0);

@@ -71,19 +71,13 @@ where
                 let _ = device.needs_notification();
             }
             8 => {
-                let bytes = driver
-                    .save()
-                    .expect("a live queue's state is sound")
-                    .to_bytes();
-                let bytes = changed(bytes, &mut input);
+                let state = driver.save().expect("a live queue's state is sound");
+                let bytes = changed(bytes(&state), &mut input);
                 restore_driver(&mut driver, &bytes, size);
             }
             _ => {
-                let bytes = device
-                    .save(&held)
-                    .expect("a live queue's state is sound")
-                    .to_bytes();
-                let bytes = changed(bytes, &mut input);
+                let state = device.save(&held).expect("a live queue's state is sound");
+                let bytes = changed(bytes(&state), &mut input);
                 held = restore_device(&mut device, &bytes).unwrap_or(held);
             }
         }
@@ -91,20 +85,38 @@ where
     }
 }
 
-/// The bytes with up to three of them changed; or, rarely, what is left of the input in place of all but the first
-/// few.
-fn changed(mut bytes: Vec<u8>, input: &mut Input<'_>) -> Vec<u8> {
+/// A value as bytes: all that is in a state becomes numbers of variable length, whose last bytes are below 128.
+fn bytes(value: &impl serde::Serialize) -> Vec<u8> {
+    postcard::to_extend(value, Vec::new()).expect("a state has bytes")
+}
+
+/// The bytes with one or two of their numbers changed; or, rarely, what is left of the input in place of all but the
+/// first few.
+fn changed(mut state: Vec<u8>, input: &mut Input<'_>) -> Vec<u8> {
     let how = input.byte();
     if how & 0xf0 == 0 {
-        bytes.truncate(7);
-        bytes.extend(input.0);
-        return bytes;
+        // The version, the ring, its size and the features stay.
+        state.truncate(6);
+        state.extend(input.0);
+        return state;
     }
-    for _ in 0..how & 3 {
-        let at = usize::from(input.byte()) % bytes.len();
-        bytes[at] = input.byte();
+    for _ in 0..[0, 1, 1, 2][usize::from(how & 3)] {
+        let at = usize::from(input.byte()) % state.len();
+        let end_before = state[..at].iter().rposition(|byte| *byte < 128);
+        let at = end_before.map_or(0, |end| end + 1);
+        let (old, rest) = postcard::take_from_bytes::<u64>(&state[at..]).expect("it is a number");
+        let end = state.len() - rest.len();
+        let new = match input.byte() % 4 {
+            0 => u64::from(input.byte() % 4),
+            1 => old ^ 1 << (input.byte() % 32),
+            2 => u64::from(input.word()),
+            _ => input.long() >> (input.byte() % 64),
+        };
+        state.splice(at..end, bytes(&new));
     }
-    bytes
+    // What a list or an option at the end takes if it has become longer; nobody reads the others.
+    state.extend(input.0);
+    state
 }
 
 /// Restores a driver side if that is possible. What it is asked for is bounded, and what it becomes can be saved.
@@ -116,13 +128,11 @@ fn restore_driver(driver: &mut Driver<u64, impl Side, Any>, bytes: &[u8], size: 
         asked += 1;
         Some(u64::from(id))
     };
-    let result = DriverState::from_bytes(bytes).and_then(|state| driver.restore(&state, data));
+    let state = postcard::from_bytes::<DriverState>(bytes).ok();
+    let restored = state.is_some_and(|state| driver.restore(&state, data).is_ok());
     assert!(asked <= size);
     let after = driver.save().expect("what was restored is sound");
-    assert!(
-        result.is_ok() || before == Ok(after),
-        "an error changes nothing"
-    );
+    assert!(restored || before == Ok(after), "an error changes nothing");
 }
 
 /// The chains of a device side, if it could be restored.
@@ -131,9 +141,7 @@ fn restore_device<V: DeviceQueue + DeviceControl>(
     bytes: &[u8],
 ) -> Option<Vec<Head>> {
     let before = device.save([]);
-    let Ok(state) = DeviceState::from_bytes(bytes) else {
-        return None;
-    };
+    let state: DeviceState = postcard::from_bytes(bytes).ok()?;
     let Ok(heads) = device.restore(&state) else {
         assert_eq!(device.save([]), before, "an error changes nothing");
         return None;

@@ -52,8 +52,8 @@ pub trait DeviceQueue {
 ///
 /// ```
 /// use vmbell_virtqueue::{
-///     Buffer, Chain, DeviceControl, DeviceQueue, DeviceState, Features, HostMemory,
-///     SplitDevice, SplitDriver, SplitLayout, brand,
+///     Buffer, Chain, DeviceControl, DeviceQueue, Features, HostMemory, SplitDevice,
+///     SplitDriver, SplitLayout, brand,
 /// };
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -64,11 +64,11 @@ pub trait DeviceQueue {
 ///     let mut device = SplitDevice::new(&memory, &layout, features)?;
 ///     driver.add(&[Buffer::new(0x8000, 64)], &[], "request")?;
 ///     let head = device.pop(&mut Chain::with_capacity(256))?.expect("it is there");
-///     let bytes = device.save([&head])?.to_bytes();
+///     let state = device.save([&head])?;
 ///
 ///     // Later, with the same contents of the memory:
 ///     let mut device = SplitDevice::new(&memory, &layout, features)?;
-///     let mut heads = device.restore(&DeviceState::from_bytes(&bytes)?)?;
+///     let mut heads = device.restore(&state)?;
 ///     device.add_used(heads.remove(0), 0)?;
 ///     assert!(device.needs_notification());
 ///     assert_eq!(driver.get_used()?.expect("it is back").data, "request");

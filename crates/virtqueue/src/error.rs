@@ -4,6 +4,11 @@ use std::{error::Error, fmt};
 
 /// Why a queue is broken: the other side wrote what it must not. Only a reset repairs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields, rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum QueueError {
     /// The device's used index is beyond the buffers in flight.

@@ -3,6 +3,11 @@
 
 /// Feature bits that change the contents of the rings. Defaults to none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 #[non_exhaustive]
 pub struct Features {
     /// `VIRTIO_F_EVENT_IDX`: each side asks for a notification by event index, and not by a flag.

@@ -40,8 +40,8 @@
 //! # Save and restore
 //!
 //! [`Driver::save`] and [`DeviceControl`] save a side and `restore` it, in this process or in another one. The state
-//! is a value with public fields and also a string of bytes ([`DriverState`], [`DeviceState`]). It does not include
-//! what is in memory: the ring, with both sides' event suppression, and indirect tables. The caller saves the
+//! ([`DriverState`], [`DeviceState`]) is a value with public fields, and with the feature `serde` it can be serialized.
+//! It does not include what is in memory: the ring, with both sides' event suppression, and indirect tables. The caller saves the
 //! memory at the same time, while neither side runs. A restored side gives the answers that the saved one would
 //! have given. A state may come from an untrusted source: it is restored completely, or restoring fails with a
 //! [`RestoreError`] and changes nothing.

@@ -1,9 +1,9 @@
-//! vmbell's queues, saved as bytes and restored from them: a device between any two calls, a driver before any call.
+//! vmbell's queues, saved and restored: a device between any two calls, a driver before any call.
 
 use vmbell_check::choose;
 use vmbell_virtqueue::{
-    Chain, DeviceControl, DeviceQueue, DeviceState, DriverState, Head, PackedDevice, PackedDriver,
-    Side, SplitDevice, SplitDriver,
+    Chain, DeviceControl, DeviceQueue, Head, PackedDevice, PackedDriver, Side, SplitDevice,
+    SplitDriver,
 };
 
 use super::{ABOUT, Pieces, Queue, Rings, Subject, features, packed_layout, split_layout};
@@ -83,8 +83,7 @@ impl<Q: DeviceQueue + DeviceControl> Resumable for Saved<Q> {
     }
     fn reload(&mut self) {
         let state = self.queue.save(&self.head);
-        let bytes = state.expect("the chain is this queue's").to_bytes();
-        let state = DeviceState::from_bytes(&bytes).expect("the bytes are those of a state");
+        let state = state.expect("the chain is this queue's");
         self.queue = (self.attach)(&self.site);
         let heads = self.queue.restore(&state);
         self.head = heads.expect("the queue can have its own state").pop();
@@ -137,8 +136,6 @@ impl<S: Side> Restored<S> {
         if !self.restored && choose(2) == 1 {
             self.restored = true;
             let state = self.queue.0.save().expect("no data was taken");
-            let state = DriverState::from_bytes(&state.to_bytes());
-            let state = state.expect("the bytes are those of a state");
             let mut queue = (self.attach)(&self.site);
             let done = queue.restore(&state, |_| Some(()));
             done.expect("the queue can have its own state");

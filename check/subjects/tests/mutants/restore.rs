@@ -158,8 +158,6 @@ impl<Q: DeviceQueue + DeviceControl> Device<Q> {
             }
             _ => {}
         }
-        let state = DeviceState::from_bytes(&state.to_bytes());
-        let state = state.expect("the bytes are those of a state");
         self.queue = (self.attach)(&self.ring, features);
         let heads = self.queue.restore(&state);
         self.head = heads.expect("a state of a queue").pop();
@@ -264,8 +262,6 @@ impl<S: Side> Driver<S> {
             }
             _ => {}
         }
-        let state = DriverState::from_bytes(&state.to_bytes());
-        let state = state.expect("the bytes are those of a state");
         self.queue = (self.attach)(&self.ring);
         let done = self.queue.restore(&state, |_| Some(()));
         done.expect("a state of a queue");

@@ -1,19 +1,21 @@
 //! The state of a device side: what is saved, and which values of it a queue can have.
 
-use super::codec::{Reader, Writer};
-use super::{RestoreError, RingKind, SLOT, STATE_VERSION, Target, at_most};
+use super::{RestoreError, RingKind, SLOT, Target, at_most, undefined};
 use crate::{Features, Head, QueueError};
-
-/// The number of this side in the bytes of a state.
-const SIDE: u8 = 0;
 
 /// The state of a device side between two calls. Indices are those of [`RingKind`].
 ///
 /// Whether the device has enabled notifications, and its event index, are in the ring's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 #[non_exhaustive]
 pub struct DeviceState {
-    /// The version of this form: [`STATE_VERSION`].
+    /// The version of this form: [`STATE_VERSION`](crate::STATE_VERSION).
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "super::known_version"))]
     pub version: u16,
     /// The format of the ring.
     pub ring: RingKind,
@@ -34,11 +36,17 @@ pub struct DeviceState {
     /// The chains that the caller holds.
     pub heads: Vec<HeadState>,
     /// Why the queue is broken, if it is.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "super::required"))]
     pub broken: Option<QueueError>,
 }
 
 /// A chain that the device has taken and not given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 #[non_exhaustive]
 pub struct HeadState {
     /// The first descriptor (split) or the buffer id (packed), below the size of the queue. A driver that makes the
@@ -53,55 +61,6 @@ pub struct HeadState {
 }
 
 impl DeviceState {
-    /// The state as bytes, for [`from_bytes`](Self::from_bytes).
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut writer = Writer::begin(self.version, SIDE, self.target());
-        writer.u16(self.next_avail);
-        writer.u16(self.next_used);
-        writer.u16(self.avail_seen);
-        writer.u32(self.unsignalled);
-        writer.list(&self.heads, |writer, head| {
-            writer.u16(head.id);
-            writer.u16(head.slots);
-            writer.u16(head.sequence);
-            writer.u32(head.writable);
-        });
-        writer.option(self.broken, Writer::error);
-        writer.0
-    }
-
-    /// Reads a state that [`to_bytes`](Self::to_bytes) has written. Allocates at most what the size in the state
-    /// implies.
-    ///
-    /// # Errors
-    ///
-    /// If the version is unknown, or the bytes are no such state. Whether a queue can have the state is checked when
-    /// it is restored.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, RestoreError> {
-        let (mut reader, target) = Reader::begin(bytes, SIDE)?;
-        let state = Self {
-            version: STATE_VERSION,
-            ring: target.ring,
-            size: target.size,
-            features: target.features,
-            next_avail: reader.u16()?,
-            next_used: reader.u16()?,
-            avail_seen: reader.u16()?,
-            unsignalled: reader.u32()?,
-            heads: reader.list("number of heads", target.size, |reader| {
-                Ok(HeadState {
-                    id: reader.u16()?,
-                    slots: reader.u16()?,
-                    sequence: reader.u16()?,
-                    writable: reader.u32()?,
-                })
-            })?,
-            broken: reader.option("broken", Reader::error)?,
-        };
-        reader.end()?;
-        Ok(state)
-    }
-
     fn target(&self) -> Target {
         Target {
             ring: self.ring,
@@ -155,7 +114,7 @@ impl DeviceState {
         };
         at_most("slots of a head", head.slots, most)?;
         if head.slots == 0 {
-            return Err(super::codec::undefined("slots of a head", 0_u8));
+            return Err(undefined("slots of a head", head.slots));
         }
         Ok(())
     }

@@ -1,20 +1,22 @@
 //! The state of a driver side: what is saved, and which values of it a queue can have.
 
-use super::codec::{Reader, Writer, undefined};
-use super::{MANY, RestoreError, RingKind, STATE_VERSION, Target, at_most, same};
+use super::{MANY, RestoreError, RingKind, Target, at_most, same, undefined};
 use crate::{Features, QueueError, poll};
-
-/// The number of this side in the bytes of a state.
-const SIDE: u8 = 1;
 
 /// The state of a driver side between two calls. Indices are those of [`RingKind`].
 ///
 /// Whether the driver has enabled notifications, and its event index, are in the ring's memory. The caller saves
 /// the data of the buffers in flight, by their ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 #[non_exhaustive]
 pub struct DriverState {
-    /// The version of this form: [`STATE_VERSION`].
+    /// The version of this form: [`STATE_VERSION`](crate::STATE_VERSION).
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "super::known_version"))]
     pub version: u16,
     /// The format of the ring.
     pub ring: RingKind,
@@ -23,6 +25,7 @@ pub struct DriverState {
     /// The negotiated features.
     pub features: Features,
     /// The address of the indirect tables and the entries of each, if the driver has any.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "super::required"))]
     pub tables: Option<(u64, u16)>,
     /// The index of the next buffer to make available.
     pub available: u16,
@@ -40,6 +43,7 @@ pub struct DriverState {
     /// Whether consuming the last used buffer moves the event index.
     pub armed: bool,
     /// For a partly consumed in-order batch: the id of its last buffer and that buffer's length in bytes.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "super::required"))]
     pub batch: Option<(u16, u32)>,
     /// The buffers in flight; on an in-order queue the oldest is first.
     pub buffers: Vec<BufferState>,
@@ -48,11 +52,17 @@ pub struct DriverState {
     /// split ring, and one in all on a packed ring.
     pub entries: Vec<u16>,
     /// Why the queue is broken, if it is.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "super::required"))]
     pub broken: Option<QueueError>,
 }
 
 /// A buffer that the driver has made available and not got back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 #[non_exhaustive]
 pub struct BufferState {
     /// The number by which the device knows it: its first entry.
@@ -64,71 +74,6 @@ pub struct BufferState {
 }
 
 impl DriverState {
-    /// The state as bytes, for [`from_bytes`](Self::from_bytes).
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut writer = Writer::begin(self.version, SIDE, self.target());
-        writer.option(self.tables, |writer, (addr, entries)| {
-            writer.u64(addr);
-            writer.u16(entries);
-        });
-        writer.u16(self.available);
-        writer.u32(self.unkicked);
-        writer.u64(self.position);
-        writer.u64(self.base);
-        writer.u8(self.wrap_counter.into());
-        writer.u16(self.used_seen);
-        writer.u8(self.armed.into());
-        writer.option(self.batch, |writer, (id, len)| {
-            writer.u16(id);
-            writer.u32(len);
-        });
-        writer.list(&self.buffers, |writer, buffer| {
-            writer.u16(buffer.id);
-            writer.u16(buffer.slots);
-            writer.u32(buffer.writable);
-        });
-        writer.list(&self.entries, |writer, entry| writer.u16(*entry));
-        writer.option(self.broken, Writer::error);
-        writer.0
-    }
-
-    /// Reads a state that [`to_bytes`](Self::to_bytes) has written. Allocates at most what the size in the state
-    /// implies.
-    ///
-    /// # Errors
-    ///
-    /// If the version is unknown, or the bytes are no such state. Whether a queue can have the state is checked when
-    /// it is restored.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, RestoreError> {
-        let (mut reader, target) = Reader::begin(bytes, SIDE)?;
-        let state = Self {
-            version: STATE_VERSION,
-            ring: target.ring,
-            size: target.size,
-            features: target.features,
-            tables: reader.option("tables", |reader| Ok((reader.u64()?, reader.u16()?)))?,
-            available: reader.u16()?,
-            unkicked: reader.u32()?,
-            position: reader.u64()?,
-            base: reader.u64()?,
-            wrap_counter: reader.flag("wrap_counter")?,
-            used_seen: reader.u16()?,
-            armed: reader.flag("armed")?,
-            batch: reader.option("batch", |reader| Ok((reader.u16()?, reader.u32()?)))?,
-            buffers: reader.list("number of buffers", target.size, |reader| {
-                Ok(BufferState {
-                    id: reader.u16()?,
-                    slots: reader.u16()?,
-                    writable: reader.u32()?,
-                })
-            })?,
-            entries: reader.list("number of entries", target.size, Reader::u16)?,
-            broken: reader.option("broken", Reader::error)?,
-        };
-        reader.end()?;
-        Ok(state)
-    }
-
     fn target(&self) -> Target {
         Target {
             ring: self.ring,

@@ -1,11 +1,10 @@
-//! The states of both sides of a queue, as values and as bytes, the checks that every state has to pass, and why one
-//! cannot be restored.
+//! The states of both sides of a queue, the checks that every state has to pass, and why one cannot be restored. With the
+//! feature `serde`, states can be written to any format of serde and read from it.
 //!
 //! A state has everything that decides how its side continues and that the ring's memory does not hold (virtio 1.3, 2.7
 //! and 2.8). It is not trusted: every field is checked against the queue and against the other fields before the queue
 //! changes. The caller saves and restores while neither side runs.
 
-mod codec;
 mod device;
 mod driver;
 
@@ -41,19 +40,22 @@ impl Target {
             return Err(RestoreError::Version { version });
         }
         let pairs = [
-            ("ring", saved.ring.code().into(), self.ring.code().into()),
+            ("ring", saved.ring as u64, self.ring as u64),
             ("size", saved.size.into(), self.size.into()),
-            (
-                "features",
-                codec::features(saved.features).into(),
-                codec::features(self.features).into(),
-            ),
+            ("features", bits(saved.features), bits(self.features)),
         ];
         for (field, saved, queue) in pairs {
             same(field, saved, queue)?;
         }
         Ok(())
     }
+}
+
+/// Features as a set of bits.
+fn bits(features: super::Features) -> u64 {
+    u64::from(features.event_idx)
+        | u64::from(features.indirect) << 1
+        | u64::from(features.in_order) << 2
 }
 
 fn same(field: &'static str, saved: u64, queue: u64) -> Result<(), RestoreError> {
@@ -85,11 +87,42 @@ fn at_most(
     Err(error)
 }
 
+fn undefined(field: &'static str, value: impl Into<u64>) -> RestoreError {
+    let value = value.into();
+    RestoreError::Undefined { field, value }
+}
+
+/// Reads the version of a state, which its form depends on: it is the first field, so that a state of another version is
+/// refused as such, whatever follows.
+#[cfg(feature = "serde")]
+fn known_version<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u16, D::Error> {
+    let version = serde::Deserialize::deserialize(from)?;
+    if version != STATE_VERSION {
+        return Err(serde::de::Error::custom(RestoreError::Version { version }));
+    }
+    Ok(version)
+}
+
+/// Reads an optional value that must be there, be it as none: serde takes a field that is missing for none.
+#[cfg(feature = "serde")]
+fn required<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
+where
+    T: serde::Deserialize<'de>,
+    D: serde::Deserializer<'de>,
+{
+    serde::Deserialize::deserialize(from)
+}
+
 /// Split or packed: the format of a ring (virtio 1.3, 2.7 and 2.8), which decides what an index of a state is.
 ///
 /// On a split ring an index is the ring's own, which counts buffers modulo 65,536. On a packed ring it is a slot in
 /// bits 14:0 and the wrap counter in bit 15, as in virtio's event suppression structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
 pub enum RingKind {
     /// A split ring.
     Split,
@@ -98,24 +131,6 @@ pub enum RingKind {
 }
 
 impl RingKind {
-    pub(super) const fn code(self) -> u8 {
-        match self {
-            Self::Split => 0,
-            Self::Packed => 1,
-        }
-    }
-
-    pub(super) fn of_code(code: u8) -> Result<Self, RestoreError> {
-        match code {
-            0 => Ok(Self::Split),
-            1 => Ok(Self::Packed),
-            _ => {
-                let (field, value) = ("ring", code.into());
-                Err(RestoreError::Undefined { field, value })
-            }
-        }
-    }
-
     /// How many entries of the driver's list a buffer has that fills this many slots.
     pub(crate) fn entries(self, slots: u16) -> usize {
         match self {
@@ -165,7 +180,7 @@ impl RingKind {
 /// The bits of a packed ring's index that are the slot.
 pub(super) const SLOT: u16 = 0x7fff;
 
-/// Why a saved state, or its bytes, cannot be restored. The queue has not changed.
+/// Why a saved state cannot be restored. The queue has not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
@@ -174,18 +189,6 @@ pub enum RestoreError {
     Version {
         /// The version in the state.
         version: u16,
-    },
-    /// The bytes end before the state does.
-    #[error("restore a queue: the state's {len} bytes end inside of a field")]
-    Truncated {
-        /// How many bytes there are.
-        len: usize,
-    },
-    /// There are bytes after the end of the state.
-    #[error("restore a queue: {extra} bytes follow the state")]
-    TooLong {
-        /// How many bytes there are after the state.
-        extra: usize,
     },
     /// A field has a value that means nothing.
     #[error("restore a queue: {field} cannot be {value:#x}")]

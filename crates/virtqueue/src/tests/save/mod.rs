@@ -1,5 +1,6 @@
 //! Queues that are saved and restored.
 
+mod form;
 mod hostile;
 mod misuse;
 mod survives;
@@ -25,6 +26,11 @@ crate::queue_brand!(Any);
 /// The data of the buffers in flight, by id.
 fn data(driver: &Driver<u64, impl Side, Any>) -> HashMap<u16, u64> {
     driver.in_flight().map(|(id, &data)| (id, data)).collect()
+}
+
+/// A state as bytes.
+fn bytes(state: &impl serde::Serialize) -> Vec<u8> {
+    postcard::to_extend(state, Vec::new()).unwrap()
 }
 
 /// A kind of ring of some size and features at address 0.
@@ -158,9 +164,9 @@ impl<K: Kind> Pair<K> {
 
     /// Restores the driver side from its bytes.
     fn restore_driver(&mut self) {
-        let bytes = self.driver.save().unwrap().to_bytes();
-        let state = DriverState::from_bytes(&bytes).unwrap();
-        assert_eq!(state.to_bytes(), bytes);
+        let saved = self.driver.save().unwrap();
+        let state: DriverState = postcard::from_bytes(&bytes(&saved)).unwrap();
+        assert_eq!(state, saved);
         let mut data = data(&self.driver);
         let mut driver = self.kind.driver(&self.memory, false);
         driver.restore(&state, |id| data.remove(&id)).unwrap();
@@ -171,9 +177,9 @@ impl<K: Kind> Pair<K> {
 
     /// Restores the device side from its bytes.
     fn restore_device(&mut self) {
-        let bytes = self.device.save(&self.heads).unwrap().to_bytes();
-        let state = DeviceState::from_bytes(&bytes).unwrap();
-        assert_eq!(state.to_bytes(), bytes);
+        let saved = self.device.save(&self.heads).unwrap();
+        let state: DeviceState = postcard::from_bytes(&bytes(&saved)).unwrap();
+        assert_eq!(state, saved);
         let mut device = self.kind.device(&self.memory);
         let heads = device.restore(&state).unwrap();
         assert_eq!(heads, self.heads);
