@@ -144,3 +144,21 @@ fn rows_of_many_runs_are_compared() {
     let [low, high] = row.interval.unwrap();
     assert!(1.0 < low && low < high && high - low < 0.001, "{row:?}");
 }
+
+#[test]
+fn reports_of_two_cpus_are_refused_unless_the_user_allows_them() {
+    let (old, mut new) = (reports(3, 1, |_| 1.0, 1), reports(3, 1, |_| 1.0, 2));
+    for report in &mut new {
+        report.host.cpu = "another CPU".to_owned();
+    }
+    let error = compare(&old, &new, &CompareOptions::default()).unwrap_err();
+    assert!(
+        matches!(&error, CompareError::Different(all) if all.iter().all(|one| one.what == "CPU")),
+        "{error}"
+    );
+    let allowed = CompareOptions {
+        allow_different: true,
+        ..CompareOptions::default()
+    };
+    assert_eq!(compare(&old, &new, &allowed).unwrap().rows.len(), 1);
+}
