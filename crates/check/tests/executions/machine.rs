@@ -229,7 +229,7 @@ fn program() -> impl Strategy<Value = Program> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(std::env::var("VMBELL_CHECK_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000)) })]
+    #![proptest_config(crate::config())]
 
     #[test]
     fn what_happens_on_a_machine_with_store_buffers_is_explored_and_nothing_else(program in program()) {

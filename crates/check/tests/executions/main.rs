@@ -14,3 +14,15 @@ mod models;
 mod native;
 mod reference;
 mod rings;
+
+use proptest::prelude::ProptestConfig;
+
+/// How many random programs a property is tried with: 2,000, or as many as the variable says.
+fn config() -> ProptestConfig {
+    let cases =
+        std::env::var("VMBELL_CHECK_CASES").map_or(2_000, |cases| cases.parse().expect("a number"));
+    ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(cases)
+    }
+}

@@ -8,8 +8,6 @@ use vmbell_check::{Explorer, Memory, Model, Order, fence};
 
 use crate::reference::{Op, Program, graphs};
 
-const ALL: [Model; 3] = [Model::Sc, Model::Tso, Model::Rc11];
-
 /// The value that names the write of step `index` of a thread. An addition adds it to what was there.
 fn unique(thread: usize, index: usize) -> u64 {
     1 << (8 * thread + index)
@@ -151,13 +149,23 @@ fn program() -> impl Strategy<Value = Program> {
     })
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(std::env::var("VMBELL_CHECK_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000)) })]
-
-    #[test]
-    fn every_graph_that_a_model_allows_is_explored_once(program in program()) {
-        for model in ALL {
-            prop_assert_eq!(explored(&program, model), expected(&program, model), "{}", model);
+/// A test for each model, so that they run at the same time.
+macro_rules! graphs_are_explored_once {
+    ($($name:ident: $model:expr),*) => {
+        proptest! {
+            #![proptest_config(crate::config())]
+            $(
+                #[test]
+                fn $name(program in program()) {
+                    prop_assert_eq!(explored(&program, $model), expected(&program, $model));
+                }
+            )*
         }
-    }
+    };
+}
+
+graphs_are_explored_once! {
+    every_graph_that_sequential_consistency_allows_is_explored_once: Model::Sc,
+    every_graph_that_tso_allows_is_explored_once: Model::Tso,
+    every_graph_that_rc11_allows_is_explored_once: Model::Rc11
 }
