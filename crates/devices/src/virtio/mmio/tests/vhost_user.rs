@@ -237,6 +237,8 @@ fn listener_that_accepts_nothing_is_an_error() {
     // No backlog: one connection waits to be accepted, and then the caller of the next one.
     rustix::net::listen(&listener, 0).unwrap();
     let _first = UnixStream::connect(&path).unwrap();
-    let error = VhostUserBlk::connect(&memory(), &path, Box::new(|_| {})).unwrap_err();
+    let patience = Duration::from_secs(1);
+    let error =
+        VhostUserBlk::connect_within(patience, &memory(), &path, Box::new(|_| {})).unwrap_err();
     assert!(text(&error).contains("accepts no connection"), "{error}");
 }
