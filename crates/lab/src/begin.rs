@@ -156,7 +156,7 @@ impl Lab {
     }
 
     /// Boots the machine and saves it, and tries whether it runs a guest when it is restored. Returns `false` if QEMU has
-    /// skipped time at the stop (docs/qemu-bugs.md), so that another boot would give other figures.
+    /// skipped time at the stop (docs/emulator-bugs.md), so that another boot would give other figures.
     fn make(
         &self,
         boot: &LabBootPlan<'_>,

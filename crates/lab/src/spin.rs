@@ -1,5 +1,5 @@
 //! Ends a guest that spins forever, where instructions are counted: its time limit would take this host minutes
-//! (docs/qemu-bugs.md).
+//! (docs/emulator-bugs.md).
 //!
 //! A Linux guest whose CPU is busy sets its timer at each tick, which is an exit. One that runs for a whole [`PERIOD`]
 //! without an exit of its own has its interrupts off, and waits for what never comes. A thread of the process that started

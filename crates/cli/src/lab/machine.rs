@@ -35,7 +35,7 @@ const BOOT_LIMIT: Duration = Duration::from_secs(5 * 60);
 const TIME_LIMIT: Duration = Duration::from_secs(5 * 60);
 
 /// The CPUs of a machine in functional mode. A Linux with several vCPUs crashes now and then on the emulated SVM
-/// (docs/qemu-bugs.md).
+/// (docs/emulator-bugs.md).
 pub(super) const fn default_cpus(depth: u32) -> u32 {
     if depth > 1 { 1 } else { 2 }
 }
@@ -190,7 +190,7 @@ impl MachineArguments {
         Ok(self.plain.depth.iter().copied().map(Some).collect())
     }
 
-    /// How often the program may begin again. A Linux in a guest spins now and then on the emulated SVM (docs/qemu-bugs.md).
+    /// How often the program may begin again. A Linux in a guest spins now and then on the emulated SVM (docs/emulator-bugs.md).
     pub(super) fn retries(&self, depth: u32) -> u32 {
         self.details
             .retries

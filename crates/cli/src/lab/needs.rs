@@ -17,7 +17,7 @@ const WIDTH: (&str, &str) = ("COLUMNS", "80");
 const CARD: &str = "virtio-net";
 const CARD_ADDRESS: &str = "0000:00:07.0";
 const WIRE: &str = "eth0";
-/// QEMU 7.2's SVM switches vector state off at exits: docs/qemu-bugs.md.
+/// QEMU 7.2's SVM switches vector state off at exits: docs/emulator-bugs.md.
 const APPEND: &str = "noxsave";
 
 /// The lab's own limit is the only one: by L1's clock another one would be over at another time.

@@ -23,7 +23,7 @@ pub const KERNEL: &str = "/guest/kernel";
 /// A guest's and L1's program that talks over vsock.
 pub const TALK: &str = "/bin/talk";
 
-/// A guest prints this if the flags of its emulated CPU are corrupted: docs/qemu-bugs.md.
+/// A guest prints this if the flags of its emulated CPU are corrupted: docs/emulator-bugs.md.
 const OOPS: &str = "Oops: general protection fault";
 
 /// The drivers of the guests.

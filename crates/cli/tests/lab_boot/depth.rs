@@ -46,7 +46,7 @@ fn a_linux_inside_runs_under_qemu_and_its_programs_mark_exits() {
     };
     let mut ran = run();
     if text(&ran.stderr).contains("L2 does not answer") {
-        // It may hang under emulated SVM: docs/qemu-bugs.md.
+        // It may hang under emulated SVM: docs/emulator-bugs.md.
         eprintln!("lab: L2 hung under QEMU: the test is run once more");
         ran = run();
     }

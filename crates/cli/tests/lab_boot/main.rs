@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use vmbell_lab::board::{LabBoard, X86_64};
 
 const BOARD: &LabBoard = &X86_64;
-/// Parameters of Linux as a guest. QEMU 7.2's SVM switches vector state off at exits: docs/qemu-bugs.md.
+/// Parameters of Linux as a guest. QEMU 7.2's SVM switches vector state off at exits: docs/emulator-bugs.md.
 const PARAMETERS: &str = "noxsave";
 
 /// The command for L1.

@@ -23,7 +23,7 @@ const SERIAL: u64 = 0x3f8;
 const QEMU: &str = "-M pc,accel=kvm -m 64 -nodefaults -no-user-config -no-reboot -display none -serial stdio \
      -kernel /image -device virtio-rng-pci";
 
-/// Runs a VMM until its guest has come to its end, which it may not do under emulated SVM: docs/qemu-bugs.md.
+/// Runs a VMM until its guest has come to its end, which it may not do under emulated SVM: docs/emulator-bugs.md.
 const RUN: &str = r#"
 "$vmbell" bench vmms image -o /image || fail no image
 run() {
@@ -188,7 +188,7 @@ for way in off on; do
             sleep 0.5
         done
         kill -KILL $pid; wait $pid
-        # It may hang under emulated SVM: docs/qemu-bugs.md.
+        # It may hang under emulated SVM: docs/emulator-bugs.md.
         grep -q 'virtio-pci notify' /out/table-$way && break
     done
 done; true

@@ -422,7 +422,7 @@ fn vmms_answer_every_row_on_kvm() {
             command.args(["--run-timeout", "4s"]);
         })
     };
-    // A guest may hang under emulated SVM (docs/qemu-bugs.md), and again in each boot of this layout, so another one is tried.
+    // A guest may hang under emulated SVM (docs/emulator-bugs.md), and again in each boot of this layout, so another one is tried.
     let report = run(&[]).or_else(|shown| match shown.contains("took longer than") {
         true => run(&["--seed", "2"]),
         false => Err(shown),

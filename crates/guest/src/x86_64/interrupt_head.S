@@ -26,7 +26,7 @@
 # interrupt came there, what the program has compared may be old, so the handler returns to rdx, after hlt. rax is
 # where the stack has the address to return to.
 # Thus the program needs neither cli nor sti, which are exits where they are emulated, nor the interrupt shadow
-# of sti, which an emulating host may forget (docs/qemu-bugs.md).
+# of sti, which an emulating host may forget (docs/emulator-bugs.md).
 16:
     cmp [rax], rcx
     jb 15f

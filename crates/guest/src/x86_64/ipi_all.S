@@ -2,7 +2,7 @@
 # others there are and VALUE = how it sends: 0, one write of the interrupt command register for each; 1, one write for all;
 # 2 and 3, one hypercall for all, by vmcall or vmmcall. The others have ADDRESS = the first vcpu's page. Each vcpu has its own
 # page, and waits halted for its own count of answers, ANSWERED. TARGET counts the interrupts, so that a vcpu which takes one
-# twice answers it once: an emulated CPU may deliver it twice (docs/qemu-bugs.md).
+# twice answers it once: an emulated CPU may deliver it twice (docs/emulator-bugs.md).
 20:
     mov r15, [rbx + {ADDRESS}]
     xor r13d, r13d

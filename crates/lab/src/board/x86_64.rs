@@ -28,7 +28,7 @@ pub const X86_64: LabBoard = LabBoard {
                  nowatchdog audit=0 apparmor=0 random.trust_cpu=on \
                  initcall_blacklist=load_system_certificate_list,init_blk_tracer,jent_mod_init",
     nesting_parameters: "",
-    // QEMU 7.2's SVM switches vector state off at exits (docs/qemu-bugs.md).
+    // QEMU 7.2's SVM switches vector state off at exits (docs/emulator-bugs.md).
     inner_parameters: "noxsave",
     // virtio-serial takes the first free slot, which is 1.
     devices: &[

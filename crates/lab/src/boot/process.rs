@@ -39,7 +39,7 @@ pub(super) fn start(vmbell: &Path, qemu: &Qemu, arguments: &[OsString]) -> Resul
 /// dies: a machine that hangs would otherwise run forever.
 ///
 /// All threads of QEMU share one CPU of the host: with one CPU for each, guests of several vCPUs shut down
-/// or stop now and then (docs/qemu-bugs.md). Boots at the same time share none while there are enough.
+/// or stop now and then (docs/emulator-bugs.md). Boots at the same time share none while there are enough.
 pub fn exec_applet(words: &[OsString]) -> std::io::Error {
     let Some((program, arguments)) = words.split_first() else {
         return std::io::Error::other("no program to become");

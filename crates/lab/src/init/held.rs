@@ -4,7 +4,7 @@
 //! there are guests does its scheduler tell KVM that a vCPU comes to a CPU or leaves it (`preempt_notifier_key`). On
 //! x86-64 KVM does the same for the first and last vCPU without an in-kernel local APIC, with a local APIC that is off,
 //! and with one that its guest has not enabled. Under QEMU 7.2 with several CPUs, another CPU can go on with the old
-//! code, or execute half of the new: L1 panics, or a vCPU runs on a CPU that has not loaded its state (docs/qemu-bugs.md).
+//! code, or execute half of the new: L1 panics, or a vCPU runs on a CPU that has not loaded its state (docs/emulator-bugs.md).
 //! With one CPU that cannot happen, so no guest is held, and exact counts stay as they are.
 
 use kvm_ioctls::{Kvm, VcpuFd};

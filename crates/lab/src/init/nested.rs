@@ -259,7 +259,7 @@ fn by_vmbell(nested: &Nested) -> Command {
         .arg("--virtualization")
         .env_clear();
     if cfg!(target_arch = "x86_64") {
-        // An exit at the begin of each handler, after which QEMU does not deliver the interrupt again: docs/qemu-bugs.md.
+        // An exit at the begin of each handler, after which QEMU does not deliver the interrupt again: docs/emulator-bugs.md.
         command.arg("--pv-eoi=off");
     }
     command
@@ -273,7 +273,7 @@ fn by_qemu(nested: &Nested, qemu: &NestedQemu) -> Command {
         .args(["-machine", "pc,accel=kvm"])
         // As for `vmbell run`.
         .args(["-cpu", "host,-kvm-pv-eoi"])
-        // It reads and writes back the vCPU's registers, after which a program may access no port: docs/qemu-bugs.md.
+        // It reads and writes back the vCPU's registers, after which a program may access no port: docs/emulator-bugs.md.
         .args(["-global", "kvm-apic.vapic=off"])
         .args(["-nodefaults", "-no-user-config", "-no-reboot"])
         .args(["-display", "none", "-serial", "stdio"])

@@ -4,7 +4,7 @@
 # bit 3 writes another EOI, bit 4 clears IF in the flags that it returns with, bit 5 reads a port before
 # the EOI, bit 6 moves the stack pointer of the interrupted code out of memory first.
 # A return to a hlt goes on behind it, because an emulated host may forget that nothing comes between sti
-# and hlt (docs/qemu-bugs.md).
+# and hlt (docs/emulator-bugs.md).
     push rax
     push rcx
     push rdx

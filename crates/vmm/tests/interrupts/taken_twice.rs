@@ -1,5 +1,5 @@
 //! An interrupt that an emulated CPU delivers twice: the second time within the handler of the first one, before its EOI
-//! (docs/qemu-bugs.md). A vCPU that answers each interrupt answers such a one once.
+//! (docs/emulator-bugs.md). A vCPU that answers each interrupt answers such a one once.
 
 use std::collections::BTreeSet;
 

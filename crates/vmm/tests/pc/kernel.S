@@ -143,7 +143,7 @@
     push    rcx
     push    rdx
     inc     dword ptr [COUNT]
-    # QEMU's emulated SVM can lose the shadow of sti (docs/qemu-bugs.md): an interrupt that comes before the hlt, which is one
+    # QEMU's emulated SVM can lose the shadow of sti (docs/emulator-bugs.md): an interrupt that comes before the hlt, which is one
     # byte, returns behind it.
     lea     rax, [rip + 5b]
     cmp     [rsp + 24], rax

@@ -28,7 +28,7 @@ pub(super) const MEMORY: u32 = 256;
 /// serial line, of which each character is an exit, and leaves out tests that need no machine.
 const PARAMETERS: &str = "console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests apparmor=0 audit=0 \
     initcall_blacklist=load_system_certificate_list";
-/// In the lab, QEMU 7.2's SVM switches vector state off at exits: docs/qemu-bugs.md.
+/// In the lab, QEMU 7.2's SVM switches vector state off at exits: docs/emulator-bugs.md.
 const IN_LAB: &str = " noxsave";
 /// The end of a boot.
 const PANIC: &str = "Kernel panic - not syncing: VFS: Unable to mount root fs";

@@ -85,7 +85,7 @@ fn in_qemu(options: &str) -> String {
                  kill -0 $pid || break
                  sleep 0.5
              done
-             # It may hang under emulated SVM: docs/qemu-bugs.md.
+             # It may hang under emulated SVM: docs/emulator-bugs.md.
              kill -KILL $pid; wait $pid
          done"
     )

@@ -42,7 +42,7 @@
     ldr x26, [x19, #{SERVED}]
 3:
     str w24, [x23, #8]
-    // QEMU's clock loses an alarm at the turn of a second (docs/qemu-bugs.md).
+    // QEMU's clock loses an alarm at the turn of a second (docs/emulator-bugs.md).
     ldr w9, [x23, #0x14]
     cbz w9, 3b
     dsb sy

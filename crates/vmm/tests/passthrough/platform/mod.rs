@@ -100,7 +100,7 @@ impl Clock {
         }
     }
 
-    /// Raises the alarm while it is not cleared. QEMU's clock loses one at the turn of a second (docs/qemu-bugs.md).
+    /// Raises the alarm while it is not cleared. QEMU's clock loses one at the turn of a second (docs/emulator-bugs.md).
     pub fn raise(&self) {
         await_that("the alarm", || {
             self.write(LOAD, ALARM);
