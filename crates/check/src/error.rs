@@ -1,9 +1,10 @@
 //! What keeps a scenario from being explored.
 
-use std::io;
+use std::error::Error as _;
+use std::{fmt, io};
 
 /// Why a scenario cannot be explored. An error is not a verdict on the code under test.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The code under test was not compiled with instrumentation.
@@ -139,4 +140,17 @@ pub enum Error {
     /// There is no memory for the stack of a task.
     #[error("cannot allocate the stack of a task")]
     Stack(#[source] io::Error),
+}
+
+/// The message and its sources: a test that unwraps a report prints this.
+impl fmt::Debug for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{self}")?;
+        let mut source = self.source();
+        while let Some(error) = source {
+            write!(out, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
 }

@@ -22,9 +22,10 @@ fn explore(set_up: impl FnMut(&mut Scenario)) -> Result<Report, Error> {
 }
 
 fn error(set_up: impl FnMut(&mut Scenario)) -> String {
-    explore(set_up)
-        .expect_err("it cannot be explored")
-        .to_string()
+    let error = explore(set_up).expect_err("it cannot be explored");
+    // A test that unwraps the report prints the second.
+    assert_eq!(error.to_string(), format!("{error:?}"));
+    error.to_string()
 }
 
 /// A load as instrumented code makes it.
