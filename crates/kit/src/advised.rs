@@ -28,6 +28,10 @@ pub const ALL: [(&str, Tested); 37] = [
     ("vmbell lab -- PROGRAM", Runs("")),
     ("vmbell lab -- target/debug/examples/kvm_smoke", Runs("")),
     ("vmbell lab -- vmbell bench", Runs("")),
+    (
+        "vmbell lab --deterministic -- vmbell bench",
+        Runs("--runs 1 --warmup 0 --ops 10"),
+    ),
     ("vmbell lab --arch aarch64 -- vmbell bench", Runs("")),
     (
         "vmbell lab -- vmbell bench --all",
@@ -91,13 +95,6 @@ pub const ALL: [(&str, Tested); 37] = [
         By(
             "lab_boot/kernels.rs",
             "kvm_built_from_its_source_is_the_packages_except_for_the_patch",
-        ),
-    ),
-    (
-        "vmbell lab kernel --kernel debian:6.12 --kvm-ioeventfd --unpatched -- vmbell bench portio-datamatch-eventfd --doorbells 1,1000",
-        By(
-            "lab_boot/kvm_ioeventfd.rs",
-            "a_value_costs_the_same_next_to_a_thousand_doorbells",
         ),
     ),
     (
