@@ -73,7 +73,7 @@ pub use warnings::{Warning, warnings};
 pub use work::{Counted, EventUnit, Scope, Work};
 pub use write::html::html;
 pub use write::markdown::markdown;
-pub use write::terminal::{Screen, terminal};
+pub use write::terminal::{Screen, TableLines, table_lines, terminal};
 
 #[cfg(test)]
 mod sample;

@@ -34,6 +34,8 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// What happens to columns that do not fit next to each other.
     pub overflow: Overflow,
+    /// Whether one blank is between two columns on a terminal instead of two.
+    pub is_dense: bool,
 }
 
 /// What happens to the columns of a table that is wider than the terminal.
@@ -57,6 +59,10 @@ pub struct Column {
     pub align: Align,
     /// How soon it is left out where the table is too wide: the highest rank first, and 0 never.
     pub rank: u8,
+    /// The least width of its cells, so that it does not move when a number grows.
+    pub least: usize,
+    /// Whether texts that do not fit next to the other columns are shortened in the middle, down to the least width.
+    pub is_shortened: bool,
     /// The cells, one for each row.
     pub cells: Vec<Cell>,
 }
@@ -149,6 +155,8 @@ impl Column {
             group: None,
             align: Align::Left,
             rank: 0,
+            least: 0,
+            is_shortened: false,
             cells: Vec::new(),
         }
     }
@@ -165,6 +173,12 @@ impl Column {
     #[must_use]
     pub fn rank(self, rank: u8) -> Self {
         Self { rank, ..self }
+    }
+
+    /// The column with a least width.
+    #[must_use]
+    pub fn at_least(self, least: usize) -> Self {
+        Self { least, ..self }
     }
 
     /// The column as one of a group.

@@ -2,9 +2,9 @@
 //! is known.
 
 use crate::table::{Align, Block, Cell, Column, Overflow, Paint, Table};
-use crate::text::{pad, visible, width, wrap};
+use crate::text::{pad, shortened_in_the_middle, visible, width, wrap};
 
-/// The blanks between two columns.
+/// The blanks between two columns, if the table is not dense.
 const GAP: usize = 2;
 
 /// The widest title of a column that is not broken, where columns may follow below.
@@ -33,6 +33,40 @@ pub fn terminal(blocks: &[Block], screen: Screen) -> String {
         before = Some(block);
     }
     text
+}
+
+/// The lines of a table, for a screen that draws them itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableLines {
+    /// The columns that fit, by their places in the table, each with its title in its width and the blanks before it.
+    pub titles: Vec<(usize, String)>,
+    /// The rows, without their colours.
+    pub rows: Vec<String>,
+}
+
+/// Lays a table out in lines of this width. Words of its last column are not broken.
+pub fn table_lines(table: &Table, width: usize) -> TableLines {
+    let fitting = Screen {
+        color: false,
+        width: Some(width),
+    };
+    let columns = fitting.leave_out(Sized::all(table));
+    let titles = columns.iter().enumerate().map(|(at, column)| {
+        let title = visible(&column.column.title);
+        (column.place, column.aligned(at, (&title, ""), &title))
+    });
+    let rows =
+        (0..table.rows()).map(|row| Screen::default().line_of(&columns, &cells(&columns, row)));
+    TableLines {
+        titles: titles.collect(),
+        rows: rows.collect(),
+    }
+}
+
+/// The cells of a row.
+fn cells(columns: &[Sized<'_>], row: usize) -> Vec<Cell> {
+    let cell = |column: &Sized<'_>| column.column.cells.get(row).cloned().unwrap_or_default();
+    columns.iter().map(cell).collect()
 }
 
 /// Whether an empty line is between the two.
@@ -92,35 +126,42 @@ impl Screen {
         let widths = columns.iter().enumerate().map(|(place, column)| {
             match place == last && place > 0 && column.column.align == Align::Left {
                 true => column.width.min(WORDS),
+                false if column.column.is_shortened => column.least() + column.mark,
                 false => column.width + column.mark,
             }
         });
-        let all = widths.sum::<usize>() + GAP * columns.len().saturating_sub(1);
+        let all = widths.sum::<usize>() + gaps(columns);
         self.width.is_none_or(|width| all <= width)
+    }
+
+    /// The columns without those of the highest ranks, until the others fit.
+    fn leave_out<'t>(self, mut columns: Vec<Sized<'t>>) -> Vec<Sized<'t>> {
+        while !self.fits(&columns) {
+            let ranks = columns.iter().map(|column| column.column.rank);
+            match ranks.max() {
+                None | Some(0) => break,
+                Some(rank) => columns.retain(|column| column.column.rank != rank),
+            }
+        }
+        let all: usize = columns
+            .iter()
+            .map(|column| column.width + column.mark)
+            .sum();
+        let over = self
+            .width
+            .map_or(0, |width| (all + gaps(&columns)).saturating_sub(width));
+        let shortened = columns.iter_mut().find(|column| column.column.is_shortened);
+        if let Some(column) = shortened {
+            column.width = column.width.saturating_sub(over).max(column.least());
+        }
+        columns
     }
 
     /// The columns of a table: those that fit, or all in as many parts as it takes.
     fn parts(self, table: &Table) -> Vec<Vec<Sized<'_>>> {
-        let mut columns: Vec<Sized<'_>> = table
-            .columns
-            .iter()
-            .enumerate()
-            .map(|(place, column)| {
-                let before = place
-                    .checked_sub(1)
-                    .and_then(|before| table.columns.get(before));
-                Sized::new(column, before, table.overflow)
-            })
-            .collect();
+        let columns = Sized::all(table);
         if table.overflow == Overflow::LeaveOut {
-            while !self.fits(&columns) {
-                let ranks = columns.iter().map(|column| column.column.rank);
-                match ranks.max() {
-                    None | Some(0) => break,
-                    Some(rank) => columns.retain(|column| column.column.rank != rank),
-                }
-            }
-            return vec![columns];
+            return vec![self.leave_out(columns)];
         }
         let mut parts: Vec<Vec<Sized<'_>>> = Vec::new();
         let mut columns = columns.into_iter();
@@ -161,38 +202,34 @@ impl Screen {
             }
         }
         for row in 0..rows {
-            let cells: Vec<Cell> = columns
-                .iter()
-                .map(|column| column.column.cells.get(row).cloned().unwrap_or_default())
-                .collect();
-            self.row(columns, &cells, text);
+            self.row(columns, &cells(columns, row), text);
         }
     }
 
     fn row(self, columns: &[Sized<'_>], cells: &[Cell], text: &mut String) {
+        text.push_str(&self.line_of(columns, cells));
+        text.push('\n');
+    }
+
+    /// The cells in their columns; a last cell of words goes on in the lines below.
+    fn line_of(self, columns: &[Sized<'_>], cells: &[Cell]) -> String {
         let mut line = String::new();
         let mut start = 0;
         for (place, (column, cell)) in columns.iter().zip(cells).enumerate() {
             let mut shown = visible(&cell.text);
             if place > 0 {
-                start += GAP;
+                start += column.gap;
             }
-            if place + 1 == columns.len() && column.column.align == Align::Left {
+            if column.column.is_shortened {
+                shown = shortened_in_the_middle(&shown, column.width);
+            } else if place + 1 == columns.len() && column.column.align == Align::Left {
                 shown = wrap(&shown, start, self.width);
             }
             start += column.width + column.mark;
-            let blanks = column.width.saturating_sub(width(&shown));
-            let blanks_of_mark = column.mark.saturating_sub(width(cell.mark));
-            let (left, right) = match column.column.align {
-                Align::Left => (0, blanks + blanks_of_mark),
-                Align::Right => (blanks, blanks_of_mark),
-            };
-            let gap = if place > 0 { GAP } else { 0 };
             let painted = self.paint(&format!("{shown}{}", cell.mark), cell.paint);
-            line.push_str(&format!("{:gap$}{:left$}{painted}{:right$}", "", "", ""));
+            line.push_str(&column.aligned(place, (&shown, cell.mark), &painted));
         }
-        text.push_str(line.trim_end());
-        text.push('\n');
+        line.trim_end().to_owned()
     }
 
     fn paint(self, text: &str, paint: Paint) -> String {
@@ -211,10 +248,19 @@ impl Screen {
     }
 }
 
+/// The blanks between all columns.
+fn gaps(columns: &[Sized<'_>]) -> usize {
+    columns.iter().skip(1).map(|column| column.gap).sum()
+}
+
 /// A column with its widths in cells of the terminal.
 #[derive(Clone)]
 struct Sized<'t> {
     column: &'t Column,
+    /// Its place in the table.
+    place: usize,
+    /// The blanks before it, unless it is the first one of a line.
+    gap: usize,
     /// The title in two lines; the first one is empty if it is not broken.
     title: [&'t str; 2],
     /// The width of the texts and of the title.
@@ -224,10 +270,19 @@ struct Sized<'t> {
 }
 
 impl<'t> Sized<'t> {
+    /// The columns of a table.
+    fn all(table: &'t Table) -> Vec<Self> {
+        let columns = table.columns.iter().enumerate();
+        let sized = columns.map(|(place, column)| Self::new(column, place, table));
+        sized.collect()
+    }
+
     /// Above the first column of a group is the group's title. A title that makes one of many columns much wider than its numbers
     /// is broken at its first hyphen; that of the names is not.
-    fn new(column: &'t Column, before: Option<&Column>, overflow: Overflow) -> Self {
-        let is_of_many = overflow == Overflow::Continue && before.is_some();
+    fn new(column: &'t Column, place: usize, table: &'t Table) -> Self {
+        let before = place.checked_sub(1);
+        let before = before.and_then(|before| table.columns.get(before));
+        let is_of_many = table.overflow == Overflow::Continue && before.is_some();
         let cells = || column.cells.iter();
         let of_cells = cells().map(|cell| width(&visible(&cell.text))).max();
         let of_cells = of_cells.unwrap_or_default();
@@ -245,15 +300,36 @@ impl<'t> Sized<'t> {
             .as_deref()
             .filter(|_| before.is_none_or(|before| before.group != column.group))
             .map_or(0, |group| width(&visible(group)));
+        let widths = [of_cells, of_titles[0], of_titles[1], of_group, column.least];
         Self {
             column,
+            place,
+            gap: if table.is_dense { 1 } else { GAP },
             title: broken,
-            width: of_cells.max(of_titles[0]).max(of_titles[1]).max(of_group),
+            width: widths.into_iter().max().unwrap_or_default(),
             mark: cells()
                 .map(|cell| width(cell.mark))
                 .max()
                 .unwrap_or_default(),
         }
+    }
+
+    /// The width below which it is not shortened.
+    fn least(&self) -> usize {
+        let title = width(&visible(&self.column.title));
+        self.column.least.max(title).min(self.width)
+    }
+
+    /// A text with its mark, as it is painted, in the width of the column and after the blanks before it.
+    fn aligned(&self, at: usize, (text, mark): (&str, &str), painted: &str) -> String {
+        let blanks = self.width.saturating_sub(width(text));
+        let blanks_of_mark = self.mark.saturating_sub(width(mark));
+        let (left, right) = match self.column.align {
+            Align::Left => (0, blanks + blanks_of_mark),
+            Align::Right => (blanks, blanks_of_mark),
+        };
+        let left = left + if at > 0 { self.gap } else { 0 };
+        format!("{:left$}{painted}{:right$}", "", "")
     }
 }
 

@@ -164,3 +164,33 @@ fn text_of_others_cannot_command_the_terminal() {
     );
     assert!(text.contains("\\u{1b}[2Jgone\\u{d}"), "{text}");
 }
+
+#[test]
+fn a_column_of_names_is_shortened_before_another_is_left_out_and_the_titles_stay_above_their_numbers()
+ {
+    let name = Column {
+        is_shortened: true,
+        ..Column::words("name").at_least(6)
+    };
+    let mut table = Table::new("id", ["1"]);
+    table.is_dense = true;
+    table.add(name, cells(&["instance-0001"]));
+    table.add(Column::numbers("rate").at_least(6), cells(&["10"]));
+    table.add(Column::numbers("share").rank(1), cells(&["5 %"]));
+    let shown = |width| {
+        let TableLines { titles, rows } = table_lines(&table, width);
+        let places: Vec<usize> = titles.iter().map(|(place, _)| *place).collect();
+        let titles: String = titles.into_iter().map(|(_, title)| title).collect();
+        (places, [titles, rows[0].clone()])
+    };
+    let wide = [
+        "id name            rate share",
+        "1  instance-0001     10   5 %",
+    ];
+    assert_eq!(shown(40), (vec![0, 1, 2, 3], wide.map(str::to_owned)));
+    let short = ["id name     rate share", "1  ins…01     10   5 %"];
+    assert_eq!(shown(22), (vec![0, 1, 2, 3], short.map(str::to_owned)));
+    // Without the share, there is room for more of the name.
+    let without = ["id name         rate", "1  insta…0001     10"];
+    assert_eq!(shown(20), (vec![0, 1, 2], without.map(str::to_owned)));
+}
