@@ -9,7 +9,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
 use super::OUTPUT;
 use crate::exit::Usage;
-use vmbell_report::{EXPORTERS, Export, Exporter, Report, TimeUnit};
+use vmbell_report::{Block, EXPORTERS, Export, Exporter, Report, TimeUnit, html, markdown};
 
 /// Where the report is written: an option `--export-NAME FILE` for each of [`EXPORTERS`].
 #[derive(Clone, Debug, Default)]
@@ -71,9 +71,7 @@ impl Exports {
         for (exporter, path) in args.given() {
             exports.push((Export::open(path)?, exporter));
         }
-        if exports.iter().filter(|(to, _)| to.is_stdout()).count() > 1 {
-            return Err(Usage::new("only one --export-... can go to stdout").into());
-        }
+        one_to_stdout(exports.iter().map(|(to, _)| to)).map_err(Usage::new)?;
         Ok(Self(exports))
     }
 
@@ -91,6 +89,73 @@ impl Exports {
             .collect();
         results.into_iter().collect::<Result<(), _>>()?;
         Ok(())
+    }
+}
+
+/// Where what is shown is written, of a command whose result is not a report.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct BlockExportArgs {
+    /// Write what is shown as Markdown; - is stdout
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    export_markdown: Option<PathBuf>,
+
+    /// Write what is shown as a page for a browser; - is stdout
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    export_html: Option<PathBuf>,
+}
+
+impl BlockExportArgs {
+    /// The files.
+    pub(crate) fn paths(&self) -> Vec<&Path> {
+        let paths = [&self.export_markdown, &self.export_html].into_iter();
+        paths.filter_map(|path| path.as_deref()).collect()
+    }
+}
+
+/// Writes blocks, under a title where the format has one.
+type BlockWriter = fn(&str, &[Block]) -> String;
+
+/// The files and streams that blocks are exported to.
+pub(crate) struct BlockExports(Vec<(Export, BlockWriter)>);
+
+impl BlockExports {
+    /// Opens all of them, before anything is measured or read.
+    pub(crate) fn open(args: &BlockExportArgs) -> Result<Self> {
+        distinct(&args.paths()).map_err(Usage::new)?;
+        let formats: [(_, BlockWriter); 2] = [
+            (&args.export_markdown, |_, blocks| markdown(blocks)),
+            (&args.export_html, html),
+        ];
+        let mut exports = Vec::new();
+        for (path, writer) in formats {
+            if let Some(path) = path {
+                exports.push((Export::open(path)?, writer));
+            }
+        }
+        one_to_stdout(exports.iter().map(|(to, _)| to)).map_err(Usage::new)?;
+        Ok(Self(exports))
+    }
+
+    /// Whether one of them is stdout, so that nothing else may be printed there.
+    pub(crate) fn use_stdout(&self) -> bool {
+        self.0.iter().any(|(to, _)| to.is_stdout())
+    }
+
+    /// Writes all exports that can be written, and returns the first error.
+    pub(crate) fn finish(self, title: &str, blocks: &[Block]) -> Result<()> {
+        let exports = self.0.into_iter();
+        let results: Vec<Result<(), _>> = exports
+            .map(|(to, writer)| to.finish(&writer(title, blocks)))
+            .collect();
+        Ok(results.into_iter().collect::<Result<(), _>>()?)
+    }
+}
+
+/// Fails if two exports go to stdout.
+fn one_to_stdout<'e>(exports: impl Iterator<Item = &'e Export>) -> Result<()> {
+    match exports.filter(|to| to.is_stdout()).count() {
+        0 | 1 => Ok(()),
+        _ => bail!("only one --export-... can go to stdout"),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::args::OUTPUT;
+use crate::args::exports::BlockExportArgs;
 use crate::args::values;
 use crate::output::style::Style;
 
@@ -74,13 +75,8 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) export_json: Option<PathBuf>,
 
-    /// Write the comparison as Markdown; - is stdout
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
-    pub(crate) export_markdown: Option<PathBuf>,
-
-    /// Write the comparison as a page for a browser; - is stdout
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
-    pub(crate) export_html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) exports: BlockExportArgs,
 
     /// Show the comparison in this style
     #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Auto, help_heading = OUTPUT)]

@@ -10,14 +10,14 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 pub(super) use self::args::CompareArgs;
 use super::exit::{Exit, Usage};
-use crate::args::exports::{distinct, replaced};
+use crate::args::exports::{BlockExports, distinct, replaced};
 use crate::output::deliver::show;
 use crate::output::style::Style;
 use crate::output::text::made_visible;
 use vmbell_report::compare::{
     CompareError, CompareOptions, ComparedRow, Comparison, Pairing, RowKey, Verdict, compare, json,
 };
-use vmbell_report::{Export, Report, html, markdown, parse, units, visible};
+use vmbell_report::{Export, Report, parse, units, visible};
 
 /// Compares, exports and shows. Every error has the status of wrong arguments, so that 1 says nothing but that a row is
 /// slower.
@@ -28,7 +28,12 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
 fn compared(args: &CompareArgs) -> Result<Exit> {
     let (old, new) = sides(args)?;
     keep_inputs(args, old.iter().chain(new))?;
-    let exports = exports(args)?;
+    let json_export = args.export_json.as_deref().map(Export::open).transpose()?;
+    let exports = BlockExports::open(&args.exports)?;
+    let is_json_stdout = json_export.as_ref().is_some_and(Export::is_stdout);
+    if is_json_stdout && exports.use_stdout() {
+        bail!("only one --export-... can go to stdout");
+    }
     let options = CompareOptions {
         pairing: if args.turns {
             Pairing::Turns
@@ -42,13 +47,13 @@ fn compared(args: &CompareArgs) -> Result<Exit> {
     };
     let (old, new) = (read_all(old, "old")?, read_all(new, "new")?);
     let comparison = compare(&old, &new, &options).map_err(with_advice)?;
-    let stdout_is_taken = exports.iter().any(|(to, _)| to.is_stdout());
-    let exported: Vec<_> = exports
-        .into_iter()
-        .map(|(to, writer)| to.finish(&writer(&comparison)))
-        .collect();
-    show(args.style, stdout_is_taken, &comparison.blocks())?;
-    exported.into_iter().collect::<Result<(), _>>()?;
+    let blocks = comparison.blocks();
+    let stdout_is_taken = is_json_stdout || exports.use_stdout();
+    let written = json_export.map(|to| to.finish(&json(&comparison)));
+    let exported = exports.finish("Comparison", &blocks);
+    show(args.style, stdout_is_taken, &blocks)?;
+    written.transpose()?;
+    exported?;
     let missing = match args.allow_missing {
         true => Vec::new(),
         false => comparison.only_old.iter().collect(),
@@ -69,38 +74,10 @@ fn sides(args: &CompareArgs) -> Result<(&[PathBuf], &[PathBuf])> {
     }
 }
 
-type ComparisonWriter = fn(&Comparison) -> String;
-
-/// Opens the exports, before anything is read.
-fn exports(args: &CompareArgs) -> Result<Vec<(Export, ComparisonWriter)>> {
-    let given: [(Option<&PathBuf>, ComparisonWriter); 3] = [
-        (args.export_json.as_ref(), json),
-        (args.export_markdown.as_ref(), |comparison| {
-            markdown(&comparison.blocks())
-        }),
-        (args.export_html.as_ref(), |comparison| {
-            html("Comparison", &comparison.blocks())
-        }),
-    ];
-    let mut exports = Vec::new();
-    for (path, writer) in given {
-        if let Some(path) = path {
-            exports.push((Export::open(path)?, writer));
-        }
-    }
-    if exports.iter().filter(|(to, _)| to.is_stdout()).count() > 1 {
-        bail!("only one --export-... can go to stdout");
-    }
-    Ok(exports)
-}
-
 /// Fails if an export would replace a report that is to be read, or another export.
 fn keep_inputs<'p>(args: &CompareArgs, reports: impl Iterator<Item = &'p PathBuf>) -> Result<()> {
-    let exports: Vec<&Path> = [&args.export_json, &args.export_markdown, &args.export_html]
-        .into_iter()
-        .flatten()
-        .map(PathBuf::as_path)
-        .collect();
+    let mut exports = args.exports.paths();
+    exports.extend(args.export_json.as_deref());
     distinct(&exports)?;
     if let Some(report) = replaced(&exports, reports) {
         let report = shown(report);
