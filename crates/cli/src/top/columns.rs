@@ -4,19 +4,40 @@ use std::cmp::Ordering;
 use std::fmt::Write;
 
 use super::text::{core, rate};
-use vmbell_report::{pad, shortened_in_the_middle, width};
+use vmbell_report::{Align, Cell, Column, Table};
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::Vm;
 
-/// The least width of the names of VMs: with it, the table has [`TABLE`] columns.
+/// The least width of the names of VMs: with it, the table has 80 columns.
 pub(super) const NAME: usize = 10;
-const TABLE: usize = 80;
 
-/// The width that the names of VMs take: as much as they need, if they fit into lines of this width.
-pub(super) fn name_width(vms: &[Vm], line: Option<usize>) -> usize {
-    let widest = vms.iter().map(|vm| width(&name(vm))).max();
-    let room = line.map_or(usize::MAX, |line| NAME + line.saturating_sub(TABLE));
-    widest.unwrap_or_default().clamp(NAME, room)
+/// The table of VMs in this order, which is never without the column `kept`.
+pub(super) fn table(vms: &[&Vm], seconds: f64, kept: VmColumn) -> Table {
+    let column = |column: VmColumn| Column {
+        cells: vms
+            .iter()
+            .map(|vm| Cell::from(column.cell(vm, seconds)))
+            .collect(),
+        rank: if column == kept { 0 } else { column.rank() },
+        align: match column {
+            VmColumn::Name => Align::Left,
+            _ => Align::Right,
+        },
+        is_shortened: column == VmColumn::Name,
+        ..Column::words(column.title()).at_least(column.width())
+    };
+    Table {
+        columns: VmColumn::ALL.map(column).into(),
+        is_dense: true,
+        ..Table::default()
+    }
+}
+
+/// The VMs in the order in which both the screen and the tables begin: those that use the CPU most first.
+pub(super) fn sorted(vms: &[Vm]) -> Vec<Vm> {
+    let mut vms = vms.to_vec();
+    vms.sort_by(|one, other| VmColumn::FIRST.compare(one, other));
+    vms
 }
 
 /// A column.
@@ -51,6 +72,9 @@ impl VmColumn {
         Self::PvEois,
     ];
 
+    /// The one that the screen sorts by at first.
+    pub(super) const FIRST: Self = Self::Core;
+
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Pid => "PID",
@@ -67,21 +91,25 @@ impl VmColumn {
         }
     }
 
-    const fn width(self, name: usize) -> usize {
+    /// The width of its numbers, which do not move when they grow.
+    const fn width(self) -> usize {
         match self {
-            Self::Name => name,
+            Self::Name => NAME,
             Self::Vcpus | Self::PvEois => 4,
             Self::Core | Self::Eois => 5,
             _ => 7,
         }
     }
 
-    /// The text in the column's width; the name has `name` cells of a terminal.
-    pub(super) fn aligned(self, text: &str, name: usize) -> String {
-        let width = self.width(name);
+    /// How soon it is left out where lines are short.
+    const fn rank(self) -> u8 {
         match self {
-            Self::Name => pad(&shortened_in_the_middle(text, width), width),
-            _ => format!("{text:>width$}"),
+            Self::Vcpus => 5,
+            Self::PvEois => 4,
+            Self::Eois => 3,
+            Self::Ioctls => 2,
+            Self::Irqfds => 1,
+            _ => 0,
         }
     }
 
@@ -130,16 +158,6 @@ impl VmColumn {
         };
         order.then((one.pid, one.fd).cmp(&(other.pid, other.fd)))
     }
-}
-
-/// The titles in a line, or what they show of a VM; names have `name` cells of a terminal.
-pub(super) fn line(name: usize, text: impl Fn(VmColumn) -> String) -> String {
-    let mut line = String::new();
-    for column in VmColumn::ALL {
-        let space = if line.is_empty() { "" } else { " " };
-        let _ = write!(line, "{space}{}", column.aligned(&text(column), name));
-    }
-    line
 }
 
 /// The VMM and the VM's name.

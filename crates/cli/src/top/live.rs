@@ -74,7 +74,7 @@ pub(super) fn run(
 fn draw(tty: &mut Tty, screen: &mut TopScreen, interval: Option<&TopInterval>) -> Result<()> {
     let result = tty.screen.draw(|frame| {
         if let Some(interval) = interval {
-            screen.fit(interval, view::height(frame.area(), interval));
+            view::fit(screen, frame.area(), interval);
         }
         view::draw(frame, screen, interval);
         for cell in &mut frame.buffer_mut().content {

@@ -33,7 +33,7 @@ use super::exit::{Exit, Unavailable, Usage};
 use super::interrupt;
 use super::output::print_to_reader;
 use crate::args::OUTPUT;
-use crate::args::exports::distinct;
+use crate::args::exports::{BlockExportArgs, BlockExports, distinct};
 use crate::args::values;
 use crate::output::locale;
 use vmbell_top::bpf::Metric;
@@ -121,6 +121,9 @@ pub(super) struct TopArgs {
     /// Print a line of JSON for each interval, with counts since the command's start
     #[arg(long, conflicts_with = "batch", help_heading = OUTPUT)]
     json: bool,
+
+    #[command(flatten)]
+    exports: BlockExportArgs,
 }
 
 /// Where counts come from.
@@ -163,15 +166,14 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
     };
     let costs = args.costs.as_deref().map(costs::read).transpose()?;
     let with: Vec<Metric> = args.with.iter().map(|with| with.metric()).collect();
-    let files: Vec<&Path> = [&args.export_openmetrics, &args.record]
-        .into_iter()
-        .filter_map(|path| path.as_deref())
-        .collect();
+    let mut files = args.exports.paths();
+    files.extend(args.export_openmetrics.as_deref());
+    files.extend(args.record.as_deref());
     distinct(&files).map_err(Usage::new)?;
-    if args.json && args.prints_metrics() {
-        return Err(
-            Usage::new("only one of --json and --export-openmetrics can go to stdout").into(),
-        );
+    let exports = BlockExports::open(&args.exports)?;
+    let to_stdout = [args.json, args.prints_metrics(), exports.use_stdout()];
+    if to_stdout.into_iter().filter(|is| *is).count() > 1 {
+        return Err(Usage::new("only one of --json and --export-... can go to stdout").into());
     }
     let metrics = args.export_openmetrics.clone();
     let metrics = metrics.map(Metrics::new).transpose()?;
@@ -190,12 +192,17 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
         metrics,
         costs,
         recorder,
+        last: None,
     };
     counts.record()?;
-    if args.is_live() {
-        return live::run(|| counts.next(), args.delay, args.number, interrupted);
+    let exit = match args.is_live() {
+        true => live::run(|| counts.next(), args.delay, args.number, interrupted),
+        false => batch(args, &mut counts, interrupted),
+    }?;
+    if let Some(interval) = &counts.last {
+        exports.finish("vmbell top", &text::blocks(interval))?;
     }
-    batch(args, &mut counts, interrupted)
+    Ok(exit)
 }
 
 impl TopArgs {
@@ -203,11 +210,16 @@ impl TopArgs {
     fn is_live(&self) -> bool {
         let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         let is_dumb = env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-        let is_batch = self.once || self.batch || self.json || self.prints_metrics();
+        let is_batch = self.once || self.batch || self.json || !self.prints_tables();
         !is_batch && is_terminal && !is_dumb
     }
 
-    /// Whether stdout is for metrics, and so not for tables.
+    /// Whether tables go to stdout, and not an export.
+    fn prints_tables(&self) -> bool {
+        !self.prints_metrics() && !self.exports.paths().contains(&Path::new("-"))
+    }
+
+    /// Whether stdout is for metrics.
     fn prints_metrics(&self) -> bool {
         self.export_openmetrics.as_deref() == Some(Path::new("-"))
     }
@@ -224,6 +236,8 @@ struct TopCounts {
     /// What operations cost on this host, if it is known.
     costs: Option<Costs>,
     recorder: Option<Recorder>,
+    /// The interval before.
+    last: Option<TopInterval>,
 }
 
 impl TopCounts {
@@ -246,6 +260,7 @@ impl TopCounts {
             metrics.write(&self.sources.vms(&now), &command)?;
         }
         self.before = now;
+        self.last = Some(interval.clone());
         self.record()?;
         Ok(interval)
     }
@@ -279,7 +294,7 @@ fn batch(args: &TopArgs, counts: &mut TopCounts, interrupted: &AtomicBool) -> Re
         let interval = counts.next()?;
         let shown = match args.json {
             true => json::line(&counts.sources, &counts.before, &counts.first)?,
-            false if args.prints_metrics() => String::new(),
+            false if !args.prints_tables() => String::new(),
             false => locale::shown(&text::text(&interval, terminal::width())).into_owned(),
         };
         if !print_to_reader(shown.as_bytes())? {

@@ -11,7 +11,7 @@ use super::columns::{self, VmColumn};
 use super::interval::TopInterval;
 use super::parts::parts;
 use crate::args::values;
-use vmbell_report::{Block, terminal, width};
+use vmbell_report::{Block, terminal, visible, width};
 use vmbell_top::model::Vm;
 
 /// Delays that `+` and `-` reach.
@@ -40,13 +40,18 @@ pub(super) struct TopScreen {
     pub(super) left: usize,
     /// How many lines are shown.
     height: usize,
+    /// How many pages help has.
+    pages: usize,
 }
 
 /// What keys are for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Browse,
-    Help,
+    /// They turn its pages.
+    Help {
+        page: usize,
+    },
     /// They are a name.
     Filter,
     /// They are a time.
@@ -98,7 +103,7 @@ impl TopScreen {
         Self {
             delay,
             mode: Mode::Browse,
-            sort: VmColumn::Core,
+            sort: VmColumn::FIRST,
             is_reversed: false,
             filter: String::new(),
             open: HashSet::new(),
@@ -106,6 +111,7 @@ impl TopScreen {
             top: 0,
             left: 0,
             height: 1,
+            pages: 1,
         }
     }
 
@@ -148,8 +154,9 @@ impl TopScreen {
         found.unwrap_or(self.cursor.index.min(last))
     }
 
-    /// Scrolls so that the cursor is in one of `height` lines.
-    pub(super) fn fit(&mut self, interval: &TopInterval, height: usize) {
+    /// Scrolls so that the cursor is in one of `height` lines; help has this number of pages.
+    pub(super) fn fit(&mut self, interval: &TopInterval, height: usize, pages: usize) {
+        self.pages = pages;
         let rows = self.rows(interval);
         let at = self.position(&rows);
         self.cursor.index = at;
@@ -175,7 +182,8 @@ impl TopScreen {
         }
         match &mut self.mode {
             Mode::Browse => return self.browse(key, interval),
-            Mode::Help => self.mode = Mode::Browse,
+            Mode::Help { page } if key != Key::Esc && *page + 1 < self.pages => *page += 1,
+            Mode::Help { .. } => self.mode = Mode::Browse,
             Mode::Filter => match key {
                 Key::Char('\n') => self.mode = Mode::Browse,
                 Key::Esc => self.stop_filtering(),
@@ -229,7 +237,7 @@ impl TopScreen {
             }
             Key::Char('+') => self.delay = (self.delay * 2).min(DELAYS[1]).max(self.delay),
             Key::Char('-') => self.delay = (self.delay / 2).max(DELAYS[0]).min(self.delay),
-            Key::Char('?' | 'h') | Key::F(1) => self.mode = Mode::Help,
+            Key::Char('?' | 'h') | Key::F(1) => self.mode = Mode::Help { page: 0 },
             _ => {}
         }
         Action::Nothing
@@ -291,7 +299,7 @@ fn details(vm: &Vm, interval: &TopInterval) -> Vec<Content<'static>> {
     let mut contents = Vec::new();
     let name = columns::name(vm);
     if width(&name) > columns::NAME {
-        contents.push(Content::Text(format!("name: {name}")));
+        contents.push(Content::Text(format!("name: {}", visible(&name))));
     }
     let vcpus = vm.vcpus.iter();
     let vcpus: Vec<String> = vcpus

@@ -17,10 +17,10 @@ fn table(count: u32) -> TopInterval {
 /// The screen after these keys; it is fitted to ten lines after each.
 fn after(keys: &[Key], table: &TopInterval) -> TopScreen {
     let mut screen = TopScreen::new(Duration::from_secs(1));
-    screen.fit(table, 10);
+    screen.fit(table, 10, 1);
     for key in keys {
         assert_eq!(screen.press(*key, table), Action::Nothing);
-        screen.fit(table, 10);
+        screen.fit(table, 10, 1);
     }
     screen
 }
@@ -97,18 +97,18 @@ fn the_cursor_follows_its_vm_when_the_order_changes_and_stays_when_the_vm_ends()
     let mut table = table(5);
     let mut screen = after(&[Key::Down], &table);
     table.vms[1].cpu = Some(100);
-    screen.fit(&table, 10);
+    screen.fit(&table, 10, 1);
     assert_eq!(pids(&screen, &table), [2, 1, 3, 4, 5]);
     assert_eq!(cursor(&screen, &table), (2, 0));
     let _ = screen.press(Key::Down, &table);
-    screen.fit(&table, 10);
+    screen.fit(&table, 10, 1);
     table.vms.remove(0);
     assert_eq!(pids(&screen, &table), [2, 3, 4, 5]);
     assert_eq!(cursor(&screen, &table), (3, 0));
     table.vms.truncate(1);
     assert_eq!(cursor(&screen, &table), (2, 0));
     table.vms.clear();
-    screen.fit(&table, 10);
+    screen.fit(&table, 10, 1);
     assert_eq!(screen.press(Key::Char('\n'), &table), Action::Nothing);
     assert_eq!(screen.press(Key::End, &table), Action::Nothing);
 }

@@ -1,6 +1,6 @@
 //! The tables of `vmbell top` as text. That of VMs is 80 columns wide without long names.
 
-use super::columns;
+use super::columns::{self, VmColumn};
 use super::costs::HINT;
 use super::cpu_seconds;
 use super::interval::TopInterval;
@@ -15,36 +15,35 @@ pub(super) const NO_VM: &str = "no VM runs on KVM here";
 /// How many addresses and vCPUs of a VM are shown.
 const MOST: usize = 8;
 
-/// Shows an interval with its title above it and its notes below it, in lines of this width.
+/// An interval as text, in lines of this width.
 pub(super) fn text(interval: &TopInterval, width: Option<usize>) -> String {
+    let color = false;
+    terminal(&blocks(interval), Screen { color, width }) + "\n"
+}
+
+/// An interval: what was counted, the VMs, their parts, and what is missing.
+pub(super) fn blocks(interval: &TopInterval) -> Vec<Block> {
     let title = format!(
         "vmbell top: {}, {:.2} s, by {}",
         plural(interval.vms.len(), "VM"),
         interval.seconds,
         interval.sources.join(" and ")
     );
-    let vms = match interval.vms.is_empty() {
-        true => format!("{NO_VM}\n"),
-        false => of_vms(interval, width),
-    };
-    let tables = parts(&interval.vms, interval, MOST).into_iter();
-    let mut below: Vec<Block> = tables.map(Block::Table).collect();
+    let mut blocks = vec![Block::text(title)];
+    let vms = columns::sorted(&interval.vms);
+    blocks.push(match vms.is_empty() {
+        true => Block::text(NO_VM),
+        false => Block::Table(columns::table(
+            &vms.iter().collect::<Vec<_>>(),
+            interval.seconds,
+            VmColumn::FIRST,
+        )),
+    });
+    blocks.extend(parts(&vms, interval, MOST).into_iter().map(Block::Table));
     let hint = interval.costs.is_none().then_some(HINT);
     let notes = interval.notes.iter().map(String::as_str).chain(hint);
-    below.extend(notes.map(Block::text));
-    let color = false;
-    let below = terminal(&below, Screen { color, width });
-    format!("{title}\n\n{vms}\n{below}\n")
-}
-
-fn of_vms(interval: &TopInterval, width: Option<usize>) -> String {
-    let name = columns::name_width(&interval.vms, width);
-    let mut out = columns::line(name, |column| column.title().to_owned()) + "\n";
-    for vm in &interval.vms {
-        out += &columns::line(name, |column| column.cell(vm, interval.seconds));
-        out.push('\n');
-    }
-    out
+    blocks.extend(notes.map(Block::text));
+    blocks
 }
 
 /// CPU time as a share of a core; `-` if it is not known.

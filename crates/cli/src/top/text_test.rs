@@ -12,6 +12,14 @@ fn interval_of(vms: &[Vm], seconds: f64) -> TopInterval {
     }
 }
 
+/// The table of VMs.
+fn of_vms(interval: &TopInterval, width: Option<usize>) -> String {
+    let vms: Vec<&Vm> = interval.vms.iter().collect();
+    let table = columns::table(&vms, interval.seconds, VmColumn::FIRST);
+    let color = false;
+    terminal(&[Block::Table(table)], Screen { color, width })
+}
+
 /// A VM with a virtio device whose notifications are an ioeventfd, and a port that the VMM answers.
 pub(in crate::top) fn vm() -> Vm {
     let address = |space, address, to_vmm, rings, access| Address {
@@ -139,12 +147,39 @@ fn notes_are_below_the_table() {
     table.sources = vec!["counters"];
     table.notes = vec!["no bpf: why".to_owned(), "no samples: why".to_owned()];
     let shown = text(&table, None);
-    let end = format!("\n\nno bpf: why\nno samples: why\n{HINT}\n\n");
+    let end = format!("\nno bpf: why\nno samples: why\n{HINT}\n\n");
     assert!(shown.starts_with("vmbell top: 1 VM, 2.00 s, by counters\n\n    PID VM "));
-    assert!(shown.ends_with(&end), "{shown}");
+    assert!(shown.ends_with(&format!("\n{end}")), "{shown}");
     table.vms.clear();
     let shown = text(&table, None);
-    assert!(shown.contains(&format!("\n\n{NO_VM}{end}")), "{shown}");
+    assert!(shown.contains(&format!("\n{NO_VM}{end}")), "{shown}");
+}
+
+#[test]
+fn tables_have_the_order_in_which_the_screen_begins() {
+    let mut interval = named(&["idle", "busy"]);
+    for (vm, ticks) in interval.vms.iter_mut().zip([1, 90]) {
+        vm.cpu = Some(ticks);
+    }
+    let shown = text(&interval, None);
+    let place = |name| shown.find(name).unwrap();
+    assert!(place("qemu:busy") < place("qemu:idle"), "{shown}");
+    let screen = crate::top::screen::TopScreen::new(std::time::Duration::from_secs(1));
+    let names: Vec<_> = screen
+        .rows(&interval)
+        .into_iter()
+        .filter_map(|row| match row.content {
+            crate::top::screen::Content::Vm(vm) => vm.name.clone(),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(names, ["busy", "idle"]);
+}
+
+#[test]
+fn the_tables_are_markdown_too_and_a_name_is_no_markup() {
+    let text = vmbell_report::markdown(&blocks(&named(&["a|b"])));
+    assert!(text.contains("| `4711` | qemu:a\\|b | 2 |"), "{text}");
 }
 
 #[test]

@@ -10,9 +10,10 @@ use super::interval::TopInterval;
 use super::screen::{Content, Mode, TopScreen};
 use super::text::NO_VM;
 use vmbell_report::units::plural;
-use vmbell_report::{pad, shortened, width, wrap};
+use vmbell_report::{TableLines, pad, shortened, table_lines, width, wrap};
+use vmbell_top::model::Vm;
 
-/// How many lines of notes are shown. Help shows all.
+/// How many lines of notes are shown at most. Help shows all.
 const NOTES: usize = 4;
 const KEYS: &str = "F1 Help  F4 / Filter  F6 < > Sort  Enter Open  d Delay  F10 q Quit";
 
@@ -48,20 +49,25 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &TopScreen, interval: Option<&
         lines.add_last(footer(screen));
         return;
     };
-    if screen.mode == Mode::Help {
-        for line in HELP.lines() {
-            lines.add(Line::raw(line));
+    if let Mode::Help { page } = screen.mode {
+        let pages = help(area, interval);
+        let page = page.min(pages.len() - 1);
+        for line in &pages[page] {
+            lines.add(Line::raw(line.as_str()));
         }
-        for note in &interval.notes {
-            for line in wrap(note, 0, Some(area.width.into())).lines() {
-                lines.add(Line::raw(line));
-            }
-        }
-        lines.add_last(Line::raw("press any key"));
+        lines.add_last(Line::raw(match pages.len() - page {
+            1 => "press any key".to_owned(),
+            _ => format!(
+                "page {} of {}: any key shows the next, Esc the VMs",
+                page + 1,
+                pages.len()
+            ),
+        }));
         return;
     }
-    body(&mut lines, screen, interval);
-    let notes = notes(interval);
+    let table = table(screen, interval, area);
+    body(&mut lines, screen, interval, &table);
+    let notes = notes(interval, &table);
     lines.leave(notes.len());
     for note in notes {
         lines.add(Line::raw(shortened(&note, area.width.into())).style(bold()));
@@ -69,10 +75,45 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &TopScreen, interval: Option<&
     lines.add_last(footer(screen));
 }
 
+/// Scrolls to the cursor on a screen of this size.
+pub(super) fn fit(screen: &mut TopScreen, area: Rect, interval: &TopInterval) {
+    let table = table(screen, interval, area);
+    let pages = help(area, interval).len();
+    screen.fit(interval, height(area, interval, &table), pages);
+}
+
 /// How many lines are left for VMs.
-pub(super) fn height(area: Rect, interval: &TopInterval) -> usize {
-    let others = 3 + notes(interval).len();
+fn height(area: Rect, interval: &TopInterval, table: &TableLines) -> usize {
+    let others = 3 + notes(interval, table).len();
     usize::from(area.height).saturating_sub(others)
+}
+
+/// The lines of all VMs that pass the filter, in their order.
+fn table(screen: &TopScreen, interval: &TopInterval, area: Rect) -> TableLines {
+    let rows = screen.rows(interval);
+    let vms: Vec<&Vm> = rows
+        .iter()
+        .filter_map(|row| match row.content {
+            Content::Vm(vm) => Some(vm),
+            Content::Titles(_) | Content::Text(_) => None,
+        })
+        .collect();
+    let table = columns::table(&vms, interval.seconds, screen.sort);
+    table_lines(&table, area.width.into())
+}
+
+/// What help shows, a page for each screen: the keys, the columns, and all notes.
+fn help(area: Rect, interval: &TopInterval) -> Vec<Vec<String>> {
+    let notes = interval.notes.iter();
+    let notes = notes.map(|note| wrap(note, 0, Some(area.width.into())));
+    let notes: Vec<String> = notes.collect();
+    let lines = HELP
+        .lines()
+        .chain(notes.iter().flat_map(|note| note.lines()));
+    let lines: Vec<String> = lines.map(str::to_owned).collect();
+    // Between the title and the last line.
+    let height = usize::from(area.height).saturating_sub(2).max(1);
+    lines.chunks(height).map(<[String]>::to_vec).collect()
 }
 
 fn title(screen: &TopScreen, interval: Option<&TopInterval>) -> Line<'static> {
@@ -92,9 +133,19 @@ fn title(screen: &TopScreen, interval: Option<&TopInterval>) -> Line<'static> {
     Line::raw(parts.join("  ")).style(bold())
 }
 
-/// The first notes, and how many more there are.
-fn notes(interval: &TopInterval) -> Vec<String> {
-    let mut notes = interval.notes.clone();
+/// The columns that do not fit, the first notes, and how many more there are.
+fn notes(interval: &TopInterval, table: &TableLines) -> Vec<String> {
+    let is_shown = |column: usize| table.titles.iter().any(|(place, _)| *place == column);
+    let left_out = VmColumn::ALL.into_iter().enumerate();
+    let left_out: Vec<&str> = left_out
+        .filter(|(place, _)| !is_shown(*place))
+        .map(|(_, column)| column.title())
+        .collect();
+    let mut notes = Vec::new();
+    if !left_out.is_empty() {
+        notes.push(format!("too narrow for {}", left_out.join(", ")));
+    }
+    notes.extend(interval.notes.iter().cloned());
     if notes.len() > NOTES {
         let more = notes.len() + 1 - NOTES;
         notes.truncate(NOTES - 1);
@@ -103,23 +154,21 @@ fn notes(interval: &TopInterval) -> Vec<String> {
     notes
 }
 
-fn body(lines: &mut DrawnLines<'_, '_>, screen: &TopScreen, interval: &TopInterval) {
-    let name = columns::name_width(&interval.vms, Some(lines.area.width.into()));
-    let mut titles = Vec::new();
-    for column in VmColumn::ALL {
-        let style = match column == screen.sort {
-            true => Style::new().bold(),
-            false => Style::new().reversed(),
-        };
-        let mark = match (column == screen.sort, screen.is_reversed) {
-            (true, true) => "-",
-            _ => "",
-        };
-        let text = column.aligned(&format!("{mark}{}", column.title()), name);
-        titles.push(Span::styled(text, style));
-        titles.push(Span::styled(" ", Style::new().reversed()));
-    }
-    lines.add(Line::from(titles));
+fn body(
+    lines: &mut DrawnLines<'_, '_>,
+    screen: &TopScreen,
+    interval: &TopInterval,
+    table: &TableLines,
+) {
+    let titles = table.titles.iter().map(|(place, title)| {
+        let is_sorted = VmColumn::ALL[*place] == screen.sort;
+        match (is_sorted, screen.is_reversed) {
+            (false, _) => Span::styled(title.clone(), Style::new().reversed()),
+            (true, false) => Span::styled(title.clone(), bold()),
+            (true, true) => Span::styled(marked(title), bold()),
+        }
+    });
+    lines.add(Line::from(titles.collect::<Vec<_>>()));
     let rows = screen.rows(interval);
     if rows.is_empty() {
         let why = match interval.vms.is_empty() {
@@ -129,21 +178,31 @@ fn body(lines: &mut DrawnLines<'_, '_>, screen: &TopScreen, interval: &TopInterv
         lines.add(Line::raw(why));
     }
     let at = screen.position(&rows);
-    let shown = rows.iter().enumerate().skip(screen.top());
-    for (index, row) in shown.take(height(lines.area, interval)) {
-        let (text, style) = match &row.content {
-            Content::Vm(vm) => {
-                let text = columns::line(name, |column| column.cell(vm, interval.seconds));
-                (text, Style::new())
-            }
+    let mut vms = table.rows.iter();
+    let texts: Vec<(String, Style)> = rows
+        .iter()
+        .map(|row| match &row.content {
+            Content::Vm(_) => (vms.next().cloned().unwrap_or_default(), Style::new()),
             Content::Titles(titles) => (indented(titles, screen.left), Style::new().underlined()),
             Content::Text(text) => (indented(text, screen.left), Style::new()),
-        };
+        })
+        .collect();
+    let shown = texts.into_iter().enumerate().skip(screen.top());
+    for (index, (text, style)) in shown.take(height(lines.area, interval, table)) {
         let style = match index == at {
             true => Style::new().reversed(),
             false => style,
         };
         lines.add(Line::raw(filled(&text, lines.area.width.into())).style(style));
+    }
+}
+
+/// A title with the mark of the reversed order in the place of the blank before it, so that no column moves.
+fn marked(title: &str) -> String {
+    let text = title.trim_start();
+    match (title.len() - text.len()).checked_sub(1) {
+        Some(blanks) => format!("{:blanks$}-{text}", ""),
+        None => title.to_owned(),
     }
 }
 

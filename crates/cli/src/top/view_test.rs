@@ -16,7 +16,7 @@ fn shown(size: (u16, u16), table: Option<&TopInterval>, keys: &[Key]) -> Vec<Str
     let mut draw = |screen: &mut TopScreen| {
         let frame = terminal.draw(|frame| {
             if let Some(table) = table {
-                screen.fit(table, height(frame.area(), table));
+                fit(screen, frame.area(), table);
             }
             super::draw(frame, screen, table);
         });
@@ -159,6 +159,61 @@ fn what_is_missing_is_below_the_table_lost_events_are_in_the_title_and_uncounted
     );
     let help = shown((80, 40), Some(&table), &[Key::F(1)]);
     assert!(help.contains(&"note 5".to_owned()), "{help:?}");
+}
+
+#[test]
+fn help_has_a_page_for_each_screen_so_that_no_note_is_missing() {
+    let mut table = table(numbered(1));
+    table.notes = (0..6).map(|note| format!("note {note}")).collect();
+    let pages = |keys: usize| {
+        let keys = vec![Key::F(1); keys];
+        shown((60, 15), Some(&table), &keys)
+    };
+    let [first, second] = [1, 2].map(pages);
+    assert!(first[1].starts_with("Up Down PgUp"), "{first:?}");
+    assert!(first[14].starts_with("page 1 of 2: "), "{first:?}");
+    assert!(second.contains(&"note 0".to_owned()), "{second:?}");
+    assert!(second.contains(&"note 5".to_owned()), "{second:?}");
+    assert_eq!(second[14], "press any key");
+    let esc = shown((60, 15), Some(&table), &[Key::F(1), Key::Esc]);
+    assert_eq!(esc, pages(0));
+    assert_eq!(esc, pages(3));
+}
+
+#[test]
+fn a_reversed_order_is_marked_and_moves_no_column() {
+    let table = table(numbered(2));
+    for presses in 0..VmColumn::ALL.len() {
+        let keys = vec![Key::Char('>'); presses];
+        let forward = shown(SMALL, Some(&table), &keys);
+        let keys = [&keys[..], &[Key::Char('I')]].concat();
+        let reversed = shown(SMALL, Some(&table), &keys);
+        assert!(forward[1].starts_with("    PID VM         vCPU  CORE EXITS/s"));
+        assert_eq!(reversed[1].matches('-').count(), 1, "{reversed:?}");
+        assert_eq!(reversed[1].replace('-', " "), forward[1]);
+        let widths = |lines: &[String]| lines[2].chars().count();
+        assert_eq!(widths(&reversed), widths(&forward));
+    }
+}
+
+#[test]
+fn columns_that_do_not_fit_are_left_out_as_a_whole_and_named_but_not_the_one_that_is_sorted_by() {
+    let size = (60, 15);
+    let table = table(numbered(1));
+    let lines = shown(size, Some(&table), &[]);
+    let [titles, row, note] = [1, 2, 13].map(|line| &*lines[line]);
+    assert_eq!(
+        titles,
+        "    PID VM              CORE EXITS/s   VMM/s RINGS/s IRQFD/s"
+    );
+    assert_eq!(
+        row,
+        "      1 qemu:we…rver-1  0.00    310k    212k    3100       -"
+    );
+    assert_eq!(note, "too narrow for vCPU, IOCTL/s, EOI/s, PV");
+    // To the right of CORE: EXITS, VMM, RINGS, IRQFD, IOCTL.
+    let lines = shown(size, Some(&table), &[Key::Char('>'); 5]);
+    assert!(lines[1].contains(" IOCTL/s"), "{lines:?}");
 }
 
 #[test]
