@@ -1,4 +1,9 @@
 use super::*;
+use vmbell_report::{Screen, terminal};
+
+fn text(found: &[Finding]) -> String {
+    terminal(&blocks(found), Screen::default())
+}
 
 fn known(host: &Host, backends: &[BackendProbe]) -> Vec<Finding> {
     facts(&KnownHost {
@@ -67,9 +72,12 @@ fn the_worst_comes_first_and_each_says_what_it_costs() {
         Finding::untold("there is more", "/other", "permission denied"),
     ];
     let text = text(&found);
-    assert!(text.contains("  distorts  a fact (/file)\n            an effect; cost: 1 %\n            to change it: a remedy\n"), "{text}");
     assert!(
-        text.contains("  unknown   cannot tell whether there is more: permission denied (/other)"),
+        text.contains("distorts: a fact (/file)\n  an effect; cost: 1 %; to change it: a remedy\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("unknown: cannot tell whether there is more: permission denied (/other)"),
         "{text}"
     );
     assert!(Severity::Distorts < Severity::Slows && Severity::Slows < Severity::Note);

@@ -11,7 +11,6 @@ mod quota;
 pub(crate) mod remedy;
 mod tree;
 
-use std::fmt::Write;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -20,7 +19,7 @@ use self::finding::Severity;
 use self::tree::HostFiles;
 use crate::backends::BackendProbe;
 use vmbell_hypervisor::{Capability, Support};
-use vmbell_report::{Host, Warning};
+use vmbell_report::{Block, Cell, Host, Warning};
 
 /// What is known of the host already.
 #[derive(Debug)]
@@ -82,10 +81,10 @@ fn facts(known: &KnownHost<'_>) -> Vec<Finding> {
                 Severity::Note,
                 (
                     format!("{backend} lacks {}", missing.join(", ")),
-                    format!("backend {backend}, above"),
+                    format!("backend {backend}"),
                 ),
                 "the rows that need it are skipped, each with the reason",
-                "see the reason next to its name above",
+                "`vmbell probe -v` has the reason next to its name",
             ));
         }
     }
@@ -111,34 +110,47 @@ fn device(tree: &HostFiles) -> Option<Finding> {
     }
 }
 
-/// The lines of the text: each finding with what it does and how to change it.
-pub(super) fn text(found: &[Finding]) -> String {
-    let mut text = String::from("advice\n");
-    if found.is_empty() {
-        text.push_str("  nothing was found that distorts or slows what is measured\n");
-    }
-    for finding in found {
-        let Finding {
-            severity,
-            fact,
-            source,
-            effect,
-            cost,
-            remedy,
-        } = finding;
-        let cost = match (cost, severity) {
+/// Each finding with what it does and how to change it.
+pub(super) fn blocks(found: &[Finding]) -> Vec<Block> {
+    let finding = |finding: &Finding| {
+        let cost = match (&finding.cost, finding.severity) {
             (Some(cost), _) => format!("; cost: {cost}"),
             (None, Severity::Distorts | Severity::Slows) => "; cost: not measured".to_owned(),
             (None, Severity::Unknown | Severity::Note) => String::new(),
         };
-        // Writing to a String cannot fail.
-        let _ = write!(
-            text,
-            "  {:9} {fact} ({source})\n            {effect}{cost}\n            to change it: {remedy}\n",
-            severity.word()
-        );
-    }
-    text
+        let details = format!("{}{cost}; to change it: {}", finding.effect, finding.remedy);
+        let source = format!(" ({})", finding.source);
+        Block::Detail(Cell::from(fact(finding) + &source), details)
+    };
+    titled(found)
+        .into_iter()
+        .chain(found.iter().map(finding))
+        .collect()
+}
+
+/// The first findings that are more than notes, each with how to change it, and how many others there are.
+pub(super) fn brief(found: &[Finding], most: usize) -> (Vec<Block>, usize) {
+    let worse = found
+        .iter()
+        .filter(|finding| finding.severity != Severity::Note);
+    let shown = worse.take(most);
+    let shown =
+        shown.map(|finding| Block::Detail(Cell::from(fact(finding)), finding.remedy.clone()));
+    let shown: Vec<Block> = shown.collect();
+    let others = found.len() - shown.len();
+    (titled(found).into_iter().chain(shown).collect(), others)
+}
+
+fn fact(finding: &Finding) -> String {
+    format!("{}: {}", finding.severity.word(), finding.fact)
+}
+
+/// What is above the findings.
+fn titled(found: &[Finding]) -> [Block; 1] {
+    [Block::text(match found.is_empty() {
+        true => "advice: nothing was found that distorts or slows what is measured",
+        false => "advice",
+    })]
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 mod devices;
 mod features;
+mod view;
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -16,9 +16,12 @@ use super::advice::{self, Finding};
 use super::backends::{BackendProbe, probe_backends};
 use super::exit::Exit;
 use super::output::print;
+use crate::args::exports::{BlockExportArgs, BlockExports};
+use crate::output::deliver::show;
+use crate::output::style::Style;
 use vmbell_bench::{TickClock, host};
 use vmbell_hypervisor::Support;
-use vmbell_report::{Host, cpu_list, pad, width};
+use vmbell_report::Host;
 
 /// Show what this host offers: kernel, CPU, clock, backends, and what distorts measurements
 ///
@@ -27,18 +30,28 @@ use vmbell_report::{Host, cpu_list, pad, width};
 #[derive(Args, Debug)]
 pub(super) struct ProbeArgs {
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = EXPORTS)]
     json: bool,
+
+    /// Show everything: mitigations, KVM's parameters, each capability of each backend, and all advice with its effects
+    #[arg(short, long, conflicts_with_all = ["json", "devices"])]
+    verbose: bool,
 
     /// Show which devices can be assigned to a guest, all or the named ones: what prevents it, and the commands that mend it,
     /// which are not run
-    #[arg(long, num_args = 0.., value_name = "DEVICE")]
+    #[arg(long, num_args = 0.., value_name = "DEVICE", conflicts_with_all = EXPORTS)]
     devices: Option<Vec<String>>,
 
     /// The folder with the host's sys, dev, proc and lib/modules
     #[arg(long, hide = true, requires = "devices")]
     root: Option<PathBuf>,
+
+    #[command(flatten)]
+    exports: BlockExportArgs,
 }
+
+/// Options that JSON and the devices do not have.
+const EXPORTS: [&str; 2] = ["export_markdown", "export_html"];
 
 #[derive(Serialize)]
 struct FeatureAnswer {
@@ -76,65 +89,35 @@ pub(super) fn run(args: &ProbeArgs) -> Result<Exit> {
     let text = match &args.devices {
         Some(names) => devices::report(names, args.root.as_deref(), args.json)?,
         None if args.json => json()?,
-        None => text(),
+        None => return shown(args),
     };
     print(&text)?;
     Ok(Exit::Good)
 }
 
-/// A text of sections with aligned lines.
-struct TextSections(String);
-
-impl TextSections {
-    fn section(&mut self, title: &str, lines: &[(String, String)]) {
-        let widest = lines.iter().map(|(label, _)| width(label)).max();
-        let widest = widest.unwrap_or_default();
-        if !self.0.is_empty() {
-            self.0.push('\n');
-        }
-        // Writing to a String cannot fail, here and below.
-        let _ = writeln!(self.0, "{title}");
-        for (label, value) in lines {
-            let _ = writeln!(self.0, "  {}  {value}", pad(label, widest));
-        }
-    }
-}
-
-fn text() -> String {
-    let mut sections = TextSections(String::new());
+/// Shows the host, and writes the exports.
+fn shown(args: &ProbeArgs) -> Result<Exit> {
+    let exports = BlockExports::open(&args.exports)?;
     let host = host::probe();
     let clock = TickClock::calibrate();
     let backends = probe_backends();
-    let advice = found(&host, clock.as_ref().ok(), &backends);
-    sections.section("host", &host_lines(&host, &clock));
-    if !host.mitigations.is_empty() {
-        let lines: Vec<_> = host.mitigations.clone().into_iter().collect();
-        sections.section("mitigations", &lines);
-    }
-    if !host.kvm_params.is_empty() {
-        let lines: Vec<_> = host.kvm_params.clone().into_iter().collect();
-        sections.section("kvm module", &lines);
-    }
-    let mut lines: Vec<(String, String)> = features()
-        .iter()
-        .map(|(name, support)| ((*name).to_owned(), support.to_string()))
-        .collect();
-    lines.extend(
-        settings()
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value)),
-    );
-    sections.section("features", &lines);
-    for (backend, capabilities) in backends {
-        let lines: Vec<_> = capabilities
-            .iter()
-            .map(|(capability, support)| (capability.name().to_owned(), support.to_string()))
-            .collect();
-        sections.section(&format!("backend {backend}"), &lines);
-    }
-    sections.0.push('\n');
-    sections.0.push_str(&advice::text(&advice));
-    sections.0
+    let offer = view::Offer {
+        advice: found(&host, clock.as_ref().ok(), &backends),
+        clock: match &clock {
+            Ok(clock) => Ok((clock.hz(), clock.is_invariant())),
+            Err(error) => Err(error.to_string()),
+        },
+        features: features(),
+        settings: settings(),
+        host,
+        backends,
+    };
+    let blocks = view::blocks(&offer, args.verbose);
+    let stdout_is_taken = exports.use_stdout();
+    let exported = exports.finish("What this host offers", &blocks);
+    show(Style::Auto, stdout_is_taken, &blocks)?;
+    exported?;
+    Ok(Exit::Good)
 }
 
 /// What acts on the numbers here; takes a third of a second.
@@ -145,55 +128,6 @@ fn found(host: &Host, clock: Option<&TickClock>, backends: &[BackendProbe]) -> V
         backends,
     };
     advice::find(Path::new("/"), &known)
-}
-
-fn host_lines<E: Display>(host: &Host, clock: &Result<TickClock, E>) -> Vec<(String, String)> {
-    let or = |text: &Option<String>, none: &str| text.clone().unwrap_or_else(|| none.to_owned());
-    let smt = match host.smt {
-        Some(true) => "on",
-        Some(false) => "off",
-        None => "unknown",
-    };
-    let tsc = match clock {
-        Ok(clock) => format!(
-            "{:.3} MHz, {}",
-            clock.hz() / 1e6,
-            if clock.is_invariant() {
-                "invariant"
-            } else {
-                "NOT promised to be invariant"
-            }
-        ),
-        Err(error) => format!("unusable: {error}"),
-    };
-    // The report's JSON calls it `tsc` on each architecture.
-    let counter = if cfg!(target_arch = "x86_64") {
-        "TSC"
-    } else {
-        "counter"
-    };
-    [
-        ("kernel", format!("{} {}", host.kernel, host.arch)),
-        ("CPU", host.cpu.clone()),
-        ("microcode", or(&host.microcode, "unknown")),
-        (
-            "CPUs",
-            format!(
-                "{}, this process may use {}",
-                host.cpus,
-                cpu_list::Display(&host.allowed_cpus)
-            ),
-        ),
-        ("SMT", smt.to_owned()),
-        (
-            "governor",
-            or(&host.governor, "none: frequency is not up to this kernel"),
-        ),
-        ("hypervisor", or(&host.hypervisor, "none that shows itself")),
-        (counter, tsc),
-    ]
-    .map(|(label, value)| (label.to_owned(), value))
-    .into()
 }
 
 fn json() -> Result<String> {

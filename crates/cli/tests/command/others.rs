@@ -127,7 +127,7 @@ fn suite_paths_is_the_default() {
 
 #[test]
 fn probe_names_what_decides_the_numbers() {
-    vmbell(&["probe"])
+    vmbell(&["probe", "-v"])
         .assert()
         .success()
         .stderr(is_empty())
@@ -142,6 +142,16 @@ fn probe_names_what_decides_the_numbers() {
                 .and(contains("backend usermode"))
                 .and(contains("pio-doorbell")),
         );
+}
+
+#[test]
+fn probe_answers_in_forty_lines_and_in_the_other_forms() {
+    let text = stdout(&mut vmbell(&["probe"]));
+    assert!(text.lines().count() <= 40, "{text}");
+    assert!(text.contains("\nusermode  "), "{text}");
+    let html = stdout(&mut vmbell(&["probe", "--export-html", "-"]));
+    assert!(html.starts_with("<!DOCTYPE html>"), "{html}");
+    assert!(html.contains(">usermode</th>"), "{html}");
 }
 
 #[test]

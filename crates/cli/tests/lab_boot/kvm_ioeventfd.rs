@@ -105,7 +105,7 @@ fn a_removal_after_a_registration_does_not_wait_for_its_grace_period() {
 #[ignore = "boots the lab: cargo xtask lab"]
 fn the_backend_has_mixed_groups_with_the_module() {
     let mut lab = lab(&["--kernel", "debian:6.12", "--kvm-ioeventfd"]);
-    let output = output(lab.args(["--", "vmbell", "probe"]));
+    let output = output(lab.args(["--", "vmbell", "probe", "-v"]));
     let (shown, said) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{shown}{said}");
     // Those of the backend kvm are the first.
