@@ -7,7 +7,10 @@ use humantime::format_rfc3339_seconds;
 
 use super::machine::default_cpus;
 use super::parts::{LabParts, boards};
+use crate::args::exports::{BlockExportArgs, BlockExports};
+use crate::output::deliver::show;
 use crate::output::print_line;
+use crate::output::style::Style;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::LabBoard;
 use vmbell_lab::boot::{Settings, TimeMode};
@@ -15,6 +18,10 @@ use vmbell_lab::cache::{Cache, DiskSize};
 use vmbell_lab::debian::KernelVersion;
 use vmbell_lab::saved::Store;
 use vmbell_lab::{Lab, LabProgress, PackageRecipe, ProvisionKind, Recipe};
+use vmbell_report::{Block, Cell, Column, Table};
+
+/// As much of an entry's name as is shown.
+const SHORT: usize = 18;
 
 /// Prepares what is missing, saves the machines that runs have by default, and prints what has been prepared.
 pub(super) fn prepare(
@@ -67,15 +74,67 @@ fn save(lab: &anyhow::Result<Lab>, depth: u32, progress: &LabProgress) -> anyhow
     Ok(())
 }
 
-/// Lists the entries of the cache and the saved machines, and what is missing for this board and these kernels; fails if an entry is damaged.
+/// Shows the entries of the cache and the saved machines, and what is missing for this board and these kernels; fails if an entry is
+/// damaged.
 pub(super) fn status(
     arch: Option<&str>,
     verify: bool,
     kernels: &[KernelVersion],
+    exports: &BlockExportArgs,
 ) -> anyhow::Result<ExitCode> {
+    let exports = BlockExports::open(exports)?;
     let cache = Cache::user()?;
+    let store = Store::user(DiskSize(0))?;
     let (host, board) = boards(arch, false)?;
-    let mut good = true;
+    let (entries, are_good) = entries(&cache, host, verify)?;
+    let (machines, are_machines_good) = machines(&store, verify)?;
+    let missing: Vec<PackageRecipe> = packages(host, &board, kernels)
+        .into_iter()
+        .filter(|packages| !cache.folder(&packages.recipe().entry()).exists())
+        .collect();
+    let mut absent = Table::new("missing", missing.iter().map(|packages| packages.name()));
+    let why = format!("not prepared for {}", board.arch.name);
+    absent.add(
+        Column::words(""),
+        missing.iter().map(|_| Some(Cell::from(&why))),
+    );
+    let places = [("cache", cache.root()), ("saved machines", store.root())];
+    let places = places.map(|(what, path)| (what.to_owned(), path.display().to_string()));
+    let mut blocks = vec![Block::Facts(places.into())];
+    let tables = [entries, machines, absent].into_iter();
+    blocks.extend(tables.filter(|table| !table.is_empty()).map(Block::Table));
+    let stdout_is_taken = exports.use_stdout();
+    let exported = exports.finish("The lab's cache", &blocks);
+    show(Style::Auto, stdout_is_taken, &blocks)?;
+    exported?;
+    Ok(match are_good && are_machines_good {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// A row of the status: sizes or a time, and what it is or why it is damaged.
+type StatusRow = ([Option<String>; 2], String);
+
+/// A table of such rows, whose names are short.
+fn status_table(title: &str, numbers: [&str; 2], rows: Vec<(String, StatusRow)>) -> Table {
+    let names = rows
+        .iter()
+        .map(|(name, _)| name.chars().take(SHORT).collect::<String>());
+    let mut table = Table::new(title, names);
+    for (place, number) in numbers.into_iter().enumerate() {
+        let cells = rows
+            .iter()
+            .map(|(_, (numbers, _))| numbers[place].clone().map(Cell::from));
+        table.add(Column::numbers(number), cells);
+    }
+    let cells = rows.iter().map(|(_, (_, what))| Some(Cell::from(what)));
+    table.add(Column::words("what it is"), cells);
+    table
+}
+
+/// The entries of the cache, and whether none is damaged.
+fn entries(cache: &Cache, host: Arch, verify: bool) -> anyhow::Result<(Table, bool)> {
     let all = LabBoard::ALL.into_iter();
     let all = all.flat_map(|board| [board, board.nesting()]);
     let current: Vec<Recipe> = all
@@ -90,77 +149,65 @@ pub(super) fn status(
         }
         None => true,
     };
-    print_line(cache.root().display())?;
+    let mut are_good = true;
+    let mut rows = Vec::new();
     for (name, entry) in cache.entries()? {
-        let checked = entry.and_then(|entry| {
-            if verify {
-                entry.verify().map(|()| entry)
-            } else {
-                Ok(entry)
-            }
+        let checked = entry.and_then(|entry| match verify {
+            true => entry.verify().map(|()| entry),
+            false => Ok(entry),
         });
-        let short: String = name.chars().take(18).collect();
-        match checked {
+        let row = match checked {
             Ok(entry) => {
                 let manifest = entry.manifest();
                 let downloaded = manifest.packages.iter().map(|package| package.size).sum();
+                let sizes = [manifest.size(), downloaded];
                 let note = match is_old(&name) {
                     true => ", of another version of vmbell",
                     false => "",
                 };
-                print_line(format_args!(
-                    "{short}  {}, {}, downloaded {}{note}",
-                    manifest.title,
-                    DiskSize(manifest.size()),
-                    DiskSize(downloaded)
-                ))?;
+                let sizes = sizes.map(|size| Some(DiskSize(size).to_string()));
+                (sizes, format!("{}{note}", manifest.title))
             }
             Err(error) => {
-                good = false;
-                print_line(format_args!("{short}  {error}"))?;
+                are_good = false;
+                ([None, None], error.to_string())
             }
-        }
+        };
+        rows.push((name, row));
     }
-    let store = Store::user(DiskSize(0))?;
-    print_line(store.root().display())?;
+    let table = status_table("prepared", ["size", "downloaded"], rows);
+    Ok((table, are_good))
+}
+
+/// The saved machines, and whether none is damaged.
+fn machines(store: &Store, verify: bool) -> anyhow::Result<(Table, bool)> {
+    let mut are_good = true;
+    let mut rows = Vec::new();
     for listed in store.list()? {
-        let short: String = listed.name.chars().take(18).collect();
-        let Some(manifest) = &listed.manifest else {
-            good = false;
-            print_line(format_args!("{short}  its manifest is damaged"))?;
-            continue;
-        };
-        let checked = match verify {
-            true => store.open(&manifest.key).map(drop),
-            false => Ok(()),
-        };
-        let title = &manifest.key.title;
-        match checked {
-            Ok(()) => print_line(format_args!(
-                "{short}  {title}, {}, last used {}",
-                listed.size,
-                format_rfc3339_seconds(listed.used)
-            ))?,
-            Err(error) => {
-                good = false;
-                print_line(format_args!("{short}  {title}: {error}"))?;
+        let row = match &listed.manifest {
+            None => Err("its manifest is damaged".to_owned()),
+            Some(manifest) => {
+                let title = &manifest.key.title;
+                let checked = match verify {
+                    true => store.open(&manifest.key).map(drop),
+                    false => Ok(()),
+                };
+                checked
+                    .map(|()| title.clone())
+                    .map_err(|error| format!("{title}: {error}"))
             }
-        }
+        };
+        are_good &= row.is_ok();
+        let used = format_rfc3339_seconds(listed.used);
+        let facts = [listed.size.to_string(), used.to_string()];
+        let row = match row {
+            Ok(title) => (facts.map(Some), title),
+            Err(error) => ([None, None], error),
+        };
+        rows.push((listed.name, row));
     }
-    for packages in packages(host, &board, kernels) {
-        if !cache.folder(&packages.recipe().entry()).exists() {
-            print_line(format_args!(
-                "{:18}  not prepared for {}",
-                packages.name(),
-                board.arch.name
-            ))?;
-        }
-    }
-    Ok(if good {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    let table = status_table("saved machine", ["size", "last used"], rows);
+    Ok((table, are_good))
 }
 
 /// Prints a key for a CI's cache: the beginnings of the recipes' hashes.

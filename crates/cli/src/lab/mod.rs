@@ -36,6 +36,7 @@ use self::run::{PlainArguments, RunArguments};
 use self::selftests::SelftestsArguments;
 use super::exit::{Exit, Usage, refused};
 use crate::args::MACHINE;
+use crate::args::exports::BlockExportArgs;
 use vmbell_lab::boot::exec_applet;
 use vmbell_lab::debian::KernelVersion;
 use vmbell_lab::selftests::run_each;
@@ -192,11 +193,13 @@ enum LabCommand {
         #[arg(long)]
         verify: bool,
         /// Print a key for the cache of a CI, which changes when other packages are needed
-        #[arg(long, conflicts_with = "verify")]
+        #[arg(long, conflicts_with_all = ["verify", "export_markdown", "export_html"])]
         key: bool,
         /// Ask for this kernel of Debian instead of the distribution's; several times for several kernels
         #[arg(long, value_name = "debian:VERSION")]
         kernel: Vec<KernelVersion>,
+        #[command(flatten)]
+        exports: BlockExportArgs,
     },
     /// Remove everything that was downloaded and prepared, and the saved machines
     Clean,
@@ -254,7 +257,12 @@ pub(super) fn run(arguments: LabArguments, parser: &Command) -> ExitCode {
         Some(LabCommand::Status {
             key: true, kernel, ..
         }) => cache::key(arch, &kernel),
-        Some(LabCommand::Status { verify, kernel, .. }) => cache::status(arch, verify, &kernel),
+        Some(LabCommand::Status {
+            verify,
+            kernel,
+            exports,
+            ..
+        }) => cache::status(arch, verify, &kernel, &exports),
         Some(LabCommand::Clean) => cache::clean(),
         None => run::run(arch, &arguments.run.into(), parser),
     };
