@@ -12,19 +12,23 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::Args;
 
-use self::output::{KernelResults, json, table};
+use self::output::{KernelResults, blocks, json};
 use self::runner::SelftestRunner;
 use super::machine::{announce, memory};
 use super::parts::{LabParts, RunKernel, boards};
 use crate::args::MACHINE;
+use crate::args::exports::{BlockExportArgs, BlockExports};
 use crate::args::values;
 use crate::exit::{Exit, Usage};
+use crate::output::deliver::{show, show_below};
 use crate::output::print;
+use crate::output::style::Style;
 use vmbell_bench::did_you_mean;
 use vmbell_bench::picks;
 use vmbell_lab::boot::{Settings, TimeLimits, TimeMode};
 use vmbell_lab::debian::KernelVersion;
 use vmbell_lab::selftests::{KnownResults, SelftestSuite};
+use vmbell_report::Block;
 
 /// The heading of options in `--help`.
 const TESTS: &str = "The tests";
@@ -89,6 +93,8 @@ pub(super) struct SelftestsArguments {
     /// Print JSON
     #[arg(long, help_heading = TESTS)]
     json: bool,
+    #[command(flatten)]
+    exports: BlockExportArgs,
 }
 
 /// Runs the tests on each kernel; the exit status says whether all results are the known ones.
@@ -98,18 +104,33 @@ pub(super) fn run(arch: Option<&str>, arguments: &SelftestsArguments) -> anyhow:
         None => KnownResults::own()?,
         Some(path) => read_known(path)?,
     };
+    let exports = BlockExports::open(&arguments.exports)?;
+    let stdout_is_taken = exports.use_stdout();
+    if arguments.json && stdout_is_taken {
+        return Err(Usage::new("only one of --json and --export-... can go to stdout").into());
+    }
+    let mut all = Vec::new();
+    let mut add = |blocks: Vec<Block>| {
+        let show = if all.is_empty() { show } else { show_below };
+        let shown = match arguments.json {
+            true => Ok(()),
+            false => show(Style::Auto, stdout_is_taken, &blocks),
+        };
+        all.extend(blocks);
+        shown
+    };
     let mut kernels = Vec::new();
     for choice in arguments.parts.choices()? {
         let kernel = run_on(arch, arguments, &choice, &known)?;
-        if !arguments.json {
-            print(&table(&kernel))?;
-        }
+        add(blocks(&kernel))?;
         kernels.push(kernel);
     }
+    if kernels.len() > 1 {
+        add(vec![output::counts(&kernels)])?;
+    }
+    exports.finish("KVM's selftests", &all)?;
     if arguments.json {
         print(&json(&kernels)?)?;
-    } else if kernels.len() > 1 {
-        print(&output::counts(&kernels))?;
     }
     let is_known = kernels.iter().all(KernelResults::is_known);
     let exit = if is_known { Exit::Good } else { Exit::Failed };

@@ -1,12 +1,10 @@
 //! The results of the selftests as a table and as JSON.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 
 use crate::output::text::cleaned;
 use vmbell_lab::selftests::{KnownResults, SelftestSuite, TestRun, TestVerdict};
-use vmbell_report::{pad, shortened, width};
+use vmbell_report::{Block, Cell, Column, Table, shortened};
 
 /// The widest reason in the table; `--json` has all of it.
 const WIDTH: usize = 100;
@@ -109,44 +107,22 @@ impl VerdictCounts {
     }
 }
 
-/// The results of one kernel, each test a line.
-pub(super) fn table(kernel: &KernelResults) -> String {
-    let width = kernel.tests.iter().map(|test| test.ran.test.len()).max();
-    let width = width.unwrap_or_default().max("test".len());
-    let mut text = format!(
-        "{}, selftests of Linux {}\n\n{:width$}  result        s\n",
-        kernel.kernel, kernel.tests_of, "test"
-    );
-    for test in &kernel.tests {
-        let TestRun {
-            test: name,
-            result,
-            seconds,
-            reason,
-        } = &test.ran;
-        let own = if SelftestSuite::is_own(name) {
-            "vmbell's"
-        } else {
-            ""
-        };
-        let reason = shortened(&cleaned(&reason.join("; ")), WIDTH);
-        let remarks = match &test.cause {
-            _ if !test.known => vec![format!("DIFFERS, known: {}", test.expected), reason],
-            // A test that is skipped says why itself.
-            Some(cause) if !matches!(result, TestVerdict::Skip | TestVerdict::Pass) => {
-                vec![cause.clone()]
-            }
-            _ => vec![reason],
-        };
-        let mut remarks = [vec![own.to_owned()], remarks].concat();
-        remarks.retain(|remark| !remark.is_empty());
-        let line = format!(
-            "{name:width$}  {result:8} {seconds:6.1}  {}",
-            remarks.join("; ")
+/// The results of one kernel: a row for each test, and how many ended how.
+pub(super) fn blocks(kernel: &KernelResults) -> Vec<Block> {
+    let title = format!("{}, selftests of Linux {}", kernel.kernel, kernel.tests_of);
+    let tests = kernel.tests.iter();
+    let mut table = Table::new("test", tests.clone().map(|test| &test.ran.test));
+    let mut add = |column, cell: fn(&TestResults) -> String| {
+        table.add(
+            column,
+            tests.clone().map(|test| Some(Cell::from(cell(test)))),
         );
-        text += line.trim_end();
-        text.push('\n');
-    }
+    };
+    add(Column::words("result"), |test| test.ran.result.to_string());
+    add(Column::numbers("s"), |test| {
+        format!("{:.1}", test.ran.seconds)
+    });
+    add(Column::words("remarks"), remarks);
     let counts = kernel.counts.columns();
     let words = counts[..6]
         .iter()
@@ -157,27 +133,44 @@ pub(super) fn table(kernel: &KernelResults) -> String {
         count => format!("{count} differ from what is known"),
     };
     let words: Vec<String> = words.collect();
-    let _ = writeln!(text, "\n{}: {verdict}", words.join(", "));
-    text
+    let counts = format!("{}: {verdict}", words.join(", "));
+    vec![Block::text(title), Block::Table(table), Block::text(counts)]
+}
+
+/// Whose test it is, whether its result differs, and why it ended so.
+fn remarks(test: &TestResults) -> String {
+    let TestRun {
+        test: name,
+        result,
+        reason,
+        ..
+    } = &test.ran;
+    let own = SelftestSuite::is_own(name).then(|| "vmbell's".to_owned());
+    let reason = shortened(&cleaned(&reason.join("; ")), WIDTH);
+    let differs = (!test.known).then(|| format!("DIFFERS, known: {}", test.expected));
+    let why = match &test.cause {
+        // A test that is skipped says why itself.
+        Some(cause) if test.known && !matches!(result, TestVerdict::Skip | TestVerdict::Pass) => {
+            cause.clone()
+        }
+        _ => reason,
+    };
+    let why = Some(why).filter(|why| !why.is_empty());
+    let remarks: Vec<String> = [own, differs, why].into_iter().flatten().collect();
+    remarks.join("; ")
 }
 
 /// The counts of several kernels.
-pub(super) fn counts(kernels: &[KernelResults]) -> String {
-    let widest = kernels.iter().map(|kernel| width(&kernel.kernel)).max();
-    let widest = widest.unwrap_or_default();
-    let mut text = format!("\n{:widest$}", "kernel");
-    for (word, _) in VerdictCounts::default().columns() {
-        let _ = write!(text, "  {word:>7}");
+pub(super) fn counts(kernels: &[KernelResults]) -> Block {
+    let mut table = Table::new("kernel", kernels.iter().map(|kernel| &kernel.kernel));
+    for (place, (word, _)) in VerdictCounts::default().columns().into_iter().enumerate() {
+        let counts = kernels
+            .iter()
+            .map(|kernel| kernel.counts.columns()[place].1);
+        let cells = counts.map(|count| Some(Cell::from(count.to_string())));
+        table.add(Column::numbers(word), cells);
     }
-    text.push('\n');
-    for kernel in kernels {
-        text += &pad(&kernel.kernel, widest);
-        for (_, count) in kernel.counts.columns() {
-            let _ = write!(text, "  {count:7}");
-        }
-        text.push('\n');
-    }
-    text
+    Block::Table(table)
 }
 
 /// The results of all kernels.
@@ -191,6 +184,8 @@ pub(super) fn json(kernels: &[KernelResults]) -> serde_json::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use vmbell_report::{Screen, terminal};
+
     use super::*;
 
     fn kernel() -> KernelResults {
@@ -222,17 +217,17 @@ mod tests {
         let kernel = kernel();
         assert!(!kernel.is_known());
         assert_eq!(
-            table(&kernel),
+            terminal(&blocks(&kernel), Screen::default()),
             "Linux 6.12.1, selftests of Linux 6.12.1\n\n\
-             test            result        s\n\
-             a_test          pass        0.2\n\
-             b_test          skip        0.2  no /dev/x\n\
-             c_test          pass        0.2  DIFFERS, known: fail\n\
-             d_test          fail        0.2  a bug, too\n\
-             ioeventfd_test  fail        0.2  vmbell's; DIFFERS, known: pass; not ok 1; exit status 1\n\n\
+             test            result    s  remarks\n\
+             a_test          pass    0.2\n\
+             b_test          skip    0.2  no /dev/x\n\
+             c_test          pass    0.2  DIFFERS, known: fail\n\
+             d_test          fail    0.2  a bug, too\n\
+             ioeventfd_test  fail    0.2  vmbell's; DIFFERS, known: pass; not ok 1; exit status 1\n\n\
              2 pass, 1 skip, 2 fail, 0 timeout, 0 crash, 0 unbuilt: 2 differ from what is known\n"
         );
-        let text = counts(&[kernel]);
+        let text = terminal(&[counts(&[kernel])], Screen::default());
         let row = text.lines().last().unwrap();
         let cells: Vec<&str> = row.split_whitespace().skip(2).collect();
         assert_eq!(cells, ["2", "1", "2", "0", "0", "0", "2"]);
