@@ -82,7 +82,7 @@ pub enum ReadError {
 /// What the measuring commands of vmbell write as JSON; docs/report-schema.md explains it.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(title = "vmbell report"))]
-struct File {
+struct ReportFile {
     /// The format: raised when a field goes or changes its meaning.
     #[cfg_attr(test, schemars(extend("const" = SCHEMA_VERSION)))]
     schema_version: u64,
@@ -107,7 +107,7 @@ pub fn json_by_row(report: &Report) -> String {
     indented(&file).replacen("\"results\": []", &lines, 1)
 }
 
-fn file(report: &Report) -> File {
+fn file(report: &Report) -> ReportFile {
     let mut report = report.clone();
     if report.timing == Timing::Instructions {
         for row in &mut report.results {
@@ -117,13 +117,13 @@ fn file(report: &Report) -> File {
             }
         }
     }
-    File {
+    ReportFile {
         schema_version: SCHEMA_VERSION,
         report,
     }
 }
 
-fn indented(file: &File) -> String {
+fn indented(file: &ReportFile) -> String {
     let mut text = serde_json::to_string_pretty(file)
         .expect("invariant: a report has no map with keys that are not strings");
     text.push('\n');
@@ -137,19 +137,10 @@ pub fn parse(text: &str) -> Result<Report, ReadError> {
         return Err(ReadError::Empty);
     }
     let value = serde_json::from_str::<Value>(text);
-    let format = value.as_ref().ok();
-    let format = format.and_then(|value| value.get("schema_version"));
-    if let Some(found) = format.filter(|found| found.as_u64() != Some(SCHEMA_VERSION)) {
-        if value.as_ref().is_ok_and(is_comparison) {
-            return Err(ReadError::Comparison);
-        }
-        let found = shortened(&found.to_string(), 20);
-        return Err(ReadError::Format { found });
-    }
-    let has_format = format.is_some();
+    value.as_ref().map_or(Ok(()), check_format)?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let report: Report = serde_path_to_error::deserialize(&mut deserializer)
-        .map_err(|error| failure(value.as_ref().ok(), error))?;
+    let report = serde_path_to_error::deserialize(&mut deserializer);
+    let report: Report = report.map_err(|error| failure(value.is_ok(), error))?;
     // A report can be read out of a text that is not JSON as a whole: what follows it, or a field that is ignored, is none.
     let value = value.map_err(|source| {
         let (path, source) = match deserializer.end() {
@@ -159,9 +150,6 @@ pub fn parse(text: &str) -> Result<Report, ReadError> {
         let path = path.to_owned();
         ReadError::Syntax { path, source }
     })?;
-    if !has_format {
-        return Err(ReadError::Foreign);
-    }
     if let Some((path, number)) = too_large(value) {
         let path = format!("its field '{}'", path.trim_start_matches('.'));
         return Err(ReadError::Number { path, number });
@@ -180,31 +168,37 @@ pub fn parse(text: &str) -> Result<Report, ReadError> {
     Ok(report)
 }
 
-/// What the error of a field says about the whole text, which is this JSON if it is any.
-fn failure(
-    value: Option<&Value>,
-    error: serde_path_to_error::Error<serde_json::Error>,
-) -> ReadError {
+/// Fails if this JSON is not a report of this format.
+fn check_format(value: &Value) -> Result<(), ReadError> {
+    let Some(object) = value.as_object() else {
+        return Err(ReadError::Foreign);
+    };
+    if object.get("kind").is_some_and(|kind| kind == "comparison") {
+        return Err(ReadError::Comparison);
+    }
+    match object.get("schema_version") {
+        Some(found) if found.as_u64() == Some(SCHEMA_VERSION) => Ok(()),
+        Some(found) => Err(ReadError::Format {
+            found: shortened(&found.to_string(), 20),
+        }),
+        None if is_of_hyperfine(object) => Err(ReadError::Hyperfine),
+        None => Err(ReadError::Foreign),
+    }
+}
+
+/// The error of a field, or of the syntax if the whole text is no JSON.
+fn failure(is_json: bool, error: serde_path_to_error::Error<serde_json::Error>) -> ReadError {
     let path = match error.path().to_string() {
         path if path == "." => "its outermost object".to_owned(),
         path => format!("its field '{path}'"),
     };
     let source = error.into_inner();
-    let Some(value) = value else {
-        return ReadError::Syntax { path, source };
-    };
-    match value.as_object() {
-        None => ReadError::Foreign,
-        Some(_) if is_comparison(value) => ReadError::Comparison,
-        Some(object) if object.contains_key("schema_version") => ReadError::Field { path, source },
-        Some(object) if is_of_hyperfine(object) => ReadError::Hyperfine,
-        Some(_) => ReadError::Foreign,
+    match is_json {
+        true => ReadError::Field { path, source },
+        false => ReadError::Syntax { path, source },
     }
 }
 
-fn is_comparison(value: &Value) -> bool {
-    value.get("kind").is_some_and(|kind| kind == "comparison")
-}
 /// The first number that is too large, with the path of its field.
 fn too_large(value: Value) -> Option<(String, f64)> {
     let within = |step: String, value: Value| {
@@ -228,12 +222,11 @@ fn too_large(value: Value) -> Option<(String, f64)> {
     }
 }
 
-/// Whether all results have what hyperfine writes.
+/// Whether all results have what hyperfine writes, and not what every row of a report has.
 fn is_of_hyperfine(object: &Map<String, Value>) -> bool {
     let has = |result: &Value| {
-        ["command", "times"]
-            .iter()
-            .all(|field| result.get(field).is_some())
+        let fields = ["command", "times"];
+        fields.iter().all(|field| result.get(field).is_some()) && result.get("backend").is_none()
     };
     let results = object.get("results").and_then(Value::as_array);
     results.is_some_and(|results| !results.is_empty() && results.iter().all(has))

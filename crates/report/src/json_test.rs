@@ -4,7 +4,7 @@ use super::*;
 use crate::sample;
 
 /// With `UPDATE_FILES` set, a test writes its file in place of comparing it.
-fn assert_file(path: &str, made: &str) {
+fn assert_recorded(path: &str, made: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("UPDATE_FILES").is_some() {
         std::fs::write(&path, made).unwrap();
@@ -19,7 +19,7 @@ fn assert_file(path: &str, made: &str) {
 
 #[test]
 fn a_report_is_written_as_in_the_file_that_other_tests_read() {
-    assert_file("tests/data/report.json", &json(&sample::report()));
+    assert_recorded("tests/data/report.json", &json(&sample::report()));
 }
 
 #[test]
@@ -223,9 +223,11 @@ fn what_a_later_vmbell_adds_is_ignored() {
 #[test]
 fn the_schema_in_the_docs_is_that_of_the_types() {
     let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
-    let schema = settings.into_generator().into_root_schema_for::<File>();
+    let schema = settings
+        .into_generator()
+        .into_root_schema_for::<ReportFile>();
     let made = serde_json::to_string_pretty(&schema).unwrap() + "\n";
-    assert_file(
+    assert_recorded(
         "../../docs/report.schema.json",
         &made.replace("`None`", "null"),
     );
