@@ -3,7 +3,8 @@
 
 use super::{RowKey, quantity};
 use crate::table::{Block, Cell, Column, Overflow, Table};
-use crate::{Group, Report, Row, units};
+use crate::view::numbers;
+use crate::{Group, Report, Row};
 
 /// Shows a table for each group, with the rows that any report has measured. Each report comes with its column's title; `of` says
 /// what the reports have in common, such as the kernel, if there are several such tables.
@@ -55,16 +56,9 @@ fn table(group: Group, reports: &[(String, Report)]) -> Option<Block> {
             let cells = keys.iter().map(|key| row(key).and_then(cell));
             cells.map(|text| text.map(Cell::from)).collect::<Vec<_>>()
         };
-        let median = cells(&|row| {
-            let times = row.times()?;
-            let bound = times.bound().map_or("", |_| "<");
-            Some(format!(
-                "{bound}{}",
-                units::measured(times.median, report.timing)
-            ))
-        });
+        let median = cells(&|row| numbers::median(report, row, None));
         table.add(Column::numbers(title), median);
-        let ratio = cells(&|row| row.ratio().map(crate::view::numbers::value));
+        let ratio = cells(&|row| row.ratio().map(numbers::value));
         table.add(Column::numbers("ratio"), ratio);
         let exits = cells(&|row| l1_exits(row).map(|exits| format!("{exits:.1}")));
         table.add(Column::numbers("exits of L1"), exits);

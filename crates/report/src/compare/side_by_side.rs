@@ -3,7 +3,8 @@
 use super::view::RowNames;
 use super::{CompareError, CompareOptions, Comparison, RowKey, compare, quantity};
 use crate::table::{Block, Cell, Column, Overflow, Table};
-use crate::{Group, Report, Row, units};
+use crate::view::numbers;
+use crate::{Group, Report};
 
 /// A row of a report that is compared with the first one.
 struct SideRow {
@@ -86,12 +87,12 @@ fn rows(comparison: &Comparison, report: &Report) -> Vec<SideRow> {
     });
     let alone = comparison.only_new.iter().filter_map(|key| {
         let mut rows = report.results.iter().filter(|row| RowKey::of(row) == *key);
-        let times = rows.find_map(Row::times)?;
+        let new = rows.find_map(|row| numbers::median(report, row, None))?;
         Some(SideRow {
             group: key.group,
             name: names.name(key),
             old: "-".to_owned(),
-            new: units::measured(times.median, comparison.timing),
+            new,
             ratio: None,
         })
     });
@@ -141,14 +142,17 @@ mod tests {
         );
         assert_eq!(lines[3][lines[3].len() - 2..], ["-", "-"], "{text}");
 
+        let mut fast = report(2, 1.0);
+        crate::sample::of(&mut fast.results[1]).times.resolution = Some(1e9);
         let reports = [
             ("stock".to_owned(), report(1, 1.0)),
-            ("module".to_owned(), report(2, 1.0)),
+            ("module".to_owned(), fast),
         ];
         let text = terminal(&side_by_side(&reports).unwrap(), Screen::default());
         let row = text.lines().find(|line| line.starts_with("row-1")).unwrap();
         let cells: Vec<&str> = row.split_whitespace().collect();
         assert_eq!((cells[1], cells[cells.len() - 1]), ("-", "-"), "{text}");
-        assert_ne!(cells[2], "-", "{text}");
+        // Below what the clock can tell, also where nothing is compared.
+        assert_eq!(cells[2], "<1.00", "{text}");
     }
 }
