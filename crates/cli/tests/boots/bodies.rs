@@ -18,8 +18,8 @@ wait
 end poweroff
 "
     );
-    let runs = ways.iter().map(|(smp, way)| {
-        let run = Guest::command(&format!("--vcpus {smp} --device virtio-vsock,cid=3{way}"));
+    let runs = ways.iter().map(|(vcpus, way)| {
+        let run = Guest::command(&format!("--vcpus {vcpus} --device virtio-vsock,cid=3{way}"));
         // The guest's console has the output while it runs.
         format!(
             "{TALK} listen 7001 & {{ echo sent-by-the-host | {TALK} connect 3 7000; }} >answer & \
@@ -51,8 +51,10 @@ end poweroff
 "
     );
     let bytes = bytes(length);
-    let runs = ways.iter().map(|(smp, way)| {
-        let run = Guest::command(&format!("--vcpus {smp} --device virtio-net,tap=tap0{way}"));
+    let runs = ways.iter().map(|(vcpus, way)| {
+        let run = Guest::command(&format!(
+            "--vcpus {vcpus} --device virtio-net,tap=tap0{way}"
+        ));
         format!(
             "nc -l -p 5000 <file & nc -l -p 5001 <&3 >up & {run} && wait; \
              echo up: $(sha256sum <up)"

@@ -51,9 +51,9 @@ test $(nproc) = 1 && end poweroff || end reboot
 ";
     let ways = [(1, ""), (2, ",notify=exit,interrupt=call,packed=on")];
     // Every guest finds the disk as the host made it.
-    let runs = ways.map(|(smp, way)| {
+    let runs = ways.map(|(vcpus, way)| {
         let run = Guest::command(&format!(
-            "--vcpus {smp} --device virtio-rng{way} --device virtio-blk,file=used{way}"
+            "--vcpus {vcpus} --device virtio-rng{way} --device virtio-blk,file=used{way}"
         ));
         format!("cp disk used && {run}")
     });

@@ -77,8 +77,8 @@ pub(crate) struct VmmsArgs {
     pub(super) device: Vec<VmmDeviceName>,
 
     /// Give each guest N vCPUs; with 1, the row `ipi-to-vcpu` is not measured
-    #[arg(long = "vcpus", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = GUEST)]
-    pub(super) smp: u32,
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = GUEST)]
+    pub(super) vcpus: u32,
 
     /// Run QEMU with this accelerator
     #[arg(long, value_enum, value_name = "NAME", default_value_t = Accel::Auto, help_heading = GUEST)]

@@ -168,7 +168,7 @@ impl<'a> VmmBootContext<'a> {
             image: &image,
             bzimage: &bzimage,
             cmdline,
-            cpus: self.args.smp,
+            cpus: self.args.vcpus,
             memory: MEMORY,
             is_complete: &serial::is_complete,
             is_linux: false,

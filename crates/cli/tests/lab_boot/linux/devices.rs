@@ -54,8 +54,8 @@ end poweroff
     ];
     let runs = runs.into_iter().zip(["pc", "pc", "pc", "micro"]);
     let runs: Vec<String> = runs
-        .map(|((smp, way), machine)| {
-            let options = format!("--machine {machine} --vcpus {smp} {}", devices(way));
+        .map(|((vcpus, way), machine)| {
+            let options = format!("--machine {machine} --vcpus {vcpus} {}", devices(way));
             let run = Guest::command(&options);
             format!("cp disk used && {run}")
         })
@@ -106,10 +106,10 @@ for device in /sys/bus/virtio/devices/*; do readlink -f $device; done | grep -o 
 grep virtio /proc/interrupts | while read line number rest; do echo line: $number $rest; done
 end poweroff
 ";
-    let runs = [(1, ""), (2, ",notify=exit,interrupt=call,packed=on")].map(|(smp, way)| {
+    let runs = [(1, ""), (2, ",notify=exit,interrupt=call,packed=on")].map(|(vcpus, way)| {
         let way = format!(",transport=mmio{way}");
         let run = Guest::command(&format!(
-            "--vcpus {smp} --device virtio-rng{way} --device virtio-blk,file=used{way} \
+            "--vcpus {vcpus} --device virtio-rng{way} --device virtio-blk,file=used{way} \
              --device virtio-net,tap=tap0{way}"
         ));
         format!("cp disk used && {run}")

@@ -44,7 +44,7 @@ end poweroff
         (2, ",notify=exit,interrupt=call"),
         (2, ",transport=mmio"),
     ];
-    let runs = ways.map(|(smp, way)| Guest::command(&format!("--vcpus {smp} {device}{way}")));
+    let runs = ways.map(|(vcpus, way)| Guest::command(&format!("--vcpus {vcpus} {device}{way}")));
     let script_of_l1 = format!("{}\n{}", daemon(), runs.join(" && "));
     let guest = Guest::new(script).with_file("disk", disk.as_slice());
     let ran = guest.in_l1(&L1, &script_of_l1);
