@@ -1,13 +1,16 @@
 //! The arguments of `vmbell gate`.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, RangedI64ValueParser};
 
-use super::plan::BOOTS;
 use crate::args::{MEASUREMENT, OUTPUT, SUBJECT};
 use crate::suites::vmms::{VmmDeviceName, row};
+
+/// How many boots a measurement may have.
+pub(super) const BOOTS: RangeInclusive<u32> = 1..=1000;
 
 /// Headings of options in `--help`.
 const BUDGET: &str = "The budget";

@@ -4,13 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::ops::RangeInclusive;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use toml_edit::{DocumentMut, Item, Table};
 
-use super::args::GateArgs;
+use super::args::{BOOTS, GateArgs};
 use vmbell_bench::did_you_mean;
 
 /// The kernel of a new plan.
@@ -19,8 +18,6 @@ const KERNEL: &str = "debian:6.12";
 const VMM: &str = "vmbell";
 /// The boots of a measurement unless the file says otherwise.
 const DEFAULT_BOOTS: u32 = 5;
-/// How many boots a measurement may have.
-pub(super) const BOOTS: RangeInclusive<u32> = 1..=1000;
 /// What a new file begins with.
 const TITLE: &str = "# What `vmbell gate` measures. The figures of each kernel are in a .json file next to this one.\n";
 

@@ -1,9 +1,8 @@
 //! The tables of addresses: what a guest's accesses to each are, how often each reaches the VMM, and what they cost; or, without
 //! counts by address, for which accesses vCPUs were found in their VMM.
 
+use super::cells::{of_pids, rate};
 use super::interval::TopInterval;
-use super::parts::of_pids;
-use super::text::rate;
 use vmbell_report::{Cell, Column, Table};
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::{Address, Eventfd, NameSource, Space, Vm};

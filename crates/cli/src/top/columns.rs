@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
-use super::text::{core, rate};
+use super::cells::{core, rate};
 use vmbell_report::{Align, Cell, Column, Table};
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::Vm;

@@ -1,7 +1,6 @@
 //! The table of halts: how often vCPUs halt, how long their threads poll before they sleep, and how often they are kicked.
 
-use super::parts::of_pids;
-use super::text::rate;
+use super::cells::{of_pids, rate};
 use vmbell_report::{Cell, Column, Table};
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::Vm;

@@ -87,7 +87,7 @@ fn vm(vm: Vm) -> TopVm {
         fd: vm.fd,
         ended: vm.has_ended,
         vcpus: vcpus.collect(),
-        cpu_seconds: vm.cpu.map(super::cpu_seconds),
+        cpu_seconds: vm.cpu.map(super::cells::cpu_seconds),
         statistics,
         exits_to_vmm: count(Metric::ToVmm),
         ioeventfds: count(Metric::Rings),

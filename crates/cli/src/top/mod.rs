@@ -1,6 +1,7 @@
 //! `vmbell top`: shows what the notifications of the VMs that run on this host are, and which VMs they cost.
 
 mod addresses;
+mod cells;
 mod columns;
 mod costs;
 mod halts;
@@ -309,11 +310,4 @@ fn batch(args: &TopArgs, counts: &mut TopCounts, interrupted: &AtomicBool) -> Re
 fn own_cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap_or_default()
-}
-
-/// Clock ticks as seconds.
-fn cpu_seconds(ticks: u64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "it is shown with a few digits")]
-    let [ticks, each] = [ticks, rustix::param::clock_ticks_per_second()].map(|count| count as f64);
-    ticks / each
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::addresses;
+use super::cells::cpu_seconds;
 use super::screen::{VmKey, keys};
-use super::{addresses, cpu_seconds};
 use vmbell_report::{Export, Label, MetricsText};
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::{Space, Vm};

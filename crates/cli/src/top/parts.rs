@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::cells::{of_pids, rate};
 use super::interval::TopInterval;
-use super::text::rate;
+
 use super::{addresses, halts, reasons};
-use vmbell_report::{Align, Cell, Column, Table};
+use vmbell_report::{Cell, Column, Table};
 use vmbell_top::advice;
 use vmbell_top::model::{Irqfd, Vm};
 
@@ -24,15 +25,6 @@ pub(super) fn parts(vms: &[Vm], interval: &TopInterval, most: usize) -> Vec<Tabl
         .into_iter()
         .filter(|table| !table.is_empty())
         .collect()
-}
-
-/// A table whose rows are of these processes.
-pub(super) fn of_pids(pids: impl Iterator<Item = u32>) -> Table {
-    let mut table = Table::new("PID", pids.map(|pid| pid.to_string()));
-    for pids in &mut table.columns {
-        pids.align = Align::Right;
-    }
-    table
 }
 
 fn irqfds(vms: &[Vm], interval: &TopInterval) -> Table {

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::parts::of_pids;
-use super::text::rate;
+use super::cells::{of_pids, rate};
 use vmbell_report::{Cell, Column, Table};
 use vmbell_top::model::{Reason, Vm};
 

@@ -2,12 +2,10 @@
 
 use super::columns::{self, VmColumn};
 use super::costs::HINT;
-use super::cpu_seconds;
 use super::interval::TopInterval;
 use super::parts::parts;
 use vmbell_report::units::plural;
 use vmbell_report::{Block, Screen, terminal};
-use vmbell_top::rates::per_second;
 
 /// What is shown without VMs.
 pub(super) const NO_VM: &str = "no VM runs on KVM here";
@@ -44,34 +42,6 @@ pub(super) fn blocks(interval: &TopInterval) -> Vec<Block> {
     let notes = interval.notes.iter().map(String::as_str).chain(hint);
     blocks.extend(notes.map(Block::text));
     blocks
-}
-
-/// CPU time as a share of a core; `-` if it is not known.
-pub(super) fn core(ticks: Option<u64>, seconds: f64) -> String {
-    let share = |ticks| {
-        if seconds > 0.0 {
-            cpu_seconds(ticks) / seconds
-        } else {
-            0.0
-        }
-    };
-    ticks.map_or("-".to_owned(), |ticks| format!("{:.2}", share(ticks)))
-}
-
-/// A count for each second in six letters at most; `-` if it is not known.
-pub(super) fn rate(count: Option<u64>, seconds: f64) -> String {
-    let Some(count) = count else {
-        return "-".to_owned();
-    };
-    let rate = per_second(count, seconds);
-    match rate {
-        0.0..0.05 if count > 0 => "<0.1".to_owned(),
-        0.05..9.95 if count > 0 => format!("{rate:.1}"),
-        0.0..9_999.5 => format!("{rate:.0}"),
-        0.0..99_950.0 => format!("{:.1}k", rate / 1e3),
-        0.0..9_999_500.0 => format!("{:.0}k", rate / 1e3),
-        _ => format!("{:.1}M", rate / 1e6),
-    }
 }
 
 #[cfg(test)]

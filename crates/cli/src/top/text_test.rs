@@ -194,18 +194,3 @@ fn ends_of_interrupts_that_the_cpu_does_are_not_a_number() {
     let cells: Vec<_> = table.lines().last().unwrap().split_whitespace().collect();
     assert_eq!(cells[cells.len() - 2..], ["hw", "-"]);
 }
-
-#[test]
-fn rates_have_four_digits_at_most_and_no_event_is_a_round_zero() {
-    let each = [
-        0, 1, 9, 10, 9999, 10_000, 99_949, 99_950, 9_999_499, 9_999_500,
-    ];
-    assert_eq!(
-        each.map(|count| rate(Some(count), 1.0)),
-        [
-            "0", "1.0", "9.0", "10", "9999", "10.0k", "99.9k", "100k", "9999k", "10.0M"
-        ]
-    );
-    assert_eq!(rate(Some(1), 100.0), "<0.1");
-    assert_eq!(rate(None, 1.0), "-");
-}
