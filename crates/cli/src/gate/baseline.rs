@@ -1,10 +1,11 @@
 //! The baselines of a plan: for each kernel a report of what its boots counted, in a file next to the plan's.
 
+use std::env;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use vmbell_report::Report;
+use vmbell_report::{Report, Timing, visible};
 
 use super::plan::GatePlan;
 use crate::compare;
@@ -28,6 +29,19 @@ pub(super) fn read(plan: &GatePlan, path: &Path, kernel: &str) -> Result<Report>
         if !rows.any(|row| row.backend == *name && row.is_ok()) {
             bail!(
                 "{baseline} has no figures of [vmm.{name}] on {kernel}: `vmbell gate --accept` measures them"
+            );
+        }
+    }
+    // What no boot here can be compared with.
+    let (unit, arch) = (Timing::Instructions.name(), env::consts::ARCH);
+    for (what, is, must) in [
+        ("unit", report.timing.name(), unit),
+        ("architecture", report.host.arch.as_str(), arch),
+    ] {
+        if is != must {
+            bail!(
+                "cannot hold VMMs to {baseline}: {what}: {} before, {must} now; `vmbell gate --accept` takes new figures",
+                visible(is)
             );
         }
     }

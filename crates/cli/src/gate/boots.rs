@@ -47,6 +47,8 @@ pub(super) struct Boots<'a> {
     pub(super) keep: Option<&'a Path>,
     pub(super) quiet: bool,
     pub(super) limit: &'a CommandLimit,
+    /// Fails if the report of a boot on this kernel says nothing about its baseline, and so none of the others would.
+    pub(super) check: &'a (dyn Fn(&str, &Report) -> Result<()> + Sync),
 }
 
 /// One boot of a lab.
@@ -87,12 +89,16 @@ impl Boots<'_> {
         let folder =
             TempDir::with_prefix("vmbell-gate-").context("cannot make a temporary folder")?;
         let folder = self.keep.unwrap_or(folder.path());
-        let seeds = || self.seed..=self.seed.saturating_add(self.plan.boots - 1);
-        let of_kernel = |kernel| seeds().map(move |seed| Boot { kernel, seed });
-        let all: Vec<Boot<'_>> = self.kernels.iter().flat_map(|k| of_kernel(k)).collect();
+        let seeds = self.seed..=self.seed.saturating_add(self.plan.boots - 1);
+        // Each kernel's first boot comes before the second one of any, since it may be refused.
+        let of_seed = |seed| self.kernels.iter().map(move |kernel| Boot { kernel, seed });
+        let all: Vec<Boot<'_>> = seeds.flat_map(of_seed).collect();
         progress.set_length(all.len() as u64);
         let mut booted = on_threads(all, self.jobs, |boot| {
             let report = self.boot(boot, folder)?;
+            if let Some(report) = &report {
+                (self.check)(boot.kernel, report)?;
+            }
             progress.inc(1);
             Ok((boot, report))
         })?;

@@ -59,7 +59,13 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
     }
     let interrupted = interrupt::catch().context("cannot catch signals")?;
     let limit = CommandLimit::new(None, interrupted);
+    // The first boot of a kernel tells whether it can be held to its baseline.
+    let check = |kernel: &str, now: &Report| match is_accepted {
+        true => Ok(()),
+        false => held(&mut GateVerdict::default(), args, &baselines, (kernel, now)),
+    };
     let boots = Boots {
+        check: &check,
         plan: &plan,
         kernels: &kernels,
         seed: args.seed,
@@ -78,6 +84,7 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
     let reports = match reports {
         Ok(Some(reports)) => reports,
         Ok(None) => return Ok(Exit::Interrupted),
+        Err(error) if error.is::<Usage>() => return Err(error),
         Err(error) => {
             eprintln!("error: {error:#}");
             return Ok(Exit::Lab);
@@ -128,24 +135,40 @@ fn verdict(
     now: &BTreeMap<String, Report>,
 ) -> Result<GateVerdict> {
     let mut verdict = GateVerdict::default();
-    let is_replaced = |vmm: &str| args.vmm.iter().any(|(name, _)| name == vmm);
     for (kernel, boots) in boots {
         verdict.add_failed(kernel, boots);
     }
     for (kernel, now) in now {
-        let Err(error) = verdict.hold(kernel, baselines.get(kernel), now, is_replaced) else {
-            continue;
-        };
-        let baseline = baseline::path(&args.file, kernel);
-        let message = format!("cannot hold VMMs to {}: {error}", baseline.display());
-        if !args.accept {
-            let advice = "`vmbell gate --accept` takes new figures";
-            return Err(Usage::new(format!("{message}; {advice}")).into());
+        match held(&mut verdict, args, baselines, (kernel, now)) {
+            Err(error) if args.accept => {
+                eprintln!("note: {error:#}");
+                verdict.hold(kernel, None, now, |_| false)?;
+            }
+            held => held?,
         }
-        eprintln!("note: {message}");
-        verdict.hold(kernel, None, now, is_replaced)?;
     }
     Ok(verdict)
+}
+
+/// Holds what was measured on a kernel to its baseline, if there is one. The error is one of the files: the baseline is of
+/// another kernel, CPU, unit or VMM.
+fn held(
+    verdict: &mut GateVerdict,
+    args: &GateArgs,
+    baselines: &BTreeMap<String, Report>,
+    (kernel, now): (&str, &Report),
+) -> Result<()> {
+    let is_replaced = |vmm: &str| args.vmm.iter().any(|(name, _)| name == vmm);
+    let held = verdict.hold(kernel, baselines.get(kernel), now, is_replaced);
+    held.map_err(|error| {
+        let baseline = baseline::path(&args.file, kernel);
+        let message = format!("cannot hold VMMs to {}: {error}", baseline.display());
+        let advice = match args.accept {
+            true => "",
+            false => "; `vmbell gate --accept` takes new figures",
+        };
+        Usage::new(format!("{message}{advice}")).into()
+    })
 }
 
 /// The baselines of these kernels, which must be there to hold to them. With `--accept` they are only what the new figures are

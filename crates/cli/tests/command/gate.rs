@@ -245,6 +245,10 @@ fn a_baseline_that_is_damaged_or_holds_nothing_is_refused_with_its_name() {
         ),
         (Some(REPORT), "has no figures of [vmm.mine] on debian:6.12"),
         (Some(REPORT), accept),
+        (
+            Some(&REPORT.replace("\"backend\": \"usermode\"", "\"backend\": \"mine\"")),
+            "unit: native before, instructions now; `vmbell gate --accept` takes new figures",
+        ),
     ] {
         let said = of(text);
         assert!(said.contains(why), "{why}: {said}");
