@@ -1,5 +1,6 @@
 //! The backends, what each can do on this host, and the choice of one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -7,9 +8,9 @@ use clap::ValueEnum;
 use rustix::process::{Resource, getrlimit};
 
 use super::output::text::chain;
-use vmbell_bench::BenchEntry;
 use vmbell_bench::scenario::{self, ScanValues};
 use vmbell_bench::stat::{self, InterruptPace};
+use vmbell_bench::{BenchEntry, SubjectOptions};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use vmbell_hypervisor::kvm::Kvm;
 use vmbell_hypervisor::{Capability, Error, Hypervisor, Support, Vm, VmConfig};
@@ -134,6 +135,11 @@ impl BackendChoice {
     /// The entries of `vmbell bench eoi` on this backend.
     pub(super) fn stat(&self, pace: InterruptPace) -> Vec<BenchEntry> {
         stat::entries(&self.backend, pace)
+    }
+
+    /// The names of the events that `vmbell bench eoi` counts on this backend, as far as they are known before it measures.
+    pub(super) fn event_names(&self, options: &SubjectOptions) -> BTreeSet<String> {
+        stat::event_names(&*self.backend, options)
     }
 
     /// Fails if the backend can run no guest here.

@@ -7,7 +7,7 @@
 mod counter;
 mod subject;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use subject::{InterruptPace, SPARED, TAKEN};
@@ -23,6 +23,17 @@ pub const OFF: &str = "pv-eoi-off";
 pub const ON: &str = "pv-eoi-on";
 /// The name of the parameter that holds the rate that was asked for, in interrupts a second.
 pub const RATE: &str = "rate";
+
+/// The names of the events that are counted on `hypervisor`, by a guest that does nothing; none if only a guest that runs shows
+/// them, or none can be made.
+pub fn event_names(hypervisor: &dyn Hypervisor, options: &SubjectOptions) -> BTreeSet<String> {
+    let pace = InterruptPace::Lockstep;
+    let subject = EoiSubject::new(hypervisor, OFF, false, pace, options);
+    let names = subject
+        .ok()
+        .and_then(|mut subject| subject.event_names().ok());
+    names.unwrap_or_default()
+}
 
 /// The entries on `hypervisor`, whose interrupts come at `pace`: both where there is PV EOI.
 pub fn entries(hypervisor: &Arc<dyn Hypervisor>, pace: InterruptPace) -> Vec<BenchEntry> {

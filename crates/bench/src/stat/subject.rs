@@ -1,6 +1,8 @@
 //! A guest that takes interrupts, as a subject whose events are counted, and the thread that raises them: at a rate, or
 //! one whenever the guest asks.
 
+use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -82,6 +84,12 @@ impl EoiSubject {
             irqfd,
             doorbell,
         })
+    }
+
+    /// The names of the events that are counted.
+    pub(super) fn event_names(&mut self) -> io::Result<BTreeSet<String>> {
+        let events = self.counter.read(self.guest.machine.vm().as_ref())?;
+        Ok(events.into_keys().collect())
     }
 }
 

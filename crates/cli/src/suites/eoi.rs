@@ -126,6 +126,9 @@ pub(crate) fn run(args: &EoiArgs) -> Result<Exit> {
         timing: begun.timing,
         marks: None,
     };
+    if let Some(part) = &args.filter {
+        check_filter(part, &choice.event_names(&options))?;
+    }
     let (pace, plan) = (pace(args), plan(args, begun.timing));
     let shown = args.measure.progress();
     let progress = BenchProgress::without_bar(shown, plan.warmup + plan.runs);
@@ -241,6 +244,18 @@ fn why_no_bit(backend: &str) -> &'static str {
     }
 }
 
+/// Fails if none of these events, if there are any, has `part` in its name.
+fn check_filter(part: &str, names: &BTreeSet<String>) -> Result<(), Usage> {
+    if names.is_empty() || names.iter().any(|name| name.contains(part)) {
+        return Ok(());
+    }
+    let names = names.iter().map(String::as_str).collect::<Vec<_>>();
+    Err(Usage::new(format!(
+        "--filter: no event has '{part}' in its name; the events are {}",
+        names.join(", ")
+    )))
+}
+
 /// Removes the events that the arguments exclude; an error if nothing has the name that they want.
 fn leave_out(report: &mut Report, args: &EoiArgs) -> Result<()> {
     let happened = |runs: &[u64]| runs.iter().any(|count| *count > 0);
@@ -251,14 +266,9 @@ fn leave_out(report: &mut Report, args: &EoiArgs) -> Result<()> {
         .map(|(name, _)| name.to_owned())
         .collect();
     let named = |name: &str| args.filter.as_ref().is_none_or(|part| name.contains(part));
-    if all().next().is_some() && !all().any(|(name, _)| named(name)) {
-        let names: BTreeSet<&str> = all().map(|(name, _)| name).collect();
-        let names = names.into_iter().collect::<Vec<_>>().join(", ");
-        let part = args.filter.as_deref().unwrap_or_default();
-        return Err(Usage::new(format!(
-            "--filter: no event has '{part}' in its name; the events are {names}"
-        ))
-        .into());
+    if let Some(part) = &args.filter {
+        let names = all().map(|(name, _)| name.to_owned()).collect();
+        check_filter(part, &names)?;
     }
     let rows = report.results.iter_mut();
     for row in rows.filter_map(Row::measured_mut) {
