@@ -3,6 +3,7 @@
 mod hostile_device;
 mod hostile_driver;
 mod model;
+mod order;
 mod plain_packed;
 mod polling;
 mod rounds;
