@@ -1,7 +1,7 @@
 //! Files of this host that are carried into L1 for a suite: VMMs, and the parts of Linux as a guest.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context;
 use tempfile::TempDir;
@@ -102,6 +102,34 @@ impl Carried {
         self.made = Some(modules);
         Ok(())
     }
+}
+
+/// Parses `HOST` or `HOST:PATH`; the name of a file that exists may contain a colon. A path that is not absolute is in the working
+/// directory, there as here.
+pub(super) fn copied(argument: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
+    let absolute = |path: &Path| {
+        std::path::absolute(path).with_context(|| format!("--with {}", path.display()))
+    };
+    if !argument.exists()
+        && let Some((host, path)) = argument.to_str().and_then(|text| text.split_once(':'))
+    {
+        let path = absolute(path.as_ref())?;
+        return Ok((absolute(host.as_ref())?, without_ways_up(&path)));
+    }
+    let host = absolute(argument)?;
+    Ok((host.clone(), without_ways_up(&host)))
+}
+
+/// The path with each `..` and the folder before it taken out: L1 has only the folders that something was copied into.
+fn without_ways_up(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
 }
 
 /// The path of a VMM's program or library, or why it cannot be copied.

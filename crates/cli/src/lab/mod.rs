@@ -10,6 +10,7 @@ mod bisect;
 mod cache;
 mod carried;
 mod device;
+mod environment;
 mod exits;
 mod exported;
 mod init;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -11,8 +11,9 @@ use clap::{Args, Command};
 use tempfile::{NamedTempFile, TempDir};
 
 use super::bisect::{Bisection, Point};
-use super::carried::Carried;
+use super::carried::{Carried, copied};
 use super::device::plug_in;
+use super::environment::{environment_in_l1, environment_of_host, variable};
 use super::exits;
 use super::exported::Exported;
 use super::inner::Inner;
@@ -26,7 +27,7 @@ use crate::output::deliver::show_below;
 use crate::output::style::Style;
 use crate::suites::BenchSuite;
 use vmbell_bench::host::{DEPTH_VARIABLE, DEPTH_VMM_VARIABLE};
-use vmbell_bench::{marks, timing};
+use vmbell_bench::marks;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::job::ProgramEnding;
 use vmbell_lab::{Lab, LabFailure, LabTask};
@@ -35,31 +36,6 @@ use vmbell_report::{EXPORTERS, Exporter, Report, Timing, json};
 
 /// The option for the report that is compared.
 const JSON: &str = "export-json";
-/// Variables that describe this host and would be wrong in L1.
-const HOST_VARIABLES: &[&str] = &[
-    "HOME",
-    "LD_PRELOAD",
-    "LOGNAME",
-    "OLDPWD",
-    "PATH",
-    "PWD",
-    "SHLVL",
-    "TMPDIR",
-    "USER",
-    "XDG_RUNTIME_DIR",
-    "_",
-];
-/// The variables that L1 has in place of these.
-const L1_VARIABLES: &[(&str, &str)] = &[
-    ("HOME", "/root"),
-    (
-        "PATH",
-        // What the run gives L1 comes before the busybox.
-        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/lab/bin",
-    ),
-    ("TMPDIR", "/tmp"),
-];
-
 /// The program, and what goes in and comes back.
 #[derive(Debug, Args)]
 #[command(next_help_heading = PROGRAM)]
@@ -509,67 +485,4 @@ fn task(
         stdin: arguments.program.stdin,
         cgroup: arguments.cgroup,
     })
-}
-
-/// This process's environment, without the variables that describe this host.
-fn environment_of_host() -> Vec<(OsString, OsString)> {
-    let host =
-        |(name, _): &(OsString, OsString)| !HOST_VARIABLES.iter().any(|variable| *variable == name);
-    std::env::vars_os().filter(host).collect()
-}
-
-/// Adds to `environment` what L1 has: its places, the caller's variables `own`, and the timing of its
-/// clock.
-fn environment_in_l1(
-    mut environment: Vec<(OsString, OsString)>,
-    own: &[(String, String)],
-    timing: Timing,
-) -> Vec<(OsString, OsString)> {
-    let pairs = L1_VARIABLES.iter().copied();
-    let own = own
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()));
-    let timing = (timing::VARIABLE, timing.name());
-    environment.extend(
-        pairs
-            .chain(own)
-            .chain([timing])
-            .map(|(name, value)| (name.into(), value.into())),
-    );
-    environment
-}
-
-fn variable(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("not of the form NAME=VALUE".to_owned()),
-    }
-}
-
-/// Parses `HOST` or `HOST:PATH`; the name of a file that exists may contain a colon. A path that is not absolute is in the working
-/// directory, there as here.
-fn copied(argument: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
-    let absolute = |path: &Path| {
-        std::path::absolute(path).with_context(|| format!("--with {}", path.display()))
-    };
-    if !argument.exists()
-        && let Some((host, path)) = argument.to_str().and_then(|text| text.split_once(':'))
-    {
-        let path = absolute(path.as_ref())?;
-        return Ok((absolute(host.as_ref())?, without_ways_up(&path)));
-    }
-    let host = absolute(argument)?;
-    Ok((host.clone(), without_ways_up(&host)))
-}
-
-/// The path with each `..` and the folder before it taken out: L1 has only the folders that something was copied into.
-fn without_ways_up(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(plain.pop()),
-            part => plain.push(part),
-        }
-    }
-    plain
 }
