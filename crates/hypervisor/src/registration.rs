@@ -20,7 +20,7 @@ use super::Error;
 #[must_use = "a doorbell that is dropped is removed"]
 pub struct Doorbell {
     event: Arc<EventFd>,
-    // No closure in a box, because an allocation makes a registration on KVM 0.5 % dearer.
+    // No closure in a box, because an allocation makes a registration on KVM 0.5 % slower.
     guest: Weak<dyn RemoveDoorbell>,
     address: IoEventAddress,
     datamatch: Datamatch,

@@ -77,12 +77,17 @@ pub fn ratio(value: f64) -> String {
     format!("1/{}", three_digits(cut(of)))
 }
 
-/// What a ratio of new to old means for the cost: `13x cheaper`, `34 % dearer`, `the same`.
-pub fn change(ratio: f64) -> String {
+/// What a ratio of new to old means for the cost: `13x cheaper`, `the same`, `34 % slower`, or `34 % more expensive` in
+/// instructions.
+pub fn change(ratio: f64, timing: Timing) -> String {
     let (factor, percent, word) = if ratio < 1.0 {
         (1.0 / ratio.max(f64::MIN_POSITIVE), 1.0 - ratio, "cheaper")
     } else {
-        (ratio, ratio - 1.0, "dearer")
+        let word = match timing {
+            Timing::Native | Timing::Emulated => "slower",
+            Timing::Instructions => "more expensive",
+        };
+        (ratio, ratio - 1.0, word)
     };
     if factor >= 1.995 {
         return format!("{}x {word}", two_digits(factor));

@@ -93,13 +93,16 @@ fn a_change_is_a_factor_from_two_on_and_a_share_below() {
         (0.996, "the same"),
         (1.0, "the same"),
         (1.004, "the same"),
-        (1.34, "34 % dearer"),
-        (1.99, "99 % dearer"),
-        (1.996, "2.0x dearer"),
-        (3.32, "3.3x dearer"),
+        (1.34, "34 % slower"),
+        (1.99, "99 % slower"),
+        (1.996, "2.0x slower"),
+        (3.32, "3.3x slower"),
     ] {
-        assert_eq!(change(ratio), text, "{ratio}");
+        assert_eq!(change(ratio, Timing::Native), text, "{ratio}");
     }
+    let instructions = |ratio| change(ratio, Timing::Instructions);
+    assert_eq!(instructions(1.34), "34 % more expensive");
+    assert_eq!(instructions(0.5), "2.0x cheaper");
 }
 
 #[test]

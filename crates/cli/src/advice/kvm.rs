@@ -20,7 +20,7 @@ pub(super) fn find(tree: &HostFiles, hypervisor: Option<&str>) -> Vec<Finding> {
         found.push(Finding::new(
             Severity::Slows,
             (format!("this host is itself a guest, under {hypervisor}"), "CPUID 1, ECX bit 31"),
-            "each exit of a guest here is an exit of this host too, several times as dear, and other guests take its time",
+            "each exit of a guest here is an exit of this host too, which takes several times as long, and other guests take its time",
             "measure on the bare machine; compare with hosts under the same hypervisor only",
         ));
     }

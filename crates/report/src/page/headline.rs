@@ -60,7 +60,7 @@ pub(super) fn headline(columns: &[PageColumn<'_>]) -> String {
         .and_then(|paths| paths.highlights.first())
     {
         Some(highlight) => {
-            let change = numbers::change(&highlight.ratio);
+            let change = numbers::change(&highlight.ratio, first.report.timing);
             format!("In {}, {change}: {}", unit(first.report), highlight.text)
         }
         None => format!(
@@ -85,7 +85,7 @@ fn share(report: &Report, row: &Row) -> String {
     let Some(ratio) = row.ratio() else {
         return String::new();
     };
-    let change = units::change(ratio.value);
+    let change = units::change(ratio.value, report.timing);
     let is = match change.as_str() {
         "the same" => "costs as much as".to_owned(),
         _ if ratio.is_bound => format!("is more than {change} than"),
@@ -217,7 +217,7 @@ fn each_run(columns: &[PageColumn<'_>]) -> Markup {
             let mut rows = column.rows(PageSection::GuestToHost);
             let old = rows.find(|other| other.command == *reference);
             let (new, old) = (column.median(row)?, column.median(old?)?);
-            let change = numbers::change(ratio);
+            let change = numbers::change(ratio, column.report.timing);
             let text = format!("{what} {new}, exit to the VMM {old}: {change}{interval}");
             Some((column, text))
         })

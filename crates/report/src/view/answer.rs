@@ -58,7 +58,7 @@ impl<'r> BackendRows<'r> {
     fn against(&self, new: &str, old: &str, what: &str) -> Option<String> {
         let (new, old) = (self.cost(new)?, self.cost(old)?);
         let is_unclear = new.row.ratio().is_some_and(Ratio::is_unclear);
-        let change = units::change(new.ns / old.ns);
+        let change = units::change(new.ns / old.ns, self.report.timing);
         let change = match change.as_str() {
             _ if is_unclear && new.ns < old.ns => "not clearly less than".to_owned(),
             _ if is_unclear => "not clearly more than".to_owned(),

@@ -70,7 +70,7 @@ fn a_time_that_the_clock_cannot_tell_from_none_is_a_bound() {
 }
 
 #[test]
-fn what_costs_more_is_dearer_and_what_costs_the_same_costs_as_much() {
+fn what_costs_more_is_slower_and_what_costs_the_same_costs_as_much() {
     let rows = |new| {
         [
             ("virtqueue-roundtrip-ioeventfd-irqfd", "kvm", new),
@@ -85,7 +85,7 @@ fn what_costs_more_is_dearer_and_what_costs_the_same_costs_as_much() {
     };
     says(
         13_400.0,
-        "in 13.4 µs, 34 % dearer than by exits to the VMM (10.0 µs).",
+        "in 13.4 µs, 34 % slower than by exits to the VMM (10.0 µs).",
     );
     says(
         10_010.0,

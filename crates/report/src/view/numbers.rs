@@ -152,9 +152,11 @@ impl<'r> Numbers<'r> {
             (Number::Ratio, Some(ratio)) => Some(Cell::new(value(ratio), paint(ratio))),
             (Number::Ratio, None) => is_reference().then(|| Cell::from("1")),
             (Number::Interval, Some(ratio)) => interval(ratio).map(Cell::from),
-            (Number::Change, Some(ratio)) => Some(Cell::new(change(ratio), paint(ratio))),
+            (Number::Change, Some(ratio)) => {
+                Some(Cell::new(change(ratio, self.report.timing), paint(ratio)))
+            }
             (_, Some(ratio)) => {
-                let change = change(ratio);
+                let change = change(ratio, self.report.timing);
                 let change = change.strip_suffix(" cheaper").unwrap_or(&change);
                 Some(Cell::new(change, paint(ratio)))
             }
@@ -179,11 +181,11 @@ pub(crate) fn value(ratio: &Ratio) -> String {
 }
 
 /// The ratio in words; `unclear` if its interval has 1 in it.
-pub(crate) fn change(ratio: &Ratio) -> String {
+pub(crate) fn change(ratio: &Ratio, timing: Timing) -> String {
     match (ratio.is_bound, ratio.is_unclear()) {
-        (true, _) => format!(">{}", units::change(ratio.value)),
+        (true, _) => format!(">{}", units::change(ratio.value, timing)),
         (false, true) => UNCLEAR.to_owned(),
-        (false, false) => units::change(ratio.value),
+        (false, false) => units::change(ratio.value, timing),
     }
 }
 
