@@ -9,13 +9,20 @@ use super::excuses::excuses;
 use super::header::{ended_early, length, memory, quality, timing};
 use super::numbers::{Lines, Number, Numbers, UNCLEAR, median};
 use crate::table::{Block, Cell, Paint};
+use crate::text::shortened;
 use crate::{Group, Report, Row, Status, Timing, Warning, units, warnings};
+
+/// The most lines about rows that were skipped.
+const SKIPPED: usize = 6;
+
+/// What the label takes of a line.
+const LABEL: usize = 10;
 
 /// The widest line, on a terminal that has room for more.
 pub(super) const WIDEST: usize = 80;
 
 pub(super) fn blocks(report: &Report, look: Look) -> Vec<Block> {
-    let mut blocks = Vec::new();
+    let mut blocks: Vec<Block> = emulated(report).into_iter().collect();
     let backends = report.backends.iter();
     let shown: Vec<&str> = backends
         .map(|one| one.name.as_str())
@@ -42,6 +49,21 @@ pub(super) fn blocks(report: &Report, look: Look) -> Vec<Block> {
     blocks.extend(told.map(|excuse| excuse.block(report)));
     blocks.push(Block::Facts(trust(report, &lines, &numbers)));
     blocks
+}
+
+/// What it means that KVM emulates the guest's kernel mode, and which command has figures of real KVM.
+fn emulated(report: &Report) -> Option<Block> {
+    let mut backends = report.backends.iter();
+    let name = &backends.find(|one| one.emulates_kernel_mode)?.name;
+    let costs = match is_hidden(report, name) {
+        true => format!("its costs (--backend {name})"),
+        false => "these costs".to_owned(),
+    };
+    let sentence = format!(
+        "{name} emulates the guest's kernel mode here: {costs} say nothing about hardware. \
+         `vmbell lab -- vmbell bench` shows the exits of real KVM."
+    );
+    Some(Block::Text(Cell::new(sentence, Paint::Yellow)))
 }
 
 /// Whether the rows of a backend are left out: it emulates the guest's kernel mode, and another one does not.
@@ -84,20 +106,9 @@ fn trust(report: &Report, shown: &[Lines<'_>], numbers: &Numbers<'_>) -> Vec<(St
         ("host".to_owned(), host(report)),
         ("runs".to_owned(), runs(report)),
     ];
-    for backend in &report.backends {
-        let text = if is_hidden(report, &backend.name) {
-            format!(
-                "emulates the guest's kernel mode here, so its costs say nothing about hardware; --backend {} shows them",
-                backend.name
-            )
-        } else if backend.emulates_kernel_mode {
-            "emulates the guest's kernel mode here, so these costs say nothing about hardware"
-                .to_owned()
-        } else {
-            backend.why.clone()
-        };
-        lines.push((backend.name.clone(), text));
-    }
+    let told = report.backends.iter();
+    let told = told.filter(|one| !is_hidden(report, &one.name));
+    lines.extend(told.map(|one| (one.name.clone(), one.why.clone())));
     lines.extend(timing(report).map(|text| ("timing".to_owned(), text.to_owned())));
     lines.extend(doubts(report).map(|text| ("quality".to_owned(), text)));
     if shown.iter().any(has_unclear) {
@@ -112,23 +123,27 @@ fn trust(report: &Report, shown: &[Lines<'_>], numbers: &Numbers<'_>) -> Vec<(St
     let is_skipped = |row: &&Row| {
         row.status() == Status::Skipped && !is_hidden(report, &row.backend) && !shown.is_empty()
     };
-    let skipped: Vec<&Row> = report.results.iter().filter(is_skipped).collect();
-    lines.extend(why_skipped(&skipped).map(|text| ("skipped".to_owned(), text)));
+    lines.extend(skipped(report, report.results.iter().filter(is_skipped)));
     lines
 }
 
-/// How many rows were skipped, and why, if it is the same for several.
-fn why_skipped(rows: &[&Row]) -> Option<String> {
-    match rows {
-        [] => None,
-        [_] => Some("1 row; -v says why".to_owned()),
-        [first, others @ ..] => Some(match first.reason() {
-            Some(reason) if others.iter().all(|row| row.reason() == Some(reason)) => {
-                format!("{} rows: {reason}", rows.len())
-            }
-            _ => format!("{} rows; -v says why", rows.len()),
-        }),
+/// A line for each row that was skipped, with the reason; many are counted after the first ones.
+fn skipped<'r>(report: &Report, rows: impl Iterator<Item = &'r Row>) -> Vec<(String, String)> {
+    let texts = rows.map(|row| {
+        let reason = row.reason().unwrap_or("no reason is known");
+        match report.backends.as_slice() {
+            [_] => format!("{}: {reason}", row.command),
+            _ => format!("{} on {}: {reason}", row.command, row.backend),
+        }
+    });
+    let mut texts: Vec<String> = texts.collect();
+    if texts.len() > SKIPPED {
+        let more = texts.len() + 1 - SKIPPED;
+        texts.truncate(SKIPPED - 1);
+        texts.push(format!("{more} more; -v says why"));
     }
+    let labelled = |text: String| ("skipped".to_owned(), shortened(&text, WIDEST - LABEL));
+    texts.into_iter().map(labelled).collect()
 }
 
 fn host(report: &Report) -> String {
