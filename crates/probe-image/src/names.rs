@@ -40,7 +40,7 @@ pub const ROWS: [&str; 41] = [
     "x2apic-self-ipi",
     "x2apic-self-ipi-pv-eoi",
     "rtc-read",
-    "pio-nobody",
-    "mmio-store-nobody",
-    "mmio-load-nobody",
+    "pio-unassigned",
+    "mmio-write-unassigned",
+    "mmio-read-unassigned",
 ];

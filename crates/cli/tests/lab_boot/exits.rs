@@ -33,9 +33,9 @@ const EXITS: &[(&str, &str, f64, f64)] = &[
     ("", "serial-lsr", 1.0, 1.0),
     ("", "pm-timer-read", 1.0, 1.0),
     ("", "rtc-read", 1.0, 1.0),
-    ("", "pio-nobody", 1.0, 1.0),
-    ("", "mmio-store-nobody", 1.0, 1.0),
-    ("", "mmio-load-nobody", 1.0, 1.0),
+    ("", "pio-unassigned", 1.0, 1.0),
+    ("", "mmio-write-unassigned", 1.0, 1.0),
+    ("", "mmio-read-unassigned", 1.0, 1.0),
     // Without an ioeventfd at the place of a notification.
     ("no-ioeventfd", "virtio-rng-notify", 1.0, 1.0),
     ("no-ioeventfd", "virtio-rng-notify-idle", 1.0, 1.0),

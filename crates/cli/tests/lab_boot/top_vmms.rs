@@ -76,7 +76,7 @@ fn with_count<'a>(vm: &'a Value, kind: &str, count: u64) -> Vec<&'a Value> {
 #[ignore = "boots the lab: cargo xtask lab"]
 fn top_counts_a_guest_under_qemu_and_under_vmbell_as_the_guest_does() {
     let words =
-        format!("ops={OPERATIONS} batches={BATCHES} only=virtio-rng-notify-idle,pio-nobody");
+        format!("ops={OPERATIONS} batches={BATCHES} only=virtio-rng-notify-idle,pio-unassigned");
     let script = format!(
         r#"{RUN}
 start_top

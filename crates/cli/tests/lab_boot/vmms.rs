@@ -51,9 +51,9 @@ const ROWS: [&str; 31] = [
     "x2apic-self-ipi",
     "x2apic-self-ipi-pv-eoi",
     "rtc-read",
-    "pio-nobody",
-    "mmio-store-nobody",
-    "mmio-load-nobody",
+    "pio-unassigned",
+    "mmio-write-unassigned",
+    "mmio-read-unassigned",
 ];
 
 /// Rows that have no number: the VMM, or "" for all; the beginning of the row's name; the reason. Any other row has one.
@@ -92,9 +92,9 @@ const WITHOUT_ON_KVM: &Without = &[
 const COSTS_MORE: [(&str, &str); 6] = [
     // One exit each: KVM answers the one, and the VMM's process the other.
     ("serial-lsr", "cpuid"),
-    ("pio-nobody", "cpuid"),
-    ("mmio-store-nobody", "xapic-eoi"),
-    ("mmio-load-nobody", "xapic-eoi"),
+    ("pio-unassigned", "cpuid"),
+    ("mmio-write-unassigned", "xapic-eoi"),
+    ("mmio-read-unassigned", "xapic-eoi"),
     // The EOI that is left out.
     ("xapic-self-ipi", "xapic-self-ipi-pv-eoi"),
     ("x2apic-self-ipi", "x2apic-self-ipi-pv-eoi"),

@@ -139,13 +139,13 @@ fn words_leave_rows_out<H: Hypervisor>(hypervisor: &H) {
         hypervisor,
         1,
         VirtioConfig::default(),
-        "safe x2apic only=cpuid,pio-nobody,xapic-eoi",
+        "safe x2apic only=cpuid,pio-unassigned,xapic-eoi",
     );
     assert_eq!(document["apic"], "x2apic");
     for (name, row) in rows(&document) {
         let reason = match name {
             "cpuid" => Value::Null,
-            "pio-nobody" => "left out by the word safe".into(),
+            "pio-unassigned" => "left out by the word safe".into(),
             "xapic-eoi" => "the local APIC is in its other mode".into(),
             _ => "not asked for".into(),
         };

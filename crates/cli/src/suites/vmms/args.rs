@@ -17,7 +17,7 @@ Examples:
   vmbell list vmms                                show which VMMs are here
   vmbell bench vmms                               measure all of them
   vmbell bench vmms qemu-pc qemu-microvm --ratios show the ratios of the second to the first
-  vmbell bench vmms --rows cpuid,pio-nobody --runs 10
+  vmbell bench vmms --rows cpuid,pio-unassigned --runs 10
                                                   measure some rows, more often
   vmbell bench vmms --vmm mine='my-vmm --kernel {image} --append {cmdline} --disk {disk}'
                                                   add a VMM by its command line

@@ -66,11 +66,11 @@ fn another_version_is_named() {
 
 #[test]
 fn a_failure_of_the_image_is_told_in_its_words() {
-    let output = b"=== vmbell-probe start ===\r\nrow pio-nobody\r\n\
+    let output = b"=== vmbell-probe start ===\r\nrow pio-unassigned\r\n\
         === vmbell-probe exception 13 error 0 rip 200000 cr2 0 ===\r\n";
     assert_eq!(
         read(output).unwrap_err().to_string(),
-        "the image failed: exception 13 error 0 rip 200000 cr2 0 (it was in the row pio-nobody)"
+        "the image failed: exception 13 error 0 rip 200000 cr2 0 (it was in the row pio-unassigned)"
     );
     assert!(is_complete(output));
 }

@@ -103,7 +103,7 @@ pub fn rtc_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
 }
 
 /// A write to a port that no PC has a device on.
-pub fn port_nobody(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
+pub fn port_unassigned(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     // Linux's other port for short delays, of which it knows that nothing is there.
     const PORT: u16 = 0xed;
     Ok(probe.timed(|| {
@@ -116,13 +116,13 @@ pub fn port_nobody(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason
 /// Between the I/O APIC and the local APIC, after a PC's HPET and TPM: no known VMM has RAM or a device there.
 const ADDRESS: u64 = 0xfed8_0000;
 
-fn nobody() -> Result<Registers, Reason> {
+fn unassigned() -> Result<Registers, Reason> {
     Registers::new(ADDRESS, 8).ok_or("the address cannot be mapped")
 }
 
 /// A 32-bit store.
-pub fn store_nobody(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
-    let place = nobody()?;
+pub fn write_unassigned(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
+    let place = unassigned()?;
     Ok(probe.timed(|| {
         for _ in 0..operations {
             place.write32(0, 0);
@@ -131,8 +131,8 @@ pub fn store_nobody(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reaso
 }
 
 /// A 32-bit load.
-pub fn load_nobody(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
-    let place = nobody()?;
+pub fn read_unassigned(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
+    let place = unassigned()?;
     Ok(probe.timed(|| {
         for _ in 0..operations {
             core::hint::black_box(place.read32(0));

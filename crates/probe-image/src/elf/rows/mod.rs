@@ -207,13 +207,21 @@ pub const ROWS: &[Row] = &[
         apic::x2apic_self_ipi_pv_eoi,
     ),
     row("rtc-read", Phase::Deadly, instruction::rtc_read),
-    row("pio-nobody", Phase::Deadly, instruction::port_nobody),
     row(
-        "mmio-store-nobody",
+        "pio-unassigned",
         Phase::Deadly,
-        instruction::store_nobody,
+        instruction::port_unassigned,
     ),
-    row("mmio-load-nobody", Phase::Deadly, instruction::load_nobody),
+    row(
+        "mmio-write-unassigned",
+        Phase::Deadly,
+        instruction::write_unassigned,
+    ),
+    row(
+        "mmio-read-unassigned",
+        Phase::Deadly,
+        instruction::read_unassigned,
+    ),
 ];
 
 const _: () = assert!(ROWS.len() < 256, "a mark is a byte");
