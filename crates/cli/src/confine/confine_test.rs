@@ -72,7 +72,7 @@ fn a_denied_call_is_named_with_its_thread_and_ends_the_process() {
         );
         let number = libc::SYS_socket;
         let begin =
-            format!("vmbell: {kind}: system call socket ({number}) is not allowed by its sandbox");
+            format!("error: {kind}: system call socket ({number}) is not allowed by its sandbox");
         assert!(said.starts_with(&begin), "{said}");
         assert!(said.ends_with('\n'), "{said}");
     }

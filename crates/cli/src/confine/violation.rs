@@ -90,7 +90,7 @@ extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut 
         SYS_SECCOMP => explain(&mut line, KIND.get(), denied.call, second_argument(context)),
         _ => writeln!(
             line,
-            "vmbell: {}: SIGSYS without a denied system call",
+            "error: {}: SIGSYS without a denied system call",
             KIND.get()
         ),
     };
@@ -106,7 +106,7 @@ fn explain(
 ) -> fmt::Result {
     let name = usize::try_from(call).ok().and_then(Sysno::new);
     let name = name.map_or("of an unknown name", |call| call.name());
-    write!(line, "vmbell: {kind}: system call {name} ({call}")?;
+    write!(line, "error: {kind}: system call {name} ({call}")?;
     if libc::c_long::from(call) == libc::SYS_ioctl {
         write!(line, ", request {request:#x}")?;
     }

@@ -271,7 +271,7 @@ pub(super) fn run(arguments: LabArguments, parser: &Command) -> ExitCode {
         if let Some(error) = error.downcast_ref() {
             return refused(error);
         }
-        eprintln!("vmbell: {error:#}");
+        eprintln!("error: {error:#}");
         if error.is::<Usage>() {
             return Exit::Usage.into();
         }

@@ -46,7 +46,7 @@ fn sources_that_never_answer_are_told_after_some_seconds_and_given_up() {
     );
     assert_eq!(
         lines.next().unwrap(),
-        "vmbell: cannot fetch the package indexes: no answer within 20 s"
+        "error: cannot fetch the package indexes: no answer within 20 s"
     );
     assert_eq!(vmbell.wait().unwrap().code(), Some(125));
     let method = fs::read_to_string(method).unwrap();

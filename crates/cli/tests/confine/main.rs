@@ -54,7 +54,7 @@ mod kvm {
                 guest.make(thread, number, arguments);
                 let (status, stderr) = guest.end();
                 let message =
-                    format!("vmbell: {kind}: system call {call} is not allowed by its sandbox");
+                    format!("error: {kind}: system call {call} is not allowed by its sandbox");
                 assert!(
                     stderr.contains(&message),
                     "{kind}, {call}: {status}: {stderr}"

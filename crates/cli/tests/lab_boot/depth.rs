@@ -145,7 +145,7 @@ fn a_linux_that_panics_is_named() {
     let crash = output(lab(&["--depth", "2", "--"]).args(["/bin/sh", "-c", script]));
     let said = text(&crash.stderr);
     assert_eq!(crash.status.code(), Some(125));
-    assert!(said.contains("vmbell: L2's kernel panicked; its console ends with:\n"));
+    assert!(said.contains("error: L2's kernel panicked; its console ends with:\n"));
     assert!(said.contains("sysrq triggered crash"));
 
     // Its files do not fit into its memory.
@@ -156,7 +156,7 @@ fn a_linux_that_panics_is_named() {
     let full = output(lab(&full).args(["--", "/bin/true"]));
     let said = text(&full.stderr);
     assert_eq!(full.status.code(), Some(125));
-    assert!(said.contains("vmbell: L2's kernel panicked; ") || said.contains("L2: out of memory"));
+    assert!(said.contains("error: L2's kernel panicked; ") || said.contains("L2: out of memory"));
 }
 
 #[test]
@@ -171,11 +171,11 @@ fn a_linux_that_runs_out_of_memory_is_named() {
     file.as_file().set_len(200 << 20).unwrap();
     let file = format!("{}:/file", file.path().display());
     let said = small(&["--append", "mem=200M", "--with", &file], ":");
-    let last_words = "vmbell: L1: out of memory: its files do not fit";
+    let last_words = "error: L1: out of memory: its files do not fit";
     assert!(said.contains(last_words), "{said}");
     let fill = "x=xxxxxxxxxxxxxxxx; while :; do x=$x$x; done";
     let said = small(&["--depth", "2", "--append", "mem=700M"], fill);
-    let killed = "vmbell: L1 ran out of memory and killed `vmbell run`, in which L2 ran";
+    let killed = "error: L1 ran out of memory and killed `vmbell run`, in which L2 ran";
     assert!(said.contains(killed), "{said}");
 }
 
@@ -209,9 +209,9 @@ fn a_cpu_or_a_kvm_that_cannot_nest_is_refused() {
         text(&output.stderr).to_owned()
     };
     let said = refused(&["--append", "kvm_amd.nested=0"]);
-    assert!(said.contains("vmbell: L1: KVM gives its guests no virtualization (kvm_amd.nested=0)"));
+    assert!(said.contains("error: L1: KVM gives its guests no virtualization (kvm_amd.nested=0)"));
     let said = refused(&["--qemu-arg=-cpu", "--qemu-arg=max,-smap,-svm"]);
-    assert!(said.contains("vmbell: L1: there is no /dev/kvm, which a Linux inside needs"));
+    assert!(said.contains("error: L1: there is no /dev/kvm, which a Linux inside needs"));
     assert!(said.contains("kvm_amd"));
 }
 

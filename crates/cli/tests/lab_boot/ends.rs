@@ -148,7 +148,7 @@ fn a_program_that_never_ends_is_asked_to_and_killed_and_its_output_and_files_com
         assert_eq!(fs::read_to_string(out.join("a")).unwrap(), "content\n");
         let said = text(&output.stderr);
         assert!(said.contains("lab: ended at its time limit; "));
-        assert!(said.contains("vmbell: the program started at "));
+        assert!(said.contains("error: the program started at "));
         assert!(said.contains(": its limit is 5 s (--timeout)"));
     }
 }

@@ -42,7 +42,7 @@ fn without_network_and_with_an_empty_cache_the_clients_reason_is_shown() {
         "exit 100",
     );
     sandbox.vmbell().args(["lab", "prepare"]).assert().code(125).stderr(contains(
-        "vmbell: cannot fetch the package indexes: E: Failed to fetch indexes  Could not resolve host",
+        "error: cannot fetch the package indexes: E: Failed to fetch indexes  Could not resolve host",
     ));
 }
 
@@ -440,7 +440,7 @@ fn a_kernel_of_debian_is_prepared_by_its_version_and_kept() {
         command.assert()
     };
     prepare(&["debian:6.5"]).code(125).stderr(contains(
-        "vmbell: debian:6.5: Debian has no such kernel for amd64, only 6.1, 7.3",
+        "error: debian:6.5: Debian has no such kernel for amd64, only 6.1, 7.3",
     ));
     let both = "Linux 6.1.0-56-cloud-amd64 (debian:6.1)\nLinux 7.3.4-cloud-amd64 (debian:newest)\n";
     prepare(&["debian:6.1", "debian:newest"])

@@ -24,7 +24,7 @@ fn another_architecture_is_refused_before_anything_is_prepared() {
     let mut command = sandbox.vmbell();
     command.args(["lab", "kernel", "selftests", "--arch", "aarch64"]);
     command.assert().code(125).stderr(contains(
-        "vmbell: the selftests are for x86_64, and this machine is aarch64",
+        "error: the selftests are for x86_64, and this machine is aarch64",
     ));
     assert!(!sandbox.path("cache").exists());
 }

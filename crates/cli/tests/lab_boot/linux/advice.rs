@@ -19,7 +19,7 @@ wait
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn pv_eoi_is_advised_to_qemu_without_it_and_not_to_one_that_has_it() {
-    // A host that is too busy for so many interrupts may be less busy later.
+    // Under load the host may deliver fewer interrupts at first.
     let runs = [("off", "host,-kvm-pv-eoi", 8), ("on", "host", 1)].map(|(name, cpu, most)| {
         let run = in_qemu(&format!("-cpu {cpu}"));
         format!(
