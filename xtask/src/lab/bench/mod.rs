@@ -16,7 +16,7 @@ use expected::Expected;
 pub(super) use expected::{AARCH64, X86_64};
 
 /// Why a row failed whose guest took an interrupt twice. Under QEMU's emulated SVM a vCPU does that about once in
-/// 100,000 interrupts, by irqfd and by message alike. Such a row is measured again in a boot of its own, and each
+/// 100,000 interrupts, by irqfd and by message alike. The row is measured again in a separate boot, and each
 /// time is counted as a retry.
 const TWICE: &str = "it took one twice";
 
