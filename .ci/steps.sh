@@ -162,15 +162,15 @@ step_doc() {
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items --target-dir "$target/check"
 }
 
-# Each crate is checked as its package has it: unpacked beside the packages of its neighbours, far from their sources. Two that
+# Each crate is checked as its package has it: unpacked beside the packages of its neighbours, far from their sources. Those that
 # only tests use have none. `cargo package` would build them itself, with all dependencies anew, and takes an old package for a
 # new one of the same version.
 step_crates() {
     local fresh=$target/crates package
     rm -rf "$fresh"
     mkdir -p "$fresh/unpacked"
-    cargo package --locked --workspace --exclude vmbell-fuzz --exclude vmbell-kit --quiet --no-verify --allow-dirty \
-        --target-dir "$fresh"
+    cargo package --locked --workspace --exclude vmbell-fuzz --exclude vmbell-kit --exclude vmbell-testbed --quiet \
+        --no-verify --allow-dirty --target-dir "$fresh"
     cp Cargo.lock rust-toolchain.toml "$fresh/unpacked"
     {
         printf '[workspace]\nresolver = "3"\nmembers = ["*-[0-9]*", "embed", "embed/guide"]\n[patch.crates-io]\n'

@@ -1,5 +1,5 @@
-//! What the tests of several crates share: waits without an asserted duration, tests of each backend, terminals and
-//! signals for commands, images to boot, the check of reports. Each runs on the test's thread.
+//! What the tests of several crates share: waits without an asserted duration, terminals and signals for commands, images to
+//! boot, the check of reports. Each runs on the test's thread.
 //!
 //! It uses no other crate of the workspace: so each crate's own unit tests can use it, and their types are the same as those of
 //! the crate under test.
@@ -9,11 +9,8 @@
 )]
 
 pub mod advised;
-mod backends;
 pub mod image;
 pub mod schema;
 pub mod signals;
 pub mod terminal;
 pub mod wait;
-
-pub use backends::bounded;

@@ -1,5 +1,5 @@
-//! Guests on every backend, and the devices and boards that they see: one program, because all of them share the harness,
-//! and each program is compiled and linked separately.
+//! Machines as a VMM makes them: the PC with the images that it boots, virtio on MMIO registers, and the library in a VMM of one's
+//! own. One program, as each is compiled and linked separately.
 #![cfg_attr(
     not(target_arch = "x86_64"),
     allow(
@@ -14,19 +14,7 @@
     reason = "all of this is tests"
 )]
 
-mod harness;
-
-#[cfg(target_arch = "aarch64")]
-mod arm64;
-// They are about the usermode backend, which x86-64 alone has.
-#[cfg(target_arch = "x86_64")]
-mod attack;
-mod device_memory;
-mod doorbell;
 mod embed;
-mod exits;
-mod interrupts;
-mod passthrough;
 #[cfg(target_arch = "x86_64")]
 mod pc;
 mod virtio_mmio;

@@ -16,7 +16,14 @@ use crate::artifacts;
 const TARGET: &str = "aarch64-unknown-linux-musl";
 
 /// The packages with tests on KVM, the command's own, and the checker.
-const PACKAGES: [&str; 4] = ["vmbell-vmm", "vmbell-bench", "vmbell-cli", "vmbell-check"];
+const PACKAGES: [&str; 6] = [
+    "vmbell-hypervisor",
+    "vmbell-vfio",
+    "vmbell-vmm",
+    "vmbell-bench",
+    "vmbell-cli",
+    "vmbell-check",
+];
 
 /// The program of a guest and its host that talks over vsock.
 const TALKS: &str = "vsock";

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::LabLauncher;
 use super::stage::StageCounts;
-use super::suites::{GUESTS, TestSuite, listed, names, passed};
+use super::suites::{ASSIGNED, GUESTS, TestSuite, listed, names, passed};
 use crate::artifacts::TestBinary;
 use crate::child::{self, Finished};
 
@@ -49,8 +49,7 @@ const LIMIT: &str = "40m";
 /// L1's memory, half of which is for files: the binaries.
 const MEMORY: &str = "2G";
 
-/// The devices of L1 that tests assign to guests, and the modules of [`GUESTS`] with these tests. Without the devices L1 starts
-/// faster.
+/// The devices of L1 that tests assign to guests, and the modules with these tests. Without the devices L1 starts faster.
 const DEVICES: [&str; 4] = ["--device", "edu", "--device", "e1000e"];
 const OF_DEVICES: [&str; 2] = ["passthrough::", "pc::"];
 
@@ -71,7 +70,7 @@ pub(super) enum Arm64 {
 
 /// The modules of [`GUESTS`] whose tests depend on the version of the interrupt controller, which is also that of the guests.
 const OF_BOTH_VERSIONS: [&str; 2] = ["arm64::", "interrupts::"];
-/// The module with the tests of an assigned device.
+/// The module of [`ASSIGNED`] with the tests of a device.
 const OF_A_DEVICE: [&str; 1] = ["passthrough::"];
 
 /// The binary of vmbell-check's tests, and which of them depend on the processor: hooks, the guard and crashes, and some traces.
@@ -88,7 +87,7 @@ impl Arm64 {
         }
     }
 
-    /// The modules of [`GUESTS`] that run here alone; without any, all runs that runs nowhere else.
+    /// The modules that run here alone; without any, all runs that runs nowhere else.
     const fn modules(self) -> &'static [&'static str] {
         match self {
             Self::Gicv3 => &[],
@@ -99,7 +98,11 @@ impl Arm64 {
 
     /// Whether tests of this binary run here.
     fn has(self, binary: &TestBinary) -> bool {
-        self.modules().is_empty() || binary.name == GUESTS
+        match self {
+            Self::Gicv3 => binary.name != ASSIGNED,
+            Self::Gicv2 => binary.name == GUESTS,
+            Self::Pl031 => binary.name == ASSIGNED,
+        }
     }
 
     /// How many of the tests in a list run here; an error says which are missing.
@@ -118,8 +121,7 @@ pub(super) fn run(
     suites: &[TestSuite],
 ) -> Result<(StageCounts, Vec<String>)> {
     let is_of_devices = |test: &String| OF_DEVICES.iter().any(|module| test.starts_with(module));
-    let assigns =
-        |suite: &TestSuite| suite.binary.name == GUESTS && suite.tests.iter().any(is_of_devices);
+    let assigns = |suite: &TestSuite| suite.tests.iter().any(is_of_devices);
     let devices = if suites.iter().any(assigns) {
         &DEVICES[..]
     } else {
@@ -202,14 +204,8 @@ pub(super) fn run_on_arm64(
 ) -> Result<(StageCounts, Vec<String>)> {
     let is_for_it = |binary: &&TestBinary| machine.has(binary);
     let binaries: Vec<&TestBinary> = binaries.iter().filter(is_for_it).collect();
-    ensure!(!binaries.is_empty(), "no tests in {GUESTS}");
-    let skip = ["--skip", OF_A_DEVICE[0]];
-    let words = if machine.modules().is_empty() {
-        &skip
-    } else {
-        machine.modules()
-    };
-    let words = [&["--ignored"], words].concat();
+    ensure!(!binaries.is_empty(), "no tests for {machine:?}");
+    let words = [&["--ignored"], machine.modules()].concat();
     let script = listing_script(binaries.iter().map(|&binary| (binary, &*words)));
     let child = boot(launcher, machine.options(), &script, &binaries)?;
     let tests = |binary: &TestBinary| machine.count(listed_by(&child, binary)?);

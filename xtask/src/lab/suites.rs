@@ -9,8 +9,9 @@ use crate::artifacts::TestBinary;
 /// The name of the test binary whose tests boot the lab themselves, for this machine's architecture and for arm64.
 pub(super) const OWN: &str = "lab_boot";
 pub(super) const OWN_ARM64: &str = "lab_boot_arm64";
-/// The name of the test binary whose modules run guests on KVM.
-pub(super) const GUESTS: &str = "vmm";
+/// The name of the test binary with guests on every backend, and of the one whose guests have assigned devices.
+pub(super) const GUESTS: &str = "hypervisor";
+pub(super) const ASSIGNED: &str = "vfio";
 /// A part of every program that has tests on KVM: why they are ignored.
 const MARK: &[u8] = b"needs /dev/kvm: cargo xtask lab";
 /// The module that contains the tests on KVM.

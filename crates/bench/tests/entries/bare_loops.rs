@@ -66,7 +66,7 @@ where
     }
 }
 
-kit::on_kvm! {
+testbed::on_kvm! {
     bare_loop_makes_the_exits_that_it_is_asked_for;
     bare_loop_ends_at_its_time_limit;
 }

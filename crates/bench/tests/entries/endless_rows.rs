@@ -258,10 +258,10 @@ fn is_enough(entries: &[BenchEntry], timeout: Duration) -> bool {
     is_enough
 }
 
-kit::on_usermode! {
+testbed::on_usermode! {
     a_host_that_forgets_costs_the_rows_that_it_forgets;
 }
 
-kit::on_kvm! {
+testbed::on_kvm! {
     a_host_that_forgets_costs_the_rows_that_it_forgets;
 }

@@ -66,6 +66,6 @@ where
     }
 }
 
-kit::on_both! {
+testbed::on_both! {
     every_vcpu_answers_whether_it_is_named_alone_or_with_all;
 }

@@ -175,6 +175,7 @@ const CRATES: &[&str] = &[
     "guest",
     "vfio",
     "vmm",
+    "testbed",
     "check",
     "loader",
     "lab",
@@ -232,7 +233,7 @@ fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
         .filter(|(name, _)| name.ends_with("dependencies") && !name.ends_with("dev-dependencies"))
         .flat_map(|(_, text)| text.split(|c: char| !c.is_alphanumeric() && c != '-'))
         .filter_map(|word| match word {
-            "kit" | "stub" | "loader" | "vmbell" => Some(word),
+            "kit" | "testbed" | "stub" | "loader" | "vmbell" => Some(word),
             _ => word.strip_prefix("vmbell-"),
         })
 }
@@ -248,9 +249,13 @@ fn no_crate_depends_on_one_above_or_beside() {
         let manifest = fs::read_to_string(crates().join(name).join("Cargo.toml")).unwrap();
         for dependency in dependencies(&manifest) {
             assert!(lower.contains(&dependency), "{name} uses {dependency}");
-            assert_ne!(dependency, "kit", "{name} uses it outside its tests");
+            let is_for_tests = ["kit", "testbed"].contains(&dependency);
             assert!(
-                dependency != "stub" || *name == "usermode",
+                !is_for_tests || *name == "testbed",
+                "{name} uses {dependency} outside its tests"
+            );
+            assert!(
+                dependency != "stub" || ["usermode", "testbed"].contains(name),
                 "{name} uses the stub"
             );
             checked += 1;
@@ -264,7 +269,10 @@ fn only_the_command_line_and_the_choice_of_the_best_name_a_backend() {
     let backends = ["hypervisor/src", "usermode/src"].map(|folder| crates().join(folder));
     let best = crates().join("vmm/src/backend.rs");
     let mut checked = 0;
-    for name in CRATES.iter().filter(|name| !["cli", "kit"].contains(name)) {
+    for name in CRATES
+        .iter()
+        .filter(|name| !["cli", "testbed"].contains(name))
+    {
         sources(&crates().join(name).join("src"), &mut |path, text| {
             if path == best || backends.iter().any(|folder| path.starts_with(folder)) {
                 return;

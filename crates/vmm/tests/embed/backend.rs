@@ -4,7 +4,7 @@ use vmbell_hypervisor::kvm::Kvm;
 use vmbell_hypervisor::{Capability, Error};
 use vmbell_vmm::{Backend, choose_backend};
 
-use crate::harness::chain;
+use testbed::chain;
 
 #[test]
 fn best_is_kvm_where_it_opens_and_else_says_why_not() {

@@ -1,12 +1,12 @@
 //! How many descriptors a guest of the usermode backend takes, and when. In its own process, because all
 //! descriptors of the process are counted.
 
+use testbed::Usermode;
 use vmbell::irq::Gsi;
-use vmbell_usermode::Usermode;
 
-use crate::harness::process::alone;
-use crate::harness::taker::{Doing, EDGE, PINS, take, taken, while_running, with_interrupts};
-use crate::harness::{await_that, configured, event};
+use testbed::process::alone;
+use testbed::taker::{Doing, EDGE, PINS, take, taken, while_running, with_interrupts};
+use testbed::{await_that, configured, event};
 
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()

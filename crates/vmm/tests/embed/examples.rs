@@ -7,7 +7,7 @@ mod level_interrupt;
 
 use vmbell_hypervisor::Hypervisor;
 
-use crate::harness::bounded;
+use testbed::bounded;
 
 fn the_doorbell_example_rings_once_and_exits_once<H: Hypervisor>(h: &H) {
     assert_eq!(doorbell::ring(h).unwrap(), (1, vec![8]));
@@ -17,7 +17,7 @@ fn the_level_example_takes_an_interrupt_for_each_piece_of_work<H: Hypervisor>(h:
     assert_eq!(level_interrupt::serve(h, 3).unwrap(), 3);
 }
 
-kit::on_both! {
+testbed::on_both! {
     the_doorbell_example_rings_once_and_exits_once;
     the_level_example_takes_an_interrupt_for_each_piece_of_work;
 }

@@ -10,7 +10,7 @@ use vmbell::memory::{
 use vmbell_guest::{CODE, PARAMETERS};
 use vmbell_hypervisor::{Error, Hypervisor, VmConfig};
 
-use crate::harness::{AREA, begin, chain, configured, run};
+use testbed::{AREA, begin, chain, configured, run};
 
 const BASE: GuestAddress = PARAMETERS;
 const SIZE: usize = 4 << 20;
@@ -193,7 +193,7 @@ fn memory_that_the_sandbox_cannot_share_is_refused<H: Hypervisor>(h: &H) {
     assert!(text.contains("map the memory's file"), "{text}");
 }
 
-kit::on_both! {
+testbed::on_both! {
     the_guest_runs_in_the_callers_memory;
     two_guests_share_the_callers_memory;
     memory_is_refused_where_new_ram_would_be;
@@ -205,11 +205,11 @@ kit::on_both! {
 mod of_one_backend {
     use super::{memory_that_the_sandbox_cannot_share_is_refused, memory_without_a_file_is_enough};
 
-    kit::on_usermode! {
+    testbed::on_usermode! {
         memory_that_the_sandbox_cannot_share_is_refused;
     }
 
-    kit::on_kvm! {
+    testbed::on_kvm! {
         memory_without_a_file_is_enough;
     }
 }

@@ -212,7 +212,7 @@ fn hidden_features_are_absent_and_the_others_stay<H: Hypervisor>(hypervisor: &H)
     assert_eq!(read(&["x2apic", "svm"]), (basic & !X2APIC, extended & !SVM));
 }
 
-kit::on_kvm! {
+testbed::on_kvm! {
     hidden_features_are_absent_and_the_others_stay;
     serial_output_comes_out;
     fw_cfg_says_how_many_cpus_there_are;

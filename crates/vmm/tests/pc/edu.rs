@@ -46,6 +46,6 @@ fn guest_lets_its_device_copy_its_memory<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(results[results.len() - 2..], [0x1234_5678, 0x9abc_def0]);
 }
 
-kit::on_kvm! {
+testbed::on_kvm! {
     guest_lets_its_device_copy_its_memory;
 }

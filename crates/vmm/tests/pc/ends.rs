@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use testbed::Usermode;
 use vmbell_hypervisor::Hypervisor;
-use vmbell_usermode::Usermode;
 use vmbell_vmm::{OnTripleFault, Pc, PcConfig, Stop};
 
 use super::player::{Op, Play};
-use crate::harness::chain;
-use crate::harness::paper::Paper;
+use testbed::chain;
+use testbed::paper::Paper;
 
 fn exit_code_comes_out_as_it_was_written<H: Hypervisor>(hypervisor: &H) {
     for code in [0, 1, 62, 0xffff_ffff] {
@@ -76,7 +76,7 @@ fn bad_size_of_memory_is_refused_with_its_bounds<H: Hypervisor>(hypervisor: &H) 
     }
 }
 
-kit::on_kvm! {
+testbed::on_kvm! {
     exit_code_comes_out_as_it_was_written;
     word_at_the_shutdown_port_switches_off;
     guest_that_sleeps_is_stopped_by_the_limit;

@@ -68,6 +68,6 @@ fn init_switches_pv_eoi_off<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(found, [0, SWITCHED_ON, 0, SWITCHED_ON]);
 }
 
-kit::on_kvm! {
+testbed::on_kvm! {
     init_switches_pv_eoi_off;
 }

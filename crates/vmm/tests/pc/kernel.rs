@@ -33,6 +33,6 @@ fn long_mode_interrupts_and_registers_are_there<H: Hypervisor>(hypervisor: &H) {
     }
 }
 
-kit::on_kvm! {
+testbed::on_kvm! {
     long_mode_interrupts_and_registers_are_there;
 }

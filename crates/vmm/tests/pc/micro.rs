@@ -5,8 +5,8 @@ use vmbell_hypervisor::{CpuFeatures, Hypervisor};
 use vmbell_vmm::{OnTripleFault, Pc, PcConfig, PcModel, Stop, Transport};
 
 use super::player::{Op, Play, Played};
-use crate::harness::chain;
-use crate::harness::paper::Paper;
+use testbed::chain;
+use testbed::paper::Paper;
 
 const CONFIG: PcConfig = PcConfig {
     model: PcModel::Micro,
@@ -133,7 +133,7 @@ fn devices_that_need_lines_are_refused<H: Hypervisor>(hypervisor: &H) {
     }
 }
 
-kit::on_kvm! {
+testbed::on_kvm! {
     sleep_control_switches_off;
     port_a_resets;
     legacy_ports_have_no_device;

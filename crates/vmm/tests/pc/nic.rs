@@ -17,10 +17,10 @@ use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::host::{Bus, Host};
 use vmbell_vmm::{AssignedEvent, Boot, Image, Pc, PcConfig, Stop};
 
-use crate::harness::HANG;
-use crate::harness::chain;
-use crate::harness::paper::Paper;
 use kit::image::elf;
+use testbed::HANG;
+use testbed::chain;
+use testbed::paper::Paper;
 
 vmbell_guest::guest_programs! {
     /// Echoes frames.
@@ -201,7 +201,7 @@ fn card_of_the_host_sends_and_receives_frames_by_msix<H: Hypervisor>(hypervisor:
     assert!(is_ready(), "it can be assigned again");
 }
 
-kit::on_kvm! {
+testbed::on_kvm! {
     card_of_the_host_sends_and_receives_frames_by_msix;
     card_that_the_host_wants_back_is_pulled_out;
     second_guest_cannot_have_the_card_of_another;

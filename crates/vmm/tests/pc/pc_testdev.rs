@@ -104,7 +104,7 @@ fn without_the_device_nobody_answers<H: Hypervisor>(hypervisor: &H) {
     assert_eq!((results[1], results[3]), (u32::MAX, u32::MAX));
 }
 
-kit::on_kvm! {
+testbed::on_kvm! {
     line_goes_up_and_down_at_the_controllers;
     latch_is_read_as_it_was_written_at_every_width;
     memory_keeps_what_is_written_to_its_end;

@@ -121,7 +121,7 @@ fn moved_bar_answers_at_its_new_place_only<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(reads, [1, 0xff, 1, 0xff, 1, 0xff, 0xff]);
 }
 
-kit::on_kvm! {
+testbed::on_kvm! {
     scan_by_low_bits_finds_the_device;
     both_ways_of_addressing_read_the_same;
     bars_are_assigned_decoded_and_sized;

@@ -14,9 +14,9 @@ use vmbell_hypervisor::measure::ExitCounts;
 use vmbell_vfio::host::{Bus, Host};
 use vmbell_vmm::{Boot, Image, OnEvent, Pc, PcConfig, Stop, Transport};
 
-use crate::harness::paper::Paper;
-use crate::harness::{HANG, chain};
 use kit::image::{Segment, elf, kernel};
+use testbed::paper::Paper;
+use testbed::{HANG, chain};
 
 vmbell_guest::guest_programs! {
     /// Plays a list of accesses.

@@ -7,8 +7,8 @@ use vmbell_vmm::{Boot, Image, Pc, PcConfig, PcModel, Stop, Transport};
 
 use std::time::Instant;
 
-use crate::harness::HANG;
-use crate::harness::paper::Paper;
+use testbed::HANG;
+use testbed::paper::Paper;
 
 const OPERATIONS: u64 = 5;
 const BATCHES: usize = 2;
@@ -199,7 +199,7 @@ fn hidden_x2apic_is_not_the_mode_of_the_micro_model<H: Hypervisor>(hypervisor: &
     assert_eq!(document["apic"], "xapic");
 }
 
-kit::on_kvm! {
+testbed::on_kvm! {
     micro_model_starts_in_x2apic_mode_and_has_all_devices;
     hidden_x2apic_is_not_the_mode_of_the_micro_model;
     every_row_has_samples;

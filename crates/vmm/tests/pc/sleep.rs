@@ -227,7 +227,7 @@ fn clock_shows_that_an_update_is_in_progress_once_a_second<H: Hypervisor>(hyperv
     assert_ne!(results[4], results[9]);
 }
 
-kit::on_kvm! {
+testbed::on_kvm! {
     guest_at_the_reset_vector_is_reset;
     alarm_wakes_a_sleeping_guest_at_its_vector_in_real_mode;
     every_wake_up_is_a_reset_of_the_cpu;

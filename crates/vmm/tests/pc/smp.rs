@@ -52,7 +52,7 @@ fn others_wait_until_they_are_started<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(*played.results.last().unwrap(), 0);
 }
 
-kit::on_kvm! {
+testbed::on_kvm! {
     init_and_sipi_start_all_others_at_page_0;
     others_wait_until_they_are_started;
 }

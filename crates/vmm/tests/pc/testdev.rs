@@ -126,7 +126,7 @@ fn two_devices_do_not_disturb_each_other<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(play.results(hypervisor)[4..], [0, 1]);
 }
 
-kit::on_kvm! {
+testbed::on_kvm! {
     writes_without_an_eventfd_are_counted;
     writes_to_an_eventfd_are_not_counted;
     eventfd_takes_writes_with_no_exit_to_the_vmm;

@@ -5,7 +5,7 @@ use vmbell_guest::{CODE, PARAMETERS, Parameters, Results};
 use vmbell_hypervisor::{EntryPoint, Hypervisor, Vcpu, VmConfig};
 use vmbell_vmm::{Machine, Stop};
 
-use crate::harness::{AREA, configured, programs};
+use testbed::{AREA, configured, programs};
 
 const VCPUS: u32 = 3;
 /// Where the program that never leaves is, away from the other.
@@ -79,7 +79,7 @@ fn machine_without_vcpus_is_halted<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(stop, Stop::Halted);
 }
 
-kit::on_both! {
+testbed::on_both! {
     first_to_end_ends_the_others;
     limit_ends_all_and_all_have_run;
     machine_without_vcpus_is_halted;

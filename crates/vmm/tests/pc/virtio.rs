@@ -5,8 +5,8 @@ use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::{Pc, PcConfig, Stop, Transport};
 
 use super::player::{Op, Play, Played};
-use crate::harness::chain;
-use crate::harness::paper::Paper;
+use testbed::chain;
+use testbed::paper::Paper;
 
 /// Where queue 0 is notified.
 const NOTIFY: u32 = 0xe000_3000;
@@ -88,7 +88,7 @@ fn full_bus_refuses_a_device_that_has_room_in_memory<H: Hypervisor>(hypervisor: 
     plug(Transport::Mmio).unwrap();
 }
 
-kit::on_kvm! {
+testbed::on_kvm! {
     full_bus_refuses_a_device_that_has_room_in_memory;
     device_that_could_not_be_made_takes_no_pin;
     doorbell_takes_notifications_with_no_exit_to_the_vmm;

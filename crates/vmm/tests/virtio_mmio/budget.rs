@@ -9,7 +9,7 @@ use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::{Deadline, Stop};
 
 use super::roundtrip::Rig;
-use crate::harness::AREA;
+use testbed::AREA;
 
 /// The guest's index of available chains.
 const AVAILABLE: GuestAddress = GuestAddress(AREA + 0x82);
@@ -66,6 +66,6 @@ fn a_kick_ends_a_service_and_the_next_run_goes_on_with_it<H: Hypervisor>(hypervi
     );
 }
 
-kit::on_both! {
+testbed::on_both! {
     a_kick_ends_a_service_and_the_next_run_goes_on_with_it;
 }

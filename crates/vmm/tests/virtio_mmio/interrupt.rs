@@ -9,7 +9,7 @@ use vmbell_guest::{CODE, HANDLER, Interrupts, PARAMETERS, Results, programs};
 use vmbell_hypervisor::{Hypervisor, Irqchip, Vm, VmConfig};
 
 use super::roundtrip::{ACKNOWLEDGE, COUNT, NOTIFY, Rig};
-use crate::harness::{self, event};
+use testbed::{configured, event};
 
 fn answers_come_back_by_an_irqfd_to_a_guest_that_halts<H: Hypervisor>(hypervisor: &H) {
     let (taken, heavy) = interrupted(hypervisor, false);
@@ -66,7 +66,7 @@ fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
         irqchip: Irqchip::Full,
         ..VmConfig::default()
     };
-    let vm = harness::configured(hypervisor, config);
+    let vm = configured(hypervisor, config);
     let (gsi, interrupts) = edge(&*vm);
     let irqfd = vm.register_irqfd(&event(), gsi, None).unwrap();
     let mut interrupt = Interrupt::new(Some(Box::new(irqfd)));
@@ -108,7 +108,7 @@ fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
     (taken - before, heavy)
 }
 
-kit::on_both! {
+testbed::on_both! {
     answers_come_back_by_an_irqfd_to_a_guest_that_halts;
     an_acknowledgement_by_doorbell_wakes_nobody;
 }

@@ -11,7 +11,7 @@ use vmbell_guest::{PARAMETERS, Parameters, Program, Results, programs};
 use vmbell_hypervisor::{Hypervisor, Vcpu, Vm, VmConfig};
 use vmbell_vmm::{Machine, Stop};
 
-use crate::harness::{self, AREA, HOLE, count, event, kick_if_hung};
+use testbed::{AREA, HOLE, configured, count, event, kick_if_hung};
 
 /// Requests of one run.
 pub const COUNT: u64 = 500;
@@ -31,7 +31,7 @@ impl Rig {
         handler: impl Handler + 'static,
         notify: Notify,
     ) -> Self {
-        let vm = harness::configured(hypervisor, VmConfig::default());
+        let vm = configured(hypervisor, VmConfig::default());
         let program = programs::virtqueue_polled();
         Self::with(vm, program, handler, notify, Interrupt::default())
     }
@@ -199,7 +199,7 @@ fn a_ring_outside_of_ram_is_refused_and_the_guest_gives_up<H: Hypervisor>(hyperv
     );
 }
 
-kit::on_both! {
+testbed::on_both! {
     answers_come_back_from_a_device_model;
     answers_come_back_through_an_ioeventfd;
     answers_come_back_without_any_exit_if_the_ring_is_polled;

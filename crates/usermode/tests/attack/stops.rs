@@ -1,0 +1,289 @@
+//! Sandboxes that another process stops and continues at any moment: no ring is lost, none comes twice, and none after a
+//! removal that has returned.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use stub::layout::{SHARED_BASE, SharedState};
+use vm_memory::{Bytes, GuestAddress};
+use vmbell::doorbell::Sharing;
+use vmbell_guest::{DONE_PORT, PARAMETERS, Parameters, Results, offset};
+use vmbell_hypervisor::{Doorbell, Irqchip, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmm_sys_util::eventfd::EventFd;
+
+use crate::attack::batch::Attack;
+use crate::attack::bells::PLACES;
+use crate::attack::random::{Random, pause};
+use crate::attack::scatter;
+use crate::attack::vcpus::{config, create, end, note, run_until};
+use crate::attack::watch::Watch;
+use testbed::process::signal;
+use testbed::{HOLE, chain, count, event, programs, start};
+
+#[test]
+fn a_sandbox_may_be_stopped_at_any_moment() {
+    Attack {
+        name: "attack::stops::a_sandbox_may_be_stopped_at_any_moment",
+        rounds: 4,
+        full: 1500,
+        round,
+    }
+    .run();
+}
+
+/// What another process does to a sandbox.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Somebody {
+    /// Stops it and continues it, for these times at most.
+    Stops(Duration),
+    /// The same, but some of its stops are longer than the engine waits for anything.
+    StopsLong,
+    /// Continues it, also if another process stopped it.
+    Continues,
+}
+
+impl Somebody {
+    /// Does it again and again, for a while; at the end the sandbox continues.
+    fn act(self, sandbox: i32, random: &mut Random, over: &AtomicBool) {
+        let signal = |number| {
+            // The monitor may have killed it.
+            let _ = signal(sandbox, number);
+        };
+        // Long after all is over, or in the middle of it.
+        let until =
+            Instant::now() + random.pick(&[Duration::from_millis(100), Duration::from_secs(60)]);
+        let mut more = true;
+        // Once at least.
+        while more {
+            more = !over.load(Relaxed) && (Instant::now() < until || self == Self::Continues);
+            let most = match self {
+                Self::Stops(most) => most,
+                Self::StopsLong => Duration::from_millis(5),
+                Self::Continues => Duration::from_micros(20),
+            };
+            if self != Self::Continues {
+                signal(Signal::STOP);
+                pause(if self == Self::StopsLong && random.once_in(4) {
+                    Duration::from_millis(900 + random.below(1600))
+                } else {
+                    random.time(most)
+                });
+            }
+            signal(Signal::CONT);
+            // Another stop is answered at once.
+            for _ in 0..random.below(32) {
+                pause(random.time(Duration::from_micros(20)));
+                signal(Signal::CONT);
+            }
+            pause(random.time(most));
+        }
+    }
+}
+
+/// A guest that rings, and all that it rang.
+struct Ringing<'r> {
+    watch: &'r Watch,
+    vm: &'r Arc<dyn Vm>,
+    place: usize,
+    /// All that were registered.
+    bells: Vec<Bell>,
+    rings: u64,
+}
+
+/// A doorbell that was registered, or not.
+struct Bell {
+    event: Arc<EventFd>,
+    /// `None` if its registration failed.
+    doorbell: Option<Doorbell>,
+    /// Whether its removal has returned `Ok`.
+    is_removed: bool,
+}
+
+impl Ringing<'_> {
+    fn look(&mut self) {
+        for bell in &self.bells {
+            let count = count(&bell.event);
+            assert!(
+                count == 0 || !bell.is_removed,
+                "{count} rings after a removal that returned"
+            );
+            self.rings += count;
+        }
+    }
+
+    /// Registers a new eventfd, and removes it after `time`.
+    fn come_and_go(&mut self, time: Duration) -> Result<(), String> {
+        let (place, datamatch) = PLACES[self.place];
+        let event = event();
+        let result = self.watch.call("register_ioevent", || {
+            self.vm
+                .register_ioevent(&event, place, datamatch, Sharing::Exclusive)
+        });
+        note(self.watch, "register_ioevent", &result);
+        let (doorbell, result) = match result {
+            Ok(doorbell) => (Some(doorbell), Ok(())),
+            Err(error) => (None, Err(chain(&error))),
+        };
+        self.bells.push(Bell {
+            event,
+            doorbell,
+            is_removed: false,
+        });
+        result?;
+        pause(time);
+        self.look();
+        self.remove(self.bells.len() - 1)
+    }
+
+    /// Removes the doorbells whose removal has failed.
+    fn remove_all(&mut self) {
+        for index in 0..self.bells.len() {
+            let _ = self.remove(index);
+        }
+    }
+
+    fn remove(&mut self, index: usize) -> Result<(), String> {
+        let bell = &mut self.bells[index];
+        let (Some(doorbell), false) = (&mut bell.doorbell, bell.is_removed) else {
+            return Ok(());
+        };
+        let result = self.watch.call("Doorbell::remove", || doorbell.remove());
+        note(self.watch, "Doorbell::remove", &result);
+        // What came until now came before.
+        self.rings += count(&bell.event);
+        bell.is_removed = result.is_ok();
+        result.map_err(|error| chain(&error))
+    }
+}
+
+/// Runs a guest that rings until it is asked to end; returns its exits at that address.
+fn ring(watch: &Watch, vcpu: &mut Box<dyn Vcpu>) -> Result<u64, String> {
+    let mut exits = 0;
+    loop {
+        match watch.call("run", || vcpu.run(VmEntry::Resume)) {
+            Ok(VmExit::PioOut {
+                port: DONE_PORT,
+                data,
+                ..
+            }) => {
+                assert_eq!(data, 0, "a register changed");
+                return Ok(exits);
+            }
+            Ok(
+                VmExit::PioOut { port: 0x500, .. }
+                | VmExit::MmioWrite { .. }
+                | VmExit::Hypercall { .. },
+            ) => exits += 1,
+            Ok(VmExit::Kicked) => {}
+            Ok(exit) => panic!("{exit:x?}"),
+            Err(error) => return Err(chain(&error)),
+        }
+    }
+}
+
+fn round(watch: &'static Watch, random: &mut Random) {
+    let hostile = random.once_in(12);
+    let config = VmConfig {
+        vcpus: 1 + u32::from(hostile),
+        patch: if hostile {
+            PatchMode::Off
+        } else {
+            random.pick(&[PatchMode::Off, PatchMode::Int3, PatchMode::Jmp])
+        },
+        ..config(random, &[Irqchip::None, Irqchip::Full])
+    };
+    let (vm, sandbox) = create(watch, &config);
+    let place = usize::try_from(random.below(3)).unwrap();
+    let parameters = Parameters {
+        count: u64::MAX,
+        address: [0x500, HOLE, 7][place],
+        value: place as u64,
+        pause: 0,
+    };
+    let mut vcpu = start(&vm, programs::storm(), parameters, 0);
+    // Lookups that seem to be under way forever.
+    let counters = std::mem::offset_of!(SharedState, lapics) as u64;
+    let mut scribbler = hostile.then(|| scatter::take(&vm, 1, random, SHARED_BASE, counters, &[]));
+    let mut ringing = Ringing {
+        watch,
+        vm: &vm,
+        place,
+        bells: Vec::new(),
+        rings: 0,
+    };
+    let over = AtomicBool::new(false);
+    let somebody = match random.below(12) {
+        // A removal from such a guest stops it too.
+        _ if hostile && random.once_in(2) => Somebody::Continues,
+        0..3 => Somebody::Stops(Duration::from_micros(50)),
+        3..6 => Somebody::Stops(Duration::from_millis(2)),
+        6..9 => Somebody::Stops(Duration::from_millis(30)),
+        9 => Somebody::StopsLong,
+        _ => Somebody::Continues,
+    };
+    let (mut stops, mut bells) = (random.fork(), random.fork());
+    let (exits, last) = std::thread::scope(|scope| {
+        let guest = scope.spawn(|| ring(watch, &mut vcpu));
+        if let Some(vcpu) = &mut scribbler {
+            let until = Instant::now() + Duration::from_millis(1500);
+            scope.spawn(move || run_until(watch, vcpu, until));
+        }
+        let stopper = scope.spawn(|| somebody.act(sandbox, &mut stops, &over));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let until = Instant::now() + Duration::from_millis(150);
+            let mut failed = false;
+            for _ in 0..if hostile { 1 } else { 12 } {
+                if Instant::now() > until && !hostile {
+                    break;
+                }
+                let time = bells.time(Duration::from_millis(4));
+                failed |= ringing.come_and_go(time).is_err();
+                ringing.look();
+            }
+            failed
+        }));
+        over.store(true, Relaxed);
+        stopper.join().unwrap();
+        let failed = result.unwrap_or_else(|panic| {
+            let _ = signal(sandbox, Signal::KILL);
+            std::panic::resume_unwind(panic)
+        });
+        // It continues for good, so everything must be as if it had never stopped.
+        let last = if failed {
+            ringing.remove_all();
+            ringing.come_and_go(Duration::from_millis(1))
+        } else {
+            Ok(())
+        };
+        let place = GuestAddress(PARAMETERS.0 + offset::PAUSE as u64);
+        vm.memory().write_obj(1_u64, place).unwrap();
+        (
+            guest
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            last,
+        )
+    });
+    pause(Duration::from_micros(500));
+    ringing.look();
+    let rings = ringing.rings;
+    if !hostile {
+        match exits {
+            Ok(exits) => {
+                let all = Results::read(vm.memory(), PARAMETERS).unwrap().rings;
+                assert_eq!(rings + exits, all, "{rings} signals and {exits} exits");
+                assert_eq!(last, Ok(()), "an honest guest that continues");
+                watch.note("honest: all counted");
+            }
+            Err(end) => {
+                assert!(end.contains("the sandbox ended"), "{end}");
+                watch.note(format!("honest: {end}"));
+            }
+        }
+    }
+    let vcpus = [vcpu].into_iter().chain(scribbler).collect();
+    end(watch, vm, vcpus, sandbox);
+}

@@ -1,0 +1,4 @@
+//! Guest code as the stub reads and changes it.
+
+mod decode;
+mod patches;

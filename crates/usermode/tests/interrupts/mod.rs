@@ -1,0 +1,6 @@
+//! Interrupts in the sandbox: storms of them, handlers without a stack, and full eventfds.
+
+mod bad;
+mod bare;
+mod held;
+mod storms;
