@@ -1,4 +1,6 @@
-//! The rounds of an attack, in a separate process, where a hang can be ended and open files can be counted.
+//! The one runner of all attacks. It makes their rounds in a separate process, where a hang can be ended and open files can be
+//! counted: after each round the monitor has what it had before, so no sandbox is left, and after the last one it serves an
+//! honest guest as ever.
 //!
 //! The test starts itself again with [`ROUNDS`] set, reads how far it comes, and where a round fails or hangs starts
 //! it again after that round. A child ends when its parent does.
@@ -12,26 +14,28 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use crate::attack::leaks::Holdings;
+use crate::attack::orphans::is_victim;
 use crate::attack::random::Random;
 use crate::attack::watch::Watch;
+use testbed::HANG;
 
 /// Set in the process that makes the rounds: the seed, the first round, and the one after the last.
 const ROUNDS: &str = "VMBELL_ATTACK_CHILD";
 
-/// How long the child may say nothing, which it does at the begin of each round.
-const SILENCE: Duration = Duration::from_secs(120);
+/// How long the child may say nothing: it says something at the begin of each round. One round may wait for several things.
+const SILENCE: Duration = HANG.saturating_mul(5);
 
 /// After this number of failures the remaining rounds are skipped.
 const MOST_FAILURES: usize = 20;
 
-/// An attack.
+/// An attack. Its rounds fail by a panic.
 #[derive(Clone, Copy, Debug)]
 pub struct Attack {
     /// The name of its test.
     pub name: &'static str,
     /// How many rounds `cargo test` makes.
     pub rounds: u64,
-    /// How many a real attack makes.
+    /// How many its full form makes; 1 if it makes no random choices.
     pub full: u64,
     /// Makes one round.
     pub round: fn(&'static Watch, &mut Random),
@@ -48,6 +52,9 @@ fn number(name: &str) -> Option<u64> {
 impl Attack {
     /// Makes the rounds, or, in the process that is started for that, some of them.
     pub fn run(&self) {
+        if is_victim() {
+            return;
+        }
         if let Ok(rounds) = env::var(ROUNDS) {
             let mut words = rounds.split(' ').map(|word| word.parse().unwrap());
             let mut next = || words.next().unwrap();
@@ -56,6 +63,7 @@ impl Attack {
         }
         let seed = number("VMBELL_ATTACK_SEED").unwrap_or_else(some_seed);
         let count = match env::var("VMBELL_ATTACK_ROUNDS").as_deref() {
+            _ if self.full == 1 => 1,
             Ok("full") => self.full,
             Ok(_) => number("VMBELL_ATTACK_ROUNDS").unwrap_or_default(),
             Err(_) => self.rounds,

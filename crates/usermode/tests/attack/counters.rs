@@ -19,9 +19,8 @@ use vmbell_devices::virtio::{Entropy, VirtioConfig, VirtioDevice};
 use vmbell_hypervisor::{IrqTrigger, Irqchip, Vcpu, Vm, VmConfig};
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::attack::batch::Attack;
 use crate::attack::bells::{NEARLY_FULL, PLACES, drain, remove, remove_irqfd};
-use crate::attack::gadgets::{BACK, WRITE, call, gadgets};
+use crate::attack::calls::{BACK, WRITE, call, gadgets};
 use crate::attack::leaks::descriptors;
 use crate::attack::random::Random;
 use crate::attack::scatter;
@@ -32,26 +31,12 @@ use testbed::process::signal;
 use testbed::taker::{self, Doing};
 use testbed::{HOLE, event};
 
-#[test]
-fn a_guest_may_fill_every_counter() {
-    Attack {
-        name: "attack::counters::a_guest_may_fill_every_counter",
-        rounds: 5,
-        full: 400,
-        round: |watch, random| round(watch, random, false),
-    }
-    .run();
+pub fn a_guest_may_fill_every_counter(watch: &'static Watch, random: &mut Random) {
+    round(watch, random, false);
 }
 
-#[test]
-fn a_guest_may_change_how_it_is_notified() {
-    Attack {
-        name: "attack::counters::a_guest_may_change_how_it_is_notified",
-        rounds: 3,
-        full: 300,
-        round: |watch, random| round(watch, random, true),
-    }
-    .run();
+pub fn a_guest_may_change_how_it_is_notified(watch: &'static Watch, random: &mut Random) {
+    round(watch, random, true);
 }
 
 /// More resamplefds of one pin than the stub signals (`vmbell_core::ioapic::PIN_RESAMPLEFDS`), so that the monitor does.

@@ -1,189 +1,24 @@
-//! Guests that jump anywhere into the stub, with registers of all kinds.
+//! Guests that jump anywhere into the stub, with registers of all kinds, and guests whose stack pointer is anything at all.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stub::layout::{
-    CONTROL_BASE, Control, FD_BASE, PATCH_BASE, SHARED_BASE, SLOT_BASE, SLOT_SIZE, STUB_BASE,
-    SharedState,
-};
+use stub::layout::{SHARED_BASE, SLOT_BASE, SLOT_SIZE};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_core::addresses::{HYPERCALL_PAGE, INTERRUPT_RETURN};
-use vmbell_guest::Parameters;
-use vmbell_hypervisor::{Irqchip, Vm};
+use vmbell_guest::{DONE_PORT, Parameters};
+use vmbell_hypervisor::{Hypervisor, Irqchip, PatchMode, Vm, VmConfig, VmEntry, VmExit};
 
-use crate::attack::batch::Attack;
 use crate::attack::bells::{self, come_and_go, raise};
 use crate::attack::random::{Random, pause};
 use crate::attack::vcpus::{config, create, end, run_until};
 use crate::attack::watch::Watch;
-use testbed::jumps::{FREE, Jump, RSP, SIZE, base, landing, take};
-use testbed::process::tasks;
+use crate::attack::world::World;
+use testbed::jumps::{self, FREE, Jump, RSP, SIZE, base, take};
+use testbed::process::{await_gone, with_sandbox};
+use testbed::programs::OUTPUTS;
 use testbed::symbols::{code, symbol, syscalls};
-use testbed::{HOLE, event, programs, start};
-
-#[test]
-fn jumps_into_the_stub_harm_nobody() {
-    Attack {
-        name: "attack::jumps::jumps_into_the_stub_harm_nobody",
-        rounds: 25,
-        full: 1500,
-        round,
-    }
-    .run();
-}
-
-/// What a guest can know of its sandbox.
-struct World {
-    /// Of all code.
-    boundaries: Vec<u64>,
-    gadgets: Vec<u64>,
-    /// Of process and threads.
-    numbers: Vec<u64>,
-}
-
-impl World {
-    fn new(sandbox: i32) -> Self {
-        let (address, bytes) = code();
-        let decoder = iced_x86::Decoder::with_ip(64, bytes, address, 0);
-        Self {
-            boundaries: decoder.into_iter().map(|each| each.ip()).collect(),
-            gadgets: syscalls(),
-            numbers: tasks(sandbox)
-                .iter()
-                .map(|id| u64::from(id.cast_unsigned()))
-                .collect(),
-        }
-    }
-
-    fn target(&self, random: &mut Random) -> u64 {
-        let (address, bytes) = code();
-        let within = |random: &mut Random, begin: &str, end: &str| {
-            let (begin, end) = (symbol(begin), symbol(end));
-            begin + random.below(end - begin)
-        };
-        match random.below(9) {
-            0 | 1 => address + random.below(bytes.len() as u64),
-            2 | 3 => random.pick(&self.boundaries),
-            4 => within(random, "stub_direct_section", "stub_direct_section_end"),
-            5 => within(random, "stub_entry", "stub_restorer"),
-            // The gadget itself, or what leads to it.
-            6 => {
-                let gadget = random.pick(&self.gadgets);
-                let place = self.boundaries.partition_point(|each| *each < gadget);
-                self.boundaries[place.saturating_sub(usize::try_from(random.below(5)).unwrap())]
-            }
-            7 => random.pick(&self.gadgets),
-            _ => random.pick(&[
-                HYPERCALL_PAGE,
-                INTERRUPT_RETURN,
-                STUB_BASE,
-                STUB_BASE + 64,
-                STUB_BASE + 128,
-                STUB_BASE + 192,
-                symbol("stub_entry"),
-                symbol("stub_exit_begin"),
-                symbol("stub_resume"),
-                symbol("stub_start"),
-            ]),
-        }
-    }
-
-    fn word(&self, random: &mut Random) -> u64 {
-        let aligned = |random: &mut Random, begin: u64, size: u64| {
-            begin + (random.below(size) & random.pick(&[!0, !7, !63, !0xfff]))
-        };
-        match random.below(10) {
-            0 => random.word(),
-            1 => random.below(64),
-            2 => aligned(random, base(0), 2 * SIZE),
-            3 => self.target(random),
-            4 => aligned(random, SLOT_BASE, 3 * SLOT_SIZE),
-            5 => aligned(random, SHARED_BASE, size_of::<SharedState>() as u64),
-            6 => aligned(random, CONTROL_BASE, size_of::<Control>() as u64),
-            7 => random.pick(&self.numbers),
-            8 => system_call(random),
-            _ => random.pick(&[
-                0,
-                u64::MAX,
-                1 << 63,
-                HOLE,
-                PATCH_BASE,
-                landing(0),
-                landing(1),
-            ]),
-        }
-    }
-
-    fn stack(&self, random: &mut Random, index: u32) -> u64 {
-        match random.below(6) {
-            0..3 => base(index) + FREE + (random.below(SIZE - FREE) & !7),
-            3 => SLOT_BASE + random.below(3 * SLOT_SIZE),
-            4 => SLOT_BASE + u64::from(index) * SLOT_SIZE + 0x7f00,
-            _ => self.word(random),
-        }
-    }
-
-    fn jump(&self, random: &mut Random, index: u32) -> Jump {
-        let mut registers = [(); 16].map(|()| self.word(random));
-        let mut target = self.target(random);
-        if random.once_in(3) {
-            let (number, arguments) = self.arguments(random);
-            registers = Jump::call(0, number, arguments).registers;
-            for register in &mut registers {
-                if *register == 0 && random.once_in(2) {
-                    *register = self.word(random);
-                }
-            }
-            target = random.pick(&self.gadgets);
-        }
-        registers[RSP] = self.stack(random, index);
-        Jump { registers, target }
-    }
-
-    /// A system call that the stub makes itself, or any.
-    fn arguments(&self, random: &mut Random) -> (u64, [u64; 4]) {
-        let shared = SHARED_BASE + (random.below(size_of::<SharedState>() as u64) & !3);
-        match random.below(6) {
-            0 => (
-                1,
-                [
-                    u64::from(FD_BASE) + random.below(24),
-                    self.word(random),
-                    8,
-                    0,
-                ],
-            ),
-            1 => (202, [shared, random.below(2), random.below(3), 0]),
-            2 | 3 => {
-                let thread = random.pick(&self.numbers);
-                (
-                    234,
-                    [
-                        self.numbers[0],
-                        thread,
-                        random.pick(&[12, 12, 12, 10, 9]),
-                        0,
-                    ],
-                )
-            }
-            4 => (231, [random.below(256), 0, 0, 0]),
-            _ => (system_call(random), [(); 4].map(|()| self.word(random))),
-        }
-    }
-}
-
-fn system_call(random: &mut Random) -> u64 {
-    let known = [
-        0, 1, 3, 9, 10, 11, 13, 14, 15, 34, 39, 56, 62, 131, 186, 202, 231, 234, 317,
-    ];
-    if random.once_in(3) {
-        random.below(470)
-    } else {
-        random.pick(&known)
-    }
-}
+use testbed::{AREA, Deadline, HANG, HOLE, chain, configured, count, event, programs, start, step};
 
 /// What a stack or a structure holds.
 fn fill(vm: &Arc<dyn Vm>, world: &World, random: &mut Random) {
@@ -198,7 +33,7 @@ fn fill(vm: &Arc<dyn Vm>, world: &World, random: &mut Random) {
     }
 }
 
-fn round(watch: &'static Watch, random: &mut Random) {
+pub fn jumps_into_the_stub_harm_nobody(watch: &'static Watch, random: &mut Random) {
     let irqchips = [Irqchip::None, Irqchip::Split, Irqchip::Full];
     let config = config(random, &irqchips);
     let (vm, sandbox) = create(watch, &config);
@@ -247,4 +82,217 @@ fn round(watch: &'static Watch, random: &mut Random) {
     pause(Duration::from_micros(200));
     removed.check();
     end(watch, vm, vcpus, sandbox);
+}
+
+/// Lets a guest make this jump, and kicks it if it has not ended after some time; gives how it ended.
+fn make<H: Hypervisor>(h: &H, jump: Jump, kicked_after: Duration) -> Result<VmExit, String> {
+    let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
+    let mut vcpu = jumps::take(&vm, 0, &[jump], 0);
+    let deadline = Deadline::new(Instant::now() + kicked_after, vcpu.kick_handle()).unwrap();
+    let result = vcpu.run(VmEntry::Resume).map_err(|error| chain(&error));
+    drop(deadline);
+    drop(vcpu);
+    drop(vm);
+    await_gone(sandbox);
+    result
+}
+
+pub fn the_stubs_own_system_calls_are_no_way_out<H: Hypervisor>(h: &H) {
+    let calls = [
+        ("openat", (257, [100_u64.wrapping_neg(), AREA, 0, 0])),
+        ("write to standard output", (1, [1, AREA, 8, 0])),
+        ("write of 9 bytes", (1, [16, AREA, 9, 0])),
+        ("write beyond the limit", (1, [0xffff_ffff, AREA, 8, 0])),
+        ("mmap", (9, [0, 4096, 7, 0x22])),
+        ("futex elsewhere", (202, [AREA, 1, 1, 0])),
+        ("futex requeue", (202, [stub::layout::SHARED_BASE, 3, 1, 0])),
+        ("kill", (62, [1, 9, 0, 0])),
+        ("rt_sigreturn", (15, [0; 4])),
+        ("openat of x32", (257 | 1 << 30, [0; 4])),
+    ];
+    let gadgets = syscalls();
+    assert!(gadgets.len() > 3, "{gadgets:x?}");
+    // Every gadget for one call, every call for one gadget.
+    let all_gadgets = gadgets.iter().map(|gadget| (calls[0], *gadget));
+    for ((name, (number, arguments)), gadget) in
+        all_gadgets.chain(calls.into_iter().map(|call| (call, gadgets[0])))
+    {
+        let end = make(h, Jump::call(gadget, number, arguments), HANG).expect_err(name);
+        assert!(end.contains("SIGSYS"), "{name} at {gadget:#x}: {end}");
+    }
+}
+
+pub fn a_jump_to_the_stubs_exit_is_an_end_with_its_code<H: Hypervisor>(h: &H) {
+    let end = make(h, Jump::call(syscalls()[0], 231, [42, 0, 0, 0]), HANG).expect_err("an end");
+    assert!(end.contains("exit code 42"), "{end}");
+    // As if a step of the start had failed, long after the start.
+    let end = make(h, Jump::call(syscalls()[0], 231, [86, 0, 0, 0]), HANG).expect_err("an end");
+    assert!(end.contains("exit code 86; the guest jumped"), "{end}");
+}
+
+/// From the middle of the exit sequence a guest may come back to itself, fault or take the sandbox
+/// down; what it must not do is hold or harm the monitor.
+pub fn a_jump_into_the_exit_sequence_ends_somehow<H: Hypervisor>(h: &H) {
+    let (begin, end) = (symbol("stub_entry"), symbol("stub_restorer"));
+    let (base, bytes) = code();
+    let skip = usize::try_from(begin - base).unwrap();
+    let instructions: Vec<u64> = iced_x86::Decoder::with_ip(64, &bytes[skip..], begin, 0)
+        .into_iter()
+        .map(|instruction| instruction.ip())
+        .take_while(|ip| *ip < end)
+        .collect();
+    assert!(instructions.len() > 50, "{instructions:x?}");
+    for (index, target) in instructions.into_iter().enumerate() {
+        let stack = [
+            AREA + 0x8000,
+            SLOT_BASE + SLOT_SIZE - 0x2000,
+            0,
+            SLOT_BASE + 0x1100,
+        ][index % 4];
+        let mut registers = [AREA + 0x4000; 16];
+        registers[1] = SLOT_BASE;
+        registers[4] = stack;
+        // What ends it, if anything, depends on what the registers happen to mean there.
+        let _ = make(h, Jump { registers, target }, Duration::from_millis(100));
+    }
+}
+
+const CODE: u64 = AREA + 0x1_0000;
+
+pub fn a_trap_needs_no_stack<H: Hypervisor>(h: &H) {
+    let slot = SLOT_BASE;
+    let stacks = [
+        0,
+        8,
+        1 << 63,
+        u64::MAX,
+        HOLE,
+        0x10_0000,
+        SHARED_BASE,
+        slot,
+        slot + 0x800,
+        slot + SLOT_SIZE - 0x1000,
+        slot + SLOT_SIZE - 0x4000,
+        slot + SLOT_SIZE,
+        slot + SLOT_SIZE + 0x8000,
+    ];
+    for (patch, rsp) in [PatchMode::Off, PatchMode::Int3]
+        .into_iter()
+        .flat_map(|patch| stacks.map(|rsp| (patch, rsp)))
+    {
+        let vm = configured(
+            h,
+            VmConfig {
+                patch,
+                ..VmConfig::default()
+            },
+        );
+        let mut registers = [0x55_u64; 16];
+        registers[4] = rsp;
+        vm.memory()
+            .write_slice(programs::trapper().code, GuestAddress(CODE))
+            .unwrap();
+        let jump = Jump {
+            registers,
+            target: CODE,
+        };
+        let mut vcpu = jumps::take(&vm, 0, &[jump], 0);
+        let mut next = || {
+            step(&mut vcpu, VmEntry::Data(0x66)).unwrap_or_else(|error| panic!("{rsp:#x}: {error}"))
+        };
+        assert_eq!(
+            next(),
+            VmExit::PioOut {
+                port: 0x77,
+                len: 1,
+                data: 0x55
+            },
+            "{rsp:#x}"
+        );
+        assert_eq!(next(), VmExit::PioIn { port: 0x77, len: 1 }, "{rsp:#x}");
+        assert_eq!(
+            next(),
+            VmExit::PioOut {
+                port: DONE_PORT,
+                len: 4,
+                data: 0x66
+            },
+            "{rsp:#x}"
+        );
+        match next() {
+            VmExit::Fault(fault) => assert_eq!(fault.bytes[0], 0x50, "{rsp:#x}: {fault}"),
+            // It was memory after all: the engine's own.
+            VmExit::Halt => assert!(rsp > SHARED_BASE, "{rsp:#x}"),
+            exit => panic!("{rsp:#x}: {exit:x?}"),
+        }
+    }
+}
+
+/// Says its stack pointer on [`DONE_PORT`], and halts.
+const END: [u8; 9] = [
+    0x89,
+    0xe0, // mov eax, esp
+    0xba,
+    (DONE_PORT & 0xff) as u8,
+    (DONE_PORT >> 8) as u8,
+    0,
+    0,    // mov edx, the port
+    0xef, // out dx, eax
+    0xf4, // hlt
+];
+
+pub fn a_jump_needs_no_stack<H: Hypervisor>(h: &H) {
+    const RAM: u64 = 0x10_0000;
+    // The last ones have room for a part of the frames of direct code.
+    let bounds = [
+        128, 136, 144, 176, 184, 200, 208, 264, 464, 465, 472, 0x1000,
+    ];
+    let stacks = [0, 8, 1 << 63, u64::MAX, HOLE, HOLE + 0x2000];
+    let stacks = stacks.into_iter().chain(bounds.map(|bytes| RAM + bytes));
+    // The same by `mov [rbx], al` in the place of the `out`.
+    let mut stores = OUTPUTS;
+    stores[5..7].copy_from_slice(&[0x88, 0x03]);
+    let ways = [
+        (OUTPUTS, IoEventAddress::Pio(0x42)),
+        (stores, IoEventAddress::Mmio(HOLE)),
+    ];
+    let ways = ways.into_iter().flat_map(|way| [(1, way), (2, way)]);
+    for ((vcpus, (rings, address)), rsp) in
+        ways.flat_map(|way| stacks.clone().map(move |rsp| (way, rsp)))
+    {
+        let vm = configured(
+            h,
+            VmConfig {
+                patch: PatchMode::Jmp,
+                vcpus,
+                ..VmConfig::default()
+            },
+        );
+        let event = event();
+        let _doorbell = vm
+            .register_ioevent(&event, address, Datamatch::AnyLength, Sharing::Exclusive)
+            .unwrap();
+        let mut registers = [0x55_u64; 16];
+        registers[3] = HOLE;
+        registers[4] = rsp;
+        let code = [&rings[..], &END].concat();
+        vm.memory().write_slice(&code, GuestAddress(CODE)).unwrap();
+        let jump = Jump {
+            registers,
+            target: CODE,
+        };
+        let mut vcpu = jumps::take(&vm, 0, &[jump], 0);
+        let exit =
+            step(&mut vcpu, VmEntry::Resume).unwrap_or_else(|error| panic!("{rsp:#x}: {error}"));
+        let done = VmExit::PioOut {
+            port: DONE_PORT,
+            len: 4,
+            data: (rsp & 0xffff_ffff) as u32,
+        };
+        assert_eq!(
+            (exit, count(&event)),
+            (done, 40),
+            "{address}, {vcpus} vcpus, {rsp:#x}"
+        );
+    }
 }

@@ -1,5 +1,5 @@
-//! Sandboxes that are killed at any moment: while they start, while their guests run, ring and are interrupted, and
-//! while doorbells and irqfds come and go.
+//! Sandboxes that are killed: at any moment of their start and of their guests' runs, while doorbells and irqfds come and
+//! go, and in the middle of a removal.
 
 use std::fs;
 use std::sync::Arc;
@@ -8,32 +8,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use testbed::Usermode;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_guest::Parameters;
-use vmbell_hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
+use vmbell_guest::{PARAMETERS, Parameters, Results};
+use vmbell_hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig, VmEntry};
 
-use crate::attack::batch::Attack;
 use crate::attack::bells::{self, PLACES, come_and_go, raise};
 use crate::attack::random::{Random, pause};
 use crate::attack::vcpus::{config, create, end, note, run_until};
 use crate::attack::watch::Watch;
-use testbed::process::{signal, stat};
+use testbed::process::{exists, is_child_of, processes, signal, stat, with_sandbox};
+use testbed::script::{Op, Player};
 use testbed::taker::{self, Doing};
-use testbed::{HOLE, begin, event, programs, start};
+use testbed::{HANG, HOLE, Usermode, await_that, begin, chain, event, programs, start};
 
-#[test]
-fn a_sandbox_may_be_killed_at_any_moment() {
-    Attack {
-        name: "attack::kills::a_sandbox_may_be_killed_at_any_moment",
-        rounds: 16,
-        full: 400,
-        round,
-    }
-    .run();
-}
-
-fn round(watch: &'static Watch, random: &mut Random) {
+pub fn a_sandbox_may_be_killed_at_any_moment(watch: &'static Watch, random: &mut Random) {
     let irqchips = [Irqchip::None, Irqchip::Split, Irqchip::Full];
     let config = config(random, &irqchips);
     if random.once_in(3) {
@@ -183,4 +171,181 @@ fn while_it_runs(watch: &Watch, random: &mut Random, config: &VmConfig) {
     });
     result.expect_err("a sandbox that was killed");
     drop(vcpus);
+}
+
+/// Makes a guest while another thread sends `number` to its sandbox, `delay` after it is there.
+/// Gives the error, if there was one, after it has made sure that the sandbox is gone.
+fn strike<H: Hypervisor>(h: &H, number: Signal, delay: Duration) -> Option<String> {
+    let own = std::process::id().cast_signed();
+    let before = processes();
+    let made = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let striker = scope.spawn(|| {
+            loop {
+                let mut new = processes();
+                // Few are left: asking all for their parent would take longer than a start.
+                new.retain(|pid| !before.contains(pid) && is_child_of(*pid, own));
+                if let [pid] = new[..] {
+                    let struck = Instant::now() + delay;
+                    while Instant::now() < struck {
+                        std::hint::spin_loop();
+                    }
+                    if !made.load(Relaxed) {
+                        signal(pid, number).unwrap();
+                    }
+                    return Some(pid);
+                }
+                if made.load(Relaxed) {
+                    return None;
+                }
+            }
+        });
+        let vm = h.create_vm(&VmConfig {
+            vcpus: 16,
+            ..VmConfig::default()
+        });
+        // The process number is the sandbox's until the guest is dropped.
+        made.store(true, Relaxed);
+        let pid = striker.join().unwrap();
+        let error = vm.err().map(|error| chain(&error));
+        if let Some(pid) = pid {
+            assert!(!exists(pid), "a sandbox is left after {error:?}");
+        }
+        error
+    })
+}
+
+pub fn a_sandbox_that_is_killed_while_it_starts_is_an_error<H: Hypervisor + Sync>(h: &H) {
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15, "", 0);
+    let mut errors = 0;
+    let begin = Instant::now();
+    let mut round = 0;
+    while errors < 40 && begin.elapsed() < HANG {
+        round += 1;
+        let delay = Duration::from_micros(random.below(2_000));
+        if let Some(error) = strike(h, Signal::KILL, delay) {
+            assert!(error.contains("killed by SIGKILL"), "{round}: {error}");
+            errors += 1;
+        }
+    }
+    assert!(errors > 0, "none was killed while it started");
+}
+
+pub fn a_sandbox_that_is_stopped_while_it_starts_is_an_error<H: Hypervisor + Sync>(h: &H) {
+    let mut random = Random::new(0x2545_f491_4f6c_dd1d, "", 0);
+    let mut errors = 0;
+    let begin = Instant::now();
+    let mut round = 0;
+    while errors < 3 && begin.elapsed() < HANG {
+        round += 1;
+        // Some as soon as they are there.
+        let delay = Duration::from_micros(random.below(500) * (round & 1));
+        if let Some(error) = strike(h, Signal::STOP, delay) {
+            assert!(error.contains("the sandbox is stopped"), "{round}: {error}");
+            errors += 1;
+        }
+    }
+    assert!(errors > 0, "none was stopped while it started");
+}
+
+pub fn a_killed_sandbox_is_an_error_on_every_vcpu<H: Hypervisor>(h: &H) {
+    let (vm, sandbox) = with_sandbox(
+        h,
+        &VmConfig {
+            vcpus: 3,
+            ..VmConfig::default()
+        },
+    );
+    let mut vcpus = vec![start(&vm, programs::spin(), Parameters::default(), 0)];
+    vcpus.push(begin(&vm, 1));
+    let mut idle = begin(&vm, 2);
+    let threads: Vec<_> = vcpus
+        .into_iter()
+        .map(|mut vcpu| {
+            std::thread::spawn(move || vcpu.run(VmEntry::Resume).map_err(|error| chain(&error)))
+        })
+        .collect();
+    let rings = || Results::read(vm.memory(), PARAMETERS).unwrap().rings;
+    await_that("a guest to run", || rings() > 0);
+    signal(sandbox, Signal::KILL).unwrap();
+    for thread in threads {
+        let end = thread.join().unwrap().expect_err("an end");
+        assert!(
+            end.contains("the sandbox ended: killed by SIGKILL"),
+            "{end}"
+        );
+    }
+    let end = chain(&idle.run(VmEntry::Resume).expect_err("an end"));
+    assert!(end.contains("the sandbox ended"), "{end}");
+    let place = IoEventAddress::Pio(1);
+    let error = vm
+        .register_ioevent(&event(), place, Datamatch::AnyLength, Sharing::Exclusive)
+        .expect_err("an end");
+    assert!(
+        chain(&error).contains("the sandbox ended"),
+        "{}",
+        chain(&error)
+    );
+    drop(idle);
+    drop(vm);
+    assert!(!exists(sandbox), "a zombie");
+}
+
+pub fn a_sandbox_ends_with_its_guest<H: Hypervisor>(h: &H) {
+    let (vm, sandbox) = with_sandbox(
+        h,
+        &VmConfig {
+            vcpus: 2,
+            ..VmConfig::default()
+        },
+    );
+    let vcpu = vm.create_vcpu(0).unwrap();
+    drop(vm);
+    drop(vcpu);
+    assert!(!exists(sandbox), "a zombie");
+}
+
+pub fn a_removal_from_a_sandbox_that_is_being_killed_succeeds<H: Hypervisor>(h: &H) {
+    let (place, datamatch) = (IoEventAddress::Pio(0x500), Datamatch::U8(None));
+    for _ in 0..100 {
+        let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
+        let bell = event();
+        let mut doorbell = vm
+            .register_ioevent(&bell, place, datamatch, Sharing::Exclusive)
+            .unwrap();
+        signal(sandbox, Signal::KILL).unwrap();
+        doorbell.remove().unwrap();
+    }
+}
+
+pub fn a_guest_outlives_the_thread_that_made_it<H: Hypervisor + Copy + Send + 'static>(h: &H) {
+    let hypervisor = *h;
+    let (vm, sandbox) = std::thread::spawn(move || with_sandbox(&hypervisor, &VmConfig::default()))
+        .join()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let mut player = Player::new(&vm);
+    assert_eq!(player.play(&[Op::Out(1, 0x10, 1)]).len(), 1);
+    assert!(exists(sandbox));
+}
+
+pub fn a_sandbox_has_no_files_but_its_doorbells<H: Hypervisor>(h: &H) {
+    let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
+    let mut player = Player::new(&vm);
+    player.play(&[]);
+    let files = || {
+        std::fs::read_dir(format!("/proc/{sandbox}/fd"))
+            .unwrap()
+            .count()
+    };
+    assert_eq!(files(), 0);
+    let _doorbell = vm
+        .register_ioevent(
+            &event(),
+            IoEventAddress::Pio(1),
+            Datamatch::AnyLength,
+            Sharing::Exclusive,
+        )
+        .unwrap();
+    assert_eq!(files(), 1);
 }

@@ -1,45 +1,65 @@
 //! Monitors that are killed at any moment, their own start included: their sandboxes go with them.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
-use testbed::Usermode;
-use vmbell_hypervisor::{Hypervisor, Irqchip, SpinPolicy, VmConfig};
+use vmbell_guest::Parameters;
+use vmbell_hypervisor::{Hypervisor, Irqchip, SpinPolicy, VmConfig, VmEntry};
 
-use crate::attack::batch::{Attack, end_with_parent};
+use crate::attack::batch::end_with_parent;
 use crate::attack::bells::{come_and_go, raise};
 use crate::attack::random::{Random, pause};
 use crate::attack::vcpus::run_until;
 use crate::attack::watch::Watch;
-use testbed::HANG;
-use testbed::process::{children_of, stat};
+use testbed::process::{children_of, exists, stat, with_sandbox};
 use testbed::taker::{self, Doing};
+use testbed::{HANG, Usermode, await_that, kick_if_hung, programs, start};
 
-/// Set in the process that is to be killed.
+/// Set in the process that is to be killed: the seed of its choices, or [`SPINS`].
 const VICTIM: &str = "VMBELL_ATTACK_VICTIM";
-const NAME: &str = "attack::orphans::no_sandbox_outlives_its_monitor";
+/// A victim that only lets its guest spin.
+const SPINS: &str = "spins";
 
-#[test]
-fn no_sandbox_outlives_its_monitor() {
-    if let Ok(seed) = std::env::var(VICTIM) {
-        return be_a_monitor(seed.parse().unwrap());
+/// Whether this process is a victim, which it is until it is killed.
+pub fn is_victim() -> bool {
+    let Ok(kind) = std::env::var(VICTIM) else {
+        return false;
+    };
+    if kind == SPINS {
+        let_a_guest_spin();
+    } else {
+        be_a_monitor(kind.parse().unwrap());
     }
-    Attack {
-        name: NAME,
-        rounds: 10,
-        full: 300,
-        round,
-    }
-    .run();
+    true
+}
+
+/// This test's process once more, as a victim.
+fn victim(name: &str, kind: &str) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(VICTIM, kind)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+fn let_a_guest_spin() {
+    let (vm, sandbox) = with_sandbox(&Usermode, &VmConfig::default());
+    let mut vcpu = start(&vm, programs::spin(), Parameters::default(), 0);
+    println!("sandbox {sandbox}");
+    // Killed long before; the loop ends by itself in any case.
+    let _end = kick_if_hung(vcpu.kick_handle());
+    vcpu.run(VmEntry::Resume).unwrap();
 }
 
 /// Rings, registers and removes until this process is killed.
 fn be_a_monitor(seed: u64) {
     end_with_parent();
     let watch = Watch::start();
-    let random = &mut Random::new(seed, NAME, 0);
+    let random = &mut Random::new(seed, VICTIM, 0);
     println!("starts");
     let config = VmConfig {
         irqchip: Irqchip::Full,
@@ -66,16 +86,11 @@ fn be_a_monitor(seed: u64) {
     drop(vm);
 }
 
-fn round(watch: &'static Watch, random: &mut Random) {
+pub fn no_sandbox_outlives_its_monitor(watch: &'static Watch, random: &mut Random) {
     // The victim's orphans become children of this process.
     set_child_subreaper(Some(getpid())).unwrap();
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args(["--exact", NAME, "--nocapture", "--test-threads=1"])
-        .env(VICTIM, random.word().to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
-    let mut victim = command.spawn().unwrap();
+    let seed = random.word().to_string();
+    let mut victim = victim("attack::no_sandbox_outlives_its_monitor", &seed);
     let (line, most) = random.pick(&[("", 100), ("starts", 10), ("starts", 10), ("runs", 60)]);
     watch.call("the victim's start", || {
         let output = victim.stdout.as_mut().unwrap();
@@ -104,4 +119,20 @@ fn round(watch: &'static Watch, random: &mut Random) {
             panic!("outlive their monitor: {states:?}");
         }
     }
+}
+
+pub fn a_killed_monitor_leaves_no_sandbox<H: Hypervisor>(_: &H) {
+    let mut monitor = victim("attack::a_killed_monitor_leaves_no_sandbox", SPINS);
+    let output = BufReader::new(monitor.stdout.take().unwrap());
+    let sandbox = output
+        .lines()
+        .find_map(|line| line.unwrap().rsplit_once("sandbox ")?.1.trim().parse().ok());
+    let sandbox = sandbox.expect("the victim says its sandbox's number");
+    assert!(exists(sandbox) && children_of(monitor.id().cast_signed()).contains(&sandbox));
+    monitor.kill().unwrap();
+    monitor.wait().unwrap();
+    // It is init's child now, and init may take its time to reap it.
+    await_that("the sandbox to end with its monitor", || {
+        stat(sandbox).is_none_or(|stat| ["Z", "X"].contains(&&*stat[0]))
+    });
 }

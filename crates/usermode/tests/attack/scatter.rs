@@ -1,35 +1,32 @@
 //! Guests that write over the memory that they share with the monitor, while it raises interrupts, registers and
-//! removes.
+//! removes: over a part of it that each round chooses, and over parts whose end is known.
 
 use std::mem::offset_of;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use stub::layout::{Counters, MAX_VCPUS, RunPage, SHARED_BASE, SharedState, VcpuInterrupts};
+use stub::layout::{
+    Counters, MAX_VCPUS, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE, SharedState, VcpuInterrupts,
+};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_guest::Parameters;
-use vmbell_hypervisor::{EntryPoint, Irqchip, Vcpu, Vm, VmConfig};
+use vmbell_guest::{DONE_PORT, Parameters};
+use vmbell_hypervisor::{EntryPoint, Hypervisor, Irqchip, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 
-use crate::attack::batch::Attack;
 use crate::attack::bells::{self, come_and_go, raise};
 use crate::attack::random::{Random, pause};
 use crate::attack::vcpus::{config, create, end, run_until};
 use crate::attack::watch::Watch;
 use testbed::jumps::base;
+use testbed::process::{await_gone, with_sandbox};
+use testbed::script::{Op, Player};
 use testbed::taker::{self, Doing};
-use testbed::{HOLE, event, programs};
-
-#[test]
-fn a_guest_may_write_over_all_that_it_shares() {
-    Attack {
-        name: "attack::scatter::a_guest_may_write_over_all_that_it_shares",
-        rounds: 5,
-        full: 300,
-        round,
-    }
-    .run();
-}
+use testbed::{
+    AREA, Deadline, HANG, HOLE, await_that, begin_at, chain, configured, count, event, programs,
+    start,
+};
 
 const CODE: u64 = 0x1000;
 const WORDS: u64 = 0x2000;
@@ -110,7 +107,8 @@ fn part(random: &mut Random) -> (u64, u64) {
     (SHARED_BASE + offset as u64, size as u64)
 }
 
-fn round(watch: &'static Watch, random: &mut Random) {
+/// One guest writes over a random part of what all share.
+pub fn a_guest_may_write_over_all_that_it_shares(watch: &'static Watch, random: &mut Random) {
     let config = VmConfig {
         vcpus: 2,
         patch: vmbell_hypervisor::PatchMode::Off,
@@ -155,4 +153,218 @@ fn round(watch: &'static Watch, random: &mut Random) {
     pause(Duration::from_micros(200));
     removed.check();
     end(watch, vm, vcpus, sandbox);
+}
+
+const RUNS: u64 =
+    SHARED_BASE + (size_of::<SharedState>() - MAX_VCPUS * size_of::<RunPage>()) as u64;
+
+/// Enters a vCPU for some time, or until its sandbox ends. No panic, no hang.
+fn enter_for(vcpu: &mut Box<dyn Vcpu>, time: Duration) -> Result<u64, String> {
+    let begun = Instant::now();
+    enter_until(vcpu, move || begun.elapsed() >= time)
+}
+
+/// The same until a condition holds.
+fn enter_until(
+    vcpu: &mut Box<dyn Vcpu>,
+    is_over: impl Fn() -> bool + Clone + Send + 'static,
+) -> Result<u64, String> {
+    let _kick = Deadline::when(is_over.clone(), vcpu.kick_handle()).unwrap();
+    let mut exits = 0;
+    while !is_over() {
+        match vcpu.run(VmEntry::Data(exits)) {
+            Ok(VmExit::Fault(fault)) => return Err(fault.to_string()),
+            Ok(_) => exits += 1,
+            Err(error) => return Err(chain(&error)),
+        }
+    }
+    Ok(exits)
+}
+
+fn scribble(address: u64, len: u64, value: u64, port: u16) -> Parameters {
+    Parameters {
+        count: len,
+        address,
+        value,
+        pause: port.into(),
+    }
+}
+
+pub fn removal_ends_though_the_counters_are_nonsense<H: Hypervisor>(h: &H) {
+    let (vm, sandbox) = with_sandbox(
+        h,
+        &VmConfig {
+            vcpus: 2,
+            ..VmConfig::default()
+        },
+    );
+    let (bell, other) = (event(), event());
+    let (place, datamatch) = (IoEventAddress::Pio(0x77), Datamatch::U32(None));
+    let mut doorbell = vm
+        .register_ioevent(&bell, place, datamatch, Sharing::Exclusive)
+        .unwrap();
+    let mut second = vm
+        .register_ioevent(
+            &other,
+            IoEventAddress::Pio(0x78),
+            datamatch,
+            Sharing::Exclusive,
+        )
+        .unwrap();
+    let before_runs = RUNS - SHARED_BASE;
+    let mut vcpu = start(
+        &vm,
+        programs::scribble(),
+        scribble(SHARED_BASE, before_runs, 7, 0x77),
+        0,
+    );
+    let over = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&over);
+    std::thread::scope(|scope| {
+        let begun = Instant::now();
+        let is_over = move || asked.load(Relaxed) || begun.elapsed() > HANG;
+        let guest = scope.spawn(move || enter_until(&mut vcpu, is_over));
+        await_that("the guest to ring", || count(&bell) > 0);
+        doorbell.remove().unwrap();
+        count(&bell);
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(count(&bell), 0, "rung after the removal had returned");
+        // Descriptors can still be given and taken.
+        let _again = vm
+            .register_ioevent(&bell, place, datamatch, Sharing::Exclusive)
+            .unwrap();
+        await_that("the guest to ring again", || {
+            count(&bell) > 0 || guest.is_finished()
+        });
+        second.remove().unwrap();
+        over.store(true, Relaxed);
+        guest.join().unwrap().unwrap();
+    });
+    drop(vm);
+    await_gone(sandbox);
+}
+
+pub fn a_forged_exit_is_an_exit_or_an_error<H: Hypervisor>(h: &H) {
+    for seed in 1..6 {
+        let (vm, sandbox) = with_sandbox(
+            h,
+            &VmConfig {
+                vcpus: 2,
+                ..VmConfig::default()
+            },
+        );
+        // vCPU 1 writes over the run page of vCPU 0, which leaves all the time.
+        let forger = scribble(RUNS, size_of::<RunPage>() as u64, seed * 0x1234_5679, 0);
+        let page = GuestAddress(AREA + 0x2_0000);
+        let honest = start(&vm, programs::scribble(), scribble(AREA, 64, 1, 0x55), 0);
+        forger.write(vm.memory(), page).unwrap();
+        let forger = begin_at(&vm, 1, page);
+        let time = Duration::from_millis(300);
+        let threads =
+            [honest, forger].map(|mut vcpu| std::thread::spawn(move || enter_for(&mut vcpu, time)));
+        for thread in threads {
+            if let Err(end) = thread.join().unwrap() {
+                let clear = ["nonsense", "the sandbox ended", "at 0x"]
+                    .iter()
+                    .any(|text| end.contains(text));
+                assert!(clear, "{end}");
+            }
+        }
+        drop(vm);
+        await_gone(sandbox);
+    }
+}
+
+pub fn every_reason_can_be_forged<H: Hypervisor>(h: &H) {
+    // The exit's first word, next to an exit that has a meaning: the guest jumps into the stub
+    // where it hands over. Here vCPU 1 stores one reason forever.
+    for reason in 0..16_u64 {
+        let vm = configured(
+            h,
+            VmConfig {
+                vcpus: 2,
+                ..VmConfig::default()
+            },
+        );
+        let record = RUNS + 128;
+        let honest = start(&vm, programs::scribble(), scribble(AREA, 64, 1, 0x55), 0);
+        let page = GuestAddress(AREA + 0x2_0000);
+        scribble(record, 8, reason | 4 << 32, 0)
+            .write(vm.memory(), page)
+            .unwrap();
+        let forger = begin_at(&vm, 1, page);
+        let time = Duration::from_millis(60);
+        for thread in
+            [honest, forger].map(|mut vcpu| std::thread::spawn(move || enter_for(&mut vcpu, time)))
+        {
+            let _ = thread.join().unwrap();
+        }
+    }
+}
+
+/// A vCPU that answers no kick is given up.
+pub fn a_guest_that_writes_over_its_stub_is_ended<H: Hypervisor + Sync>(h: &H) {
+    let ruin = |value| {
+        let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
+        let parameters = scribble(SLOT_BASE, SLOT_SIZE, value, 0x66);
+        let mut vcpu = start(&vm, programs::scribble(), parameters, 0);
+        let begin = Instant::now();
+        let end = loop {
+            match enter_for(&mut vcpu, Duration::from_millis(100)) {
+                Ok(_) if begin.elapsed() > HANG => break "none".to_owned(),
+                Ok(_) => {}
+                Err(end) => break end,
+            }
+        };
+        assert!(end.contains("the sandbox ended"), "{value:#x}: {end}");
+        drop(vcpu);
+        drop(vm);
+        await_gone(sandbox);
+    };
+    std::thread::scope(|scope| {
+        for value in [u64::MAX, 0x4141_4141_4141_4141, 0] {
+            scope.spawn(move || ruin(value));
+        }
+    });
+}
+
+pub fn what_the_guest_cannot_write_it_cannot_write<H: Hypervisor>(h: &H) {
+    let read_only = [
+        stub::layout::CONTROL_BASE,
+        stub::layout::STUB_BASE,
+        vmbell_core::addresses::HYPERCALL_PAGE,
+        stub::layout::PATCH_BASE,
+    ];
+    for address in read_only {
+        let vm = configured(h, VmConfig::default());
+        let mut player = Player::new(&vm);
+        player.write(&[Op::Store(8, address, 1)]);
+        match player.vcpu.run(VmEntry::Resume).unwrap() {
+            VmExit::MmioWrite {
+                address: at,
+                len: 8,
+                data: 1,
+            } => assert!(at < 1 << 32, "{at:#x}"),
+            VmExit::Fault(fault) => assert!(fault.to_string().contains("beyond"), "{fault}"),
+            exit => panic!("{address:#x}: {exit:x?}"),
+        }
+        let expected = VmExit::PioOut {
+            port: DONE_PORT,
+            len: 4,
+            data: 0,
+        };
+        if address < 1 << 32 {
+            let exit = player.vcpu.run(VmEntry::Resume).unwrap();
+            assert!(
+                matches!(
+                    exit,
+                    VmExit::PioOut {
+                        port: DONE_PORT,
+                        ..
+                    }
+                ),
+                "{exit:?}, not {expected:?}"
+            );
+        }
+    }
 }

@@ -9,30 +9,22 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use stub::layout::{SHARED_BASE, SharedState};
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::doorbell::Sharing;
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::irq::Gsi;
 use vmbell_guest::{DONE_PORT, PARAMETERS, Parameters, Results, offset};
-use vmbell_hypervisor::{Doorbell, Irqchip, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::{
+    Doorbell, Hypervisor, Irqchip, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+};
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::attack::batch::Attack;
 use crate::attack::bells::PLACES;
 use crate::attack::random::{Random, pause};
 use crate::attack::scatter;
 use crate::attack::vcpus::{config, create, end, note, run_until};
 use crate::attack::watch::Watch;
-use testbed::process::signal;
+use testbed::process::{signal, stop, with_sandbox};
+use testbed::script::{Op, Player};
 use testbed::{HOLE, chain, count, event, programs, start};
-
-#[test]
-fn a_sandbox_may_be_stopped_at_any_moment() {
-    Attack {
-        name: "attack::stops::a_sandbox_may_be_stopped_at_any_moment",
-        rounds: 4,
-        full: 1500,
-        round,
-    }
-    .run();
-}
 
 /// What another process does to a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -184,7 +176,7 @@ fn ring(watch: &Watch, vcpu: &mut Box<dyn Vcpu>) -> Result<u64, String> {
     }
 }
 
-fn round(watch: &'static Watch, random: &mut Random) {
+pub fn a_sandbox_may_be_stopped_at_any_moment(watch: &'static Watch, random: &mut Random) {
     let hostile = random.once_in(12);
     let config = VmConfig {
         vcpus: 1 + u32::from(hostile),
@@ -286,4 +278,99 @@ fn round(watch: &'static Watch, random: &mut Random) {
     }
     let vcpus = [vcpu].into_iter().chain(scribbler).collect();
     end(watch, vm, vcpus, sandbox);
+}
+
+pub fn a_stopped_sandbox_goes_on<H: Hypervisor>(h: &H) {
+    let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
+    let mut player = Player::new(&vm);
+    player.play(&[]);
+    for _ in 0..3 {
+        stop(sandbox);
+        signal(sandbox, Signal::CONT).unwrap();
+        let event = event();
+        let (place, datamatch) = (IoEventAddress::Pio(0x500), Datamatch::U8(None));
+        let mut doorbell = vm
+            .register_ioevent(&event, place, datamatch, Sharing::Exclusive)
+            .unwrap();
+        assert_eq!(player.play(&[Op::Out(1, 0x500, 1)]), []);
+        assert_eq!(count(&event), 1);
+        doorbell.remove().unwrap();
+    }
+}
+
+pub fn a_removal_from_a_stopped_sandbox_is_finished_by_a_retry<H: Hypervisor>(h: &H) {
+    let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
+    let mut player = Player::new(&vm);
+    player.play(&[]);
+    let (bell, other) = (event(), event());
+    let (place, datamatch) = (IoEventAddress::Pio(0x500), Datamatch::U8(None));
+    let register = |event| vm.register_ioevent(event, place, datamatch, Sharing::Exclusive);
+    let mut doorbell = register(&bell).unwrap();
+    stop(sandbox);
+    for _ in 0..2 {
+        let error = chain(&doorbell.remove().expect_err("the sandbox is stopped"));
+        assert!(error.contains("not removed yet"), "{error}");
+        assert!(error.contains("the sandbox is stopped"), "{error}");
+    }
+    // It keeps its place.
+    let error = chain(&register(&other).expect_err("the place is taken"));
+    assert!(error.contains("already there"), "{error}");
+    signal(sandbox, Signal::CONT).unwrap();
+    for _ in 0..2 {
+        doorbell.remove().unwrap();
+    }
+    let _other = register(&other).unwrap();
+    // This does not remove the doorbell that has its place now.
+    drop(doorbell);
+    assert_eq!(player.play(&[Op::Out(1, 0x500, 1)]), []);
+    assert_eq!((count(&bell), count(&other)), (0, 1));
+}
+
+pub fn a_doorbell_that_a_stopped_sandbox_keeps_is_dropped_without_another_try<H: Hypervisor>(
+    h: &H,
+) {
+    let (place, datamatch) = (IoEventAddress::Pio(0x500), Datamatch::U8(None));
+    for removes in [true, false] {
+        let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
+        let mut player = Player::new(&vm);
+        player.play(&[]);
+        let (bell, other) = (event(), event());
+        let register = |event| vm.register_ioevent(event, place, datamatch, Sharing::Exclusive);
+        let mut doorbell = register(&bell).unwrap();
+        stop(sandbox);
+        if removes {
+            doorbell.remove().unwrap_err();
+            signal(sandbox, Signal::CONT).unwrap();
+        }
+        // The sandbox runs again after a removal that failed, so another try would free the place.
+        drop(doorbell);
+        signal(sandbox, Signal::CONT).unwrap();
+        let error = chain(&register(&other).expect_err("the place is taken"));
+        assert!(error.contains("already there"), "{error}");
+        let exits = player.play(&[Op::Out(1, 0x500, 1)]);
+        assert_eq!((exits.len(), count(&bell), count(&other)), (1, 0, 0));
+    }
+}
+
+pub fn a_resamplefd_of_a_stopped_sandbox_is_taken_back_by_a_retry<H: Hypervisor>(h: &H) {
+    let config = VmConfig {
+        irqchip: Irqchip::Full,
+        ..VmConfig::default()
+    };
+    let (vm, sandbox) = with_sandbox(h, &config);
+    let (irqfd, resample, gsi) = (event(), event(), Gsi::new(4).unwrap());
+    let register = || vm.register_irqfd(&irqfd, gsi, Some(&resample));
+    let mut registered = register().unwrap();
+    stop(sandbox);
+    for _ in 0..2 {
+        let error = chain(&registered.remove().expect_err("the sandbox is stopped"));
+        assert!(error.contains("not removed yet"), "{error}");
+    }
+    let error = chain(&register().expect_err("it is not removed yet"));
+    assert!(error.contains("is an irqfd already"), "{error}");
+    signal(sandbox, Signal::CONT).unwrap();
+    for _ in 0..2 {
+        registered.remove().unwrap();
+        registered = register().unwrap();
+    }
 }

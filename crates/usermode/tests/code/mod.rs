@@ -1,4 +1,5 @@
-//! Guest code as the stub reads and changes it.
+//! Guest code as the stub reads and changes it, and the stub's own.
 
 mod decode;
 mod patches;
+mod stub_code;

@@ -8,7 +8,7 @@ use vmbell_hypervisor::{Hypervisor, PatchMode, VmConfig, VmEntry, VmExit};
 use testbed::programs::OUTPUTS;
 use testbed::{begin_at, configured, count, event, programs, run, start, step};
 
-fn a_branch_into_a_patched_jump_lands_where_it_meant_to<H: Hypervisor>(h: &H) {
+pub fn a_branch_into_a_patched_jump_lands_where_it_meant_to<H: Hypervisor>(h: &H) {
     for patch in [PatchMode::Jmp, PatchMode::Int3, PatchMode::Off] {
         for (rounds, light) in [(17, true), (40, true), (400, true), (400, false)] {
             let vm = configured(
@@ -51,7 +51,7 @@ fn a_branch_into_a_patched_jump_lands_where_it_meant_to<H: Hypervisor>(h: &H) {
     }
 }
 
-fn a_guest_may_write_over_a_patched_site<H: Hypervisor>(h: &H) {
+pub fn a_guest_may_write_over_a_patched_site<H: Hypervisor>(h: &H) {
     for patch in [PatchMode::Off, PatchMode::Int3, PatchMode::Jmp] {
         let vm = configured(
             h,
@@ -89,7 +89,7 @@ const UD2: [u8; 11] = [
     0xeb, 0xf1, // jmp
 ];
 
-fn code_over_a_patched_site_is_the_guests_own<H: Hypervisor>(h: &H) {
+pub fn code_over_a_patched_site_is_the_guests_own<H: Hypervisor>(h: &H) {
     let replaced: [(&[u8], u64, &[u8]); 2] = [(&LGDT, OUT, &LGDT[6..9]), (&UD2, DEC, &UD2[7..9])];
     for patch in [PatchMode::Off, PatchMode::Int3, PatchMode::Jmp] {
         for (replace, place, bytes) in replaced {
@@ -118,10 +118,4 @@ fn code_over_a_patched_site_is_the_guests_own<H: Hypervisor>(h: &H) {
             assert_eq!(count(&event), 40, "{patch:?}");
         }
     }
-}
-
-testbed::on_usermode! {
-    code_over_a_patched_site_is_the_guests_own;
-    a_branch_into_a_patched_jump_lands_where_it_meant_to;
-    a_guest_may_write_over_a_patched_site;
 }

@@ -72,7 +72,7 @@ fn while_held<H: Hypervisor, R>(
 
 const PLACE: IoEventAddress = IoEventAddress::Pio(0x500);
 
-fn a_removed_doorbell_waits_for_a_vcpu_that_gets_no_cpu<H>(h: &H)
+pub fn a_removed_doorbell_waits_for_a_vcpu_that_gets_no_cpu<H>(h: &H)
 where
     H: Hypervisor,
 {
@@ -90,7 +90,7 @@ where
     );
 }
 
-fn a_removed_irqfd_waits_for_a_vcpu_that_gets_no_cpu<H>(h: &H)
+pub fn a_removed_irqfd_waits_for_a_vcpu_that_gets_no_cpu<H>(h: &H)
 where
     H: Hypervisor,
 {
@@ -100,9 +100,4 @@ where
         |vm| vm.register_irqfd(&irqfd, gsi, Some(&resample)),
         |_, mut irqfd| irqfd.remove(),
     );
-}
-
-testbed::on_usermode! {
-    a_removed_doorbell_waits_for_a_vcpu_that_gets_no_cpu;
-    a_removed_irqfd_waits_for_a_vcpu_that_gets_no_cpu;
 }

@@ -1,12 +1,11 @@
 //! Instructions that end a guest, and what is said about them.
 
-use testbed::Deadline;
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_guest::{PARAMETERS, Parameters};
 use vmbell_hypervisor::{Fault, Hypervisor, VmConfig, VmEntry, VmExit};
 
 use testbed::process::{await_gone, with_sandbox};
-use testbed::{HOLE, chain, fault, programs, start, step};
+use testbed::{Deadline, HOLE, chain, fault, programs, start, step};
 
 /// Runs one entry of `crimes.S` to its fault; the guest cannot continue after it.
 fn commit<H: Hypervisor>(h: &H, number: u64, address: u64) -> Fault {
@@ -34,7 +33,7 @@ fn commit<H: Hypervisor>(h: &H, number: u64, address: u64) -> Fault {
     fault
 }
 
-fn a_system_call_is_a_fault<H: Hypervisor>(h: &H) {
+pub fn a_system_call_is_a_fault<H: Hypervisor>(h: &H) {
     for (number, bytes) in [(0, [0x0f, 0x05]), (1, [0xcd, 0x80])] {
         let fault = commit(h, number, 0);
         assert_eq!(fault.bytes[..2], bytes, "{fault}");
@@ -43,7 +42,7 @@ fn a_system_call_is_a_fault<H: Hypervisor>(h: &H) {
 }
 
 /// AMD's processors do not know it in 64-bit mode; on Intel's the kernel returns to 32-bit code.
-fn sysenter_ends_the_guest<H: Hypervisor>(h: &H) {
+pub fn sysenter_ends_the_guest<H: Hypervisor>(h: &H) {
     let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
     let mut vcpu = start(
         &vm,
@@ -72,7 +71,7 @@ fn sysenter_ends_the_guest<H: Hypervisor>(h: &H) {
     await_gone(sandbox);
 }
 
-fn exceptions_are_faults_by_their_names<H: Hypervisor>(h: &H) {
+pub fn exceptions_are_faults_by_their_names<H: Hypervisor>(h: &H) {
     for (number, name) in [
         (3, "#DE"),
         (4, "#UD"),
@@ -88,7 +87,7 @@ fn exceptions_are_faults_by_their_names<H: Hypervisor>(h: &H) {
     }
 }
 
-fn an_instruction_that_is_not_decoded_shows_its_bytes<H: Hypervisor>(h: &H) {
+pub fn an_instruction_that_is_not_decoded_shows_its_bytes<H: Hypervisor>(h: &H) {
     for (number, bytes) in [
         (6, &[0x0f, 0x11, 0x01][..]),
         (7, &[0xf0, 0xff, 0x01]),
@@ -102,7 +101,7 @@ fn an_instruction_that_is_not_decoded_shows_its_bytes<H: Hypervisor>(h: &H) {
     }
 }
 
-fn a_jump_to_nowhere_is_a_fault<H: Hypervisor>(h: &H) {
+pub fn a_jump_to_nowhere_is_a_fault<H: Hypervisor>(h: &H) {
     let fault = commit(h, 9, 0);
     assert_eq!(
         (fault.pc, fault.address),
@@ -114,7 +113,7 @@ fn a_jump_to_nowhere_is_a_fault<H: Hypervisor>(h: &H) {
     assert_eq!(fault.exception, "#GP", "{fault}");
 }
 
-fn an_access_where_no_guest_memory_is_is_a_fault<H: Hypervisor>(h: &H) {
+pub fn an_access_where_no_guest_memory_is_is_a_fault<H: Hypervisor>(h: &H) {
     let fault = commit(h, 11, 0);
     assert_eq!(fault.address, Some(1 << 40 | HOLE), "{fault}");
     assert!(
@@ -136,13 +135,13 @@ fn an_access_where_no_guest_memory_is_is_a_fault<H: Hypervisor>(h: &H) {
     }
 }
 
-fn a_push_to_a_stack_that_is_none_is_a_fault<H: Hypervisor>(h: &H) {
+pub fn a_push_to_a_stack_that_is_none_is_a_fault<H: Hypervisor>(h: &H) {
     let fault = commit(h, 15, 0);
     assert_eq!(fault.bytes[0], 0x50, "{fault}");
     assert!(fault.to_string().starts_with("#SS"), "{fault}");
 }
 
-fn code_of_another_mode_is_a_fault<H: Hypervisor>(h: &H) {
+pub fn code_of_another_mode_is_a_fault<H: Hypervisor>(h: &H) {
     let fault = commit(h, 19, 0);
     assert!(fault.to_string().contains("64-bit mode only"), "{fault}");
     assert_eq!(fault.bytes[0], 0xf4, "{fault}");
@@ -165,7 +164,7 @@ fn code_of_another_mode_is_a_fault<H: Hypervisor>(h: &H) {
     assert!(fault.to_string().contains("64-bit mode only"), "{fault}");
 }
 
-fn the_last_byte_of_ram_executes_and_the_next_does_not<H: Hypervisor>(h: &H) {
+pub fn the_last_byte_of_ram_executes_and_the_next_does_not<H: Hypervisor>(h: &H) {
     let (vm, _) = with_sandbox(h, &VmConfig::default());
     let end = PARAMETERS.0 + VmConfig::default().ram_size;
     // out dx, eax
@@ -196,16 +195,4 @@ fn the_last_byte_of_ram_executes_and_the_next_does_not<H: Hypervisor>(h: &H) {
         (Some(end - 1), Some(end), &[0xe7][..]),
         "{fault}"
     );
-}
-
-testbed::on_usermode! {
-    a_system_call_is_a_fault;
-    sysenter_ends_the_guest;
-    exceptions_are_faults_by_their_names;
-    an_instruction_that_is_not_decoded_shows_its_bytes;
-    a_jump_to_nowhere_is_a_fault;
-    an_access_where_no_guest_memory_is_is_a_fault;
-    a_push_to_a_stack_that_is_none_is_a_fault;
-    code_of_another_mode_is_a_fault;
-    the_last_byte_of_ram_executes_and_the_next_does_not;
 }
