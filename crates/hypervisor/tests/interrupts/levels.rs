@@ -1,5 +1,6 @@
 //! Level-triggered lines: every piece of work is done, and no interrupt comes without work.
 
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -7,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use vmbell::irq::{Gsi, LevelLine};
 use vmbell::sync::Mutex;
 use vmbell_hypervisor::{Hypervisor, IrqTrigger, Irqfd, Vm, VmExit};
+use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 
 use testbed::taker::{
@@ -81,9 +83,16 @@ fn resampled<H: Hypervisor>(h: &H, by: By, doing: Doing, flags: u64) {
     while_running_and_seeing(&vm, vec![vcpu], &|_| {}, || {
         std::thread::scope(|scope| {
             scope.spawn(|| {
+                // A thread that looked without a pause would take the guest's CPU.
+                let epoll = Epoll::new().unwrap();
+                let readable = EpollEvent::new(EventSet::IN, 0);
+                let resample = device.resample.as_raw_fd();
+                epoll
+                    .ctl(ControlOperation::Add, resample, readable)
+                    .unwrap();
                 while !end.load(Relaxed) {
+                    epoll.wait(10, &mut [readable]).unwrap();
                     device.resample();
-                    std::thread::yield_now();
                 }
             });
             for round in 0..works {
