@@ -1,26 +1,15 @@
 //! An assigned PCI device whose configuration space is anything, and a guest that writes anything to it: no panic, the
 //! capabilities are inside the space, and only one kind of interrupts is on at a time.
 
-use std::fs::File;
-use std::io;
-use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use vm_memory::{GuestMemoryMmap, GuestRegionMmap};
+use testbed::assigned::{Device, Parts};
 use vmbell::bus::{Bus, BusRange};
-use vmbell::eventfd::EventFd;
-use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route, Routing};
+use vmbell::irq::Gsi;
 use vmbell_devices::pci::{
-    Board, CONFIG_PORTS, CONFIG_SIZE, PciRoot, Routes, Window, Windows, find_capabilities,
+    Board, CONFIG_PORTS, CONFIG_SIZE, PciRoot, Window, Windows, find_capabilities,
 };
-use vmbell_hypervisor::{
-    AssignedDevices, DeviceMemory, Error, ForwardedInterrupt, IRQ_ARCH, Irqfd, Irqs,
-};
-use vmbell_vfio::PassthroughError;
-use vmbell_vfio::device::{Action, Data, Device, DeviceFile, DeviceInfo, SetIrqs};
-use vmbell_vfio::dma::{DmaMap, DmaSpace};
-use vmbell_vfio::iova::Iova;
-use vmbell_vfio::pci::{AssignedPci, GuestParts};
+use vmbell_vfio::pci::AssignedPci;
 
 /// A device to begin with: offset and bytes. It has power management, MSI, and MSI-X in BAR2.
 const DEVICE: &[(usize, &[u8])] = &[
@@ -39,180 +28,6 @@ const SIZES: [u64; 6] = [0x4000, 32, 0x8000, 0, 0, 0];
 
 /// How many interrupts INTx, MSI and MSI-X have. Each is a descriptor of this process.
 const IRQS: [u32; 3] = [1, 32, 64];
-/// The region of configuration space.
-const CONFIG: u32 = 7;
-/// Where a region is in the file, as in the kernel.
-const REGION_SHIFT: u32 = 40;
-
-/// The device: its configuration space, the areas of its BARs, and which interrupts are on.
-#[derive(Debug)]
-struct Fuzzed {
-    areas: [(u64, u64); 6],
-    state: Mutex<([u8; CONFIG_SIZE], Option<u32>)>,
-}
-
-impl DeviceFile for Fuzzed {
-    fn info(&self) -> io::Result<DeviceInfo> {
-        // VFIO_DEVICE_FLAGS_RESET and VFIO_DEVICE_FLAGS_PCI.
-        Ok(DeviceInfo {
-            flags: 3,
-            regions: 9,
-            irqs: 3,
-        })
-    }
-
-    fn region_info(&self, index: u32, _room: usize) -> io::Result<Vec<u8>> {
-        // VFIO_REGION_INFO_FLAG_READ and _WRITE; _MMAP and _CAPS with one VFIO_REGION_INFO_CAP_SPARSE_MMAP.
-        let (flags, size) = match index {
-            CONFIG => (3, CONFIG_SIZE as u64),
-            _ => (15, SIZES.get(index as usize).copied().unwrap_or(0)),
-        };
-        let (offset, len) = self.areas.get(index as usize).copied().unwrap_or((0, 0));
-        let place = u64::from(index) << REGION_SHIFT;
-        let mut answer = [64_u32, flags, index, 32].map(u32::to_ne_bytes).concat();
-        answer.extend([size, place].map(u64::to_ne_bytes).concat());
-        answer.extend([1_u32, 0, 1, 0].map(u32::to_ne_bytes).concat());
-        answer.extend([offset, len].map(u64::to_ne_bytes).concat());
-        Ok(answer)
-    }
-
-    fn irq_info(&self, index: u32) -> io::Result<(u32, u32)> {
-        Ok((if index == 0 { 7 } else { 1 }, IRQS[index as usize]))
-    }
-
-    fn set_irqs(&self, request: &SetIrqs<'_>) -> io::Result<()> {
-        let mut state = self.state.lock().expect("no panic before");
-        let on = &mut state.1;
-        match (request.action, request.data) {
-            (Action::Trigger, Data::Eventfds(fds)) => {
-                assert!(on.is_none(), "{request:?} while {on:?} is on");
-                assert!((1..=IRQS[request.index as usize] as usize).contains(&fds.len()));
-                *on = Some(request.index);
-            }
-            (Action::Trigger, Data::None(0)) if *on == Some(request.index) => *on = None,
-            (Action::Unmask, _) if *on == Some(0) => {}
-            _ => return Err(io::ErrorKind::InvalidInput.into()),
-        }
-        Ok(())
-    }
-
-    fn read(&self, offset: u64, data: &mut [u8]) -> io::Result<()> {
-        data.fill(0);
-        if offset >> REGION_SHIFT == u64::from(CONFIG) {
-            let state = self.state.lock().expect("no panic before");
-            let at = (offset & 0xff) as usize;
-            data.copy_from_slice(&state.0[at..at + data.len()]);
-        }
-        Ok(())
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        if offset >> REGION_SHIFT == u64::from(CONFIG) {
-            let mut state = self.state.lock().expect("no panic before");
-            let at = (offset & 0xff) as usize;
-            state.0[at..at + data.len()].copy_from_slice(data);
-        }
-        Ok(())
-    }
-
-    fn reset(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn mappable(&self) -> Arc<File> {
-        Arc::new(File::open("/dev/null").expect("a file"))
-    }
-}
-
-/// The guest, which takes what it is given.
-#[derive(Debug)]
-struct Guest;
-
-impl Guest {
-    fn parts() -> GuestParts {
-        let dma = DmaMap::new(Arc::new(Self), &GuestMemoryMmap::default());
-        GuestParts {
-            backend: Arc::new(Self),
-            routes: Routes::new(Arc::new(Self), Vec::new()),
-            dma: Arc::new(dma.expect("no memory to map")),
-        }
-    }
-}
-
-impl AssignedDevices for Guest {
-    fn map_device_memory(&self, address: u64, memory: &DeviceMemory) -> Result<(), Error> {
-        assert!(memory.size > 0 && memory.size.is_multiple_of(4096));
-        assert!(address.is_multiple_of(4096));
-        Ok(())
-    }
-
-    fn unmap_device_memory(&self, _: u64) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn add_vfio_file(&self, _: BorrowedFd<'_>) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn remove_vfio_file(&self, _: BorrowedFd<'_>) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn forward_interrupt(
-        &self,
-        _: &Arc<File>,
-        _: u32,
-        gsi: Gsi,
-    ) -> Result<Box<dyn ForwardedInterrupt>, Error> {
-        Err(IrqError::NoLine { gsi }.into())
-    }
-}
-
-impl Irqs for Guest {
-    fn register_irqfd(
-        &self,
-        event: &Arc<EventFd>,
-        gsi: Gsi,
-        _: Option<&EventFd>,
-    ) -> Result<Irqfd, Error> {
-        Ok(Irqfd::new(event, gsi, None, |_| Ok(())))
-    }
-
-    fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
-        Routing::new(routes, IRQ_ARCH)?;
-        Ok(())
-    }
-
-    fn set_line(&self, _: Gsi, _: bool) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn forward_line(&self, gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
-        Err(IrqError::NoLine { gsi }.into())
-    }
-
-    fn signal_msi(&self, _: Msi) -> Result<bool, Error> {
-        Ok(true)
-    }
-}
-
-impl DmaSpace for Guest {
-    fn iova(&self) -> Result<Iova, PassthroughError> {
-        Ok(Iova {
-            page: 4096,
-            windows: Vec::new(),
-            free_entries: None,
-        })
-    }
-
-    fn map(&self, _: u64, _: &GuestRegionMmap) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn unmap(&self, _: u64, _: u64) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// One run, as `data` decides.
 pub fn fuzz(data: &[u8]) {
@@ -237,15 +52,15 @@ pub fn fuzz(data: &[u8]) {
         let offset = number().min(size);
         (offset, number().min(size - offset))
     });
-    let state = Mutex::new((config, None));
-    configure(Fuzzed { areas, state }, bytes);
+    let bars = std::array::from_fn(|bar| (SIZES[bar], vec![areas[bar]]));
+    configure(&Device::new(config, &Parts { bars, irqs: IRQS }), bytes);
 }
 
 /// The guest: each four bytes are an access, of a register or of the first page of the table of MSI-X.
-fn configure(device: Fuzzed, mut bytes: impl Iterator<Item = u8>) {
-    let device = Device::new("a device", Box::new(device)).expect("regions that make sense");
+fn configure(device: &Arc<Device>, mut bytes: impl Iterator<Item = u8>) {
+    let opened = device.open().expect("regions that make sense");
     let on_error = Box::new(|error| panic!("{error}"));
-    let function = AssignedPci::new(Arc::new(device), Guest::parts(), true, on_error);
+    let function = AssignedPci::new(Arc::new(opened), device.guest(), true, on_error);
     let Ok(function) = function else { return };
     let (pio, mmio) = (Arc::new(Bus::new()), Arc::new(Bus::new()));
     let range = |base, len| BusRange::new(base, len).expect("a range");

@@ -1,5 +1,5 @@
 //! What the integration tests of several crates share: tests of each backend, guests that play scripts, take interrupts and
-//! make jumps, their assembly (`guests/`), and sandboxes as the host sees them.
+//! make jumps, their assembly (`guests/`), sandboxes as the host sees them, and a double of an assigned PCI device.
 //!
 //! It uses the crates up to vmbell-vmm, so only integration tests can use it: a crate's own unit tests have other types.
 //! Each function runs on the test's thread.
@@ -12,6 +12,7 @@
     reason = "an error of a test's own doing fails the test"
 )]
 
+pub mod assigned;
 mod backends;
 pub mod bells;
 #[cfg(target_arch = "x86_64")]

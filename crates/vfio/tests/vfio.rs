@@ -14,3 +14,4 @@
 )]
 
 mod passthrough;
+mod pci;

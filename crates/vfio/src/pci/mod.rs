@@ -11,6 +11,3 @@ mod shape;
 
 pub use error::{AssignError, AssignedError, Attempt, Space};
 pub use function::{AssignedPci, GuestParts, OnError};
-
-#[cfg(test)]
-mod tests;

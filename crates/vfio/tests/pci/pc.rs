@@ -2,7 +2,8 @@
 
 use std::mem::discriminant;
 
-use super::device::Device;
+use testbed::assigned::Device;
+
 use super::*;
 use vmbell::bus::{Bus, BusRange, BusReader};
 use vmbell_devices::pci::{Board, CONFIG_PORTS, PciRoot, Window, Windows};
@@ -187,7 +188,7 @@ pub fn assign(
 ) -> Option<Result<AssignedPci, AssignError>> {
     let errors = Arc::clone(errors);
     let on_error = move |error: AssignedError| errors.lock().push(error.to_string());
-    let opened = crate::device::Device::new("a device", Box::new(Arc::clone(device))).ok()?;
+    let opened = device.open().ok()?;
     let function = AssignedPci::new(Arc::new(opened), device.guest(), mmap, Box::new(on_error));
     Some(function)
 }

@@ -8,17 +8,19 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 
-use super::super::*;
-use crate::PassthroughError;
-use crate::device::{Action, Data, DeviceFile, DeviceInfo, SetIrqs};
-use crate::dma::{DmaMap, DmaSpace};
-use crate::iova::Iova;
 use vmbell::eventfd::EventFd;
-use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route, Target};
+use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route, Routing, Target};
 use vmbell::memory::{GuestMemoryMmap, GuestRegionMmap};
 use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_devices::pci::{BARS, CONFIG_SIZE, Routes};
-use vmbell_hypervisor::{AssignedDevices, DeviceMemory, Error, ForwardedInterrupt, Irqfd, Irqs};
+use vmbell_hypervisor::{
+    AssignedDevices, DeviceMemory, Error, ForwardedInterrupt, IRQ_ARCH, Irqfd, Irqs,
+};
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::device::{Action, Data, DeviceFile, DeviceInfo, SetIrqs};
+use vmbell_vfio::dma::{DmaMap, DmaSpace};
+use vmbell_vfio::iova::Iova;
+use vmbell_vfio::pci::GuestParts;
 
 /// VFIO_DEVICE_FLAGS_RESET and VFIO_DEVICE_FLAGS_PCI.
 const FLAGS: u32 = 1 | 1 << 1;
@@ -29,21 +31,31 @@ const REGION_SHIFT: u32 = 40;
 /// What happened to the device, reads left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// Configuration space was written: offset and bytes.
     Config(usize, Vec<u8>),
+    /// A BAR was written: its number, offset and bytes.
     Bar(usize, u64, Vec<u8>),
+    /// A part of a BAR was mapped at the guest's address.
     Map(usize, Range<u64>, u64),
+    /// And that was undone.
     Unmap(usize, Range<u64>, u64),
+    /// The interrupts lead elsewhere.
     Wired(Wired),
+    /// The device was reset.
     Reset,
 }
 
 /// What the device's interrupts lead to: for a vector, the message of the irqfd whose eventfd it signals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Wired {
+    /// No index is on, or INTx without an irqfd.
     #[default]
     Nothing,
+    /// INTx, to this line.
     Intx(Gsi),
+    /// The messages of MSI.
     Msi(Vec<Option<Msi>>),
+    /// The messages of MSI-X.
     Msix(Vec<Option<Msi>>),
 }
 
@@ -56,10 +68,14 @@ pub struct Parts {
     pub irqs: [u32; 3],
 }
 
+/// What the device and its guest have.
 #[derive(Debug)]
 pub struct State {
+    /// The configuration space.
     pub config: [u8; CONFIG_SIZE],
+    /// What happened, in order.
     pub events: Vec<Event>,
+    /// Where the interrupts lead.
     pub wired: Wired,
     /// What is mapped: the BAR and the part of it, by the guest's address.
     pub mapped: BTreeMap<u64, (usize, Range<u64>)>,
@@ -89,6 +105,7 @@ fn refused<T>(number: i32) -> io::Result<T> {
 }
 
 impl Device {
+    /// A device with this configuration space.
     pub fn new(config: [u8; CONFIG_SIZE], parts: &Parts) -> Arc<Self> {
         let state = State {
             config,
@@ -109,6 +126,11 @@ impl Device {
         })
     }
 
+    /// Opens the device. An error says why it makes no sense as a device.
+    pub fn open(self: &Arc<Self>) -> Result<vmbell_vfio::device::Device, PassthroughError> {
+        vmbell_vfio::device::Device::new("a device", Box::new(Handle(Arc::clone(self))))
+    }
+
     /// What the guest has to do with the device.
     pub fn guest(self: &Arc<Self>) -> GuestParts {
         let dma = DmaMap::new(Arc::clone(self) as _, &GuestMemoryMmap::default());
@@ -119,6 +141,7 @@ impl Device {
         }
     }
 
+    /// Its state, for a test to look at or change.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -202,7 +225,11 @@ impl State {
     }
 }
 
-impl DeviceFile for Arc<Device> {
+/// The device as an open file.
+#[derive(Debug)]
+struct Handle(Arc<Device>);
+
+impl DeviceFile for Handle {
     fn info(&self) -> io::Result<DeviceInfo> {
         Ok(DeviceInfo {
             flags: FLAGS,
@@ -216,7 +243,7 @@ impl DeviceFile for Arc<Device> {
         let none = (0, Vec::new());
         let (flags, (size, areas)) = match index {
             CONFIG => (3, &(CONFIG_SIZE as u64, Vec::new())),
-            _ => (15, self.parts.bars.get(index as usize).unwrap_or(&none)),
+            _ => (15, self.0.parts.bars.get(index as usize).unwrap_or(&none)),
         };
         // The list of areas is the one capability (VFIO_REGION_INFO_CAP_SPARSE_MMAP).
         let len = u32::try_from(48 + 16 * areas.len()).unwrap();
@@ -235,17 +262,17 @@ impl DeviceFile for Arc<Device> {
     fn irq_info(&self, index: u32) -> io::Result<(u32, u32)> {
         // VFIO_IRQ_INFO_EVENTFD; _MASKABLE and _AUTOMASKED.
         let flags = if index == 0 { 7 } else { 1 };
-        Ok((flags, self.parts.irqs[index as usize]))
+        Ok((flags, self.0.parts.irqs[index as usize]))
     }
 
     fn set_irqs(&self, request: &SetIrqs<'_>) -> io::Result<()> {
-        let has = self.parts.irqs[request.index as usize];
-        self.wire(|state| state.set(request, has))
+        let has = self.0.parts.irqs[request.index as usize];
+        self.0.wire(|state| state.set(request, has))
     }
 
     /// A BAR reads as the low byte of the offset.
     fn read(&self, offset: u64, data: &mut [u8]) -> io::Result<()> {
-        let state = self.lock();
+        let state = self.0.lock();
         if state.fails {
             return refused(libc::EIO);
         }
@@ -262,16 +289,16 @@ impl DeviceFile for Arc<Device> {
         let (region, at) = place(offset);
         let data = data.to_vec();
         if region != CONFIG as usize {
-            return self.happen(Event::Bar(region, at, data), |_| {});
+            return self.0.happen(Event::Bar(region, at, data), |_| {});
         }
         let at = usize::try_from(at).unwrap();
-        self.happen(Event::Config(at, data.clone()), |state| {
+        self.0.happen(Event::Config(at, data.clone()), |state| {
             state.config[at..at + data.len()].copy_from_slice(&data);
         })
     }
 
     fn reset(&self) -> io::Result<()> {
-        self.happen(Event::Reset, |state| {
+        self.0.happen(Event::Reset, |state| {
             assert_eq!(state.wired, Wired::Nothing, "reset with interrupts on");
             state.config[4..6].fill(0);
         })
@@ -294,6 +321,8 @@ fn failed(operation: &'static str) -> impl Fn(io::Error) -> Error {
 
 impl AssignedDevices for Device {
     fn map_device_memory(&self, address: u64, memory: &DeviceMemory) -> Result<(), Error> {
+        let pages = [address, memory.size].map(|number| number.is_multiple_of(4096));
+        assert!(memory.size > 0 && pages == [true; 2], "{memory:?}");
         let (bar, offset) = place(memory.offset);
         let area = offset..offset + memory.size;
         let mapped = self.happen(Event::Map(bar, area.clone(), address), |state| {
@@ -361,6 +390,7 @@ impl Irqs for Irqchip {
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
+        Routing::new(routes, IRQ_ARCH)?;
         let routes = routes.iter().map(|route| match route.target {
             Target::Msi(message) => (route.gsi.number(), message),
             target => panic!("{target:?}"),

@@ -1,9 +1,10 @@
 //! INTx, MSI and MSI-X, and the changes between them.
 
-use super::device::Device;
+use testbed::assigned::Device;
+
 use super::*;
-use crate::interrupt::InterruptPath;
 use kit::wait::await_that;
+use vmbell_vfio::interrupt::InterruptPath;
 
 const INTX_OFF: u16 = 0x0403;
 const INTX_ON: u16 = 0x0003;

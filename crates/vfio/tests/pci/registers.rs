@@ -105,7 +105,7 @@ fn bar_over_ram_is_nowhere() {
 #[test]
 fn conflict_is_told_to_the_owner_of_its_device() {
     let mut pc = Pc::new();
-    let device = device::Device::new(pc::config(), &pc::parts());
+    let device = testbed::assigned::Device::new(pc::config(), &pc::parts());
     let second = pc::assign(&device, true, &pc.errors).unwrap().unwrap();
     let slot = pc.root.add(Arc::new(second)).unwrap();
     let conflicts = Arc::new(Mutex::new(Vec::new()));
@@ -257,7 +257,7 @@ fn device_that_is_given_back_is_reset_and_answers_no_more() {
 
 #[test]
 fn without_mmap_every_access_goes_over_the_bus() {
-    let device = device::Device::new(pc::config(), &pc::parts());
+    let device = testbed::assigned::Device::new(pc::config(), &pc::parts());
     let pc = Pc::new();
     let second = pc::assign(&device, false, &pc.errors).unwrap().unwrap();
     pc.root.add(Arc::new(second)).unwrap();

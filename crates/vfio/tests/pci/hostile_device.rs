@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::device::Device;
+use testbed::assigned::Device;
+
 use super::*;
 
 fn refused(config: [u8; CONFIG_SIZE]) -> String {
@@ -64,7 +65,7 @@ fn device_that_cannot_be_assigned_is_refused_with_the_reason() {
 #[test]
 fn device_that_cannot_be_read_is_refused() {
     let device = Device::new(pc::config(), &pc::parts());
-    let opened = crate::device::Device::new("a device", Box::new(Arc::clone(&device))).unwrap();
+    let opened = device.open().unwrap();
     device.lock().fails = true;
     let on_error = Box::new(|error| panic!("{error}"));
     let assigned = AssignedPci::new(Arc::new(opened), device.guest(), true, on_error);
