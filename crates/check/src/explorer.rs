@@ -255,7 +255,7 @@ impl Explorer {
                     failed.map(Wrong::Claim)
                 }
             };
-            // A crash may leave anything behind, so that no other execution follows.
+            // A crash may corrupt any state, so no other execution follows.
             let crashed = matches!(wrong, Some(Wrong::Crash { .. }));
             if let Some(wrong) = wrong {
                 let new = Failure::new(search, wrong);

@@ -131,7 +131,7 @@ pub(crate) fn end_step(context: &mut libc::ucontext_t) -> bool {
     true
 }
 
-/// Continues at a function of corosensei, in place of the code that was interrupted.
+/// Continues in a function of corosensei instead of the interrupted code.
 pub(crate) fn divert(context: &mut libc::ucontext_t, to: &TrapHandlerRegs) {
     STEPPED.store(0, Ordering::Relaxed);
     let registers = &mut context.uc_mcontext;

@@ -68,7 +68,7 @@ pub(crate) fn end_step(context: &mut libc::ucontext_t) -> bool {
     stepped
 }
 
-/// Continues at a function of corosensei, in place of the code that was interrupted.
+/// Continues in a function of corosensei instead of the interrupted code.
 pub(crate) fn divert(context: &mut libc::ucontext_t, to: &TrapHandlerRegs) {
     *register(context, libc::REG_EFL) &= !(TRAP | DIRECTION);
     for (name, value) in [

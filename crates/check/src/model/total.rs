@@ -4,7 +4,7 @@
 //! Under SC each access is in both; under TSO a write is executed into a store buffer and committed later, so that only
 //! fences and read-modify-writes are in both. A graph can happen if the chains, the order from each read to the later
 //! writes of its task, `rf` between tasks, `co` and `rb` have no cycle together; and if, under TSO, no read misses an
-//! earlier write of its own task. Each event has a vector clock over the chains; an edge into an event's past is a cycle.
+//! earlier write of the same task. Each event has a vector clock over the chains; an edge into an event's past is a cycle.
 
 use super::{Model, Places, readers_of};
 use crate::graph::{Event, Graph, INIT, Id, Kind, Order, TASKS};
@@ -79,7 +79,7 @@ fn join_sources(graph: &Graph, read: &Event, past: &mut Chains) {
     }
 }
 
-/// Whether a read misses a write of its own task.
+/// Whether a read misses an earlier write of the same task.
 fn misses_own(graph: &Graph, read: &Event) -> bool {
     read.span.range().any(|atom| {
         let co = &graph.co[atom];

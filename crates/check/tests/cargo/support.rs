@@ -36,7 +36,7 @@ impl Fixture {
         self.clean(env!("CARGO"))
     }
 
-    /// A script that stands in for a tool.
+    /// A script that replaces a tool.
     pub fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path().join(name);
         fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();

@@ -1,4 +1,4 @@
-//! The wrapper: cargo calls this program in place of rustc, once for each crate.
+//! The compiler wrapper: cargo calls this program instead of rustc, once for each crate.
 //!
 //! Crates under test are those that cargo compiles for `--target`, except the checker. Build scripts and procedural
 //! macros are compiled for the host without `--target`, and stay as they are. So do the small programs that a build
