@@ -47,7 +47,7 @@ impl Table {
 
     /// The bucket after this one that holds an address.
     ///
-    /// Few lookups come here. It is a function of its own so that the others save no registers for its loop; in the stub it is
+    /// Few lookups come here. As a separate function, it spares the others saving registers for its loop. In the stub it is
     /// inlined, because the stub's direct code must not call anything.
     #[cfg_attr(vmbell_stub_elf, inline(always))]
     #[cfg_attr(not(vmbell_stub_elf), cold, inline(never))]
