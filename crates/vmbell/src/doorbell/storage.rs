@@ -126,7 +126,7 @@ pub(super) fn copy_cost(table: &Table, code: u32) -> usize {
     }
 }
 
-/// Adds a signal; returns the code that the caller publishes in place of `code`.
+/// Adds a signal; returns the code that the caller publishes instead of `code`.
 pub(super) fn push(table: &Table, chunks: &mut Arena, code: u32, signal: u32) -> u32 {
     let entry = signal + 1;
     if code == 0 {
@@ -144,7 +144,7 @@ pub(super) fn push(table: &Table, chunks: &mut Arena, code: u32, signal: u32) ->
     }
 }
 
-/// Removes one entry of a signal; returns the code that the caller publishes in place of `code`.
+/// Removes one entry of a signal; returns the code that the caller publishes instead of `code`.
 pub(super) fn remove(table: &Table, chunks: &mut Arena, code: u32, signal: u32) -> u32 {
     let entry = signal + 1;
     if code & GROUP == 0 {

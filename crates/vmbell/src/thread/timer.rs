@@ -42,8 +42,8 @@ impl EventLoop {
 }
 
 impl Timer {
-    /// Lets the timer expire once, after this time, in place of what was set before. An expiry of before may still be on its
-    /// way. A callback that is to be called with a period sets its timer again.
+    /// Sets the timer to expire once, after this time. This replaces an earlier setting, whose expiry may already be on its
+    /// way. For a periodic timer, the callback sets it again.
     pub fn set(&self, after: Duration) {
         // The kernel takes zero for "never".
         let after = after.max(Duration::from_nanos(1));
