@@ -100,7 +100,7 @@ impl<M> Cursor<M> {
         Some(self.in_next_lap(next)).filter(|&next| next <= limit)
     }
 
-    /// The position that a slot past the end of the ring stands for.
+    /// The position in the next lap of a slot past the end of the ring.
     fn in_next_lap(&self, next: u64) -> u64 {
         // The remainder is the difference to the size of the ring, unless a caller of `advance` breaks its rule.
         let slot = slot(next) % self.words.all().len();
