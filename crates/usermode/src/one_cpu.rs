@@ -167,7 +167,7 @@ impl Together {
         }))
     }
 
-    /// Whether the vCPU still runs on the thread that was bound, and nobody has bound this one to another CPU.
+    /// Whether the vCPU still runs on the thread that was bound, and that thread is still bound to the same CPU.
     fn holds(&self) -> bool {
         sched_getcpu() == self.cpu.0 && self.caller == thread::current().id()
     }

@@ -4,7 +4,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::*;
 
-/// A thread that stands for a vCPU's, until this is dropped.
+/// A thread that plays a vCPU until this is dropped.
 struct Vcpu {
     id: Pid,
     end: Option<mpsc::Sender<()>>,
@@ -90,8 +90,8 @@ fn threads_are_let_go_in_time_and_when_the_vcpu_is_dropped() {
     assert_eq!((my_cpus(), vcpu.cpus()), (before, before));
 }
 
-/// Puts files in place of the scheduler's, which say that in the last 10 ms the vCPU ran for a quarter of that, and the monitor
-/// waited for as long and for what others took.
+/// Replaces the scheduler's files. The new ones say that in the last 10 ms the vCPU ran for a quarter of the time, and the
+/// monitor waited for another quarter and for `taken`.
 fn disturb(one_cpu: &mut OneCpu, taken: Duration) {
     let Place::Together(together) = &mut one_cpu.place else {
         panic!("not together");

@@ -1,7 +1,7 @@
 //! The last values of doorbells with a payload, which the sandbox stores before it signals their eventfds.
 //!
-//! The doorbell table has the index of such a value in place of the number of an eventfd; the sandbox finds both by it. Any
-//! thread takes an index and reads its value; the sandbox can write any value, as its guest can.
+//! For such a doorbell the table has the index of the value instead of an eventfd's number; the sandbox finds both by the
+//! index. Any thread takes an index and reads its value. The sandbox can write any value, as its guest can.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -57,7 +57,7 @@ pub fn prepare(sandbox: &Sandbox, index: u32, number: u32) -> u32 {
     index | PAYLOAD
 }
 
-/// The descriptor in the sandbox that a signal of the doorbell table stands for.
+/// The descriptor in the sandbox for a signal of the doorbell table.
 pub fn descriptor_of(sandbox: &Sandbox, signal: u32) -> u32 {
     if signal & PAYLOAD == 0 {
         return signal;
