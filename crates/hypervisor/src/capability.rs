@@ -51,7 +51,7 @@ pub enum Capability {
     CountsLightExits,
     /// Interrupt controllers below the VMM, and irqfds.
     Interrupts,
-    /// Messages, which devices of PCI send in place of a line, interrupt the guest
+    /// Message-signalled interrupts, which PCI devices use instead of a line, reach the guest
     /// ([`Irqs::signal_msi`](super::Irqs::signal_msi), routes to messages).
     Messages,
     /// An interrupt stays in service until the guest's EOI, as the manuals of the CPU say.

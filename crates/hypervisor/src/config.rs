@@ -35,7 +35,7 @@ pub struct VmConfig {
     pub pv_eoi: bool,
     /// Features of the CPU that the guest's CPUID does not show; only on the KVM backend.
     pub hidden: CpuFeatures,
-    /// Whether the guest has virtualization of its own, where the backend has
+    /// Whether the guest can use virtualization itself, where the backend has
     /// [`Capability::Virtualization`](super::Capability::Virtualization). On arm64 its vCPUs then start at EL2 and not at EL1. On
     /// x86-64 this changes nothing: CPUID shows SVM or VMX if KVM supports it.
     pub virtualization: bool,

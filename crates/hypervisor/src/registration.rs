@@ -129,7 +129,7 @@ impl fmt::Debug for Doorbell {
     }
 }
 
-/// Raises an interrupt, from any thread of this process: an [`Irqfd`], or the line or the eventfd behind one.
+/// Raises an interrupt, from any thread of this process: an [`Irqfd`], or its line or eventfd.
 pub trait IrqTrigger: Send + Sync + fmt::Debug {
     /// Signals once. Does nothing if the interrupt is no longer registered.
     fn signal(&self);

@@ -182,7 +182,7 @@ fn call(
     ioctl::ioeventfd(vm, &request).map_err(|error| refusal(error, event, address, pattern))
 }
 
-/// The rule behind the kernel's errno (Linux `virt/kvm/eventfd.c`); any other failure is returned as it is.
+/// The rule that the kernel's errno reports (Linux `virt/kvm/eventfd.c`); any other failure is returned as it is.
 fn refusal(error: io::Error, event: &EventFd, address: IoEventAddress, pattern: Pattern) -> Error {
     let len = pattern.len;
     let rule = match error.raw_os_error() {

@@ -125,7 +125,7 @@ fn require(irqchip: Irqchip) -> Result<(), IrqError> {
     }
 }
 
-/// The rule behind the kernel's errno (Linux `virt/kvm/eventfd.c`); any other failure is returned as it is.
+/// The rule that the kernel's errno reports (Linux `virt/kvm/eventfd.c`); any other failure is returned as it is.
 fn refusal(error: kvm_ioctls::Error, irqchip: Irqchip, event: &EventFd, resample: bool) -> Error {
     let fd = event.as_raw_fd();
     let rule = match (error.errno(), irqchip) {

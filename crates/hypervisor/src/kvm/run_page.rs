@@ -34,7 +34,7 @@ const MEMBER: usize = offset_of!(kvm_run, __bindgen_anon_1);
 pub enum Exit {
     /// `in`, `out`, or a string of them.
     Io(Io),
-    /// An access to an address with no memory behind it.
+    /// An access to an address that no memory backs.
     Mmio {
         write: bool,
         address: u64,
