@@ -14,11 +14,11 @@
     .code16
 bz_setup:
     .org 0x1f1
-    .byte 1                             // setup_sects: one behind this
+    .byte 1                             // setup_sects: one after this
     .word 0
     .globl bz_syssize
 bz_syssize:
-    .long 0                             // filled in: 16-byte units behind the setup
+    .long 0                             // filled in: 16-byte units after the setup
     .word 0, 0xffff, 0
     .word 0xaa55
     .byte 0xeb, bz_entry16 - 1f         // 0x200: a short jump
