@@ -141,7 +141,7 @@ pub fn parse(text: &str) -> Result<Report, ReadError> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let report = serde_path_to_error::deserialize(&mut deserializer);
     let report: Report = report.map_err(|error| failure(value.is_ok(), error))?;
-    // A report can be read out of a text that is not JSON as a whole: what follows it, or a field that is ignored, is none.
+    // A report can be read from text that is not valid JSON as a whole: after it, or in a field that is ignored.
     let value = value.map_err(|source| {
         let (path, source) = match deserializer.end() {
             Err(source) => ("its end", source),

@@ -2,7 +2,7 @@
 //!
 //! A host's textfile collector (node_exporter) takes the older one only, so there are no types but gauges, no time
 //! stamps, and names that end with their unit. Labels have few values: the names of scenarios, floors and backends.
-//! What a report does not know has no sample, and times and ratios of an emulated CPU are none of the host's.
+//! What a report does not know has no sample. Neither have times and ratios of an emulated CPU: they say nothing of the host.
 
 use super::metrics_text::{Label, MetricsText};
 use super::timestamp::unix_seconds;

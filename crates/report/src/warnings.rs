@@ -23,7 +23,7 @@ const REACHED: f64 = 0.95;
 /// One reason to doubt the numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Warning {
-    /// Some runs of these entries are so far off, and so many, that they move the median.
+    /// Some runs of these entries are far off, and there are enough of them to move the median.
     Outliers {
         /// The names of these entries.
         names: Vec<String>,
@@ -75,7 +75,7 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// Whether so many CPUs are too busy at this load average for others to be measured.
+    /// Whether this number of CPUs is too busy at this load average to measure anything else.
     #[allow(clippy::cast_precision_loss, reason = "a number of CPUs")]
     pub fn is_busy(load: f64, cpus: usize) -> bool {
         load > BUSY * cpus as f64

@@ -58,7 +58,7 @@ pub enum Space {
     Mmio,
     /// MSRs.
     Msr,
-    /// A bus of the kernel that is none of these.
+    /// Another of the kernel's buses.
     Bus(u8),
 }
 

@@ -123,7 +123,7 @@ fn rows_that_all_failed_are_named_where_nothing_is_left_to_compare() {
     );
 }
 
-/// The runs are so many that thousands of resamples of all of them would not end.
+/// Thousands of resamples of all these runs would take too long.
 #[test]
 fn rows_of_many_runs_are_compared() {
     let side = |factor: f64, seed| {

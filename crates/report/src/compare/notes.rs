@@ -85,7 +85,7 @@ fn sequence(old: &[Report], new: &[Report], pairing: Pairing) -> Option<String> 
     })
 }
 
-/// What so few reports cannot show among so many rows.
+/// What this few reports cannot show for this number of rows.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,13 +1,13 @@
 //! P-values by exchange: how often a difference as large as the measured one comes about if labels are given at random.
 //!
 //! Exchanges are valid for any distribution and any number of runs, which an interval from few runs is not. All of them
-//! are tried if they are few; else so many are drawn, and the measured one counts as one of them, so that no p-value is
-//! zero.
+//! are tried if they are few. Otherwise a random sample is drawn, and the measured one counts as one of it, so that no
+//! p-value is zero.
 
 use crate::Random;
 use crate::bootstrap::median_in_place;
 
-/// The most exchanges that are all tried; of more, one less than so many are drawn.
+/// The most exchanges that are all tried; if there are more, one less than this number is drawn.
 const MOST: u64 = 1 << 14;
 
 /// With more values than this on each side, nothing is drawn: the sums of ranks have a normal distribution.
@@ -122,7 +122,7 @@ fn share_of_normal(least: f64, scores: &[f64], chosen: usize) -> f64 {
     (series * (-x * x).exp()).clamp(1.0 / MOST as f64, 1.0)
 }
 
-/// The least p-value that [`of_turns`] can give for so many turns.
+/// The least p-value that [`of_turns`] can give for this number of turns.
 pub(super) fn least_of_turns(turns: usize) -> f64 {
     let signs = i32::try_from(turns).unwrap_or(i32::MAX).saturating_sub(1);
     0.5_f64.powi(signs).max(1.0 / MOST as f64)

@@ -73,7 +73,7 @@ fn a_boot_gives_the_median_of_its_batches() {
     assert_eq!(figures.instructions, BootRange([20.0, 20.5, 21.0]));
     assert_eq!(figures.exits, Some(BootRange([0.95, 0.975, 1.0])));
     assert_eq!(figures.to_vmm, Some(BootRange([0.0, 0.025, 0.05])));
-    // Those of the host are none of the guest's.
+    // Exits of the host do not count as the guest's.
     assert_eq!(figures.reasons, [("io".to_owned(), 0.975)].into());
     assert_eq!(merged.vmms()[0].boots, 2);
 }

@@ -197,7 +197,7 @@ fn a_backend_that_emulates_kernel_mode_is_a_sentence_and_not_in_the_first_chart(
     assert!(rest.contains("7.10 µs"), "the tables have it");
 }
 
-/// The rows are so many that a search among all of them for each would not end.
+/// A linear search for each of these rows would take too long.
 #[test]
 fn a_page_of_many_rows_has_each_once_in_the_order_of_its_report() {
     const ROWS: usize = 100_000;

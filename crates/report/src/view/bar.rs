@@ -5,7 +5,7 @@ use crate::{Report, TimeUnit, Timing, time_unit};
 /// How many characters a bar has at most.
 const WIDTH: usize = 12;
 
-/// Where the greatest number is so many times the least, a linear scale shows nothing of most of them.
+/// From this ratio of the greatest number to the least, a linear scale shows nothing of most of them.
 const WIDE: f64 = 30.0;
 
 /// Parts of a character, in eighths.
