@@ -188,8 +188,8 @@ impl Boots<'_> {
     }
 }
 
-/// Does `work` with each item, on so many threads. After an error no further item is begun, since the others would most likely
-/// fail alike.
+/// Does `work` with each item on this number of threads. After an error no further item is begun: most likely it would fail
+/// alike.
 fn on_threads<T: Send, R: Send>(
     items: Vec<T>,
     jobs: usize,

@@ -63,7 +63,7 @@ impl StdinConsole {
         Ok(console)
     }
 
-    /// Gives a terminal its settings back, on any thread; `None` if standard input is none.
+    /// Gives a terminal its settings back, on any thread; `None` if standard input is not a terminal.
     pub(super) fn restore(&self) -> Option<impl Fn() + Send + 'static> {
         let before = self.before.clone()?;
         Some(move || restore(&before))

@@ -27,7 +27,7 @@ mod kvm {
     /// Waits while the port is busy, as drivers do: `mov edx, 0x3fd`, then `in al, dx; test al, 0x20; jz` to the `in`.
     const WAITS: &[u8] = &[0xba, 0xfd, 3, 0, 0, 0xec, 0xa8, 0x20, 0x74, 0xfb];
 
-    /// Prints so many turns of its own code, before each of which it does `first`; then it is done.
+    /// A guest that runs `first` and prints [`TURN`] bytes of its own code, `turns` times, then exits.
     fn prints(turns: u32, first: &[u8]) -> Vec<u8> {
         // mov edi, turns
         let mut code = [&[0xbf][..], &turns.to_le_bytes()].concat();

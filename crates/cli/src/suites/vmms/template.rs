@@ -125,7 +125,7 @@ pub(super) fn parse(text: &str) -> Result<VmmTemplate, TemplateError> {
     })
 }
 
-/// What looks like a place, a lower-case word in braces, and is none.
+/// What looks like a placeholder, a lower-case word in braces, but has no meaning.
 fn unknown_places(word: &str) -> impl Iterator<Item = &str> {
     let braces = word.match_indices('{').filter_map(|(from, _)| {
         let len = word[from..].find('}')?;

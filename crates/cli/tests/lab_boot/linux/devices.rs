@@ -1,4 +1,4 @@
-//! Linux drives our devices by each way of notification and interrupt, on PCI and on MMIO registers.
+//! Linux drives our devices over each path of notification and interrupt, on PCI and on MMIO registers.
 
 use vmbell_lab::cache::hash_bytes;
 

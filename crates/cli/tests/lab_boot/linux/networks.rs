@@ -1,4 +1,4 @@
-//! Networks of Linux: by each way of notification and interrupt, with taps that cannot be used, and `vmbell bench net`.
+//! Linux' networks: over each path of notification and interrupt, with unusable taps, and in `vmbell bench net`.
 
 use super::super::boots::bodies::network;
 use super::super::boots::linux::{Guest, KERNEL, line};
