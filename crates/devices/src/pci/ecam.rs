@@ -68,7 +68,7 @@ pub(super) struct ConfigPages {
 }
 
 impl ConfigPages {
-    /// Memory of so many slots, with ones.
+    /// Memory for this number of slots, filled with ones.
     pub(super) fn new(slots: usize) -> io::Result<Self> {
         let ones = vec![0xff; slots << SLOT_BITS];
         let memory = shared_memory(GuestAddress(0), ones.len() as u64)?;

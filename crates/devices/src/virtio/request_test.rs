@@ -396,7 +396,7 @@ fn request_that_waits_is_handled_again_before_later_ones_and_not_after_a_reset()
         queue.stop();
         stock.0.lock().push(6);
         assert_eq!(queue.serve(), Served::default());
-        assert_eq!(stock.0.lock().pop(), Some(6), "it has waited in vain");
+        assert_eq!(stock.0.lock().pop(), Some(6), "it is not taken");
         let mut bytes = [0; 17];
         memory.read_slice(&mut bytes, GuestAddress(DATA)).unwrap();
         assert_eq!((bytes[0], bytes[8], bytes[16]), (7, 8, 9));

@@ -17,7 +17,7 @@ const COPY: u64 = CODE.0 + 0x3000;
 const AGAIN: u64 = CODE.0 + 0x4100;
 /// The code to which the first interrupt returns.
 const DONE: u64 = CODE.0 + 0x4200;
-/// Other vCPUs that have to answer: so many that none is the last, which would interrupt the first vCPU.
+/// Other vCPUs that have to answer: enough that none is the last, which would interrupt the first vCPU.
 const PENDING: u64 = 9;
 
 /// The length of a `jmp`.
