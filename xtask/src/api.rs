@@ -28,8 +28,8 @@ const LIBRARIES: [&str; 10] = [
     "vmbell-vmm",
 ];
 
-/// What lines have that say nothing to a caller: traits that nearly every type has, and methods of a trait whose `impl` has a
-/// line of its own.
+/// Parts of lines that say nothing to a caller: traits that nearly every type has, and methods of a trait whose `impl` is
+/// already listed.
 const USUAL: [&str; 11] = [
     "::Freeze for ",
     "::RefUnwindSafe for ",

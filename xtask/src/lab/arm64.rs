@@ -1,9 +1,9 @@
 //! `cargo xtask lab --arch aarch64`: the same on arm64's KVM.
 //!
 //! All that runs in L1 is built once, with the profile `release`, because QEMU emulates every instruction of it. A
-//! boot needs one CPU of the host, so two run at a time: the bench, and beside it, one after the other, the tests on
-//! KVM with a GICv3, with a GICv2 those of them that depend on the interrupt controller's version, and those of an
-//! assigned device, and those of vmbell-check; then, on both threads, the lab's own tests.
+//! boot needs one CPU of the host, so two run at a time. One is the bench. The other runs, one after the other: the tests on
+//! KVM with a GICv3; those that depend on the interrupt controller's version with a GICv2; those of an assigned device; and
+//! those of vmbell-check. Then the lab's own tests run on both threads.
 
 use std::time::Instant;
 

@@ -59,8 +59,8 @@ pub(super) const GROUPS: [&str; 3] = ["--kernel", "debian:6.12", "--kvm-ioeventf
 /// The option for a kernel with lockdep, KASAN and kmemleak.
 pub(super) const DEBUG_KERNEL: &str = "--debug-kernel";
 
-/// An arm64 L1. Two emulated CPUs wait for each other all the time: beside another boot, the tests of `exits` took 46 s
-/// with two and 3 s with one. So only the tests of an assigned device, one of which is about two CPUs, have two.
+/// An arm64 L1. Two emulated CPUs wait for each other all the time: while another boot ran, the tests of `exits` took 46 s
+/// with two CPUs and 3 s with one. So only the tests of an assigned device, one of which is about two CPUs, have two.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Arm64 {
     Gicv3,

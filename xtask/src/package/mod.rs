@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use crate::release::{self, BuiltProgram};
 use crate::{artifacts, cache};
 
-/// What cargo-cyclonedx calls its list, beside the manifest of each package.
+/// The file that cargo-cyclonedx writes next to the manifest of each package.
 const SBOM: &str = "vmbell.cdx";
 
 /// Makes the package and installs it in a clean root.
@@ -98,7 +98,7 @@ fn add_checksums(package: &Path, tree: &Path, built: &BuiltProgram) -> Result<()
     output(dpkg_deb("--build").arg(tree).arg(package)).map(drop)
 }
 
-/// The changelog that dpkg's tools read; the one for people is beside it.
+/// The changelog that dpkg's tools read; the package also has the one for people.
 fn changelog(built: &BuiltProgram) -> Result<String> {
     let time = format!("@{}", built.epoch);
     let mut date = Command::new("date");

@@ -56,7 +56,7 @@ function shown() {
   }
   return {
     width: document.documentElement.scrollWidth,
-    // What reaches over the edge of the window; what scrolls in a box of its own does not count.
+    // Elements that extend past the edge of the window, except those in a box that scrolls.
     cut: all('body *').filter(isCut).map(element => element.outerHTML.slice(0, 120)).slice(0, 5),
     colliding: all('svg').flatMap(collisions).slice(0, 5),
     drawn,

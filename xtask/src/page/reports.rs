@@ -14,7 +14,7 @@ use vmbell_report::{
 
 /// A short run of every row, on the backend that every machine has.
 const ALL: &[&str] = &["--all", "--runs=5"];
-/// A short run of rows with other doorbells beside theirs.
+/// A short run of rows with additional doorbells registered.
 const SCAN: &[&str] = &[
     "portio-*",
     "hypercall-*",
