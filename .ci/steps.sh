@@ -8,6 +8,7 @@ build       the programs of the tests, for the steps that run them
 test        the tests of the workspace (README.md)
 release     the program of the Debian package, with which other steps measure
 lab         the tests that need /dev/kvm, on real KVM in QEMU; needs apt-get
+words       the phrases of xtask/words.toml, and the words of all pages
 deny        licences, duplicates and sources of dependencies
 clippy      lints, those of the programs that build scripts compile included
 msrv        the libraries compile with the rust-version
@@ -44,7 +45,7 @@ left_to_other_commits() {
 # The steps that a step takes something from, with their own.
 needs() {
     case $1 in
-    test | release | api | subjects | subjects-c | lab-arm64) echo build ;;
+    test | words | release | api | subjects | subjects-c | lab-arm64) echo build ;;
     lab | crates | page | fleet | deb | smoke) echo build release ;;
     esac
 }
@@ -64,7 +65,7 @@ inputs() {
     miri-rings) closure vmbell-virtqueue ;;
     subjects | subjects-c) echo check/subjects "$(closure vmbell-virtqueue vmbell-check)" ;;
     # Tests may read pages by any name.
-    format | test) echo . ;;
+    format | words | test) echo . ;;
     # Of these steps none reads the README.
     *) echo . "$(prose)" ':!README.md' ;;
     esac
@@ -115,6 +116,10 @@ step_format() {
     cargo fmt --manifest-path embed/Cargo.toml --all --check
     # What a conflict leaves behind when it is not resolved.
     ! git grep -nE '^(<{7}|>{7}) '
+}
+
+step_words() {
+    xtask words
 }
 
 step_workflows() {

@@ -14,6 +14,7 @@ mod package;
 mod page;
 mod release;
 mod starts;
+mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,6 +55,7 @@ enum XtaskCommand {
     /// Looks at rows, errors, requests, contrast, labels, phone and paper. Screenshots are left in target/page. Needs npm,
     /// and Chromium or root to install it.
     Page,
+    Words(words::WordsArgs),
 }
 
 fn main() -> ExitCode {
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         XtaskCommand::Package { .. } => package::run(),
         XtaskCommand::Starts(options) => starts::run(&options),
         XtaskCommand::Page => page::run(),
+        XtaskCommand::Words(options) => words::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,168 @@
+//! What the files have of the listed phrases.
+
+use std::collections::HashSet;
+
+use super::list::{self, List};
+use super::prose::{Kind, Prose};
+
+/// A line of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) path: String,
+    pub(super) line: usize,
+}
+
+/// What was found in all files.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// Refused phrases and wrong markers, a line each.
+    pub(super) problems: Vec<String>,
+    /// The places of each counted phrase.
+    pub(super) counted: Vec<Vec<Place>>,
+    /// The words of each page of README.md and docs/*.md.
+    pub(super) pages: Vec<(String, usize)>,
+    /// The files of `later` without refused phrases.
+    pub(super) done: Vec<String>,
+}
+
+impl Findings {
+    /// Looks at files, each a path and a text.
+    pub(super) fn of(list: &List, files: &[(String, String)]) -> Self {
+        let mut findings = Self {
+            counted: vec![Vec::new(); list.counted.len()],
+            done: list.later.clone(),
+            ..Self::default()
+        };
+        for (path, text) in files {
+            if let Some(kind) = Kind::of(path) {
+                findings.add(list, path, &Prose::new(kind, text));
+            }
+            if is_page(path) {
+                let words = text.split_whitespace().count();
+                findings.pages.push((path.clone(), words));
+            }
+        }
+        findings
+    }
+
+    fn add(&mut self, list: &List, path: &str, prose: &Prose) {
+        for (phrase, places) in list.counted.iter().zip(&mut self.counted) {
+            let offsets = list::words(&prose.text, &phrase.found);
+            places.extend(offsets.into_iter().map(|at| Place {
+                path: path.to_owned(),
+                line: prose.line(at),
+            }));
+        }
+        let (mut used, mut refused) = (HashSet::new(), Vec::new());
+        for phrase in &list.refused {
+            for at in phrase.offsets(&prose.text) {
+                let line = prose.line(at);
+                let allowing = prose.markers.iter().position(|marker| {
+                    let near = [line, line + 1].contains(&(marker.line + 1));
+                    near && marker.phrase == phrase.found
+                });
+                match allowing {
+                    Some(marker) => {
+                        used.insert(marker);
+                    }
+                    None => refused.push(format!(
+                        "{path}:{line}: \"{}\": write {}",
+                        phrase.found, phrase.write
+                    )),
+                }
+            }
+        }
+        for (index, marker) in prose.markers.iter().enumerate() {
+            let wrong = match (marker.reason.is_empty(), used.contains(&index)) {
+                (true, _) => "gives no reason",
+                (false, false) => "allows nothing",
+                (false, true) => continue,
+            };
+            let (line, phrase) = (marker.line, &marker.phrase);
+            self.problems.push(format!(
+                "{path}:{line}: the marker for \"{phrase}\" {wrong}"
+            ));
+        }
+        if list.later.iter().any(|later| later == path) {
+            self.done.retain(|done| done != path || refused.is_empty());
+        } else {
+            self.problems.append(&mut refused);
+        }
+    }
+
+    /// The words of all pages.
+    pub(super) fn words(&self) -> usize {
+        self.pages.iter().map(|(_, words)| words).sum()
+    }
+
+    /// All that fails, a line each or several. `changed` has the lines that changed since the numbers were written.
+    pub(super) fn problems(
+        &self,
+        list: &List,
+        changed: impl FnOnce() -> HashSet<Place>,
+    ) -> Vec<String> {
+        let mut problems = self.problems.clone();
+        let done = self.done.iter();
+        problems.extend(
+            done.map(|path| format!("{path} has no refused phrase: {}", lower("remove it from"))),
+        );
+        let risen = |(phrase, places): &(&list::Counted, &Vec<Place>)| places.len() > phrase.count;
+        let counted = || list.counted.iter().zip(&self.counted);
+        let changed = if counted().any(|pair| risen(&pair)) {
+            changed()
+        } else {
+            HashSet::new()
+        };
+        for (phrase, places) in counted() {
+            let (found, count, most) = (&phrase.found, places.len(), phrase.count);
+            if count < most {
+                problems.push(format!(
+                    "the count of \"{found}\" is {count}, not {most}: {}",
+                    lower(&format!("write {count} into"))
+                ));
+            } else if count > most {
+                let mut new: Vec<&Place> = places
+                    .iter()
+                    .filter(|place| changed.contains(place))
+                    .collect();
+                let which = if new.is_empty() {
+                    "all"
+                } else {
+                    "on changed lines"
+                };
+                if new.is_empty() {
+                    new = places.iter().collect();
+                }
+                let new: String = new
+                    .iter()
+                    .map(|place| format!("\n  {}:{}", place.path, place.line))
+                    .collect();
+                problems.push(format!(
+                    "the count of \"{found}\" is {count}, more than {most}: write {}; {which}:{new}",
+                    phrase.write
+                ));
+            }
+        }
+        let (words, limit) = (self.words(), list.pages.limit);
+        if words > limit {
+            problems.push(format!(
+                "README.md and docs/*.md have {words} words, more than {limit}"
+            ));
+        }
+        problems
+    }
+}
+
+fn lower(what: &str) -> String {
+    format!("{what} {}, or run `cargo xtask words --update`", list::PATH)
+}
+
+/// Whether the words of this page are counted.
+fn is_page(path: &str) -> bool {
+    let page = path.strip_prefix("docs/").unwrap_or_default();
+    path == "README.md" || page.ends_with(".md") && !page.contains('/')
+}
+
+#[cfg(test)]
+#[path = "check_test.rs"]
+mod tests;
