@@ -8,7 +8,7 @@
 //! assert!(HYPERCALL_PAGE + PAGE <= RAM_BASE);
 //! ```
 
-/// Size of a page, and the grain of every mapping.
+/// Page size, and the granularity of every mapping.
 pub const PAGE: u64 = 4096;
 /// The hypercall page: the lowest address that an ordinary user may map (`vm.mmap_min_addr`).
 pub const HYPERCALL_PAGE: u64 = 0x1_0000;

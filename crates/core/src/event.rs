@@ -1,4 +1,4 @@
-//! Counts of the events of a guest, which have the names of Linux's KVM tracepoints
+//! Counts of a guest's events, which are named after Linux's KVM tracepoints
 //! (`include/trace/events/kvm.h`, `arch/x86/kvm/trace.h`). The thread on which an event happens counts it.
 //!
 //! ```

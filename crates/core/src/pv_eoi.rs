@@ -87,8 +87,8 @@ pub enum Completion {
 #[derive(Debug, Default)]
 pub struct PvEoi {
     msr: AtomicU64,
-    /// 0 if no EOI is armed; else the vector in the low 8 bits and above it a number that each arming changes, so that
-    /// a thread that looks knows whether it has seen the byte of one arming only.
+    /// 0 if no EOI is armed. Otherwise the vector is in the low 8 bits, and a number that each arming changes is above
+    /// it. By the number a reader knows whether the byte that it has seen belongs to the same arming.
     pending: AtomicU32,
     /// How often an EOI was armed.
     armings: AtomicU32,
@@ -129,7 +129,7 @@ impl PvEoi {
         (msr & ENABLED != 0).then_some(msr & !ENABLED)
     }
 
-    /// Spares the guest the EOI of the newest vector in service, unless a request or a device waits for that EOI.
+    /// Lets the guest skip the EOI of the newest vector in service, unless a request or a device waits for that EOI.
     /// Returns whether it did. Called on the way into the guest, after an interrupt was or could have been injected.
     ///
     /// A request that comes later must make the vCPU leave the guest, which calls [`complete`](Self::complete).
@@ -174,7 +174,7 @@ impl PvEoi {
     }
 
     /// Whether the guest has cleared the bit for `vector`: its interrupt has ended, though the host has not done the
-    /// EOI yet. Any thread may ask. A guest that writes false values here makes only this answer false.
+    /// EOI yet. Any thread may ask. A guest that writes wrong values only gets this answer wrong.
     pub fn is_ended(&self, vector: u8, read: impl FnOnce(u64) -> Option<u8>) -> bool {
         let pending = self.pending.load(Acquire);
         if pending & 0xff != u32::from(vector) {
@@ -204,7 +204,8 @@ impl PvEoi {
             let armed = byte & 1 != 0;
             let pending = self.pending.load(Relaxed);
             self.pending.store(0, Relaxed);
-            // Before the byte changes: a thread that looks must not take the host's 0 for the guest's.
+            // Before the byte changes: a thread that reads it must not mistake the host's 0 for the
+            // guest's.
             fence(Release);
             if armed && memory.write(word, 0) {
                 return Completion::Disarmed;

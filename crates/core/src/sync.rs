@@ -1,4 +1,4 @@
-//! Atomics, by one name for ordinary builds and for the model checker.
+//! Atomics under one name for ordinary builds and for the model checker.
 //!
 //! `--cfg loom` swaps in loom's, which the models of `vmbell::doorbell` and of this crate explore.
 

@@ -6,8 +6,8 @@
 //! a read-modify-write of the same word, so one of the two sees what the other did: either the sender learns that it
 //! has to signal or wake, or the vCPU finds the request.
 //!
-//! The word is in memory that the sandbox can write. A false word causes at most a lost interrupt of
-//! that sandbox's own guest, or a needless signal to it.
+//! The word is in memory that the sandbox can write. A wrong value at most loses an interrupt of
+//! that sandbox's own guest, or sends it a spurious signal.
 //!
 //! ```
 //! use vmbell_core::vcpu_mode::{Notification, VcpuMode};
@@ -84,7 +84,7 @@ impl VcpuMode {
         self.0.fetch_or(HALTED | IN_EPOLL, AcqRel);
     }
 
-    /// The vCPU sleeps no longer, or must not fall asleep. Returns whether it was to sleep in `epoll_wait`: then
+    /// The vCPU no longer sleeps, or must not fall asleep. Returns whether it was to sleep in `epoll_wait`: then
     /// changing the word does not keep it from sleeping, but a write to its wake eventfd does.
     pub fn wake(&self) -> bool {
         self.0.fetch_and(!(HALTED | IN_EPOLL), AcqRel) & IN_EPOLL != 0
@@ -95,8 +95,8 @@ impl VcpuMode {
         &self.0
     }
 
-    /// How the vCPU must be notified of a request that the caller has raised. Of several callers, one gets the
-    /// task, and the others get [`Notification::None`].
+    /// How the vCPU must be notified of a request that the caller has raised. If several callers ask, one has
+    /// to notify it, and the others get [`Notification::None`].
     pub fn claim_notification(&self) -> Notification {
         let mut seen = self.0.fetch_or(0, AcqRel);
         for _ in 0..TRIES {

@@ -33,7 +33,7 @@ impl Source {
     }
 }
 
-/// A bit for each [`Source`] that holds the line up.
+/// One bit for each [`Source`] that holds the line up.
 const HELD: u32 = Source::User.bit() | Source::Resample.bit();
 /// Remote IRR: a local APIC took the line's interrupt, and its EOI has not come.
 pub(super) const REMOTE_IRR: u32 = 1 << 2;
@@ -132,8 +132,9 @@ impl Line {
         self.0.fetch_or(LATCHED, AcqRel);
     }
 
-    /// The line's state after all changes up to now. It is a read-modify-write, so that of two threads, one of
-    /// which changes the entry and the other the line before each looks at the other's, one sees both changes.
+    /// The line's state after all changes up to now. It is a read-modify-write: if one thread changes the
+    /// entry and then looks at the line, while another changes the line and then looks at the entry, at least
+    /// one of them sees both changes.
     pub(super) fn snapshot(&self) -> LineState {
         LineState(self.0.fetch_or(0, AcqRel))
     }
@@ -149,7 +150,7 @@ impl Line {
     /// line was driven since `seen`: the driver saw remote IRR and sent nothing, so the caller must send again.
     pub(super) fn undo_remote_irr(&self, seen: LineState) -> bool {
         let latched = seen.0 & LATCHED;
-        // Before remote IRR is cleared, so that there is no moment at which the edge is nowhere.
+        // Before remote IRR is cleared, so that no other thread sees the line without the edge.
         if latched != 0 {
             self.0.fetch_or(latched, AcqRel);
         }
@@ -161,7 +162,7 @@ impl Line {
         LineState(self.0.fetch_or(ACTIVE, AcqRel) | ACTIVE)
     }
 
-    /// Clears remote IRR: the EOI has come, or the line waits for it no longer.
+    /// Clears remote IRR: the EOI has come, or the line no longer waits for it.
     pub fn clear_remote_irr(&self) {
         self.0.fetch_and(!(REMOTE_IRR | ACTIVE), AcqRel);
     }

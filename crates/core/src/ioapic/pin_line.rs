@@ -50,7 +50,7 @@ impl<'w> PinLine<'w> {
         let rose = self.line.set_source(source, up);
         let entry = self.pin.entry();
         if entry.is_level() {
-            // Even if the line was up before: its interrupt may not have been accepted by a local APIC.
+            // Even if the line was already up: perhaps no local APIC accepted its interrupt.
             self.send_level(deliver);
         } else if rose
             && !entry.is_masked()
@@ -132,9 +132,9 @@ pub fn eoi_pins(pins: &Pins, lines: &Lines, vector: u8, actions: &mut impl EoiAc
 }
 
 impl PinLine<'_> {
-    /// Raises a forwarded line: sends its interrupt, or latches the edge if one is under way or the pin is masked,
-    /// as it is before the guest has set it up. `deliver` says whether a local APIC took the message. If the guest has made
-    /// the pin edge-triggered, the edge is sent and has ended at once.
+    /// Raises a forwarded line: sends its interrupt. Latches the edge instead if an interrupt is under way or the pin is
+    /// masked, as it is until the guest sets it up. `deliver` says whether a local APIC took the message. If the guest has
+    /// made the pin edge-triggered, the edge is sent and has ended at once.
     pub fn raise(&self, mut deliver: impl FnMut(Message) -> bool) {
         let entry = self.pin.entry();
         if !entry.sends_edges() {
@@ -152,7 +152,8 @@ impl PinLine<'_> {
             return false;
         }
         let state = self.line.begin_service();
-        // Looked at again: of a thread that takes the forwarding back and this one, one sees the other's change.
+        // Checked again: if another thread stops forwarding the line at the same time, one of the two sees the
+        // other's change.
         !state.is_up() && self.pin.is_forwarded() && !self.pin.is_resampled()
     }
 

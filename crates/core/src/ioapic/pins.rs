@@ -18,7 +18,7 @@ const NO_RESAMPLEFD: u32 = 0;
 pub struct Pin {
     entry: AtomicU64,
     /// The resamplefds by their descriptors in the sandbox; 0 is a free place. A descriptor stays in its place,
-    /// so that an EOI which reads the places during a change misses none.
+    /// so that an EOI that reads the places during a change does not miss one.
     resamplefds: [AtomicU32; PIN_RESAMPLEFDS],
     /// Not 0: the pin has more resamplefds than places, so the monitor does its EOIs.
     monitor_eoi: AtomicU32,
@@ -56,7 +56,8 @@ impl Pin {
         self.monitor_eoi.load(Acquire) != 0
     }
 
-    /// Whether the line is forwarded: its device looks for the end of its interrupt, and waits for no EOI.
+    /// Whether the line is forwarded: its device polls for the end of the interrupt instead of waiting for
+    /// an EOI.
     pub fn is_forwarded(&self) -> bool {
         self.forwarded.load(Acquire) != 0
     }

@@ -21,7 +21,7 @@ pub struct Message {
 pub enum Mode {
     /// All.
     Fixed,
-    /// The one with the lowest priority; of equals the first.
+    /// The APIC with the lowest priority; the first of them on a tie.
     LowestPriority,
 }
 
@@ -42,7 +42,7 @@ impl Mode {
 pub enum Destination {
     /// The one with this APIC ID.
     Physical(u32),
-    /// Those whose logical destination register matches this.
+    /// The APICs whose logical destination register matches this.
     Logical(u32),
     /// All.
     All,

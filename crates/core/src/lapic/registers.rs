@@ -111,7 +111,8 @@ impl Lapic {
         let page = value & !u64::from(BASE_ENABLED | BASE_X2APIC | BASE_BSP);
         let x2apic = BASE_ENABLED | BASE_X2APIC;
         let forbidden = match (old, new) {
-            // x2APIC without enabling the APIC; from off straight to x2APIC; from x2APIC back to xAPIC.
+            // Invalid: x2APIC without enabling the APIC; from off straight to x2APIC; from x2APIC back
+            // to xAPIC.
             (_, BASE_X2APIC) => true,
             (0, new) if new == x2apic => true,
             (old, BASE_ENABLED) => old == x2apic,

@@ -101,7 +101,7 @@ impl Lapic {
     }
 
     /// The vector that came into service last, unless one has left since (`highest_isr_cache` of
-    /// Linux `arch/x86/kvm/lapic.c`): the only one whose EOI the guest may be spared.
+    /// Linux `arch/x86/kvm/lapic.c`): the only one whose EOI the guest may skip.
     pub fn newest_in_service(&self) -> Option<u8> {
         let code = self.newest_in_service.load(Relaxed);
         code.checked_sub(1).map(|vector| (vector & 0xff) as u8)

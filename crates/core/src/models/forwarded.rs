@@ -1,5 +1,5 @@
-//! A forwarded line whose vCPU takes and ends an interrupt while another thread raises the line again, or takes its
-//! forwarding back, in every interleaving.
+//! A forwarded line whose vCPU takes and ends an interrupt while another thread raises the line again, or stops
+//! forwarding it, in every interleaving.
 //!
 //! Line, pin, local APIC, mode word and PV EOI are the real ones; a signal is a count.
 
@@ -176,7 +176,7 @@ fn owner_that_looks_sees_no_end_before_the_guest_has_made_one() {
         let theirs = Arc::clone(&all);
         let looks = thread::spawn(move || theirs.has_ended());
         all.take();
-        // An exit in mid interrupt takes the bit back, which must not look like the guest's end.
+        // An exit during the interrupt clears the bit, which must not look like the guest's EOI.
         all.leave();
         assert!(!looks.join().unwrap());
         all.end();

@@ -1,5 +1,5 @@
-//! Interrupts sent while a vCPU goes into its guest, out of it and to sleep, in every interleaving with
-//! at most three preemptions.
+//! Interrupts sent while a vCPU enters its guest, leaves it and sleeps, in every interleaving with at
+//! most three preemptions.
 //!
 //! A thread that waits for an event which never comes is blocked forever; the checker reports this as a
 //! deadlock, so a lost wake-up fails the test.
@@ -13,8 +13,8 @@ use super::vcpu::{Idle, STOP, Shared, Vcpu};
 const LOW: u8 = 0x41;
 const HIGH: u8 = 0x51;
 
-/// Each of `vectors` is sent by its own thread, at any moment of the vCPU. The vCPU takes every interrupt
-/// that was accepted, each once.
+/// Each of `vectors` is sent by its own thread, at any time. The vCPU takes every interrupt that was
+/// accepted, each once.
 fn sent_by_others(idle: Idle, pv_eoi: bool, vectors: &'static [u8]) {
     check(move || {
         let shared = Shared::new();

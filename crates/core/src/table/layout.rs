@@ -50,7 +50,7 @@ pub const MAX_ADDRESSES: usize = match (cfg!(loom), cfg!(miri)) {
     (_, true) => 16,
     _ => 16_384,
 };
-/// The most distinct datamatch values, counted at each address and width and added up.
+/// The most datamatch values: distinct ones at each address and width, added up.
 pub const MAX_MATCHES: usize = MAX_ADDRESSES;
 /// The most signals of one list.
 pub const MAX_ITEMS: usize = MAX_CHAIN * ListChunk::CODES;
@@ -141,7 +141,7 @@ impl fmt::Debug for Table {
 pub struct Probe {
     /// The only slot of the bucket that can hold the key.
     pub slot: usize,
-    /// Whether the slot holds the key, even if without signals.
+    /// Whether the slot holds the key, with or without signals.
     pub holds: bool,
     /// The slot's cell or code, valid if `holds`.
     pub code: u32,
@@ -165,7 +165,7 @@ pub struct AddressBucket {
 impl AddressBucket {
     /// The slot that holds an address if a slot of this bucket does: the second unless it is the first.
     ///
-    /// There is no branch, because no predictor could guess which of the two it is.
+    /// Without a branch, because no predictor could guess which of the two it is.
     #[inline(always)]
     pub fn slot(&self, addr: u64) -> usize {
         usize::from(self.addresses[0].load(Relaxed) != addr)

@@ -67,8 +67,8 @@ impl Table {
         None
     }
 
-    /// The code that a bucket after this one has for a value of the cell at `cell_offset`; 0 if none has one. It is inlined or not
-    /// for the same reasons.
+    /// The code that a later bucket has for a value of the cell at `cell_offset`; 0 if there is none. It is inlined or not for the
+    /// same reasons.
     #[cfg_attr(vmbell_stub_elf, inline(always))]
     #[cfg_attr(not(vmbell_stub_elf), cold, inline(never))]
     fn overflowed_match(&self, first: &MatchBucket, cell_offset: u32, value: u64) -> u32 {
@@ -106,8 +106,8 @@ impl Table {
         &self.matches[match_bucket(addr.wrapping_mul(GOLDEN_RATIO_64), value)]
     }
 
-    /// The offset of a word in the table, in bytes. The second hash table knows cells by it; that of a cell is never 0, as
-    /// the table begins with values.
+    /// The offset of a word in the table, in bytes. The second hash table identifies cells by it. It is never 0 for a
+    /// cell, as the table begins with values.
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,
@@ -214,7 +214,7 @@ pub struct SignalsIter<'t> {
     single: u32,
     chunk: usize,
     word: usize,
-    /// Words that may still be read, so that the walk of a corrupt, circular list ends too.
+    /// Words that may still be read, so that the walk of a corrupt, circular list also ends.
     left: usize,
 }
 

@@ -28,14 +28,14 @@
 //! - **Signal**: the number of a doorbell's eventfd in the process that looks the write up. With `PAYLOAD`, the index of a
 //!   payload: the process stores the value there, and then signals the payload's eventfd.
 //! - **Word**: an atomic integer of the table, the unit in which readers see a change.
-//! - **Code**: the signals of a write: none, one, or a list. A value's code has the wildcards' signals, too.
+//! - **Code**: the signals of a write: none, one, or a list. A value's code includes the wildcards' signals.
 //! - **Cell**: the word for one address and width. With `MATCH`, a doorbell there has a datamatch.
 //! - **Chunk**: a piece of a list, one cache line.
 //! - **Link**: the index of the overflow bucket or chunk that follows; 0 is the end.
 //!
-//! So a wildcard costs one probe and a datamatch two, however many doorbells there are. All-zero bytes are an empty
-//! table. vCPU threads read it, in the sandbox (which maps it read-only) or in the VMM; `vmbell::doorbell` writes it.
-//! The lookup neither allocates nor panics nor makes system calls, with any contents of the memory.
+//! So a wildcard takes one probe and a datamatch two, for any number of doorbells. All-zero bytes are an empty table.
+//! vCPU threads read it, in the sandbox (which maps it read-only) or in the VMM; `vmbell::doorbell` writes it. The
+//! lookup neither allocates nor panics nor makes system calls, with any contents of the memory.
 //!
 //! ```
 //! use vmbell_core::table::{Kind, Table};
