@@ -39,7 +39,7 @@ impl Backlog {
         }
     }
 
-    /// Whether there is no work.
+    /// Whether the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.len.load(Ordering::Acquire) == 0

@@ -18,12 +18,12 @@ pub(super) struct Map {
     /// padded to a power of two with the last address of the space.
     starts: Vec<u64>,
     entries: Vec<Entry>,
-    /// Two to this power is about the length of a range: the unit in which guesses are kept.
+    /// Base-2 logarithm of a typical range's length: the unit in which guesses are kept.
     granule: u32,
 }
 
 impl Map {
-    /// The device whose range has all of the `len` bytes at `address`, and the offset in its range.
+    /// The device whose range contains all `len` bytes at `address`, and the offset in its range.
     #[inline]
     pub(super) fn find(
         &self,
@@ -51,7 +51,7 @@ impl Map {
         self.search(guesses, unit, address, last)
     }
 
-    /// As [`find`](Self::find), where the guess was wrong; notes the right one.
+    /// Like [`find`](Self::find), if the guess was wrong; notes the right one.
     #[inline(never)]
     fn search(
         &self,
@@ -69,7 +69,7 @@ impl Map {
 
     /// The index of the last range that starts at or below `address`, or of the first range.
     ///
-    /// A binary search without branches: which half is next is as good as random, so they would be mispredicted.
+    /// A binary search without branches: the next half is as good as random, so they would be mispredicted.
     #[inline]
     fn candidate(&self, address: u64) -> usize {
         let starts = &self.starts[..];
@@ -155,8 +155,8 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// A reader's cache of the ranges that it found last: their indexes, by a hash of the address in units of a usual range's
 /// length.
 ///
-/// A guest accesses few of its devices often. An index is only a guess: ranges do not overlap, so one comparison with the
-/// range shows whether the guess is still right after changes of the bus.
+/// A guest accesses only a few of its devices often. An index is only a guess: ranges do not overlap, so one comparison
+/// with the range shows whether the guess is still right after changes of the bus.
 #[derive(Debug)]
 pub(super) struct Guesses {
     /// Their number is a power of two.

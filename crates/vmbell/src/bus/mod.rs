@@ -2,8 +2,8 @@
 //!
 //! A [`Bus`] maps ranges to devices. Each vCPU thread looks addresses up through its own [`BusReader`],
 //! without a lock, in a [snapshot](crate::quiesce::Snapshot) that every change replaces as a whole;
-//! changes are rare, and a device's handler may make them, too. A handler leaves
-//! work that takes long to the exit loop's [`Backlog`].
+//! changes are rare, and a device's handler may also make them. A handler leaves work that takes long
+//! to the exit loop's [`Backlog`].
 //!
 //! ```
 //! use std::sync::{Arc, atomic::{AtomicU8, Ordering}};

@@ -17,8 +17,8 @@ use crate::sync::Mutex;
 /// How many earlier snapshots may wait for the end of a handler.
 const WAITING: usize = 64;
 
-/// How long a change waits if there are more. A guest that moves its devices for as long as a handler of another vCPU runs, in a disk
-/// that does not answer, adds one snapshot in this time, and not thousands.
+/// How long a change waits if there are more. If a handler hangs, on a disk that does not answer, and the guest keeps moving its
+/// devices, it adds one snapshot in this time, not thousands.
 const PATIENCE: Duration = if cfg!(test) {
     Duration::from_secs(60)
 } else {
@@ -30,10 +30,9 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// An address space with its devices.
 ///
-/// Changes take a lock, and may be made from inside a device's handler. They wait for no reader, unless a handler runs so long that 64
-/// earlier changes wait for its end: then they wait for that, for a second at most. A handler
-/// that has begun runs to its end even if its device is removed meanwhile;
-/// [`synchronize`](Self::synchronize) waits for that end.
+/// Changes take a lock, and may be made from inside a device's handler. They do not wait for readers, unless 64 earlier changes
+/// already wait for the end of a handler: then they wait for that, at most one second. A handler that has begun runs to its end even
+/// if its device is removed meanwhile; [`synchronize`](Self::synchronize) waits for that end.
 pub struct Bus {
     snapshot: Snapshot<Map>,
     map: Mutex<Map>,
@@ -61,7 +60,8 @@ impl Bus {
         self.change(|map| map.remove(range))
     }
 
-    /// Removes exactly `range`, and returns its device when no handler runs in it any more. Not for a handler.
+    /// Removes exactly `range`, and returns its device when no handler runs in it any more. Must not be called
+    /// in a handler.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl Bus {
 
     /// Waits until no handler runs that a reader found before the call.
     ///
-    /// On a thread that is inside a handler, it never returns.
+    /// If it is called in a handler, it never returns.
     pub fn synchronize(&self) {
         self.snapshot.domain().synchronize();
     }
@@ -108,8 +108,8 @@ impl Bus {
         Ok(changed)
     }
 
-    /// Waits until fewer snapshots wait for the end of a handler. If the caller is in one, the others can end nevertheless: those before
-    /// its own are freed then.
+    /// Waits until fewer snapshots wait for the end of a handler. If the caller is in a handler, the snapshots before its own can still
+    /// be freed.
     #[cold]
     fn wait_for_handlers(&self) {
         let _one = self.patience.lock();

@@ -19,7 +19,7 @@ use super::{DoorbellError, IoEventAddress, Pattern};
 pub(super) struct Change<'a> {
     pub(super) address: IoEventAddress,
     pub(super) pattern: Pattern,
-    /// For a wildcard: the datamatch values at its address and length, whose signal lists have the wildcard, too.
+    /// For a wildcard: the datamatch values at its address and length, whose signal lists include the wildcard.
     pub(super) values: &'a [u64],
 }
 
@@ -84,7 +84,8 @@ pub(super) struct Entries {
     addresses: usize,
     /// Values, counted in the same way.
     matches: usize,
-    /// The slots that are held; one of them twice, if it was used for the same key and emptied again meanwhile.
+    /// The slots that are held. A slot is listed twice if it was meanwhile used for the same key and emptied
+    /// again.
     held: Vec<SlotPosition>,
     address_overflows: Arena,
     match_overflows: Arena,

@@ -109,8 +109,8 @@ impl DoorbellSet {
 
     /// Removes a doorbell: after the return, `event` gets no further signal from that registration.
     ///
-    /// A write that races with the removal is delivered once: it signals `event`, or the vCPU's thread gets it
-    /// as a miss. This waits for all bells that ring at the moment, also for one that blocks on a full eventfd; other
+    /// A write that races with the removal is delivered once: it signals `event`, or the vCPU's thread gets it as a
+    /// miss. This waits for every thread that is signalling at the moment, even if it blocks on a full eventfd. Other
     /// threads can register doorbells meanwhile.
     pub fn unregister(
         &self,
@@ -124,7 +124,7 @@ impl DoorbellSet {
             let writer = &mut self.shared.lock().writer;
             writer.unlink(table, id, address, pattern.into())?
         };
-        // Without the lock: a bell that blocks on a full eventfd holds up removals, and not registrations.
+        // Without the lock: a thread that blocks on a full eventfd delays removals, but not registrations.
         domain.synchronize();
         let Registrations { writer, events } = &mut *self.shared.lock();
         events.remove(&writer.finish(removal));

@@ -54,7 +54,7 @@ pub(super) const fn index_word(index: usize) -> u32 {
     index as u32
 }
 
-/// Hands out indexes below a limit. 0 is never handed out: it means no piece.
+/// Hands out indexes below a limit. It never hands out 0, which means no piece.
 ///
 /// A piece that the writer unlinks is *retired*: readers may still be on it. The removal that unlinked it takes it, and
 /// after a grace period [`recycle`](Self::recycle) makes it free.

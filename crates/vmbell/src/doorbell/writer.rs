@@ -19,7 +19,7 @@ pub struct Removal {
 }
 
 /// The registered doorbells of one guest, and the only writer of the table in which vCPU threads look writes up. Each call
-/// gets that table, which is empty at first and which nothing else writes.
+/// gets that table, which is initially empty and has no other writer.
 #[derive(Debug)]
 pub struct TableWriter {
     registry: Registry,
@@ -99,8 +99,8 @@ impl TableWriter {
         removal.signal
     }
 
-    /// If the pattern is a wildcard: the datamatch values at its address and length, whose signal lists have the
-    /// wildcards, too.
+    /// If the pattern is a wildcard: the datamatch values at its address and length, whose signal lists include
+    /// the wildcards.
     fn listed_values(&self, address: IoEventAddress, pattern: Pattern) -> Vec<u64> {
         match pattern.value {
             None => self.registry.values(address, pattern.len).collect(),

@@ -75,7 +75,7 @@ pub enum IrqError {
         /// The GSI.
         gsi: Gsi,
     },
-    /// The guest has made the pin of the GSI edge-triggered. An edge has no end that a device could wait for.
+    /// The guest has made the pin of the GSI edge-triggered. A device cannot wait for the end of an edge.
     #[error("{gsi} is edge-triggered, and only a level has an end that can be forwarded")]
     Edge {
         /// The GSI.

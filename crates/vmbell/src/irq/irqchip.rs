@@ -28,7 +28,7 @@ impl IrqArch {
 /// Which interrupt controllers are below the VMM; this also decides what `hlt` does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Irqchip {
-    /// None: there are no interrupts, and `hlt` leaves the guest.
+    /// None: the guest has no interrupts, and `hlt` leaves the guest.
     #[default]
     None,
     /// Local APICs below the VMM; the I/O APIC and the PIC, if any, are devices of the VMM. Not on arm64.

@@ -104,7 +104,7 @@ impl<D> fmt::Debug for LevelLine<D> {
 /// Without forwarding, the host takes part in the end of a level-triggered interrupt: it lowers the line and notifies the
 /// device (an irqfd with a resamplefd), or the device model does. The owner of a forwarded line raises it and looks
 /// whether the guest has ended the interrupt, without a notification. The states are those of a hardware-mapped interrupt
-/// in a GIC ([`Activity`]). How the guest ends it depends on the backend. Once the line is forwarded no longer, raising it
+/// in a GIC ([`Activity`]). How the guest ends it depends on the backend. Once the line is no longer forwarded, raising it
 /// does nothing.
 pub trait ForwardedLine: Send + Sync + fmt::Debug {
     /// Raises the line. If an interrupt of the line is under way, the guest takes another one after its end; further

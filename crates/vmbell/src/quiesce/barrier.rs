@@ -1,9 +1,9 @@
 //! The barrier between a reader's store of its epoch and its later loads: a system call of the writer, so that readers
 //! need no fence.
 //!
-//! A reader that begins a section stores an epoch and then loads a pointer, and no later check finds out if the processor
-//! did it in the other order. `membarrier(2)` (Linux 4.14, MEMBARRIER_CMD_PRIVATE_EXPEDITED) makes every running thread of
-//! the process pass a full barrier, so that writers pay for the order: readers need no fence.
+//! A reader that begins a section stores an epoch and then loads a pointer, and no later check can detect that the
+//! processor did it in the other order. `membarrier(2)` (Linux 4.14, MEMBARRIER_CMD_PRIVATE_EXPEDITED) makes every running
+//! thread of the process pass a full barrier, so that writers pay for the order: readers need no fence.
 #![allow(unsafe_code)]
 
 use super::sync::{Ordering, fence};
@@ -11,7 +11,7 @@ use super::sync::{Ordering, fence};
 /// What orders the accesses of readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Barrier {
-    /// The writers, for all threads. Not in models: there both sides have a fence, which is what the call is equal to.
+    /// The writers, for all threads. Not in models: there both sides have a fence, which has the same effect.
     #[cfg_attr(any(loom, miri), allow(dead_code))]
     Writers,
     /// Both sides, by fences, since the kernel has no such call.
@@ -41,9 +41,9 @@ impl Barrier {
         }
     }
 
-    /// Orders a writer's earlier stores before its loads of the readers' epochs, and for each reader what it does before
-    /// some moment of this call before what it does after it. Returns false if the kernel refuses that, as a filter of system
-    /// calls that was installed later can make it.
+    /// Orders a writer's earlier stores before its loads of the readers' epochs, and for each reader what it does before some
+    /// moment of this call before what it does after it. Returns false if the kernel refuses that, as it does under a seccomp
+    /// filter that was installed later.
     pub(super) fn impose(self) -> bool {
         fence(Ordering::SeqCst);
         match self {

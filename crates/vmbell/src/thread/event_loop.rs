@@ -1,8 +1,8 @@
 //! A thread that sleeps in `epoll_wait` (Linux, `epoll(7)`) until one of its descriptors is ready, and calls that one's
 //! callback. Any thread adds and removes descriptors; the thread ends when its owner drops the [`EventLoop`].
 //!
-//! Callbacks of one loop wait for each other. What may block, on a lock that others hold for long or on a descriptor that
-//! others fill, gets a loop to itself.
+//! Callbacks of one loop wait for each other. A callback that may block, on a lock that is held for long or on a full
+//! descriptor, needs a separate loop.
 
 use std::fmt;
 use std::io;
@@ -23,7 +23,7 @@ use super::{ThreadKind, spawn};
 /// How long [`EventLoop::remove`] waits for a callback that runs.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// A number that no callback has, for the eventfd that wakes the thread.
+/// The number of the eventfd that wakes the thread; callbacks have others.
 const WAKE: u64 = 0;
 
 type Descriptor = Box<dyn AsRawFd + Send>;

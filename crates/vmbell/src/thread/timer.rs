@@ -51,7 +51,7 @@ impl Timer {
         let _ = self.0.lock().reset(after, None);
     }
 
-    /// Lets the timer not expire any more. An expiry of before may still be on its way.
+    /// Disarms the timer. An earlier expiry may still be on its way.
     pub fn clear(&self) {
         // Cannot fail, as above.
         let _ = self.0.lock().clear();
