@@ -27,7 +27,7 @@ pub enum Capability {
     /// A signal to an eventfd at its limit sets the last count, which poll reports as `EPOLLERR`, and never
     /// blocks the vCPU.
     SilentSaturation,
-    /// Coalesced writes: they are kept back until the guest leaves for another reason.
+    /// Coalesced writes: the kernel buffers them until the guest exits for another reason.
     CoalescedMmio,
     /// A port that a device below the VMM answers.
     KernelPort,
@@ -37,12 +37,12 @@ pub enum Capability {
     HypercallExit,
     /// Every access to a system register of the CPU reaches the VMM.
     RegisterExits,
-    /// The least cost of an exit can be measured alone, by a bare loop around
+    /// The minimum cost of an exit can be measured separately, by a bare loop around
     /// [`Vcpu::descriptor`](super::Vcpu::descriptor).
     BareLoop,
     /// Guests that use privileged code: kernels, kvm-unit-tests.
     Kernels,
-    /// Guests can have virtualization of their own, so that a Linux in them has KVM
+    /// Guests can use virtualization themselves, so that a Linux guest has KVM
     /// ([`virtualization`](super::VmConfig::virtualization)).
     Virtualization,
     /// Guest code of ring 0 runs on the CPU; otherwise the backend emulates it instruction by instruction.
@@ -59,7 +59,8 @@ pub enum Capability {
     /// The guest's own end of an assigned device's interrupt completes the physical one
     /// ([`AssignedDevices::forward_interrupt`](super::AssignedDevices::forward_interrupt)).
     ForwardedInterrupts,
-    /// The guest's own end of a level-triggered interrupt ends it for the device too ([`Irqs::forward_line`]).
+    /// The guest's own end of a level-triggered interrupt also ends it for the device
+    /// ([`Irqs::forward_line`]).
     ///
     /// [`Irqs::forward_line`]: super::Irqs::forward_line
     ForwardedLines,

@@ -29,7 +29,7 @@ pub struct VmConfig {
     /// Which interrupt controllers are below the VMM.
     pub irqchip: Irqchip,
     /// Whether the local APICs of an x86-64 guest start in x2APIC mode, in which registers are MSRs (Intel SDM 3A, 11.12), so
-    /// that an access is a cheaper exit. They do not if [`hidden`](Self::hidden) has x2APIC. Only on the KVM backend.
+    /// that an access is a cheaper exit. Ignored if [`hidden`](Self::hidden) has x2APIC. Only on the KVM backend.
     pub x2apic: bool,
     /// Whether vCPUs offer paravirtual EOI (KVM_FEATURE_PV_EOI).
     pub pv_eoi: bool,
@@ -47,8 +47,8 @@ pub struct VmConfig {
     /// Whether the usermode backend replaces instructions in guest code that trap often. KVM ignores it: there the CPU
     /// traps, with any instruction.
     pub patch: PatchMode,
-    /// The host CPU of each vCPU's thread in the usermode backend's sandbox, by index, and from the first again if there
-    /// are more vCPUs; empty leaves the choice to the scheduler. KVM ignores it: a vCPU runs on the thread that calls
+    /// The host CPU of each vCPU's thread in the usermode backend's sandbox, by index; the list starts again if there
+    /// are more vCPUs. Empty leaves the choice to the scheduler. KVM ignores it: a vCPU runs on the thread that calls
     /// [`Vcpu::run`](super::Vcpu::run), which the caller can bind to a CPU.
     pub vcpu_cpus: Vec<usize>,
     /// The most doorbells in one group.
@@ -161,10 +161,10 @@ pub enum SpinPolicy {
     /// Sleep at once: this leaves the CPU free, and costs two wake-ups for each exit.
     #[default]
     Sleep,
-    /// Sleep at once, and run on one CPU while exits are frequent, so that a wake-up is a switch there and no other CPU must
-    /// wake. For that [`Vcpu::run`](super::Vcpu::run) binds its caller's thread to a CPU for up to a tenth of a second at a time,
-    /// of the CPUs that the thread and the vCPU may use. The thread gets its CPUs back when the vCPU is dropped, and after
-    /// a halt, a kick, a fault or an error. Threads and processes that it starts before that inherit the single CPU.
+    /// Sleep at once, and run on one CPU while exits are frequent, so that a wake-up is a context switch there, and no other CPU
+    /// has to wake. For that [`Vcpu::run`](super::Vcpu::run) binds its caller's thread to a CPU for up to a tenth of a second at
+    /// a time, chosen among those that the thread and the vCPU may use. The thread gets its CPUs back when the vCPU is dropped,
+    /// and after a halt, a kick, a fault or an error. Threads and processes that it starts before that inherit the single CPU.
     OneCpu,
     /// Spin first: exits are cheap, but a whole spare CPU is needed.
     Spin,

@@ -1,4 +1,5 @@
-//! Features of an x86 CPU by their names in `/proc/cpuinfo`, and sets of them, for guests that must not see all.
+//! Features of an x86 CPU by their names in `/proc/cpuinfo`, and sets of them, for guests that must not see all
+//! of them.
 //!
 //! The names and places are those of Linux 6.12 (`arch/x86/include/asm/cpufeatures.h`), for bits of CPUID that have
 //! their own name. Names that Linux derives from several bits, such as `ibrs`, are missing.
@@ -113,7 +114,7 @@ const TABLE: [Word; WORDS] = [
     ),
 ];
 
-/// Bits of leaf 1, EDX, that CPUs of AMD show in leaf 0x80000001, too.
+/// Bits of leaf 1, EDX, that AMD CPUs also show in leaf 0x80000001.
 const COPIED: u32 = 0x0183_f3ff;
 
 /// A set of features.

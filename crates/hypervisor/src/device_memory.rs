@@ -1,5 +1,5 @@
-//! Memory of a device that the guest reaches without an exit, and the trait with which it is given to a guest; and
-//! guest memory that another process can map, too: that of a file without a name.
+//! Memory of a device that the guest reaches without an exit, the trait that maps it into a guest, and guest
+//! memory that another process can also map: an unnamed file.
 
 use std::fs::File;
 use std::io;
@@ -36,7 +36,8 @@ pub trait AssignedDevices: Send + Sync {
     /// is there.
     fn map_device_memory(&self, address: u64, memory: &DeviceMemory) -> Result<(), Error>;
 
-    /// Unmaps what was mapped at `address`. Once this returns, no vCPU reaches it. Nothing there is not an error.
+    /// Unmaps what was mapped at `address`. Once this returns, no vCPU reaches it. It is not an error if nothing
+    /// is mapped there.
     fn unmap_device_memory(&self, address: u64) -> Result<(), Error>;
 
     /// Adds a VFIO file, a group's or a device's, to the backend before a device of it is opened (Linux

@@ -116,7 +116,8 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// The cause of a fault of which only is known that the CPU shut down, because it could deliver no exception.
+    /// The cause of a fault if all that is known is that the CPU shut down, because it could not deliver an
+    /// exception.
     pub(crate) const SHUT_DOWN: &'static str = "the cpu shut down (triple fault)";
 
     /// Whether it is a triple fault, after which a PC resets.

@@ -33,12 +33,12 @@ pub trait Irqs: Send + Sync {
     /// GSI without a route does nothing.
     fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error>;
 
-    /// Forwards a level-triggered line: the guest's EOI ends the interrupt for the caller too, without a thread of the
-    /// host. The caller checks for the end through the [`ForwardedLine`]. Needs
+    /// Forwards a level-triggered line: the guest's EOI also ends the interrupt for the caller, without a thread of
+    /// the host. The caller checks for the end through the [`ForwardedLine`]. Needs
     /// [`Capability::ForwardedLines`](super::Capability::ForwardedLines).
     ///
     /// Dropping the returned value ends the forwarding, even while an interrupt is under way: the guest ends that one
-    /// as on any other line, and takes another one if the line was raised again before. Then the line is as it was
+    /// as on any other line, and takes another one if the line was raised again before. Afterwards the line works as
     /// before.
     ///
     /// Fails if the GSI leads to no pin or to one that the guest has made edge-triggered, has a resampling irqfd, or is
@@ -61,7 +61,7 @@ pub trait ForwardedInterrupt: Send + Sync + fmt::Debug {
 pub struct ForwardedState {
     /// Physical interrupts that the guest got.
     pub injected: u64,
-    /// Physical interrupts that took another way; 0 unless something is wrong.
+    /// Physical interrupts that were not forwarded; 0 unless something is wrong.
     pub signalled: u64,
     /// Whether the guest has an interrupt that it has not ended.
     pub is_active: bool,

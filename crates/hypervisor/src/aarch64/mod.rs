@@ -2,11 +2,11 @@
 //!
 //! A guest program runs at EL1 with SP_EL1, with the MMU and the caches on. The low 4 GiB are mapped at their own
 //! addresses: RAM and everything below it as Normal memory, the rest as Device-nGnRnE. Its two arguments are in `x0`
-//! and `x1`. It may use the registers of FP and SIMD. All exceptions that can be masked are masked at first.
+//! and `x1`. It may use the registers of FP and SIMD. All maskable exceptions are initially masked.
 //!
 //! An interrupt handler finds `x16` and `x17` pushed on the stack in force (`ldp x16, x17, [sp], #16` takes them
-//! back) and ends with `eret`. It acknowledges the interrupt itself, at the interrupt controller that there is. GSI
-//! `n` is the shared peripheral interrupt with INTID `32 + n`.
+//! back) and ends with `eret`. It acknowledges the interrupt itself, at the guest's interrupt controller. GSI `n`
+//! is the shared peripheral interrupt with INTID `32 + n`.
 //!
 //! The hypercall page is called with the number in `x0` and the argument in `x1`; the result is
 //! in `x0`, and `x1` to `x3`, `x16` and `x17` are lost. There are no ports. `wfi` does not leave to the VMM: the kernel puts the vCPU to sleep until an interrupt comes.

@@ -24,7 +24,7 @@ use vmbell::eventfd::EventFdError;
 /// Why there is no doorbell on a hypercall number.
 pub const NO_HYPERCALL_DOORBELLS: &str = "kvm has ioeventfds on ports and memory only";
 
-/// The flag of the module `kvm_ioeventfd` with which ioeventfds share their address and length; a write signals all that
+/// The flag of the module `kvm_ioeventfd` for ioeventfds that share their address and length; a write signals all that
 /// match (kernel/kvm-ioeventfd/kvm_ioeventfd.h).
 const MIXED: u32 = 1 << 31;
 
@@ -35,7 +35,7 @@ const PAYLOAD_IN_PAD: Range<usize> = 4..12;
 
 const NO_PAYLOAD: &str = "kvm stores no value of a doorbell without the module kvm_ioeventfd";
 
-/// Whether the kernel can signal several eventfds a write.
+/// Whether the kernel can signal several eventfds for one write.
 pub fn mixed_groups(system: &System) -> Support {
     of_module(
         system,
@@ -119,7 +119,8 @@ pub fn assign_payload(
     Ok(payload)
 }
 
-/// Removes an ioeventfd: once this returns, the kernel signals `event` no more for this registration.
+/// Removes an ioeventfd: once this returns, the kernel no longer signals `event` for this
+/// registration.
 pub fn deassign(
     vm: &VmFd,
     event: &EventFd,

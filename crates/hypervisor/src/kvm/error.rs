@@ -32,7 +32,7 @@ pub enum KvmError {
         /// The error of `open`.
         source: io::Error,
     },
-    /// The device has another version of the KVM API than 12.
+    /// The version of the KVM API is not 12.
     #[error("/dev/kvm speaks version {found} of the API, and only 12 is known")]
     Version {
         /// The version that KVM_GET_API_VERSION returned.
@@ -61,7 +61,7 @@ pub enum KvmError {
         /// `hardware_entry_failure_reason` of the kernel's `struct kvm_run`.
         reason: u64,
     },
-    /// KVM could not go on with the guest (KVM_EXIT_INTERNAL_ERROR).
+    /// KVM could not continue the guest (KVM_EXIT_INTERNAL_ERROR).
     #[error("kvm could not go on with the guest, internal error {suberror}")]
     Internal {
         /// `KVM_INTERNAL_ERROR_*` of Linux `uapi/linux/kvm.h`.

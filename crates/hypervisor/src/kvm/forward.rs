@@ -52,8 +52,8 @@ const IRQ_SIZE: u32 = 24;
 const STATE_SIZE: u32 = 40;
 const _: () = assert!(size_of::<Irq>() == 24 && size_of::<ForwardState>() == 40);
 
-/// How often an interrupt is forwarded whose line has one that the guest has not ended, and the time in between: the guest
-/// may be about to end it.
+/// How often to retry forwarding while the guest has not ended an interrupt of the line, and the time in between: it may
+/// be about to.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(1);
 

@@ -27,15 +27,15 @@ pub struct Groups {
     matches: Mutex<Matches>,
     relays: RelayThread,
     max_items: usize,
-    /// Counts the begins and ends of moves, so it is odd while a registration moves.
+    /// Counts the starts and ends of moves, so it is odd while a registration moves.
     moves: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Matches {
     by_address: BTreeMap<IoEventAddress, Vec<Match>>,
-    /// Whether the kernel signals all items that match. Asked when there is no item: later the module neither comes nor goes for
-    /// them.
+    /// Whether the kernel signals all items that match. Queried while there are no items: loading or unloading the module later
+    /// does not change it.
     by_kernel: bool,
 }
 
@@ -90,8 +90,8 @@ impl Groups {
         }
     }
 
-    /// Adds `event` to the group on this address and length. Refuses an item that is there already, more than `max_items` items,
-    /// and a wildcard together with a value if the kernel signals one eventfd a write.
+    /// Adds `event` to the group on this address and length. Refuses an item that is already in it, more than `max_items` items,
+    /// and a wildcard together with a value if the kernel signals one eventfd per write.
     pub fn join(
         &self,
         vm: &VmFd,

@@ -51,7 +51,7 @@ impl Irqs for KvmVm {
         let irqchip = self.guest.irqchip;
         result.map_err(|error| refusal(error, irqchip, event, resample.is_some()))?;
         let guest = Arc::downgrade(&self.guest);
-        // The kernel raises the interrupt on the thread that writes the eventfd, so there is no shorter way.
+        // The kernel raises the interrupt on the thread that writes the eventfd, so nothing is faster.
         Ok(Irqfd::new(event, gsi, None, move |event| {
             let Some(guest) = guest.upgrade() else {
                 return Ok(());
@@ -62,9 +62,9 @@ impl Irqs for KvmVm {
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
-        // A guest program does not know how to mask the PIC; any other guest has it, as a PC does.
+        // A guest program cannot mask the PIC; any other guest has one, as in a PC.
         let pic = self.guest.boot_area.is_none() && self.guest.irqchip == Irqchip::Full;
-        // The kernel takes a message for a guest without an ITS, and never sends it.
+        // For a guest without an ITS, the kernel accepts a message and never sends it.
         let is_message = |route: &Route| matches!(route.target, Target::Msi(_));
         if self.guest.parts.gic() == Some(Gic::V2) && routes.iter().any(is_message) {
             return Err(IrqError::NoIts.into());

@@ -58,7 +58,8 @@ impl Slots {
         &self.vm
     }
 
-    /// Adds `memory` as memory slots at its guest-physical addresses. If one fails, the VM has those before it.
+    /// Adds `memory` as memory slots at its guest-physical addresses. If one fails, the VM keeps those before
+    /// it.
     pub fn add(&mut self, memory: &GuestMemoryMmap) -> Result<(), Error> {
         self.memory.push(memory.clone());
         for region in memory.iter() {

@@ -44,7 +44,7 @@ impl RelayShared {
     }
 
     /// Passes all rings up to now on to `items`. The count is taken and passed on under one lock, so the next
-    /// holder of the lock finds no ring half passed on.
+    /// holder of the lock never sees a signal that is half passed on.
     fn pass_on(&self, items: &[Item]) {
         // The read fails if there was no ring.
         let rings = self.bell.read().unwrap_or_default();
@@ -125,7 +125,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // If its call still runs, it has its own list of items, and is the last one.
+        // If a call is still running, it has its own list of items, and is the last one.
         let _ = self.thread.remove(self.token);
     }
 }

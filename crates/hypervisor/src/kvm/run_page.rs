@@ -52,7 +52,7 @@ pub enum Exit {
         #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "for arm64"))]
         kind: u32,
     },
-    /// An access to this address without memory, by an instruction that arm64's KVM does not know.
+    /// An access to this address without memory, by an instruction that arm64's KVM cannot decode.
     NotEmulated {
         #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "for arm64"))]
         address: u64,
@@ -61,7 +61,7 @@ pub enum Exit {
     FailEntry {
         reason: u64,
     },
-    /// KVM could not go on, most often because it cannot emulate an instruction.
+    /// KVM could not continue, most often because it cannot emulate an instruction.
     InternalError {
         suberror: u32,
     },
@@ -259,8 +259,8 @@ impl RunPage {
         }
     }
 
-    /// A word of the mapping that other threads and the kernel write too; `None` if it is outside or not
-    /// aligned.
+    /// A word of the mapping that other threads and the kernel also write; `None` if it is outside or
+    /// not aligned.
     pub fn word(&self, offset: u64) -> Option<&AtomicU32> {
         let word = self.inside(offset, size_of::<u32>())?.cast::<u32>();
         if !word.is_aligned() {

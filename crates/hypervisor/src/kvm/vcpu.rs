@@ -143,7 +143,7 @@ impl KvmVcpu {
         }
     }
 
-    /// As [`exit`](Self::exit), out of the way of the exits that come often.
+    /// Like [`exit`](Self::exit), for the rare exits.
     #[cold]
     fn rare(&mut self) -> Result<VmExit, Error> {
         self.translate(self.page.exit())

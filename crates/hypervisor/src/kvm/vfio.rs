@@ -13,7 +13,7 @@ use super::super::Error;
 
 use vmbell::sync::Mutex;
 
-/// The pseudo device; `None` as long as there was no file.
+/// The pseudo device; `None` until the first file is added.
 #[derive(Debug, Default)]
 pub struct VfioFiles(Mutex<Option<DeviceFd>>);
 
@@ -30,7 +30,7 @@ impl VfioFiles {
         ))
     }
 
-    /// Tells the VM that a file has no device of the guest any more.
+    /// Tells the VM that the guest no longer has a device of this file.
     pub fn remove(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
         let device = self.0.lock();
         let Some(device) = &*device else {

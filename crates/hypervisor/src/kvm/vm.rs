@@ -137,7 +137,8 @@ impl KvmVm {
         Doorbell::new(event, guest, address, datamatch, sharing)
     }
 
-    /// The counts of light and heavy exits. KVM does not count all light exits, on some hosts none.
+    /// The counts of light and heavy exits. KVM does not count all light exits; on some hosts it
+    /// counts none.
     pub(super) fn exits(&self) -> [u64; 2] {
         let mut sums = [0, 0];
         for vcpu in self.created_vcpus.all() {

@@ -19,7 +19,7 @@ const MAIR: u64 = 0xff << 8;
 /// 32-bit addresses by TTBR0_EL1 and none by TTBR1_EL1, pages of 4 KiB; tables in memory that is write-back and inner
 /// shareable; 36-bit physical addresses.
 const TCR: u64 = 32 | 1 << 8 | 1 << 10 | 3 << 12 | 1 << 23 | 1 << 32;
-/// The bits that are 1 where the CPU has no meaning for them, and the MMU, the data and the instruction cache.
+/// The reserved bits that must be 1, and the MMU, the data cache and the instruction cache.
 const SCTLR: u64 = 0x30d0_0800 | 1 | 1 << 2 | 1 << 12;
 /// Neither EL1 nor EL0 traps on floating point and SIMD.
 const CPACR: u64 = 3 << 20;
@@ -85,8 +85,8 @@ fn switch_off(vcpu: &VcpuFd) -> Result<(), Error> {
         .map_err(Error::system("switch a vcpu off (KVM_SET_MP_STATE)"))
 }
 
-/// Makes the counter of all vCPUs as equal to the host's as a kernel before 6.4 lets it be: it sets a value, and the
-/// time until it does so is left as the difference. Of several attempts the shortest counts.
+/// Sets the counter of all vCPUs as close to the host's as a kernel before 6.4 allows. It sets a value, and differs
+/// by the time until it does so, so the shortest of several attempts counts.
 fn share_counter(vcpu: &VcpuFd) -> Result<(), Error> {
     const ATTEMPTS: usize = 8;
     let mut shortest = u64::MAX;

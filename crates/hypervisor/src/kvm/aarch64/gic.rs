@@ -45,9 +45,9 @@ const fn kind(gic: Gic) -> u32 {
     }
 }
 
-/// Makes the interrupt controllers of a guest that has all its vCPUs, and an ITS where there can be one. The guest
-/// has them as long as the VM exists; the descriptors are for saving their state. With EL2 the guest is told by an interrupt
-/// when its own guests need new ones.
+/// Makes the interrupt controllers of a guest that has all its vCPUs, and an ITS where there can be one. The guest has them
+/// as long as the VM exists; the descriptors are for saving their state. A guest with EL2 gets a maintenance interrupt when
+/// its own guests need new interrupts.
 pub fn create(vm: &VmFd, gic: Gic, has_el2: bool) -> Result<Vec<DeviceFd>, Error> {
     let controller = device(vm, kind(gic))?;
     let irqs = FIRST_SPI + SPIS;

@@ -13,7 +13,7 @@ use super::super::system::System;
 use super::gic;
 use crate::{Capability, Error, Support};
 
-/// What has to be there for `/dev/kvm` to be, in addition to the kernel's own support.
+/// What `/dev/kvm` requires in addition to support in the kernel.
 pub const MISSING: &str = "boot a kernel with KVM in EL2";
 
 /// Why there are no ports.

@@ -2,7 +2,7 @@
 //! firmware.
 //!
 //! A vector writes the CPU's syndrome to words of its vCPU and then makes an access that KVM cannot emulate (see
-//! `boot/`). The guest can write to these words too and so forge the description: it is only reported, and nothing
+//! `boot/`). The guest can also write to these words, and so forge the description. It is only reported; nothing
 //! depends on it. Runs on the thread of the vCPU.
 
 use kvm_bindings::{KVM_SYSTEM_EVENT_RESET, KVM_SYSTEM_EVENT_SHUTDOWN};
@@ -18,7 +18,7 @@ use crate::{Error, Fault, VmExit};
 /// The length of an instruction, in bytes.
 const INSTRUCTION: usize = 4;
 
-/// The exit of a guest that cannot go on; `None` if it is not known why.
+/// The exit of a guest that cannot continue; `None` if the reason is unknown.
 pub fn end(guest: &KvmGuest, fd: &VcpuFd, index: u32, exit: Exit) -> Result<Option<VmExit>, Error> {
     let fault = match exit {
         Exit::SystemEvent { kind } => {

@@ -2,7 +2,7 @@
 //! lines. Its creator sets it up.
 //!
 //! Pins are shared peripheral interrupts. `KVM_IRQ_LINE` names such an interrupt and does not follow the routes, so the
-//! table of routes is kept here, too.
+//! table of routes is also kept here.
 
 use std::ops::Range;
 
@@ -144,7 +144,7 @@ pub fn pin(pin: u8) -> kvm_irq_routing_irqchip {
     }
 }
 
-/// There is no second controller with such a pin.
+/// No second controller has such a pin.
 pub const fn pic_pin(_: u8) -> Option<kvm_irq_routing_irqchip> {
     None
 }

@@ -102,8 +102,8 @@ fn hide(cpuid: &mut CpuId, hidden: CpuFeatures) {
     }
 }
 
-/// The register of a leaf (subleaf 0) that `read` picks from `[eax, ebx, ecx, edx]`; 0 if there is no such
-/// leaf.
+/// The register of a leaf (subleaf 0) that `read` picks from `[eax, ebx, ecx, edx]`; 0 if the leaf does
+/// not exist.
 pub fn register(cpuid: &CpuId, function: u32, read: impl Fn(&[u32; 4]) -> u32) -> u32 {
     let entry = cpuid
         .as_slice()

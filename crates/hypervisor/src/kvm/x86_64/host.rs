@@ -15,7 +15,7 @@ use crate::{Capability, Error, Support};
 /// `KVM_HC_MAP_GPA_RANGE` of Linux `uapi/linux/kvm_para.h`: the only hypercall that KVM can forward to the VMM.
 pub const HC_MAP_GPA_RANGE: u64 = 12;
 
-/// What has to be there for `/dev/kvm` to be, in addition to the kernel's own support.
+/// What `/dev/kvm` requires in addition to support in the kernel.
 pub const MISSING: &str =
     "load the kvm_intel or kvm_amd module and turn virtualization on in the firmware";
 

@@ -10,13 +10,13 @@ pub const HANDLER: usize = 0x800;
 /// Offset in a page of vectors of the words that record a fault: the kind of the exception and 1, ESR_EL1, ELR_EL1 and
 /// FAR_EL1.
 pub const WORDS: usize = 0x840;
-/// The address to which a vector stores a pair of words at its end. KVM does not know the instruction, so the guest
-/// leaves with an exit that nothing else causes.
+/// The address to which a vector stores a pair of words at its end. KVM cannot emulate the instruction, so the
+/// guest leaves with an exit that has no other cause.
 const NOWHERE: u64 = 0xfff1_0000;
 
 guest_code! {
-    /// The hypercall page: a function that calls the VMM with number x0 and argument x1, and loses x2, x16 and x17. The
-    /// low bits of the function identifier are the number, or say that x2 has it.
+    /// The hypercall page: a function that calls the VMM with number x0 and argument x1, and clobbers x2, x16 and x17.
+    /// The low bits of the function identifier are the number, or say that x2 has it.
     pub fn hypercall_page = vmbell_boot_hypercall..vmbell_boot_hypercall_end {
         "mov x2, x0",
         "mov x16, {escape}",

@@ -63,9 +63,9 @@ pub const fn handler(vector: u64) -> u64 {
 }
 
 guest_code! {
-    /// The exception handlers. They leave `[cr2, rax, vector, error code, rip, cs, rflags, rsp, ss]` on the stack
-    /// and then cause a triple fault, by an exception without gates. That exit has its own reason, so the other exits
-    /// need no comparison to tell it apart.
+    /// The exception handlers. They leave `[cr2, rax, vector, error code, rip, cs, rflags, rsp, ss]` on the stack and
+    /// then cause a triple fault, by an exception without gates. That exit has a distinct reason, so other exits do
+    /// not have to check for it.
     pub fn handlers = vmbell_boot_handlers..vmbell_boot_handlers_end {
         ".set vmbell_boot_vector, 0",
         ".rept {exceptions}",
