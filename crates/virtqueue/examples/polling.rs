@@ -27,7 +27,7 @@ fn serve(memory: &Memory, mut device: Device, count: u32) -> Result<(), String> 
     let mut chain = Chain::with_capacity(QUEUE_SIZE.into());
     for _ in 0..count {
         let head = loop {
-            // What the driver wrote is checked here. An error means that the queue is broken.
+            // What the driver wrote is checked here; an error breaks the queue.
             match device.pop(&mut chain).map_err(|error| error.to_string())? {
                 Some(head) => break head,
                 None => thread::yield_now(),
@@ -52,7 +52,7 @@ fn serve(memory: &Memory, mut device: Device, count: u32) -> Result<(), String> 
 
 /// The driver's thread, which makes the requests one after the other and gives the answers.
 pub fn exchange(requests: &[&str]) -> Result<Vec<String>, Box<dyn Error>> {
-    // `Vm::memory` is memory like this; here there is no guest.
+    // In a VMM this is `Vm::memory`; this example has no guest.
     let memory: Memory = Arc::new(GuestMemoryMmap::from_ranges(&[(RAM, 1 << 20)])?);
     let layout = SplitLayout::contiguous(RAM.0, QUEUE_SIZE);
     let brand = Requests::take().ok_or("the process has this queue already")?;

@@ -93,16 +93,17 @@ impl Head {
     }
 }
 
-/// The buffers of the chain that a device took last. It is made once, and every `pop` fills it again.
+/// The buffers of the chain that a device took last. It is allocated once, and every `pop` refills
+/// it.
 #[derive(Debug)]
 pub struct Chain {
     buffers: Box<[Buffer]>,
-    /// The readable buffers, which come first, and the writable ones: whether a buffer is writable is the index, so
-    /// that no branch tells the two kinds apart.
+    /// The readable buffers, which come first, and the writable ones. They are indexed by whether a buffer is
+    /// writable, which saves a branch.
     parts: [Part; 2],
 }
 
-/// The buffers of one kind. Those of both kinds have less than 4 GiB.
+/// The buffers of one kind. Both kinds together have less than 4 GiB.
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
     count: u32,

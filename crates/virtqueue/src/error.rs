@@ -1,8 +1,9 @@
-//! The errors of a queue: at set-up, when a buffer is added, and when the other side writes what it must not.
+//! The errors of a queue: at set-up, when a buffer is added, and when the other side breaks the
+//! specification.
 
 use std::{error::Error, fmt};
 
-/// Why a queue is broken: the other side wrote what it must not. Only a reset repairs it.
+/// Why a queue is broken: what the other side wrote is invalid. Only a reset repairs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[cfg_attr(
     feature = "serde",
@@ -103,7 +104,7 @@ pub enum QueueError {
         /// Its first descriptor.
         head: u16,
     },
-    /// The length of an indirect table is 0 or no multiple of a descriptor's.
+    /// The length of an indirect table is 0 or not a multiple of a descriptor's.
     #[error("indirect table of {len} bytes in chain {head}")]
     IndirectLength {
         /// First descriptor of the chain.
@@ -271,7 +272,7 @@ pub enum UsedError {
         /// The chain.
         id: u16,
     },
-    /// More chains were given back than taken: this one is another queue's.
+    /// More chains were given back than taken: this one belongs to another queue.
     #[error("chain {id} was not taken from this queue")]
     NotTaken {
         /// The chain.

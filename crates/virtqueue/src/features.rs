@@ -10,7 +10,7 @@
 )]
 #[non_exhaustive]
 pub struct Features {
-    /// `VIRTIO_F_EVENT_IDX`: each side asks for a notification by event index, and not by a flag.
+    /// `VIRTIO_F_EVENT_IDX`: each side asks for a notification by event index instead of a flag.
     pub event_idx: bool,
     /// `VIRTIO_F_INDIRECT_DESC`: a descriptor may name a table of descriptors.
     pub indirect: bool,
@@ -40,7 +40,8 @@ impl Features {
         self
     }
 
-    /// Those of a device's negotiated feature bits (virtio 1.3, 6) that change the contents of the rings.
+    /// Picks the bits that change the contents of the rings from a device's negotiated features (virtio
+    /// 1.3, 6).
     pub const fn from_bits(negotiated: u64) -> Self {
         Self {
             indirect: negotiated & 1 << 28 != 0,

@@ -62,8 +62,8 @@ impl PollState {
         self.published() & !IN_BATCH
     }
 
-    /// Stores the position, with [`IN_BATCH`] if used buffers wait there that the ring does not show. Only the driver side
-    /// does, before it makes any further buffer available.
+    /// Stores the position, with [`IN_BATCH`] if used buffers wait there that the ring does not show. Called by the driver
+    /// side only, before it makes any further buffer available.
     #[inline]
     pub(super) fn publish(&self, position: u64) {
         self.published.store(position, Ordering::Relaxed);
@@ -94,7 +94,7 @@ impl PollState {
         (self.base.load(Ordering::Relaxed), laps != 0)
     }
 
-    /// Continues from what is saved, but for the position, which the driver side publishes.
+    /// Continues from the saved state, except for the position, which the driver side publishes.
     pub(super) fn restore(&self, (base, wrap_counter): (u64, bool), broken: bool) {
         self.base.store(base, Ordering::Relaxed);
         let laps = if wrap_counter { LAPS } else { 0 };
@@ -124,7 +124,8 @@ impl PollState {
         R::opaque(position.wrapping_sub(base))
     }
 
-    /// How many buffers are used and not consumed; the highest number if that is not known, but some are.
+    /// How many buffers are used and not consumed; the highest number if there are some, but it is
+    /// unknown how many.
     pub(super) fn waiting<R: Ring>(&self, ring: &R) -> u16 {
         let published = self.published();
         if published & IN_BATCH != 0 {
@@ -158,7 +159,7 @@ impl<B: Brand> Progress<B> for Opaque<B> {
         if state.is_broken() {
             return false;
         }
-        // The order is needed: see the module's comment.
+        // The order matters: see the module's comment.
         ring.used_since(index(self.value)) != 0 || {
             let published = state.published();
             // Without branches, so that counting wraps costs nothing.

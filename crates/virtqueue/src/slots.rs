@@ -109,7 +109,7 @@ impl<T> Slots<T> {
     /// Takes back the buffer that starts at `id`; its entries are free from here on. `None` if it is not in flight
     /// or has fewer than `len` writable bytes: [`refusal`](Self::refusal) tells which.
     ///
-    /// `chained` says that the buffer has one entry for each ring slot, and not only one.
+    /// `chained` says that the buffer has one entry for each ring slot instead of a single one.
     #[inline]
     pub(super) fn give_back(&mut self, id: u32, len: u32, chained: bool) -> Option<Returned<T>> {
         let slot = self.slots.get_mut(usize::try_from(id).ok()?)?;
@@ -252,7 +252,7 @@ impl<T> Slots<T> {
         Ok(slots)
     }
 
-    /// Takes the data of any buffer in flight, for a queue that is not used any more.
+    /// Takes the data of any buffer in flight, for a queue that is no longer used.
     pub(super) fn detach(&mut self) -> Option<T> {
         self.slots.iter_mut().find_map(|slot| slot.data.take())
     }

@@ -32,7 +32,7 @@ pub struct Driver<T, S: Side, B> {
     pub(super) slots: Slots<T>,
     /// How many descriptors are free; 0 if the queue is broken.
     pub(super) free: u16,
-    /// Whether notifications are enabled by event index, so that consuming must move the event.
+    /// Whether notifications are enabled by event index; consuming then has to move the event.
     pub(super) armed: bool,
     pub(super) features: Features,
     tables: Option<Tables<S::Memory>>,
@@ -178,7 +178,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         progress.is_past(&self.state, self.side.ring())
     }
 
-    /// Enables a notification of the next used buffer; false if a used buffer is waiting already.
+    /// Enables a notification of the next used buffer. False if a used buffer is already waiting.
     pub fn enable_cb(&mut self) -> bool {
         let token: Token<_> = self.enable_cb_prepare();
         !self.poll(token)
@@ -190,7 +190,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
     pub fn enable_cb_delayed(&mut self) -> bool {
         let most = u32::from(self.side.save().in_flight) * 3 / 4;
         let most = u16::try_from(most).unwrap_or(u16::MAX);
-        // The notification is enabled even if the queue is broken, so that the device does not stay silent.
+        // Enabled even if the queue is broken, so that the device still notifies.
         self.ask(most);
         self.state.waiting(self.side.ring()) <= most || self.broken.is_some()
     }
@@ -202,8 +202,8 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
     ///
     /// # Errors
     ///
-    /// If `status`, the device's, says that there is no driver yet or that queues are live, or if
-    /// the queue is broken.
+    /// If the device's `status` says that it has no driver yet or that queues are live, or if the
+    /// queue is broken.
     pub fn use_wrap_counter(&mut self, status: Status) -> Result<(), WrapCounterError> {
         self.state.use_wrap_counter(status, self.broken)
     }

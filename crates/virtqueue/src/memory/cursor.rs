@@ -1,4 +1,4 @@
-//! A place on a ring of descriptors that moves forward, without a check for each access.
+//! A cursor that moves forward on a ring of descriptors, without a bounds check for each access.
 
 #![allow(unsafe_code)]
 
@@ -90,7 +90,8 @@ impl<M> Cursor<M> {
         true
     }
 
-    /// As [`in_next_lap`](Self::in_next_lap), unless that is past `limit` or more slots away than the ring has.
+    /// Like [`in_next_lap`](Self::in_next_lap), unless that is past `limit` or more slots away than the ring
+    /// has.
     #[cold]
     #[inline(never)]
     fn in_next_lap_up_to(&self, next: u64, limit: u64) -> Option<u64> {
@@ -107,7 +108,7 @@ impl<M> Cursor<M> {
         (next & !SLOT) + LAP + slot as u64
     }
 
-    /// Makes the mark one that no descriptor has, until [`set`](Self::set).
+    /// Sets a mark that no descriptor has, until [`set`](Self::set).
     pub(crate) fn block(&mut self) {
         self.mark |= BLOCKED;
     }

@@ -1,4 +1,4 @@
-//! Words that free-running indices select, without a check for each access.
+//! Words that free-running indices select, without a bounds check for each access.
 
 #![allow(unsafe_code)]
 
@@ -14,7 +14,7 @@ pub(crate) struct CyclicWords<A, M> {
 }
 
 impl<A: Atomics, M: RingMemory> CyclicWords<A, M> {
-    /// As [`Words::resolve`]; an error as well if `size` is not a power of two.
+    /// Like [`Words::resolve`], and also an error if `size` is not a power of two.
     pub(crate) fn resolve(
         memory: &M,
         part: &'static str,

@@ -1,8 +1,8 @@
 //! The memory that holds rings: plain memory of this process, or guest memory of the vm-memory crate.
 //!
-//! A queue resolves its parts to host pointers once, at set-up, and checks ranges and alignment
-//! then, so that no access translates an address. Of the virtqueue's code only this folder is unsafe. Accesses
-//! do not set dirty bitmaps: a VMM that migrates a guest must mark a queue's pages itself.
+//! A queue resolves its parts to host pointers once, at set-up, and checks ranges and alignment then, so that
+//! no access translates an address. This folder has all the `unsafe` code of the crate. Accesses do not set
+//! dirty bitmaps: a VMM that migrates a guest must mark a queue's pages itself.
 
 #![allow(unsafe_code)]
 
@@ -76,9 +76,9 @@ type Part = (&'static str, u64, u64);
 /// Each part consists of atomics of one width, and the driver, which may be a hostile guest, chooses the addresses.
 /// Rust's memory model does not define a race of atomics of two widths on one byte.
 ///
-/// A guest can still bring one about: with rings of two queues, or an indirect table and a ring, that lie over each other and are
-/// served by two threads. CPUs define it, and each access is one instruction; what is read is checked as anything else that a
-/// guest writes. Only accesses of 16 bits everywhere would exclude it, at the cost of eight loads a descriptor.
+/// A guest can still cause one: with overlapping rings of two queues, or an indirect table that overlaps a ring, served by two
+/// threads. CPUs define the result, and each access is one instruction. What is read is checked like everything else that a guest
+/// writes. Only 16-bit accesses everywhere would exclude it, at the cost of eight loads per descriptor.
 pub(super) fn check_apart(parts: [Part; 3]) -> Result<(), SetupError> {
     let [one, two, three] = parts;
     for ((part, addr, len), (other, start, size)) in [(one, two), (one, three), (two, three)] {
@@ -91,7 +91,7 @@ pub(super) fn check_apart(parts: [Part; 3]) -> Result<(), SetupError> {
 
 const LINE_BYTES: usize = 64;
 
-/// Aligned so that rings share no cache line with anything else.
+/// Aligned so that rings do not share cache lines with other data.
 #[derive(Default)]
 #[repr(C, align(64))]
 struct Line([AtomicU64; LINE_BYTES / 8]);
@@ -138,7 +138,8 @@ unsafe impl RingMemory for HostMemory {
         if end > self.len() {
             return None;
         }
-        // A raw pointer and no reference to all lines, which Miri would check for each atomic.
+        // A raw pointer instead of a reference to all lines, which Miri would check for each
+        // atomic.
         let first = Arc::as_ptr(&self.lines);
         NonNull::new(first.cast::<u8>().wrapping_add(start).cast_mut())
     }

@@ -22,7 +22,7 @@ pub type PackedDriver<T, M, B> = Driver<T, PackedSide<M>, B>;
 #[derive(Debug)]
 pub struct PackedSide<M> {
     pub(super) ring: PackedRing<M>,
-    /// The place of the next buffer to make available.
+    /// The position of the next buffer to make available.
     available: Cursor<M>,
     /// The value of `available` when a notification was last considered.
     kicked: Position,
@@ -30,7 +30,7 @@ pub struct PackedSide<M> {
     used: Cursor<M>,
     /// For a partly consumed in-order batch: the id and length of its last buffer.
     batch: Option<(u16, u32)>,
-    /// [`IN_BATCH`] if there is one, ready to be published with the position.
+    /// [`IN_BATCH`] if a batch is partly consumed, ready to be published with the position.
     in_batch: u64,
 }
 
@@ -131,8 +131,9 @@ impl<M: RingMemory> Side for PackedSide<M> {
                 first = rest;
                 self.ring.at(at).store_addr(buffer.addr);
             } else {
-                // The device does not load this descriptor before the first one, but a poller may whose
-                // token is of this slot one lap ago. Release: that poller sees the driver's new position.
+                // The device does not load this descriptor before the first one, but a poller may, if its
+                // token is for this slot one lap ago. Release: that poller sees the driver's new
+                // position.
                 self.ring.at(at).store(buffer.addr, rest, Ordering::Release);
             }
             at = at.advance(1, size);

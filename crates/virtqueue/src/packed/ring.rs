@@ -174,7 +174,7 @@ impl<M: RingMemory> Ring for PackedRing<M> {
             return 0;
         };
         let rest = descriptor.load_rest(Ordering::Acquire);
-        // A buffer of several slots has one used descriptor, so those after the first show nothing for certain.
+        // A buffer of several slots has one used descriptor, so the slots after the first prove nothing.
         if position.is_used(descriptor::packed::flags(rest)) {
             u16::MAX
         } else {

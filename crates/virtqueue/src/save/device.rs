@@ -30,8 +30,8 @@ pub struct DeviceState {
     pub next_used: u16,
     /// The driver's available index as last loaded, on a split ring; 0 on a packed ring.
     pub avail_seen: u16,
-    /// How many used buffers (split) or used slots (packed) the driver has got since the last question whether it
-    /// wants a notification; 65,536 means any larger number, too.
+    /// How many used buffers (split) or used slots (packed) the driver has got since it was last checked whether
+    /// it wants a notification; 65,536 also means any larger number.
     pub unsignalled: u32,
     /// The chains that the caller holds.
     pub heads: Vec<HeadState>,
@@ -78,7 +78,7 @@ impl DeviceState {
         let distance = |field, to| self.ring.distance(field, self.next_used, to, size);
         let taken = distance("next_avail", self.next_avail)?;
         match self.ring {
-            // What the device has not seen it has not taken; a broken queue looks at nothing that it has seen.
+            // The device cannot have taken what it has not seen. A broken queue ignores what it has seen.
             RingKind::Split => {
                 let seen = distance("avail_seen", self.avail_seen)?;
                 at_most("next_avail", taken, seen)?;
@@ -88,7 +88,7 @@ impl DeviceState {
             }
             RingKind::Packed => at_most("avail_seen", self.avail_seen, 0_u16)?,
         }
-        // First of all, so that nothing is done for more chains than the queue has.
+        // Checked first, so that no work is done for more chains than the queue has.
         at_most("number of heads", self.heads.len() as u64, taken)?;
         let mut slots = 0;
         for head in &self.heads {
@@ -119,7 +119,7 @@ impl DeviceState {
         Ok(())
     }
 
-    /// Checks that the chains of an in-order queue have different places among the `taken` ones.
+    /// Checks that no two chains of an in-order queue have the same place among the `taken` ones.
     fn check_order(&self, taken: u16) -> Result<(), RestoreError> {
         let offset = |head: &HeadState| match self.ring {
             RingKind::Split => head.sequence.wrapping_sub(self.next_used),

@@ -29,8 +29,8 @@ pub struct DriverState {
     pub tables: Option<(u64, u16)>,
     /// The index of the next buffer to make available.
     pub available: u16,
-    /// How many buffers (split) or slots (packed) were made available since the last question whether the device
-    /// wants a notification; 65,536 means any larger number, too.
+    /// How many buffers (split) or slots (packed) were made available since it was last checked whether the
+    /// device wants a notification; 65,536 also means any larger number.
     pub unkicked: u32,
     /// How far the driver has consumed: the position of a [`Token`](crate::Token) that is made now.
     pub position: u64,
@@ -115,8 +115,8 @@ impl DriverState {
         Ok(in_flight)
     }
 
-    /// Checks that the position does not overflow for as long as a queue can last: it is at most half of what it can be. The position
-    /// of a queue that goes on from there is larger.
+    /// Checks that the position cannot overflow while the queue exists: it is at most half the maximum, and the restored queue counts
+    /// up from it.
     pub(crate) fn check_position(&self) -> Result<(), RestoreError> {
         at_most("position", self.position, 1_u64 << 62)
     }
@@ -191,7 +191,7 @@ impl DriverState {
             return Err(RestoreError::NotInFlight { id });
         }
         match ring {
-            // A broken queue looks at nothing that it has seen; a batch is followed by the buffers that it covers.
+            // A broken queue ignores what it has seen; a batch is followed by the buffers that it covers.
             RingKind::Split => {
                 let seen = ring.distance("used_seen", index, self.used_seen, size)?;
                 let most = if self.broken.is_some() { 0 } else { in_flight };

@@ -16,8 +16,8 @@ pub use driver::{BufferState, DriverState};
 /// The version of [`DeviceState`] and [`DriverState`].
 pub const STATE_VERSION: u16 = 1;
 
-/// The most steps since the last question about a notification that a state tells apart. An event index is at most
-/// 65,535 entries away, so this number means any larger one, too.
+/// The most steps since the last check for a notification that a state distinguishes. An event index is at most
+/// 65,535 entries away, so this number also means any larger one.
 pub(super) const MANY: u32 = 1 << 16;
 
 /// `steps`, or [`MANY`] if there are more.
@@ -93,7 +93,7 @@ fn undefined(field: &'static str, value: impl Into<u64>) -> RestoreError {
 }
 
 /// Reads the version of a state, which its form depends on: it is the first field, so that a state of another version is
-/// refused as such, whatever follows.
+/// refused as such, regardless of what follows.
 #[cfg(feature = "serde")]
 fn known_version<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u16, D::Error> {
     let version = serde::Deserialize::deserialize(from)?;
@@ -103,7 +103,7 @@ fn known_version<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u16, D::Er
     Ok(version)
 }
 
-/// Reads an optional value that must be there, be it as none: serde takes a field that is missing for none.
+/// Reads an optional value whose field must exist: serde takes a missing field for `None`.
 #[cfg(feature = "serde")]
 fn required<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
 where
@@ -184,7 +184,7 @@ pub(super) const SLOT: u16 = 0x7fff;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// The state has a version that this program does not know.
+    /// The state has an unknown version.
     #[error("restore a queue: version {version} of the state is unknown")]
     Version {
         /// The version in the state.
@@ -218,7 +218,7 @@ pub enum RestoreError {
         /// The largest value that the queue or the other fields allow.
         limit: u64,
     },
-    /// Two indices cannot be those of one ring at one time.
+    /// No ring has these two indices at the same time.
     #[error("restore a queue: {field} {to:#x} does not follow {from:#x} on a ring of {size}")]
     Apart {
         /// Name of the later index.
@@ -252,7 +252,7 @@ pub enum RestoreError {
         /// The buffer.
         id: u16,
     },
-    /// `VIRTIO_F_IN_ORDER` was negotiated, and the state cannot come of buffers that were used in order.
+    /// `VIRTIO_F_IN_ORDER` was negotiated, and the state is impossible if buffers were used in order.
     #[error("restore a queue: {id} is out of order, and the queue promises order")]
     OutOfOrder {
         /// The chain, buffer or entry.

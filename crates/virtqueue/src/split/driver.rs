@@ -1,8 +1,9 @@
 //! The driver side of a split ring, owned by one thread at a time: making buffers available, event suppression, reset
 //! (virtio 1.3, 2.7.5, 2.7.7, 2.7.10 and 2.7.13) and consuming used buffers (2.7.8, 2.7.9 and 2.7.14).
 //!
-//! `take_used` has one path for all used buffers, which is inlined. What is not usual is out of line and returns an element
-//! or an error, never what `take_used` returns: that would be written to memory, and so would the usual result.
+//! `take_used` has one path for all used buffers, which is inlined. The unusual cases are out of line, and return an
+//! element or an error. If they returned what `take_used` returns, it would be written to memory, and so would the usual
+//! result.
 
 use super::ring::{NO_INTERRUPT, NO_NOTIFY, SplitRing};
 use crate::descriptor::split::rest;
@@ -182,7 +183,8 @@ impl<M: RingMemory> Side for SplitSide<M> {
     #[inline]
     fn set_event(&self, event_idx: bool, after: Option<u16>) {
         if event_idx {
-            // For none, the event index that is farthest from those of buffers in flight, in both directions.
+            // To disable it, the event index that is farthest from those of buffers in flight, in both
+            // directions.
             let after = after.unwrap_or(1 << 15);
             self.ring.set_used_event(self.index().wrapping_add(after));
         } else {

@@ -1,5 +1,5 @@
 //! The split ring: a descriptor table, the available ring, which the driver writes, and the used ring, which the
-//! device writes (virtio 1.3, 2.7 and 2.7.2). This file has the addresses of the three parts.
+//! device writes (virtio 1.3, 2.7 and 2.7.2). This file defines the addresses of the three parts.
 
 mod device;
 mod driver;
