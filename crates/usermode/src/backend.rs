@@ -1,5 +1,5 @@
-//! The backend: it makes guests, and says what it can do on this host. Whether a guest can run is found by starting one, on
-//! the thread that asks.
+//! The backend: creates guests, and reports what it can do on this host. To find out whether a guest can run, it starts one
+//! on the calling thread.
 
 use std::sync::{Arc, OnceLock};
 
@@ -38,7 +38,7 @@ fn support(capability: Capability) -> Support {
 }
 
 /// Starts a sandbox to find out whether one can run. A success is remembered; after a failure the next call
-/// tries again, since the reason may have gone away.
+/// tries again, since the cause may be gone.
 fn run() -> Support {
     static STARTED: OnceLock<()> = OnceLock::new();
     if STARTED.get().is_some() {

@@ -23,7 +23,7 @@ use vmbell::sync::Mutex;
 use vmbell_hypervisor::Error;
 
 /// The CPU time that the vCPUs of a sandbox may use until its descriptor thread, which was stopped and continues, has parked
-/// again. That takes this thread microseconds, but vCPUs may get the CPU before it.
+/// again. This takes microseconds, but vCPUs may get the CPU first.
 const PARK_BUDGET: Duration = Duration::from_secs(30);
 
 /// The descriptor numbers of one sandbox that the monitor fills.
@@ -118,7 +118,8 @@ impl Descriptors {
         let mut bound = ProgressBound::new(process, PARK_BUDGET);
         let added = self.listener.add_fd(event, target, parked, &mut bound);
         if matches!(&added, Err(error) if error.kind() == io::ErrorKind::UnexpectedEof) {
-            // The caller then finds that the sandbox has ended, which is not an error of a removal.
+            // The caller then finds that the sandbox has ended, which is not an error for a
+            // removal.
             process.await_end();
         }
         added

@@ -1,4 +1,4 @@
-//! The errors that only the usermode engine has, and in words how a sandbox ended.
+//! The errors that only the usermode engine has, and the description of how a sandbox ended.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -31,7 +31,7 @@ pub enum UsermodeError {
         /// The error of seccompiler.
         source: seccompiler::BackendError,
     },
-    /// A seccomp program is longer than the control page has room for.
+    /// A seccomp program does not fit in the control page.
     #[error("the seccomp program for {thread} has {len} instructions, at most {limit} fit")]
     FilterTooLong {
         /// The thread that the program is for.

@@ -40,12 +40,12 @@ impl HaltFdTable {
     /// Wakes a vCPU that sleeps in `epoll_wait`.
     pub fn wake(&self, vcpu: usize) {
         if let Some(fds) = self.0[vcpu].get() {
-            // The count is never taken; 2^64 writes do not happen.
+            // The count is never read; it would take 2^64 writes to fill it.
             let _ = fds.wake_eventfd.write(1);
         }
     }
 
-    /// Lets a signal of `irqfd` wake the vCPU from here on. Fails if the sandbox can have no further
+    /// Lets a signal of `irqfd` wake the vCPU from here on. Fails if the sandbox cannot have another
     /// descriptor.
     pub fn add_irqfd(
         &self,

@@ -123,8 +123,8 @@ impl Irqfd {
     }
 
     /// Puts an irqfd that has woken a halted vCPU into the epoll descriptor of that vCPU, so that the next signal wakes
-    /// it directly. If that fails, for want of descriptors, the thread continues waking the vCPU and does not
-    /// try again for it.
+    /// it directly. If that fails because no descriptors are left, the thread keeps waking the vCPU and does not try
+    /// again for it.
     fn wake_directly(&self, guest: &UsermodeGuest, vcpu: usize) {
         let mut wakes_vcpu = self.wakes_vcpu();
         if *wakes_vcpu == Some(vcpu) {

@@ -19,8 +19,8 @@ pub fn memory_file(name: &CStr, size: u64) -> Result<File, Error> {
         // SAFETY: `name` is a C string that outlives the call.
         unsafe { libc::memfd_create(name.as_ptr(), flags) }
     };
-    // MFD_EXEC says it explicitly where the kernel knows the flag (6.3), since `vm.memfd_noexec` may make files
-    // not executable by default.
+    // MFD_EXEC (Linux 6.3) asks for it explicitly, since `vm.memfd_noexec` may make files non-executable by
+    // default.
     let mut fd = create(FLAGS | libc::MFD_EXEC);
     if fd < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
         fd = create(FLAGS);

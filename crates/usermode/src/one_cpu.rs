@@ -1,11 +1,11 @@
 //! The two threads of a vCPU on one host CPU ([`SpinPolicy::OneCpu`](vmbell_hypervisor::SpinPolicy::OneCpu)), on the thread
 //! that runs the vCPU.
 //!
-//! The monitor and the sandbox take turns: one of them sleeps while the other runs. On two CPUs each turn wakes a CPU, and on
-//! one CPU it is a switch there. The scheduler does not see that they take turns and wakes the sleeper on an idle CPU, so
-//! both threads are bound to one CPU while exits are frequent. A bound thread cannot leave a CPU that is busy with others, so
-//! they are let go [`TOGETHER`] later, or when the guest has run for [`PATIENCE`] without an exit, and the scheduler places
-//! them again before they are bound again.
+//! The monitor and the sandbox take turns: one of them sleeps while the other runs. On two CPUs each turn wakes a CPU; on one
+//! CPU it is a context switch. The scheduler does not see that they take turns and wakes the sleeper on an idle CPU, so both
+//! threads are bound to one CPU while exits are frequent. A bound thread cannot leave a CPU that is busy with others, so they
+//! are let go [`TOGETHER`] later, or when the guest has run for [`PATIENCE`] without an exit, and the scheduler places them
+//! again before they are bound again.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -22,7 +22,7 @@ use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched
 const EXITS: u32 = 4;
 /// The time limit for [`EXITS`].
 const EXITS_WITHIN: Duration = Duration::from_millis(4);
-/// How long the threads stay bound. What it costs to bind them again is below 1 % of this.
+/// How long the threads stay bound. Binding them again takes less than 1 % of this.
 const TOGETHER: Duration = Duration::from_millis(100);
 /// How long a guest may run without an exit until its threads are let go.
 pub const PATIENCE: Duration = Duration::from_millis(10);
@@ -58,11 +58,12 @@ pub struct OneCpu {
 
 #[derive(Debug)]
 enum Place {
-    /// Where the scheduler places each, and at least until this moment.
+    /// Each where the scheduler places it, at least until this moment.
     ApartUntil(Instant),
     /// On one CPU.
     Together(Box<Together>),
-    /// Where the scheduler places each, for good: no CPU is allowed to both, or the kernel refused to bind one.
+    /// Each where the scheduler places it, permanently: no CPU is allowed to both, or the kernel refused to
+    /// bind one.
     Refused,
 }
 
@@ -71,7 +72,7 @@ enum Place {
 pub struct Together {
     cpu: Claim,
     monitor: Bound,
-    /// The thread that `monitor` is, which takes no system call to compare.
+    /// The same thread as `monitor`; comparing this does not take a system call.
     caller: ThreadId,
     vcpu: Bound,
     use_of_cpu: Option<UseOfCpu>,
@@ -111,7 +112,8 @@ impl OneCpu {
             Place::Together(together) => {
                 let now = Instant::now();
                 if !was_last {
-                    // This thread has waited for another vCPU since, which would look like a disturbance.
+                    // This thread has waited for another vCPU in the meantime, which would look like a
+                    // disturbance.
                     together.restart_check(now);
                 }
                 if !together.holds() {
@@ -215,7 +217,7 @@ impl Bound {
         Ok(Self { thread, before })
     }
 
-    /// Lets the thread have the CPUs that it had, unless others have bound it meanwhile.
+    /// Gives the thread its earlier CPUs back, unless it was bound by someone else meanwhile.
     fn let_go(&self, cpu: usize) {
         if sched_getaffinity(Some(self.thread)).is_ok_and(|now| now == only(cpu)) {
             // A thread that has ended is not found. If a cpuset took the CPUs away, the kernel has placed the thread.
@@ -243,7 +245,8 @@ struct Times {
 
 impl UseOfCpu {
     fn open(vcpu: Pid, now: Instant) -> io::Result<Self> {
-        // A process sees the threads of others here, too, though a listing of /proc does not show them.
+        // The threads of other processes can also be opened here, though a listing of /proc does not
+        // show them.
         let vcpu = format!("/proc/{}/schedstat", vcpu.as_raw_pid());
         let files = [
             File::open("/proc/thread-self/schedstat")?,

@@ -194,7 +194,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
         if let (Some(token), Ok(watcher)) = (self.watched, watcher()) {
-            // A call that still runs has what it needs, and nothing waits for it.
+            // A call that is still running owns what it needs, and nothing waits for it.
             let _ = watcher.remove(token);
         }
         // The process is reaped last: until then no other process can get its number.
@@ -213,7 +213,7 @@ fn watcher() -> io::Result<&'static EventLoop> {
     Ok(WATCHER.get_or_init(|| new))
 }
 
-/// How a child has ended, which stays to be reaped; `None` if it runs.
+/// How a child has ended, without reaping it; `None` if it is still running.
 fn ended_with(pidfd: &OwnedFd) -> Option<ExitStatus> {
     loop {
         // SAFETY: all-zero bytes are a valid siginfo_t, which waitid fills in.
@@ -228,7 +228,7 @@ fn ended_with(pidfd: &OwnedFd) -> Option<ExitStatus> {
             }
             return Some(ExitStatus::from_raw(libc::SIGKILL));
         }
-        // Without a child that has ended, waitid leaves the zeroes.
+        // If no child has ended, waitid leaves the zeroes.
         if info.si_signo == 0 {
             return None;
         }

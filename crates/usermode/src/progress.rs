@@ -80,8 +80,8 @@ fn timed_out(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
-/// How often a wait for a sandbox checks its bound. It finds the end of the sandbox, too, which a listener before Linux
-/// 6.11 reports only when the process is reaped.
+/// How often a wait for a sandbox checks its bound. This also detects the end of the sandbox, which a listener before
+/// Linux 6.11 reports only when the process is reaped.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Waits until `file` can be read without blocking. The error is [`io::ErrorKind::UnexpectedEof`] if no writer

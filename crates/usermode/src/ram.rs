@@ -1,6 +1,6 @@
 //! Guest RAM and device memory: memory of files, which the monitor and the sandbox map.
 //!
-//! The file of RAM is the engine's own or that of the caller's memory. Device memory is mapped by the sandbox at its
+//! RAM is a file of the engine, or the file of the caller's memory. Device memory is mapped by the sandbox at its
 //! start: later nothing in the sandbox may map anything. The thread that creates the guest runs this.
 
 use stub::layout::{MAX_DEVICE_MAPPINGS, PATCH_BASE, PATCH_SIZE};
@@ -46,8 +46,8 @@ impl Ram {
         Ok(Self { memory, file })
     }
 
-    /// Checks that the sandbox can map what the caller has mapped: as long as the sandbox starts, an error could
-    /// not say what is wrong with the memory.
+    /// Checks that the sandbox can map what the caller has mapped: an error while the sandbox starts could not
+    /// say what is wrong with the memory.
     fn given(memory: &GuestMemoryMmap) -> Result<Self, Error> {
         let unshared = |what| Error::from(UsermodeError::MemoryNotShared { what });
         let region = memory.iter().next().ok_or(unshared("has no region"))?;
@@ -101,7 +101,7 @@ pub fn check_device_memory(config: &VmConfig) -> Result<(), Error> {
             let most = MAX_DEVICE_MAPPINGS;
             return refuse(DeviceMemoryRule::Count { most });
         }
-        // The error of the sandbox that starts could not say what is wrong with it.
+        // An error while the sandbox starts could not say what is wrong with it.
         memory.map()?;
     }
     Ok(())

@@ -115,7 +115,8 @@ impl<'s> SectionBarrier<'s> {
 /// Begins two phases, one after the other, and waits with `drained` for the end of the one before: a reader may have
 /// read the number of a phase just before it changed. False as soon as `drained` is.
 ///
-/// One thread at a time: of two, each could begin every second phase, and wait for one half of the readers twice.
+/// One thread at a time: two threads could begin alternate phases, and each would wait for the same half of the
+/// readers twice.
 fn both_phases(turn: &Mutex<()>, phase: &AtomicU32, mut drained: impl FnMut(u32) -> bool) -> bool {
     let _turn = turn.lock();
     (0..2).all(|_| drained(phase.fetch_add(1, SeqCst)))
@@ -187,7 +188,7 @@ mod tests {
             let mut waited = Vec::new();
             let drained = |number: u32| {
                 waited.push(number & 1);
-                // The other thread may begin a phase now, if it can.
+                // Now the other thread may begin a phase, if it can.
                 for _ in 0..10_000 {
                     if phase.load(SeqCst) != number.wrapping_add(1) {
                         break;

@@ -49,7 +49,7 @@ pub struct Sandbox {
     threads: Vec<VcpuThread>,
     /// Held by a removal while it waits for lookups.
     pub removals: Mutex<()>,
-    /// Whether a removal must also hold against a guest that takes over its stub.
+    /// Whether a removal must be final even for a guest that takes over its stub.
     pub containment: Containment,
     /// The descriptors that halted vCPUs sleep on.
     pub halt_fds: HaltFdTable,
@@ -71,7 +71,8 @@ impl Sandbox {
             .write_all_at(&hypercall_page::assemble()?, HYPERCALL_OFFSET)
             .map_err(Error::system("write the hypercall page"))?;
         let trampolines = map_trampolines(&read_only)?;
-        // From here on no further writable mapping of this file can be made, above all not by the sandbox.
+        // From here on no further writable mapping of this file can be made, in particular not by the
+        // sandbox.
         seal(
             &read_only,
             libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL,

@@ -77,7 +77,8 @@ impl UsermodeVcpu {
             (!sandbox.process().has_ended()).then_some(interval)
         };
         self.exit_sequence = await_exit(run, self.exit_sequence, self.guest.spin, recheck);
-        // The end of the sandbox hands the vCPU over too. An exit that was handed over just before the end is lost.
+        // The end of the sandbox also hands the vCPU over. An exit that was handed over just before the end is
+        // lost.
         self.ended().map_or(Ok(()), Err)
     }
 
@@ -292,7 +293,7 @@ impl Vcpu for UsermodeVcpu {
         self.guest.sandbox.thread(self.index).enter();
         let exit = self.run_to_exit();
         self.guest.sandbox.thread(self.index).leave();
-        // After these the caller may have other work for its thread.
+        // After these exits the caller may have other work for its thread.
         if let Some(one_cpu) = &mut self.one_cpu
             && matches!(
                 exit,

@@ -215,8 +215,8 @@ impl Irqs for UsermodeVm {
                 Some(guest) => guest.remove_irqfd(id, gsi),
                 None => Ok(()),
             };
-            // After an error too: the irqfd raises nothing any more, though the sandbox may still have its
-            // resamplefd.
+            // Even after an error: the irqfd no longer raises anything, though the sandbox may still have
+            // its resamplefd.
             if let Some(watcher) = watcher.upgrade()
                 && let Some(watcher) = watcher.get()
             {
@@ -293,7 +293,7 @@ impl IrqTrigger for DirectTrigger {
     }
 }
 
-/// The owner's side of a forwarded line. A guest that has ended, or is gone, leaves no interrupt under way.
+/// The owner's side of a forwarded line. If the guest has ended or is gone, no interrupt is under way.
 #[derive(Debug)]
 struct LineOwner {
     guest: Weak<UsermodeGuest>,

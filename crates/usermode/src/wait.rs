@@ -1,5 +1,5 @@
-//! How the monitor waits for the sandbox, on a futex in shared memory or by asking again and again, and how it wakes the
-//! sandbox. Runs on the threads that run vCPUs, start sandboxes, or register or remove something.
+//! How the monitor waits for the sandbox, on a futex in shared memory or by polling, and how it wakes the sandbox. Runs
+//! on the threads that run vCPUs, start sandboxes, or register or remove something.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::AtomicU32;
@@ -31,7 +31,7 @@ pub const fn spin_ticks(policy: SpinPolicy) -> u32 {
 pub const RECHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Waits until the sequence number of exits differs from `seen`, and returns it. Before each sleep, `recheck` returns how long
-/// that may take, and `None` if there is nothing to wait for.
+/// that may take, or `None` if there is nothing to wait for.
 pub fn await_exit(
     run: &RunPage,
     seen: u32,
@@ -127,13 +127,13 @@ pub fn futex_wake(word: &AtomicU32) {
 /// a sandbox of nice 19 without one for about 2.4 s; a frozen or traced sandbox never gets one.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The pauses of a loop that asks again and again: it yields first, then sleeps longer each time, so that the sandbox gets
-/// the CPU that it may need to answer.
+/// The pauses of a polling loop: it yields first, then sleeps longer each time, so that the sandbox gets the CPU that it
+/// may need to answer.
 #[derive(Debug, Default)]
 pub struct Backoff(u32);
 
 impl Backoff {
-    /// Waits until it is time to ask again, a millisecond at most.
+    /// Waits until the next poll, a millisecond at most.
     pub fn pause(&mut self) {
         const YIELDS: u32 = 16;
         if self.0 < YIELDS {

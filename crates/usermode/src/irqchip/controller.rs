@@ -136,8 +136,8 @@ impl<'s> Controller<'s> {
         self.state.irqfds.contains_key(&event)
     }
 
-    /// Raises the GSI of an irqfd that was signalled: with a resamplefd the line stays up until the ack, else
-    /// it goes up and down.
+    /// Raises the GSI of an irqfd that was signalled: with a resamplefd the line stays up until the ack,
+    /// otherwise it goes up and down.
     pub fn signal(&self, event: EventId) {
         let Some(irqfd) = self.state.irqfds.get(&event) else {
             return;
@@ -230,7 +230,7 @@ impl<'s> Controller<'s> {
         };
         let acked: Vec<_> = self.resamplers(pin).cloned().collect();
         if !acked.is_empty() {
-            // The line may be up only because the device was not asked while the pin was masked.
+            // The line may be up only because the device was not notified while the pin was masked.
             self.set_pin(pin, Source::Resample, false);
         } else if let Some(pin_line) = self.apics.pin_line(pin) {
             pin_line.send_level(|message| self.apics.deliver(message));
@@ -254,8 +254,8 @@ impl<'s> Controller<'s> {
         Ok(())
     }
 
-    /// Takes the forwarding of a line back. A vCPU that may end the present interrupt without an exit leaves the guest,
-    /// so that it does not.
+    /// Stops forwarding a line. A vCPU that could end the present interrupt without an exit is made to leave the guest
+    /// first.
     pub fn unforward_line(&mut self, gsi: Gsi) {
         if !self.state.forwarded.remove(&gsi) {
             return;
@@ -266,7 +266,7 @@ impl<'s> Controller<'s> {
         }
     }
 
-    /// The owner raises the line. A GSI that leads to a message by now sends it.
+    /// The owner raises the line. If the GSI now leads to a message, it is sent.
     pub fn raise_forwarded(&self, gsi: Gsi) {
         if !self.state.forwarded.contains(&gsi) {
             return;

@@ -1,10 +1,10 @@
 //! The monitor's entry points to a guest's interrupt controllers, and the resamplefds, which the ack of a GSI signals
 //! (Linux `irqfd_resampler_ack`). The local APICs are in shared memory, the rest is in [`Controller`].
 //!
-//! A thread that raises an interrupt does all of it itself: it changes the controllers, sets the request in the local
-//! APIC and notifies the vCPU if the vCPU would not look by itself ([`vmbell_core::vcpu_mode`]). EOIs end in the stub, except
-//! those of a pin with more resamplefds than the stub can signal: these come here on the vCPU's thread. The stub
-//! signals a resamplefd by its descriptor in the sandbox, the monitor by its own.
+//! A thread that raises an interrupt does all of it itself: it changes the controllers, sets the request in the local APIC
+//! and notifies the vCPU if it would not check by itself ([`vmbell_core::vcpu_mode`]). EOIs end in the stub, except those of
+//! a pin with more resamplefds than the stub can signal: these come here on the vCPU's thread. The stub signals a resamplefd
+//! by its descriptor in the sandbox, the monitor by its own.
 
 use std::io;
 use std::sync::Arc;
@@ -176,8 +176,8 @@ impl Interrupts {
         controller.apics().last_notified()
     }
 
-    /// The EOI of a vector that the stub leaves to the monitor, or so the sandbox claims: a false EOI can only
-    /// take down lines of that guest.
+    /// The EOI of a vector that the stub leaves to the monitor, or so the sandbox claims: a forged EOI can
+    /// only lower lines of that guest.
     pub fn eoi(&self, sandbox: &Sandbox, vector: u8) {
         let acked = self.lock(sandbox).eoi(vector);
         for resampler in &acked {
@@ -261,8 +261,8 @@ impl Resampler {
         self.descriptor
     }
 
-    /// The monitor's ack: signals the resamplefd, unless the irqfd was removed. It does not wait for room in the count,
-    /// which the guest may fill.
+    /// The monitor's ack: signals the resamplefd, unless the irqfd was removed. It does not wait if the count is full,
+    /// since the guest may fill it.
     pub fn ack(&self, signaller: &Signaller) {
         let is_removed = self.is_removed.lock();
         if !*is_removed {

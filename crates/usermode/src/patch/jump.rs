@@ -58,7 +58,8 @@ impl Jump {
         trampolines: &mut Trampolines,
         site: u64,
     ) -> Option<Self> {
-        // As many as the stub can read of an instruction that begins under the jump, half of it from before and half from after.
+        // The most bytes that the stub can read of an instruction under the jump, partly from before the change and partly from
+        // after it.
         let mut bytes = [0; 32];
         memory.read_slice(&mut bytes, GuestAddress(site)).ok()?;
         let covered = covered(&bytes, site)?;
@@ -80,8 +81,8 @@ impl Jump {
         let copy = target + code.len() as u64;
         let mut rest = covered[1..].to_vec();
         let mut back = Instruction::with_branch(Code::Jmp_rel32_64, end).ok()?;
-        // Any address but `end`: the encoder takes a branch to an address of an instruction in the block as a
-        // branch within the block.
+        // Any address but `end`: the encoder treats a branch to the address of an instruction in the block as
+        // a branch within the block.
         back.set_ip(target);
         rest.push(back);
         let block = InstructionBlock::new(&rest, copy);
@@ -134,7 +135,7 @@ impl Jump {
     }
 
     /// Restores the instructions, but with an `out` as `int3`. The trampoline stays, because a vCPU may be
-    /// executing it. Returns false if the jump is not there any more, or if the sandbox cannot be stopped.
+    /// executing it. Returns false if the jump is no longer there, or if the sandbox cannot be stopped.
     pub fn undo(&self, sandbox: &Sandbox, memory: &GuestMemoryMmap) -> bool {
         let mut restored = self.original;
         // Without room in the map it traps as it did.
@@ -146,8 +147,8 @@ impl Jump {
     }
 }
 
-/// Replaces the code at `site`, while no vCPU executes it. `None` if it is not `before` any more, which a guest may have
-/// changed, or if the sandbox cannot be stopped.
+/// Replaces the code at `site`, while no vCPU executes it. `None` if it is no longer `before`, because the guest has
+/// changed it, or if the sandbox cannot be stopped.
 fn replace(
     sandbox: &Sandbox,
     memory: &GuestMemoryMmap,

@@ -33,7 +33,7 @@ pub struct Patcher {
 struct PatchState {
     jumps: Vec<Jump>,
     trampolines: Trampolines,
-    /// Stores whose jump was taken back. None becomes a jump again: it would be taken back for the same reason.
+    /// Stores whose jump was undone. They do not become jumps again, which would be undone for the same reason.
     given_up: Vec<u64>,
 }
 
@@ -78,7 +78,7 @@ impl Patcher {
             state.jumps.retain(|other| other.site() != site);
             state.jumps.push(jump);
         } else if !is_access {
-            // The trap of an access says its address; that of an `int3` does not.
+            // The trap of an access reports its address; the trap of an `int3` does not.
             int3(sandbox, memory, site, bytes[0]);
         }
     }
@@ -116,7 +116,7 @@ impl PatchState {
 fn int3(sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64, first: u8) {
     let sites = &sandbox.control.patches.int3_sites;
     if sites.insert(site, u64::from(first)) {
-        // It was read there, and memory does not go away.
+        // It was read there, and memory is never unmapped.
         let _ = memory.write_obj(INT3, GuestAddress(site));
     }
 }

@@ -97,7 +97,7 @@ fn assemble(address: u64, site: &Instruction) -> Result<Vec<u8>, IcedError> {
     code.assemble(address)
 }
 
-/// Puts port, width and value where the entry takes them.
+/// Puts port, width and value where the entry expects them.
 fn pass_out(code: &mut CodeAssembler, out: &Instruction) -> Result<(), IcedError> {
     let width = match out.op1_register() {
         Register::AL => 1,
@@ -117,8 +117,8 @@ pub fn is_store(site: &Instruction) -> bool {
     site.op0_kind() == OpKind::Memory
 }
 
-/// Whether a trampoline can take the place of a store: its operands are not the stack pointer, which the prologue has moved, it
-/// has no 64-bit displacement, and no prefix that changes what it does.
+/// Whether a trampoline can replace a store: its operands are not the stack pointer, which the prologue has moved, it has no
+/// 64-bit displacement, and no prefix that changes what it does.
 pub fn is_replaceable(store: &Instruction) -> bool {
     let is_stack = |register: Register| register.full_register() == Register::RSP;
     let is_value_of_stack = store.op1_kind() == OpKind::Register && is_stack(store.op1_register());
@@ -129,7 +129,7 @@ pub fn is_replaceable(store: &Instruction) -> bool {
         || store.has_xacquire_prefix()
         || store.has_xrelease_prefix()
         || matches!(store.memory_segment(), Register::FS | Register::GS);
-    // `lea` has none for it, except where it fits into 32 bits.
+    // `lea` cannot encode it, unless it fits into 32 bits.
     let is_absolute = store.memory_base() == Register::None
         && i32::try_from(store.memory_displacement64().cast_signed()).is_err();
     // The assembler takes the lowest addresses for its labels.
@@ -140,7 +140,7 @@ pub fn is_replaceable(store: &Instruction) -> bool {
     is_plain && !has_prefix && has_good_operands
 }
 
-/// Puts address, width and value where the entry takes them.
+/// Puts address, width and value where the entry expects them.
 fn pass_store(code: &mut CodeAssembler, store: &Instruction) -> Result<(), IcedError> {
     let width = store.memory_size().size();
     let source = store.op1_register();
